@@ -1,0 +1,154 @@
+"""The types of every IR: element types, tensor types and the physical layouts that passes assign.
+
+`DType` is the closed set of element types. `TensorType` is a shape and a dtype, and after layout assignment also a
+`Layout`, which says where each element stands in memory without changing what the tensor means.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from math import prod
+
+import numpy as np
+
+
+class DType(Enum):
+    """An element type; the value is its spelling in MLIR."""
+
+    F16 = "f16"
+    BF16 = "bf16"
+    F32 = "f32"
+    F64 = "f64"
+    I8 = "i8"
+    I16 = "i16"
+    I32 = "i32"
+    I64 = "i64"
+    U8 = "ui8"
+    U16 = "ui16"
+    U32 = "ui32"
+    U64 = "ui64"
+    BOOL = "i1"
+
+    # Each member is hashed and compared many times while graphs are built: identity is both right and fast.
+    __hash__ = object.__hash__
+
+    @property
+    def bits(self) -> int:
+        """Width of the value in bits (a BOOL is one bit, stored in a byte)."""
+        return _BITS[self]
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of one element in memory."""
+        return max(1, _BITS[self] // 8)
+
+    @property
+    def is_float(self) -> bool:
+        return self in _FLOATS
+
+    @property
+    def is_signed(self) -> bool:
+        return self.value.startswith("i") and self is not DType.BOOL
+
+    @property
+    def is_unsigned(self) -> bool:
+        return self.value.startswith("u")
+
+    @property
+    def is_integer(self) -> bool:
+        return self.is_signed or self.is_unsigned
+
+    @property
+    def numpy(self) -> np.dtype:
+        """The NumPy dtype; BF16, which NumPy lacks, raises TypeError."""
+        if self is DType.BF16:
+            raise TypeError("bfloat16 has no NumPy dtype; convert to float32 first")
+        return _NUMPY[self]
+
+    @classmethod
+    def from_numpy(cls, dtype: object) -> DType:
+        """The element type of a NumPy dtype or of its name; TypeError names one that is not supported."""
+        if dtype == "bfloat16":
+            return DType.BF16
+        found = _FROM_NUMPY.get(np.dtype(dtype))  # type: ignore[call-overload]
+        if found is None:
+            raise TypeError(f"dtype {dtype!r} is not supported")
+        return found
+
+
+_BITS = {d: int(d.value.lstrip("bfui")) for d in DType}
+_FLOATS = frozenset((DType.F16, DType.BF16, DType.F32, DType.F64))
+_NUMPY: dict[DType, np.dtype] = {
+    DType.F16: np.dtype(np.float16),
+    DType.F32: np.dtype(np.float32),
+    DType.F64: np.dtype(np.float64),
+    DType.I8: np.dtype(np.int8),
+    DType.I16: np.dtype(np.int16),
+    DType.I32: np.dtype(np.int32),
+    DType.I64: np.dtype(np.int64),
+    DType.U8: np.dtype(np.uint8),
+    DType.U16: np.dtype(np.uint16),
+    DType.U32: np.dtype(np.uint32),
+    DType.U64: np.dtype(np.uint64),
+    DType.BOOL: np.dtype(np.bool_),
+}
+_FROM_NUMPY = {n: d for d, n in _NUMPY.items()}
+
+Shape = tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """A physical arrangement of a tensor (N, C, *spatial): channels in blocks, spatial axes inside a zeroed halo.
+
+    Memory is `[N][ceil(C/block)][spatial + halo ...][block]`. Channels past C are zeros. `halo[i]` gives the elements
+    that stand before and after spatial axis i. With block 1 the memory is row-major apart from the halo.
+    """
+
+    block: int
+    halo: tuple[tuple[int, int], ...]
+
+    def physical_shape(self, shape: Shape) -> Shape:
+        """The shape of the memory that holds a tensor of logical `shape`."""
+        spatial = tuple(n + lo + hi for n, (lo, hi) in zip(shape[2:], self.halo, strict=True))
+        return (shape[0], -(-shape[1] // self.block), *spatial, self.block)
+
+
+@dataclass(frozen=True, slots=True)
+class TensorType:
+    """A tensor's shape and element type; `layout` is None for plain row-major memory."""
+
+    shape: Shape
+    dtype: DType
+    layout: Layout | None = None
+
+    @property
+    def rank(self) -> int:
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        """Number of logical elements."""
+        return prod(self.shape)
+
+    @property
+    def physical_size(self) -> int:
+        """Number of elements of memory, halos and channel padding included."""
+        return self.size if self.layout is None else prod(self.layout.physical_shape(self.shape))
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of memory, halos and channel padding included."""
+        return self.physical_size * self.dtype.itemsize
+
+    def with_layout(self, layout: Layout | None) -> TensorType:
+        return TensorType(self.shape, self.dtype, layout)
+
+    def __str__(self) -> str:
+        dims = "".join(f"{n}x" for n in self.shape)
+        if self.layout is None:
+            return f"tensor<{dims}{self.dtype.value}>"
+        halo = ", ".join(str(n) for pair in self.layout.halo for n in pair)
+        halo_text = f"array<i64: {halo}>" if halo else "array<i64>"
+        return f"tensor<{dims}{self.dtype.value}, {{block = {self.layout.block} : i64, halo = {halo_text}}}>"
