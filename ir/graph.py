@@ -1,0 +1,160 @@
+"""The graph IR: operations on tensors in single-assignment form.
+
+    graph = Graph(name, inputs, nodes, outputs, parameters)     nodes stand in an order that respects their dependencies
+    node  = Node(op, inputs, outputs, name, location)           one use of an operation
+    value = Value(type, node, index)                            one result of a node, or an input of the graph
+    op    = an Op: an mx operator or a core primitive together with its parameters, compared by value
+
+Values and nodes are compared by identity; a graph is immutable, so graphs may share nodes. A fused region or a loop's body is a
+nested graph, a field of its op.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+import numpy as np
+
+from .types import DType, TensorType
+
+Attribute = bool | int | float | str | tuple[int, ...] | tuple[float, ...] | tuple[str, ...] | DType | TensorType | np.ndarray
+
+
+class GraphError(Exception):
+    """A graph, or a node that somebody wants to build, is not well formed; the text names the node."""
+
+
+class Op(ABC):
+    """What a node does. Subclasses are frozen and compared by value; `name` is `dialect.mnemonic`."""
+
+    name: ClassVar[str]
+
+    @abstractmethod
+    def infer(self, *types: TensorType) -> tuple[TensorType, ...]:
+        """Types of the results for operands of these types; TypeError or ValueError says what does not fit."""
+
+    @abstractmethod
+    def attributes(self) -> Mapping[str, Attribute]:
+        """The parameters as they are printed and hashed, in a fixed order. Graphs are left to `regions`."""
+
+    def regions(self) -> tuple[Graph, ...]:
+        """Nested graphs: loop bodies and fused regions."""
+        return ()
+
+
+class Value:
+    """One tensor of a graph. `node` is None for a graph's input; `index` counts among the node's results or the inputs."""
+
+    __slots__ = ("index", "name", "node", "type")
+
+    def __init__(self, type: TensorType, node: Node | None, index: int, name: str = "") -> None:
+        self.type = type
+        self.node = node
+        self.index = index
+        self.name = name
+
+    def __repr__(self) -> str:
+        owner = self.name or (self.node.op.name if self.node else "input")
+        return f"<Value {owner}#{self.index}: {self.type}>"
+
+
+class Node:
+    """One use of an operation. `name` is the user's name for it, `location` the user's line, both may be empty."""
+
+    __slots__ = ("inputs", "location", "name", "op", "outputs")
+
+    def __init__(
+        self, op: Op, inputs: Sequence[Value], types: Iterable[TensorType], name: str = "", location: str = ""
+    ) -> None:
+        self.op = op
+        self.inputs = tuple(inputs)
+        self.name = name
+        self.location = location
+        self.outputs = tuple(Value(t, self, i, name) for i, t in enumerate(types))
+
+    def __repr__(self) -> str:
+        return f"<Node {self.op.name} {self.name}>"
+
+    def describe(self) -> str:
+        """The node as an error message names it."""
+        where = f" at {self.location}" if self.location else ""
+        called = f" '{self.name}'" if self.name else ""
+        return f"{self.op.name}{called}{where}"
+
+
+@dataclass(frozen=True, eq=False)
+class Graph:
+    """A function on tensors. `parameters` are positions of inputs that change rarely (weights): what depends on them
+    and on constants alone is computed once and kept."""
+
+    name: str
+    inputs: tuple[Value, ...]
+    nodes: tuple[Node, ...]
+    outputs: tuple[Value, ...]
+    parameters: frozenset[int] = field(default_factory=frozenset)
+
+    def users(self) -> dict[Value, list[tuple[Node, int]]]:
+        """For each value the nodes that read it, with the operand's position, in order. Outputs of the graph are not users."""
+        found: dict[Value, list[tuple[Node, int]]] = {v: [] for v in self.inputs}
+        for node in self.nodes:
+            for i, v in enumerate(node.inputs):
+                found[v].append((node, i))
+            for v in node.outputs:
+                found[v] = []
+        return found
+
+    def input_types(self) -> tuple[TensorType, ...]:
+        return tuple(v.type for v in self.inputs)
+
+    def output_types(self) -> tuple[TensorType, ...]:
+        return tuple(v.type for v in self.outputs)
+
+    def __str__(self) -> str:
+        from .printer import print_graph
+
+        return print_graph(self)
+
+
+class GraphBuilder:
+    """Builds a graph node by node; each node's types are inferred as it is added."""
+
+    def __init__(self, name: str = "main") -> None:
+        self.name = name
+        self.inputs: list[Value] = []
+        self.nodes: list[Node] = []
+        self.parameters: set[int] = set()
+        self.location = ""
+
+    def input(self, type: TensorType, name: str = "", *, parameter: bool = False) -> Value:
+        """A new input of the graph."""
+        value = Value(type, None, len(self.inputs), name)
+        if parameter:
+            self.parameters.add(len(self.inputs))
+        self.inputs.append(value)
+        return value
+
+    def node(self, op: Op, *inputs: Value, name: str = "", location: str = "") -> Node:
+        """Add a use of `op`; GraphError names the node when its operands do not fit."""
+        try:
+            types = op.infer(*(v.type for v in inputs))
+        except (TypeError, ValueError) as error:
+            at = f" at {location or self.location}" if location or self.location else ""
+            operands = ", ".join(str(v.type) for v in inputs)
+            raise GraphError(f"{op.name}{f' {name!r}' if name else ''}{at} on ({operands}): {error}") from error
+        node = Node(op, inputs, types, name, location or self.location)
+        self.nodes.append(node)
+        return node
+
+    def add_node(self, op: Op, *inputs: Value, name: str = "", location: str = "") -> Value:
+        """Add a use of an op that has one result, and return the result."""
+        return self.node(op, *inputs, name=name, location=location).outputs[0]
+
+    def append(self, node: Node) -> None:
+        """Take a node over as it is: its operands must already belong to this graph."""
+        self.nodes.append(node)
+
+    def build(self, outputs: Sequence[Value]) -> Graph:
+        return Graph(self.name, tuple(self.inputs), tuple(self.nodes), tuple(outputs), frozenset(self.parameters))

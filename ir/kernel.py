@@ -1,0 +1,215 @@
+"""The kernel IR: what is computed for each point of an index space. How it runs is a `Schedule`'s business.
+
+    kernel  = Kernel(name, buffers, extents, axes, stages)
+    buffer  = Buffer(name, dtype, shape, layout, strides, written)
+    axis    = Axis(name, extent, PARALLEL | REDUCE)       extent: a constant, or the name of an extent parameter (run-time shapes)
+    stage   = Store(buffer, index, expr)                  one element of a result for each point of the parallel axes
+            | Local(name, axes, expr)                     a temporary over `axes` that later stages of the same row read by Ref
+    expr    = Const(value, dtype) | AxisValue(axis) | Load(buffer, index, other?) | Ref(local)
+            | Scalar(op, exprs) | Cast(dtype, expr) | Reduce(op, axes, expr) | Contract(lhs, rhs, axes)
+    index   = one Affine for each dimension of the buffer (sum of coefficient * axis, plus an offset), or an expr (gather)
+
+An index addresses the LOGICAL tensor; the buffer's layout says where its elements stand. A Load with `other` may leave the
+buffer's shape and then gives `other` (padding); without it the index must stay inside. Contract is sum(lhs * rhs) over its reduce axes: GEMM and convolution
+alike; Reduce and Contract accumulate in float32 for 16-bit floats.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import Enum
+
+from .scalar import ScalarOp
+from .types import DType, Layout
+
+Extent = int | str
+
+
+class AxisKind(Enum):
+    PARALLEL = "parallel"
+    REDUCE = "reduce"
+
+
+class ReduceOp(Enum):
+    """An associative operation with its neutral element."""
+
+    ADD = "add"
+    MUL = "mul"
+    MAX = "max"
+    MIN = "min"
+    AND = "and"
+    OR = "or"
+
+    __hash__ = object.__hash__
+
+    @property
+    def scalar(self) -> ScalarOp:
+        """The same operation on two scalars."""
+        return ScalarOp[self.name]
+
+    def neutral(self, dtype: DType) -> float | int | bool:
+        """The element e with op(e, x) == x for every x of `dtype`."""
+        if self in (ReduceOp.ADD, ReduceOp.OR):
+            return 0
+        if self in (ReduceOp.MUL, ReduceOp.AND):
+            return 1 if self is ReduceOp.MUL or dtype is DType.BOOL else -1
+        return _lowest(dtype) if self is ReduceOp.MAX else _highest(dtype)
+
+
+def _lowest(dtype: DType) -> float | int:
+    if dtype.is_float:
+        return float("-inf")
+    return -(1 << (dtype.bits - 1)) if dtype.is_signed else 0
+
+
+def _highest(dtype: DType) -> float | int:
+    if dtype.is_float:
+        return float("inf")
+    return (1 << (dtype.bits - 1 if dtype.is_signed else dtype.bits)) - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    name: str
+    extent: Extent
+    kind: AxisKind = AxisKind.PARALLEL
+
+
+@dataclass(frozen=True, slots=True)
+class Affine:
+    """sum(coefficient * axis) + offset; axes in the order of the kernel's axes, no coefficient 0."""
+
+    terms: tuple[tuple[str, int], ...] = ()
+    offset: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Buffer:
+    """A tensor in memory. `strides` (elements, per logical dimension; names are extent parameters) overrides row-major; with a `layout`,
+    `strides` are those of the physical dimensions. None means contiguous."""
+
+    name: str
+    dtype: DType
+    shape: tuple[Extent, ...]
+    layout: Layout | None = None
+    strides: tuple[Extent, ...] | None = None
+    written: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Const:
+    value: float | int | bool
+    dtype: DType
+
+
+@dataclass(frozen=True, slots=True)
+class AxisValue:
+    """The index along an axis, as an I64."""
+
+    axis: str
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    buffer: str
+    index: Index
+    other: Const | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Ref:
+    """An element of a Local at the current point."""
+
+    local: str
+
+
+@dataclass(frozen=True, slots=True)
+class Scalar:
+    op: ScalarOp
+    operands: tuple[Expr, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Cast:
+    dtype: DType
+    operand: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Reduce:
+    op: ReduceOp
+    axes: tuple[str, ...]
+    operand: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Contract:
+    lhs: Expr
+    rhs: Expr
+    axes: tuple[str, ...]
+
+
+Expr = Const | AxisValue | Load | Ref | Scalar | Cast | Reduce | Contract
+Index = tuple[Affine | Expr, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Store:
+    buffer: str
+    index: Index
+    value: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Local:
+    name: str
+    axes: tuple[str, ...]
+    value: Expr
+
+
+Stage = Store | Local
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """`buffers` are the kernel's arguments in order, followed by `extents`, each an i64."""
+
+    name: str
+    buffers: tuple[Buffer, ...]
+    extents: tuple[str, ...]
+    axes: tuple[Axis, ...]
+    stages: tuple[Stage, ...]
+
+    def buffer(self, name: str) -> Buffer:
+        return next(b for b in self.buffers if b.name == name)
+
+    def axis(self, name: str) -> Axis:
+        return next(a for a in self.axes if a.name == name)
+
+
+def children(expr: Expr) -> tuple[Expr, ...]:
+    """The expressions directly below `expr`, gathered indices included."""
+    match expr:
+        case Scalar(operands=operands):
+            return operands
+        case Cast(operand=operand) | Reduce(operand=operand):
+            return (operand,)
+        case Contract(lhs=lhs, rhs=rhs):
+            return (lhs, rhs)
+        case Load(index=index):
+            return tuple(i for i in index if not isinstance(i, Affine))
+        case _:
+            return ()
+
+
+def walk(expr: Expr) -> Iterator[Expr]:
+    """`expr` and everything below it, depth first."""
+    yield expr
+    for child in children(expr):
+        yield from walk(child)
+
+
+def affine(*terms: tuple[str, int], offset: int = 0) -> Affine:
+    """An Affine of the given (axis, coefficient) pairs."""
+    return Affine(tuple(t for t in terms if t[1]), offset)

@@ -1,0 +1,78 @@
+"""The program IR: launches of compiled kernels over planned buffers, in order.
+
+    program = Program(name, slots, launches, prepare, sizes, constants, inputs, outputs, symbols)
+    launch  = Launch(symbol, arguments, count, grain)     argument: a Place, or an int (extent, stride, scalar bits)
+    place   = Place(space, index, offset)                 INPUT i | OUTPUT i | ARENA | PREPARED | CONSTANT, offset in bytes
+
+`prepare` holds the launches that depend on parameters alone (folded batch norms, packed weights): they run again only when a
+parameter changed, and fill the PREPARED space. The runtime executes `launches` in one native call; ahead-of-time compilation writes
+the program as a manifest.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from .types import TensorType
+
+
+class Space(Enum):
+    """Where a place stands: a caller's tensor, or one of the program's own blocks of memory."""
+
+    INPUT = "input"
+    OUTPUT = "output"
+    ARENA = "arena"
+    PREPARED = "prepared"
+    CONSTANT = "constant"
+
+    __hash__ = object.__hash__
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """`index` is the position of an INPUT or OUTPUT and 0 elsewhere; `offset` counts bytes."""
+
+    space: Space
+    index: int = 0
+    offset: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """One call of a kernel over [0, count) of its parallel axis, in chunks of at least `grain`. `label` names the region for people."""
+
+    symbol: str
+    arguments: tuple[Place | int, ...]
+    count: int
+    grain: int
+    label: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Alias:
+    """Output `output` is not computed: it is `place` (an input, a constant or a prepared value), copied by the runtime."""
+
+    output: int
+    place: Place
+
+
+@dataclass(frozen=True, eq=False)
+class Program:
+    """What the runtime executes. `code` holds the object files that define the launches' symbols.
+
+    `arena_bytes` and `prepared_bytes` are the sizes of the program's own memory, both zeroed once when they are allocated
+    (halos and channel padding stay zero); `constants` is the content of the CONSTANT space.
+    """
+
+    name: str
+    inputs: tuple[TensorType, ...]
+    outputs: tuple[TensorType, ...]
+    parameters: frozenset[int]
+    launches: tuple[Launch, ...]
+    prepare: tuple[Launch, ...]
+    aliases: tuple[Alias, ...]
+    arena_bytes: int
+    prepared_bytes: int
+    constants: bytes
+    code: tuple[bytes, ...]

@@ -1,0 +1,40 @@
+"""Rebuilding a graph with some of its nodes replaced: the one loop that local rewrites share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from .graph import Graph, GraphBuilder, Node, Value
+
+Replacement = Value | Sequence[Value] | None
+Rule = Callable[[GraphBuilder, Node, tuple[Value, ...]], Replacement]
+
+
+def rebuild(graph: Graph, rule: Rule, builder: GraphBuilder | None = None) -> Graph:
+    """Offer every node to `rule` with its operands in the new graph.
+
+    The rule returns the node's new results, built with the builder it is given, or None to keep the node. Graph inputs
+    stay the same values. When the rule keeps every node, `graph` itself is returned.
+    """
+    b = builder if builder is not None else GraphBuilder(graph.name)
+    b.inputs, b.parameters = list(graph.inputs), set(graph.parameters)
+    new: dict[Value, Value] = {v: v for v in graph.inputs}
+    changed = False
+    for node in graph.nodes:
+        operands = tuple(new[v] for v in node.inputs)
+        b.location = node.location
+        replaced = rule(b, node, operands)
+        if replaced is None:
+            results = _keep(b, node, operands)
+        else:
+            changed = True
+            results = (replaced,) if isinstance(replaced, Value) else tuple(replaced)
+        new.update(zip(node.outputs, results, strict=True))
+    return b.build([new[v] for v in graph.outputs]) if changed else graph
+
+
+def _keep(b: GraphBuilder, node: Node, operands: tuple[Value, ...]) -> tuple[Value, ...]:
+    if operands == node.inputs:
+        b.append(node)
+        return node.outputs
+    return b.node(node.op, *operands, name=node.name, location=node.location).outputs
