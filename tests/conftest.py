@@ -1,0 +1,18 @@
+"""Settings of every test session: verification after each pass, and a compile cache that starts empty."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+
+import pytest
+
+# Set before anything imports mxforge, which reads its switches once.
+os.environ["MXFORGE_VERIFY"] = "1"
+CACHE = os.environ["MXFORGE_CACHE_DIR"] = tempfile.mkdtemp(prefix="mxforge-tests-")
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """Removes the session's compile cache."""
+    shutil.rmtree(CACHE, ignore_errors=True)

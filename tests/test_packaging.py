@@ -1,0 +1,92 @@
+"""The package as a whole: complete, quick to import, loaded once, and documented file by file."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import json
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import mxforge
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+LAZY = ("llvmlite", "networkx", "triton")
+IMPORT_SECONDS = 0.3
+LONGEST_FILE = 600
+SOMEBODYS_FOLDER = re.compile(r"(?<![\w.])/(?:home|root|work|Users)/")
+IMPORT_PROBE = """
+import json, sys, time
+start = time.perf_counter()
+import mxforge
+print(json.dumps([time.perf_counter() - start, sorted(sys.modules)]))
+"""
+
+
+def source_files() -> list[Path]:
+    """Every Python file of the package and its tests, without build outputs and hidden folders."""
+    skipped = {"build", "dist"}
+    files = (path.relative_to(ROOT) for path in ROOT.rglob("*.py"))
+    return sorted(f for f in files if not (skipped & set(f.parts) or any(part.startswith(".") for part in f.parts)))
+
+
+def package_name(folder: Path) -> str:
+    return ".".join(("mxforge", *folder.parts))
+
+
+def test_packages_are_listed_completely() -> None:
+    listed = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["packages"]
+    folders = {f.parent for f in source_files() if f.name == "__init__.py" and f.parts[0] != "tests"}
+    assert sorted(listed) == sorted(map(package_name, folders))
+
+
+def test_every_module_stands_in_a_package() -> None:
+    orphans = [f for f in source_files() if f.parts[0] != "tests" and not (ROOT / f.parent / "__init__.py").exists()]
+    assert orphans == []
+
+
+def test_root_holds_only_the_face() -> None:
+    assert [f.name for f in source_files() if len(f.parts) == 1] == ["__init__.py", "__main__.py"]
+
+
+def test_version_has_one_source() -> None:
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        installed = version("mxforge")
+    except PackageNotFoundError:
+        pytest.skip("mxforge runs here without being installed")
+    assert installed == mxforge.__version__
+
+
+def test_package_is_loaded_once() -> None:
+    graph = importlib.import_module("mxforge.ir.graph")
+    loaded = [name for name in sys.modules if name == "ir.graph" or name.endswith(".ir.graph")]
+    assert loaded == ["mxforge.ir.graph"]
+    assert Path(graph.__file__ or "").resolve() == ROOT / "ir" / "graph.py"
+
+
+def probe_import() -> tuple[float, list[str]]:
+    """Seconds that `import mxforge` takes in a fresh interpreter, and the modules loaded after it."""
+    done = subprocess.run([sys.executable, "-c", IMPORT_PROBE], capture_output=True, check=True)
+    seconds, modules = json.loads(done.stdout)
+    return seconds, modules
+
+
+def test_import_is_light() -> None:
+    runs = [probe_import() for _ in range(3)]
+    assert min(seconds for seconds, _ in runs) <= IMPORT_SECONDS
+    loaded = {module.partition(".")[0] for module in runs[0][1]}
+    assert loaded.isdisjoint(LAZY)
+
+
+@pytest.mark.parametrize("file", source_files(), ids=str)
+def test_file_says_what_it_is_for(file: Path) -> None:
+    text = (ROOT / file).read_text()
+    assert not text or ast.get_docstring(ast.parse(text)), "a docstring says what the file is for"
+    assert text.count("\n") <= LONGEST_FILE, "split the file: one idea each"
+    assert not SOMEBODYS_FOLDER.search(text), "a path of one machine has no place in the project"
