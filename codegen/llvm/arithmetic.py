@@ -1,0 +1,319 @@
+"""Arithmetic, comparisons and conversions as methods: each appends one line of LLVM text and returns a typed value.
+
+Any operand may be a Python number: it becomes a constant of the other operand's type. A vector and a scalar do not mix: say
+`splat`. Values know their builder, so `a * b + 1.0` emits too.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from .types import Number, Type, constant
+
+if TYPE_CHECKING:
+    from .emitter import ModuleBuilder
+
+
+class Value:
+    """An SSA value: its spelling and its type, and the builder that operators on it emit into.
+
+    Comparisons are methods of the builder (`f.cmp`), so that values stay hashable. `/` is fdiv or sdiv by type; integer shifts
+    right are arithmetic (`lshr` is a method of the builder).
+    """
+
+    __slots__ = ("builder", "text", "type")
+
+    def __init__(self, text: str, type: Type, builder: Arithmetic) -> None:
+        self.text, self.type, self.builder = text, type, builder
+
+    def __repr__(self) -> str:
+        return f"{self.type.text} {self.text}"
+
+    def __add__(self, other: Operand) -> Value:
+        return self.builder.add(self, other)
+
+    def __radd__(self, other: Number) -> Value:
+        return self.builder.add(other, self)
+
+    def __sub__(self, other: Operand) -> Value:
+        return self.builder.sub(self, other)
+
+    def __rsub__(self, other: Number) -> Value:
+        return self.builder.sub(other, self)
+
+    def __mul__(self, other: Operand) -> Value:
+        return self.builder.mul(self, other)
+
+    def __rmul__(self, other: Number) -> Value:
+        return self.builder.mul(other, self)
+
+    def __truediv__(self, other: Operand) -> Value:
+        return self.builder.div(self, other)
+
+    def __rtruediv__(self, other: Number) -> Value:
+        return self.builder.div(other, self)
+
+    def __and__(self, other: Operand) -> Value:
+        return self.builder.and_(self, other)
+
+    def __or__(self, other: Operand) -> Value:
+        return self.builder.or_(self, other)
+
+    def __xor__(self, other: Operand) -> Value:
+        return self.builder.xor(self, other)
+
+    def __lshift__(self, other: Operand) -> Value:
+        return self.builder.shl(self, other)
+
+    def __rshift__(self, other: Operand) -> Value:
+        return self.builder.ashr(self, other)
+
+    def __neg__(self) -> Value:
+        return self.builder.neg(self)
+
+    def __invert__(self) -> Value:
+        return self.builder.xor(self, -1 if self.type.kind != "i1" else 1)
+
+
+Operand = Value | int | float
+
+_FLOAT_PREDICATES = {"eq": "oeq", "ne": "une", "lt": "olt", "le": "ole", "gt": "ogt", "ge": "oge"}
+_INT_PREDICATES = {"lt": "slt", "le": "sle", "gt": "sgt", "ge": "sge"}
+
+
+class Arithmetic:
+    """The open end of a function's text. `contract` lets LLVM fuse a multiply and an add into an fma; nothing else is relaxed."""
+
+    __slots__ = ("_count", "_flags", "lines", "module")
+
+    def __init__(self, module: ModuleBuilder, contract: bool = False) -> None:
+        self.module, self.lines = module, list[str]()
+        self._count, self._flags = 0, " contract" if contract else ""
+
+    def op(self, text: str, type: Type) -> Value:
+        """Append `%new = text`, an instruction of result `type` given in LLVM assembly."""
+        self._count = n = self._count + 1
+        self.lines.append(f"  %v{n} = {text}")
+        return Value(f"%v{n}", type, self)
+
+    def const(self, type: Type, number: Number) -> Value:
+        """A constant, the same in each lane."""
+        return Value(constant(type, number), type, self)
+
+    def _pair(self, a: Operand, b: Operand) -> tuple[Type, str, str]:
+        if isinstance(a, Value):
+            type = a.type
+            if not isinstance(b, Value):
+                return type, a.text, constant(type, b)
+            if b.type is not type:
+                raise TypeError(f"operands differ in type: {a!r} and {b!r}")
+            return type, a.text, b.text
+        if isinstance(b, Value):
+            return b.type, constant(b.type, a), b.text
+        raise TypeError(f"two Python numbers ({a!r}, {b!r}) need no instruction: one operand must be a Value")
+
+    def _text(self, a: Operand, type: Type) -> str:
+        if not isinstance(a, Value):
+            return constant(type, a)
+        if a.type is not type:
+            raise TypeError(f"operand {a!r} is not of type {type.text}")
+        return a.text
+
+    # Arithmetic
+
+    def _arithmetic(self, float_op: str, int_op: str, a: Operand, b: Operand) -> Value:
+        type, x, y = self._pair(a, b)
+        return self.op(f"{float_op}{self._flags} {type.text} {x}, {y}" if type.is_float else f"{int_op} {type.text} {x}, {y}", type)
+
+    def _integer(self, op: str, a: Operand, b: Operand) -> Value:
+        type, x, y = self._pair(a, b)
+        if type.is_float:
+            raise TypeError(f"{op} of {type.text}: bitcast to an integer first")
+        return self.op(f"{op} {type.text} {x}, {y}", type)
+
+    def add(self, a: Operand, b: Operand) -> Value:
+        return self._arithmetic("fadd", "add", a, b)
+
+    def sub(self, a: Operand, b: Operand) -> Value:
+        return self._arithmetic("fsub", "sub", a, b)
+
+    def mul(self, a: Operand, b: Operand) -> Value:
+        return self._arithmetic("fmul", "mul", a, b)
+
+    def div(self, a: Operand, b: Operand) -> Value:
+        """Float division, or signed integer division towards zero (undefined for a zero divisor: guard it)."""
+        return self._arithmetic("fdiv", "sdiv", a, b)
+
+    def rem(self, a: Operand, b: Operand) -> Value:
+        """Signed integer remainder with the dividend's sign. For floats LLVM calls libm's fmod per lane: see vmath's `mod`."""
+        return self._arithmetic("frem", "srem", a, b)
+
+    def udiv(self, a: Operand, b: Operand) -> Value:
+        return self._integer("udiv", a, b)
+
+    def urem(self, a: Operand, b: Operand) -> Value:
+        return self._integer("urem", a, b)
+
+    def and_(self, a: Operand, b: Operand) -> Value:
+        return self._integer("and", a, b)
+
+    def or_(self, a: Operand, b: Operand) -> Value:
+        return self._integer("or", a, b)
+
+    def xor(self, a: Operand, b: Operand) -> Value:
+        return self._integer("xor", a, b)
+
+    def not_(self, a: Value) -> Value:
+        """Every bit flipped; of an i1, the logical negation."""
+        return ~a
+
+    def shl(self, a: Operand, b: Operand) -> Value:
+        return self._integer("shl", a, b)
+
+    def lshr(self, a: Operand, b: Operand) -> Value:
+        return self._integer("lshr", a, b)
+
+    def ashr(self, a: Operand, b: Operand) -> Value:
+        return self._integer("ashr", a, b)
+
+    def neg(self, a: Value) -> Value:
+        return self.op(f"fneg {a.type.text} {a.text}", a.type) if a.type.is_float else self.sub(0, a)
+
+    def intrinsic(self, name: str, type: Type, *operands: Operand) -> Value:
+        """`llvm.NAME.<type>(operands)` for the overloaded intrinsics whose operands and result all have `type`."""
+        t = type.text
+        symbol = self.module.declare_raw(f"llvm.{name}.{type.mangled}", t, ", ".join([t] * len(operands)))
+        return self.op(f"call {t} {symbol}({', '.join([f'{t} {self._text(x, type)}' for x in operands])})", type)
+
+    def fma(self, a: Operand, b: Operand, c: Operand) -> Value:
+        """a * b + c with one rounding."""
+        type = next(x.type for x in (a, b, c) if isinstance(x, Value))
+        return self.intrinsic("fma", type, a, b, c)
+
+    def abs(self, a: Value) -> Value:
+        """Magnitude; the most negative integer stays as it is."""
+        return self.intrinsic("fabs", a.type, a) if a.type.is_float else self.smax(a, self.neg(a))
+
+    def sqrt(self, a: Value) -> Value:
+        return self.intrinsic("sqrt", a.type, a)
+
+    def copysign(self, magnitude: Operand, sign: Value) -> Value:
+        return self.intrinsic("copysign", sign.type, magnitude, sign)
+
+    def smin(self, a: Operand, b: Operand) -> Value:
+        return self.intrinsic("smin", self._pair(a, b)[0], a, b)
+
+    def smax(self, a: Operand, b: Operand) -> Value:
+        return self.intrinsic("smax", self._pair(a, b)[0], a, b)
+
+    def umin(self, a: Operand, b: Operand) -> Value:
+        return self.intrinsic("umin", self._pair(a, b)[0], a, b)
+
+    def umax(self, a: Operand, b: Operand) -> Value:
+        return self.intrinsic("umax", self._pair(a, b)[0], a, b)
+
+    # Comparison and selection
+
+    def cmp(self, predicate: str, a: Operand, b: Operand) -> Value:
+        """An i1 per lane. `eq ne lt le gt ge` are signed for integers, and as in C for floats (false for NaN, but `ne` true).
+
+        Any other predicate (`ult`, `uno`, `ord`, ...) is LLVM's own: `u` means unsigned for integers, "or NaN" for floats.
+        """
+        type, x, y = self._pair(a, b)
+        table = _FLOAT_PREDICATES if type.is_float else _INT_PREDICATES
+        op = "fcmp" if type.is_float else "icmp"
+        return self.op(f"{op} {table.get(predicate, predicate)} {type.text} {x}, {y}", type.with_kind("i1"))
+
+    def is_nan(self, a: Value) -> Value:
+        return self.cmp("uno", a, a)
+
+    def select(self, condition: Value, a: Operand, b: Operand) -> Value:
+        """a where `condition`, else b, per lane; a scalar condition chooses whole vectors."""
+        type, x, y = self._pair(a, b)
+        return self.op(f"select {condition.type.text} {condition.text}, {type.text} {x}, {type.text} {y}", type)
+
+    def min(self, a: Operand, b: Operand) -> Value:
+        """The smaller; a NaN in either operand gives NaN (MXNet's minimum). Integers compare signed. Of +-0 the second."""
+        return self._extreme("lt", "smin", a, b)
+
+    def max(self, a: Operand, b: Operand) -> Value:
+        """The larger; a NaN in either operand gives NaN (MXNet's maximum). Integers compare signed. Of +-0 the second."""
+        return self._extreme("gt", "smax", a, b)
+
+    def _extreme(self, predicate: str, integer: str, a: Operand, b: Operand) -> Value:
+        type = self._pair(a, b)[0]
+        if not type.is_float:
+            return self.intrinsic(integer, type, a, b)
+        chosen = self.select(self.cmp(predicate, a, b), a, b)  # b when one is NaN: then only a NaN in a is left to repair
+        return self.select(self.is_nan(a), a, chosen) if isinstance(a, Value) else chosen
+
+    def min_or_second(self, a: Operand, b: Operand) -> Value:
+        """a < b ? a : b, one x86 instruction: the second operand when either is NaN. `min_or_second(limit, x)` keeps a NaN x."""
+        return self.select(self.cmp("lt", a, b), a, b)
+
+    def max_or_second(self, a: Operand, b: Operand) -> Value:
+        """a > b ? a : b, one x86 instruction: the second operand when either is NaN. `max_or_second(limit, x)` keeps a NaN x."""
+        return self.select(self.cmp("gt", a, b), a, b)
+
+    # Conversion
+
+    def bitcast(self, a: Value, kind: str | Type) -> Value:
+        """The same bits as another kind of the same width, or as a whole other type (lanes may differ, total width not)."""
+        type = kind if isinstance(kind, Type) else a.type.with_kind(kind)
+        return a if type is a.type else self.op(f"bitcast {a.type.text} {a.text} to {type.text}", type)
+
+    def cast(self, how: str, a: Value, kind: str) -> Value:
+        """LLVM's own conversion instruction `how` (zext, trunc, sitofp, ...) to `kind`."""
+        type = a.type.with_kind(kind)
+        return self.op(f"{how} {a.type.text} {a.text} to {type.text}", type)
+
+    def convert(self, a: Value, kind: str, signed: bool = True) -> Value:
+        """The value of `a` as `kind`, as C converts: between floats rounded to nearest, to integers truncated towards zero.
+
+        `signed` says how the INTEGER side reads (the source when it is an integer, else the result). To i1: `a != 0`; from i1:
+        0 or 1. Floats to 8 and 16 bits go through i32 and to unsigned 32 through i64, so small negative values wrap as in C.
+        """
+        source = a.type
+        if source.kind == kind:
+            return a
+        if kind == "i1":
+            return self.cmp("ne", a, 0)
+        if source.is_float:
+            return self._float_to_float(a, kind) if Type.of(kind).is_float else self._float_to_int(a, kind, signed)
+        if Type.of(kind).is_float:
+            return self._int_to_float(a, kind, signed and source.kind != "i1")
+        if Type.of(kind).bits < source.bits:
+            return self.cast("trunc", a, kind)
+        return self.cast("sext" if signed and source.kind != "i1" else "zext", a, kind)
+
+    def _float_to_float(self, a: Value, kind: str) -> Value:
+        source = a.type
+        if source.bits == 16:
+            wide = self.cast("fpext", a, "float")
+            return wide if kind == "float" else self._float_to_float(wide, kind)
+        if Type.of(kind).bits == 16 and source.kind == "double":  # mshadow's way, and no library call
+            return self._float_to_float(self.cast("fptrunc", a, "float"), kind)
+        if kind == "bfloat":
+            return self._round_to_bfloat(a)
+        return self.cast("fpext" if Type.of(kind).bits > source.bits else "fptrunc", a, kind)
+
+    def _round_to_bfloat(self, a: Value) -> Value:
+        """Float to bfloat, ties to even, in integers: on a CPU without the instruction LLVM would call a library."""
+        bits = self.bitcast(a, "i32")
+        rounded = bits + (self.lshr(bits, 16) & 1) + 0x7FFF
+        kept = self.select(self.is_nan(a), bits | 0x400000, rounded)
+        return self.bitcast(self.cast("trunc", self.lshr(kept, 16), "i16"), "bfloat")
+
+    def _float_to_int(self, a: Value, kind: str, signed: bool) -> Value:
+        if a.type.bits == 16:
+            a = self.cast("fpext", a, "float")
+        if kind in ("i8", "i16"):
+            return self.cast("trunc", self.cast("fptosi", a, "i32"), kind)
+        if kind == "i32" and not signed:
+            return self.cast("trunc", self.cast("fptosi", a, "i64"), kind)
+        return self.cast("fptosi" if signed else "fptoui", a, kind)
+
+    def _int_to_float(self, a: Value, kind: str, signed: bool) -> Value:
+        if Type.of(kind).bits == 16:
+            return self._float_to_float(self._int_to_float(a, "float", signed), kind)
+        return self.cast("sitofp" if signed else "uitofp", a, kind)

@@ -1,0 +1,301 @@
+"""Builds LLVM modules as text: functions with structured control flow, constants and tables, declarations.
+
+Direct text costs about a microsecond per instruction, a tenth of what llvmlite.ir takes. The same calls give the same text,
+always. No fast-math flag is ever set; `contract` (multiply-add fusion) is an option of a function.
+
+    module = ModuleBuilder(target)
+    f = module.function("scale", None, [("x", PTR, "noalias"), ("n", I64, "")])
+    x, n = f.args
+    with f.loop(0, n) as i:
+        p = f.gep(x, i, F32)
+        f.store(f.load(p, F32) * 2.0, p)
+    f.ret()
+    module.text()
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+
+from ...ir.target import CpuTarget
+from .arithmetic import Operand, Value
+from .instructions import Instructions
+from .types import I64, PTR, Number, Type, constant, scalar_constant
+
+Parameter = tuple[str, Type, str]
+
+
+class ModuleBuilder:
+    """A module under construction: asking twice for the same declaration, table or metadata gives the first one again."""
+
+    __slots__ = ("_declared", "_functions", "_globals", "_metadata", "_names", "_tables", "target")
+
+    def __init__(self, target: CpuTarget) -> None:
+        self.target = target
+        self._declared: dict[str, str] = {}
+        self._tables: dict[tuple[str, int, str], str] = {}
+        self._globals: list[str] = []
+        self._metadata: dict[str, int] = {}
+        self._functions: list[FunctionBuilder] = []
+        self._names: set[str] = set()
+
+    def function(
+        self,
+        name: str,
+        result: Type | None,
+        parameters: Sequence[Parameter],
+        *,
+        linkage: str = "",
+        attributes: str = "nounwind",
+        contract: bool = False,
+    ) -> FunctionBuilder:
+        """Begin `define LINKAGE result @name(parameters) attributes`; a parameter is (name, type, attributes such as "noalias").
+
+        External by default; "internal" for helpers (then often `attributes="nounwind alwaysinline"`). Names must be new.
+        """
+        self._claim(name)
+        function = FunctionBuilder(self, name, result, parameters, linkage, attributes, contract)
+        self._functions.append(function)
+        return function
+
+    def has_function(self, name: str) -> bool:
+        """Was a function of this name begun?"""
+        return name in self._names
+
+    def _claim(self, name: str) -> None:
+        if name in self._names:
+            raise ValueError(f"the module already has a @{name}")
+        self._names.add(name)
+
+    def declare(self, name: str, result: Type | None, parameters: Sequence[Type]) -> str:
+        """Declare an external function (libm's, the runtime's) and return the symbol to `call`."""
+        text = result.text if result else "void"
+        return self.declare_raw(name, text, ", ".join([p.text for p in parameters]))
+
+    def declare_raw(self, name: str, result: str, parameters: str) -> str:
+        """`declare` with types in LLVM's spelling, for intrinsics."""
+        if name not in self._declared:
+            self._declared[name] = f"declare {result} @{name}({parameters})"
+        return "@" + name
+
+    def table(self, type: Type, numbers: Sequence[Number], align: int = 64) -> str:
+        """The symbol of an internal constant array of scalars, aligned to a cache line; equal tables are one."""
+        spelled = [str(n) for n in numbers] if type.kind in ("i32", "i64") else [scalar_constant(type.kind, n) for n in numbers]
+        body = ", ".join([f"{type.kind} {n}" for n in spelled])
+        key = (type.kind, align, body)
+        symbol = self._tables.get(key)
+        if symbol is None:
+            symbol = self._tables[key] = f"@table.{len(self._tables)}"
+            self._globals.append(f"{symbol} = internal constant [{len(spelled)} x {type.kind}] [{body}], align {align}")
+        return symbol
+
+    def global_(self, name: str, definition: str) -> str:
+        """The symbol of `@name = definition`, anything LLVM accepts there (`internal global [64 x i8] zeroinitializer`)."""
+        self._claim(name)
+        self._globals.append(f"@{name} = {definition}")
+        return "@" + name
+
+    def metadata(self, text: str) -> str:
+        """The reference (`!3`) of a metadata node such as `!{i32 1}`."""
+        return f"!{self._metadata.setdefault(text, len(self._metadata))}"
+
+    def nontemporal(self) -> str:
+        return ", !nontemporal " + self.metadata("!{i32 1}")
+
+    def unlikely(self) -> str:
+        return ", !prof " + self.metadata('!{!"branch_weights", i32 1, i32 100000}')
+
+    def text(self) -> str:
+        """The whole module in LLVM assembly. Raises when a function was not ended with `ret`."""
+        head = [f'target triple = "{self.target.triple}"', *self._globals, *self._declared.values()]
+        bodies = [line for f in self._functions for line in f.text_lines()]
+        return "\n".join(head + bodies + [f"!{n} = {node}" for node, n in self._metadata.items()]) + "\n"
+
+
+class CarryLoop:
+    """What `FunctionBuilder.carry_loop` yields: `index` and `values` inside the loop, `results` after it."""
+
+    __slots__ = ("index", "next_values", "values")
+
+    def __init__(self, index: Value, values: tuple[Value, ...]) -> None:
+        self.index, self.values = index, values
+        self.next_values: tuple[Value, ...] | None = None
+
+    def next(self, *values: Value) -> None:
+        """Give the values that the next iteration starts with: called once, at the end of the body, in the order of `carry`."""
+        if [v.type for v in values] != [v.type for v in self.values]:
+            raise TypeError(f"the loop carries {self.values}, not {values}")
+        self.next_values = values
+
+    @property
+    def results(self) -> tuple[Value, ...]:
+        """The carried values after the last iteration (the initial ones when there was none)."""
+        return self.values
+
+
+class FunctionBuilder(Instructions):
+    """One function: every instruction of `Instructions`, and structured control flow. `args` are its parameters in order."""
+
+    __slots__ = ("_allocas", "_block", "_ended", "_head", "args", "result", "symbol")
+
+    def __init__(
+        self,
+        module: ModuleBuilder,
+        name: str,
+        result: Type | None,
+        parameters: Sequence[Parameter],
+        linkage: str,
+        attributes: str,
+        contract: bool,
+    ) -> None:
+        super().__init__(module, contract)
+        self.symbol, self.result = "@" + name, result
+        self.args = [Value("%" + n, t, self) for n, t, _ in parameters]
+        signature = ", ".join([" ".join(filter(None, (t.text, attribute, "%" + n))) for n, t, attribute in parameters])
+        words = ("define", linkage, result.text if result else "void", f"{self.symbol}({signature})", attributes, "{")
+        self._head = " ".join(filter(None, words))
+        self._allocas: list[str] = []
+        self._block, self._ended = "entry", False
+
+    def text_lines(self) -> list[str]:
+        """The function's lines, once it is ended."""
+        if not self._ended:
+            raise ValueError(f"function {self.symbol} was not ended with ret")
+        return [self._head, "entry:", *self._allocas, *self.lines, "}"]
+
+    def ret(self, value: Value | None = None) -> None:
+        """End the function; the last thing said to it."""
+        given = value.type if value else None
+        if given is not self.result:
+            raise TypeError(f"{self.symbol} returns {self.result}, not {given}")
+        self.lines.append(f"  ret {value.type.text} {value.text}" if value else "  ret void")
+        self._ended = True
+
+    def alloca(self, type: Type, count: int = 1, align: int = 64) -> Value:
+        """Stack memory for `count` elements, allocated once at the function's entry wherever this is called."""
+        self._count = n = self._count + 1
+        self._allocas.append(f"  %v{n} = alloca {type.text}, i64 {count}, align {align}")
+        return Value(f"%v{n}", PTR, self)
+
+    def address(self, symbol: str) -> Value:
+        """A pointer to a global or a function, from its symbol with the sigil."""
+        return Value(symbol, PTR, self)
+
+    def table(self, type: Type, numbers: Sequence[Number], align: int = 64) -> Value:
+        """The address of a constant array (`ModuleBuilder.table`)."""
+        return self.address(self.module.table(type, numbers, align))
+
+    # Control flow
+
+    def _label(self, name: str) -> None:
+        self.lines.append(f"{name}:")
+        self._block = name
+
+    def _fresh(self) -> int:
+        self._count = n = self._count + 1
+        return n
+
+    @contextmanager
+    def loop(self, low: Operand, high: Operand, step: Operand = 1) -> Iterator[Value]:
+        """`for i in range(low, high, step)` over i64 (or the operands' integer type); the step is positive. Yields i."""
+        with self.carry_loop(low, high, (), step) as loop:
+            yield loop.index
+
+    @contextmanager
+    def carry_loop(self, low: Operand, high: Operand, carry: Sequence[Value], step: Operand = 1) -> Iterator[CarryLoop]:
+        """A counted loop with accumulators.
+
+        `with f.carry_loop(0, n, [zero]) as loop: loop.next(loop.values[0] + term(loop.index))`, then `total, = loop.results`.
+        """
+        n = self._fresh()
+        type = next((x.type for x in (low, high, step) if isinstance(x, Value)), I64)
+        start, before = self._text(low, type), self._block
+        self.lines.append(f"  br label %head{n}")
+        self._label(f"head{n}")
+        phis = len(self.lines)
+        index = Value(f"%i{n}", type, self)
+        loop = CarryLoop(index, tuple(Value(f"%c{n}.{k}", v.type, self) for k, v in enumerate(carry)))
+        self.lines.extend([""] * (1 + len(carry)))
+        more = self.cmp("lt", index, high)
+        self.lines.append(f"  br i1 {more.text}, label %body{n}, label %done{n}")
+        self._label(f"body{n}")
+        yield loop
+        if len(loop.next_values or ()) != len(carry):
+            raise ValueError("a loop that carries values needs loop.next(...) at the end of its body")
+        self.lines.append(f"  %n{n} = add nsw {type.text} {index.text}, {self._text(step, type)}")
+        self.lines.append(f"  br label %head{n}")
+        self.lines[phis] = f"  {index.text} = phi {type.text} [{start}, %{before}], [%n{n}, %{self._block}]"
+        for k, (first, phi, later) in enumerate(zip(carry, loop.values, loop.next_values or (), strict=True)):
+            arms = f"[{first.text}, %{before}], [{later.text}, %{self._block}]"
+            self.lines[phis + 1 + k] = f"  {phi.text} = phi {phi.type.text} {arms}"
+        self._label(f"done{n}")
+
+    def while_loop(
+        self,
+        carry: Sequence[Value],
+        condition: Callable[..., Value],
+        body: Callable[..., Sequence[Value]],
+    ) -> tuple[Value, ...]:
+        """Repeat `carry = body(*carry)` while `condition(*carry)`, an i1; returns the last carry."""
+        n, before = self._fresh(), self._block
+        self.lines.append(f"  br label %head{n}")
+        self._label(f"head{n}")
+        phis = len(self.lines)
+        values = tuple(Value(f"%c{n}.{k}", v.type, self) for k, v in enumerate(carry))
+        self.lines.extend([""] * len(carry))
+        self.lines.append(f"  br i1 {condition(*values).text}, label %body{n}, label %done{n}")
+        done_from = self._block
+        self._label(f"body{n}")
+        later = body(*values)
+        self.lines.append(f"  br label %head{n}")
+        for k, (first, phi, new) in enumerate(zip(carry, values, later, strict=True)):
+            if new.type is not phi.type:
+                raise TypeError(f"the loop carries {phi!r}, not {new!r}")
+            arms = f"[{first.text}, %{before}], [{new.text}, %{self._block}]"
+            self.lines[phis + k] = f"  {phi.text} = phi {phi.type.text} {arms}"
+        self._block = done_from
+        self._label(f"done{n}")
+        return values
+
+    @contextmanager
+    def when(self, condition: Value, unlikely: bool = False) -> Iterator[None]:
+        """The body runs only where the scalar i1 `condition` holds. Values made inside stay inside: see `branch`."""
+        n = self._fresh()
+        weights = self.module.unlikely() if unlikely else ""
+        self.lines.append(f"  br i1 {condition.text}, label %then{n}, label %join{n}{weights}")
+        self._label(f"then{n}")
+        yield
+        self.lines.append(f"  br label %join{n}")
+        self._label(f"join{n}")
+
+    def branch(
+        self,
+        condition: Value,
+        then: Callable[[], Sequence[Value]],
+        otherwise: Callable[[], Sequence[Value]],
+        unlikely: bool = False,
+    ) -> tuple[Value, ...]:
+        """if / else on a scalar i1: each callable emits its side and returns its values; the result joins them with phis.
+
+        Both return the same number and types (an empty tuple for effects alone). `unlikely` speaks of `then`.
+        """
+        n = self._fresh()
+        weights = self.module.unlikely() if unlikely else ""
+        self.lines.append(f"  br i1 {condition.text}, label %then{n}, label %else{n}{weights}")
+        sides: list[tuple[Sequence[Value], str]] = []
+        for name, side in ((f"then{n}", then), (f"else{n}", otherwise)):
+            self._label(name)
+            sides.append((side(), self._block))
+            self.lines.append(f"  br label %join{n}")
+        self._label(f"join{n}")
+        (ours, from_ours), (theirs, from_theirs) = sides
+        return tuple(self._phi(a, from_ours, b, from_theirs) for a, b in zip(ours, theirs, strict=True))
+
+    def _phi(self, a: Value, from_a: str, b: Value, from_b: str) -> Value:
+        if a.type is not b.type:
+            raise TypeError(f"the two sides differ in type: {a!r} and {b!r}")
+        return self.op(f"phi {a.type.text} [{a.text}, %{from_a}], [{b.text}, %{from_b}]", a.type)
+
+
+__all__ = ["CarryLoop", "FunctionBuilder", "ModuleBuilder", "Operand", "Parameter", "Value", "constant"]

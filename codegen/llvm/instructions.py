@@ -1,0 +1,181 @@
+"""Memory, calls and lanes as methods: the straight-line instructions that `arithmetic.py` has not.
+
+`Instructions` is the base of `emitter.FunctionBuilder`, which adds control flow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from .arithmetic import Arithmetic, Operand, Value
+from .types import I1, I64, PTR, Number, Type, constant, scalar_constant
+
+
+class Instructions(Arithmetic):
+    """Every straight-line instruction."""
+
+    __slots__ = ()
+
+    # Memory
+
+    def gep(self, pointer: Value, index: Operand, element: Type) -> Value:
+        """The address `index` elements past `pointer`; a vector of indices gives a vector of pointers."""
+        if not isinstance(index, Value):
+            return self.op(f"getelementptr {element.text}, ptr {pointer.text}, i64 {index}", PTR) if index else pointer
+        result = PTR.with_lanes(index.type.lanes)
+        return self.op(f"getelementptr {element.text}, ptr {pointer.text}, {index.type.text} {index.text}", result)
+
+    def load(self, pointer: Value, type: Type, align: int = 0, nontemporal: bool = False) -> Value:
+        """`align` in bytes; 0 means that of one element, which is right for any user's buffer."""
+        hint = self.module.nontemporal() if nontemporal else ""
+        return self.op(f"load {type.text}, ptr {pointer.text}, align {align or type.bytes}{hint}", type)
+
+    def store(self, value: Value, pointer: Value, align: int = 0, nontemporal: bool = False) -> None:
+        """Non-temporal stores want `align` = the vector's bytes, and `store_fence` before others may read."""
+        type = value.type
+        hint = self.module.nontemporal() if nontemporal else ""
+        self.lines.append(f"  store {type.text} {value.text}, ptr {pointer.text}, align {align or type.bytes}{hint}")
+
+    def store_fence(self) -> None:
+        """Order non-temporal stores before whatever this thread stores next."""
+        if self.module.target.triple.startswith("x86_64"):
+            self.call_void(self.module.declare_raw("llvm.x86.sse.sfence", "void", ""))
+        else:
+            self.lines.append("  fence seq_cst")
+
+    def lane_mask(self, begin: Value, end: Operand, lanes: int) -> Value:
+        """Lane i is true where begin + i < end (unsigned i64)."""
+        type = I1.with_lanes(lanes)
+        symbol = self.module.declare_raw(f"llvm.get.active.lane.mask.{type.mangled}.i64", type.text, "i64, i64")
+        return self.op(f"call {type.text} {symbol}(i64 {begin.text}, i64 {self._text(end, I64)})", type)
+
+    def masked_load(self, pointer: Value, type: Type, mask: Value, other: Operand = 0, align: int = 0) -> Value:
+        """Lanes where `mask` from memory, the rest `other`; masked lanes are not touched. Vectors only."""
+        t, m = type.text, mask.type.text
+        symbol = self.module.declare_raw(f"llvm.masked.load.{type.mangled}.p0", t, f"ptr, i32, {m}, {t}")
+        operands = f"ptr {pointer.text}, i32 {align or type.bytes}, {m} {mask.text}, {t} {self._text(other, type)}"
+        return self.op(f"call {t} {symbol}({operands})", type)
+
+    def masked_store(self, value: Value, pointer: Value, mask: Value, align: int = 0) -> None:
+        """Store the lanes where `mask`. Vectors only."""
+        type = value.type
+        t, m = type.text, mask.type.text
+        symbol = self.module.declare_raw(f"llvm.masked.store.{type.mangled}.p0", "void", f"{t}, ptr, i32, {m}")
+        operands = f"{t} {value.text}, ptr {pointer.text}, i32 {align or type.bytes}, {m} {mask.text}"
+        self.lines.append(f"  call void {symbol}({operands})")
+
+    def gather(self, base: Value, index: Value, element: Type, mask: Value | None = None, other: Operand = 0) -> Value:
+        """base[index] per lane (`index` in elements, i32 or i64, signed); masked lanes give `other` and touch nothing.
+
+        A scalar index without a mask is a plain load.
+        """
+        pointers = self.gep(base, index, element)
+        type = element.with_lanes(index.type.lanes)
+        if type.lanes == 1 and mask is None:
+            return self.load(pointers, type)
+        t, p, m = type.text, pointers.type.text, f"<{type.lanes} x i1>"
+        symbol = self.module.declare_raw(f"llvm.masked.gather.{type.mangled}.{pointers.type.mangled}", t, f"{p}, i32, {m}, {t}")
+        which = constant(I1.with_lanes(type.lanes), 1) if mask is None else mask.text
+        operands = f"{p} {pointers.text}, i32 {element.bytes}, {m} {which}, {t} {self._text(other, type)}"
+        return self.op(f"call {t} {symbol}({operands})", type)
+
+    def prefetch(self, pointer: Value, write: bool = False, locality: int = 3) -> None:
+        """Fetch a cache line early; `locality` 3 keeps it in L1, 0 passes it by. Any address is allowed."""
+        symbol = self.module.declare_raw("llvm.prefetch.p0", "void", "ptr, i32, i32, i32")
+        self.lines.append(f"  call void {symbol}(ptr {pointer.text}, i32 {int(write)}, i32 {locality}, i32 1)")
+
+    # Calls
+
+    def call(self, callee: str | Value, result: Type, *operands: Value) -> Value:
+        """Call `@name` (with its sigil, as `FunctionBuilder.symbol` and `ModuleBuilder.declare` give it) or a pointer value."""
+        return self.op(self._call(callee, result.text, operands), result)
+
+    def call_void(self, callee: str | Value, *operands: Value) -> None:
+        self.lines.append("  " + self._call(callee, "void", operands))
+
+    def _call(self, callee: str | Value, result: str, operands: Sequence[Value]) -> str:
+        symbol = callee if isinstance(callee, str) else callee.text
+        return f"call {result} {symbol}({', '.join([f'{x.type.text} {x.text}' for x in operands])})"
+
+    # Lanes
+
+    def splat(self, a: Operand, type: Type) -> Value:
+        """A scalar in every lane of `type` (a number becomes a constant)."""
+        if not isinstance(a, Value):
+            return self.const(type, a)
+        if type.lanes == 1:
+            return a
+        first = self.op(f"insertelement {type.text} poison, {a.type.text} {a.text}, i64 0", type)
+        return self.shuffle(first, first, [0] * type.lanes)
+
+    def iota(self, type: Type, start: int = 0, step: int = 1) -> Value:
+        """The constant (start, start + step, ...)."""
+        return self.vector_const(type, [start + step * i for i in range(type.lanes)])
+
+    def vector_const(self, type: Type, numbers: Sequence[Number]) -> Value:
+        """A constant with a number for each lane."""
+        if type.lanes == 1:
+            return self.const(type, numbers[0])
+        lanes = ", ".join([f"{type.kind} {scalar_constant(type.kind, x)}" for x in numbers])
+        return Value(f"<{lanes}>", type, self)
+
+    def extract(self, a: Value, lane: Operand) -> Value:
+        """One lane as a scalar; of a scalar, itself."""
+        if a.type.lanes == 1:
+            return a
+        return self.op(f"extractelement {a.type.text} {a.text}, i64 {self._text(lane, I64)}", a.type.scalar)
+
+    def insert(self, a: Value, scalar: Operand, lane: Operand) -> Value:
+        """`a` with one lane replaced; of a scalar, the scalar itself."""
+        element = a.type.scalar
+        if a.type.lanes == 1:
+            return scalar if isinstance(scalar, Value) else self.const(element, scalar)
+        text = f"{element.text} {self._text(scalar, element)}, i64 {self._text(lane, I64)}"
+        return self.op(f"insertelement {a.type.text} {a.text}, {text}", a.type)
+
+    def shuffle(self, a: Value, b: Value, lanes: Sequence[int]) -> Value:
+        """Lanes picked from a (0 ...) and b (continuing); both vectors of one type; -1 leaves a lane undefined."""
+        picks = ", ".join(["i32 poison" if i < 0 else f"i32 {i}" for i in lanes])
+        type = a.type.with_lanes(len(lanes))
+        if type.lanes == 1:
+            return self.extract(a, lanes[0]) if lanes[0] < a.type.lanes else self.extract(b, lanes[0] - a.type.lanes)
+        return self.op(f"shufflevector {a.type.text} {a.text}, {b.type.text} {b.text}, <{len(lanes)} x i32> <{picks}>", type)
+
+    def concat(self, a: Value, b: Value) -> Value:
+        """The lanes of a, then those of b."""
+        if a.type.lanes == 1:
+            pair = Value("poison", a.type.with_lanes(2), self)
+            return self.insert(self.insert(pair, a, 0), b, 1)
+        return self.shuffle(a, b, range(2 * a.type.lanes))
+
+    def slice_lanes(self, a: Value, start: int, count: int) -> Value:
+        """`count` lanes of a from `start` on; one lane is a scalar."""
+        return self.shuffle(a, a, range(start, start + count)) if count > 1 else self.extract(a, start)
+
+    def reduce(self, op: str, a: Value) -> Value:
+        """The scalar `op` over all lanes, a balanced tree of halves in a fixed order: the same result with every LLVM.
+
+        `op` names a method of two operands: add mul min max smin smax umin umax and_ or_ xor min_or_second max_or_second.
+        """
+        combine = getattr(self, op)
+        while a.type.lanes > 1:
+            half, odd = divmod(a.type.lanes, 2)
+            if odd:
+                raise ValueError(f"reduce needs a power of two of lanes, not {a.type.text}")
+            a = combine(self.slice_lanes(a, 0, half), self.slice_lanes(a, half, half))
+        return a
+
+    def any(self, mask: Value) -> Value:
+        """One i1: is some lane true?"""
+        return self._mask_reduce("or", mask)
+
+    def all(self, mask: Value) -> Value:
+        """One i1: are all lanes true?"""
+        return self._mask_reduce("and", mask)
+
+    def _mask_reduce(self, how: str, mask: Value) -> Value:
+        if mask.type.lanes == 1:
+            return mask
+        t = mask.type
+        symbol = self.module.declare_raw(f"llvm.vector.reduce.{how}.{t.mangled}", "i1", t.text)
+        return self.op(f"call i1 {symbol}({t.text} {mask.text})", I1)

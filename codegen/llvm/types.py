@@ -1,0 +1,174 @@
+"""The LLVM types that emitted code uses, and the exact spelling of their constants.
+
+A `Type` is a scalar kind and a lane count (1 = a scalar). Types are interned: `Type.of` gives the same object for the same
+kind and lanes, so they compare by identity. Pointers are opaque and always scalar, except as the result of a vector gep.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+
+from ...ir.types import DType
+
+_BITS = {"i1": 1, "i8": 8, "i16": 16, "i32": 32, "i64": 64, "half": 16, "bfloat": 16, "float": 32, "double": 64, "ptr": 64}
+_FLOATS = frozenset(("half", "bfloat", "float", "double"))
+_MANGLED = {"half": "f16", "bfloat": "bf16", "float": "f32", "double": "f64", "ptr": "p0"}
+
+
+class Type:
+    """A scalar or vector type; make it with `Type.of`, never directly.
+
+    `text` is its spelling in LLVM assembly, `mangled` its part of an intrinsic's name, `bits` the width of ONE lane.
+    """
+
+    __slots__ = ("bits", "is_float", "kind", "lanes", "mangled", "text")
+    _interned: dict[tuple[str, int], Type] = {}
+
+    def __init__(self, kind: str, lanes: int) -> None:
+        scalar = _MANGLED.get(kind, kind)
+        self.kind, self.lanes, self.bits, self.is_float = kind, lanes, _BITS[kind], kind in _FLOATS
+        self.text = kind if lanes == 1 else f"<{lanes} x {kind}>"
+        self.mangled = scalar if lanes == 1 else f"v{lanes}{scalar}"
+
+    @classmethod
+    def of(cls, kind: str, lanes: int = 1) -> Type:
+        """The type of `lanes` elements of `kind` (i1 i8 i16 i32 i64 half bfloat float double ptr)."""
+        found = cls._interned.get((kind, lanes))
+        if found is None:
+            if kind not in _BITS or lanes < 1:
+                raise ValueError(f"no LLVM type of {lanes} lanes of {kind!r}")
+            found = cls._interned[(kind, lanes)] = cls(kind, lanes)
+        return found
+
+    def with_lanes(self, lanes: int) -> Type:
+        """The same kind with another lane count."""
+        return Type.of(self.kind, lanes)
+
+    def with_kind(self, kind: str) -> Type:
+        """Another kind with the same lane count."""
+        return Type.of(kind, self.lanes)
+
+    @property
+    def scalar(self) -> Type:
+        """The type of one lane."""
+        return Type.of(self.kind)
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of one lane in memory."""
+        return max(1, self.bits // 8)
+
+    def __repr__(self) -> str:
+        return self.text
+
+
+I1, I8, I16, I32, I64 = (Type.of(kind) for kind in ("i1", "i8", "i16", "i32", "i64"))
+F16, BF16, F32, F64, PTR = (Type.of(kind) for kind in ("half", "bfloat", "float", "double", "ptr"))
+
+_KIND_OF_DTYPE = {
+    DType.F16: "half",
+    DType.BF16: "bfloat",
+    DType.F32: "float",
+    DType.F64: "double",
+    DType.I8: "i8",
+    DType.I16: "i16",
+    DType.I32: "i32",
+    DType.I64: "i64",
+    DType.U8: "i8",
+    DType.U16: "i16",
+    DType.U32: "i32",
+    DType.U64: "i64",
+    DType.BOOL: "i1",
+}
+
+
+def type_of(dtype: DType, lanes: int = 1) -> Type:
+    """The type in which values of `dtype` are computed; BOOL is i1 (in memory it is `memory_type_of`)."""
+    return Type.of(_KIND_OF_DTYPE[dtype], lanes)
+
+
+def memory_type_of(dtype: DType, lanes: int = 1) -> Type:
+    """The type in which values of `dtype` stand in memory: BOOL takes a byte, the rest are as computed."""
+    return Type.of("i8" if dtype is DType.BOOL else _KIND_OF_DTYPE[dtype], lanes)
+
+
+Number = int | float
+
+
+def scalar_constant(kind: str, number: Number) -> str:
+    """The exact spelling of `number` rounded to `kind`; integers wrap to the kind's width.
+
+    LLVM wants a float constant as the bits of the double of the same value, half and bfloat as their own bits.
+    """
+    if kind == "float":
+        return f"0x{_double_bits(_round_float(number)):016X}"
+    if kind == "double":
+        return f"0x{_double_bits(float(number)):016X}"
+    if kind == "half":
+        return f"0xH{_half_bits(float(number)):04X}"
+    if kind == "bfloat":
+        return f"0xR{_bfloat_bits(float(number)):04X}"
+    if kind == "i1":
+        return "true" if number else "false"
+    if kind == "ptr":
+        return _null(number)
+    return _integer_constant(kind, number)
+
+
+def _integer_constant(kind: str, number: Number) -> str:
+    if number != int(number):
+        raise ValueError(f"{number!r} is no constant of type {kind}")
+    bits = _BITS[kind]
+    wrapped = int(number) & ((1 << bits) - 1)
+    return str(wrapped - (1 << bits) if wrapped >> (bits - 1) else wrapped)
+
+
+def _null(number: Number) -> str:
+    if number != 0:
+        raise ValueError(f"{number!r} is no constant pointer; only 0 (null) is")
+    return "null"
+
+
+def _double_bits(number: float) -> int:
+    if math.isnan(number):  # one canonical quiet NaN: the text must not depend on how the NaN was made
+        return 0x7FF8000000000000
+    return struct.unpack("<Q", struct.pack("<d", number))[0]
+
+
+def _round_float(number: Number) -> float:
+    """`number` rounded to the nearest float32; past the range it becomes infinite, as in C."""
+    try:
+        return struct.unpack("<f", struct.pack("<f", number))[0]
+    except OverflowError:
+        return math.copysign(math.inf, number)
+
+
+def _half_bits(number: float) -> int:
+    if math.isnan(number):
+        return 0x7E00
+    try:
+        return struct.unpack("<H", struct.pack("<e", number))[0]
+    except OverflowError:
+        return 0xFC00 if number < 0 else 0x7C00
+
+
+def _bfloat_bits(number: float) -> int:
+    """Bits of `number` rounded to the nearest bfloat16, ties to even (through float32)."""
+    if math.isnan(number):
+        return 0x7FC0
+    bits: int = struct.unpack("<I", struct.pack("<f", _round_float(number)))[0]
+    return (bits + 0x7FFF + (bits >> 16 & 1)) >> 16
+
+
+_spelled: dict[tuple[Type, Number, type, bool], str] = {}
+
+
+def constant(type: Type, number: Number) -> str:
+    """The spelling of the constant whose every lane is `number`."""
+    key = (type, number, number.__class__, number == 0 and math.copysign(1.0, number) < 0)
+    found = _spelled.get(key)
+    if found is None:
+        text = scalar_constant(type.kind, number)
+        found = _spelled[key] = text if type.lanes == 1 else f"splat ({type.kind} {text})"
+    return found
