@@ -1,7 +1,7 @@
 """Arithmetic, comparisons and conversions as methods: each appends one line of LLVM text and returns a typed value.
 
-Any operand may be a Python number: it becomes a constant of the other operand's type. A vector and a scalar do not mix: say
-`splat`. Values know their builder, so `a * b + 1.0` emits too.
+Any operand may be a Python number: it becomes a constant of the other operand's type. A vector and a scalar do not mix:
+say `splat`. Values know their builder, so `a * b + 1.0` emits too.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 class Value:
     """An SSA value: its spelling and its type, and the builder that operators on it emit into.
 
-    Comparisons are methods of the builder (`f.cmp`), so that values stay hashable. `/` is fdiv or sdiv by type; integer shifts
-    right are arithmetic (`lshr` is a method of the builder).
+    Comparisons are methods of the builder (`f.cmp`), so that values stay hashable. `/` is fdiv or sdiv by type; integer
+    shifts right are arithmetic (`lshr` is a method of the builder).
     """
 
     __slots__ = ("builder", "text", "type")
@@ -82,7 +82,9 @@ _INT_PREDICATES = {"lt": "slt", "le": "sle", "gt": "sgt", "ge": "sge"}
 
 
 class Arithmetic:
-    """The open end of a function's text. `contract` lets LLVM fuse a multiply and an add into an fma; nothing else is relaxed."""
+    """The open end of a function's text. `contract` lets LLVM fuse a multiply and an add into an fma; nothing else is
+    relaxed.
+    """
 
     __slots__ = ("_count", "_flags", "lines", "module")
 
@@ -123,7 +125,8 @@ class Arithmetic:
 
     def _arithmetic(self, float_op: str, int_op: str, a: Operand, b: Operand) -> Value:
         type, x, y = self._pair(a, b)
-        return self.op(f"{float_op}{self._flags} {type.text} {x}, {y}" if type.is_float else f"{int_op} {type.text} {x}, {y}", type)
+        op = float_op + self._flags if type.is_float else int_op
+        return self.op(f"{op} {type.text} {x}, {y}", type)
 
     def _integer(self, op: str, a: Operand, b: Operand) -> Value:
         type, x, y = self._pair(a, b)
@@ -145,7 +148,9 @@ class Arithmetic:
         return self._arithmetic("fdiv", "sdiv", a, b)
 
     def rem(self, a: Operand, b: Operand) -> Value:
-        """Signed integer remainder with the dividend's sign. For floats LLVM calls libm's fmod per lane: see vmath's `mod`."""
+        """Signed integer remainder with the dividend's sign. For floats LLVM calls libm's fmod per lane: see vmath's
+        `mod`.
+        """
         return self._arithmetic("frem", "srem", a, b)
 
     def udiv(self, a: Operand, b: Operand) -> Value:
@@ -215,9 +220,11 @@ class Arithmetic:
     # Comparison and selection
 
     def cmp(self, predicate: str, a: Operand, b: Operand) -> Value:
-        """An i1 per lane. `eq ne lt le gt ge` are signed for integers, and as in C for floats (false for NaN, but `ne` true).
+        """An i1 per lane. `eq ne lt le gt ge` are signed for integers, and as in C for floats (false for NaN, but `ne`
+        true).
 
-        Any other predicate (`ult`, `uno`, `ord`, ...) is LLVM's own: `u` means unsigned for integers, "or NaN" for floats.
+        Any other predicate (`ult`, `uno`, `ord`, ...) is LLVM's own: `u` means unsigned for integers, "or NaN" for
+        floats.
         """
         type, x, y = self._pair(a, b)
         table = _FLOAT_PREDICATES if type.is_float else _INT_PREDICATES
@@ -233,32 +240,42 @@ class Arithmetic:
         return self.op(f"select {condition.type.text} {condition.text}, {type.text} {x}, {type.text} {y}", type)
 
     def min(self, a: Operand, b: Operand) -> Value:
-        """The smaller; a NaN in either operand gives NaN (MXNet's minimum). Integers compare signed. Of +-0 the second."""
+        """The smaller; a NaN in either operand gives NaN (MXNet's minimum). Integers compare signed. Of +-0 the
+        second.
+        """
         return self._extreme("lt", "smin", a, b)
 
     def max(self, a: Operand, b: Operand) -> Value:
-        """The larger; a NaN in either operand gives NaN (MXNet's maximum). Integers compare signed. Of +-0 the second."""
+        """The larger; a NaN in either operand gives NaN (MXNet's maximum). Integers compare signed. Of +-0 the
+        second.
+        """
         return self._extreme("gt", "smax", a, b)
 
     def _extreme(self, predicate: str, integer: str, a: Operand, b: Operand) -> Value:
         type = self._pair(a, b)[0]
         if not type.is_float:
             return self.intrinsic(integer, type, a, b)
-        chosen = self.select(self.cmp(predicate, a, b), a, b)  # b when one is NaN: then only a NaN in a is left to repair
+        chosen = self.select(self.cmp(predicate, a, b), a, b)  # b when one is NaN: only a NaN in a is left to repair
         return self.select(self.is_nan(a), a, chosen) if isinstance(a, Value) else chosen
 
     def min_or_second(self, a: Operand, b: Operand) -> Value:
-        """a < b ? a : b, one x86 instruction: the second operand when either is NaN. `min_or_second(limit, x)` keeps a NaN x."""
+        """a < b ? a : b, one x86 instruction: the second operand when either is NaN. `min_or_second(limit, x)` keeps a
+        NaN x.
+        """
         return self.select(self.cmp("lt", a, b), a, b)
 
     def max_or_second(self, a: Operand, b: Operand) -> Value:
-        """a > b ? a : b, one x86 instruction: the second operand when either is NaN. `max_or_second(limit, x)` keeps a NaN x."""
+        """a > b ? a : b, one x86 instruction: the second operand when either is NaN. `max_or_second(limit, x)` keeps a
+        NaN x.
+        """
         return self.select(self.cmp("gt", a, b), a, b)
 
     # Conversion
 
     def bitcast(self, a: Value, kind: str | Type) -> Value:
-        """The same bits as another kind of the same width, or as a whole other type (lanes may differ, total width not)."""
+        """The same bits as another kind of the same width, or as a whole other type (lanes may differ, total width
+        not).
+        """
         type = kind if isinstance(kind, Type) else a.type.with_kind(kind)
         return a if type is a.type else self.op(f"bitcast {a.type.text} {a.text} to {type.text}", type)
 
@@ -268,10 +285,12 @@ class Arithmetic:
         return self.op(f"{how} {a.type.text} {a.text} to {type.text}", type)
 
     def convert(self, a: Value, kind: str, signed: bool = True) -> Value:
-        """The value of `a` as `kind`, as C converts: between floats rounded to nearest, to integers truncated towards zero.
+        """The value of `a` as `kind`, as C converts: between floats rounded to nearest, to integers truncated towards
+        zero.
 
-        `signed` says how the INTEGER side reads (the source when it is an integer, else the result). To i1: `a != 0`; from i1:
-        0 or 1. Floats to 8 and 16 bits go through i32 and to unsigned 32 through i64, so small negative values wrap as in C.
+        `signed` says how the INTEGER side reads (the source when it is an integer, else the result). To i1: `a != 0`;
+        from i1: 0 or 1. Floats to 8 and 16 bits go through i32 and to unsigned 32 through i64, so small negative values
+        wrap as in C.
         """
         source = a.type
         if source.kind == kind:

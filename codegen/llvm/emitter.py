@@ -1,7 +1,7 @@
 """Builds LLVM modules as text: functions with structured control flow, constants and tables, declarations.
 
-Direct text costs about a microsecond per instruction, a tenth of what llvmlite.ir takes. The same calls give the same text,
-always. No fast-math flag is ever set; `contract` (multiply-add fusion) is an option of a function.
+Direct text costs about a microsecond per instruction, a tenth of what llvmlite.ir takes. The same calls give the same
+text, always. No fast-math flag is ever set; `contract` (multiply-add fusion) is an option of a function.
 
     module = ModuleBuilder(target)
     f = module.function("scale", None, [("x", PTR, "noalias"), ("n", I64, "")])
@@ -15,7 +15,7 @@ always. No fast-math flag is ever set; `contract` (multiply-add fusion) is an op
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 
 from ...ir.target import CpuTarget
@@ -27,7 +27,9 @@ Parameter = tuple[str, Type, str]
 
 
 class ModuleBuilder:
-    """A module under construction: asking twice for the same declaration, table or metadata gives the first one again."""
+    """A module under construction: asking twice for the same declaration, table or metadata gives the first one
+    again.
+    """
 
     __slots__ = ("_declared", "_functions", "_globals", "_metadata", "_names", "_tables", "target")
 
@@ -50,9 +52,11 @@ class ModuleBuilder:
         attributes: str = "nounwind",
         contract: bool = False,
     ) -> FunctionBuilder:
-        """Begin `define LINKAGE result @name(parameters) attributes`; a parameter is (name, type, attributes such as "noalias").
+        """Begin `define LINKAGE result @name(parameters) attributes`; a parameter is (name, type, attributes such as
+        "noalias").
 
-        External by default; "internal" for helpers (then often `attributes="nounwind alwaysinline"`). Names must be new.
+        External by default; "internal" for helpers (then often `attributes="nounwind alwaysinline"`). Names must be
+        new.
         """
         self._claim(name)
         function = FunctionBuilder(self, name, result, parameters, linkage, attributes, contract)
@@ -81,7 +85,7 @@ class ModuleBuilder:
 
     def table(self, type: Type, numbers: Sequence[Number], align: int = 64) -> str:
         """The symbol of an internal constant array of scalars, aligned to a cache line; equal tables are one."""
-        spelled = [str(n) for n in numbers] if type.kind in ("i32", "i64") else [scalar_constant(type.kind, n) for n in numbers]
+        spelled = [scalar_constant(type.kind, n) for n in numbers]
         body = ", ".join([f"{type.kind} {n}" for n in spelled])
         key = (type.kind, align, body)
         symbol = self._tables.get(key)
@@ -91,7 +95,9 @@ class ModuleBuilder:
         return symbol
 
     def global_(self, name: str, definition: str) -> str:
-        """The symbol of `@name = definition`, anything LLVM accepts there (`internal global [64 x i8] zeroinitializer`)."""
+        """The symbol of `@name = definition`, anything LLVM accepts there (`internal global [64 x i8]
+        zeroinitializer`).
+        """
         self._claim(name)
         self._globals.append(f"@{name} = {definition}")
         return "@" + name
@@ -123,7 +129,9 @@ class CarryLoop:
         self.next_values: tuple[Value, ...] | None = None
 
     def next(self, *values: Value) -> None:
-        """Give the values that the next iteration starts with: called once, at the end of the body, in the order of `carry`."""
+        """Give the values that the next iteration starts with: called once, at the end of the body, in the order of
+        `carry`.
+        """
         if [v.type for v in values] != [v.type for v in self.values]:
             raise TypeError(f"the loop carries {self.values}, not {values}")
         self.next_values = values
@@ -135,7 +143,9 @@ class CarryLoop:
 
 
 class FunctionBuilder(Instructions):
-    """One function: every instruction of `Instructions`, and structured control flow. `args` are its parameters in order."""
+    """One function: every instruction of `Instructions`, and structured control flow. `args` are its parameters in
+    order.
+    """
 
     __slots__ = ("_allocas", "_block", "_ended", "_head", "args", "result", "symbol")
 
@@ -197,16 +207,21 @@ class FunctionBuilder(Instructions):
         return n
 
     @contextmanager
-    def loop(self, low: Operand, high: Operand, step: Operand = 1) -> Iterator[Value]:
-        """`for i in range(low, high, step)` over i64 (or the operands' integer type); the step is positive. Yields i."""
+    def loop(self, low: Operand, high: Operand, step: Operand = 1) -> Generator[Value]:
+        """`for i in range(low, high, step)` over i64 (or the operands' integer type); the step is positive. Yields
+        i.
+        """
         with self.carry_loop(low, high, (), step) as loop:
             yield loop.index
 
     @contextmanager
-    def carry_loop(self, low: Operand, high: Operand, carry: Sequence[Value], step: Operand = 1) -> Iterator[CarryLoop]:
+    def carry_loop(
+        self, low: Operand, high: Operand, carry: Sequence[Value], step: Operand = 1
+    ) -> Generator[CarryLoop]:
         """A counted loop with accumulators.
 
-        `with f.carry_loop(0, n, [zero]) as loop: loop.next(loop.values[0] + term(loop.index))`, then `total, = loop.results`.
+        `with f.carry_loop(0, n, [zero]) as loop: loop.next(loop.values[0] + term(loop.index))`, then `total, =
+        loop.results`.
         """
         n = self._fresh()
         type = next((x.type for x in (low, high, step) if isinstance(x, Value)), I64)
@@ -259,7 +274,7 @@ class FunctionBuilder(Instructions):
         return values
 
     @contextmanager
-    def when(self, condition: Value, unlikely: bool = False) -> Iterator[None]:
+    def when(self, condition: Value, unlikely: bool = False) -> Generator[None]:
         """The body runs only where the scalar i1 `condition` holds. Values made inside stay inside: see `branch`."""
         n = self._fresh()
         weights = self.module.unlikely() if unlikely else ""
@@ -276,7 +291,8 @@ class FunctionBuilder(Instructions):
         otherwise: Callable[[], Sequence[Value]],
         unlikely: bool = False,
     ) -> tuple[Value, ...]:
-        """if / else on a scalar i1: each callable emits its side and returns its values; the result joins them with phis.
+        """if / else on a scalar i1: each callable emits its side and returns its values; the result joins them with
+        phis.
 
         Both return the same number and types (an empty tuple for effects alone). `unlikely` speaks of `then`.
         """

@@ -74,7 +74,8 @@ class Instructions(Arithmetic):
         if type.lanes == 1 and mask is None:
             return self.load(pointers, type)
         t, p, m = type.text, pointers.type.text, f"<{type.lanes} x i1>"
-        symbol = self.module.declare_raw(f"llvm.masked.gather.{type.mangled}.{pointers.type.mangled}", t, f"{p}, i32, {m}, {t}")
+        name = f"llvm.masked.gather.{type.mangled}.{pointers.type.mangled}"
+        symbol = self.module.declare_raw(name, t, f"{p}, i32, {m}, {t}")
         which = constant(I1.with_lanes(type.lanes), 1) if mask is None else mask.text
         operands = f"{p} {pointers.text}, i32 {element.bytes}, {m} {which}, {t} {self._text(other, type)}"
         return self.op(f"call {t} {symbol}({operands})", type)
@@ -87,7 +88,9 @@ class Instructions(Arithmetic):
     # Calls
 
     def call(self, callee: str | Value, result: Type, *operands: Value) -> Value:
-        """Call `@name` (with its sigil, as `FunctionBuilder.symbol` and `ModuleBuilder.declare` give it) or a pointer value."""
+        """Call `@name` (with its sigil, as `FunctionBuilder.symbol` and `ModuleBuilder.declare` give it) or a pointer
+        value.
+        """
         return self.op(self._call(callee, result.text, operands), result)
 
     def call_void(self, callee: str | Value, *operands: Value) -> None:
@@ -139,7 +142,8 @@ class Instructions(Arithmetic):
         type = a.type.with_lanes(len(lanes))
         if type.lanes == 1:
             return self.extract(a, lanes[0]) if lanes[0] < a.type.lanes else self.extract(b, lanes[0] - a.type.lanes)
-        return self.op(f"shufflevector {a.type.text} {a.text}, {b.type.text} {b.text}, <{len(lanes)} x i32> <{picks}>", type)
+        text = f"{a.type.text} {a.text}, {b.type.text} {b.text}, <{len(lanes)} x i32> <{picks}>"
+        return self.op(f"shufflevector {text}", type)
 
     def concat(self, a: Value, b: Value) -> Value:
         """The lanes of a, then those of b."""
@@ -155,7 +159,8 @@ class Instructions(Arithmetic):
     def reduce(self, op: str, a: Value) -> Value:
         """The scalar `op` over all lanes, a balanced tree of halves in a fixed order: the same result with every LLVM.
 
-        `op` names a method of two operands: add mul min max smin smax umin umax and_ or_ xor min_or_second max_or_second.
+        `op` names a method of two operands: add mul min max smin smax umin umax and_ or_ xor min_or_second
+        max_or_second.
         """
         combine = getattr(self, op)
         while a.type.lanes > 1:

@@ -1,17 +1,30 @@
 """The LLVM types that emitted code uses, and the exact spelling of their constants.
 
-A `Type` is a scalar kind and a lane count (1 = a scalar). Types are interned: `Type.of` gives the same object for the same
-kind and lanes, so they compare by identity. Pointers are opaque and always scalar, except as the result of a vector gep.
+A `Type` is a scalar kind and a lane count (1 = a scalar). Types are interned: `Type.of` gives the same object for the
+same kind and lanes, so they compare by identity. Pointers are opaque and always scalar, except as the result of a
+vector gep.
 """
 
 from __future__ import annotations
 
 import math
 import struct
+from typing import ClassVar
 
 from ...ir.types import DType
 
-_BITS = {"i1": 1, "i8": 8, "i16": 16, "i32": 32, "i64": 64, "half": 16, "bfloat": 16, "float": 32, "double": 64, "ptr": 64}
+_BITS = {
+    "i1": 1,
+    "i8": 8,
+    "i16": 16,
+    "i32": 32,
+    "i64": 64,
+    "half": 16,
+    "bfloat": 16,
+    "float": 32,
+    "double": 64,
+    "ptr": 64,
+}
 _FLOATS = frozenset(("half", "bfloat", "float", "double"))
 _MANGLED = {"half": "f16", "bfloat": "bf16", "float": "f32", "double": "f64", "ptr": "p0"}
 
@@ -23,7 +36,7 @@ class Type:
     """
 
     __slots__ = ("bits", "is_float", "kind", "lanes", "mangled", "text")
-    _interned: dict[tuple[str, int], Type] = {}
+    _interned: ClassVar[dict[tuple[str, int], Type]] = {}
 
     def __init__(self, kind: str, lanes: int) -> None:
         scalar = _MANGLED.get(kind, kind)

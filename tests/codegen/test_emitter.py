@@ -8,7 +8,6 @@ import platform
 
 import numpy as np
 import pytest
-
 from mxforge.codegen.llvm.emitter import FunctionBuilder, ModuleBuilder
 from mxforge.codegen.llvm.types import BF16, F16, F32, F64, I1, I8, I32, I64, PTR, Type, constant
 from mxforge.ir.target import AVX2
