@@ -87,14 +87,19 @@ class Node:
 
 @dataclass(frozen=True, eq=False)
 class Graph:
-    """A function on tensors. `parameters` are positions of inputs that change rarely (weights): what depends on them
-    and on constants alone is computed once and kept."""
+    """A function on tensors.
+
+    `parameters` are positions of inputs that change rarely (weights): what depends on them and on constants alone is
+    computed once and kept. `updates` are positions of inputs that the last `len(updates)` outputs replace after a run (moving statistics): state
+    is functional here and written back by the runtime.
+    """
 
     name: str
     inputs: tuple[Value, ...]
     nodes: tuple[Node, ...]
     outputs: tuple[Value, ...]
-    parameters: frozenset[int] = field(default_factory=frozenset)
+    parameters: frozenset[int] = field(default_factory=frozenset[int])
+    updates: tuple[int, ...] = ()
 
     def users(self) -> dict[Value, list[tuple[Node, int]]]:
         """For each value the nodes that read it, with the operand's position, in order. Outputs of the graph are not users."""
@@ -126,6 +131,7 @@ class GraphBuilder:
         self.inputs: list[Value] = []
         self.nodes: list[Node] = []
         self.parameters: set[int] = set()
+        self.updates: tuple[int, ...] = ()
         self.location = ""
 
     def input(self, type: TensorType, name: str = "", *, parameter: bool = False) -> Value:
@@ -157,4 +163,6 @@ class GraphBuilder:
         self.nodes.append(node)
 
     def build(self, outputs: Sequence[Value]) -> Graph:
-        return Graph(self.name, tuple(self.inputs), tuple(self.nodes), tuple(outputs), frozenset(self.parameters))
+        return Graph(
+            self.name, tuple(self.inputs), tuple(self.nodes), tuple(outputs), frozenset(self.parameters), self.updates
+        )

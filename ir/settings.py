@@ -1,0 +1,55 @@
+"""Every switch that mxforge reads from the environment, typed, in one place.
+
+`settings()` reads the environment once; tests and tools that change it call `settings.cache_clear()`. docs/debugging.md lists the same
+switches, and a test compares the two.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, fields
+from functools import cache
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """The switches; a field `num_threads` is read from `MXFORGE_NUM_THREADS`, an empty string counts as unset."""
+
+    debug: int = 0  # 0-5: compilations, launches, graphs, kernels and source, assembly
+    dump: Path | None = None  # folder that receives a numbered file for each stage of each compilation
+    verify: bool = False  # verify the graph after each pass and each kernel
+    target: str = "cpu"  # reference | cpu
+    num_threads: int = 0  # threads of the pool; 0: OMP_NUM_THREADS, else the cores this process may use
+    cache: bool = True  # keep compiled code on disk
+    cache_dir: Path | None = None  # default: $XDG_CACHE_HOME/mxforge or ~/.cache/mxforge
+    cache_size: int = 2048  # bound of the disk cache in MiB
+
+
+_TRUE = frozenset(("1", "true", "yes", "on"))
+_FALSE = frozenset(("0", "false", "no", "off"))
+
+
+def _parse(name: str, kind: str, text: str) -> object:
+    if kind == "bool":
+        if text.lower() not in _TRUE | _FALSE:
+            raise ValueError(f"{name}={text!r} is not a truth value (use 1 or 0)")
+        return text.lower() in _TRUE
+    if kind == "int":
+        try:
+            return int(text)
+        except ValueError:
+            raise ValueError(f"{name}={text!r} is not a whole number") from None
+    return Path(text) if kind.startswith("Path") else text
+
+
+@cache
+def settings() -> Settings:
+    """The switches as the environment has them; ValueError names a variable that cannot be read."""
+    values: dict[str, object] = {}
+    for field in fields(Settings):
+        variable = f"MXFORGE_{field.name.upper()}"
+        text = os.environ.get(variable, "")
+        if text:
+            values[field.name] = _parse(variable, str(field.type), text)
+    return Settings(**values)  # type: ignore[arg-type]

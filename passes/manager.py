@@ -1,0 +1,90 @@
+"""Runs passes over a graph: the one place that verifies, times, prints and dumps between them."""
+
+from __future__ import annotations
+
+import sys
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import ClassVar
+
+from ..ir.graph import Graph
+from ..ir.settings import Settings, settings
+from ..ir.target import CpuTarget
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What the user asks of a compilation.
+
+    `static_shape` bakes extents into the kernels; without it they are run-time arguments where that costs nothing.
+    `static_alloc` keeps one planned arena for the program; without it the arena is taken anew for each run.
+    """
+
+    training: bool = False
+    static_alloc: bool = True
+    static_shape: bool = True
+
+
+@dataclass
+class Context:
+    """What passes may ask: the target's numbers and the user's options. `trace` collects (pass name, seconds)."""
+
+    target: CpuTarget
+    options: Options = field(default_factory=Options)
+    settings: Settings = field(default_factory=settings)
+    trace: list[tuple[str, float]] = field(default_factory=list[tuple[str, float]])
+    dumped: int = 0
+
+    def dump(self, stage: str, suffix: str, text: str | bytes) -> None:
+        """Write one numbered file of the current compilation when MXFORGE_DUMP names a folder."""
+        folder = self.settings.dump
+        if folder is None:
+            return
+        folder.mkdir(parents=True, exist_ok=True)
+        path = _next_file(folder, stage, suffix)
+        path.write_bytes(text if isinstance(text, bytes) else text.encode())
+        self.dumped += 1
+
+
+def _next_file(folder: Path, stage: str, suffix: str) -> Path:
+    number = 1 + max((int(p.name[:4]) for p in folder.glob("[0-9][0-9][0-9][0-9]-*")), default=-1)
+    return folder / f"{number:04d}-{stage}.{suffix}"
+
+
+class Pass(ABC):
+    """A pure function from graph to graph. Subclasses are frozen dataclasses whose fields are their options.
+
+    `run` returns the same object when nothing changed. The docstring says what the pass does, what it needs and what it keeps.
+    """
+
+    name: ClassVar[str]
+
+    @abstractmethod
+    def run(self, graph: Graph, context: Context) -> Graph: ...
+
+
+def run_passes(passes: Sequence[Pass], graph: Graph, context: Context) -> Graph:
+    """Run the passes in order, with whatever observation the settings ask for."""
+    for step in passes:
+        start = time.perf_counter()
+        result = step.run(graph, context)
+        context.trace.append((step.name, time.perf_counter() - start))
+        if result is graph:
+            continue
+        _observe(step, result, context)
+        graph = result
+    return graph
+
+
+def _observe(step: Pass, graph: Graph, context: Context) -> None:
+    if context.settings.verify:
+        from ..ir.verifier import verify_graph
+
+        verify_graph(graph)
+    if context.settings.debug >= 3:
+        print(f"// after {step.name}\n{graph}", file=sys.stderr)
+    if context.settings.dump is not None:
+        context.dump(step.name, "mlir", str(graph))
