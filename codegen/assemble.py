@@ -1,0 +1,175 @@
+"""Puts compiled kernels and planned memory together into a Program."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+
+from ..ir.dialects.core import Constant
+from ..ir.graph import Graph, Value
+from ..ir.program import Alias, Launch, Place, Program, Space
+from ..passes.plan_memory import ALIGNMENT, Block, Sharing, assign_offsets
+from .compiler import Step
+from .emission import LaunchSpec
+
+Phase = Literal["prepare", "run"]
+
+
+def assemble(graph: Graph, sharing: Sharing, steps: Sequence[Step], code: tuple[bytes, ...]) -> Program:
+    """The program of `graph`: every value gets a place, every step its launches."""
+    return _Assembler(graph, sharing, steps).program(code)
+
+
+@dataclass(slots=True)
+class _Timeline:
+    """One phase of the program: its steps in order, and the blocks of memory that live during it."""
+
+    count: int = 0
+    blocks: list[Block] = field(default_factory=list[Block])
+
+    def block(self, nbytes: int, start: int, end: int, zeroed: object = None) -> Block:
+        made = Block(nbytes, start, end, zeroed)
+        self.blocks.append(made)
+        return made
+
+
+_FOREVER = 1 << 60
+
+
+class _Assembler:
+    def __init__(self, graph: Graph, sharing: Sharing, steps: Sequence[Step]) -> None:
+        self.graph, self.sharing, self.steps = graph, sharing, steps
+        self.time: dict[Phase, _Timeline] = {"prepare": _Timeline(), "run": _Timeline()}
+        self.blocks: dict[Value, tuple[Phase, Block]] = {}
+        self.packed: dict[tuple[Value, object], tuple[Phase, Block]] = {}
+        self.work: dict[int, Block] = {}
+        self.fixed: dict[Value, Place] = {}
+        self.constants = bytearray()
+
+    def program(self, code: tuple[bytes, ...]) -> Program:
+        self._fix_places()
+        self._plan()
+        arena = assign_offsets(self.time["run"].blocks)
+        prepared = assign_offsets(self.time["prepare"].blocks)
+        launches: dict[Phase, list[Launch]] = {"prepare": [], "run": []}
+        for number, step in enumerate(self.steps):
+            launches[self._phase(step)] += self._launches(number, step, launches)
+        return Program(
+            name=self.graph.name,
+            inputs=self.graph.input_types(),
+            outputs=self.graph.output_types(),
+            parameters=self.graph.parameters,
+            launches=tuple(launches["run"]),
+            prepare=tuple(launches["prepare"]),
+            aliases=self._aliases(),
+            arena_bytes=arena,
+            prepared_bytes=prepared,
+            constants=bytes(self.constants),
+            code=code,
+        )
+
+    # -- places that do not depend on lifetimes
+
+    def _fix_places(self) -> None:
+        for i, value in enumerate(self.graph.inputs):
+            self.fixed[value] = Place(Space.INPUT, i)
+        for node in self.graph.nodes:
+            if isinstance(node.op, Constant):
+                self.fixed[node.outputs[0]] = Place(Space.CONSTANT, 0, self._constant(node.op.value))
+        for i, value in enumerate(self.graph.outputs):
+            root = self.sharing.resolve(value)
+            computed = root.base not in self.fixed and root.base not in self.sharing.prepared
+            if computed and root.offset == 0 and root.base.type.nbytes == value.type.nbytes:
+                self.fixed[root.base] = Place(Space.OUTPUT, i)
+
+    def _constant(self, array: np.ndarray) -> int:
+        self.constants += bytes(-len(self.constants) % ALIGNMENT)
+        offset = len(self.constants)
+        self.constants += np.ascontiguousarray(array).tobytes()
+        return offset
+
+    def _aliases(self) -> tuple[Alias, ...]:
+        places = [(i, self._place(v)) for i, v in enumerate(self.graph.outputs)]
+        return tuple(Alias(i, p) for i, p in places if p != Place(Space.OUTPUT, i))
+
+    # -- lifetimes
+
+    def _phase(self, step: Step) -> Phase:
+        return "prepare" if self.sharing.prepared.issuperset(step.node.outputs) else "run"
+
+    def _plan(self) -> None:
+        last = self._last_uses()
+        for number, step in enumerate(self.steps):
+            phase = self._phase(step)
+            for value in step.operands:
+                self._need(value, phase, number, last)
+            for position, packing, _ in step.packs:
+                self._need_packed(step.operands[position], packing, packing.nbytes, phase, number)
+            if step.emission.workspace:
+                self.work[number] = self.time[phase].block(step.emission.workspace, number, number)
+
+    def _last_uses(self) -> dict[Value, int]:
+        """The last step that reads each value's memory. What a run reads of the prepared values lives for ever, unless it reads a packed form."""
+        last: dict[Value, int] = {}
+        for number, step in enumerate(self.steps):
+            packed = {position for position, _, _ in step.packs}
+            for position, value in enumerate(step.operands):
+                base = self.sharing.resolve(value).base
+                crosses = base in self.sharing.prepared and self._phase(step) == "run" and position not in packed
+                last[base] = max(last.get(base, 0), _FOREVER if crosses else number)
+        for value in self.graph.outputs:
+            last[self.sharing.resolve(value).base] = _FOREVER
+        return last
+
+    def _need(self, value: Value, phase: Phase, number: int, last: dict[Value, int]) -> None:
+        base = self.sharing.resolve(value).base
+        if base in self.fixed or base in self.blocks:
+            return
+        if base in self.sharing.prepared:
+            phase = "prepare"
+        layout = base.type.layout
+        halo = layout is not None and any(map(any, layout.halo))
+        zeroed = (base.type.shape, layout, base.type.dtype) if halo else None
+        self.blocks[base] = phase, self.time[phase].block(base.type.nbytes, number, last[base], zeroed)
+
+    def _need_packed(self, value: Value, packing: object, nbytes: int, phase: Phase, number: int) -> None:
+        """Packed parameters live for ever, other packed values for their one step. A packed form may be padded: its zeros are written once."""
+        key = (value, packing)
+        if key in self.packed:
+            return
+        if value in self.sharing.prepared:
+            self.packed[key] = "prepare", self.time["prepare"].block(nbytes, number, _FOREVER, key)
+        else:
+            self.packed[key] = phase, self.time[phase].block(nbytes, number, number, key)
+
+    # -- launches
+
+    def _place(self, value: Value) -> Place:
+        view = self.sharing.resolve(value)
+        place = self.fixed.get(view.base) or self._block_place(*self.blocks[view.base])
+        offset = view.offset * value.type.dtype.itemsize
+        return Place(place.space, place.index, place.offset + offset)
+
+    def _block_place(self, phase: Phase, block: Block) -> Place:
+        return Place(Space.PREPARED if phase == "prepare" else Space.ARENA, 0, block.offset)
+
+    def _launches(self, number: int, step: Step, done: dict[Phase, list[Launch]]) -> list[Launch]:
+        arguments = [self._place(v) for v in step.operands]
+        for position, packing, spec in step.packs:
+            value = step.operands[position]
+            packed = self._block_place(*self.packed[value, packing])
+            launch = _launch(spec, (arguments[position], packed), f"pack {step.node.name}")
+            phase: Phase = "prepare" if value in self.sharing.prepared else self._phase(step)
+            if launch not in done[phase] or phase == "run":
+                done[phase].append(launch)
+            arguments[position] = packed
+        if number in self.work:
+            arguments.append(self._block_place(self._phase(step), self.work[number]))
+        return [_launch(spec, tuple(arguments), step.node.name) for spec in step.emission.launches]
+
+
+def _launch(spec: LaunchSpec, arguments: tuple[Place, ...], label: str) -> Launch:
+    return Launch(spec.symbol, arguments, spec.count, spec.grain, label)

@@ -1,0 +1,66 @@
+"""The compiler, top to bottom: a graph in, a program out."""
+
+from __future__ import annotations
+
+import sys
+import time
+
+from ..ir.graph import Graph
+from ..ir.program import Program
+from ..ir.target import CpuTarget
+from ..passes.manager import Context, Options, run_passes
+from ..passes.pipeline import FOR_CPU
+from ..passes.plan_memory import share_memory
+from .assemble import assemble
+from .compiler import KernelCompiler
+
+
+def compile_graph(graph: Graph, target: CpuTarget, options: Options | None = None) -> Program:
+    """Compile a graph of mx or core nodes for a CPU.
+
+    GraphError names the node that cannot be compiled. Nothing is cached here: the runtime keeps programs.
+    """
+    start = time.perf_counter()
+    context = Context(target, options or Options())
+    context.dump("input", "mlir", str(graph)) if context.settings.dump else None
+
+    fused = run_passes(FOR_CPU, graph, context)
+    sharing = share_memory(fused)
+    compiler = KernelCompiler(target, context)
+    steps = compiler.steps(fused, sharing)
+    code = _compile_module(compiler, context)
+    program = assemble(fused, sharing, steps, code)
+
+    _report(program, context, time.perf_counter() - start)
+    return program
+
+
+def _compile_module(compiler: KernelCompiler, context: Context) -> tuple[bytes, ...]:
+    """Machine code of all kernels; importing LLVM is left to the first program that needs it."""
+    from .llvm.compile import compile_object, emit_assembly
+
+    if not compiler.emissions:
+        return ()
+    start = time.perf_counter()
+    text = compiler.module.text()
+    context.dump("module", "ll", text)
+    code = compile_object(text, compiler.target)
+    context.trace.append(("llvm", time.perf_counter() - start))
+    if context.settings.debug >= 5 or context.settings.dump is not None:
+        assembly = emit_assembly(text, compiler.target)
+        context.dump("module", "s", assembly)
+        if context.settings.debug >= 5:
+            print(assembly, file=sys.stderr)
+    return (code,)
+
+
+def _report(program: Program, context: Context, seconds: float) -> None:
+    """One line for each compilation at MXFORGE_DEBUG=1, and the program in the dump."""
+    if context.settings.debug >= 1:
+        times = ", ".join(f"{name} {1e3 * t:.1f}" for name, t in context.trace)
+        launches = f"{len(program.launches)} launches, arena {program.arena_bytes >> 10} KiB"
+        print(f"mxforge: compiled {program.name} in {1e3 * seconds:.1f} ms ({launches}; {times})", file=sys.stderr)
+    if context.settings.dump is not None:
+        from ..ir.printer import print_program
+
+        context.dump("program", "mlir", print_program(program))

@@ -1,0 +1,40 @@
+"""Says every mx operator of a graph in core."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..ir.dialects.mx.builder import MxBuilder
+from ..ir.dialects.mx.operator import Operator
+from ..ir.graph import Graph, GraphBuilder, GraphError, Node, Value
+from ..ir.rewrite import Replacement, rebuild
+from .manager import Context, Pass
+
+
+@dataclass(frozen=True)
+class Decompose(Pass):
+    """Replace each mx node by the core nodes of its declaration; the new nodes carry its name and location.
+
+    Needs: nothing. Keeps: the graph's inputs and their order (operators that draw random numbers append one input, `random_key`).
+    """
+
+    name = "decompose"
+
+    def run(self, graph: Graph, context: Context) -> Graph:
+        builder = MxBuilder(graph.name, training=context.options.training)
+        return rebuild(graph, _decompose, builder)
+
+
+def _decompose(b: GraphBuilder, node: Node, operands: tuple[Value, ...]) -> Replacement:
+    if not isinstance(node.op, Operator):
+        return None
+    assert isinstance(b, MxBuilder)
+    first = len(b.nodes)
+    try:
+        results = node.op.decompose(b, *operands)
+    except (TypeError, ValueError, GraphError) as error:
+        raise GraphError(f"{node.describe()}: {error}") from error
+    for made in b.nodes[first:]:
+        made.name = made.name or node.name
+    results = (results,) if isinstance(results, Value) else tuple(results)
+    return results[: len(node.outputs)]

@@ -1,0 +1,51 @@
+"""Removes what a graph does not need: unused nodes and repeated computations."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from ..ir.graph import Graph, GraphBuilder, Node, Value
+from ..ir.rewrite import Replacement, rebuild
+from .manager import Context, Pass
+
+
+@dataclass(frozen=True)
+class EliminateDeadCode(Pass):
+    """Drop nodes none of whose results is used. Needs: nothing. Keeps: inputs, outputs, order."""
+
+    name = "eliminate-dead-code"
+
+    def run(self, graph: Graph, context: Context) -> Graph:
+        live = set(graph.outputs)
+        kept: list[Node] = []
+        for node in reversed(graph.nodes):
+            if live.isdisjoint(node.outputs):
+                continue
+            kept.append(node)
+            live.update(node.inputs)
+        if len(kept) == len(graph.nodes):
+            return graph
+        return replace(graph, nodes=tuple(reversed(kept)))
+
+
+@dataclass(frozen=True)
+class EliminateCommonSubexpressions(Pass):
+    """Compute once what several nodes with equal ops and the same operands compute. Needs: ops compared by value. Keeps: inputs, outputs."""
+
+    name = "eliminate-common-subexpressions"
+
+    def run(self, graph: Graph, context: Context) -> Graph:
+        seen: dict[object, Node] = {}
+
+        def rule(b: GraphBuilder, node: Node, operands: tuple[Value, ...]) -> Replacement:
+            key = (node.op, operands)
+            first = seen.get(key)
+            if first is not None:
+                return first.outputs
+            kept = node if operands == node.inputs else b.node(node.op, *operands, name=node.name, location=node.location)
+            seen[key] = kept
+            if kept is not node:
+                return kept.outputs
+            return None
+
+        return rebuild(graph, rule)

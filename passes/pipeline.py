@@ -1,0 +1,28 @@
+"""The passes that a graph goes through before code is generated, in order, with the reason for each place."""
+
+from __future__ import annotations
+
+from .assign_layouts import AssignLayouts
+from .decompose import Decompose
+from .eliminate import EliminateCommonSubexpressions, EliminateDeadCode
+from .fold_batchnorm import FoldBatchNorm
+from .fuse import Fuse
+from .manager import Pass
+from .simplify import Simplify
+
+TO_CORE: tuple[Pass, ...] = (
+    Decompose(),  # everything below speaks core
+    Simplify(),  # decompositions leave identities and constant arithmetic behind
+    EliminateCommonSubexpressions(),  # repeated broadcasts and batch-norm scales become one
+    EliminateDeadCode(),  # hidden outputs that nobody reads (moving statistics, masks)
+)
+
+FOR_CPU: tuple[Pass, ...] = (
+    *TO_CORE,
+    FoldBatchNorm(),  # before layouts: the weights are still row-major
+    Simplify(),  # a folded shift leaves sums of broadcasts
+    EliminateCommonSubexpressions(),
+    EliminateDeadCode(),
+    AssignLayouts(),  # before fusion: a Relayout is a node that may join a region
+    Fuse(),  # last: regions hide their nodes from local rules
+)

@@ -1,0 +1,133 @@
+"""Rewrites core nodes into simpler ones with the same value: identities, chains of reshapes, constants."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..ir.dialects.core import Broadcast, Cast, Concat, Constant, CoreBuilder, Pad, Pointwise, Primitive, Reshape, Slice, Transpose
+from ..ir.graph import Graph, GraphBuilder, Node, Value
+from ..ir.rewrite import Replacement, rebuild
+from ..ir.scalar import ScalarOp
+from .manager import Context, Pass
+
+_FOLD_LIMIT = 1 << 16  # elements: a constant larger than this costs more to keep than to compute
+
+
+@dataclass(frozen=True)
+class Simplify(Pass):
+    """Apply the local rules of this file to every node, once, in order.
+
+    Needs: core. Keeps: values exactly, up to the sign of zero (x + 0). Constants are folded while they stay small.
+    """
+
+    name = "simplify"
+
+    def run(self, graph: Graph, context: Context) -> Graph:
+        return rebuild(graph, _simplify, CoreBuilder(graph.name))
+
+
+Rewrite = Callable[[CoreBuilder, Node, tuple[Value, ...]], Value | None]
+
+
+def _simplify(b: GraphBuilder, node: Node, operands: tuple[Value, ...]) -> Replacement:
+    assert isinstance(b, CoreBuilder)
+    rule = _RULES.get(type(node.op))
+    simpler = rule(b, node, operands) if rule else None
+    return simpler if simpler is not None else _fold_constant(b, node, operands)
+
+
+def _identity(b: CoreBuilder, node: Node, operands: tuple[Value, ...]) -> Value | None:
+    return operands[0] if operands[0].type == node.outputs[0].type else None
+
+
+def _reshape(b: CoreBuilder, node: Node, operands: tuple[Value, ...]) -> Value | None:
+    x = operands[0]
+    if x.type.shape == node.outputs[0].type.shape:
+        return x
+    if x.node is not None and isinstance(x.node.op, Reshape):
+        return b.reshape(x.node.inputs[0], node.outputs[0].type.shape)
+    return None
+
+
+def _transpose(b: CoreBuilder, node: Node, operands: tuple[Value, ...]) -> Value | None:
+    assert isinstance(node.op, Transpose)
+    x, permutation = operands[0], node.op.permutation
+    if permutation == tuple(range(len(permutation))):
+        return x
+    if x.node is not None and isinstance(x.node.op, Transpose):
+        return b.transpose(x.node.inputs[0], tuple(x.node.op.permutation[p] for p in permutation))
+    return None
+
+
+def _broadcast(b: CoreBuilder, node: Node, operands: tuple[Value, ...]) -> Value | None:
+    assert isinstance(node.op, Broadcast)
+    x, axes = operands[0], node.op.axes
+    if x.type.shape == node.op.shape and axes == tuple(range(len(axes))):
+        return x
+    if x.node is not None and isinstance(x.node.op, Broadcast):
+        return b.broadcast(x.node.inputs[0], node.op.shape, tuple(axes[a] for a in x.node.op.axes))
+    return None
+
+
+def splat(value: Value) -> float | int | bool | None:
+    """The number that every element of `value` equals, when the graph shows it."""
+    while value.node is not None and isinstance(value.node.op, Broadcast | Reshape):
+        value = value.node.inputs[0]
+    if value.node is None or not isinstance(value.node.op, Constant):
+        return None
+    array = value.node.op.value
+    return array.item() if array.size == 1 else None
+
+
+def _pointwise(b: CoreBuilder, node: Node, operands: tuple[Value, ...]) -> Value | None:
+    assert isinstance(node.op, Pointwise)
+    neutral = _NEUTRAL.get(node.op.op)
+    if neutral is None:
+        return None
+    left, right = operands
+    if splat(right) == neutral:
+        return left
+    commutes = node.op.op in (ScalarOp.ADD, ScalarOp.MUL)
+    return right if commutes and splat(left) == neutral else None
+
+
+_NEUTRAL = {ScalarOp.ADD: 0, ScalarOp.SUB: 0, ScalarOp.MUL: 1, ScalarOp.DIV: 1, ScalarOp.POW: 1}
+
+_RULES: dict[type, Rewrite] = {
+    Reshape: _reshape,
+    Transpose: _transpose,
+    Broadcast: _broadcast,
+    Cast: _identity,
+    Slice: _identity,
+    Pad: _identity,
+    Concat: lambda b, node, operands: operands[0] if len(operands) == 1 else None,
+    Pointwise: _pointwise,
+}
+
+
+def _fold_constant(b: CoreBuilder, node: Node, operands: tuple[Value, ...]) -> Value | None:
+    """Evaluate a node all of whose operands are constants. A broadcast scalar stays a broadcast: kernels read it as one number."""
+    if not operands or len(node.outputs) != 1 or node.outputs[0].type.size > _FOLD_LIMIT:
+        return None
+    if isinstance(node.op, Broadcast) or not isinstance(node.op, Primitive) or node.op.regions():
+        return None
+    scalars = [splat(v) for v in operands]
+    if isinstance(node.op, Pointwise) and None not in scalars and node.outputs[0].type.rank:
+        return _fold_splat(b, node, operands)
+    if not all(v.node is not None and isinstance(v.node.op, Constant) for v in operands):
+        return None
+    with np.errstate(all="ignore"):
+        result = node.op.evaluate(*(v.node.op.value for v in operands if v.node and isinstance(v.node.op, Constant)))[0]
+    return b.constant(result, node.outputs[0].type.dtype)
+
+
+def _fold_splat(b: CoreBuilder, node: Node, operands: tuple[Value, ...]) -> Value:
+    assert isinstance(node.op, Pointwise)
+    arrays = [np.full((), splat(v), v.type.dtype.numpy) for v in operands]
+    with np.errstate(all="ignore"):
+        result = node.op.evaluate(*arrays)[0]
+    scalar = b.constant(result, node.outputs[0].type.dtype)
+    return b.broadcast(scalar, node.outputs[0].type.shape, ())
