@@ -79,7 +79,7 @@ def _erfinv(f: FunctionBuilder, x: Value) -> Value:
         slope = per_lane(f, "exp", -(y * y)) * (2.0 / math.sqrt(math.pi))
         step = error / slope
         y = y - step / f.fma(y, step, 1.0)
-    y = f.select(f.cmp("lt", a, 1.0), y, f.select(f.cmp("eq", a, 1.0), INFINITY, NAN))
+    y = f.select(f.cmp("lt", a, 1.0), y, f.select(f.cmp("eq", a, 1.0), a * INFINITY, NAN))
     return f.copysign(y, x)
 
 

@@ -111,7 +111,7 @@ def expm1(f: FunctionBuilder, x: Value) -> Value:
 def sinh(f: FunctionBuilder, x: Value) -> Value:
     """u + u / (2u + 1) with u = (e^|x| - 1) / 2; 3 ulp."""
     a = f.abs(x)
-    p, n, i = _reduced_expm1(f, at_most(f, a, 90.0))
+    p, n, i = _reduced_expm1(f, at_most(f, a, 89.5))
     s = power_of_two(f, i - 2)
     u = f.select(f.cmp("eq", n, 0.0), p * 0.5, f.fma(p, s, s - 0.25) * 2.0)
     v = at_most(f, u, 2.0**30)  # the quotient is 1/2 long before u overflows
@@ -120,7 +120,7 @@ def sinh(f: FunctionBuilder, x: Value) -> Value:
 
 
 def cosh(f: FunctionBuilder, x: Value) -> Value:
-    r, _, i = _reduce_exp(f, at_most(f, f.abs(x), 90.0))
+    r, _, i = _reduce_exp(f, at_most(f, f.abs(x), 89.5))
     half = (_exp_tail(f, r) + 1.0) * power_of_two(f, i - 2) * 2.0
     return half + 0.25 / half
 
