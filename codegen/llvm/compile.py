@@ -1,0 +1,126 @@
+"""LLVM assembly in, relocatable object or machine assembly out: the only file that talks to LLVM."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from ...ir.target import CpuTarget
+
+if TYPE_CHECKING:
+    from llvmlite import binding
+
+_LIGHT_PASSES = (
+    "add_always_inliner_pass",  # the math library is small functions marked alwaysinline
+    "add_global_dead_code_eliminate_pass",  # ... of which a module uses few
+    "add_sroa_pass",
+    "add_simplify_cfg_pass",
+    "add_instruction_combine_pass",
+    "add_new_gvn_pass",
+    "add_dead_code_elimination_pass",
+)
+_PARSE_ERROR = re.compile(r"<string>:(\d+):\d+: (?:error: )?(.*)")
+
+
+class CompileError(RuntimeError):
+    """LLVM refused a module. `line` is the number of the offending line of the IR text, from 1, or None when LLVM names none."""
+
+    def __init__(self, message: str, line: int | None = None) -> None:
+        super().__init__(message)
+        self.line = line
+
+
+def compile_object(ir_text: str, target: CpuTarget, *, optimize: int = 1) -> bytes:
+    """The relocatable ELF object of a module, position independent, in the small code model.
+
+    `optimize` is 0 for no IR passes, 1 for a light list (inlining, scalars out of memory, common subexpressions), 2 for LLVM's
+    O2 without its vectorizers: kernels come vectorized. Raises CompileError, which names the line of `ir_text`.
+    """
+    machine = _target_machine(target)
+    module = _optimized_module(ir_text, machine, optimize)
+    return machine.emit_object(module)
+
+
+def emit_assembly(ir_text: str, target: CpuTarget, *, optimize: int = 1) -> str:
+    """The target's assembly of a module, for dumps and tests; the target may be another architecture than this machine's."""
+    machine = _target_machine(target)
+    module = _optimized_module(ir_text, machine, optimize)
+    return machine.emit_assembly(module)
+
+
+def _target_machine(target: CpuTarget) -> binding.TargetMachine:
+    from llvmlite import binding
+
+    binding.initialize_all_targets()
+    binding.initialize_all_asmprinters()
+    try:
+        found = binding.Target.from_triple(target.triple)
+    except RuntimeError as error:
+        raise CompileError(f"LLVM does not know the target {target.triple!r}: {error}") from None
+    return found.create_target_machine(cpu=target.cpu, features=target.features, opt=2, reloc="pic", codemodel="small")
+
+
+def _optimized_module(ir_text: str, machine: binding.TargetMachine, optimize: int) -> binding.ModuleRef:
+    module = _verified_module(ir_text)
+    module.triple = machine.triple
+    module.data_layout = str(machine.target_data)
+    if optimize == 1:
+        _run_light_passes(module, machine)
+    elif optimize >= 2:
+        _run_default_passes(module, machine)
+    return module
+
+
+def _verified_module(ir_text: str) -> binding.ModuleRef:
+    from llvmlite import binding
+
+    try:
+        module = binding.parse_assembly(ir_text)
+    except RuntimeError as error:
+        raise _parse_error(str(error), ir_text) from None
+    try:
+        module.verify()
+    except RuntimeError as error:
+        raise _verify_error(str(error), ir_text) from None
+    return module
+
+
+def _parse_error(message: str, ir_text: str) -> CompileError:
+    found = _PARSE_ERROR.search(message)
+    if found is None:
+        return CompileError(message)
+    return _error_at(int(found[1]), found[2], ir_text)
+
+
+def _verify_error(message: str, ir_text: str) -> CompileError:
+    """The verifier quotes instructions as LLVM prints them: the first quoted line that stands in the text too is the place."""
+    lines = [line.strip() for line in ir_text.splitlines()]
+    for quoted in message.splitlines()[1:]:
+        if quoted.strip() in lines:
+            return _error_at(lines.index(quoted.strip()) + 1, message.strip(), ir_text)
+    return CompileError(f"invalid LLVM IR: {message.strip()}")
+
+
+def _error_at(line: int, message: str, ir_text: str) -> CompileError:
+    lines = ir_text.splitlines()
+    text = lines[line - 1].strip() if line <= len(lines) else "end of text"
+    return CompileError(f"invalid LLVM IR, line {line}: {message}\n  {text}", line)
+
+
+def _run_light_passes(module: binding.ModuleRef, machine: binding.TargetMachine) -> None:
+    from llvmlite import binding
+
+    builder = binding.create_pass_builder(machine, binding.create_pipeline_tuning_options(speed_level=1))
+    manager = binding.create_new_module_pass_manager()
+    for add in _LIGHT_PASSES:
+        getattr(manager, add)()
+    manager.run(module, builder)
+
+
+def _run_default_passes(module: binding.ModuleRef, machine: binding.TargetMachine) -> None:
+    from llvmlite import binding
+
+    options = binding.create_pipeline_tuning_options(speed_level=2)
+    options.loop_vectorization = options.slp_vectorization = options.loop_unrolling = False
+    builder = binding.create_pass_builder(machine, options)
+    builder.getModulePassManager().run(module, builder)

@@ -1,0 +1,570 @@
+"""The native support module as LLVM assembly: the loop that runs a program's launches, and the threads that share each launch.
+
+A kernel is `void(ptr arguments, i64 begin, i64 end, i32 worker)`. A launch record is four 8-byte slots
+
+    { kernel, arguments, count, grain }
+
+and stands for the kernel over [0, count) of its parallel axis. `mxf_run(records, n)` runs n records in order and is the one native
+call of a program. A launch of more than `grain` is cut into chunks that threads take one by one, with a full join at the end.
+
+Chunks: up to 8 a thread, each at least `grain`; a multiple of the threads where there are that many; of sizes that differ by one. Chunks
+of 1024 and more begin at multiples of 64, so that vectors of any type that start aligned stay aligned.
+
+Workers are numbered from 1, the caller of `mxf_run` is worker 0. A call from inside a kernel, or while another thread's launch is under
+way, runs its launch alone as worker 0: within one run the numbers of threads at work are always different, but two threads must not run
+the SAME program at once, since both may be its worker 0.
+
+The protocol (fields of the state, one cache line for each that is written often):
+  busy      owned by compare-and-swap for the time of a launch; who does not get it runs alone.
+  remaining chunks not yet taken. Taking one is a decrement that gave more than 0, and pins the description of the launch: only then is
+            it read. A worker that comes late finds nothing left, or takes part in the next launch.
+  done      chunks finished. The caller waits for chunks and never for workers, so a worker that the system has suspended outside of a
+            chunk delays nobody.
+  epoch     counts launches. Idle workers watch it for `mxf_spin_ns` and then sleep on it (futex); `sleepers` says whether to wake.
+The state is one page that a forked child sees as zeros (MADV_WIPEONFORK): threads do not survive a fork, and zeros mean "not started", so
+the child starts its own with its first launch. The settings stand outside of this page.
+
+Workers are pinned, one to a CPU, leaving one for the caller. Waking an unpinned thread puts it on the CPU of its waker on some systems,
+where it waits for milliseconds; if the caller has moved to a worker's CPU, that worker moves to the one that is free.
+"""
+
+from __future__ import annotations
+
+import re
+
+_CACHE_LINE = 128
+LARGEST_POOL = 1024
+_MASK_BYTES = 128  # sets of up to 1024 CPUs
+
+# Field -> offset in the state page. Those on one line are written together, by the owner of `busy`.
+_LINES: tuple[tuple[tuple[str, int], ...], ...] = (
+    (("busy", 4),),
+    (("epoch", 4),),
+    (("remaining", 4),),
+    (("done", 4), ("caller_sleeps", 4)),
+    (("sleepers", 4),),
+    (("kernel", 8), ("arguments", 8), ("count", 8), ("chunks", 4), ("shift", 4), ("quotient", 8), ("rest", 8)),
+    (("started", 4), ("stopping", 4), ("workers", 4), ("next_id", 4), ("pinned", 4), ("free_cpu", 4), ("table", 8)),
+)
+
+# What LLVM calls differently on each architecture: the futex system call's number, and the hint of a spinning thread.
+_DIALECTS = {
+    "x86_64": {
+        "FUTEX": "202",
+        "PAUSE": "call void @llvm.x86.sse2.pause()",
+        "DECLARE_PAUSE": "declare void @llvm.x86.sse2.pause()",
+    },
+    "aarch64": {
+        "FUTEX": "98",
+        "PAUSE": "call void @llvm.aarch64.hint(i32 1)",
+        "DECLARE_PAUSE": "declare void @llvm.aarch64.hint(i32)",
+    },
+}
+
+
+def _offsets() -> dict[str, int]:
+    offsets: dict[str, int] = {}
+    for line, fields in enumerate(_LINES):
+        position = line * _CACHE_LINE
+        for name, size in fields:
+            offsets[name] = position
+            position += size
+    return offsets
+
+
+def support_module(triple: str, page_bytes: int) -> str:
+    """The module's text for a target `triple` and its size of a memory page.
+
+    Defines mxf_run, mxf_resize(i32 threads), mxf_stop, the settings mxf_threads (i32) and mxf_spin_ns (i64), and mxf_state: one page, to
+    be advised MADV_WIPEONFORK. Raises ValueError for an architecture it does not know.
+    """
+    architecture = triple.partition("-")[0]
+    if architecture not in _DIALECTS:
+        raise ValueError(f"no support module for {triple!r}: the pool knows {', '.join(_DIALECTS)}")
+    words = _DIALECTS[architecture] | {"PAGE": str(page_bytes), "MASK": str(_MASK_BYTES), "CPUS": str(8 * _MASK_BYTES)}
+    words |= {"LARGEST": str(LARGEST_POOL)}
+    words |= {name: f"ptr getelementptr (i8, ptr @mxf_state, i64 {offset})" for name, offset in _offsets().items()}
+    return re.sub(r"\$(\w+)", lambda found: words[found[1]], _DECLARATIONS + _RUN + _CHUNKS + _WORKER + _START + _STOP)
+
+
+_DECLARATIONS = """
+@mxf_state = global [$PAGE x i8] zeroinitializer, align $PAGE
+@mxf_threads = global i32 1
+@mxf_spin_ns = global i64 200000
+
+%record = type { ptr, ptr, i64, i64 }
+%worker = type { i64, i32, i32 } ; pthread_t, CPU, unused
+
+$DECLARE_PAUSE
+declare i32 @pthread_create(ptr, ptr, ptr, ptr)
+declare i32 @pthread_join(i64, ptr)
+declare i32 @pthread_setaffinity_np(i64, i64, ptr)
+declare i32 @pthread_sigmask(i32, ptr, ptr)
+declare i32 @sched_getaffinity(i32, i64, ptr)
+declare i32 @sched_getcpu()
+declare i32 @sched_yield()
+declare i32 @clock_gettime(i32, ptr)
+declare ptr @calloc(i64, i64)
+declare void @free(ptr)
+declare i64 @syscall(i64, ...)
+declare i64 @llvm.smin.i64(i64, i64)
+declare i64 @llvm.smax.i64(i64, i64)
+declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)
+
+define internal i64 @now() {
+  %time = alloca { i64, i64 }
+  %rc = call i32 @clock_gettime(i32 1, ptr %time) ; CLOCK_MONOTONIC
+  %seconds = load i64, ptr %time
+  %fraction = getelementptr { i64, i64 }, ptr %time, i32 0, i32 1
+  %nanoseconds = load i64, ptr %fraction
+  %scaled = mul i64 %seconds, 1000000000
+  %sum = add i64 %scaled, %nanoseconds
+  ret i64 %sum
+}
+
+; Sleeps while the word is `value`. May return early.
+define internal void @sleep(ptr %word, i32 %value) {
+  %rc = call i64 (i64, ...) @syscall(i64 $FUTEX, ptr %word, i32 128, i32 %value, ptr null)
+  ret void
+}
+
+define internal void @wake(ptr %word, i32 %most) {
+  %rc = call i64 (i64, ...) @syscall(i64 $FUTEX, ptr %word, i32 129, i32 %most)
+  ret void
+}
+
+; Watches the word for mxf_spin_ns: true when it came to differ from `value` (differ = true), or to equal it (differ = false).
+define internal i1 @spin(ptr %word, i32 %value, i1 %differ) {
+entry:
+  %budget = load i64, ptr @mxf_spin_ns
+  br label %look
+look:
+  %turn = phi i32 [0, %entry], [%next, %pause], [%next, %clock]
+  %start = phi i64 [0, %entry], [%start, %pause], [%began, %clock] ; 0 until the clock is read for the first time
+  %seen = load atomic i32, ptr %word acquire, align 4
+  %differs = icmp ne i32 %seen, %value
+  %found = icmp eq i1 %differs, %differ
+  br i1 %found, label %yes, label %pause
+pause:
+  $PAUSE
+  %next = add i32 %turn, 1
+  %low = and i32 %next, 15
+  %due = icmp eq i32 %low, 0
+  br i1 %due, label %clock, label %look
+clock:
+  %time = call i64 @now()
+  %first = icmp eq i64 %start, 0
+  %began = select i1 %first, i64 %time, i64 %start
+  %spent = sub i64 %time, %began
+  %over = icmp sgt i64 %spent, %budget
+  br i1 %over, label %no, label %look
+yes:
+  ret i1 true
+no:
+  ret i1 false
+}
+"""
+
+_RUN = """
+define void @mxf_run(ptr %records, i64 %n) {
+entry:
+  %end = getelementptr %record, ptr %records, i64 %n
+  br label %head
+head:
+  %record = phi ptr [%records, %entry], [%next, %step]
+  %more = icmp ult ptr %record, %end
+  br i1 %more, label %read, label %exit
+read:
+  %next = getelementptr %record, ptr %record, i64 1
+  %kernel = load ptr, ptr %record
+  %p1 = getelementptr %record, ptr %record, i32 0, i32 1
+  %arguments = load ptr, ptr %p1
+  %p2 = getelementptr %record, ptr %record, i32 0, i32 2
+  %count = load i64, ptr %p2
+  %p3 = getelementptr %record, ptr %record, i32 0, i32 3
+  %grain = load i64, ptr %p3
+  %wide = icmp sgt i64 %count, %grain
+  br i1 %wide, label %share, label %small
+share:
+  call void @launch(ptr %kernel, ptr %arguments, i64 %count, i64 %grain)
+  br label %step
+small:
+  %some = icmp sgt i64 %count, 0
+  br i1 %some, label %alone, label %step
+alone:
+  call void %kernel(ptr %arguments, i64 0, i64 %count, i32 0)
+  br label %step
+step:
+  br label %head
+exit:
+  ret void
+}
+
+define internal void @launch(ptr %kernel, ptr %arguments, i64 %count, i64 %grain0) noinline {
+entry:
+  %threads32 = load i32, ptr @mxf_threads
+  %threads = sext i32 %threads32 to i64
+  %grain = call i64 @llvm.smax.i64(i64 %grain0, i64 1)
+  %most = shl i64 %threads, 3
+  %fitting = udiv i64 %count, %grain
+  %wanted = call i64 @llvm.smin.i64(i64 %fitting, i64 %most)
+  %excess = urem i64 %wanted, %threads
+  %even = sub i64 %wanted, %excess
+  %enough = icmp uge i64 %wanted, %threads
+  %chunks = select i1 %enough, i64 %even, i64 %wanted
+  %single = icmp ult i64 %chunks, 2
+  %solo = icmp slt i64 %threads, 2
+  %simple = or i1 %single, %solo
+  br i1 %simple, label %alone, label %try
+alone:
+  call void %kernel(ptr %arguments, i64 0, i64 %count, i32 0)
+  ret void
+try:
+  %swap = cmpxchg $busy, i32 0, i32 1 seq_cst seq_cst
+  %owned = extractvalue { i32, i1 } %swap, 1
+  br i1 %owned, label %own, label %alone
+own:
+  %was_started = load i32, $started
+  %cold = icmp eq i32 %was_started, 0
+  br i1 %cold, label %start, label %post
+start:
+  call void @start(i32 %threads32)
+  br label %post
+post:
+  %size = udiv i64 %count, %chunks
+  %long = icmp uge i64 %size, 1024
+  %shift = select i1 %long, i64 6, i64 0
+  %unit = shl i64 1, %shift
+  %up = add i64 %count, %unit
+  %up1 = sub i64 %up, 1
+  %units = lshr i64 %up1, %shift
+  %quotient = udiv i64 %units, %chunks
+  %rest = urem i64 %units, %chunks
+  %shift32 = trunc i64 %shift to i32
+  %chunks32 = trunc i64 %chunks to i32
+  store ptr %kernel, $kernel
+  store ptr %arguments, $arguments
+  store i64 %count, $count
+  store i32 %chunks32, $chunks
+  store i32 %shift32, $shift
+  store i64 %quotient, $quotient
+  store i64 %rest, $rest
+  store atomic i32 0, $done release, align 4
+  store atomic i32 %chunks32, $remaining release, align 4
+  %old_epoch = atomicrmw add $epoch, i32 1 seq_cst
+  %asleep = load atomic i32, $sleepers seq_cst, align 4
+  %any = icmp sgt i32 %asleep, 0
+  br i1 %any, label %rouse, label %work
+rouse:
+  call void @repin()
+  %others = sub i32 %chunks32, 1
+  call void @wake($epoch, i32 %others)
+  br label %work
+work:
+  call void @take_chunks(i32 0)
+  br label %join
+join:
+  %ready = call i1 @spin($done, i32 %chunks32, i1 false)
+  br i1 %ready, label %finish, label %doze
+doze:
+  store atomic i32 1, $caller_sleeps seq_cst, align 4
+  %now_done = load atomic i32, $done seq_cst, align 4
+  %all = icmp eq i32 %now_done, %chunks32
+  br i1 %all, label %awake, label %wait
+wait:
+  call void @sleep($done, i32 %now_done)
+  br label %awake
+awake:
+  store atomic i32 0, $caller_sleeps seq_cst, align 4
+  %last_done = load atomic i32, $done acquire, align 4
+  %complete = icmp eq i32 %last_done, %chunks32
+  br i1 %complete, label %finish, label %doze
+finish:
+  store atomic i32 0, $busy release, align 4
+  ret void
+}
+"""
+
+_CHUNKS = """
+; Where chunk `index` begins: index * quotient + min(index, rest) units, and not behind the end.
+define internal i64 @chunk_begin(i64 %index) alwaysinline {
+  %quotient = load i64, $quotient
+  %rest = load i64, $rest
+  %count = load i64, $count
+  %shift32 = load i32, $shift
+  %shift = zext i32 %shift32 to i64
+  %whole = mul i64 %index, %quotient
+  %extra = call i64 @llvm.smin.i64(i64 %index, i64 %rest)
+  %units = add i64 %whole, %extra
+  %begin = shl i64 %units, %shift
+  %bounded = call i64 @llvm.smin.i64(i64 %begin, i64 %count)
+  ret i64 %bounded
+}
+
+define internal void @take_chunks(i32 %id) {
+entry:
+  br label %look
+look:
+  %left = load atomic i32, $remaining acquire, align 4
+  %some = icmp sgt i32 %left, 0
+  br i1 %some, label %take, label %exit
+take:
+  %before = atomicrmw sub $remaining, i32 1 seq_cst
+  %got = icmp sgt i32 %before, 0
+  br i1 %got, label %run, label %exit
+run:
+  %chunks = load i32, $chunks
+  %kernel = load ptr, $kernel
+  %arguments = load ptr, $arguments
+  %index32 = sub i32 %chunks, %before
+  %index = zext i32 %index32 to i64
+  %begin = call i64 @chunk_begin(i64 %index)
+  %after = add i64 %index, 1
+  %end = call i64 @chunk_begin(i64 %after)
+  call void %kernel(ptr %arguments, i64 %begin, i64 %end, i32 %id)
+  %done0 = atomicrmw add $done, i32 1 seq_cst
+  %done = add i32 %done0, 1
+  %last = icmp eq i32 %done, %chunks
+  br i1 %last, label %report, label %look
+report:
+  %sleeps = load atomic i32, $caller_sleeps seq_cst, align 4
+  %must_wake = icmp ne i32 %sleeps, 0
+  br i1 %must_wake, label %rouse, label %look
+rouse:
+  call void @wake($done, i32 1)
+  br label %look
+exit:
+  ret void
+}
+"""
+
+_WORKER = """
+define internal ptr @work(ptr %unused) {
+entry:
+  %id0 = atomicrmw add $next_id, i32 1 seq_cst
+  %id = add i32 %id0, 1
+  br label %look
+look:
+  %epoch = load atomic i32, $epoch seq_cst, align 4
+  %stop = load atomic i32, $stopping seq_cst, align 4
+  %stopped = icmp ne i32 %stop, 0
+  br i1 %stopped, label %exit, label %run
+run:
+  call void @take_chunks(i32 %id)
+  %posted = call i1 @spin($epoch, i32 %epoch, i1 true)
+  br i1 %posted, label %look, label %doze
+doze:
+  %more = atomicrmw add $sleepers, i32 1 seq_cst
+  call void @sleep($epoch, i32 %epoch)
+  %fewer = atomicrmw sub $sleepers, i32 1 seq_cst
+  br label %look
+exit:
+  ret ptr null
+}
+"""
+
+_START = """
+define internal void @pin(i64 %thread, i32 %cpu) {
+  %mask = alloca [$MASK x i8], align 8
+  call void @llvm.memset.p0.i64(ptr %mask, i8 0, i64 $MASK, i1 false)
+  %index = lshr i32 %cpu, 3
+  %low = and i32 %cpu, 7
+  %bit32 = shl i32 1, %low
+  %bit = trunc i32 %bit32 to i8
+  %byte = getelementptr i8, ptr %mask, i32 %index
+  store i8 %bit, ptr %byte
+  %rc = call i32 @pthread_setaffinity_np(i64 %thread, i64 $MASK, ptr %mask)
+  ret void
+}
+
+; The first CPU of the mask at `from` or behind it, leaving out `except`; $CPUS when there is none.
+define internal i32 @next_cpu(ptr %mask, i32 %from, i32 %except) {
+entry:
+  br label %look
+look:
+  %cpu = phi i32 [%from, %entry], [%next, %miss]
+  %inside = icmp ult i32 %cpu, $CPUS
+  br i1 %inside, label %test, label %exit
+test:
+  %index = lshr i32 %cpu, 3
+  %byte = getelementptr i8, ptr %mask, i32 %index
+  %bits8 = load i8, ptr %byte
+  %bits = zext i8 %bits8 to i32
+  %low = and i32 %cpu, 7
+  %moved = lshr i32 %bits, %low
+  %set = and i32 %moved, 1
+  %member = icmp ne i32 %set, 0
+  %other = icmp ne i32 %cpu, %except
+  %found = and i1 %member, %other
+  br i1 %found, label %exit, label %miss
+miss:
+  %next = add i32 %cpu, 1
+  br label %look
+exit:
+  ret i32 %cpu
+}
+
+; Starts threads - 1 workers, with all signals blocked: signals belong to Python's threads. If the system gives fewer, fewer work.
+define internal void @start(i32 %threads) noinline cold {
+entry:
+  %wanted = sub i32 %threads, 1
+  %wanted64 = sext i32 %wanted to i64
+  %table = call ptr @calloc(i64 %wanted64, i64 16)
+  %mask = alloca [$MASK x i8], align 8
+  %all = alloca [128 x i8], align 8
+  %old = alloca [128 x i8], align 8
+  call void @llvm.memset.p0.i64(ptr %mask, i8 0, i64 $MASK, i1 false)
+  call void @llvm.memset.p0.i64(ptr %all, i8 -1, i64 128, i1 false)
+  %rc = call i32 @sched_getaffinity(i32 0, i64 $MASK, ptr %mask)
+  %here = call i32 @sched_getcpu()
+  store ptr %table, $table
+  store i32 %here, $free_cpu
+  store i32 1, $started
+  store i32 0, $workers
+  store i32 0, $next_id
+  store atomic i32 0, $stopping seq_cst, align 4
+  %none = icmp eq ptr %table, null
+  br i1 %none, label %exit, label %fits
+fits: ; pinned only when each worker gets a CPU of its own
+  %i0 = phi i32 [0, %entry], [%i1, %fits_next]
+  %cpu0 = phi i32 [0, %entry], [%cpu1, %fits_next]
+  %cpu_found = call i32 @next_cpu(ptr %mask, i32 %cpu0, i32 %here)
+  %missing = icmp uge i32 %cpu_found, $CPUS
+  %counted = icmp sge i32 %i0, %wanted
+  %decided = or i1 %missing, %counted
+  br i1 %decided, label %create, label %fits_next
+fits_next:
+  %i1 = add i32 %i0, 1
+  %cpu1 = add i32 %cpu_found, 1
+  br label %fits
+create:
+  %pinned = zext i1 %counted to i32
+  store i32 %pinned, $pinned
+  %rc1 = call i32 @pthread_sigmask(i32 2, ptr %all, ptr %old)
+  br label %head
+head:
+  %i = phi i32 [0, %create], [%i_next, %created]
+  %from = phi i32 [0, %create], [%from_next, %created]
+  %more = icmp slt i32 %i, %wanted
+  br i1 %more, label %new, label %restore
+new:
+  %entry_p = getelementptr %worker, ptr %table, i32 %i
+  %failed = call i32 @pthread_create(ptr %entry_p, ptr null, ptr @work, ptr null)
+  %bad = icmp ne i32 %failed, 0
+  br i1 %bad, label %restore, label %place
+place:
+  %i_next = add i32 %i, 1
+  store i32 %i_next, $workers
+  %cpu = call i32 @next_cpu(ptr %mask, i32 %from, i32 %here)
+  %from_next = add i32 %cpu, 1
+  br i1 %counted, label %fix, label %created
+fix:
+  %cpu_p = getelementptr %worker, ptr %entry_p, i32 0, i32 1
+  store i32 %cpu, ptr %cpu_p
+  %thread = load i64, ptr %entry_p
+  call void @pin(i64 %thread, i32 %cpu)
+  br label %created
+created:
+  br label %head
+restore:
+  %rc2 = call i32 @pthread_sigmask(i32 2, ptr %old, ptr null)
+  br label %exit
+exit:
+  ret void
+}
+
+; On the way to wake sleepers: a worker on the caller's CPU moves to the CPU that nobody owns.
+define internal void @repin() noinline cold {
+entry:
+  %pinned = load i32, $pinned
+  %here = call i32 @sched_getcpu()
+  %free = load i32, $free_cpu
+  %workers = load i32, $workers
+  %table = load ptr, $table
+  %loose = icmp eq i32 %pinned, 0
+  %home = icmp eq i32 %here, %free
+  %skip = or i1 %loose, %home
+  br i1 %skip, label %exit, label %head
+head:
+  %i = phi i32 [0, %entry], [%next, %step]
+  %more = icmp slt i32 %i, %workers
+  br i1 %more, label %test, label %exit
+test:
+  %worker = getelementptr %worker, ptr %table, i32 %i
+  %cpu_p = getelementptr %worker, ptr %worker, i32 0, i32 1
+  %cpu = load i32, ptr %cpu_p
+  %hit = icmp eq i32 %cpu, %here
+  br i1 %hit, label %move, label %step
+move:
+  store i32 %free, ptr %cpu_p
+  store i32 %here, $free_cpu
+  %thread = load i64, ptr %worker
+  call void @pin(i64 %thread, i32 %free)
+  br label %exit
+step:
+  %next = add i32 %i, 1
+  br label %head
+exit:
+  ret void
+}
+"""
+
+_STOP = """
+; Waits until no launch is under way and keeps others out. Must not be called from a kernel.
+define internal void @acquire() {
+entry:
+  br label %try
+try:
+  %swap = cmpxchg $busy, i32 0, i32 1 seq_cst seq_cst
+  %owned = extractvalue { i32, i1 } %swap, 1
+  br i1 %owned, label %exit, label %again
+again:
+  %rc = call i32 @sched_yield()
+  br label %try
+exit:
+  ret void
+}
+
+; Ends and joins the workers. The caller owns `busy`.
+define internal void @end_workers() {
+entry:
+  %workers = load i32, $workers
+  %table = load ptr, $table
+  store atomic i32 1, $stopping seq_cst, align 4
+  %old_epoch = atomicrmw add $epoch, i32 1 seq_cst
+  call void @wake($epoch, i32 $LARGEST)
+  br label %head
+head:
+  %i = phi i32 [0, %entry], [%next, %join]
+  %more = icmp slt i32 %i, %workers
+  br i1 %more, label %join, label %exit
+join:
+  %worker = getelementptr %worker, ptr %table, i32 %i
+  %thread = load i64, ptr %worker
+  %rc = call i32 @pthread_join(i64 %thread, ptr null)
+  %next = add i32 %i, 1
+  br label %head
+exit:
+  call void @free(ptr %table)
+  store ptr null, $table
+  store i32 0, $workers
+  store i32 0, $started
+  ret void
+}
+
+; Ends the workers; the next launch that is worth it starts `threads` - 1 new ones.
+define void @mxf_resize(i32 %threads) {
+  call void @acquire()
+  call void @end_workers()
+  store i32 %threads, ptr @mxf_threads
+  store atomic i32 0, $busy release, align 4
+  ret void
+}
+
+; For the end of the process: ends the workers and keeps `busy`, so that whatever still runs runs alone.
+define void @mxf_stop() {
+  call void @acquire()
+  call void @end_workers()
+  ret void
+}
+"""

@@ -1,0 +1,200 @@
+"""The compile cache on disk: bytes by a hexadecimal key, shared by all processes of a user.
+
+Entries are executed as native code, so the folder belongs to the user alone and is used only then. An entry is written under
+another name and moved into place, so readers see it whole or not at all; a checksum finds what a disk has damaged.
+
+    entry = magic (8 bytes) | length of data (8, little-endian) | BLAKE2b-128 of data (16) | data
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import re
+import stat
+import threading
+import time
+import warnings
+from pathlib import Path
+
+_MAGIC = b"mxforge1"
+_HEADER_BYTES = 32
+_KEY = re.compile(r"[0-9a-f]{8,128}")
+_DEFAULT_MIB = 2048
+_TEMPORARY = ".new-"
+_ABANDONED_SECONDS = 3600
+
+
+def default_folder() -> Path:
+    """MXFORGE_CACHE_DIR, else `mxforge` in XDG_CACHE_HOME, else in ~/.cache. Raises RuntimeError for a user without a home."""
+    if own := os.environ.get("MXFORGE_CACHE_DIR"):
+        return Path(own)
+    if shared := os.environ.get("XDG_CACHE_HOME"):
+        return Path(shared) / "mxforge"
+    return Path.home() / ".cache" / "mxforge"
+
+
+def default_limit() -> int:
+    """Bytes the folder may hold: MXFORGE_CACHE_SIZE in MiB, by default 2 GiB."""
+    text = os.environ.get("MXFORGE_CACHE_SIZE", "") or str(_DEFAULT_MIB)
+    if not text.isdecimal():
+        raise ValueError(f"MXFORGE_CACHE_SIZE={text!r} is not a number of MiB")
+    return int(text) << 20
+
+
+def default_enabled() -> bool:
+    """MXFORGE_CACHE=0 turns the cache off."""
+    return os.environ.get("MXFORGE_CACHE", "1") != "0"
+
+
+class DiskCache:
+    """A cache in `folder` of at most `limit` bytes; the entries not used for longest go first.
+
+    When the folder cannot be used it warns once and keeps entries in this process's memory. A cache that is not `enabled`
+    remembers nothing.
+    """
+
+    def __init__(self, folder: Path | None = None, limit: int | None = None, enabled: bool | None = None) -> None:
+        self.enabled = default_enabled() if enabled is None else enabled
+        self.limit = default_limit() if limit is None else limit
+        self._memory: dict[str, bytes] = {}
+        self._unmeasured = self.limit  # bytes that the folder may hold beyond the last measurement: at first unknown
+        self._folder = self._open(folder) if self.enabled else None
+
+    @property
+    def folder(self) -> Path | None:
+        """Where entries are kept; None when they are kept in memory or not at all."""
+        return self._folder
+
+    def get(self, key: str) -> bytes | None:
+        """The bytes stored under `key`, or None. A damaged entry is removed and counts as missing."""
+        path = self._path(key)
+        if path is None:
+            return self._memory.get(key)
+        try:
+            content = _read_own(path)
+        except OSError:
+            return self._memory.get(key)
+        data = _checked(content)
+        with contextlib.suppress(OSError):  # another process may have removed it
+            if data is None:
+                path.unlink()
+            else:
+                os.utime(path)
+        return data
+
+    def put(self, key: str, data: bytes) -> None:
+        """Stores `data`. An entry that does not fit the limit is not stored."""
+        if not self.enabled or len(data) + _HEADER_BYTES > self.limit:
+            return
+        path = self._path(key)
+        if path is None:
+            self._memory[key] = data
+            return
+        try:
+            _write_atomically(path, data)
+        except OSError as error:
+            self._memory[key] = data
+            self._warn(f"cannot write to {path.parent}: {error.strerror}")
+            return
+        self._unmeasured += len(data)
+        if self._unmeasured > self.limit // 16:
+            self._unmeasured = 0
+            self.evict()
+
+    def evict(self) -> None:
+        """Removes abandoned temporary files, then the entries not used for longest until the folder is within its limit."""
+        if self._folder is None:
+            return
+        entries = sorted(_entries(self._folder))
+        excess = sum(size for _, size, _ in entries) - self.limit
+        for _, size, path in entries:
+            if excess <= 0:
+                return
+            with contextlib.suppress(OSError):
+                os.unlink(path)
+            excess -= size
+
+    def _path(self, key: str) -> Path | None:
+        if not _KEY.fullmatch(key):
+            raise ValueError(f"a cache key is 8 to 128 lower-case hexadecimal digits, not {key!r}")
+        return None if self._folder is None else self._folder / key
+
+    def _open(self, folder: Path | None) -> Path | None:
+        try:
+            folder = folder or default_folder()
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            complaint = _complaint(folder)
+        except (OSError, RuntimeError) as error:
+            complaint = f"cannot use {folder or 'a folder in the home directory'}: {error}"
+        if complaint:
+            self._warn(complaint)
+            return None
+        return folder
+
+    def _warn(self, complaint: str) -> None:
+        """Once per process and reason, by Python's own bookkeeping of warnings."""
+        warnings.warn(
+            f"mxforge's compile cache {complaint}. Compiled code is kept in memory only; set MXFORGE_CACHE_DIR to a folder of "
+            "your own, or MXFORGE_CACHE=0.",
+            RuntimeWarning,
+            stacklevel=3,
+        )
+
+
+def _complaint(folder: Path) -> str:
+    """Why code from `folder` must not be executed or cannot be kept there; empty when nothing speaks against it."""
+    status = folder.stat()
+    if status.st_uid != os.geteuid():
+        return f"ignores {folder}: it belongs to user {status.st_uid}, who could put code there that would run as you"
+    if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        return f"ignores {folder}: other users may write to it (mode {stat.S_IMODE(status.st_mode):o})"
+    return "" if os.access(folder, os.W_OK | os.X_OK) else f"cannot write to {folder}"
+
+
+def _read_own(path: Path) -> bytes:
+    """The content of a regular file of this user's. Raises OSError."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    with open(descriptor, "rb", buffering=0) as file:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode) or status.st_uid != os.geteuid():
+            raise PermissionError(f"{path} is not a file of this user")
+        return file.read()
+
+
+def _checked(content: bytes) -> bytes | None:
+    data = content[_HEADER_BYTES:]
+    return data if content[:_HEADER_BYTES] == _header(data) else None
+
+
+def _header(data: bytes) -> bytes:
+    return _MAGIC + len(data).to_bytes(8, "little") + hashlib.blake2b(data, digest_size=16).digest()
+
+
+def _write_atomically(path: Path, data: bytes) -> None:
+    temporary = path.parent / f"{_TEMPORARY}{os.getpid()}-{threading.get_ident()}-{time.monotonic_ns()}"
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    try:
+        with open(descriptor, "wb") as file:
+            file.write(_header(data))
+            file.write(data)
+        os.replace(temporary, path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(temporary)
+        raise
+
+
+def _entries(folder: Path) -> list[tuple[float, int, str]]:
+    """(time of last use, bytes, path) of each entry; temporary files that a killed process left behind are removed."""
+    found: list[tuple[float, int, str]] = []
+    with os.scandir(folder) as files:
+        for file in files:
+            with contextlib.suppress(OSError):
+                status = file.stat(follow_symlinks=False)
+                if _KEY.fullmatch(file.name):
+                    found.append((status.st_mtime, status.st_size, file.path))
+                elif file.name.startswith(_TEMPORARY) and status.st_mtime < time.time() - _ABANDONED_SECONDS:
+                    os.unlink(file.path)
+    return found

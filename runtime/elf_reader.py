@@ -1,0 +1,230 @@
+"""Reads the tables of a relocatable ELF object, checking each offset and index against the bounds before it is used.
+
+Objects come from a disk cache or from a deployed program, so they may be cut off or damaged: everything that is wrong with one
+raises LinkError, and what `read_object` returns can be indexed without further checks.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from .relocations import ARCHITECTURES, Architecture, Words
+
+_HEADER = np.dtype(
+    [
+        ("magic", "S4"), ("bits", "u1"), ("order", "u1"), ("ident", "V10"), ("type", "<u2"), ("machine", "<u2"),
+        ("version", "<u4"), ("entry", "<u8"), ("phoff", "<u8"), ("shoff", "<u8"), ("flags", "<u4"), ("ehsize", "<u2"),
+        ("phentsize", "<u2"), ("phnum", "<u2"), ("shentsize", "<u2"), ("shnum", "<u2"), ("shstrndx", "<u2"),
+    ]
+)  # fmt: skip
+_SECTION = np.dtype(
+    [
+        ("name", "<u4"), ("type", "<u4"), ("flags", "<u8"), ("addr", "<u8"), ("offset", "<u8"), ("size", "<u8"),
+        ("link", "<u4"), ("info", "<u4"), ("align", "<u8"), ("entsize", "<u8"),
+    ]
+)  # fmt: skip
+_SYMBOL = np.dtype(
+    [("name", "<u4"), ("info", "u1"), ("other", "u1"), ("section", "<u2"), ("value", "<u8"), ("size", "<u8")]
+)
+_RELOCATION = np.dtype([("offset", "<u8"), ("type", "<u4"), ("symbol", "<u4"), ("addend", "<i8")])
+
+_SYMTAB, _STRTAB, _RELA, _NOBITS, _REL, _INIT_ARRAY = 2, 3, 4, 8, 9, 14
+_WRITE, _ALLOC, _EXEC, _THREAD_LOCAL = 1, 2, 4, 0x400
+_UNDEFINED, _ABSOLUTE = 0, 0xFFF1
+_LOCAL, _WEAK = 0, 2
+_LARGEST_SECTION = 1 << 30
+_LARGEST_ALIGNMENT = 1 << 16
+
+Column = npt.NDArray[np.integer]
+
+
+class LinkError(ValueError):
+    """An object file is damaged, or asks for something that the loader does not have."""
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A section that takes part in the image. `content` is None for one of zeros (.bss)."""
+
+    name: str
+    flags: int
+    size: int
+    align: int
+    content: npt.NDArray[np.uint8] | None
+
+    @property
+    def is_code(self) -> bool:
+        return bool(self.flags & _EXEC)
+
+    @property
+    def is_data(self) -> bool:
+        """Written at run time. `.data.rel.ro` is not: it holds addresses that the loader alone writes."""
+        return bool(self.flags & _WRITE) and not self.name.startswith(".data.rel.ro")
+
+
+@dataclass(frozen=True, slots=True)
+class Symbols:
+    """The symbol table by columns. `section` is 0 for an external symbol and -1 for an absolute one.
+
+    A program has thousands of local symbols (a label for each constant), whose names nobody needs: `name` decodes on demand.
+    """
+
+    section: Words
+    value: Words
+    is_local: npt.NDArray[np.bool_]
+    is_weak: npt.NDArray[np.bool_]
+    name_offsets: Words
+    strings: bytes
+
+    def __len__(self) -> int:
+        return len(self.section)
+
+    def name(self, index: int) -> str:
+        return _string(self.strings, int(self.name_offsets[index]))
+
+
+@dataclass(frozen=True, slots=True)
+class Relocations:
+    """The relocations of one section, by columns."""
+
+    section: int
+    offset: Words
+    type: Words
+    symbol: Words
+    addend: Words
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectFile:
+    """`sections` are those that are loaded, by their index in the file."""
+
+    architecture: Architecture
+    sections: dict[int, Section]
+    symbols: Symbols
+    relocations: list[Relocations]
+
+
+def read_object(data: bytes) -> ObjectFile:
+    """The tables of a relocatable object, checked. Raises LinkError."""
+    architecture = read_architecture(data)
+    table = _section_table(data)
+    names = _section_names(data, table)
+    loaded = {i: _section(data, table[i], names[i]) for i in range(len(table)) if _is_loaded(table[i], names[i])}
+    symbols = _read_symbols(data, table, loaded)
+    tables = [i for i in range(len(table)) if table[i]["type"] == _RELA and int(table[i]["info"]) in loaded]
+    relocations = [_read_relocations(data, table[i], names[i], loaded, len(symbols)) for i in tables]
+    return ObjectFile(architecture, loaded, symbols, relocations)
+
+
+def read_architecture(data: bytes) -> Architecture:
+    """The architecture that a relocatable object is for."""
+    header = _table(data, _HEADER, 0, 1, "file header")[0]
+    if (header["magic"], header["bits"], header["order"], header["type"]) != (b"\x7fELF", 2, 1, 1):
+        raise LinkError("not a relocatable, little-endian, 64-bit ELF object")
+    try:
+        return ARCHITECTURES[int(header["machine"])]
+    except KeyError:
+        raise LinkError(f"object for ELF machine {header['machine']}, which is neither x86-64 nor AArch64") from None
+
+
+def _table(data: bytes, kind: np.dtype[np.void], offset: int, count: int, what: str) -> npt.NDArray[np.void]:
+    if offset + count * kind.itemsize > len(data):
+        raise LinkError(
+            f"the object is cut off: its {what} ends at byte {offset + count * kind.itemsize} of {len(data)}"
+        )
+    return np.frombuffer(data, kind, count, offset)
+
+
+def _section_table(data: bytes) -> npt.NDArray[np.void]:
+    header = _table(data, _HEADER, 0, 1, "file header")[0]
+    if header["shentsize"] != _SECTION.itemsize or header["shnum"] == 0:
+        raise LinkError("the object has no section table of the known form")
+    return _table(data, _SECTION, int(header["shoff"]), int(header["shnum"]), "section table")
+
+
+def _section_names(data: bytes, table: npt.NDArray[np.void]) -> list[str]:
+    index = int(_table(data, _HEADER, 0, 1, "file header")[0]["shstrndx"])
+    strings = _strings(data, table, index)
+    return [_string(strings, int(offset)) for offset in table["name"]]
+
+
+def _strings(data: bytes, table: npt.NDArray[np.void], index: int) -> bytes:
+    if index >= len(table) or table[index]["type"] != _STRTAB:
+        raise LinkError(f"section {index} should hold strings and does not")
+    return bytes(_content(data, table[index], "string table"))
+
+
+def _string(strings: bytes, offset: int) -> str:
+    end = strings.find(b"\0", offset)
+    if offset >= len(strings) or end < 0:
+        raise LinkError(f"a name at byte {offset} lies outside the string table")
+    return strings[offset:end].decode("utf-8", "replace")
+
+
+def _content(data: bytes, row: np.void, what: str) -> npt.NDArray[np.uint8]:
+    return _table(data, np.dtype(np.uint8), int(row["offset"]), int(row["size"]), what)  # type: ignore[arg-type]
+
+
+def _is_loaded(row: np.void, name: str) -> bool:
+    """Unwind tables are left out: nothing unwinds through compiled kernels."""
+    if not row["flags"] & _ALLOC or name == ".eh_frame":
+        return False
+    if row["flags"] & _THREAD_LOCAL or row["type"] == _INIT_ARRAY:
+        raise LinkError(f"section {name!r} holds thread-local data or constructors, which are not supported")
+    return True
+
+
+def _section(data: bytes, row: np.void, name: str) -> Section:
+    size, align = int(row["size"]), max(int(row["align"]), 1)
+    if size > _LARGEST_SECTION:
+        raise LinkError(f"section {name!r} claims {size} bytes")
+    if align & (align - 1) or align > _LARGEST_ALIGNMENT:
+        raise LinkError(f"section {name!r} wants alignment {align}")
+    content = None if row["type"] == _NOBITS else _content(data, row, f"section {name!r}")
+    return Section(name, int(row["flags"]), size, align, content)
+
+
+def _read_symbols(data: bytes, table: npt.NDArray[np.void], loaded: dict[int, Section]) -> Symbols:
+    rows = [row for row in table if row["type"] == _SYMTAB]
+    if len(rows) != 1:
+        raise LinkError(f"the object has {len(rows)} symbol tables")
+    entries = _table(data, _SYMBOL, int(rows[0]["offset"]), int(rows[0]["size"]) // _SYMBOL.itemsize, "symbol table")
+    section = entries["section"].astype(np.int64)
+    section[section == _ABSOLUTE] = -1
+    binding = entries["info"] >> 4
+    symbols = Symbols(
+        section,
+        entries["value"].astype(np.int64),
+        binding == _LOCAL,
+        binding == _WEAK,
+        entries["name"].astype(np.int64),
+        _strings(data, table, int(rows[0]["link"])),
+    )
+    _check_symbols(symbols, len(table), loaded)
+    return symbols
+
+
+def _check_symbols(symbols: Symbols, sections: int, loaded: dict[int, Section]) -> None:
+    sizes = np.full(sections + 1, np.iinfo(np.int64).max)  # the last is for absolute symbols, -1
+    for index, section in loaded.items():
+        sizes[index] = section.size
+    if symbols.section.size and int(symbols.section.max()) >= sections:
+        raise LinkError(f"a symbol stands in section {int(symbols.section.max())} of {sections}")
+    outside = np.flatnonzero((symbols.value < 0) | (symbols.value > sizes[symbols.section]))
+    if outside.size:
+        raise LinkError(f"symbol {symbols.name(int(outside[0]))!r} stands outside its section")
+
+
+def _read_relocations(data: bytes, row: np.void, name: str, loaded: dict[int, Section], symbols: int) -> Relocations:
+    count = int(row["size"]) // _RELOCATION.itemsize
+    entries = _table(data, _RELOCATION, int(row["offset"]), count, f"section {name!r}")
+    if entries.size and int(entries["symbol"].max()) >= symbols:
+        raise LinkError(f"a relocation in {name!r} names symbol {int(entries['symbol'].max())} of {symbols}")
+    section = int(row["info"])
+    if entries.size and int(entries["offset"].max()) > loaded[section].size - 4:
+        raise LinkError(f"a relocation in {name!r} lies outside its section")
+    columns = {c: entries[c].astype(np.int64) for c in ("offset", "type", "symbol", "addend")}
+    return Relocations(section, **columns)

@@ -1,0 +1,151 @@
+"""Describes the machine this process runs on: what LLVM may emit for it, its caches, and the threads it may use."""
+
+from __future__ import annotations
+
+import os
+import platform
+from pathlib import Path
+
+from ..ir.target import CpuTarget
+
+_CPUINFO = Path("/proc/cpuinfo")
+_CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
+_CPU_QUOTA = Path("/sys/fs/cgroup/cpu.max")
+
+# Names of /proc/cpuinfo that LLVM spells differently; the others in the lists below are spelled alike.
+_LLVM_NAMES = {
+    "pni": "sse3",
+    "sse4_1": "sse4.1",
+    "sse4_2": "sse4.2",
+    "abm": "lzcnt",
+    "bmi1": "bmi",
+    "avx_vnni": "avxvnni",
+    "avx512_vnni": "avx512vnni",
+    "avx512_bf16": "avx512bf16",
+    "avx512_fp16": "avx512fp16",
+    "avx512_vbmi2": "avx512vbmi2",
+    "avx512_bitalg": "avx512bitalg",
+    "avx512_vpopcntdq": "avx512vpopcntdq",
+    "fphp": "fullfp16",
+    "asimddp": "dotprod",
+    "atomics": "lse",
+    "asimdrdm": "rdm",
+}
+_X86_SSE = ("cx16", "pni", "ssse3", "sse4_1", "sse4_2", "popcnt", "movbe")
+_X86_AVX2 = ("avx", "avx2", "fma", "f16c", "bmi1", "bmi2", "abm", "avx_vnni")
+_X86_AVX512_BASE = ("avx512f", "avx512cd", "avx512bw", "avx512dq", "avx512vl")
+_X86_AVX512 = (
+    *_X86_AVX512_BASE,
+    "avx512ifma",
+    "avx512vbmi",
+    "avx512_vbmi2",
+    "avx512_vnni",
+    "avx512_bitalg",
+    "avx512_vpopcntdq",
+    "avx512_bf16",
+    "avx512_fp16",
+)
+_AARCH64 = ("atomics", "asimdrdm", "fphp", "asimddp", "bf16", "i8mm")
+_X86_AVX2_NEEDED = frozenset({"avx", "avx2", "fma", "f16c", "bmi1", "bmi2", "abm", "movbe"})
+
+
+def host_target(threads: int | None = None) -> CpuTarget:
+    """The CpuTarget of this machine with `threads` threads (default: `default_threads`).
+
+    Read from /proc and /sys, so that a warm start needs no LLVM. Raises RuntimeError on a machine that mxforge has no code for.
+    """
+    machine, info = platform.machine(), read_cpuinfo(_CPUINFO.read_text())
+    caches = cache_sizes(_CACHES)
+    return target_from_cpuinfo(machine, info, caches, default_threads() if threads is None else threads)
+
+
+def target_from_cpuinfo(machine: str, info: dict[str, str], caches: dict[int, int], threads: int) -> CpuTarget:
+    """The target of a `machine` (as uname names it) with the fields `info` of /proc/cpuinfo and `caches`, bytes by level."""
+    if machine == "x86_64":
+        cpu, features, bits, registers, fmas = _x86(info)
+    elif machine in ("aarch64", "arm64"):
+        cpu, features, bits, registers, fmas = _aarch64(info)
+    else:
+        raise RuntimeError(f"mxforge compiles for x86_64 and aarch64 CPUs, not for {machine!r}")
+    triple = f"{'x86_64' if machine == 'x86_64' else 'aarch64'}-unknown-linux-gnu"
+    sizes = {field: caches[level] for field, level in (("l1_bytes", 1), ("l2_bytes", 2)) if level in caches}
+    return CpuTarget(triple, cpu, features, bits, registers, fma_per_cycle=fmas, threads=threads, **sizes)
+
+
+def _x86(info: dict[str, str]) -> tuple[str, str, int, int, int]:
+    flags = set(info.get("flags", "").split())
+    if not flags >= _X86_AVX2_NEEDED:
+        return "generic", _features(_X86_SSE, flags), 128, 16, 1
+    if not flags.issuperset(_X86_AVX512_BASE):
+        return "x86-64-v3", _features((*_X86_SSE, *_X86_AVX2), flags), 256, 16, 1 if _splits_avx2(info) else 2
+    bits = 256 if _splits_avx512(info) else 512
+    return "x86-64-v4", _features((*_X86_SSE, *_X86_AVX2, *_X86_AVX512), flags), bits, 32, 2
+
+
+def _splits_avx512(info: dict[str, str]) -> bool:
+    """Zen 4 runs a 512-bit instruction as two halves: 256-bit vectors in the 32 registers of AVX-512VL lose nothing there."""
+    return info.get("vendor_id") == "AuthenticAMD" and info.get("cpu family") == "25"
+
+
+def _splits_avx2(info: dict[str, str]) -> bool:
+    """The first Zen cores (family 23 before model 0x30) run a 256-bit instruction as two halves."""
+    return (
+        info.get("vendor_id") == "AuthenticAMD"
+        and info.get("cpu family") == "23"
+        and int(info.get("model", "255")) < 0x30
+    )
+
+
+def _aarch64(info: dict[str, str]) -> tuple[str, str, int, int, int]:
+    return "generic", _features(_AARCH64, set(info.get("Features", "").split()), "+neon,+fp-armv8"), 128, 32, 2
+
+
+def _features(names: tuple[str, ...], flags: set[str], base: str = "") -> str:
+    found = [f"+{_LLVM_NAMES.get(name, name)}" for name in names if name in flags]
+    return ",".join([base, *found] if base else found)
+
+
+def read_cpuinfo(text: str) -> dict[str, str]:
+    """The fields of the first processor that /proc/cpuinfo lists."""
+    pairs = (line.partition(":") for line in text.partition("\n\n")[0].splitlines())
+    return {key.strip(): value.strip() for key, _, value in pairs}
+
+
+def cache_sizes(folder: Path) -> dict[int, int]:
+    """Bytes of each level of data cache as /sys describes it; empty where it does not (some virtual machines)."""
+    sizes: dict[int, int] = {}
+    for index in sorted(folder.glob("index*")):
+        try:
+            level, kind, size = ((index / name).read_text().strip() for name in ("level", "type", "size"))
+        except OSError:
+            continue
+        if kind in ("Data", "Unified") and size.endswith("K"):
+            sizes[int(level)] = int(size[:-1]) << 10
+    return sizes
+
+
+def default_threads() -> int:
+    """Threads to use: MXFORGE_NUM_THREADS, else OMP_NUM_THREADS, else the CPUs that the affinity mask and the cgroup's quota allow."""
+    own = os.environ.get("MXFORGE_NUM_THREADS", "")
+    if own:
+        if not own.isdecimal() or int(own) < 1:
+            raise ValueError(f"MXFORGE_NUM_THREADS={own!r} is not a positive number")
+        return int(own)
+    outermost = (
+        os.environ.get("OMP_NUM_THREADS", "").partition(",")[0].strip()
+    )  # a list has one entry for each nested level
+    if outermost.isdecimal() and int(outermost) >= 1:
+        return int(outermost)
+    return min(len(os.sched_getaffinity(0)), cpu_quota(_CPU_QUOTA))
+
+
+def cpu_quota(file: Path) -> int:
+    """Whole CPUs of a cgroup's bandwidth limit, rounded up; a number beyond any machine without a limit.
+
+    Spinning threads beyond the quota would use it up and have the whole process stopped for the rest of each period.
+    """
+    try:
+        quota, period = file.read_text().split()
+        return max(1, -(-int(quota) // int(period)))
+    except (OSError, ValueError):  # no cgroup v2, or "max"
+        return 1 << 30
