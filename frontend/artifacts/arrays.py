@@ -62,7 +62,7 @@ DenseData = np.ndarray | BFloat16Data
 
 @dataclass(frozen=True, eq=False)
 class CSRData:
-    """A matrix in compressed rows: row r holds data[s] at the columns indices[s], where s is indptr[r]:indptr[r + 1]."""
+    """A matrix in compressed rows: row r holds data[s] at columns indices[s], where s is indptr[r]:indptr[r + 1]."""
 
     shape: tuple[int, ...]
     data: DenseData

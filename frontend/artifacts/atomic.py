@@ -42,9 +42,7 @@ def write_atomically(path: str | os.PathLike[str], data: Chunk | Iterable[Chunk]
 
 
 def _chunks(data: Chunk | Iterable[Chunk]) -> Iterable[Chunk]:
-    if isinstance(data, bytes | bytearray):
-        return (data,)
-    return (data,) if isinstance(data, memoryview) else data  # pyright: ignore[reportReturnType]
+    return (data,) if isinstance(data, bytes | bytearray | memoryview) else data  # pyright: ignore[reportReturnType]
 
 
 def _existing_mode(path: Path) -> int | None:

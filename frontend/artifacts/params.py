@@ -217,7 +217,7 @@ class _Reader:
 
 
 def _valid_bools(array: np.ndarray) -> np.ndarray:
-    """`array`, or a copy where each byte but 0 is a proper True: NumPy assumes that no other bytes than 0 and 1 occur."""
+    """`array`, or a copy where each byte but 0 is a proper True: NumPy assumes that only bytes 0 and 1 occur."""
     raw = array.view(np.uint8)
     return raw != 0 if raw.size and raw.max() > 1 else array
 
