@@ -29,6 +29,9 @@ class Value:
     def __repr__(self) -> str:
         return f"{self.type.text} {self.text}"
 
+    def __bool__(self) -> bool:
+        raise TypeError(f"{self!r} is known only at run time: use select, when or branch, not Python's if")
+
     def __add__(self, other: Operand) -> Value:
         return self.builder.add(self, other)
 
@@ -187,13 +190,15 @@ class Arithmetic:
     def intrinsic(self, name: str, type: Type, *operands: Operand) -> Value:
         """`llvm.NAME.<type>(operands)` for the overloaded intrinsics whose operands and result all have `type`."""
         t = type.text
-        symbol = self.module.declare_raw(f"llvm.{name}.{type.mangled}", t, ", ".join([t] * len(operands)))
-        return self.op(f"call {t} {symbol}({', '.join([f'{t} {self._text(x, type)}' for x in operands])})", type)
+        callee = self.module.uniform_intrinsic(name, type, len(operands))
+        return self.op(f"{callee}({', '.join([f'{t} {self._text(x, type)}' for x in operands])})", type)
 
     def fma(self, a: Operand, b: Operand, c: Operand) -> Value:
         """a * b + c with one rounding."""
-        type = next(x.type for x in (a, b, c) if isinstance(x, Value))
-        return self.intrinsic("fma", type, a, b, c)
+        type = a.type if isinstance(a, Value) else b.type if isinstance(b, Value) else self._pair(b, c)[0]
+        t, text = type.text, self._text  # the most frequent instruction: spelled out for emission speed
+        callee = self.module.uniform_intrinsic("fma", type, 3)
+        return self.op(f"{callee}({t} {text(a, type)}, {t} {text(b, type)}, {t} {text(c, type)})", type)
 
     def abs(self, a: Value) -> Value:
         """Magnitude; the most negative integer stays as it is."""

@@ -31,11 +31,12 @@ class ModuleBuilder:
     again.
     """
 
-    __slots__ = ("_declared", "_functions", "_globals", "_metadata", "_names", "_tables", "target")
+    __slots__ = ("_declared", "_functions", "_globals", "_intrinsics", "_metadata", "_names", "_tables", "target")
 
     def __init__(self, target: CpuTarget) -> None:
         self.target = target
         self._declared: dict[str, str] = {}
+        self._intrinsics: dict[tuple[str, Type, int], str] = {}
         self._tables: dict[tuple[str, int, str], str] = {}
         self._globals: list[str] = []
         self._metadata: dict[str, int] = {}
@@ -82,6 +83,15 @@ class ModuleBuilder:
         if name not in self._declared:
             self._declared[name] = f"declare {result} @{name}({parameters})"
         return "@" + name
+
+    def uniform_intrinsic(self, name: str, type: Type, count: int) -> str:
+        """`call type @llvm.NAME.type`, declared with `count` operands of that same type."""
+        key = (name, type, count)
+        callee = self._intrinsics.get(key)
+        if callee is None:
+            symbol = self.declare_raw(f"llvm.{name}.{type.mangled}", type.text, ", ".join([type.text] * count))
+            callee = self._intrinsics[key] = f"call {type.text} {symbol}"
+        return callee
 
     def table(self, type: Type, numbers: Sequence[Number], align: int = 64) -> str:
         """The symbol of an internal constant array of scalars, aligned to a cache line; equal tables are one."""
@@ -176,10 +186,10 @@ class FunctionBuilder(Instructions):
 
     def ret(self, value: Value | None = None) -> None:
         """End the function; the last thing said to it."""
-        given = value.type if value else None
+        given = None if value is None else value.type
         if given is not self.result:
             raise TypeError(f"{self.symbol} returns {self.result}, not {given}")
-        self.lines.append(f"  ret {value.type.text} {value.text}" if value else "  ret void")
+        self.lines.append("  ret void" if value is None else f"  ret {value.type.text} {value.text}")
         self._ended = True
 
     def alloca(self, type: Type, count: int = 1, align: int = 64) -> Value:

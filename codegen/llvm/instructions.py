@@ -11,6 +11,12 @@ from .arithmetic import Arithmetic, Operand, Value
 from .types import I1, I64, PTR, Number, Type, constant, scalar_constant
 
 
+def _vector(type: Type) -> str:
+    if type.lanes == 1:
+        raise ValueError(f"masked access to a scalar {type.text}: put it under `when`")
+    return type.text
+
+
 class Instructions(Arithmetic):
     """Every straight-line instruction."""
 
@@ -46,12 +52,14 @@ class Instructions(Arithmetic):
     def lane_mask(self, begin: Value, end: Operand, lanes: int) -> Value:
         """Lane i is true where begin + i < end (unsigned i64)."""
         type = I1.with_lanes(lanes)
+        if lanes == 1:
+            return self.cmp("ult", begin, end)
         symbol = self.module.declare_raw(f"llvm.get.active.lane.mask.{type.mangled}.i64", type.text, "i64, i64")
         return self.op(f"call {type.text} {symbol}(i64 {begin.text}, i64 {self._text(end, I64)})", type)
 
     def masked_load(self, pointer: Value, type: Type, mask: Value, other: Operand = 0, align: int = 0) -> Value:
         """Lanes where `mask` from memory, the rest `other`; masked lanes are not touched. Vectors only."""
-        t, m = type.text, mask.type.text
+        t, m = _vector(type), mask.type.text
         symbol = self.module.declare_raw(f"llvm.masked.load.{type.mangled}.p0", t, f"ptr, i32, {m}, {t}")
         operands = f"ptr {pointer.text}, i32 {align or type.bytes}, {m} {mask.text}, {t} {self._text(other, type)}"
         return self.op(f"call {t} {symbol}({operands})", type)
@@ -59,7 +67,7 @@ class Instructions(Arithmetic):
     def masked_store(self, value: Value, pointer: Value, mask: Value, align: int = 0) -> None:
         """Store the lanes where `mask`. Vectors only."""
         type = value.type
-        t, m = type.text, mask.type.text
+        t, m = _vector(type), mask.type.text
         symbol = self.module.declare_raw(f"llvm.masked.store.{type.mangled}.p0", "void", f"{t}, ptr, i32, {m}")
         operands = f"{t} {value.text}, ptr {pointer.text}, i32 {align or type.bytes}, {m} {mask.text}"
         self.lines.append(f"  call void {symbol}({operands})")
@@ -73,7 +81,7 @@ class Instructions(Arithmetic):
         type = element.with_lanes(index.type.lanes)
         if type.lanes == 1 and mask is None:
             return self.load(pointers, type)
-        t, p, m = type.text, pointers.type.text, f"<{type.lanes} x i1>"
+        t, p, m = _vector(type), pointers.type.text, f"<{type.lanes} x i1>"
         name = f"llvm.masked.gather.{type.mangled}.{pointers.type.mangled}"
         symbol = self.module.declare_raw(name, t, f"{p}, i32, {m}, {t}")
         which = constant(I1.with_lanes(type.lanes), 1) if mask is None else mask.text

@@ -3,36 +3,28 @@
 from __future__ import annotations
 
 import ctypes
+import itertools
 import math
-import platform
 
 import numpy as np
 import pytest
+from mxforge.codegen.llvm.compile import compile_object, emit_assembly
 from mxforge.codegen.llvm.emitter import FunctionBuilder, ModuleBuilder
 from mxforge.codegen.llvm.types import BF16, F16, F32, F64, I1, I8, I32, I64, PTR, Type, constant
-from mxforge.ir.target import AVX2
-
-llvm = pytest.importorskip("llvmlite.binding")
-HOST = platform.machine()
+from mxforge.ir.target import AVX2, AVX512, NEON, CpuTarget
+from mxforge.runtime.elf import load_object
+from mxforge.runtime.host import host_target
 
 
 def run_on_arrays(module: ModuleBuilder, name: str, *arrays: np.ndarray) -> None:
     """Compile for this machine and call `name` with the arrays' addresses."""
-    llvm.initialize_native_target()
-    llvm.initialize_native_asmprinter()
-    parsed = llvm.parse_assembly(module.text().replace(f'"{AVX2.triple}"', f'"{llvm.get_process_triple()}"'))
-    parsed.verify()
-    machine = llvm.Target.from_default_triple().create_target_machine(
-        cpu=llvm.get_host_cpu_name(), features=llvm.get_host_cpu_features().flatten(), jit=True
-    )
-    with llvm.create_mcjit_compiler(parsed, machine) as engine:
-        engine.finalize_object()
-        function = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * len(arrays))(engine.get_function_address(name))
-        function(*[a.ctypes.data for a in arrays])
+    loaded = load_object(compile_object(module.text(), host_target()))
+    function = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * len(arrays))(loaded.address(name))
+    function(*[a.ctypes.data for a in arrays])
 
 
 def begin(count: int) -> tuple[ModuleBuilder, FunctionBuilder]:
-    module = ModuleBuilder(AVX2)
+    module = ModuleBuilder(host_target())
     return module, module.function("f", None, [(f"p{k}", PTR, "noalias") for k in range(count)])
 
 
@@ -92,6 +84,18 @@ def test_mistakes_raise() -> None:
         module.function("f", None, [])
     with pytest.raises(TypeError, match="returns"):
         f.ret(x)
+    with pytest.raises(TypeError, match="run time"):
+        assert f.cmp("gt", x, 0)
+    with pytest.raises(ValueError, match="under `when`"):
+        f.masked_store(x, f.args[0], f.lane_mask(f.const(I64, 0), 1, 1))
+
+
+def test_contraction_is_an_option_of_a_function() -> None:
+    module, f = begin(1)
+    g = module.function("g", None, [("x", F32, "")], contract=True)
+    x = f.load(f.args[0], F32)
+    assert "contract" not in "".join((x * 2.0 + 1.0).builder.lines)
+    assert "contract" in "".join((g.args[0] * 2.0 + 1.0).builder.lines)
 
 
 def test_loops_branches_and_carried_values() -> None:
@@ -204,3 +208,16 @@ def test_unsigned_bool_and_bfloat_conversions(lanes: int) -> None:
     expected = [given.astype(np.int32).astype(np.uint8), given.astype(np.int64).astype(np.uint32), given != 0, brief]
     for result, reference in zip(results, [*expected, (brief << 16).view(np.float32)], strict=True):
         np.testing.assert_array_equal(result, reference)
+
+
+@pytest.mark.parametrize("target", [AVX2, AVX512, NEON], ids=["avx2", "avx512", "aarch64"])
+def test_no_conversion_calls_a_library(target: CpuTarget) -> None:
+    module = ModuleBuilder(target)
+    kinds = ["half", "bfloat", "float", "double", "i8", "i16", "i32", "i64"]
+    for source, result, signed in itertools.product(kinds, [*kinds, "i1"], (True, False)):
+        f = module.function(f"{source}_to_{result}_{signed}", None, [("p", PTR, ""), ("q", PTR, "")])
+        y = f.convert(f.load(f.args[0], Type.of(source, 8)), result, signed)
+        f.store(f.convert(y, "i8") if result == "i1" else y, f.args[1])
+        f.ret()
+    words = {line.split()[0] for line in emit_assembly(module.text(), target).splitlines() if line.strip()}
+    assert not words & {"callq", "bl"}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import math
+import platform
 from collections.abc import Callable, Iterable
 
 import numpy as np
@@ -39,9 +40,9 @@ def math_module(names: Iterable[str], target: CpuTarget, lanes: int, kind: str =
 class MathLibrary:
     """Every math function compiled for this machine at one lane count."""
 
-    def __init__(self, lanes: int, kind: str = "float") -> None:
+    def __init__(self, lanes: int, kind: str = "float", target: CpuTarget | None = None) -> None:
         self.lanes, self.dtype = lanes, np.dtype(np.float32 if kind == "float" else np.float64)
-        target = host_target()
+        target = target or host_target()
         self._object = load_object(compile_object(math_module(ARITY, target, lanes, kind), target))
 
     def __call__(self, name: str, *arrays: np.ndarray) -> np.ndarray:
@@ -217,7 +218,15 @@ def test_mod_is_exact_for_huge_quotients(library: MathLibrary) -> None:
 
 @pytest.mark.parametrize("lanes", [1, 4, 8, 16])
 def test_lane_counts_agree(library: MathLibrary, lanes: int) -> None:
-    other = MathLibrary(lanes)
+    expect_the_same_results(library, MathLibrary(lanes))
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="runs AVX2 code")
+def test_instruction_sets_agree(library: MathLibrary) -> None:
+    expect_the_same_results(library, MathLibrary(8, target=AVX2))
+
+
+def expect_the_same_results(library: MathLibrary, other: MathLibrary) -> None:
     x = np.concatenate([SPECIAL, samples(1 << 8)])
     for name in ARITY:
         operands = (x, x[::-1].copy())[: ARITY[name]]
