@@ -1,8 +1,8 @@
 """Writes the eight large networks of MXNet's model zoo, with weights, for benchmarks and whole-model comparisons.
 
 Run by real MXNet 1.9.1 and not by this project: `python make_networks.py OUT_DIR [NAME ...]`.
-Each NAME gives NAME-symbol.json, NAME-0000.params and NAME.npz with the input `x0` and MXNet's output `y0`. They are too
-large to commit. Weights are random, and BatchNorm gets statistics and affine parameters that show a wrong fold.
+Each NAME gives NAME-symbol.json, NAME-0000.params and NAME.npz with the input `x0` and MXNet's output `y0`, too large
+to commit. Weights are random, and BatchNorm gets statistics and affine parameters that show a wrong fold.
 """
 
 from __future__ import annotations

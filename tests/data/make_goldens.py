@@ -1,0 +1,248 @@
+"""Records what MXNet's operators are and compute: operators.json, operators.npz and signatures.json beside this file.
+
+Run by real MXNet 1.9.1 and not by this project: `python make_goldens.py`, in an environment with Python 3.9,
+`mxnet==1.9.1` and `numpy==1.23.5`. The cases stand in golden_layers.py and golden_arrays.py; tests/goldens.py reads the
+records.
+
+Cases run in a worker process, so that an operator that kills or hangs it loses nothing; a case that fails runs again
+without oneDNN, which refuses or breaks on some of what MXNet itself can do.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import pickle
+import re
+import subprocess
+import sys
+import threading
+import zlib
+from pathlib import Path
+from typing import IO, Any, Iterator
+
+import numpy as np
+from golden_arrays import array_cases
+from golden_case import Case
+from golden_layers import layer_cases
+
+HERE = Path(__file__).resolve().parent
+HANG_SECONDS = 60
+# MXNet's own plumbing, its newer NumPy interface, and what belongs to sparse storage, quantisation and GPUs.
+NO_SIGNATURE = re.compile(
+    r"^_(backward|broadcast_backward|np|sg_|Native|NDArray|CachedOp|CustomFunction|NoGradient|cv|image|FusedOp|"
+    r"contrib_(quant|dgl|tvm|intgemm|hawkesll|dequantize|requantize|calibrate|edge_id|getnnz)|sparse|scatter_(elem|plus|minus)"
+    r"|split_v2_backward|TensorRT|RPC|CrossDeviceCopy|imdecode)|_backward$|^test_"
+)
+KEPT = {"_np_cumsum"}
+
+
+def all_cases() -> list[Case]:
+    return layer_cases() + array_cases()
+
+
+def seed_of(case: Case) -> int:
+    """A seed that depends on the case and not on its neighbours: adding a case leaves the other records alone."""
+    return zlib.crc32(
+        repr((case.op, sorted(case.attributes.items()), case.train, [repr(x) for x in case.inputs])).encode()
+    )
+
+
+def operator_handle(name: str) -> int:
+    from mxnet.base import _LIB, c_str, check_call
+
+    handle = ctypes.c_void_p()
+    check_call(_LIB.NNGetOpHandle(c_str(name), ctypes.byref(handle)))
+    assert handle.value is not None
+    return handle.value
+
+
+def run_case(case: Case, arrays: list[np.ndarray]) -> list[np.ndarray]:
+    """The visible outputs of one call."""
+    import mxnet as mx
+    from mxnet._ctypes.ndarray import _imperative_invoke
+
+    inputs = [mx.nd.array(x, dtype=x.dtype) for x in arrays]
+    with mx.autograd.pause(train_mode=case.train):
+        out = _imperative_invoke(
+            operator_handle(case.op), inputs, list(case.attributes), list(case.attributes.values()), None, False, True
+        )
+        return [o.asnumpy() for o in out]
+
+
+def symbol_names(case: Case) -> list[list[str]]:
+    """The names of arguments, auxiliary states and outputs of a symbol called `op` that makes its own variables."""
+    from mxnet._ctypes.symbol import _symbol_creator
+    from mxnet.base import MXNetError
+
+    keys, values = list(case.attributes), list(case.attributes.values())
+    try:
+        symbol = _symbol_creator(operator_handle(case.op), [], {}, keys, values, "op", False)
+    except MXNetError:  # it demands its inputs
+        return [[], [], []]
+    return [symbol.list_arguments(), symbol.list_auxiliary_states(), symbol.list_outputs()]
+
+
+def work(first: int) -> None:
+    """The worker: writes one pickled answer per case, from number `first` on, to file descriptor 3."""
+    with os.fdopen(3, "wb") as out:
+        for case in all_cases()[first:]:
+            arrays = case.draw(np.random.default_rng(seed_of(case)))
+            try:
+                answer: Any = (arrays, run_case(case, arrays), symbol_names(case))
+            except Exception as error:
+                answer = str(error).strip().splitlines()[-1]
+            pickle.dump(answer, out)
+            out.flush()
+
+
+def answers_of_worker(first: int, environment: dict[str, str]) -> Iterator[Any]:
+    """The answers of a fresh worker from case `first` until it ends or dies."""
+    read, write = os.pipe()
+    command = f"exec {sys.executable} {__file__} --work {first} 3>&{write}"
+    child = subprocess.Popen(
+        ["bash", "-c", command], pass_fds=(write,), env={**os.environ, **environment}, stderr=subprocess.DEVNULL
+    )
+    os.close(write)
+    with os.fdopen(read, "rb") as answers:
+        try:
+            while (answer := next_answer(answers, child)) is not None:
+                yield answer
+        finally:  # also when the caller wanted one answer only; MXNet may hang on its way out
+            child.kill()
+            child.wait()
+
+
+def next_answer(answers: IO[bytes], child: subprocess.Popen[bytes]) -> Any:
+    """The next answer, or None when the worker has ended; one that is silent for HANG_SECONDS is ended here."""
+    alarm = threading.Timer(HANG_SECONDS, child.kill)
+    alarm.start()
+    try:
+        return pickle.load(answers)
+    except (EOFError, pickle.UnpicklingError):
+        return None
+    finally:
+        alarm.cancel()
+
+
+def run_all(cases: list[Case]) -> list[Any]:
+    """The answer of each case, in order: arrays and outputs, or the message of an error."""
+    done: list[Any] = []
+    while len(done) < len(cases):
+        done += answers_of_worker(len(done), {})
+        if len(done) < len(cases):
+            done.append("the process died or hung")
+    return [again(number, answer) if isinstance(answer, str) else answer for number, answer in enumerate(done)]
+
+
+def again(number: int, first_error: str) -> Any:
+    """The answer of a case that failed, asked once more without oneDNN."""
+    return next(answers_of_worker(number, {"MXNET_MKLDNN_ENABLED": "0"}), first_error)
+
+
+class Pool:
+    """Arrays of one type end to end; equal arrays share their place. A reference is [dtype, offset, *shape]."""
+
+    def __init__(self) -> None:
+        self.parts: dict[str, list[np.ndarray]] = {}
+        self.sizes: dict[str, int] = {}
+        self.known: dict[tuple[Any, ...], list[Any]] = {}
+
+    def add(self, array: np.ndarray) -> list[Any]:
+        dtype = array.dtype.name
+        key = (dtype, array.shape, array.tobytes())
+        if key not in self.known:
+            offset = self.sizes.get(dtype, 0)
+            self.known[key] = [dtype, offset, *array.shape]
+            self.sizes[dtype] = offset + array.size
+            self.parts.setdefault(dtype, []).append(array.ravel())
+        return self.known[key]
+
+    def save(self, path: Path) -> None:
+        np.savez_compressed(path, **{dtype: np.concatenate(parts) for dtype, parts in self.parts.items()})
+
+
+def write_lines(path: Path, records: list[Any]) -> None:
+    """A JSON list with one record on each line, which version control can compare."""
+    path.write_text("[\n" + ",\n".join(json.dumps(record, separators=(",", ":")) for record in records) + "\n]\n")
+
+
+def record_cases() -> int:
+    """Writes operators.json and operators.npz; gives the number of cases that failed."""
+    cases, pool, records, failed = all_cases(), Pool(), [], 0
+    for case, answer in zip(cases, run_all(cases)):
+        if isinstance(answer, str):
+            failed += 1
+            print(f"FAILED {case.op} {case.attributes}: {answer}", file=sys.stderr)
+            continue
+        records.append(
+            {
+                "op": case.op,
+                "attributes": case.attributes,
+                "train": case.train,
+                "inputs": [pool.add(x) for x in answer[0]],
+                "outputs": [pool.add(x) for x in answer[1]],
+                "names": answer[2],
+            }
+        )
+    pool.save(HERE / "operators.npz")
+    write_lines(HERE / "operators.json", records)
+    print(f"{len(records)} cases of {len({r['op'] for r in records})} operators")
+    return failed
+
+
+def describe(name: str) -> tuple[str, str, list[tuple[str, str]]]:
+    """The canonical name, the attribute that counts variadic inputs (or ""), and the arguments with their types."""
+    import mxnet as mx
+    from mxnet.base import _LIB, check_call, py_str
+
+    texts = ctypes.POINTER(ctypes.c_char_p)
+    canonical, text, count_key, returned = (ctypes.c_char_p() for _ in range(4))
+    number, names, types, texts_of = mx.base.mx_uint(), texts(), texts(), texts()
+    order = (canonical, text, number, names, types, texts_of, count_key, returned)
+    check_call(_LIB.MXSymbolGetAtomicSymbolInfo(ctypes.c_void_p(operator_handle(name)), *map(ctypes.byref, order)))
+    arguments = [(py_str(names[i]), py_str(types[i])) for i in range(number.value)]
+    return py_str(canonical.value), py_str(count_key.value or b""), arguments
+
+
+def parameter(text: str) -> dict[str, str]:
+    """`int, optional, default='1'` as its type and default; one without a default is required."""
+    kind, separator, default = text.partition(", optional, default=" if "}" not in text else ",optional, default=")
+    if not separator:
+        return {"type": kind.replace(", required", "").replace(",required", "")}
+    return {"type": kind, "default": default[1:-1] if default[:1] == "'" else default}
+
+
+def record_signatures() -> None:
+    """Writes signatures.json: one record for each operator, aliases gathered under the canonical name."""
+    import mxnet as mx
+
+    records: dict[str, dict[str, Any]] = {}
+    for name in sorted(mx.operator.get_all_registered_operators()):
+        canonical, count_key, arguments = describe(name)
+        if NO_SIGNATURE.search(canonical) and canonical not in KEPT:
+            continue
+        if canonical not in records:
+            is_input = [kind.startswith(("NDArray", "Symbol")) for _, kind in arguments]
+            records[canonical] = {
+                "op": canonical,
+                "aliases": [],
+                "inputs": [argument for (argument, _), array in zip(arguments, is_input) if array],
+                "variadic": count_key,
+                "parameters": {
+                    argument: parameter(kind) for (argument, kind), array in zip(arguments, is_input) if not array
+                },
+            }
+        if name != canonical:
+            records[canonical]["aliases"].append(name)
+    write_lines(HERE / "signatures.json", list(records.values()))
+    print(f"{len(records)} signatures")
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["--work"]:
+        work(int(sys.argv[2]))
+    else:
+        record_signatures()
+        sys.exit(record_cases() > 0)
