@@ -85,9 +85,7 @@ _INT_PREDICATES = {"lt": "slt", "le": "sle", "gt": "sgt", "ge": "sge"}
 
 
 class Arithmetic:
-    """The open end of a function's text. `contract` lets LLVM fuse a multiply and an add into an fma; nothing else is
-    relaxed.
-    """
+    """The open end of a function's text; `contract` lets LLVM fuse a multiply and an add, nothing else is relaxed."""
 
     __slots__ = ("_count", "_flags", "lines", "module")
 
@@ -151,9 +149,7 @@ class Arithmetic:
         return self._arithmetic("fdiv", "sdiv", a, b)
 
     def rem(self, a: Operand, b: Operand) -> Value:
-        """Signed integer remainder with the dividend's sign. For floats LLVM calls libm's fmod per lane: see vmath's
-        `mod`.
-        """
+        """Signed integer remainder with the dividend's sign. Floats go to libm's fmod: prefer vmath's mod."""
         return self._arithmetic("frem", "srem", a, b)
 
     def udiv(self, a: Operand, b: Operand) -> Value:
@@ -225,11 +221,10 @@ class Arithmetic:
     # Comparison and selection
 
     def cmp(self, predicate: str, a: Operand, b: Operand) -> Value:
-        """An i1 per lane. `eq ne lt le gt ge` are signed for integers, and as in C for floats (false for NaN, but `ne`
-        true).
+        """An i1 per lane.
 
-        Any other predicate (`ult`, `uno`, `ord`, ...) is LLVM's own: `u` means unsigned for integers, "or NaN" for
-        floats.
+        `eq ne lt le gt ge` are signed for integers, and as in C for floats: false for NaN, but `ne` true. Any other
+        predicate (`ult`, `uno`, `ord`, ...) is LLVM's own: `u` means unsigned for integers, "or NaN" for floats.
         """
         type, x, y = self._pair(a, b)
         table = _FLOAT_PREDICATES if type.is_float else _INT_PREDICATES
@@ -245,15 +240,11 @@ class Arithmetic:
         return self.op(f"select {condition.type.text} {condition.text}, {type.text} {x}, {type.text} {y}", type)
 
     def min(self, a: Operand, b: Operand) -> Value:
-        """The smaller; a NaN in either operand gives NaN (MXNet's minimum). Integers compare signed. Of +-0 the
-        second.
-        """
+        """The smaller, NaN if either is NaN (MXNet's minimum); of two zeros the second. Integers compare signed."""
         return self._extreme("lt", "smin", a, b)
 
     def max(self, a: Operand, b: Operand) -> Value:
-        """The larger; a NaN in either operand gives NaN (MXNet's maximum). Integers compare signed. Of +-0 the
-        second.
-        """
+        """The larger, NaN if either is NaN (MXNet's maximum); of two zeros the second. Integers compare signed."""
         return self._extreme("gt", "smax", a, b)
 
     def _extreme(self, predicate: str, integer: str, a: Operand, b: Operand) -> Value:
@@ -264,23 +255,17 @@ class Arithmetic:
         return self.select(self.is_nan(a), a, chosen) if isinstance(a, Value) else chosen
 
     def min_or_second(self, a: Operand, b: Operand) -> Value:
-        """a < b ? a : b, one x86 instruction: the second operand when either is NaN. `min_or_second(limit, x)` keeps a
-        NaN x.
-        """
+        """a < b ? a : b, one x86 instruction, so b when either is NaN: `min_or_second(limit, x)` keeps a NaN x."""
         return self.select(self.cmp("lt", a, b), a, b)
 
     def max_or_second(self, a: Operand, b: Operand) -> Value:
-        """a > b ? a : b, one x86 instruction: the second operand when either is NaN. `max_or_second(limit, x)` keeps a
-        NaN x.
-        """
+        """a > b ? a : b, one x86 instruction, so b when either is NaN: `max_or_second(limit, x)` keeps a NaN x."""
         return self.select(self.cmp("gt", a, b), a, b)
 
     # Conversion
 
     def bitcast(self, a: Value, kind: str | Type) -> Value:
-        """The same bits as another kind of the same width, or as a whole other type (lanes may differ, total width
-        not).
-        """
+        """The same bits as another kind, lane by lane, or as another Type of the same total width."""
         type = kind if isinstance(kind, Type) else a.type.with_kind(kind)
         return a if type is a.type else self.op(f"bitcast {a.type.text} {a.text} to {type.text}", type)
 
@@ -290,8 +275,7 @@ class Arithmetic:
         return self.op(f"{how} {a.type.text} {a.text} to {type.text}", type)
 
     def convert(self, a: Value, kind: str, signed: bool = True) -> Value:
-        """The value of `a` as `kind`, as C converts: between floats rounded to nearest, to integers truncated towards
-        zero.
+        """The value of `a` as `kind`, as C converts: floats to the nearest, to integers towards zero.
 
         `signed` says how the INTEGER side reads (the source when it is an integer, else the result). To i1: `a != 0`;
         from i1: 0 or 1. Floats to 8 and 16 bits go through i32 and to unsigned 32 through i64, so small negative values

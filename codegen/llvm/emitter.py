@@ -27,9 +27,7 @@ Parameter = tuple[str, Type, str]
 
 
 class ModuleBuilder:
-    """A module under construction: asking twice for the same declaration, table or metadata gives the first one
-    again.
-    """
+    """A module under construction. Equal declarations, tables and metadata are kept once."""
 
     __slots__ = ("_declared", "_functions", "_globals", "_intrinsics", "_metadata", "_names", "_tables", "target")
 
@@ -53,11 +51,10 @@ class ModuleBuilder:
         attributes: str = "nounwind",
         contract: bool = False,
     ) -> FunctionBuilder:
-        """Begin `define LINKAGE result @name(parameters) attributes`; a parameter is (name, type, attributes such as
-        "noalias").
+        """Begin a function; a parameter is (name, type, attributes such as "noalias" or "").
 
-        External by default; "internal" for helpers (then often `attributes="nounwind alwaysinline"`). Names must be
-        new.
+        External by default; linkage "internal" for helpers, often with `attributes="nounwind alwaysinline"`. Raises
+        ValueError when the name is taken.
         """
         self._claim(name)
         function = FunctionBuilder(self, name, result, parameters, linkage, attributes, contract)
@@ -105,9 +102,7 @@ class ModuleBuilder:
         return symbol
 
     def global_(self, name: str, definition: str) -> str:
-        """The symbol of `@name = definition`, anything LLVM accepts there (`internal global [64 x i8]
-        zeroinitializer`).
-        """
+        """The symbol of `@name = definition`, such as `internal global [64 x i8] zeroinitializer`."""
         self._claim(name)
         self._globals.append(f"@{name} = {definition}")
         return "@" + name
@@ -139,9 +134,7 @@ class CarryLoop:
         self.next_values: tuple[Value, ...] | None = None
 
     def next(self, *values: Value) -> None:
-        """Give the values that the next iteration starts with: called once, at the end of the body, in the order of
-        `carry`.
-        """
+        """The values that the next iteration starts with, in the order of `carry`: said once, at the body's end."""
         if [v.type for v in values] != [v.type for v in self.values]:
             raise TypeError(f"the loop carries {self.values}, not {values}")
         self.next_values = values
@@ -153,9 +146,7 @@ class CarryLoop:
 
 
 class FunctionBuilder(Instructions):
-    """One function: every instruction of `Instructions`, and structured control flow. `args` are its parameters in
-    order.
-    """
+    """One function: the instructions, and structured control flow. `args` are its parameters in order."""
 
     __slots__ = ("_allocas", "_block", "_ended", "_head", "args", "result", "symbol")
 
@@ -218,9 +209,7 @@ class FunctionBuilder(Instructions):
 
     @contextmanager
     def loop(self, low: Operand, high: Operand, step: Operand = 1) -> Generator[Value]:
-        """`for i in range(low, high, step)` over i64 (or the operands' integer type); the step is positive. Yields
-        i.
-        """
+        """`for i in range(low, high, step)`, i64 or the operands' integer type, step > 0. Yields i."""
         with self.carry_loop(low, high, (), step) as loop:
             yield loop.index
 
@@ -230,8 +219,8 @@ class FunctionBuilder(Instructions):
     ) -> Generator[CarryLoop]:
         """A counted loop with accumulators.
 
-        `with f.carry_loop(0, n, [zero]) as loop: loop.next(loop.values[0] + term(loop.index))`, then `total, =
-        loop.results`.
+        `with f.carry_loop(0, n, [zero]) as loop: loop.next(loop.values[0] + term(loop.index))`; then
+        `(total,) = loop.results`.
         """
         n = self._fresh()
         type = next((x.type for x in (low, high, step) if isinstance(x, Value)), I64)

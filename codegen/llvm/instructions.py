@@ -96,9 +96,7 @@ class Instructions(Arithmetic):
     # Calls
 
     def call(self, callee: str | Value, result: Type, *operands: Value) -> Value:
-        """Call `@name` (with its sigil, as `FunctionBuilder.symbol` and `ModuleBuilder.declare` give it) or a pointer
-        value.
-        """
+        """Call a symbol (`FunctionBuilder.symbol`, `ModuleBuilder.declare`) or a function pointer."""
         return self.op(self._call(callee, result.text, operands), result)
 
     def call_void(self, callee: str | Value, *operands: Value) -> None:

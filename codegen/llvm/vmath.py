@@ -69,9 +69,7 @@ FLOAT_FUNCTIONS: dict[str, MathFunction] = {
 
 
 def call_math(f: FunctionBuilder, name: str, *values: Value) -> Value:
-    """The math function `name` of float or double lanes (all operands of one type), emitted once per module and
-    width.
-    """
+    """The math function `name` of float or double operands, all of one type."""
     if len(values) != ARITY.get(name, -1):
         raise ValueError(f"no math function {name!r} of {len(values)} operands")
     type = values[0].type

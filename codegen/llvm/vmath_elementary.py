@@ -20,7 +20,6 @@ _LOG2E = 1.4426950408889634
 _LOG10E = 0.4342944819032518
 _LOG10_2 = 0.3010299956639812
 INFINITY, NAN = math.inf, math.nan
-_SIGN = 0x80000000
 
 
 def polynomial(f: FunctionBuilder, x: Value, coefficients: tuple[float, ...]) -> Value:

@@ -174,7 +174,7 @@ def _mod_of_special(f: FunctionBuilder, x: Value, divisor: Value) -> Value:
 
 def mod_signs(f: FunctionBuilder, x: Value, y: Value, remainder: Value) -> Value:
     """fmod(x, y) moved to the divisor's sign; 0 where y is 0."""
-    differ = f.cmp("lt", remainder * y, 0.0)
+    differ = (f.cmp("lt", remainder, 0.0) ^ f.cmp("lt", y, 0.0)) & f.cmp("one", remainder, 0.0)
     moved = f.select(differ, remainder + y, remainder)
     return f.select(f.cmp("eq", y, 0.0), 0.0, moved)
 

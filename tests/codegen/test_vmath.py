@@ -120,7 +120,7 @@ def exact_erfinv(x: np.ndarray) -> np.ndarray:
 def exact_mod(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     """MXNet's mod: fmod, moved to the divisor's sign, 0 for a zero divisor."""
     r = np.fmod(x, y)
-    return np.where(y == 0, 0.0, np.where(r * y < 0, r + y, r))
+    return np.where(y == 0, 0.0, np.where(np.sign(r) * np.sign(y) < 0, r + y, r))
 
 
 EXACT: dict[str, Callable[..., np.ndarray]] = {
