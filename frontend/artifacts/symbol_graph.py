@@ -80,6 +80,8 @@ def arrange(nodes: Sequence[SymbolNode], heads: Sequence[NodeEntry]) -> tuple[li
     All numbers must lie in range. ArtifactError names a node that depends on itself.
     """
     order = _depth_first(nodes, [head.node_id for head in heads])
+    if order == list(range(len(nodes))):
+        return list(nodes), list(heads)
     new_id = {old: new for new, old in enumerate(order)}
 
     def moved(entries: Sequence[NodeEntry]) -> tuple[NodeEntry, ...]:

@@ -6,6 +6,7 @@ Source: JSONNode and JSONGraph in nnvm/src/pass/saveload_json.cc, and dmlc/json.
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any, NoReturn
@@ -42,6 +43,8 @@ def read_symbol_json(text: str | bytes, label: str = "symbol") -> SymbolFile:
         return _Reader("the graph", depth=0).graph(_parse(text))
     except ArtifactError as error:
         raise ArtifactError(f"{label}: {error}") from None
+    except RecursionError:
+        raise ArtifactError(f"{label}: nested too deeply") from None
 
 
 def _parse(text: str | bytes) -> Any:
@@ -50,8 +53,6 @@ def _parse(text: str | bytes) -> Any:
             text = text.decode()
         text.encode()
         return json.loads(text, strict=False, object_pairs_hook=_unique_keys, parse_constant=_no_constant)
-    except RecursionError:
-        raise ArtifactError("nested too deeply") from None
     except ArtifactError:
         raise
     except ValueError as error:
@@ -61,8 +62,8 @@ def _parse(text: str | bytes) -> Any:
 def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) != len(pairs):
-        keys = [key for key, _ in pairs]
-        raise ArtifactError(f"the key {next(k for k in keys if keys.count(k) > 1)!r} appears twice in one object")
+        twice, _ = Counter(key for key, _ in pairs).most_common(1)[0]
+        raise ArtifactError(f"the key {_short(twice)} appears twice in one object")
     return found
 
 

@@ -8,11 +8,14 @@ import random
 import struct
 import time
 import tracemalloc
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from mxforge.frontend.artifacts import ArtifactError, BFloat16Data, CSRData, RowSparseData, read_params
+from mxforge.frontend.artifacts.params import Source
 
 DATA = Path(__file__).parents[2] / "data"
 FIXTURES, ARTIFACTS = DATA / "fixtures", DATA / "artifacts"
@@ -65,9 +68,18 @@ def listed(*arrays: bytes, names: tuple[str, ...] = ()) -> bytes:
     return struct.pack("<QQQ", 0x112, 0, len(arrays)) + b"".join(arrays) + struct.pack("<Q", len(names)) + encoded
 
 
-def only(*arrays: bytes):
-    """The single array of a file that holds it."""
-    return read_params(listed(*arrays)).arrays[0]
+def only(array: bytes) -> Any:
+    """The array of a file that holds one."""
+    return read_params(listed(array)).arrays[0]
+
+
+def by_name(path: Path) -> dict[str, Any]:
+    file = read_params(path)
+    return dict(zip(file.names, file.arrays, strict=True))
+
+
+def in_order(source: Source) -> list[Any]:
+    return list(read_params(source).arrays)
 
 
 # Versions, dtypes, storages.
@@ -75,30 +87,30 @@ def only(*arrays: bytes):
 
 @pytest.mark.parametrize("build", [v0, v1, v2, v3])
 @pytest.mark.parametrize("flag", range(len(FLAGS)))
-def test_every_version_reads_every_dtype(build, flag):
+def test_every_version_reads_every_dtype(build: Callable[[np.ndarray, int], bytes], flag: int) -> None:
     expected = np.array([[0, 1, 2], [3, 4, 100]]).astype(FLAGS[flag])
     array = only(build(expected, flag))
     assert array.dtype == expected.dtype
     np.testing.assert_array_equal(array, expected)
 
 
-def test_real_file_from_before_0_9():
-    file = read_params(FIXTURES / "legacy_ndarray.v0")
-    assert file.names == [] and len(file.arrays) == 6
-    for array in file.arrays:
+def test_real_file_from_before_0_9() -> None:
+    arrays = in_order(FIXTURES / "legacy_ndarray.v0")
+    assert len(arrays) == 6
+    for array in arrays:
         np.testing.assert_array_equal(array, np.arange(128, dtype=np.float32))
 
 
-def test_real_list_without_names():
-    file = read_params(FIXTURES / "arrays_list.params")
-    assert file.names == []
-    np.testing.assert_array_equal(file.arrays[0], np.ones((2, 2)))
-    np.testing.assert_array_equal(file.arrays[1], np.zeros(3))
+def test_real_list_without_names() -> None:
+    path = FIXTURES / "arrays_list.params"
+    assert read_params(path).names == []
+    ones, zeros = in_order(path)
+    np.testing.assert_array_equal(ones, np.ones((2, 2)))
+    np.testing.assert_array_equal(zeros, np.zeros(3))
 
 
-def test_real_file_of_every_dtype_and_storage():
-    file = read_params(FIXTURES / "arrays_dict.params")
-    arrays = dict(zip(file.names, file.arrays, strict=True))
+def test_real_file_of_every_dtype_and_storage() -> None:
+    arrays = by_name(FIXTURES / "arrays_dict.params")
     for dtype in ("float16", "float32", "float64", "uint8", "int8", "int32", "int64"):
         assert arrays[dtype].dtype == dtype
         np.testing.assert_array_equal(arrays[dtype], np.arange(6).reshape(2, 3))
@@ -108,34 +120,31 @@ def test_real_file_of_every_dtype_and_storage():
     assert rows.shape == (3, 3) and rows.data.tolist() == [[1, 2, 3]] and rows.indices.tolist() == [1]
 
 
-def test_real_sparse_files_with_other_dtypes_and_nothing_stored():
-    file = read_params(ARTIFACTS / "sparse.params")
-    arrays = dict(zip(file.names, file.arrays, strict=True))
+def test_real_sparse_files_with_other_dtypes_and_nothing_stored() -> None:
+    arrays = by_name(ARTIFACTS / "sparse.params")
     assert arrays["csr_empty"].indptr.tolist() == [0, 0, 0] and arrays["csr_empty"].data.shape == (0,)
     assert arrays["row_sparse_empty"].data.shape == (0, 3)
     assert arrays["csr"].data.dtype == np.float64 and arrays["csr"].indptr.tolist() == [0, 1, 1, 3]
     assert arrays["row_sparse"].data.dtype == np.float16 and arrays["row_sparse"].data.shape == (2, 3, 2)
 
 
-def test_bfloat16_keeps_its_bits():
-    file = read_params(ARTIFACTS / "bool_bfloat16.params")
-    flags, numbers = file.arrays
+def test_bfloat16_keeps_its_bits() -> None:
+    flags, numbers = in_order(ARTIFACTS / "bool_bfloat16.params")
     assert flags.tolist() == [True, False, True]
     assert isinstance(numbers, BFloat16Data) and numbers.shape == (2, 3) and numbers.bits.dtype == np.uint16
     assert numbers.to_float32()[0].tolist() == [1, 2.5, -3]
 
 
-def test_bfloat16_rounds_to_nearest_even():
+def test_bfloat16_rounds_to_nearest_even() -> None:
     values = np.array([1, 1 + 2**-8, 1 + 3 * 2**-8, 1 + 2**-8 + 2**-20, 3.4e38, -0.0, np.inf, np.nan], np.float32)
     back = BFloat16Data.from_float32(values).to_float32()
     expected = np.array([1, 1, 1 + 2**-6, 1 + 2**-7, np.inf, -0.0, np.inf, np.nan], np.float32)
     np.testing.assert_array_equal(back, expected)
-    assert BFloat16Data.from_float32(np.float32(2.5)).to_float32() == 2.5
+    assert BFloat16Data.from_float32(np.array(2.5, np.float32)).to_float32() == 2.5
 
 
-def test_numpy_shapes():
-    file = read_params(ARTIFACTS / "numpy_shapes.params")
-    scalar, zero_size, _ = file.arrays
+def test_numpy_shapes() -> None:
+    scalar, zero_size, _ = in_order(ARTIFACTS / "numpy_shapes.params")
     assert scalar.shape == () and scalar == 3.5
     assert zero_size.shape == (0, 3)
 
@@ -149,48 +158,49 @@ def test_numpy_shapes():
         struct.pack("<Ii", V3, 0) + shape(-1),
     ],
 )
-def test_arrays_that_were_never_allocated(none):
+def test_arrays_that_were_never_allocated(none: bytes) -> None:
     one = np.ones(2, np.float32)
-    first, second = read_params(listed(none, v2(one, 0))).arrays
+    first, second = in_order(listed(none, v2(one, 0)))
     assert first is None
     np.testing.assert_array_equal(second, one)
 
 
-def test_names_in_unicode():
+def test_names_in_unicode() -> None:
     assert read_params(ARTIFACTS / "unicode.params").names == ["é", "", "arg:名前"]
 
 
 # Sources and memory.
 
 
-def test_sources_agree(tmp_path):
+def test_sources_agree() -> None:
     path = FIXTURES / "convnet-0000.params"
     content = path.read_bytes()
     with path.open("rb") as file:
         mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-    files = [read_params(s) for s in (path, str(path), content, bytearray(content), memoryview(content), mapped)]
-    for file in files:
-        assert file.names == files[0].names
-        for array, expected in zip(file.arrays, files[0].arrays, strict=True):
-            np.testing.assert_array_equal(array, expected)
+    expected = in_order(path)
+    sources: list[Source] = [str(path), content, bytearray(content), memoryview(content), mapped]
+    for source in sources:
+        assert read_params(source).names == read_params(path).names
+        for array, same in zip(in_order(source), expected, strict=True):
+            np.testing.assert_array_equal(array, same)
 
 
-def test_arrays_are_read_only_aligned_views(tmp_path):
+def test_arrays_are_read_only_aligned_views(tmp_path: Path) -> None:
     float32 = np.arange(4, dtype=np.float32)
     path = tmp_path / "a.params"
     path.write_bytes(listed(v2(float32, 0), v2(np.ones(3, np.int8), 5), v2(float32, 0), v2(np.ones(2), 1)))
-    arrays = read_params(path).arrays
+    arrays = in_order(path)
     assert all(a.flags.aligned and not a.flags.writeable for a in arrays)
     np.testing.assert_array_equal(arrays[2], float32)
 
 
-def test_bytes_that_are_no_bool_become_true():
+def test_bytes_that_are_no_bool_become_true() -> None:
     raw = np.array([0, 1, 2, 255], np.uint8)
     array = only(v2(raw, 7))
     assert array.dtype == np.bool_ and array.view(np.uint8).tolist() == [0, 1, 1, 1]
 
 
-def test_a_large_file_is_not_copied(tmp_path):
+def test_a_large_file_is_not_copied(tmp_path: Path) -> None:
     path = tmp_path / "large.params"
     path.write_bytes(listed(v2(np.ones(2_000_000, np.float32), 0)))
     tracemalloc.start()
@@ -207,14 +217,14 @@ def small_files() -> list[bytes]:
     values = np.arange(6, dtype=np.float32).reshape(2, 3)
     return [
         listed(v0(values, 0), v1(values, 0), v2(values, 0), names=("a", "b", "c")),
-        listed(v3(np.float32(1), 0), v3(values, 0)),
+        listed(v3(np.array(1, np.float32), 0), v3(values, 0)),
         listed(csr((2, 3), [1, 2, 3], [0, 1, 3], [1, 0, 2]), row_sparse((4, 3), values, [0, 2]), names=("x", "y")),
         (ARTIFACTS / "bool_bfloat16.params").read_bytes(),
     ]
 
 
 @pytest.mark.parametrize("number", range(4))
-def test_truncation_at_every_byte(number):
+def test_truncation_at_every_byte(number: int) -> None:
     content = small_files()[number]
     read_params(content)
     for size in range(len(content)):
@@ -223,7 +233,7 @@ def test_truncation_at_every_byte(number):
 
 
 @pytest.mark.parametrize("number", range(4))
-def test_random_damage_gives_an_error_or_arrays(number):
+def test_random_damage_gives_an_error_or_arrays(number: int) -> None:
     content = small_files()[number]
     generator = random.Random(number)
     begin = time.monotonic()
@@ -241,7 +251,7 @@ def test_random_damage_gives_an_error_or_arrays(number):
     assert time.monotonic() - begin < 20
 
 
-def stored_bytes(array) -> int:
+def stored_bytes(array: Any) -> int:
     parts = {CSRData: ("data", "indices", "indptr"), RowSparseData: ("data", "indices"), BFloat16Data: ("bits",)}
     return sum(stored_bytes(getattr(array, p)) for p in parts.get(type(array), ())) + getattr(array, "nbytes", 0)
 
@@ -283,19 +293,19 @@ ONE = np.ones(1, np.float32)
         (listed(row_sparse((4, 3), np.ones((1, 2)), [0])), "sparse data of shape"),
     ],
 )
-def test_errors_say_what_is_wrong(content, message):
+def test_errors_say_what_is_wrong(content: bytes, message: str) -> None:
     with pytest.raises(ArtifactError, match=message.replace("[", r"\[")):
         read_params(content)
 
 
-def test_errors_name_the_file(tmp_path):
+def test_errors_name_the_file(tmp_path: Path) -> None:
     path = tmp_path / "broken.params"
     path.write_bytes(listed(v2(ONE, 0))[:40])
     with pytest.raises(ArtifactError, match=r"broken\.params: array 0, at byte 36"):
         read_params(path)
 
 
-def test_only_regular_files_are_read(tmp_path):
+def test_only_regular_files_are_read(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         read_params(tmp_path / "missing")
     with pytest.raises(ArtifactError, match="not a regular file"):

@@ -7,6 +7,7 @@ import random
 import time
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from mxforge.frontend.artifacts import (
@@ -21,25 +22,25 @@ from mxforge.frontend.artifacts import (
 
 DATA = Path(__file__).parents[2] / "data"
 REAL_FILES = sorted(DATA.glob("*/*-symbol.json"))
-VARIABLE = {"op": "null", "name": "x", "inputs": []}
+VARIABLE: dict[str, Any] = {"op": "null", "name": "x", "inputs": []}
 
 
-def graph(*nodes: dict, heads=((0, 0, 0),), **more) -> str:
+def graph(*nodes: dict[str, Any], heads: Any = ((0, 0, 0),), **more: Any) -> str:
     arguments = [i for i, node in enumerate(nodes) if node.get("op") == "null"]
     return json.dumps({"nodes": nodes, "arg_nodes": arguments, "heads": heads, **more})
 
 
-def relu(name: str, *inputs: int, **more) -> dict:
+def relu(name: str, *inputs: int, **more: Any) -> dict[str, Any]:
     return {"op": "relu", "name": name, "inputs": [[i, 0, 0] for i in inputs], **more}
 
 
 @pytest.mark.parametrize("path", REAL_FILES, ids=lambda path: path.stem)
-def test_what_mxnet_wrote_comes_out_again_byte_for_byte(path):
+def test_what_mxnet_wrote_comes_out_again_byte_for_byte(path: Path) -> None:
     text = path.read_bytes().decode()
     assert write_symbol_json(read_symbol_json(text)) == text
 
 
-def test_a_real_file_of_0_8():
+def test_a_real_file_of_0_8() -> None:
     file = read_symbol_json((DATA / "fixtures/save_000800.json").read_text())
     assert file.version == 800 and file.attrs == {}
     assert [node.name for node in file.nodes][:4] == ["data", "fc1_weight", "fc1_bias", "fc1"]
@@ -51,7 +52,7 @@ def test_a_real_file_of_0_8():
     assert file.nodes[0].num_outputs == 1 and file.nodes[3].num_outputs is None
 
 
-def test_fields_of_a_current_file():
+def test_fields_of_a_current_file() -> None:
     file = read_symbol_json((DATA / "artifacts/foreach-symbol.json").read_bytes())
     loop = file.nodes[2]
     assert loop.op == "_foreach" and loop.num_outputs == 2 and file.version == 10901
@@ -60,33 +61,33 @@ def test_fields_of_a_current_file():
     assert body.heads == (NodeEntry(2), NodeEntry(3)) and body.attrs == {}
 
 
-def test_subgraphs_nest():
+def test_subgraphs_nest() -> None:
     file = read_symbol_json((DATA / "artifacts/nested_control_flow-symbol.json").read_text())
     (loop,) = (node for node in file.nodes if node.op == "_while_loop")
     assert any(node.subgraphs for subgraph in loop.subgraphs for node in subgraph.nodes)
 
 
-def test_attributes_of_three_fields():
+def test_attributes_of_three_fields() -> None:
     node = relu("r", 0, param={"a": "1", "b": "1"}, attr={"a": "2"}, attrs={"a": "3"})
     file = read_symbol_json(graph(VARIABLE, node, heads=[[1, 0]]))
     assert file.nodes[1].attrs == {"a": "3", "b": "1"}
 
 
-def test_order_is_that_of_mxnet_and_unused_nodes_go():
+def test_order_is_that_of_mxnet_and_unused_nodes_go() -> None:
     text = graph(relu("top", 2, 1), relu("b", 3), relu("a", 3), VARIABLE, relu("unused", 0))
     file = read_symbol_json(text)
     assert [node.name for node in file.nodes] == ["x", "a", "b", "top"]
     assert file.nodes[3].inputs == (NodeEntry(1), NodeEntry(2)) and file.heads == (NodeEntry(3),)
 
 
-def test_control_dependencies_come_first_too():
+def test_control_dependencies_come_first_too() -> None:
     file = read_symbol_json(graph(relu("top", 1, control_deps=[2]), VARIABLE, relu("before", 1)))
     assert [node.name for node in file.nodes] == ["x", "before", "top"]
     assert file.nodes[2].control_deps == (1,)
     assert '"control_deps": [1]' in write_symbol_json(file, lambda op, attrs: 1)
 
 
-def test_output_counts():
+def test_output_counts() -> None:
     nodes = (VARIABLE, relu("r", 0))
     sound = read_symbol_json(graph(*nodes, heads=[[1, 2]], node_row_ptr=[0, 1, 4]))
     assert sound.nodes[1].num_outputs == 3
@@ -98,7 +99,7 @@ def test_output_counts():
     assert json.loads(write_symbol_json(file, lambda op, attrs: 3))["node_row_ptr"] == [0, 1, 4]
 
 
-def test_every_character_survives():
+def test_every_character_survives() -> None:
     name = 'é "q" \\ / \t\n\r \x00\x7f 名 \U0001f600'
     node = SymbolNode("null", name, {name: name}, num_outputs=1)
     file = SymbolFile((node,), (NodeEntry(0),), {"mxnet_version": GraphAttr("int", 10901)})
@@ -107,7 +108,7 @@ def test_every_character_survives():
     assert read_symbol_json(escaped) == file
 
 
-def test_graph_attributes_keep_their_types():
+def test_graph_attributes_keep_their_types() -> None:
     attrs = {
         "mxnet_version": ["int", 10700],
         "s": ["str", "x"],
@@ -119,7 +120,7 @@ def test_graph_attributes_keep_their_types():
     assert json.loads(write_symbol_json(file))["attrs"] == attrs
 
 
-def test_a_deep_graph_needs_no_deep_stack():
+def test_a_deep_graph_needs_no_deep_stack() -> None:
     nodes = [VARIABLE, *(relu(f"r{i}", i) for i in range(20_000))]
     file = read_symbol_json(graph(*nodes, heads=[[20_000, 0]]))
     assert len(file.nodes) == 20_001
@@ -133,6 +134,7 @@ def test_a_deep_graph_needs_no_deep_stack():
         (b"\xff{}", "this is not JSON"),
         ("[]", "the graph: it is an array of 0 and not an object"),
         ("[" * 100_000, "nested too deeply"),
+        (graph(VARIABLE, attrs={"x": ["list", 0]}).replace(" 0]}", "[" * 900 + "]" * 900 + "]}"), "nested too deeply"),
         ("{}", "the field 'nodes' is missing"),
         ('{"nodes": [], "nodes": []}', "the key 'nodes' appears twice"),
         (graph(VARIABLE, extra=1), "unknown field 'extra'"),
@@ -170,12 +172,12 @@ def test_a_deep_graph_needs_no_deep_stack():
         (graph({**VARIABLE, "subgraphs": [{}]}), r"node 0 \('x'\), subgraph 0: the field 'nodes' is missing"),
     ],
 )
-def test_errors_say_what_is_wrong(text, message):
+def test_errors_say_what_is_wrong(text: str, message: str) -> None:
     with pytest.raises(ArtifactError, match=f"^model: .*{message}"):
         read_symbol_json(text, "model")
 
 
-def test_subgraphs_have_a_depth_limit():
+def test_subgraphs_have_a_depth_limit() -> None:
     inner = json.loads(graph(VARIABLE))
     for _ in range(40):
         inner = json.loads(graph({**VARIABLE, "subgraphs": [inner]}))
@@ -183,20 +185,20 @@ def test_subgraphs_have_a_depth_limit():
         read_symbol_json(json.dumps(inner))
 
 
-def test_a_version_that_is_no_number():
+def test_a_version_that_is_no_number() -> None:
     file = read_symbol_json(graph(VARIABLE, attrs={"mxnet_version": ["str", "1.9"]}))
     with pytest.raises(ArtifactError, match=r"mxnet_version is '1\.9'"):
         _ = file.version
 
 
-def test_truncation_at_every_byte():
+def test_truncation_at_every_byte() -> None:
     text = (DATA / "artifacts/foreach-symbol.json").read_text()
     for size in range(len(text)):
         with pytest.raises(ArtifactError):
             read_symbol_json(text[:size])
 
 
-def test_random_damage_gives_an_error_or_a_graph():
+def test_random_damage_gives_an_error_or_a_graph() -> None:
     generator = random.Random(0)
     content = (DATA / "fixtures/mlp-symbol.json").read_bytes()
     begin = time.monotonic()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -28,7 +29,7 @@ INPUTS = {
 OUTPUTS = {"BatchNorm": 3, "BatchNorm_v1": 3}
 
 
-def input_names(op, attrs):
+def input_names(op: str, attrs: Mapping[str, str]) -> list[str]:
     match op:
         case "FullyConnected":
             return ["data", "weight"] + ["bias"] * (attrs.get("no_bias") != "True")
@@ -46,17 +47,17 @@ def source_of(upgraded: Path) -> Path:
 
 
 @pytest.mark.parametrize("path", UPGRADED, ids=lambda path: path.name.split(".")[0])
-def test_equals_what_mxnet_makes_of_it(path):
+def test_equals_what_mxnet_makes_of_it(path: Path) -> None:
     file = upgrade_symbol(read_symbol_json(source_of(path).read_text()), input_names)
     assert write_symbol_json(file, lambda op, attrs: OUTPUTS.get(op, 1)) == path.read_text()
 
 
-def test_a_current_file_stays_as_it_is():
+def test_a_current_file_stays_as_it_is() -> None:
     file = read_symbol_json((DATA / "fixtures/tagger-symbol.json").read_text())
     assert upgrade_symbol(file, input_names) == file
 
 
-def test_keys_for_inputs_that_are_not_there_stay():
+def test_keys_for_inputs_that_are_not_there_stay() -> None:
     """MXNet itself reads past the end of the inputs here."""
     attrs = {"moving_mean_lr_mult": "3", "nosuch_lr_mult": "5", "xlr_mult": "1", "_wd_mult": "2", "ctx_group_x": "0"}
     nodes = (SymbolNode("null", "data", {}), SymbolNode("BatchNorm", "bn", attrs, (NodeEntry(0),)))
@@ -66,7 +67,7 @@ def test_keys_for_inputs_that_are_not_there_stay():
     assert [file.nodes[e.node_id].name for e in upgraded.inputs] == ["data", *(f"bn_{n}" for n in BATCH_NORM[1:])]
 
 
-def test_the_input_is_not_changed():
+def test_the_input_is_not_changed() -> None:
     file = read_symbol_json((DATA / "fixtures/save_000800.json").read_text())
     before = write_symbol_json(file, lambda op, attrs: 1)
     upgrade_symbol(file, input_names)
