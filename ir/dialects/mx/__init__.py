@@ -1,0 +1,1 @@
+"""The mx dialect: MXNet's operators, each declared in one place."""

@@ -1,0 +1,271 @@
+"""What an MXNet operator is, and the table of all of them.
+
+An operator is one class, and everything else follows from it:
+
+    @operator("FullyConnected")
+    class FullyConnected(Operator):
+        '''Docstring of nd.FullyConnected and sym.FullyConnected.'''
+        inputs = ("data", "weight", "bias?")          "?" optional, "*" variadic, "!" auxiliary: mutated in training
+        outputs = ("output",)                         names; `hidden` of the last ones exist but are not visible
+        num_hidden: Int                               parameters: MXNet's names, order and defaults
+        def has_input(self, name): ...                which optional inputs these parameters ask for
+        def complete(self, inputs, outputs): ...      fill in unknown shapes, backwards too
+        def decompose(self, b, data, weight, bias=None): ...    the operator said in core
+
+Instances are frozen and compared by value. A parameter whose name is taken (num_outputs) has a pydantic alias.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from ...graph import Attribute, Op, Value
+from ...types import DType, TensorType
+from .shapes import PartialShape, unify_all
+
+if TYPE_CHECKING:
+    from .builder import MxBuilder
+
+Results = Value | tuple[Value, ...]
+
+_FAMILIES: tuple[str, ...] = ()
+
+
+class Operator(BaseModel, Op):
+    """An MXNet operator together with its parameters."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True, populate_by_name=True)
+
+    inputs: ClassVar[tuple[str, ...]] = ("data",)
+    outputs: ClassVar[tuple[str, ...]] = ("output",)
+    hidden: ClassVar[int] = 0
+    """How many of the last outputs a user does not see."""
+    aliases: ClassVar[tuple[str, ...]] = ()
+    variadic: ClassVar[str] = "num_args"
+    """The parameter that counts the inputs of an operator whose input is marked "*"."""
+    own_dtypes: ClassVar[frozenset[str]] = frozenset()
+    """Inputs whose dtype says nothing about the others' (indices, lengths)."""
+    gradient: ClassVar[Callable[..., Sequence[Value | None]] | None] = None
+    """gradient(self, b, operands, results, cotangents) -> one value or None per input; None: derived from core."""
+
+    # --- the parameters as text -------------------------------------------------------------------------------------
+
+    @classmethod
+    def mx_name(cls) -> str:
+        """The canonical name in MXNet."""
+        return cls.name.removeprefix("mx.")
+
+    @classmethod
+    def parameters(cls) -> dict[str, Any]:
+        """MXNet's name of each parameter and its pydantic FieldInfo, in MXNet's order."""
+        return {info.alias or field: info for field, info in cls.model_fields.items()}
+
+    @classmethod
+    def parse(cls, attrs: Mapping[str, Any]) -> Self:
+        """The operator with these parameters, given as MXNet's strings or as Python values.
+
+        ValueError names the operator, the parameter and what it may be.
+        """
+        try:
+            made = cls.model_validate(dict(attrs))
+        except ValidationError as error:
+            raise ValueError("; ".join(_explain(cls, e) for e in error.errors())) from None
+        made.check()
+        made.__dict__["_given"] = {key: str(value) for key, value in attrs.items()}
+        return made
+
+    def check(self) -> None:
+        """ValueError where parameters do not fit together; called by parse."""
+
+    def attrs(self) -> dict[str, str]:
+        """The explicitly given parameters as MXNet writes them into JSON, sorted by name as there."""
+        given: dict[str, str] | None = self.__dict__.get("_given")
+        if given is None:
+            names = {field: info.alias or field for field, info in type(self).model_fields.items()}
+            given = {names[field]: str(getattr(self, field)) for field in self.model_fields_set}
+        return dict(sorted(given.items()))
+
+    def attributes(self) -> dict[str, Attribute]:
+        """All parameters, defaults included; None is written as the text "None"."""
+        fields = type(self).model_fields
+        return {info.alias or field: _printable(getattr(self, field)) for field, info in fields.items()}
+
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other) and self._key() == other._key()  # type: ignore[attr-defined]
+
+    def __hash__(self) -> int:
+        return hash(self._key())
+
+    def _key(self) -> tuple[Any, ...]:
+        known = self.__dict__
+        return (type(self), *(known[field] for field in type(self).model_fields))
+
+    # --- inputs and outputs -----------------------------------------------------------------------------------------
+
+    def has_input(self, name: str) -> bool:
+        """Whether these parameters ask for the optional input `name`."""
+        return True
+
+    def input_names(self, given: int | None = None) -> tuple[str, ...]:
+        """Names of the inputs; `given` counts the inputs of a variadic operator whose parameters do not."""
+        names: list[str] = []
+        for declared in type(self).inputs:
+            plain = declared.rstrip("?*!")
+            if declared.endswith("*"):
+                names += self.variadic_names(self.variadic_count(given))
+            elif "?" not in declared or self.has_input(plain):
+                names.append(plain)
+        return tuple(names)
+
+    def variadic_count(self, given: int | None) -> int:
+        """How many inputs stand for the variadic one."""
+        count = getattr(self, type(self).variadic, None)
+        return count if given is None and count is not None else given or 0
+
+    def variadic_names(self, count: int) -> list[str]:
+        """Names of the inputs that stand for a variadic one."""
+        return [f"arg{i}" for i in range(count)]
+
+    @property
+    def auxiliary(self) -> dict[str, int]:
+        """The auxiliary states among the inputs: name and position."""
+        marked = {declared.rstrip("?!") for declared in type(self).inputs if "!" in declared}
+        return {name: i for i, name in enumerate(self.input_names()) if name in marked}
+
+    def output_names(self) -> tuple[str, ...]:
+        """Names of all outputs, the visible ones first."""
+        return type(self).outputs
+
+    @property
+    def num_outputs(self) -> int:
+        """All outputs, hidden ones included."""
+        return len(self.output_names())
+
+    @property
+    def visible_outputs(self) -> int:
+        return self.num_outputs - type(self).hidden
+
+    # --- inference --------------------------------------------------------------------------------------------------
+
+    def complete(self, inputs: list[PartialShape], outputs: list[PartialShape]) -> None:
+        """Fill in, in place, what the known shapes say about the others (0: unknown dimension, None: unknown rank)."""
+
+    def complete_dtypes(self, inputs: list[DType | None], outputs: list[DType | None]) -> None:
+        """Fill in unknown dtypes in place: by default all inputs outside `own_dtypes` have one dtype."""
+        names = self.input_names(len(inputs))
+        shared = [i for i, name in enumerate(names) if name not in type(self).own_dtypes]
+        known = next((inputs[i] for i in shared if inputs[i] is not None), None)
+        for i in shared:
+            inputs[i] = inputs[i] or known
+
+    def resolve(self, types: Sequence[TensorType]) -> Operator:
+        """The operator with parameters completed from its outputs' types (`_zeros` whose shape has unknown dimensions)."""
+        return self
+
+    def infer(self, *types: TensorType) -> tuple[TensorType, ...]:
+        """Types of all outputs: those of the decomposition."""
+        return _infer(self, types)
+
+    # --- meaning ----------------------------------------------------------------------------------------------------
+
+    def decompose(self, b: MxBuilder, *inputs: Value) -> Results:
+        """Say the operator in core: the values of all outputs, hidden ones included."""
+        raise NotImplementedError(f"{type(self).mx_name()} has no decomposition")
+
+
+class Elementwise(Operator):
+    """An operator whose operands and results all have one shape and one dtype."""
+
+    def complete(self, inputs: list[PartialShape], outputs: list[PartialShape]) -> None:
+        unify_all(inputs, outputs)
+
+    def complete_dtypes(self, inputs: list[DType | None], outputs: list[DType | None]) -> None:
+        known = next((d for d in (*inputs, *outputs) if d is not None), None)
+        inputs[:] = [d or known for d in inputs]
+        outputs[:] = [d or known for d in outputs]
+
+
+_T = TypeVar("_T", bound=type[Operator])
+_REGISTRY: dict[str, type[Operator]] = {}
+_CANONICAL: list[type[Operator]] = []
+
+
+def operator(name: str, aliases: tuple[str, ...] = ()) -> Callable[[_T], _T]:
+    """Register a class as the operator `name`, found under its aliases too."""
+
+    def register(cls: _T) -> _T:
+        cls.name = f"mx.{name}"
+        cls.aliases = aliases
+        for known_as in (name, *aliases):
+            if known_as in _REGISTRY:
+                raise ValueError(f"operator {known_as} is declared twice")
+            _REGISTRY[known_as] = cls
+        _CANONICAL.append(cls)
+        return cls
+
+    return register
+
+
+def lookup(name: str) -> type[Operator]:
+    """The operator of this name or alias; KeyError names an operator that is not declared."""
+    _load()
+    found = _REGISTRY.get(name)
+    if found is None:
+        raise KeyError(f"operator {name!r} is not known")
+    return found
+
+
+def all_operators() -> tuple[type[Operator], ...]:
+    """Every declared operator once, in the order of declaration."""
+    _load()
+    return tuple(_CANONICAL)
+
+
+def all_names() -> dict[str, type[Operator]]:
+    """Every name, aliases included, and its operator."""
+    _load()
+    return dict(_REGISTRY)
+
+
+def from_attributes(name: str, attributes: Mapping[str, Any]) -> Operator:
+    """The operator that was printed as `name` with these attributes."""
+    return lookup(name.removeprefix("mx.")).parse(attributes)
+
+
+@lru_cache(maxsize=1)
+def _load() -> None:
+    """Import the files that declare operators; postponed, so that importing the package stays fast."""
+    for family in _FAMILIES:
+        import_module(f".{family}", __package__)
+
+
+@lru_cache(maxsize=8192)
+def _infer(op: Operator, types: tuple[TensorType, ...]) -> tuple[TensorType, ...]:
+    from .builder import MxBuilder
+
+    b = MxBuilder("infer")
+    results = op.decompose(b, *(b.input(t) for t in types))
+    return tuple(v.type for v in ((results,) if isinstance(results, Value) else results))
+
+
+def _printable(value: Any) -> Attribute:
+    if value is None or (isinstance(value, tuple) and None in value):
+        return str(value)
+    return value
+
+
+def _explain(cls: type[Operator], error: Any) -> str:
+    where = ".".join(str(part) for part in error["loc"][:1])
+    known = ", ".join(cls.parameters()) or "none"
+    if error["type"] == "extra_forbidden":
+        return f"{cls.mx_name()} has no parameter {where!r}; its parameters are: {known}"
+    if error["type"] == "missing":
+        return f"{cls.mx_name()} needs the parameter {where!r}"
+    allowed = error.get("ctx", {}).get("expected")
+    reason = f"valid values are {allowed}" if allowed else error["msg"].removeprefix("Value error, ")
+    return f"{cls.mx_name()}: {where}={error['input']!r}: {reason}"

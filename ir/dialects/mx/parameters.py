@@ -1,0 +1,100 @@
+"""The types of operator parameters, which read MXNet's strings as well as Python values.
+
+MXNet writes every parameter as text: "(2, 2)" or "[2,2]", "True" or "1", "None", "1e-05". A field of an operator annotated
+with one of these types accepts that text or the Python value, and holds the Python value.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+from operator import index
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator
+
+_BOOLS = {"True": True, "true": True, "1": True, "False": False, "false": False, "0": False}
+
+
+def _integer(value: Any) -> int:
+    if isinstance(value, str):
+        return int(value.strip().removesuffix("L"))
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    return index(value)
+
+
+def _natural(value: Any) -> int:
+    number = _integer(value)
+    if number < 0:
+        raise ValueError(f"must not be negative, got {number}")
+    return number
+
+
+def _number(value: Any) -> float:
+    return float(value)
+
+
+def _boolean(value: Any) -> bool:
+    if isinstance(value, str):
+        if value not in _BOOLS:
+            raise ValueError(f"not a boolean: {value!r}")
+        return _BOOLS[value]
+    if value not in (0, 1):
+        raise ValueError(f"not a boolean: {value!r}")
+    return bool(value)
+
+
+def _sequence(value: Any) -> tuple[Any, ...]:
+    """A tuple written as MXNet or Python write it; a single number is a tuple of one, None is empty."""
+    if isinstance(value, str):
+        value = ast.literal_eval(value.replace("L", ""))
+    if value is None:
+        return ()
+    return tuple(value) if isinstance(value, (tuple, list)) or hasattr(value, "__iter__") else (value,)
+
+
+def _shape(value: Any) -> tuple[int, ...]:
+    return tuple(_integer(n) for n in _sequence(value))
+
+
+def _slice_bounds(value: Any) -> tuple[int | None, ...]:
+    return tuple(None if n is None else _integer(n) for n in _sequence(value))
+
+
+def _numbers(value: Any) -> tuple[float, ...]:
+    return tuple(_number(n) for n in _sequence(value))
+
+
+def _or_none(read: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    return lambda value: None if value is None or value == "None" else read(value)
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+
+
+Int = Annotated[int, BeforeValidator(_integer)]
+Natural = Annotated[int, BeforeValidator(_natural)]
+Float = Annotated[float, BeforeValidator(_number)]
+Bool = Annotated[bool, BeforeValidator(_boolean)]
+Ints = Annotated[tuple[int, ...], BeforeValidator(_shape)]
+Bounds = Annotated[tuple[int | None, ...], BeforeValidator(_slice_bounds)]
+Floats = Annotated[tuple[float, ...], BeforeValidator(_numbers)]
+OptionalInt = Annotated[int | None, BeforeValidator(_or_none(_integer))]
+OptionalFloat = Annotated[float | None, BeforeValidator(_or_none(_number))]
+OptionalBool = Annotated[bool | None, BeforeValidator(_or_none(_boolean))]
+OptionalInts = Annotated[tuple[int, ...] | None, BeforeValidator(_or_none(_shape))]
+Text = str
+
+OR_NONE = BeforeValidator(_or_none(_same))
+"""Lets the text "None" stand for None: `Annotated[Literal["NCHW", "NHWC"] | None, OR_NONE]`."""
+
+FloatDType = Annotated[Literal["float16", "float32", "float64"] | None, OR_NONE]
+DTypeName = Literal["bfloat16", "float16", "float32", "float64", "int32", "int64", "int8", "uint8"]
+DTypeNameOrBool = Literal["bfloat16", "bool", "float16", "float32", "float64", "int32", "int64", "int8", "uint8"]
+ConvLayout = Annotated[Literal["NCDHW", "NCHW", "NCW", "NDHWC", "NHWC"] | None, OR_NONE]
+PlainLayout = Annotated[Literal["NCDHW", "NCHW", "NCW"] | None, OR_NONE]
+CudnnTune = Annotated[Literal["fastest", "limited_workspace", "off"] | None, OR_NONE]
