@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 from goldens import operator_goldens, signatures
 
-
 MISDOCUMENTED = {"_linspace"}  # MXNet lists the parameters of _arange for it
 
 
