@@ -1,0 +1,293 @@
+"""Memory of tensors: blocks that are reused, because fresh pages from the system cost as much as computing what they hold.
+
+Blocks come in size classes: multiples of 64 bytes up to 1 KiB, then four to each doubling. A freed block goes to its class's list and
+serves the next request of that class. Classes up to 32 KiB are cut from shared regions and stay; larger blocks are mapped one by one, from 2
+MiB on at huge-page boundaries, and are given back to the system when too many lie idle.
+
+The way of a small block is two list operations, atomic in CPython, and takes no lock. Contents are arbitrary unless the caller zeroes them.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import gc
+import mmap
+import os
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+ALIGNMENT = 64
+_LARGEST_SMALL = 32 << 10
+_HUGE_PAGE = 2 << 20
+_REGION = 2 << 20
+_REFILL = 64 << 10
+
+
+class Storage:
+    """A block of `nbytes` at `address`, which is a multiple of 64 in allocated ones; freed with the last reference to this value."""
+
+    __slots__ = ("address", "nbytes")
+
+    address: int
+    nbytes: int
+
+    def __repr__(self) -> str:
+        return f"Storage({self.nbytes} bytes at {self.address:#x})"
+
+
+class _SmallStorage(Storage):
+    __slots__ = ("_free",)
+
+    _free: list[int]
+
+    def __del__(self) -> None:
+        self._free.append(self.address)
+
+
+class _LargeStorage(Storage):
+    __slots__ = ("_size_class",)
+
+    _size_class: _LargeClass
+
+    def __del__(self) -> None:
+        self._size_class.give_back(self.address)
+
+
+class _WrappedStorage(Storage):
+    """Memory that belongs to a NumPy array."""
+
+    __slots__ = ("array",)
+
+    array: npt.NDArray[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryStatistics:
+    """Bytes, counted by the sizes of whole blocks. `peak` is the most that was ever held from the system, cached blocks included."""
+
+    in_use: int
+    cached: int
+    peak: int
+
+
+def size_of_block(nbytes: int) -> int:
+    """The size of the class that serves `nbytes`: at most a quarter more beyond 1 KiB, less than 64 bytes more below."""
+    if nbytes <= 1024:
+        return max(-(-nbytes // 64), 1) * 64
+    step = 1 << ((nbytes - 1).bit_length() - 3)  # a quarter of the power of two below
+    return -(-nbytes // step) * step
+
+
+_SMALL_SIZES = tuple(size_of_block(i * 64) for i in range(_LARGEST_SMALL // 64 + 1))
+_FREE_BY_SIZE: dict[int, list[int]] = {size: [] for size in _SMALL_SIZES}
+_SMALL_FREE = tuple(_FREE_BY_SIZE[size] for size in _SMALL_SIZES)  # by (nbytes + 63) // 64
+
+
+def allocate(nbytes: int) -> Storage:
+    """A block of at least `nbytes`, 64-byte aligned, of arbitrary content. Raises MemoryError when the system has none left."""
+    if nbytes < 0:
+        raise ValueError(f"cannot allocate {nbytes} bytes")
+    try:
+        free = _SMALL_FREE[(nbytes + 63) >> 6]
+    except IndexError:
+        return _allocate_large(nbytes)
+    try:
+        address = free.pop()
+    except IndexError:
+        address = _system.refill(free, _SMALL_SIZES[(nbytes + 63) >> 6])
+    storage = _SmallStorage()
+    storage.address = address
+    storage.nbytes = nbytes
+    storage._free = free  # pyright: ignore[reportPrivateUsage]
+    return storage
+
+
+def _allocate_large(nbytes: int) -> Storage:
+    size_class = _system.large_class(size_of_block(nbytes))
+    address = size_class.take()
+    storage = _LargeStorage()
+    storage._size_class = size_class  # pyright: ignore[reportPrivateUsage]
+    storage.address, storage.nbytes = address, nbytes
+    return storage
+
+
+def wrap_numpy(array: npt.NDArray[Any]) -> Storage:
+    """The memory of `array` itself, which stays alive with the result. It must be contiguous in C order and writable."""
+    interface = array.__array_interface__  # several times faster than array.ctypes and array.flags
+    address, read_only = interface["data"]
+    if read_only or interface["strides"] is not None:
+        raise ValueError("only a writable, C-contiguous array can be shared; copy this one (numpy.array(x, order='C'))")
+    storage = _WrappedStorage()
+    storage.address, storage.nbytes, storage.array = address, array.nbytes, array
+    return storage
+
+
+def as_numpy(storage: Storage, dtype: npt.DTypeLike, shape: Sequence[int], offset: int = 0) -> npt.NDArray[Any]:
+    """A view of the storage from byte `offset` on, which keeps the storage alive. Raises ValueError when it would not fit."""
+    if isinstance(storage, _WrappedStorage):
+        window: Any = storage.array.reshape(-1).view(np.uint8)
+    else:
+        window = _window_type(storage.nbytes).from_address(storage.address)
+        window.storage = storage
+    view = np.ndarray(tuple(shape), dtype, window, offset)
+    if offset + view.nbytes > storage.nbytes:
+        raise ValueError(f"{view.nbytes} bytes from byte {offset} on do not fit a storage of {storage.nbytes}")
+    return view
+
+
+@functools.lru_cache(4096)
+def _window_type(nbytes: int) -> Any:
+    return _block_type(size_of_block(nbytes))
+
+
+@functools.cache
+def _block_type(size: int) -> Any:
+    """An array type for each size class, of which there are some hundreds: ctypes keeps every array type that it makes."""
+    return ctypes.c_char * size
+
+
+def statistics() -> MemoryStatistics:
+    """What this module holds now; storages that wrap NumPy's memory do not count."""
+    cached = _system.cached_large() + sum(size * len(free) for size, free in _FREE_BY_SIZE.items())
+    return MemoryStatistics(_system.reserved - _system.uncut - cached, cached, _system.peak)
+
+
+def release_cached() -> None:
+    """Gives idle blocks larger than 32 KiB back to the system."""
+    _system.trim(0)
+
+
+def set_cache_limit(nbytes: int) -> None:
+    """Bounds the idle bytes in blocks larger than 32 KiB; by default a quarter of the machine's memory."""
+    _system.limit = nbytes
+    _system.trim(nbytes)
+
+
+@dataclass(slots=True)
+class _LargeClass:
+    size: int
+    free: list[int] = field(default_factory=list[int])
+
+    def take(self) -> int:
+        try:
+            return self.free.pop()
+        except IndexError:
+            return _system.reserve(self.size)
+
+    def give_back(self, address: int) -> None:
+        """Called by finalizers, maybe in the midst of anything: takes no lock unless blocks must go back to the system."""
+        self.free.append(address)
+        _system.note_freed(self.size)
+
+
+class _System:
+    """The source of blocks: what was mapped, and what lies idle beyond `limit`."""
+
+    def __init__(self) -> None:
+        self.limit = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 4
+        self.reserved = self.peak = self.uncut = 0
+        self._region = 0  # address behind the uncut bytes of the region that small blocks are cut from
+        self._freed = 0  # bytes freed since the idle ones were last counted; races between threads may lose a few
+        self._large: dict[int, _LargeClass] = {}
+        self.renew_lock()
+        self._libc = ctypes.CDLL(None, use_errno=True)
+        self._libc.mmap.restype = ctypes.c_void_p
+        self._libc.mmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long)
+        self._libc.munmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t)
+        self._libc.madvise.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
+
+    def renew_lock(self) -> None:
+        """Reentrant, since a finalizer may interrupt its holder; new in a forked child, whose parent's threads may have held it."""
+        self._lock = threading.RLock()
+
+    def large_class(self, size: int) -> _LargeClass:
+        found = self._large.get(size)
+        return found if found is not None else self._large.setdefault(size, _LargeClass(size))
+
+    def refill(self, free: list[int], size: int) -> int:
+        """Cuts a run of blocks: one for the caller, the others onto `free`."""
+        count = max(_REFILL // size, 1)
+        with self._lock:
+            if self.uncut < count * size:
+                free.extend(range(self._region - self.uncut, self._region - size + 1, size))
+                self._region, self.uncut = self.reserve(_REGION) + _REGION, _REGION
+            first = self._region - self.uncut
+            self.uncut -= count * size
+        free.extend(range(first + size, first + count * size, size))
+        return first
+
+    def reserve(self, size: int) -> int:
+        """Maps `size` bytes of zeros; on failure once more with no idle blocks, and once more without garbage."""
+        for relief in (_nothing, self._trim_all, gc.collect, self._trim_all):
+            relief()
+            address = self._map(size)
+            if address:
+                with self._lock:
+                    self.reserved += size
+                    self.peak = max(self.peak, self.reserved)
+                return address
+        used = statistics().in_use
+        raise MemoryError(f"cannot allocate {size:,} bytes: {used:,} are in use, idle ones were given back to the system")
+
+    def _map(self, size: int) -> int:
+        """Page-aligned memory, or 0. Blocks of huge pages are mapped with a margin, which is cut off to align them."""
+        margin = _HUGE_PAGE if size >= _HUGE_PAGE else 0
+        flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
+        start = self._libc.mmap(None, size + margin, mmap.PROT_READ | mmap.PROT_WRITE, flags, -1, 0)
+        if start == ctypes.c_void_p(-1).value:
+            return 0
+        if not margin:
+            return start
+        address = -(-start // margin) * margin
+        pages_end = -(-(address + size) // mmap.PAGESIZE) * mmap.PAGESIZE
+        self._unmap(start, address - start)
+        self._unmap(pages_end, start + size + margin - pages_end)
+        self._libc.madvise(address, size, mmap.MADV_HUGEPAGE)
+        return address
+
+    def _unmap(self, address: int, size: int) -> None:
+        if size > 0:
+            self._libc.munmap(address, size)
+
+    def note_freed(self, size: int) -> None:
+        self._freed += size
+        if self._freed > self.limit >> 3:
+            self.trim(self.limit)
+
+    def cached_large(self) -> int:
+        return sum(size * len(c.free) for size, c in list(self._large.items()))
+
+    def trim(self, limit: int) -> None:
+        """Unmaps idle blocks, those idle for longest in the classes with the most bytes first, until at most `limit` bytes are idle."""
+        self._freed = 0
+        excess = self.cached_large() - limit
+        for size_class in sorted(self._large.values(), key=lambda c: c.size * len(c.free), reverse=True):
+            while excess > 0 and size_class.free:
+                excess -= self._drop(size_class)
+
+    def _drop(self, size_class: _LargeClass) -> int:
+        try:
+            address = size_class.free.pop(0)
+        except IndexError:  # another thread was quicker
+            return 0
+        self._unmap(address, size_class.size)
+        with self._lock:
+            self.reserved -= size_class.size
+        return size_class.size
+
+    def _trim_all(self) -> None:
+        self.trim(0)
+
+
+def _nothing() -> None:
+    """The first attempt needs no relief."""
+
+
+_system = _System()
+os.register_at_fork(after_in_child=_system.renew_lock)
