@@ -70,6 +70,19 @@ def test_package_is_loaded_once() -> None:
     assert Path(graph.__file__ or "").resolve() == ROOT / "ir" / "graph.py"
 
 
+def absolute_imports(file: Path) -> list[str]:
+    """The imports of mxforge by its name in `file`."""
+    nodes = list(ast.walk(ast.parse((ROOT / file).read_text())))
+    plain = [alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names]
+    sources = [node.module or "" for node in nodes if isinstance(node, ast.ImportFrom) and node.level == 0]
+    return [name for name in plain + sources if name.partition(".")[0] == "mxforge"]
+
+
+def test_package_imports_itself_relatively() -> None:
+    # Not a lint rule: in a checkout that is itself called mxforge, ruff reads every relative import as one of mxforge.
+    assert {f: found for f in source_files() if f.parts[0] != "tests" and (found := absolute_imports(f))} == {}
+
+
 def probe_import() -> tuple[float, list[str]]:
     """Seconds that `import mxforge` takes in a fresh interpreter, and the modules loaded after it."""
     done = subprocess.run([sys.executable, "-c", IMPORT_PROBE], capture_output=True, check=True)
