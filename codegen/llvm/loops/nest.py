@@ -1,0 +1,287 @@
+"""Turns a kernel's logical indices into addresses: axes of a loop nest, a stride along each, and what must be masked.
+
+    nest   = Nest(axes, stages, accesses, guard)
+    access = Access(buffer, offset, strides, bounds, gathers)      address in elements = offset + sum(stride * axis) + gathers
+
+A channel axis that blocked buffers read is split in two, (outer, inner of the block); axes that every access walks as one are
+merged; axes of extent 1 go away. What is left is the smallest nest, equal for many shapes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from ....ir.kernel import (
+    Affine,
+    Axis,
+    AxisKind,
+    AxisValue,
+    Buffer,
+    Cast,
+    Expr,
+    Index,
+    Kernel,
+    Load,
+    Local,
+    Reduce,
+    Ref,
+    Scalar,
+    Stage,
+    Store,
+    walk,
+)
+from ....ir.types import Shape
+
+Terms = tuple[tuple[str, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """0 <= sum(coefficient * axis) + offset < extent."""
+
+    terms: Terms
+    offset: int
+    extent: int
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """Where one Load or Store touches memory. Gathers are (index expression, stride). `padded` accesses mask what leaves the bounds."""
+
+    buffer: str
+    offset: int
+    strides: Terms
+    bounds: tuple[Bound, ...] = ()
+    gathers: tuple[tuple[Expr, int], ...] = ()
+
+    def stride(self, axis: str) -> int:
+        return next((s for a, s in self.strides if a == axis), 0)
+
+
+@dataclass(frozen=True)
+class Nest:
+    """`accesses` maps (buffer, index) of every Load and Store. `values` are the numbers that AxisValue stands for, `reduced` the kernel's own names of its reduced axes. `guard` is the test that a lane
+    holds a real channel, where blocks are only partly filled."""
+
+    axes: tuple[Axis, ...]
+    stages: tuple[Stage, ...]
+    accesses: dict[tuple[str, Index], Access]
+    values: dict[str, Terms]
+    reduced: frozenset[str]
+    guard: Bound | None = None
+
+    def extent(self, axis: str) -> int:
+        found = next(a.extent for a in self.axes if a.name == axis)
+        assert isinstance(found, int)
+        return found
+
+    def names(self, kind: AxisKind) -> list[str]:
+        return [a.name for a in self.axes if a.kind is kind]
+
+
+def build_nest(kernel: Kernel) -> Nest:
+    """The loop nest of a kernel whose extents are constants; ValueError says which access has no address."""
+    return _merge_axes(_drop_unit_axes(_Linear(kernel).nest()))
+
+
+def _touched(stages: tuple[Stage, ...]) -> list[tuple[str, Index, bool]]:
+    """(buffer, index, padded) of every access, in order."""
+    found: dict[tuple[str, Index], bool] = {}
+    for stage in stages:
+        for expr in walk(stage.value):
+            if isinstance(expr, Load):
+                found[expr.buffer, expr.index] = found.get((expr.buffer, expr.index), False) or expr.other is not None
+        if isinstance(stage, Store):
+            found[stage.buffer, stage.index] = False
+            for i in stage.index:
+                assert isinstance(i, Affine)
+    return [(buffer, index, padded) for (buffer, index), padded in found.items()]
+
+
+class _Linear:
+    def __init__(self, kernel: Kernel) -> None:
+        self.kernel = kernel
+        self.extents = {a.name: a.extent for a in kernel.axes}
+        self.touched = _touched(kernel.stages)
+        self.split, self.block = self._split_axis()
+
+    def _split_axis(self) -> tuple[str, int]:
+        """The axis that counts channels in blocked buffers, and the block; ("", 1) when there is none."""
+        found: set[tuple[str, int]] = set()
+        for name, index, _ in self.touched:
+            layout = self.kernel.buffer(name).layout
+            if layout is None or layout.block == 1:
+                continue
+            channel = index[1]
+            if not isinstance(channel, Affine) or len(channel.terms) > 1 or any(c != 1 for _, c in channel.terms):
+                raise ValueError(f"kernel {self.kernel.name}: channels of blocked buffer {name} are read at {channel}")
+            found.update((axis, layout.block) for axis, _ in channel.terms)
+        if len(found) > 1:
+            raise ValueError(f"kernel {self.kernel.name}: blocked buffers disagree on the channel axis: {sorted(found)}")
+        return next(iter(found), ("", 1))
+
+    def nest(self) -> Nest:
+        accesses = {(name, index): self._access(name, index, padded) for name, index, padded in self.touched}
+        values = {a.name: self._physical(((a.name, 1),)) for a in self.kernel.axes}
+        reduced = frozenset(a.name for a in self.kernel.axes if a.kind is AxisKind.REDUCE)
+        return Nest(self._axes(), self.kernel.stages, accesses, values, reduced, self._guard())
+
+    def _guard(self) -> Bound | None:
+        channels = self.extents.get(self.split)
+        if not isinstance(channels, int) or channels % self.block == 0:
+            return None
+        return Bound(self._physical(((self.split, 1),)), 0, channels)
+
+    def _axes(self) -> tuple[Axis, ...]:
+        if not self.split:
+            return self.kernel.axes
+        channel = self.kernel.axis(self.split)
+        assert isinstance(channel.extent, int)
+        outer = replace(channel, name=f"{channel.name}o", extent=-(-channel.extent // self.block))
+        inner = replace(channel, name=f"{channel.name}i", extent=self.block)
+        axes = [outer if a is channel else a for a in self.kernel.axes]
+        last = max(i for i, a in enumerate(axes) if a.kind is channel.kind)
+        return (*axes[: last + 1], inner, *axes[last + 1 :])
+
+    def _physical(self, terms: Terms) -> Terms:
+        """Terms over the kernel's axes as terms over the nest's."""
+        out: list[tuple[str, int]] = []
+        for axis, c in terms:
+            out += [(f"{axis}o", c * self.block), (f"{axis}i", c)] if axis == self.split else [(axis, c)]
+        return tuple(out)
+
+    def _access(self, name: str, index: Index, padded: bool) -> Access:
+        buffer = self.kernel.buffer(name)
+        offset, strides, gathers = 0, dict[str, int](), list[tuple[Expr, int]]()
+        for i, (step, halo, block) in zip(index, _dimensions(buffer), strict=True):
+            if not isinstance(i, Affine):
+                gathers.append((i, step))
+                continue
+            offset += self._offset(i, step, halo, block)
+            for axis, s in self._steps(i, step, block):
+                strides[axis] = strides.get(axis, 0) + s
+        bounds = self._bounds(buffer, index) if padded else ()
+        kept = tuple((a, s) for a, s in strides.items() if s)
+        return Access(name, offset, kept, bounds, tuple(gathers))
+
+    def _offset(self, index: Affine, step: int, halo: int, block: int) -> int:
+        if block == 1:
+            return (index.offset + halo) * step
+        if index.terms and index.offset % block:
+            raise ValueError(f"kernel {self.kernel.name}: channel offset {index.offset} does not stand at a block of {block}")
+        return index.offset // block * step + index.offset % block
+
+    def _steps(self, index: Affine, step: int, block: int) -> list[tuple[str, int]]:
+        if block == 1:
+            return [(a, c * step) for a, c in self._physical(index.terms)]
+        return [pair for axis, _ in index.terms for pair in ((f"{axis}o", step), (f"{axis}i", 1))]
+
+    def _bounds(self, buffer: Buffer, index: Index) -> tuple[Bound, ...]:
+        """Tests for the dimensions along which the index can leave the buffer."""
+        bounds: list[Bound] = []
+        for i, n in zip(index, buffer.shape, strict=True):
+            assert isinstance(n, int)
+            if isinstance(i, Affine) and self._can_leave(i, n):
+                bounds.append(Bound(self._physical(i.terms), i.offset, n))
+        return tuple(bounds)
+
+    def _can_leave(self, index: Affine, n: int) -> bool:
+        low = high = index.offset
+        for axis, c in index.terms:
+            extent = self.extents[axis]
+            assert isinstance(extent, int)
+            low, high = low + min(0, c * (extent - 1)), high + max(0, c * (extent - 1))
+        return low < 0 or high >= n
+
+
+def _dimensions(buffer: Buffer) -> list[tuple[int, int, int]]:
+    """(stride, elements of halo before, block) of each logical dimension."""
+    shape: Shape = tuple(int(n) for n in buffer.shape)
+    layout = buffer.layout
+    physical = shape if layout is None else layout.physical_shape(shape)
+    strides = [int(s) for s in buffer.strides] if buffer.strides else _contiguous(physical)
+    if layout is None:
+        return [(s, 0, 1) for s in strides]
+    halo = [lo for lo, _ in layout.halo]
+    return [(strides[0], 0, 1), (strides[1], 0, layout.block), *((s, h, 1) for s, h in zip(strides[2:-1], halo, strict=True))]
+
+
+def _contiguous(shape: Shape) -> list[int]:
+    strides: list[int] = []
+    step = 1
+    for n in reversed(shape):
+        strides.append(step)
+        step *= n
+    return strides[::-1]
+
+
+def _pinned(nest: Nest) -> set[str]:
+    """Axes whose own value matters, so that they can be neither merged nor dropped."""
+    bounds = [b for a in nest.accesses.values() for b in a.bounds] + ([nest.guard] if nest.guard else [])
+    pinned = {axis for b in bounds for axis, _ in b.terms}
+    for stage in nest.stages:
+        for expr in walk(stage.value):
+            if isinstance(expr, AxisValue):
+                pinned.update(a for a, _ in nest.values[expr.axis])
+    return pinned
+
+
+def _drop_unit_axes(nest: Nest) -> Nest:
+    pinned = _pinned(nest)
+    dropped = {a.name for a in nest.axes if a.extent == 1 and a.name not in pinned}
+    return _without(nest, dropped, tuple(a for a in nest.axes if a.name not in dropped))
+
+
+def _without(nest: Nest, dropped: set[str], axes: tuple[Axis, ...]) -> Nest:
+    accesses = {
+        key: replace(a, strides=tuple((n, s) for n, s in a.strides if n not in dropped)) for key, a in nest.accesses.items()
+    }
+    return replace(nest, axes=axes, accesses=accesses)
+
+
+def _merge_axes(nest: Nest) -> Nest:
+    """Merge neighbours (a, b) of one kind where each access steps along a by extent(b) steps along b."""
+    pinned = _pinned(nest)
+    merged = True
+    while merged:
+        merged = False
+        for a, b in zip(nest.axes, nest.axes[1:], strict=False):
+            if a.kind is b.kind and not pinned & {a.name, b.name} and _walks_as_one(nest, a, b):
+                assert isinstance(a.extent, int) and isinstance(b.extent, int)
+                whole = replace(b, extent=a.extent * b.extent)
+                axes = tuple(whole if x is b else x for x in nest.axes if x is not a)
+                nest = _without(nest, {a.name}, axes)
+                merged = True
+                break
+    return nest
+
+
+def _walks_as_one(nest: Nest, a: Axis, b: Axis) -> bool:
+    assert isinstance(b.extent, int)
+    return all(x.stride(a.name) == x.stride(b.name) * b.extent for x in nest.accesses.values())
+
+
+def hoist_reductions(kernel: Kernel) -> Kernel:
+    """Give every Reduce a Local of its own, so that a stage is either a reduction or works point by point."""
+    stages: list[Stage] = []
+    parallel = tuple(a.name for a in kernel.axes if a.kind is AxisKind.PARALLEL)
+    for stage in kernel.stages:
+        if isinstance(stage, Local) and isinstance(stage.value, Reduce):
+            stages.append(replace(stage, value=replace(stage.value, operand=_hoist(stage.value.operand, stages, parallel))))
+        else:
+            stages.append(replace(stage, value=_hoist(stage.value, stages, parallel)))
+    return replace(kernel, stages=tuple(stages))
+
+
+def _hoist(expr: Expr, stages: list[Stage], parallel: tuple[str, ...]) -> Expr:
+    match expr:
+        case Reduce():
+            name = f"s{len(stages)}"
+            stages.append(Local(name, parallel, replace(expr, operand=_hoist(expr.operand, stages, parallel))))
+            return Ref(name)
+        case Scalar():
+            return replace(expr, operands=tuple(_hoist(e, stages, parallel) for e in expr.operands))
+        case Cast():
+            return replace(expr, operand=_hoist(expr.operand, stages, parallel))
+        case _:
+            return expr

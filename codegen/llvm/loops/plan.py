@@ -1,0 +1,210 @@
+"""Plans the loops of a nest: which axis becomes the vector, which axes are shared among threads, and which stages share a loop."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from math import prod
+
+from ....ir.kernel import AxisKind, AxisValue, Cast, Const, Load, Local, Reduce, Ref, Stage, Store, walk
+from ....ir.target import CpuTarget
+from ....ir.types import DType
+from .nest import Bound, Nest
+
+_UNIT_ELEMENTS = 2048  # least elements of the vector axis in one unit of parallel work
+_GRAIN_ELEMENTS = 16384  # least elements in one chunk handed to a thread
+
+
+@dataclass(frozen=True)
+class LoopSchedule:
+    """HOW a nest runs.
+
+    `lanes`: elements of a vector. `vector`: the vector axis ("" for none), `units`: axes flattened into the parallel range, `loops`: the other parallel axes,
+    inside a unit. `blocks` pieces of the vector axis, each of `block` elements, are shared among threads too (1 piece when the axis is not split).
+    `unroll` independent accumulators hide the latency of reductions. `streaming` stores pass by the caches.
+    """
+
+    lanes: int
+    vector: str
+    units: tuple[str, ...]
+    loops: tuple[str, ...]
+    reductions: tuple[str, ...]
+    blocks: int
+    block: int
+    count: int
+    grain: int
+    unroll: int
+    streaming: bool = False
+
+
+def schedule_nest(nest: Nest, dtypes: dict[str, DType], target: CpuTarget) -> LoopSchedule:
+    """Derive the loops from strides and extents; `dtypes` are those of the buffers."""
+    wide = any(dtypes[b].bits == 64 for b, _ in nest.accesses) or _computes_wide(nest)
+    lanes = target.lanes(64 if wide else 32)
+    vector = _vector_axis(nest)
+    parallel = [a for a in nest.names(AxisKind.PARALLEL) if a != vector]
+    reductions = nest.names(AxisKind.REDUCE)
+    if vector in reductions:
+        reductions = [a for a in reductions if a != vector] + [vector]
+    is_parallel = vector != "" and vector not in reductions
+    width = nest.extent(vector) if is_parallel else 1
+    work = prod(nest.extent(a) for a in reductions)
+    units, loops = _split_units(nest, parallel, target.threads)
+    blocks, block = _split_vector(width, prod(nest.extent(a) for a in units), lanes, target.threads)
+    count = prod(nest.extent(a) for a in units) * blocks
+    elements = max(1, prod(nest.extent(a) for a in loops) * min(block, width) * work)
+    return LoopSchedule(
+        lanes=lanes,
+        vector=vector,
+        units=tuple(units),
+        loops=tuple(loops),
+        reductions=tuple(reductions),
+        blocks=blocks,
+        block=block,
+        count=count,
+        grain=max(1, _GRAIN_ELEMENTS // elements),
+        unroll=4 if not is_parallel and vector and nest.extent(vector) >= 8 * lanes else 1,
+    )
+
+
+def _computes_wide(nest: Nest) -> bool:
+    """Whether expressions hold 64-bit numbers that do not come from memory (indices as values)."""
+    wide = (DType.F64, DType.I64, DType.U64)
+    for stage in nest.stages:
+        for e in walk(stage.value):
+            if isinstance(e, AxisValue) or (isinstance(e, Const | Cast) and e.dtype in wide):
+                return True
+    return False
+
+
+def _vector_axis(nest: Nest) -> str:
+    """The axis along which most accesses stand next to each other; results count most, later axes win ties."""
+    if not nest.axes:
+        return ""
+    stored = {(s.buffer, s.index) for s in nest.stages if isinstance(s, Store)}
+
+    def score(name: str) -> int:
+        total = 0
+        for key, access in nest.accesses.items():
+            stride = access.stride(name)
+            weight = 2 if key in stored else 1
+            total += weight * (2 if stride == 1 else 0 if stride == 0 else -3)
+        return total
+
+    names = [a.name for a in nest.axes]
+    best = max(names, key=lambda n: (score(n), names.index(n)))
+    return best if score(best) > 0 or len(names) == 1 else _longest(nest, names)
+
+
+def _longest(nest: Nest, names: list[str]) -> str:
+    parallel = nest.names(AxisKind.PARALLEL) or names
+    return max(parallel, key=lambda n: (nest.extent(n), names.index(n)))
+
+
+def _split_units(nest: Nest, parallel: list[str], threads: int) -> tuple[list[str], list[str]]:
+    """The fewest outer axes that give every thread several units; the rest stay loops."""
+    wanted = 1 if threads == 1 else 8 * threads
+    count = 1
+    for i, name in enumerate(parallel):
+        if count >= wanted:
+            return parallel[:i], parallel[i:]
+        count *= nest.extent(name)
+    return parallel, []
+
+
+def _split_vector(width: int, units: int, lanes: int, threads: int) -> tuple[int, int]:
+    """Pieces of the vector axis where the outer axes alone do not occupy the threads."""
+    pieces = min(width // _UNIT_ELEMENTS, -(-8 * threads // max(1, units))) if threads > 1 else 1
+    if pieces <= 1:
+        return 1, max(1, width)
+    block = -(-width // pieces // lanes) * lanes
+    block = -(-block // lanes) * lanes
+    return -(-width // block), block
+
+
+# -- which stages share a loop over the reduced axes
+
+
+@dataclass
+class LoopGroup:
+    """Stages that one loop over the reduced axes computes together: full Locals, reductions, full Stores."""
+
+    stages: list[Stage] = field(default_factory=list[Stage])
+
+
+Step = LoopGroup | Stage  # a loop, or a stage at the level of a row
+
+
+def plan_steps(nest: Nest) -> list[Step]:
+    """The stages of one row in order, those over the reduced axes gathered into as few loops as their dependencies allow."""
+    reduced = set(nest.names(AxisKind.REDUCE))
+    steps: list[Step] = []
+    current: LoopGroup | None = None
+    pending: set[str] = set()  # results of reductions that the current loop is still computing, and what needs them
+    for stage in nest.stages:
+        waits = bool(pending & _refs(stage))
+        full = is_full(stage, nest, reduced)
+        if waits:
+            current, pending = None, set()
+        if not full:
+            steps.append(stage)
+            continue
+        if current is None:
+            current = LoopGroup()
+            steps.append(current)
+        current.stages.append(stage)
+        if is_reduction(stage):
+            assert isinstance(stage, Local)
+            pending.add(stage.name)
+    return _rows_first(steps)
+
+
+def _rows_first(steps: list[Step]) -> list[Step]:
+    """Move row stages that stand behind a loop, but do not wait for it, in front of it: later stages of the loop may read them."""
+    ordered: list[Step] = []
+    for step in steps:
+        if isinstance(step, LoopGroup) or not ordered or not isinstance(ordered[-1], LoopGroup):
+            ordered.append(step)
+        elif _refs(step) & {s.name for s in ordered[-1].stages if isinstance(s, Local)}:
+            ordered.append(step)
+        else:
+            ordered.insert(len(ordered) - 1, step)
+    return ordered
+
+
+def is_reduction(stage: Stage) -> bool:
+    return isinstance(stage, Local) and isinstance(stage.value, Reduce)
+
+
+def is_full(stage: Stage, nest: Nest, reduced: set[str]) -> bool:
+    """Whether a stage runs once for each point of the reduced axes, and not once for each row."""
+    if not reduced:
+        return False
+    if is_reduction(stage):
+        return True
+    if isinstance(stage, Local):
+        return not nest.reduced.isdisjoint(stage.axes)
+    return any(nest.accesses[stage.buffer, stage.index].stride(a) for a in reduced)
+
+
+def _refs(stage: Stage) -> set[str]:
+    return {e.local for e in walk(stage.value) if isinstance(e, Ref)}
+
+
+def clippable_bounds(nest: Nest, schedule: LoopSchedule, stages: list[Stage]) -> list[Bound]:
+    """Bounds that clipping a reduced axis makes true: those of the only padded load of a loop, when its padding is the neutral element."""
+    if schedule.vector in schedule.reductions or len(stages) != 1 or not isinstance(stages[0].value, Reduce):
+        return []
+    reduce = stages[0].value
+    load = reduce.operand
+    if not isinstance(load, Load) or not isinstance(load.other, Const):
+        return []
+    if load.other.value != reduce.op.neutral(load.other.dtype):
+        return []
+    bounds = nest.accesses[load.buffer, load.index].bounds
+    reduced = set(schedule.reductions)
+    return [b for b in bounds if _clips(b, reduced, schedule.vector)]
+
+
+def _clips(bound: Bound, reduced: set[str], vector: str) -> bool:
+    inner = [(a, c) for a, c in bound.terms if a in reduced]
+    return len(inner) == 1 and inner[0][1] > 0 and all(a != vector for a, _ in bound.terms)
