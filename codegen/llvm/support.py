@@ -88,9 +88,9 @@ def support_module(triple: str, page_bytes: int) -> str:
 
 
 _DECLARATIONS = """
-@mxf_state = global [$PAGE x i8] zeroinitializer, align $PAGE
-@mxf_threads = global i32 1
-@mxf_spin_ns = global i64 200000
+@mxf_state = dso_local global [$PAGE x i8] zeroinitializer, align $PAGE
+@mxf_threads = dso_local global i32 1
+@mxf_spin_ns = dso_local global i64 200000
 
 %record = type { ptr, ptr, i64, i64 }
 %worker = type { i64, i32, i32 } ; pthread_t, CPU, unused

@@ -1,0 +1,349 @@
+"""The pool: every element once whatever the split, nesting, concurrent callers, forks, exits, and idle workers that sleep."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+from mxforge.codegen.llvm.compile import compile_object
+from mxforge.runtime.elf import LoadedObject, load_object
+from mxforge.runtime.host import host_target
+from mxforge.runtime.threads import RECORD_BYTES, ThreadPool, get_num_threads, get_pool, set_num_threads
+
+# touch: a[i] += 1 for i in [begin, end), and the worker's cell of b counts its chunks.
+# meet: returns when a second chunk has begun, so two threads must take part.
+# begins: keeps the first index of each chunk at a[begin].
+# nest: runs the records at a, of which there are b, from inside of a chunk.
+# slow: some milliseconds of work for each chunk, and touch.
+KERNELS = """
+declare void @mxf_run(ptr, i64)
+define void @touch(ptr %arguments, i64 %begin, i64 %end, i32 %worker) {
+entry:
+  %a = load ptr, ptr %arguments
+  %p = getelementptr ptr, ptr %arguments, i64 1
+  %b = load ptr, ptr %p
+  %cell = getelementptr i64, ptr %b, i32 %worker
+  %old = atomicrmw add ptr %cell, i64 1 seq_cst
+  br label %head
+head:
+  %i = phi i64 [%begin, %entry], [%next, %body]
+  %more = icmp slt i64 %i, %end
+  br i1 %more, label %body, label %exit
+body:
+  %e = getelementptr i64, ptr %a, i64 %i
+  %x = load i64, ptr %e
+  %y = add i64 %x, 1
+  store i64 %y, ptr %e
+  %next = add i64 %i, 1
+  br label %head
+exit:
+  ret void
+}
+define void @meet(ptr %arguments, i64 %begin, i64 %end, i32 %worker) {
+entry:
+  %a = load ptr, ptr %arguments
+  %old = atomicrmw add ptr %a, i64 1 seq_cst
+  %goal = or i64 %old, 1
+  br label %wait
+wait:
+  %now = load atomic i64, ptr %a seq_cst, align 8
+  %met = icmp ugt i64 %now, %goal
+  br i1 %met, label %exit, label %wait
+exit:
+  ret void
+}
+define void @begins(ptr %arguments, i64 %begin, i64 %end, i32 %worker) {
+  %a = load ptr, ptr %arguments
+  %e = getelementptr i64, ptr %a, i64 %begin
+  %size = sub i64 %end, %begin
+  store i64 %size, ptr %e
+  ret void
+}
+define void @nest(ptr %arguments, i64 %begin, i64 %end, i32 %worker) {
+  %a = load ptr, ptr %arguments
+  %p = getelementptr ptr, ptr %arguments, i64 1
+  %b = load i64, ptr %p
+  call void @mxf_run(ptr %a, i64 %b)
+  ret void
+}
+define void @slow(ptr %arguments, i64 %begin, i64 %end, i32 %worker) {
+entry:
+  %place = alloca i64
+  br label %head
+head:
+  %i = phi i64 [0, %entry], [%next, %head]
+  %cell = phi i64 [0, %entry], [%mixed, %head]
+  %mixed = add i64 %cell, %i
+  store volatile i64 %mixed, ptr %place
+  %next = add i64 %i, 1
+  %more = icmp ult i64 %next, 3000000
+  br i1 %more, label %head, label %exit
+exit:
+  call void @touch(ptr %arguments, i64 %begin, i64 %end, i32 %worker)
+  ret void
+}
+"""
+
+Launch = tuple[int, int, int, int]
+
+
+class Records:
+    """Launch records in memory."""
+
+    def __init__(self, *launches: Launch) -> None:
+        self.slots = np.array(launches, np.int64)
+        self.address, self.count = int(self.slots.ctypes.data), len(launches)
+
+    def run(self, pool: ThreadPool) -> None:
+        pool.run(self.address, self.count)
+
+
+class Cells:
+    """Two arrays of i64 and the arguments of a kernel that point to them."""
+
+    def __init__(self, size: int) -> None:
+        self.a, self.b = np.zeros(size, np.int64), np.zeros(2048, np.int64)
+        self.slots = np.array([self.a.ctypes.data, self.b.ctypes.data], np.int64)
+        self.address = int(self.slots.ctypes.data)
+
+
+@pytest.fixture(scope="module")
+def pool() -> ThreadPool:
+    return get_pool()
+
+
+@pytest.fixture(autouse=True)
+def two_threads(pool: ThreadPool) -> Iterator[None]:
+    """Two threads in each test, also on a machine of one core."""
+    before = pool.threads
+    pool.resize(2)
+    yield
+    pool.resize(before)
+
+
+@pytest.fixture(scope="module")
+def kernels(pool: ThreadPool) -> LoadedObject:
+    known = {"mxf_run": pool.run_address}
+    return load_object(compile_object(KERNELS, host_target(), optimize=0), lambda name: known.get(name, 0))
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3, 5])
+@pytest.mark.parametrize(("count", "grain"), [(0, 1), (1, 1), (2, 1), (3, 1), (17, 5), (64, 64), (1000, 1), (5000, 7), (99_991, 1)])
+def test_every_element_once(pool: ThreadPool, kernels: LoadedObject, threads: int, count: int, grain: int) -> None:
+    pool.resize(threads)
+    cells = Cells(count + 1)
+    Records((kernels.address("touch"), cells.address, count, grain)).run(pool)
+    assert (cells.a[:count] == 1).all()
+    assert cells.a[count] == 0
+    assert cells.b[threads:].sum() == 0
+
+
+@pytest.mark.parametrize("threads", [2, 3, 4])
+@pytest.mark.parametrize(("count", "grain"), [(2, 1), (7, 3), (100, 1), (30_000, 1000), (1_000_003, 4096)])
+def test_chunks_are_balanced_and_not_below_the_grain(
+    pool: ThreadPool, kernels: LoadedObject, threads: int, count: int, grain: int
+) -> None:
+    pool.resize(threads)
+    cells = Cells(count)
+    Records((kernels.address("begins"), cells.address, count, grain)).run(pool)
+    starts = np.flatnonzero(cells.a)
+    sizes = cells.a[starts]
+    assert sizes.sum() == count
+    assert (starts == np.cumsum(sizes) - sizes).all()
+    assert len(sizes) <= 8 * threads
+    assert len(sizes) < threads or len(sizes) % threads == 0
+    unit = 64 if count // len(sizes) >= 1024 else 1
+    assert int(sizes[:-1].min(initial=count)) > grain - unit
+    assert int(sizes[:-1].max(initial=0) - sizes[:-1].min(initial=1 << 40)) <= unit
+    assert (starts % unit == 0).all()
+
+
+def test_small_launch_is_one_call_on_the_caller(pool: ThreadPool, kernels: LoadedObject) -> None:
+    cells = Cells(100)
+    Records((kernels.address("touch"), cells.address, 100, 100)).run(pool)
+    assert (cells.b[0], cells.b[1:].sum()) == (1, 0)
+
+
+def test_launches_run_in_order(pool: ThreadPool, kernels: LoadedObject) -> None:
+    """Launches over the same elements: without the join between them, increments would be lost."""
+    cells = Cells(4000)
+    Records(*[(kernels.address("touch"), cells.address, 4000, 10)] * 300).run(pool)
+    assert (cells.a == 300).all()
+
+
+def test_two_threads_take_part(pool: ThreadPool, kernels: LoadedObject) -> None:
+    cells = Cells(1)
+    Records(*[(kernels.address("meet"), cells.address, 2, 1)] * 200).run(pool)
+    pool.run_holding_gil(*(lambda r: (r.address, r.count))(Records((kernels.address("meet"), cells.address, 2, 1))))
+    assert cells.a[0] == 402
+
+
+def test_sleeping_worker_is_woken(pool: ThreadPool, kernels: LoadedObject) -> None:
+    cells = Cells(1)
+    for _ in range(5):
+        time.sleep(0.005)
+        Records((kernels.address("meet"), cells.address, 2, 1)).run(pool)
+    assert cells.a[0] == 10
+
+
+def test_caller_that_sleeps_is_woken(pool: ThreadPool, kernels: LoadedObject) -> None:
+    """Chunks far longer than the time the caller spins."""
+    cells = Cells(3)
+    Records((kernels.address("slow"), cells.address, 3, 1)).run(pool)
+    assert (cells.a == 1).all()
+
+
+def test_nested_run_is_serial(pool: ThreadPool, kernels: LoadedObject) -> None:
+    inner_cells = [Cells(1000) for _ in range(8)]
+    inner = [Records((kernels.address("touch"), cells.address, 1000, 1)) for cells in inner_cells]
+    for records, cells in zip(inner, inner_cells, strict=True):
+        arguments = np.array([records.address, records.count], np.int64)
+        outer = Records((kernels.address("nest"), int(arguments.ctypes.data), 2, 1))
+        outer.run(pool)
+        assert (cells.a >= 1).all()  # from two chunks at once: increments may be lost
+        assert cells.b.sum() == 2
+        assert cells.b[0] == 2
+
+
+def test_concurrent_callers(pool: ThreadPool, kernels: LoadedObject) -> None:
+    cells = [Cells(3000) for _ in range(4)]
+
+    def work(mine: Cells) -> None:
+        records = Records((kernels.address("touch"), mine.address, 3000, 100))
+        for _ in range(500):
+            records.run(pool)
+
+    threads = [threading.Thread(target=work, args=(mine,)) for mine in cells]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert all((mine.a == 500).all() for mine in cells)
+
+
+def test_resize_while_others_run(pool: ThreadPool, kernels: LoadedObject) -> None:
+    cells = Cells(3000)
+    records = Records((kernels.address("touch"), cells.address, 3000, 10))
+    done = threading.Event()
+
+    def resize() -> None:
+        while not done.is_set():
+            for threads in (1, 3, 2):
+                pool.resize(threads)
+
+    other = threading.Thread(target=resize)
+    other.start()
+    for _ in range(500):
+        records.run(pool)
+    done.set()
+    other.join()
+    assert (cells.a == 500).all()
+
+
+def test_forked_children_start_their_own_workers(pool: ThreadPool, kernels: LoadedObject) -> None:
+    """Also when another thread is in a launch at the time of the fork."""
+    busy_cells, done = Cells(3000), threading.Event()
+
+    def work() -> None:
+        records = Records((kernels.address("touch"), busy_cells.address, 3000, 10))
+        while not done.is_set():
+            records.run(pool)
+
+    other = threading.Thread(target=work)
+    other.start()
+    statuses = [_fork_and_run(pool, kernels) for _ in range(8)]
+    done.set()
+    other.join()
+    assert statuses == [0] * 8
+
+
+def _fork_and_run(pool: ThreadPool, kernels: LoadedObject) -> int:
+    child = os.fork()
+    if child:
+        return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    code = 1
+    try:
+        cells = Cells(1)
+        Records(*[(kernels.address("meet"), cells.address, 2, 1)] * 10).run(pool)
+        code = int(cells.a[0] != 20)
+    finally:
+        os._exit(code)
+
+
+def test_idle_workers_sleep(pool: ThreadPool, kernels: LoadedObject) -> None:
+    cells = Cells(1)
+    Records((kernels.address("meet"), cells.address, 2, 1)).run(pool)
+    time.sleep(0.01)
+    before = time.process_time()
+    time.sleep(0.2)
+    assert time.process_time() - before < 0.02
+
+
+def test_thread_numbers() -> None:
+    set_num_threads(3)
+    assert get_num_threads() == 3
+    for wrong in (0, -1, 5000):
+        with pytest.raises(ValueError, match="1 to 1024"):
+            set_num_threads(wrong)
+
+
+def test_record_size() -> None:
+    assert Records((0, 0, 0, 0)).slots.nbytes == RECORD_BYTES
+
+
+EXITING = """
+import sys, threading
+import numpy as np
+from mxforge.runtime import threads
+from mxforge.runtime.threads import get_pool
+pool = get_pool()
+assert "llvmlite" not in sys.modules, "the support module was not in the cache"
+print(pool.threads)
+{body}
+"""
+
+# The kernel of these processes is libc's labs, which ignores what it is given.
+USE = """
+import ctypes
+from mxforge.runtime.elf import resolve_libc
+slots = np.array([resolve_libc("labs"), 0, 1000, 1] * 50, np.int64)
+for _ in range(20):
+    pool.run(int(slots.ctypes.data), 50)
+"""
+DAEMON = (
+    USE
+    + """
+def forever():
+    while True:
+        pool.run(int(slots.ctypes.data), 50)
+for _ in range(2):
+    threading.Thread(target=forever, daemon=True).start()
+"""
+)
+
+
+def run_process(body: str, **environment: str) -> str:
+    command = [sys.executable, "-W", "error", "-c", EXITING.format(body=body)]
+    done = subprocess.run(command, env=os.environ | environment, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout.strip()
+
+
+@pytest.mark.usefixtures("pool")  # fills the cache
+@pytest.mark.parametrize("body", [USE, DAEMON, "pool.close(); pool.close()" + USE], ids=["used", "daemon", "closed"])
+def test_process_exits_cleanly(body: str) -> None:
+    assert run_process(body, MXFORGE_NUM_THREADS="2") == "2"
+
+
+@pytest.mark.usefixtures("pool")
+def test_one_thread_starts_no_worker() -> None:
+    count = "import os\nprint(len(os.listdir('/proc/self/task')))"
+    assert run_process(USE + count, MXFORGE_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1") == "1\n1"
+    assert run_process(USE + count, MXFORGE_NUM_THREADS="3", OPENBLAS_NUM_THREADS="1") == "3\n3"
