@@ -1,0 +1,3 @@
+"""CPU kernels of contractions: convolutions and matrix products with their epilogues."""
+
+from .emit import emit_contraction

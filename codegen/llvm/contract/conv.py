@@ -1,0 +1,192 @@
+"""From a convolution to the loop nest's problem: where the input is read, how groups are merged, and the offsets of the reduction."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+
+from ....ir.kernel import Buffer
+from ....ir.types import DType
+from ...schedule.describe import ContractionError, ConvShape, extent_of
+from ...schedule.strides import View, Walk, buffer_strides, fixed_shape, locate
+from .ending import Ending, end_of
+from .problem import Problem, Segment, WeightSource, collapsed, offsets, plain_segments, point_tables
+
+
+@dataclass(frozen=True, slots=True)
+class InputPlace:
+    """Where a convolution reads its input: the kernel's buffer, or a padded copy in the workspace.
+
+    Element (image, channel c, position p) of the padded input stands at base + image * n + (c // block) * channels + c % block +
+    sum(p * space); block 1 is row-major. Position 0 is the first tap of the first output. `extents` are the positions of a copy.
+    """
+
+    copied: bool
+    base: int
+    image: int
+    block: int
+    channel: int
+    space: tuple[int, ...]
+    extents: tuple[int, ...]
+    images: int
+    channels: int
+
+    @property
+    def elements(self) -> int:
+        """Size of a copy."""
+        return self.images * -(-self.channels // self.block) * self.block * prod(self.extents)
+
+
+def total_channels(shape: ConvShape) -> int:
+    return shape.groups * shape.channels
+
+
+def input_place(shape: ConvShape, block: int, room: tuple[int, ...] | None = None, copies_plain: bool = False) -> InputPlace:
+    """The input itself where it stands in blocks with halo enough, or row-major without padding; else a copy.
+
+    `room` is how many positions are read (default: the windows' reach), `block` that of a copy (1: row-major, for few channels).
+    """
+    reach = room or tuple(w.reach for w in shape.windows)
+    x = shape.kernel.buffer(shape.x.buffer)
+    ready = None if copies_plain and x.layout is None else _ready_input(shape, x, reach)
+    if ready is not None:
+        return ready
+    channels = total_channels(shape)
+    space = tuple(prod(reach[k + 1 :]) * block for k in range(len(reach)))
+    area = prod(reach) * block
+    return InputPlace(True, 0, area * -(-channels // block), block, area, space, reach, shape.images, channels)
+
+
+def _ready_input(shape: ConvShape, x: Buffer, reach: tuple[int, ...]) -> InputPlace | None:
+    if shape.dtype not in (DType.F32, DType.F64) or any(w.interior != 1 for w in shape.windows):
+        return None
+    size = fixed_shape(x)
+    halo = x.layout.halo if x.layout else ((0, 0),) * (len(size) - 2)
+    for w, room in zip(shape.windows, reach, strict=True):
+        low, high = halo[w.dimension - 2] if w.dimension >= 2 else (0, 0)
+        if low < w.low or room - w.low > size[w.dimension] + high:
+            return None
+    return _place_in_buffer(shape, x)
+
+
+def _place_in_buffer(shape: ConvShape, x: Buffer) -> InputPlace:
+    at = locate(x, shape.x.index)
+    if at is None:
+        raise ContractionError(f"{shape.kernel.name}: input {x.name} cannot be addressed")
+    physical = buffer_strides(x)
+    if at.block and (shape.windows[0].dimension < 2 or set(at.channel) - {shape.channel, shape.group}):
+        raise ContractionError(f"{shape.kernel.name}: the channels of input {x.name} stand in blocks, but its second axis is not the channel")
+    space = tuple(physical[w.dimension] for w in shape.windows)
+    block, channel = (at.block, at.block_stride) if at.block else (1, at.strides[shape.channel])
+    return InputPlace(False, at.base, at.strides.get(shape.batch, 0), block, channel, space, (), shape.images, total_channels(shape))
+
+
+@dataclass(frozen=True, slots=True)
+class Grouping:
+    """`merged` groups are computed as one, dense with zeros between them, so that groups begin at whole blocks of channels."""
+
+    groups: int
+    merged: int
+    channels: int
+    filters: int
+
+
+def group_together(shape: ConvShape, in_block: int, out_block: int) -> Grouping:
+    """The fewest groups that make both channel counts multiples of their blocks, or all of them."""
+    g, c, o = shape.groups, shape.channels, shape.filters
+    for m in range(1, g + 1):
+        if g % m == 0 and (m == g or (m * c % in_block == 0 and m * o % out_block == 0)):
+            return Grouping(g // m, m, m * c, m * o)
+    raise AssertionError("m == g always serves")
+
+
+def conv_problem(shape: ConvShape, place: InputPlace, workspace: int) -> tuple[Problem, Ending]:
+    """`workspace` is the argument slot of the workspace, where a copied input stands."""
+    kernel = shape.kernel
+    out = kernel.buffer(shape.store.buffer)
+    out_block = out.layout.block if out.layout else 1
+    grouping = group_together(shape, place.block, out_block)
+    walk = conv_walk(shape, grouping)
+    segments = _segments(shape, place, grouping)
+    x = View(place.base, (_group_step(place, grouping),), _x_points(shape, place), place.block, place.channel)
+    ending = end_of(kernel, shape.store, walk, (grouping.groups,), tuple(extent_of(kernel, a) for a in walk.points), grouping.filters)
+    points, x, out_view, loads = collapsed(ending.points, x, ending.out, [v for _, v, _, _ in ending.loads])
+    named = tuple((l, v, d, s) for (l, _, d, s), v in zip(ending.loads, loads, strict=True))
+    tables = point_tables(x, [out_view, *loads])
+    slot = workspace if place.copied else kernel.buffers.index(kernel.buffer(shape.x.buffer))
+    dtype = DType.F64 if shape.dtype is DType.F64 else DType.F32
+    problem = Problem(
+        *(dtype, (grouping.groups,), points, grouping.filters, x, segments, _weight_source(shape, grouping), out_view, ending.out_dtype, named),
+        ending.finish(tables, out_view, loads),
+        *(slot, kernel.buffers.index(kernel.buffer(shape.w.buffer)), ending.out_slot),
+    )
+    return problem, ending
+
+
+def conv_walk(shape: ConvShape, grouping: Grouping) -> Walk:
+    points = (shape.batch, *(w.out for w in shape.windows))
+    if shape.group is None:
+        return Walk(("",), points, shape.filter)
+    return Walk(("",), points, shape.filter, shape.group, shape.filters, grouping.merged)
+
+
+def _group_step(place: InputPlace, grouping: Grouping) -> int:
+    blocks, rest = divmod(grouping.channels, place.block)
+    return 0 if rest else blocks * place.channel
+
+
+def _x_points(shape: ConvShape, place: InputPlace) -> tuple[int, ...]:
+    return (place.image, *(w.stride * s for w, s in zip(shape.windows, place.space, strict=True)))
+
+
+def _segments(shape: ConvShape, place: InputPlace, grouping: Grouping) -> tuple[Segment, ...]:
+    w_channel, w_taps = _weight_strides(shape)
+    taps = tuple(w.taps for w in shape.windows)
+    x_taps = tuple(w.dilation * s for w, s in zip(shape.windows, place.space, strict=True))
+    window = list(zip(offsets(taps, x_taps), offsets(taps, w_taps), strict=True))
+    if place.block > 1:
+        return (_blocked_segment(shape, place, grouping, window, w_channel),)
+    channels = [(c * place.channel, (c % shape.channels) * w_channel, c // shape.channels) for c in range(grouping.channels)]
+    if len(window) == 1:
+        found = plain_segments([(0, 0)], [(x, w) for x, w, _ in channels])
+    else:
+        row = taps[-1]
+        outer = [(x + window[k][0], w + window[k][1]) for x, w, _ in channels for k in range(0, len(window), row)]
+        found = plain_segments(outer, window[:row])
+    return found if grouping.merged == 1 else tuple(_with_owners(s, place, shape) for s in found)
+
+
+def _with_owners(segment: Segment, place: InputPlace, shape: ConvShape) -> Segment:
+    """Row-major input: the channel of an element of the reduction follows from its offset."""
+    at = [x + u for x in segment.steps for u in segment.unroll]
+    return Segment(segment.steps, segment.unroll, segment.sources, tuple(o // place.channel // shape.channels for o in at))
+
+
+def _blocked_segment(shape: ConvShape, place: InputPlace, grouping: Grouping, window: list[tuple[int, int]], w_channel: int) -> Segment:
+    block, count = place.block, grouping.channels
+    steps = tuple(c * place.channel + x for c in range(-(-count // block)) for x, _ in window)
+    unroll = tuple(range(min(block, count)))
+    sources: list[int] = []
+    owners: list[int] = []
+    for first in range(0, count, block):
+        for _, tap in window:
+            for c in range(first, first + len(unroll)):
+                owners.append(c // shape.channels)
+                sources.append(c % shape.channels * w_channel + tap if c < count else -1)
+    return Segment(steps, unroll, tuple(sources), tuple(owners) if grouping.merged > 1 else ())
+
+
+def _weight_strides(shape: ConvShape) -> tuple[int, tuple[int, ...]]:
+    at = locate(shape.kernel.buffer(shape.w.buffer), shape.w.index)
+    if at is None or at.block:
+        raise ContractionError(f"{shape.kernel.name}: weights must be row-major with affine indices")
+    return at.strides.get(shape.channel, 0), tuple(at.strides.get(w.tap, 0) for w in shape.windows)
+
+
+def _weight_source(shape: ConvShape, grouping: Grouping) -> WeightSource:
+    at = locate(shape.kernel.buffer(shape.w.buffer), shape.w.index)
+    assert at is not None
+    member = at.strides.get(shape.group, 0) if shape.group else 0
+    dtype = shape.kernel.buffer(shape.w.buffer).dtype
+    return WeightSource(at.base, (member * grouping.merged,), at.strides[shape.filter], member, shape.filters, grouping.merged, dtype)
+

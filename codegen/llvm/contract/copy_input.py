@@ -1,0 +1,137 @@
+"""Copies a convolution's input into the workspace with its padding around it: for row-major inputs and for halos that are too small."""
+
+from __future__ import annotations
+
+from ....ir.kernel import Buffer
+from ....ir.target import CpuTarget
+from ...emission import LaunchSpec
+from ...schedule.describe import ContractionError, ConvShape, Window
+from ...schedule.strides import buffer_strides, fixed_shape
+from ..arithmetic import Value
+from ..emitter import FunctionBuilder, ModuleBuilder
+from ..types import I8, Type, memory_type_of
+from .conv import InputPlace
+from .tiles import KERNEL_PARAMETERS, argument
+
+_LANES = 8
+
+
+def emit_copy(module: ModuleBuilder, shape: ConvShape, place: InputPlace, slot: int, start: int, target: CpuTarget, symbol: str) -> LaunchSpec:
+    """A launch over rows of the copy (image, block of channels, all positions but the last axis'), which stands `start` bytes into the workspace."""
+    f = module.function(symbol, None, KERNEL_PARAMETERS)
+    copier = _Copier(f, shape, place, slot, start)
+    with f.loop(f.args[1], f.args[2]) as unit:
+        copier.row(unit)
+    f.ret()
+    return LaunchSpec(symbol, copier.rows, 4)
+
+
+class _Copier:
+    def __init__(self, f: FunctionBuilder, shape: ConvShape, place: InputPlace, slot: int, start: int) -> None:
+        self.f, self.place, self.windows = f, place, shape.windows
+        self.x: Buffer = shape.kernel.buffer(shape.x.buffer)
+        self.size = fixed_shape(self.x)
+        self.blocks = -(-place.channels // place.block)
+        self.rows = place.images * self.blocks
+        for n in place.extents[:-1]:
+            self.rows *= n
+        self.kind = Type.of("double" if self.x.dtype.bits == 64 else "float")
+        self.memory = memory_type_of(self.x.dtype)
+        self.source = argument(f, shape.kernel.buffers.index(self.x))
+        self.copy = f.gep(argument(f, slot), start, I8)
+        self.batch, self.channel = _position(shape, shape.batch), _position(shape, shape.channel)
+
+    def row(self, unit: Value) -> None:
+        f, place = self.f, self.place
+        length = place.extents[-1] * place.block
+        target = f.gep(self.copy, unit * length, self.kind)
+        outside: list[tuple[Value, Window]] = []
+        rest = unit
+        for window, n in reversed(list(zip(self.windows[:-1], place.extents[:-1], strict=True))):
+            outside.append((f.urem(rest, n), window))
+            rest = f.udiv(rest, n)
+        block, image = f.urem(rest, self.blocks), f.udiv(rest, self.blocks)
+        zero_run(f, target, f.const(image.type, length), self.kind)
+        inside, offset = self._outer_offset(outside)
+        with f.when(inside):
+            self._fill(target, image, block, offset)
+
+    def _outer_offset(self, positions: list[tuple[Value, Window]]) -> tuple[Value, Value]:
+        """Whether the outer positions fall on elements of the input, and their offset."""
+        f = self.f
+        inside, offset = f.const(Type.of("i1"), 1), f.const(Type.of("i64"), 0)
+        for p, w in positions:
+            at = p - w.low
+            inside = inside & f.cmp("ge", at, 0) & f.cmp("eq", f.rem(at, w.interior), 0) & f.cmp("lt", f.div(at, w.interior), self.size[w.dimension])
+            offset = f.add(offset, f.div(at, w.interior) * self._stride(w.dimension)) + self._low(w.dimension) * self._stride(w.dimension)
+        return inside, offset
+
+    def _stride(self, dimension: int) -> int:
+        return buffer_strides(self.x)[dimension]
+
+    def _low(self, dimension: int) -> int:
+        return self.x.layout.halo[dimension - 2][0] if self.x.layout and dimension >= 2 else 0
+
+    def _fill(self, target: Value, image: Value, block: Value, offset: Value) -> None:
+        f, place, w = self.f, self.place, self.windows[-1]
+        first = max(0, -(-(-w.low) // w.interior))
+        last = min(self.size[w.dimension], (place.extents[-1] - 1 - w.low) // w.interior + 1) if place.extents[-1] > w.low else 0
+        if last <= first:
+            return
+        start = f.gep(self.source, f.add(image * self._stride(self.batch), offset) + (first + self._low(w.dimension)) * self._stride(w.dimension), self.memory)
+        target = f.gep(target, (first * w.interior + w.low) * place.block, self.kind)
+        own = self.x.layout.block if self.x.layout else 1
+        if own == place.block and w.interior == 1 and self._stride(w.dimension) == own:
+            source = f.gep(start, block * self._stride(self.channel), self.memory)
+            copy_run(f, target, source, (last - first) * own, self.kind, self.memory)
+        else:
+            self._scatter(target, start, block, last - first)
+
+    def _scatter(self, target: Value, start: Value, block: Value, count: int) -> None:
+        """Element by element, where the layouts differ."""
+        f, place, w = self.f, self.place, self.windows[-1]
+        with f.loop(0, place.block) as c:
+            channel = block * place.block + c
+            with f.when(f.cmp("lt", channel, place.channels)):
+                source = f.gep(start, self._channel_offset(channel), self.memory)
+                with f.loop(0, count) as i:
+                    value = f.load(f.gep(source, i * self._stride(w.dimension), self.memory), self.memory)
+                    f.store(f.convert(value, self.kind.kind), f.gep(target, i * (w.interior * place.block) + c, self.kind))
+
+    def _channel_offset(self, channel: Value) -> Value:
+        f = self.f
+        stride = self._stride(self.channel)
+        if self.x.layout is None:
+            return channel * stride
+        own = self.x.layout.block
+        return f.udiv(channel, own) * stride + f.urem(channel, own)
+
+
+def _position(shape: ConvShape, axis: str) -> int:
+    """The input's dimension that an axis indexes."""
+    from ....ir.kernel import Affine
+
+    for d, index in enumerate(shape.x.index):
+        if isinstance(index, Affine) and axis in dict(index.terms):
+            return d
+    raise ContractionError(f"{shape.kernel.name}: axis {axis} does not index the input")
+
+
+def zero_run(f: FunctionBuilder, target: Value, count: Value, element: Type) -> None:
+    """target[0:count] = 0."""
+    vector = element.with_lanes(_LANES)
+    whole = f.and_(count, -_LANES)
+    with f.loop(0, whole, _LANES) as i:
+        f.store(f.const(vector, 0.0), f.gep(target, i, element))
+    with f.loop(whole, count) as i:
+        f.store(f.const(element, 0.0), f.gep(target, i, element))
+
+
+def copy_run(f: FunctionBuilder, target: Value, source: Value, count: int, element: Type, memory: Type) -> None:
+    """target[0:count] = source[0:count], converted."""
+    whole = count // _LANES * _LANES
+    vector = memory.with_lanes(_LANES)
+    with f.loop(0, whole, _LANES) as i:
+        f.store(f.convert(f.load(f.gep(source, i, memory), vector), element.kind), f.gep(target, i, element))
+    with f.loop(whole, count) as i:
+        f.store(f.convert(f.load(f.gep(source, i, memory), memory), element.kind), f.gep(target, i, element))

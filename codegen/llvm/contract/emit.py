@@ -1,0 +1,86 @@
+"""Emits the launches of a contraction's kernel under its schedule: the package's entry."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ....ir.kernel import Kernel
+from ....ir.schedule import ContractionSchedule, TileSchedule
+from ....ir.target import CpuTarget
+from ...emission import Emission, LaunchSpec
+from ...schedule.contract import preferred_block
+from ...schedule.describe import ContractionError, ConvShape, GemmShape, describe_contraction, extent_of
+from ..emitter import ModuleBuilder
+from ..types import Type
+from .conv import InputPlace, conv_problem, input_place
+from .copy_input import emit_copy
+from .elementwise import SumsWalk, emit_elementwise
+from .ending import Ending
+from .packing import packed_panels
+from .problem import Problem
+from .tiles import emit_tiles, panel_kinds, workspace_bytes
+
+_ALIGN = 64
+
+
+def emit_contraction(kernel: Kernel, schedule: ContractionSchedule, target: CpuTarget, module: ModuleBuilder, symbol: str) -> Emission:
+    """Functions `symbol...` in `module` that compute `kernel`. Raises ContractionError when kernel and schedule do not fit."""
+    shape = describe_contraction(kernel)
+    match schedule, shape:
+        case TileSchedule(), ConvShape():
+            return _emit_direct(shape, schedule, target, module, symbol)
+        case _:
+            raise ContractionError(f"{kernel.name}: {type(schedule).__name__} does not fit a {type(shape).__name__}")
+
+
+def workspace_slot(kernel: Kernel) -> int:
+    """The argument after buffers and extents."""
+    return len(kernel.buffers) + len(kernel.extents)
+
+
+def direct_place(shape: ConvShape, target: CpuTarget) -> InputPlace:
+    """Where direct convolution reads: copies of inputs with few channels stay row-major, unrolled along the window's last axis."""
+    x = shape.kernel.buffer(shape.x.buffer)
+    block = x.layout.block if x.layout else preferred_block(target)
+    return input_place(shape, 1 if shape.groups * shape.channels < block and x.layout is None else block)
+
+
+def _emit_direct(shape: ConvShape, schedule: TileSchedule, target: CpuTarget, module: ModuleBuilder, symbol: str) -> Emission:
+    kernel = shape.kernel
+    slot = workspace_slot(kernel)
+    place = direct_place(shape, target)
+    problem, ending = conv_problem(shape, place, slot)
+    launches: list[LaunchSpec] = []
+    room = place.elements if place.copied else 0
+    if place.copied:
+        launches.append(emit_copy(module, shape, place, slot, 0, target, f"{symbol}.copy"))
+    problem, used = place_sums(problem, ending, room)
+    size = -(-used * Type.of(problem.kind).bytes // _ALIGN) * _ALIGN
+    launches.append(emit_tiles(module, problem, schedule, symbol, (slot, size)))
+    if ending.separate:
+        launches.append(emit_elementwise(module, kernel, shape.store, _conv_sums(shape, problem, slot), f"{symbol}.finish"))
+    kinds, group_size = panel_kinds(problem, schedule)
+    packing = packed_panels(problem, schedule.lanes, kinds, group_size)
+    return Emission(tuple(launches), size + workspace_bytes(problem, schedule, target), ((shape.w.buffer, packing),))
+
+
+def place_sums(problem: Problem, ending: Ending, used: int) -> tuple[Problem, int]:
+    """Put separate sums behind `used` elements of the workspace; returns the elements used then."""
+    if not ending.separate:
+        return problem, used
+    start = -(-used // 16) * 16
+    count = problem.count * problem.channels
+    for n in problem.groups:
+        count *= n
+    return replace(problem, out=replace(problem.out, base=start)), start + count
+
+
+def _conv_sums(shape: ConvShape, problem: Problem, slot: int) -> SumsWalk:
+    kernel = shape.kernel
+    axes = (shape.batch, *(w.out for w in shape.windows))
+    channels = (*(((shape.group, shape.groups),) if shape.group else ()), (shape.filter, shape.filters))
+    points = tuple((a, extent_of(kernel, a)) for a in axes)
+    return SumsWalk(slot, problem.out, problem.dtype, problem.groups[0], points, channels)
+
+
+__all__ = ["GemmShape", "emit_contraction"]

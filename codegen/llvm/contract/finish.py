@@ -1,0 +1,118 @@
+"""The end of a contraction: an expression of the sum, evaluated on vectors of channels, and how its operands are addressed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from ....ir.kernel import Cast, Const, Contract, Expr, Load, Ref, Scalar
+from ....ir.scalar import result_dtype
+from ....ir.types import DType
+from ...schedule.describe import ContractionError
+from ...schedule.strides import View
+from ..arithmetic import Value
+from ..emitter import FunctionBuilder
+from ..scalars import emit_cast, emit_scalar
+from ..types import type_of
+
+SUM = "sum"
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """One operand as the micro-kernel sees it. Its address and the stride between blocks come at run time; these choose the instructions.
+
+    `table` is the table of point offsets, -1 for an operand that does not depend on the point. `block` 0: one element for all channels;
+    1 with `gathered`: channels apart; else channels stand side by side, in blocks of `block` (1: without blocks).
+    """
+
+    table: int
+    block: int
+    gathered: bool = False
+    padded: bool = False
+    dtype: DType = DType.F32
+
+
+@dataclass(frozen=True, slots=True)
+class Finish:
+    """The stored expression over `Ref("sum")` and `Ref("l0")`, ...; `loads` are the accesses of l0, ... and `out` that of the result."""
+
+    expr: Expr
+    loads: tuple[Access, ...]
+    out: Access
+    dtype: DType
+
+    @property
+    def is_plain(self) -> bool:
+        return self.expr == Ref(SUM)
+
+
+def access_of(view: View, table: int, dtype: DType) -> Access:
+    if view.block == 1 and view.stride == 0:
+        return Access(table, 0, dtype=dtype)
+    return Access(table, view.block, view.block == 1 and view.stride != 1, view.padded, dtype)
+
+
+def name_operands(expr: Expr) -> tuple[Expr, tuple[Load, ...]]:
+    """`expr` with its Contract and its Loads as Refs, and the distinct Loads in order."""
+    loads: dict[Load, Ref] = {}
+
+    def rename(e: Expr) -> Expr:
+        match e:
+            case Contract():
+                return Ref(SUM)
+            case Load():
+                return loads.setdefault(e, Ref(f"l{len(loads)}"))
+            case Scalar(op, operands):
+                return Scalar(op, tuple(rename(x) for x in operands))
+            case Cast(dtype, operand):
+                return Cast(dtype, rename(operand))
+            case _:
+                return e
+
+    return rename(expr), tuple(loads)
+
+
+Operand = Callable[[], Value]
+
+
+def evaluate(
+    f: FunctionBuilder, expr: Expr, lanes: int, operands: Mapping[str, tuple[Operand, DType]], axes: Mapping[str, Value] | None = None
+) -> tuple[Value, DType]:
+    """The value of `expr` and its dtype; `operands` gives each Ref, `axes` the index of each axis (scalars only)."""
+    match expr:
+        case Ref(local):
+            operand, dtype = operands[local]
+            return operand(), dtype
+        case Const(value, dtype):
+            return f.const(type_of(dtype, lanes), value), dtype
+        case Scalar(op, inner):
+            found = [evaluate(f, x, lanes, operands, axes) for x in inner]
+            dtypes = [d for _, d in found]
+            return emit_scalar(f, op, [v for v, _ in found], dtypes[-1]), result_dtype(op, *dtypes)
+        case Cast(dtype, inner):
+            value, source = evaluate(f, inner, lanes, operands, axes)
+            return emit_cast(f, value, source, dtype), dtype
+        case _:
+            return _evaluate_axis(expr, axes)
+
+
+def _evaluate_axis(expr: Expr, axes: Mapping[str, Value] | None) -> tuple[Value, DType]:
+    from ....ir.kernel import AxisValue
+
+    if isinstance(expr, AxisValue) and axes is not None:
+        return axes[expr.axis], DType.I64
+    raise ContractionError(f"the epilogue of a contraction cannot hold {expr}")
+
+
+def is_vectorizable(expr: Expr) -> bool:
+    """Whether `evaluate` can take the expression on whole vectors of channels."""
+    match expr:
+        case Ref() | Const():
+            return True
+        case Scalar(_, operands):
+            return all(is_vectorizable(x) for x in operands)
+        case Cast(_, operand):
+            return is_vectorizable(operand)
+        case _:
+            return False

@@ -1,0 +1,246 @@
+"""The micro-kernel of every contraction: a tile of points times vectors of channels, its sums in registers from the first step to the last.
+
+The reduction is a loop over a table of input offsets, `unroll` products in each step; points are addressed through tables of offsets too. So one
+body serves any kernel size, stride, halo and shape, a matrix product, and the products of a Winograd transform. Bodies are shared by name
+in a module: what differs between kernels only by numbers comes at run time, through `n`, the tables and the context.
+
+The context is an array of 8-byte slots: the addresses of the tables, then for the result and each operand of the epilogue its address at the
+first channel of the panel and the elements between blocks of channels.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+
+from ..arithmetic import Value
+from ..emitter import FunctionBuilder, ModuleBuilder
+from ..types import I1, I32, I64, PTR, Type, memory_type_of, type_of
+from .finish import SUM, Access, Finish, evaluate
+
+
+@dataclass(frozen=True, slots=True)
+class MicroKernel:
+    """`kind` is the element type of input, weights and sums; `tables` the number of point tables, `x_table` the input's.
+
+    `split`: sums start from and end in memory (`acc`) unless told that this is the first or the last part. `in_place`: weights stand in rows
+    of a given stride, not in a panel. `valid`: channels of the panel that exist (0: all).
+    """
+
+    kind: str
+    lanes: int
+    rows: int
+    vectors: int
+    unroll: tuple[int, ...]
+    tables: int
+    x_table: int
+    finish: Finish
+    split: bool = False
+    prefetch: int = 0
+    in_place: bool = False
+    valid: int = 0
+
+    @property
+    def name(self) -> str:
+        digest = hashlib.blake2s(repr(self).encode(), digest_size=6).hexdigest()
+        return f"tile.{self.rows}x{self.vectors}.{digest}"
+
+
+PARAMETERS = ("n", "x", "steps", "w", "row", "acc", "context", "point", "next", "first", "last")
+_TYPES = {"n": I64, "row": I64, "point": I64, "first": I1, "last": I1}
+
+
+def micro_kernel(module: ModuleBuilder, spec: MicroKernel) -> str:
+    """The symbol of the body, emitted when the module has it not yet. Parameters are `PARAMETERS`:
+
+    `n` steps (at least one), input base, table of the steps' offsets, weights, elements between rows of weights in place, sums, context,
+    first point (an index into the tables), weights to prefetch, and whether this part of the reduction is the first and the last.
+    """
+    if not module.has_function(spec.name):
+        _Body(module, spec).emit()
+    return "@" + spec.name
+
+
+class _Body:
+    def __init__(self, module: ModuleBuilder, spec: MicroKernel) -> None:
+        parameters = [(p, _TYPES.get(p, PTR), "") for p in PARAMETERS]
+        self.f = module.function(spec.name, None, parameters, linkage="internal", attributes="nounwind noinline")
+        self.args = dict(zip(PARAMETERS, self.f.args, strict=True))
+        self.spec = spec
+        self.scalar = Type.of(spec.kind)
+        self.vector = Type.of(spec.kind, spec.lanes)
+
+    def emit(self) -> None:
+        f, spec = self.f, self.spec
+        x_offsets = self._offsets(spec.x_table)
+        inputs = [f.gep(self.args["x"], o, self.scalar) for o in x_offsets]
+        sums = self._reduce(inputs, self._first_sums())
+        if not spec.split:
+            self._finish(sums)
+        else:
+            f.branch(self.args["last"], lambda: self._finish(sums), lambda: self._keep(sums))
+        f.ret()
+
+    def _offsets(self, table: int) -> list[Value]:
+        """The offsets of this tile's points in one table."""
+        f = self.f
+        start = f.gep(f.load(f.gep(self.args["context"], table, PTR), PTR), self.args["point"], I32)
+        return [f.convert(f.load(f.gep(start, i, I32), I32), "i64") for i in range(self.spec.rows)]
+
+    def _sum_address(self, i: int, j: int) -> Value:
+        return self.f.gep(self.args["acc"], (i * self.spec.vectors + j) * self.spec.lanes, self.scalar)
+
+    def _first_sums(self) -> list[Value]:
+        f, spec = self.f, self.spec
+        places = [(i, j) for i in range(spec.rows) for j in range(spec.vectors)]
+        zeros = [f.const(self.vector, 0.0) for _ in places]
+        if not spec.split:
+            return zeros
+        return list(f.branch(self.args["first"], lambda: zeros, lambda: [f.load(self._sum_address(*p), self.vector) for p in places]))
+
+    def _keep(self, sums: list[Value]) -> tuple[()]:
+        for k, value in enumerate(sums):
+            self.f.store(value, self._sum_address(*divmod(k, self.spec.vectors)))
+        return ()
+
+    def _reduce(self, inputs: list[Value], sums: list[Value]) -> list[Value]:
+        f, spec = self.f, self.spec
+        with f.carry_loop(0, self.args["n"], [self.args["w"], *sums]) as loop:
+            weights, acc = loop.values[0], list(loop.values[1:])
+            offset = f.convert(f.load(f.gep(self.args["steps"], loop.index, I32), I32), "i64")
+            rows = [f.gep(p, offset, self.scalar) for p in inputs]
+            self._prefetch(loop.index)
+            for u, place in enumerate(spec.unroll):
+                weights = self._product(weights, u, [f.gep(r, place, self.scalar) for r in rows], acc)
+            if not spec.in_place:
+                weights = f.gep(weights, len(spec.unroll) * spec.vectors * spec.lanes, self.scalar)
+            loop.next(weights, *acc)
+        return list(loop.results[1:])
+
+    def _product(self, weights: Value, u: int, rows: list[Value], acc: list[Value]) -> Value:
+        """acc += input * weights for one element of the reduction; returns where the next row of weights starts."""
+        f, spec = self.f, self.spec
+        start = 0 if spec.in_place else u * spec.vectors * spec.lanes
+        w = [self._weight(f.gep(weights, start + j * spec.lanes, self.scalar), j) for j in range(spec.vectors)]
+        for i, row in enumerate(rows):
+            x = f.splat(f.load(row, self.scalar), self.vector)
+            for j in range(spec.vectors):
+                k = i * spec.vectors + j
+                acc[k] = f.fma(x, w[j], acc[k])
+        return f.gep(weights, self.args["row"], self.scalar) if spec.in_place else weights
+
+    def _weight(self, address: Value, j: int) -> Value:
+        count = self._valid(j) if self.spec.in_place else self.spec.lanes
+        return _load_lanes(self.f, address, self.vector, count)
+
+    def _prefetch(self, step: Value) -> None:
+        f, lines = self.f, self.spec.prefetch
+        line = 64 // self.scalar.bytes
+        for k in range(lines):
+            f.prefetch(f.gep(f.gep(self.args["next"], step * (lines * line), self.scalar), k * line, self.scalar))
+
+    # The end: epilogue and stores
+
+    def _valid(self, j: int) -> int:
+        """Channels of vector j that exist."""
+        if not self.spec.valid:
+            return self.spec.lanes
+        return max(0, min(self.spec.lanes, self.spec.valid - j * self.spec.lanes))
+
+    def _finish(self, sums: list[Value]) -> tuple[()]:
+        ends = PanelEnd(self.f, self.spec.finish, self.spec.tables, self.args["context"], self.spec.lanes, self._valid)
+        offsets = {t: self._offsets(t) for t in ends.used_tables()}
+        for i in range(self.spec.rows):
+            at = {t: o[i] for t, o in offsets.items()}
+            for j in range(self.spec.vectors):
+                ends.store(sums[i * self.spec.vectors + j], j, at)
+        return ()
+
+
+def _load_lanes(f: FunctionBuilder, address: Value, vector: Type, count: int) -> Value:
+    if count == vector.lanes:
+        return f.load(address, vector)
+    if count == 0:
+        return f.const(vector, 0)
+    return f.masked_load(address, vector, lane_constant(f, vector.lanes, count))
+
+
+def lane_constant(f: FunctionBuilder, lanes: int, count: int) -> Value:
+    """The mask of the first `count` lanes."""
+    return f.vector_const(I1.with_lanes(lanes), [int(k < count) for k in range(lanes)])
+
+
+class PanelEnd:
+    """Evaluates the epilogue on vector j of a panel and stores it; addresses come from the context."""
+
+    def __init__(self, f: FunctionBuilder, finish: Finish, tables: int, context: Value, lanes: int, valid: object) -> None:
+        self.f, self.finish, self.lanes = f, finish, lanes
+        self._count = valid
+        accesses = (finish.out, *finish.loads)
+        self.bases = [f.load(f.gep(context, tables + 2 * k, PTR), PTR) for k in range(len(accesses))]
+        self.strides = [f.load(f.gep(context, tables + 2 * k + 1, PTR), I64) for k in range(len(accesses))]
+        self.same: dict[tuple[int, int], Value] = {}
+
+    def used_tables(self) -> list[int]:
+        return sorted({a.table for a in (self.finish.out, *self.finish.loads) if a.table >= 0})
+
+    def store(self, total: Value, j: int, at: dict[int, Value]) -> None:
+        """`at` gives the point's offset in each table."""
+        finish, f = self.finish, self.f
+        operands = {f"l{k}": (self._reader(k, j, at), a.dtype) for k, a in enumerate(finish.loads)}
+        value, _ = evaluate(f, finish.expr, self.lanes, {SUM: (lambda: total, finish.dtype), **operands})
+        count: int = self._count(j)  # type: ignore[operator]
+        out = finish.out
+        address = self._address(0, out, j, at)
+        value = _as_memory(f, value, out)
+        if count == self.lanes:
+            f.store(value, address)
+        elif out.padded:
+            zero = f.const(value.type, 0)
+            f.store(f.select(lane_constant(f, self.lanes, count), value, zero) if count else zero, address)
+        elif count:
+            f.masked_store(value, address, lane_constant(f, self.lanes, count))
+
+    def _reader(self, k: int, j: int, at: dict[int, Value]):  # noqa: ANN202
+        access = self.finish.loads[k]
+
+        def read() -> Value:
+            if access.table >= 0:
+                return self._read(k, access, j, at)
+            key = (k, j if access.block else 0)
+            if key not in self.same:
+                self.same[key] = self._read(k, access, j, at)
+            return self.same[key]
+
+        return read
+
+    def _read(self, k: int, access: Access, j: int, at: dict[int, Value]) -> Value:
+        f = self.f
+        address = self._address(1 + k, access, j, at)
+        memory = memory_type_of(access.dtype, self.lanes)
+        count: int = self._count(j)  # type: ignore[operator]
+        if access.block == 0:
+            value = f.splat(f.load(address, memory.scalar), memory)
+        elif access.gathered:
+            lanes = f.iota(I64.with_lanes(self.lanes)) * f.splat(self.strides[1 + k], I64.with_lanes(self.lanes))
+            value = f.gather(address, lanes, memory.scalar, lane_constant(f, self.lanes, count))
+        else:
+            value = _load_lanes(f, address, memory, self.lanes if access.padded else count)
+        return f.convert(value, "i1") if type_of(access.dtype).kind == "i1" else value
+
+    def _address(self, k: int, access: Access, j: int, at: dict[int, Value]) -> Value:
+        f = self.f
+        element = memory_type_of(access.dtype)
+        address = self.bases[k] if access.table < 0 else f.gep(self.bases[k], at[access.table], element)
+        if access.block == 0 or j == 0:
+            return address
+        if access.block == 1 and not access.gathered:
+            return f.gep(address, j * self.lanes, element)
+        if access.gathered:
+            return f.gep(address, self.strides[k] * (j * self.lanes), element)
+        blocks, rest = divmod(j * self.lanes, access.block)
+        return f.gep(f.gep(address, self.strides[k] * blocks, element) if blocks else address, rest, element)
+
+
+def _as_memory(f: FunctionBuilder, value: Value, access: Access) -> Value:
+    return f.convert(value, memory_type_of(access.dtype).kind, signed=False) if value.type.kind == "i1" else value

@@ -1,0 +1,127 @@
+"""Weights in panels: for each block of output channels its weights in the order in which the micro-kernel reads them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+
+from ....ir.target import CpuTarget
+from ....ir.types import DType
+from ...emission import LaunchSpec
+from ..arithmetic import Value
+from ..emitter import FunctionBuilder, ModuleBuilder
+from ..types import I1, I32, I64, Type, memory_type_of
+from .problem import Problem, WeightSource
+from .tiles import KERNEL_PARAMETERS, PanelKind, argument
+
+
+@dataclass(frozen=True, slots=True)
+class PackedPanels:
+    """Packed[group][panel][element of the reduction][channel of the panel], zeros where a channel or an element does not exist.
+
+    `sources` gives for each element its offset from a filter's first weight (-1: zero), `owners` the group it belongs to where groups were merged.
+    """
+
+    kind: str
+    lanes: int
+    groups: tuple[int, ...]
+    channels: int
+    panels: tuple[PanelKind, ...]
+    group_size: int
+    sources: tuple[int, ...]
+    owners: tuple[int, ...]
+    weights: WeightSource
+
+    @property
+    def nbytes(self) -> int:
+        return prod(self.groups) * self.group_size * Type.of(self.kind).bytes
+
+    def emit(self, module: ModuleBuilder, target: CpuTarget, symbol: str) -> LaunchSpec:
+        f = module.function(symbol, None, KERNEL_PARAMETERS)
+        _Packer(f, self).emit()
+        f.ret()
+        return LaunchSpec(symbol, prod(self.groups) * self.panels[-1].end, 1)
+
+
+def packed_panels(problem: Problem, lanes: int, kinds: Sequence[PanelKind], group_size: int) -> PackedPanels:
+    """The form in which the loop nest of `problem` reads its weights."""
+    sources = tuple(x for s in problem.segments for x in s.sources)
+    owners = tuple(x for s in problem.segments for x in s.owners) if problem.weights.merged > 1 else ()
+    shared = not any(problem.weights.groups)
+    groups = (1,) if shared else problem.groups
+    return PackedPanels(problem.kind, lanes, groups, problem.channels, tuple(kinds), group_size, sources, owners, problem.weights)
+
+
+class _Packer:
+    def __init__(self, f: FunctionBuilder, packing: PackedPanels) -> None:
+        self.f, self.p = f, packing
+        self.element = memory_type_of(packing.weights.dtype)
+        self.vector = Type.of(packing.kind, packing.lanes)
+        self.source, self.packed = argument(f, 0), argument(f, 1)
+
+    def emit(self) -> None:
+        f, panels = self.f, self.p.panels[-1].end
+        with f.loop(f.args[1], f.args[2]) as unit:
+            panel, group = f.urem(unit, panels), f.udiv(unit, panels)
+            start = self._group_start(group)
+            target = f.gep(self.packed, group * self.p.group_size, self.vector.scalar)
+            for kind in self.p.panels:
+                with f.when(f.cmp("ge", panel, kind.begin) & f.cmp("lt", panel, kind.end)):
+                    self._panel(kind, panel, start, target)
+
+    def _group_start(self, group: Value) -> Value:
+        f, weights = self.f, self.p.weights
+        address = f.gep(self.source, weights.base, self.element)
+        if not any(weights.groups):
+            return address
+        for k in reversed(range(len(self.p.groups))):
+            at = f.urem(group, self.p.groups[k]) if k else group
+            address = f.gep(address, at * weights.groups[k], self.element)
+            group = f.udiv(group, self.p.groups[k]) if k else group
+        return address
+
+    def _panel(self, kind: PanelKind, panel: Value, start: Value, target: Value) -> None:
+        f, lanes = self.f, self.p.lanes
+        width = kind.tile.vectors * lanes
+        before = kind.begin * self.p.panels[0].tile.vectors * lanes
+        first = (panel - kind.begin) * width + before
+        out = f.gep(target, (panel - kind.begin) * (width * len(self.p.sources)) + kind.offset, self.vector.scalar)
+        for j in range(kind.tile.vectors):
+            channel = first + j * lanes
+            self._vector(channel, start, f.gep(out, j * lanes, self.vector.scalar), width)
+
+    def _vector(self, channel: Value, start: Value, out: Value, width: int) -> None:
+        """All elements of the reduction for one vector of channels."""
+        f = self.f
+        wide = I64.with_lanes(self.p.lanes)
+        channels = f.add(f.splat(channel, wide), f.iota(wide))
+        exists = f.cmp("lt", channels, self.p.channels)
+        places, owner = self._places(channels)
+        table = f.table(I32, self.p.sources)
+        with f.loop(0, len(self.p.sources)) as e:
+            offset = f.convert(f.load(f.gep(table, e, I32), I32), "i64")
+            mask = exists if owner is None else exists & self._owned(owner, e)
+            mask = mask & f.splat(f.cmp("ge", offset, 0), I1.with_lanes(self.p.lanes)) if -1 in self.p.sources else mask
+            value = self._read(f.gep(start, offset, self.element), channel, places, mask)
+            f.store(f.convert(value, self.vector.kind), f.gep(out, e * width, self.vector.scalar))
+
+    def _places(self, channels: Value) -> tuple[Value, Value | None]:
+        """The offset of each channel's first weight, and the channel's group among merged ones."""
+        f, w = self.f, self.p.weights
+        if w.merged == 1:
+            return channels * w.filter, None
+        member = f.udiv(channels, w.filters)
+        return member * w.member + f.urem(channels, w.filters) * w.filter, member
+
+    def _owned(self, owner: Value, e: Value) -> Value:
+        f = self.f
+        own = f.convert(f.load(f.gep(f.table(I32, self.p.owners), e, I32), I32), "i64")
+        return f.cmp("eq", owner, f.splat(own, owner.type))
+
+    def _read(self, address: Value, channel: Value, places: Value, mask: Value) -> Value:
+        f, w = self.f, self.p.weights
+        type = self.element.with_lanes(self.p.lanes)
+        if w.filter == 1 and w.merged == 1:
+            return f.masked_load(f.gep(address, channel, self.element), type, mask)
+        return f.gather(address, places, self.element, mask)

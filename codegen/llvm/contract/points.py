@@ -1,0 +1,79 @@
+"""Tables of point offsets and balanced covers of points by tiles: what the loop nests share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..arithmetic import Value
+from ..emitter import FunctionBuilder, ModuleBuilder
+from ..types import I32, I64, PTR
+
+FILL_LANES = 8
+
+
+def cover(count: int, rows: int) -> dict[int, int]:
+    """{rows of a tile: how many} for `count` points: tiles of `rows` and one less, both fast; smaller ones where count is small."""
+    tiles = -(-count // rows)
+    short = tiles * rows - count
+    if tiles < short:
+        rows = -(-count // tiles)
+        short = tiles * rows - count
+    return {r: n for r, n in ((rows, tiles - short), (rows - 1, short)) if n}
+
+
+def blocks_of(count: int, size: int, rows: int) -> tuple[int, int]:
+    """(size, number) of balanced blocks of at most about `size` points, the size a multiple of `rows` unless one block holds all."""
+    number = max(1, -(-count // size))
+    if number == 1:
+        return count, 1
+    even = -(-count // number)
+    size = -(-even // rows) * rows
+    return size, -(-count // size)
+
+
+def fill_table(f: FunctionBuilder, table: Value, first: Value, count: Value, extents: Sequence[int], strides: Sequence[int]) -> None:
+    """table[i] = offset of point first + i of a box, for i < count; up to 7 entries past the end are overwritten."""
+    symbol = _filler(f.module, len(extents))
+    numbers = [f.const(I64, n) for n in (*extents, *strides)]
+    f.call_void(symbol, table, first, count, *numbers)
+
+
+def _filler(module: ModuleBuilder, rank: int) -> str:
+    name = f"points.fill{rank}"
+    if not module.has_function(name):
+        _emit_filler(module, name, rank)
+    return "@" + name
+
+
+def _emit_filler(module: ModuleBuilder, name: str, rank: int) -> None:
+    """Row by row: a vector of consecutive offsets at a time, the next row overwrites what was too much."""
+    numbers = [(f"{kind}{k}", I64, "") for kind in ("e", "s") for k in range(rank)]
+    f = module.function(
+        name, None, [("table", PTR, ""), ("first", I64, ""), ("count", I64, ""), *numbers], linkage="internal", attributes="nounwind noinline"
+    )
+    table, first, count, *rest = f.args
+    extents, strides = rest[:rank], rest[rank:]
+    width, step = extents[-1], f.convert(strides[-1], "i32")
+    vector = I32.with_lanes(FILL_LANES)
+    ramp = f.mul(f.splat(step, vector), f.iota(vector))
+
+    def row(done: Value, line: Value, column: Value) -> list[Value]:
+        n = f.smin(width - column, count - done)
+        start = f.convert(_row_base(f, line, extents[:-1], strides[:-1]) + column * strides[-1], "i32")
+        with f.loop(0, n, FILL_LANES) as i:
+            values = f.splat(start + f.convert(i, "i32") * step, vector) + ramp
+            f.store(values, f.gep(table, done + i, I32), align=4)
+        return [done + n, line + 1, f.const(I64, 0)]
+
+    zero = f.const(I64, 0)
+    f.while_loop([zero, f.udiv(first, width), f.urem(first, width)], lambda done, *_: f.cmp("lt", done, count), row)
+    f.ret()
+
+
+def _row_base(f: FunctionBuilder, line: Value, extents: Sequence[Value], strides: Sequence[Value]) -> Value:
+    base = f.const(I64, 0)
+    for k in reversed(range(len(extents))):
+        at = f.urem(line, extents[k]) if k else line
+        base = f.add(base, at * strides[k])
+        line = f.udiv(line, extents[k]) if k else line
+    return base

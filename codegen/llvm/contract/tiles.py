@@ -1,0 +1,276 @@
+"""The loop nest around the micro-kernel: units of parallel work, blocks of points, panels of channels, parts of the reduction."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import prod
+
+from ....ir.schedule import RegisterTile, TileSchedule
+from ....ir.target import CpuTarget
+from ....ir.types import DType
+from ...emission import LaunchSpec
+from ...schedule.strides import View
+from ..arithmetic import Value
+from ..emitter import FunctionBuilder, ModuleBuilder
+from ..types import I1, I8, I32, I64, PTR, Type, memory_type_of
+from .micro import MicroKernel, micro_kernel
+from .points import FILL_LANES, blocks_of, cover, fill_table
+from .problem import Problem, point_tables
+
+KERNEL_PARAMETERS = [("arguments", PTR, ""), ("begin", I64, ""), ("end", I64, ""), ("worker", I32, "")]
+
+
+def argument(f: FunctionBuilder, slot: int) -> Value:
+    """The address in a slot of the kernel's arguments."""
+    return f.load(f.gep(f.args[0], slot, PTR), PTR)
+
+
+@dataclass(frozen=True, slots=True)
+class PanelKind:
+    """Panels `begin` to `end` of one register tile; `offset` is where their weights start in the packed group (elements)."""
+
+    tile: RegisterTile
+    begin: int
+    end: int
+    offset: int
+    valid: int
+
+
+def panel_kinds(problem: Problem, schedule: TileSchedule) -> tuple[list[PanelKind], int]:
+    """The kinds of panels, and the elements of packed weights of a group."""
+    vectors = -(-problem.channels // schedule.lanes)
+    if problem.out.padded:
+        vectors = -(-vectors * schedule.lanes // problem.out.block) * problem.out.block // schedule.lanes
+    last = schedule.last
+    main = (vectors - (last.vectors if last else 0)) // schedule.main.vectors
+    width = schedule.main.vectors * schedule.lanes
+    kinds = [PanelKind(schedule.main, 0, main, 0, 0 if last else _valid(problem.channels, main, width))] if main else []
+    if kinds and kinds[0].valid:  # only the last panel is ragged: a kind of its own
+        ragged = kinds[0]
+        whole = [PanelKind(ragged.tile, 0, main - 1, 0, 0)] if main > 1 else []
+        kinds = [*whole, PanelKind(ragged.tile, main - 1, main, (main - 1) * width * problem.depth, ragged.valid)]
+    size = main * width * problem.depth
+    if last:
+        own = last.vectors * schedule.lanes
+        kinds.append(PanelKind(last, main, main + 1, size, _ragged(problem.channels - main * width, own)))
+        size += own * problem.depth
+    return kinds, size
+
+
+def _valid(channels: int, panels: int, width: int) -> int:
+    return _ragged(channels - (panels - 1) * width, width)
+
+
+def _ragged(channels: int, width: int) -> int:
+    """Channels in the last panel: 0 when it is full, -1 when all of it is a layout's padding."""
+    return 0 if channels >= width else channels if channels > 0 else -1
+
+
+def sums_bytes(problem: Problem, schedule: TileSchedule) -> int:
+    """Memory of a worker for the sums between parts of the reduction."""
+    if not is_split(problem, schedule):
+        return 0
+    size, _ = blocks_of(problem.count, schedule.points, schedule.main.rows)
+    widest = max(t.vectors for t in (schedule.main, schedule.last) if t) * schedule.lanes
+    panels = schedule.panels if schedule.reduction_outside else 1
+    return -(-size * widest * panels * Type.of(problem.kind).bytes // 64) * 64
+
+
+def is_split(problem: Problem, schedule: TileSchedule) -> bool:
+    return len(problem.segments) > 1 or 0 < schedule.steps < problem.steps
+
+
+def emit_tiles(module: ModuleBuilder, problem: Problem, schedule: TileSchedule, symbol: str, sums: tuple[int, int]) -> LaunchSpec:
+    """The launch of the whole contraction. `sums` is (argument slot, byte offset) of the workers' memory in the workspace."""
+    nest = _Nest(module, problem, schedule, symbol, sums)
+    nest.emit()
+    return LaunchSpec(symbol, nest.units, 1)
+
+
+class _Nest:
+    def __init__(self, module: ModuleBuilder, problem: Problem, schedule: TileSchedule, symbol: str, sums: tuple[int, int]) -> None:
+        self.problem, self.schedule, self.module = problem, schedule, module
+        self.scalar = Type.of(problem.kind)
+        self.tables = point_tables(problem.x, [problem.out, *(v for _, v, _, _ in problem.loads)])
+        self.kinds, self.group_size = panel_kinds(problem, schedule)
+        self.panels = self.kinds[-1].end
+        rows = max(k.tile.rows for k in self.kinds)
+        self.block, self.blocks = blocks_of(problem.count, schedule.points, rows)
+        self.last_block = problem.count - (self.blocks - 1) * self.block
+        self.per_unit = min(schedule.panels or self.panels, self.panels)
+        self.panel_units = -(-self.panels // self.per_unit)
+        self.units = prod(problem.groups) * self.panel_units * self.blocks
+        self.split = is_split(problem, schedule)
+        self.sums = sums
+        self.f = module.function(symbol, None, KERNEL_PARAMETERS)
+
+    def emit(self) -> None:
+        f, problem = self.f, self.problem
+        _, begin, end, _ = f.args
+        self.x0, self.w0 = argument(f, problem.x_slot), argument(f, problem.w_slot)
+        self.operands = [(argument(f, s), v, memory_type_of(d)) for s, v, d in self._operand_views()]
+        self.context = f.alloca(I64, len(self.tables.strides) + 2 * len(self.operands))
+        self.offsets = [f.alloca(I32, self.block + FILL_LANES) for _ in self.tables.strides]
+        for k, table in enumerate(self.offsets):
+            f.store(table, f.gep(self.context, k, PTR))
+        for k, (_, view, _) in enumerate(self.operands):
+            f.store(f.const(I64, view.stride), f.gep(self.context, len(self.offsets) + 2 * k + 1, I64))
+        self.acc = self._worker_sums()
+        with f.loop(begin, end) as unit:
+            self._unit(unit)
+        f.ret()
+
+    def _operand_views(self) -> list[tuple[int, View, DType]]:
+        p = self.problem
+        return [(p.out_slot, p.out, p.out_dtype), *((slot, view, dtype) for _, view, dtype, slot in p.loads)]
+
+    def _worker_sums(self) -> Value:
+        f = self.f
+        if not self.split:
+            return f.const(PTR, 0)
+        size = sums_bytes(self.problem, self.schedule)
+        start = f.gep(argument(f, self.sums[0]), self.sums[1], I8)
+        return f.gep(start, f.convert(f.args[3], "i64") * size, I8)
+
+    def _unit(self, unit: Value) -> None:
+        f = self.f
+        block, rest = f.urem(unit, self.blocks), f.udiv(unit, self.blocks)
+        panels, group = f.urem(rest, self.panel_units), f.udiv(rest, self.panel_units)
+        first = block * self.block
+        is_last = f.cmp("eq", block, self.blocks - 1)
+        count = f.select(is_last, f.const(I64, self.last_block), f.const(I64, self.block))
+        for table, strides in zip(self.offsets, self.tables.strides, strict=True):
+            fill_table(f, table, first, count, self.problem.points, strides)
+        groups = self._group_index(group)
+        self.x = self._at(self.x0, self.problem.x.base, self.problem.x.groups, groups, self.scalar)
+        self.bases = [self._at(p, v.base, v.groups, groups, t) for p, v, t in self.operands]
+        self.w = self._group_weights(group, groups)
+        low = panels * self.per_unit
+        self._panels(low, f.smin(low + self.per_unit, self.panels), is_last)
+
+    def _group_index(self, group: Value) -> list[Value]:
+        """The index along each group axis, the last one fastest."""
+        found: list[Value] = []
+        for k in reversed(range(len(self.problem.groups))):
+            found.append(self.f.urem(group, self.problem.groups[k]) if k else group)
+            group = self.f.udiv(group, self.problem.groups[k]) if k else group
+        return found[::-1]
+
+    def _at(self, start: Value, base: int, strides: tuple[int, ...], index: list[Value], element: Type) -> Value:
+        f = self.f
+        address = f.gep(start, base, element)
+        for i, stride in zip(index, strides, strict=True):
+            address = f.gep(address, i * stride, element) if stride else address
+        return address
+
+    def _group_weights(self, group: Value, groups: list[Value]) -> Value:
+        f, weights = self.f, self.problem.weights
+        if not self.schedule.pack:
+            return self._at(self.w0, weights.base, weights.groups, groups, self.scalar)
+        if not any(weights.groups):  # all groups share one packed operand
+            return self.w0
+        return f.gep(self.w0, group * self.group_size, self.scalar)
+
+    # Panels and parts of the reduction
+
+    def _panels(self, low: Value, high: Value, is_last: Value) -> None:
+        zero = self.f.const(I64, 0)
+        if self.schedule.reduction_outside:
+            self._each_part(lambda *part: self._each_panel(low, high, lambda k, p: self._part(k, p, p - low, part, is_last)))
+        else:
+            self._each_panel(low, high, lambda k, p: self._each_part(lambda *part: self._part(k, p, zero, part, is_last)))
+
+    def _each_panel(self, low: Value, high: Value, body: Callable[[PanelKind, Value], None]) -> None:
+        f = self.f
+        for kind in self.kinds:
+            with f.loop(f.smax(low, kind.begin), f.smin(high, kind.end)) as panel:
+                body(kind, panel)
+
+    def _each_part(self, body: Callable[[int, Value, Value], None]) -> None:
+        """`body(segment, first step, number of steps)` for each part of the reduction."""
+        f = self.f
+        for s, segment in enumerate(self.problem.segments):
+            n = len(segment.steps)
+            size = self.schedule.steps or n
+            if size >= n:
+                body(s, f.const(I64, 0), f.const(I64, n))
+                continue
+            with f.loop(0, n, size) as part:
+                body(s, part, f.smin(n - part, size))
+
+    def _part(self, kind: PanelKind, panel: Value, local: Value, where: tuple[int, Value, Value], is_last: Value) -> None:
+        f, problem = self.f, self.problem
+        s, part, count = where
+        segments, segment = problem.segments, problem.segments[s]
+        width = kind.tile.vectors * self.schedule.lanes
+        first = f.cmp("eq", part, 0) if s == 0 else f.const(I1, 0)
+        last = f.cmp("ge", part + count, len(segment.steps)) if s == len(segments) - 1 else f.const(I1, 0)
+        self._set_bases(kind, panel)
+        depth = sum(len(x.steps) * len(x.unroll) for x in segments[:s])
+        weights = self._weights(kind, panel, depth, part * len(segment.unroll), width)
+        steps = f.gep(f.table(I32, segment.steps), part, I32)
+        sums = f.gep(self.acc, local * (self.block * width), self.scalar) if self.split else self.acc
+        self._tiles(kind, segment.unroll, count, weights, steps, sums, (first, last, is_last))
+
+    def _set_bases(self, kind: PanelKind, panel: Value) -> None:
+        """The addresses of the result and of the epilogue's operands at the panel's first channel."""
+        f = self.f
+        channel = self._first_channel(kind, panel)
+        for k, ((_, view, element), base) in enumerate(zip(self.operands, self.bases, strict=True)):
+            if view.block == 1:
+                address = f.gep(base, channel * view.stride, element) if view.stride else base
+            else:
+                at = f.udiv(channel, view.block) * view.stride + f.urem(channel, view.block)
+                address = f.gep(base, at, element)
+            f.store(address, f.gep(self.context, len(self.offsets) + 2 * k, PTR))
+
+    def _first_channel(self, kind: PanelKind, panel: Value) -> Value:
+        start = kind.begin * self.schedule.main.vectors * self.schedule.lanes
+        return self.f.add((panel - kind.begin) * (kind.tile.vectors * self.schedule.lanes), start)
+
+    def _weights(self, kind: PanelKind, panel: Value, depth: int, part: Value, width: int) -> Value:
+        f = self.f
+        if not self.schedule.pack:
+            row = self._weight_row()
+            return f.gep(self.w, self._first_channel(kind, panel) + (part + depth) * row, self.scalar)
+        at = (panel - kind.begin) * (width * self.problem.depth) + (part + depth) * width + kind.offset
+        return f.gep(self.w, at, self.scalar)
+
+    def _weight_row(self) -> int:
+        """Elements between rows of weights that are read in place."""
+        sources = [x for s in self.problem.segments for x in s.sources]
+        return sources[1] - sources[0] if len(sources) > 1 else 0
+
+    # Tiles
+
+    def _tiles(self, kind: PanelKind, unroll: tuple[int, ...], count: Value, w: Value, steps: Value, sums: Value, flags: tuple[Value, ...]) -> None:
+        f = self.f
+        first, last, is_last = flags
+        width = kind.tile.vectors * self.schedule.lanes
+        whole, ragged = cover(self.block, kind.tile.rows), cover(self.last_block, kind.tile.rows)
+        row = f.const(I64, 0 if self.schedule.pack else self._weight_row())
+        ahead = f.gep(w, count * (len(unroll) * width), self.scalar)
+        lines = count * (self.schedule.prefetch * 64 // self.scalar.bytes)
+        point, done = f.const(I64, 0), f.const(I64, 0)
+        for rows in sorted({*whole, *ragged}, reverse=True):
+            tiles = f.select(is_last, f.const(I64, ragged.get(rows, 0)), f.const(I64, whole.get(rows, 0)))
+            micro = self._micro(kind, rows, unroll)
+            with f.loop(0, tiles) as t:
+                at = point + t * rows
+                acc = f.gep(sums, at * width, self.scalar) if self.split else sums
+                nearby = f.gep(ahead, (done + t) * lines, self.scalar) if self.schedule.prefetch else ahead
+                f.call_void(micro, count, self.x, steps, w, row, acc, self.context, at, nearby, first, last)
+            point, done = point + tiles * rows, done + tiles
+
+    def _micro(self, kind: PanelKind, rows: int, unroll: tuple[int, ...]) -> str:
+        x_table = self.tables.strides.index(self.problem.x.points)
+        spec = MicroKernel(
+            *(self.problem.kind, self.schedule.lanes, rows, kind.tile.vectors, unroll, len(self.tables.strides), x_table),
+            *(self.problem.finish, self.split, self.schedule.prefetch, not self.schedule.pack, kind.valid),
+        )
+        return micro_kernel(self.module, spec)
+
+
+def workspace_bytes(problem: Problem, schedule: TileSchedule, target: CpuTarget) -> int:
+    return sums_bytes(problem, schedule) * target.threads

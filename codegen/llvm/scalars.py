@@ -1,0 +1,224 @@
+"""The table from scalar operations to LLVM: `emit_scalar` computes one on values of any lane count, for every emitter of kernels.
+
+Semantics are those of `ir/scalar.py`. 16-bit floats are computed in float32 and rounded after each operation; doubles and floats in their own
+type; integers wrap, shifts past the width give 0 (or the sign), and a division by zero gives 0 instead of stopping the process.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from ...ir.scalar import ScalarOp
+from ...ir.types import DType
+from .arithmetic import Value
+from .emitter import FunctionBuilder
+from .types import Type, type_of
+from .vmath import call_math
+
+Rule = Callable[[FunctionBuilder, DType, Sequence[Value]], Value]
+
+_UNSIGNED_PREDICATES = {"lt": "ult", "le": "ule", "gt": "ugt", "ge": "uge"}
+
+
+def emit_scalar(f: FunctionBuilder, op: ScalarOp, operands: Sequence[Value], dtype: DType) -> Value:
+    """`op` on operands of `dtype` (for SELECT that of the two values); the result has `result_dtype(op, ...)`."""
+    if len(operands) != op.arity:
+        raise ValueError(f"{op.value} takes {op.arity} operands, got {len(operands)}")
+    if dtype in (DType.F16, DType.BF16) and op is not ScalarOp.SELECT:
+        return _through_float(f, op, operands, dtype)
+    return RULES[op](f, dtype, operands)
+
+
+def emit_cast(f: FunctionBuilder, value: Value, source: DType, target: DType) -> Value:
+    """`value` of dtype `source` as `target`; see `FunctionBuilder.convert` for rounding."""
+    integer_side = source if source.is_integer or source is DType.BOOL else target
+    return f.convert(value, type_of(target).kind, signed=integer_side.is_signed)
+
+
+def _through_float(f: FunctionBuilder, op: ScalarOp, operands: Sequence[Value], dtype: DType) -> Value:
+    result = RULES[op](f, DType.F32, [f.convert(x, "float") for x in operands])
+    return f.convert(result, type_of(dtype).kind) if result.type.is_float else result
+
+
+def _math(name: str) -> Rule:
+    def rule(f: FunctionBuilder, dtype: DType, x: Sequence[Value]) -> Value:
+        return call_math(f, name, *x)
+
+    return rule
+
+
+def _rounding(name: str) -> Rule:
+    """A rounding of floats, which leaves integers as they are."""
+
+    def rule(f: FunctionBuilder, dtype: DType, x: Sequence[Value]) -> Value:
+        return call_math(f, name, *x) if dtype.is_float else x[0]
+
+    return rule
+
+
+def _by_name(method: str) -> Rule:
+    def rule(f: FunctionBuilder, dtype: DType, x: Sequence[Value]) -> Value:
+        return getattr(f, method)(*x)
+
+    return rule
+
+
+def _compare(predicate: str) -> Rule:
+    def rule(f: FunctionBuilder, dtype: DType, x: Sequence[Value]) -> Value:
+        unsigned = dtype.is_unsigned or dtype is DType.BOOL
+        return f.cmp(_UNSIGNED_PREDICATES.get(predicate, predicate) if unsigned else predicate, *x)
+
+    return rule
+
+
+def _extreme(signed: str, unsigned: str) -> Rule:
+    def rule(f: FunctionBuilder, dtype: DType, x: Sequence[Value]) -> Value:
+        if dtype.is_unsigned or dtype is DType.BOOL:
+            return f.intrinsic(unsigned, x[0].type, *x)
+        return getattr(f, signed)(*x)
+
+    return rule
+
+
+def _abs(f: FunctionBuilder, dtype: DType, x: Sequence[Value]) -> Value:
+    return f.abs(x[0]) if dtype.is_float or dtype.is_signed else x[0]
+
+
+def _sign(f: FunctionBuilder, dtype: DType, x: Sequence[Value]) -> Value:
+    """-1, 0 or 1; NaN stays NaN."""
+    (a,) = x
+    if not dtype.is_float:
+        positive = f.convert(f.cmp("ugt" if not dtype.is_signed else "gt", a, 0), a.type.kind)
+        return positive - f.convert(f.cmp("lt", a, 0), a.type.kind) if dtype.is_signed else positive
+    unit = f.copysign(1.0, a)
+    return f.select(f.cmp("one", a, 0.0), unit, a)
+
+
+def _is_nan(f: FunctionBuilder, dtype: DType, x: Sequence[Value]) -> Value:
+    return f.is_nan(x[0]) if dtype.is_float else _constant_test(f, x[0], 0)
+
+
+def _is_inf(f: FunctionBuilder, dtype: DType, x: Sequence[Value]) -> Value:
+    return f.cmp("eq", f.abs(x[0]), float("inf")) if dtype.is_float else _constant_test(f, x[0], 0)
+
+
+def _is_finite(f: FunctionBuilder, dtype: DType, x: Sequence[Value]) -> Value:
+    return f.cmp("lt", f.abs(x[0]), float("inf")) if dtype.is_float else _constant_test(f, x[0], 1)
+
+
+def _constant_test(f: FunctionBuilder, x: Value, answer: int) -> Value:
+    return f.const(x.type.with_kind("i1"), answer)
+
+
+def _add(f: FunctionBuilder, dtype: DType, x: Sequence[Value]) -> Value:
+    return f.or_(*x) if dtype is DType.BOOL else f.add(*x)
+
+
+def _multiply(f: FunctionBuilder, dtype: DType, x: Sequence[Value]) -> Value:
+    return f.and_(*x) if dtype is DType.BOOL else f.mul(*x)
+
+
+def _safe_divisor(f: FunctionBuilder, dtype: DType, x: Sequence[Value]) -> tuple[Value, Value]:
+    """A divisor that no hardware refuses (1 for 0, and for -1 under the lowest number), and where the real one is 0."""
+    a, b = x
+    zero = f.cmp("eq", b, 0)
+    unsafe = zero
+    if dtype.is_signed:
+        lowest = -(1 << (dtype.bits - 1))
+        unsafe = zero | (f.cmp("eq", b, -1) & f.cmp("eq", a, lowest))
+    return f.select(unsafe, f.const(b.type, 1), b), zero
+
+
+def _divide(f: FunctionBuilder, dtype: DType, x: Sequence[Value]) -> Value:
+    if dtype.is_float:
+        return f.div(*x)
+    if dtype is DType.BOOL:
+        return f.and_(*x)
+    divisor, zero = _safe_divisor(f, dtype, x)
+    quotient = f.div(x[0], divisor) if dtype.is_signed else f.udiv(x[0], divisor)
+    return f.select(zero, 0, quotient)
+
+
+def _modulo(f: FunctionBuilder, dtype: DType, x: Sequence[Value]) -> Value:
+    if dtype.is_float:
+        return call_math(f, "mod", *x)
+    if dtype is DType.BOOL:
+        return _constant_test(f, x[0], 0)
+    divisor, zero = _safe_divisor(f, dtype, x)
+    if dtype.is_unsigned:
+        return f.select(zero, 0, f.urem(x[0], divisor))
+    remainder = f.rem(x[0], divisor)
+    crosses = f.cmp("ne", remainder, 0) & f.cmp("lt", remainder ^ divisor, 0)
+    return f.select(zero, 0, f.select(crosses, remainder + divisor, remainder))
+
+
+def _power(f: FunctionBuilder, dtype: DType, x: Sequence[Value]) -> Value:
+    """Integers go through double, as MXNet's do."""
+    if dtype.is_float:
+        return call_math(f, "pow", *x)
+    wide = [emit_cast(f, a, dtype, DType.F64) for a in x]
+    return emit_cast(f, call_math(f, "pow", *wide), DType.F64, dtype)
+
+
+def _negate(f: FunctionBuilder, dtype: DType, x: Sequence[Value]) -> Value:
+    return x[0] if dtype is DType.BOOL else f.neg(x[0])
+
+
+def _shift(signed: str, unsigned: str) -> Rule:
+    """LLVM leaves a shift by the width or more undefined: such a count gives 0, or the sign of a negative number."""
+
+    def rule(f: FunctionBuilder, dtype: DType, x: Sequence[Value]) -> Value:
+        a, count = x
+        inside = f.cmp("ult", count, dtype.bits)
+        arithmetic = dtype.is_signed and signed == "ashr"
+        safe = f.select(inside, count, f.const(count.type, dtype.bits - 1 if arithmetic else 0))
+        shifted = getattr(f, signed if dtype.is_signed else unsigned)(a, safe)
+        return shifted if arithmetic else f.select(inside, shifted, 0)
+
+    return rule
+
+
+def _select(f: FunctionBuilder, dtype: DType, x: Sequence[Value]) -> Value:
+    return f.select(*x)
+
+
+_MATH = (
+    *(ScalarOp.EXP, ScalarOp.EXPM1, ScalarOp.LOG, ScalarOp.LOG1P, ScalarOp.LOG2, ScalarOp.LOG10, ScalarOp.RSQRT, ScalarOp.CBRT),
+    *(ScalarOp.SIN, ScalarOp.COS, ScalarOp.TAN, ScalarOp.ASIN, ScalarOp.ACOS, ScalarOp.ATAN, ScalarOp.SINH, ScalarOp.COSH),
+    *(ScalarOp.TANH, ScalarOp.ASINH, ScalarOp.ACOSH, ScalarOp.ATANH, ScalarOp.SIGMOID, ScalarOp.ERF, ScalarOp.ERFINV),
+    *(ScalarOp.GAMMA, ScalarOp.LGAMMA, ScalarOp.DIGAMMA, ScalarOp.ATAN2, ScalarOp.HYPOT),
+)
+
+RULES: dict[ScalarOp, Rule] = {
+    **{op: _math(op.value) for op in _MATH},
+    **{op: _rounding(op.value) for op in (ScalarOp.FLOOR, ScalarOp.CEIL, ScalarOp.ROUND, ScalarOp.RINT, ScalarOp.TRUNC)},
+    **{op: _compare(op.value) for op in (ScalarOp.EQ, ScalarOp.NE, ScalarOp.LT, ScalarOp.LE, ScalarOp.GT, ScalarOp.GE)},
+    ScalarOp.SQRT: _by_name("sqrt"),
+    ScalarOp.NEG: _negate,
+    ScalarOp.ABS: _abs,
+    ScalarOp.SIGN: _sign,
+    ScalarOp.IS_NAN: _is_nan,
+    ScalarOp.IS_INF: _is_inf,
+    ScalarOp.IS_FINITE: _is_finite,
+    ScalarOp.ADD: _add,
+    ScalarOp.SUB: _by_name("sub"),
+    ScalarOp.MUL: _multiply,
+    ScalarOp.DIV: _divide,
+    ScalarOp.MOD: _modulo,
+    ScalarOp.POW: _power,
+    ScalarOp.MAX: _extreme("max", "umax"),
+    ScalarOp.MIN: _extreme("min", "umin"),
+    ScalarOp.NOT: _by_name("not_"),
+    ScalarOp.AND: _by_name("and_"),
+    ScalarOp.OR: _by_name("or_"),
+    ScalarOp.XOR: _by_name("xor"),
+    ScalarOp.SHIFT_LEFT: _shift("shl", "shl"),
+    ScalarOp.SHIFT_RIGHT: _shift("ashr", "lshr"),
+    ScalarOp.SELECT: _select,
+}
+"""How each scalar operation is computed; total over the enum."""
+
+
+def scalar_type(dtype: DType, lanes: int) -> Type:
+    """The type in which `emit_scalar` takes and gives values of `dtype`."""
+    return type_of(dtype, lanes)

@@ -1,0 +1,133 @@
+"""Derives the schedule of a contraction from the target's registers, caches and threads. No tuning: formulas alone."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ...ir.kernel import Kernel
+from ...ir.schedule import ContractionSchedule, RegisterTile, TileSchedule
+from ...ir.target import CpuTarget
+from ...ir.types import DType
+from .describe import ContractionError, ConvShape, GemmShape, describe_contraction, extent_of
+from .registers import choose_tiles
+
+_POINTS = (48, 240)
+"""Bounds of a block of points: enough tiles to reuse the weights, few enough to keep their inputs in the cache."""
+
+_FLOATS = (DType.F32, DType.F64, DType.F16, DType.BF16)
+
+
+def preferred_block(target: CpuTarget) -> int:
+    """Channels in a block of a layout: one register of float32, but at least 8."""
+    return max(8, target.lanes())
+
+
+def schedule_contraction(kernel: Kernel, target: CpuTarget, parameters: frozenset[str] = frozenset()) -> ContractionSchedule:
+    """How `kernel` runs on `target`. `parameters` names the buffers that rarely change: packing them costs nothing per run."""
+    shape = describe_contraction(kernel)
+    if shape.dtype not in _FLOATS:
+        raise ContractionError(f"{kernel.name}: contractions of {shape.dtype.value} have no CPU kernel")
+    if isinstance(shape, GemmShape):
+        return schedule_product(shape, target, parameters)
+    return schedule_direct(shape, target)
+
+
+def sum_lanes(dtype: DType, block: int, target: CpuTarget) -> int:
+    """Lanes of the sums: a register of float32 (double for float64), no wider than a block of the result."""
+    lanes = target.lanes(64 if dtype is DType.F64 else 32)
+    return min(lanes, block) if block > 1 else lanes
+
+
+def schedule_direct(shape: ConvShape, target: CpuTarget) -> TileSchedule:
+    """Direct convolution: weights in panels, the reduction whole where a panel of weights fits the L2 cache beside the inputs."""
+    out = shape.kernel.buffer(shape.store.buffer)
+    block = out.layout.block if out.layout else 1
+    lanes = sum_lanes(shape.dtype, block, target)
+    filters = shape.filters * (1 if block == 1 or shape.groups == 1 else _merge_count(shape, block))
+    unit = max(1, block // lanes)
+    vectors = -(-filters // lanes)
+    vectors = -(-vectors // unit) * unit
+    points = shape.images * shape.points
+    main, last = choose_tiles(vectors, points, unit, target)
+    depth = shape.channels * shape.taps * (filters // shape.filters)
+    stride = 1
+    for w in shape.windows:
+        stride *= min(w.stride, w.taps)
+    nest = TileSchedule(lanes, main, last, points, 0)
+    return block_points(nest, Extent(points, vectors, depth, shape.groups * shape.filters // filters, stride * max(1, depth // shape.taps)), target)
+
+
+def _merge_count(shape: ConvShape, block: int) -> int:
+    """As `conv.group_together`, for equal blocks on both sides."""
+    return next(m for m in range(1, shape.groups + 1) if _groups_fit(shape, m, block))
+
+
+def _groups_fit(shape: ConvShape, m: int, block: int) -> bool:
+    return shape.groups % m == 0 and (m == shape.groups or (m * shape.channels % block == 0 and m * shape.filters % block == 0))
+
+
+class Extent:
+    """The sizes that blocking depends on: points, vectors of channels, length of the reduction, groups, and input elements read per point."""
+
+    def __init__(self, points: int, vectors: int, depth: int, groups: int, inputs: int) -> None:
+        self.points, self.vectors, self.depth, self.groups, self.inputs = points, vectors, depth, groups, inputs
+
+
+def block_points(nest: TileSchedule, e: Extent, target: CpuTarget) -> TileSchedule:
+    """Blocks of points and parts of the reduction, so that inputs and weights are read from near caches and threads get equal work."""
+    width = nest.main.vectors * nest.lanes * 4
+    panel = e.depth * width
+    panels = -(-e.vectors // nest.main.vectors)
+    cached = max(_POINTS[0], min(_POINTS[1], target.l2_bytes // 4 // (4 * e.inputs)))
+    if panel <= target.l2_bytes // 4 and e.points > 2 * cached and panels * panel <= 2 * target.l2_bytes:
+        return share_points(replace(nest, points=min(cached, e.points)), e, panels, target)
+    tiles = -(-e.points // nest.main.rows)
+    prefetch = -(-8 // tiles) if tiles <= 8 else 0
+    steps = max(1, 2 * target.l1_bytes // (width * 8))
+    steps = 0 if steps * 8 >= e.depth else steps
+    points = min(e.points, 1024)
+    nest = replace(nest, points=points, panels=1, steps=steps, prefetch=prefetch)
+    return nest if e.groups * panels >= 2 * target.threads else share_points(replace(nest, steps=0, points=min(points, cached)), e, panels, target)
+
+
+def share_points(nest: TileSchedule, e: Extent, panels: int, target: CpuTarget) -> TileSchedule:
+    """Make the units of work a multiple of the threads, or many: smaller blocks of points first, then fewer panels in a unit."""
+    threads = target.threads
+    blocks = -(-e.points // nest.points)
+    if threads == 1 or blocks * e.groups >= 8 * threads:
+        return nest
+    wanted = -(-blocks * e.groups // threads) * threads // e.groups or 1
+    size = -(-e.points // max(1, wanted))
+    if size >= nest.main.rows * 4 or panels == 1:
+        return replace(nest, points=max(size, nest.main.rows))
+    return replace(nest, panels=max(1, -(-panels * blocks * e.groups // (4 * threads))))
+
+
+def schedule_product(shape: GemmShape, target: CpuTarget, parameters: frozenset[str]) -> ContractionSchedule:
+    """Matrix products in the same nest, with the reduction split outside the panels when the right operand is large."""
+    rows, columns, inner = shape.count(shape.rows), extent_of(shape.kernel, shape.column), shape.count(shape.inner)
+    lanes = sum_lanes(shape.dtype, 1, target)
+    vectors = -(-columns // lanes)
+    main, last = choose_tiles(vectors, rows, 1, target)
+    nest = TileSchedule(lanes, main, last, rows, 0)
+    e = Extent(rows, vectors, inner, shape.count(shape.batches), inner)
+    return large_product(nest, e, target) if rows > 4 * main.rows and inner * columns * 4 > target.l2_bytes else block_points(nest, e, target)
+
+
+def large_product(nest: TileSchedule, e: Extent, target: CpuTarget) -> TileSchedule:
+    """Parts of the reduction so that a panel's part fits half the L1 cache; blocks whose inputs and sums each take a quarter of L2."""
+    width = nest.main.vectors * nest.lanes * 4
+    steps = max(8, target.l1_bytes // 2 // (width * 8))
+    points = max(_POINTS[0], min(_POINTS[1], target.l2_bytes // 4 // (4 * steps * 8), e.points))
+    panels = max(1, target.l2_bytes // 4 // (points * width))
+    total = -(-e.vectors // nest.main.vectors)
+    panels = -(-total // -(-total // panels))
+    return replace(nest, points=points, panels=panels, steps=steps, reduction_outside=True)
+
+
+def product_is_small(shape: GemmShape) -> bool:
+    """Too little work to pay for packing an operand that changes on every run."""
+    return shape.count(shape.rows) <= 16
+
+
+__all__ = ["RegisterTile", "preferred_block", "schedule_contraction"]

@@ -1,0 +1,61 @@
+"""Register tiles: how many points times vectors of channels a micro-kernel holds, from the registers and pipes of the target."""
+
+from __future__ import annotations
+
+from ...ir.schedule import RegisterTile
+from ...ir.target import CpuTarget
+
+_LOADS_PER_CYCLE = 2
+_FREE_LOADS = 0.75
+"""Loads per multiply-add up to which the pipes stay full; beyond, time grows with the loads (measured on Zen 3)."""
+
+
+def tallest(vectors: int, target: CpuTarget) -> int:
+    """Rows that fit beside `vectors` registers of weights and one of input: rows * vectors + vectors + 1 <= registers."""
+    return max(1, (target.vector_registers - 1 - vectors) // vectors)
+
+
+def tile_cost(tile: RegisterTile, target: CpuTarget) -> float:
+    """Time per multiply-add relative to full pipes: latency must be covered by independent sums, loads by multiply-adds."""
+    sums = tile.rows * tile.vectors
+    latency = target.fma_latency * target.fma_per_cycle / sums
+    loads = (tile.rows + tile.vectors) / sums
+    return max(1.0, latency, loads / _FREE_LOADS)
+
+
+def choose_tiles(vectors: int, points: int, unit: int, target: CpuTarget) -> tuple[RegisterTile, RegisterTile | None]:
+    """The tile of most panels over `vectors` registers of channels, and that of a last, different panel if there is one.
+
+    `unit`: every tile's vectors are a multiple of it (a block of channels that spans several registers).
+    """
+    best: tuple[float, RegisterTile, RegisterTile | None] | None = None
+    for width in range(unit, min(vectors, target.vector_registers // 2) + 1, unit):
+        for last in {vectors % width, vectors % width + width}:
+            if last > vectors or (last > width and (last == width or vectors % width == 0)):
+                continue
+            found = _cover_cost(vectors, width, last, points, target)
+            if found is not None and (best is None or found[0] < best[0]):
+                best = found
+    assert best is not None
+    return best[1], best[2]
+
+
+def _cover_cost(vectors: int, width: int, last: int, points: int, target: CpuTarget) -> tuple[float, RegisterTile, RegisterTile | None] | None:
+    if (target.vector_registers - 1 - max(width, last)) < max(width, last):
+        return None
+    main = tile_of(width, points, target)
+    end = tile_of(last, points, target) if last else None
+    cost = (vectors - last) * _weighted(main, target) + (last * _weighted(end, target) if end else 0)
+    return (cost, main, end) if vectors > last or end is None else (cost, end, None)
+
+
+def _weighted(tile: RegisterTile, target: CpuTarget) -> float:
+    """The cost, and among equals fewer bytes of weights and inputs per multiply-add."""
+    return tile_cost(tile, target) + 0.01 * (1 / tile.rows + 1 / tile.vectors)
+
+
+def tile_of(vectors: int, points: int, target: CpuTarget) -> RegisterTile:
+    """The tallest tile of that width, no taller than balanced tiles over `points` need."""
+    rows = min(tallest(vectors, target), points)
+    tiles = -(-points // rows)
+    return RegisterTile(-(-points // tiles) if tiles < 4 else rows, vectors)

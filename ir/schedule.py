@@ -1,0 +1,76 @@
+"""Schedules of contractions: HOW a kernel runs, as frozen values that `codegen/schedule` derives and the emitters obey."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class RegisterTile:
+    """Accumulators of a micro-kernel: `rows` output points times `vectors` registers of output channels."""
+
+    rows: int
+    vectors: int
+
+
+@dataclass(frozen=True, slots=True)
+class TileSchedule:
+    """A blocked loop nest around one micro-kernel: direct convolution and GEMM.
+
+    `lanes`: channels in a register. `main` tiles cover the channels in panels; `last` covers what is left (None when nothing is).
+    `points`: output points in a block, whose inputs stay in the L2 cache. `panels`: panels of channels in one unit of parallel work.
+    `steps`: reduction steps whose weights stay in the cache while all points of a block pass (0: the whole reduction at once);
+    `reduction_outside` puts that split around the panels of a unit (GEMM) and not inside each panel.
+    `prefetch`: cache lines of the next weights fetched in each step. `pack` says that the weights are stored in panels; without it
+    they are read where they stand, a row of channels for each step of the reduction.
+    """
+
+    lanes: int
+    main: RegisterTile
+    last: RegisterTile | None
+    points: int
+    panels: int
+    steps: int = 0
+    reduction_outside: bool = False
+    prefetch: int = 0
+    pack: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class WinogradSchedule:
+    """Winograd F(output x output, 3x3): `tiles` of the image in a block, `main` the register tile of the products.
+
+    `fused`: a launch over blocks of tiles does transforms and products alike; else (few tiles) one launch transforms the input and a second
+    runs over panels of output channels.
+    """
+
+    output: int
+    lanes: int
+    main: RegisterTile
+    last: RegisterTile | None
+    tiles: int
+    fused: bool
+    prefetch: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class DepthwiseSchedule:
+    """A channel for itself: the weights of one vector of channels stay in registers while `columns` outputs are computed at a time."""
+
+    lanes: int
+    columns: int
+
+
+@dataclass(frozen=True, slots=True)
+class GemvSchedule:
+    """Few rows times weights that stand as [channel][reduction]: `channels` of them at once, each a dot product along the reduction.
+
+    The weights stream from memory once, where they are; `rows` is the number of left rows.
+    """
+
+    lanes: int
+    rows: int
+    channels: int
+
+
+ContractionSchedule = TileSchedule | WinogradSchedule | DepthwiseSchedule | GemvSchedule
