@@ -10,7 +10,7 @@ from ..ir.hashing import structural_hash
 from ..ir.kernel import Kernel
 from ..ir.target import CpuTarget
 from ..passes.manager import Context
-from ..passes.plan_memory import Sharing, concat_of, is_alias
+from ..passes.plan_memory import Sharing, concat_of, view_of
 from .emission import Emission, LaunchSpec, Packing
 from .llvm.emit import emit_kernel
 from .llvm.emitter import ModuleBuilder
@@ -45,7 +45,7 @@ class KernelCompiler:
         """The kernels of all nodes of `graph`, in order; views need none."""
         made: list[Step] = []
         for node in graph.nodes:
-            if isinstance(node.op, Constant) or is_alias(node):
+            if isinstance(node.op, Constant) or view_of(node) is not None:
                 continue
             if not isinstance(node.op, Fused):
                 raise GraphError(f"{node.describe()} has no kernel on the cpu target; MXFORGE_TARGET=reference interprets it")
@@ -67,8 +67,7 @@ class KernelCompiler:
         types = [v.type for v in node.inputs]
         made: list[Step] = []
         for i, piece in enumerate(node.inputs):
-            view = sharing.views.get(piece)
-            if view is not None and view.base is whole:
+            if (whole, i) in sharing.placed:
                 continue
             strides: list[Strides] = [sharing.resolve(v).strides for v in (piece, whole)]
             made.append(self._step(node, lower_concat(types, whole.type, axis, i, "kernel", strides), (piece, whole)))

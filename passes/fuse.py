@@ -320,7 +320,7 @@ class _Extractor:
         """The nodes of the region that makes `node`'s results, virtual nodes inside included, in order."""
         group = self.group.get(node)
         real = group.nodes if group else [node]
-        if (group and group.kind is Kind.OPAQUE) or (group is None and isinstance(node.op, Reshape)):
+        if (group and group.kind in (Kind.OPAQUE, Kind.JOIN)) or (group is None and isinstance(node.op, Reshape)):
             return real
         found = dict.fromkeys(real)
         stack = [v for n in real for v in n.inputs]

@@ -9,9 +9,11 @@ from .fold_batchnorm import FoldBatchNorm
 from .fuse import Fuse
 from .manager import Pass
 from .simplify import Simplify
+from .unroll_scan import UnrollScan
 
 TO_CORE: tuple[Pass, ...] = (
     Decompose(),  # everything below speaks core
+    UnrollScan(),  # the steps of a loop are ordinary nodes to everything below
     Simplify(),  # decompositions leave identities and constant arithmetic behind
     EliminateCommonSubexpressions(),  # repeated broadcasts and batch-norm scales become one
     EliminateDeadCode(),  # hidden outputs that nobody reads (moving statistics, masks)

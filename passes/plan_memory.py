@@ -6,8 +6,8 @@ from bisect import insort
 from dataclasses import dataclass, field
 from math import prod
 
-from ..ir.dialects.core import Concat, Constant, Fused, Relayout, Reshape
-from ..ir.graph import Graph, Node, Value
+from ..ir.dialects.core import Concat, Constant, Fused, Relayout, Reshape, Slice
+from ..ir.graph import Graph, Node, Op, Value
 from ..ir.types import TensorType
 
 ALIGNMENT = 64  # bytes: a cache line, and the widest vector register
@@ -28,10 +28,12 @@ class View:
 
 @dataclass(frozen=True)
 class Sharing:
-    """`views` of values that own no memory; `prepared` values depend on parameters and constants alone."""
+    """`views` of values that own no memory; `prepared` values depend on parameters and constants alone; `placed` pieces (whole, position) are
+    computed inside their concatenation."""
 
     views: dict[Value, View]
     prepared: frozenset[Value]
+    placed: frozenset[tuple[Value, int]]
 
     def resolve(self, value: Value) -> View:
         """The view of `value` on the value that owns its memory."""
@@ -44,30 +46,53 @@ class Sharing:
 
 
 def share_memory(graph: Graph) -> Sharing:
-    """Find reshapes that are views of their operand, and pieces that can be computed inside their concatenation."""
+    """Find results that are views of their operand, and pieces that can be computed inside their concatenation."""
     views: dict[Value, View] = {}
     for node in graph.nodes:
-        if is_alias(node):
-            views[node.outputs[0]] = View(node.inputs[0], renamed=True)
+        view = view_of(node)
+        if view is not None:
+            views[node.outputs[0]] = view
     prepared = _find_prepared(graph)
+    placed: set[tuple[Value, int]] = set()
     for node in graph.nodes:
         concat = concat_of(node)
         if concat is not None and node.outputs[0] not in prepared:
-            _place_pieces(graph, node, concat.axis, views, prepared)
-    return Sharing(views, frozenset(prepared))
+            positions = _place_pieces(graph, node, concat.axis, views, prepared)
+            placed.update((node.outputs[0], i) for i in positions)
+    return Sharing(views, frozenset(prepared), frozenset(placed))
 
 
-def is_alias(node: Node) -> bool:
-    """Whether a node's result is its operand's memory under another type."""
-    if isinstance(node.op, Reshape):
-        return node.inputs[0].type.layout is None
-    relayout = node.op
-    if isinstance(relayout, Fused) and len(relayout.body.nodes) == 1:
-        relayout = relayout.body.nodes[0].op
-    if not isinstance(relayout, Relayout):
-        return False
-    a, b = node.inputs[0].type, node.outputs[0].type
-    return _is_vector_of_channels(a) and _is_vector_of_channels(b)
+def view_of(node: Node) -> View | None:
+    """The view on its operand that a node's result is, if it needs no kernel."""
+    op = _sole_op(node)
+    if isinstance(op, Reshape):
+        return View(node.inputs[0], renamed=True) if node.inputs[0].type.layout is None else None
+    if isinstance(op, Relayout):
+        same = _is_vector_of_channels(node.inputs[0].type) and _is_vector_of_channels(node.outputs[0].type)
+        return View(node.inputs[0], renamed=True) if same else None
+    if isinstance(op, Slice):
+        return _leading_slice(op, node)
+    return None
+
+
+def _sole_op(node: Node) -> Op:
+    """The op of a node, or of a region's only node when it reads the region's input."""
+    if not isinstance(node.op, Fused) or len(node.op.body.nodes) != 1:
+        return node.op
+    inner = node.op.body.nodes[0]
+    return inner.op if inner.inputs == node.op.body.inputs else node.op
+
+
+def _leading_slice(op: Slice, node: Node) -> View | None:
+    """A slice that is one contiguous piece: whole but along the first axis that is longer than 1 in the result or before."""
+    x, out = node.inputs[0].type, node.outputs[0].type
+    if x.layout is not None or any(s != 1 for s in op.step):
+        return None
+    cut = [k for k, (n, m) in enumerate(zip(x.shape, out.shape, strict=True)) if n != m]
+    if len(cut) > 1 or (cut and prod(x.shape[: cut[0]]) != 1):
+        return None
+    strides = physical_strides(x)
+    return View(node.inputs[0], sum(b * s for b, s in zip(op.start, strides, strict=True)), renamed=True)
 
 
 def _is_vector_of_channels(type: TensorType) -> bool:
@@ -80,10 +105,8 @@ def _is_vector_of_channels(type: TensorType) -> bool:
 
 def concat_of(node: Node) -> Concat | None:
     """The concatenation that a region consists of, if it does."""
-    if not isinstance(node.op, Fused) or len(node.op.body.nodes) != 1:
-        return None
-    inner = node.op.body.nodes[0]
-    return inner.op if isinstance(inner.op, Concat) and inner.inputs == node.op.body.inputs else None
+    op = _sole_op(node)
+    return op if isinstance(op, Concat) else None
 
 
 def _find_prepared(graph: Graph) -> set[Value]:
@@ -94,25 +117,37 @@ def _find_prepared(graph: Graph) -> set[Value]:
     return prepared
 
 
-def _place_pieces(graph: Graph, node: Node, axis: int, views: dict[Value, View], prepared: set[Value]) -> None:
+def _place_pieces(graph: Graph, node: Node, axis: int, views: dict[Value, View], prepared: set[Value]) -> list[int]:
+    """Let operands of a concatenation stand inside the result where they can; return their positions."""
     whole = node.outputs[0]
     strides = physical_strides(whole.type)
-    physical_axis = axis
-    outer = prod(whole.type.shape[:axis])
+    spaced = prod(whole.type.shape[:axis]) > 1  # then a piece is not contiguous
+    owners = [_owner(v, views) for v in node.inputs]
+    placed: list[int] = []
     offset = 0
-    for piece in node.inputs:
-        size = _physical_shape(piece.type)[physical_axis]
-        spaced = outer > 1 and any(v.base is piece and v.renamed for v in views.values())
-        if not spaced and node.inputs.count(piece) == 1 and _may_stand_inside(graph, piece, whole, views, prepared):
-            views[piece] = View(whole, offset * strides[physical_axis], strides if outer > 1 else None)
-        offset += size
+    for i, (piece, owner) in enumerate(zip(node.inputs, owners, strict=True)):
+        renamed = spaced and (owner is not piece or any(v.base is piece and v.renamed for v in views.values()))
+        if not renamed and owners.count(owner) == 1 and _may_stand_inside(graph, owner, whole, views, prepared):
+            views[owner] = View(whole, offset * strides[axis], strides if spaced else None)
+            placed.append(i)
+        offset += _physical_shape(piece.type)[axis]
+    return placed
+
+
+def _owner(value: Value, views: dict[Value, View]) -> Value:
+    """The value whose memory, all of it, is that of `value` under another shape."""
+    while (view := views.get(value)) is not None and view.renamed and view.base.type.nbytes == value.type.nbytes:
+        value = view.base
+    return value
 
 
 def _may_stand_inside(graph: Graph, piece: Value, whole: Value, views: dict[Value, View], prepared: set[Value]) -> bool:
     """A piece that a kernel computes anew for this concatenation, in the whole's own layout, and that is not a result of the graph."""
-    if piece.node is None or piece in views or piece in prepared or piece in graph.outputs:
+    if piece.node is None or piece in views or piece in prepared or not isinstance(piece.node.op, Fused):
         return False
-    return isinstance(piece.node.op, Fused) and piece.type.layout == whole.type.layout and piece.type.dtype is whole.type.dtype
+    if any(_owner(v, views) is piece for v in graph.outputs):
+        return False
+    return piece.type.layout == whole.type.layout and piece.type.dtype is whole.type.dtype
 
 
 def _physical_shape(type: TensorType) -> tuple[int, ...]:

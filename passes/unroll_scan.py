@@ -1,0 +1,72 @@
+"""Unrolls loops of known length, so that each step becomes ordinary nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ..ir.dialects.core import Call, CoreBuilder, Scan
+from ..ir.graph import Graph, GraphBuilder, Node, Value
+from ..ir.rewrite import Replacement, rebuild
+from .manager import Context, Pass
+
+
+@dataclass(frozen=True)
+class UnrollScan(Pass):
+    """Replace each Scan by its steps and each Call by its body.
+
+    The steps compute with equal shapes, so they compile to the same kernels: the program gets more launches, not more code. Slices of the scanned
+    operands and the pieces of stacked results are views, which memory planning finds.
+    Needs: core. Keeps: values.
+    """
+
+    name = "unroll-scan"
+
+    def run(self, graph: Graph, context: Context) -> Graph:
+        if not any(isinstance(n.op, Scan | Call) for n in graph.nodes):
+            return graph
+        return self.run(rebuild(graph, _unroll, CoreBuilder(graph.name)), context)
+
+
+def _unroll(b: GraphBuilder, node: Node, operands: tuple[Value, ...]) -> Replacement:
+    assert isinstance(b, CoreBuilder)
+    first = len(b.nodes)
+    if isinstance(node.op, Call):
+        results = inline(b, node.op.body, operands)
+    elif isinstance(node.op, Scan):
+        results = _unroll_scan(b, node.op, operands)
+    else:
+        return None
+    for made in b.nodes[first:]:
+        made.name = made.name or node.name
+    return results
+
+
+def inline(b: GraphBuilder, body: Graph, operands: Sequence[Value]) -> list[Value]:
+    """Copy the nodes of `body` into `b`, its inputs standing for `operands`; return its results."""
+    new = dict(zip(body.inputs, operands, strict=True))
+    for node in body.nodes:
+        made = b.node(node.op, *(new[v] for v in node.inputs), name=node.name, location=node.location)
+        new.update(zip(node.outputs, made.outputs, strict=True))
+    return [new[v] for v in body.outputs]
+
+
+def _unroll_scan(b: CoreBuilder, op: Scan, operands: tuple[Value, ...]) -> list[Value]:
+    carries = list(operands[: op.carries])
+    scanned = operands[op.carries : op.carries + op.scanned]
+    invariants = operands[op.carries + op.scanned :]
+    stacked: list[list[Value]] = [[] for _ in op.body.outputs[op.carries :]]
+    steps = range(op.length)
+    for step in reversed(steps) if op.reverse else steps:
+        slices = [_slice(b, x, step) for x in scanned]
+        results = inline(b, op.body, [*carries, *slices, *invariants])
+        carries = results[: op.carries]
+        for pieces, piece in zip(stacked, results[op.carries :], strict=True):
+            pieces.append(b.reshape(piece, (1, *piece.type.shape)))
+    ordered = [pieces[::-1] if op.reverse else pieces for pieces in stacked]
+    return [*carries, *(b.concat(pieces, 0) for pieces in ordered)]
+
+
+def _slice(b: CoreBuilder, x: Value, step: int) -> Value:
+    one = b.slice_axis(x, 0, step, step + 1)
+    return b.reshape(one, one.type.shape[1:])
