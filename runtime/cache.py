@@ -1,7 +1,8 @@
 """The compile cache on disk: bytes by a hexadecimal key, shared by all processes of a user.
 
-Entries are executed as native code, so the folder belongs to the user alone and is used only then. An entry is written under
-another name and moved into place, so readers see it whole or not at all; a checksum finds what a disk has damaged.
+Entries are executed as native code, so the folder belongs to the user alone and is used only then. An entry is written
+under another name and moved into place, so readers see it whole or not at all; a checksum finds what a disk has
+damaged.
 
     entry = magic (8 bytes) | length of data (8, little-endian) | BLAKE2b-128 of data (16) | data
 """
@@ -27,7 +28,7 @@ _ABANDONED_SECONDS = 3600
 
 
 def default_folder() -> Path:
-    """MXFORGE_CACHE_DIR, else `mxforge` in XDG_CACHE_HOME, else in ~/.cache. Raises RuntimeError for a user without a home."""
+    """MXFORGE_CACHE_DIR, else mxforge in XDG_CACHE_HOME, else ~/.cache/mxforge. RuntimeError when there is no home."""
     if own := os.environ.get("MXFORGE_CACHE_DIR"):
         return Path(own)
     if shared := os.environ.get("XDG_CACHE_HOME"):
@@ -51,8 +52,8 @@ def default_enabled() -> bool:
 class DiskCache:
     """A cache in `folder` of at most `limit` bytes; the entries not used for longest go first.
 
-    When the folder cannot be used it warns once and keeps entries in this process's memory. A cache that is not `enabled`
-    remembers nothing.
+    When the folder cannot be used it warns once and keeps entries in this process's memory. A cache that is not
+    `enabled` remembers nothing.
     """
 
     def __init__(self, folder: Path | None = None, limit: int | None = None, enabled: bool | None = None) -> None:
@@ -104,7 +105,7 @@ class DiskCache:
             self.evict()
 
     def evict(self) -> None:
-        """Removes abandoned temporary files, then the entries not used for longest until the folder is within its limit."""
+        """Removes abandoned temporary files, and entries from the least recently used on until the limit is kept."""
         if self._folder is None:
             return
         entries = sorted(_entries(self._folder))
@@ -136,8 +137,8 @@ class DiskCache:
     def _warn(self, complaint: str) -> None:
         """Once per process and reason, by Python's own bookkeeping of warnings."""
         warnings.warn(
-            f"mxforge's compile cache {complaint}. Compiled code is kept in memory only; set MXFORGE_CACHE_DIR to a folder of "
-            "your own, or MXFORGE_CACHE=0.",
+            f"mxforge's compile cache {complaint}. Compiled code is kept in memory only; set "
+            "MXFORGE_CACHE_DIR to a folder of your own, or MXFORGE_CACHE=0.",
             RuntimeWarning,
             stacklevel=3,
         )

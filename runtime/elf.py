@@ -1,9 +1,9 @@
-"""Loads a relocatable ELF object from bytes into memory and makes its functions callable, without a linker and without LLVM.
+"""Loads a relocatable ELF object from bytes and makes its functions callable, without a linker and without LLVM.
 
-The image of an object has three parts, each of whole pages: code with the stubs of its external calls, constants with the global
-offset table (GOT), and data. Everything is written while the memory is writable; then code becomes executable and constants
-read-only, so that no page is ever writable and executable. On AArch64 this first change to executable also makes Linux bring the
-instruction cache up to date.
+The image of an object has three parts, each of whole pages: code with the stubs of its external calls, constants with
+the global offset table (GOT), and data. Everything is written while the memory is writable; then code becomes
+executable and constants read-only, so that no page is ever writable and executable. On AArch64 this first change to
+executable also makes Linux bring the instruction cache up to date.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _FIELDS = {4: np.dtype("<u4"), 8: np.dtype("<i8")}
 
 @dataclass(slots=True)
 class LoadedObject:
-    """Code and data of one object in memory, for as long as this value lives: addresses taken from it do not keep it alive."""
+    """Code and data of one object, for as long as this value lives: addresses taken from it do not keep it alive."""
 
     symbols: dict[str, int]
     memory: mmap.mmap = field(repr=False)
@@ -67,7 +67,7 @@ def load_object(data: bytes, resolve: Resolve | None = None) -> LoadedObject:
 
 
 class Image:
-    """The memory of an object while it is linked. `start` is its address; every other position is an offset from there."""
+    """The memory of an object while it is linked. `start` is its address; other positions are offsets from there."""
 
     def __init__(self, object_file: ObjectFile) -> None:
         self.file = object_file

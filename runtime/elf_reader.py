@@ -1,7 +1,7 @@
 """Reads the tables of a relocatable ELF object, checking each offset and index against the bounds before it is used.
 
-Objects come from a disk cache or from a deployed program, so they may be cut off or damaged: everything that is wrong with one
-raises LinkError, and what `read_object` returns can be indexed without further checks.
+Objects come from a disk cache or from a deployed program, so they may be cut off or damaged: everything that is wrong
+with one raises LinkError, and what `read_object` returns can be indexed without further checks.
 """
 
 from __future__ import annotations
@@ -69,7 +69,8 @@ class Section:
 class Symbols:
     """The symbol table by columns. `section` is 0 for an external symbol and -1 for an absolute one.
 
-    A program has thousands of local symbols (a label for each constant), whose names nobody needs: `name` decodes on demand.
+    A program has thousands of local symbols (a label for each constant), whose names nobody needs: `name` decodes on
+    demand.
     """
 
     section: Words

@@ -52,7 +52,8 @@ _X86_AVX2_NEEDED = frozenset({"avx", "avx2", "fma", "f16c", "bmi1", "bmi2", "abm
 def host_target(threads: int | None = None) -> CpuTarget:
     """The CpuTarget of this machine with `threads` threads (default: `default_threads`).
 
-    Read from /proc and /sys, so that a warm start needs no LLVM. Raises RuntimeError on a machine that mxforge has no code for.
+    Read from /proc and /sys, so that a warm start needs no LLVM. Raises RuntimeError on a machine that mxforge has no
+    code for.
     """
     machine, info = platform.machine(), read_cpuinfo(_CPUINFO.read_text())
     caches = cache_sizes(_CACHES)
@@ -60,7 +61,7 @@ def host_target(threads: int | None = None) -> CpuTarget:
 
 
 def target_from_cpuinfo(machine: str, info: dict[str, str], caches: dict[int, int], threads: int) -> CpuTarget:
-    """The target of a `machine` (as uname names it) with the fields `info` of /proc/cpuinfo and `caches`, bytes by level."""
+    """The target of a `machine` (uname's name) with the fields of /proc/cpuinfo and bytes of cache by level."""
     if machine == "x86_64":
         cpu, features, bits, registers, fmas = _x86(info)
     elif machine in ("aarch64", "arm64"):
@@ -83,7 +84,7 @@ def _x86(info: dict[str, str]) -> tuple[str, str, int, int, int]:
 
 
 def _splits_avx512(info: dict[str, str]) -> bool:
-    """Zen 4 runs a 512-bit instruction as two halves: 256-bit vectors in the 32 registers of AVX-512VL lose nothing there."""
+    """Zen 4 runs a 512-bit instruction as two halves: 256-bit vectors in AVX-512VL's 32 registers lose nothing."""
     return info.get("vendor_id") == "AuthenticAMD" and info.get("cpu family") == "25"
 
 
@@ -125,7 +126,7 @@ def cache_sizes(folder: Path) -> dict[int, int]:
 
 
 def default_threads() -> int:
-    """Threads to use: MXFORGE_NUM_THREADS, else OMP_NUM_THREADS, else the CPUs that the affinity mask and the cgroup's quota allow."""
+    """MXFORGE_NUM_THREADS, else OMP_NUM_THREADS, else the CPUs that affinity mask and cgroup quota allow."""
     own = os.environ.get("MXFORGE_NUM_THREADS", "")
     if own:
         if not own.isdecimal() or int(own) < 1:

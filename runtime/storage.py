@@ -1,10 +1,12 @@
-"""Memory of tensors: blocks that are reused, because fresh pages from the system cost as much as computing what they hold.
+"""Memory of tensors: blocks that are reused, because fresh pages cost as much as computing what they hold.
 
-Blocks come in size classes: multiples of 64 bytes up to 1 KiB, then four to each doubling. A freed block goes to its class's list and
-serves the next request of that class. Classes up to 32 KiB are cut from shared regions and stay; larger blocks are mapped one by one, from 2
-MiB on at huge-page boundaries, and are given back to the system when too many lie idle.
+Blocks come in size classes: multiples of 64 bytes up to 1 KiB, then four to each doubling. A freed block goes to its
+class's list and serves the next request of that class. Classes up to 32 KiB are cut from shared regions and stay;
+larger blocks are mapped one by one, from 2 MiB on at huge-page boundaries, and are given back to the system when too
+many lie idle.
 
-The way of a small block is two list operations, atomic in CPython, and takes no lock. Contents are arbitrary unless the caller zeroes them.
+The way of a small block is two list operations, atomic in CPython, and takes no lock. Contents are arbitrary unless the
+caller zeroes them.
 """
 
 from __future__ import annotations
@@ -30,7 +32,7 @@ _REFILL = 64 << 10
 
 
 class Storage:
-    """A block of `nbytes` at `address`, which is a multiple of 64 in allocated ones; freed with the last reference to this value."""
+    """A block of `nbytes` at `address`, a multiple of 64 when allocated; freed with the last reference to this."""
 
     __slots__ = ("address", "nbytes")
 
@@ -69,7 +71,7 @@ class _WrappedStorage(Storage):
 
 @dataclass(frozen=True, slots=True)
 class MemoryStatistics:
-    """Bytes, counted by the sizes of whole blocks. `peak` is the most that was ever held from the system, cached blocks included."""
+    """Bytes of whole blocks. `peak` is the most that was ever held from the system, idle blocks included."""
 
     in_use: int
     cached: int
@@ -77,7 +79,7 @@ class MemoryStatistics:
 
 
 def size_of_block(nbytes: int) -> int:
-    """The size of the class that serves `nbytes`: at most a quarter more beyond 1 KiB, less than 64 bytes more below."""
+    """The size of the class that serves `nbytes`: at most a quarter more, below 1 KiB less than 64 bytes more."""
     if nbytes <= 1024:
         return max(-(-nbytes // 64), 1) * 64
     step = 1 << ((nbytes - 1).bit_length() - 3)  # a quarter of the power of two below
@@ -90,7 +92,7 @@ _SMALL_FREE = tuple(_FREE_BY_SIZE[size] for size in _SMALL_SIZES)  # by (nbytes 
 
 
 def allocate(nbytes: int) -> Storage:
-    """A block of at least `nbytes`, 64-byte aligned, of arbitrary content. Raises MemoryError when the system has none left."""
+    """At least `nbytes`, 64-byte aligned, of arbitrary content. Raises MemoryError, and ValueError below 0."""
     if nbytes < 0:
         raise ValueError(f"cannot allocate {nbytes} bytes")
     try:
@@ -118,7 +120,7 @@ def _allocate_large(nbytes: int) -> Storage:
 
 
 def wrap_numpy(array: npt.NDArray[Any]) -> Storage:
-    """The memory of `array` itself, which stays alive with the result. It must be contiguous in C order and writable."""
+    """The memory of `array` itself, which stays alive with the result; it must be writable and C-contiguous."""
     interface = array.__array_interface__  # several times faster than array.ctypes and array.flags
     address, read_only = interface["data"]
     if read_only or interface["strides"] is not None:
@@ -129,7 +131,7 @@ def wrap_numpy(array: npt.NDArray[Any]) -> Storage:
 
 
 def as_numpy(storage: Storage, dtype: npt.DTypeLike, shape: Sequence[int], offset: int = 0) -> npt.NDArray[Any]:
-    """A view of the storage from byte `offset` on, which keeps the storage alive. Raises ValueError when it would not fit."""
+    """A view of the storage from byte `offset` on, which keeps it alive. Raises ValueError when it does not fit."""
     if isinstance(storage, _WrappedStorage):
         window: Any = storage.array.reshape(-1).view(np.uint8)
     else:
@@ -148,7 +150,7 @@ def _window_type(nbytes: int) -> Any:
 
 @functools.cache
 def _block_type(size: int) -> Any:
-    """An array type for each size class, of which there are some hundreds: ctypes keeps every array type that it makes."""
+    """An array type for each size class, some hundreds: ctypes keeps every array type that it makes."""
     return ctypes.c_char * size
 
 
@@ -181,7 +183,7 @@ class _LargeClass:
             return _system.reserve(self.size)
 
     def give_back(self, address: int) -> None:
-        """Called by finalizers, maybe in the midst of anything: takes no lock unless blocks must go back to the system."""
+        """Called by finalizers, maybe amid anything: takes no lock unless blocks must go back to the system."""
         self.free.append(address)
         _system.note_freed(self.size)
 
@@ -203,7 +205,7 @@ class _System:
         self._libc.madvise.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
 
     def renew_lock(self) -> None:
-        """Reentrant, since a finalizer may interrupt its holder; new in a forked child, whose parent's threads may have held it."""
+        """Reentrant, since finalizers may interrupt its holder; new in a forked child, as the parent may hold it."""
         self._lock = threading.RLock()
 
     def large_class(self, size: int) -> _LargeClass:
@@ -223,7 +225,7 @@ class _System:
         return first
 
     def reserve(self, size: int) -> int:
-        """Maps `size` bytes of zeros; on failure once more with no idle blocks, and once more without garbage."""
+        """Maps `size` bytes of zeros; on failure again without idle blocks, and again without garbage."""
         for relief in (_nothing, self._trim_all, gc.collect, self._trim_all):
             relief()
             address = self._map(size)
@@ -233,7 +235,9 @@ class _System:
                     self.peak = max(self.peak, self.reserved)
                 return address
         used = statistics().in_use
-        raise MemoryError(f"cannot allocate {size:,} bytes: {used:,} are in use, idle ones were given back to the system")
+        raise MemoryError(
+            f"cannot allocate {size:,} bytes: {used:,} are in use, and no idle ones are left to give back"
+        )
 
     def _map(self, size: int) -> int:
         """Page-aligned memory, or 0. Blocks of huge pages are mapped with a margin, which is cut off to align them."""
@@ -264,7 +268,7 @@ class _System:
         return sum(size * len(c.free) for size, c in list(self._large.items()))
 
     def trim(self, limit: int) -> None:
-        """Unmaps idle blocks, those idle for longest in the classes with the most bytes first, until at most `limit` bytes are idle."""
+        """Unmaps the oldest idle blocks, of the classes with most bytes first, until at most `limit` are idle."""
         self._freed = 0
         excess = self.cached_large() - limit
         for size_class in sorted(self._large.values(), key=lambda c: c.size * len(c.free), reverse=True):

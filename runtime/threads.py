@@ -1,7 +1,7 @@
 """The threads that run kernels, and the one native call that runs a program.
 
-What happens inside of that call is written in `codegen/llvm/support.py`; here its module is compiled (or taken from the disk cache),
-loaded, and bound to Python.
+What happens inside of that call is written in `codegen/llvm/support.py`; here its module is compiled (or taken from the
+disk cache), loaded, and bound to Python.
 """
 
 from __future__ import annotations
@@ -28,12 +28,14 @@ _RUN_ARGUMENTS = (ctypes.c_void_p, ctypes.c_int64)
 class ThreadPool:
     """Workers and the launch loop. `get_pool` gives the process its one pool.
 
-    `run(records, n)` runs n launch records, four 8-byte slots each (kernel address, arguments address, count, grain), that start at the
-    address `records`: in order, each finished before the next. The memory of records and arguments is the caller's, who keeps it alive and
-    does not run the same program from two threads at once. Other Python threads go on meanwhile. `run_holding_gil` is the same for programs
-    of a few microseconds: it saves the release of Python's lock, and all Python threads wait for it.
+    `run(records, n)` runs n launch records, four 8-byte slots each (kernel address, arguments address, count, grain),
+    that start at the address `records`: in order, each finished before the next. The memory of records and arguments is
+    the caller's, who keeps it alive and does not run the same program from two threads at once. Other Python threads go
+    on meanwhile. `run_holding_gil` is the same for programs of a few microseconds: it saves the release of Python's
+    lock, and all Python threads wait for it.
 
-    Both are plain ctypes functions. Prebuilt arguments (`ctypes.c_void_p(address)`, `ctypes.c_int64(n)`) make a call cheaper than ints do.
+    Both are plain ctypes functions. Prebuilt arguments (`ctypes.c_void_p(address)`, `ctypes.c_int64(n)`) make a call
+    cheaper than ints do.
     """
 
     run: Callable[[int | ctypes.c_void_p, int | ctypes.c_int64], None]
@@ -65,7 +67,7 @@ class ThreadPool:
             self._resize(threads)
 
     def close(self) -> None:
-        """Ends the workers; later runs go on without them. Called at exit, before anything the workers use goes away."""
+        """Ends the workers; later runs go on without them. Called at exit, before what the workers use goes away."""
         if not self._closed:
             self._closed = True
             self._stop()
@@ -81,7 +83,7 @@ def get_pool() -> ThreadPool:
 
 
 def _first_pool() -> ThreadPool:
-    """Of two threads that come here at once one pool wins; the other has no workers yet and is dropped. No lock, so a fork is harmless."""
+    """Of two threads here at once one pool wins, the other is dropped unused. No lock that a fork could leave held."""
     made = ThreadPool(host_target(), DiskCache())
     pool = _pools.setdefault("cpu", made)
     if pool is made:

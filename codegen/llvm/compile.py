@@ -1,5 +1,8 @@
 """LLVM assembly in, relocatable object or machine assembly out: the only file that talks to LLVM."""
 
+# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false
+# (llvmlite has no types)
+
 from __future__ import annotations
 
 import re
@@ -23,7 +26,7 @@ _PARSE_ERROR = re.compile(r"<string>:(\d+):\d+: (?:error: )?(.*)")
 
 
 class CompileError(RuntimeError):
-    """LLVM refused a module. `line` is the number of the offending line of the IR text, from 1, or None when LLVM names none."""
+    """LLVM refused a module. `line` counts the lines of its text from 1; None when LLVM names none."""
 
     def __init__(self, message: str, line: int | None = None) -> None:
         super().__init__(message)
@@ -33,8 +36,8 @@ class CompileError(RuntimeError):
 def compile_object(ir_text: str, target: CpuTarget, *, optimize: int = 1) -> bytes:
     """The relocatable ELF object of a module, position independent, in the small code model.
 
-    `optimize` is 0 for no IR passes, 1 for a light list (inlining, scalars out of memory, common subexpressions), 2 for LLVM's
-    O2 without its vectorizers: kernels come vectorized. Raises CompileError, which names the line of `ir_text`.
+    `optimize` is 0 for no IR passes, 1 for a light list (inlining, scalars out of memory, common subexpressions), 2 for
+    LLVM's O2 without its vectorizers: kernels come vectorized. Raises CompileError, which names the line of `ir_text`.
     """
     machine = _target_machine(target)
     module = _optimized_module(ir_text, machine, optimize)
@@ -42,7 +45,7 @@ def compile_object(ir_text: str, target: CpuTarget, *, optimize: int = 1) -> byt
 
 
 def emit_assembly(ir_text: str, target: CpuTarget, *, optimize: int = 1) -> str:
-    """The target's assembly of a module, for dumps and tests; the target may be another architecture than this machine's."""
+    """The assembly of a module, for dumps and tests; the target may be of another architecture than this machine."""
     machine = _target_machine(target)
     module = _optimized_module(ir_text, machine, optimize)
     return machine.emit_assembly(module)
@@ -93,7 +96,7 @@ def _parse_error(message: str, ir_text: str) -> CompileError:
 
 
 def _verify_error(message: str, ir_text: str) -> CompileError:
-    """The verifier quotes instructions as LLVM prints them: the first quoted line that stands in the text too is the place."""
+    """The verifier quotes instructions as LLVM prints them: the place is the first that stands so in the text."""
     lines = [line.strip() for line in ir_text.splitlines()]
     for quoted in message.splitlines()[1:]:
         if quoted.strip() in lines:

@@ -1,32 +1,37 @@
-"""The native support module as LLVM assembly: the loop that runs a program's launches, and the threads that share each launch.
+"""The native support module: the loop that runs a program's launches, and the threads that share each launch.
 
 A kernel is `void(ptr arguments, i64 begin, i64 end, i32 worker)`. A launch record is four 8-byte slots
 
     { kernel, arguments, count, grain }
 
-and stands for the kernel over [0, count) of its parallel axis. `mxf_run(records, n)` runs n records in order and is the one native
-call of a program. A launch of more than `grain` is cut into chunks that threads take one by one, with a full join at the end.
+and stands for the kernel over [0, count) of its parallel axis. `mxf_run(records, n)` runs n records in order and is the
+one native call of a program. A launch of more than `grain` is cut into chunks that threads take one by one, with a full
+join at the end.
 
-Chunks: up to 8 a thread, each at least `grain`; a multiple of the threads where there are that many; of sizes that differ by one. Chunks
-of 1024 and more begin at multiples of 64, so that vectors of any type that start aligned stay aligned.
+Chunks: up to 8 a thread, each at least `grain`; a multiple of the threads where there are that many; of sizes that
+differ by one. Chunks of 1024 and more begin at multiples of 64 (and may fall below the grain by this rounding), so that
+vectors that start aligned stay aligned.
 
-Workers are numbered from 1, the caller of `mxf_run` is worker 0. A call from inside a kernel, or while another thread's launch is under
-way, runs its launch alone as worker 0: within one run the numbers of threads at work are always different, but two threads must not run
-the SAME program at once, since both may be its worker 0.
+Workers are numbered from 1, the caller of `mxf_run` is worker 0. A call from inside a kernel, or while another thread's
+launch is under way, runs its launch alone as worker 0: within one run the numbers of threads at work are always
+different, but two threads must not run the SAME program at once, since both may be its worker 0.
 
 The protocol (fields of the state, one cache line for each that is written often):
-  busy      owned by compare-and-swap for the time of a launch; who does not get it runs alone.
-  remaining chunks not yet taken. Taking one is a decrement that gave more than 0, and pins the description of the launch: only then is
-            it read. A worker that comes late finds nothing left, or takes part in the next launch.
-  done      chunks finished. The caller waits for chunks and never for workers, so a worker that the system has suspended outside of a
-            chunk delays nobody.
-  epoch     counts launches. Idle workers watch it for `mxf_spin_ns` and then sleep on it (futex); `sleepers` says whether to wake.
-The state is one page that a forked child sees as zeros (MADV_WIPEONFORK): threads do not survive a fork, and zeros mean "not started", so
-the child starts its own with its first launch. The settings stand outside of this page.
 
-Workers are pinned, one to a CPU, leaving one for the caller. Waking an unpinned thread puts it on the CPU of its waker on some systems,
-where it waits for milliseconds; if the caller has moved to a worker's CPU, that worker moves to the one that is free.
-"""
+    busy       owned by compare-and-swap for the time of a launch; who does not get it runs alone
+    remaining  chunks not yet taken. Taking one is a decrement that gave more than 0, and pins the description of the
+               launch: only then is it read. A worker that comes late finds nothing, or takes part in the next launch
+    done       chunks finished. The caller waits for chunks and never for workers, so a worker that the system has
+               suspended outside of a chunk delays nobody
+    epoch      counts launches. Idle workers watch it for `mxf_spin_ns` and then sleep on it (futex)
+    sleepers   workers asleep: whether a new launch must wake any
+
+The state is one page that a forked child sees as zeros (MADV_WIPEONFORK): threads do not survive a fork, and zeros mean
+"not started", so the child starts its own with its first launch. The settings stand outside of this page.
+
+Workers are pinned, one to a CPU, leaving one for the caller. Waking an unpinned thread puts it on the CPU of its waker
+on some systems, where it waits for milliseconds; if the caller has moved to a worker's CPU, that worker moves to the
+free one."""
 
 from __future__ import annotations
 
@@ -75,8 +80,8 @@ def _offsets() -> dict[str, int]:
 def support_module(triple: str, page_bytes: int) -> str:
     """The module's text for a target `triple` and its size of a memory page.
 
-    Defines mxf_run, mxf_resize(i32 threads), mxf_stop, the settings mxf_threads (i32) and mxf_spin_ns (i64), and mxf_state: one page, to
-    be advised MADV_WIPEONFORK. Raises ValueError for an architecture it does not know.
+    Defines mxf_run, mxf_resize(i32 threads), mxf_stop, the settings mxf_threads (i32) and mxf_spin_ns (i64), and
+    mxf_state: one page, to be advised MADV_WIPEONFORK. Raises ValueError for an architecture it does not know.
     """
     architecture = triple.partition("-")[0]
     if architecture not in _DIALECTS:
@@ -133,7 +138,8 @@ define internal void @wake(ptr %word, i32 %most) {
   ret void
 }
 
-; Watches the word for mxf_spin_ns: true when it came to differ from `value` (differ = true), or to equal it (differ = false).
+; Watches the word for mxf_spin_ns: true when it came to differ from `value` (differ = true), or to equal it (differ
+; = false).
 define internal i1 @spin(ptr %word, i32 %value, i1 %differ) {
 entry:
   %budget = load i64, ptr @mxf_spin_ns
@@ -404,7 +410,8 @@ exit:
   ret i32 %cpu
 }
 
-; Starts threads - 1 workers, with all signals blocked: signals belong to Python's threads. If the system gives fewer, fewer work.
+; Starts threads - 1 workers, with all signals blocked: signals belong to Python's threads. If the system gives fewer,
+; fewer work.
 define internal void @start(i32 %threads) noinline cold {
 entry:
   %wanted = sub i32 %threads, 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ LIMIT = 1 << 20
 
 WRITERS = """
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from mxforge.runtime.cache import DiskCache
 cache = DiskCache(Path(sys.argv[1]), 40_000)
@@ -39,11 +41,13 @@ def test_keeps_bytes_across_instances(folder: Path) -> None:
     assert [path.name for path in folder.iterdir()] == [KEY]
 
 
-@pytest.mark.parametrize("damage", [lambda b: b[:-1], lambda b: b[:10], lambda b: b"", lambda b: b[:-1] + b"!", lambda b: b + b"!"])
-def test_damaged_entry_is_missing_and_removed(folder: Path, damage: object) -> None:
+DAMAGES = (lambda b: b[:-1], lambda b: b[:10], lambda b: b"", lambda b: b[:-1] + b"!", lambda b: b + b"!")
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_damaged_entry_is_missing_and_removed(folder: Path, damage: Callable[[bytes], bytes]) -> None:
     cache = DiskCache(folder, LIMIT)
     cache.put(KEY, b"code of a kernel")
-    assert callable(damage)
     (folder / KEY).write_bytes(damage((folder / KEY).read_bytes()))
     assert cache.get(KEY) is None
     assert not (folder / KEY).exists()

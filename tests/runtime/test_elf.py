@@ -128,7 +128,7 @@ def test_no_page_is_writable_and_executable(loaded: LoadedObject) -> None:
 
 
 def test_internal_symbols_are_not_offered(loaded: LoadedObject) -> None:
-    with pytest.raises(KeyError, match="no symbol 'side'.*'wave'"):
+    with pytest.raises(KeyError, match=r"no symbol 'side'.*'wave'"):
         loaded.address("side")
 
 

@@ -10,7 +10,15 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 from mxforge.runtime import storage as module
-from mxforge.runtime.storage import allocate, as_numpy, release_cached, set_cache_limit, size_of_block, statistics, wrap_numpy
+from mxforge.runtime.storage import (
+    allocate,
+    as_numpy,
+    release_cached,
+    set_cache_limit,
+    size_of_block,
+    statistics,
+    wrap_numpy,
+)
 
 SIZES = (0, 1, 63, 64, 65, 400, 1024, 1025, 4096, 32768, 32769, 100_000, 1 << 20, (2 << 20) + 1, 5_000_001)
 

@@ -1,8 +1,9 @@
-"""The pool: every element once whatever the split, nesting, concurrent callers, forks, exits, and idle workers that sleep."""
+"""The pool: every element once whatever the split, nesting, concurrent callers, forks, exits, and idle workers that
+sleep.
+"""
 
 from __future__ import annotations
 
-import ctypes
 import os
 import subprocess
 import sys
@@ -134,8 +135,11 @@ def kernels(pool: ThreadPool) -> LoadedObject:
     return load_object(compile_object(KERNELS, host_target(), optimize=0), lambda name: known.get(name, 0))
 
 
+SPLITS = [(0, 1), (1, 1), (2, 1), (3, 1), (17, 5), (64, 64), (1000, 1), (5000, 7), (99_991, 1)]
+
+
 @pytest.mark.parametrize("threads", [1, 2, 3, 5])
-@pytest.mark.parametrize(("count", "grain"), [(0, 1), (1, 1), (2, 1), (3, 1), (17, 5), (64, 64), (1000, 1), (5000, 7), (99_991, 1)])
+@pytest.mark.parametrize(("count", "grain"), SPLITS)
 def test_every_element_once(pool: ThreadPool, kernels: LoadedObject, threads: int, count: int, grain: int) -> None:
     pool.resize(threads)
     cells = Cells(count + 1)
@@ -181,7 +185,8 @@ def test_launches_run_in_order(pool: ThreadPool, kernels: LoadedObject) -> None:
 def test_two_threads_take_part(pool: ThreadPool, kernels: LoadedObject) -> None:
     cells = Cells(1)
     Records(*[(kernels.address("meet"), cells.address, 2, 1)] * 200).run(pool)
-    pool.run_holding_gil(*(lambda r: (r.address, r.count))(Records((kernels.address("meet"), cells.address, 2, 1))))
+    once = Records((kernels.address("meet"), cells.address, 2, 1))
+    pool.run_holding_gil(once.address, once.count)
     assert cells.a[0] == 402
 
 
@@ -331,7 +336,9 @@ for _ in range(2):
 
 def run_process(body: str, **environment: str) -> str:
     command = [sys.executable, "-W", "error", "-c", EXITING.format(body=body)]
-    done = subprocess.run(command, env=os.environ | environment, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(
+        command, env=os.environ | environment, capture_output=True, text=True, timeout=60, check=False
+    )
     assert (done.returncode, done.stderr) == (0, "")
     return done.stdout.strip()
 
