@@ -1,0 +1,18 @@
+"""The core dialect: the closed set of primitives that code is generated for."""
+
+from .builder import CoreBuilder, normalize_axes
+from .contraction import Conv, Dot
+from .control import Call, Cond, Fused, HostCallback, While
+from .creation import Constant, Iota, RandomBits
+from .gradient import gradient_graph, pull_back, without_dead_nodes
+from .indexing import Gather, Scatter
+from .interpret import evaluate_graph, interpret
+from .numerics import round_bfloat16
+from .ordering import Sort
+from .pointwise import Cast, Pointwise
+from .primitive import Primitive, storage
+from .reduction import ArgReduce, Cumulative, Reduce
+from .registry import PRIMITIVES
+from .scan import Scan
+from .shape import Broadcast, Concat, Pad, Relayout, Reshape, Reverse, Slice, Transpose
+from .window import ReduceWindow, SelectAndScatter

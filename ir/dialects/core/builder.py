@@ -1,0 +1,330 @@
+"""Builds graphs of core: one method for each primitive, and the few combinations that everybody needs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from ...graph import Graph, Value
+from ...kernel import ReduceOp
+from ...types import DType, Layout, TensorType
+from .contraction import Conv, Dot
+from .control import Call, Cond, HostCallback, HostFunction, While
+from .creation import Constant, Iota, RandomBits
+from .indexing import Gather, Scatter
+from .ordering import Sort
+from .pointwise import Cast
+from .primitive import storage
+from .reduction import ArgReduce, Cumulative, Reduce
+from .scalar_methods import ScalarMethods
+from .scan import Scan
+from .shape import Broadcast, Concat, Pad, Relayout, Reshape, Reverse, Slice, Transpose
+from .window import ReduceWindow, SelectAndScatter
+
+Axes = int | Sequence[int] | None
+
+
+def normalize_axes(axes: Axes, rank: int) -> tuple[int, ...]:
+    """Ascending axes from one axis, several, or None for all; negative axes count from the end."""
+    if axes is None:
+        return tuple(range(rank))
+    given = (axes,) if isinstance(axes, int) else axes
+    return tuple(sorted(a + rank if a < 0 else a for a in given))
+
+
+def _reducer(op: ReduceOp) -> Callable[..., Value]:
+    def method(self: CoreBuilder, x: Value, axes: Axes = None, keepdims: bool = False) -> Value:
+        return self.reduce(op, x, axes, keepdims)
+
+    method.__doc__ = f"Reduce by {op.value} over `axes`, all by default."
+    return method
+
+
+class CoreBuilder(ScalarMethods):
+    """A GraphBuilder that speaks core. Methods return the result, or all results where there may be several."""
+
+    # -- creation
+
+    def constant(self, value: object, dtype: DType | None = None) -> Value:
+        """A constant. Without a dtype arrays keep theirs, Python floats become F32 and integers I64."""
+        if dtype is not None:
+            return self.add_node(Constant(np.asarray(value).astype(storage(dtype)), dtype))
+        array: np.ndarray[Any, Any] = np.asarray(value)
+        if not isinstance(value, np.ndarray | np.generic) and array.dtype == np.float64:
+            array = array.astype(np.float32)
+        return self.add_node(Constant(array))
+
+    def iota(self, shape: Sequence[int], dtype: DType, axis: int) -> Value:
+        """0, 1, 2, ... along `axis`."""
+        return self.add_node(Iota(tuple(shape), dtype, axis))
+
+    def random_bits(self, key: Value, shape: Sequence[int]) -> Value:
+        """Random u32 of this shape from a u32[4] key; see RandomBits."""
+        return self.add_node(RandomBits(tuple(shape)), key)
+
+    def cast(self, x: Value, dtype: DType) -> Value:
+        """x in another dtype; x itself where it has it already."""
+        return x if x.type.dtype is dtype else self.add_node(Cast(dtype), x)
+
+    # -- shape
+
+    def broadcast(self, x: Value, shape: Sequence[int], axes: Sequence[int]) -> Value:
+        """Axis i of x becomes axis `axes[i]` of the result; x itself where nothing changes."""
+        if x.type.shape == tuple(shape) and tuple(axes) == tuple(range(x.type.rank)):
+            return x
+        return self.add_node(Broadcast(tuple(shape), tuple(axes)), x)
+
+    def broadcast_to(self, x: Value, shape: Sequence[int]) -> Value:
+        """NumPy's broadcasting: shapes are aligned on the right."""
+        return self.broadcast(x, shape, tuple(range(len(shape) - x.type.rank, len(shape))))
+
+    def broadcast_along(self, x: Value, shape: Sequence[int], axis: int) -> Value:
+        """A vector along `axis` of the shape, the same along the others."""
+        return self.broadcast(x, shape, (axis % len(shape),))
+
+    def broadcast_pair(self, x: Value, y: Value) -> tuple[Value, Value]:
+        """Both tensors in their common shape by NumPy's rules."""
+        if x.type.shape == y.type.shape:
+            return x, y
+        shape = np.broadcast_shapes(x.type.shape, y.type.shape)
+        return self.broadcast_to(x, shape), self.broadcast_to(y, shape)
+
+    def reshape(self, x: Value, shape: Sequence[int]) -> Value:
+        """x under another shape, one extent of which may be -1; x itself where the shape is its own."""
+        wanted = tuple(shape)
+        if -1 in wanted:
+            known = -prod(wanted)
+            wanted = tuple(x.type.size // known if n == -1 and known > 0 else n for n in wanted)
+        return x if wanted == x.type.shape else self.add_node(Reshape(wanted), x)
+
+    def transpose(self, x: Value, permutation: Sequence[int] | None = None) -> Value:
+        """Axis i of the result is axis `permutation[i]` of x; by default the axes are reversed."""
+        order = tuple(range(x.type.rank))[::-1] if permutation is None else tuple(permutation)
+        return x if order == tuple(range(x.type.rank)) else self.add_node(Transpose(order), x)
+
+    def slice(self, x: Value, start: Sequence[int], stop: Sequence[int], step: Sequence[int] | None = None) -> Value:
+        """Elements start, start + step, ... below stop along each axis."""
+        steps = (1,) * x.type.rank if step is None else tuple(step)
+        return self.add_node(Slice(tuple(start), tuple(stop), steps), x)
+
+    def slice_axis(self, x: Value, axis: int, begin: int, end: int) -> Value:
+        """Elements begin to end along one axis."""
+        start, stop = [0] * x.type.rank, list(x.type.shape)
+        start[axis], stop[axis] = begin, end
+        return self.slice(x, start, stop)
+
+    def reverse(self, x: Value, axes: Sequence[int]) -> Value:
+        """x in opposite order along `axes`."""
+        return self.add_node(Reverse(tuple(axes)), x) if axes else x
+
+    def concat(self, xs: Sequence[Value], axis: int) -> Value:
+        """The tensors one after the other along `axis`."""
+        return self.add_node(Concat(axis % max(xs[0].type.rank, 1)), *xs)
+
+    def pad(
+        self, x: Value, value: Value, low: Sequence[int], high: Sequence[int], interior: Sequence[int] | None = None
+    ) -> Value:
+        """x with `value` (rank 0) around it and between its elements; negative edges crop."""
+        between = (0,) * x.type.rank if interior is None else tuple(interior)
+        return self.add_node(Pad(tuple(low), tuple(high), between), x, value)
+
+    def expand_dims(self, x: Value, axis: int) -> Value:
+        """x with a new axis of extent 1 at position `axis` of the result."""
+        at = axis % (x.type.rank + 1)
+        return self.reshape(x, (*x.type.shape[:at], 1, *x.type.shape[at:]))
+
+    def squeeze(self, x: Value, axes: Axes = None) -> Value:
+        """x without the given axes of extent 1, all of them by default."""
+        ones = [k for k, n in enumerate(x.type.shape) if n == 1]
+        dropped = normalize_axes(ones if axes is None else axes, x.type.rank)
+        return self.reshape(x, tuple(n for k, n in enumerate(x.type.shape) if k not in dropped))
+
+    def relayout(self, x: Value, layout: Layout | None) -> Value:
+        """The same tensor in another physical layout."""
+        return self.add_node(Relayout(layout), x)
+
+    # -- indexing
+
+    def gather(self, x: Value, indices: Value, axes: Sequence[int], batch: int = 0) -> Value:
+        """Elements at indices[..., len(axes)]; see Gather."""
+        return self.add_node(Gather(tuple(axes), batch), x, indices)
+
+    def take(self, x: Value, indices: Value, axis: int) -> Value:
+        """Slices of x at integer `indices` along one axis, which the axes of the indices replace; clamped."""
+        axis %= x.type.rank
+        found = self.gather(x, self.expand_dims(indices, -1), (axis,))
+        k = indices.type.rank
+        return self.transpose(found, (*range(k, k + axis), *range(k), *range(k + axis, found.type.rank)))
+
+    def scatter(
+        self, x: Value, indices: Value, updates: Value, op: str | ReduceOp, axes: Sequence[int], batch: int = 0
+    ) -> Value:
+        """x with updates stored ("set") or combined at the indices; see Scatter."""
+        mnemonic = op.value if isinstance(op, ReduceOp) else op
+        return self.add_node(Scatter(mnemonic, tuple(axes), batch), x, indices, updates)
+
+    # -- reductions
+
+    def reduce(self, op: ReduceOp, x: Value, axes: Axes = None, keepdims: bool = False) -> Value:
+        """x combined over `axes`, all by default."""
+        over = normalize_axes(axes, x.type.rank)
+        result = self.add_node(Reduce(op, over), x) if over else x
+        if not keepdims:
+            return result
+        return self.reshape(result, tuple(1 if k in over else n for k, n in enumerate(x.type.shape)))
+
+    sum, prod = _reducer(ReduceOp.ADD), _reducer(ReduceOp.MUL)
+    max, min = _reducer(ReduceOp.MAX), _reducer(ReduceOp.MIN)
+
+    def mean(self, x: Value, axes: Axes = None, keepdims: bool = False) -> Value:
+        """The sum over `axes` divided by the number of elements."""
+        count = prod(x.type.shape[a] for a in normalize_axes(axes, x.type.rank))
+        return self.div(self.sum(x, axes, keepdims), count)
+
+    def any(self, x: Value, axes: Axes = None, keepdims: bool = False) -> Value:
+        """BOOL: whether some element is not 0."""
+        return self.reduce(ReduceOp.OR, self.cast(x, DType.BOOL), axes, keepdims)
+
+    def all(self, x: Value, axes: Axes = None, keepdims: bool = False) -> Value:
+        """BOOL: whether every element is not 0."""
+        return self.reduce(ReduceOp.AND, self.cast(x, DType.BOOL), axes, keepdims)
+
+    def arg_reduce(self, kind: str, x: Value, axis: int) -> Value:
+        """The I64 position of the "max" or "min" along `axis`."""
+        return self.add_node(ArgReduce(kind, axis % x.type.rank), x)
+
+    def cumulative(self, op: ReduceOp, x: Value, axis: int, reverse: bool = False) -> Value:
+        """The running combination along `axis`, inclusive."""
+        return self.add_node(Cumulative(op, axis % x.type.rank, reverse), x)
+
+    # -- windows and contractions
+
+    def reduce_window(
+        self,
+        op: ReduceOp,
+        x: Value,
+        window: Sequence[int],
+        strides: Sequence[int],
+        padding: Sequence[tuple[int, int]],
+        dilation: Sequence[int] | None = None,
+    ) -> Value:
+        """Each window combined; every parameter has one entry per axis of x."""
+        spread = (1,) * x.type.rank if dilation is None else tuple(dilation)
+        edges = tuple((lo, hi) for lo, hi in padding)
+        return self.add_node(ReduceWindow(op, tuple(window), tuple(strides), edges, spread), x)
+
+    def select_and_scatter(
+        self,
+        x: Value,
+        cotangent: Value,
+        window: Sequence[int],
+        strides: Sequence[int],
+        padding: Sequence[tuple[int, int]],
+    ) -> Value:
+        """The gradient of the maximum over windows."""
+        edges = tuple((lo, hi) for lo, hi in padding)
+        return self.add_node(SelectAndScatter(tuple(window), tuple(strides), edges), x, cotangent)
+
+    def windows(
+        self,
+        x: Value,
+        value: float,
+        window: Sequence[int],
+        strides: Sequence[int],
+        padding: Sequence[tuple[int, int]],
+        dilation: Sequence[int],
+    ) -> Value:
+        """All windows of x, padded with `value`: positions of the window along x's axes, then one axis of its elements."""
+        rank = x.type.rank
+        low, high = zip(*padding, strict=True)
+        result = self.pad(x, self.constant(value, x.type.dtype), low, high) if any(low + high) else x
+        for k in reversed(range(rank)):
+            n = result.type.shape[k]
+            starts = np.arange(0, max(0, n - (window[k] - 1) * dilation[k]), strides[k])
+            at = starts[:, None] + np.arange(window[k]) * dilation[k]
+            result = self.take(result, self.constant(at.astype(np.int64)), k)
+        order = (*range(0, 2 * rank, 2), *range(1, 2 * rank, 2))
+        return self.reshape(self.transpose(result, order), (*result.type.shape[::2], prod(window)))
+
+    def dot(
+        self,
+        x: Value,
+        y: Value,
+        lhs_batch: Sequence[int],
+        rhs_batch: Sequence[int],
+        lhs_contract: Sequence[int],
+        rhs_contract: Sequence[int],
+    ) -> Value:
+        """Sum of products; the result has the batch axes, x's free axes, y's free axes."""
+        return self.add_node(Dot(tuple(lhs_batch), tuple(rhs_batch), tuple(lhs_contract), tuple(rhs_contract)), x, y)
+
+    def matmul(self, x: Value, y: Value) -> Value:
+        """x[*batch, m, k] by y[*batch, k, n]."""
+        batch = tuple(range(x.type.rank - 2))
+        return self.dot(x, y, batch, batch, (x.type.rank - 1,), (y.type.rank - 2,))
+
+    def conv(
+        self,
+        x: Value,
+        w: Value,
+        strides: Sequence[int],
+        padding: Sequence[tuple[int, int]],
+        lhs_dilation: Sequence[int] | None = None,
+        rhs_dilation: Sequence[int] | None = None,
+        groups: int = 1,
+        batch_groups: int = 1,
+    ) -> Value:
+        """x[N, C, *s] by w[O, C / groups, *k]; see Conv."""
+        ones = (1,) * (x.type.rank - 2)
+        left = ones if lhs_dilation is None else tuple(lhs_dilation)
+        right = ones if rhs_dilation is None else tuple(rhs_dilation)
+        edges = tuple((lo, hi) for lo, hi in padding)
+        return self.add_node(Conv(tuple(strides), edges, left, right, groups, batch_groups), x, w)
+
+    # -- ordering and control
+
+    def sort(
+        self, xs: Value | Sequence[Value], axis: int, descending: bool = False, stable: bool = True
+    ) -> tuple[Value, ...]:
+        """The tensors ordered along `axis` as the first one."""
+        given = (xs,) if isinstance(xs, Value) else tuple(xs)
+        return self.node(Sort(axis % given[0].type.rank, descending, stable), *given).outputs
+
+    def call(self, body: Graph, *operands: Value, gradient: Graph | None = None) -> tuple[Value, ...]:
+        """The body's results, with a gradient of its own where one is given; see Call."""
+        return self.node(Call(body, gradient), *operands).outputs
+
+    def cond(self, pred: Value, then: Graph, otherwise: Graph, *operands: Value) -> tuple[Value, ...]:
+        """The results of one of two graphs."""
+        return self.node(Cond(then, otherwise), pred, *operands).outputs
+
+    def while_(self, cond: Graph, body: Graph, *operands: Value) -> tuple[Value, ...]:
+        """The operands after the body was applied while the condition held."""
+        return self.node(While(cond, body), *operands).outputs
+
+    def scan(
+        self, body: Graph, carries: Sequence[Value], scanned: Sequence[Value], invariants: Sequence[Value], length: int
+    ) -> tuple[Value, ...]:
+        """The last carries, then the stacked results; see Scan."""
+        return self.node(Scan(body, length, len(carries), len(scanned)), *carries, *scanned, *invariants).outputs
+
+    def host_callback(
+        self,
+        function: HostFunction,
+        results: Sequence[TensorType],
+        *operands: Value,
+        gradient: HostFunction | None = None,
+    ) -> tuple[Value, ...]:
+        """The results of a Python function on arrays."""
+        return self.node(HostCallback(function, tuple(results), gradient), *operands).outputs
+
+    def inline(self, graph: Graph, operands: Sequence[Value]) -> list[Value]:
+        """The graph's outputs, its nodes repeated here on these operands."""
+        new = dict(zip(graph.inputs, operands, strict=True))
+        for node in graph.nodes:
+            made = self.node(node.op, *(new[v] for v in node.inputs), name=node.name, location=node.location)
+            new.update(zip(node.outputs, made.outputs, strict=True))
+        return [new[v] for v in graph.outputs]

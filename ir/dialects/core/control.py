@@ -1,0 +1,208 @@
+"""Primitives with nested graphs: fused regions, calls, branches, loops; and calls back into Python."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ...graph import Attribute, Graph, GraphError, Node, Value
+from ...types import DType, TensorType
+from .interpret import interpret
+from .primitive import Array, Arrays, Gradients, Primitive, Types, storage
+
+if TYPE_CHECKING:
+    from .builder import CoreBuilder
+
+
+def _check_body(graph: Graph, types: Sequence[TensorType], what: str) -> None:
+    """TypeError unless the nested graph takes operands of these types (layouts aside)."""
+    expected = [(t.shape, t.dtype) for t in graph.input_types()]
+    if expected != [(t.shape, t.dtype) for t in types]:
+        takes, gets = (", ".join(str(t) for t in ts) for ts in (graph.input_types(), types))
+        raise TypeError(f"{what} takes ({takes}), gets ({gets})")
+
+
+def _same_types(left: Sequence[TensorType], right: Sequence[TensorType]) -> bool:
+    return [(t.shape, t.dtype) for t in left] == [(t.shape, t.dtype) for t in right]
+
+
+def _place(count: int, positions: Sequence[int], values: Sequence[Value]) -> Gradients:
+    """A list of `count` with the values at the positions and None elsewhere."""
+    found = dict(zip(positions, values, strict=True))
+    return [found.get(i) for i in range(count)]
+
+
+def _body_vjp(b: CoreBuilder, body: Graph, node: Node, cotangents: Sequence[Value]) -> Gradients:
+    """A call of the body's gradient, which computes again what it needs of the body."""
+    from .gradient import float_positions, gradient_graph
+
+    wrt, seeds = float_positions(node.inputs), float_positions(node.outputs)
+    gradient = gradient_graph(body, wrt, seeds)
+    return _place(len(node.inputs), wrt, b.call(gradient, *node.inputs, *(cotangents[i] for i in seeds)))
+
+
+@dataclass(frozen=True)
+class Fused(Primitive):
+    """A region that becomes one kernel of the given kind."""
+
+    name = "core.fused"
+    body: Graph
+    kind: str
+
+    def infer(self, *types: TensorType) -> Types:
+        _check_body(self.body, types, "the region")
+        return self.body.output_types()
+
+    def regions(self) -> tuple[Graph, ...]:
+        return (self.body,)
+
+    def evaluate(self, *arrays: Array) -> Arrays:
+        return tuple(interpret(self.body, arrays))
+
+    def vjp(self, b: CoreBuilder, node: Node, cotangents: Sequence[Value]) -> Gradients:
+        return _body_vjp(b, self.body, node, cotangents)
+
+
+@dataclass(frozen=True)
+class Call(Primitive):
+    """The body on the operands.
+
+    `gradient`, where given, replaces the body's derivative: it takes the operands, the results and one cotangent for each float
+    result, and gives one cotangent for each float operand.
+    """
+
+    name = "core.call"
+    body: Graph
+    gradient: Graph | None = None
+
+    def infer(self, *types: TensorType) -> Types:
+        _check_body(self.body, types, "the body")
+        results = self.body.output_types()
+        if self.gradient is not None:
+            _check_body(self.gradient, (*types, *results, *(t for t in results if t.dtype.is_float)), "the gradient")
+            if not _same_types(self.gradient.output_types(), [t for t in types if t.dtype.is_float]):
+                raise TypeError("the gradient must give one cotangent for each float operand")
+        return results
+
+    def regions(self) -> tuple[Graph, ...]:
+        return (self.body,) if self.gradient is None else (self.body, self.gradient)
+
+    def evaluate(self, *arrays: Array) -> Arrays:
+        return tuple(interpret(self.body, arrays))
+
+    def vjp(self, b: CoreBuilder, node: Node, cotangents: Sequence[Value]) -> Gradients:
+        if self.gradient is None:
+            return _body_vjp(b, self.body, node, cotangents)
+        from .gradient import float_positions
+
+        seeds = (cotangents[i] for i in float_positions(node.outputs))
+        gradients = b.call(self.gradient, *node.inputs, *node.outputs, *seeds)
+        return _place(len(node.inputs), float_positions(node.inputs), gradients)
+
+
+@dataclass(frozen=True)
+class Cond(Primitive):
+    """pred: i1 of rank 0, operands... -> the results of `then` or `otherwise` on the operands."""
+
+    name = "core.cond"
+    then: Graph
+    otherwise: Graph
+
+    def infer(self, *types: TensorType) -> Types:
+        if not types or types[0].shape or types[0].dtype is not DType.BOOL:
+            raise TypeError("the first operand must be a tensor<i1>")
+        _check_body(self.then, types[1:], "then")
+        _check_body(self.otherwise, types[1:], "otherwise")
+        if not _same_types(self.then.output_types(), self.otherwise.output_types()):
+            raise TypeError("the branches give results of different types")
+        return self.then.output_types()
+
+    def regions(self) -> tuple[Graph, ...]:
+        return (self.then, self.otherwise)
+
+    def evaluate(self, *arrays: Array) -> Arrays:
+        return tuple(interpret(self.then if arrays[0] else self.otherwise, arrays[1:]))
+
+    def vjp(self, b: CoreBuilder, node: Node, cotangents: Sequence[Value]) -> Gradients:
+        from .gradient import float_positions, gradient_graph
+
+        pred, *rest = node.inputs
+        wrt, seeds = float_positions(rest), float_positions(node.outputs)
+        then, otherwise = (gradient_graph(g, wrt, seeds) for g in (self.then, self.otherwise))
+        gradients = b.cond(pred, then, otherwise, *rest, *(cotangents[i] for i in seeds))
+        return [None, *_place(len(rest), wrt, gradients)]
+
+
+@dataclass(frozen=True)
+class While(Primitive):
+    """operands... -> body applied to all of them while `cond` of them, an i1 of rank 0, is true."""
+
+    name = "core.while"
+    cond: Graph
+    body: Graph
+
+    def infer(self, *types: TensorType) -> Types:
+        _check_body(self.cond, types, "the condition")
+        _check_body(self.body, types, "the body")
+        if not _same_types(self.cond.output_types(), [TensorType((), DType.BOOL)]):
+            raise TypeError("the condition must give one tensor<i1>")
+        if not _same_types(self.body.output_types(), types):
+            raise TypeError("the body must give results of the operands' types")
+        return self.body.output_types()
+
+    def regions(self) -> tuple[Graph, ...]:
+        return (self.cond, self.body)
+
+    def evaluate(self, *arrays: Array) -> Arrays:
+        state: Sequence[Array] = arrays
+        while interpret(self.cond, state)[0]:
+            state = interpret(self.body, state)
+        return tuple(state)
+
+    def vjp(self, b: CoreBuilder, node: Node, cotangents: Sequence[Value]) -> Gradients:
+        raise GraphError(f"{node.describe()} has no gradient: the number of its steps is not known; use a scan")
+
+
+HostFunction = Callable[..., Sequence[Array]]
+
+
+@dataclass(frozen=True)
+class HostCallback(Primitive):
+    """A Python function from arrays to arrays of the given types.
+
+    `gradient`, where given, is a function of the operands, the results and one cotangent for each float result, and returns one
+    array for each float operand.
+    """
+
+    name = "core.host_callback"
+    function: HostFunction
+    results: tuple[TensorType, ...]
+    gradient: HostFunction | None = None
+
+    def infer(self, *types: TensorType) -> Types:
+        return self.results
+
+    def attributes(self) -> Mapping[str, Attribute]:
+        names = tuple(getattr(f, "__qualname__", repr(f)) for f in (self.function, self.gradient) if f is not None)
+        return {"functions": names, "results": tuple(str(t) for t in self.results)}
+
+    def evaluate(self, *arrays: Array) -> Arrays:
+        made = tuple(np.asarray(a) for a in self.function(*arrays))
+        expected = [(t.shape, storage(t.dtype)) for t in self.results]
+        if [(a.shape, a.dtype) for a in made] != expected:
+            gave = ", ".join(f"{a.dtype}{a.shape}" for a in made)
+            raise GraphError(f"the callback gave ({gave}), not ({', '.join(str(t) for t in self.results)})")
+        return made
+
+    def vjp(self, b: CoreBuilder, node: Node, cotangents: Sequence[Value]) -> Gradients:
+        from .gradient import float_positions
+
+        if self.gradient is None:
+            raise GraphError(f"{node.describe()} was given no gradient")
+        wrt = float_positions(node.inputs)
+        backward = HostCallback(self.gradient, tuple(node.inputs[i].type for i in wrt))
+        seeds = (cotangents[i] for i in float_positions(node.outputs))
+        return _place(len(node.inputs), wrt, b.node(backward, *node.inputs, *node.outputs, *seeds).outputs)

@@ -1,0 +1,88 @@
+"""Reverse-mode differentiation of nodes: the walk that passes, loops, branches and calls share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from ...graph import Graph, GraphError, Node, Value
+from .builder import CoreBuilder
+from .primitive import Primitive
+
+
+def pull_back(
+    b: CoreBuilder, nodes: Sequence[Node], cotangents: Mapping[Value, Value], wanted: Sequence[Value]
+) -> list[Value]:
+    """Append to `b` the cotangents of `wanted`, for those of some results of `nodes`; a value without influence gets zeros.
+
+    Only nodes between `wanted` and the given cotangents are differentiated. GraphError names a node without a gradient.
+    """
+    nodes = list(nodes)  # may be b.nodes itself, which grows
+    active = _active_values(nodes, wanted)
+    sums = {v: g for v, g in cotangents.items() if v in active}
+    location = b.location
+    for node in reversed(nodes):
+        given = [sums.get(v) for v in node.outputs]
+        if all(g is None for g in given):
+            continue
+        b.location = node.location
+        _pull_back_node(b, node, given, sums, active)
+    b.location = location
+    return [sums[v] if v in sums else b.full_like(v, 0) for v in wanted]
+
+
+def _active_values(nodes: Iterable[Node], wanted: Iterable[Value]) -> set[Value]:
+    """The float values that depend on `wanted` through floats."""
+    active = {v for v in wanted if v.type.dtype.is_float}
+    for node in nodes:
+        if not active.isdisjoint(node.inputs):
+            active.update(v for v in node.outputs if v.type.dtype.is_float)
+    return active
+
+
+def _pull_back_node(
+    b: CoreBuilder, node: Node, given: Sequence[Value | None], sums: dict[Value, Value], active: set[Value]
+) -> None:
+    if not isinstance(node.op, Primitive):
+        raise GraphError(f"{node.describe()} is not a core primitive: decompose the graph before it is differentiated")
+    first = len(b.nodes)
+    full = [g if g is not None else b.full_like(v, 0) for g, v in zip(given, node.outputs, strict=True)]
+    for operand, g in zip(node.inputs, node.op.vjp(b, node, full), strict=True):
+        if g is None or operand not in active:
+            continue
+        sums[operand] = b.add(sums[operand], g) if operand in sums else g
+    if node.name:
+        for made in b.nodes[first:]:
+            made.name = made.name or f"{node.name}_backward"
+
+
+def gradient_graph(graph: Graph, wrt: Sequence[int], seeds: Sequence[int], *, forward: bool = False) -> Graph:
+    """inputs + one cotangent for each output in `seeds` -> one cotangent for each input in `wrt`.
+
+    With `forward` the graph's own outputs come first. The new graph shares nodes and values with `graph`.
+    """
+    b = CoreBuilder(f"{graph.name}_gradient")
+    b.inputs, b.nodes, b.parameters = list(graph.inputs), list(graph.nodes), set(graph.parameters)
+    given: dict[Value, Value] = {}
+    for i in seeds:
+        output = graph.outputs[i]
+        g = b.input(output.type.with_layout(None), f"{output.name}_cotangent" if output.name else "cotangent")
+        given[output] = b.add(given[output], g) if output in given else g
+    gradients = pull_back(b, graph.nodes, given, [graph.inputs[i] for i in wrt])
+    return without_dead_nodes(b.build([*(graph.outputs if forward else ()), *gradients]))
+
+
+def without_dead_nodes(graph: Graph) -> Graph:
+    """The graph without the nodes that no output needs."""
+    live = set(graph.outputs)
+    kept: list[Node] = []
+    for node in reversed(graph.nodes):
+        if not live.isdisjoint(node.outputs):
+            kept.append(node)
+            live.update(node.inputs)
+    return replace(graph, nodes=tuple(reversed(kept)))
+
+
+def float_positions(values: Iterable[Value]) -> list[int]:
+    """Positions of the values that can have a cotangent."""
+    return [i for i, v in enumerate(values) if v.type.dtype.is_float]

@@ -1,0 +1,55 @@
+"""The primitive that orders elements: sort."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ...graph import Node, Value
+from ...types import DType, TensorType
+from .primitive import Array, Arrays, Gradients, Primitive, Types, check_axes
+
+if TYPE_CHECKING:
+    from .builder import CoreBuilder
+
+
+@dataclass(frozen=True)
+class Sort(Primitive):
+    """One or more operands of one shape, all ordered along `axis` as the first one; NaN comes last in either direction.
+
+    With `stable`, equal elements keep their order; the reference keeps it always.
+    """
+
+    name = "core.sort"
+    axis: int
+    descending: bool = False
+    stable: bool = True
+
+    def infer(self, *types: TensorType) -> Types:
+        if not types:
+            raise TypeError("needs at least one operand")
+        check_axes((self.axis,), types[0].rank, "axis")
+        for t in types:
+            if t.shape != types[0].shape:
+                raise ValueError(f"operands differ in shape: {', '.join(str(t.shape) for t in types)}")
+        return tuple(TensorType(t.shape, t.dtype) for t in types)
+
+    def evaluate(self, *arrays: Array) -> Arrays:
+        key = arrays[0]
+        if self.descending:  # both keep NaN where it is, and every integer in range
+            key = np.negative(key) if key.dtype.kind == "f" else np.invert(key)
+        order = np.argsort(key, self.axis, kind="stable")
+        return tuple(np.take_along_axis(a, order, self.axis) for a in arrays)
+
+    def vjp(self, b: CoreBuilder, node: Node, cotangents: Sequence[Value]) -> Gradients:
+        """The permutation is sorted back, and the cotangents with it."""
+        shape = node.inputs[0].type.shape
+        places = b.iota(shape, DType.I64, self.axis)
+        order = b.sort([node.inputs[0], places], self.axis, descending=self.descending, stable=True)[1]
+        floats = [i for i, v in enumerate(node.inputs) if v.type.dtype.is_float]
+        undone = b.sort([order, *(cotangents[i] for i in floats)], self.axis)[1:]
+        found = dict(zip(floats, undone, strict=True))
+        return [found.get(i) for i in range(len(node.inputs))]

@@ -1,0 +1,67 @@
+"""Primitives that work on each element alone: every scalar operation, and conversion between dtypes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ...graph import Node, Value
+from ...scalar import ScalarOp, result_dtype
+from ...types import DType, TensorType
+from .numerics import round_bfloat16
+from .primitive import Array, Arrays, Gradients, Primitive, Types, operands, storage
+from .scalar_gradients import GRADIENTS
+from .scalar_numpy import evaluate_scalar
+
+if TYPE_CHECKING:
+    from .builder import CoreBuilder
+
+
+@dataclass(frozen=True)
+class Pointwise(Primitive):
+    """A scalar operation on operands of one shape; nothing is broadcast."""
+
+    name = "core.pointwise"
+    op: ScalarOp
+
+    def infer(self, *types: TensorType) -> Types:
+        dtype = result_dtype(self.op, *(t.dtype for t in types))
+        first = types[-1]
+        for t in types:
+            if t.shape != first.shape:
+                raise ValueError(
+                    f"{self.op.value} needs operands of one shape, got {', '.join(str(t.shape) for t in types)}"
+                )
+        return (first if first.dtype is dtype and first.layout is None else TensorType(first.shape, dtype),)
+
+    def evaluate(self, *arrays: Array) -> Arrays:
+        return (evaluate_scalar(self.op, *arrays),)
+
+    def vjp(self, b: CoreBuilder, node: Node, cotangents: Sequence[Value]) -> Gradients:
+        return GRADIENTS[self.op](b, cotangents[0], node.outputs[0], *node.inputs)
+
+
+@dataclass(frozen=True)
+class Cast(Primitive):
+    """Conversion to another dtype: floats to integers truncate, to BOOL it is `x != 0`."""
+
+    name = "core.cast"
+    dtype: DType
+
+    def infer(self, *types: TensorType) -> Types:
+        (x,) = operands(types, 1)
+        return (TensorType(x.shape, self.dtype),)
+
+    def evaluate(self, *arrays: Array) -> Arrays:
+        (x,) = arrays
+        if self.dtype is DType.BOOL:
+            return (np.asarray(x != 0),)
+        converted = x.astype(storage(self.dtype))
+        return (round_bfloat16(converted) if self.dtype is DType.BF16 else converted,)
+
+    def vjp(self, b: CoreBuilder, node: Node, cotangents: Sequence[Value]) -> Gradients:
+        source = node.inputs[0].type.dtype
+        return [b.cast(cotangents[0], source) if source.is_float and self.dtype.is_float else None]

@@ -1,0 +1,122 @@
+"""The base of core's primitives, and the checks that their type rules share."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
+from enum import Enum
+from functools import cache
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+
+from ...graph import Attribute, Graph, Node, Op, Value
+from ...types import DType, TensorType
+
+if TYPE_CHECKING:
+    from .builder import CoreBuilder
+
+Array = np.ndarray[Any, Any]
+Arrays = tuple[Array, ...]
+Types = tuple[TensorType, ...]
+Gradients = Sequence[Value | None]
+
+
+class Primitive(Op):
+    """A core operation with its rules side by side: types (`infer`), NumPy meaning (`evaluate`), gradient (`vjp`).
+
+    Subclasses are frozen dataclasses; their fields are the parameters.
+    """
+
+    @abstractmethod
+    def evaluate(self, *arrays: Array) -> Arrays:
+        """The results for these operands.
+
+        Floats are accumulated in float64 and rounded once. A bfloat16 tensor is a float32 array; whoever knows the types
+        (`interpret`) rounds the result.
+        """
+
+    @abstractmethod
+    def vjp(self, b: CoreBuilder, node: Node, cotangents: Sequence[Value]) -> Gradients:
+        """The cotangent of each operand of `node`, built from core, for one cotangent per result; None: no gradient.
+
+        A result that nobody differentiates has a cotangent of zeros. GraphError where the primitive has no gradient rule.
+        """
+
+    def attributes(self) -> Mapping[str, Attribute]:
+        """The fields in order, without graphs; enumerations by their mnemonic, nested tuples flat."""
+        return {
+            name: value for name in _field_names(type(self)) if (value := _attribute(getattr(self, name))) is not None
+        }
+
+
+@cache
+def _field_names(kind: type) -> tuple[str, ...]:
+    return tuple(f.name for f in fields(kind))
+
+
+def _attribute(value: object) -> Attribute | None:
+    if value is None or isinstance(value, Graph):
+        return None
+    if isinstance(value, Enum) and not isinstance(value, DType):
+        return str(value.value)
+    if isinstance(value, tuple):
+        return _flat(cast("tuple[object, ...]", value))
+    return cast("Attribute", value)
+
+
+def _flat(items: tuple[object, ...]) -> tuple[int, ...]:
+    flat: list[Any] = []
+    for item in items:
+        if isinstance(item, tuple):
+            flat.extend(cast("tuple[object, ...]", item))
+        else:
+            flat.append(item)
+    return tuple(flat)
+
+
+def storage(dtype: DType) -> np.dtype[Any]:
+    """The NumPy dtype of the arrays that stand for tensors of `dtype`: float32 for BF16."""
+    return np.dtype(np.float32) if dtype is DType.BF16 else dtype.numpy
+
+
+def accumulator(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """What sums of `dtype` are kept in: float64 for floats, the dtype itself for integers."""
+    return np.dtype(np.float64) if dtype.kind == "f" else dtype
+
+
+def operands(types: Types, count: int) -> Types:
+    """`types`, or TypeError unless there are `count` of them."""
+    if len(types) != count:
+        raise TypeError(f"takes {count} operand{'s' * (count != 1)}, got {len(types)}")
+    return types
+
+
+def check_axes(axes: Sequence[int], rank: int, what: str = "axes") -> None:
+    """ValueError unless `axes` are distinct axes of a tensor of `rank`."""
+    if len(set(axes)) != len(axes):
+        raise ValueError(f"{what} {tuple(axes)} name an axis twice")
+    for axis in axes:
+        if not 0 <= axis < rank:
+            raise ValueError(f"{what} {tuple(axes)} leave a tensor of rank {rank}")
+
+
+def check_lengths(rank: int, **parameters: Sequence[object]) -> None:
+    """ValueError unless each parameter has one entry for each of `rank` axes."""
+    for name, value in parameters.items():
+        if len(value) != rank:
+            raise ValueError(f"{name} has {len(value)} entries for {rank} axes")
+
+
+def check_positive(**parameters: Sequence[int]) -> None:
+    """ValueError unless all entries are at least 1."""
+    for name, value in parameters.items():
+        if any(n < 1 for n in value):
+            raise ValueError(f"{name} {tuple(value)} must be positive")
+
+
+def check_same_dtype(*types: TensorType) -> None:
+    """TypeError unless all dtypes agree."""
+    if len({t.dtype for t in types}) > 1:
+        raise TypeError(f"operands differ in dtype: {', '.join(t.dtype.value for t in types)}")
