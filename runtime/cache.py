@@ -10,6 +10,7 @@ damaged.
 from __future__ import annotations
 
 import contextlib
+import functools
 import hashlib
 import os
 import re
@@ -60,6 +61,7 @@ class DiskCache:
         self.enabled = default_enabled() if enabled is None else enabled
         self.limit = default_limit() if limit is None else limit
         self._memory: dict[str, bytes] = {}
+        self._warned = False
         self._unmeasured = self.limit  # bytes that the folder may hold beyond the last measurement: at first unknown
         self._folder = self._open(folder) if self.enabled else None
 
@@ -135,13 +137,21 @@ class DiskCache:
         return folder
 
     def _warn(self, complaint: str) -> None:
-        """Once per process and reason, by Python's own bookkeeping of warnings."""
+        if self._warned:
+            return
+        self._warned = True
         warnings.warn(
             f"mxforge's compile cache {complaint}. Compiled code is kept in memory only; set "
             "MXFORGE_CACHE_DIR to a folder of your own, or MXFORGE_CACHE=0.",
             RuntimeWarning,
             stacklevel=3,
         )
+
+
+@functools.cache
+def default_cache() -> DiskCache:
+    """The cache of this process, with the environment's settings at the time of the first call."""
+    return DiskCache()
 
 
 def _complaint(folder: Path) -> str:

@@ -11,6 +11,7 @@ from ..ir.target import CpuTarget
 _CPUINFO = Path("/proc/cpuinfo")
 _CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
 _CPU_QUOTA = Path("/sys/fs/cgroup/cpu.max")
+_MEMORY_QUOTA = Path("/sys/fs/cgroup/memory.max")
 
 # Names of /proc/cpuinfo that LLVM spells differently; the others in the lists below are spelled alike.
 _LLVM_NAMES = {
@@ -150,3 +151,12 @@ def cpu_quota(file: Path) -> int:
         return max(1, -(-int(quota) // int(period)))
     except (OSError, ValueError):  # no cgroup v2, or "max"
         return 1 << 30
+
+
+def physical_memory() -> int:
+    """Bytes of memory that this process can have at most: the machine's, or the cgroup's limit if that is less."""
+    machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    try:
+        return min(machine, int(_MEMORY_QUOTA.read_text()))
+    except (OSError, ValueError):  # no cgroup v2, or "max"
+        return machine

@@ -24,6 +24,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from .host import physical_memory
+
 ALIGNMENT = 64
 _LARGEST_SMALL = 32 << 10
 _HUGE_PAGE = 2 << 20
@@ -119,6 +121,13 @@ def _allocate_large(nbytes: int) -> Storage:
     return storage
 
 
+def allocate_zeroed(nbytes: int) -> Storage:
+    """A block of zeros."""
+    storage = allocate(nbytes)
+    ctypes.memset(storage.address, 0, nbytes)
+    return storage
+
+
 def wrap_numpy(array: npt.NDArray[Any]) -> Storage:
     """The memory of `array` itself, which stays alive with the result; it must be writable and C-contiguous."""
     interface = array.__array_interface__  # several times faster than array.ctypes and array.flags
@@ -192,7 +201,7 @@ class _System:
     """The source of blocks: what was mapped, and what lies idle beyond `limit`."""
 
     def __init__(self) -> None:
-        self.limit = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 4
+        self.limit = physical_memory() // 4
         self.reserved = self.peak = self.uncut = 0
         self._region = 0  # address behind the uncut bytes of the region that small blocks are cut from
         self._freed = 0  # bytes freed since the idle ones were last counted; races between threads may lose a few

@@ -15,7 +15,7 @@ from collections.abc import Callable
 
 from ..codegen.llvm.support import LARGEST_POOL, support_module
 from ..ir.target import CpuTarget
-from .cache import DiskCache
+from .cache import DiskCache, default_cache
 from .elf import load_object
 from .host import host_target
 
@@ -84,7 +84,7 @@ def get_pool() -> ThreadPool:
 
 def _first_pool() -> ThreadPool:
     """Of two threads here at once one pool wins, the other is dropped unused. No lock that a fork could leave held."""
-    made = ThreadPool(host_target(), DiskCache())
+    made = ThreadPool(host_target(), default_cache())
     pool = _pools.setdefault("cpu", made)
     if pool is made:
         atexit.register(pool.close)

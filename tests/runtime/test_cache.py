@@ -135,6 +135,7 @@ def test_folder_that_disappears_falls_back_to_memory(folder: Path) -> None:
     folder.rmdir()
     with pytest.warns(RuntimeWarning, match="cannot write"):
         cache.put(KEY, b"code")
+    cache.put(OTHER, b"no second warning")
     assert cache.get(KEY) == b"code"
 
 

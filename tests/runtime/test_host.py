@@ -129,6 +129,15 @@ def test_without_quota(tmp_path: Path) -> None:
     assert cpu_quota(tmp_path / "absent") > 1 << 20
 
 
+def test_memory_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(host, "_MEMORY_QUOTA", tmp_path / "memory.max")
+    machine = host.physical_memory()
+    (tmp_path / "memory.max").write_text("max\n")
+    assert host.physical_memory() == machine
+    (tmp_path / "memory.max").write_text("1048576\n")
+    assert host.physical_memory() == 1 << 20
+
+
 def test_this_machine_is_described_without_llvm() -> None:
     probe = (
         "import sys; from mxforge.runtime.host import host_target; host_target(); assert 'llvmlite' not in sys.modules"

@@ -12,6 +12,7 @@ import pytest
 from mxforge.runtime import storage as module
 from mxforge.runtime.storage import (
     allocate,
+    allocate_zeroed,
     as_numpy,
     release_cached,
     set_cache_limit,
@@ -38,6 +39,12 @@ def test_blocks_are_aligned_and_writable_to_the_end(nbytes: int) -> None:
     view = as_numpy(block, np.uint8, (nbytes,))
     view[:] = 255
     assert int(view.sum(dtype=np.int64)) == 255 * nbytes
+
+
+@pytest.mark.parametrize("nbytes", SIZES)
+def test_zeroed_blocks(nbytes: int) -> None:
+    as_numpy(allocate(nbytes), np.uint8, (nbytes,))[:] = 255
+    assert not as_numpy(allocate_zeroed(nbytes), np.uint8, (nbytes,)).any()
 
 
 def test_large_blocks_begin_at_huge_pages() -> None:
