@@ -112,7 +112,9 @@ class _Assembler:
                 self.work[number] = self.time[phase].block(step.emission.workspace, number, number)
 
     def _last_uses(self) -> dict[Value, int]:
-        """The last step that reads each value's memory. What a run reads of the prepared values lives for ever, unless it reads a packed form."""
+        """The last step that reads each value's memory. What a run reads of the prepared values lives for ever,
+        unless it reads a packed form.
+        """
         last: dict[Value, int] = {}
         for number, step in enumerate(self.steps):
             packed = {position for position, _, _ in step.packs}
@@ -136,7 +138,9 @@ class _Assembler:
         self.blocks[base] = phase, self.time[phase].block(base.type.nbytes, number, last[base], zeroed)
 
     def _need_packed(self, value: Value, packing: object, nbytes: int, phase: Phase, number: int) -> None:
-        """Packed parameters live for ever, other packed values for their one step. A packed form may be padded: its zeros are written once."""
+        """Packed parameters live for ever, other packed values for their one step. A packed form may be padded: its
+        zeros are written once.
+        """
         key = (value, packing)
         if key in self.packed:
             return

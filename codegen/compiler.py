@@ -25,7 +25,9 @@ class Step:
     kernel: Kernel
     emission: Emission
     operands: tuple[Value, ...]
-    packs: tuple[tuple[int, Packing, LaunchSpec], ...]  # position of the operand, its packed form, and the kernel that packs
+    packs: tuple[
+        tuple[int, Packing, LaunchSpec], ...
+    ]  # position of the operand, its packed form, and the kernel that packs
 
 
 @dataclass
@@ -48,7 +50,9 @@ class KernelCompiler:
             if isinstance(node.op, Constant) or view_of(node) is not None:
                 continue
             if not isinstance(node.op, Fused):
-                raise GraphError(f"{node.describe()} has no kernel on the cpu target; MXFORGE_TARGET=reference interprets it")
+                raise GraphError(
+                    f"{node.describe()} has no kernel on the cpu target; MXFORGE_TARGET=reference interprets it"
+                )
             concat = concat_of(node)
             if concat is None:
                 made.append(self._region(node, node.op, sharing))

@@ -1,7 +1,8 @@
 """Lowers a fused region to a Kernel: each value of the region becomes an expression of the point at which it is read.
 
-The region's result is stored over its whole index space. Reading an operand at an index means: a pointwise node reads its operands at the same
-index; a transpose, slice or broadcast at a mapped one; a reduction at an index with new axes; an input of the region is a Load. Values that are read more than once become Locals.
+The region's result is stored over its whole index space. Reading an operand at an index means: a pointwise node
+reads its operands at the same index; a transpose, slice or broadcast at a mapped one; a reduction at an index with
+new axes; an input of the region is a Load. Values that are read more than once become Locals.
 """
 
 from __future__ import annotations
@@ -51,6 +52,7 @@ from ..ir.kernel import Cast as CastExpr
 from ..ir.kernel import Reduce as ReduceExpr
 from ..ir.scalar import ScalarOp
 from ..ir.types import DType, TensorType
+from .lower_contract import dilated_load
 
 Strides = tuple[int, ...] | None
 
@@ -67,7 +69,9 @@ def lower_region(op: Fused, name: str = "kernel", strides: Sequence[Strides] = (
     return _Lowering(op.body, op.kind, name, strides).kernel()
 
 
-def lower_concat(node_inputs: Sequence[TensorType], out: TensorType, axis: int, position: int, name: str, strides: Sequence[Strides]) -> Kernel:
+def lower_concat(
+    node_inputs: Sequence[TensorType], out: TensorType, axis: int, position: int, name: str, strides: Sequence[Strides]
+) -> Kernel:
     """The kernel that copies operand `position` of a concatenation into its place in the result."""
     source = node_inputs[position]
     axes = tuple(Axis(f"i{k}", n) for k, n in enumerate(source.shape))
@@ -83,7 +87,9 @@ def _buffer(name: str, type: TensorType, strides: Strides, *, written: bool = Fa
 
 
 class _Lowering:
-    """One region being lowered. Axes are named i0.. (the result's), r0.. (reduced), in the order in which they appear."""
+    """One region being lowered. Axes are named i0.. (the result's), r0.. (reduced), in the order in which they
+    appear.
+    """
 
     def __init__(self, body: Graph, kind: str, name: str, strides: Sequence[Strides]) -> None:
         self.body, self.kind, self.name = body, kind, name
@@ -167,7 +173,9 @@ class _Lowering:
         return self._share(value, index, expr) if self._is_shared(value, node) else expr
 
     def _is_shared(self, value: Value, node: Node) -> bool:
-        """Whether a value becomes a Local: a reduction that a row waits for, and what costs something and is read more than once."""
+        """Whether a value becomes a Local: a reduction that a row waits for, and what costs something and is read
+        more than once.
+        """
         if self.rows is not None and isinstance(node.op, Reduce):
             return True
         return isinstance(node.op, _COSTLY) and len(self.users[value]) + (value in self.body.outputs) > 1
@@ -181,10 +189,14 @@ class _Lowering:
 
     def load(self, value: Value, index: Index, other: Const) -> Expr:
         """A padded read, which only an input of the region has."""
+        return Load(self.input_name(value), index, other)
+
+    def input_name(self, value: Value) -> str:
+        """The buffer of a value that must be an input of the region."""
         name = self.inputs.get(value)
         if name is None:
-            raise LoweringError("padding of a computed value inside a region")
-        return Load(name, index, other)
+            raise LoweringError(f"region {self.name}: a padded read of a value that is computed inside")
+        return name
 
     def new_axes(self, extents: Sequence[int]) -> list[str]:
         first = sum(a.kind is AxisKind.REDUCE for a in self.axes)
@@ -273,7 +285,9 @@ def _slice(low: _Lowering, node: Node, index: Index) -> Expr:
 def _reverse(low: _Lowering, node: Node, index: Index) -> Expr:
     assert isinstance(node.op, Reverse)
     shape = node.outputs[0].type.shape
-    mapped = tuple(_shift(i, -1, n - 1) if k in node.op.axes else i for k, (i, n) in enumerate(zip(index, shape, strict=True)))
+    mapped = tuple(
+        _shift(i, -1, n - 1) if k in node.op.axes else i for k, (i, n) in enumerate(zip(index, shape, strict=True))
+    )
     return low.read(node.inputs[0], mapped)
 
 
@@ -353,27 +367,37 @@ def _reduce_window(low: _Lowering, node: Node, index: Index) -> Expr:
 
 
 def _conv(low: _Lowering, node: Node, index: Index) -> Expr:
-    """x[n, g * I + c, s * o + d * k - p, ...] * w[g * O + o, c, k, ...] over channels c of the group and the kernel's window."""
+    """x[n, g * I + c, s * o + d * k - p, ...] * w[g * O + o, c, k, ...] over channels c of the group and the kernel's
+    window.
+    """
     assert isinstance(node.op, Conv)
     x, w = node.inputs
     op = node.op
-    if any(d != 1 for d in op.lhs_dilation) or op.batch_groups != 1:
-        raise LoweringError(f"{node.describe()}: dilated input has no kernel of its own")
+    if op.batch_groups != 1:
+        raise LoweringError(f"{node.describe()}: groups of the batch have no kernel on this target")
     channel, *window = low.new_axes(w.type.shape[1:])
     batch, out, *space = index
     assert isinstance(out, Affine)
     group = out.terms[:1] if op.groups > 1 else ()
     terms = tuple((g, w.type.shape[1]) for g, _ in group)
-    mapped: list[Affine | Expr] = [batch, affine(*terms, (channel, 1))]
+    mapped: list[Affine] = [_as_affine(batch), affine(*terms, (channel, 1))]
     for i, k, stride, (lo, _), dilation in zip(space, window, op.strides, op.padding, op.rhs_dilation, strict=True):
-        at = _shift(i, stride, -lo)
-        assert isinstance(at, Affine)
+        at = _as_affine(_shift(i, stride, -lo))
         mapped.append(Affine((*at.terms, (k, dilation)), at.offset))
-    padded = any(map(any, op.padding))
-    zero = Const(0.0, x.type.dtype)
-    lhs = low.load(x, tuple(mapped), zero) if padded else low.read(x, tuple(mapped))
     rhs = low.read(w, (out, *(affine((a, 1)) for a in (channel, *window))))
-    return Contract(lhs, rhs, (channel, *window))
+    return Contract(_conv_input(low, op, x, tuple(mapped)), rhs, (channel, *window))
+
+
+def _conv_input(low: _Lowering, op: Conv, x: Value, index: tuple[Affine, ...]) -> Expr:
+    zero = Const(0.0, x.type.dtype)
+    if any(d != 1 for d in op.lhs_dilation):
+        return dilated_load(low.input_name(x), index, (1, 1, *op.lhs_dilation), zero)
+    return low.load(x, index, zero) if any(map(any, op.padding)) else low.read(x, index)
+
+
+def _as_affine(index: Affine | Expr) -> Affine:
+    assert isinstance(index, Affine)
+    return index
 
 
 def _dot(low: _Lowering, node: Node, index: Index) -> Expr:
@@ -383,12 +407,16 @@ def _dot(low: _Lowering, node: Node, index: Index) -> Expr:
     inner = [affine((a, 1)) for a in names]
     nbatch = len(op.lhs_batch)
     nfree = x.type.rank - nbatch - len(inner)
-    lhs = _operand_index(x.type.rank, op.lhs_batch, op.lhs_contract, index[:nbatch], inner, index[nbatch : nbatch + nfree])
+    lhs = _operand_index(
+        x.type.rank, op.lhs_batch, op.lhs_contract, index[:nbatch], inner, index[nbatch : nbatch + nfree]
+    )
     rhs = _operand_index(w.type.rank, op.rhs_batch, op.rhs_contract, index[:nbatch], inner, index[nbatch + nfree :])
     return Contract(low.read(x, lhs), low.read(w, rhs), tuple(names))
 
 
-def _operand_index(rank: int, batch: Sequence[int], contract: Sequence[int], outer: Index, inner: Sequence[Affine], free: Index) -> Index:
+def _operand_index(
+    rank: int, batch: Sequence[int], contract: Sequence[int], outer: Index, inner: Sequence[Affine], free: Index
+) -> Index:
     at: dict[int, Affine | Expr] = {**dict(zip(batch, outer, strict=True)), **dict(zip(contract, inner, strict=True))}
     rest = iter(free)
     return tuple(at[k] if k in at else next(rest) for k in range(rank))

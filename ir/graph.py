@@ -5,8 +5,8 @@
     value = Value(type, node, index)                            one result of a node, or an input of the graph
     op    = an Op: an mx operator or a core primitive together with its parameters, compared by value
 
-Values and nodes are compared by identity; a graph is immutable, so graphs may share nodes. A fused region or a loop's body is a
-nested graph, a field of its op.
+Values and nodes are compared by identity; a graph is immutable, so graphs may share nodes. A fused region or a
+loop's body is a nested graph, a field of its op.
 """
 
 from __future__ import annotations
@@ -20,7 +20,9 @@ import numpy as np
 
 from .types import DType, TensorType
 
-Attribute = bool | int | float | str | tuple[int, ...] | tuple[float, ...] | tuple[str, ...] | DType | TensorType | np.ndarray
+Attribute = (
+    bool | int | float | str | tuple[int, ...] | tuple[float, ...] | tuple[str, ...] | DType | TensorType | np.ndarray
+)
 
 
 class GraphError(Exception):
@@ -46,7 +48,9 @@ class Op(ABC):
 
 
 class Value:
-    """One tensor of a graph. `node` is None for a graph's input; `index` counts among the node's results or the inputs."""
+    """One tensor of a graph. `node` is None for a graph's input; `index` counts among the node's results or the
+    inputs.
+    """
 
     __slots__ = ("index", "name", "node", "type")
 
@@ -90,8 +94,8 @@ class Graph:
     """A function on tensors.
 
     `parameters` are positions of inputs that change rarely (weights): what depends on them and on constants alone is
-    computed once and kept. `updates` are positions of inputs that the last `len(updates)` outputs replace after a run (moving statistics): state
-    is functional here and written back by the runtime.
+    computed once and kept. `updates` are positions of inputs that the last `len(updates)` outputs replace after a
+    run (moving statistics): state is functional here and written back by the runtime.
     """
 
     name: str
@@ -102,7 +106,9 @@ class Graph:
     updates: tuple[int, ...] = ()
 
     def users(self) -> dict[Value, list[tuple[Node, int]]]:
-        """For each value the nodes that read it, with the operand's position, in order. Outputs of the graph are not users."""
+        """For each value the nodes that read it, with the operand's position, in order. Outputs of the graph are not
+        users.
+        """
         found: dict[Value, list[tuple[Node, int]]] = {v: [] for v in self.inputs}
         for node in self.nodes:
             for i, v in enumerate(node.inputs):

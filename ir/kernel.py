@@ -1,17 +1,18 @@
 """The kernel IR: what is computed for each point of an index space. How it runs is a `Schedule`'s business.
 
-    kernel  = Kernel(name, buffers, extents, axes, stages)
-    buffer  = Buffer(name, dtype, shape, layout, strides, written)
-    axis    = Axis(name, extent, PARALLEL | REDUCE)       extent: a constant, or the name of an extent parameter (run-time shapes)
-    stage   = Store(buffer, index, expr)                  one element of a result for each point of the parallel axes
-            | Local(name, axes, expr)                     a temporary over `axes` that later stages of the same row read by Ref
-    expr    = Const(value, dtype) | AxisValue(axis) | Load(buffer, index, other?) | Ref(local)
-            | Scalar(op, exprs) | Cast(dtype, expr) | Reduce(op, axes, expr) | Contract(lhs, rhs, axes)
-    index   = one Affine for each dimension of the buffer (sum of coefficient * axis, plus an offset), or an expr (gather)
+    kernel = Kernel(name, buffers, extents, axes, stages)
+    buffer = Buffer(name, dtype, shape, layout, strides, written)
+    axis   = Axis(name, extent, PARALLEL | REDUCE)   extent: a constant, or the name of an extent parameter
+    stage  = Store(buffer, index, expr)              one element of a result for each point of the parallel axes
+           | Local(name, axes, expr)                 a temporary over `axes` that later stages read by Ref
+    expr   = Const(value, dtype) | AxisValue(axis) | Load(buffer, index, other?) | Ref(local)
+           | Scalar(op, exprs) | Cast(dtype, expr) | Reduce(op, axes, expr) | Contract(lhs, rhs, axes)
+    index  = for each dimension an Affine (sum of coefficient * axis, plus an offset) or an expr (gather)
 
-An index addresses the LOGICAL tensor; the buffer's layout says where its elements stand. A Load with `other` may leave the
-buffer's shape and then gives `other` (padding); without it the index must stay inside. Contract is sum(lhs * rhs) over its reduce axes: GEMM and convolution
-alike; Reduce and Contract accumulate in float32 for 16-bit floats.
+An index addresses the LOGICAL tensor; the buffer's layout says where its elements stand. A Load with `other` may
+leave the buffer's shape and then gives `other` (padding); without it the index must stay inside. Contract is
+sum(lhs * rhs) over its reduce axes, GEMM and convolution alike. Reduce and Contract accumulate 16-bit floats in
+float32.
 """
 
 from __future__ import annotations
@@ -86,7 +87,8 @@ class Affine:
 
 @dataclass(frozen=True, slots=True)
 class Buffer:
-    """A tensor in memory. `strides` (elements, per logical dimension; names are extent parameters) overrides row-major; with a `layout`,
+    """A tensor in memory. `strides` (elements, per logical dimension; names are extent parameters) overrides
+    row-major; with a `layout`,
     `strides` are those of the physical dimensions. None means contiguous."""
 
     name: str

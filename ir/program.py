@@ -2,11 +2,12 @@
 
     program = Program(name, slots, launches, prepare, sizes, constants, inputs, outputs, symbols)
     launch  = Launch(symbol, arguments, count, grain)     argument: a Place, or an int (extent, stride, scalar bits)
-    place   = Place(space, index, offset)                 INPUT i | OUTPUT i | ARENA | PREPARED | CONSTANT, offset in bytes
+    place   = Place(space, index, offset)                 INPUT i | OUTPUT i | ARENA | PREPARED | CONSTANT, offset in
+    bytes
 
-`prepare` holds the launches that depend on parameters alone (folded batch norms, packed weights): they run again only when a
-parameter changed, and fill the PREPARED space. The runtime executes `launches` in one native call; ahead-of-time compilation writes
-the program as a manifest.
+`prepare` holds the launches that depend on parameters alone (folded batch norms, packed weights): they run again only
+when a parameter changed, and fill the PREPARED space. The runtime executes `launches` in one native call;
+ahead-of-time compilation writes the program as a manifest.
 """
 
 from __future__ import annotations
@@ -40,7 +41,9 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """One call of a kernel over [0, count) of its parallel axis, in chunks of at least `grain`. `label` names the region for people."""
+    """One call of a kernel over [0, count) of its parallel axis, in chunks of at least `grain`. `label` names the
+    region for people.
+    """
 
     symbol: str
     arguments: tuple[Place | int, ...]
@@ -51,7 +54,9 @@ class Launch:
 
 @dataclass(frozen=True, slots=True)
 class Alias:
-    """Output `output` is not computed: it is `place` (an input, a constant or a prepared value), copied by the runtime."""
+    """Output `output` is not computed: it is `place` (an input, a constant or a prepared value), copied by the
+    runtime.
+    """
 
     output: int
     place: Place
@@ -61,8 +66,8 @@ class Alias:
 class Program:
     """What the runtime executes. `code` holds the object files that define the launches' symbols.
 
-    `arena_bytes` and `prepared_bytes` are the sizes of the program's own memory, both zeroed once when they are allocated
-    (halos and channel padding stay zero); `constants` is the content of the CONSTANT space.
+    `arena_bytes` and `prepared_bytes` are the sizes of the program's own memory, both zeroed once when they are
+    allocated (halos and channel padding stay zero); `constants` is the content of the CONSTANT space.
     """
 
     name: str

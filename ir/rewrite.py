@@ -13,8 +13,8 @@ Rule = Callable[[GraphBuilder, Node, tuple[Value, ...]], Replacement]
 def rebuild(graph: Graph, rule: Rule, builder: GraphBuilder | None = None) -> Graph:
     """Offer every node to `rule` with its operands in the new graph.
 
-    The rule returns the node's new results, built with the builder it is given, or None to keep the node. Graph inputs
-    stay the same values. When the rule keeps every node, `graph` itself is returned.
+    The rule returns the node's new results, built with the builder it is given, or None to keep the node. Graph
+    inputs stay the same values. When the rule keeps every node, `graph` itself is returned.
     """
     b = builder if builder is not None else GraphBuilder(graph.name)
     b.inputs, b.parameters = list(graph.inputs), set(graph.parameters)

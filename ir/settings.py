@@ -1,7 +1,7 @@
 """Every switch that mxforge reads from the environment, typed, in one place.
 
-`settings()` reads the environment once; tests and tools that change it call `settings.cache_clear()`. docs/debugging.md lists the same
-switches, and a test compares the two.
+`settings()` reads the environment once; tests and tools that change it call `settings.cache_clear()`.
+docs/debugging.md lists the same switches, and a test compares the two.
 """
 
 from __future__ import annotations

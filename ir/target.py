@@ -9,7 +9,8 @@ from dataclasses import dataclass
 class CpuTarget:
     """A CPU as the schedule formulas see it.
 
-    `triple`, `cpu` and `features` go to LLVM; the rest are the numbers that tile sizes are derived from. Caches are in bytes, per core.
+    `triple`, `cpu` and `features` go to LLVM; the rest are the numbers that tile sizes are derived from. Caches are
+    in bytes, per core.
     """
 
     triple: str

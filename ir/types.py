@@ -102,8 +102,8 @@ Shape = tuple[int, ...]
 class Layout:
     """A physical arrangement of a tensor (N, C, *spatial): channels in blocks, spatial axes inside a zeroed halo.
 
-    Memory is `[N][ceil(C/block)][spatial + halo ...][block]`. Channels past C are zeros. `halo[i]` gives the elements
-    that stand before and after spatial axis i. With block 1 the memory is row-major apart from the halo.
+    Memory is `[N][ceil(C/block)][spatial + halo ...][block]`. Channels past C are zeros. `halo[i]` gives the
+    elements that stand before and after spatial axis i. With block 1 the memory is row-major apart from the halo.
     """
 
     block: int

@@ -1,4 +1,6 @@
-"""Chooses the physical layout of every value: channels in blocks around convolutions, padding as a halo in the buffer."""
+"""Chooses the physical layout of every value: channels in blocks around convolutions, padding as a halo in the
+buffer.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,9 @@ Halo = tuple[tuple[int, int], ...]
 
 
 def channel_block(target: CpuTarget) -> int:
-    """Channels in a block: one vector register of float32, but at least 8 so that short vectors still share cache lines."""
+    """Channels in a block: one vector register of float32, but at least 8 so that short vectors still share cache
+    lines.
+    """
     return max(8, target.lanes())
 
 
@@ -23,10 +27,10 @@ def channel_block(target: CpuTarget) -> int:
 class AssignLayouts(Pass):
     """Give values between convolutions a blocked layout and insert Relayout where a node needs another one.
 
-    A convolution reads and writes blocks; pointwise nodes, pooling and concatenation along channels keep them; everything else is row-major.
-    A blocked value's halo is the largest padding among the convolutions that read it, so that no kernel tests for borders, and the room that a
-    Winograd transform reads past the end.
-    Needs: core. Keeps: values; graph inputs and outputs stay row-major.
+    A convolution reads and writes blocks; pointwise nodes, pooling and concatenation along channels keep them;
+    everything else is row-major. A blocked value's halo is the largest padding among the convolutions that read it,
+    so that no kernel tests for borders, and the room that a Winograd transform reads past the end. Needs: core.
+    Keeps: values; graph inputs and outputs stay row-major.
     """
 
     name = "assign-layouts"
@@ -141,7 +145,9 @@ class _Relayouter:
         return Layout(self.block, self.halos.get(old, ((0, 0),) * (old.type.rank - 2)))
 
     def _rule(self, b: GraphBuilder, node: Node, operands: tuple[Value, ...]) -> Replacement:
-        wanted = tuple(self._operand(b, node, i, old, v) for i, (old, v) in enumerate(zip(node.inputs, operands, strict=True)))
+        wanted = tuple(
+            self._operand(b, node, i, old, v) for i, (old, v) in enumerate(zip(node.inputs, operands, strict=True))
+        )
         if wanted == node.inputs and node.outputs[0] not in self.blocked:
             return None
         made = b.node(node.op, *wanted, name=node.name, location=node.location)

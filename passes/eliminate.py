@@ -30,7 +30,9 @@ class EliminateDeadCode(Pass):
 
 @dataclass(frozen=True)
 class EliminateCommonSubexpressions(Pass):
-    """Compute once what several nodes with equal ops and the same operands compute. Needs: ops compared by value. Keeps: inputs, outputs."""
+    """Compute once what several nodes with equal ops and the same operands compute. Needs: ops compared by value.
+    Keeps: inputs, outputs.
+    """
 
     name = "eliminate-common-subexpressions"
 
@@ -42,7 +44,9 @@ class EliminateCommonSubexpressions(Pass):
             first = seen.get(key)
             if first is not None:
                 return first.outputs
-            kept = node if operands == node.inputs else b.node(node.op, *operands, name=node.name, location=node.location)
+            kept = (
+                node if operands == node.inputs else b.node(node.op, *operands, name=node.name, location=node.location)
+            )
             seen[key] = kept
             if kept is not node:
                 return kept.outputs

@@ -15,9 +15,10 @@ from .manager import Context, Pass
 class FoldBatchNorm(Pass):
     """conv(x, w) * s -> conv(x, w * s); (conv(x, w) + b) * s -> conv(x, w * s) + b * s; (y + p) + q -> y + (p + q).
 
-    s, b, p and q are vectors over the output channels that depend on parameters and constants alone, so the products are computed once and not in
-    every run. An inference batch norm is such a scale and shift.
-    Needs: core, batch norms decomposed. Keeps: values up to rounding. Convolutions whose result others read too stay as they are.
+    s, b, p and q are vectors over the output channels that depend on parameters and constants alone, so the
+    products are computed once and not in every run. An inference batch norm is such a scale and shift. Needs: core,
+    batch norms decomposed. Keeps: values up to rounding. Convolutions whose result others read too stay as they
+    are.
     """
 
     name = "fold-batchnorm"
@@ -30,7 +31,9 @@ class FoldBatchNorm(Pass):
 
 
 class _Folder:
-    """The rule and what it must know of the whole graph: which new values depend on parameters alone, and which old ones have one use."""
+    """The rule and what it must know of the whole graph: which new values depend on parameters alone, and which old
+    ones have one use.
+    """
 
     def __init__(self, graph: Graph) -> None:
         self.prepared = {graph.inputs[i] for i in graph.parameters}
@@ -42,7 +45,9 @@ class _Folder:
         first = len(b.nodes)
         result = self._rewrite(b, node, operands)
         if result is None:
-            kept = node if operands == node.inputs else b.node(node.op, *operands, name=node.name, location=node.location)
+            kept = (
+                node if operands == node.inputs else b.node(node.op, *operands, name=node.name, location=node.location)
+            )
             result = kept.outputs[0] if len(kept.outputs) == 1 else None
             self._mark([kept])
             if len(node.outputs) == 1 and node.outputs[0] in self.single:

@@ -85,9 +85,9 @@ def is_unit_reshape(node: Node) -> bool:
 class Fuse(Pass):
     """Replace groups of nodes by Fused nodes whose bodies are the groups.
 
-    A contraction takes the pointwise chain behind it; reductions over the same rows take the pointwise work before, between and behind them (softmax, layer
-    norm: one region); pointwise nodes and index maps join while an intermediate has one reader. Broadcasts, scalars and unit reshapes are copied
-    into every region that reads them.
+    A contraction takes the pointwise chain behind it; reductions over the same rows take the pointwise work before,
+    between and behind them (softmax, layer norm: one region); pointwise nodes and index maps join while an
+    intermediate has one reader. Broadcasts, scalars and unit reshapes are copied into every region that reads them.
     Needs: core, layouts assigned. Keeps: values; opaque nodes (large constants, reshapes, loops) stay as they are.
     """
 
@@ -101,7 +101,6 @@ class _Group:
     """Nodes that will be one region; `rows` is the full space and the reduced axes of a ROW group."""
 
     __slots__ = ("kind", "nodes", "rows")
-
 
     def __init__(self, kind: Kind, node: Node) -> None:
         self.kind = kind
@@ -137,7 +136,7 @@ class _Fuser:
         return _Extractor(self.graph, self.group, self.users).run()
 
     def _producers(self, node: Node) -> list[Node]:
-        """The nodes of other groups that `node` reads, also through virtual nodes, contractions and reductions first."""
+        """The nodes of other groups that `node` reads, also through virtual nodes; contractions and reductions first."""
         found: dict[Node, None] = {}
         stack = list(node.inputs)
         while stack:
@@ -200,7 +199,7 @@ class _Fuser:
         match before.kind, own.kind:
             case Kind.POINTWISE, Kind.POINTWISE:
                 return same_space or _is_index_map(node)
-            case (Kind.CONTRACT | Kind.WINDOW), Kind.POINTWISE:
+            case ((Kind.CONTRACT | Kind.WINDOW), Kind.POINTWISE):
                 return same_space and isinstance(node.op, Pointwise | Cast)
             case Kind.MOVE, Kind.POINTWISE:
                 return same_space
@@ -252,7 +251,12 @@ class _Fuser:
         """Join pointwise groups all of whose readers ended up in one region of rows."""
         for node in reversed(self.graph.nodes):
             before = self.group.get(node)
-            if before is None or before.kind is not Kind.POINTWISE or before.nodes[-1] is not node or self._is_output(node):
+            if (
+                before is None
+                or before.kind is not Kind.POINTWISE
+                or before.nodes[-1] is not node
+                or self._is_output(node)
+            ):
                 continue
             readers = {id(g): g for r in self._readers(node) if (g := self.group[r]) is not None}
             if len(readers) != 1:
@@ -337,13 +341,11 @@ class _Extractor:
         return list(dict.fromkeys(v for n in nodes for v in n.inputs if v not in inside))
 
     def _emit(self, nodes: list[Node]) -> None:
-        group = self.group.get(nodes[-1])
-        if group is None and len(nodes) == 1 and not nodes[0].inputs:
-            self._copy(nodes[0])
-        elif group is not None and group.kind is Kind.OPAQUE:
-            self._copy(nodes[0])
-        elif group is None and isinstance(nodes[-1].op, Reshape):
-            self._copy(nodes[-1])
+        last = nodes[-1]
+        group = self.group.get(last)
+        lonely = group is None and (isinstance(last.op, Reshape) or not last.inputs)
+        if lonely or (group is not None and group.kind is Kind.OPAQUE):
+            self._copy(last)
         else:
             self._emit_fused(nodes, group.kind if group else Kind.POINTWISE)
 
@@ -378,7 +380,12 @@ class _Extractor:
         """The values of real nodes that somebody outside the region reads, also through virtual nodes outside."""
         inside = set(nodes)
         real = [n for n in nodes if n in self.group] or nodes[-1:]
-        return [v for n in real for v in n.outputs if v in self.outputs or any(self._outside(u, inside) for u, _ in self.users[v])]
+        return [
+            v
+            for n in real
+            for v in n.outputs
+            if v in self.outputs or any(self._outside(u, inside) for u, _ in self.users[v])
+        ]
 
     def _outside(self, user: Node, inside: set[Node]) -> bool:
         if user not in inside:

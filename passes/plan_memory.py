@@ -15,7 +15,8 @@ ALIGNMENT = 64  # bytes: a cache line, and the widest vector register
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """A value that stands in another's memory: `offset` in elements, `strides` of the physical dimensions (None: contiguous).
+    """A value that stands in another's memory: `offset` in elements, `strides` of the physical dimensions (None:
+    contiguous).
 
     `renamed` marks the same memory under another shape: such a view needs its base contiguous.
     """
@@ -28,7 +29,8 @@ class View:
 
 @dataclass(frozen=True)
 class Sharing:
-    """`views` of values that own no memory; `prepared` values depend on parameters and constants alone; `placed` pieces (whole, position) are
+    """`views` of values that own no memory; `prepared` values depend on parameters and constants alone; `placed`
+    pieces (whole, position) are
     computed inside their concatenation."""
 
     views: dict[Value, View]
@@ -84,7 +86,9 @@ def _sole_op(node: Node) -> Op:
 
 
 def _leading_slice(op: Slice, node: Node) -> View | None:
-    """A slice that is one contiguous piece: whole but along the first axis that is longer than 1 in the result or before."""
+    """A slice that is one contiguous piece: whole but along the first axis that is longer than 1 in the result or
+    before.
+    """
     x, out = node.inputs[0].type, node.outputs[0].type
     if x.layout is not None or any(s != 1 for s in op.step):
         return None
@@ -142,7 +146,9 @@ def _owner(value: Value, views: dict[Value, View]) -> Value:
 
 
 def _may_stand_inside(graph: Graph, piece: Value, whole: Value, views: dict[Value, View], prepared: set[Value]) -> bool:
-    """A piece that a kernel computes anew for this concatenation, in the whole's own layout, and that is not a result of the graph."""
+    """A piece that a kernel computes anew for this concatenation, in the whole's own layout, and that is not a result
+    of the graph.
+    """
     if piece.node is None or piece in views or piece in prepared or not isinstance(piece.node.op, Fused):
         return False
     if any(_owner(v, views) is piece for v in graph.outputs):
@@ -168,8 +174,8 @@ def physical_strides(type: TensorType) -> tuple[int, ...]:
 class Block:
     """A piece of memory that is needed from step `start` to step `end`, both included.
 
-    Blocks with a `zeroed` key hold zeros between the elements that kernels write (halos): such a block shares its place only with blocks of the
-    same key, so the zeros are written once.
+    Blocks with a `zeroed` key hold zeros between the elements that kernels write (halos): such a block shares its
+    place only with blocks of the same key, so the zeros are written once.
     """
 
     nbytes: int

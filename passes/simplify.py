@@ -7,7 +7,19 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..ir.dialects.core import Broadcast, Cast, Concat, Constant, CoreBuilder, Pad, Pointwise, Primitive, Reshape, Slice, Transpose
+from ..ir.dialects.core import (
+    Broadcast,
+    Cast,
+    Concat,
+    Constant,
+    CoreBuilder,
+    Pad,
+    Pointwise,
+    Primitive,
+    Reshape,
+    Slice,
+    Transpose,
+)
 from ..ir.graph import Graph, GraphBuilder, Node, Value
 from ..ir.rewrite import Replacement, rebuild
 from ..ir.scalar import ScalarOp
@@ -109,7 +121,9 @@ _RULES: dict[type, Rewrite] = {
 
 
 def _fold_constant(b: CoreBuilder, node: Node, operands: tuple[Value, ...]) -> Value | None:
-    """Evaluate a node all of whose operands are constants. A broadcast scalar stays a broadcast: kernels read it as one number."""
+    """Evaluate a node all of whose operands are constants. A broadcast scalar stays a broadcast: kernels read it as
+    one number.
+    """
     if not operands or len(node.outputs) != 1 or node.outputs[0].type.size > _FOLD_LIMIT:
         return None
     if isinstance(node.op, Broadcast) or not isinstance(node.op, Primitive) or node.op.regions():

@@ -15,9 +15,9 @@ from .manager import Context, Pass
 class UnrollScan(Pass):
     """Replace each Scan by its steps and each Call by its body.
 
-    The steps compute with equal shapes, so they compile to the same kernels: the program gets more launches, not more code. Slices of the scanned
-    operands and the pieces of stacked results are views, which memory planning finds.
-    Needs: core. Keeps: values.
+    The steps compute with equal shapes, so they compile to the same kernels: the program gets more launches, not
+    more code. Slices of the scanned operands and the pieces of stacked results are views, which memory planning
+    finds. Needs: core. Keeps: values.
     """
 
     name = "unroll-scan"

@@ -22,7 +22,9 @@ _STACK_ELEMENTS = 1 << 15  # rows kept on the stack; longer ones are computed ag
 
 
 def emit_loops(kernel: Kernel, target: CpuTarget, module: ModuleBuilder, symbol: str) -> Emission:
-    """A kernel without Contract as one function over units of its parallel axes; ValueError says what has no emission."""
+    """A kernel without Contract as one function over units of its parallel axes; ValueError says what has no
+    emission.
+    """
     nest = build_nest(hoist_reductions(kernel))
     schedule = schedule_nest(nest, {b.name: b.dtype for b in kernel.buffers}, target)
     _Emitter(kernel, nest, schedule, module, symbol).emit()
@@ -108,7 +110,9 @@ class _Emitter:
             self._vector_axis(point, low)
 
     def _vector_axis(self, point: Point, low: Operand) -> None:
-        """Run the row at every vector of a parallel vector axis; at one scalar point when the vector runs along the reduction."""
+        """Run the row at every vector of a parallel vector axis; at one scalar point when the vector runs along the
+        reduction.
+        """
         if self.vector_reduced or not self.s.vector:
             self._row(point, None)
             return
@@ -163,7 +167,9 @@ class _Emitter:
     # -- loops over the reduced axes
 
     def _loop(self, group: LoopGroup, row: _Row, point: Point, mask: Value | None) -> None:
-        """One pass over the reduced axes that computes all stages of `group`; reductions leave their results in `row`."""
+        """One pass over the reduced axes that computes all stages of `group`; reductions leave their results in
+        `row`.
+        """
         reductions = [s for s in group.stages if is_reduction(s)]
         dtypes = [self._reduction_dtype(s) for s in reductions]
         lanes = self.s.lanes if self.s.vector else 1
@@ -342,4 +348,3 @@ def combine_lanes(f: FunctionBuilder, op: ReduceOp, value: Value, dtype: DType) 
         low, high = f.slice_lanes(value, 0, half), f.slice_lanes(value, half, half)
         value = emit_scalar(f, op.scalar, (low, high), dtype)
     return value
-

@@ -19,7 +19,9 @@ Locals = dict[str, tuple[Value, DType]]
 
 
 def compute_dtype(dtype: DType) -> DType:
-    """The dtype in which a kernel computes with elements of `dtype`: 16-bit floats become float32 when they are loaded."""
+    """The dtype in which a kernel computes with elements of `dtype`: 16-bit floats become float32 when they are
+    loaded.
+    """
     return DType.F32 if dtype in (DType.F16, DType.BF16) else dtype
 
 
@@ -150,7 +152,9 @@ class Evaluator:
         stage = next((s for s in self.nest.stages if isinstance(s.value, Reduce) and s.value.operand is load), None)
         return clippable_bounds(self.nest, self.s, [stage]) if stage is not None else []
 
-    def _inside(self, access: Access, plain: bool, clipped: list[Bound], point: Point, mask: Value | None) -> Value | None:
+    def _inside(
+        self, access: Access, plain: bool, clipped: list[Bound], point: Point, mask: Value | None
+    ) -> Value | None:
         """The test, per lane or for all, that a load stays inside; None when it always does."""
         bounds = [b for b in access.bounds if b not in clipped]
         guard = self.nest.guard
@@ -173,7 +177,14 @@ class Evaluator:
         return self.f.and_(self.wide(a, lanes), self.wide(b, lanes))
 
     def _read(
-        self, access: Access, element: Type, point: Point, inside: Value | None, other: float | int, seen: Locals, mask: Value | None
+        self,
+        access: Access,
+        element: Type,
+        point: Point,
+        inside: Value | None,
+        other: float | int,
+        seen: Locals,
+        mask: Value | None,
     ) -> Value:
         f, lanes = self.f, self.s.lanes
         base = self.pointers[access.buffer]
@@ -202,13 +213,17 @@ class Evaluator:
         return self.f.masked_load(pointer, type, mask, self.f.const(type, other))
 
     def _read_one(self, base: Value, at: Value, element: Type, inside: Value | None, other: float | int) -> Value:
-        """One element for all lanes. A test that differs by lane (a tail mask) does not matter to a shared element; its own does."""
+        """One element for all lanes. A test that differs by lane (a tail mask) does not matter to a shared element;
+        its own does.
+        """
         f = self.f
         if inside is None or inside.type.lanes > 1:
             value = f.load(f.gep(base, self._safe(at, inside), element), element)
             if inside is None:
                 return value
-            return f.select(inside, self.wide(value, inside.type.lanes), f.const(element.with_lanes(inside.type.lanes), other))
+            return f.select(
+                inside, self.wide(value, inside.type.lanes), f.const(element.with_lanes(inside.type.lanes), other)
+            )
         value = f.load(f.gep(base, f.select(inside, at, 0), element), element)
         return f.select(inside, value, f.const(element, other))
 

@@ -1,10 +1,11 @@
 """Turns a kernel's logical indices into addresses: axes of a loop nest, a stride along each, and what must be masked.
 
     nest   = Nest(axes, stages, accesses, guard)
-    access = Access(buffer, offset, strides, bounds, gathers)      address in elements = offset + sum(stride * axis) + gathers
+    access = Access(buffer, offset, strides, bounds, gathers)      address in elements = offset + sum(stride * axis) +
+    gathers
 
-A channel axis that blocked buffers read is split in two, (outer, inner of the block); axes that every access walks as one are
-merged; axes of extent 1 go away. What is left is the smallest nest, equal for many shapes.
+A channel axis that blocked buffers read is split in two, (outer, inner of the block); axes that every access walks
+as one are merged; axes of extent 1 go away. What is left is the smallest nest, equal for many shapes.
 """
 
 from __future__ import annotations
@@ -46,7 +47,9 @@ class Bound:
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """Where one Load or Store touches memory. Gathers are (index expression, stride). `padded` accesses mask what leaves the bounds."""
+    """Where one Load or Store touches memory. Gathers are (index expression, stride). `padded` accesses mask what
+    leaves the bounds.
+    """
 
     buffer: str
     offset: int
@@ -60,7 +63,8 @@ class Access:
 
 @dataclass(frozen=True)
 class Nest:
-    """`accesses` maps (buffer, index) of every Load and Store. `values` are the numbers that AxisValue stands for, `reduced` the kernel's own names of its reduced axes. `guard` is the test that a lane
+    """`accesses` maps (buffer, index) of every Load and Store. `values` are the numbers that AxisValue stands for,
+    `reduced` the kernel's own names of its reduced axes. `guard` is the test that a lane
     holds a real channel, where blocks are only partly filled."""
 
     axes: tuple[Axis, ...]
@@ -117,7 +121,9 @@ class _Linear:
                 raise ValueError(f"kernel {self.kernel.name}: channels of blocked buffer {name} are read at {channel}")
             found.update((axis, layout.block) for axis, _ in channel.terms)
         if len(found) > 1:
-            raise ValueError(f"kernel {self.kernel.name}: blocked buffers disagree on the channel axis: {sorted(found)}")
+            raise ValueError(
+                f"kernel {self.kernel.name}: blocked buffers disagree on the channel axis: {sorted(found)}"
+            )
         return next(iter(found), ("", 1))
 
     def nest(self) -> Nest:
@@ -168,7 +174,9 @@ class _Linear:
         if block == 1:
             return (index.offset + halo) * step
         if index.terms and index.offset % block:
-            raise ValueError(f"kernel {self.kernel.name}: channel offset {index.offset} does not stand at a block of {block}")
+            raise ValueError(
+                f"kernel {self.kernel.name}: channel offset {index.offset} does not stand at a block of {block}"
+            )
         return index.offset // block * step + index.offset % block
 
     def _steps(self, index: Affine, step: int, block: int) -> list[tuple[str, int]]:
@@ -203,7 +211,11 @@ def _dimensions(buffer: Buffer) -> list[tuple[int, int, int]]:
     if layout is None:
         return [(s, 0, 1) for s in strides]
     halo = [lo for lo, _ in layout.halo]
-    return [(strides[0], 0, 1), (strides[1], 0, layout.block), *((s, h, 1) for s, h in zip(strides[2:-1], halo, strict=True))]
+    return [
+        (strides[0], 0, 1),
+        (strides[1], 0, layout.block),
+        *((s, h, 1) for s, h in zip(strides[2:-1], halo, strict=True)),
+    ]
 
 
 def _contiguous(shape: Shape) -> list[int]:
@@ -234,7 +246,8 @@ def _drop_unit_axes(nest: Nest) -> Nest:
 
 def _without(nest: Nest, dropped: set[str], axes: tuple[Axis, ...]) -> Nest:
     accesses = {
-        key: replace(a, strides=tuple((n, s) for n, s in a.strides if n not in dropped)) for key, a in nest.accesses.items()
+        key: replace(a, strides=tuple((n, s) for n, s in a.strides if n not in dropped))
+        for key, a in nest.accesses.items()
     }
     return replace(nest, axes=axes, accesses=accesses)
 
@@ -267,7 +280,9 @@ def hoist_reductions(kernel: Kernel) -> Kernel:
     parallel = tuple(a.name for a in kernel.axes if a.kind is AxisKind.PARALLEL)
     for stage in kernel.stages:
         if isinstance(stage, Local) and isinstance(stage.value, Reduce):
-            stages.append(replace(stage, value=replace(stage.value, operand=_hoist(stage.value.operand, stages, parallel))))
+            stages.append(
+                replace(stage, value=replace(stage.value, operand=_hoist(stage.value.operand, stages, parallel)))
+            )
         else:
             stages.append(replace(stage, value=_hoist(stage.value, stages, parallel)))
     return replace(kernel, stages=tuple(stages))

@@ -1,4 +1,6 @@
-"""Plans the loops of a nest: which axis becomes the vector, which axes are shared among threads, and which stages share a loop."""
+"""Plans the loops of a nest: which axis becomes the vector, which axes are shared among threads, and which stages
+share a loop.
+"""
 
 from __future__ import annotations
 
@@ -18,8 +20,9 @@ _GRAIN_ELEMENTS = 16384  # least elements in one chunk handed to a thread
 class LoopSchedule:
     """HOW a nest runs.
 
-    `lanes`: elements of a vector. `vector`: the vector axis ("" for none), `units`: axes flattened into the parallel range, `loops`: the other parallel axes,
-    inside a unit. `blocks` pieces of the vector axis, each of `block` elements, are shared among threads too (1 piece when the axis is not split).
+    `lanes`: elements of a vector. `vector`: the vector axis ("" for none), `units`: axes flattened into the parallel
+    range, `loops`: the other parallel axes, inside a unit. `blocks` pieces of the vector axis, each of `block`
+    elements, are shared among threads too (1 piece when the axis is not split).
     `unroll` independent accumulators hide the latency of reductions. `streaming` stores pass by the caches.
     """
 
@@ -135,7 +138,9 @@ Step = LoopGroup | Stage  # a loop, or a stage at the level of a row
 
 
 def plan_steps(nest: Nest) -> list[Step]:
-    """The stages of one row in order, those over the reduced axes gathered into as few loops as their dependencies allow."""
+    """The stages of one row in order, those over the reduced axes gathered into as few loops as their dependencies
+    allow.
+    """
     reduced = set(nest.names(AxisKind.REDUCE))
     steps: list[Step] = []
     current: LoopGroup | None = None
@@ -159,16 +164,21 @@ def plan_steps(nest: Nest) -> list[Step]:
 
 
 def _rows_first(steps: list[Step]) -> list[Step]:
-    """Move row stages that stand behind a loop, but do not wait for it, in front of it: later stages of the loop may read them."""
+    """Move row stages that stand behind a loop, but do not wait for it, in front of it: later stages of the loop may
+    read them.
+    """
     ordered: list[Step] = []
     for step in steps:
-        if isinstance(step, LoopGroup) or not ordered or not isinstance(ordered[-1], LoopGroup):
-            ordered.append(step)
-        elif _refs(step) & {s.name for s in ordered[-1].stages if isinstance(s, Local)}:
-            ordered.append(step)
-        else:
+        before = ordered[-1] if ordered else None
+        if isinstance(before, LoopGroup) and not isinstance(step, LoopGroup) and not _refs(step) & _made(before):
             ordered.insert(len(ordered) - 1, step)
+        else:
+            ordered.append(step)
     return ordered
+
+
+def _made(group: LoopGroup) -> set[str]:
+    return {s.name for s in group.stages if isinstance(s, Local)}
 
 
 def is_reduction(stage: Stage) -> bool:
@@ -191,7 +201,9 @@ def _refs(stage: Stage) -> set[str]:
 
 
 def clippable_bounds(nest: Nest, schedule: LoopSchedule, stages: list[Stage]) -> list[Bound]:
-    """Bounds that clipping a reduced axis makes true: those of the only padded load of a loop, when its padding is the neutral element."""
+    """Bounds that clipping a reduced axis makes true: those of the only padded load of a loop, when its padding is
+    the neutral element.
+    """
     if schedule.vector in schedule.reductions or len(stages) != 1 or not isinstance(stages[0].value, Reduce):
         return []
     reduce = stages[0].value
