@@ -1,0 +1,152 @@
+"""How the ops of core and mx are made again from printed attributes; importing this registers both dialects with `registry`.
+
+A core primitive is a dataclass whose fields follow from its attributes: enumerations from their mnemonics, pairs from flat tuples,
+graphs from the regions in order. An mx operator reads its parameters itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import MISSING, Field, fields
+from enum import Enum
+from functools import cache
+from types import NoneType
+from typing import Any, get_args, get_origin, get_type_hints
+
+import numpy as np
+
+from ..graph import Attribute, Graph, Op
+from ..registry import Dialect, register_dialect
+from ..types import DType, Layout, TensorType
+
+VARIADIC = frozenset(
+    f"core.{name}"
+    for name in ("concat", "sort", "fused", "call", "cond", "while", "scan", "host_callback")
+)
+"""Primitives whose number of operands or results varies, with types of their own."""
+
+Reader = Callable[[str, dict[str, Attribute], list[Graph]], Any]
+
+
+def _core_operations() -> Iterable[type[Op]]:
+    from .core import PRIMITIVES
+
+    return PRIMITIVES.values()
+
+
+def _core_build(name: str, attributes: Mapping[str, Attribute], regions: tuple[Graph, ...]) -> Op:
+    from .core import PRIMITIVES
+
+    kind = PRIMITIVES[name]
+    left, bodies = dict(attributes), list(regions)
+    values = {field: read(field, left, bodies) for field, read in _readers(kind).items()}
+    if left:
+        raise ValueError(f"{name} has no attribute {next(iter(left))!r}")
+    if bodies:
+        raise ValueError(f"{name} has {len(regions) - len(bodies)} regions, got {len(regions)}")
+    return kind(**values)
+
+
+def field_hints(kind: type[Op]) -> dict[str, Any]:
+    """The types of a primitive's parameters, in order."""
+    hints = get_type_hints(kind)
+    return {f.name: hints[f.name] for f in fields(kind) if f.init and not f.name.startswith("_")}  # type: ignore[arg-type]
+
+
+@cache
+def _readers(kind: type[Op]) -> dict[str, Reader]:
+    declared: dict[str, Field[Any]] = {f.name: f for f in fields(kind)}  # type: ignore[arg-type]
+    return {name: _reader(hint, declared[name]) for name, hint in field_hints(kind).items()}
+
+
+def _reader(hint: Any, field: Field[Any]) -> Reader:
+    if hint is Graph:
+        return _read_region
+    if Layout in get_args(hint):
+        return _read_layout
+    optional = NoneType in get_args(hint)
+    convert = _converter(next(a for a in get_args(hint) if a is not NoneType) if optional else hint)
+    missing = None if optional and field.default is MISSING else field.default
+
+    def read(name: str, attributes: dict[str, Attribute], regions: list[Graph]) -> Any:
+        if name not in attributes:
+            if missing is MISSING:
+                raise ValueError(f"attribute {name!r} is missing")
+            return missing
+        value = attributes.pop(name)
+        try:
+            return convert(value)
+        except (TypeError, ValueError):
+            raise ValueError(f"attribute {name!r} cannot be {value!r}") from None
+
+    return read
+
+
+def _read_region(name: str, attributes: dict[str, Attribute], regions: list[Graph]) -> Graph:
+    if not regions:
+        raise ValueError(f"region {name!r} is missing")
+    return regions.pop(0)
+
+
+def _read_layout(name: str, attributes: dict[str, Attribute], regions: list[Graph]) -> Layout | None:
+    """A layout stands as its two numbers; without them the memory is row-major."""
+    if "block" not in attributes:
+        return None
+    block, halo = attributes.pop("block"), attributes.pop("halo", ())
+    if not isinstance(block, int) or not isinstance(halo, tuple):
+        raise ValueError("a layout has an integer 'block' and integers 'halo'")
+    return Layout(block, _pairs(halo))
+
+
+def _converter(hint: Any) -> Callable[[Any], Any]:
+    """Checks and converts one attribute to the type of its field; TypeError or ValueError when it does not fit."""
+    if isinstance(hint, type) and issubclass(hint, Enum) and hint is not DType:
+        return hint
+    if get_origin(hint) is tuple:
+        return _pairs if get_origin(get_args(hint)[0]) is tuple else _exactly(tuple)
+    if get_origin(hint) is np.ndarray or hint is np.ndarray:
+        return _exactly(np.ndarray)
+    return _exactly(hint) if hint in (bool, int, float, str, DType, TensorType) else lambda value: value
+
+
+def _exactly(kind: type) -> Callable[[Any], Any]:
+    def check(value: Any) -> Any:
+        if type(value) is not kind:
+            raise TypeError(f"expected {kind.__name__}")
+        return value
+
+    return check
+
+
+def _pairs(flat: Any) -> tuple[tuple[int, int], ...]:
+    if type(flat) is not tuple:
+        raise TypeError("expected integers")
+    return tuple(zip(flat[::2], flat[1::2], strict=True))
+
+
+def _mx_operations() -> Iterable[type[Op]]:
+    from .mx.operator import all_operators
+
+    return all_operators()
+
+
+def _mx_build(name: str, attributes: Mapping[str, Attribute], regions: tuple[Graph, ...]) -> Op:
+    from .mx.operator import from_attributes
+
+    if regions:
+        raise ValueError(f"{name} has no regions")
+    return from_attributes(name, attributes)
+
+
+def _mx_is_variadic(kind: type[Op]) -> bool:
+    """Whether IRDL cannot list the operands and results: it allows one optional operand, the last."""
+    from .mx.operator import Operator
+
+    assert issubclass(kind, Operator)
+    marked = [name for name in kind.inputs if name.endswith(("?", "*")) or "?" in name]
+    fixed_results = kind.output_names is Operator.output_names
+    return not fixed_results or any("*" in n for n in marked) or len(marked) > 1 or marked != list(kind.inputs[-1:])[: len(marked)]
+
+
+register_dialect(Dialect("core", _core_operations, lambda kind: kind.name in VARIADIC, _core_build))
+register_dialect(Dialect("mx", _mx_operations, _mx_is_variadic, _mx_build))
