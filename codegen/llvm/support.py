@@ -37,11 +37,14 @@ from __future__ import annotations
 
 import re
 
+from .support_workers import START, STOP, WORKER
+
 _CACHE_LINE = 128
 LARGEST_POOL = 1024
 _MASK_BYTES = 128  # sets of up to 1024 CPUs
 
-# Field -> offset in the state page. Those on one line are written together, by the owner of `busy`.
+# Names and bytes of the fields, line by line; those on one line are written together, by the owner of `busy`. In the
+# text below `$field` is the operand `ptr ...` of a field, and `$WORD` a number or an instruction of the architecture.
 _LINES: tuple[tuple[tuple[str, int], ...], ...] = (
     (("busy", 4),),
     (("epoch", 4),),
@@ -89,7 +92,7 @@ def support_module(triple: str, page_bytes: int) -> str:
     words = _DIALECTS[architecture] | {"PAGE": str(page_bytes), "MASK": str(_MASK_BYTES), "CPUS": str(8 * _MASK_BYTES)}
     words |= {"LARGEST": str(LARGEST_POOL)}
     words |= {name: f"ptr getelementptr (i8, ptr @mxf_state, i64 {offset})" for name, offset in _offsets().items()}
-    return re.sub(r"\$(\w+)", lambda found: words[found[1]], _DECLARATIONS + _RUN + _CHUNKS + _WORKER + _START + _STOP)
+    return re.sub(r"\$(\w+)", lambda found: words[found[1]], _DECLARATIONS + _RUN + _CHUNKS + WORKER + START + STOP)
 
 
 _DECLARATIONS = """
@@ -340,238 +343,6 @@ rouse:
   call void @wake($done, i32 1)
   br label %look
 exit:
-  ret void
-}
-"""
-
-_WORKER = """
-define internal ptr @work(ptr %unused) {
-entry:
-  %id0 = atomicrmw add $next_id, i32 1 seq_cst
-  %id = add i32 %id0, 1
-  br label %look
-look:
-  %epoch = load atomic i32, $epoch seq_cst, align 4
-  %stop = load atomic i32, $stopping seq_cst, align 4
-  %stopped = icmp ne i32 %stop, 0
-  br i1 %stopped, label %exit, label %run
-run:
-  call void @take_chunks(i32 %id)
-  %posted = call i1 @spin($epoch, i32 %epoch, i1 true)
-  br i1 %posted, label %look, label %doze
-doze:
-  %more = atomicrmw add $sleepers, i32 1 seq_cst
-  call void @sleep($epoch, i32 %epoch)
-  %fewer = atomicrmw sub $sleepers, i32 1 seq_cst
-  br label %look
-exit:
-  ret ptr null
-}
-"""
-
-_START = """
-define internal void @pin(i64 %thread, i32 %cpu) {
-  %mask = alloca [$MASK x i8], align 8
-  call void @llvm.memset.p0.i64(ptr %mask, i8 0, i64 $MASK, i1 false)
-  %index = lshr i32 %cpu, 3
-  %low = and i32 %cpu, 7
-  %bit32 = shl i32 1, %low
-  %bit = trunc i32 %bit32 to i8
-  %byte = getelementptr i8, ptr %mask, i32 %index
-  store i8 %bit, ptr %byte
-  %rc = call i32 @pthread_setaffinity_np(i64 %thread, i64 $MASK, ptr %mask)
-  ret void
-}
-
-; The first CPU of the mask at `from` or behind it, leaving out `except`; $CPUS when there is none.
-define internal i32 @next_cpu(ptr %mask, i32 %from, i32 %except) {
-entry:
-  br label %look
-look:
-  %cpu = phi i32 [%from, %entry], [%next, %miss]
-  %inside = icmp ult i32 %cpu, $CPUS
-  br i1 %inside, label %test, label %exit
-test:
-  %index = lshr i32 %cpu, 3
-  %byte = getelementptr i8, ptr %mask, i32 %index
-  %bits8 = load i8, ptr %byte
-  %bits = zext i8 %bits8 to i32
-  %low = and i32 %cpu, 7
-  %moved = lshr i32 %bits, %low
-  %set = and i32 %moved, 1
-  %member = icmp ne i32 %set, 0
-  %other = icmp ne i32 %cpu, %except
-  %found = and i1 %member, %other
-  br i1 %found, label %exit, label %miss
-miss:
-  %next = add i32 %cpu, 1
-  br label %look
-exit:
-  ret i32 %cpu
-}
-
-; Starts threads - 1 workers, with all signals blocked: signals belong to Python's threads. If the system gives fewer,
-; fewer work.
-define internal void @start(i32 %threads) noinline cold {
-entry:
-  %wanted = sub i32 %threads, 1
-  %wanted64 = sext i32 %wanted to i64
-  %table = call ptr @calloc(i64 %wanted64, i64 16)
-  %mask = alloca [$MASK x i8], align 8
-  %all = alloca [128 x i8], align 8
-  %old = alloca [128 x i8], align 8
-  call void @llvm.memset.p0.i64(ptr %mask, i8 0, i64 $MASK, i1 false)
-  call void @llvm.memset.p0.i64(ptr %all, i8 -1, i64 128, i1 false)
-  %rc = call i32 @sched_getaffinity(i32 0, i64 $MASK, ptr %mask)
-  %here = call i32 @sched_getcpu()
-  store ptr %table, $table
-  store i32 %here, $free_cpu
-  store i32 1, $started
-  store i32 0, $workers
-  store i32 0, $next_id
-  store atomic i32 0, $stopping seq_cst, align 4
-  %none = icmp eq ptr %table, null
-  br i1 %none, label %exit, label %fits
-fits: ; pinned only when each worker gets a CPU of its own
-  %i0 = phi i32 [0, %entry], [%i1, %fits_next]
-  %cpu0 = phi i32 [0, %entry], [%cpu1, %fits_next]
-  %cpu_found = call i32 @next_cpu(ptr %mask, i32 %cpu0, i32 %here)
-  %missing = icmp uge i32 %cpu_found, $CPUS
-  %counted = icmp sge i32 %i0, %wanted
-  %decided = or i1 %missing, %counted
-  br i1 %decided, label %create, label %fits_next
-fits_next:
-  %i1 = add i32 %i0, 1
-  %cpu1 = add i32 %cpu_found, 1
-  br label %fits
-create:
-  %pinned = zext i1 %counted to i32
-  store i32 %pinned, $pinned
-  %rc1 = call i32 @pthread_sigmask(i32 2, ptr %all, ptr %old)
-  br label %head
-head:
-  %i = phi i32 [0, %create], [%i_next, %created]
-  %from = phi i32 [0, %create], [%from_next, %created]
-  %more = icmp slt i32 %i, %wanted
-  br i1 %more, label %new, label %restore
-new:
-  %entry_p = getelementptr %worker, ptr %table, i32 %i
-  %failed = call i32 @pthread_create(ptr %entry_p, ptr null, ptr @work, ptr null)
-  %bad = icmp ne i32 %failed, 0
-  br i1 %bad, label %restore, label %place
-place:
-  %i_next = add i32 %i, 1
-  store i32 %i_next, $workers
-  %cpu = call i32 @next_cpu(ptr %mask, i32 %from, i32 %here)
-  %from_next = add i32 %cpu, 1
-  br i1 %counted, label %fix, label %created
-fix:
-  %cpu_p = getelementptr %worker, ptr %entry_p, i32 0, i32 1
-  store i32 %cpu, ptr %cpu_p
-  %thread = load i64, ptr %entry_p
-  call void @pin(i64 %thread, i32 %cpu)
-  br label %created
-created:
-  br label %head
-restore:
-  %rc2 = call i32 @pthread_sigmask(i32 2, ptr %old, ptr null)
-  br label %exit
-exit:
-  ret void
-}
-
-; On the way to wake sleepers: a worker on the caller's CPU moves to the CPU that nobody owns.
-define internal void @repin() noinline cold {
-entry:
-  %pinned = load i32, $pinned
-  %here = call i32 @sched_getcpu()
-  %free = load i32, $free_cpu
-  %workers = load i32, $workers
-  %table = load ptr, $table
-  %loose = icmp eq i32 %pinned, 0
-  %home = icmp eq i32 %here, %free
-  %skip = or i1 %loose, %home
-  br i1 %skip, label %exit, label %head
-head:
-  %i = phi i32 [0, %entry], [%next, %step]
-  %more = icmp slt i32 %i, %workers
-  br i1 %more, label %test, label %exit
-test:
-  %worker = getelementptr %worker, ptr %table, i32 %i
-  %cpu_p = getelementptr %worker, ptr %worker, i32 0, i32 1
-  %cpu = load i32, ptr %cpu_p
-  %hit = icmp eq i32 %cpu, %here
-  br i1 %hit, label %move, label %step
-move:
-  store i32 %free, ptr %cpu_p
-  store i32 %here, $free_cpu
-  %thread = load i64, ptr %worker
-  call void @pin(i64 %thread, i32 %free)
-  br label %exit
-step:
-  %next = add i32 %i, 1
-  br label %head
-exit:
-  ret void
-}
-"""
-
-_STOP = """
-; Waits until no launch is under way and keeps others out. Must not be called from a kernel.
-define internal void @acquire() {
-entry:
-  br label %try
-try:
-  %swap = cmpxchg $busy, i32 0, i32 1 seq_cst seq_cst
-  %owned = extractvalue { i32, i1 } %swap, 1
-  br i1 %owned, label %exit, label %again
-again:
-  %rc = call i32 @sched_yield()
-  br label %try
-exit:
-  ret void
-}
-
-; Ends and joins the workers. The caller owns `busy`.
-define internal void @end_workers() {
-entry:
-  %workers = load i32, $workers
-  %table = load ptr, $table
-  store atomic i32 1, $stopping seq_cst, align 4
-  %old_epoch = atomicrmw add $epoch, i32 1 seq_cst
-  call void @wake($epoch, i32 $LARGEST)
-  br label %head
-head:
-  %i = phi i32 [0, %entry], [%next, %join]
-  %more = icmp slt i32 %i, %workers
-  br i1 %more, label %join, label %exit
-join:
-  %worker = getelementptr %worker, ptr %table, i32 %i
-  %thread = load i64, ptr %worker
-  %rc = call i32 @pthread_join(i64 %thread, ptr null)
-  %next = add i32 %i, 1
-  br label %head
-exit:
-  call void @free(ptr %table)
-  store ptr null, $table
-  store i32 0, $workers
-  store i32 0, $started
-  ret void
-}
-
-; Ends the workers; the next launch that is worth it starts `threads` - 1 new ones.
-define void @mxf_resize(i32 %threads) {
-  call void @acquire()
-  call void @end_workers()
-  store i32 %threads, ptr @mxf_threads
-  store atomic i32 0, $busy release, align 4
-  ret void
-}
-
-; For the end of the process: ends the workers and keeps `busy`, so that whatever still runs runs alone.
-define void @mxf_stop() {
-  call void @acquire()
-  call void @end_workers()
   ret void
 }
 """
