@@ -5,14 +5,21 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ...ir.kernel import Kernel
-from ...ir.schedule import ContractionSchedule, RegisterTile, TileSchedule
+from ...ir.schedule import ContractionSchedule, GemvSchedule, RegisterTile, TileSchedule
 from ...ir.target import CpuTarget
 from ...ir.types import DType
 from .describe import ContractionError, ConvShape, GemmShape, describe_contraction, extent_of
+from .product import stands_in_columns, stands_in_rows
 from .registers import choose_tiles
 
 _POINTS = (48, 240)
 """Bounds of a block of points: enough tiles to reuse the weights, few enough to keep their inputs in the cache."""
+
+_FEW_ROWS = 4
+"""Up to here a product is bound by reading the right operand once."""
+
+_ROWS_IN_PLACE = 16
+"""Up to here an operand that changes on every run is not worth packing."""
 
 _FLOATS = (DType.F32, DType.F64, DType.F16, DType.BF16)
 
@@ -104,12 +111,15 @@ def share_points(nest: TileSchedule, e: Extent, panels: int, target: CpuTarget) 
 
 
 def schedule_product(shape: GemmShape, target: CpuTarget, parameters: frozenset[str]) -> ContractionSchedule:
-    """Matrix products in the same nest, with the reduction split outside the panels when the right operand is large."""
+    """Dot products for few rows, else the loop nest, with the reduction split outside the panels when the right operand is large."""
     rows, columns, inner = shape.count(shape.rows), extent_of(shape.kernel, shape.column), shape.count(shape.inner)
     lanes = sum_lanes(shape.dtype, 1, target)
+    if rows <= _FEW_ROWS and shape.dtype in (DType.F32, DType.F64) and stands_in_columns(shape):
+        return GemvSchedule(lanes, rows, max(2, 8 // rows))
     vectors = -(-columns // lanes)
     main, last = choose_tiles(vectors, rows, 1, target)
-    nest = TileSchedule(lanes, main, last, rows, 0)
+    in_place = stands_in_rows(shape) and rows <= _ROWS_IN_PLACE and shape.rhs.buffer not in parameters and shape.dtype in (DType.F32, DType.F64)
+    nest = TileSchedule(lanes, main, last, rows, 0, pack=not in_place)
     e = Extent(rows, vectors, inner, shape.count(shape.batches), inner)
     return large_product(nest, e, target) if rows > 4 * main.rows and inner * columns * 4 > target.l2_bytes else block_points(nest, e, target)
 
@@ -123,11 +133,6 @@ def large_product(nest: TileSchedule, e: Extent, target: CpuTarget) -> TileSched
     total = -(-e.vectors // nest.main.vectors)
     panels = -(-total // -(-total // panels))
     return replace(nest, points=points, panels=panels, steps=steps, reduction_outside=True)
-
-
-def product_is_small(shape: GemmShape) -> bool:
-    """Too little work to pay for packing an operand that changes on every run."""
-    return shape.count(shape.rows) <= 16
 
 
 __all__ = ["RegisterTile", "preferred_block", "schedule_contraction"]

@@ -10,9 +10,13 @@ _FREE_LOADS = 0.75
 """Loads per multiply-add up to which the pipes stay full; beyond, time grows with the loads (measured on Zen 3)."""
 
 
+_POINTERS = 8
+"""Rows have an address each: more than x86 has general registers for would be reloaded in every step."""
+
+
 def tallest(vectors: int, target: CpuTarget) -> int:
     """Rows that fit beside `vectors` registers of weights and one of input: rows * vectors + vectors + 1 <= registers."""
-    return max(1, (target.vector_registers - 1 - vectors) // vectors)
+    return max(1, min(_POINTERS, (target.vector_registers - 1 - vectors) // vectors))
 
 
 def tile_cost(tile: RegisterTile, target: CpuTarget) -> float:
@@ -45,13 +49,13 @@ def _cover_cost(vectors: int, width: int, last: int, points: int, target: CpuTar
         return None
     main = tile_of(width, points, target)
     end = tile_of(last, points, target) if last else None
-    cost = (vectors - last) * _weighted(main, target) + (last * _weighted(end, target) if end else 0)
+    cost = (vectors - last) * _weighted(main, target) + (last * _weighted(end, target) + 0.005 * vectors if end else 0)
     return (cost, main, end) if vectors > last or end is None else (cost, end, None)
 
 
 def _weighted(tile: RegisterTile, target: CpuTarget) -> float:
     """The cost, and among equals fewer bytes of weights and inputs per multiply-add."""
-    return tile_cost(tile, target) + 0.01 * (1 / tile.rows + 1 / tile.vectors)
+    return tile_cost(tile, target) + 0.03 * (1 / tile.rows + 1 / tile.vectors)
 
 
 def tile_of(vectors: int, points: int, target: CpuTarget) -> RegisterTile:

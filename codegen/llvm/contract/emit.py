@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ....ir.kernel import Kernel
-from ....ir.schedule import ContractionSchedule, TileSchedule
+from ....ir.schedule import ContractionSchedule, GemvSchedule, TileSchedule
 from ....ir.target import CpuTarget
 from ...emission import Emission, LaunchSpec
 from ...schedule.contract import preferred_block
@@ -16,6 +16,8 @@ from .conv import InputPlace, conv_problem, input_place
 from .copy_input import emit_copy
 from .elementwise import SumsWalk, emit_elementwise
 from .ending import Ending
+from .gemm import gemm_problem
+from .gemv import emit_gemv
 from .packing import packed_panels
 from .problem import Problem
 from .tiles import emit_tiles, panel_kinds, workspace_bytes
@@ -29,6 +31,8 @@ def emit_contraction(kernel: Kernel, schedule: ContractionSchedule, target: CpuT
     match schedule, shape:
         case TileSchedule(), ConvShape():
             return _emit_direct(shape, schedule, target, module, symbol)
+        case TileSchedule() | GemvSchedule(), GemmShape():
+            return _emit_product(shape, schedule, target, module, symbol)
         case _:
             raise ContractionError(f"{kernel.name}: {type(schedule).__name__} does not fit a {type(shape).__name__}")
 
@@ -62,6 +66,30 @@ def _emit_direct(shape: ConvShape, schedule: TileSchedule, target: CpuTarget, mo
     kinds, group_size = panel_kinds(problem, schedule)
     packing = packed_panels(problem, schedule.lanes, kinds, group_size)
     return Emission(tuple(launches), size + workspace_bytes(problem, schedule, target), ((shape.w.buffer, packing),))
+
+
+def _emit_product(shape: GemmShape, schedule: TileSchedule | GemvSchedule, target: CpuTarget, module: ModuleBuilder, symbol: str) -> Emission:
+    kernel = shape.kernel
+    slot = workspace_slot(kernel)
+    problem, ending = gemm_problem(shape)
+    problem, used = place_sums(problem, ending, 0)
+    size = -(-used * Type.of(problem.kind).bytes // _ALIGN) * _ALIGN
+    finish: list[LaunchSpec] = []
+    if ending.separate:
+        finish.append(emit_elementwise(module, kernel, shape.store, _product_sums(shape, problem, slot), f"{symbol}.finish"))
+    if isinstance(schedule, GemvSchedule):
+        return Emission((emit_gemv(module, problem, schedule, symbol), *finish), size)
+    launch = emit_tiles(module, problem, schedule, symbol, (slot, size))
+    kinds, group_size = panel_kinds(problem, schedule)
+    packings = ((shape.rhs.buffer, packed_panels(problem, schedule.lanes, kinds, group_size)),) if schedule.pack else ()
+    return Emission((launch, *finish), size + workspace_bytes(problem, schedule, target), packings)
+
+
+def _product_sums(shape: GemmShape, problem: Problem, slot: int) -> SumsWalk:
+    sized = {a.name: extent_of(shape.kernel, a.name) for a in shape.kernel.axes}
+    points = tuple((a, sized[a]) for a in shape.rows)
+    batches = tuple((a, sized[a]) for a in shape.batches)
+    return SumsWalk(slot, problem.out, problem.dtype, shape.count(shape.batches), points, ((shape.column, sized[shape.column]),), batches)
 
 
 def place_sums(problem: Problem, ending: Ending, used: int) -> tuple[Problem, int]:

@@ -1,0 +1,120 @@
+"""Few rows times many columns that stand as [column][reduction]: dot products that read the weights once, where they are."""
+
+from __future__ import annotations
+
+from math import prod
+
+from ....ir.schedule import GemvSchedule
+from ...emission import LaunchSpec
+from ..arithmetic import Value
+from ..emitter import ModuleBuilder
+from ..types import I32, I64, PTR, Type, memory_type_of
+from .micro import PanelEnd, lane_constant
+from .points import FILL_LANES, fill_table
+from .problem import Problem, point_tables
+from .tiles import KERNEL_PARAMETERS, argument
+
+_GRAIN_BYTES = 16 << 10
+
+
+def emit_gemv(module: ModuleBuilder, problem: Problem, schedule: GemvSchedule, symbol: str) -> LaunchSpec:
+    """A launch over blocks of columns of each group."""
+    kernel = _Gemv(module, problem, schedule, symbol)
+    kernel.emit()
+    work = problem.depth * schedule.channels * Type.of(problem.kind).bytes
+    return LaunchSpec(symbol, kernel.blocks * prod(problem.groups), max(1, _GRAIN_BYTES // work))
+
+
+class _Gemv:
+    def __init__(self, module: ModuleBuilder, problem: Problem, schedule: GemvSchedule, symbol: str) -> None:
+        self.problem, self.schedule = problem, schedule
+        self.scalar = Type.of(problem.kind)
+        self.vector = Type.of(problem.kind, schedule.lanes)
+        self.blocks = -(-problem.channels // schedule.channels)
+        self.tables = point_tables(problem.x, [problem.out, *(v for _, v, _, _ in problem.loads)])
+        self.f = module.function(symbol, None, KERNEL_PARAMETERS)
+
+    def emit(self) -> None:
+        f, problem = self.f, self.problem
+        operands = [(problem.out_slot, problem.out, problem.out_dtype), *((s, v, d) for _, v, d, s in problem.loads)]
+        self.operands = [(argument(f, s), v, memory_type_of(d)) for s, v, d in operands]
+        self.context = f.alloca(I64, len(self.tables.strides) + 2 * len(operands))
+        self.offsets = [f.alloca(I32, self.schedule.rows + FILL_LANES) for _ in self.tables.strides]
+        for k, (table, strides) in enumerate(zip(self.offsets, self.tables.strides, strict=True)):
+            fill_table(f, table, f.const(I64, 0), f.const(I64, self.schedule.rows), problem.points, strides)
+            f.store(table, f.gep(self.context, k, PTR))
+        x, w = argument(f, problem.x_slot), argument(f, problem.w_slot)
+        with f.loop(f.args[1], f.args[2]) as unit:
+            block, group = f.urem(unit, self.blocks), f.udiv(unit, self.blocks)
+            index = self._group_index(group)
+            self._block(block * self.schedule.channels, index, self._start(x, problem.x.base, problem.x.groups, index, self.scalar), w)
+        f.ret()
+
+    def _group_index(self, group: Value) -> list[Value]:
+        f = self.f
+        found: list[Value] = []
+        for n in reversed(self.problem.groups):
+            found.append(f.urem(group, n))
+            group = f.udiv(group, n)
+        return found[::-1]
+
+    def _start(self, address: Value, base: int, strides: tuple[int, ...], index: list[Value], element: Type) -> Value:
+        f = self.f
+        address = f.gep(address, base, element)
+        for i, stride in zip(index, strides, strict=True):
+            address = f.gep(address, i * stride, element) if stride else address
+        return address
+
+    def _block(self, channel: Value, index: list[Value], x: Value, w: Value) -> None:
+        f, problem = self.f, self.problem
+        for k, (base, view, element) in enumerate(self.operands):
+            at = f.gep(self._start(base, view.base, view.groups, index, element), channel * view.stride, element)
+            f.store(at, f.gep(self.context, len(self.offsets) + 2 * k, PTR))
+            f.store(f.const(I64, view.stride), f.gep(self.context, len(self.offsets) + 2 * k + 1, I64))
+        start = self._start(w, problem.weights.base, problem.weights.groups, index, self.scalar)
+        ragged = problem.channels % self.schedule.channels
+        if not ragged:
+            self._columns(channel, start, x, self.schedule.channels)
+            return
+        is_last = f.cmp("gt", channel + self.schedule.channels, problem.channels)
+        f.branch(is_last, lambda: self._columns(channel, start, x, ragged), lambda: self._columns(channel, start, x, self.schedule.channels))
+
+    def _columns(self, channel: Value, w: Value, x: Value, count: int) -> tuple[()]:
+        f, lanes = self.f, self.schedule.channels
+        columns = [f.gep(w, (channel + c) * self.problem.weights.filter, self.scalar) for c in range(count)]
+        table = self.offsets[self.tables.strides.index(self.problem.x.points)]
+        rows = [f.gep(x, f.convert(f.load(f.gep(table, r, I32), I32), "i64"), self.scalar) for r in range(self.schedule.rows)]
+        sums = self._dots(rows, columns)
+        ends = PanelEnd(f, self.problem.finish, len(self.offsets), self.context, lanes, lambda j: count)
+        for r in range(self.schedule.rows):
+            at = {t: f.convert(f.load(f.gep(self.offsets[t], r, I32), I32), "i64") for t in ends.used_tables()}
+            total = f.const(self.scalar.with_lanes(lanes), 0.0)
+            for c in range(count):
+                total = f.insert(total, f.reduce("add", sums[r * count + c]), c)
+            ends.store(total, 0, at)
+        return ()
+
+    def _dots(self, rows: list[Value], columns: list[Value]) -> list[Value]:
+        """The dot product of each row with each column, still spread over the lanes."""
+        f, lanes = self.f, self.schedule.lanes
+        depth = self.problem.depth
+        whole = depth // lanes * lanes
+        zero = f.const(self.vector, 0.0)
+        with f.carry_loop(0, whole, [zero] * (len(rows) * len(columns)), lanes) as loop:
+            loop.next(*self._multiply(rows, columns, loop.index, list(loop.values), lanes))
+        sums = list(loop.results)
+        return self._multiply(rows, columns, f.const(I64, whole), sums, depth - whole) if depth > whole else sums
+
+    def _multiply(self, rows: list[Value], columns: list[Value], at: Value, sums: list[Value], count: int) -> list[Value]:
+        f, lanes = self.f, self.schedule.lanes
+
+        def read(start: Value) -> Value:
+            address = f.gep(start, at, self.scalar)
+            return f.load(address, self.vector) if count == lanes else f.masked_load(address, self.vector, lane_constant(f, lanes, count))
+
+        left = [read(r) for r in rows]
+        found: list[Value] = []
+        for c, column in enumerate(columns):
+            weights = read(column)
+            found.extend(f.fma(x, weights, sums[r * len(columns) + c]) for r, x in enumerate(left))
+        return [found[c * len(rows) + r] for r in range(len(rows)) for c in range(len(columns))]

@@ -1,0 +1,38 @@
+"""How the operands of a matrix product stand in memory, which decides whether they are packed."""
+
+from __future__ import annotations
+
+from ...ir.kernel import Load
+from .describe import ContractionError, GemmShape, extent_of
+from .strides import Located, locate
+
+
+def operand(shape: GemmShape, load: Load) -> Located:
+    """Where an operand stands: row-major memory with plain axes for indices."""
+    at = None if load.other is not None else locate(shape.kernel.buffer(load.buffer), load.index)
+    if at is None or at.block:
+        raise ContractionError(f"{shape.kernel.name}: operand {load.buffer} of a matrix product must be row-major with affine indices")
+    return at
+
+
+def reduce_order(shape: GemmShape) -> list[str]:
+    """The reduce axes with the one along which the left operand is densest last."""
+    left = operand(shape, shape.lhs)
+    return sorted(shape.inner, key=lambda a: -left.strides.get(a, 0))
+
+
+def stands_in_rows(shape: GemmShape) -> bool:
+    """Whether the right operand can be read where it is: columns side by side, and one stride from each row of the reduction to the next."""
+    right = operand(shape, shape.rhs)
+    if right.strides.get(shape.column, 0) != 1:
+        return False
+    axes = [(extent_of(shape.kernel, a), right.strides.get(a, 0)) for a in reduce_order(shape)]
+    return all(outer == inner * n for (_, outer), (n, inner) in zip(axes, axes[1:], strict=False))
+
+
+def stands_in_columns(shape: GemmShape) -> bool:
+    """Whether rows and columns are contiguous along a single reduce axis: dot products need no packing."""
+    if len(shape.inner) != 1:
+        return False
+    left, right = operand(shape, shape.lhs), operand(shape, shape.rhs)
+    return left.strides.get(shape.inner[0], 0) == 1 and right.strides.get(shape.inner[0], 0) == 1
