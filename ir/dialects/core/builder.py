@@ -237,7 +237,7 @@ class CoreBuilder(ScalarMethods):
         padding: Sequence[tuple[int, int]],
         dilation: Sequence[int],
     ) -> Value:
-        """All windows of x, padded with `value`: positions of the window along x's axes, then one axis of its elements."""
+        """All windows of x, padded with `value`: a window's position along x's axes, then one axis of elements."""
         rank = x.type.rank
         low, high = zip(*padding, strict=True)
         result = self.pad(x, self.constant(value, x.type.dtype), low, high) if any(low + high) else x

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Dot(Primitive):
-    """Sum of products over the contracted axes; the result has the batch axes, the free axes of lhs, then those of rhs."""
+    """Sum of products over the contracted axes; the result has batch axes, free axes of lhs, free axes of rhs."""
 
     name = "core.dot"
     lhs_batch: tuple[int, ...]
@@ -102,8 +102,8 @@ def _restore(b: CoreBuilder, value: Value, axes: Sequence[int]) -> Value:
 class Conv(Primitive):
     """x[N, C, *s], w[O, C / groups, *k] -> [N, O, *s'], a correlation as StableHLO's; padding may be negative.
 
-    `lhs_dilation` spreads x, `rhs_dilation` the window. With `batch_groups` = B, N and O are split in B parts, part b of the
-    output channels reads part b of the batch, and the result is [N / B, O, *s'].
+    `lhs_dilation` spreads x, `rhs_dilation` the window. With `batch_groups` = B, N and O are split in B parts, part b
+    of the output channels reads part b of the batch, and the result is [N / B, O, *s'].
     """
 
     name = "core.conv"
@@ -182,7 +182,7 @@ class Conv(Primitive):
         return b.reshape(b.transpose(parts, (1, 0, 2, *space)), x.type.shape)
 
     def _weight_gradient(self, b: CoreBuilder, x: Value, w: Value, g: Value) -> Value:
-        """A convolution of x with the cotangent, batch and channels exchanged; groups become batch groups and the reverse."""
+        """A convolution of x with the cotangent, batch and channels exchanged; so are groups and batch groups."""
         exchange = (1, 0, *range(2, x.type.rank))
         padding: list[tuple[int, int]] = []
         sizes = zip(x.type.shape[2:], g.type.shape[2:], w.type.shape[2:], strict=True)

@@ -70,8 +70,8 @@ class Fused(Primitive):
 class Call(Primitive):
     """The body on the operands.
 
-    `gradient`, where given, replaces the body's derivative: it takes the operands, the results and one cotangent for each float
-    result, and gives one cotangent for each float operand.
+    `gradient`, where given, replaces the body's derivative: it takes the operands, the results and one cotangent for
+    each float result, and gives one cotangent for each float operand.
     """
 
     name = "core.call"
@@ -173,8 +173,8 @@ HostFunction = Callable[..., Sequence[Array]]
 class HostCallback(Primitive):
     """A Python function from arrays to arrays of the given types.
 
-    `gradient`, where given, is a function of the operands, the results and one cotangent for each float result, and returns one
-    array for each float operand.
+    `gradient`, where given, is a function of the operands, the results and one cotangent for each float result, and
+    returns one array for each float operand.
     """
 
     name = "core.host_callback"

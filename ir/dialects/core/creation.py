@@ -45,12 +45,9 @@ class Constant(Primitive):
     def __eq__(self, other: object) -> bool:
         if self is other:
             return True
-        same = isinstance(other, Constant) and self._type == other._type
-        return (
-            same
-            and (self.value.size < 64 or hash(self) == hash(other))
-            and self.value.tobytes() == other.value.tobytes()
-        )
+        if not isinstance(other, Constant) or self._type != other._type or hash(self) != hash(other):
+            return False
+        return self.value.tobytes() == other.value.tobytes()
 
     def __hash__(self) -> int:
         if self._hash is None:
@@ -101,8 +98,8 @@ class Iota(Primitive):
 class RandomBits(Primitive):
     """key: u32[4] -> u32 of `shape`, by Philox4x32-10.
 
-    Element i in row-major order is word i % 4 of the block with counter (low and high half of i // 4, key[2], key[3]) under
-    the Philox key (key[0], key[1]). A seed fills the first two words of the key; the last two count the draws.
+    Element i in row-major order is word i % 4 of the block with counter (low and high half of i // 4, key[2], key[3])
+    under the Philox key (key[0], key[1]). A seed fills the first two words of the key; the last two count the draws.
     """
 
     name = "core.random_bits"

@@ -13,9 +13,9 @@ from .primitive import Primitive
 def pull_back(
     b: CoreBuilder, nodes: Sequence[Node], cotangents: Mapping[Value, Value], wanted: Sequence[Value]
 ) -> list[Value]:
-    """Append to `b` the cotangents of `wanted`, for those of some results of `nodes`; a value without influence gets zeros.
+    """Append to `b` the cotangents of `wanted`, for those of some results of `nodes`; without influence they are zeros.
 
-    Only nodes between `wanted` and the given cotangents are differentiated. GraphError names a node without a gradient.
+    Only nodes between `wanted` and the given cotangents are differentiated; GraphError names one that has no gradient.
     """
     nodes = list(nodes)  # may be b.nodes itself, which grows
     active = _active_values(nodes, wanted)

@@ -33,7 +33,8 @@ if TYPE_CHECKING:
 class Gather(Primitive):
     """x, indices[batch..., k..., len(axes)] -> indices.shape[:-1] + the remaining axes of x in order.
 
-    The last axis of the indices holds coordinates along `axes` of x; the first `batch` axes are shared. Coordinates outside are clamped.
+    The last axis of the indices holds coordinates along `axes` of x; the first `batch` axes are shared. Coordinates
+    outside are clamped.
     """
 
     name = "core.gather"
@@ -61,9 +62,10 @@ class Gather(Primitive):
 
 @dataclass(frozen=True)
 class Scatter(Primitive):
-    """x, indices, updates -> x with the updates, which have the shape of `Gather`'s result, stored ("set") or combined at the indices.
+    """x, indices, updates -> x with the updates stored ("set") or combined ("add", ...) at the indices.
 
-    Updates outside of x are dropped. Among updates of one element the last in row-major order stays with "set".
+    The updates have the shape of `Gather`'s result; those outside of x are dropped.
+    Among updates of one element the last in row-major order stays with "set".
     """
 
     name = "core.scatter"
@@ -128,8 +130,8 @@ def _indexed_first(x: Array, axes: Sequence[int], batch: int) -> Array:
 def _coordinates(indices: Array, batch: int) -> Arrays:
     """One index array for each batch axis and each coordinate."""
     lead = indices.shape[:-1]
-    counts = [np.arange(lead[k]).reshape([-1 if i == k else 1 for i in range(len(lead))]) for k in range(batch)]
-    return (*counts, *np.moveaxis(indices, -1, 0))
+    counts: list[Array] = [np.arange(n).reshape(-1, *[1] * (len(lead) - k - 1)) for k, n in enumerate(lead[:batch])]
+    return (*counts, *(indices[..., j] for j in range(indices.shape[-1])))
 
 
 def _clamp(b: CoreBuilder, indices: Value, extents: Sequence[int]) -> Value:

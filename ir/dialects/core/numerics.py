@@ -58,7 +58,7 @@ def _gamma(x: float) -> float:
 def digamma(x: Array) -> Array:
     """The logarithmic derivative of gamma; NaN at its poles.
 
-    Reflection for x < 0.5, recurrence up to 10, then the asymptotic series (Abramowitz and Stegun 6.3.7, 6.3.5, 6.3.18).
+    Reflection for x < 0.5, recurrence up to 10, then the asymptotic series (Abramowitz, Stegun 6.3.7, 6.3.5, 6.3.18).
     """
     return _each(_digamma, x)
 
@@ -110,7 +110,10 @@ _TAIL = (
 
 
 def philox(counters: Array, key: tuple[int, int]) -> Array:
-    """Philox4x32-10 of uint32 counters [n, 4] -> uint32 [n, 4] (Salmon et al. 2011, "Parallel random numbers: as easy as 1, 2, 3")."""
+    """Philox4x32-10 of uint32 counters [n, 4] -> uint32 [n, 4].
+
+    Source: Salmon et al. 2011, "Parallel random numbers: as easy as 1, 2, 3".
+    """
     c0, c1, c2, c3 = (counters[:, i].astype(np.uint64) for i in range(4))
     k0, k1 = key
     low = np.uint64(0xFFFFFFFF)

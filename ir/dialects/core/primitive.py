@@ -33,15 +33,15 @@ class Primitive(Op):
     def evaluate(self, *arrays: Array) -> Arrays:
         """The results for these operands.
 
-        Floats are accumulated in float64 and rounded once. A bfloat16 tensor is a float32 array; whoever knows the types
-        (`interpret`) rounds the result.
+        Floats are accumulated in float64 and rounded once. A bfloat16 tensor is a float32 array; whoever knows the
+        types (`interpret`) rounds the result.
         """
 
     @abstractmethod
     def vjp(self, b: CoreBuilder, node: Node, cotangents: Sequence[Value]) -> Gradients:
         """The cotangent of each operand of `node`, built from core, for one cotangent per result; None: no gradient.
 
-        A result that nobody differentiates has a cotangent of zeros. GraphError where the primitive has no gradient rule.
+        A result that nobody differentiates has a cotangent of zeros. GraphError: the primitive has no gradient rule.
         """
 
     def attributes(self) -> Mapping[str, Attribute]:

@@ -1,7 +1,7 @@
 """The derivative of every scalar operation: one table over ScalarOp.
 
-An entry takes (builder, cotangent, result, *operands) and gives one cotangent or None for each operand. Ties of MAX and MIN and the
-derivatives of MOD are MXNet's: the first operand wins a tie.
+An entry takes (builder, cotangent, result, *operands) and gives one cotangent or None for each operand. Ties of MAX and
+MIN and the derivatives of MOD are MXNet's: the first operand wins a tie.
 """
 
 from __future__ import annotations
@@ -22,12 +22,32 @@ Factor = Callable[["CoreBuilder", Value, Value], Value]
 
 def _times(factor: Factor) -> Gradient:
     """A unary operation with derivative factor(b, x, y)."""
-    return lambda b, g, y, x: (b.mul(g, factor(b, x, y)),)
+
+    def gradient(b: CoreBuilder, g: Value, y: Value, x: Value) -> Sequence[Value | None]:
+        return (b.mul(g, factor(b, x, y)),)
+
+    return gradient
 
 
 def _over(divisor: Factor) -> Gradient:
     """A unary operation with derivative 1 / divisor(b, x, y)."""
-    return lambda b, g, y, x: (b.div(g, divisor(b, x, y)),)
+
+    def gradient(b: CoreBuilder, g: Value, y: Value, x: Value) -> Sequence[Value | None]:
+        return (b.div(g, divisor(b, x, y)),)
+
+    return gradient
+
+
+def _neg(b: CoreBuilder, g: Value, y: Value, x: Value) -> Sequence[Value | None]:
+    return (b.neg(g),)
+
+
+def _add(b: CoreBuilder, g: Value, z: Value, x: Value, y: Value) -> Sequence[Value | None]:
+    return g, g
+
+
+def _sub(b: CoreBuilder, g: Value, z: Value, x: Value, y: Value) -> Sequence[Value | None]:
+    return g, b.neg(g)
 
 
 def _none(b: CoreBuilder, g: Value, y: Value, *operands: Value) -> Sequence[Value | None]:
@@ -92,7 +112,7 @@ def _one_minus_square(b: CoreBuilder, x: Value) -> Value:
 def trigamma(b: CoreBuilder, x: Value) -> Value:
     """The derivative of digamma, which no scalar operation gives.
 
-    Reflection for x < 0.5, eight steps of the recurrence, the asymptotic series (Abramowitz and Stegun 6.4.7, 6.4.6, 6.4.12).
+    Reflection for x < 0.5, eight steps of the recurrence, asymptotic series (Abramowitz, Stegun 6.4.7, 6.4.6, 6.4.12).
     """
     reflect = b.lt(x, 0.5)
     z = b.select(reflect, b.sub(1, x), x)
@@ -137,10 +157,10 @@ GRADIENTS: dict[ScalarOp, Gradient] = {
     ScalarOp.GAMMA: _times(lambda b, x, y: b.mul(y, b.digamma(x))),
     ScalarOp.LGAMMA: _times(lambda b, x, y: b.digamma(x)),
     ScalarOp.DIGAMMA: _times(lambda b, x, y: trigamma(b, x)),
-    ScalarOp.NEG: lambda b, g, y, x: (b.neg(g),),
+    ScalarOp.NEG: _neg,
     ScalarOp.ABS: _times(lambda b, x, y: b.sign(x)),
-    ScalarOp.ADD: lambda b, g, z, x, y: (g, g),
-    ScalarOp.SUB: lambda b, g, z, x, y: (g, b.neg(g)),
+    ScalarOp.ADD: _add,
+    ScalarOp.SUB: _sub,
     ScalarOp.MUL: _mul,
     ScalarOp.DIV: _div,
     ScalarOp.MOD: _mod,

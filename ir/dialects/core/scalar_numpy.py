@@ -12,7 +12,10 @@ from .primitive import Array
 
 
 def evaluate_scalar(op: ScalarOp, *arrays: Array) -> Array:
-    """`op` on arrays of one shape, in their dtype. Arithmetic on BOOL counts with 0 and 1 and asks whether the result is not 0."""
+    """`op` on arrays of one shape, in their dtype.
+
+    Arithmetic on BOOL counts with 0 and 1 and asks whether the result is not 0.
+    """
     last = arrays[-1].dtype
     boolean = op in COMPARISONS or op in TESTS or last == np.bool_
     if last == np.bool_ and op not in BITWISE and op is not ScalarOp.SELECT:
@@ -31,6 +34,10 @@ def _round(x: Array) -> Array:
     """Half away from zero."""
     whole = np.trunc(x)
     return np.where(np.abs(x - whole) >= 0.5, whole + np.copysign(1, x), whole)
+
+
+def _rsqrt(x: Array) -> Array:
+    return 1 / np.sqrt(x)
 
 
 def _sigmoid(x: Array) -> Array:
@@ -80,7 +87,7 @@ NUMPY: dict[ScalarOp, Callable[..., Array]] = {
     ScalarOp.LOG2: np.log2,
     ScalarOp.LOG10: np.log10,
     ScalarOp.SQRT: np.sqrt,
-    ScalarOp.RSQRT: lambda x: 1 / np.sqrt(x),
+    ScalarOp.RSQRT: _rsqrt,
     ScalarOp.CBRT: np.cbrt,
     ScalarOp.SIN: np.sin,
     ScalarOp.COS: np.cos,

@@ -21,9 +21,10 @@ if TYPE_CHECKING:
 class Scan(Primitive):
     """`length` steps of a body.
 
-    Operands: `carries` values that each step replaces, `scanned` tensors of which step i gets slice i of the leading axis
-    (extent `length`), then invariants, the same in every step. The body takes carries, slices, invariants and gives the next
-    carries, then values that are stacked along a new leading axis. Results: the last carries, the stacks.
+    Operands: `carries` values that each step replaces, `scanned` tensors of which step i gets slice i of the leading
+    axis (extent `length`), then invariants, the same in every step. The body takes carries, slices, invariants and
+    gives the next carries, then values that are stacked along a new leading axis. Results: the last carries, the
+    stacks.
     """
 
     name = "core.scan"
@@ -62,7 +63,7 @@ class Scan(Primitive):
         return (*state, *stacks)
 
     def saved_carries(self) -> list[int] | None:
-        """Positions among the results of stacks of what each carry was when its step began; None unless there are all."""
+        """Positions among the results of stacks of what each carry was when a step began; None unless all are there."""
         stacked = {v: i for i, v in reversed(list(enumerate(self.body.outputs))) if i >= self.carries}
         found = [stacked.get(v) for v in self.body.inputs[: self.carries]]
         return None if None in found else [i for i in found if i is not None]
@@ -74,7 +75,7 @@ class Scan(Primitive):
         return replace(self, body=replace(self.body, outputs=self.body.outputs + self.body.inputs[: self.carries]))
 
     def vjp(self, b: CoreBuilder, node: Node, cotangents: Sequence[Value]) -> Gradients:
-        """A scan from the last step to the first, on the saved carries; it carries the cotangents of carries and invariants."""
+        """A scan from the last step to the first, on the saved carries; carries the cotangents of carries and invariants."""
         saved = self.saved_carries()
         if saved is None:
             again = self.saving_carries()
@@ -101,7 +102,10 @@ class _Backward:
         self.stacks = [i for i in float_positions(op.body.outputs) if i >= first]
 
     def body(self) -> Graph:
-        """(cotangents of carries, sums for invariants; saved carries, slices, cotangents of stacks; invariants) one step earlier."""
+        """One step back.
+
+        Carries: cotangents of carries, sums for invariants. Scanned: saved carries, slices, cotangents of stacks.
+        """
         from .builder import CoreBuilder
         from .gradient import pull_back
 

@@ -1,4 +1,4 @@
-"""Primitives that move elements and compute nothing: broadcast, reshape, transpose, slice, reverse, concat, pad, relayout."""
+"""Primitives that move elements and compute nothing: broadcast, reshape, transpose, slice, concat and their kin."""
 
 from __future__ import annotations
 
@@ -185,7 +185,7 @@ class Concat(Primitive):
 
 @dataclass(frozen=True)
 class Pad(Primitive):
-    """`interior[i]` copies of the value between neighbours, then `low` before and `high` after; a negative edge crops."""
+    """`interior[i]` copies of the value between neighbours, `low` before and `high` after; a negative edge crops."""
 
     name = "core.pad"
     low: tuple[int, ...]

@@ -45,7 +45,7 @@ def pad_edges(x: Array, padding: Padding, value: float) -> Array:
 
 
 def taps(out: Shape, window: Shape, strides: Shape, dilation: Shape) -> Iterator[tuple[Shape, tuple[slice, ...]]]:
-    """For each element of the window, in row-major order: its index, and the slices of the padded operand that meet it."""
+    """For each element of the window, in row-major order: its index, the slices of the padded operand that meet it."""
     for tap in np.ndindex(*window):
         starts = [t * d for t, d in zip(tap, dilation, strict=True)]
         yield (
@@ -114,7 +114,7 @@ class ReduceWindow(Primitive):
         return b.reduce_window(ReduceOp.ADD, spread, self.window, ones, [(0, 0)] * x.type.rank, self.dilation)
 
     def _gradient_through_windows(self, b: CoreBuilder, x: Value, g: Value) -> Value:
-        """The windows are gathered and reduced; the gradient is that of these nodes. The first of equal extrema wins."""
+        """The windows are gathered and reduced; the gradient is that of these nodes. The first extremum wins."""
         from .gradient import pull_back
 
         first = len(b.nodes)
@@ -135,7 +135,7 @@ class ReduceWindow(Primitive):
 
 @dataclass(frozen=True)
 class SelectAndScatter(Primitive):
-    """x, cotangent of its maximum over windows -> cotangent of x: each window's goes to its first maximum, never to padding."""
+    """x, cotangent of its maximum over windows -> cotangent of x: each goes to its window's first maximum."""
 
     name = "core.select_and_scatter"
     window: tuple[int, ...]
