@@ -230,7 +230,7 @@ class _Fuser:
         """Whether nothing outside both groups stands between them."""
         members = set(before.nodes)
         joined = members | set(own.nodes)
-        stack = [v.node for n in own.nodes for v in n.inputs if v.node is not None and v.node not in joined]
+        stack = [p for n in own.nodes for p in self._producers(n) if p not in joined]
         seen: set[Node] = set()
         while stack:
             node = stack.pop()
