@@ -5,15 +5,19 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ...ir.kernel import Kernel
-from ...ir.schedule import ContractionSchedule, GemvSchedule, RegisterTile, TileSchedule
+from ...ir.schedule import ContractionSchedule, GemvSchedule, RegisterTile, TileSchedule, WinogradSchedule
 from ...ir.target import CpuTarget
 from ...ir.types import DType
 from .describe import ContractionError, ConvShape, GemmShape, describe_contraction, extent_of
 from .product import stands_in_columns, stands_in_rows
 from .registers import choose_tiles
+from .strides import fixed_shape
 
 _POINTS = (48, 240)
 """Bounds of a block of points: enough tiles to reuse the weights, few enough to keep their inputs in the cache."""
+
+_MEMORY_BYTES_PER_CYCLE = 8
+"""What all threads together read from memory."""
 
 _FEW_ROWS = 4
 """Up to here a product is bound by reading the right operand once."""
@@ -36,7 +40,7 @@ def schedule_contraction(kernel: Kernel, target: CpuTarget, parameters: frozense
         raise ContractionError(f"{kernel.name}: contractions of {shape.dtype.value} have no CPU kernel")
     if isinstance(shape, GemmShape):
         return schedule_product(shape, target, parameters)
-    return schedule_direct(shape, target)
+    return schedule_winograd(shape, target) or schedule_direct(shape, target)
 
 
 def sum_lanes(dtype: DType, block: int, target: CpuTarget) -> int:
@@ -71,6 +75,78 @@ def _merge_count(shape: ConvShape, block: int) -> int:
 
 def _groups_fit(shape: ConvShape, m: int, block: int) -> bool:
     return shape.groups % m == 0 and (m == shape.groups or (m * shape.channels % block == 0 and m * shape.filters % block == 0))
+
+
+def winograd_reach(shape: ConvShape, output: int) -> tuple[int, ...]:
+    """Input positions that tiles of `output` outputs read along each axis."""
+    return tuple(output * -(-w.extent // output) + 2 for w in shape.windows)
+
+
+def takes_winograd(shape: ConvShape) -> bool:
+    """3x3 with stride 1 over two axes, in float32."""
+    unit = all((w.taps, w.stride, w.dilation, w.interior) == (3, 1, 1, 1) for w in shape.windows)
+    return unit and len(shape.windows) == 2 and shape.groups == 1 and shape.dtype is DType.F32 and shape.channels >= 16 and shape.filters >= 16
+
+
+def schedule_winograd(shape: ConvShape, target: CpuTarget) -> WinogradSchedule | None:
+    """F(4x4) or F(2x2) where it takes fewer cycles than direct convolution and the input's buffer has the room, else None."""
+    if not takes_winograd(shape):
+        return None
+    direct = _cycles(shape, 9, shape.points * shape.images, target)
+    costs = {m: _winograd_cycles(shape, m, target) for m in (4, 2) if has_room(shape, winograd_reach(shape, m))}
+    best = min(costs, key=lambda m: costs[m], default=0)
+    return winograd_blocks(shape, best, target) if best and costs[best] < direct else None
+
+
+def has_room(shape: ConvShape, reach: tuple[int, ...]) -> bool:
+    """Whether the input can be read that far; a row-major input is copied with as much room as wanted."""
+    x = shape.kernel.buffer(shape.x.buffer)
+    if x.layout is None:
+        return True
+    size = fixed_shape(x)
+    return all(
+        lo >= w.low and room - w.low <= size[w.dimension] + hi for w, room, (lo, hi) in zip(shape.windows, reach, x.layout.halo, strict=True)
+    )
+
+
+def _cycles(shape: ConvShape, products: int, points: int, target: CpuTarget) -> float:
+    """Multiply-adds of all threads, or the time that weights take from memory."""
+    weights = products * shape.channels * shape.filters
+    return max(weights * points / (target.lanes() * target.fma_per_cycle * target.threads), 4 * weights / _MEMORY_BYTES_PER_CYCLE)
+
+
+def _winograd_cycles(shape: ConvShape, m: int, target: CpuTarget) -> float:
+    tiles = shape.images
+    for w in shape.windows:
+        tiles *= -(-w.extent // m)
+    size = m + 2
+    steps = 3 * size * size  # instructions of a transform and its loads and stores, for one vector of channels
+    transforms = tiles * (shape.channels + shape.filters) * steps / (target.lanes() * target.threads)
+    return _cycles(shape, size * size, tiles, target) + transforms
+
+
+def winograd_blocks(shape: ConvShape, m: int, target: CpuTarget) -> WinogradSchedule:
+    """Blocks of tiles whose products stay in a quarter of L2 and whose inputs take half of it; panels in parallel when blocks are few."""
+    out = shape.kernel.buffer(shape.store.buffer)
+    block = out.layout.block if out.layout else 1
+    lanes = sum_lanes(shape.dtype, min(block, preferred_block(target)) if block > 1 else preferred_block(target), target)
+    unit = max(1, block // lanes)
+    vectors = -(-(-(-shape.filters // lanes)) // unit) * unit
+    tiles = shape.images
+    for w in shape.windows:
+        tiles *= -(-w.extent // m)
+    main, last = choose_tiles(vectors, tiles, unit, target)
+    frequency = (m + 2) ** 2 * 4
+    most = target.l2_bytes // 4 // (frequency * main.vectors * lanes)
+    size = max(min(tiles, 24), min(most, target.l2_bytes // 2 // (frequency * shape.channels)))
+    blocks = -(-tiles // size)
+    fused = blocks >= 2 * target.threads or target.threads == 1
+    if not fused and tiles > 2 * most:
+        blocks, fused = 2 * target.threads, True
+    size = -(-tiles // blocks) if fused else tiles
+    covers = -(-size // main.rows)
+    lines = -(-8 * main.vectors * lanes * 4 // 64 // covers)
+    return WinogradSchedule(m, lanes, main, last, size, fused, min(8, lines))
 
 
 class Extent:

@@ -41,14 +41,15 @@ def total_channels(shape: ConvShape) -> int:
     return shape.groups * shape.channels
 
 
-def input_place(shape: ConvShape, block: int, room: tuple[int, ...] | None = None, copies_plain: bool = False) -> InputPlace:
+def input_place(shape: ConvShape, block: int, room: tuple[int, ...] | None = None, blocked: bool = False) -> InputPlace:
     """The input itself where it stands in blocks with halo enough, or row-major without padding; else a copy.
 
-    `room` is how many positions are read (default: the windows' reach), `block` that of a copy (1: row-major, for few channels).
+    `room` is how many positions are read (default: the windows' reach), `block` that of a copy (1: row-major, for few channels);
+    `blocked`: row-major input is copied in any case.
     """
     reach = room or tuple(w.reach for w in shape.windows)
     x = shape.kernel.buffer(shape.x.buffer)
-    ready = None if copies_plain and x.layout is None else _ready_input(shape, x, reach)
+    ready = None if blocked and x.layout is None else _ready_input(shape, x, reach)
     if ready is not None:
         return ready
     channels = total_channels(shape)
@@ -140,7 +141,7 @@ def _x_points(shape: ConvShape, place: InputPlace) -> tuple[int, ...]:
 
 
 def _segments(shape: ConvShape, place: InputPlace, grouping: Grouping) -> tuple[Segment, ...]:
-    w_channel, w_taps = _weight_strides(shape)
+    w_channel, w_taps = weight_strides(shape)
     taps = tuple(w.taps for w in shape.windows)
     x_taps = tuple(w.dilation * s for w, s in zip(shape.windows, place.space, strict=True))
     window = list(zip(offsets(taps, x_taps), offsets(taps, w_taps), strict=True))
@@ -176,7 +177,7 @@ def _blocked_segment(shape: ConvShape, place: InputPlace, grouping: Grouping, wi
     return Segment(steps, unroll, tuple(sources), tuple(owners) if grouping.merged > 1 else ())
 
 
-def _weight_strides(shape: ConvShape) -> tuple[int, tuple[int, ...]]:
+def weight_strides(shape: ConvShape) -> tuple[int, tuple[int, ...]]:
     at = locate(shape.kernel.buffer(shape.w.buffer), shape.w.index)
     if at is None or at.block:
         raise ContractionError(f"{shape.kernel.name}: weights must be row-major with affine indices")

@@ -5,22 +5,23 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ....ir.kernel import Kernel
-from ....ir.schedule import ContractionSchedule, GemvSchedule, TileSchedule
+from ....ir.schedule import ContractionSchedule, GemvSchedule, TileSchedule, WinogradSchedule
 from ....ir.target import CpuTarget
 from ...emission import Emission, LaunchSpec
-from ...schedule.contract import preferred_block
+from ...schedule.contract import preferred_block, winograd_reach
 from ...schedule.describe import ContractionError, ConvShape, GemmShape, describe_contraction, extent_of
 from ..emitter import ModuleBuilder
 from ..types import Type
-from .conv import InputPlace, conv_problem, input_place
+from .conv import Grouping, InputPlace, conv_problem, conv_walk, input_place
 from .copy_input import emit_copy
 from .elementwise import SumsWalk, emit_elementwise
-from .ending import Ending
+from .ending import Ending, end_of
 from .gemm import gemm_problem
 from .gemv import emit_gemv
 from .packing import packed_panels
 from .problem import Problem
 from .tiles import emit_tiles, panel_kinds, workspace_bytes
+from .winograd import WinogradNest, winograd_filters, winograd_kinds, winograd_workspace
 
 _ALIGN = 64
 
@@ -31,6 +32,8 @@ def emit_contraction(kernel: Kernel, schedule: ContractionSchedule, target: CpuT
     match schedule, shape:
         case TileSchedule(), ConvShape():
             return _emit_direct(shape, schedule, target, module, symbol)
+        case WinogradSchedule(), ConvShape():
+            return _emit_winograd(shape, schedule, target, module, symbol)
         case TileSchedule() | GemvSchedule(), GemmShape():
             return _emit_product(shape, schedule, target, module, symbol)
         case _:
@@ -66,6 +69,28 @@ def _emit_direct(shape: ConvShape, schedule: TileSchedule, target: CpuTarget, mo
     kinds, group_size = panel_kinds(problem, schedule)
     packing = packed_panels(problem, schedule.lanes, kinds, group_size)
     return Emission(tuple(launches), size + workspace_bytes(problem, schedule, target), ((shape.w.buffer, packing),))
+
+
+def _emit_winograd(shape: ConvShape, schedule: WinogradSchedule, target: CpuTarget, module: ModuleBuilder, symbol: str) -> Emission:
+    kernel, slot = shape.kernel, workspace_slot(shape.kernel)
+    x = kernel.buffer(shape.x.buffer)
+    place = input_place(shape, x.layout.block if x.layout else preferred_block(target), winograd_reach(shape, schedule.output), blocked=True)
+    problem, _ = conv_problem(shape, place, slot)
+    walk = conv_walk(shape, Grouping(1, 1, shape.channels, shape.filters))
+    ending = end_of(kernel, shape.store, walk, (1,), tuple(extent_of(kernel, a) for a in walk.points), shape.filters)
+    used = place.elements if place.copied else 0
+    finish: list[LaunchSpec] = []
+    if ending.separate:
+        problem, used = place_sums(problem, ending, used)
+        ending = replace(ending, out=replace(ending.out, base=problem.out.base))
+        finish.append(emit_elementwise(module, kernel, shape.store, _conv_sums(shape, problem, slot), f"{symbol}.finish"))
+    copies = [emit_copy(module, shape, place, slot, 0, target, f"{symbol}.copy")] if place.copied else []
+    used = -(-used // 16) * 16
+    kinds = winograd_kinds(problem, schedule)
+    nest = WinogradNest(shape, place, ending, schedule, kinds, module, (problem.x_slot, slot, used))
+    packing = winograd_filters(shape, schedule, kinds, place.block, problem)
+    size = used + winograd_workspace(shape, schedule, place.block, target)
+    return Emission((*copies, *nest.emit(symbol), *finish), size * 4, ((shape.w.buffer, packing),))
 
 
 def _emit_product(shape: GemmShape, schedule: TileSchedule | GemvSchedule, target: CpuTarget, module: ModuleBuilder, symbol: str) -> Emission:

@@ -11,6 +11,7 @@ first channel of the panel and the elements between blocks of channels.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from ..arithmetic import Value
@@ -173,7 +174,7 @@ def lane_constant(f: FunctionBuilder, lanes: int, count: int) -> Value:
 class PanelEnd:
     """Evaluates the epilogue on vector j of a panel and stores it; addresses come from the context."""
 
-    def __init__(self, f: FunctionBuilder, finish: Finish, tables: int, context: Value, lanes: int, valid: object) -> None:
+    def __init__(self, f: FunctionBuilder, finish: Finish, tables: int, context: Value, lanes: int, valid: Callable[[int], int]) -> None:
         self.f, self.finish, self.lanes = f, finish, lanes
         self._count = valid
         accesses = (finish.out, *finish.loads)
@@ -184,12 +185,18 @@ class PanelEnd:
     def used_tables(self) -> list[int]:
         return sorted({a.table for a in (self.finish.out, *self.finish.loads) if a.table >= 0})
 
+    def preload(self, j: int) -> None:
+        """Read what does not depend on the point, here: before a loop over points."""
+        for k, access in enumerate(self.finish.loads):
+            if access.table < 0:
+                self._reader(k, j, {})()
+
     def store(self, total: Value, j: int, at: dict[int, Value]) -> None:
         """`at` gives the point's offset in each table."""
         finish, f = self.finish, self.f
         operands = {f"l{k}": (self._reader(k, j, at), a.dtype) for k, a in enumerate(finish.loads)}
         value, _ = evaluate(f, finish.expr, self.lanes, {SUM: (lambda: total, finish.dtype), **operands})
-        count: int = self._count(j)  # type: ignore[operator]
+        count = self._count(j)
         out = finish.out
         address = self._address(0, out, j, at)
         value = _as_memory(f, value, out)
@@ -201,7 +208,7 @@ class PanelEnd:
         elif count:
             f.masked_store(value, address, lane_constant(f, self.lanes, count))
 
-    def _reader(self, k: int, j: int, at: dict[int, Value]):  # noqa: ANN202
+    def _reader(self, k: int, j: int, at: dict[int, Value]) -> Callable[[], Value]:
         access = self.finish.loads[k]
 
         def read() -> Value:
@@ -218,7 +225,7 @@ class PanelEnd:
         f = self.f
         address = self._address(1 + k, access, j, at)
         memory = memory_type_of(access.dtype, self.lanes)
-        count: int = self._count(j)  # type: ignore[operator]
+        count = self._count(j)
         if access.block == 0:
             value = f.splat(f.load(address, memory.scalar), memory)
         elif access.gathered:

@@ -1,0 +1,291 @@
+"""Winograd convolution: blocks of tiles are transformed, multiplied for each frequency by the micro-kernel, and transformed back into the epilogue.
+
+In the workspace stand the transformed inputs V[frequency][channel block][tile][channel] and, for each worker, the products M[frequency][tile][channel of the
+panel]; frequencies are a cache line more apart than they need, or their stores would fall on one set of the L1 cache.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from ....ir.kernel import Ref
+from ....ir.schedule import RegisterTile, TileSchedule, WinogradSchedule
+from ....ir.target import CpuTarget
+from ....ir.types import DType
+from ...emission import LaunchSpec
+from ...schedule.describe import ConvShape
+from ..arithmetic import Value
+from ..emitter import FunctionBuilder, ModuleBuilder
+from ..types import F32, I1, I32, I64, PTR, memory_type_of
+from .conv import InputPlace, weight_strides
+from .ending import Ending
+from .finish import SUM, Access, Finish
+from .micro import MicroKernel, micro_kernel
+from .points import FILL_LANES, cover, fill_table
+from .problem import Problem, Segment, point_tables
+from .tiles import KERNEL_PARAMETERS, PanelKind, argument, panel_kinds
+from .winograd_pack import WinogradFilters
+from .winograd_parts import OutputKernel, input_kernel, output_kernel
+
+_LINE = 16
+"""Floats in a cache line."""
+
+
+@dataclass(frozen=True, slots=True)
+class WinogradLayout:
+    """Sizes of the workspace, in floats."""
+
+    frequencies: int
+    channels: int
+    tiles: int
+    width: int
+
+    @property
+    def input_step(self) -> int:
+        """From one frequency of V to the next."""
+        return self.channels * self.tiles + _LINE
+
+    @property
+    def product_step(self) -> int:
+        return self.tiles * self.width + _LINE
+
+    @property
+    def inputs(self) -> int:
+        return self.frequencies * self.input_step
+
+    @property
+    def products(self) -> int:
+        return self.frequencies * self.product_step
+
+
+def winograd_layout(shape: ConvShape, schedule: WinogradSchedule, block: int) -> WinogradLayout:
+    widest = max(t.vectors for t in (schedule.main, schedule.last) if t) * schedule.lanes
+    return WinogradLayout((schedule.output + 2) ** 2, -(-shape.channels // block) * block, schedule.tiles, widest)
+
+
+def winograd_workspace(shape: ConvShape, schedule: WinogradSchedule, block: int, target: CpuTarget) -> int:
+    """Floats of V and M: V for each worker when a launch does everything, else once."""
+    sizes = winograd_layout(shape, schedule, block)
+    return sizes.inputs * (target.threads if schedule.fused else 1) + sizes.products * target.threads
+
+
+def winograd_kinds(problem: Problem, schedule: WinogradSchedule) -> list[PanelKind]:
+    """The panels of output channels; `offset` counts floats of one frequency and one input channel's depth."""
+    return panel_kinds(replace(problem, segments=(Segment((0,), (0,), (0,)),)), TileSchedule(schedule.lanes, schedule.main, schedule.last, 1, 0))[0]
+
+
+def winograd_filters(shape: ConvShape, schedule: WinogradSchedule, kinds: list[PanelKind], block: int, problem: Problem) -> WinogradFilters:
+    channel, taps = weight_strides(shape)
+    depth = -(-shape.channels // block) * block
+    return WinogradFilters(
+        *(schedule.output, schedule.lanes, shape.channels, depth, shape.filters, tuple(kinds), problem.weights, channel, (taps[0], taps[1]))
+    )
+
+
+class WinogradNest:
+    """Emits the launches; `slots` are (input argument, workspace argument, floats of the workspace already in use)."""
+
+    def __init__(
+        self,
+        shape: ConvShape,
+        place: InputPlace,
+        ending: Ending,
+        schedule: WinogradSchedule,
+        kinds: list[PanelKind],
+        module: ModuleBuilder,
+        slots: tuple[int, int, int],
+    ) -> None:
+        self.shape, self.place, self.ending, self.s, self.kinds = shape, place, ending, schedule, kinds
+        self.module, self.slots = module, slots
+        m = schedule.output
+        self.sizes = winograd_layout(shape, schedule, place.block)
+        self.grid = (shape.images, *(-(-w.extent // m) for w in shape.windows))
+        self.tiles = self.grid[0] * self.grid[1] * self.grid[2]
+        self.blocks = -(-self.tiles // schedule.tiles)
+        self.last_block = self.tiles - (self.blocks - 1) * schedule.tiles
+        self.ragged = any(w.extent % m for w in shape.windows)
+        views = [ending.out, *(v for _, v, _, _ in ending.loads)]
+        self.tables = point_tables(ending.out, views[1:])
+        self.finish = ending.finish(self.tables, ending.out, views[1:])
+        self.views = list(zip([ending.out_slot, *(s for _, _, _, s in ending.loads)], views, [ending.out_dtype, *(d for _, _, d, _ in ending.loads)], strict=True))
+
+    # Launches
+
+    def emit(self, symbol: str) -> list[LaunchSpec]:
+        return [self.emit_fused(symbol)] if self.s.fused else [self.emit_inputs(f"{symbol}.transform"), self.emit_products(symbol)]
+
+    def emit_fused(self, symbol: str) -> LaunchSpec:
+        """Over blocks of tiles."""
+        f = self._begin(symbol, self.sizes.inputs + self.sizes.products)
+        self.products = f.gep(self.own, self.sizes.inputs, F32)
+        self.inputs = self.own
+        with f.loop(f.args[1], f.args[2]) as block:
+            first, count, is_last = self._block(block)
+            self._fill_inputs(first, count)
+            self._fill_outputs(first, count)
+            with f.loop(0, self._channel_blocks) as c:
+                self._transform_inputs(c, count)
+            self._all_panels(f.const(I64, 0), f.const(I64, self.kinds[-1].end), count, is_last)
+        f.ret()
+        return LaunchSpec(symbol, self.blocks, 1)
+
+    def emit_inputs(self, symbol: str) -> LaunchSpec:
+        """Over blocks of input channels, all tiles."""
+        f = self._begin(symbol, 0)
+        self.inputs = self.own
+        count = f.const(I64, self.tiles)
+        self._fill_inputs(f.const(I64, 0), count)
+        with f.loop(f.args[1], f.args[2]) as c:
+            self._transform_inputs(c, count)
+        f.ret()
+        return LaunchSpec(symbol, self._channel_blocks, 1)
+
+    def emit_products(self, symbol: str) -> LaunchSpec:
+        """Over panels of output channels, all tiles."""
+        f = self._begin(symbol, self.sizes.products, self.sizes.inputs)
+        self.products, self.inputs = self.own, self.shared
+        count = f.const(I64, self.tiles)
+        self._fill_outputs(f.const(I64, 0), count)
+        self._all_panels(f.args[1], f.args[2], count, f.const(I1, 1))
+        f.ret()
+        return LaunchSpec(symbol, self.kinds[-1].end, 1)
+
+    @property
+    def _channel_blocks(self) -> int:
+        return self.sizes.channels // self.place.block
+
+    def _begin(self, symbol: str, own: int, shared: int = 0) -> FunctionBuilder:
+        """A launch whose workers each have `own` floats behind `shared` ones."""
+        self.f = f = self.module.function(symbol, None, KERNEL_PARAMETERS)
+        self.shared = f.gep(argument(f, self.slots[1]), self.slots[2], F32)
+        self.own = f.gep(f.gep(self.shared, shared, F32), f.convert(f.args[3], "i64") * own, F32)
+        return f
+
+    def _block(self, block: Value) -> tuple[Value, Value, Value]:
+        f = self.f
+        is_last = f.cmp("eq", block, self.blocks - 1)
+        return block * self.s.tiles, f.select(is_last, f.const(I64, self.last_block), f.const(I64, self.s.tiles)), is_last
+
+    # Input transform
+
+    def _fill_inputs(self, first: Value, count: Value) -> None:
+        f, m = self.f, self.s.output
+        self.input_table = f.alloca(I32, self.s.tiles + FILL_LANES)
+        rows, columns = self.place.space
+        fill_table(f, self.input_table, first, count, self.grid, (self.place.image, m * rows, m * columns))
+        self.x = f.gep(argument(f, self.slots[0]), self.place.base, F32)
+
+    def _transform_inputs(self, c: Value, count: Value) -> None:
+        """One block of channels of `count` tiles."""
+        f, block = self.f, self.place.block
+        symbol = input_kernel(self.module, self.s.output, self.s.lanes, block)
+        x = f.gep(self.x, c * self.place.channel, F32)
+        v = f.gep(self.inputs, c * (self.s.tiles * block), F32)
+        f.call_void(symbol, x, v, self.input_table, count, f.const(I64, self.place.space[0]), f.const(I64, self.sizes.input_step))
+
+    # Products and output transform
+
+    def _fill_outputs(self, first: Value, count: Value) -> None:
+        f, m = self.f, self.s.output
+        walks = [(n, m * h, m * w) for n, h, w in (_three(s) for s in self.tables.strides)]
+        walks += [(0, m, 0), (0, 0, m)] if self.ragged else []
+        self.offsets = [f.alloca(I32, self.s.tiles + FILL_LANES) for _ in walks]
+        for table, walk in zip(self.offsets, walks, strict=True):
+            fill_table(f, table, first, count, self.grid, walk)
+        self.context = f.alloca(I64, self._context_slots())
+        for k, table in enumerate(self.offsets[: len(self.tables.strides)]):
+            f.store(table, f.gep(self.context, k, PTR))
+        for k, strides in enumerate(self.tables.strides):
+            f.store(f.const(I64, strides[1]), f.gep(self.context, self._row_slot + k, I64))
+        self.operands = [f.gep(argument(f, slot), view.base, memory_type_of(dtype)) for slot, view, dtype in self.views]
+        self._fill_product_context()
+
+    @property
+    def _row_slot(self) -> int:
+        return len(self.tables.strides) + 2 * len(self.views)
+
+    def _context_slots(self) -> int:
+        return self._row_slot + len(self.tables.strides)
+
+    def _fill_product_context(self) -> None:
+        f = self.f
+        self.product_context = f.alloca(I64, 4)
+        f.store(f.table(I32, [t * self.place.block for t in range(self.s.tiles)]), self.product_context)
+
+    def _all_panels(self, low: Value, high: Value, count: Value, is_last: Value) -> None:
+        f = self.f
+        weights = argument(f, self.shape.kernel.buffers.index(self.shape.kernel.buffer(self.shape.w.buffer)))
+        step = f.table(I32, [c * self.s.tiles * self.place.block for c in range(self._channel_blocks)])
+        for kind in self.kinds:
+            width = kind.tile.vectors * self.s.lanes
+            rows = f.table(I32, [t * width for t in range(self.s.tiles)])
+            f.store(rows, f.gep(self.product_context, 1, PTR))
+            with f.loop(f.smax(low, kind.begin), f.smin(high, kind.end)) as panel:
+                at = f.add((panel - kind.begin) * width, kind.offset)
+                w = f.gep(weights, at * (self.sizes.channels * self.sizes.frequencies), F32)
+                with f.loop(0, self.sizes.frequencies) as frequency:
+                    self._products(kind, frequency, w, step, is_last)
+                self._outputs(kind, panel, count)
+
+    def _products(self, kind: PanelKind, frequency: Value, w: Value, step: Value, is_last: Value) -> None:
+        """All tiles of one frequency against the panel's weights."""
+        f, block = self.f, self.place.block
+        width = kind.tile.vectors * self.s.lanes
+        n = f.const(I64, self._channel_blocks)
+        w = f.gep(w, frequency * (self.sizes.channels * width), F32)
+        x = f.gep(self.inputs, frequency * self.sizes.input_step, F32)
+        f.store(f.gep(self.products, frequency * self.sizes.product_step, F32), f.gep(self.product_context, 2, PTR))
+        whole, ragged = cover(self.s.tiles, kind.tile.rows), cover(self.last_block, kind.tile.rows)
+        ahead = f.gep(w, self.sizes.channels * width, F32)
+        lines = self._channel_blocks * self.s.prefetch * _LINE
+        zero, yes, point, done = f.const(I64, 0), f.const(I1, 1), f.const(I64, 0), f.const(I64, 0)
+        for rows in sorted({*whole, *ragged}, reverse=True):
+            tiles = f.select(is_last, f.const(I64, ragged.get(rows, 0)), f.const(I64, whole.get(rows, 0)))
+            micro = micro_kernel(self.module, _product_kernel(kind.tile, rows, self.s, block))
+            with f.loop(0, tiles) as t:
+                nearby = f.gep(ahead, (done + t) * lines, F32) if lines else ahead
+                f.call_void(micro, n, x, step, w, zero, f.const(PTR, 0), self.product_context, point + t * rows, nearby, yes, yes)
+            point, done = point + tiles * rows, done + tiles
+
+    def _outputs(self, kind: PanelKind, panel: Value, count: Value) -> None:
+        """Transform the panel's products back, one register of channels at a time."""
+        f, lanes = self.f, self.s.lanes
+        width = kind.tile.vectors * lanes
+        start = kind.begin * self.kinds[0].tile.vectors * lanes
+        first = f.add((panel - kind.begin) * width, start)
+        last = -(-kind.valid // lanes) - 1 if kind.valid > 0 else kind.tile.vectors
+        partial = kind.valid - last * lanes if kind.valid > 0 else 0
+        groups = [(0, last, 0), (last, last + 1, partial % lanes), (last + 1, kind.tile.vectors, -1)]
+        for begin, end, valid in groups:
+            if begin < min(end, kind.tile.vectors):
+                with f.loop(begin, min(end, kind.tile.vectors)) as j:
+                    self._set_bases(first + j * lanes)
+                    self._output(f.gep(self.products, j * lanes, F32), width, count, valid)
+
+    def _output(self, products: Value, width: int, count: Value, valid: int) -> None:
+        f = self.f
+        columns = tuple(s[2] for s in self.tables.strides)
+        spec = OutputKernel(self.s.output, self.s.lanes, len(self.tables.strides), columns, self.finish, self.ragged, valid)
+        limits = self.offsets[len(self.tables.strides) :] or [f.const(PTR, 0)] * 2
+        sizes = [f.const(I64, w.extent) for w in self.shape.windows]
+        f.call_void(output_kernel(self.module, spec), products, f.const(I64, self.sizes.product_step), f.const(I64, width), self.context, count, *limits, *sizes)
+
+    def _set_bases(self, channel: Value) -> None:
+        f = self.f
+        for k, ((_, view, dtype), base) in enumerate(zip(self.views, self.operands, strict=True)):
+            at = channel * view.stride if view.block == 1 else f.udiv(channel, view.block) * view.stride + f.urem(channel, view.block)
+            slot = len(self.tables.strides) + 2 * k
+            f.store(f.gep(base, at, memory_type_of(dtype)), f.gep(self.context, slot, PTR))
+            f.store(f.const(I64, view.stride), f.gep(self.context, slot + 1, I64))
+
+
+def _three(strides: tuple[int, ...]) -> tuple[int, int, int]:
+    n, h, w = strides
+    return n, h, w
+
+
+def _product_kernel(tile: RegisterTile, rows: int, schedule: WinogradSchedule, block: int) -> MicroKernel:
+    """The micro-kernel that stores plain sums into M."""
+    plain = Finish(Ref(SUM), (), Access(1, 1), DType.F32)
+    return MicroKernel("float", schedule.lanes, rows, tile.vectors, tuple(range(block)), 2, 0, plain, prefetch=schedule.prefetch)
+

@@ -1,0 +1,100 @@
+"""Filters of 3x3 convolutions transformed for Winograd and put into panels, one for each frequency and block of output channels."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ....ir.target import CpuTarget
+from ...emission import LaunchSpec
+from ..arithmetic import Value
+from ..emitter import FunctionBuilder, ModuleBuilder
+from ..types import F64, I64, memory_type_of, type_of
+from .problem import WeightSource
+from .tiles import KERNEL_PARAMETERS, PanelKind, argument
+from .winograd_math import combine, filter_matrix
+
+
+@dataclass(frozen=True, slots=True)
+class WinogradFilters:
+    """Packed[panel][frequency][input channel][output channel of the panel] in float32, computed in double; zeros past the last channel.
+
+    `channels` counts input channels and `depth` that number rounded up to whole blocks; `channel` and `taps` are strides of the weights.
+    """
+
+    output: int
+    lanes: int
+    channels: int
+    depth: int
+    filters: int
+    panels: tuple[PanelKind, ...]
+    weights: WeightSource
+    channel: int
+    taps: tuple[int, int]
+
+    @property
+    def frequencies(self) -> int:
+        return (self.output + 2) ** 2
+
+    @property
+    def vectors(self) -> int:
+        last = self.panels[-1]
+        return self.panels[0].tile.vectors * last.begin + last.tile.vectors * (last.end - last.begin)
+
+    @property
+    def nbytes(self) -> int:
+        return self.vectors * self.lanes * self.depth * self.frequencies * 4
+
+    def emit(self, module: ModuleBuilder, target: CpuTarget, symbol: str) -> LaunchSpec:
+        f = module.function(symbol, None, KERNEL_PARAMETERS)
+        packer = _Packer(f, self)
+        with f.loop(f.args[1], f.args[2]) as vector:
+            packer.vector_of_filters(vector)
+        f.ret()
+        return LaunchSpec(symbol, self.vectors, 1)
+
+
+class _Packer:
+    def __init__(self, f: FunctionBuilder, packing: WinogradFilters) -> None:
+        self.f, self.p = f, packing
+        self.element = memory_type_of(packing.weights.dtype)
+        self.source = f.gep(argument(f, 0), packing.weights.base, self.element)
+        self.packed = argument(f, 1)
+
+    def vector_of_filters(self, vector: Value) -> None:
+        """All input channels of one register of output channels."""
+        f, p = self.f, self.p
+        wide = I64.with_lanes(p.lanes)
+        first = vector * p.lanes
+        lanes = f.add(f.splat(first, wide), f.iota(wide))
+        mask = f.cmp("lt", lanes, p.filters)
+        places = lanes * p.weights.filter
+        target, width = self._target(vector)
+        with f.loop(0, p.channels) as c:
+            start = f.gep(self.source, c * p.channel, self.element)
+            self._transform(start, places, mask, f.gep(target, c * width, type_of(p.weights.dtype)), width)
+
+    def _target(self, vector: Value) -> tuple[Value, Value]:
+        """Where the vector's first element goes, and the width of its panel."""
+        f, p = self.f, self.p
+        main = p.panels[0].tile.vectors
+        split = p.panels[-1].begin * main
+        last = p.panels[-1].tile.vectors
+        in_last = f.cmp("ge", vector, split)
+        size = f.select(in_last, f.const(I64, last), f.const(I64, main))
+        local = f.select(in_last, vector - split, vector)
+        panel, j = f.udiv(local, size), f.urem(local, size)
+        before = f.select(in_last, f.const(I64, split), f.const(I64, 0)) + panel * size
+        at = before * (p.lanes * p.depth * p.frequencies) + j * p.lanes
+        return f.gep(self.packed, at, type_of(p.weights.dtype)), size * p.lanes
+
+    def _transform(self, start: Value, places: Value, mask: Value, target: Value, width: Value) -> None:
+        f, p = self.f, self.p
+        matrix, wide = filter_matrix(p.output), F64.with_lanes(p.lanes)
+        rows, columns = p.taps
+        taps = [[f.convert(f.gather(f.gep(start, y * rows + x * columns, self.element), places, self.element, mask), wide.kind) for x in range(3)] for y in range(3)]
+        half = [[combine(f, g, [taps[y][x] for y in range(3)]) for x in range(3)] for g in matrix]
+        for a, row in enumerate(half):
+            for b, g in enumerate(matrix):
+                frequency = a * len(matrix) + b
+                value = f.convert(combine(f, g, row), "float")
+                f.store(value, f.gep(target, width * (frequency * p.depth), value.type.scalar))

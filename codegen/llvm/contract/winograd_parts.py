@@ -1,0 +1,112 @@
+"""Two functions that all Winograd layers of a module share: tiles into frequencies, and frequencies into finished outputs."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+
+from ..arithmetic import Value
+from ..emitter import FunctionBuilder, ModuleBuilder
+from ..types import F32, I32, I64, PTR
+from .finish import Finish
+from .micro import PanelEnd
+from .winograd_math import both_ways, input_transform, output_transform
+
+
+def input_kernel(module: ModuleBuilder, m: int, lanes: int, block: int) -> str:
+    """`(input, V, table, tiles, row, step)`: transform `tiles` tiles of one block of channels; `row` is the stride between image rows,
+    `step` that between frequencies, `table` gives each tile's place in the input."""
+    name = f"winograd.input{m}.{lanes}.{block}"
+    if not module.has_function(name):
+        parameters = [("x", PTR, "noalias"), ("v", PTR, "noalias"), ("table", PTR, "noalias"), ("tiles", I64, ""), ("row", I64, ""), ("step", I64, "")]
+        f = module.function(name, None, parameters, linkage="internal", attributes="nounwind noinline")
+        _emit_input(f, m, lanes, block)
+        f.ret()
+    return "@" + name
+
+
+def _emit_input(f: FunctionBuilder, m: int, lanes: int, block: int) -> None:
+    x, v, table, tiles, row, step = f.args
+    size, vector = m + 2, F32.with_lanes(lanes)
+    with f.loop(0, tiles) as t:
+        start = f.gep(x, f.convert(f.load(f.gep(table, t, I32), I32), "i64"), F32)
+        target = f.gep(v, t * block, F32)
+        with f.loop(0, block, lanes) as c:
+            rows = [f.gep(f.gep(start, c, F32), row * y, F32) for y in range(size)]
+            found = both_ways(f, m, input_transform, lambda y, x: f.load(f.gep(rows[y], x * block, F32), vector), size)
+            at = f.gep(target, c, F32)
+            for y, line in enumerate(found):
+                for k, value in enumerate(line):
+                    f.store(value, f.gep(at, step * (y * size + k), F32))
+
+
+@dataclass(frozen=True, slots=True)
+class OutputKernel:
+    """`columns` are the strides between neighbouring outputs in each table; `ragged`: some tiles reach past the image. `valid` channels of the
+    vector exist (0: all, -1: none, only a layout's padding)."""
+
+    output: int
+    lanes: int
+    tables: int
+    columns: tuple[int, ...]
+    finish: Finish
+    ragged: bool
+    valid: int
+
+    @property
+    def name(self) -> str:
+        digest = hashlib.blake2s(repr(self).encode(), digest_size=6).hexdigest()
+        return f"winograd.output{self.output}.{digest}"
+
+
+def output_kernel(module: ModuleBuilder, spec: OutputKernel) -> str:
+    """`(M, step, width, context, tiles, rows done, columns done, height, width of the image)`: transform `tiles` tiles of one vector of channels back.
+
+    M has `step` floats between frequencies and `width` between tiles; the two tables (ragged only) give each tile's first row and column. The context
+    is that of the micro-kernel, followed by the stride between rows for each table.
+    """
+    if not module.has_function(spec.name):
+        names = (("m", PTR), ("step", I64), ("width", I64), ("context", PTR), ("tiles", I64), ("top", PTR), ("left", PTR), ("height", I64), ("across", I64))
+        f = module.function(spec.name, None, [(n, t, "") for n, t in names], linkage="internal", attributes="nounwind noinline")
+        _Output(f, spec).emit()
+        f.ret()
+    return "@" + spec.name
+
+
+class _Output:
+    def __init__(self, f: FunctionBuilder, spec: OutputKernel) -> None:
+        self.f, self.spec = f, spec
+
+    def emit(self) -> None:
+        f, spec = self.f, self.spec
+        products, step, width, context, tiles, top, left, height, across = f.args
+        valid = spec.lanes if spec.valid == 0 else max(0, spec.valid)
+        ends = PanelEnd(f, spec.finish, spec.tables, context, spec.lanes, lambda j: valid)
+        accesses = 2 * (1 + len(spec.finish.loads))
+        rows = [f.load(f.gep(context, spec.tables + accesses + k, I64), I64) for k in range(spec.tables)]
+        tables = [f.load(f.gep(context, k, PTR), PTR) for k in range(spec.tables)]
+        ends.preload(0)
+        with f.loop(0, tiles) as t:
+            start = f.gep(products, t * width, F32)
+            size, vector = spec.output + 2, F32.with_lanes(spec.lanes)
+            found = both_ways(f, spec.output, output_transform, lambda y, x: f.load(f.gep(start, step * (y * size + x), F32), vector), size)
+            offsets = [f.convert(f.load(f.gep(p, t, I32), I32), "i64") for p in tables]
+            limits = (self._left(top, t, height), self._left(left, t, across)) if spec.ragged else None
+            self._store(ends, found, offsets, rows, limits)
+
+    def _left(self, table: Value, t: Value, size: Value) -> Value:
+        """Outputs of the tile that lie inside the image along one axis."""
+        f = self.f
+        return size - f.convert(f.load(f.gep(table, t, I32), I32), "i64")
+
+    def _store(self, ends: PanelEnd, found: list[list[Value]], offsets: list[Value], rows: list[Value], limits: tuple[Value, Value] | None) -> None:
+        f = self.f
+        for y, line in enumerate(found):
+            starts = [o + r * y for o, r in zip(offsets, rows, strict=True)]
+            for x, value in enumerate(line):
+                at = {k: s + self.spec.columns[k] * x for k, s in enumerate(starts)}
+                if limits is None:
+                    ends.store(value, 0, at)
+                    continue
+                with f.when(f.cmp("lt", y, limits[0]) & f.cmp("lt", x, limits[1])):
+                    ends.store(value, 0, at)
