@@ -130,7 +130,7 @@ def _indexed_first(x: Array, axes: Sequence[int], batch: int) -> Array:
 def _coordinates(indices: Array, batch: int) -> Arrays:
     """One index array for each batch axis and each coordinate."""
     lead = indices.shape[:-1]
-    counts: list[Array] = [np.arange(n).reshape(-1, *[1] * (len(lead) - k - 1)) for k, n in enumerate(lead[:batch])]
+    counts: list[Array] = [np.arange(n)[(..., *[None] * (len(lead) - k - 1))] for k, n in enumerate(lead[:batch])]
     return (*counts, *(indices[..., j] for j in range(indices.shape[-1])))
 
 

@@ -75,7 +75,7 @@ class Scan(Primitive):
         return replace(self, body=replace(self.body, outputs=self.body.outputs + self.body.inputs[: self.carries]))
 
     def vjp(self, b: CoreBuilder, node: Node, cotangents: Sequence[Value]) -> Gradients:
-        """A scan from the last step to the first, on the saved carries; carries the cotangents of carries and invariants."""
+        """A scan from the last step to the first on the saved carries; it carries cotangents of carries, invariants."""
         saved = self.saved_carries()
         if saved is None:
             again = self.saving_carries()
