@@ -56,15 +56,13 @@ def _unroll_scan(b: CoreBuilder, op: Scan, operands: tuple[Value, ...]) -> list[
     scanned = operands[op.carries : op.carries + op.scanned]
     invariants = operands[op.carries + op.scanned :]
     stacked: list[list[Value]] = [[] for _ in op.body.outputs[op.carries :]]
-    steps = range(op.length)
-    for step in reversed(steps) if op.reverse else steps:
+    for step in range(op.length):
         slices = [_slice(b, x, step) for x in scanned]
         results = inline(b, op.body, [*carries, *slices, *invariants])
         carries = results[: op.carries]
         for pieces, piece in zip(stacked, results[op.carries :], strict=True):
             pieces.append(b.reshape(piece, (1, *piece.type.shape)))
-    ordered = [pieces[::-1] if op.reverse else pieces for pieces in stacked]
-    return [*carries, *(b.concat(pieces, 0) for pieces in ordered)]
+    return [*carries, *(b.concat(pieces, 0) for pieces in stacked)]
 
 
 def _slice(b: CoreBuilder, x: Value, step: int) -> Value:
