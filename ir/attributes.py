@@ -1,12 +1,13 @@
 """How attributes, strings and constants are written in MLIR assembly; `parse_attributes` reads the same text.
 
-    bool     true                       str              "text"                 DType        f32
-    int      3 : i64                    tuple of ints    array<i64: 1, 2>       TensorType   tensor<2x3xf32>
-    float    0.5 : f64                  tuple of floats  array<f64: 0.5, 1.0>   Layout       {block = 8 : i64, halo = array<i64: 1, 1>}
-    ndarray  dense<...> : tensor<...>   any other tuple  ["a", "b"]
+    bool     true         tuple of ints    array<i64: 1, 2>      DType        f32
+    int      3 : i64      tuple of floats  array<f64: 0.5, 1.0>  TensorType   tensor<2x3xf32>
+    float    0.5 : f64    any other tuple  ["a", "b"]            Layout       {block = 8 : i64, halo = array<i64: 1, 1>}
+    str      "text"       ndarray          dense<...> : tensor<...>
 
-Every number is exact: floats are the shortest decimals that read back as themselves, infinities and NaN the hexadecimal of
-their bits; constants of more than `MAX_LISTED` elements are the hexadecimal of their bytes, little endian.
+Every number is exact: floats are the shortest decimals that read back as themselves, infinities and NaN the
+hexadecimal of their bits; constants of more than `MAX_LISTED` elements are the hexadecimal of their bytes, little
+endian.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ def attribute_text(value: object) -> str:
     if writer is not None:
         return writer(value)
     if isinstance(value, np.generic):
-        return attribute_text(value.item())
+        return attribute_text(cast("object", value.item()))
     if isinstance(value, np.ndarray):
         return dense_text(cast("Array", value))
     raise TypeError(f"an attribute of type {type(value).__name__} cannot be printed: {value!r}")
@@ -76,7 +77,7 @@ def dense_text(array: Array) -> str:
         return f"dense<> : {kind}"
     raw = np.ascontiguousarray(array, dtype.numpy.newbyteorder("<")).reshape(array.shape)
     if _is_uniform(raw):
-        return f"dense<{_element(raw.reshape(-1)[0], dtype)}> : {kind}"
+        return f"dense<{_element(cast('Any', raw.reshape(-1)[0]), dtype)}> : {kind}"
     if raw.size <= MAX_LISTED or dtype is DType.BOOL:
         return f"dense<{_nested(raw, dtype)}> : {kind}"
     return f'dense<"0x{raw.tobytes().hex().upper()}"> : {kind}'
@@ -115,7 +116,7 @@ def _is_uniform(array: Array) -> bool:
 
 def _nested(array: Array, dtype: DType) -> str:
     if array.ndim == 0:
-        return _element(array[()], dtype)
+        return _element(cast("Any", array[()]), dtype)
     return f"[{', '.join(_nested(row, dtype) for row in array)}]"
 
 

@@ -1,7 +1,7 @@
 """Parses the MLIR assembly that `printer` writes back into a graph; a syntax error names line and column.
 
-The operations' structure is read by one regular expression each, attributes by `parse_attributes`, ops are made by their dialect
-through `registry`. Types are taken from the text as they stand: `verify_graph` compares them with those inferred.
+The structure of an operation is read by one regular expression, attributes by `parse_attributes`, ops come from their
+dialect through `registry`. Types are taken from the text as they stand: `verify_graph` compares them with those inferred.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class _Block:
 class _Parser:
     def __init__(self, text: str) -> None:
         self.text = text
-        self.at = 0
+        self.at: int = 0
         self.ops: dict[tuple[str, str], Op] = {}
         self.signatures: dict[str, Signature] = {}
         self.types: dict[str, TensorType] = {}
@@ -189,7 +189,7 @@ class _Parser:
         if count is not None:
             for i, value in enumerate(outputs):
                 self.bind(scope, f"{name}#{i}", value)
-        elif outputs:
+        elif name is not None:
             self.bind(scope, name, outputs[0])
 
     def bind(self, scope: dict[str, Value], name: str, value: Value) -> None:

@@ -8,9 +8,9 @@
       }) {sym_name = "main", function_type = ..., core.parameters = array<i64: 1>} : () -> ()
     }) : () -> ()
 
-A node's name and the user's line are its location. Nested graphs are regions that end in `vector.yield`, the one terminator
-of upstream MLIR that passes values of any type to any parent (an operation declared in IRDL cannot end a block); it carries the
-nested graph's name, parameters and updates.
+A node's name and the user's line are its location. Nested graphs are regions that end in `vector.yield`, upstream's
+terminator that passes values of any type to any parent (an operation declared in IRDL cannot end a block); it carries
+the nested graph's name, parameters and updates.
 """
 
 from __future__ import annotations
@@ -56,8 +56,8 @@ class _Printer:
         signature = f"({self.list_types(graph.inputs)}) -> {self.result_types(graph.outputs)}"
         self.parts.append('"builtin.module"() ({\n  "func.func"() ({\n')
         self.block(graph, INDENT, "func.return", "")
-        self.parts.append(f"  }}) {{sym_name = {quote(graph.name)}, function_type = {signature}{_state(graph)}}} : () -> ()\n")
-        self.parts.append("}) : () -> ()\n")
+        self.parts.append(f"  }}) {{sym_name = {quote(graph.name)}, function_type = {signature}{_state(graph)}}}")
+        self.parts.append(" : () -> ()\n}) : () -> ()\n")
 
     def block(self, graph: Graph, indent: str, terminator: str, ending: str) -> None:
         """The one block of a region; `ending` is the terminator's attribute dictionary."""

@@ -1,9 +1,9 @@
-"""The dialects that graphs may use, as the printer and the parser see them: how an op is spelled, and how it is read back.
+"""The dialects that graphs may use, as the printer and the parser see them: how an op is spelled and read back.
 
-MLIR's IRDL allows an operation's name to hold lower-case letters, digits and single underscores, and cannot say that an
-operation takes any number of operands of different types. So an op is spelled in snake case, `mx.FullyConnected` as `mx.fully_connected`,
-`mx._plus_scalar` as `mx.plus_scalar_`, and an op whose number of operands or results varies carries both numbers:
-`core.concat` of three tensors is `core.concat_3_1`.
+MLIR's IRDL allows an operation's name to hold lower-case letters, digits and single underscores, and cannot say that
+an operation takes any number of operands of different types. So an op is spelled in snake case, `mx.FullyConnected` as
+`mx.fully_connected`, `mx._plus_scalar` as `mx.plus_scalar_`; and an op whose number of operands or results varies
+carries both numbers (and that of its regions, if more than one): `core.concat` of three tensors is `core.concat_3_1`.
 """
 
 from __future__ import annotations
@@ -19,8 +19,11 @@ from .graph import Attribute, Graph, Op
 
 @dataclass(frozen=True)
 class Dialect:
-    """What is known about a dialect. `operations` lists its classes of ops; `is_variadic` says whose spelling carries counts;
-    `build(name, attributes, regions)` makes an op from what was printed, with KeyError, TypeError or ValueError otherwise."""
+    """What is known about a dialect.
+
+    `operations` lists its classes of ops; `is_variadic` says whose spelling carries counts; `build(name, attributes,
+    regions)` makes an op from what was printed, with KeyError, TypeError or ValueError otherwise.
+    """
 
     prefix: str
     operations: Callable[[], Iterable[type[Op]]]
@@ -30,7 +33,7 @@ class Dialect:
 
 _DIALECTS: dict[str, Dialect] = {}
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
-_COUNTS = re.compile(r"(.+)_\d+_\d+")
+_COUNTS = re.compile(r"(.+?)(?:_\d+){2,3}")
 
 
 def register_dialect(dialect: Dialect) -> None:
@@ -52,11 +55,14 @@ def find_dialect(prefix: str) -> Dialect:
 def spelling(op: Op, operands: int, results: int) -> str:
     """The name of `op` in printed text."""
     stem, variadic = _stem(type(op))
-    return f"{stem}_{operands}_{results}" if variadic else stem
+    if not variadic:
+        return stem
+    regions = len(op.regions())
+    return f"{stem}_{operands}_{results}_{regions}" if regions > 1 else f"{stem}_{operands}_{results}"
 
 
 def build_op(spelled: str, attributes: Mapping[str, Attribute], regions: tuple[Graph, ...]) -> Op:
-    """The op that was printed as `spelled`; KeyError when there is none, TypeError or ValueError for wrong attributes."""
+    """The op that was printed as `spelled`; KeyError when there is none, TypeError or ValueError for attributes."""
     prefix = spelled.partition(".")[0]
     dialect = find_dialect(prefix)
     names = _spelled(prefix)

@@ -1,7 +1,7 @@
-"""How the ops of core and mx are made again from printed attributes; importing this registers both dialects with `registry`.
+"""How the ops of core and mx are made again from printed attributes; importing this registers both dialects.
 
-A core primitive is a dataclass whose fields follow from its attributes: enumerations from their mnemonics, pairs from flat tuples,
-graphs from the regions in order. An mx operator reads its parameters itself.
+A core primitive is a dataclass whose fields follow from its attributes: enumerations from their mnemonics, pairs from
+flat tuples, graphs from the regions in order. An mx operator reads its parameters itself.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import MISSING, Field, fields
 from enum import Enum
 from functools import cache
 from types import NoneType
-from typing import Any, get_args, get_origin, get_type_hints
+from typing import Any, cast, get_args, get_origin, get_type_hints
 
 import numpy as np
 
@@ -20,8 +20,7 @@ from ..registry import Dialect, register_dialect
 from ..types import DType, Layout, TensorType
 
 VARIADIC = frozenset(
-    f"core.{name}"
-    for name in ("concat", "sort", "fused", "call", "cond", "while", "scan", "host_callback")
+    f"core.{name}" for name in ("concat", "sort", "fused", "call", "cond", "while", "scan", "host_callback")
 )
 """Primitives whose number of operands or results varies, with types of their own."""
 
@@ -38,6 +37,8 @@ def _core_build(name: str, attributes: Mapping[str, Attribute], regions: tuple[G
     from .core import PRIMITIVES
 
     kind = PRIMITIVES[name]
+    if name == "core.host_callback":
+        raise ValueError("a host callback calls a Python function, which cannot be read from text")
     left, bodies = dict(attributes), list(regions)
     values = {field: read(field, left, bodies) for field, read in _readers(kind).items()}
     if left:
@@ -60,8 +61,8 @@ def _readers(kind: type[Op]) -> dict[str, Reader]:
 
 
 def _reader(hint: Any, field: Field[Any]) -> Reader:
-    if hint is Graph:
-        return _read_region
+    if hint is Graph or Graph in get_args(hint):
+        return _read_region if hint is Graph else _read_last_region
     if Layout in get_args(hint):
         return _read_layout
     optional = NoneType in get_args(hint)
@@ -86,6 +87,10 @@ def _read_region(name: str, attributes: dict[str, Attribute], regions: list[Grap
     if not regions:
         raise ValueError(f"region {name!r} is missing")
     return regions.pop(0)
+
+
+def _read_last_region(name: str, attributes: dict[str, Attribute], regions: list[Graph]) -> Graph | None:
+    return regions.pop(0) if regions else None
 
 
 def _read_layout(name: str, attributes: dict[str, Attribute], regions: list[Graph]) -> Layout | None:
@@ -121,7 +126,8 @@ def _exactly(kind: type) -> Callable[[Any], Any]:
 def _pairs(flat: Any) -> tuple[tuple[int, int], ...]:
     if type(flat) is not tuple:
         raise TypeError("expected integers")
-    return tuple(zip(flat[::2], flat[1::2], strict=True))
+    numbers = cast("tuple[int, ...]", flat)
+    return tuple(zip(numbers[::2], numbers[1::2], strict=True))
 
 
 def _mx_operations() -> Iterable[type[Op]]:
@@ -143,9 +149,9 @@ def _mx_is_variadic(kind: type[Op]) -> bool:
     from .mx.operator import Operator
 
     assert issubclass(kind, Operator)
-    marked = [name for name in kind.inputs if name.endswith(("?", "*")) or "?" in name]
-    fixed_results = kind.output_names is Operator.output_names
-    return not fixed_results or any("*" in n for n in marked) or len(marked) > 1 or marked != list(kind.inputs[-1:])[: len(marked)]
+    optional = [name for name in kind.inputs if "?" in name]
+    listed = all("*" not in name for name in kind.inputs) and kind.output_names is Operator.output_names
+    return not listed or optional not in ([], [kind.inputs[-1]])
 
 
 register_dialect(Dialect("core", _core_operations, lambda kind: kind.name in VARIADIC, _core_build))

@@ -1,0 +1,200 @@
+"""Writes the dialects as an IRDL module, from which upstream MLIR's parser and verifier check what the IRs print.
+
+    mlir-opt --irdl-file=dialects.irdl.mlir printed.mlir          no --allow-unregistered-dialect
+
+A variable of IRDL stands for ONE type or attribute, hence one for each operand, result and attribute. An op whose number of operands varies has
+its counts in its name and is declared for the texts at hand. An attribute that may be absent is not declared: IRDL has no optional ones.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from types import NoneType
+from typing import Any, get_args, get_origin
+
+import numpy as np
+
+from .dialects.text import field_hints
+from .graph import Graph, Op
+from .kernel_dialect import DEFINITIONS
+from .registry import find_dialect, stem_of
+from .types import DType, Layout, TensorType
+
+TENSOR = '"!builtin.tensor"'
+INTEGER, FLOAT, STRING, TYPE = ("integer",), ("float",), ("string",), ("type",)
+INTEGERS, LIST, ELEMENTS = ("dense_array",), ("array", "dense_array"), ("dense_typed_elements",)
+
+_OPERANDS = {
+    "core.constant": 0,
+    "core.iota": 0,
+    "core.pad": 2,
+    "core.gather": 2,
+    "core.dot": 2,
+    "core.conv": 2,
+    "core.select_and_scatter": 2,
+    "core.scatter": 3,
+}
+"""Primitives that do not have one operand."""
+_ATTRIBUTES: dict[str, dict[str, Sequence[str]]] = {
+    "core.constant": {"value": ELEMENTS, "dtype": TYPE},
+    "core.relayout": {},
+    "core.host_callback": {"functions": LIST, "results": LIST},
+}
+"""Primitives whose attributes are not their fields."""
+_COUNTED = re.compile(r'"((core|mx)\.\w+?)_(\d+)_(\d+)(?:_(\d+))?"\(')
+
+
+@dataclass(frozen=True)
+class Definition:
+    """An operation as IRDL sees it. `rest` says what follows the listed operands: "" | "optional" | "variadic"."""
+
+    name: str
+    operands: int
+    results: int
+    attributes: Mapping[str, Sequence[str]]
+    regions: int = 0
+    rest: str = ""
+
+
+def irdl_module(*texts: str) -> str:
+    """The IRDL of all dialects; ops whose number of operands varies are declared as the printed `texts` use them."""
+    found = [*_fixed("core"), *_fixed("mx"), *_counted(texts)]
+    dialects = {prefix: [d for d in found if d.name.startswith(prefix + ".")] for prefix in ("core", "mx")}
+    parts = [_dialect(prefix, "\n".join(map(_operation, ops))) for prefix, ops in dialects.items()]
+    return "\n".join([*parts, *(_dialect(prefix, text) for prefix, text in DEFINITIONS.items())])
+
+
+def attributes_of(kind: type[Op]) -> Mapping[str, Sequence[str]]:
+    """The attributes that every printed op of this class has, and which of MLIR's attributes each may be."""
+    if kind.name in _ATTRIBUTES:
+        return _ATTRIBUTES[kind.name]
+    if kind.name.startswith("core."):
+        return {name: kinds for name, hint in field_hints(kind).items() if (kinds := _kinds(hint)) and not _optional(hint)}
+    return {name: _kinds(info.annotation) or LIST for name, info in kind.parameters().items()}  # type: ignore[attr-defined]
+
+
+def _fixed(prefix: str) -> Iterable[Definition]:
+    dialect = find_dialect(prefix)
+    for kind in dialect.operations():
+        if dialect.is_variadic(kind):
+            continue
+        if prefix == "core":
+            rest = "variadic" if kind.name == "core.pointwise" else ""
+            yield Definition(stem_of(kind), _OPERANDS.get(kind.name, 1), 1, attributes_of(kind), rest=rest)
+        else:
+            yield _operator(kind)
+
+
+def _operator(kind: Any) -> Definition:
+    """An mx operator; at most its last input is optional."""
+    optional = bool(kind.inputs) and "?" in kind.inputs[-1]
+    listed = len(kind.inputs) - optional
+    return Definition(
+        stem_of(kind), listed, len(kind.outputs), attributes_of(kind), rest="optional" if optional else ""
+    )
+
+
+def _counted(texts: Iterable[str]) -> Iterable[Definition]:
+    """The variadic ops of the texts, one definition for each combination of counts."""
+    variadic = {
+        stem_of(kind): kind
+        for dialect in map(find_dialect, ("core", "mx"))
+        for kind in dialect.operations()
+        if dialect.is_variadic(kind)
+    }
+    used = {found.group(0)[1:-2]: found for text in texts for found in _COUNTED.finditer(text)}
+    for name, found in sorted(used.items()):
+        stem, _, operands, results, regions = found.groups()
+        kind = variadic.get(stem)
+        if kind is not None:
+            count = int(regions) if regions else _region_count(kind)
+            yield Definition(name, int(operands), int(results), attributes_of(kind), count)
+
+
+def _region_count(kind: type[Op]) -> int:
+    return int(any(hint is Graph for hint in field_hints(kind).values())) if kind.name.startswith("core.") else 0
+
+
+# --- attributes ---------------------------------------------------------------------------------------------------
+
+
+def _optional(hint: Any) -> bool:
+    return NoneType in get_args(hint)
+
+
+_SCALARS: dict[Any, Sequence[str]] = {
+    bool: INTEGER,
+    int: INTEGER,
+    float: FLOAT,
+    str: STRING,
+    NoneType: STRING,
+    DType: TYPE,
+    TensorType: TYPE,
+    np.ndarray: ELEMENTS,
+    Graph: (),
+    Layout: (),
+}
+
+
+def _kinds(hint: Any) -> tuple[str, ...]:
+    """MLIR's attributes for a Python type. None is printed by mx as the text "None"."""
+    if hint in _SCALARS:
+        return tuple(_SCALARS[hint])
+    if isinstance(hint, type) and not get_args(hint):
+        return STRING  # an enumeration, by its mnemonic
+    origin, arguments = get_origin(hint), get_args(hint)
+    if origin is np.ndarray:
+        return ELEMENTS
+    if origin is tuple:
+        return _tuple_kinds(arguments[0])
+    if origin is not None and hasattr(hint, "__metadata__"):
+        return _kinds(arguments[0])
+    if any(isinstance(a, str) for a in arguments):
+        return STRING  # Literal
+    return tuple(dict.fromkeys(kind for a in arguments for kind in _kinds(a)))
+
+
+def _tuple_kinds(item: Any) -> tuple[str, ...]:
+    if _optional(item):
+        return ("dense_array", "string")
+    numbers = item in (bool, int, float) or get_origin(item) is tuple
+    return INTEGERS if numbers else LIST
+
+
+# --- text ---------------------------------------------------------------------------------------------------------
+
+
+def _dialect(prefix: str, operations: str) -> str:
+    return f"irdl.dialect @{prefix} {{\n{operations}\n}}\n"
+
+
+def _operation(d: Definition) -> str:
+    variables = [f"%o{i} = irdl.base {TENSOR}" for i in range(d.operands + bool(d.rest))]
+    variables += [f"%r{i} = irdl.base {TENSOR}" for i in range(d.results)]
+    clauses: list[str] = []
+    operands = [f"o{i}: %o{i}" for i in range(d.operands)] + ([f"rest: {d.rest} %o{d.operands}"] if d.rest else [])
+    if operands:
+        clauses.append(f"irdl.operands({', '.join(operands)})")
+    if d.results:
+        clauses.append(f"irdl.results({', '.join(f'r{i}: %r{i}' for i in range(d.results))})")
+    if d.attributes:
+        constraints = [_constraint(f"%a{i}", kinds) for i, kinds in enumerate(d.attributes.values())]
+        variables += [line for lines in constraints for line in lines]
+        listed = ", ".join(f'"{name}" = %a{i}' for i, name in enumerate(d.attributes))
+        clauses.append(f"irdl.attributes {{{listed}}}")
+    if d.regions:
+        variables += [f"%g{i} = irdl.region with size 1" for i in range(d.regions)]
+        clauses.append(f"irdl.regions({', '.join(f'g{i}: %g{i}' for i in range(d.regions))})")
+    body = "\n    ".join([*variables, *clauses])
+    return f"  irdl.operation @{d.name.partition('.')[2]} {{\n    {body}\n  }}"
+
+
+def _constraint(variable: str, kinds: Sequence[str]) -> list[str]:
+    """The lines that define one variable as any of the kinds."""
+    bases = [f'irdl.base "#builtin.{kind}"' for kind in kinds]
+    if len(bases) == 1:
+        return [f"{variable} = {bases[0]}"]
+    parts = [f"{variable}_{i} = {base}" for i, base in enumerate(bases)]
+    return [*parts, f"{variable} = irdl.any_of({', '.join(f'{variable}_{i}' for i in range(len(bases)))})"]

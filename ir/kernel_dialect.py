@@ -1,0 +1,155 @@
+"""The operations that printed kernels and programs are written in, as IRDL declares them.
+
+Values of expressions are scalars, indices have MLIR's type `index`, buffers are tensors whose unknown extents are `?`.
+"""
+
+from __future__ import annotations
+
+KERNEL = """\
+  irdl.operation @buffer {
+    %t = irdl.base "!builtin.tensor"
+    %n = irdl.base "#builtin.string"
+    %e = irdl.base "#builtin.array"
+    %s = irdl.base "#builtin.array"
+    %w = irdl.base "#builtin.integer"
+    irdl.attributes {"name" = %n, "shape" = %e, "strides" = %s, "written" = %w}
+    irdl.results(buffer: %t)
+  }
+  irdl.operation @extent {
+    %t = irdl.is i64
+    %n = irdl.base "#builtin.string"
+    irdl.attributes {"name" = %n}
+    irdl.results(extent: %t)
+  }
+  irdl.operation @axis {
+    %t = irdl.is index
+    %n = irdl.base "#builtin.string"
+    %e0 = irdl.base "#builtin.integer"
+    %e1 = irdl.base "#builtin.string"
+    %e = irdl.any_of(%e0, %e1)
+    %k0 = irdl.is "parallel"
+    %k1 = irdl.is "reduce"
+    %k = irdl.any_of(%k0, %k1)
+    irdl.attributes {"name" = %n, "extent" = %e, "kind" = %k}
+    irdl.results(axis: %t)
+  }
+  irdl.operation @constant {
+    %t = irdl.any
+    %v0 = irdl.base "#builtin.integer"
+    %v1 = irdl.base "#builtin.float"
+    %v = irdl.any_of(%v0, %v1)
+    irdl.attributes {"value" = %v}
+    irdl.results(value: %t)
+  }
+  irdl.operation @position {
+    %i = irdl.is index
+    %t = irdl.is i64
+    irdl.operands(axis: %i)
+    irdl.results(value: %t)
+  }
+  irdl.operation @index {
+    %t = irdl.any
+    %i = irdl.is index
+    irdl.operands(value: %t)
+    irdl.results(index: %i)
+  }
+  irdl.operation @load {
+    %b = irdl.base "!builtin.tensor"
+    %i = irdl.is index
+    %t = irdl.any
+    %m = irdl.base "#builtin.affine_map"
+    irdl.operands(buffer: %b, indices: variadic %i)
+    irdl.attributes {"index" = %m}
+    irdl.results(element: %t)
+  }
+  irdl.operation @scalar {
+    %x = irdl.any
+    %y = irdl.any
+    %t = irdl.any
+    %n = irdl.base "#builtin.string"
+    irdl.operands(first: %x, rest: variadic %y)
+    irdl.attributes {"op" = %n}
+    irdl.results(value: %t)
+  }
+  irdl.operation @cast {
+    %x = irdl.any
+    %t = irdl.any
+    irdl.operands(value: %x)
+    irdl.results(result: %t)
+  }
+  irdl.operation @reduce {
+    %i = irdl.is index
+    %t = irdl.any
+    %n = irdl.base "#builtin.string"
+    %g = irdl.region with size 1
+    irdl.operands(axes: variadic %i)
+    irdl.attributes {"op" = %n}
+    irdl.regions(body: %g)
+    irdl.results(value: %t)
+  }
+  irdl.operation @contract {
+    %i = irdl.is index
+    %t = irdl.any
+    %g = irdl.region with size 1
+    irdl.operands(axes: variadic %i)
+    irdl.regions(body: %g)
+    irdl.results(value: %t)
+  }
+  irdl.operation @local {
+    %i = irdl.is index
+    %t = irdl.any
+    %n = irdl.base "#builtin.string"
+    %g = irdl.region with size 1
+    irdl.operands(axes: variadic %i)
+    irdl.attributes {"name" = %n}
+    irdl.regions(body: %g)
+    irdl.results(element: %t)
+  }
+  irdl.operation @store {
+    %b = irdl.base "!builtin.tensor"
+    %i = irdl.is index
+    %m = irdl.base "#builtin.affine_map"
+    %g = irdl.region with size 1
+    irdl.operands(buffer: %b, indices: variadic %i)
+    irdl.attributes {"index" = %m}
+    irdl.regions(body: %g)
+  }"""
+
+PROGRAM = """\
+  irdl.operation @input {
+    %t = irdl.base "!builtin.tensor"
+    %i = irdl.base "#builtin.integer"
+    %p = irdl.base "#builtin.integer"
+    irdl.attributes {"index" = %i, "parameter" = %p}
+    irdl.results(tensor: %t)
+  }
+  irdl.operation @output {
+    %t = irdl.base "#builtin.type"
+    %i = irdl.base "#builtin.integer"
+    irdl.attributes {"index" = %i, "type" = %t}
+  }
+  irdl.operation @memory {
+    %b = irdl.base "#builtin.integer"
+    %s = irdl.base "#builtin.string"
+    irdl.attributes {"space" = %s, "bytes" = %b}
+  }
+  irdl.operation @prepare {
+    %g = irdl.region with size 1
+    irdl.regions(launches: %g)
+  }
+  irdl.operation @launch {
+    %s = irdl.base "#builtin.string"
+    %l = irdl.base "#builtin.string"
+    %a = irdl.base "#builtin.array"
+    %c = irdl.base "#builtin.integer"
+    %g = irdl.base "#builtin.integer"
+    irdl.attributes {"symbol" = %s, "arguments" = %a, "count" = %c, "grain" = %g, "label" = %l}
+  }
+  irdl.operation @alias {
+    %o = irdl.base "#builtin.integer"
+    %p = irdl.base "#builtin.string"
+    irdl.attributes {"output" = %o, "place" = %p}
+  }"""
+
+DEFINITIONS = {"kernel": KERNEL, "program": PROGRAM}
+"""The dialects of kernels and programs and their operations."""
