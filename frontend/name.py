@@ -1,0 +1,54 @@
+"""Names symbols automatically: a counter for each kind of operator, as MXNet's NameManager does."""
+
+from __future__ import annotations
+
+import threading
+from types import TracebackType
+from typing import Self
+
+
+class NameManager:
+    """Gives `fullyconnected0`, `fullyconnected1`, ... to symbols whose user gave no name; used by `with`."""
+
+    _current = threading.local()
+
+    def __init__(self) -> None:
+        self._counter: dict[str, int] = {}
+        self._old_manager: NameManager | None = None
+
+    def get(self, name: str | None, hint: str) -> str:
+        """`name` if there is one, else `hint` with the next number."""
+        if name:
+            return name
+        count = self._counter.get(hint, 0)
+        self._counter[hint] = count + 1
+        return f"{hint}{count}"
+
+    def __enter__(self) -> Self:
+        self._old_manager = current_manager()
+        NameManager._current.value = self
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        NameManager._current.value = self._old_manager
+
+
+class Prefix(NameManager):
+    """Puts a prefix in front of all names, given ones too."""
+
+    def __init__(self, prefix: str) -> None:
+        super().__init__()
+        self._prefix = prefix
+
+    def get(self, name: str | None, hint: str) -> str:
+        return self._prefix + super().get(name, hint)
+
+
+def current_manager() -> NameManager:
+    """The manager of this thread's innermost `with`, or the thread's own."""
+    found = getattr(NameManager._current, "value", None)
+    if found is None:
+        found = NameManager._current.value = NameManager()
+    return found

@@ -1,0 +1,46 @@
+"""`mxforge.sym`: symbols, and one function for each of MXNet's operators, made when it is first asked for."""
+
+from __future__ import annotations
+
+import sys as _sys
+from typing import Any
+
+from . import ops as _ops
+from . import random
+from .creation import (
+    arange,
+    eye,
+    full,
+    histogram,
+    hypot,
+    linspace,
+    maximum,
+    minimum,
+    ones,
+    pow,
+    power,
+    split_v2,
+    zeros,
+)
+from .symbol import Group, NotImplementedForSymbol, Symbol, Variable, fromjson, load, load_json, var
+
+contrib = _ops.Namespace(f"{__name__}.contrib", "contrib")
+linalg = _ops.Namespace(f"{__name__}.linalg", "linalg")
+sparse = _ops.Namespace(f"{__name__}.sparse", "sparse")
+image = _ops.Namespace(f"{__name__}.image", "image")
+op = _ops.Namespace(f"{__name__}.op", "")
+_internal = _ops.Namespace(f"{__name__}._internal", "_internal")
+for _module in (contrib, linalg, sparse, image, op, _internal):
+    _sys.modules[_module.__name__] = _module
+
+
+def __getattr__(name: str) -> Any:
+    found = None if name.startswith("__") else _ops.find_function("", name)
+    if found is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_ops.names_of("")})

@@ -1,0 +1,136 @@
+"""Makes nodes from operators and inputs, and puts symbols into the places of other symbols' variables."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import numpy as np
+
+from ..artifacts.symbol_upgrade import INPUT_INITIALIZERS
+from ..attribute import current_scope
+from ..base import MXNetError
+from ..name import current_manager
+from .node import HIDDEN_KEYS, Entry, SymNode, depth_first, is_hidden, update_versions
+
+PACKAGE = str(Path(__file__).parents[2])
+
+
+def user_location() -> str:
+    """`file:line` of the innermost caller outside this package."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and frame.f_code.co_filename.startswith(PACKAGE):
+        frame = frame.f_back
+    return f"{frame.f_code.co_filename}:{frame.f_lineno}" if frame is not None else ""
+
+
+def attribute_text(value: Any) -> str:
+    """A parameter as MXNet's Python writes it."""
+    return str(value)
+
+
+def dtype_text(value: Any) -> str:
+    """The name of a dtype: NumPy's, or "bfloat16"; "None" stays."""
+    if value is None or isinstance(value, str):
+        return str(value)
+    dtype = np.dtype(value)
+    return dtype.names[0] if dtype.names else dtype.name
+
+
+def hidden_attrs(attrs: Mapping[str, Any], op: str) -> dict[str, str]:
+    """`attrs` as texts, with `lr_mult` as `__lr_mult__`; MXNetError for `weight_lr_mult`, which is a variable's business."""
+    made: dict[str, str] = {}
+    for key, value in attrs.items():
+        suffix = next((hidden for hidden in HIDDEN_KEYS if key.endswith(hidden) and not is_hidden(key)), None)
+        if suffix is not None and key != suffix:
+            raise MXNetError(
+                f"setting variable attributes with {key} is deprecated. please instead use\n"
+                f"w = Variable({suffix}={value})\nsym = {op}({key[: -len(suffix) - 1]}=w)"
+            )
+        made[f"__{key}__" if suffix else key] = attribute_text(value)
+    return made
+
+
+def create_node(
+    op: str, params: Mapping[str, Any], args: Sequence[Any], kwargs: Mapping[str, Any], name: str
+) -> list[Entry]:
+    """A new use of the operator `op` on symbols: its visible outputs.
+
+    Inputs that are not given become variables called `NAME_INPUT`, which carry the operator's attributes, as in MXNet.
+    """
+    from ...ir.dialects.mx.operator import lookup
+
+    if args and kwargs:
+        raise TypeError(
+            "Operators with variable length input can only accept input"
+            "Symbols either as positional or keyword arguments, not both"
+        )
+    canonical = lookup(op).mx_name()
+    node = SymNode(canonical, name, hidden_attrs(params, op), location=user_location())
+    names = node.operator.input_names(len(args) or len(kwargs))
+    _attach(node, names, args, kwargs)
+    _initialize_states(node)
+    update_versions(node)
+    return [Entry(node, i) for i in range(node.visible_outputs)]
+
+
+def _attach(node: SymNode, names: Sequence[str], args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+    if len(args) > len(names):
+        raise MXNetError(
+            f"{node.op} {node.name!r} takes {len(names)} inputs ({', '.join(names)}), {len(args)} were given"
+        )
+    unknown = [key for key in kwargs if key not in names]
+    if unknown:
+        candidates = "\n".join(f"\t[{i}]{n}" for i, n in enumerate(names))
+        raise MXNetError(f"Keyword argument name {unknown[0]} not found.\nCandidate arguments:\n{candidates}")
+    given = {**dict(zip(names, args, strict=False)), **kwargs}
+    for name in names:
+        if name in given:
+            node.inputs.append(single_entry(given[name], name))
+        else:
+            full = f"{node.name}_{name}" if node.name else name
+            node.inputs.append(Entry(SymNode("null", full, dict(node.attrs))))
+
+
+def single_entry(symbol: Any, argument: str) -> Entry:
+    """The one output of `symbol`; MXNetError when it has several."""
+    if len(symbol._entries) != 1:
+        raise MXNetError(
+            f"Keyword Argument {argument} is a tuple, single value is required"
+            f" (the symbol has {len(symbol._entries)} outputs: {', '.join(symbol.list_outputs())})"
+        )
+    return symbol._entries[0]
+
+
+def _initialize_states(node: SymNode) -> None:
+    """Operators say how some of their variables begin (moving_mean by zeros), unless these say so themselves."""
+    wishes = INPUT_INITIALIZERS.get(node.op, {})
+    for i, entry in enumerate(node.inputs):
+        if i in wishes and entry.node.is_variable:
+            entry.node.attrs.setdefault("__init__", wishes[i])
+
+
+def replacements(entries: Sequence[Entry], kwargs: Mapping[str, Any]) -> dict[SymNode, Entry]:
+    """The variables of a graph that `kwargs` replaces by name; MXNetError for a name that is no variable there."""
+    variables = [node for node in depth_first(entries) if node.is_variable]
+    names = {node.name for node in variables}
+    for key in kwargs:
+        if key not in names:
+            candidates = "\n".join(f"\t[{i}]{v.name}" for i, v in enumerate(variables))
+            raise MXNetError(
+                f"Symbol.ComposeKeyword argument name {key} not found.\nCandidate arguments:\n{candidates}"
+            )
+    return {node: single_entry(kwargs[node.name], node.name) for node in variables if node.name in kwargs}
+
+
+def resolved_name(name: str | None, hint: str) -> str:
+    """The name of a new symbol: the given one or the next automatic one, with the scope's prefix."""
+    return current_manager().get(name, hint)
+
+
+def resolved_attrs(attr: Mapping[str, str] | None) -> dict[str, str]:
+    """A new symbol's attributes together with those of the scopes."""
+    return current_scope().get(attr)

@@ -1,0 +1,118 @@
+"""Turns symbols into symbol files and back: the data that `-symbol.json` holds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from ..artifacts import (
+    ArtifactError,
+    GraphAttr,
+    NodeEntry,
+    SymbolFile,
+    SymbolNode,
+    read_symbol_json,
+    upgrade_symbol,
+    write_symbol_json,
+)
+from ..artifacts.symbol_graph import CURRENT_VERSION
+from ..base import MXNetError
+from .node import Entry, SymNode, depth_first, is_hidden
+
+# Casts that automatic mixed precision inserted; saved graphs leave them out unless asked.
+_AMP_CASTS = frozenset(("amp_cast", "amp_multicast"))
+
+
+def to_json(entries: Sequence[Entry], remove_amp_cast: bool = True) -> str:
+    """The text that MXNet 1.9.1 writes for the graph, byte for byte."""
+    if remove_amp_cast:
+        entries = _without_amp_casts(entries)
+    return write_symbol_json(to_file(entries))
+
+
+def to_file(entries: Sequence[Entry]) -> SymbolFile:
+    nodes = depth_first(entries)
+    numbers = {node: i for i, node in enumerate(nodes)}
+
+    def moved(links: Sequence[Entry]) -> tuple[NodeEntry, ...]:
+        return tuple(NodeEntry(numbers[e.node], e.index, e.version) for e in links)
+
+    written = tuple(
+        SymbolNode(n.op, n.name, n.attrs, moved(n.inputs), n.num_outputs, subgraphs=n.subgraphs) for n in nodes
+    )
+    return SymbolFile(written, moved(entries), {"mxnet_version": GraphAttr("int", CURRENT_VERSION)})
+
+
+def _without_amp_casts(entries: Sequence[Entry]) -> Sequence[Entry]:
+    nodes = depth_first(entries)
+    if not any(node.op in _AMP_CASTS for node in nodes):
+        return entries
+    made: dict[SymNode, SymNode] = {}
+
+    def moved(entry: Entry) -> Entry:
+        while entry.node.op in _AMP_CASTS:
+            entry = entry.node.inputs[entry.index]
+        return entry._replace(node=made[entry.node])
+
+    for node in nodes:
+        if node.op not in _AMP_CASTS:
+            made[node] = node.copy()
+            made[node].inputs = [moved(e) for e in node.inputs]
+    return [moved(e) for e in entries]
+
+
+def from_json(text: str | bytes, label: str = "symbol") -> list[Entry]:
+    """The heads of the graph in `text`, upgraded from whatever MXNet wrote it.
+
+    MXNetError says what is wrong with the text, or lists all operators that are not known, with their nodes.
+    """
+    try:
+        file = read_symbol_json(text, label)
+        _check_operators(file, label)
+        return from_file(upgrade_symbol(file, _input_names))
+    except ArtifactError as error:
+        raise MXNetError(str(error)) from None
+
+
+def from_file(file: SymbolFile) -> list[Entry]:
+    """The heads of a graph that is already current."""
+    nodes: list[SymNode] = []
+    for node in file.nodes:
+        inputs = [Entry(nodes[e.node_id], e.index, e.version) for e in node.inputs]
+        made = SymNode(node.op, node.name, dict(node.attrs), inputs)
+        made.subgraphs = node.subgraphs
+        nodes.append(made)
+    _canonize(nodes)
+    return [Entry(nodes[e.node_id], e.index, e.version) for e in file.heads]
+
+
+def _canonize(nodes: Sequence[SymNode]) -> None:
+    """Operators written under an alias take their canonical name, as in MXNet."""
+    from ...ir.dialects.mx.operator import lookup
+
+    for node in nodes:
+        if not node.is_variable:
+            node.op = lookup(node.op).mx_name()
+            for entry in node.inputs:
+                entry.node.version = max(entry.node.version, entry.version)
+
+
+def _check_operators(file: SymbolFile, label: str) -> None:
+    from ...ir.dialects.mx.operator import all_names
+
+    known = all_names()
+    users: dict[str, list[str]] = {}
+    for node in file.nodes:
+        if not node.is_variable and node.op not in known:
+            users.setdefault(node.op, []).append(node.name)
+    if users:
+        lines = "\n".join(f"  {op}: used by {', '.join(map(repr, names))}" for op, names in users.items())
+        raise MXNetError(f"{label}: the graph uses operators that are not known:\n{lines}")
+
+
+def _input_names(op: str, attrs: Mapping[str, str]) -> Sequence[str]:
+    from ...ir.dialects.mx.operator import lookup
+
+    parsed = lookup(op)
+    params = {key: value for key, value in attrs.items() if key in parsed.parameters() and not is_hidden(key)}
+    names = parsed.parse(params).input_names()
+    return () if any(n.endswith("*") for n in parsed.inputs) else names

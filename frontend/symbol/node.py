@@ -1,0 +1,153 @@
+"""The nodes that symbols are made of, and walks over them in MXNet's order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+from ..artifacts import SymbolFile
+from ..base import MXNetError
+
+if TYPE_CHECKING:
+    from ...ir.dialects.mx.operator import Operator
+
+# Attributes for the executor and the optimizer: written without underscores by users, with them in files.
+HIDDEN_KEYS = ("ctx_group", "lr_mult", "wd_mult", "force_mirroring", "mirror_stage")
+
+
+class SymNode:
+    """One variable or one use of an operator.
+
+    `op` is the operator's canonical name, "null" for a variable. `attrs` holds everything as MXNet writes it, hidden
+    attributes (`__lr_mult__`) included. `version` counts the uses that mutate a variable. `operator` is made from `attrs` when first
+    asked for.
+    """
+
+    __slots__ = ("_operator", "attrs", "inputs", "location", "name", "op", "subgraphs", "version")
+
+    def __init__(
+        self, op: str, name: str, attrs: dict[str, str], inputs: Iterable[Entry] = (), location: str = ""
+    ) -> None:
+        self.op = op
+        self.name = name
+        self.attrs = attrs
+        self.inputs = list(inputs)
+        self.location = location
+        self.version = 0
+        self.subgraphs: tuple[SymbolFile, ...] = ()
+        self._operator: Operator | None = None
+
+    @property
+    def is_variable(self) -> bool:
+        return self.op == "null"
+
+    @property
+    def operator(self) -> Operator:
+        """The operator with this node's parameters; MXNetError names the node and the parameter that is wrong."""
+        if self._operator is None:
+            self._operator = parse_operator(self.op, self.attrs, self.name)
+        return self._operator
+
+    def copy(self) -> SymNode:
+        """The same node with the same inputs, to be changed."""
+        made = SymNode(self.op, self.name, dict(self.attrs), self.inputs, self.location)
+        made.version, made.subgraphs, made._operator = self.version, self.subgraphs, self._operator
+        return made
+
+    @property
+    def num_outputs(self) -> int:
+        return 1 if self.is_variable else self.operator.num_outputs
+
+    @property
+    def visible_outputs(self) -> int:
+        return 1 if self.is_variable else self.operator.visible_outputs
+
+    def output_name(self, index: int) -> str:
+        """The name under which output `index` is listed: `fc1_output`, `data`."""
+        if self.is_variable:
+            return self.name
+        name = self.operator.output_names()[index]
+        return f"{self.name}_{name}" if self.name else name
+
+    def input_names(self) -> tuple[str, ...]:
+        return self.operator.input_names(len(self.inputs))
+
+    def auxiliary_inputs(self) -> list[SymNode]:
+        """The variables that this node mutates."""
+        if self.is_variable:
+            return []
+        return [self.inputs[i].node for i in self.operator.auxiliary.values() if i < len(self.inputs)]
+
+
+class Entry(NamedTuple):
+    """Output `index` of a node; `version` counts how often a variable was mutated before."""
+
+    node: SymNode
+    index: int = 0  # pyright: ignore[reportIncompatibleMethodOverride]
+    version: int = 0
+
+
+def is_hidden(key: str) -> bool:
+    """Whether an attribute is not one of the operator's parameters."""
+    return key.startswith("__") and key.endswith("__")
+
+
+def parse_operator(op: str, attrs: dict[str, str], name: str) -> Operator:
+    """The operator `op` with the parameters among `attrs`; MXNetError says what does not fit, and in which node."""
+    from ...ir.dialects.mx.operator import lookup
+
+    try:
+        return lookup(op).parse({key: value for key, value in attrs.items() if not is_hidden(key)})
+    except KeyError as error:
+        raise MXNetError(f"node {name!r}: {error.args[0]}") from None
+    except ValueError as error:
+        raise MXNetError(f"{error}, in operator {op}(name={name!r})") from None
+
+
+def depth_first(entries: Iterable[Entry]) -> list[SymNode]:
+    """All nodes that `entries` need, each after its inputs, in MXNet's order; without recursion."""
+    order: list[SymNode] = []
+    seen: set[SymNode] = set()
+    for entry in entries:
+        if entry.node in seen:
+            continue
+        seen.add(entry.node)
+        stack: list[tuple[SymNode, Iterator[Entry]]] = [(entry.node, iter(entry.node.inputs))]
+        while stack:
+            node, waiting = stack[-1]
+            following = next((e.node for e in waiting if e.node not in seen), None)
+            if following is None:
+                order.append(stack.pop()[0])
+            else:
+                seen.add(following)
+                stack.append((following, iter(following.inputs)))
+    return order
+
+
+def update_versions(node: SymNode) -> None:
+    """Count the mutations of variables by `node`, as MXNet does when a node receives its inputs (UpdateNodeVersion)."""
+    mutated = set(node.operator.auxiliary.values())
+    for i, entry in enumerate(node.inputs):
+        if not entry.node.is_variable:
+            continue
+        if i in mutated:
+            entry.node.version += 1
+        node.inputs[i] = entry._replace(version=entry.node.version)
+
+
+def copy_nodes(entries: Iterable[Entry], replaced: dict[SymNode, Entry] | None = None) -> list[Entry]:
+    """`entries` over copies of all their nodes; variables in `replaced` give way to other entries."""
+    entries = list(entries)
+    replaced = replaced or {}
+    made: dict[SymNode, SymNode] = {}
+
+    def moved(entry: Entry) -> Entry:
+        if entry.node in replaced:
+            return replaced[entry.node]
+        return entry._replace(node=made[entry.node])
+
+    for node in depth_first(entries):
+        if node not in replaced:
+            copied = made[node] = node.copy()
+            copied.inputs = [moved(e) for e in node.inputs]
+    return [moved(e) for e in entries]

@@ -1,0 +1,163 @@
+"""Makes the functions of `sym`: one for each name of each operator, from its declaration.
+
+`sym.FullyConnected(data, num_hidden=10)` takes inputs as symbols and parameters as Python values or texts. `sym.contrib`,
+`sym.linalg`, ... hold the operators whose names begin with `_contrib_`, `_linalg_`, ...; `sym._internal` those with `_` alone.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+from .compose import create_node, dtype_text, resolved_attrs, resolved_name
+
+if TYPE_CHECKING:
+    from ...ir.dialects.mx.operator import Operator
+    from .symbol import Symbol
+
+NAMESPACES = ("contrib", "linalg", "sparse", "image", "random")
+
+
+def full_name(namespace: str, name: str) -> str:
+    """The operator's name in MXNet for a function of a namespace ("" is `sym` itself, "_internal" keeps the name)."""
+    return f"_{namespace}_{name}" if namespace in NAMESPACES else name
+
+
+def find_function(namespace: str, name: str) -> Callable[..., Symbol] | None:
+    """The function for an operator, or None when no operator of this name is declared."""
+    from ...ir.dialects.mx.operator import all_names
+
+    if namespace == "" and name.startswith("_"):
+        return None
+    found = all_names().get(full_name(namespace, name))
+    return None if found is None else make_function(found, full_name(namespace, name), name)
+
+
+def names_of(namespace: str) -> list[str]:
+    """The names that a namespace offers, sorted."""
+    from ...ir.dialects.mx.operator import all_names
+
+    prefix = f"_{namespace}_" if namespace in NAMESPACES else ""
+    names = [n.removeprefix(prefix) for n in all_names() if n.startswith(prefix)]
+    if namespace == "":
+        names = [n for n in names if not n.startswith("_")]
+    return sorted(names)
+
+
+def make_function(op: type[Operator], op_name: str, name: str) -> Callable[..., Symbol]:
+    """A function of symbols; `name` names it and begins its automatic names."""
+    from ...ir.dialects.mx.describe import arguments, docstring
+
+    inputs = arguments(op)
+    variadic = any(argument.startswith("*") for argument in inputs)
+    bind = _variadic_binder(op) if variadic else _binder(op, inputs)
+    hint = name.lower()
+
+    def function(*args: Any, **kwargs: Any) -> Symbol:
+        from .symbol import Symbol, is_null
+
+        given, symbols = bind(args, kwargs)
+        given.pop("out", None)
+        params = resolved_attrs(given.pop("attr", None))
+        chosen = given.pop("name", None)
+        for key, value in given.items():
+            if isinstance(value, Symbol):
+                symbols[key] = value
+            elif not is_null(value):
+                params[key] = dtype_text(value) if key == "dtype" else value
+        positional = given_positional(symbols)
+        return Symbol(create_node(op_name, params, positional, symbols, resolved_name(chosen, hint)))
+
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = docstring(op)
+    function.__signature__ = _signature(op, inputs)  # type: ignore[attr-defined]
+    return function
+
+
+def given_positional(symbols: dict[str, Any]) -> list[Any]:
+    """The positional symbols that a variadic binder left under the key "*"."""
+    return symbols.pop("*", [])
+
+
+Binder = Callable[[tuple[Any, ...], dict[str, Any]], tuple[dict[str, Any], dict[str, Any]]]
+
+
+def _binder(op: type[Operator], inputs: tuple[str, ...]) -> Binder:
+    """Splits a call into parameters and inputs: positional arguments are inputs first, then parameters, as in MXNet."""
+    order = (*inputs, *op.parameters(), "name", "attr", "out")
+    input_set = frozenset(inputs)
+
+    def bind(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+        if len(args) > len(order):
+            raise TypeError(f"{op.mx_name()} takes at most {len(order)} positional arguments, {len(args)} were given")
+        given = dict(zip(order, args, strict=False))
+        for key, value in kwargs.items():
+            if key in given:
+                raise TypeError(f"{op.mx_name()} got multiple values for argument {key!r}")
+            given[key] = value
+        symbols = {key: given.pop(key) for key in order if key in given and key in input_set}
+        return given, {key: _checked(key, value) for key, value in symbols.items() if value is not None}
+
+    return bind
+
+
+def _variadic_binder(op: type[Operator]) -> Binder:
+    counter = op.variadic if op.variadic in op.parameters() else None
+
+    def bind(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+        given = dict(kwargs)
+        inputs = [_checked(f"#{i}", value) for i, value in enumerate(args)]
+        if counter is not None and counter not in given:
+            given[counter] = len(inputs) + sum(_is_symbol(v) for v in given.values())
+        return given, {"*": inputs} if inputs else {}
+
+    return bind
+
+
+def _is_symbol(value: Any) -> bool:
+    from .symbol import Symbol
+
+    return isinstance(value, Symbol)
+
+
+def _checked(argument: str, value: Any) -> Any:
+    if not _is_symbol(value):
+        raise TypeError(f"Argument {argument} must be Symbol instances, but got {value}")
+    return value
+
+
+def _signature(op: type[Operator], inputs: tuple[str, ...]) -> inspect.Signature:
+    from ...ir.dialects.mx.describe import parameters
+
+    kind = inspect.Parameter
+    made = [
+        kind(i[1:], kind.VAR_POSITIONAL) if i.startswith("*") else kind(i, kind.POSITIONAL_OR_KEYWORD, default=None)
+        for i in inputs
+    ]
+    named = kind.KEYWORD_ONLY if any(i.startswith("*") for i in inputs) else kind.POSITIONAL_OR_KEYWORD
+    for p in parameters(op):
+        if p.name.isidentifier() and p.name not in inputs:
+            made.append(kind(p.name, named, default=p.default))
+    made += [kind(n, kind.KEYWORD_ONLY, default=None) for n in ("name", "attr")]
+    return inspect.Signature(made)
+
+
+class Namespace(ModuleType):
+    """A module whose functions are made when they are first asked for."""
+
+    def __init__(self, name: str, namespace: str, extra: Mapping[str, Any] | None = None) -> None:
+        super().__init__(name, f"Operators of the namespace {namespace}, made from their declarations.")
+        self.__dict__.update(extra or {})
+        self._namespace = namespace
+
+    def __getattr__(self, name: str) -> Any:
+        found = None if name.startswith("__") else find_function(self._namespace, name)
+        if found is None:
+            raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
+        setattr(self, name, found)
+        return found
+
+    def __dir__(self) -> list[str]:
+        return sorted({*self.__dict__, *names_of(self._namespace)})
