@@ -33,6 +33,10 @@ class MxBuilder(CoreBuilder):
         stream = np.array([0, 0, 0, self._draws - 1], np.uint32)
         return self._key if self._draws == 1 else self.add(self._key, self.constant(stream))
 
+    def contract(self, x: Value, y: Value, left: int, right: int) -> Value:
+        """The sum of products over axis `left` of x and axis `right` of y: x's other axes, then y's."""
+        return self.dot(x, y, (), (), (left,), (right,))
+
     def update(self, state: Value, new_value: Value) -> None:
         """The mutated input `state` of an operator becomes `new_value` after the run; a state that is not an input
         of the graph is a temporary, whose new value nobody sees."""

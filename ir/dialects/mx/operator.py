@@ -33,7 +33,28 @@ if TYPE_CHECKING:
 
 Results = Value | tuple[Value, ...]
 
-_FAMILIES: tuple[str, ...] = ()
+_FAMILIES = (
+    "nn_dense",
+    "nn_convolution",
+    "nn_pooling",
+    "nn_normalization",
+    "nn_activation",
+    "nn_softmax",
+    "rnn",
+    "sequence",
+    "elementwise",
+    "broadcast",
+    "reduce",
+    "shape_ops",
+    "join_ops",
+    "slice_ops",
+    "indexing_ops",
+    "ordering",
+    "linear",
+    "cast_ops",
+    "creation_ops",
+    "output_ops",
+)
 
 
 class Operator(BaseModel, Op):

@@ -92,9 +92,11 @@ Text = str
 OR_NONE = BeforeValidator(_or_none(_same))
 """Lets the text "None" stand for None: `Annotated[Literal["NCHW", "NHWC"] | None, OR_NONE]`."""
 
-FloatDType = Annotated[Literal["float16", "float32", "float64"] | None, OR_NONE]
+OptionalFloatDType = Annotated[Literal["float16", "float32", "float64"] | None, OR_NONE]
 DTypeName = Literal["bfloat16", "float16", "float32", "float64", "int32", "int64", "int8", "uint8"]
 DTypeNameOrBool = Literal["bfloat16", "bool", "float16", "float32", "float64", "int32", "int64", "int8", "uint8"]
 ConvLayout = Annotated[Literal["NCDHW", "NCHW", "NCW", "NDHWC", "NHWC"] | None, OR_NONE]
 PlainLayout = Annotated[Literal["NCDHW", "NCHW", "NCW"] | None, OR_NONE]
 CudnnTune = Annotated[Literal["fastest", "limited_workspace", "off"] | None, OR_NONE]
+ImageLayout = Annotated[Literal["NCDHW", "NCHW", "NDHWC", "NHWC"] | None, OR_NONE]
+PoolingLayout = Annotated[Literal["NCDHW", "NCHW", "NCW", "NDHWC", "NHWC", "NWC"] | None, OR_NONE]

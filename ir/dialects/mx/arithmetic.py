@@ -1,0 +1,116 @@
+"""Meanings shared by the elementwise, scalar and broadcasting families: one function of core for each operation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import pi
+
+from ...graph import Value
+from ...types import DType
+from .builder import MxBuilder
+from .nn_activation import relu, softsign
+
+Unary = Callable[[MxBuilder, Value], Value]
+Binary = Callable[[MxBuilder, Value, Value], Value]
+
+
+def _compare(name: str) -> Binary:
+    """A comparison as MXNet gives it: 0 or 1 in the operands' dtype."""
+    return lambda b, x, y: b.cast(getattr(b, name)(x, y), x.type.dtype)
+
+
+def truth(b: MxBuilder, x: Value) -> Value:
+    """BOOL: whether the element is not zero."""
+    return x if x.type.dtype is DType.BOOL else b.ne(x, 0)
+
+
+def _logical(name: str) -> Binary:
+    return lambda b, x, y: b.cast(getattr(b, name)(truth(b, x), truth(b, y)), x.type.dtype)
+
+
+def _in_float(function: Binary) -> Binary:
+    """Compute on floats; integers go through float32 and are cut off."""
+
+    def apply(b: MxBuilder, x: Value, y: Value) -> Value:
+        dtype = x.type.dtype
+        if dtype.is_float:
+            return function(b, x, y)
+        return b.cast(function(b, b.cast(x, DType.F64), b.cast(y, DType.F64)), dtype)
+
+    return apply
+
+
+BINARY: dict[str, Binary] = {
+    "add": lambda b, x, y: b.add(x, y),
+    "sub": lambda b, x, y: b.sub(x, y),
+    "mul": lambda b, x, y: b.mul(x, y),
+    "div": lambda b, x, y: b.div(x, y),
+    "mod": lambda b, x, y: b.mod(x, y),
+    "power": _in_float(lambda b, x, y: b.pow(x, y)),
+    "maximum": lambda b, x, y: b.maximum(x, y),
+    "minimum": lambda b, x, y: b.minimum(x, y),
+    "hypot": _in_float(lambda b, x, y: b.hypot(x, y)),
+    "equal": _compare("eq"),
+    "not_equal": _compare("ne"),
+    "greater": _compare("gt"),
+    "greater_equal": _compare("ge"),
+    "lesser": _compare("lt"),
+    "lesser_equal": _compare("le"),
+    "logical_and": _logical("and_"),
+    "logical_or": _logical("or_"),
+    "logical_xor": _logical("xor"),
+}
+
+
+def _float_function(name: str) -> Unary:
+    """A function of floats; integers go through float32 and are cut off, as in MXNet."""
+
+    def apply(b: MxBuilder, x: Value) -> Value:
+        dtype = x.type.dtype
+        if dtype.is_float:
+            return getattr(b, name)(x)
+        return b.cast(getattr(b, name)(b.cast(x, DType.F32)), dtype)
+
+    return apply
+
+
+def _rounding(name: str) -> Unary:
+    """A function that leaves integers as they are."""
+    return lambda b, x: getattr(b, name)(x) if x.type.dtype.is_float else x
+
+
+def round_half_down(b: MxBuilder, x: Value) -> Value:
+    """MXNet's rint: to the nearest whole number, halves towards minus infinity."""
+    if not x.type.dtype.is_float:
+        return x
+    low, high = b.floor(x), b.ceil(x)
+    return b.select(b.le(b.sub(x, low), b.sub(high, x)), low, high)
+
+
+UNARY: dict[str, Unary] = {
+    name: _float_function(name)
+    for name in (
+        "acos acosh asin asinh atan atanh cbrt cos cosh erf erfinv exp expm1 gamma lgamma log log10 log1p log2 rsqrt "
+        "sigmoid sin sinh sqrt tan tanh"
+    ).split()
+} | {
+    "identity": lambda b, x: x,
+    "abs": lambda b, x: x if x.type.dtype.is_unsigned else b.abs(x),
+    "neg": lambda b, x: b.neg(x),
+    "sign": lambda b, x: b.sign(x),
+    "square": lambda b, x: b.mul(x, x),
+    "reciprocal": lambda b, x: b.div(b.full_like(x, 1), x),
+    "rcbrt": lambda b, x: b.div(b.full_like(x, 1), b.cbrt(x)),
+    "relu": relu,
+    "softsign": softsign,
+    "degrees": lambda b, x: b.mul(x, 180 / pi),
+    "radians": lambda b, x: b.mul(x, pi / 180),
+    "logical_not": lambda b, x: b.cast(b.eq(x, 0), x.type.dtype),
+    "ceil": _rounding("ceil"),
+    "floor": _rounding("floor"),
+    "trunc": _rounding("trunc"),
+    "round": _rounding("round"),
+    "rint": round_half_down,
+    "ones": lambda b, x: b.full_like(x, 1),
+    "zeros": lambda b, x: b.full_like(x, 0),
+}

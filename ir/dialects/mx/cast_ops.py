@@ -1,0 +1,85 @@
+"""Operators that change the element type, and those that change nothing but the gradient."""
+
+from __future__ import annotations
+
+from math import sqrt
+
+from ...graph import Value
+from ...types import DType
+from .builder import MxBuilder
+from .operator import Elementwise, Operator, operator
+from .parameters import Bool, DTypeName, DTypeNameOrBool, Float
+from .shapes import PartialShape, unify
+
+
+class _CastBase(Operator):
+    def complete(self, inputs: list[PartialShape], outputs: list[PartialShape]) -> None:
+        inputs[0] = outputs[0] = unify(inputs[0], outputs[0])
+
+
+@operator("Cast", aliases=("_npi_cast", "_npx_cast", "cast"))
+class Cast(_CastBase):
+    """Converts the elements to another dtype."""
+
+    dtype: DTypeNameOrBool
+
+    def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
+        return b.cast(inputs[0], DType.from_numpy(self.dtype))
+
+
+@operator("amp_cast")
+class AmpCast(_CastBase):
+    """Converts floating elements to another floating dtype; other arrays pass unchanged."""
+
+    dtype: DTypeName
+
+    def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
+        x = inputs[0]
+        return b.cast(x, DType.from_numpy(self.dtype)) if x.type.dtype.is_float else x
+
+
+class _Identity(Elementwise):
+    def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
+        return inputs[0]
+
+
+def no_gradient(self: Operator, b: MxBuilder, operands: object, results: object, cotangents: object) -> list[None]:
+    """The gradient of an operator through which none flows."""
+    return [None] * len(self.input_names())
+
+
+@operator("BlockGrad", aliases=("_sparse_stop_gradient", "stop_gradient"))
+class BlockGrad(_Identity):
+    """The same elements; no gradient flows back."""
+
+    gradient = no_gradient
+
+
+@operator("make_loss", aliases=("_sparse_make_loss",))
+class MakeLossSimple(_Identity):
+    """The same elements; the gradient is that of their sum, whatever comes from above."""
+
+    @staticmethod
+    def _ones(self: Operator, b: MxBuilder, operands: list[Value], results: object, cotangents: object) -> list[Value]:
+        return [b.full_like(operands[0], 1)]
+
+    gradient = _ones
+
+
+@operator("_contrib_gradientmultiplier")
+class GradientMultiplier(_Identity):
+    """The same elements; gradients are multiplied by a number."""
+
+    scalar: Float = 1.0
+    is_int: Bool = True
+
+    def gradient(self, b: MxBuilder, operands: object, results: object, cotangents: list[Value]) -> list[Value]:  # type: ignore[override]
+        return [b.mul(cotangents[0], self.scalar)]
+
+
+@operator("_contrib_div_sqrt_dim")
+class DivSqrtDim(Elementwise):
+    """Divides by the square root of the last extent."""
+
+    def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
+        return b.div(inputs[0], sqrt(inputs[0].type.shape[-1]))

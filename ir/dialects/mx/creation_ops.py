@@ -1,0 +1,188 @@
+"""Operators without operands: zeros, ones, ranges."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import ceil
+from typing import Literal
+
+import numpy as np
+from pydantic import Field
+
+from ...graph import Value
+from ...types import DType, TensorType
+from .builder import MxBuilder
+from .operator import Operator, operator
+from .parameters import Bool, DTypeName, DTypeNameOrBool, Float, Int, Ints, OptionalFloat, OptionalInt, OptionalInts, Text
+from .shapes import PartialShape, unify, unify_at
+
+
+class _Filled(Operator):
+    """An array of one number; extents of 0 in `shape` are unknown and come from whoever uses the array."""
+
+    inputs = ()
+
+    def _shape(self) -> tuple[int, ...]:
+        return getattr(self, "shape") or ()  # noqa: B009  (each subclass declares it, at MXNet's place)
+
+    def complete(self, inputs: list[PartialShape], outputs: list[PartialShape]) -> None:
+        if self._shape():
+            outputs[0] = unify(self._shape(), outputs[0])
+
+    def resolve(self, types: Sequence[TensorType]) -> Operator:
+        if self._shape() and 0 not in self._shape():
+            return self
+        return type(self).parse({**self.attrs(), "shape": types[0].shape})
+
+    def _fill(self, b: MxBuilder, value: float, dtype: str) -> Value:
+        if 0 in self._shape():
+            raise ValueError(f"{self.mx_name()}: shape {self._shape()} has unknown extents")
+        return b.full(self._shape() or (1,), value, DType.from_numpy(dtype))
+
+
+@operator("_zeros")
+class Zeros(_Filled):
+    """An array of zeros."""
+
+    shape: Ints = ()
+    ctx: Text = ""
+    dtype: DTypeNameOrBool = "float32"
+
+    def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
+        return self._fill(b, 0, self.dtype)
+
+
+@operator("_zeros_without_dtype")
+class ZerosWithoutDType(_Filled):
+    """An array of float32 zeros, or of the dtype that MXNet numbers `dtype`."""
+
+    shape: OptionalInts = None
+    ctx: Text = ""
+    dtype: Int = -1
+
+    def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
+        names = ("float32", "float64", "float16", "uint8", "int32", "int8", "int64")
+        return self._fill(b, 0, names[max(self.dtype, 0)])
+
+
+@operator("_ones")
+class Ones(_Filled):
+    """An array of ones."""
+
+    shape: Ints = ()
+    ctx: Text = ""
+    dtype: DTypeNameOrBool = "float32"
+
+    def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
+        return self._fill(b, 1, self.dtype)
+
+
+@operator("_full", aliases=("_npi_full",))
+class Full(_Filled):
+    """An array of one number."""
+
+    shape: OptionalInts = None
+    ctx: Text = ""
+    dtype: DTypeNameOrBool = "float32"
+    value: Float
+
+    def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
+        return self._fill(b, self.value, self.dtype)
+
+
+@operator("_eye")
+class Eye(Operator):
+    """Ones on the k-th diagonal of a matrix of N rows and M columns (N for 0)."""
+
+    inputs = ()
+    N: Int
+    M: Int = 0
+    k: Int = 0
+    ctx: Text = ""
+    dtype: Literal["float16", "float32", "float64", "int32", "int64", "int8", "uint8"] = "float32"
+
+    def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
+        shape = (self.N, self.M or self.N)
+        hit = b.eq(b.add(b.iota(shape, DType.I32, 0), self.k), b.iota(shape, DType.I32, 1))
+        return b.cast(hit, DType.from_numpy(self.dtype))
+
+
+def ramp(b: MxBuilder, count: int, start: float, step: float, repeat: int, dtype: DType) -> Value:
+    """start, start + step, ... each `repeat` times, `count` elements in all, computed in at least float32."""
+    wide = DType.F64 if dtype in (DType.F64, DType.I64) else DType.F32
+    steps = b.iota((count,), DType.I32, 0)
+    steps = b.cast(b.div(steps, repeat) if repeat > 1 else steps, wide)
+    return b.cast(b.add(b.mul(steps, step), start), dtype)
+
+
+@operator("_arange")
+class ARange(Operator):
+    """Evenly spaced numbers in [start, stop), or [0, start) without a stop; each `repeat` times."""
+
+    inputs = ()
+    start: Float
+    stop: OptionalFloat = None
+    step: Float = 1.0
+    repeat: Int = 1
+    infer_range: Bool = False
+    ctx: Text = ""
+    dtype: DTypeName = "float32"
+
+    def _bounds(self) -> tuple[float, float]:
+        return (0.0, self.start) if self.stop is None else (self.start, self.stop)
+
+    def resolve(self, types: Sequence[TensorType]) -> Operator:
+        if not self.infer_range or self.stop is not None:
+            return self
+        stop = self.start + self.step * (types[0].shape[0] // self.repeat)
+        return type(self).parse({**self.attrs(), "stop": stop, "infer_range": False})
+
+    def complete(self, inputs: list[PartialShape], outputs: list[PartialShape]) -> None:
+        if not self.infer_range:
+            unify_at(outputs, 0, (self._count(),))
+
+    def _count(self) -> int:
+        start, stop = self._bounds()
+        return max(0, ceil((stop - start) / self.step)) * self.repeat
+
+    def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
+        if self.infer_range and self.stop is None:
+            raise ValueError("_arange with infer_range: the length is not known")
+        return ramp(b, self._count(), self._bounds()[0], self.step, self.repeat, DType.from_numpy(self.dtype))
+
+
+@operator("_linspace", aliases=("_npi_linspace",))
+class LinSpace(Operator):
+    """`num` evenly spaced numbers from start to stop, which is the last of them if `endpoint`.
+
+    MXNet lists _arange's parameters for this operator; these are the ones it takes.
+    """
+
+    inputs = ()
+    start: Float
+    stop: Float
+    num: Int
+    endpoint: Bool = True
+    ctx: Text = ""
+    dtype: DTypeName = "float32"
+
+    def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
+        values = np.linspace(self.start, self.stop, self.num, endpoint=self.endpoint)
+        return b.constant(values, DType.from_numpy(self.dtype))
+
+
+@operator("_contrib_arange_like", aliases=("_npx_arange_like",))
+class ARangeLike(Operator):
+    """Evenly spaced numbers in the shape of data, or as many as data has along an axis."""
+
+    start: Float = 0.0
+    step: Float = 1.0
+    repeat: Int = 1
+    ctx: Text = ""
+    axis: OptionalInt = Field(None)
+
+    def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
+        x = inputs[0].type
+        shape = x.shape if self.axis is None else (x.shape[self.axis],)
+        count = x.size if self.axis is None else shape[0]
+        return b.reshape(ramp(b, count, self.start, self.step, self.repeat, x.dtype), shape)

@@ -1,0 +1,154 @@
+"""Operators that join arrays and take them apart along an axis."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from ...graph import Value
+from ...types import DType
+from .builder import MxBuilder
+from .operator import Operator, operator
+from .parameters import Bool, Int, Ints
+from .shapes import PartialShape, normalize_axis, unify
+
+
+@operator("Concat", aliases=("_sparse_concat", "concat"))
+class Concat(Operator):
+    """Joins arrays along an axis that exists."""
+
+    inputs = ("data*",)
+    num_args: Int
+    dim: Int = 1
+
+    def complete(self, inputs: list[PartialShape], outputs: list[PartialShape]) -> None:
+        known = next((s for s in (*inputs, *outputs) if s is not None), None)
+        if known is None:
+            return
+        axis = normalize_axis(self.dim, len(known))
+        common: PartialShape = None
+        for shape in (*inputs, *outputs):
+            if shape is not None:
+                common = unify(common, (*shape[:axis], 0, *shape[axis + 1 :]))
+        assert common is not None
+        for shapes in (inputs, outputs):
+            shapes[:] = [(*common[:axis], s[axis] if s else 0, *common[axis + 1 :]) for s in shapes]
+        self._complete_axis(inputs, outputs, axis)
+
+    def _complete_axis(self, inputs: list[PartialShape], outputs: list[PartialShape], axis: int) -> None:
+        extents = [s[axis] for s in inputs if s is not None]
+        out = outputs[0]
+        assert out is not None
+        if extents.count(0) == 1 and out[axis]:
+            missing = extents.index(0)
+            found = inputs[missing]
+            assert found is not None
+            inputs[missing] = (*found[:axis], out[axis] - sum(extents), *found[axis + 1 :])
+        if 0 not in extents:
+            outputs[0] = unify(out, (*out[:axis], sum(extents), *out[axis + 1 :]))
+
+    def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
+        return b.concat(list(inputs), normalize_axis(self.dim, inputs[0].type.rank))
+
+
+@operator("_rnn_param_concat", aliases=("_npi_rnn_param_concat",))
+class RnnParamConcat(Concat):
+    """Joins the parameters of a recurrent network into one vector."""
+
+
+@operator("stack")
+class Stack(Operator):
+    """Joins arrays of one shape along a new axis."""
+
+    inputs = ("data*",)
+    axis: Int = 0
+    num_args: Int
+
+    def complete(self, inputs: list[PartialShape], outputs: list[PartialShape]) -> None:
+        common: PartialShape = None
+        for shape in inputs:
+            common = unify(common, shape)
+        inputs[:] = [common] * len(inputs)
+
+    def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
+        axis = normalize_axis(self.axis, inputs[0].type.rank + 1)
+        return b.concat([b.expand_dims(x, axis) for x in inputs], axis)
+
+
+def part(b: MxBuilder, x: Value, axis: int, begin: int, end: int, squeeze: bool) -> Value:
+    """The slice [begin, end) of an axis, without the axis when `squeeze`."""
+    piece = b.slice_axis(x, axis, begin, end)
+    shape = piece.type.shape
+    if not squeeze:
+        return piece
+    if end - begin != 1:
+        raise ValueError(f"squeeze_axis needs parts of extent 1, not {end - begin}")
+    return b.reshape(piece, shape[:axis] + shape[axis + 1 :] or (1,))
+
+
+@operator("SliceChannel", aliases=("split",))
+class SliceChannel(Operator):
+    """Splits an array into equal parts along an axis."""
+
+    sections: Int = Field(alias="num_outputs")
+    axis: Int = 1
+    squeeze_axis: Bool = False
+
+    def output_names(self) -> tuple[str, ...]:
+        return tuple(f"output{i}" for i in range(self.sections)) if self.sections > 1 else ("output",)
+
+    def decompose(self, b: MxBuilder, *inputs: Value) -> tuple[Value, ...]:
+        x = inputs[0]
+        axis = normalize_axis(self.axis, x.type.rank)
+        extent = x.type.shape[axis]
+        if extent % self.sections:
+            raise ValueError(f"an extent of {extent} does not split into {self.sections} equal parts")
+        width = extent // self.sections
+        starts = range(0, extent, width)
+        return tuple(part(b, x, axis, begin, begin + width, self.squeeze_axis) for begin in starts)
+
+
+@operator("_split_v2", aliases=("_npi_split",))
+class SplitV2(Operator):
+    """Splits an array along an axis into `sections` equal parts, or at `indices`, of which the first is 0."""
+
+    indices: Ints
+    axis: Int = 1
+    squeeze_axis: Bool = False
+    sections: Int = 0
+
+    def output_names(self) -> tuple[str, ...]:
+        count = self.sections or len(self.indices)
+        return tuple(f"output{i}" for i in range(count)) if count > 1 else ("output",)
+
+    def decompose(self, b: MxBuilder, *inputs: Value) -> tuple[Value, ...]:
+        x = inputs[0]
+        axis = normalize_axis(self.axis, x.type.rank)
+        extent = x.type.shape[axis]
+        if self.sections and extent % self.sections:
+            raise ValueError(f"an extent of {extent} does not split into {self.sections} equal parts")
+        cuts = list(self.indices)
+        if self.sections:
+            cuts = list(range(0, extent, extent // self.sections))
+        spans = zip(cuts, [*cuts[1:], extent], strict=True)
+        return tuple(part(b, x, axis, begin, end, self.squeeze_axis) for begin, end in spans)
+
+
+@operator("amp_multicast")
+class AmpMulticast(Operator):
+    """Casts floating arrays to the widest of their dtypes, or to the narrowest with `cast_narrow`."""
+
+    inputs = ("data*",)
+    variadic = "sections"
+    sections: Int = Field(alias="num_outputs")
+    cast_narrow: Bool = False
+
+    def output_names(self) -> tuple[str, ...]:
+        return tuple(f"output{i}" for i in range(self.sections)) if self.sections > 1 else ("output",)
+
+    def complete_dtypes(self, inputs: list[DType | None], outputs: list[DType | None]) -> None:
+        """Each array has a dtype of its own."""
+
+    def decompose(self, b: MxBuilder, *inputs: Value) -> tuple[Value, ...]:
+        choose = min if self.cast_narrow else max
+        target = choose((x.type.dtype for x in inputs), key=lambda d: d.bits)
+        return tuple(b.cast(x, target) for x in inputs)

@@ -1,0 +1,63 @@
+"""Products of matrices."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from ...graph import Value
+from ...types import Shape
+from .builder import MxBuilder
+from .operator import Operator, operator
+from .parameters import OR_NONE, Bool, OptionalInt
+
+StorageType = Annotated[Literal["csr", "default", "row_sparse"] | None, OR_NONE]
+
+
+class _DotBase(Operator):
+    inputs = ("lhs", "rhs")
+    transpose_a: Bool = False
+    transpose_b: Bool = False
+    forward_stype: StorageType = None
+
+
+@operator("dot", aliases=("_sparse_dot",))
+class Dot(_DotBase):
+    """Contracts the last axis of lhs with the first of rhs; transposing rotates an array's contracted axis to the other end."""
+
+    def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
+        x, y = inputs
+        left = 0 if self.transpose_a else x.type.rank - 1
+        right = y.type.rank - 1 if self.transpose_b else 0
+        z = b.contract(x, y, left, right)
+        return z if z.type.rank else b.reshape(z, (1,))
+
+
+@operator("batch_dot", aliases=("_npx_batch_dot",))
+class BatchDot(_DotBase):
+    """Matrix products of two stacks of matrices."""
+
+    def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
+        x, y = inputs
+        if x.type.rank != y.type.rank or x.type.rank < 3:
+            raise ValueError(f"needs two arrays of the same 3 or more axes, got {x.type.shape} and {y.type.shape}")
+        batch = tuple(range(x.type.rank - 2))
+        left = x.type.rank - (2 if self.transpose_a else 1)
+        right = y.type.rank - (1 if self.transpose_b else 2)
+        return b.dot(x, y, lhs_batch=batch, rhs_batch=batch, lhs_contract=(left,), rhs_contract=(right,))
+
+
+@operator("khatri_rao")
+class KhatriRao(Operator):
+    """The column-wise Kronecker product of matrices with equally many columns."""
+
+    inputs = ("args*",)
+    num_args: OptionalInt = None
+
+    def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
+        product = inputs[0]
+        for factor in inputs[1:]:
+            (m, columns), n = product.type.shape, factor.type.shape[0]
+            shape: Shape = (m, n, columns)
+            pair = b.mul(b.broadcast(product, shape, (0, 2)), b.broadcast(factor, shape, (1, 2)))
+            product = b.reshape(pair, (m * n, columns))
+        return product

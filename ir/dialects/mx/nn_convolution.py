@@ -1,0 +1,188 @@
+"""Convolution and its transpose."""
+
+from __future__ import annotations
+
+from ...graph import Value
+from ...types import Shape
+from .builder import MxBuilder
+from .operator import Operator, operator
+from .parameters import Bool, ConvLayout, CudnnTune, ImageLayout, Ints, Natural
+from .shapes import PartialShape, unify_at
+
+
+def is_channels_last(layout: str | None) -> bool:
+    """Whether the channel is the last axis of arrays of this layout."""
+    return layout is not None and layout.endswith("C")
+
+
+def channels_first(b: MxBuilder, x: Value) -> Value:
+    """N, *spatial, C -> N, C, *spatial."""
+    rank = x.type.rank
+    return b.transpose(x, (0, rank - 1, *range(1, rank - 1)))
+
+
+def channels_last(b: MxBuilder, x: Value) -> Value:
+    """N, C, *spatial -> N, *spatial, C."""
+    return b.transpose(x, (0, *range(2, x.type.rank), 1))
+
+
+def add_channel_bias(b: MxBuilder, y: Value, bias: list[Value]) -> Value:
+    return b.add(y, b.broadcast_along(bias[0], y.type.shape, 1)) if bias else y
+
+
+class _ConvolutionBase(Operator):
+    inputs = ("data", "weight", "bias?")
+
+    kernel: Ints
+    stride: Ints = ()
+    dilate: Ints = ()
+    pad: Ints = ()
+
+    def has_input(self, name: str) -> bool:
+        return not getattr(self, "no_bias")  # noqa: B009  (each subclass declares it, at MXNet's place)
+
+    def check(self) -> None:
+        rank = len(self.kernel)
+        for name in ("stride", "dilate", "pad"):
+            given = getattr(self, name)
+            if given and len(given) != rank:
+                raise ValueError(f"{self.mx_name()}: {name}={given}: must have as many numbers as kernel={self.kernel}")
+
+    @property
+    def strides(self) -> Shape:
+        return self.stride or (1,) * len(self.kernel)
+
+    @property
+    def dilation(self) -> Shape:
+        return self.dilate or (1,) * len(self.kernel)
+
+    @property
+    def padding(self) -> Shape:
+        return self.pad or (0,) * len(self.kernel)
+
+    @property
+    def extents(self) -> Shape:
+        """Extents of the dilated kernel."""
+        return tuple((k - 1) * d + 1 for k, d in zip(self.kernel, self.dilation, strict=True))
+
+
+class _Convolution(_ConvolutionBase):
+    num_filter: Natural
+    num_group: Natural = 1
+    workspace: Natural = 1024
+    no_bias: Bool = False
+    cudnn_tune: CudnnTune = None
+    cudnn_off: Bool = False
+
+    def _layout(self) -> str | None:
+        return getattr(self, "layout", None)
+
+    def complete(self, inputs: list[PartialShape], outputs: list[PartialShape]) -> None:
+        last = is_channels_last(self._layout())
+        unify_at(inputs, 2, (self.num_filter,))
+        data, out = inputs[0], outputs[0]
+        channels = (data[-1] if last else data[1]) // self.num_group if data is not None else 0
+        weight = (self.num_filter, *self.kernel, channels) if last else (self.num_filter, channels, *self.kernel)
+        unify_at(inputs, 1, weight)
+        if data is not None:
+            spatial = self._output_extents(data[1:-1] if last else data[2:])
+            unify_at(outputs, 0, (data[0], *spatial, self.num_filter) if last else (data[0], self.num_filter, *spatial))
+            if out is not None:
+                unify_at(inputs, 0, (out[0], *data[1:]))
+
+    def _output_extents(self, spatial: Shape) -> Shape:
+        sizes = zip(spatial, self.padding, self.extents, self.strides, strict=True)
+        return tuple((n + 2 * p - k) // s + 1 if n else 0 for n, p, k, s in sizes)
+
+    def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
+        x, w, *bias = inputs
+        last = is_channels_last(self._layout())
+        if last:
+            x, w = channels_first(b, x), channels_first(b, w)
+        padding = tuple((p, p) for p in self.padding)
+        y = b.conv(x, w, strides=self.strides, padding=padding, rhs_dilation=self.dilation, groups=self.num_group)
+        y = add_channel_bias(b, y, bias)
+        return channels_last(b, y) if last else y
+
+
+@operator("Convolution", aliases=("_npx_convolution",))
+class Convolution(_Convolution):
+    """Convolves data (N, C, *spatial) with weight (num_filter, C / num_group, *kernel), in 1 to 3 dimensions."""
+
+    layout: ConvLayout = None
+
+
+@operator("Convolution_v1")
+class ConvolutionV1(_Convolution):
+    """The first version of Convolution, kept for old models."""
+
+    layout: ImageLayout = None
+
+
+@operator("Deconvolution", aliases=("_npx_deconvolution",))
+class Deconvolution(_ConvolutionBase):
+    """The transpose of a convolution: data (N, C, *spatial), weight (C, num_filter / num_group, *kernel).
+
+    `target_shape`, where given, decides padding and `adj` instead.
+    """
+
+    adj: Ints = ()
+    target_shape: Ints = ()
+    num_filter: Natural
+    num_group: Natural = 1
+    workspace: Natural = 512
+    no_bias: Bool = True
+    cudnn_tune: CudnnTune = None
+    cudnn_off: Bool = False
+    layout: ConvLayout = None
+
+    def complete(self, inputs: list[PartialShape], outputs: list[PartialShape]) -> None:
+        last = is_channels_last(self.layout)
+        per_group = self.num_filter // self.num_group
+        unify_at(inputs, 2, (self.num_filter,))
+        data = inputs[0]
+        channels = (data[-1] if last else data[1]) if data is not None else 0
+        weight = (channels, *self.kernel, per_group) if last else (channels, per_group, *self.kernel)
+        unify_at(inputs, 1, weight)
+
+    def _padding(self, spatial: Shape) -> list[tuple[int, int]]:
+        """Padding and adjustment of each spatial axis."""
+        adj = self.adj or (0,) * len(self.kernel)
+        if not any(self.target_shape):
+            return list(zip(self.padding, adj, strict=True))
+        found: list[tuple[int, int]] = []
+        for n, k, s, target in zip(spatial, self.extents, self.strides, self.target_shape, strict=True):
+            surplus = s * (n - 1) + k - target
+            if surplus < 0:
+                raise ValueError(f"target_shape {self.target_shape} is too large for input {spatial}")
+            found.append(((surplus + 1) // 2, surplus % 2))
+        return found
+
+    def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
+        x, w, *bias = inputs
+        last = is_channels_last(self.layout)
+        if last:
+            x, w = channels_first(b, x), channels_first(b, w)
+        sizes = zip(self._padding(x.type.shape[2:]), self.extents, strict=True)
+        padding = tuple((k - 1 - p, k - 1 - p + a) for (p, a), k in sizes)
+        ones = (1,) * len(self.kernel)
+        y = b.conv(
+            x,
+            self._flipped(b, w),
+            strides=ones,
+            padding=padding,
+            lhs_dilation=self.strides,
+            rhs_dilation=self.dilation,
+            groups=self.num_group,
+        )
+        y = add_channel_bias(b, y, bias)
+        return channels_last(b, y) if last else y
+
+    def _flipped(self, b: MxBuilder, w: Value) -> Value:
+        """(C, F/g, *k) -> (F, C/g, *k), turned around along the spatial axes: the weight of the equal convolution."""
+        channels, per_group, *kernel = w.type.shape
+        groups, rank = self.num_group, w.type.rank
+        split = b.reshape(w, (groups, channels // groups, per_group, *kernel))
+        swapped = b.transpose(split, (0, 2, 1, *range(3, rank + 1)))
+        joined = b.reshape(swapped, (groups * per_group, channels // groups, *kernel))
+        return b.reverse(joined, tuple(range(2, rank)))

@@ -1,0 +1,285 @@
+"""Normalisation by batch, layer, group, instance, norm and neighbourhood."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Literal
+
+from ...graph import Value
+from ...kernel import ReduceOp
+from ...types import DType, Shape
+from .builder import MxBuilder
+from .operator import Elementwise, Operator, operator
+from .parameters import Bool, Float, Int, Natural, OptionalFloat, Text
+from .shapes import PartialShape, normalize_axis, unify, unify_at
+
+Three = tuple[Value, Value, Value]
+
+
+def _wide(b: MxBuilder, x: Value) -> Value:
+    """x in the dtype that statistics are computed in: at least float32."""
+    return b.cast(x, DType.F32) if x.type.dtype.bits < 32 else x
+
+
+class _BatchNormBase(Operator):
+    """Normalisation along one axis with statistics of the batch or stored ones."""
+
+    inputs = ("data", "gamma", "beta", "moving_mean!", "moving_var!")
+    outputs = ("output", "mean", "var")
+    hidden = 2
+    own_dtypes = frozenset(("gamma", "beta", "moving_mean", "moving_var"))
+
+    @property
+    def visible_outputs(self) -> int:
+        return 3 if getattr(self, "output_mean_var", False) else 1
+
+    def channel_axis(self, rank: int) -> int:
+        return normalize_axis(getattr(self, "axis", 1), rank)
+
+    def complete(self, inputs: list[PartialShape], outputs: list[PartialShape]) -> None:
+        inputs[0] = outputs[0] = data = unify(inputs[0], outputs[0])
+        if data is None:
+            return
+        channels = (data[self.channel_axis(len(data))],)
+        for shapes in (inputs, outputs):
+            for position in range(1, len(shapes)):
+                unify_at(shapes, position, channels)
+
+    def complete_dtypes(self, inputs: list[DType | None], outputs: list[DType | None]) -> None:
+        inputs[0] = inputs[0] or outputs[0]
+        if inputs[0] is not None:
+            wide = inputs[0] if inputs[0].bits >= 32 else DType.F32
+            inputs[1:] = [d or wide for d in inputs[1:]]
+
+    def normalize(self, b: MxBuilder, inputs: tuple[Value, ...]) -> Three:
+        """Output, mean and 1/sqrt(var + eps), by x * scale + shift with two vectors."""
+        data, gamma, beta, *moving = inputs
+        options = _BatchNormOptions(self)
+        axis = self.channel_axis(data.type.rank)
+        x = b.cast(data, gamma.type.dtype)
+        if not moving or (b.training and not options.use_global_stats):
+            mean, var = _moments(b, x, tuple(i for i in range(x.type.rank) if i != axis))
+            self._update(b, moving, (mean, var), options.momentum)
+        else:
+            mean, var = moving
+        inverse = b.rsqrt(b.add(var, options.eps))
+        scale = inverse if options.fix_gamma else b.mul(gamma, inverse)
+        shift = b.sub(beta, b.mul(mean, scale))
+        shape = x.type.shape
+        y = b.add(b.mul(x, b.broadcast_along(scale, shape, axis)), b.broadcast_along(shift, shape, axis))
+        return b.cast(y, data.type.dtype), mean, inverse
+
+    def _update(self, b: MxBuilder, moving: list[Value], new: tuple[Value, Value], momentum: float) -> None:
+        for state, value in zip(moving, new, strict=False):
+            b.update(state, b.add(b.mul(state, momentum), b.mul(value, 1 - momentum)))
+
+    def decompose(self, b: MxBuilder, *inputs: Value) -> Three:
+        return self.normalize(b, inputs)
+
+
+class _BatchNormOptions:
+    """The parameters that every batch normalisation declares, each at MXNet's own place and with its own defaults."""
+
+    def __init__(self, op: Operator) -> None:
+        self.eps: float = getattr(op, "eps")  # noqa: B009
+        self.momentum: float = getattr(op, "momentum")  # noqa: B009
+        self.fix_gamma: bool = getattr(op, "fix_gamma")  # noqa: B009
+        self.use_global_stats: bool = getattr(op, "use_global_stats")  # noqa: B009
+
+
+def _moments(b: MxBuilder, x: Value, axes: tuple[int, ...]) -> tuple[Value, Value]:
+    """Mean and biased variance over `axes`."""
+    mean = b.mean(x, axes)
+    kept = tuple(i for i in range(x.type.rank) if i not in axes)
+    centred = b.sub(x, b.broadcast(mean, x.type.shape, kept))
+    return mean, b.mean(b.square(centred), axes)
+
+
+@operator("BatchNorm", aliases=("_npx_batch_norm",))
+class BatchNorm(_BatchNormBase):
+    """Batch normalisation over all axes but `axis`.
+
+    With `fix_gamma` (the default) gamma counts as 1. Training uses the batch's mean and biased variance and moves the
+    moving statistics towards them, unless `use_global_stats`.
+    """
+
+    eps: Float = 0.0010000000474974513
+    momentum: Float = 0.899999976
+    fix_gamma: Bool = True
+    use_global_stats: Bool = False
+    output_mean_var: Bool = False
+    axis: Int = 1
+    cudnn_off: Bool = False
+    min_calib_range: OptionalFloat = None
+    max_calib_range: OptionalFloat = None
+
+
+@operator("_contrib_BatchNormWithReLU")
+class BatchNormWithReLU(BatchNorm):
+    """Batch normalisation followed by a rectifier."""
+
+    def decompose(self, b: MxBuilder, *inputs: Value) -> Three:
+        y, mean, inverse = self.normalize(b, inputs)
+        return b.maximum(y, 0), mean, inverse
+
+
+@operator("BatchNorm_v1")
+class BatchNormV1(_BatchNormBase):
+    """The first version of batch normalisation, kept for old models."""
+
+    eps: Float = 0.00100000005
+    momentum: Float = 0.899999976
+    fix_gamma: Bool = True
+    use_global_stats: Bool = False
+    output_mean_var: Bool = False
+
+
+@operator("_contrib_SyncBatchNorm")
+class SyncBatchNorm(_BatchNormBase):
+    """Batch normalisation whose statistics cover the batches of all devices; of one device here."""
+
+    eps: Float = 0.00100000005
+    momentum: Float = 0.899999976
+    fix_gamma: Bool = True
+    use_global_stats: Bool = False
+    output_mean_var: Bool = False
+    ndev: Int = 1
+    key: Text
+
+
+@operator("LayerNorm", aliases=("_npx_layer_norm",))
+class LayerNorm(Operator):
+    """Normalises along one axis, then scales by gamma and shifts by beta."""
+
+    inputs = ("data", "gamma", "beta")
+    outputs = ("output", "mean", "std")
+    axis: Int = -1
+    eps: Float = 9.99999975e-06
+    output_mean_var: Bool = False
+
+    @property
+    def visible_outputs(self) -> int:
+        return 3 if self.output_mean_var else 1
+
+    def complete(self, inputs: list[PartialShape], outputs: list[PartialShape]) -> None:
+        inputs[0] = outputs[0] = data = unify(inputs[0], outputs[0])
+        if data is None:
+            return
+        axis = normalize_axis(self.axis, len(data))
+        unify_at(inputs, 1, (data[axis],))
+        unify_at(inputs, 2, (data[axis],))
+
+    def decompose(self, b: MxBuilder, *inputs: Value) -> Three:
+        data, gamma, beta = inputs
+        x = _wide(b, data)
+        shape = x.type.shape
+        axis = normalize_axis(self.axis, len(shape))
+        mean = b.mean(x, (axis,), keepdims=True)
+        centred = b.sub(x, b.broadcast_to(mean, shape))
+        var = b.add(b.mean(b.square(centred), (axis,), keepdims=True), self.eps)
+        normal = b.mul(centred, b.broadcast_to(b.rsqrt(var), shape))
+        y = _affine(b, normal, gamma, beta, axis)
+        dtype = data.type.dtype
+        return b.cast(y, dtype), b.cast(mean, dtype), b.cast(b.sqrt(var), dtype)
+
+
+def _affine(b: MxBuilder, x: Value, gamma: Value, beta: Value, axis: int) -> Value:
+    """x * gamma + beta, with vectors along one axis."""
+    scale, shift = (b.broadcast_along(b.cast(v, x.type.dtype), x.type.shape, axis) for v in (gamma, beta))
+    return b.add(b.mul(x, scale), shift)
+
+
+@operator("GroupNorm")
+class GroupNorm(Operator):
+    """Normalises over groups of channels and all positions; gamma and beta have one number per group."""
+
+    inputs = ("data", "gamma", "beta")
+    outputs = ("output", "mean", "std")
+    num_groups: Int = 1
+    eps: Float = 9.99999975e-06
+    output_mean_var: Bool = False
+
+    @property
+    def visible_outputs(self) -> int:
+        return 3 if self.output_mean_var else 1
+
+    def complete(self, inputs: list[PartialShape], outputs: list[PartialShape]) -> None:
+        inputs[0] = outputs[0] = unify(inputs[0], outputs[0])
+        unify_at(inputs, 1, (self.num_groups,))
+        unify_at(inputs, 2, (self.num_groups,))
+
+    def decompose(self, b: MxBuilder, *inputs: Value) -> Three:
+        data, gamma, beta = inputs
+        shape = data.type.shape
+        grouped: Shape = (shape[0], self.num_groups, prod(shape[1:]) // self.num_groups)
+        x = b.reshape(_wide(b, data), grouped)
+        mean, var = _moments(b, x, (2,))
+        centred = b.sub(x, b.broadcast(mean, grouped, (0, 1)))
+        std = b.sqrt(b.add(var, self.eps))
+        normal = b.div(centred, b.broadcast(std, grouped, (0, 1)))
+        y = b.reshape(_affine(b, normal, gamma, beta, 1), shape)
+        dtype = data.type.dtype
+        return b.cast(y, dtype), b.cast(mean, dtype), b.cast(std, dtype)
+
+
+@operator("InstanceNorm")
+class InstanceNorm(Operator):
+    """Normalises each channel of each instance over its positions."""
+
+    inputs = ("data", "gamma", "beta")
+    eps: Float = 0.00100000005
+
+    def complete(self, inputs: list[PartialShape], outputs: list[PartialShape]) -> None:
+        inputs[0] = outputs[0] = data = unify(inputs[0], outputs[0])
+        if data is not None:
+            unify_at(inputs, 1, (data[1],))
+            unify_at(inputs, 2, (data[1],))
+
+    def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
+        data, gamma, beta = inputs
+        x = _wide(b, data)
+        shape = x.type.shape
+        mean, var = _moments(b, x, tuple(range(2, len(shape))))
+        centred = b.sub(x, b.broadcast(mean, shape, (0, 1)))
+        normal = b.mul(centred, b.broadcast(b.rsqrt(b.add(var, self.eps)), shape, (0, 1)))
+        return b.cast(_affine(b, normal, gamma, beta, 1), data.type.dtype)
+
+
+@operator("L2Normalization")
+class L2Normalization(Elementwise):
+    """Divides by the Euclidean norm of each instance, of each position's channels, or of each channel's positions."""
+
+    eps: Float = 1.00000001e-10
+    mode: Literal["channel", "instance", "spatial"] = "instance"
+
+    def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
+        x = inputs[0]
+        first = 2 if self.mode == "spatial" else 1
+        axes = (1,) if self.mode == "channel" else tuple(range(first, x.type.rank))
+        total = b.sum(b.square(x), axes, keepdims=True)
+        return b.mul(x, b.broadcast_to(b.rsqrt(b.add(total, self.eps)), x.type.shape))
+
+
+@operator("LRN")
+class LRN(Elementwise):
+    """Divides by a power of the squares summed over `nsize` neighbouring channels (AlexNet's normalisation)."""
+
+    outputs = ("output", "tmp_norm")
+    hidden = 1
+    alpha: Float = 9.99999975e-05
+    beta: Float = 0.75
+    knorm: Float = 2.0
+    nsize: Natural
+
+    def decompose(self, b: MxBuilder, *inputs: Value) -> tuple[Value, Value]:
+        x = inputs[0]
+        rank, half = x.type.rank, self.nsize // 2
+        total = b.reduce_window(
+            ReduceOp.ADD,
+            b.square(x),
+            window=(1, self.nsize, *(1,) * (rank - 2)),
+            strides=(1,) * rank,
+            padding=((0, 0), (half, half), *((0, 0),) * (rank - 2)),
+        )
+        norm = b.add(b.mul(total, self.alpha / self.nsize), self.knorm)
+        return b.mul(x, b.pow(norm, -self.beta)), norm

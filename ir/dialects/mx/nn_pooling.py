@@ -1,0 +1,165 @@
+"""Pooling over windows."""
+
+from __future__ import annotations
+
+from functools import reduce
+from math import ceil
+from typing import Literal
+
+import numpy as np
+
+from ...graph import Value
+from ...kernel import ReduceOp
+from ...types import Shape
+from .builder import MxBuilder
+from .nn_convolution import is_channels_last
+from .operator import Operator, operator
+from .parameters import Bool, Ints, OptionalBool, OptionalInt, PoolingLayout
+from .shapes import PartialShape
+
+Pads = tuple[tuple[int, int], ...]
+
+
+class _PoolingBase(Operator):
+    """What both versions share; sizes are those of the spatial axes."""
+
+    def kind(self) -> str:
+        return getattr(self, "pool_type")  # noqa: B009  (each subclass declares it, at MXNet's place)
+
+    def _spatial(self, rank: int) -> tuple[int, ...]:
+        last = is_channels_last(getattr(self, "layout", None))
+        return tuple(range(1, rank - 1) if last else range(2, rank))
+
+    def _windows(self, b: MxBuilder, x: Value, kernel: Shape, strides: Shape, pads: Pads, counts: np.ndarray) -> Value:
+        """Pool x; `counts` has for each window the number by which an average divides (1 elsewhere)."""
+        axes = self._spatial(x.type.rank)
+
+        def full(values: tuple[object, ...], neutral: object) -> tuple[object, ...]:
+            return tuple(values[axes.index(i)] if i in axes else neutral for i in range(x.type.rank))
+
+        sizes = {"window": full(kernel, 1), "strides": full(strides, 1), "padding": full(pads, (0, 0))}
+        if self.kind() == "max":
+            return b.reduce_window(ReduceOp.MAX, x, **sizes)
+        if self.kind() == "lp":
+            return self._root(b, b.reduce_window(ReduceOp.ADD, self._power(b, x), **sizes))
+        total = b.reduce_window(ReduceOp.ADD, x, **sizes)
+        return self._divide(b, total, counts, axes) if self.kind() == "avg" else total
+
+    def _divide(self, b: MxBuilder, total: Value, counts: np.ndarray, axes: tuple[int, ...]) -> Value:
+        if counts.size and (counts == counts.flat[0]).all():
+            return b.mul(total, 1.0 / float(counts.flat[0]))
+        reciprocal = b.constant(1.0 / counts, total.type.dtype)
+        return b.mul(total, b.broadcast(reciprocal, total.type.shape, axes))
+
+    def _global(self, b: MxBuilder, x: Value) -> Value:
+        axes = self._spatial(x.type.rank)
+        match self.kind():
+            case "max":
+                return b.max(x, axes, keepdims=True)
+            case "avg":
+                return b.mean(x, axes, keepdims=True)
+            case "lp":
+                return self._root(b, b.sum(self._power(b, x), axes, keepdims=True))
+            case _:
+                return b.sum(x, axes, keepdims=True)
+
+    def _order(self) -> int:
+        order: int | None = getattr(self, "p_value", None)
+        if order not in (1, 2, 3):
+            raise ValueError(f"p_value={order}: Lp pooling needs 1, 2 or 3")
+        return order
+
+    def _power(self, b: MxBuilder, x: Value) -> Value:
+        return reduce(b.mul, [x] * self._order())
+
+    def _root(self, b: MxBuilder, x: Value) -> Value:
+        return {1: lambda v: v, 2: b.sqrt, 3: b.cbrt}[self._order()](x)
+
+
+def pooled_extents(spatial: Shape, kernel: Shape, strides: Shape, pad: Shape, convention: str) -> Shape:
+    """Number of windows along each axis in MXNet's conventions."""
+    sizes = list(zip(spatial, kernel, strides, pad, strict=True))
+    if convention == "valid":
+        return tuple((n + 2 * p - k) // s + 1 for n, k, s, p in sizes)
+    if convention == "full":
+        return tuple(1 + ceil((n + 2 * p - k) / s) for n, k, s, p in sizes)
+    return tuple(ceil((n + 2 * p) / s) for n, _, s, p in sizes)
+
+
+def window_counts(n: int, out: int, kernel: int, stride: int, pad: int, include_pad: bool) -> np.ndarray:
+    """How many positions of one axis each of `out` windows covers; those past the padding never count."""
+    begin = np.arange(out) * stride - pad
+    end = np.minimum(begin + kernel, n + pad)
+    return end - begin if include_pad else np.minimum(end, n) - np.maximum(begin, 0)
+
+
+@operator("Pooling", aliases=("_npx_pooling",))
+class Pooling(_PoolingBase):
+    """Pools data (N, C, *spatial) in 1 to 3 dimensions by maximum, average, sum or p-norm.
+
+    The convention "full" rounds the number of windows up, "valid" down; "same" is ceil(n / stride).
+    """
+
+    kernel: Ints = ()
+    pool_type: Literal["avg", "lp", "max", "sum"] = "max"
+    global_pool: Bool = False
+    cudnn_off: Bool = False
+    pooling_convention: Literal["full", "same", "valid"] = "valid"
+    stride: Ints = ()
+    pad: Ints = ()
+    p_value: OptionalInt = None
+    count_include_pad: OptionalBool = None
+    layout: PoolingLayout = None
+
+    def complete(self, inputs: list[PartialShape], outputs: list[PartialShape]) -> None:
+        complete_batch(inputs, outputs)
+
+    def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
+        x = inputs[0]
+        if self.global_pool:
+            return self._global(b, x)
+        spatial = tuple(x.type.shape[a] for a in self._spatial(x.type.rank))
+        if len(self.kernel) != len(spatial):
+            raise ValueError(f"kernel {self.kernel} does not fit an input with {len(spatial)} spatial axes")
+        strides, pad = self.stride or (1,) * len(spatial), self.pad or (0,) * len(spatial)
+        out = pooled_extents(spatial, self.kernel, strides, pad, self.pooling_convention)
+        sizes = list(zip(spatial, out, self.kernel, strides, pad, strict=True))
+        pads = tuple((p, p if self.pooling_convention == "valid" else (o - 1) * s + k - n - p) for n, o, k, s, p in sizes)
+        include = self.count_include_pad is not False
+        counts = np.ones(())
+        for size in sizes:
+            counts = np.multiply.outer(counts, window_counts(*size, include_pad=include))
+        return self._windows(b, x, self.kernel, strides, pads, counts)
+
+
+@operator("Pooling_v1")
+class PoolingV1(_PoolingBase):
+    """The first version of Pooling, kept for old models: averages always divide by the kernel's size."""
+
+    kernel: Ints = ()
+    pool_type: Literal["avg", "max", "sum"] = "max"
+    global_pool: Bool = False
+    pooling_convention: Literal["full", "valid"] = "valid"
+    stride: Ints = ()
+    pad: Ints = ()
+
+    def complete(self, inputs: list[PartialShape], outputs: list[PartialShape]) -> None:
+        complete_batch(inputs, outputs)
+
+    def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
+        x = inputs[0]
+        if self.global_pool:
+            return self._global(b, x)
+        spatial = x.type.shape[2:]
+        strides, pad = self.stride or (1,) * len(spatial), self.pad or (0,) * len(spatial)
+        out = pooled_extents(spatial, self.kernel, strides, pad, self.pooling_convention)
+        sizes = zip(spatial, out, self.kernel, strides, pad, strict=True)
+        pads = tuple((p, (o - 1) * s + k - n - p) for n, o, k, s, p in sizes)
+        return self._windows(b, x, self.kernel, strides, pads, np.full(out, np.prod(self.kernel)))
+
+
+def complete_batch(inputs: list[PartialShape], outputs: list[PartialShape]) -> None:
+    """The batch axis is the same in data and output."""
+    data, out = inputs[0], outputs[0]
+    if data is not None and out is not None and not data[0]:
+        inputs[0] = (out[0], *data[1:])

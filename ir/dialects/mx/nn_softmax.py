@@ -1,0 +1,125 @@
+"""Softmax and its kin."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import prod
+from typing import Literal
+
+from ...graph import Value
+from ...types import DType
+from .builder import MxBuilder
+from .operator import Elementwise, Operator, operator
+from .parameters import Int, OptionalBool, OptionalFloat, OptionalFloatDType
+from .shapes import PartialShape, normalize_axis, unify, unify_at
+
+SoftmaxFunction = Callable[[MxBuilder, Value, int], Value]
+
+
+def _spread(b: MxBuilder, reduced: Value, like: Value) -> Value:
+    return b.broadcast_to(reduced, like.type.shape)
+
+
+def softmax(b: MxBuilder, x: Value, axis: int) -> Value:
+    """exp(x - max) / sum."""
+    e = b.exp(b.sub(x, _spread(b, b.max(x, (axis,), keepdims=True), x)))
+    return b.div(e, _spread(b, b.sum(e, (axis,), keepdims=True), x))
+
+
+def log_softmax(b: MxBuilder, x: Value, axis: int) -> Value:
+    """x - max - log(sum)."""
+    shifted = b.sub(x, _spread(b, b.max(x, (axis,), keepdims=True), x))
+    return b.sub(shifted, _spread(b, b.log(b.sum(b.exp(shifted), (axis,), keepdims=True)), x))
+
+
+def softmin(b: MxBuilder, x: Value, axis: int) -> Value:
+    return softmax(b, b.neg(x), axis)
+
+
+def below_length(b: MxBuilder, x: Value, length: Value, axis: int) -> Value:
+    """BOOL of x's shape: whether the position along `axis` is less than `length`, which lacks that axis."""
+    shape = x.type.shape
+    position = b.iota(shape, DType.I32, axis)
+    axes = tuple(i for i in range(len(shape)) if i != axis)
+    return b.lt(position, b.broadcast(b.cast(length, DType.I32), shape, axes))
+
+
+class _SoftmaxBase(Operator):
+    inputs = ("data", "length?")
+    own_dtypes = frozenset(("length",))
+    axis: Int = -1
+    temperature: OptionalFloat = None
+    dtype: OptionalFloatDType = None
+    use_length: OptionalBool = False
+
+    def has_input(self, name: str) -> bool:
+        return bool(self.use_length)
+
+    def complete(self, inputs: list[PartialShape], outputs: list[PartialShape]) -> None:
+        inputs[0] = outputs[0] = data = unify(inputs[0], outputs[0])
+        if data is not None:
+            axis = normalize_axis(self.axis, len(data))
+            unify_at(inputs, 1, data[:axis] + data[axis + 1 :])
+
+    def _apply(self, b: MxBuilder, inputs: tuple[Value, ...], function: SoftmaxFunction) -> Value:
+        x = inputs[0]
+        axis = normalize_axis(self.axis, x.type.rank)
+        out = DType.from_numpy(self.dtype) if self.dtype else x.type.dtype
+        if out.bits > x.type.dtype.bits or not x.type.dtype.is_float:
+            x = b.cast(x, out)
+        if self.temperature is not None and self.temperature != 1:
+            x = b.div(x, self.temperature)
+        if not self.use_length:
+            return b.cast(function(b, x, axis), out)
+        valid = below_length(b, x, inputs[1], axis)
+        masked = function(b, b.select(valid, x, b.full_like(x, self._masked)), axis)
+        return b.cast(b.select(valid, masked, b.full_like(x, 0)), out)
+
+    @property
+    def _masked(self) -> float:
+        return -1e30
+
+
+@operator("softmax", aliases=("_npx_softmax",))
+class Softmax(_SoftmaxBase):
+    """e^x / sum(e^x) along an axis; positions from `length` on count for nothing and become 0."""
+
+    def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
+        return self._apply(b, inputs, softmax)
+
+
+@operator("log_softmax", aliases=("_npx_log_softmax",))
+class LogSoftmax(_SoftmaxBase):
+    """The logarithm of softmax along an axis."""
+
+    inputs = ("data",)
+
+    def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
+        return self._apply(b, inputs, log_softmax)
+
+
+@operator("softmin")
+class Softmin(_SoftmaxBase):
+    """The softmax of -x along an axis."""
+
+    inputs = ("data",)
+
+    def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
+        return self._apply(b, inputs, softmin)
+
+
+def flat_softmax(b: MxBuilder, x: Value) -> Value:
+    """The softmax over all axes but the first together."""
+    shape = x.type.shape
+    rows = b.reshape(x, (shape[0], prod(shape[1:])))
+    return b.reshape(softmax(b, rows, 1), shape)
+
+
+@operator("SoftmaxActivation")
+class SoftmaxActivation(Elementwise):
+    """The softmax over each instance, or with mode "channel" over axis 1 at each position."""
+
+    mode: Literal["channel", "instance"] = "instance"
+
+    def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
+        return softmax(b, inputs[0], 1) if self.mode == "channel" else flat_softmax(b, inputs[0])

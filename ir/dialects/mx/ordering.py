@@ -1,0 +1,84 @@
+"""Sorting and selection of the largest."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from ...graph import Value
+from ...types import DType
+from .builder import MxBuilder
+from .operator import Operator, Results, operator
+from .parameters import Bool, Int, OptionalInt
+from .shapes import normalize_axis
+
+IndexDType = Literal["float16", "float32", "float64", "int32", "int64", "uint8"]
+
+
+def ordered(b: MxBuilder, x: Value, axis: int | None, ascending: bool) -> tuple[Value, Value, int]:
+    """x sorted along an axis (flattened for None), the positions its elements had, and the axis."""
+    if axis is None:
+        x = b.reshape(x, (x.type.size,))
+    along = normalize_axis(axis or 0, x.type.rank)
+    places = b.iota(x.type.shape, DType.I32, along)
+    values, order = b.sort([x, places], along, descending=not ascending, stable=True)
+    return values, order, along
+
+
+@operator("sort", aliases=("_npi_sort",))
+class Sort(Operator):
+    """The elements in order along an axis, or all of them flattened."""
+
+    outputs = ("output0", "output1")
+    hidden = 1
+    axis: OptionalInt = -1
+    is_ascend: Bool = True
+
+    def decompose(self, b: MxBuilder, *inputs: Value) -> tuple[Value, Value]:
+        values, order, _ = ordered(b, inputs[0], self.axis, self.is_ascend)
+        return values, order
+
+
+@operator("argsort", aliases=("_npi_argsort",))
+class ArgSort(Operator):
+    """The positions of the elements in order along an axis."""
+
+    axis: OptionalInt = -1
+    is_ascend: Bool = True
+    dtype: IndexDType = "float32"
+
+    def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
+        _, order, _ = ordered(b, inputs[0], self.axis, self.is_ascend)
+        return b.cast(order, DType.from_numpy(self.dtype))
+
+
+@operator("topk", aliases=("_npx_topk",))
+class TopK(Operator):
+    """The k largest elements along an axis (the smallest with `is_ascend`): positions, values, both, or a mask."""
+
+    axis: OptionalInt = -1
+    k: Int = 1
+    ret_typ: Literal["both", "indices", "mask", "value"] = "indices"
+    is_ascend: Bool = False
+    dtype: IndexDType = "float32"
+
+    def output_names(self) -> tuple[str, ...]:
+        return ("output0", "output1") if self.ret_typ in ("value", "both") else ("output",)
+
+    @property
+    def visible_outputs(self) -> int:
+        return 2 if self.ret_typ == "both" else 1
+
+    def decompose(self, b: MxBuilder, *inputs: Value) -> Results:
+        x = inputs[0]
+        values, order, axis = ordered(b, x, self.axis, self.is_ascend)
+        extent = order.type.shape[axis]
+        k = self.k if 0 < self.k <= extent else extent
+        if self.ret_typ == "mask":
+            return self._mask(b, x, order, axis, k)
+        indices = b.cast(b.slice_axis(order, axis, 0, k), DType.from_numpy(self.dtype))
+        return indices if self.ret_typ == "indices" else (b.slice_axis(values, axis, 0, k), indices)
+
+    def _mask(self, b: MxBuilder, x: Value, order: Value, axis: int, k: int) -> Value:
+        """Sorting the positions back brings each element its rank."""
+        _, rank = b.sort([order, b.iota(order.type.shape, DType.I32, axis)], axis, descending=False, stable=True)
+        return b.reshape(b.cast(b.lt(rank, k), x.type.dtype), x.type.shape)

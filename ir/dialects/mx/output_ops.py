@@ -1,0 +1,163 @@
+"""Output heads: they pass on their data and define the gradient themselves, whatever comes from above."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import Literal
+
+from ...graph import Value
+from ...types import DType
+from .builder import MxBuilder
+from .nn_softmax import flat_softmax, softmax
+from .operator import Elementwise, Operator, operator
+from .parameters import Bool, Float
+from .shapes import PartialShape, unify
+
+
+@operator("SoftmaxOutput", aliases=("Softmax",))
+class SoftmaxOutput(Operator):
+    """The softmax of data; its gradient is that of the cross entropy with `label`, times grad_scale.
+
+    Classes stand on axis 1 with `multi_output`, on the last axis with `preserve_shape`, else on all axes but the first.
+    """
+
+    inputs = ("data", "label")
+    grad_scale: Float = 1.0
+    ignore_label: Float = -1.0
+    multi_output: Bool = False
+    use_ignore: Bool = False
+    preserve_shape: Bool = False
+    normalization: Literal["batch", "null", "valid"] = "null"
+    out_grad: Bool = False
+    smooth_alpha: Float = 0.0
+
+    def complete(self, inputs: list[PartialShape], outputs: list[PartialShape]) -> None:
+        inputs[0] = outputs[0] = data = unify(inputs[0], outputs[0])
+        if data is None or inputs[1] is not None:
+            return
+        inputs[1] = (data[0], *data[2:]) if self.multi_output else data[:-1]
+
+    def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
+        x = inputs[0]
+        if self.multi_output:
+            return softmax(b, x, 1)
+        return softmax(b, x, x.type.rank - 1) if self.preserve_shape else flat_softmax(b, x)
+
+    def gradient(  # type: ignore[override]
+        self, b: MxBuilder, operands: Sequence[Value], results: Sequence[Value], cotangents: Sequence[Value]
+    ) -> list[Value | None]:
+        """(p - onehot(label)) * grad_scale, normalised; ignored labels give none."""
+        p, labels = results[0], operands[1]
+        if labels.type.shape == p.type.shape:
+            return [b.mul(b.sub(p, labels), self.grad_scale), None]
+        axis, shape = self._class_axis(p), p.type.shape
+        flat = shape if self.multi_output or self.preserve_shape else (shape[0], prod(shape[1:]))
+        p = b.reshape(p, flat)
+        g = self._difference(b, p, labels, axis)
+        g = self._normalize(b, g, labels)
+        g = b.mul(g, b.reshape(cotangents[0], flat)) if self.out_grad else g
+        return [b.reshape(g, shape), None]
+
+    def _class_axis(self, p: Value) -> int:
+        return p.type.rank - 1 if self.preserve_shape else 1
+
+    def _difference(self, b: MxBuilder, p: Value, labels: Value, axis: int) -> Value:
+        shape = p.type.shape
+        others = tuple(i for i in range(len(shape)) if i != axis)
+        wide = b.reshape(labels, tuple(shape[i] for i in others))
+        spread = b.broadcast(b.cast(wide, DType.I32), shape, others)
+        hit = b.eq(b.iota(shape, DType.I32, axis), spread)
+        smooth = self.smooth_alpha / max(shape[axis] - 1, 1)
+        target = b.select(hit, b.full_like(p, 1 - self.smooth_alpha), b.full_like(p, smooth))
+        g = b.sub(p, target)
+        if not self.use_ignore:
+            return g
+        kept = b.ne(b.broadcast(wide, shape, others), self.ignore_label)
+        return b.select(kept, g, b.full_like(g, 0))
+
+    def _normalize(self, b: MxBuilder, g: Value, labels: Value) -> Value:
+        if self.normalization == "valid":
+            count = self._valid(b, labels, g.type.dtype)
+            return b.div(b.mul(g, self.grad_scale), b.broadcast(count, g.type.shape, ()))
+        count = labels.type.shape[0] if self.normalization == "batch" else 1
+        spatial = prod(g.type.shape[2:]) if self.multi_output and self.normalization == "null" else 1
+        return b.mul(g, self.grad_scale / (count * spatial))
+
+    def _valid(self, b: MxBuilder, labels: Value, dtype: DType) -> Value:
+        if not self.use_ignore:
+            return b.full((), labels.type.size, dtype)
+        kept = b.cast(b.ne(labels, self.ignore_label), dtype)
+        return b.maximum(b.sum(kept, tuple(range(labels.type.rank))), 1)
+
+
+class _RegressionOutput(Operator):
+    inputs = ("data", "label")
+    grad_scale: Float = 1.0
+
+    def complete(self, inputs: list[PartialShape], outputs: list[PartialShape]) -> None:
+        inputs[0] = outputs[0] = data = unify(inputs[0], outputs[0])
+        if data is None or inputs[1] is not None:
+            return
+        inputs[1] = data[:1] if len(data) == 2 and data[1] == 1 else data
+
+    def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
+        return inputs[0]
+
+    def difference(self, b: MxBuilder, out: Value, label: Value) -> Value:
+        return b.sub(out, label)
+
+    def gradient(  # type: ignore[override]
+        self, b: MxBuilder, operands: Sequence[Value], results: Sequence[Value], cotangents: Sequence[Value]
+    ) -> list[Value | None]:
+        """The difference to the label, times grad_scale, divided by the outputs of one instance."""
+        out, label = results[0], operands[1]
+        g = self.difference(b, out, b.reshape(label, out.type.shape))
+        return [b.mul(g, self.grad_scale / prod(out.type.shape[1:])), None]
+
+
+@operator("LinearRegressionOutput", aliases=("_sparse_LinearRegressionOutput",))
+class LinearRegressionOutput(_RegressionOutput):
+    """Data as it is; the gradient is that of half the squared error."""
+
+
+@operator("MAERegressionOutput", aliases=("_sparse_MAERegressionOutput",))
+class MAERegressionOutput(_RegressionOutput):
+    """Data as it is; the gradient is that of the absolute error."""
+
+    def difference(self, b: MxBuilder, out: Value, label: Value) -> Value:
+        return b.sign(b.sub(out, label))
+
+
+@operator("LogisticRegressionOutput", aliases=("_sparse_LogisticRegressionOutput",))
+class LogisticRegressionOutput(_RegressionOutput):
+    """The sigmoid of data; the gradient is that of the cross entropy with label."""
+
+    def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
+        return b.sigmoid(inputs[0])
+
+
+@operator("MakeLoss")
+class MakeLoss(Elementwise):
+    """Data as it is, a loss: its gradient is grad_scale, normalised, whatever comes from above."""
+
+    grad_scale: Float = 1.0
+    valid_thresh: Float = 0.0
+    normalization: Literal["batch", "null", "valid"] = "null"
+
+    def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
+        return inputs[0]
+
+    def gradient(  # type: ignore[override]
+        self, b: MxBuilder, operands: Sequence[Value], results: Sequence[Value], cotangents: Sequence[Value]
+    ) -> list[Value]:
+        """`valid` divides by the number of elements above valid_thresh, `batch` by the batch's size."""
+        x = operands[0]
+        ones = b.full_like(x, self.grad_scale)
+        if self.normalization == "batch":
+            return [b.mul(ones, 1 / x.type.shape[0])]
+        if self.normalization == "null":
+            return [ones]
+        above = b.cast(b.gt(x, self.valid_thresh), x.type.dtype)
+        count = b.maximum(b.sum(above, tuple(range(x.type.rank))), 1)
+        return [b.div(ones, b.broadcast(count, x.type.shape, ()))]

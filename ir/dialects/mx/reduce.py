@@ -1,0 +1,178 @@
+"""Reductions over axes. MXNet has no arrays without axes: a reduction over all of them has shape (1,)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Annotated, Literal
+
+from ...graph import Value
+from ...kernel import ReduceOp
+from ...types import DType
+from .builder import MxBuilder
+from .operator import Operator, operator
+from .parameters import OR_NONE, Bool, Int, OptionalInt, OptionalInts
+from .shapes import normalize_axes, normalize_axis
+
+Reduction = Callable[[MxBuilder, Value, tuple[int, ...]], Value]
+ReducedDType = Annotated[Literal["float16", "float32", "float64", "int32", "int64", "int8"] | None, OR_NONE]
+
+
+def reduced_axes(axis: tuple[int, ...] | None, rank: int, exclude: bool = False) -> tuple[int, ...]:
+    """The axes that a reduction removes: all of them for None or (); with `exclude` the others."""
+    named = normalize_axes(axis, rank) if axis else tuple(range(rank))
+    return tuple(i for i in range(rank) if i not in named) if exclude and axis else named
+
+
+def reduce_with(b: MxBuilder, x: Value, axes: tuple[int, ...], keepdims: bool, function: Reduction) -> Value:
+    """Reduce over `axes`; axes of extent 1 stay with `keepdims`, and (1,) takes the place of no axis."""
+    shape = x.type.shape
+    kept = tuple(1 if i in axes else n for i, n in enumerate(shape))
+    left = tuple(n for i, n in enumerate(shape) if i not in axes) or (1,)
+    return b.reshape(function(b, x, axes), kept if keepdims else left)
+
+
+def _sum(b: MxBuilder, x: Value, axes: tuple[int, ...]) -> Value:
+    return b.sum(x, axes)
+
+
+def _mean(b: MxBuilder, x: Value, axes: tuple[int, ...]) -> Value:
+    if x.type.dtype.is_float:
+        return b.mean(x, axes)
+    return b.cast(b.mean(b.cast(x, DType.F64), axes), x.type.dtype)
+
+
+def _without_nan(b: MxBuilder, x: Value, neutral: float) -> Value:
+    return b.select(b.is_nan(x), b.full_like(x, neutral), x) if x.type.dtype.is_float else x
+
+
+# name, function, description, aliases
+_TABLE: tuple[tuple[str, Reduction, str, tuple[str, ...]], ...] = (
+    ("sum", _sum, "The sum over axes.", ("_sparse_sum", "sum_axis")),
+    ("mean", _mean, "The mean over axes.", ("_sparse_mean",)),
+    ("prod", lambda b, x, axes: b.prod(x, axes), "The product over axes.", ()),
+    ("max", lambda b, x, axes: b.max(x, axes), "The largest element over axes.", ("max_axis",)),
+    ("min", lambda b, x, axes: b.min(x, axes), "The smallest element over axes.", ("min_axis",)),
+    ("nansum", lambda b, x, axes: b.sum(_without_nan(b, x, 0), axes), "The sum over axes; NaN counts as 0.", ()),
+    ("nanprod", lambda b, x, axes: b.prod(_without_nan(b, x, 1), axes), "The product over axes; NaN counts as 1.", ()),
+    ("_square_sum", lambda b, x, axes: b.sum(b.square(x), axes), "The sum of squares over axes.", ()),
+)
+
+
+class ReduceOperator(Operator):
+    """A reduction over `axis`, or over all other axes with `exclude`."""
+
+    axis: OptionalInts = None
+    keepdims: Bool = False
+    exclude: Bool = False
+
+
+def _declare(name: str, function: Reduction, doc: str, aliases: tuple[str, ...]) -> None:
+    def decompose(self: ReduceOperator, b: MxBuilder, *inputs: Value) -> Value:
+        axes = reduced_axes(self.axis, inputs[0].type.rank, self.exclude)
+        return reduce_with(b, inputs[0], axes, self.keepdims, function)
+
+    members = {"__module__": __name__, "__qualname__": name, "__doc__": doc, "decompose": decompose}
+    operator(name, aliases)(type(ReduceOperator)(name, (ReduceOperator,), members))
+
+
+for _row in _TABLE:
+    _declare(*_row)
+
+
+@operator("norm", aliases=("_sparse_norm",))
+class Norm(Operator):
+    """The L1 or L2 norm over axes."""
+
+    ord: Int = 2
+    axis: OptionalInts = None
+    out_dtype: ReducedDType = None
+    keepdims: Bool = False
+
+    def check(self) -> None:
+        if self.ord not in (1, 2):
+            raise ValueError(f"norm: ord={self.ord}: must be 1 or 2")
+
+    def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
+        axes = reduced_axes(self.axis, inputs[0].type.rank)
+        y = reduce_with(b, inputs[0], axes, self.keepdims, self._length)
+        return b.cast(y, DType.from_numpy(self.out_dtype)) if self.out_dtype else y
+
+    def _length(self, b: MxBuilder, x: Value, axes: tuple[int, ...]) -> Value:
+        wide = b.cast(x, DType.F32) if x.type.dtype.bits < 32 else x
+        y = b.sum(b.abs(wide), axes) if self.ord == 1 else b.sqrt(b.sum(b.square(wide), axes))
+        return b.cast(y, x.type.dtype)
+
+
+@operator("moments")
+class Moments(Operator):
+    """Mean and biased variance over axes."""
+
+    outputs = ("output0", "output1")
+    axes: OptionalInts = None
+    keepdims: Bool = False
+
+    def decompose(self, b: MxBuilder, *inputs: Value) -> tuple[Value, Value]:
+        x = inputs[0]
+        axes = reduced_axes(self.axes, x.type.rank)
+        mean = b.mean(x, axes, keepdims=True)
+        centred = b.sub(x, b.broadcast_to(mean, x.type.shape))
+        average = lambda b, v, over: b.mean(v, over)  # noqa: E731
+        return reduce_with(b, x, axes, self.keepdims, average), reduce_with(
+            b, b.square(centred), axes, self.keepdims, average
+        )
+
+
+class _ArgOperator(Operator):
+    axis: OptionalInt = None
+    keepdims: Bool = False
+
+    def _find(self, b: MxBuilder, x: Value, kind: str) -> Value:
+        """Positions along the axis as float32, of which integers above 2^24 are rounded, as in MXNet."""
+        shape = x.type.shape
+        if self.axis is None:
+            found = b.arg_reduce(kind, b.reshape(x, (x.type.size,)), 0)
+            return b.reshape(b.cast(found, DType.F32), (1,) * len(shape) if self.keepdims else (1,))
+        axis = normalize_axis(self.axis, len(shape))
+        left = tuple(1 if i == axis else n for i, n in enumerate(shape)) if self.keepdims else (
+            shape[:axis] + shape[axis + 1 :] or (1,)
+        )
+        return b.reshape(b.cast(b.arg_reduce(kind, x, axis), DType.F32), left)
+
+
+@operator("argmax")
+class ArgMax(_ArgOperator):
+    """Position of the largest element along an axis, the first of several; of all elements without an axis."""
+
+    def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
+        return self._find(b, inputs[0], "max")
+
+
+@operator("argmin")
+class ArgMin(_ArgOperator):
+    """Position of the smallest element along an axis, the first of several; of all elements without an axis."""
+
+    def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
+        return self._find(b, inputs[0], "min")
+
+
+@operator("argmax_channel")
+class ArgMaxChannel(Operator):
+    """Position of the largest element along axis 1."""
+
+    def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
+        return b.cast(b.arg_reduce("max", inputs[0], 1), DType.F32)
+
+
+@operator("_np_cumsum", aliases=("cumsum",))
+class CumSum(Operator):
+    """The running sum along an axis, or along all elements in order."""
+
+    inputs = ("a",)
+    axis: OptionalInt = None
+    dtype: ReducedDType = None
+
+    def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
+        x = b.cast(inputs[0], DType.from_numpy(self.dtype)) if self.dtype else inputs[0]
+        if self.axis is None:
+            return b.cumulative(ReduceOp.ADD, b.reshape(x, (x.type.size,)), 0)
+        return b.cumulative(ReduceOp.ADD, x, normalize_axis(self.axis, x.type.rank))

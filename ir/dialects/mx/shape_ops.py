@@ -1,0 +1,363 @@
+"""Operators that rearrange one array: reshape, transpose, repeat, pad and their kin."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Literal
+
+import numpy as np
+
+from ...graph import Value
+from ...types import DType, Shape
+from .builder import MxBuilder
+from .operator import Operator, operator
+from .parameters import Bool, Float, Int, Ints, OptionalInt, OptionalInts
+from .shapes import PartialShape, is_known, normalize_axes, normalize_axis, unify_at
+
+
+def reshaped(shape: Shape, target: Shape, reverse: bool = False) -> Shape:
+    """The shape that MXNet's reshape codes make of `shape`.
+
+    0 copies an extent, -1 takes what is left, -2 copies all that follow, -3 joins two, -4 splits one in the two that
+    follow (one of them may be -1). With `reverse` codes match from the right.
+    """
+    if reverse:
+        return reshaped(shape[::-1], _reversed_codes(target))[::-1]
+    made: list[int] = []
+    rest = list(shape)
+    codes = list(target)
+    while codes:
+        made += _next_extents(codes, rest, shape, target)
+    return _infer_missing(made, prod(shape), shape, target)
+
+
+def _reversed_codes(target: Shape) -> Shape:
+    """The codes from right to left; a -4 stays in front of its two extents, which swap."""
+    groups: list[Shape] = []
+    i = 0
+    while i < len(target):
+        width = 3 if target[i] == -4 else 1
+        group = target[i : i + width]
+        groups.append((group[0], *group[:0:-1]) if width == 3 else group)
+        i += width
+    return tuple(n for group in reversed(groups) for n in group)
+
+
+def _next_extents(codes: list[int], rest: list[int], shape: Shape, target: Shape) -> list[int]:
+    """Take one code (with its arguments) from `codes` and the extents it uses from `rest`."""
+    code = codes.pop(0)
+    if code == -2:
+        taken, rest[:] = list(rest), []
+        return taken
+    if code in (0, -3, -4) and len(rest) < (2 if code == -3 else 1):
+        raise ValueError(f"cannot reshape {shape} to {target}: no extent is left for {code}")
+    match code:
+        case 0:
+            return [rest.pop(0)]
+        case -3:
+            return [rest.pop(0) * rest.pop(0)]
+        case -4:
+            return _split(rest.pop(0), codes.pop(0), codes.pop(0))
+        case _:
+            if rest:
+                rest.pop(0)
+            return [code]
+
+
+def _split(extent: int, left: int, right: int) -> list[int]:
+    if left == -1:
+        left = extent // right
+    if right == -1:
+        right = extent // left
+    if left * right != extent:
+        raise ValueError(f"cannot split an extent of {extent} into {left} and {right}")
+    return [left, right]
+
+
+def _infer_missing(made: list[int], size: int, shape: Shape, target: Shape) -> Shape:
+    if made.count(-1) > 1:
+        raise ValueError(f"cannot reshape {shape} to {target}: more than one -1")
+    known = prod(n for n in made if n != -1)
+    if -1 in made and known:
+        made[made.index(-1)] = size // known
+    if prod(made) != size:
+        raise ValueError(f"cannot reshape array of size {size} into shape {target}")
+    return tuple(made)
+
+
+@operator("Reshape", aliases=("reshape",))
+class Reshape(Operator):
+    """The same elements in another shape; codes 0, -1, -2, -3 and -4 take extents from the old one."""
+
+    shape: Ints = ()
+    reverse: Bool = False
+    target_shape: Ints = ()
+    keep_highest: Bool = False
+
+    def complete(self, inputs: list[PartialShape], outputs: list[PartialShape]) -> None:
+        data, out = inputs[0], outputs[0]
+        if self.shape and all(n > 0 for n in self.shape):
+            unify_at(outputs, 0, self.shape)
+        if data is not None and is_known(out) and data.count(0) == 1 and out is not None:
+            inputs[0] = tuple(n or prod(out) // max(1, prod(m for m in data if m)) for n in data)
+
+    def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
+        given = inputs[0].type.shape
+        if self.shape:
+            return b.reshape(inputs[0], reshaped(given, self.shape, self.reverse))
+        if not self.target_shape:
+            raise ValueError("Reshape needs the parameter shape")
+        return b.reshape(inputs[0], self._old_style(given))
+
+    def _old_style(self, given: Shape) -> Shape:
+        """`target_shape`, where one 0 stands for what is left; `keep_highest` copies the first extent."""
+        target = list(self.target_shape)
+        if self.keep_highest:
+            target[0] = given[0]
+        if 0 in target:
+            missing = target.index(0)
+            target[missing] = prod(given) // prod(n for i, n in enumerate(target) if i != missing)
+        return tuple(target)
+
+
+@operator("Flatten", aliases=("_npx_batch_flatten", "flatten"))
+class Flatten(Operator):
+    """Folds all axes but the first into one."""
+
+    def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
+        shape = inputs[0].type.shape
+        return b.reshape(inputs[0], (shape[0], prod(shape[1:])))
+
+
+@operator("transpose")
+class Transpose(Operator):
+    """Permutes the axes; without `axes`, reverses them."""
+
+    axes: Ints = ()
+
+    def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
+        rank = inputs[0].type.rank
+        axes = tuple(normalize_axis(a, rank) for a in self.axes) or tuple(range(rank))[::-1]
+        return b.transpose(inputs[0], axes)
+
+
+@operator("SwapAxis", aliases=("_npi_swapaxes", "swapaxes"))
+class SwapAxis(Operator):
+    """Swaps two axes."""
+
+    dim1: Int = 0
+    dim2: Int = 0
+
+    def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
+        order = list(range(inputs[0].type.rank))
+        first, second = (normalize_axis(a, len(order)) for a in (self.dim1, self.dim2))
+        order[first], order[second] = order[second], order[first]
+        return b.transpose(inputs[0], tuple(order))
+
+
+@operator("expand_dims", aliases=("_npi_expand_dims",))
+class ExpandDims(Operator):
+    """Inserts an axis of extent 1."""
+
+    axis: Int
+
+    def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
+        shape = inputs[0].type.shape
+        axis = normalize_axis(self.axis, len(shape) + 1)
+        return b.reshape(inputs[0], (*shape[:axis], 1, *shape[axis:]))
+
+
+@operator("squeeze")
+class Squeeze(Operator):
+    """Removes axes of extent 1: the given ones or all."""
+
+    axis: OptionalInts = None
+
+    def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
+        shape = inputs[0].type.shape
+        gone = self._removed(shape)
+        return b.reshape(inputs[0], tuple(n for i, n in enumerate(shape) if i not in gone) or (1,))
+
+    def _removed(self, shape: Shape) -> tuple[int, ...]:
+        if self.axis is None:
+            return tuple(i for i, n in enumerate(shape) if n == 1)
+        gone = normalize_axes(self.axis, len(shape))
+        if any(shape[i] != 1 for i in gone):
+            raise ValueError(f"cannot squeeze axes {self.axis} of {shape}: an extent is not 1")
+        return gone
+
+
+@operator("reshape_like", aliases=("_npx_reshape_like",))
+class ReshapeLike(Operator):
+    """Gives the left array the shape of the right; with bounds, one range of axes that of another range."""
+
+    inputs = ("lhs", "rhs")
+    own_dtypes = frozenset(("rhs",))
+    lhs_begin: OptionalInt = None
+    lhs_end: OptionalInt = None
+    rhs_begin: OptionalInt = None
+    rhs_end: OptionalInt = None
+
+    def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
+        x, like = (v.type.shape for v in inputs)
+        left = slice(self.lhs_begin, self.lhs_end).indices(len(x))
+        right = slice(self.rhs_begin, self.rhs_end)
+        return b.reshape(inputs[0], (*x[: left[0]], *like[right], *x[left[1] :]))
+
+
+@operator("shape_array", aliases=("_npx_shape_array",))
+class ShapeArray(Operator):
+    """The shape of data as an array of int64."""
+
+    def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
+        return b.constant(np.array(inputs[0].type.shape, np.int64))
+
+
+@operator("size_array")
+class SizeArray(Operator):
+    """The number of elements of data as an array of one int64."""
+
+    def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
+        return b.constant(np.array([inputs[0].type.size], np.int64))
+
+
+@operator("tile")
+class Tile(Operator):
+    """Repeats the whole array along each axis; missing axes are added on either side, as in NumPy."""
+
+    reps: Ints
+
+    def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
+        given = inputs[0].type.shape
+        rank = max(len(given), len(self.reps))
+        shape = (1,) * (rank - len(given)) + given
+        reps = (1,) * (rank - len(self.reps)) + self.reps
+        spread = tuple(n for pair in zip(reps, shape, strict=True) for n in pair)
+        x = b.broadcast(b.reshape(inputs[0], shape), spread, tuple(range(1, 2 * rank, 2)))
+        return b.reshape(x, tuple(r * n for r, n in zip(reps, shape, strict=True)))
+
+
+@operator("repeat", aliases=("_np_repeat",))
+class Repeat(Operator):
+    """Repeats each element along an axis, or each element of the flattened array."""
+
+    repeats: Int
+    axis: OptionalInt = None
+
+    def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
+        x = inputs[0] if self.axis is not None else b.reshape(inputs[0], (inputs[0].type.size,))
+        shape = x.type.shape
+        axis = normalize_axis(self.axis or 0, len(shape))
+        spread = (*shape[: axis + 1], self.repeats, *shape[axis + 1 :])
+        axes = tuple(i for i in range(len(spread)) if i != axis + 1)
+        return b.reshape(
+            b.broadcast(x, spread, axes), (*shape[:axis], shape[axis] * self.repeats, *shape[axis + 1 :])
+        )
+
+
+@operator("reverse", aliases=("flip",))
+class Reverse(Operator):
+    """The elements in opposite order along axes."""
+
+    axis: Ints
+
+    def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
+        return b.reverse(inputs[0], normalize_axes(self.axis, inputs[0].type.rank))
+
+
+@operator("depth_to_space")
+class DepthToSpace(Operator):
+    """Moves channels into blocks of positions: (N, C, H, W) -> (N, C / s^2, H s, W s)."""
+
+    block_size: Int
+
+    def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
+        n, c, h, w = inputs[0].type.shape
+        s = self.block_size
+        blocks = b.transpose(b.reshape(inputs[0], (n, s, s, c // (s * s), h, w)), (0, 3, 4, 1, 5, 2))
+        return b.reshape(blocks, (n, c // (s * s), h * s, w * s))
+
+
+@operator("space_to_depth")
+class SpaceToDepth(Operator):
+    """Moves blocks of positions into channels: (N, C, H, W) -> (N, C s^2, H / s, W / s)."""
+
+    block_size: Int
+
+    def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
+        n, c, h, w = inputs[0].type.shape
+        s = self.block_size
+        blocks = b.transpose(b.reshape(inputs[0], (n, c, h // s, s, w // s, s)), (0, 3, 5, 1, 2, 4))
+        return b.reshape(blocks, (n, c * s * s, h // s, w // s))
+
+
+@operator("Pad", aliases=("pad",))
+class Pad(Operator):
+    """Pads with a constant, the edge's elements, or the elements reflected at the edge.
+
+    `pad_width` has two numbers for each axis, before and after.
+    """
+
+    mode: Literal["constant", "edge", "reflect"]
+    pad_width: Ints
+    constant_value: Float = 0.0
+
+    def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
+        x = inputs[0]
+        if len(self.pad_width) != 2 * x.type.rank:
+            raise ValueError(f"pad_width {self.pad_width} needs two numbers for each of {x.type.rank} axes")
+        if self.mode == "constant":
+            return b.pad(x, b.full((), self.constant_value, x.type.dtype), self.pad_width[::2], self.pad_width[1::2])
+        for axis in range(x.type.rank):
+            x = self._extend(b, x, axis, *self.pad_width[2 * axis : 2 * axis + 2])
+        return x
+
+    def _extend(self, b: MxBuilder, x: Value, axis: int, low: int, high: int) -> Value:
+        n = x.type.shape[axis]
+        if not (low or high):
+            return x
+        if self.mode == "reflect":
+            before = b.reverse(b.slice_axis(x, axis, 1, 1 + low), (axis,))
+            after = b.reverse(b.slice_axis(x, axis, n - 1 - high, n - 1), (axis,))
+            return b.concat([before, x, after], axis)
+        ends = [(0, 1, low), (n - 1, n, high)]
+        before, after = (self._edge(b, b.slice_axis(x, axis, lo, hi), axis, width) for lo, hi, width in ends)
+        return b.concat([before, x, after], axis)
+
+    def _edge(self, b: MxBuilder, edge: Value, axis: int, width: int) -> Value:
+        shape = edge.type.shape
+        return b.broadcast_to(edge, (*shape[:axis], width, *shape[axis + 1 :]))
+
+
+@operator("diag")
+class Diag(Operator):
+    """The k-th diagonal of the planes of two axes; of one axis, the square matrix with that diagonal."""
+
+    k: Int = 0
+    axis1: Int = 0
+    axis2: Int = 1
+
+    def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
+        x = inputs[0]
+        return self._matrix(b, x) if x.type.rank == 1 else self._diagonal(b, x)
+
+    def _matrix(self, b: MxBuilder, x: Value) -> Value:
+        n = x.type.shape[0] + abs(self.k)
+        spread = b.pad(x, b.full((), 0, x.type.dtype), (max(self.k, 0),), (max(-self.k, 0),))
+        rows = b.broadcast_along(spread, (n, n), 1)
+        eye = b.eq(b.add(b.iota((n, n), DType.I32, 0), self.k), b.iota((n, n), DType.I32, 1))
+        return b.select(eye, rows, b.full_like(rows, 0))
+
+    def _diagonal(self, b: MxBuilder, x: Value) -> Value:
+        rank = x.type.rank
+        first, second = normalize_axis(self.axis1, rank), normalize_axis(self.axis2, rank)
+        rows, columns = x.type.shape[first], x.type.shape[second]
+        begin = (max(-self.k, 0), max(self.k, 0))
+        length = min(rows - begin[0], columns - begin[1])
+        if length <= 0:
+            raise ValueError(f"diagonal {self.k} lies outside {x.type.shape}")
+        others = tuple(i for i in range(rank) if i not in (first, second))
+        planes = b.transpose(x, (first, second, *others))
+        steps = np.arange(length)
+        points = b.constant(np.stack([steps + begin[0], steps + begin[1]], 1).astype(np.int32))
+        return b.transpose(b.gather(planes, points, axes=(0, 1)), (*range(1, rank - 1), 0))

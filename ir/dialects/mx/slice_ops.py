@@ -1,0 +1,159 @@
+"""Operators that read or write a rectangular part of an array."""
+
+from __future__ import annotations
+
+from ...graph import Value
+from ...types import DType, Shape
+from .builder import MxBuilder
+from .operator import Operator, operator
+from .parameters import Bool, Bounds, Float, Int, Ints, OptionalInt
+from .shapes import normalize_axis
+
+Spans = list[tuple[int, int, int]]
+_BOOL = DType.BOOL
+
+
+def spans_of(shape: Shape, begin: tuple[int | None, ...], end: tuple[int | None, ...], step: tuple[int | None, ...]) -> Spans:
+    """(start, stop, step) of every axis as Python's slices define them; axes without bounds are taken whole."""
+    spans: Spans = []
+    for axis, n in enumerate(shape):
+        lo, hi, by = (bounds[axis] if axis < len(bounds) else None for bounds in (begin, end, step))
+        if by == 0:
+            raise ValueError(f"the step of axis {axis} is 0")
+        start, stop, stride = slice(lo, hi, by).indices(n)
+        if not range(start, stop, stride):
+            raise ValueError(f"the slice {lo}:{hi}:{by} of axis {axis} with extent {n} is empty")
+        spans.append((start, stop, stride))
+    return spans
+
+
+def take_spans(b: MxBuilder, x: Value, spans: Spans) -> Value:
+    """The elements of the spans; steps may be negative."""
+    flipped = tuple(axis for axis, (_, _, step) in enumerate(spans) if step < 0)
+    forward = [_forward(*span) for span in spans]
+    start, stop, step = (tuple(column) for column in zip(*forward, strict=True))
+    y = b.slice(x, start, stop, step)
+    return b.reverse(y, flipped) if flipped else y
+
+
+def _forward(start: int, stop: int, step: int) -> tuple[int, int, int]:
+    """The same elements counted upwards."""
+    positions = range(start, stop, step)
+    low, high = min(positions[0], positions[-1]), max(positions[0], positions[-1])
+    return low, high + 1, abs(step)
+
+
+def put_spans(b: MxBuilder, x: Value, part: Value, spans: Spans) -> Value:
+    """x with the elements of the spans replaced by `part`, by padding the part and selecting."""
+    flipped = tuple(axis for axis, (_, _, step) in enumerate(spans) if step < 0)
+    part = b.reverse(part, flipped) if flipped else part
+    forward = [_forward(*span) for span in spans]
+    low = tuple(start for start, _, _ in forward)
+    high = tuple(n - stop for n, (_, stop, _) in zip(x.type.shape, forward, strict=True))
+    interior = tuple(step - 1 for _, _, step in forward)
+    inside = b.full(part.type.shape, True, _BOOL)
+    mask = b.pad(inside, b.full((), False, _BOOL), low, high, interior)
+    return b.select(mask, b.pad(part, b.full((), 0, x.type.dtype), low, high, interior), x)
+
+
+class _SliceBase(Operator):
+    begin: Bounds
+    end: Bounds
+    step: Bounds = ()
+
+    def spans(self, shape: Shape) -> Spans:
+        if len(self.begin) > len(shape):
+            raise ValueError(f"begin {self.begin} has more numbers than {shape} has axes")
+        return spans_of(shape, self.begin, self.end, self.step)
+
+
+@operator("slice", aliases=("_npi_slice", "_npx_slice", "_sparse_slice", "crop"))
+class Slice(_SliceBase):
+    """The part between begin and end, None for an open side, by steps that may be negative."""
+
+    def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
+        return take_spans(b, inputs[0], self.spans(inputs[0].type.shape))
+
+
+@operator("_slice_assign", aliases=("_crop_assign", "_npi_slice_assign"))
+class SliceAssign(_SliceBase):
+    """The left array with a part of it replaced by the right."""
+
+    inputs = ("lhs", "rhs")
+
+    def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
+        x, part = inputs
+        spans = self.spans(x.type.shape)
+        return put_spans(b, x, b.broadcast_to(part, tuple(len(range(*span)) for span in spans)), spans)
+
+
+@operator("_slice_assign_scalar", aliases=("_crop_assign_scalar", "_npi_slice_assign_scalar"))
+class SliceAssignScalar(Operator):
+    """The array with a part of it replaced by a number."""
+
+    scalar: Float = 0.0
+    begin: Bounds
+    end: Bounds
+    step: Bounds = ()
+
+    def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
+        x = inputs[0]
+        spans = spans_of(x.type.shape, self.begin, self.end, self.step)
+        part = b.full(tuple(len(range(*span)) for span in spans), self.scalar, x.type.dtype)
+        return put_spans(b, x, part, spans)
+
+
+@operator("slice_axis")
+class SliceAxis(Operator):
+    """The part of one axis from begin to end, None for the axis's end."""
+
+    axis: Int
+    begin: Int
+    end: OptionalInt
+
+    def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
+        shape = inputs[0].type.shape
+        axis = normalize_axis(self.axis, len(shape))
+        begin, end, _ = slice(self.begin, self.end).indices(shape[axis])
+        if begin >= end:
+            raise ValueError(f"the slice {self.begin}:{self.end} of axis {axis} with extent {shape[axis]} is empty")
+        return b.slice_axis(inputs[0], axis, begin, end)
+
+
+@operator("slice_like")
+class SliceLike(Operator):
+    """The leading part of data with the extents of another array, along all axes or the given ones."""
+
+    inputs = ("data", "shape_like")
+    own_dtypes = frozenset(("shape_like",))
+    axes: Ints = ()
+
+    def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
+        x, like = (v.type.shape for v in inputs)
+        axes = tuple(normalize_axis(a, len(x)) for a in self.axes) or tuple(range(len(x)))
+        stop = tuple(like[i] if i in axes else n for i, n in enumerate(x))
+        return b.slice(inputs[0], (0,) * len(x), stop)
+
+
+@operator("Crop")
+class Crop(Operator):
+    """The positions of data (N, C, H, W) from an offset or in the centre, sized `h_w` or like a second array."""
+
+    inputs = ("data*",)
+    num_args: Int
+    offset: Ints = (0, 0)
+    h_w: Ints = (0, 0)
+    center_crop: Bool = False
+
+    def variadic_names(self, count: int) -> list[str]:
+        return ["data", "crop_like"][:count]
+
+    def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
+        shape = inputs[0].type.shape
+        size = inputs[1].type.shape[2:] if len(inputs) > 1 else self.h_w
+        free = [n - m for n, m in zip(shape[2:], size, strict=True)]
+        offset = tuple(n // 2 for n in free) if self.center_crop else self.offset
+        if any(not 0 <= o <= n for o, n in zip(offset, free, strict=True)):
+            raise ValueError(f"a crop of {tuple(size)} at {tuple(offset)} leaves {shape}")
+        y, x = offset
+        return b.slice(inputs[0], (0, 0, y, x), (*shape[:2], y + size[0], x + size[1]))
