@@ -130,12 +130,22 @@ def _place_pieces(graph: Graph, node: Node, axis: int, views: dict[Value, View],
     placed: list[int] = []
     offset = 0
     for i, (piece, owner) in enumerate(zip(node.inputs, owners, strict=True)):
-        renamed = spaced and (owner is not piece or any(v.base is piece and v.renamed for v in views.values()))
-        if not renamed and owners.count(owner) == 1 and _may_stand_inside(graph, owner, whole, views, prepared):
+        contiguous = spaced and (owner is not piece or _needs_contiguous(piece, views))
+        if not contiguous and owners.count(owner) == 1 and _may_stand_inside(graph, owner, whole, views, prepared):
             views[owner] = View(whole, offset * strides[axis], strides if spaced else None)
             placed.append(i)
         offset += _physical_shape(piece.type)[axis]
     return placed
+
+
+def _needs_contiguous(value: Value, views: dict[Value, View]) -> bool:
+    """Whether something that stands in `value` has other axes, so that `value` cannot be spread over a larger one."""
+    for inner, view in views.items():
+        while view.base is not value and view.base in views:
+            view = View(views[view.base].base, renamed=view.renamed or views[view.base].renamed)
+        if view.base is value and (view.renamed or inner.type.rank != value.type.rank):
+            return True
+    return False
 
 
 def _owner(value: Value, views: dict[Value, View]) -> Value:
