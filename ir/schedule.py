@@ -55,10 +55,14 @@ class WinogradSchedule:
 
 @dataclass(frozen=True, slots=True)
 class DepthwiseSchedule:
-    """A channel for itself: the weights of one vector of channels stay in registers while `columns` outputs are computed at a time."""
+    """A channel for itself: the weights of one vector of channels stay in registers while `columns` outputs are computed at a time.
+
+    A unit of parallel work is `rows` rows of one image and vector of channels.
+    """
 
     lanes: int
     columns: int
+    rows: int
 
 
 @dataclass(frozen=True, slots=True)

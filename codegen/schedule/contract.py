@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ...ir.kernel import Kernel
-from ...ir.schedule import ContractionSchedule, GemvSchedule, RegisterTile, TileSchedule, WinogradSchedule
+from ...ir.schedule import ContractionSchedule, DepthwiseSchedule, GemvSchedule, RegisterTile, TileSchedule, WinogradSchedule
 from ...ir.target import CpuTarget
 from ...ir.types import DType
 from .describe import ContractionError, ConvShape, GemmShape, describe_contraction, extent_of
@@ -40,6 +40,8 @@ def schedule_contraction(kernel: Kernel, target: CpuTarget, parameters: frozense
         raise ContractionError(f"{kernel.name}: contractions of {shape.dtype.value} have no CPU kernel")
     if isinstance(shape, GemmShape):
         return schedule_product(shape, target, parameters)
+    if shape.is_depthwise:
+        return schedule_depthwise(shape, target)
     return schedule_winograd(shape, target) or schedule_direct(shape, target)
 
 
@@ -75,6 +77,19 @@ def _merge_count(shape: ConvShape, block: int) -> int:
 
 def _groups_fit(shape: ConvShape, m: int, block: int) -> bool:
     return shape.groups % m == 0 and (m == shape.groups or (m * shape.channels % block == 0 and m * shape.filters % block == 0))
+
+
+def schedule_depthwise(shape: ConvShape, target: CpuTarget) -> DepthwiseSchedule:
+    """As many outputs at a time as registers beside the weights hold, up to 8, in equal tiles; rows are shared out where channels are few."""
+    out = shape.kernel.buffer(shape.store.buffer)
+    lanes = sum_lanes(shape.dtype, out.layout.block if out.layout else preferred_block(target), target)
+    width = shape.windows[-1].extent
+    most = max(4, min(8, target.vector_registers - 2 - shape.taps))
+    columns = next((c for c in range(most, 3, -1) if width % c == 0), most)
+    rows = shape.windows[-2].extent if len(shape.windows) > 1 else 1
+    vectors = -(-shape.groups // lanes) * shape.images
+    blocks = 1 if target.threads == 1 else min(rows, -(-8 * target.threads // vectors))
+    return DepthwiseSchedule(lanes, columns, -(-rows // blocks))
 
 
 def winograd_reach(shape: ConvShape, output: int) -> tuple[int, ...]:
@@ -126,7 +141,7 @@ def _winograd_cycles(shape: ConvShape, m: int, target: CpuTarget) -> float:
 
 
 def winograd_blocks(shape: ConvShape, m: int, target: CpuTarget) -> WinogradSchedule:
-    """Blocks of tiles whose products stay in a quarter of L2 and whose inputs take half of it; panels in parallel when blocks are few."""
+    """Blocks of tiles whose products stay in a quarter of L2; panels in parallel when blocks are few."""
     out = shape.kernel.buffer(shape.store.buffer)
     block = out.layout.block if out.layout else 1
     lanes = sum_lanes(shape.dtype, min(block, preferred_block(target)) if block > 1 else preferred_block(target), target)
@@ -138,8 +153,7 @@ def winograd_blocks(shape: ConvShape, m: int, target: CpuTarget) -> WinogradSche
     main, last = choose_tiles(vectors, tiles, unit, target)
     frequency = (m + 2) ** 2 * 4
     most = target.l2_bytes // 4 // (frequency * main.vectors * lanes)
-    size = max(min(tiles, 24), min(most, target.l2_bytes // 2 // (frequency * shape.channels)))
-    blocks = -(-tiles // size)
+    blocks = -(-tiles // most)
     fused = blocks >= 2 * target.threads or target.threads == 1
     if not fused and tiles > 2 * most:
         blocks, fused = 2 * target.threads, True

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from math import prod
 
 from ....ir.kernel import Kernel
-from ....ir.schedule import ContractionSchedule, GemvSchedule, TileSchedule, WinogradSchedule
+from ....ir.schedule import ContractionSchedule, DepthwiseSchedule, GemvSchedule, TileSchedule, WinogradSchedule
 from ....ir.target import CpuTarget
+from ....ir.types import DType
 from ...emission import Emission, LaunchSpec
 from ...schedule.contract import preferred_block, winograd_reach
 from ...schedule.describe import ContractionError, ConvShape, GemmShape, describe_contraction, extent_of
+from ...schedule.strides import Walk
 from ..emitter import ModuleBuilder
 from ..types import Type
 from .conv import Grouping, InputPlace, conv_problem, conv_walk, input_place
 from .copy_input import emit_copy
+from .depthwise import DepthwiseNest, depthwise_filters
 from .elementwise import SumsWalk, emit_elementwise
 from .ending import Ending, end_of
 from .gemm import gemm_problem
@@ -32,6 +36,8 @@ def emit_contraction(kernel: Kernel, schedule: ContractionSchedule, target: CpuT
     match schedule, shape:
         case TileSchedule(), ConvShape():
             return _emit_direct(shape, schedule, target, module, symbol)
+        case DepthwiseSchedule(), ConvShape():
+            return _emit_depthwise(shape, schedule, target, module, symbol)
         case WinogradSchedule(), ConvShape():
             return _emit_winograd(shape, schedule, target, module, symbol)
         case TileSchedule() | GemvSchedule(), GemmShape():
@@ -69,6 +75,32 @@ def _emit_direct(shape: ConvShape, schedule: TileSchedule, target: CpuTarget, mo
     kinds, group_size = panel_kinds(problem, schedule)
     packing = packed_panels(problem, schedule.lanes, kinds, group_size)
     return Emission(tuple(launches), size + workspace_bytes(problem, schedule, target), ((shape.w.buffer, packing),))
+
+
+def _emit_depthwise(shape: ConvShape, schedule: DepthwiseSchedule, target: CpuTarget, module: ModuleBuilder, symbol: str) -> Emission:
+    kernel, slot = shape.kernel, workspace_slot(shape.kernel)
+    if not shape.is_depthwise or shape.group is None:
+        raise ContractionError(f"{kernel.name}: a depthwise schedule needs one channel in and out of each group")
+    x = kernel.buffer(shape.x.buffer)
+    place = input_place(shape, x.layout.block if x.layout else preferred_block(target), blocked=True)
+    kind = "double" if shape.dtype is DType.F64 else "float"
+    axes = (shape.batch, *(w.out for w in shape.windows))
+    walk = Walk(("",), axes, shape.filter, shape.group, 1, shape.groups)
+    points = tuple(extent_of(kernel, a) for a in axes)
+    ending = end_of(kernel, shape.store, walk, (1,), points, shape.groups)
+    used = place.elements if place.copied else 0
+    finish: list[LaunchSpec] = []
+    if ending.separate:
+        start = -(-used // 16) * 16
+        ending = replace(ending, out=replace(ending.out, base=start))
+        used = start + prod(points) * shape.groups
+        sums = SumsWalk(slot, ending.out, ending.sum_dtype, 1, tuple(zip(axes, points, strict=True)), ((shape.group, shape.groups), (shape.filter, 1)))
+        finish.append(emit_elementwise(module, kernel, shape.store, sums, f"{symbol}.finish"))
+    copies = [emit_copy(module, shape, place, slot, 0, target, f"{symbol}.copy")] if place.copied else []
+    x_slot = slot if place.copied else kernel.buffers.index(x)
+    launch = DepthwiseNest(shape, place, ending, schedule, module, x_slot, kind).emit(symbol)
+    packing = depthwise_filters(shape, schedule, kind)
+    return Emission((*copies, launch, *finish), used * Type.of(kind).bytes, ((shape.w.buffer, packing),))
 
 
 def _emit_winograd(shape: ConvShape, schedule: WinogradSchedule, target: CpuTarget, module: ModuleBuilder, symbol: str) -> Emission:

@@ -1,0 +1,236 @@
+"""Depthwise convolution: each channel for itself, a register of channels at a time, several neighbouring outputs per step."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from itertools import product
+from math import prod
+
+from ....ir.schedule import DepthwiseSchedule, RegisterTile
+from ...emission import LaunchSpec
+from ...schedule.describe import ConvShape
+from ...schedule.strides import locate
+from ..arithmetic import Value
+from ..emitter import FunctionBuilder, ModuleBuilder
+from ..types import I64, PTR, Type, memory_type_of
+from .conv import InputPlace, weight_strides
+from .ending import Ending
+from .finish import Finish
+from .micro import PanelEnd
+from .packing import PackedPanels
+from .points import cover
+from .problem import WeightSource, offsets, point_tables
+from .tiles import KERNEL_PARAMETERS, PanelKind, argument
+
+
+@dataclass(frozen=True, slots=True)
+class RowKernel:
+    """`columns` outputs per step along the last axis, whose window has `taps` taps, `stride` and `dilation`; `outer` taps along the other axes.
+
+    `block` elements lie between neighbouring positions of the input; `steps` are the elements between neighbouring outputs in each table.
+    """
+
+    kind: str
+    lanes: int
+    columns: int
+    taps: int
+    stride: int
+    dilation: int
+    outer: tuple[int, ...]
+    block: int
+    steps: tuple[int, ...]
+    finish: Finish
+    valid: int
+
+    @property
+    def name(self) -> str:
+        digest = hashlib.blake2s(repr(self).encode(), digest_size=6).hexdigest()
+        return f"depthwise.{self.columns}.{digest}"
+
+
+def row_kernel(module: ModuleBuilder, spec: RowKernel) -> str:
+    """`(x, w, context, rows, tiles, row step, outer strides...)`: `rows` rows of `tiles` tiles each.
+
+    The context holds each table's offset of the first output and its step between rows, then the micro-kernel's (address, stride) pairs.
+    """
+    if not module.has_function(spec.name):
+        parameters = [("x", PTR, ""), ("w", PTR, ""), ("context", PTR, ""), ("rows", I64, ""), ("tiles", I64, ""), ("step", I64, "")]
+        outer = [(f"o{k}", I64, "") for k in range(len(spec.outer))]
+        f = module.function(spec.name, None, [*parameters, *outer], linkage="internal", attributes="nounwind noinline")
+        _Rows(f, spec).emit()
+        f.ret()
+    return "@" + spec.name
+
+
+class _Rows:
+    def __init__(self, f: FunctionBuilder, spec: RowKernel) -> None:
+        self.f, self.spec = f, spec
+        self.scalar = Type.of(spec.kind)
+        self.vector = self.scalar.with_lanes(spec.lanes)
+
+    def emit(self) -> None:
+        f, spec = self.f, self.spec
+        x, w, context, rows, tiles, step, *outer = f.args
+        valid = spec.lanes if spec.valid == 0 else max(0, spec.valid)
+        tables = len(spec.steps)
+        ends = PanelEnd(f, spec.finish, 2 * tables, context, spec.lanes, lambda j: valid)
+        ends.preload(0)
+        starts = [f.load(f.gep(context, k, I64), I64) for k in range(tables)]
+        row_steps = [f.load(f.gep(context, tables + k, I64), I64) for k in range(tables)]
+        weights = [f.load(f.gep(w, k * spec.lanes, self.scalar), self.vector) for k in range(prod(spec.outer) * spec.taps)]
+        with f.loop(0, rows) as r:
+            line = f.gep(x, r * step, self.scalar)
+            at = [s + r * d for s, d in zip(starts, row_steps, strict=True)]
+            with f.loop(0, tiles) as t:
+                first = t * spec.columns
+                sums = self._tile(f.gep(line, first * (spec.stride * spec.block), self.scalar), weights, outer)
+                for c, total in enumerate(sums):
+                    ends.store(total, 0, {k: a + (first + c) * n for k, (a, n) in enumerate(zip(at, spec.steps, strict=True))})
+
+    def _tile(self, x: Value, weights: list[Value], outer: list[Value]) -> list[Value]:
+        """Each input is read once and goes into every output of the tile that it touches."""
+        f, spec = self.f, self.spec
+        sums: list[Value | None] = [None] * spec.columns
+        for k, place in enumerate(product(*(range(n) for n in spec.outer))):
+            line = x
+            for i, stride in zip(place, outer, strict=True):
+                line = f.gep(line, stride * i, self.scalar) if i else line
+            for position in range((spec.columns - 1) * spec.stride + (spec.taps - 1) * spec.dilation + 1):
+                self._position(line, position, weights[k * spec.taps : (k + 1) * spec.taps], sums)
+        return [s if s is not None else f.const(self.vector, 0.0) for s in sums]
+
+    def _position(self, line: Value, position: int, weights: list[Value], sums: list[Value | None]) -> None:
+        f, spec = self.f, self.spec
+        uses = [(c, position - c * spec.stride) for c in range(spec.columns)]
+        uses = [(c, d // spec.dilation) for c, d in uses if d >= 0 and d % spec.dilation == 0 and d // spec.dilation < spec.taps]
+        if not uses:
+            return
+        value = f.load(f.gep(line, position * spec.block, self.scalar), self.vector)
+        for c, tap in uses:
+            total = sums[c]
+            sums[c] = value * weights[tap] if total is None else f.fma(value, weights[tap], total)
+
+
+def depthwise_filters(shape: ConvShape, schedule: DepthwiseSchedule, kind: str) -> PackedPanels:
+    """[vector of channels][tap][channel]."""
+    buffer = shape.kernel.buffer(shape.w.buffer)
+    at = locate(buffer, shape.w.index)
+    assert at is not None and shape.group is not None
+    taps = tuple(offsets(tuple(w.taps for w in shape.windows), weight_strides(shape)[1]))
+    vectors = -(-shape.groups // schedule.lanes)
+    panels = (PanelKind(RegisterTile(1, 1), 0, vectors, 0, 0),)
+    source = WeightSource(at.base, (0,), at.strides[shape.group], 0, shape.groups, 1, buffer.dtype)
+    return PackedPanels(kind, schedule.lanes, (1,), shape.groups, panels, vectors * schedule.lanes * len(taps), taps, (), source)
+
+
+class DepthwiseNest:
+    """Emits the launch over (image, vector of channels, block of rows)."""
+
+    def __init__(self, shape: ConvShape, place: InputPlace, ending: Ending, schedule: DepthwiseSchedule, module: ModuleBuilder, x_slot: int, kind: str) -> None:
+        self.shape, self.place, self.ending, self.s, self.module, self.x_slot, self.kind = shape, place, ending, schedule, module, x_slot, kind
+        views = [ending.out, *(v for _, v, _, _ in ending.loads)]
+        self.tables = point_tables(ending.out, views[1:])
+        self.finish = ending.finish(self.tables, ending.out, views[1:])
+        dtypes = [ending.out_dtype, *(d for _, _, d, _ in ending.loads)]
+        slots = [ending.out_slot, *(s for _, _, _, s in ending.loads)]
+        self.views = list(zip(slots, views, dtypes, strict=True))
+        block = ending.out.block if ending.out.padded else 1
+        self.vectors = -(-(-(-shape.groups // block) * block) // schedule.lanes)
+        self.extents = [w.extent for w in shape.windows]
+        self.rows = self.extents[-2] if len(self.extents) > 1 else 1
+        self.row_blocks = -(-self.rows // schedule.rows)
+
+    def emit(self, symbol: str) -> LaunchSpec:
+        self.f = f = self.module.function(symbol, None, KERNEL_PARAMETERS)
+        self.scalar = Type.of(self.kind)
+        self.x = f.gep(argument(f, self.x_slot), self.place.base, self.scalar)
+        self.w = argument(f, self.shape.kernel.buffers.index(self.shape.kernel.buffer(self.shape.w.buffer)))
+        self.operands = [f.gep(argument(f, s), v.base, memory_type_of(d)) for s, v, d in self.views]
+        self.context = f.alloca(I64, 2 * len(self.tables.strides) + 2 * len(self.views))
+        ragged = self.shape.groups % self.s.lanes
+        with f.loop(f.args[1], f.args[2]) as unit:
+            self._unit_of(unit, ragged) if ragged else self._unit(unit, 0)
+        f.ret()
+        outer = prod(self.extents[:-2]) if len(self.extents) > 2 else 1
+        return LaunchSpec(symbol, self.shape.images * outer * self.vectors * self.row_blocks, 1)
+
+    def _unit_of(self, unit: Value, ragged: int) -> None:
+        f = self.f
+        vector = f.urem(f.udiv(unit, self.row_blocks), self.vectors)
+        whole = f.cmp("lt", vector, self.shape.groups // self.s.lanes)
+        f.branch(whole, lambda: self._unit(unit, 0), lambda: self._ragged(unit, vector, ragged))
+
+    def _ragged(self, unit: Value, vector: Value, ragged: int) -> tuple[()]:
+        f = self.f
+        partial = f.cmp("eq", vector, self.shape.groups // self.s.lanes)
+        if self.vectors == -(-self.shape.groups // self.s.lanes):
+            return self._unit(unit, ragged)
+        f.branch(partial, lambda: self._unit(unit, ragged), lambda: self._unit(unit, -1))
+        return ()
+
+    def _unit(self, unit: Value, valid: int) -> tuple[()]:
+        """One block of rows of one vector of channels: unit = ((image, outer positions), vector, block of rows)."""
+        f, s = self.f, self.s
+        block, rest = f.urem(unit, self.row_blocks), f.udiv(unit, self.row_blocks)
+        vector, rest = f.urem(rest, self.vectors), f.udiv(rest, self.vectors)
+        position = [block * s.rows]
+        for n in reversed(self.extents[:-2]):
+            position.insert(0, f.urem(rest, n))
+            rest = f.udiv(rest, n)
+        position = [rest, *position] if len(self.extents) > 1 else [rest]
+        channel = vector * s.lanes
+        own = self.place.block
+        x = f.gep(self.x, f.udiv(channel, own) * self.place.channel + f.urem(channel, own), self.scalar)
+        x = f.gep(x, self._at(position, self._x_steps()), self.scalar)
+        w = f.gep(self.w, channel * prod(v.taps for v in self.shape.windows), self.scalar)
+        rows = f.smin(f.const(I64, self.rows) - block * s.rows, s.rows)
+        self._set_context(position, channel)
+        self._rows(x, w, rows, valid)
+        return ()
+
+    def _x_steps(self) -> list[int]:
+        """The input's step for each output position: image and all axes but the last."""
+        steps = [w.stride * n for w, n in zip(self.shape.windows, self.place.space, strict=True)]
+        return [self.place.image, *steps[:-1]]
+
+    def _at(self, position: list[Value], steps: list[int]) -> Value:
+        f = self.f
+        total = f.const(I64, 0)
+        for p, step in zip(position, steps, strict=True):
+            total = f.add(total, p * step)
+        return total
+
+    def _set_context(self, position: list[Value], channel: Value) -> None:
+        f, tables = self.f, self.tables.strides
+        for k, strides in enumerate(tables):
+            f.store(self._at(position, list(strides[:-1])), f.gep(self.context, k, I64))
+            f.store(f.const(I64, strides[-2] if len(self.extents) > 1 else 0), f.gep(self.context, len(tables) + k, I64))
+        for k, ((_, view, dtype), base) in enumerate(zip(self.views, self.operands, strict=True)):
+            at = channel * view.stride if view.block == 1 else f.udiv(channel, view.block) * view.stride + f.urem(channel, view.block)
+            f.store(f.gep(base, at, memory_type_of(dtype)), f.gep(self.context, 2 * len(tables) + 2 * k, PTR))
+            f.store(f.const(I64, view.stride), f.gep(self.context, 2 * len(tables) + 2 * k + 1, I64))
+
+    def _rows(self, x: Value, w: Value, rows: Value, valid: int) -> None:
+        """The tiles of each row: those of one width, then those of another."""
+        f, windows, last = self.f, self.shape.windows, self.shape.windows[-1]
+        outer = [f.const(I64, v.dilation * n) for v, n in zip(windows[:-1], self.place.space[:-1], strict=True)]
+        step = f.const(I64, self._x_steps()[-1] if len(windows) > 1 else 0)
+        done = 0
+        steps = tuple(s[-1] for s in self.tables.strides)
+        for columns, tiles in cover(self.extents[-1], self.s.columns).items():
+            spec = RowKernel(
+                *(self.kind, self.s.lanes, columns, last.taps, last.stride, last.dilation, tuple(v.taps for v in windows[:-1])),
+                *(self.place.space[-1], steps, self.finish, valid),
+            )
+            start = f.gep(x, done * last.stride * self.place.space[-1], self.scalar)
+            f.call_void(row_kernel(self.module, spec), start, w, self.context, rows, f.const(I64, tiles), step, *outer)
+            done += columns * tiles
+            self._advance(columns * tiles, steps)
+
+    def _advance(self, columns: int, steps: tuple[int, ...]) -> None:
+        """Move each table's first output past the tiles that are done."""
+        f = self.f
+        for k, step in enumerate(steps):
+            slot = f.gep(self.context, k, I64)
+            f.store(f.load(slot, I64) + columns * step, slot)
