@@ -1,0 +1,173 @@
+"""Every kind of region, compiled and compared with the interpreter; the number of launches says what was fused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from compiled import Array, check
+from mxforge.ir.dialects.core import CoreBuilder
+from mxforge.ir.graph import Graph, Value
+from mxforge.ir.kernel import ReduceOp
+from mxforge.ir.types import DType, TensorType
+
+F32, I32 = DType.F32, DType.I32
+
+
+def tensor(*shape: int, dtype: DType = F32) -> TensorType:
+    return TensorType(shape, dtype)
+
+
+def normal(*shape: int) -> Array:
+    return np.random.default_rng(sum(shape)).standard_normal(shape).astype(np.float32)
+
+
+Case = tuple[Graph, list[Array], int]  # graph, inputs, expected launches
+
+
+def pointwise() -> Case:
+    b = CoreBuilder()
+    x, y = b.input(tensor(5, 37)), b.input(tensor(37))
+    return b.build([b.mul(b.add(b.exp(x), b.broadcast_to(y, (5, 37))), 2.0)]), [normal(5, 37), normal(37)], 1
+
+
+def shared_value() -> Case:
+    b = CoreBuilder()
+    x = b.input(tensor(50, 37))
+    y = b.tanh(x)
+    return b.build([b.mul(y, b.sigmoid(y))]), [normal(50, 37)], 1
+
+
+def two_results() -> Case:
+    b = CoreBuilder()
+    y = b.exp(b.input(tensor(50, 37)))
+    return b.build([y, b.add(y, 1.0)]), [normal(50, 37)], 2
+
+
+def _softmax(b: CoreBuilder, x: Value, axis: int) -> Value:
+    shape = x.type.shape
+    e = b.exp(b.sub(x, b.broadcast_to(b.max(x, axis, keepdims=True), shape)))
+    return b.div(e, b.broadcast_to(b.sum(e, axis, keepdims=True), shape))
+
+
+def softmax() -> Case:
+    b = CoreBuilder()
+    return b.build([_softmax(b, b.input(tensor(50, 37)), 1)]), [normal(50, 37)], 1
+
+
+def softmax_with_prologue() -> Case:
+    b = CoreBuilder()
+    return b.build([_softmax(b, b.mul(b.input(tensor(50, 137)), 3.0), 1)]), [normal(50, 137)], 1
+
+
+def softmax_over_a_middle_axis() -> Case:
+    b = CoreBuilder()
+    return b.build([_softmax(b, b.input(tensor(5, 37, 9)), 1)]), [normal(5, 37, 9)], 1
+
+
+def long_rows() -> Case:
+    b = CoreBuilder()
+    return b.build([_softmax(b, b.input(tensor(3, 40000)), 1)]), [normal(3, 40000)], 1
+
+
+def layer_norm() -> Case:
+    b = CoreBuilder()
+    x, gamma, beta = b.input(tensor(20, 64)), b.input(tensor(64)), b.input(tensor(64))
+    shape = x.type.shape
+    centred = b.sub(x, b.broadcast_to(b.mean(x, 1, keepdims=True), shape))
+    scale = b.rsqrt(b.add(b.mean(b.square(centred), 1, keepdims=True), 1e-5))
+    normed = b.mul(b.mul(centred, b.broadcast_to(scale, shape)), b.broadcast_to(gamma, shape))
+    return b.build([b.add(normed, b.broadcast_to(beta, shape))]), [normal(20, 64), normal(64), normal(64)], 1
+
+
+def index_maps() -> Case:
+    b = CoreBuilder()
+    y = b.transpose(b.input(tensor(6, 8, 10)), (2, 0, 1))
+    y = b.reverse(b.slice(y, (1, 0, 2), (9, 6, 8), (2, 1, 3)), (0,))
+    y = b.pad(y, b.constant(3.0, F32), (1, 0, 2), (0, 1, 2))
+    return b.build([b.add(y, 1.0)]), [normal(6, 8, 10)], 4
+
+
+def concatenation() -> Case:
+    b = CoreBuilder()
+    x, y = b.input(tensor(3, 4)), b.input(tensor(3, 5))
+    return b.build([b.concat([b.exp(x), y, b.neg(x)], 1)]), [normal(3, 4), normal(3, 5)], 3
+
+
+def take() -> Case:
+    b = CoreBuilder()
+    x, i = b.input(tensor(30, 7)), b.input(tensor(4, 5, dtype=I32))
+    return b.build([b.take(x, i, 0)]), [normal(30, 7), np.arange(-5, 15, dtype=np.int32).reshape(4, 5)], 1
+
+
+def reductions() -> Case:
+    b = CoreBuilder()
+    x = b.input(tensor(6, 8, 10))
+    return b.build([b.sum(x, (0, 2)), b.prod(x, 1), b.max(x), b.min(x, (1, 2))]), [normal(6, 8, 10)], 4
+
+
+def integers() -> Case:
+    b = CoreBuilder()
+    x = b.input(tensor(33, dtype=I32))
+    positive = b.gt(x, 0)
+    return b.build([b.select(positive, b.mul(x, x), b.sub(x, 7)), positive]), [np.arange(-16, 17, dtype=np.int32)], 2
+
+
+def max_pool() -> Case:
+    b = CoreBuilder()
+    window = ((1, 1, 3, 3), (1, 1, 2, 2), ((0, 0), (0, 0), (1, 1), (1, 1)))
+    return b.build([b.reduce_window(ReduceOp.MAX, b.input(tensor(2, 5, 9, 9)), *window)]), [normal(2, 5, 9, 9) - 2], 1
+
+
+def dense() -> Case:
+    b = CoreBuilder()
+    x, w, bias = b.input(tensor(7, 33)), b.input(tensor(20, 33), parameter=True), b.input(tensor(20), parameter=True)
+    y = b.add(b.dot(x, w, (), (), (1,), (1,)), b.broadcast_along(bias, (7, 20), 1))
+    return b.build([b.maximum(y, 0.0)]), [normal(7, 33), normal(20, 33), normal(20)], 1
+
+
+def batched_product() -> Case:
+    b = CoreBuilder()
+    return b.build([b.matmul(b.input(tensor(3, 7, 33)), b.input(tensor(3, 33, 20)))]), [normal(3, 7, 33), normal(3, 33, 20)], 1
+
+
+def recurrence() -> Case:
+    steps, batch, width = 5, 3, 8
+    step = CoreBuilder("step")
+    h, x, w = step.input(tensor(batch, width)), step.input(tensor(batch, width)), step.input(tensor(width, width))
+    state = step.tanh(step.add(x, step.dot(h, w, (), (), (1,), (1,))))
+    body = step.build([state, state])
+    b = CoreBuilder()
+    xs, h0 = b.input(tensor(steps, batch, width)), b.input(tensor(batch, width))
+    weight = b.input(tensor(width, width), parameter=True)
+    results = b.scan(body, [h0], [xs], [weight], steps)
+    return b.build(list(results)), [normal(steps, batch, width), normal(batch, width), normal(width, width)], 6
+
+
+CASES: list[Callable[[], Case]] = [
+    pointwise,
+    shared_value,
+    two_results,
+    softmax,
+    softmax_with_prologue,
+    softmax_over_a_middle_axis,
+    long_rows,
+    layer_norm,
+    index_maps,
+    concatenation,
+    take,
+    reductions,
+    integers,
+    max_pool,
+    dense,
+    batched_product,
+    recurrence,
+]
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda c: c.__name__)
+def test_a_region_computes_what_the_interpreter_does(case: Callable[[], Case]) -> None:
+    graph, arrays, launches = case()
+    program = check(graph, *arrays)
+    assert len(program.launches) == launches

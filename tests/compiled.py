@@ -1,0 +1,45 @@
+"""Compiles graphs for this machine and compares them with the reference interpreter: what tests of code generation share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+from mxforge.codegen.driver import compile_graph
+from mxforge.ir.dialects.core import evaluate_graph
+from mxforge.ir.graph import Graph
+from mxforge.ir.program import Program
+from mxforge.passes.manager import Options
+from mxforge.runtime.executable import Executable
+from mxforge.runtime.host import host_target
+
+Array = npt.NDArray[np.generic]
+
+
+def compiled(graph: Graph, options: Options | None = None) -> Program:
+    """The program of a graph for this machine and two threads."""
+    return compile_graph(graph, host_target(2), options)
+
+
+def run_program(program: Program, arrays: Sequence[Array]) -> list[Array]:
+    """The results of a program, run twice on one executable so that state left behind would show."""
+    executable = Executable(program)
+    inputs = [np.ascontiguousarray(a) for a in arrays]
+    for _ in range(2):
+        outputs = [np.empty(t.shape, t.dtype.numpy) for t in program.outputs]
+        executable.run([a.ctypes.data for a in inputs], [a.ctypes.data for a in outputs])
+    return outputs
+
+
+def check(graph: Graph, *arrays: Array, tolerance: float = 1e-5) -> Program:
+    """Assert that the compiled graph agrees with the interpreter: max-norm error relative to the largest value."""
+    program = compiled(graph)
+    expected = evaluate_graph(graph, list(arrays))
+    for found, wanted in zip(run_program(program, arrays), expected, strict=True):
+        assert found.shape == wanted.shape
+        assert found.dtype == wanted.dtype
+        scale = max(1e-30, float(np.abs(wanted).max(initial=0)))
+        worst = float(np.abs(found.astype(np.float64) - wanted).max(initial=0)) / scale
+        assert worst <= tolerance, f"relative error {worst:.2e}"
+    return program
