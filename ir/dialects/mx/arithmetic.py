@@ -87,6 +87,11 @@ def round_half_down(b: MxBuilder, x: Value) -> Value:
     return b.select(b.le(b.sub(x, low), b.sub(high, x)), low, high)
 
 
+def sign(b: MxBuilder, x: Value) -> Value:
+    """-1, 0 or 1; MXNet gives 0 for NaN."""
+    return b.sub(b.cast(b.gt(x, 0), x.type.dtype), b.cast(b.lt(x, 0), x.type.dtype))
+
+
 UNARY: dict[str, Unary] = {
     name: _float_function(name)
     for name in (
@@ -97,7 +102,7 @@ UNARY: dict[str, Unary] = {
     "identity": lambda b, x: x,
     "abs": lambda b, x: x if x.type.dtype.is_unsigned else b.abs(x),
     "neg": lambda b, x: b.neg(x),
-    "sign": lambda b, x: b.sign(x),
+    "sign": sign,
     "square": lambda b, x: b.mul(x, x),
     "reciprocal": lambda b, x: b.div(b.full_like(x, 1), x),
     "rcbrt": lambda b, x: b.div(b.full_like(x, 1), b.cbrt(x)),

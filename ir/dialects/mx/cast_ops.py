@@ -59,6 +59,8 @@ class BlockGrad(_Identity):
 class MakeLossSimple(_Identity):
     """The same elements; the gradient is that of their sum, whatever comes from above."""
 
+    outputs = ("loss",)
+
     @staticmethod
     def _ones(self: Operator, b: MxBuilder, operands: list[Value], results: object, cotangents: object) -> list[Value]:
         return [b.full_like(operands[0], 1)]

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from ...graph import Value
+from ...types import DType
 from .arithmetic import BINARY, UNARY, Binary, Unary
 from .builder import MxBuilder
 from .operator import Elementwise, Operator, operator
@@ -124,6 +126,17 @@ class ScalarOperator(Elementwise):
     scalar: Float = 1.0
     is_int: Bool = True
 
+    def complete_dtypes(self, inputs: list[DType | None], outputs: list[DType | None]) -> None:
+        if inputs[0] is None or inputs[0].is_float:
+            super().complete_dtypes(inputs, outputs)
+
+    def output_dtypes(self, inputs: Sequence[DType]) -> list[DType | None]:
+        return [inputs[0] if self.is_int or inputs[0].is_float else DType.F64]
+
+    def operand(self, b: MxBuilder, x: Value) -> Value:
+        """The array, as float64 where whole numbers meet a scalar that is declared not to be one."""
+        return x if self.is_int or x.type.dtype.is_float else b.cast(x, DType.F64)
+
     def number(self, b: MxBuilder, x: Value) -> Value:
         """The scalar in the array's dtype, of the array's shape; integers cut its fraction off."""
         return b.full_like(x, self.scalar if x.type.dtype.is_float else int(self.scalar))
@@ -145,7 +158,8 @@ def _declare_binary(name: str, function: Binary, aliases: tuple[str, ...]) -> No
 
 def _declare_scalar(name: str, function: Binary, reverse: bool, aliases: tuple[str, ...]) -> None:
     def decompose(self: ScalarOperator, b: MxBuilder, *inputs: Value) -> Value:
-        x, scalar = inputs[0], self.number(b, inputs[0])
+        x = self.operand(b, inputs[0])
+        scalar = self.number(b, x)
         return function(b, scalar, x) if reverse else function(b, x, scalar)
 
     doc = f"{name.removesuffix('_scalar').strip('_')} of each element and a number."

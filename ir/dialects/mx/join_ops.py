@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from pydantic import Field
 
 from ...graph import Value
@@ -94,7 +96,7 @@ class SliceChannel(Operator):
     squeeze_axis: Bool = False
 
     def output_names(self) -> tuple[str, ...]:
-        return tuple(f"output{i}" for i in range(self.sections)) if self.sections > 1 else ("output",)
+        return tuple(f"output{i}" for i in range(self.sections))
 
     def decompose(self, b: MxBuilder, *inputs: Value) -> tuple[Value, ...]:
         x = inputs[0]
@@ -118,7 +120,7 @@ class SplitV2(Operator):
 
     def output_names(self) -> tuple[str, ...]:
         count = self.sections or len(self.indices)
-        return tuple(f"output{i}" for i in range(count)) if count > 1 else ("output",)
+        return tuple(f"output{i}" for i in range(count))
 
     def decompose(self, b: MxBuilder, *inputs: Value) -> tuple[Value, ...]:
         x = inputs[0]
@@ -143,12 +145,20 @@ class AmpMulticast(Operator):
     cast_narrow: Bool = False
 
     def output_names(self) -> tuple[str, ...]:
-        return tuple(f"output{i}" for i in range(self.sections)) if self.sections > 1 else ("output",)
+        return tuple(f"output{i}" for i in range(self.sections))
+
+    def variadic_names(self, count: int) -> list[str]:
+        return [f"data_{i}" for i in range(count)]
 
     def complete_dtypes(self, inputs: list[DType | None], outputs: list[DType | None]) -> None:
         """Each array has a dtype of its own."""
 
+    def output_dtypes(self, inputs: Sequence[DType]) -> list[DType | None]:
+        return [self._target(inputs)] * self.sections
+
+    def _target(self, dtypes: Sequence[DType]) -> DType:
+        return (min if self.cast_narrow else max)(dtypes, key=lambda d: d.bits)
+
     def decompose(self, b: MxBuilder, *inputs: Value) -> tuple[Value, ...]:
-        choose = min if self.cast_narrow else max
-        target = choose((x.type.dtype for x in inputs), key=lambda d: d.bits)
+        target = self._target([x.type.dtype for x in inputs])
         return tuple(b.cast(x, target) for x in inputs)

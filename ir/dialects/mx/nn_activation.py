@@ -115,9 +115,9 @@ class LeakyReLU(Operator):
             width = self.upper_bound - self.lower_bound
             draw = uniform(b, x.type.shape, x.type.dtype)
             slope = b.select(b.gt(x, 0), b.full_like(x, 1), b.add(b.mul(draw, width), self.lower_bound))
-        else:
-            slope = b.full_like(x, (self.lower_bound + self.upper_bound) / 2)
-        return where_positive(b, x, b.mul(x, slope)), slope
+            return where_positive(b, x, b.mul(x, slope)), slope
+        mean = (self.lower_bound + self.upper_bound) / 2
+        return where_positive(b, x, b.mul(x, mean)), b.full_like(x, 0)
 
 
 @operator("hard_sigmoid")

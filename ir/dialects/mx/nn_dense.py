@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
 
 from ...graph import Value
@@ -70,6 +71,9 @@ class Embedding(Operator):
     def complete_dtypes(self, inputs: list[DType | None], outputs: list[DType | None]) -> None:
         inputs[0] = inputs[0] or DType.F32
         inputs[1] = inputs[1] or outputs[0] or DType.from_numpy(self.dtype)
+
+    def output_dtypes(self, inputs: Sequence[DType]) -> list[DType | None]:
+        return [inputs[1]]
 
     def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
         data, weight = inputs

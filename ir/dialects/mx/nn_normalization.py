@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
 from typing import Literal
 
@@ -50,6 +51,9 @@ class _BatchNormBase(Operator):
         if inputs[0] is not None:
             wide = inputs[0] if inputs[0].bits >= 32 else DType.F32
             inputs[1:] = [d or wide for d in inputs[1:]]
+
+    def output_dtypes(self, inputs: Sequence[DType]) -> list[DType | None]:
+        return [inputs[0], inputs[1], inputs[1]]
 
     def normalize(self, b: MxBuilder, inputs: tuple[Value, ...]) -> Three:
         """Output, mean and 1/sqrt(var + eps), by x * scale + shift with two vectors."""

@@ -117,9 +117,9 @@ def flat_softmax(b: MxBuilder, x: Value) -> Value:
 
 @operator("SoftmaxActivation")
 class SoftmaxActivation(Elementwise):
-    """The softmax over each instance, or with mode "channel" over axis 1 at each position."""
+    """The softmax over the last axis, or with mode "channel" over axis 1."""
 
     mode: Literal["channel", "instance"] = "instance"
 
     def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
-        return softmax(b, inputs[0], 1) if self.mode == "channel" else flat_softmax(b, inputs[0])
+        return softmax(b, inputs[0], 1 if self.mode == "channel" else inputs[0].type.rank - 1)

@@ -71,6 +71,8 @@ class Operator(BaseModel, Op):
     """The parameter that counts the inputs of an operator whose input is marked "*"."""
     own_dtypes: ClassVar[frozenset[str]] = frozenset()
     """Inputs whose dtype says nothing about the others' (indices, lengths)."""
+    output_dtype: ClassVar[DType | None] = None
+    """The dtype of every output where it does not depend on the inputs."""
     gradient: ClassVar[Callable[..., Sequence[Value | None]] | None] = None
     """gradient(self, b, operands, results, cotangents) -> one value or None per input; None: derived from core."""
 
@@ -183,6 +185,14 @@ class Operator(BaseModel, Op):
         known = next((inputs[i] for i in shared if inputs[i] is not None), None)
         for i in shared:
             inputs[i] = inputs[i] or known
+
+    def output_dtypes(self, inputs: Sequence[DType]) -> list[DType | None]:
+        """The outputs' dtypes as far as they follow from the inputs' alone: `dtype`, or that of the inputs that share one."""
+        names = self.input_names(len(inputs))
+        shared = [d for d, name in zip(inputs, names, strict=False) if name not in type(self).own_dtypes]
+        named = getattr(self, "dtype", None)
+        known = DType.from_numpy(named) if isinstance(named, str) and named != "None" else None
+        return [type(self).output_dtype or known or (shared[0] if shared else None)] * self.num_outputs
 
     def resolve(self, types: Sequence[TensorType]) -> Operator:
         """The operator with parameters completed from its outputs' types (`_zeros` whose shape has unknown dimensions)."""

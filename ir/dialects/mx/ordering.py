@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal
 
 from ...graph import Value
@@ -67,6 +68,10 @@ class TopK(Operator):
     @property
     def visible_outputs(self) -> int:
         return 2 if self.ret_typ == "both" else 1
+
+    def output_dtypes(self, inputs: Sequence[DType]) -> list[DType | None]:
+        index = DType.from_numpy(self.dtype)
+        return {"indices": [index], "mask": [inputs[0]]}.get(self.ret_typ, [inputs[0], index])
 
     def decompose(self, b: MxBuilder, *inputs: Value) -> Results:
         x = inputs[0]

@@ -123,6 +123,7 @@ class Moments(Operator):
 
 
 class _ArgOperator(Operator):
+    output_dtype = DType.F32
     axis: OptionalInt = None
     keepdims: Bool = False
 
@@ -158,6 +159,8 @@ class ArgMin(_ArgOperator):
 @operator("argmax_channel")
 class ArgMaxChannel(Operator):
     """Position of the largest element along axis 1."""
+
+    output_dtype = DType.F32
 
     def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
         return b.cast(b.arg_reduce("max", inputs[0], 1), DType.F32)

@@ -209,6 +209,8 @@ class ReshapeLike(Operator):
 class ShapeArray(Operator):
     """The shape of data as an array of int64."""
 
+    output_dtype = DType.I64
+
     def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
         return b.constant(np.array(inputs[0].type.shape, np.int64))
 
@@ -217,11 +219,13 @@ class ShapeArray(Operator):
 class SizeArray(Operator):
     """The number of elements of data as an array of one int64."""
 
+    output_dtype = DType.I64
+
     def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
         return b.constant(np.array([inputs[0].type.size], np.int64))
 
 
-@operator("tile")
+@operator("tile", aliases=("_npi_tile",))
 class Tile(Operator):
     """Repeats the whole array along each axis; missing axes are added on either side, as in NumPy."""
 

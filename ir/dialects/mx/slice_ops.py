@@ -145,9 +145,6 @@ class Crop(Operator):
     h_w: Ints = (0, 0)
     center_crop: Bool = False
 
-    def variadic_names(self, count: int) -> list[str]:
-        return ["data", "crop_like"][:count]
-
     def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
         shape = inputs[0].type.shape
         size = inputs[1].type.shape[2:] if len(inputs) > 1 else self.h_w

@@ -19,7 +19,10 @@ from mxforge.ir.types import DType, TensorType
 MISSING: frozenset[str] = frozenset()
 
 # MXNet's listing describes another operator's parameters, or hides some that it takes.
-MISDOCUMENTED = {"_linspace", "add_n", "khatri_rao"}
+MISDOCUMENTED = {"_linspace", "add_n", "khatri_rao", "BatchNorm_v1"}
+
+# Recorded calls in which MXNet is wrong: it unravels only the first row of positions with more than one axis.
+WRONG_IN_MXNET = {"unravel_index(2x2:int32, shape=(7, 6))"}
 
 # Functions that lose more digits than a few: MXNet computes them in float32 by series.
 TOLERANCES = {"gamma": 1e-4, "gammaln": 1e-4, "erfinv": 1e-4}
@@ -40,7 +43,7 @@ def run(golden: Golden) -> tuple[Operator, list[np.ndarray]]:
 
 
 def known() -> list[Golden]:
-    return [g for g in operator_goldens() if g.op not in MISSING]
+    return [g for g in operator_goldens() if g.op not in MISSING and str(g) not in WRONG_IN_MXNET]
 
 
 @pytest.mark.parametrize("golden", known(), ids=str)
@@ -59,17 +62,12 @@ def test_forward_agrees_with_mxnet(golden: Golden) -> None:
 def test_names_agree_with_mxnet(golden: Golden) -> None:
     op = lookup(golden.op).parse(golden.attributes)
     arguments, auxiliary, outputs = golden.names
+    if not outputs:
+        pytest.skip("MXNet makes no symbol of this operator")
     names = op.input_names()
     assert [f"op_{n}" for n in names if n not in op.auxiliary] == list(arguments)
     assert [f"op_{n}" for n in op.auxiliary] == list(auxiliary)
     assert [f"op_{n}" for n in op.output_names()[: op.visible_outputs]] == list(outputs)
-
-
-def default_of(text: str, parsed: Any) -> Any:
-    """MXNet's default as text, in the type of ours."""
-    if isinstance(parsed, float):
-        return pytest.approx(float(text), rel=1e-6)
-    return None if text == "None" else text
 
 
 @pytest.mark.parametrize("op", all_operators(), ids=lambda op: op.mx_name())

@@ -1,0 +1,136 @@
+"""Infers shapes and dtypes of a network of mx operators, forwards and backwards.
+
+Deferred initialisation needs weights' shapes from the data's, and MXNet infers data from outputs too. A network is given by
+its uses of operators on numbered values; a shape of None has unknown rank, an extent of 0 is unknown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from ..ir.dialects.mx.operator import Operator
+from ..ir.dialects.mx.shapes import PartialShape, is_known, unify
+from ..ir.graph import GraphError
+from ..ir.types import DType, TensorType
+
+
+class InferenceError(ValueError):
+    """Shapes or dtypes contradict each other; the text names node, operator, argument and shapes."""
+
+
+@dataclass(frozen=True)
+class Use:
+    """One use of an operator: `inputs` and `outputs` number values; hidden outputs are numbered too."""
+
+    op: Operator
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+    name: str = ""
+
+
+@dataclass
+class Inference:
+    """What is known about the values of a network. `uses` holds the operators with parameters completed from their outputs."""
+
+    uses: list[Use]
+    shapes: dict[int, PartialShape] = field(default_factory=dict[int, PartialShape])
+    dtypes: dict[int, DType | None] = field(default_factory=dict[int, "DType | None"])
+
+    def type_of(self, value: int) -> TensorType | None:
+        """The value's type once shape and dtype are known."""
+        shape, dtype = self.shapes.get(value), self.dtypes.get(value)
+        return TensorType(shape, dtype) if shape is not None and is_known(shape) and dtype is not None else None
+
+    def unknown(self, values: Iterable[int]) -> list[int]:
+        """Those of the values whose shape is not fully known."""
+        return [v for v in values if not is_known(self.shapes.get(v))]
+
+
+def infer_types(
+    uses: Sequence[Use], shapes: Mapping[int, PartialShape], dtypes: Mapping[int, DType | None] | None = None
+) -> Inference:
+    """Everything that follows from the given shapes and dtypes; `uses` stand in an order that respects dependencies.
+
+    What does not follow stays unknown. InferenceError where something contradicts.
+    """
+    known = Inference(list(uses), dict(shapes), dict(dtypes or {}))
+    _to_fixed_point(known, _step_dtypes)
+    _to_fixed_point(known, _step_shapes)
+    known.uses = [_resolved(known, use) for use in known.uses]
+    return known
+
+
+_Step = Callable[[Inference, Use], bool]
+_T = TypeVar("_T")
+
+
+def _to_fixed_point(known: Inference, step: _Step) -> None:
+    """Walk forwards and backwards until nothing changes."""
+    changed = True
+    while changed:
+        changed = False
+        for use in (*known.uses, *reversed(known.uses)):
+            changed |= step(known, use)
+
+
+def _step_dtypes(known: Inference, use: Use) -> bool:
+    inputs = [known.dtypes.get(v) for v in use.inputs]
+    outputs = [known.dtypes.get(v) for v in use.outputs]
+    use.op.complete_dtypes(inputs, outputs)
+    if None not in inputs:
+        predicted = use.op.output_dtypes([d for d in inputs if d is not None])
+        outputs = [have or found for have, found in zip(outputs, predicted, strict=False)]
+    return _record(known.dtypes, (*use.inputs, *use.outputs), (*inputs, *outputs))
+
+
+def _step_shapes(known: Inference, use: Use) -> bool:
+    inputs = [known.shapes.get(v) for v in use.inputs]
+    outputs = [known.shapes.get(v) for v in use.outputs]
+    before = (*inputs, *outputs)
+    try:
+        use.op.complete(inputs, outputs)
+        if all(is_known(s) for s in inputs) and not all(is_known(s) for s in outputs):
+            _infer_outputs(known, use, inputs, outputs)
+    except (TypeError, ValueError, GraphError, IndexError) as error:
+        raise InferenceError(_explain(use, before, error)) from error
+    return _record(known.shapes, (*use.inputs, *use.outputs), (*inputs, *outputs))
+
+
+def _infer_outputs(
+    known: Inference, use: Use, inputs: Sequence[PartialShape], outputs: list[PartialShape]
+) -> None:
+    """The results' types from the operands', of which an unknown dtype counts as float32."""
+    if not use.inputs and any(s is not None and 0 in s for s in outputs):
+        return  # a creation operator that waits for its consumer
+    dtypes = [known.dtypes.get(v) for v in use.inputs]
+    types = [TensorType(s, d or DType.F32) for s, d in zip(inputs, dtypes, strict=True) if s is not None]
+    results = use.op.infer(*types)
+    outputs[:] = [unify(s, t.shape) for s, t in zip(outputs, results, strict=False)]
+    if None not in dtypes:
+        for value, t in zip(use.outputs, results, strict=False):
+            known.dtypes[value] = t.dtype
+
+
+def _record(table: dict[int, _T], values: Sequence[int], found: Sequence[_T]) -> bool:
+    changed = False
+    for value, new in zip(values, found, strict=False):
+        if table.get(value) != new:
+            table[value] = new
+            changed = True
+    return changed
+
+
+def _resolved(known: Inference, use: Use) -> Use:
+    types = [known.type_of(v) for v in use.outputs]
+    if None in types:
+        return use
+    op = use.op.resolve([t for t in types if t is not None])
+    return use if op is use.op else Use(op, use.inputs, use.outputs, use.name)
+
+
+def _explain(use: Use, shapes: Sequence[PartialShape], error: Exception) -> str:
+    names = (*use.op.input_names(len(use.inputs)), *use.op.output_names())
+    given = ", ".join(f"{n}: {'unknown' if s is None else s}" for n, s in zip(names, shapes, strict=False))
+    return f"node '{use.name}' ({type(use.op).mx_name()}): {error}; {given}"

@@ -1,0 +1,58 @@
+"""Inference of shapes and dtypes runs both ways and explains what does not fit."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from mxforge.ir.dialects.mx.operator import Operator, lookup
+from mxforge.ir.types import DType
+from mxforge.passes.infer_types import InferenceError, Use, infer_types
+
+
+def op(name: str, **attrs: Any) -> Operator:
+    return lookup(name).parse(attrs)
+
+
+def test_weights_follow_from_data() -> None:
+    uses = [
+        Use(op("Convolution", kernel=(3, 3), num_filter=8), (0, 1, 2), (3,)),
+        Use(op("BatchNorm"), (3, 4, 5, 6, 7), (8, 9, 10)),
+        Use(op("FullyConnected", num_hidden=5), (8, 11, 12), (13,)),
+    ]
+    known = infer_types(uses, {0: (2, 3, 8, 8)}, {0: DType.F16})
+    assert [known.shapes[i] for i in (1, 2, 4, 7)] == [(8, 3, 3, 3), (8,), (8,), (8,)]
+    assert [known.shapes[i] for i in (11, 12, 13)] == [(5, 288), (5,), (2, 5)]
+    assert known.dtypes[1] is DType.F16
+    assert known.dtypes[4] is DType.F32
+    assert known.dtypes[13] is DType.F16
+
+
+def test_data_follows_from_output() -> None:
+    uses = [Use(op("elemwise_add"), (0, 1), (2,)), Use(op("Activation", act_type="relu"), (2,), (3,))]
+    known = infer_types(uses, {3: (4, 5)}, {3: DType.F64})
+    assert known.shapes[0] == known.shapes[1] == (4, 5)
+    assert known.dtypes[1] is DType.F64
+
+
+def test_unknown_extents_come_from_the_consumer() -> None:
+    uses = [
+        Use(op("_zeros", shape=(2, 0, 4)), (), (0,)),
+        Use(op("RNN", mode="gru", state_size=4, num_layers=2), (1, 2, 0), (3,)),
+    ]
+    known = infer_types(uses, {1: (7, 3, 5)})
+    assert known.shapes[0] == (2, 3, 4)
+    assert known.shapes[2] == (3 * 4 * (5 + 4 + 4 + 4) + 4 * 12,)
+    assert known.uses[0].op.attrs() == {"shape": "(2, 3, 4)"}
+
+
+def test_what_does_not_follow_stays_unknown() -> None:
+    known = infer_types([Use(op("FullyConnected", num_hidden=3), (0, 1, 2), (3,))], {0: (0, 6)})
+    assert known.shapes[3] == (0, 3)
+    assert known.unknown((0, 1, 3)) == [0, 3]
+
+
+def test_contradiction_names_node_operator_and_shapes() -> None:
+    uses = [Use(op("FullyConnected", num_hidden=3), (0, 1, 2), (3,), "fc1")]
+    with pytest.raises(InferenceError, match=r"'fc1' \(FullyConnected\).*weight: \(4, 6\)"):
+        infer_types(uses, {0: (2, 5), 1: (4, 6)})
