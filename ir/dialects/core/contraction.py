@@ -70,7 +70,7 @@ class Dot(Primitive):
         wide = accumulator(x.dtype)
         left = x.transpose(*self.lhs_batch, *rows, *self.lhs_contract).reshape(*batch, prod(m), inner)
         right = y.transpose(*self.rhs_batch, *self.rhs_contract, *columns).reshape(*batch, inner, prod(n))
-        return (np.matmul(left.astype(wide), right.astype(wide)).reshape(*batch, *m, *n).astype(x.dtype),)
+        return (np.matmul(left.astype(wide), right.astype(wide)).reshape((*batch, *m, *n)).astype(x.dtype),)
 
     def vjp(self, b: CoreBuilder, node: Node, cotangents: Sequence[Value]) -> Gradients:
         x, y = node.inputs
