@@ -41,7 +41,7 @@ def physical(buffer: Buffer, value: np.ndarray | None) -> np.ndarray:
     memory = aligned(room, buffer.dtype.numpy)
     view = np.lib.stride_tricks.as_strided(memory, extents, [int(s) * memory.itemsize for s in strides])
     if value is not None:
-        inner(view, buffer.layout, shape)[:] = blocked(value, buffer.layout) if buffer.layout else value
+        inner(view, buffer.layout, shape)[...] = blocked(value, buffer.layout) if buffer.layout else value
     return memory
 
 
