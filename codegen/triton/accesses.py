@@ -1,0 +1,113 @@
+"""Turns logical indices into addresses: a stride for each axis, what is gathered, and what may leave the buffer.
+
+GPU buffers stand in plain memory: row-major or strided, never in channel blocks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ...ir.kernel import Affine, AxisKind, AxisValue, Buffer, Expr, Index, Kernel, Load, Store, walk
+from .sizes import Size, product, size
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """0 <= index < extent, which a padded load must test."""
+
+    index: Affine | Expr
+    extent: Size
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """Element `offset + sum(stride * axis) + sum(stride * gathered)` of a buffer."""
+
+    buffer: str
+    offset: Size
+    strides: tuple[tuple[str, Size], ...]
+    gathers: tuple[tuple[Expr, Size], ...]
+    bounds: tuple[Bound, ...]
+
+    def stride(self, axis: str) -> Size:
+        return next((s for a, s in self.strides if a == axis), size(0))
+
+
+def access(kernel: Kernel, name: str, index: Index, *, padded: bool = False) -> Access:
+    """The address of an index into buffer `name`; axes of extent 1 have no part in it."""
+    buffer = kernel.buffer(name)
+    offset, strides, gathers = size(0), dict[str, Size](), list[tuple[Expr, Size]]()
+    for i, step in zip(index, element_strides(kernel, buffer), strict=True):
+        if not isinstance(i, Affine):
+            gathers.append((i, step))
+            continue
+        offset = offset + size(i.offset) * step
+        for axis, c in i.terms:
+            strides[axis] = strides.get(axis, size(0)) + size(c) * step
+    kept = tuple((a, s) for a, s in strides.items() if s.terms and kernel.axis(a).extent != 1)
+    return Access(name, offset, kept, tuple(gathers), _bounds(kernel, buffer, index) if padded else ())
+
+
+def element_strides(kernel: Kernel, buffer: Buffer) -> tuple[Size, ...]:
+    """Elements between neighbours along each dimension; ValueError for a blocked layout."""
+    if buffer.layout is not None:
+        raise ValueError(f"kernel {kernel.name}: buffer {buffer.name} has a blocked layout, and the GPU uses plain ones")
+    if buffer.strides is not None:
+        return tuple(map(size, buffer.strides))
+    return tuple(product(map(size, buffer.shape[k + 1 :])) for k in range(len(buffer.shape)))
+
+
+def _bounds(kernel: Kernel, buffer: Buffer, index: Index) -> tuple[Bound, ...]:
+    """Tests for the dimensions along which the index can leave the buffer."""
+    pairs = zip(index, buffer.shape, strict=True)
+    return tuple(Bound(i, size(n)) for i, n in pairs if not isinstance(i, Affine) or _can_leave(kernel, i, size(n)))
+
+
+def _can_leave(kernel: Kernel, index: Affine, extent: Size) -> bool:
+    low = high = index.offset
+    for axis, c in index.terms:
+        n = kernel.axis(axis).extent
+        if isinstance(n, str) or extent.constant is None:
+            return True
+        low, high = low + min(0, c * (n - 1)), high + max(0, c * (n - 1))
+    return low < 0 or extent.constant is None or high >= extent.constant
+
+
+def accesses(kernel: Kernel) -> Iterator[Access]:
+    """Every Load and Store of the kernel."""
+    for stage in kernel.stages:
+        for expr in walk(stage.value):
+            if isinstance(expr, Load):
+                yield access(kernel, expr.buffer, expr.index, padded=expr.other is not None)
+        if isinstance(stage, Store):
+            yield access(kernel, stage.buffer, stage.index)
+
+
+def chains(kernel: Kernel) -> list[tuple[str, ...]]:
+    """The axes in order, neighbours together that every access walks as one; axes of extent 1 are left out."""
+    found = list(accesses(kernel))
+    pinned = _pinned(kernel, found)
+    result: list[tuple[str, ...]] = []
+    for axis in kernel.axes:
+        if axis.extent == 1:
+            continue
+        last = kernel.axis(result[-1][-1]) if result else None
+        if last is not None and last.kind is axis.kind and not pinned & {last.name, axis.name}:
+            whole = size(axis.extent)
+            if all(a.stride(last.name) == a.stride(axis.name) * whole for a in found):
+                result[-1] = (*result[-1], axis.name)
+                continue
+        result.append((axis.name,))
+    return result
+
+
+def _pinned(kernel: Kernel, found: list[Access]) -> set[str]:
+    """Axes whose own value matters."""
+    named = {e.axis for s in kernel.stages for e in walk(s.value) if isinstance(e, AxisValue)}
+    tested = {a for f in found for b in f.bounds if isinstance(b.index, Affine) for a, _ in b.index.terms}
+    return named | tested
+
+
+def axis_names(kernel: Kernel, kind: AxisKind) -> tuple[str, ...]:
+    return tuple(a.name for a in kernel.axes if a.kind is kind)

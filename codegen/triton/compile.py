@@ -1,0 +1,144 @@
+"""Compiles emitted Triton source to a cubin, on any machine: no GPU, no driver, no torch.
+
+Runs the stages of Triton's NVIDIA backend one after another and not `triton.compile`, which hashes its whole library first. Triton is imported
+here alone, when the first kernel is compiled; it is the optional extra `mxforge[cuda]`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import inspect
+import os
+import tempfile
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from ...ir.settings import settings
+from ...ir.target import GpuTarget
+from .cubin import KernelResources, read_resources
+from .emit import TritonSource
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledKernel:
+    """Every form of one kernel. `shared` in bytes of a block; a block has 32 * `num_warps` threads.
+
+    The cubin's parameters are the source's signature, followed by pointers that Triton adds (global and profiling scratch).
+    """
+
+    name: str
+    ttir: str
+    ptx: str
+    cubin: bytes
+    shared: int
+    num_warps: int
+    resources: KernelResources
+
+
+def compile_triton(source: TritonSource, target: GpuTarget, folder: Path | None = None) -> CompiledKernel:
+    """Compile for `target`. The generated module is kept in `folder` (default: the compile cache), where a debugger finds it.
+
+    ModuleNotFoundError says how to install Triton; ValueError names a kernel that needs more shared memory than the target has.
+    """
+    pipeline = _Pipeline(source, target)
+    module, forms = pipeline.start(load_function(source, folder or _cache_folder())), dict[str, Any]()
+    for name, stage in pipeline.stages.items():
+        module = stage(module, pipeline.metadata)
+        forms[name] = str(module) if name in ("ttir", "ptx") else module
+    shared = int(pipeline.metadata["shared"])
+    if shared > target.shared_bytes:
+        raise ValueError(f"kernel {source.name} needs {shared} bytes of shared memory, a block has {target.shared_bytes}")
+    resources = read_resources(forms["cubin"], source.name)
+    return CompiledKernel(source.name, forms["ttir"], forms["ptx"], forms["cubin"], shared, source.schedule.num_warps, resources)
+
+
+def lower_to_ttir(source: TritonSource, target: GpuTarget, folder: Path | None = None) -> str:
+    """The kernel in Triton's MLIR dialect, canonicalised: the first stage alone."""
+    pipeline = _Pipeline(source, target)
+    module = pipeline.start(load_function(source, folder or _cache_folder()))
+    return str(pipeline.stages["ttir"](module, pipeline.metadata))
+
+
+class _Pipeline:
+    """Triton's backend set up for one kernel: its stages by name, and the metadata that they fill."""
+
+    def __init__(self, source: TritonSource, target: GpuTarget) -> None:
+        triton = _import_triton()
+        self.source, s = source, source.schedule
+        self.backend, self.context, self.gpu = triton.backend(target.capability)
+        self.options = self.backend.parse_options({"num_warps": s.num_warps, "num_stages": s.num_stages, "enable_fp_fusion": s.fp_fusion})
+        self.stages: dict[str, Any] = {}
+        self.backend.add_stages(self.stages, self.options, triton.language)
+        self.metadata: dict[str, Any] = {"target": self.gpu, **self.options.__dict__}
+        self.ast_source = triton.ast_source
+
+    def start(self, function: Any) -> Any:
+        """The module before the first stage."""
+        source = self.source
+        signature = {**dict(source.signature), **{name: "constexpr" for name, _ in source.constants}}
+        attributes = {(i,): [["tt.divisibility", 16]] for i, (n, _) in enumerate(source.signature) if n in source.divisible}
+        made = self.ast_source(function, signature, dict(source.constants), attributes)
+        arguments = (self.options, self.backend.get_codegen_implementation(self.options), self.backend.get_module_map(), self.context)
+        takes_target = len(inspect.signature(made.make_ir).parameters) == len(arguments) + 1  # since Triton 3.5
+        return made.make_ir(self.gpu, *arguments) if takes_target else made.make_ir(*arguments)
+
+
+@dataclass(frozen=True)
+class _Triton:
+    """The names of Triton that are used here."""
+
+    ast_source: Any
+    language: Any
+
+    def backend(self, capability: int) -> tuple[Any, Any, Any]:
+        from triton._C.libtriton import ir  # type: ignore[import-untyped]
+        from triton.backends.compiler import GPUTarget  # type: ignore[import-untyped]
+        from triton.compiler.compiler import make_backend  # type: ignore[import-untyped]
+
+        gpu: Any = GPUTarget("cuda", capability, 32)
+        backend: Any = make_backend(gpu)
+        context: Any = ir.context()  # type: ignore[attr-defined]
+        ir.load_dialects(context)  # type: ignore[attr-defined]
+        backend.load_dialects(context)
+        return backend, context, gpu
+
+
+@lru_cache
+def _import_triton() -> _Triton:
+    try:
+        from triton.backends.compiler import Language  # type: ignore[import-untyped]
+        from triton.compiler import ASTSource  # type: ignore[import-untyped]
+    except ModuleNotFoundError as error:
+        raise ModuleNotFoundError("compiling for a GPU needs Triton: pip install mxforge[cuda]", name="triton") from error
+    return _Triton(ASTSource, Language.TRITON)
+
+
+def load_function(source: TritonSource, folder: Path) -> Any:
+    """The `@triton.jit` function. Triton reads a function's source from its file, so the module is written to `folder` and imported from there."""
+    digest = hashlib.sha256(source.text.encode()).hexdigest()[:24]
+    path = folder / f"{source.name}_{digest}.py"
+    if not path.exists():
+        _write(path, source.text)
+    spec = importlib.util.spec_from_file_location(f"mxforge_triton_{digest}", path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return getattr(module, source.name)
+
+
+def _write(path: Path, text: str) -> None:
+    """Through a file of its own, so that no other process reads half a module."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(dir=path.parent, suffix=".tmp")
+    with os.fdopen(handle, "w") as file:
+        file.write(text)
+    os.replace(name, path)
+
+
+def _cache_folder() -> Path:
+    chosen = settings().cache_dir
+    base = chosen or Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "mxforge"
+    return base / "triton"

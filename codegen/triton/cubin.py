@@ -1,0 +1,74 @@
+"""Reads what a cubin says of its kernels: registers, bytes of stack, the sizes of parameters.
+
+A cubin is ELF64; the attributes stand in `.nv.info.<kernel>` as (format, attribute, size, data), registers and frames in `.nv.info`.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+_SIZED = 4  # the format of attributes with data behind them
+_PARAMETERS = (0x17, 0x45)  # EIATTR_KPARAM_INFO and its second version
+_FRAME_SIZE = 0x11  # EIATTR_FRAME_SIZE: (symbol, bytes)
+_REGISTER_COUNT = 0x2F  # EIATTR_REGCOUNT: (symbol, registers); older cubins have it in the header of the code
+
+
+@dataclass(frozen=True, slots=True)
+class KernelResources:
+    """`registers` of each thread (of the hungriest kernel of the cubin); `stack` in bytes of each thread: 0 means that no register was spilled. `parameters`: (offset, size) in order, in bytes."""
+
+    registers: int
+    stack: int
+    parameters: tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Section:
+    name: str
+    info: int
+    data: bytes
+
+
+def read_resources(cubin: bytes, kernel: str) -> KernelResources:
+    """What `kernel` needs; ValueError when the bytes are no cubin that holds it."""
+    if cubin[:4] != b"\x7fELF":
+        raise ValueError("not a cubin: the ELF header is missing")
+    sections = {s.name: s for s in _sections(cubin)}
+    code, info = sections.get(f".text.{kernel}"), sections.get(f".nv.info.{kernel}")
+    if code is None or info is None:
+        raise ValueError(f"the cubin holds no kernel {kernel}")
+    module = [(a, *struct.unpack_from("<II", d)) for a, d in _attributes(sections[".nv.info"].data) if len(d) == 8]
+    frames = [value for a, _, value in module if a == _FRAME_SIZE]
+    registers = [value for a, _, value in module if a == _REGISTER_COUNT] or [code.info >> 24]
+    found = sorted(_parameter(d) for a, d in _attributes(info.data) if a in _PARAMETERS)
+    return KernelResources(max(registers), max(frames, default=0), tuple((offset, size) for _, offset, size in found))
+
+
+def _parameter(data: bytes) -> tuple[int, int, int]:
+    """(ordinal, offset, size)"""
+    _, ordinal, offset, packed = struct.unpack_from("<IHHI", data)
+    return ordinal, offset, (packed >> 18) & 0x3FFF
+
+
+def _sections(cubin: bytes) -> Iterator[_Section]:
+    (table,) = struct.unpack_from("<Q", cubin, 0x28)
+    entry, count, names = struct.unpack_from("<HHH", cubin, 0x3A)
+    headers = [struct.unpack_from("<IIQQQQIIQQ", cubin, table + i * entry) for i in range(count)]
+    text = headers[names][4]
+    for name, kind, _, _, offset, size, _, info, _, _ in headers:
+        end = cubin.index(b"\0", text + name)
+        data = b"" if kind == 8 else cubin[offset : offset + size]  # 8: SHT_NOBITS, no bytes in the file
+        yield _Section(cubin[text + name : end].decode(), info, data)
+
+
+def _attributes(data: bytes) -> Iterator[tuple[int, bytes]]:
+    """The attributes that carry data."""
+    at = 0
+    while at < len(data):
+        form, attribute, size = struct.unpack_from("<BBH", data, at)
+        at += 4
+        if form == _SIZED:
+            yield attribute, data[at : at + size]
+            at += size

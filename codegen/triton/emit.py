@@ -1,0 +1,72 @@
+"""Emits a kernel as the source text of one Triton function, with what is needed to compile and launch it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import prod
+
+from ...ir.kernel import Contract, Extent, Kernel, walk
+from ..llvm.loops.nest import hoist_reductions
+from .gemm import emit_gemm
+from .schedule import TileDim, TritonSchedule
+from .sizes import product, size
+from .source import Source, module_text
+from .tiles import emit_tile
+from .types import POINTERS
+
+
+@dataclass(frozen=True, slots=True)
+class Blocks:
+    """The programs along one dimension of the grid: blocks of `block` points that cover the product of `extents`."""
+
+    extents: tuple[Extent, ...]
+    block: int
+
+    def count(self, extents: Mapping[str, int]) -> int:
+        return -(-product(map(size, self.extents)).value(extents) // self.block)
+
+
+@dataclass(frozen=True, slots=True)
+class TritonSource:
+    """A Python module with one `@triton.jit` function `name`.
+
+    `signature`: the type of each run-time argument, in order: a pointer for each buffer, then the extents. `constants`: the compile-time ones.
+    `divisible`: arguments that the caller guarantees to be multiples of 16 (pointers: of 16 bytes). `grid` is one-dimensional: the product.
+    """
+
+    text: str
+    name: str
+    signature: tuple[tuple[str, str], ...]
+    constants: tuple[tuple[str, int], ...]
+    divisible: frozenset[str]
+    grid: tuple[Blocks, ...]
+    schedule: TritonSchedule
+
+    def programs(self, extents: Mapping[str, int] | None = None) -> int:
+        """Programs to launch for these run-time extents."""
+        return prod(b.count(extents or {}) for b in self.grid)
+
+
+def emit_triton(kernel: Kernel, schedule: TritonSchedule) -> TritonSource:
+    """The source of `kernel` under `schedule`.
+
+    ValueError and NotImplementedError name a kernel that has no emission: blocked layouts, convolutions, several contractions or spaces of rows.
+    """
+    kernel = hoist_reductions(kernel)
+    is_gemm = any(isinstance(e, Contract) for s in kernel.stages for e in walk(s.value))
+    signature = (*((f"{b.name}_ptr", POINTERS[b.dtype]) for b in kernel.buffers), *((e, "i64" if schedule.wide else "i32") for e in kernel.extents))
+    constants = tuple((f"{d.name.upper()}_BLOCK", d.block) for d in schedule.dims if d.block > 1)
+    if is_gemm:
+        constants += (("GROUP", schedule.group),)
+    source = Source({n for n, _ in (*signature, *constants)})
+    (emit_gemm if is_gemm else emit_tile)(kernel, schedule, source)
+    parameters = [n for n, _ in signature] + [f"{n}: tl.constexpr" for n, _ in constants]
+    text = module_text(f"Kernel {kernel.name}, generated.", kernel.name, parameters, source.scopes[0].lines)
+    aligned = frozenset(f"{b.name}_ptr" for b in kernel.buffers) if schedule.aligned else frozenset[str]()
+    grid = tuple(_blocks(kernel, d) for d in schedule.dims if d.name not in ("r", "k"))
+    return TritonSource(text, kernel.name, signature, constants, aligned | schedule.divisible, grid, schedule)
+
+
+def _blocks(kernel: Kernel, dim: TileDim) -> Blocks:
+    return Blocks(tuple(kernel.axis(a).extent for a in dim.axes), dim.block)

@@ -1,0 +1,304 @@
+"""Writes expressions of the kernel grammar as Triton expressions over a tile."""
+
+from __future__ import annotations
+
+from ...ir.kernel import (
+    Affine,
+    AxisValue,
+    Cast,
+    Const,
+    Contract,
+    Expr,
+    Kernel,
+    Load,
+    Reduce,
+    ReduceOp,
+    Ref,
+    Scalar,
+    Store,
+    walk,
+)
+from ...ir.scalar import COMPARISONS, TESTS, ScalarOp
+from ...ir.types import DType
+from .accesses import Access, Bound, access, chains
+from .operands import dtype_of, local
+from .scalars import emit_scalar, takes_literals
+from .schedule import TritonSchedule
+from .sizes import Size, product, size
+from .source import Source, Value
+from .types import NAMES, SHORT_FLOATS, is_plain_float, literal, register
+
+NOTHING: frozenset[str] = frozenset()
+
+
+class Expressions:
+    """Expressions of one kernel. `frame` names the dimensions of the tile, in order; values broadcast against each other along them."""
+
+    def __init__(self, kernel: Kernel, schedule: TritonSchedule, source: Source, frame: tuple[str, ...]) -> None:
+        self.kernel, self.schedule, self.source, self.frame = kernel, schedule, source, frame
+        self.chains = chains(kernel)
+        self.dim_of = {a: d.name for d in schedule.dims for a in d.axes}
+        self.variables: dict[str, str] = {}  # dimension -> its index, a vector or a scalar
+        self.counters: dict[str, str] = {}  # last axis of a run that is walked as one -> its index
+        self.neutral = _neutral_loads(kernel)
+
+    # -- indices
+
+    def total(self, dim: str) -> Size:
+        """Points along a dimension."""
+        return product(size(self.kernel.axis(a).extent) for a in self.schedule.dim(dim).axes)
+
+    def define(self, dim: str, text: str) -> None:
+        """Let the index along `dim` be `text`, and split it into indices of axes where one does not do."""
+        dims = frozenset((dim,))
+        base = self.source.let(dim, text, dims)
+        self.variables[dim] = base
+        inner = size(1)
+        runs = self._runs(self.schedule.dim(dim).axes)
+        for position, run in reversed(list(enumerate(runs))):
+            extent = product(size(self.kernel.axis(a).extent) for a in run)
+            quotient = base if inner == size(1) else f"{base} // {inner}"
+            part = quotient if position == 0 else f"{quotient} % {extent}"
+            self.counters[run[-1]] = base if part == base else self.source.let(run[-1], part, dims)
+            inner = inner * extent
+
+    def _runs(self, axes: tuple[str, ...]) -> list[tuple[str, ...]]:
+        """The axes of a dimension in runs that are walked as one; axes of extent 1 are left out."""
+        follows = {b: a for c in self.chains for a, b in zip(c, c[1:], strict=False)}
+        runs: list[tuple[str, ...]] = []
+        for axis in axes:
+            if self.kernel.axis(axis).extent == 1:
+                continue
+            if runs and follows.get(axis) == runs[-1][-1]:
+                runs[-1] = (*runs[-1], axis)
+            else:
+                runs.append((axis,))
+        return runs
+
+    def expand(self, name: str, dim: str) -> str:
+        """An index along `dim` with the rank of the frame."""
+        if self.schedule.dim(dim).block == 1 or len(self.frame) == 1:
+            return name
+        return f"{name}[:, None]" if self.frame[0] == dim else f"{name}[None, :]"
+
+    def dim_mask(self, dim: str) -> str:
+        """The test that a block's point exists; "" where every one does."""
+        block, total = self.schedule.dim(dim).block, self.total(dim)
+        if block == 1 or total.divisible_by(block):
+            return ""
+        return f"{self.expand(self.variables[dim], dim)} < {total}"
+
+    def _axis(self, axis: str) -> tuple[str, frozenset[str]]:
+        dim = self.dim_of[axis]
+        vector = frozenset((dim,)) if self.schedule.dim(dim).block > 1 else NOTHING
+        return self.expand(self.counters[axis], dim), vector
+
+    # -- memory
+
+    def _address(self, found: Access, needed: frozenset[str]) -> tuple[str, frozenset[str]]:
+        """The pointer of an access, and the dimensions along which it varies, `needed` at the least."""
+        terms: list[str] = []
+        dims = NOTHING
+        for axis, stride in found.strides:
+            if axis in self.counters:
+                name, moves = self._axis(axis)
+                terms.append(_times(name, stride))
+                dims |= moves
+        for expr, stride in found.gathers:
+            value = self.value(expr)
+            terms.append(_times(value.text, stride))
+            dims |= value.dims
+        terms += [f"{self.expand(self.variables[d], d)} * 0" for d in self.frame if d in needed - dims]
+        if found.offset.terms:
+            terms.append(str(found.offset))
+        return " + ".join((f"{found.buffer}_ptr", *terms)), dims | needed
+
+    def _mask(self, dims: frozenset[str], bounds: tuple[Bound, ...] = ()) -> str:
+        tests = [m for d in self.frame if d in dims and (m := self.dim_mask(d))]
+        for bound in bounds:
+            at = self._index(bound.index)
+            tests += [f"{at} >= 0", f"{at} < {bound.extent}"]
+        return tests[0] if len(tests) == 1 else " & ".join(f"({t})" for t in tests)
+
+    def _index(self, index: Affine | Expr) -> str:
+        if not isinstance(index, Affine):
+            return self.value(index).text
+        terms = [_times(self._axis(a)[0], size(c)) for a, c in index.terms if self.kernel.axis(a).extent != 1]
+        return f"({' + '.join([*terms, *([str(index.offset)] if index.offset or not terms else [])])})"
+
+    def load(self, expr: Load, *, raw: bool = False) -> Value:
+        """A loaded element, in a variable; `raw` leaves 16-bit floats as they are."""
+        key = (self.frame, expr, raw)
+        known = self.source.find(key)
+        if known is not None:
+            return known
+        dtype = self.kernel.buffer(expr.buffer).dtype
+        found = access(self.kernel, expr.buffer, expr.index, padded=expr.other is not None)
+        pointer, dims = self._address(found, NOTHING)
+        mask = self._mask(dims, found.bounds)
+        other = expr.other or self.neutral.get(expr) or Const(0, dtype)
+        text = f"tl.load({pointer}, mask={mask}, other={_stored(other)})" if mask else f"tl.load({pointer})"
+        if dtype is DType.BOOL:
+            text += " != 0"
+        elif dtype in SHORT_FLOATS and not raw:
+            text += ".to(tl.float32)"
+        return self.source.remember(key, Value(self.source.let(expr.buffer, text, dims), dims, dtype))
+
+    def store(self, stage: Store, needed: frozenset[str]) -> None:
+        """Write a result at every point of the tile's dimensions `needed`, and those of its index."""
+        value = self.value(stage.value)
+        pointer, dims = self._address(access(self.kernel, stage.buffer, stage.index), needed)
+        mask = self._mask(dims)
+        self.source.line(f"tl.store({pointer}, {value.text}{', mask=' + mask if mask else ''})", dims)
+
+    # -- values
+
+    def value(self, expr: Expr) -> Value:
+        """`expr` at every point of the tile."""
+        match expr:
+            case Const(value=number, dtype=dtype):
+                return Value(literal(number, dtype), NOTHING, dtype, literal=True)
+            case AxisValue(axis=axis):
+                return self._axis_value(axis)
+            case Load():
+                return self.load(expr)
+            case Ref(local=name):
+                return self._reference(name)
+            case Scalar(op=op, operands=operands):
+                return self._scalar(op, [self.value(e) for e in operands])
+            case Cast(dtype=dtype, operand=operand):
+                return self._cast(self.number(self.value(operand)), dtype)
+            case Reduce():
+                return self._reduce(expr, "t")
+            case Contract():
+                known = self.source.find(expr)
+                assert known is not None, "the GEMM emitter computes contractions first"
+                return known
+
+    def _axis_value(self, axis: str) -> Value:
+        if self.kernel.axis(axis).extent == 1:
+            return Value("0", NOTHING, DType.I64, literal=True)
+        name, dims = self._axis(axis)
+        return Value(f"{name}.to(tl.int64)", dims, DType.I64)
+
+    def _reference(self, name: str) -> Value:
+        """A Local: a Python variable, computed where it is first read."""
+        key = (self.frame, Ref(name))
+        known = self.source.find(key)
+        if known is not None:
+            return known
+        stage = local(self.kernel, name)
+        value = self._reduce(stage.value, name) if isinstance(stage.value, Reduce) else self.value(stage.value)
+        if not value.literal and not value.text.isidentifier():
+            value = Value(self.source.let(name, value.text, value.dims), value.dims, value.dtype)
+        return self.source.remember(key, value)
+
+    def _scalar(self, op: ScalarOp, operands: list[Value]) -> Value:
+        dtype = operands[-1].dtype
+        loose = takes_literals(op) or (op is ScalarOp.SELECT and register(dtype) is DType.F32)
+        values = operands[1:] if op is ScalarOp.SELECT else operands
+        if not loose or all(v.literal for v in values) or dtype is DType.BOOL:
+            operands = [self.number(v) for v in operands]
+        operands = [self.number(v) if v.literal and not _is_safe(v) else self.source.short(v) for v in operands]
+        text = emit_scalar(op, [v.text for v in operands], dtype)
+        dims = frozenset[str]().union(*(v.dims for v in operands))
+        return Value(text, dims, _result(op, dtype))
+
+    def number(self, value: Value) -> Value:
+        """A Python number as a tensor of rank 0, which has the right type."""
+        if not value.literal:
+            return value
+        return Value(f"tl.full((), {value.text}, {NAMES[register(value.dtype)]})", value.dims, value.dtype)
+
+    def _cast(self, value: Value, dtype: DType) -> Value:
+        if dtype is DType.BOOL:
+            text = f"({value.text} != 0)"
+        elif dtype in SHORT_FLOATS:
+            text = value.text if value.dtype is dtype else f"{value.text}.to({NAMES[dtype]}).to(tl.float32)"
+        elif register(value.dtype) is dtype:
+            text = value.text
+        else:
+            text = f"{value.text}.to({NAMES[dtype]})"
+        return Value(text, value.dims, dtype)
+
+    # -- reductions
+
+    def _reduce(self, expr: Reduce, name: str) -> Value:
+        """A reduction of the whole row, in variable `name`."""
+        reduced = self.schedule.dims[-1]
+        if set(expr.axes) != set(reduced.axes):
+            raise NotImplementedError(f"kernel {self.kernel.name}: reductions over different axes have no Triton emission")
+        return self.collapse(expr.op, self.masked(expr.op, expr.operand, reduced.name), reduced.name, name)
+
+    def masked(self, op: ReduceOp, operand: Expr, dim: str) -> Value:
+        """The operand of a reduction along `dim`, neutral where the block overhangs the row."""
+        value = self.number(self.value(operand))
+        dims = value.dims | {dim}
+        dtype = value.dtype
+        mask = self.dim_mask(dim)
+        if isinstance(operand, Load) and operand.other is None and _same(self.neutral.get(operand), op, dtype):
+            mask = ""  # the load gave the neutral element there
+        if mask:
+            fill = Value(literal(op.neutral(dtype), dtype), NOTHING, dtype, literal=True)
+            fill = fill if register(dtype) is DType.F32 else self.number(fill)
+            return Value(f"tl.where({mask}, {value.text}, {fill.text})", dims, dtype)
+        if dim not in value.dims:
+            return Value(f"tl.broadcast_to({value.text}, {self.shape()})", dims, dtype)
+        return value
+
+    def shape(self) -> str:
+        """The tile's shape."""
+        blocks = ", ".join(f"{d.upper()}_BLOCK" for d in self.frame)
+        return f"({blocks},)" if len(self.frame) == 1 else f"({blocks})"
+
+    def collapse(self, op: ReduceOp, value: Value, dim: str, name: str) -> Value:
+        """The reduction of a tile along its last dimension."""
+        axis, keep = ("0", "") if len(self.frame) == 1 else ("1", ", keep_dims=True")
+        text = value.text if value.dtype is not DType.BOOL else f"({value.text}).to(tl.int32)"
+        if op is ReduceOp.ADD:
+            total = f"tl.sum({text}, {axis}{keep})"
+        else:
+            total = f"tl.reduce({text}, {axis}, _{op.value}{keep})"
+        if value.dtype is DType.BOOL:
+            total += " != 0"
+        elif not value.dtype.is_float:
+            total += f".to({NAMES[value.dtype]})"
+        dims = value.dims - {dim}
+        return Value(self.source.let(name, total, dims), dims, value.dtype)
+
+    def combine(self, op: ReduceOp, a: Value, b: Value) -> str:
+        """op(a, b) point by point."""
+        return self._scalar(op.scalar, [a, b]).text
+
+
+def _times(text: str, stride: Size) -> str:
+    return text if stride == size(1) else f"{text} * {stride}"
+
+
+def _stored(value: Const) -> str:
+    """What a masked load gives for `value`: booleans are bytes in memory."""
+    return str(int(value.value)) if value.dtype is DType.BOOL else literal(value.value, value.dtype)
+
+
+def _is_safe(value: Value) -> bool:
+    """Whether a Python number keeps its value as an operand."""
+    return register(value.dtype) is not DType.F32 or is_plain_float(float(value.text.strip("float()'")))
+
+
+def _result(op: ScalarOp, dtype: DType) -> DType:
+    return DType.BOOL if op in COMPARISONS or op in TESTS else dtype
+
+
+def _same(known: Const | None, op: ReduceOp, dtype: DType) -> bool:
+    return known is not None and known.value == op.neutral(dtype)
+
+
+def _neutral_loads(kernel: Kernel) -> dict[Load, Const]:
+    """For loads that are reduced as they are: the neutral element of the first such reduction."""
+    found: dict[Load, Const] = {}
+    for stage in kernel.stages:
+        for expr in walk(stage.value):
+            if isinstance(expr, Reduce) and isinstance(expr.operand, Load):
+                dtype = dtype_of(kernel, expr.operand)
+                found.setdefault(expr.operand, Const(expr.op.neutral(dtype), dtype))
+    return found

@@ -1,0 +1,101 @@
+"""Triton functions that emitted source brings along where it uses them: what the language lacks or defines otherwise."""
+
+from __future__ import annotations
+
+import re
+
+_TEXTS = (
+    """
+def _max(a, b):
+    return tl.maximum(a, b, propagate_nan=tl.PropagateNan.ALL)
+""",
+    """
+def _min(a, b):
+    return tl.minimum(a, b, propagate_nan=tl.PropagateNan.ALL)
+""",
+    """
+def _mul(a, b):
+    return a * b
+""",
+    """
+def _and(a, b):
+    return a & b
+""",
+    """
+def _or(a, b):
+    return a | b
+""",
+    """
+def _same(x):
+    return x == x
+""",
+    """
+def _differs(x):
+    return x != x
+""",
+    """
+def _sign(x):
+    return tl.where(x > 0, 1, tl.where(x < 0, -1, x))
+""",
+    """
+def _int_div(a, b):
+    safe = tl.where((b == 0) | (b == -1), 1, b)
+    return tl.where(b == 0, 0, tl.where(b == -1, -a, a // safe))
+""",
+    """
+def _uint_div(a, b):
+    return tl.where(b == 0, 0, a // tl.where(b == 0, 1, b))
+""",
+    """
+def _int_mod(a, b):
+    r = a % tl.where((b == 0) | (b == -1), 1, b)
+    r = tl.where((r != 0) & ((r < 0) != (b < 0)), r + b, r)
+    return tl.where(b == 0, 0, r)
+""",
+    """
+def _uint_mod(a, b):
+    return tl.where(b == 0, 0, a % tl.where(b == 0, 1, b))
+""",
+    """
+def _float_mod(a, b):
+    r = libdevice.fmod(a, b)
+    r = tl.where((r != 0) & ((r < 0) != (b < 0)), r + b, r)
+    return tl.where(b == 0, 0, r)
+""",
+    """
+def _shift_left(a, b, WIDTH: tl.constexpr):
+    inside = (b >= 0) & (b < WIDTH)
+    return tl.where(inside, a << tl.where(inside, b, 0), 0)
+""",
+    """
+def _shift_right(a, b, WIDTH: tl.constexpr):
+    inside = (b >= 0) & (b < WIDTH)
+    return a >> tl.where(inside, b, WIDTH - 1)
+""",
+    """
+def _uint_shift_right(a, b, WIDTH: tl.constexpr):
+    inside = b < WIDTH
+    return tl.where(inside, a >> tl.where(inside, b, 0), 0)
+""",
+    # Reflection below 1/2, ten steps of recurrence, then the asymptotic series (Abramowitz and Stegun 6.3.7, 6.3.5, 6.3.18).
+    """
+def _digamma(x):
+    low = x < 0.5
+    y = tl.where(low, 1 - x, x)
+    total = tl.where(low, -3.141592653589793 / libdevice.tan(3.141592653589793 * x), 0.0)
+    for _ in tl.static_range(10):
+        small = y < 10
+        total = tl.where(small, total - 1 / y, total)
+        y = tl.where(small, y + 1, y)
+    r = 1 / (y * y)
+    series = r * (1 / 12 - r * (1 / 120 - r * (1 / 252 - r * (1 / 240 - r * (1 / 132)))))
+    pole = (x <= 0) & (x == tl.floor(x))
+    return tl.where(pole, float("nan"), total + tl.log(y) - 0.5 / y - series)
+""",
+)
+_NAMES = {re.search(r"def (\w+)", text).group(1): text.strip() for text in _TEXTS}  # type: ignore[union-attr]
+
+
+def helpers_for(body: str) -> list[str]:
+    """The jitted functions that `body` calls, in the order in which they stand here."""
+    return [f"@triton.jit\n{text}" for name, text in _NAMES.items() if re.search(rf"\b{name}\b", body)]

@@ -1,0 +1,214 @@
+"""How a kernel runs on a GPU: which axes share a tile dimension, its block, and how many warps work on a tile.
+
+The numbers are derived from the target and from extents; nothing here was tuned on a GPU.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ...ir.kernel import AxisKind, Contract, Kernel, Reduce, walk
+from ...ir.target import GpuTarget
+from ...ir.types import DType
+from .accesses import Access, accesses, axis_names, chains
+from .operands import find_contraction
+from .sizes import product, size
+
+_UNKNOWN_EXTENT = 1024  # what a run-time extent is taken for where the caller does not say
+_LONGEST_INT32 = (1 << 31) - (1 << 16)  # elements that 32-bit offsets reach, less the overhang of a last block
+_SMALL_GEMM = 1 << 18  # products of a float32 GEMM below which exact ones cost nothing
+_GEMM_TILES = ((128, 256), (128, 128), (64, 128), (64, 64), (32, 64), (32, 32), (16, 32), (16, 16))
+
+
+@dataclass(frozen=True, slots=True)
+class TileDim:
+    """A dimension of the tile that one program computes: `block` points of the flattened `axes` (1: the dimension is a scalar)."""
+
+    name: str
+    axes: tuple[str, ...]
+    block: int
+
+
+@dataclass(frozen=True, slots=True)
+class TritonSchedule:
+    """`dims` from the outermost to the innermost; reduced ones (`r` of rows, `k` of a GEMM) come last and are no part of the grid.
+
+    `group`: rows of GEMM tiles that run together to share columns in the L2 cache. `precision`: of float32 products ("tf32x3", "ieee", "tf32").
+    `wide`: 64-bit indices. `aligned`: every pointer is a multiple of 16 bytes. `divisible`: run-time extents that are multiples of 16.
+    """
+
+    dims: tuple[TileDim, ...]
+    num_warps: int
+    num_stages: int = 1
+    group: int = 1
+    precision: str = "tf32x3"
+    fp_fusion: bool = True
+    wide: bool = False
+    aligned: bool = True
+    divisible: frozenset[str] = frozenset()
+
+    def dim(self, name: str) -> TileDim:
+        return next(d for d in self.dims if d.name == name)
+
+
+def schedule_triton(kernel: Kernel, target: GpuTarget, extents: Mapping[str, int] | None = None) -> TritonSchedule:
+    """Derive a schedule. `extents` are typical values of run-time extents; they decide blocks, never results.
+
+    NotImplementedError names a kernel that this target cannot run.
+    """
+    sizes = _Sizes(kernel, extents or {})
+    exprs = [e for s in kernel.stages for e in walk(s.value)]
+    if any(isinstance(e, Contract) for e in exprs):
+        return _gemm(kernel, target, sizes)
+    if any(isinstance(e, Reduce) for e in exprs):
+        return _rows(kernel, target, sizes)
+    return _points(kernel, target, sizes)
+
+
+@dataclass(frozen=True)
+class _Sizes:
+    kernel: Kernel
+    extents: Mapping[str, int]
+
+    def count(self, axes: tuple[str, ...]) -> int:
+        """Points of these axes, run-time extents as hinted."""
+        total = 1
+        for name in axes:
+            extent = self.kernel.axis(name).extent
+            total *= self.extents.get(extent, _UNKNOWN_EXTENT) if isinstance(extent, str) else extent
+        return total
+
+    @property
+    def wide(self) -> bool:
+        """Whether an offset may not fit 32 bits; run-time extents may hold anything."""
+        reach = [_reach(self.kernel, a) for a in accesses(self.kernel)]
+        return any(r is None or r > _LONGEST_INT32 for r in (*reach, self._points()))
+
+    def _points(self) -> int | None:
+        return product(size(a.extent) for a in self.kernel.axes if a.kind is AxisKind.PARALLEL).constant
+
+
+def _reach(kernel: Kernel, found: Access) -> int | None:
+    """Elements of the buffer, or how far the access goes in it; None when run-time extents decide."""
+    buffer = kernel.buffer(found.buffer)
+    total = product(map(size, buffer.shape)).constant
+    for axis, stride in found.strides:
+        n = kernel.axis(axis).extent
+        if total is None or isinstance(n, str) or stride.constant is None:
+            return None
+        total = max(total, abs(stride.constant) * n)
+    return total
+
+
+def power_of_two(n: int) -> int:
+    """The least power of two that is not below n."""
+    return 1 << max(0, n - 1).bit_length()
+
+
+def _warps(elements: int, most: int = 16) -> int:
+    """Warps for a tile of so many elements: 16 or more elements, two or four vector loads, for each thread."""
+    return max(1, min(most, elements // 512))
+
+
+# -- pointwise
+
+
+def _points(kernel: Kernel, target: GpuTarget, sizes: _Sizes) -> TritonSchedule:
+    parallel = [c for c in chains(kernel) if kernel.axis(c[0]).kind is AxisKind.PARALLEL]
+    crossing = _crossing(kernel, parallel)
+    if crossing is None:
+        axes = tuple(a for c in parallel for a in c)
+        block = _flat_block(sizes.count(axes), target)
+        return TritonSchedule((TileDim("x", axes, block),), _warps(block, 8), wide=sizes.wide)
+    y, x = crossing
+    rest = tuple(a for c in parallel if c not in crossing for a in c)
+    dims = (TileDim("z", rest, 1), TileDim("y", y, _at_most(32, sizes.count(y))), TileDim("x", x, _at_most(64, sizes.count(x))))
+    return TritonSchedule(dims, _warps(dims[1].block * dims[2].block, 4), wide=sizes.wide)
+
+
+def _at_most(block: int, count: int) -> int:
+    return min(block, max(2, power_of_two(count)))
+
+
+def _flat_block(count: int, target: GpuTarget) -> int:
+    """At most 1024 elements, fewer while some multiprocessors would have no block."""
+    block = 1024
+    while block > 128 and count < block * target.multiprocessors:
+        block //= 2
+    return block
+
+
+def _crossing(kernel: Kernel, parallel: list[tuple[str, ...]]) -> tuple[tuple[str, ...], tuple[str, ...]] | None:
+    """(y, x): chains along which some operand and the result are contiguous, where these are not the same (a transpose)."""
+    found = list(accesses(kernel))
+    written = {b.name for b in kernel.buffers if b.written}
+    x = next((c for a in found if a.buffer in written for c in parallel if _is_unit(a, c)), None)
+    if x is None:
+        return None
+    for a in found:
+        if a.buffer in written or not a.stride(x[-1]).terms or _is_unit(a, x):
+            continue
+        y = next((c for c in parallel if c != x and _is_unit(a, c)), None)
+        if y is not None:
+            return y, x
+    return None
+
+
+def _is_unit(found: Access, chain: tuple[str, ...]) -> bool:
+    return found.stride(chain[-1]).constant == 1
+
+
+# -- rows
+
+
+def _rows(kernel: Kernel, target: GpuTarget, sizes: _Sizes) -> TritonSchedule:
+    """A row in one block while registers hold it, else in chunks. Short rows and rows that are not contiguous share a program."""
+    parallel, reduced = axis_names(kernel, AxisKind.PARALLEL), axis_names(kernel, AxisKind.REDUCE)
+    chain = next(c for c in [*reversed(chains(kernel)), reduced] if c[-1] in reduced) if sizes.count(reduced) > 1 else reduced
+    contiguous = any(_is_unit(a, chain) for a in accesses(kernel))
+    length = power_of_two(sizes.count(reduced))
+    known = all(isinstance(kernel.axis(a).extent, int) for a in reduced)
+    rows = sizes.count(parallel)
+    x_block = _rows_together(length, rows) if contiguous else min(32, power_of_two(rows))
+    longest = longest_row(target) // x_block
+    r_block = length if known and length <= longest else min(length, longest // 4)
+    dims = (TileDim("x", parallel, x_block), TileDim("r", reduced, max(2, r_block)))
+    return TritonSchedule(dims, _warps(x_block * r_block), wide=sizes.wide)
+
+
+def _rows_together(length: int, rows: int) -> int:
+    """Rows of one program: 1024 elements together, at least one row."""
+    return max(1, min(1024 // length, power_of_two(rows)))
+
+
+def longest_row(target: GpuTarget) -> int:
+    """Elements of a row kept in registers. A register file is about as large as the shared memory; half of it is for temporaries."""
+    return 1 << (target.shared_bytes // 8).bit_length() - 1
+
+
+# -- GEMM
+
+
+def _gemm(kernel: Kernel, target: GpuTarget, sizes: _Sizes) -> TritonSchedule:
+    """The largest tile that still gives every multiprocessor one; as many stages of operands as shared memory holds."""
+    c = find_contraction(kernel)
+    counts = sizes.count(c.batch), sizes.count(c.rows), sizes.count(c.columns), sizes.count(c.inner)
+    m, n = _gemm_tile(counts, target)
+    itemsize = c.dtype.itemsize
+    k = max(16, min(128 // itemsize, power_of_two(counts[3])))
+    stages = min(4, target.shared_bytes // ((m + n) * k * itemsize), max(1, -(-counts[3] // k)))
+    small = c.dtype is DType.F32 and counts[0] * counts[1] * counts[2] * counts[3] <= _SMALL_GEMM
+    dims = (TileDim("z", c.batch, 1), TileDim("m", c.rows, m), TileDim("n", c.columns, n), TileDim("k", c.inner, k))
+    warps = 8 if m * n >= 128 * 128 else 4
+    return TritonSchedule(dims, warps, max(1, stages), 8, "ieee" if small else "tf32x3", wide=sizes.wide)
+
+
+def _gemm_tile(counts: tuple[int, int, int, int], target: GpuTarget) -> tuple[int, int]:
+    batch, rows, columns, _ = counts
+    most_m, most_n = max(16, power_of_two(rows)), max(16, power_of_two(columns))
+    for m, n in _GEMM_TILES:
+        m, n = min(m, most_m), min(n, most_n)
+        if batch * -(-rows // m) * -(-columns // n) >= target.multiprocessors:
+            return m, n
+    return min(32, most_m), min(32, most_n)

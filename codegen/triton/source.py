@@ -1,0 +1,98 @@
+"""Collects the lines of a Triton function under construction: names, indentation, loops whose invariants stand before them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from ...ir.types import DType
+from .helpers import helpers_for
+
+_LONGEST = 90  # characters of an expression that is still written inside another
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """An expression: its text, the tile dimensions along which it varies, its dtype in the kernel, whether it is a Python number."""
+
+    text: str
+    dims: frozenset[str]
+    dtype: DType
+    literal: bool = False
+
+
+@dataclass
+class Scope:
+    """Lines of one block and the values that hold in it. `moving` are the dimensions that change with each turn of the block's loop."""
+
+    moving: frozenset[str]
+    lines: list[str] = field(default_factory=list[str])
+    known: dict[object, Value] = field(default_factory=dict[object, Value])
+
+
+class Source:
+    """The body of one function. Values that do not move with a loop are written before it."""
+
+    def __init__(self, reserved: set[str]) -> None:
+        self.taken = set(reserved) | {"tl", "triton", "libdevice"}
+        self.scopes = [Scope(frozenset())]
+
+    def fresh(self, base: str) -> str:
+        """`base`, or `base` with the first number that makes it new."""
+        name, count = base, 0
+        while name in self.taken:
+            count += 1
+            name = f"{base}_{count}"
+        self.taken.add(name)
+        return name
+
+    def line(self, text: str, dims: frozenset[str] | None = None) -> None:
+        """Append to the innermost block, or to the outermost in which `dims` do not move."""
+        self._scope(dims).lines.append(text)
+
+    def let(self, base: str, text: str, dims: frozenset[str] | None = None) -> str:
+        name = self.fresh(base)
+        self.line(f"{name} = {text}", dims)
+        return name
+
+    def short(self, value: Value) -> Value:
+        """`value`, under a name of its own when its text is long."""
+        if len(value.text) <= _LONGEST:
+            return value
+        return Value(self.let("v", value.text, value.dims), value.dims, value.dtype)
+
+    def find(self, key: object) -> Value | None:
+        return next((s.known[key] for s in reversed(self.scopes) if key in s.known), None)
+
+    def remember(self, key: object, value: Value) -> Value:
+        self._scope(value.dims).known[key] = value
+        return value
+
+    def _scope(self, dims: frozenset[str] | None) -> Scope:
+        if dims is None:
+            return self.scopes[-1]
+        for depth in range(len(self.scopes) - 1, 0, -1):
+            if dims & self.scopes[depth].moving:
+                return self.scopes[depth]
+        return self.scopes[0]
+
+    @contextmanager
+    def loop(self, head: str, moving: str) -> Iterator[None]:
+        """A block under `head`, in each turn of which dimension `moving` stands elsewhere."""
+        self.scopes.append(Scope(frozenset((moving,))))
+        yield
+        body = self.scopes.pop().lines
+        self.scopes[-1].lines += [head, *(f"    {line}" for line in body)]
+
+
+def module_text(title: str, name: str, parameters: list[str], lines: list[str]) -> str:
+    """A Python module with the function, the helpers it calls and the imports they need."""
+    body = "\n".join(f"    {line}" for line in lines)
+    helpers = helpers_for(body)
+    whole = "\n".join((body, *helpers))
+    imports = ["import triton", "import triton.language as tl"]
+    if "libdevice." in whole:
+        imports.append("from triton.language.extra import libdevice")
+    head = f"@triton.jit\ndef {name}({', '.join(parameters)}):\n{body}"
+    return "\n\n\n".join((f'"""{title}"""\n\n' + "\n".join(imports), *helpers, head)) + "\n"

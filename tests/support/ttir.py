@@ -1,0 +1,418 @@
+"""Executes Triton's MLIR (TTIR) text with NumPy, one program after another, and checks every access against its buffer.
+
+`run_ttir(text, programs, arguments)` is what a GPU would compute, apart from the order of sums. A pointer is a buffer and element offsets, so that
+an access outside, which a GPU would let pass, raises OutOfBounds. An operation that has no meaning here raises NotImplementedError.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+DTYPES: dict[str, np.dtype] = {
+    **{f"f{n}": np.dtype(f"float{n}") for n in (16, 32, 64)},
+    **{f"i{n}": np.dtype(f"int{n}") for n in (8, 16, 32, 64)},
+    "bf16": np.dtype(ml_dtypes.bfloat16),
+    "i1": np.dtype(np.bool_),
+}
+
+
+class OutOfBounds(Exception):
+    """An access outside its buffer."""
+
+
+@dataclass
+class Pointer:
+    """Elements `offset` of a flat array."""
+
+    buffer: np.ndarray
+    offset: np.ndarray
+
+    def check(self, mask: np.ndarray | None, what: str) -> None:
+        outside = (self.offset < 0) | (self.offset >= self.buffer.size)
+        if mask is not None:
+            outside = outside & mask
+        if np.any(outside):
+            first = np.asarray(self.offset)[np.asarray(outside)].ravel()[:4]
+            raise OutOfBounds(f"{what} of elements {first} of a buffer of {self.buffer.size}")
+
+
+@dataclass(frozen=True)
+class Type:
+    shape: tuple[int, ...]
+    element: str
+
+    @property
+    def dtype(self) -> np.dtype:
+        return DTYPES[self.element]
+
+
+@dataclass
+class Op:
+    """`operands` and `results` are SSA names; `text` is what stands between the name and the types."""
+
+    name: str
+    results: list[str]
+    operands: list[str]
+    text: str
+    source: Type
+    type: Type
+    bodies: list[list[Op]] = field(default_factory=list)
+    line: str = ""
+
+
+# -- parsing
+
+_NAME = re.compile(r"%[\w.$-]+(?:#\d+)?")
+_OP = re.compile(r"(?:(%[\w.$-]+)(?::(\d+))? = )?\"?([\w.]+)\"?(.*)$")
+_LOCATION = re.compile(r" loc\((?:[^()]|\([^()]*\))*\)")
+_REGIONS = ("scf.for", "scf.if", "tt.reduce")  # their types stand behind their blocks, or matter to nobody
+_FOR = re.compile(r"\s*(%[\w.$-]+) = (%[\w.$#-]+) to (%[\w.$#-]+) step (%[\w.$#-]+)(?: iter_args\((.*?)\))?")
+
+
+def _type(text: str) -> Type:
+    """`tensor<4x8xf32>`, `i32`, `tensor<4x!tt.ptr<f32>>`: a pointer's element is that of its target."""
+    text = text.strip()
+    dims = re.match(r"tensor<((?:\d+x)*)", text)
+    element = re.findall(r"(?:f|bf|i)\d+|index", re.sub(r"\d+x", " ", text))
+    return Type(tuple(int(n) for n in dims.group(1).split("x")[:-1]) if dims else (), element[-1] if element else "")
+
+
+class _Parser:
+    def __init__(self, text: str) -> None:
+        lines = [_LOCATION.sub("", line).strip() for line in text.splitlines() if not line.lstrip().startswith("#")]
+        self.lines = [line for line in lines if line]
+        self.at = next(i for i, line in enumerate(self.lines) if line.startswith("tt.func"))
+        head = self.lines[self.at]
+        self.arguments = re.findall(r"(%[\w.$]+): (!tt\.ptr<[^>]+>|\w+)", head)
+        self.at += 1
+
+    def block(self) -> list[Op]:
+        """Operations up to the brace that closes them, which is the line before `at`."""
+        ops: list[Op] = []
+        while not self.lines[self.at].startswith("}"):
+            line = self.lines[self.at]
+            self.at += 1
+            if not line.startswith("^bb"):
+                ops.append(self.op(line))
+        self.at += 1
+        return ops
+
+    def op(self, line: str) -> Op:
+        match = _OP.match(line)
+        assert match is not None, line
+        result, count, name, rest = match.groups()
+        results = [] if result is None else [f"{result}#{k}" for k in range(int(count))] if count else [result]
+        body, _, types = (rest, "", "") if name in _REGIONS else rest.rpartition(" : ")
+        body = body or types
+        source, _, target = types.partition("->") if "->" in types else types.partition(" to ")
+        op = Op(name, results, _NAME.findall(body), body, _type(source.split(", ")[0]), _type(target or source.split(", ")[-1]), line=line)
+        if name in _REGIONS:
+            self.bodies(op)
+        return op
+
+    def bodies(self, op: Op) -> None:
+        op.bodies.append(self.block())
+        while "else" in self.lines[self.at - 1]:
+            op.bodies.append(self.block())
+
+
+# -- meanings of operations: (op, operands) -> value
+
+Rule = Callable[[Op, list[Any]], Any]
+
+
+def _unsigned(x: Any) -> Any:
+    x = np.asarray(x)
+    return x if x.dtype == np.bool_ else x.view(f"u{x.dtype.itemsize}")
+
+
+def _signed_like(x: Any, like: Any) -> Any:
+    return np.asarray(x).view(np.asarray(like).dtype)
+
+
+def _constant(op: Op, args: list[Any]) -> Any:
+    text = re.sub(r"\s*\{[^}]*\}", "", op.text).strip()
+    text = text.removeprefix("dense<").removesuffix(">")
+    if text.startswith("0x") and op.type.element[0] in "fb":
+        bits = op.type.dtype.itemsize * 8
+        value = np.array(int(text, 16), f"u{bits // 8}").view(op.type.dtype)
+    else:
+        value = np.array({"true": True, "false": False}.get(text) if text in ("true", "false") else float(text) if "." in text else int(text))
+    return np.full(op.type.shape, value.astype(op.type.dtype))
+
+
+def _reshaped(change: Callable[[Op, np.ndarray], np.ndarray]) -> Rule:
+    """An operation on shapes, which moves values and pointers alike."""
+
+    def rule(op: Op, args: list[Any]) -> Any:
+        x = args[0]
+        return Pointer(x.buffer, change(op, x.offset)) if isinstance(x, Pointer) else change(op, x)
+
+    return rule
+
+
+def _integer(op: Op, name: str) -> int:
+    found = re.search(rf"{name} = (\d+)", op.text)
+    assert found is not None, op.line
+    return int(found.group(1))
+
+
+def _load(op: Op, args: list[Any]) -> Any:
+    pointer, mask, other = [*args, None, None][:3]
+    pointer.check(mask, "load")
+    if mask is None:
+        return pointer.buffer[pointer.offset]
+    found = pointer.buffer[np.where(mask, pointer.offset, 0)]
+    return np.where(mask, found, np.zeros((), found.dtype) if other is None else other).astype(found.dtype)
+
+
+def _store(op: Op, args: list[Any]) -> None:
+    pointer, value, mask = [*args, None][:3]
+    pointer.check(mask, "store")
+    where = np.broadcast_to(True if mask is None else mask, pointer.offset.shape)
+    pointer.buffer[pointer.offset[where]] = np.broadcast_to(value, where.shape)[where]
+
+
+def _pointer_cast(op: Op, args: list[Any]) -> Any:
+    x = args[0]
+    if isinstance(x, Pointer):
+        return Pointer(x.buffer.view(op.type.dtype), x.offset)
+    return np.ascontiguousarray(x).view(op.type.dtype)
+
+
+def _dot(op: Op, args: list[Any]) -> Any:
+    a, b, c = args
+    return (a.astype(np.float32) @ b.astype(np.float32) + c).astype(c.dtype)
+
+
+def _convert(op: Op, args: list[Any]) -> Any:
+    return np.asarray(args[0]).astype(op.type.dtype)
+
+
+def _from_unsigned(op: Op, args: list[Any]) -> Any:
+    return _unsigned(args[0]).astype(op.type.dtype)
+
+
+def _extend_signed(op: Op, args: list[Any]) -> Any:
+    x = np.asarray(args[0]).astype(op.type.dtype)
+    return -x if np.asarray(args[0]).dtype == np.bool_ else x
+
+
+def _truncate(op: Op, args: list[Any]) -> Any:
+    return (np.asarray(args[0]) & 1).astype(np.bool_) if op.type.element == "i1" else _convert(op, args)
+
+
+def _quotient(op: Op, args: list[Any]) -> Any:
+    """Towards zero; what a zero divisor gives is undefined there, and 0 here."""
+    a, b = np.broadcast_arrays(*args)
+    safe = np.where(b == 0, 1, b)
+    return np.where(b == 0, 0, (a - np.fmod(a, safe)) // safe).astype(a.dtype)
+
+
+def _remainder(op: Op, args: list[Any]) -> Any:
+    a, b = np.broadcast_arrays(*args)
+    return np.where(b == 0, 0, np.fmod(a, np.where(b == 0, 1, b))).astype(a.dtype)
+
+
+def _on_unsigned(rule: Rule) -> Rule:
+    return lambda op, args: _signed_like(rule(op, [_unsigned(x) for x in args]), args[0])
+
+
+_COMPARE = {"lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal, "eq": np.equal, "ne": np.not_equal}
+
+
+def _compare(op: Op, args: list[Any]) -> Any:
+    predicate = op.text.split(",")[0].strip()
+    if predicate in _COMPARE:
+        return _COMPARE[predicate](*args)
+    if predicate[0] == "u" and op.name == "arith.cmpi":
+        return _COMPARE[predicate[1:]](*map(_unsigned, args))
+    unordered = np.isnan(args[0]) | np.isnan(args[1]) if op.name == "arith.cmpf" else np.False_
+    found = _COMPARE[predicate[1:]](*args)
+    return found | unordered if predicate[0] == "u" else found & ~unordered
+
+
+def _fused(op: Op, args: list[Any]) -> Any:
+    a, b, c = (np.asarray(x, np.float64) for x in args)
+    return (a * b + c).astype(op.type.dtype)
+
+
+def _reduce(op: Op, args: list[Any]) -> Any:
+    """The body is one operation of two values, followed by the return."""
+    body = op.bodies[0]
+    if len(body) != 2 or body[0].name not in _UFUNCS:
+        raise NotImplementedError(f"reduction by {[b.name for b in body]}")
+    found = _UFUNCS[body[0].name].reduce(args[0], axis=_integer(op, "axis"), dtype=args[0].dtype)
+    return np.asarray(found)
+
+
+def _each(function: Callable[..., float]) -> Rule:
+    """A function of Python's math, NaN outside its domain."""
+
+    def one(*x: float) -> float:
+        try:
+            return function(*x)
+        except ValueError:
+            return math.nan
+        except OverflowError:
+            return math.inf
+
+    return lambda op, args: np.vectorize(one, otypes=[np.float64])(*(np.asarray(x, np.float64) for x in args)).astype(op.type.dtype)
+
+
+def _away_from_zero(x: float) -> float:
+    return math.copysign(math.floor(abs(x) + 0.5), x) if math.isfinite(x) else x
+
+
+_LIBDEVICE: dict[str, Rule] = {
+    name: _each(getattr(math, function))
+    for name, function in {
+        **{n: n for n in "expm1 log1p log10 cbrt tan asin acos atan sinh cosh tanh asinh acosh atanh atan2 hypot lgamma fmod pow".split()},
+        "tgamma": "gamma",
+    }.items()
+}
+_LIBDEVICE |= {"round": _each(_away_from_zero), "rint": lambda op, args: np.rint(args[0]), "trunc": lambda op, args: np.trunc(args[0])}
+
+
+def _external(op: Op, args: list[Any]) -> Any:
+    symbol = re.search(r'symbol = "__nv_(\w+)"', op.text)
+    name = symbol.group(1) if symbol else ""
+    rule = _LIBDEVICE.get(name.removesuffix("f")) or _LIBDEVICE.get(name)
+    if rule is None:
+        raise NotImplementedError(f"libdevice function {name}")
+    return rule(op, args)
+
+
+_UFUNCS: dict[str, Any] = {
+    **{f"arith.add{k}": np.add for k in "if"},
+    **{f"arith.sub{k}": np.subtract for k in "if"},
+    **{f"arith.mul{k}": np.multiply for k in "if"},
+    "arith.divf": np.divide,
+    "arith.remf": np.fmod,
+    "arith.maxnumf": np.fmax,
+    "arith.minnumf": np.fmin,
+    "arith.maximumf": np.maximum,
+    "arith.minimumf": np.minimum,
+    "arith.maxsi": np.maximum,
+    "arith.minsi": np.minimum,
+    "arith.andi": np.bitwise_and,
+    "arith.ori": np.bitwise_or,
+    "arith.xori": np.bitwise_xor,
+    "arith.shli": np.left_shift,
+    "arith.shrsi": np.right_shift,
+    "arith.negf": np.negative,
+    **{f"math.{n}": getattr(np, n) for n in ("exp", "exp2", "log", "log2", "sqrt", "sin", "cos", "floor", "ceil")},
+    "math.absf": np.abs,
+    "math.absi": np.abs,
+}
+
+
+def _ufunc(function: Any) -> Rule:
+    return lambda op, args: function(*args)
+
+
+RULES: dict[str, Rule] = {
+    **{name: _ufunc(function) for name, function in _UFUNCS.items()},
+    "arith.constant": _constant,
+    "tt.make_range": lambda op, args: np.arange(_integer(op, "start"), _integer(op, "end"), dtype=np.int32),
+    "tt.splat": _reshaped(lambda op, x: np.broadcast_to(x, op.type.shape)),
+    "tt.broadcast": _reshaped(lambda op, x: np.broadcast_to(x, op.type.shape)),
+    "tt.expand_dims": _reshaped(lambda op, x: np.expand_dims(x, _integer(op, "axis"))),
+    "tt.reshape": _reshaped(lambda op, x: x.reshape(op.type.shape)),
+    "tt.trans": _reshaped(lambda op, x: x.T),
+    "tt.addptr": lambda op, args: Pointer(args[0].buffer, args[0].offset + np.asarray(args[1], np.int64)),
+    "tt.load": _load,
+    "tt.store": _store,
+    "tt.bitcast": _pointer_cast,
+    "arith.bitcast": _pointer_cast,
+    "tt.dot": _dot,
+    "tt.reduce": _reduce,
+    "tt.extern_elementwise": _external,
+    "arith.cmpi": _compare,
+    "arith.cmpf": _compare,
+    "arith.select": lambda op, args: np.where(*args),
+    "arith.divsi": _quotient,
+    "arith.remsi": _remainder,
+    "arith.divui": _on_unsigned(_quotient),
+    "arith.remui": _on_unsigned(_remainder),
+    "arith.shrui": _on_unsigned(lambda op, args: args[0] >> args[1]),
+    "arith.maxui": _on_unsigned(lambda op, args: np.maximum(*args)),
+    "arith.minui": _on_unsigned(lambda op, args: np.minimum(*args)),
+    **{f"arith.{n}": _convert for n in ("extf", "truncf", "sitofp", "fptosi")},
+    "tt.fp_to_fp": _convert,
+    "arith.extsi": _extend_signed,
+    "arith.trunci": _truncate,
+    "arith.extui": _from_unsigned,
+    "arith.uitofp": _from_unsigned,
+    "math.erf": _each(math.erf),
+    "math.rsqrt": lambda op, args: (1 / np.sqrt(args[0])).astype(op.type.dtype),
+    "math.fma": _fused,
+    "tt.precise_sqrt": lambda op, args: np.sqrt(args[0]),
+}
+
+
+# -- running
+
+
+class _Program:
+    """One program of a grid: `run` executes a block and gives what it yields."""
+
+    def __init__(self, values: dict[str, Any], number: int, count: int) -> None:
+        self.values, self.number, self.count = values, number, count
+
+    def run(self, block: list[Op]) -> list[Any]:
+        for op in block:
+            if op.name in ("scf.yield", "tt.return"):
+                return [self.values[n] for n in op.operands]
+            self.step(op)
+        return []
+
+    def step(self, op: Op) -> None:
+        if op.name == "scf.for":
+            found = self.loop(op)
+        elif op.name == "scf.if":
+            chosen = op.bodies[0] if self.values[op.operands[0]] else op.bodies[1] if len(op.bodies) > 1 else []
+            found = self.run(chosen)
+        elif op.name in ("tt.get_program_id", "tt.get_num_programs"):
+            found = [np.int32((self.number if op.name.endswith("id") else self.count) if op.text.strip() == "x" else int(op.name.endswith("s")))]
+        elif op.name in RULES:
+            found = [RULES[op.name](op, [self.values[n] for n in op.operands])]
+        else:
+            raise NotImplementedError(f"TTIR operation {op.line}")
+        self.values.update(zip(op.results, found, strict=False))
+
+    def loop(self, op: Op) -> list[Any]:
+        match = _FOR.match(op.line.partition("scf.for")[2])
+        assert match is not None, op.line
+        index, low, high, step, carried = match.groups()
+        pairs = re.findall(r"(%[\w.$-]+) = (%[\w.$#-]+)", carried or "")
+        state = [self.values[start] for _, start in pairs]
+        first = self.values[low]
+        for i in range(int(first), int(self.values[high]), int(self.values[step])):
+            self.values[index] = np.asarray(first).dtype.type(i)
+            self.values.update(zip((name for name, _ in pairs), state, strict=True))
+            state = self.run(op.bodies[0])
+        return state
+
+
+def run_ttir(text: str, programs: int, arguments: Sequence[np.ndarray | int | float]) -> None:
+    """Run the one function of `text`; arrays (contiguous) are buffers, and those that it stores to are changed in place."""
+    parser = _Parser(text)
+    body = parser.block()
+    values: dict[str, Any] = {}
+    for (name, kind), value in zip(parser.arguments, arguments, strict=True):
+        if kind.startswith("!tt.ptr"):
+            assert isinstance(value, np.ndarray) and value.flags.c_contiguous
+            values[name] = Pointer(value.reshape(-1).view(_type(kind).dtype), np.asarray(0, np.int64))
+        else:
+            values[name] = _type(kind).dtype.type(value)
+    with np.errstate(all="ignore"):
+        for number in range(programs):
+            _Program(dict(values), number, programs).run(body)
