@@ -77,7 +77,7 @@ def dense_text(array: Array) -> str:
         return f"dense<> : {kind}"
     raw = np.ascontiguousarray(array, dtype.numpy.newbyteorder("<")).reshape(array.shape)
     if _is_uniform(raw):
-        return f"dense<{_element(cast('Any', raw.reshape(-1)[0]), dtype)}> : {kind}"
+        return f"dense<{_element(raw.reshape(-1)[0], dtype)}> : {kind}"
     if raw.size <= MAX_LISTED or dtype is DType.BOOL:
         return f"dense<{_nested(raw, dtype)}> : {kind}"
     return f'dense<"0x{raw.tobytes().hex().upper()}"> : {kind}'

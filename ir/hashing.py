@@ -1,9 +1,9 @@
 """Structural hashes: what graphs, kernels or schedules share that mean the same, whatever their values are called.
 
-The hash of a graph depends on its operations, attributes, types, constants, parameters and updates; not on the names of
-values, nodes or graphs, nor on locations. A kernel counts without the names of buffers, axes, locals and extents. Other
-frozen dataclasses (schedules, targets, programs) count with every field. It is the same in every process, so it serves as
-the key of a cache on disk.
+The hash of a graph depends on its operations, attributes, types, constants, parameters and updates; not on the names
+of values, nodes or graphs, nor on locations. A kernel counts without its name and those of buffers, axes, locals and
+extents: a cache of compiled code adds the symbol's name to the key. All other frozen dataclasses (schedules, targets,
+programs) count with every field. The hash is the same in every process, so it serves as a key on disk.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class _Writer:
             case np.ndarray():
                 return _array_text(cast("np.ndarray[Any, Any]", thing))
             case np.generic():
-                return f"{thing.dtype.str} {thing.tobytes().hex()}"
+                return _array_text(np.asarray(cast("Any", thing)))
             case tuple():
                 return f"({', '.join([self.text(item) for item in cast('tuple[object, ...]', thing)])})"
             case Graph():

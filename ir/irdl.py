@@ -2,8 +2,9 @@
 
     mlir-opt --irdl-file=dialects.irdl.mlir printed.mlir          no --allow-unregistered-dialect
 
-A variable of IRDL stands for ONE type or attribute, hence one for each operand, result and attribute. An op whose number of operands varies has
-its counts in its name and is declared for the texts at hand. An attribute that may be absent is not declared: IRDL has no optional ones.
+A variable of IRDL stands for ONE type or attribute, hence one for each operand, result and attribute. An op whose
+number of operands varies has its counts in its name and is declared for the texts at hand. An attribute that may be
+absent is not declared: IRDL has no optional ones.
 """
 
 from __future__ import annotations
@@ -71,7 +72,9 @@ def attributes_of(kind: type[Op]) -> Mapping[str, Sequence[str]]:
     if kind.name in _ATTRIBUTES:
         return _ATTRIBUTES[kind.name]
     if kind.name.startswith("core."):
-        return {name: kinds for name, hint in field_hints(kind).items() if (kinds := _kinds(hint)) and not _optional(hint)}
+        return {
+            name: kinds for name, hint in field_hints(kind).items() if (kinds := _kinds(hint)) and not _optional(hint)
+        }
     return {name: _kinds(info.annotation) or LIST for name, info in kind.parameters().items()}  # type: ignore[attr-defined]
 
 

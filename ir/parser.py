@@ -1,7 +1,7 @@
 """Parses the MLIR assembly that `printer` writes back into a graph; a syntax error names line and column.
 
 The structure of an operation is read by one regular expression, attributes by `parse_attributes`, ops come from their
-dialect through `registry`. Types are taken from the text as they stand: `verify_graph` compares them with those inferred.
+dialect through `registry`. Types are taken as they stand: `verify_graph` compares them with those inferred.
 """
 
 from __future__ import annotations

@@ -83,9 +83,7 @@ class _Printer:
             self.regions(regions, indent)
         written = f" {dictionary_text(attributes)}" if attributes else ""
         where = location_text(node.name, node.location)
-        self.parts.append(
-            f"{written} : ({self.list_types(node.inputs)}) -> {self.result_types(node.outputs)}{where}\n"
-        )
+        self.parts.append(f"{written} : ({self.list_types(node.inputs)}) -> {self.result_types(node.outputs)}{where}\n")
 
     def regions(self, regions: tuple[Graph, ...], indent: str) -> None:
         for i, body in enumerate(regions):

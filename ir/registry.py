@@ -1,9 +1,10 @@
 """The dialects that graphs may use, as the printer and the parser see them: how an op is spelled and read back.
 
 MLIR's IRDL allows an operation's name to hold lower-case letters, digits and single underscores, and cannot say that
-an operation takes any number of operands of different types. So an op is spelled in snake case, `mx.FullyConnected` as
-`mx.fully_connected`, `mx._plus_scalar` as `mx.plus_scalar_`; and an op whose number of operands or results varies
-carries both numbers (and that of its regions, if more than one): `core.concat` of three tensors is `core.concat_3_1`.
+an operation takes any number of operands of different types. So an op is spelled in lower case, `mx.MakeLoss` (which is
+not `mx.make_loss`) as `mx.makeloss`, `mx._plus_scalar` as `mx.plus_scalar_`; and an op whose number of operands or
+results varies carries both numbers (and that of its regions, if more than one): `core.concat` of three tensors is
+`core.concat_3_1`.
 """
 
 from __future__ import annotations
@@ -32,7 +33,6 @@ class Dialect:
 
 
 _DIALECTS: dict[str, Dialect] = {}
-_HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _COUNTS = re.compile(r"(.+?)(?:_\d+){2,3}")
 
 
@@ -74,17 +74,16 @@ def build_op(spelled: str, attributes: Mapping[str, Attribute], regions: tuple[G
     return dialect.build(name, attributes, regions)
 
 
-def snake_case(name: str) -> str:
-    """A mnemonic as IRDL allows it: `_contrib_ROIAlign` gives `contrib_roi_align_`."""
-    plain = name.lstrip("_")
-    spelled = _HUMP.sub("_", plain).lower() + "_" * (len(name) - len(plain))
-    return re.sub("__+(?=.)", "_", spelled)
+def spell(mnemonic: str) -> str:
+    """A mnemonic as IRDL allows it: `_contrib_ROIAlign` gives `contrib_roialign_`."""
+    plain = mnemonic.lstrip("_")
+    return re.sub("__+", "_", plain.lower()) + "_" * (plain != mnemonic)
 
 
 def stem_of(kind: type[Op]) -> str:
     """The printed name of a class of ops, without counts."""
     prefix, _, mnemonic = kind.name.partition(".")
-    return f"{prefix}.{snake_case(mnemonic)}"
+    return f"{prefix}.{spell(mnemonic)}"
 
 
 @cache

@@ -150,8 +150,9 @@ def _mx_is_variadic(kind: type[Op]) -> bool:
 
     assert issubclass(kind, Operator)
     optional = [name for name in kind.inputs if "?" in name]
-    listed = all("*" not in name for name in kind.inputs) and kind.output_names is Operator.output_names
-    return not listed or optional not in ([], [kind.inputs[-1]])
+    overridden = kind.output_names is not Operator.output_names or kind.input_names is not Operator.input_names
+    starred = any("*" in name for name in kind.inputs)
+    return overridden or starred or optional not in ([], [*kind.inputs[-1:]])
 
 
 register_dialect(Dialect("core", _core_operations, lambda kind: kind.name in VARIADIC, _core_build))

@@ -1,0 +1,63 @@
+"""Prints a program as MLIR assembly: its tensors, its memory, and the launches in the order in which they run.
+
+A place is written `input0+0`, `output1+0`, `arena+4096`: the space, the position of an input or output, the offset in
+bytes.
+"""
+
+from __future__ import annotations
+
+from .attributes import attribute_text, dictionary_text, quote
+from .program import Launch, Place, Program, Space
+
+
+def print_program(program: Program) -> str:
+    """The text of `program`, without the content of its constants and object files."""
+    lines = [
+        *_tensors(program),
+        *_memory(program),
+        '    "program.prepare"() ({',
+        *(f"      {_launch(launch)}" for launch in program.prepare),
+        '      "vector.yield"() : () -> ()',
+        "    }) : () -> ()",
+        *(f"    {_launch(launch)}" for launch in program.launches),
+        *(f"    {_op('alias', {'output': a.output, 'place': place_text(a.place)})}" for a in program.aliases),
+        '    "func.return"() : () -> ()',
+    ]
+    body = "\n".join(lines)
+    head = '"builtin.module"() ({\n  "func.func"() ({\n  ^bb0:\n'
+    tail = f"  }}) {{sym_name = {quote(program.name)}, function_type = () -> ()}} : () -> ()\n}}) : () -> ()\n"
+    return f"{head}{body}\n{tail}"
+
+
+def place_text(place: Place) -> str:
+    """A place in one word."""
+    position = str(place.index) if place.space in (Space.INPUT, Space.OUTPUT) else ""
+    return f"{place.space.value}{position}+{place.offset}"
+
+
+def _tensors(program: Program) -> list[str]:
+    lines: list[str] = []
+    for i, kind in enumerate(program.inputs):
+        described = dictionary_text({"index": i, "parameter": i in program.parameters})
+        lines.append(f'    %input{i} = "program.input"() {described} : () -> {kind}')
+    return [*lines, *(f"    {_op('output', {'index': i, 'type': t})}" for i, t in enumerate(program.outputs))]
+
+
+def _memory(program: Program) -> list[str]:
+    sizes = {
+        Space.ARENA: program.arena_bytes,
+        Space.PREPARED: program.prepared_bytes,
+        Space.CONSTANT: len(program.constants),
+    }
+    return [f"    {_op('memory', {'space': space.value, 'bytes': size})}" for space, size in sizes.items()]
+
+
+def _launch(launch: Launch) -> str:
+    arguments = [place_text(a) if isinstance(a, Place) else a for a in launch.arguments]
+    listed = ", ".join(map(attribute_text, arguments))
+    rest = dictionary_text({"count": launch.count, "grain": launch.grain, "label": launch.label})[1:]
+    return f'"program.launch"() {{symbol = {quote(launch.symbol)}, arguments = [{listed}], {rest} : () -> ()'
+
+
+def _op(mnemonic: str, attributes: dict[str, object]) -> str:
+    return f'"program.{mnemonic}"() {dictionary_text(attributes)} : () -> ()'

@@ -1,0 +1,184 @@
+"""Verifies graphs and programs: every use of a value, every type, every place is checked against the definitions.
+
+`verify_kernel` stands in `kernel_verifier`. All of them raise GraphError with a text that names the node, the kernel's
+stage or the launch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import NoReturn
+
+from .graph import Graph, GraphError, Node, Value
+from .kernel_verifier import verify_kernel
+from .program import Launch, Place, Program, Space
+from .program_printer import place_text
+from .types import TensorType
+
+__all__ = ["verify_graph", "verify_kernel", "verify_program"]
+
+
+def verify_graph(graph: Graph) -> None:
+    """GraphError unless `graph` and its nested graphs are well formed.
+
+    Every value is defined once and before its use, belongs to the node or graph that lists it, and has the shape and
+    dtype that its op infers; its layout may be another one, but must fit the shape. Nested graphs use their own values
+    alone.
+    """
+    _Verifier(graph).run()
+
+
+class _Verifier:
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self.defined: set[Value] = set()
+
+    def fail(self, message: str) -> NoReturn:
+        raise GraphError(f"graph {self.graph.name!r}: {message}")
+
+    def run(self) -> None:
+        for i, value in enumerate(self.graph.inputs):
+            self.input(i, value)
+        for node in self.graph.nodes:
+            self.node(node)
+        for i, value in enumerate(self.graph.outputs):
+            if value not in self.defined:
+                self.fail(f"output {i} ({value!r}) is not defined in this graph")
+        self.state()
+
+    def input(self, position: int, value: Value) -> None:
+        if value.node is not None:
+            self.fail(f"input {position} is a result of {value.node.describe()}")
+        if value in self.defined:
+            self.fail(f"input {position} {value.name!r} stands twice among the inputs")
+        self.type(value.type, f"input {position} {value.name!r}")
+        self.defined.add(value)
+
+    def state(self) -> None:
+        """Parameters and updates are positions of inputs, updates among the last outputs."""
+        graph = self.graph
+        for what, positions in (("parameter", graph.parameters), ("update", graph.updates)):
+            for i in positions:
+                if not 0 <= i < len(graph.inputs):
+                    self.fail(f"{what} {i} is no position of an input; there are {len(graph.inputs)}")
+        if len(set(graph.updates)) != len(graph.updates) or len(graph.updates) > len(graph.outputs):
+            self.fail(f"updates {graph.updates} need distinct inputs and one output each")
+        news = graph.outputs[len(graph.outputs) - len(graph.updates) :]
+        for i, new in zip(graph.updates, news, strict=True):
+            if new.type.with_layout(None) != graph.inputs[i].type.with_layout(None):
+                self.fail(f"input {i} of type {graph.inputs[i].type} is updated with {new.type}")
+
+    def node(self, node: Node) -> None:
+        for i, value in enumerate(node.inputs):
+            if value not in self.defined:
+                self.fail(f"{node.describe()}: operand {i} ({value!r}) is not defined before its use")
+        for i, value in enumerate(node.outputs):
+            if value.node is not node or value.index != i:
+                self.fail(f"{node.describe()}: result {i} belongs to another node")
+            if value in self.defined:
+                self.fail(f"{node.describe()} stands twice in the graph")
+            self.type(value.type, f"result {i} of {node.describe()}")
+            self.defined.add(value)
+        self.inferred(node)
+        for body in node.op.regions():
+            try:
+                verify_graph(body)
+            except GraphError as error:
+                raise GraphError(f"in {node.describe()}: {error}") from error
+
+    def inferred(self, node: Node) -> None:
+        stored = [v.type for v in node.outputs]
+        types = self.infer(node)
+        if len(types) != len(stored):
+            self.fail(f"{node.describe()} has {len(stored)} results, its op gives {len(types)}")
+        for i, (mine, expected) in enumerate(zip(stored, types, strict=True)):
+            if mine.shape != expected.shape or mine.dtype is not expected.dtype:
+                self.fail(f"{node.describe()}: result {i} has the type {mine}, its op gives {expected}")
+
+    def infer(self, node: Node) -> tuple[TensorType, ...]:
+        """Types of the op's results; layouts of operands count only where the op looks at them."""
+        types = [v.type for v in node.inputs]
+        try:
+            return node.op.infer(*types)
+        except (TypeError, ValueError) as error:
+            problem = error
+        if any(t.layout is not None for t in types):
+            try:
+                return node.op.infer(*(t.with_layout(None) for t in types))
+            except (TypeError, ValueError) as error:
+                problem = error
+        operands = ", ".join(map(str, types))
+        raise GraphError(f"graph {self.graph.name!r}: {node.describe()} on ({operands}): {problem}") from problem
+
+    def type(self, t: TensorType, what: str) -> None:
+        if any(n < 0 for n in t.shape):
+            self.fail(f"{what} has a negative extent: {t}")
+        layout = t.layout
+        if layout is None:
+            return
+        if len(layout.halo) != t.rank - 2:
+            self.fail(f"{what}: a layout with {len(layout.halo)} spatial axes does not fit {t}")
+        if layout.block < 1 or any(n < 0 for pair in layout.halo for n in pair):
+            self.fail(f"{what}: a layout has a positive block and no negative halo: {t}")
+
+
+def verify_program(program: Program, symbols: Collection[str] | None = None) -> None:
+    """GraphError unless all places of the program stand inside their spaces and its launches and aliases make sense.
+
+    `symbols` are those that the program's code defines; without them the launches' symbols are not checked. What is
+    prepared may read no input that is not a parameter, and write no output.
+    """
+    _ProgramVerifier(program).run(symbols)
+
+
+class _ProgramVerifier:
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.tensors = {Space.INPUT: program.inputs, Space.OUTPUT: program.outputs}
+        self.sizes = {
+            Space.ARENA: program.arena_bytes,
+            Space.PREPARED: program.prepared_bytes,
+            Space.CONSTANT: len(program.constants),
+        }
+
+    def fail(self, message: str) -> NoReturn:
+        raise GraphError(f"program {self.program.name!r}: {message}")
+
+    def run(self, symbols: Collection[str] | None) -> None:
+        program = self.program
+        if not all(0 <= i < len(program.inputs) for i in program.parameters):
+            self.fail(f"parameters {sorted(program.parameters)} are no positions of the {len(program.inputs)} inputs")
+        for launch in program.prepare:
+            self.launch(launch, symbols, prepared=True)
+        for launch in program.launches:
+            self.launch(launch, symbols, prepared=False)
+        for alias in program.aliases:
+            if not 0 <= alias.output < len(program.outputs) or alias.place.space is Space.OUTPUT:
+                self.fail(f"output {alias.output} cannot stand for {place_text(alias.place)}")
+            self.place(alias.place, f"alias of output {alias.output}")
+
+    def launch(self, launch: Launch, symbols: Collection[str] | None, *, prepared: bool) -> None:
+        what = f"launch of {launch.symbol!r}" + (f" ({launch.label})" if launch.label else "")
+        if symbols is not None and launch.symbol not in symbols:
+            self.fail(f"{what}: no code defines the symbol")
+        if launch.count < 0 or launch.grain < 1:
+            self.fail(f"{what}: count {launch.count} and grain {launch.grain} do not make sense")
+        for place in launch.arguments:
+            if not isinstance(place, Place):
+                continue
+            self.place(place, what)
+            if prepared and self.changes(place):
+                self.fail(f"{what}: {place_text(place)} is no parameter, and the launch prepares")
+
+    def changes(self, place: Place) -> bool:
+        is_input = place.space is Space.INPUT
+        return place.space is Space.OUTPUT or (is_input and place.index not in self.program.parameters)
+
+    def place(self, place: Place, what: str) -> None:
+        tensors = self.tensors.get(place.space)
+        if tensors is not None and not 0 <= place.index < len(tensors):
+            self.fail(f"{what}: there is no {place.space.value} {place.index}")
+        size = self.sizes[place.space] if tensors is None else tensors[place.index].nbytes
+        # An empty tensor may stand at the end of its space.
+        if not 0 <= place.offset <= size:
+            self.fail(f"{what}: {place_text(place)} leaves its space of {size} bytes")
