@@ -20,11 +20,11 @@ from .copy_input import emit_copy
 from .depthwise import DepthwiseNest, depthwise_filters
 from .elementwise import SumsWalk, emit_elementwise
 from .ending import Ending, end_of
-from .gemm import gemm_problem
+from .gemm import emit_widening, gemm_problem, is_widened, widened_elements
 from .gemv import emit_gemv
 from .packing import packed_panels
 from .problem import Problem
-from .tiles import emit_tiles, panel_kinds, workspace_bytes
+from .tiles import emit_tiles, panel_kinds, workspace_bytes, workspace_slot
 from .winograd import WinogradNest, winograd_filters, winograd_kinds, winograd_workspace
 
 _ALIGN = 64
@@ -44,11 +44,6 @@ def emit_contraction(kernel: Kernel, schedule: ContractionSchedule, target: CpuT
             return _emit_product(shape, schedule, target, module, symbol)
         case _:
             raise ContractionError(f"{kernel.name}: {type(schedule).__name__} does not fit a {type(shape).__name__}")
-
-
-def workspace_slot(kernel: Kernel) -> int:
-    """The argument after buffers and extents."""
-    return len(kernel.buffers) + len(kernel.extents)
 
 
 def direct_place(shape: ConvShape, target: CpuTarget) -> InputPlace:
@@ -129,17 +124,18 @@ def _emit_product(shape: GemmShape, schedule: TileSchedule | GemvSchedule, targe
     kernel = shape.kernel
     slot = workspace_slot(kernel)
     problem, ending = gemm_problem(shape)
-    problem, used = place_sums(problem, ending, 0)
+    problem, used = place_sums(problem, ending, widened_elements(shape))
+    widen = [emit_widening(module, shape, f"{symbol}.widen")] if is_widened(shape) else []
     size = -(-used * Type.of(problem.kind).bytes // _ALIGN) * _ALIGN
     finish: list[LaunchSpec] = []
     if ending.separate:
         finish.append(emit_elementwise(module, kernel, shape.store, _product_sums(shape, problem, slot), f"{symbol}.finish"))
     if isinstance(schedule, GemvSchedule):
-        return Emission((emit_gemv(module, problem, schedule, symbol), *finish), size)
+        return Emission((*widen, emit_gemv(module, problem, schedule, symbol), *finish), size)
     launch = emit_tiles(module, problem, schedule, symbol, (slot, size))
     kinds, group_size = panel_kinds(problem, schedule)
     packings = ((shape.rhs.buffer, packed_panels(problem, schedule.lanes, kinds, group_size)),) if schedule.pack else ()
-    return Emission((launch, *finish), size + workspace_bytes(problem, schedule, target), packings)
+    return Emission((*widen, launch, *finish), size + workspace_bytes(problem, schedule, target), packings)
 
 
 def _product_sums(shape: GemmShape, problem: Problem, slot: int) -> SumsWalk:

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from math import prod
+
 from ....ir.types import DType
-from ...schedule.describe import GemmShape, extent_of
+from ...emission import LaunchSpec
+from ...schedule.describe import GemmShape, axes_of, extent_of
 from ...schedule.product import operand, reduce_order
 from ...schedule.strides import Located, View, Walk
+from ..emitter import ModuleBuilder
+from ..types import F32, memory_type_of
 from .ending import Ending, end_of
 from .problem import Problem, Segment, WeightSource, collapsed, offsets, plain_segments, point_tables
+from .tiles import KERNEL_PARAMETERS, argument, workspace_slot
 
 
 def gemm_walk(shape: GemmShape) -> Walk:
@@ -21,6 +27,8 @@ def gemm_problem(shape: GemmShape) -> tuple[Problem, Ending]:
     groups = tuple(extents[a] for a in shape.batches) or (1,)
     points = tuple(extents.get(a, 1) for a in walk.points)
     left, right = operand(shape, shape.lhs), operand(shape, shape.rhs)
+    widened = is_widened(shape)
+    left = widened_place(shape) if widened else left
     batches = shape.batches or ("",)
     x = View(left.base, tuple(left.strides.get(a, 0) for a in batches), tuple(left.strides.get(a, 0) for a in walk.points), 1, 0)
     weights = WeightSource(
@@ -35,15 +43,58 @@ def gemm_problem(shape: GemmShape) -> tuple[Problem, Ending]:
     problem = Problem(
         *(dtype, groups, points, extents[shape.column], x, reduction(shape, left, right), weights, out, ending.out_dtype, named),
         ending.finish(tables, out, loads),
-        *(kernel.buffers.index(kernel.buffer(b)) for b in (shape.lhs.buffer, shape.rhs.buffer)),
-        ending.out_slot,
+        workspace_slot(kernel) if widened else kernel.buffers.index(kernel.buffer(shape.lhs.buffer)),
+        *(kernel.buffers.index(kernel.buffer(shape.rhs.buffer)), ending.out_slot),
     )
     return problem, ending
+
+
+def is_widened(shape: GemmShape) -> bool:
+    """16-bit rows are converted into the workspace first: the micro-kernel broadcasts single elements."""
+    return shape.dtype in (DType.F16, DType.BF16)
+
+
+def widened_axes(shape: GemmShape) -> list[str]:
+    """The axes of the left operand's copy, outermost first."""
+    used = axes_of(shape.lhs.index)
+    return [*(a for a in (*shape.batches, *shape.rows) if a in used), *reduce_order(shape)]
+
+
+def widened_place(shape: GemmShape) -> Located:
+    axes = widened_axes(shape)
+    sizes = [extent_of(shape.kernel, a) for a in axes]
+    return Located(0, {a: prod(sizes[k + 1 :]) for k, a in enumerate(axes)}, {}, 0, 0)
+
+
+def widened_elements(shape: GemmShape) -> int:
+    return prod(extent_of(shape.kernel, a) for a in widened_axes(shape)) if is_widened(shape) else 0
+
+
+def emit_widening(module: ModuleBuilder, shape: GemmShape, symbol: str) -> LaunchSpec:
+    """A launch over the rows of the left operand that writes them as float32 to the start of the workspace."""
+    axes = widened_axes(shape)
+    sizes, left = [extent_of(shape.kernel, a) for a in axes], operand(shape, shape.lhs)
+    f = module.function(symbol, None, KERNEL_PARAMETERS)
+    memory = memory_type_of(shape.dtype)
+    source = f.gep(argument(f, shape.kernel.buffers.index(shape.kernel.buffer(shape.lhs.buffer))), left.base, memory)
+    copy = argument(f, workspace_slot(shape.kernel))
+    with f.loop(f.args[1], f.args[2]) as row:
+        start, rest = source, row
+        for a, n in reversed(list(zip(axes[:-1], sizes[:-1], strict=True))):
+            start = f.gep(start, f.urem(rest, n) * left.strides.get(a, 0), memory)
+            rest = f.udiv(rest, n)
+        with f.loop(0, sizes[-1]) as i:
+            value = f.convert(f.load(f.gep(start, i * left.strides.get(axes[-1], 0), memory), memory), "float")
+            f.store(value, f.gep(copy, row * sizes[-1] + i, F32))
+    f.ret()
+    return LaunchSpec(symbol, prod(sizes[:-1]), max(1, 4096 // sizes[-1]))
 
 
 def reduction(shape: GemmShape, left: Located, right: Located) -> tuple[Segment, ...]:
     """The reduction with the axis along which the left operand is densest innermost."""
     axes = reduce_order(shape)
+    if not axes:
+        return plain_segments([(0, 0)], [(0, 0)])
     sizes = [extent_of(shape.kernel, a) for a in axes]
     x = [left.strides.get(a, 0) for a in axes]
     w = [right.strides.get(a, 0) for a in axes]

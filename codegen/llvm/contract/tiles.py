@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from math import prod
 
+from ....ir.kernel import Kernel
 from ....ir.schedule import RegisterTile, TileSchedule
 from ....ir.target import CpuTarget
 from ....ir.types import DType
@@ -24,6 +25,11 @@ KERNEL_PARAMETERS = [("arguments", PTR, ""), ("begin", I64, ""), ("end", I64, ""
 def argument(f: FunctionBuilder, slot: int) -> Value:
     """The address in a slot of the kernel's arguments."""
     return f.load(f.gep(f.args[0], slot, PTR), PTR)
+
+
+def workspace_slot(kernel: Kernel) -> int:
+    """The argument after buffers and extents."""
+    return len(kernel.buffers) + len(kernel.extents)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,151 @@
+"""Matrix products on the CPU against float64 NumPy: sizes, batches, transpositions, schedules and epilogues."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from contractions import HOST, Runner
+from mxforge.codegen.lower_contract import Extras, gemm_kernel
+from mxforge.codegen.schedule.contract import schedule_contraction
+from mxforge.codegen.schedule.describe import ContractionError, GemmShape, describe_contraction
+from mxforge.ir.kernel import Axis, AxisKind, Buffer, Cast, Const, Contract, Expr, Index, Kernel, Load, Scalar, Store, affine
+from mxforge.ir.scalar import ScalarOp
+from mxforge.ir.schedule import GemvSchedule, RegisterTile, TileSchedule
+from mxforge.ir.types import DType
+
+pytest.importorskip("llvmlite.binding")
+RNG = np.random.default_rng(11)
+TOLERANCE = {DType.F32: 2e-6, DType.F64: 1e-13, DType.F16: 1e-3}
+
+
+def operands(kernel: Kernel) -> dict[str, np.ndarray]:
+    return {b.name: RNG.standard_normal(b.shape).astype(b.dtype.numpy) for b in kernel.buffers[:-1]}
+
+
+def close(y: np.ndarray, expected: np.ndarray, dtype: DType = DType.F32) -> None:
+    assert y.shape == expected.shape
+    assert np.abs(y - expected).max() <= TOLERANCE[dtype] * max(1.0, float(np.abs(expected).max()))
+
+
+def reference(values: dict[str, np.ndarray], transposed: tuple[bool, bool]) -> np.ndarray:
+    a, b = (values[n].astype(np.float64) for n in "ab")
+    return (a.swapaxes(-1, -2) if transposed[0] else a) @ (b.swapaxes(-1, -2) if transposed[1] else b)
+
+
+SIZES = [((), 5, 7, 3), ((), 33, 40, 65), ((), 1, 33, 19), ((), 3, 35, 130), ((), 4, 16, 16), ((2,), 7, 9, 16), ((2, 3), 20, 17, 12), ((), 130, 70, 33)]
+
+
+@pytest.mark.parametrize("dtype", [DType.F32, DType.F64, DType.F16])
+@pytest.mark.parametrize("transposed", [(False, False), (True, False), (False, True), (True, True)])
+@pytest.mark.parametrize("size", SIZES, ids=str)
+def test_product(size: tuple[tuple[int, ...], int, int, int], transposed: tuple[bool, bool], dtype: DType) -> None:
+    extras = Extras(epilogue=lambda total, index: Cast(dtype, total) if dtype is DType.F16 else total)
+    kernel = gemm_kernel(*size, dtype=dtype, transposed=transposed, extras=extras)
+    values = operands(kernel)
+    for parameters in (frozenset[str](), frozenset("b")):
+        schedule = schedule_contraction(kernel, HOST, parameters)
+        close(Runner(kernel, schedule=schedule, values=values).run(), reference(values, transposed), dtype)
+
+
+def test_few_rows_read_the_weights_where_they_are() -> None:
+    kernel = gemm_kernel((), 2, 50, 64, transposed=(False, True))
+    runner = Runner(kernel, values=operands(kernel))
+    assert isinstance(runner.schedule, GemvSchedule)
+    assert not runner.emission.packings
+
+
+def test_a_changing_operand_of_few_rows_is_not_packed() -> None:
+    kernel = gemm_kernel((), 8, 50, 64)
+    runner = Runner(kernel, schedule=schedule_contraction(kernel, HOST), values=operands(kernel))
+    assert not runner.emission.packings
+
+
+def test_shared_right_operand() -> None:
+    """A batch of the left alone is more rows: the weights are packed once."""
+    kernel = gemm_kernel((3,), 5, 18, 20, batched_rhs=False)
+    shape = describe_contraction(kernel)
+    assert isinstance(shape, GemmShape)
+    assert shape.rows == ("b0", "m")
+    values = operands(kernel)
+    close(Runner(kernel, values=values).run(), reference(values, (False, False)))
+
+
+@pytest.mark.parametrize("outside", [False, True])
+def test_reduction_in_parts(outside: bool) -> None:
+    kernel = gemm_kernel((), 50, 45, 77)
+    values = operands(kernel)
+    schedule = TileSchedule(8, RegisterTile(4, 2), None, 20, 2, steps=3, reduction_outside=outside)
+    close(Runner(kernel, schedule=schedule, values=values).run(), reference(values, (False, False)))
+
+
+def test_large_product_is_shared_by_the_threads() -> None:
+    kernel = gemm_kernel((), 128, 768, 768, transposed=(False, True))
+    values = operands(kernel)
+    runner = Runner(kernel, values=values)
+    assert runner.emission.launches[0].count % HOST.threads == 0
+    close(runner.run(), reference(values, (False, True)))
+
+
+@pytest.mark.parametrize("rows", [1, 3, 24])
+def test_epilogue(rows: int) -> None:
+    """gelu-like: (sum + bias) * sigmoid(sum + bias) + residual, and a scale for each row."""
+
+    def end(total: Expr, index: Index) -> Expr:
+        biased = Scalar(ScalarOp.ADD, (total, Load("bias", (index[-1],))))
+        gated = Scalar(ScalarOp.MUL, (biased, Scalar(ScalarOp.SIGMOID, (biased,))))
+        scaled = Scalar(ScalarOp.MUL, (gated, Load("scale", (index[0], affine()))))
+        return Scalar(ScalarOp.ADD, (scaled, Load("residual", index)))
+
+    n = 37
+    buffers = (Buffer("bias", DType.F32, (n,)), Buffer("scale", DType.F32, (rows, 1)), Buffer("residual", DType.F32, (rows, n)))
+    kernel = gemm_kernel((), rows, n, 20, transposed=(False, True), extras=Extras(buffers, end))
+    values = operands(kernel)
+    biased = reference(values, (False, True)) + values["bias"]
+    close(Runner(kernel, values=values).run(), biased / (1 + np.exp(-biased)) * values["scale"] + values["residual"])
+
+
+def einsum_kernel(out: str, lhs: str, rhs: str, sizes: dict[str, int]) -> Kernel:
+    reduce = tuple(sorted((set(lhs) | set(rhs)) - set(out)))
+    axes = (*(Axis(a, sizes[a]) for a in out), *(Axis(a, sizes[a], AxisKind.REDUCE) for a in reduce))
+
+    def index(letters: str) -> Index:
+        return tuple(affine((a, 1)) for a in letters)
+
+    def buffer(name: str, letters: str) -> Buffer:
+        return Buffer(name, DType.F32, tuple(sizes[a] for a in letters))
+
+    value = Contract(Load("a", index(lhs)), Load("b", index(rhs)), reduce)
+    return Kernel("einsum", (buffer("a", lhs), buffer("b", rhs), buffer("y", out)), (), axes, (Store("y", index(out), value),))
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        "btk,hdk->bhtd",  # projection into heads
+        "bhtd,hdk->btk",  # and back: two reduce axes
+        "mk,kn->nm",  # a transposed result: the operands change sides
+        "bmk,bkn->mnb",  # the batch is innermost in the result: no vectors of columns
+        "ij,kl->ikjl",  # no reduce axis: an outer product
+        "mk,nk->mn",
+    ],
+)
+def test_any_order_of_axes(spec: str) -> None:
+    sizes = {a: 3 + k for k, a in enumerate(sorted(set(spec) - set(",->")))}
+    operands_text, out = spec.split("->")
+    lhs, rhs = operands_text.split(",")
+    kernel = einsum_kernel(out, lhs, rhs, sizes)
+    values = operands(kernel)
+    expected = np.einsum(spec, values["a"].astype(np.float64), values["b"])
+    close(Runner(kernel, values=values).run(), expected)
+
+
+def test_what_is_not_understood_is_named() -> None:
+    kernel = einsum_kernel("mn", "mk", "kn", {"m": 3, "n": 4, "k": 5})
+    store = kernel.stages[0]
+    assert isinstance(store, Store)
+    assert isinstance(store.value, Contract)
+    computed = Contract(Scalar(ScalarOp.NEG, (store.value.lhs,)), store.value.rhs, ("k",))
+    for value, message in ((computed, "must be loads"), (Const(0.0, DType.F32), "found 0")):
+        broken = Kernel("k", kernel.buffers, (), kernel.axes, (Store("y", store.index, value),))
+        with pytest.raises(ContractionError, match=message):
+            describe_contraction(broken)
