@@ -20,6 +20,7 @@ from ..ir.dialects.core import (
     Iota,
     Pad,
     Pointwise,
+    RandomBits,
     Reduce,
     ReduceWindow,
     Relayout,
@@ -53,6 +54,7 @@ from ..ir.kernel import Reduce as ReduceExpr
 from ..ir.scalar import ScalarOp
 from ..ir.types import DType, TensorType
 from .lower_contract import dilated_load
+from .lower_random import philox_word
 
 Strides = tuple[int, ...] | None
 
@@ -181,10 +183,15 @@ class _Lowering:
         return isinstance(node.op, _COSTLY) and len(self.users[value]) + (value in self.body.outputs) > 1
 
     def _share(self, value: Value, index: Index, expr: Expr) -> Expr:
-        name = f"t{len(self.locals)}"
+        made = self.local(expr, index)
+        self.locals[value, index] = made.local
+        return made
+
+    def local(self, expr: Expr, index: Index) -> Ref:
+        """A new Local that holds `expr` at the points of `index`."""
+        name = f"t{sum(isinstance(s, Local) for s in self.stages)}"
         used = tuple(a for i in index if isinstance(i, Affine) for a, _ in i.terms)
         self.stages.append(Local(name, used, expr))
-        self.locals[value, index] = name
         return Ref(name)
 
     def load(self, value: Value, index: Index, other: Const) -> Expr:
@@ -254,6 +261,15 @@ def _index_value(index: Affine | Expr, dtype: DType) -> Expr:
             value = term if value == Const(0, DType.I64) else Scalar(ScalarOp.ADD, (term, value))
     assert not isinstance(value, Affine)
     return value if dtype is DType.I64 else CastExpr(dtype, value)
+
+
+def _random_bits(low: _Lowering, node: Node, index: Index) -> Expr:
+    """The element's row-major position picks its word of the stream."""
+    position: Expr = Const(0, DType.I64)
+    for i, n in zip(index, node.outputs[0].type.shape, strict=True):
+        scaled = Scalar(ScalarOp.MUL, (position, Const(n, DType.I64)))
+        position = Scalar(ScalarOp.ADD, (scaled, _index_value(i, DType.I64)))
+    return philox_word(low.input_name(node.inputs[0]), position, lambda e: low.local(e, index))
 
 
 def _broadcast(low: _Lowering, node: Node, index: Index) -> Expr:
@@ -427,6 +443,7 @@ _RULES = {
     Cast: _cast,
     Constant: _constant,
     Iota: _iota,
+    RandomBits: _random_bits,
     Broadcast: _broadcast,
     Reshape: _unit_reshape,
     Transpose: _transpose,

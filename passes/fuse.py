@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from enum import Enum
 
 from ..ir.dialects.core import (
-    ArgReduce,
     Broadcast,
     Cast,
     Concat,
@@ -18,6 +17,7 @@ from ..ir.dialects.core import (
     Iota,
     Pad,
     Pointwise,
+    RandomBits,
     Reduce,
     ReduceWindow,
     Relayout,
@@ -48,8 +48,8 @@ class Kind(Enum):
 _KINDS: dict[type, Kind] = {
     Pointwise: Kind.POINTWISE,
     Cast: Kind.POINTWISE,
+    RandomBits: Kind.POINTWISE,
     Reduce: Kind.ROW,
-    ArgReduce: Kind.ROW,
     ReduceWindow: Kind.WINDOW,
     Conv: Kind.CONTRACT,
     Dot: Kind.CONTRACT,
@@ -112,8 +112,6 @@ def _rows(node: Node) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
     """The space that a reduction walks and the axes that it reduces."""
     if isinstance(node.op, Reduce):
         return node.inputs[0].type.shape, node.op.axes
-    if isinstance(node.op, ArgReduce):
-        return node.inputs[0].type.shape, (node.op.axis,)
     return None
 
 
@@ -248,7 +246,7 @@ class _Fuser:
         return [v.node for n in (group.nodes if group else [node]) for v in n.inputs if v.node is not None]
 
     def _absorb_prologues(self) -> None:
-        """Join pointwise groups all of whose readers ended up in one region of rows."""
+        """Join pointwise groups all of whose readers ended up in one region of the same space."""
         for node in reversed(self.graph.nodes):
             before = self.group.get(node)
             if (
@@ -262,7 +260,10 @@ class _Fuser:
             if len(readers) != 1:
                 continue
             own = next(iter(readers.values()))
-            fits = own.kind is Kind.ROW and own.rows is not None and node.outputs[0].type.shape == own.rows[0]
+            if own.kind is Kind.ROW:
+                fits = own.rows is not None and node.outputs[0].type.shape == own.rows[0]
+            else:
+                fits = own.kind is Kind.POINTWISE and _result_space(node) == _result_space(own.nodes[-1])
             if own is not before and fits and self._acyclic(before, own):
                 before.nodes, own.nodes = [], before.nodes + own.nodes
                 for n in own.nodes:

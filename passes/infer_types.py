@@ -98,9 +98,7 @@ def _step_shapes(known: Inference, use: Use) -> bool:
     return _record(known.shapes, (*use.inputs, *use.outputs), (*inputs, *outputs))
 
 
-def _infer_outputs(
-    known: Inference, use: Use, inputs: Sequence[PartialShape], outputs: list[PartialShape]
-) -> None:
+def _infer_outputs(known: Inference, use: Use, inputs: Sequence[PartialShape], outputs: list[PartialShape]) -> None:
     """The results' types from the operands', of which an unknown dtype counts as float32."""
     if not use.inputs and any(s is not None and 0 in s for s in outputs):
         return  # a creation operator that waits for its consumer

@@ -5,6 +5,7 @@ from __future__ import annotations
 from .assign_layouts import AssignLayouts
 from .decompose import Decompose
 from .eliminate import EliminateCommonSubexpressions, EliminateDeadCode
+from .expand import Expand
 from .fold_batchnorm import FoldBatchNorm
 from .fuse import Fuse
 from .manager import Pass
@@ -21,6 +22,7 @@ TO_CORE: tuple[Pass, ...] = (
 
 FOR_CPU: tuple[Pass, ...] = (
     *TO_CORE,
+    Expand(),  # after the reference's way ends: the interpreter has these primitives itself
     FoldBatchNorm(),  # before layouts: the weights are still row-major
     Simplify(),  # a folded shift leaves sums of broadcasts
     EliminateCommonSubexpressions(),

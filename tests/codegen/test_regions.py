@@ -129,7 +129,11 @@ def dense() -> Case:
 
 def batched_product() -> Case:
     b = CoreBuilder()
-    return b.build([b.matmul(b.input(tensor(3, 7, 33)), b.input(tensor(3, 33, 20)))]), [normal(3, 7, 33), normal(3, 33, 20)], 1
+    return (
+        b.build([b.matmul(b.input(tensor(3, 7, 33)), b.input(tensor(3, 33, 20)))]),
+        [normal(3, 7, 33), normal(3, 33, 20)],
+        1,
+    )
 
 
 def recurrence() -> Case:
@@ -143,6 +147,21 @@ def recurrence() -> Case:
     weight = b.input(tensor(width, width), parameter=True)
     results = b.scan(body, [h0], [xs], [weight], steps)
     return b.build(list(results)), [normal(steps, batch, width), normal(batch, width), normal(width, width)], 6
+
+
+def positions() -> Case:
+    b = CoreBuilder()
+    x = b.input(tensor(6, 8, 10))
+    data = np.round(normal(6, 8, 10))  # many equal values: the first of them counts
+    data[2, 3, 4] = data[2, 5, 4] = np.nan
+    y = b.input(tensor(9))
+    return b.build([b.arg_reduce("max", x, 1), b.arg_reduce("min", y, 0)]), [data, normal(9)], 2
+
+
+def random_bits() -> Case:
+    b = CoreBuilder()
+    key = b.input(tensor(4, dtype=DType.U32))
+    return b.build([b.random_bits(key, (3, 35))]), [np.array([1, 2, 3, 0xFFFFFFFF], np.uint32)], 1
 
 
 CASES: list[Callable[[], Case]] = [
@@ -163,6 +182,8 @@ CASES: list[Callable[[], Case]] = [
     dense,
     batched_product,
     recurrence,
+    positions,
+    random_bits,
 ]
 
 
