@@ -1,6 +1,65 @@
 """mxforge: Apache MXNet 1.x's API on a compiler written in Python."""
 
-__version__ = "0.1.0"
+from typing import TYPE_CHECKING, Any
+
+mxforge_version = "0.1.0"
+__version__ = "1.9.1"  # the version of MXNet whose API this is: programs compare it
+
+_ALIASES = {
+    "nd": "ndarray",
+    "ndarray": "ndarray",
+    "sym": "symbol",
+    "symbol": "symbol",
+    "attribute": "attribute",
+    "base": "base",
+    "context": "context",
+    "name": "name",
+    "random": "random",
+    "rnd": "random",
+    "util": "util",
+}
+"""Modules of MXNet's API and where they stand in `frontend`; each is imported when it is first used."""
+
+_MEMBERS = {
+    "AttrScope": "attribute",
+    "Context": "context",
+    "MXNetError": "base",
+    "cpu": "context",
+    "cpu_pinned": "context",
+    "current_context": "context",
+    "gpu": "context",
+    "gpu_memory_info": "context",
+    "num_gpus": "context",
+}
+"""Names of the face that are members of such a module."""
 
 if __name__ == "mxforge":  # the checkout's own folder name is not the package
-    pass
+    from .frontend.aliases import install_aliases
+
+    install_aliases(__name__, _ALIASES)
+
+    if TYPE_CHECKING:
+        from .frontend import attribute, base, context, name, ndarray, random, symbol, util
+        from .frontend import ndarray as nd
+        from .frontend import random as rnd
+        from .frontend import symbol as sym
+        from .frontend.attribute import AttrScope
+        from .frontend.base import MXNetError
+        from .frontend.context import Context, cpu, cpu_pinned, current_context, gpu, gpu_memory_info, num_gpus
+
+
+def __getattr__(name: str) -> Any:
+    from importlib import import_module
+
+    if name in _MEMBERS:
+        found = getattr(import_module(f"{__name__}.{_MEMBERS[name]}"), name)
+    elif name in _ALIASES:
+        found = import_module(f"{__name__}.{name}")
+    else:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_ALIASES, *_MEMBERS})

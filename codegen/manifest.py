@@ -1,0 +1,205 @@
+"""A Program as bytes and back: what the disk cache keeps and ahead-of-time compilation writes.
+
+    program = magic (8 bytes) | u64 length of header | header (JSON) | constants | code * n
+
+The header holds everything but the blobs, whose lengths it lists. Numbers are little-endian. A reader believes no
+length and no
+reference before it has checked it: ManifestError names what does not fit. (What the machine code itself does, nobody can check:
+callers load only what they trust.)
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Iterable
+from typing import Any
+
+from ..ir.program import Alias, Launch, Place, Program, Space
+from ..ir.types import DType, Layout, TensorType
+
+_MAGIC = b"mxfprog1"
+_PREFIX = struct.Struct("<8sQ")
+_LARGEST = 1 << 62
+_SPACES = {space.value: space for space in Space}
+
+
+class ManifestError(ValueError):
+    """The bytes are no program, or a damaged one."""
+
+
+def program_to_bytes(program: Program) -> bytes:
+    """The program, self-contained."""
+    header = {
+        "name": program.name,
+        "inputs": [_type_to_json(t) for t in program.inputs],
+        "outputs": [_type_to_json(t) for t in program.outputs],
+        "parameters": sorted(program.parameters),
+        "launches": [_launch_to_json(launch) for launch in program.launches],
+        "prepare": [_launch_to_json(launch) for launch in program.prepare],
+        "aliases": [[a.output, _place_to_json(a.place)] for a in program.aliases],
+        "arena": program.arena_bytes,
+        "prepared": program.prepared_bytes,
+        "constants": len(program.constants),
+        "code": [len(code) for code in program.code],
+    }
+    text = json.dumps(header, separators=(",", ":")).encode()
+    return b"".join((_PREFIX.pack(_MAGIC, len(text)), text, program.constants, *program.code))
+
+
+def program_from_bytes(data: bytes) -> Program:
+    """The program that was written. ManifestError for anything else."""
+    header, start = _header(data)
+    try:
+        return _Reader(header).program(data, start)
+    except (KeyError, TypeError, IndexError, AttributeError) as error:
+        raise ManifestError(f"the program's header is damaged ({type(error).__name__}: {error})") from None
+
+
+def _header(data: bytes) -> tuple[dict[str, Any], int]:
+    if len(data) < _PREFIX.size:
+        raise ManifestError(f"{len(data)} bytes are no program")
+    magic, length = _PREFIX.unpack_from(data)
+    if magic != _MAGIC:
+        raise ManifestError(f"begins with {magic!r} and not {_MAGIC!r}: this is no program")
+    end = _PREFIX.size + length
+    if end > len(data):
+        raise ManifestError(f"a header of {length} bytes, of which {len(data) - _PREFIX.size} are there")
+    try:
+        header: object = json.loads(data[_PREFIX.size : end])
+    except (ValueError, RecursionError) as error:
+        raise ManifestError(f"the header is no JSON: {error}") from None
+    if not isinstance(header, dict):
+        raise ManifestError("the header is no JSON object")
+    return header, end  # pyright: ignore[reportUnknownVariableType]
+
+
+class _Reader:
+    """The parts of a header, each checked as it is read."""
+
+    def __init__(self, header: dict[str, Any]) -> None:
+        self.header = header
+        self.constants = _natural(header["constants"], "the size of the constants")
+        self.arena = _natural(header["arena"], "the size of the arena")
+        self.prepared = _natural(header["prepared"], "the size of the prepared values")
+        self.inputs = tuple(_type_from_json(t) for t in header["inputs"])
+        self.outputs = tuple(_type_from_json(t) for t in header["outputs"])
+
+    def program(self, data: bytes, start: int) -> Program:
+        header = self.header
+        sizes = [_natural(n, "the size of an object file") for n in header["code"]]
+        blobs = list(_cut(data, start, (self.constants, *sizes)))
+        return Program(
+            name=_text(header["name"]),
+            inputs=self.inputs,
+            outputs=self.outputs,
+            parameters=frozenset(_below(i, len(self.inputs), "a parameter") for i in header["parameters"]),
+            launches=tuple(map(self.launch, header["launches"])),
+            prepare=tuple(map(self.launch, header["prepare"])),
+            aliases=tuple(map(self.alias, header["aliases"])),
+            arena_bytes=self.arena,
+            prepared_bytes=self.prepared,
+            constants=blobs[0],
+            code=tuple(blobs[1:]),
+        )
+
+    def launch(self, record: list[Any]) -> Launch:
+        symbol, arguments, count, grain, label = record
+        given = tuple(_integer(a) if isinstance(a, int) else self.place(a) for a in arguments)
+        return Launch(_text(symbol), given, _natural(count, "a count"), _natural(grain, "a grain"), _text(label))
+
+    def alias(self, record: list[Any]) -> Alias:
+        output = _below(record[0], len(self.outputs), "an aliased output")
+        place = self.place(record[1])
+        if place.offset + self.outputs[output].nbytes > self.extent(place):
+            raise ManifestError(f"output {output} is longer than the memory it is copied from")
+        return Alias(output, place)
+
+    def place(self, record: list[Any]) -> Place:
+        name, index, offset = record
+        if name not in _SPACES:
+            raise ManifestError(f"space {name!r} is unknown")
+        place = Place(_SPACES[name], _natural(index, "an index"), _natural(offset, "an offset"))
+        if place.offset > self.extent(place):
+            raise ManifestError(f"byte {place.offset} of {name} {place.index} is outside of it")
+        return place
+
+    def extent(self, place: Place) -> int:
+        """Bytes of the memory that the place stands in."""
+        match place.space:
+            case Space.INPUT:
+                return self.inputs[_below(place.index, len(self.inputs), "an input")].nbytes
+            case Space.OUTPUT:
+                return self.outputs[_below(place.index, len(self.outputs), "an output")].nbytes
+            case Space.ARENA:
+                return self.arena
+            case Space.PREPARED:
+                return self.prepared
+            case Space.CONSTANT:
+                return self.constants
+
+
+def _cut(data: bytes, start: int, sizes: Iterable[int]) -> Iterable[bytes]:
+    for size in sizes:
+        if start + size > len(data):
+            raise ManifestError(f"{size} bytes at byte {start} of a file of {len(data)}")
+        yield data[start : start + size]
+        start += size
+    if start != len(data):
+        raise ManifestError(f"{len(data) - start} bytes too many")
+
+
+def _place_to_json(place: Place) -> list[Any]:
+    return [place.space.value, place.index, place.offset]
+
+
+def _launch_to_json(launch: Launch) -> list[Any]:
+    arguments = [a if isinstance(a, int) else _place_to_json(a) for a in launch.arguments]
+    return [launch.symbol, arguments, launch.count, launch.grain, launch.label]
+
+
+def _type_to_json(type: TensorType) -> list[Any]:
+    layout = None if type.layout is None else [type.layout.block, type.layout.halo]
+    return [type.shape, type.dtype.value, layout]
+
+
+def _type_from_json(record: list[Any]) -> TensorType:
+    shape, dtype, layout = record
+    try:
+        element = DType(dtype)
+    except ValueError:
+        raise ManifestError(f"dtype {dtype!r} is unknown") from None
+    dims = tuple(_natural(n, "a dimension") for n in shape)
+    return TensorType(dims, element, None if layout is None else _layout_from_json(layout, len(dims)))
+
+
+def _layout_from_json(record: list[Any], rank: int) -> Layout:
+    block, halo = record
+    pairs = tuple((_natural(low, "a halo"), _natural(high, "a halo")) for low, high in halo)
+    if _natural(block, "a block") < 1 or rank < 2 or len(pairs) != rank - 2:
+        raise ManifestError(f"layout {record} does not fit {rank} dimensions")
+    return Layout(block, pairs)
+
+
+def _integer(value: Any) -> int:
+    if type(value) is not int or not -_LARGEST <= value <= _LARGEST:
+        raise ManifestError(f"{value!r} is no number of 63 bits")
+    return value
+
+
+def _natural(value: Any, what: str) -> int:
+    if _integer(value) < 0:
+        raise ManifestError(f"{what} is {value}")
+    return value
+
+
+def _below(value: Any, limit: int, what: str) -> int:
+    if _natural(value, what) >= limit:
+        raise ManifestError(f"{what} has number {value} of {limit}")
+    return value
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise ManifestError(f"{value!r} is no text")
+    return value

@@ -1,0 +1,53 @@
+"""Makes the packages of `frontend` importable under MXNet's names: `mxforge.nd`, `mxforge.ndarray.ndarray`, `mxforge.gluon.nn`.
+
+The files are loaded once, under their own names; an alias is a second name for the same module.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from importlib import import_module
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from importlib.util import find_spec
+from types import ModuleType
+
+
+class AliasFinder(MetaPathFinder):
+    """Finds `ROOT.ALIAS[.rest]` as `ROOT.frontend.TARGET[.rest]` for the aliases of a table."""
+
+    def __init__(self, root: str, aliases: Mapping[str, str]) -> None:
+        self.root = root
+        self.aliases = aliases
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        root, _, rest = fullname.partition(".")
+        alias, dot, inner = rest.partition(".")
+        if root != self.root or alias not in self.aliases:
+            return None
+        real = f"{root}.frontend.{self.aliases[alias]}{dot}{inner}"
+        found = find_spec(real)
+        if found is None:
+            return None
+        return ModuleSpec(fullname, _AliasLoader(real), is_package=found.submodule_search_locations is not None)
+
+
+class _AliasLoader(Loader):
+    def __init__(self, real: str) -> None:
+        self.real = real
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        module = import_module(self.real)
+        self.spec = module.__spec__
+        return module
+
+    def exec_module(self, module: ModuleType) -> None:
+        module.__spec__ = self.spec  # the import system has put the alias's there
+
+
+def install_aliases(root: str, aliases: Mapping[str, str]) -> None:
+    """Have the import system know the aliases; `ROOT.ALIAS` before all others, since a folder of that name may exist too."""
+    sys.meta_path.insert(0, AliasFinder(root, aliases))

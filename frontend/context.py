@@ -1,0 +1,130 @@
+"""Contexts: the devices that arrays live on, and the one that is current."""
+
+from __future__ import annotations
+
+import threading
+from types import TracebackType
+from typing import ClassVar, Self
+
+from .base import MXNetError
+
+__all__ = ["Context", "cpu", "cpu_pinned", "cpu_shared", "current_context", "gpu", "gpu_memory_info", "num_gpus"]
+
+
+class Context:
+    """A device: `Context("cpu", 0)`, or a copy of another context. `with` makes it the current one.
+
+    cpu(0), cpu(1), ... are different contexts of the one machine, as in MXNet.
+    """
+
+    devtype2str: ClassVar[dict[int, str]] = {1: "cpu", 2: "gpu", 3: "cpu_pinned", 5: "cpu_shared"}
+    devstr2type: ClassVar[dict[str, int]] = {name: number for number, name in devtype2str.items()}
+
+    __slots__ = ("_entered", "device_id", "device_typeid")
+
+    def __init__(self, device_type: str | Context, device_id: int = 0) -> None:
+        if isinstance(device_type, Context):
+            self.device_typeid, self.device_id = device_type.device_typeid, device_type.device_id
+        elif device_type in self.devstr2type:
+            self.device_typeid, self.device_id = self.devstr2type[device_type], device_id
+        else:
+            raise MXNetError(f"device {device_type!r} is unknown: use one of {', '.join(self.devstr2type)}")
+        self._entered: list[Context] = []
+
+    @classmethod
+    def default_ctx(cls) -> Context:
+        return current_context()
+
+    @property
+    def device_type(self) -> str:
+        return self.devtype2str[self.device_typeid]
+
+    def __hash__(self) -> int:
+        return hash((self.device_typeid, self.device_id))
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Context):
+            return False
+        return self.device_typeid == other.device_typeid and self.device_id == other.device_id
+
+    def __repr__(self) -> str:
+        return f"{self.device_type}({self.device_id})"
+
+    def __reduce__(self) -> tuple[type[Context], tuple[str, int]]:
+        return Context, (self.device_type, self.device_id)
+
+    def __enter__(self) -> Self:
+        self._entered.append(_current.context)
+        _current.context = self
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        _current.context = self._entered.pop()
+
+    def empty_cache(self) -> None:
+        """Give idle memory back to the system."""
+        from ..runtime.storage import release_cached
+
+        release_cached()
+
+
+class _Current(threading.local):
+    """Each thread's own current context."""
+
+    def __init__(self) -> None:
+        self.context = _CPU_0
+
+
+_CPU_0 = Context("cpu", 0)
+_current = _Current()
+
+
+def cpu(device_id: int = 0) -> Context:
+    """The CPU. All ids stand for the same cores and memory, and are different contexts."""
+    return Context("cpu", device_id)
+
+
+def cpu_pinned(device_id: int = 0) -> Context:
+    """CPU memory from which copies to a GPU are fast; here plain CPU memory."""
+    return Context("cpu_pinned", device_id)
+
+
+def cpu_shared(device_id: int = 0) -> Context:
+    """CPU memory that processes share; here plain CPU memory."""
+    return Context("cpu_shared", device_id)
+
+
+def gpu(device_id: int = 0) -> Context:
+    """A GPU. The context can be named; arrays cannot be put there yet, and trying raises MXNetError."""
+    return Context("gpu", device_id)
+
+
+def num_gpus() -> int:
+    """How many GPUs can be used: none, until there is a CUDA target."""
+    return 0
+
+
+def gpu_memory_info(device_id: int = 0) -> tuple[int, int]:
+    """Free and total bytes of a GPU."""
+    raise _no_gpu(gpu(device_id))
+
+
+def current_context() -> Context:
+    """The context of the innermost `with`, or cpu(0)."""
+    return _current.context
+
+
+def usable(context: Context | None) -> Context:
+    """The context given, or the current one. MXNetError where no array can live there."""
+    context = _current.context if context is None else context
+    if not isinstance(context, Context):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise TypeError(f"a Context is expected, not {type(context).__name__}")
+    if context.device_typeid == 2:
+        raise _no_gpu(context)
+    return context
+
+
+def _no_gpu(context: Context) -> MXNetError:
+    return MXNetError(f"{context!r} cannot be used: the CUDA target is not there yet, and num_gpus() is 0. Use cpu().")

@@ -1,0 +1,57 @@
+"""Element types as MXNet's API names them: NumPy classes, and a structured dtype for bfloat16, which NumPy lacks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..ir.types import DType
+
+bfloat16 = np.dtype([("bfloat16", np.uint16)])
+"""What `NDArray.dtype` is for bfloat16, as in MXNet."""
+
+_NUMPY: dict[DType, Any] = {d: d.numpy.type for d in DType if d is not DType.BF16}
+_KNOWN: dict[Any, DType] = {None: DType.F32, "bfloat16": DType.BF16, bfloat16: DType.BF16}
+
+
+def dtype_of(dtype: Any) -> DType:
+    """The element type of a NumPy type, dtype or name; None is float32. TypeError for one that is not supported."""
+    found = _KNOWN.get(dtype)
+    if found is None:
+        found = _KNOWN[dtype] = DType.from_numpy(dtype)
+    return found
+
+
+def numpy_type(dtype: DType) -> Any:
+    """What `NDArray.dtype` shows: `numpy.float32`, ..., or `bfloat16`."""
+    return bfloat16 if dtype is DType.BF16 else _NUMPY[dtype]
+
+
+def memory_dtype(dtype: DType) -> np.dtype[Any]:
+    """The NumPy dtype of the memory itself: bfloat16 shows as its bits."""
+    return np.dtype(np.uint16) if dtype is DType.BF16 else dtype.numpy
+
+
+def dtype_name(dtype: Any) -> str:
+    """The name that operators take: "float32"."""
+    return "bfloat16" if _KNOWN.get(dtype) is DType.BF16 else np.dtype(dtype).name
+
+
+def to_memory(values: Any, dtype: DType) -> np.ndarray:
+    """Values as an array of `memory_dtype`, converted as C does (floats are cut off)."""
+    if dtype is not DType.BF16:
+        with np.errstate(invalid="ignore", over="ignore"):
+            return np.asarray(values).astype(dtype.numpy, copy=False)
+    from .artifacts import BFloat16Data
+
+    return np.asarray(BFloat16Data.from_float32(np.asarray(values, np.float32)).bits)
+
+
+def from_memory(memory: np.ndarray, dtype: DType) -> np.ndarray:
+    """The values of memory as NumPy can say them: bfloat16 becomes float32."""
+    if dtype is not DType.BF16:
+        return memory
+    from .artifacts import BFloat16Data
+
+    return np.asarray(BFloat16Data(memory).to_float32())

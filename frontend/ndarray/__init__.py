@@ -1,0 +1,60 @@
+"""`mx.nd`: arrays, and every operator as a function that runs at once."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from . import _internal, contrib, image, linalg, op, random, sparse, utils
+from .arithmetic import (
+    add,
+    divide,
+    equal,
+    greater,
+    greater_equal,
+    lesser,
+    lesser_equal,
+    logical_and,
+    logical_or,
+    logical_xor,
+    maximum,
+    minimum,
+    modulo,
+    multiply,
+    not_equal,
+    power,
+    subtract,
+    true_divide,
+)
+from .creation import (
+    arange,
+    array,
+    concatenate,
+    empty,
+    eye,
+    from_numpy,
+    full,
+    histogram,
+    linspace,
+    moveaxis,
+    onehot_encode,
+    ones,
+    split_v2,
+    waitall,
+    zeros,
+)
+from .dlpack import from_dlpack, to_dlpack_for_read, to_dlpack_for_write
+from .files import load, load_frombuffer, save
+from .ndarray import NDArray
+from .sparse import BaseSparseNDArray, CSRNDArray, RowSparseNDArray
+
+if TYPE_CHECKING:
+    from .op import *
+
+
+def __getattr__(name: str) -> Any:
+    made = globals()[name] = getattr(op, name)
+    return made
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *dir(op)})

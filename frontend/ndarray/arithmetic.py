@@ -1,0 +1,213 @@
+"""The arithmetic of arrays: the operators of Python, and `nd.add`, `nd.maximum`, ... which take arrays and numbers.
+
+A number takes part as an array of one element in the array's own dtype, as MXNet does it (so an int array plus 1.5 is plus 1); then no
+number is compiled into a program. Shapes broadcast as in NumPy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ...ir.types import DType
+from ..base import numeric_types
+from ..context import cpu
+from ..dtypes import to_memory
+from .eager import call_for, invoke, operator_for, operator_named
+
+if TYPE_CHECKING:
+    from .ndarray import NDArray
+
+_CELLS = 4096
+_CPU = cpu()
+_NUMBERS = frozenset((float, int))
+
+_cells: dict[tuple[DType, Any], NDArray] = {}
+_tables: dict[str, dict[Any, Callable[..., NDArray]]] = {}
+
+
+def cell(dtype: DType, value: Any) -> NDArray:
+    """A number as an array of shape (1,). Callers only read it."""
+    found = _cells.get((dtype, value)) if value else None  # 0.0 and -0.0 are equal, and are not the same
+    return _new_cell(dtype, value) if found is None else found
+
+
+def _new_cell(dtype: DType, value: Any) -> NDArray:
+    from .ndarray import empty_array
+
+    made = empty_array((1,), dtype, _CPU)
+    made._memory()[:] = to_memory(value, dtype)
+    if value:
+        if len(_cells) >= _CELLS:
+            _cells.clear()
+        _cells[dtype, value] = made
+    return made
+
+
+def _table(name: str) -> dict[Any, Callable[..., NDArray]]:
+    """The ready calls of a binary operator by (dtype, shape, dtype, shape)."""
+    return _tables.setdefault(name, {})
+
+
+def _prepare(name: str, x: NDArray, y: NDArray) -> NDArray:
+    """Compile the operator for operands like these, and apply it."""
+    call = call_for(operator_for(operator_named(name), {}), (x, y))
+    table = _table(name)
+    if len(table) >= _CELLS:
+        table.clear()
+    made = table[x._dtype, x._shape, y._dtype, y._shape] = call.fast()
+    return made(x, y)
+
+
+def _unsupported(value: Any) -> TypeError:
+    return TypeError(f"type {type(value)} not supported")
+
+
+def _method(name: str, python_name: str, doc: str) -> Callable[[NDArray, Any], NDArray]:
+    """A method `x OP y`."""
+    table = _table(name)
+
+    def method(self: NDArray, other: Any) -> NDArray:
+        if other.__class__ in _NUMBERS:
+            other = cell(self._dtype, other)
+        try:
+            call = table[self._dtype, self._shape, other._dtype, other._shape]
+        except (AttributeError, KeyError):
+            return _prepare(name, self, as_operand(other, self._dtype))
+        return call(self, other)
+
+    return _named(method, python_name, doc)
+
+
+def _reflected(name: str, python_name: str, doc: str) -> Callable[[NDArray, Any], NDArray]:
+    """A method `number OP x`."""
+
+    def method(self: NDArray, other: Any) -> NDArray:
+        result = apply(name, as_operand(other, self._dtype), self)
+        result._context = self._context
+        return result
+
+    return _named(method, python_name, doc)
+
+
+def _in_place(name: str, python_name: str, doc: str) -> Callable[[NDArray, Any], NDArray]:
+    """A method `x OP= y`: the result is written into x, whose dtype and shape it must have."""
+
+    def method(self: NDArray, other: Any) -> NDArray:
+        if not self.writable:
+            raise ValueError("trying to modify a readonly NDArray")
+        invoke(operator_named(name), (self, as_operand(other, self._dtype)), {}, self)
+        return self
+
+    return _named(method, python_name, doc)
+
+
+def _named(method: Callable[..., NDArray], name: str, doc: str) -> Callable[..., NDArray]:
+    method.__name__, method.__qualname__, method.__doc__ = name, f"NDArray.{name}", doc
+    return method
+
+
+def as_operand(value: Any, dtype: DType) -> NDArray:
+    """An array as it is, a number as an array of one element. TypeError for anything else."""
+    from .ndarray import NDArray
+
+    if isinstance(value, NDArray):
+        return value
+    if isinstance(value, numeric_types):
+        return cell(dtype, value)
+    raise _unsupported(value)
+
+
+def apply(name: str, x: NDArray, y: NDArray) -> NDArray:
+    """A binary operator on two arrays."""
+    call = _table(name).get((x._dtype, x._shape, y._dtype, y._shape))
+    return _prepare(name, x, y) if call is None else call(x, y)
+
+
+class Arithmetic:
+    """The operators of Python on arrays. Comparisons give 0 and 1 in the left operand's dtype."""
+
+    __slots__ = ()
+
+    __add__ = _method("broadcast_add", "__add__", "x + y")
+    __sub__ = _method("broadcast_sub", "__sub__", "x - y")
+    __mul__ = _method("broadcast_mul", "__mul__", "x * y")
+    __truediv__ = __div__ = _method("broadcast_div", "__truediv__", "x / y; integers are cut off")
+    __mod__ = _method("broadcast_mod", "__mod__", "x % y, with the sign of y")
+    __pow__ = _method("broadcast_power", "__pow__", "x ** y")
+    __radd__ = _reflected("broadcast_add", "__radd__", "y + x")
+    __rsub__ = _reflected("broadcast_sub", "__rsub__", "y - x")
+    __rmul__ = _reflected("broadcast_mul", "__rmul__", "y * x")
+    __rtruediv__ = __rdiv__ = _reflected("broadcast_div", "__rtruediv__", "y / x")
+    __rmod__ = _reflected("broadcast_mod", "__rmod__", "y % x")
+    __rpow__ = _reflected("broadcast_power", "__rpow__", "y ** x")
+    __iadd__ = _in_place("broadcast_add", "__iadd__", "x += y")
+    __isub__ = _in_place("broadcast_sub", "__isub__", "x -= y")
+    __imul__ = _in_place("broadcast_mul", "__imul__", "x *= y")
+    __itruediv__ = __idiv__ = _in_place("broadcast_div", "__itruediv__", "x /= y")
+    __imod__ = _in_place("broadcast_mod", "__imod__", "x %= y")
+    __ipow__ = _in_place("broadcast_power", "__ipow__", "x **= y")
+    __eq__ = _method("broadcast_equal", "__eq__", "x == y")  # type: ignore[assignment]
+    __ne__ = _method("broadcast_not_equal", "__ne__", "x != y")  # type: ignore[assignment]
+    __gt__ = _method("broadcast_greater", "__gt__", "x > y")
+    __ge__ = _method("broadcast_greater_equal", "__ge__", "x >= y")
+    __lt__ = _method("broadcast_lesser", "__lt__", "x < y")
+    __le__ = _method("broadcast_lesser_equal", "__le__", "x <= y")
+    __hash__ = object.__hash__
+
+    def __neg__(self) -> NDArray:
+        return invoke(operator_named("negative"), (self,), {})  # type: ignore[arg-type]
+
+    def __abs__(self) -> NDArray:
+        return invoke(operator_named("abs"), (self,), {})  # type: ignore[arg-type]
+
+
+def _function(name: str, operator: str, of_numbers: Callable[[Any, Any], Any], doc: str) -> Callable[[Any, Any], Any]:
+    """A function of two arrays, an array and a number in either order, or two numbers."""
+
+    def function(lhs: Any, rhs: Any) -> Any:
+        from .ndarray import NDArray
+
+        if isinstance(lhs, NDArray):
+            return apply(operator, lhs, as_operand(rhs, lhs._dtype))
+        if isinstance(rhs, NDArray):
+            result = apply(operator, as_operand(lhs, rhs._dtype), rhs)
+            result._context = rhs._context
+            return result
+        if isinstance(lhs, numeric_types) and isinstance(rhs, numeric_types):
+            return of_numbers(lhs, rhs)
+        raise _unsupported(rhs if isinstance(lhs, numeric_types) else lhs)
+
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = f"{doc}, element by element with broadcasting. Either operand may be a number."
+    return function
+
+
+add = _function("add", "broadcast_add", lambda x, y: x + y, "lhs + rhs")
+subtract = _function("subtract", "broadcast_sub", lambda x, y: x - y, "lhs - rhs")
+multiply = _function("multiply", "broadcast_mul", lambda x, y: x * y, "lhs * rhs")
+divide = _function("divide", "broadcast_div", lambda x, y: x / y, "lhs / rhs")
+modulo = _function("modulo", "broadcast_mod", lambda x, y: x % y, "lhs % rhs")
+power = _function("power", "broadcast_power", lambda x, y: x**y, "base ** exp")
+maximum = _function("maximum", "broadcast_maximum", max, "The larger of both")
+minimum = _function("minimum", "broadcast_minimum", min, "The smaller of both")
+equal = _function("equal", "broadcast_equal", lambda x, y: int(x == y), "Whether equal, as 0 or 1")
+not_equal = _function("not_equal", "broadcast_not_equal", lambda x, y: int(x != y), "Whether not equal, as 0 or 1")
+greater = _function("greater", "broadcast_greater", lambda x, y: int(x > y), "lhs > rhs, as 0 or 1")
+greater_equal = _function(
+    "greater_equal", "broadcast_greater_equal", lambda x, y: int(x >= y), "lhs >= rhs, as 0 or 1"
+)
+lesser = _function("lesser", "broadcast_lesser", lambda x, y: int(x < y), "lhs < rhs, as 0 or 1")
+lesser_equal = _function("lesser_equal", "broadcast_lesser_equal", lambda x, y: int(x <= y), "lhs <= rhs, as 0 or 1")
+logical_and = _function(
+    "logical_and", "broadcast_logical_and", lambda x, y: int(bool(x) and bool(y)), "Whether both are not 0"
+)
+logical_or = _function(
+    "logical_or", "broadcast_logical_or", lambda x, y: int(bool(x) or bool(y)), "Whether one is not 0"
+)
+logical_xor = _function(
+    "logical_xor", "broadcast_logical_xor", lambda x, y: int(bool(x) != bool(y)), "Whether just one is not 0"
+)
+true_divide = divide

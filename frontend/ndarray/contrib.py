@@ -1,0 +1,105 @@
+"""Operators of `nd.contrib`: those whose names begin with `_contrib_`, and control flow run step by step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .arithmetic import equal, not_equal
+from .functions import attribute_finder
+
+if TYPE_CHECKING:
+    from .ndarray import NDArray
+
+__getattr__, __dir__ = attribute_finder("contrib", globals())
+
+
+def isnan(data: NDArray) -> NDArray:
+    """1 where the element is not a number, else 0."""
+    return data != data
+
+
+def isinf(data: NDArray) -> NDArray:
+    """1 where the element is infinite, else 0."""
+    return equal(data.abs(), np.inf)  # type: ignore[attr-defined]
+
+
+def isfinite(data: NDArray) -> NDArray:
+    """1 where the element is a finite number, else 0."""
+    return not_equal(data.abs(), np.inf) * (data == data)  # type: ignore[attr-defined]
+
+
+def foreach(body: Callable[..., Any], data: Any, init_states: Any) -> tuple[Any, Any]:
+    """Run `outputs, states = body(slice, states)` over the slices of `data` along axis 0; outputs are stacked.
+
+    `data`, states and outputs are arrays, or nested lists of arrays.
+    """
+    from . import op
+
+    flat, form = _flatten(data)
+    states, outputs = init_states, []
+    if not flat or not len(flat[0]):
+        raise ValueError("foreach needs data with at least one slice along axis 0")
+    output_form: Any = None
+    for i in range(len(flat[0])):
+        result, states = body(_regroup([a[i] if a.ndim > 1 else a[i : i + 1] for a in flat], form), states)
+        arrays, output_form = _flatten(result)
+        outputs.append(arrays)
+    stacked = [op.stack(*arrays, axis=0) for arrays in zip(*outputs, strict=True)]
+    return _regroup(stacked, output_form), states
+
+
+def while_loop(
+    cond: Callable[..., Any], func: Callable[..., Any], loop_vars: Any, max_iterations: int | None = None
+) -> tuple[Any, Any]:
+    """While `cond(*loop_vars)`: `outputs, loop_vars = func(*loop_vars)`, at most `max_iterations` times.
+
+    Outputs are stacked along a new first axis of `max_iterations`; the rows of steps not taken are zeros.
+    """
+    if max_iterations is None:
+        raise ValueError("max_iterations should be specified")
+    single = not isinstance(loop_vars, list | tuple)
+    state = [loop_vars] if single else list(loop_vars)
+    steps: list[list[NDArray]] = []
+    form: Any = 0
+    while len(steps) < int(max_iterations) and bool(cond(*state)):
+        result, new = func(*state)
+        arrays, form = _flatten(result if result is not None else [])
+        steps.append(arrays)
+        state = list(new) if isinstance(new, list | tuple) else [new]
+    if not steps:
+        raise ValueError("while_loop took no step, so the shapes of its outputs are unknown")
+    stacked = [_stack_padded(list(arrays), int(max_iterations)) for arrays in zip(*steps, strict=True)]
+    return _regroup(stacked, form), state[0] if single else state
+
+
+def cond(pred: Any, then_func: Callable[[], Any], else_func: Callable[[], Any]) -> Any:
+    """`then_func()` when `pred` is not 0, else `else_func()`."""
+    return then_func() if bool(pred) else else_func()
+
+
+def _stack_padded(arrays: list[NDArray], length: int) -> NDArray:
+    from . import op
+    from .creation import zeros
+
+    missing = length - len(arrays)
+    fill = [zeros(arrays[0].shape, arrays[0].context, arrays[0].dtype)] * missing
+    return op.stack(*arrays, *fill, axis=0)
+
+
+def _flatten(nested: Any) -> tuple[list[NDArray], Any]:
+    """The arrays of a nested list, and its form: 0 for an array, a list of forms for a list."""
+    if isinstance(nested, list | tuple):
+        parts = [_flatten(n) for n in nested]
+        return [a for arrays, _ in parts for a in arrays], [form for _, form in parts]
+    return [nested], 0
+
+
+def _regroup(arrays: list[NDArray], form: Any) -> Any:
+    def take(form: Any) -> Any:
+        return next(source) if form == 0 else [take(f) for f in form]
+
+    source = iter(arrays)
+    return take(form)

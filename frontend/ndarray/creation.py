@@ -1,0 +1,226 @@
+"""Makes arrays from Python values and from nothing, and a few functions that MXNet writes in Python."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ...ir.types import DType
+from ...runtime.storage import wrap_numpy
+from ..base import MXNetError
+from ..context import Context, usable
+from ..dtypes import dtype_of, to_memory
+from .ndarray import NDArray, empty_array
+
+__all__ = [
+    "arange",
+    "array",
+    "concatenate",
+    "empty",
+    "eye",
+    "from_numpy",
+    "full",
+    "histogram",
+    "linspace",
+    "moveaxis",
+    "onehot_encode",
+    "ones",
+    "split_v2",
+    "waitall",
+    "zeros",
+]
+
+
+def _new(shape: Any, ctx: Context | None, dtype: Any) -> NDArray:
+    extents = tuple(int(n) for n in shape) if hasattr(shape, "__iter__") else (int(shape),)
+    if min(extents, default=0) <= 0:
+        raise MXNetError(f"an array of shape {extents} cannot be made: every extent must be known, and at least 1")
+    return empty_array(extents, dtype_of(dtype), usable(ctx))
+
+
+def empty(shape: Any, ctx: Context | None = None, dtype: Any = None, stype: str | None = None) -> NDArray:
+    """An array of arbitrary content; float32 unless told."""
+    return _in_storage(_new(shape, ctx, dtype), stype)
+
+
+def zeros(shape: Any, ctx: Context | None = None, dtype: Any = None, stype: str | None = None, **kwargs: Any) -> NDArray:
+    """An array of zeros; float32 unless told."""
+    made = _new(shape, ctx, dtype)
+    ctypes.memset(made._address, 0, made._nbytes())
+    return _in_storage(_given_out(made, kwargs), stype)
+
+
+def ones(shape: Any, ctx: Context | None = None, dtype: Any = None, **kwargs: Any) -> NDArray:
+    """An array of ones; float32 unless told."""
+    made = _new(shape, ctx, dtype)
+    made[:] = 1
+    return _given_out(made, kwargs)
+
+
+def full(
+    shape: Any, val: Any, ctx: Context | None = None, dtype: Any = np.float32, out: NDArray | None = None
+) -> NDArray:
+    """An array of one value; float32 unless told."""
+    made = _new(shape, ctx, dtype) if out is None else out
+    made[:] = val
+    return made
+
+
+def _given_out(made: NDArray, kwargs: dict[str, Any]) -> NDArray:
+    """`made`, or what `out=` names, filled with it."""
+    out = kwargs.pop("out", None)
+    kwargs.pop("name", None)
+    if kwargs:
+        raise TypeError(f"unexpected arguments {', '.join(kwargs)}")
+    return made if out is None else made.copyto(out)
+
+
+def _in_storage(made: NDArray, stype: str | None) -> NDArray:
+    return made if stype in (None, "default") else made.tostype(stype)
+
+
+def array(source_array: Any, ctx: Context | None = None, dtype: Any = None) -> NDArray:
+    """A copy of anything array-like. The dtype is float32 unless told, or that of the source if it is an NDArray."""
+    if isinstance(source_array, NDArray):
+        wanted = source_array._dtype if dtype is None else dtype_of(dtype)
+        return source_array.as_in_context(usable(ctx)).astype(_public(wanted)) if ctx else source_array.astype(_public(wanted))
+    wanted = dtype_of(dtype)
+    if getattr(source_array, "format", None) == "csr" and hasattr(source_array, "indptr"):
+        from .sparse import csr_matrix
+
+        return csr_matrix((source_array.data, source_array.indices, source_array.indptr), source_array.shape, ctx, dtype)
+    memory = to_memory(_values(source_array), wanted)
+    made = empty_array(memory.shape, wanted, usable(ctx))
+    made._memory()[...] = memory
+    return made
+
+
+def _public(dtype: DType) -> Any:
+    return "bfloat16" if dtype is DType.BF16 else dtype.numpy
+
+
+def _values(source: Any) -> np.ndarray:
+    try:
+        values = np.asarray(source)
+    except ValueError as error:
+        raise TypeError(f"source_array must be array like object: {error}") from None
+    if values.dtype.kind not in "biuf" and values.dtype.name != "bfloat16":
+        raise TypeError(f"source_array must be array like object, not {type(source).__name__} of dtype {values.dtype}")
+    return values
+
+
+def arange(
+    start: float,
+    stop: float | None = None,
+    step: float = 1.0,
+    repeat: int = 1,
+    infer_range: bool | None = None,
+    ctx: Context | None = None,
+    dtype: Any = np.float32,
+) -> NDArray:
+    """Numbers from `start` (0 when it is the only one) up to and without `stop`, each `repeat` times."""
+    if stop is None:
+        start, stop = 0, start
+    if step == 0:
+        raise MXNetError("arange: step is 0")
+    count = max(int(np.ceil((stop - start) / step)), 0)
+    values = np.repeat(start + step * np.arange(count), repeat)
+    return _filled(values, ctx, dtype)
+
+
+def linspace(
+    start: float, stop: float, num: int, endpoint: bool = True, ctx: Context | None = None, dtype: Any = np.float32
+) -> NDArray:
+    """`num` numbers at equal distances from `start` to `stop`."""
+    return _filled(np.linspace(start, stop, num, endpoint=endpoint), ctx, dtype)
+
+
+def eye(N: int, M: int = 0, k: int = 0, ctx: Context | None = None, dtype: Any = None, **kwargs: Any) -> NDArray:  # noqa: N803
+    """A matrix of ones on the k-th diagonal, and zeros elsewhere."""
+    return _given_out(_filled(np.eye(N, M or N, k), ctx, dtype), kwargs)
+
+
+def _filled(values: np.ndarray, ctx: Context | None, dtype: Any) -> NDArray:
+    made = _new(values.shape, ctx, dtype)
+    made._memory()[...] = to_memory(values, made._dtype)
+    return made
+
+
+def from_numpy(ndarray: np.ndarray, zero_copy: bool = True) -> NDArray:
+    """An array of the same dtype: on the memory of `ndarray`, which becomes read-only, or with `zero_copy=False` a copy."""
+    if not zero_copy:
+        return array(ndarray, dtype=ndarray.dtype)
+    if not ndarray.flags.c_contiguous:
+        raise ValueError("Only c-contiguous arrays are supported for zero-copy")
+    storage = wrap_numpy(ndarray)
+    ndarray.flags.writeable = False
+    made: NDArray = object.__new__(NDArray)
+    made._storage, made._address, made._shape = storage, storage.address, ndarray.shape
+    made._dtype, made._context = dtype_of(ndarray.dtype), usable(None)
+    return made
+
+
+def concatenate(arrays: Sequence[NDArray], axis: int = 0, always_copy: bool = True) -> NDArray:
+    """The arrays joined along an axis; a single one as it is unless `always_copy`."""
+    from . import op
+
+    if len(arrays) == 1 and not always_copy:
+        return arrays[0]
+    return op.concat(*arrays, dim=axis)
+
+
+def moveaxis(tensor: NDArray, source: int | Sequence[int], destination: int | Sequence[int]) -> NDArray:
+    """A copy with axes moved to new positions; the others keep their order."""
+    sources = [source] if isinstance(source, int) else list(source)
+    targets = [destination] if isinstance(destination, int) else list(destination)
+    if len(sources) != len(targets):
+        raise ValueError("`source` and `destination` arguments must have the same number of elements")
+    rank = tensor.ndim
+    if any(not -rank <= a < rank for a in (*sources, *targets)):
+        raise ValueError(f"axes {sources} and {targets} do not all exist in {rank} dimensions")
+    order = [a for a in range(rank) if a not in {s % rank for s in sources}]
+    for target, axis in sorted((t % rank, s % rank) for s, t in zip(sources, targets, strict=True)):
+        order.insert(target, axis)
+    return tensor.transpose(order)  # type: ignore[attr-defined]
+
+
+def split_v2(
+    ary: NDArray, indices_or_sections: int | Sequence[int], axis: int = 0, squeeze_axis: bool = False
+) -> Any:
+    """The parts of an array along an axis: that many equal ones, or cut before these indices."""
+    from . import _internal
+
+    if isinstance(indices_or_sections, int):
+        if ary.shape[axis] % indices_or_sections:
+            raise ValueError("array split does not result in an equal division")
+        return _internal._split_v2(ary, (), axis, squeeze_axis, indices_or_sections)
+    if isinstance(indices_or_sections, list | tuple | set):
+        return _internal._split_v2(ary, (0, *indices_or_sections), axis, squeeze_axis)
+    raise ValueError("indices_or_sections must either int or tuple / list / set of ints")
+
+
+def histogram(a: NDArray, bins: Any = 10, range: tuple[float, float] | None = None) -> Any:  # noqa: A002
+    """Counts of the elements in `bins` equal intervals (or between the edges that `bins` holds), and the edges."""
+    from . import _internal
+
+    if isinstance(bins, NDArray):
+        return _internal._histogram(a, bins)
+    if not isinstance(bins, int):
+        raise ValueError("bins argument should be either an integer or an NDArray")
+    low, high = (float(a.asnumpy().min()), float(a.asnumpy().max())) if range is None else range
+    return _internal._histogram(a, bin_cnt=bins, range=(low, high))
+
+
+def onehot_encode(indices: NDArray, out: NDArray) -> NDArray:
+    """Writes into `out` (n, classes) rows that are 1 at each of the n indices, and 0 elsewhere."""
+    memory = out._memory()
+    memory[...] = 0
+    memory[np.arange(len(indices)), indices.asnumpy().astype(np.int64)] = 1
+    return out
+
+
+def waitall() -> None:
+    """Work on an array is done when a call returns, so there is nothing to wait for."""

@@ -1,0 +1,57 @@
+"""Shares the memory of arrays with other libraries through DLPack."""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any
+
+import numpy as np
+
+from ...runtime.storage import wrap_numpy
+from ..context import cpu
+from ..dtypes import dtype_of
+from .ndarray import NDArray
+
+__all__ = ["from_dlpack", "to_dlpack_for_read", "to_dlpack_for_write"]
+
+
+def to_dlpack(data: NDArray) -> Any:
+    """A DLPack capsule that shares the memory of `data` and keeps it alive."""
+    return data._memory().__dlpack__()
+
+
+to_dlpack_for_read = to_dlpack_for_write = to_dlpack
+
+
+class _Capsule:
+    """A bare capsule behind the interface that NumPy imports from."""
+
+    def __init__(self, capsule: Any) -> None:
+        self.capsule = capsule
+
+    def __dlpack__(self, **kwargs: Any) -> Any:
+        return self.capsule
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return (1, 0)
+
+
+def from_dlpack(dlpack: Any) -> NDArray:
+    """An array on the memory of a DLPack capsule, or of anything with `__dlpack__`."""
+    shared = np.from_dlpack(dlpack if hasattr(dlpack, "__dlpack__") else _Capsule(dlpack))
+    if not shared.flags.c_contiguous:
+        raise ValueError("only C-contiguous arrays can be shared; copy this one first")
+    storage = wrap_numpy(_writable(shared))
+    made: NDArray = object.__new__(NDArray)
+    made._storage, made._address, made._shape = storage, storage.address, shared.shape
+    made._dtype, made._context = dtype_of(shared.dtype), cpu()
+    return made
+
+
+def _writable(shared: np.ndarray) -> np.ndarray:
+    """The same memory, writable: NumPy imports capsules read-only, MXNet does not."""
+    if shared.flags.writeable or not shared.size:
+        return shared
+    memory = (ctypes.c_char * shared.nbytes).from_address(shared.__array_interface__["data"][0])
+    memory.owner = shared  # type: ignore[attr-defined]
+    return np.ndarray(shared.shape, shared.dtype, memory)

@@ -1,0 +1,287 @@
+"""Runs one operator at once: finds the compiled call for an operator, its parameters and its operands' types, and makes the result.
+
+    Call        an operator compiled for operands of one signature; made once and kept in `_calls`
+    fast call   a Call of one or two operands and one result as a plain function, for the tables of `arithmetic`
+
+On the way of a call that was made before stand one dictionary look-up, one allocation and one native call.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ...ir.types import TensorType
+from ...runtime.storage import Storage, allocate
+from ..base import MXNetError
+from ..context import Context, usable
+from ..dtypes import dtype_name
+from ..random import next_key
+
+if TYPE_CHECKING:
+    from ...ir.dialects.mx.operator import Operator
+    from ...ir.graph import Graph
+    from ...runtime.executable import Runnable
+    from .ndarray import NDArray
+
+_REMEMBERED = 16384  # calls and parsed operators, before the tables start anew
+
+_operators: dict[Any, Operator] = {}
+_calls: dict[Any, Call] = {}
+
+
+
+def invoke(
+    cls: type[Operator],
+    arrays: Sequence[NDArray],
+    params: Mapping[str, Any],
+    out: NDArray | Sequence[NDArray] | None = None,
+    context: Context | None = None,
+) -> Any:
+    """Apply an operator to arrays; parameters are Python values or MXNet's strings.
+
+    Gives the visible output, or a list of several; `out` receives them instead. States that the operator changes are written in
+    place. MXNetError names the operator, and the parameter or the shapes that do not fit.
+    """
+    return call_for(operator_for(cls, params), arrays).run(arrays, out, context)
+
+
+def operator_for(cls: type[Operator], params: Mapping[str, Any]) -> Operator:
+    """The operator with these parameters, parsed once. MXNetError says which one is wrong."""
+    values = tuple(params.values())
+    try:
+        key = (cls, tuple(params), values, tuple(map(type, values)))
+        found = _operators.get(key)
+    except TypeError:  # lists
+        return operator_for(cls, {name: _frozen(value) for name, value in params.items()})
+    if found is None:
+        found = _parse(cls, params)
+        _bounded(_operators)[key] = found
+    return found
+
+
+def _frozen(value: Any) -> Any:
+    if isinstance(value, list | tuple):
+        return tuple(map(_frozen, value))
+    if isinstance(value, np.ndarray):
+        return _frozen(value.tolist())
+    try:
+        hash(value)
+    except TypeError:
+        return str(value)
+    return value
+
+
+def _parse(cls: type[Operator], params: Mapping[str, Any]) -> Operator:
+    named = {k: dtype_name(v) if isinstance(v, type | np.dtype) else v for k, v in params.items()}
+    try:
+        return cls.parse(named)
+    except (TypeError, ValueError) as error:
+        raise MXNetError(str(error)) from error
+
+
+def call_for(operator: Operator, arrays: Sequence[NDArray]) -> Call:
+    """The compiled call for operands like these."""
+    key = (operator, *[(a._dtype, a._shape) for a in arrays])
+    found = _calls.get(key)
+    if found is None:
+        found = Call(operator, tuple(TensorType(a._shape, a._dtype) for a in arrays))
+        _bounded(_calls)[key] = found
+    return found
+
+
+def _bounded(table: dict[Any, Any]) -> dict[Any, Any]:
+    if len(table) >= _REMEMBERED:
+        table.clear()
+    return table
+
+
+class Call:
+    """An operator compiled for operands of certain types.
+
+    `updates` are the operands that the last outputs of the program replace; `pointwise` those of which each element is read only to
+    compute the result at the same place, so that the result may be written over them.
+    """
+
+    def __init__(self, operator: Operator, types: tuple[TensorType, ...]) -> None:
+        self.operator = operator
+        graph = _graph(operator, types)
+        self.executable = _executable(graph, operator)
+        self.updates = graph.updates
+        self.draws = len(graph.inputs) - len(types)
+        self.types = graph.output_types()[: len(graph.outputs) - len(graph.updates)]
+        self.pointwise = _pointwise_inputs(graph) if self.executable.in_place else frozenset[int]()
+
+    def run(self, arrays: Sequence[NDArray], out: NDArray | Sequence[NDArray] | None, context: Context | None) -> Any:
+        """Apply to `arrays`, whose types are those of the call."""
+        context = usable(context) if context is not None or not arrays else arrays[0]._context
+        results = self._new(context) if out is None else _as_outputs(out, self)
+        written = [*results, *(arrays[i] for i in self.updates)]
+        targets, copies = self._targets(arrays, written, out is None)
+        inputs = [a._address for a in arrays]
+        key = _key_storage(context) if self.draws else None
+        if key is not None:
+            inputs.append(key.address)
+        self.executable.run(inputs, targets)
+        for target, source, nbytes in copies:
+            ctypes.memmove(target, source.address, nbytes)
+        if out is not None:
+            return out
+        return results[0] if len(results) == 1 else results
+
+    def _new(self, context: Context) -> list[NDArray]:
+        from .ndarray import empty_array
+
+        return [empty_array(t.shape, t.dtype, context) for t in self.types]
+
+    def _targets(
+        self, arrays: Sequence[NDArray], written: Sequence[NDArray], fresh: bool
+    ) -> tuple[list[int], list[tuple[int, Storage, int]]]:
+        """Where the program writes each output, and what is copied afterwards: an output over an operand goes through a temporary."""
+        if fresh and not self.updates:
+            return [w._address for w in written], []
+        targets: list[int] = []
+        copies: list[tuple[int, Storage, int]] = []
+        for array in written:
+            if self._may_write(array, arrays):
+                targets.append(array._address)
+                continue
+            temporary = allocate(array._nbytes())
+            targets.append(temporary.address)
+            copies.append((array._address, temporary, array._nbytes()))
+        return targets, copies
+
+    def _may_write(self, target: NDArray, arrays: Sequence[NDArray]) -> bool:
+        for i, array in enumerate(arrays):
+            if array._storage is not target._storage or not _overlap(array, target):
+                continue
+            if i not in self.pointwise or array._address != target._address or array._shape != target._shape:
+                return False
+        return True
+
+    def fast(self) -> Callable[..., NDArray]:
+        """The call as a function of its one or two operands, the way that costs least."""
+        straight = self.executable.straight()
+        if straight is None or self.updates or self.draws or len(self.types) != 1:
+            return lambda *arrays: self.run(arrays, None, None)
+        maker = _fast_unary if len(self.executable.inputs) == 1 else _fast_binary
+        return maker(straight, self.types[0])
+
+
+def _fast_unary(straight: Callable[..., None], type: TensorType) -> Callable[[NDArray], NDArray]:
+    from .ndarray import NDArray
+
+    new, shape, dtype, nbytes = object.__new__, type.shape, type.dtype, type.nbytes
+
+    def call(x: NDArray) -> NDArray:
+        storage = allocate(nbytes)
+        result = new(NDArray)
+        result._storage = storage
+        result._address = address = storage.address
+        result._shape = shape
+        result._dtype = dtype
+        result._context = x._context
+        straight(x._address, address)
+        return result
+
+    return call
+
+
+def _fast_binary(straight: Callable[..., None], type: TensorType) -> Callable[[NDArray, NDArray], NDArray]:
+    from .ndarray import NDArray
+
+    new, shape, dtype, nbytes = object.__new__, type.shape, type.dtype, type.nbytes
+
+    def call(x: NDArray, y: NDArray) -> NDArray:
+        storage = allocate(nbytes)
+        result = new(NDArray)
+        result._storage = storage
+        result._address = address = storage.address
+        result._shape = shape
+        result._dtype = dtype
+        result._context = x._context
+        straight(x._address, y._address, address)
+        return result
+
+    return call
+
+
+def _graph(operator: Operator, types: tuple[TensorType, ...]) -> Graph:
+    """The operator in core, with its visible outputs and then the new values of the states that it changes."""
+    from ...ir.dialects.mx.builder import MxBuilder
+    from ...ir.graph import GraphError, Value
+
+    names = operator.input_names(len(types))
+    if len(names) != len(types):
+        raise MXNetError(f"{operator.mx_name()} takes {len(names)} arrays ({', '.join(names)}), {len(types)} were given")
+    b = MxBuilder(operator.mx_name())
+    try:
+        results = operator.decompose(b, *(b.input(t, name) for t, name in zip(types, names, strict=True)))
+        outputs = (results,) if isinstance(results, Value) else tuple(results)
+        return b.build(outputs[: operator.visible_outputs])
+    except (TypeError, ValueError, IndexError, NotImplementedError, GraphError) as error:
+        raise MXNetError(f"{_shown(operator, names, types)}: {error}") from error
+
+
+def _shown(operator: Operator, names: Sequence[str], types: Sequence[TensorType]) -> str:
+    operands = ", ".join(f"{n}: {t.dtype.value}{list(t.shape)}" for n, t in zip(names, types, strict=False))
+    return f"{operator.mx_name()}({operands})"
+
+
+def _executable(graph: Graph, operator: Operator) -> Runnable:
+    from ...ir.graph import GraphError
+    from ...runtime.compile import executable_for
+
+    try:
+        return executable_for(graph)
+    except GraphError as error:
+        raise MXNetError(f"{_shown(operator, [v.name for v in graph.inputs], graph.input_types())}: {error}") from error
+
+
+def _pointwise_inputs(graph: Graph) -> frozenset[int]:
+    from ...ir.dialects.core import Cast, Pointwise
+
+    moved = {v for node in graph.nodes if not isinstance(node.op, Cast | Pointwise) for v in node.inputs}
+    for node in reversed(graph.nodes):
+        if moved.intersection(node.outputs):
+            moved.update(node.inputs)
+    return frozenset(i for i, value in enumerate(graph.inputs) if value not in moved)
+
+
+def _overlap(x: NDArray, y: NDArray) -> bool:
+    return x._address < y._address + y._nbytes() and y._address < x._address + x._nbytes()
+
+
+def _as_outputs(out: NDArray | Sequence[NDArray], call: Call) -> list[NDArray]:
+    """The arrays of `out`, proven to fit."""
+    from .ndarray import NDArray
+
+    given = [out] if isinstance(out, NDArray) else list(out)
+    name = call.operator.mx_name()
+    if len(given) != len(call.types):
+        raise MXNetError(f"{name} has {len(call.types)} outputs, out has {len(given)}")
+    for array, type in zip(given, call.types, strict=True):
+        if array._shape != type.shape or array._dtype is not type.dtype:
+            raise MXNetError(f"{name} gives {type}, out is {TensorType(array._shape, array._dtype)}")
+    return given
+
+
+def _key_storage(context: Context) -> Storage:
+    storage = allocate(16)
+    (ctypes.c_uint32 * 4).from_address(storage.address)[:] = next_key(context)
+    return storage
+
+
+def operator_named(name: str) -> type[Operator]:
+    """The operator of this name or alias. MXNetError names one that is not declared."""
+    from ...ir.dialects.mx.operator import lookup
+
+    try:
+        return lookup(name)
+    except KeyError as error:
+        raise MXNetError(str(error.args[0])) from None
+
+

@@ -1,0 +1,112 @@
+"""Saves arrays to `.params` files and loads them: the format that every version of MXNet reads."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ...ir.types import DType
+from ..artifacts import (
+    ArtifactError,
+    BFloat16Data,
+    CSRData,
+    ParamsArray,
+    ParamsFile,
+    RowSparseData,
+    dump_params,
+    read_params,
+    write_params,
+)
+from ..base import MXNetError
+from ..context import cpu
+from ..dtypes import dtype_of
+from .ndarray import NDArray, empty_array
+
+__all__ = ["load", "load_frombuffer", "save"]
+
+
+def save(fname: str | os.PathLike[str], data: NDArray | Sequence[NDArray] | dict[str, NDArray]) -> None:
+    """Write one array, a list of arrays, or arrays by name."""
+    names, arrays = _named(data)
+    try:
+        write_params(fname, names, [to_data(a) for a in arrays])
+    except ArtifactError as error:
+        raise MXNetError(str(error)) from error
+
+
+def load(fname: str | os.PathLike[str]) -> Any:
+    """The arrays of a file: a dict by name if it holds names, else a list."""
+    return _loaded(fname)
+
+
+def load_frombuffer(buf: bytes | bytearray | memoryview) -> Any:
+    """The arrays of a file's content; see `load`."""
+    if not isinstance(buf, bytes | bytearray | memoryview):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise TypeError("buf required to be bytes")
+    return _loaded(buf)
+
+
+def _named(data: Any) -> tuple[list[str], list[NDArray]]:
+    if isinstance(data, NDArray):
+        return [], [data]
+    if isinstance(data, dict):
+        if all(isinstance(k, str) and isinstance(v, NDArray) for k, v in data.items()):
+            return list(data), list(data.values())
+        raise TypeError("save only accept dict str->NDArray or list of NDArray")
+    if isinstance(data, list | tuple) and all(isinstance(v, NDArray) for v in data):
+        return [], list(data)
+    raise ValueError(f"data needs to either be a NDArray, dict of str, NDArray pairs or a list of NDarrays, not {type(data)}")
+
+
+def _loaded(source: Any) -> Any:
+    try:
+        file: ParamsFile = read_params(source)
+    except (ArtifactError, OSError) as error:
+        raise MXNetError(str(error)) from error
+    arrays = [from_data(a) for a in file.arrays]
+    return dict(zip(file.names, arrays, strict=True)) if file.names else arrays
+
+
+def to_data(array: NDArray) -> ParamsArray:
+    """The array as the format's writer takes it."""
+    from .sparse import BaseSparseNDArray, CSRNDArray
+
+    if isinstance(array, BaseSparseNDArray):
+        parts = [part.asnumpy() for part in array._parts]
+        return CSRData(array.shape, *parts) if isinstance(array, CSRNDArray) else RowSparseData(array.shape, *parts)
+    memory = array._memory().copy()
+    return BFloat16Data(memory) if array._dtype is DType.BF16 else memory
+
+
+def from_data(data: ParamsArray) -> Any:
+    """An array on cpu(0) from what the format's reader gives. MXNetError for a slot that was never allocated."""
+    from .sparse import csr_matrix, row_sparse_array
+
+    if data is None:
+        raise MXNetError("the file holds an array that was never given a shape")
+    if isinstance(data, CSRData):
+        return csr_matrix((_plain(data.data), data.indices, data.indptr), data.shape, cpu(), _plain(data.data).dtype)
+    if isinstance(data, RowSparseData):
+        return row_sparse_array((_plain(data.data), data.indices), data.shape, cpu(), _plain(data.data).dtype)
+    memory = data.bits if isinstance(data, BFloat16Data) else data
+    dtype = DType.BF16 if isinstance(data, BFloat16Data) else dtype_of(data.dtype)
+    made = empty_array(memory.shape, dtype, cpu())
+    made._memory()[...] = memory
+    return made
+
+
+def _plain(data: np.ndarray | BFloat16Data) -> np.ndarray:
+    return data.to_float32() if isinstance(data, BFloat16Data) else data
+
+
+def to_bytes(array: NDArray) -> bytes:
+    """One array as the content of a `.params` file."""
+    return dump_params([], [to_data(array)])
+
+
+def from_bytes(content: bytes) -> Any:
+    """The array of `to_bytes`."""
+    return from_data(read_params(content).arrays[0])

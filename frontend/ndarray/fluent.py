@@ -1,0 +1,84 @@
+"""The operators that are methods too: `x.exp()` is `nd.exp(x)`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .ndarray import NDArray
+
+METHODS = """
+    abs arccos arccosh arcsin arcsinh arctan arctanh argmax argmax_channel argmin argsort broadcast_axes broadcast_like cbrt ceil clip cos
+    cosh degrees depth_to_space diag exp expm1 fix flip floor log log10 log1p log2 log_softmax max mean min nanprod nansum norm one_hot
+    ones_like pad pick prod radians rcbrt reciprocal relu repeat reshape_like rint round rsqrt shape_array sigmoid sign sin sinh
+    size_array slice slice_axis slice_like softmax softmin sort space_to_depth split sqrt square sum swapaxes take tan tanh tile topk
+    transpose trunc zeros_like
+""".split()
+
+
+def _method(name: str) -> Callable[..., Any]:
+    def method(self: NDArray, *args: Any, **kwargs: Any) -> Any:
+        from . import op
+
+        return getattr(op, name)(self, *args, **kwargs)
+
+    method.__name__, method.__qualname__ = name, f"NDArray.{name}"
+    method.__doc__ = f"`nd.{name}(x, ...)` for this array as x."
+    return method
+
+
+class Fluent:
+    """Methods made from `METHODS`, and those that differ a little from their operator."""
+
+    __slots__ = ()
+
+    def expand_dims(self: NDArray, axis: int, inplace: bool = False) -> NDArray:  # type: ignore[misc]
+        """A new axis of extent 1: a copy, or with `inplace` a view."""
+        from . import op
+
+        if not inplace:
+            return op.expand_dims(self, axis=axis)
+        rank = len(self._shape) + 1
+        if not -rank <= axis < rank:
+            raise ValueError(f"axis {axis} is out of range for {rank} dimensions")
+        shape = list(self._shape)
+        shape.insert(axis % rank, 1)
+        return self._view(tuple(shape))
+
+    def flatten(self: NDArray, inplace: bool = False) -> NDArray:  # type: ignore[misc]
+        """(first axis, all others): a copy, or with `inplace` a view."""
+        from . import op
+
+        return self.reshape((0, -1)) if inplace else op.flatten(self)
+
+    def squeeze(self: NDArray, axis: Any = None, inplace: bool = False) -> NDArray:  # type: ignore[misc]
+        """Without axes of extent 1: a copy, or with `inplace` a view."""
+        from . import op
+
+        result = op.squeeze(self, axis=axis)
+        return self._view(result._shape) if inplace else result
+
+    def broadcast_to(self: NDArray, shape: Any) -> NDArray:  # type: ignore[misc]
+        """Repeated along axes of extent 1, and along new leading axes; 0 in `shape` keeps an extent."""
+        from . import op
+
+        target = (shape,) if isinstance(shape, int) else tuple(shape)
+        missing = len(target) - len(self._shape)
+        if missing < 0:
+            raise ValueError(f"cannot broadcast array of shape {self._shape} to {target}: it has more dimensions")
+        source = (1,) * missing + self._shape
+        bad = [i for i, (have, want) in enumerate(zip(source, target, strict=True)) if have not in (1, want) and want]
+        if bad:
+            raise ValueError(f"operands could not be broadcast together with remapped shapes: {self._shape} and {target}")
+        return op.broadcast_to(self._view(source), shape=target)
+
+    def split_v2(self: NDArray, *args: Any, **kwargs: Any) -> Any:  # type: ignore[misc]
+        """`nd.split_v2(x, ...)` for this array as x."""
+        from .creation import split_v2
+
+        return split_v2(self, *args, **kwargs)
+
+
+for _name in METHODS:
+    setattr(Fluent, _name, _method(_name))

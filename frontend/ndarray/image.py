@@ -1,0 +1,7 @@
+"""Operators on images: `nd.image.to_tensor`, ..."""
+
+from __future__ import annotations
+
+from .functions import attribute_finder
+
+__getattr__, __dir__ = attribute_finder("image", globals())

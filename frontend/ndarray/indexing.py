@@ -1,0 +1,120 @@
+"""Reads and writes parts of arrays: `x[key]` and `x[key] = value`.
+
+A key of integers, slices, None and `...` that selects memory without gaps gives a view: it shares the array's memory, and writes go
+through. Every other key gives a copy. Integer arrays, lists and boolean masks select as in NumPy. A single element is an array of
+shape (1,).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..base import numeric_types
+from ..dtypes import to_memory
+
+if TYPE_CHECKING:
+    from .ndarray import NDArray
+
+_BASIC = (int, np.integer, slice, type(None), type(Ellipsis))
+
+
+class Indexing:
+    """`x[key]`, `x[key] = value`, len(x) and iteration along the first axis."""
+
+    __slots__ = ()
+
+    def __len__(self: NDArray) -> int:  # type: ignore[misc]
+        if not self._shape:
+            raise TypeError("len() of an array of shape ()")
+        return self._shape[0]
+
+    def __iter__(self: NDArray) -> Any:  # type: ignore[misc]
+        return (self[i] for i in range(len(self)))
+
+    def __getitem__(self: NDArray, key: Any) -> NDArray:  # type: ignore[misc]
+        """A view where `key` selects memory without gaps, else a copy."""
+        if key.__class__ is int and self._shape:
+            return self._at(key)
+        if isinstance(key, slice) and key == _EVERYTHING:
+            return self
+        return _select(self, normalized(key))
+
+    def __setitem__(self: NDArray, key: Any, value: Any) -> None:  # type: ignore[misc]
+        """Write a number, an array or anything array-like, broadcast to the shape that `key` selects."""
+        if not self.writable:
+            raise ValueError("trying to assign to a readonly NDArray")
+        try:
+            self._memory()[normalized(key)] = _assignable(self, value)
+        except ValueError as error:
+            raise ValueError(f"cannot assign to part of an array of shape {self._shape}: {error}") from None
+
+    def _at(self: NDArray, index: int) -> NDArray:  # type: ignore[misc]
+        """The view x[index]."""
+        size = self._shape[0]
+        if not -size <= index < size:
+            raise IndexError(f"index {index} is out of bounds for axis 0 with size {size}")
+        rest = self._shape[1:]
+        step = self._nbytes() // size
+        return self._view(rest or (1,), (index % size) * step)
+
+    def _slice(self: NDArray, start: int | None, stop: int | None) -> NDArray:  # type: ignore[misc]
+        """The view x[start:stop]."""
+        return _select(self, slice(start, stop))
+
+
+_EVERYTHING = slice(None)
+
+
+def _select(array: NDArray, key: Any) -> NDArray:
+    memory = array._memory()
+    selected = memory[key]
+    shape = selected.shape or (1,)
+    if _is_basic(key) and selected.flags.c_contiguous and selected.size:
+        here, start = (m.__array_interface__["data"][0] for m in (selected, memory))
+        return array._view(shape, here - start)
+    return array._like(np.ascontiguousarray(selected).reshape(shape))
+
+
+def _is_basic(key: Any) -> bool:
+    return all(isinstance(k, _BASIC) for k in (key if isinstance(key, tuple) else (key,)))
+
+
+def normalized(key: Any) -> Any:
+    """The key as NumPy takes it: arrays of floats are indices too. ValueError for what no index can be."""
+    if isinstance(key, tuple):
+        return tuple(map(_normalized_part, key))
+    return _normalized_part(key)
+
+
+def _normalized_part(part: Any) -> Any:
+    from .ndarray import NDArray
+
+    if isinstance(part, bool | np.bool_ | int | np.integer | slice) or part is None or part is Ellipsis:
+        return part
+    if isinstance(part, NDArray):
+        part = part.asnumpy()
+    if isinstance(part, np.ndarray | list | tuple | range):
+        indices = np.asarray(part)
+        return indices if indices.dtype == np.bool_ else indices.astype(np.int64)
+    raise ValueError(f"NDArray does not support slicing with key {part!r} of type {type(part)}")
+
+
+def _assignable(array: NDArray, value: Any) -> Any:
+    from .ndarray import NDArray
+
+    if isinstance(value, NDArray):
+        return value._memory() if value._dtype is array._dtype else to_memory(value.asnumpy(), array._dtype)
+    if isinstance(value, numeric_types):
+        return to_memory(value, array._dtype)
+    try:
+        values = np.asarray(value)
+        if values.dtype.kind not in "biuf":
+            raise ValueError(f"dtype {values.dtype}")
+    except ValueError as error:
+        kind = type(array)
+        raise TypeError(f"{kind} does not support assignment with non-array-like object {value} of type {type(value)}: {error}") from None
+    return to_memory(values, array._dtype)
+
+

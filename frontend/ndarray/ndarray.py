@@ -1,0 +1,338 @@
+"""NDArray: a dense array in row-major memory on one context."""
+
+from __future__ import annotations
+
+import ctypes
+import importlib
+import warnings
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from ...ir.types import DType
+from ...runtime.storage import Storage, allocate, as_numpy
+from ..base import MXNetError
+from ..context import Context, usable
+from ..dtypes import bfloat16, dtype_of, from_memory, memory_dtype, numpy_type, to_memory
+from .arithmetic import Arithmetic
+from .fluent import Fluent
+from .indexing import Indexing
+
+__all__ = ["NDArray", "empty_array"]
+
+
+class NDArray(Arithmetic, Indexing, Fluent):
+    """An array of numbers. Made by `nd.array`, `nd.zeros`, ... and by operators; work on it is done when a call returns.
+
+    The elements stand in C order from `_address` on, inside of `_storage`, which views of one array share.
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "_address",
+        "_context",
+        "_dtype",
+        "_grad",
+        "_read_only",
+        "_shape",
+        "_storage",
+    )
+
+    _storage: Storage
+    _address: int
+    _shape: tuple[int, ...]
+    _dtype: DType
+    _context: Context
+
+    __array_priority__ = 1000.0
+
+    # What it is.
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Extents of the axes."""
+        return self._shape
+
+    @property
+    def ndim(self) -> int:
+        """Number of axes."""
+        return len(self._shape)
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return prod(self._shape)
+
+    @property
+    def dtype(self) -> Any:
+        """The element type: numpy.float32, ..."""
+        return numpy_type(self._dtype)
+
+    @property
+    def stype(self) -> str:
+        """The storage type: 'default' is dense."""
+        return "default"
+
+    @property
+    def context(self) -> Context:
+        """The device that the array lives on."""
+        return self._context
+
+    ctx = context
+
+    @property
+    def writable(self) -> bool:
+        """Whether the array may be changed."""
+        return not getattr(self, "_read_only", False)
+
+    @property
+    def handle(self) -> ctypes.c_void_p:
+        """The address of the elements, for code that hands arrays to C."""
+        return ctypes.c_void_p(self._address)
+
+    @property
+    def grad(self) -> NDArray | None:
+        """The array that receives the gradient, if there is one."""
+        return getattr(self, "_grad", None)
+
+    @property
+    def T(self) -> NDArray:  # noqa: N802
+        """A copy with the axes in reverse order; of one axis, the array itself."""
+        return self if len(self._shape) < 2 else self.transpose()  # type: ignore[attr-defined]
+
+    def __repr__(self) -> str:
+        extents = "x".join(map(str, self._shape))
+        return f"\n{self.asnumpy()!s}\n<{type(self).__name__} {extents} @{self._context}>"
+
+    # Its memory.
+
+    def _nbytes(self) -> int:
+        return prod(self._shape) * self._dtype.itemsize
+
+    def _memory(self) -> np.ndarray:
+        """The memory itself as a NumPy array (bfloat16 as uint16)."""
+        storage = self._storage
+        return as_numpy(storage, memory_dtype(self._dtype), self._shape, self._address - storage.address)
+
+    def _view(self, shape: tuple[int, ...], offset: int = 0, dtype: DType | None = None) -> NDArray:
+        """An array on the same memory, from byte `offset` on."""
+        view: NDArray = object.__new__(type(self))
+        view._storage, view._address, view._shape = self._storage, self._address + offset, shape
+        view._dtype, view._context = dtype or self._dtype, self._context
+        if not self.writable:
+            view._read_only = True
+        return view
+
+    def _like(self, memory: np.ndarray) -> NDArray:
+        """A new array of this dtype and context with these elements (bfloat16 as uint16)."""
+        made = empty_array(memory.shape, self._dtype, self._context)
+        made._memory()[...] = memory
+        return made
+
+    # Conversion.
+
+    def asnumpy(self) -> np.ndarray:
+        """A copy as a NumPy array; bfloat16 becomes float32."""
+        memory = self._memory()
+        values = from_memory(memory, self._dtype)
+        return values.copy() if values is memory else values
+
+    def asscalar(self) -> Any:
+        """The one element as a NumPy scalar. ValueError for arrays of more than one."""
+        if self.size != 1:
+            raise ValueError("The current array is not a scalar")
+        return self.asnumpy().reshape(-1)[0]
+
+    def item(self) -> Any:
+        """The one element as a Python number."""
+        return self.asscalar().item()
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        values = self.asnumpy()
+        return values if dtype is None else values.astype(dtype, copy=False)
+
+    def __bool__(self) -> bool:
+        if self.size > 1:
+            raise ValueError("The truth value of an NDArray with multiple elements is ambiguous.")
+        return bool(self.size) and bool(self.asscalar())
+
+    def __float__(self) -> float:
+        return float(self.asscalar())
+
+    def __int__(self) -> int:
+        return int(self.asscalar())
+
+    def __index__(self) -> int:
+        value = self.asscalar()
+        if not isinstance(value, np.integer):
+            raise TypeError("only integer arrays of one element can be an index")
+        return int(value)
+
+    def astype(self, dtype: Any, copy: bool = True) -> NDArray:
+        """A copy in another dtype; the array itself when it has this dtype and `copy` is false."""
+        wanted = dtype_of(dtype)
+        if wanted is self._dtype:
+            return self.copy() if copy else self
+        made = empty_array(self._shape, wanted, self._context)
+        made._memory()[...] = to_memory(self.asnumpy(), wanted)
+        return made
+
+    def copy(self) -> NDArray:
+        """The same elements in memory of their own, on the same context."""
+        return self._copied_to(self._context)
+
+    def copyto(self, other: Any) -> Any:
+        """Copy into another array (casting to its dtype), or to a context as a new array; gives the array copied to."""
+        if isinstance(other, Context):
+            return self._copied_to(usable(other))
+        if not isinstance(other, NDArray):
+            raise TypeError(f"copyto does not support type {type(other)}")
+        if other is self:
+            warnings.warn("You are attempting to copy an array to itself", RuntimeWarning, stacklevel=2)
+            return False
+        if other._shape != self._shape:
+            raise MXNetError(f"copyto: an array of shape {self._shape} cannot be copied to one of shape {other._shape}")
+        other[:] = self
+        return other
+
+    def _copied_to(self, context: Context) -> NDArray:
+        made = empty_array(self._shape, self._dtype, context)
+        ctypes.memmove(made._address, self._address, self._nbytes())
+        return made
+
+    def as_in_context(self, context: Context) -> NDArray:
+        """The array itself when it lives on `context`, else a copy there."""
+        return self if self._context == context else self._copied_to(usable(context))
+
+    as_in_ctx = as_in_context
+
+    def as_nd_ndarray(self) -> NDArray:
+        """The array itself: it is no mx.np array."""
+        return self
+
+    def detach(self) -> NDArray:
+        """A view of the same memory that no gradient flows through."""
+        return self._view(self._shape)
+
+    def tostype(self, stype: str) -> Any:
+        """The array in another storage type: 'default', 'csr' or 'row_sparse'."""
+        from .sparse import cast
+
+        return cast(self, stype)
+
+    def wait_to_read(self) -> None:
+        """Work on an array is done when a call returns, so there is nothing to wait for."""
+
+    wait_to_write = wait_to_read
+
+    def attach_grad(self, grad_req: str = "write", stype: str | None = None) -> None:
+        raise MXNetError("attach_grad: gradients of NDArrays are not there yet (autograd)")
+
+    def backward(self, out_grad: Any = None, retain_graph: bool = False, train_mode: bool = True) -> None:
+        raise MXNetError("backward: gradients of NDArrays are not there yet (autograd)")
+
+    # Shape.
+
+    def reshape(self, *shape: Any, **kwargs: Any) -> NDArray:
+        """A view in another shape, with MXNet's codes 0, -1, -2, -3, -4, and `reverse` to match them from the right."""
+        if len(shape) == 1 and isinstance(shape[0], list | tuple):
+            shape = tuple(shape[0])
+        elif not shape:
+            given = kwargs.get("shape")
+            if given is None or given == ():
+                raise AssertionError("Shape must be provided.")
+            shape = (given,) if isinstance(given, int) else tuple(given)
+        unknown = [k for k in kwargs if k not in ("shape", "reverse")]
+        if unknown:
+            raise TypeError(f"Got unknown keywords in reshape: {', '.join(unknown)}. Accepted are 'shape' and 'reverse'.")
+        return self._view(_reshaped(self._shape, shape, bool(kwargs.get("reverse", False))))
+
+    # Pickling: through the bytes of a `.params` file, which every version of MXNet reads.
+
+    def __reduce__(self) -> Any:
+        return _unpickled, (type(self), str(self._context), self._dumped())
+
+    def _dumped(self) -> bytes:
+        from .files import to_bytes
+
+        return to_bytes(self)
+
+    def __copy__(self) -> NDArray:
+        return self.copy()
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> NDArray:
+        return self.copy()
+
+    def to_dlpack_for_read(self) -> Any:
+        """A DLPack capsule that shares the memory."""
+        from .dlpack import to_dlpack
+
+        return to_dlpack(self)
+
+    to_dlpack_for_write = to_dlpack_for_read
+
+    def __dlpack__(self, *, stream: Any = None, **kwargs: Any) -> Any:
+        return self._memory().__dlpack__(**kwargs)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return (1, 0)
+
+
+def empty_array(shape: tuple[int, ...], dtype: DType, context: Context) -> NDArray:
+    """A new array of arbitrary content."""
+    array: NDArray = object.__new__(NDArray)
+    storage = allocate(prod(shape) * dtype.itemsize)
+    array._storage, array._address, array._shape = storage, storage.address, shape
+    array._dtype, array._context = dtype, context
+    return array
+
+
+def _reshaped(shape: tuple[int, ...], target: tuple[int, ...], reverse: bool) -> tuple[int, ...]:
+    if min(target, default=0) > 0:
+        made = tuple(map(int, target))
+    else:
+        from ...ir.dialects.mx.shape_ops import reshaped
+
+        try:
+            made = tuple(reshaped(shape, tuple(map(int, target)), reverse))
+        except ValueError as error:
+            raise MXNetError(f"reshape of {shape} to {target}: {error}") from error
+    if prod(made) > prod(shape):
+        raise MXNetError(f"reshape: the target shape {made} has more elements than {shape}")
+    if prod(made) != prod(shape):
+        raise ValueError(f"Cannot reshape array of size {prod(shape)} into shape {target}")
+    return made
+
+
+def _unpickled(cls: type[NDArray], context: str, content: bytes) -> NDArray:
+    from .files import from_bytes
+
+    kind, _, number = context.partition("(")
+    array = from_bytes(content)
+    array._context = Context(kind, int(number.rstrip(")")))
+    return array
+
+
+# Programs that know MXNet's own table.
+_DTYPE_NP_TO_MX: dict[Any, int] = {
+    None: -1,
+    np.float32: 0,
+    np.float64: 1,
+    np.float16: 2,
+    np.uint8: 3,
+    np.int32: 4,
+    np.int8: 5,
+    np.int64: 6,
+    np.bool_: 7,
+    np.int16: 8,
+    bfloat16: 12,
+}
+_DTYPE_MX_TO_NP: dict[int, Any] = {number: dtype for dtype, number in _DTYPE_NP_TO_MX.items()}
+
+
+def __getattr__(name: str) -> Any:
+    """MXNet keeps `array`, `zeros`, ... in this module; here they stand in files of their own."""
+    if name.startswith("__"):
+        raise AttributeError(name)
+    return getattr(importlib.import_module(__package__ or ""), name)

@@ -1,0 +1,120 @@
+"""Draws random arrays: `nd.random.uniform`, ... with numbers or arrays as the distribution's parameters.
+
+With numbers the result has `shape`; with arrays it has their shape followed by `shape`, one draw of `shape` for each element.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..base import _Null, numeric_types
+from ..context import Context
+from . import _internal
+from .functions import attribute_finder
+from .ndarray import NDArray
+
+__all__ = [
+    "exponential",
+    "gamma",
+    "generalized_negative_binomial",
+    "multinomial",
+    "negative_binomial",
+    "normal",
+    "poisson",
+    "randint",
+    "randn",
+    "shuffle",
+    "uniform",
+]
+
+__getattr__, __dir__ = attribute_finder("random", globals())
+
+
+def _draw(
+    distribution: str, params: dict[str, Any], shape: Any, dtype: Any, ctx: Context | None, out: NDArray | None, kwargs: dict[str, Any]
+) -> Any:
+    """Draw with numbers (`_random_*`) or with arrays (`_sample_*`) as parameters; one kind for all of them."""
+    values = list(params.values())
+    given = {k: v for k, v in {"shape": shape, "dtype": dtype, **kwargs}.items() if v is not _Null}
+    if all(isinstance(v, NDArray) for v in values):
+        return getattr(_internal, f"_sample_{distribution}")(*values, out=out, **given)
+    if not all(isinstance(v, numeric_types) for v in values):
+        kinds = ", ".join(type(v).__name__ for v in values)
+        raise ValueError(f"Distribution parameters must be either all NDArrays or all numbers, but got {kinds}")
+    if out is not None:
+        given.setdefault("shape", out.shape)
+        given.setdefault("dtype", out.dtype)
+    given.setdefault("shape", 1)
+    return getattr(_internal, f"_random_{distribution}")(**params, **given, ctx=ctx, out=out)
+
+
+def uniform(
+    low: Any = 0, high: Any = 1, shape: Any = _Null, dtype: Any = _Null, ctx: Any = None, out: Any = None, **kwargs: Any
+) -> Any:
+    """Uniform numbers in [low, high)."""
+    return _draw("uniform", {"low": low, "high": high}, shape, dtype, ctx, out, kwargs)
+
+
+def normal(
+    loc: Any = 0, scale: Any = 1, shape: Any = _Null, dtype: Any = _Null, ctx: Any = None, out: Any = None, **kwargs: Any
+) -> Any:
+    """Normal numbers of mean `loc` and standard deviation `scale`."""
+    return _draw("normal", {"loc": loc, "scale": scale}, shape, dtype, ctx, out, kwargs)
+
+
+def randn(*shape: int, **kwargs: Any) -> Any:
+    """Normal numbers of this shape; `loc`, `scale`, `dtype`, `ctx` and `out` as for `normal`."""
+    return normal(kwargs.pop("loc", 0), kwargs.pop("scale", 1), shape or _Null, **kwargs)
+
+
+def poisson(lam: Any = 1, shape: Any = _Null, dtype: Any = _Null, ctx: Any = None, out: Any = None, **kwargs: Any) -> Any:
+    """Poisson counts of mean `lam`."""
+    return _draw("poisson", {"lam": lam}, shape, dtype, ctx, out, kwargs)
+
+
+def exponential(
+    scale: Any = 1, shape: Any = _Null, dtype: Any = _Null, ctx: Any = None, out: Any = None, **kwargs: Any
+) -> Any:
+    """Exponential numbers of mean `scale`."""
+    return _draw("exponential", {"lam": 1.0 / scale}, shape, dtype, ctx, out, kwargs)
+
+
+def gamma(
+    alpha: Any = 1, beta: Any = 1, shape: Any = _Null, dtype: Any = _Null, ctx: Any = None, out: Any = None, **kwargs: Any
+) -> Any:
+    """Gamma numbers of shape `alpha` and scale `beta`."""
+    return _draw("gamma", {"alpha": alpha, "beta": beta}, shape, dtype, ctx, out, kwargs)
+
+
+def negative_binomial(
+    k: Any = 1, p: Any = 1, shape: Any = _Null, dtype: Any = _Null, ctx: Any = None, out: Any = None, **kwargs: Any
+) -> Any:
+    """Failures before the k-th success, each of probability p."""
+    return _draw("negative_binomial", {"k": k, "p": p}, shape, dtype, ctx, out, kwargs)
+
+
+def generalized_negative_binomial(
+    mu: Any = 1, alpha: Any = 1, shape: Any = _Null, dtype: Any = _Null, ctx: Any = None, out: Any = None, **kwargs: Any
+) -> Any:
+    """Counts of mean `mu` and dispersion `alpha`."""
+    return _draw("generalized_negative_binomial", {"mu": mu, "alpha": alpha}, shape, dtype, ctx, out, kwargs)
+
+
+def multinomial(
+    data: NDArray, shape: Any = _Null, get_prob: bool = False, out: Any = None, dtype: Any = "int32", **kwargs: Any
+) -> Any:
+    """Indices drawn by the probabilities along the last axis; with `get_prob` also the logarithms of their probabilities."""
+    given = {} if shape is _Null else {"shape": shape}
+    return _internal._sample_multinomial(data, get_prob=get_prob, out=out, dtype=dtype, **given, **kwargs)
+
+
+def shuffle(data: NDArray, **kwargs: Any) -> Any:
+    """A copy whose slices along axis 0 stand in random order."""
+    return _internal._shuffle(data, **kwargs)
+
+
+def randint(
+    low: int, high: int, shape: Any = _Null, dtype: Any = _Null, ctx: Any = None, out: Any = None, **kwargs: Any
+) -> Any:
+    """Uniform integers in [low, high); int32 unless told."""
+    return _draw("randint", {"low": low, "high": high}, shape, dtype, ctx, out, kwargs)

@@ -1,0 +1,121 @@
+"""Finds or makes the executable of a graph: from this process's table, from the disk cache, or by compiling.
+
+A program on disk is found by the graph's structure, the target, the options, and the identity of the compiler itself, so a warm
+start runs no pass and imports no LLVM.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import platform
+import threading
+from collections import OrderedDict
+from dataclasses import astuple
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+
+from ..codegen.manifest import ManifestError, program_from_bytes, program_to_bytes
+from ..ir.graph import Graph
+from ..ir.hashing import structural_hash
+from ..ir.program import Program
+from ..ir.settings import Settings, settings
+from ..ir.target import CpuTarget
+from ..passes.manager import Options
+from .cache import DiskCache
+from .elf import LinkError
+from .executable import Executable, Runnable
+from .host import host_target
+from .reference import ReferenceExecutable
+
+_PACKAGE = Path(__file__).resolve().parent.parent
+_COMPILER_FOLDERS = ("ir", "passes", "codegen")
+_REMEMBERED = 4096  # executables; each loaded program takes three mappings of the 65530 that Linux allows a process
+
+_table: OrderedDict[tuple[str, str], Runnable] = OrderedDict()
+_compiling = threading.Lock()
+
+
+def executable_for(graph: Graph, options: Options | None = None) -> Runnable:
+    """An executable of the graph for the target of the settings. Equal graphs share one.
+
+    GraphError names the node that cannot be compiled; ValueError an unknown target.
+    """
+    options = options or Options()
+    chosen = settings()
+    key = (chosen.target, f"{structural_hash(graph)} {astuple(options)}")
+    found = _table.get(key)
+    if found is None:
+        found = _remember(key, _make(graph, options, chosen))
+    return found
+
+
+def forget_executables() -> None:
+    """Empty this process's table: for tests, and after a change of settings."""
+    _table.clear()
+
+
+def _remember(key: tuple[str, str], made: Runnable) -> Runnable:
+    """Of two threads that made one executable the first wins."""
+    kept = _table.setdefault(key, made)
+    while len(_table) > _REMEMBERED:
+        _table.popitem(last=False)
+    return kept
+
+
+def _make(graph: Graph, options: Options, chosen: Settings) -> Runnable:
+    if chosen.target == "reference":
+        return ReferenceExecutable(graph, options)
+    if chosen.target == "cpu":
+        return _compiled(graph, options)
+    raise ValueError(f"MXFORGE_TARGET={chosen.target!r} is unknown: use cpu or reference")
+
+
+def _compiled(graph: Graph, options: Options) -> Executable:
+    target, disk = _target(), _disk()
+    key = disk_key(graph, options, target)
+    stored = disk.get(key)
+    if stored is not None:
+        try:
+            return Executable(program_from_bytes(stored))
+        except (ManifestError, LinkError, KeyError):
+            pass  # written by a compiler with the same identity, so damaged: compiled anew and replaced
+    program = compile_program(graph, options, target)
+    disk.put(key, program_to_bytes(program))
+    return Executable(program)
+
+
+def compile_program(graph: Graph, options: Options, target: CpuTarget) -> Program:
+    """Run the compiler; one compilation at a time, since LLVM's Python binding is not made for more."""
+    from ..codegen.driver import compile_graph
+
+    with _compiling:
+        return compile_graph(graph, target, options)
+
+
+def disk_key(graph: Graph, options: Options, target: CpuTarget) -> str:
+    """The name of the graph's program in the disk cache."""
+    parts = (structural_hash(graph), astuple(options), astuple(target), compiler_identity())
+    return hashlib.sha256(repr(parts).encode()).hexdigest()
+
+
+@cache
+def compiler_identity() -> str:
+    """Changes with every change of the compiler: its files' names, sizes and times, and the versions it runs on."""
+    digest = hashlib.sha256(f"{platform.python_version()} {np.__version__} {platform.machine()}".encode())
+    for folder in _COMPILER_FOLDERS:
+        for path in sorted((_PACKAGE / folder).rglob("*.py")):
+            status = path.stat()
+            digest.update(f"{path.relative_to(_PACKAGE)} {status.st_size} {status.st_mtime_ns}\n".encode())
+    return digest.hexdigest()
+
+
+@cache
+def _target() -> CpuTarget:
+    return host_target()
+
+
+@cache
+def _disk() -> DiskCache:
+    return DiskCache()

@@ -1,0 +1,241 @@
+"""Runs compiled programs: loads their code once, lays their launch records out in memory, and patches addresses before each run.
+
+    block = | records: 4 words each, prepare first | argument tables: 1 word an argument |     in 8-byte words
+
+An `Instance` is one such block with the program's own memory (arena, prepared values). Whoever runs a program takes an idle
+instance or makes one, so threads never share an instance and need no lock, and a program may run inside of itself.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Hashable, Sequence
+from typing import Protocol
+
+from ..ir.program import Launch, Place, Program, Space
+from ..ir.types import TensorType
+from .elf import LoadedObject, load_object
+from .storage import Storage, allocate
+from .threads import ThreadPool, get_pool
+
+_WORD = 8
+_RECORD_WORDS = 4
+_SHORT_BYTES = 128 << 10  # memory a program may touch and still be run while holding Python's lock (some 20 us at most)
+_SHORT_LAUNCHES = 8
+
+Straight = Callable[..., None]
+
+
+class Runnable(Protocol):
+    """A compiled graph: `run` reads tensors at the addresses `inputs` and writes those at `outputs`.
+
+    What depends on parameters alone is computed again when `parameters_version` differs from the last run's. Memory is row-major,
+    aligned to the element, and the caller's; outputs overlap no input unless `in_place`.
+    """
+
+    inputs: tuple[TensorType, ...]
+    outputs: tuple[TensorType, ...]
+
+    @property
+    def in_place(self) -> bool:
+        """Whether an elementwise graph may write an output over an input of the same size."""
+        ...
+
+    def run(self, inputs: Sequence[int], outputs: Sequence[int], parameters_version: Hashable = 0) -> None: ...
+
+    def straight(self) -> Straight | None:
+        """`run` as a function of all addresses, inputs then outputs, for tiny programs; None for the others."""
+        ...
+
+
+class Executable:
+    """A program in memory, ready to run from any number of threads."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.inputs = program.inputs
+        self.outputs = program.outputs
+        self._code = [load_object(code) for code in program.code]
+        self._pool = get_pool()
+        self._constants = _filled(program.constants)
+        first = self._new_instance()
+        self._patches = first.patches
+        self._idle = [first]
+
+    @property
+    def in_place(self) -> bool:
+        return len(self.program.launches) == 1 and not self.program.prepare and not self.program.aliases
+
+    def run(self, inputs: Sequence[int], outputs: Sequence[int], parameters_version: Hashable = 0) -> None:
+        """Run on tensors at these addresses; see `Runnable`. ValueError for a wrong number of them."""
+        if len(inputs) != len(self.inputs) or len(outputs) != len(self.outputs):
+            raise ValueError(
+                f"{self.program.name} takes {len(self.inputs)} inputs and {len(self.outputs)} outputs, "
+                f"not {len(inputs)} and {len(outputs)}"
+            )
+        instance = self._take()
+        instance.run((*inputs, *outputs), parameters_version)
+        self._idle.append(instance)
+
+    def straight(self) -> Straight | None:
+        """A function of all addresses that patches and calls, and does nothing else: two or three operands of a tiny program."""
+        if not _is_short(self.program) or not self.in_place:
+            return None
+        if any(len(patches) != 1 or patches[0][1] for patches in self._patches):
+            return None
+        words = [patches[0][0] for patches in self._patches]
+        make = {2: self._of_two, 3: self._of_three}.get(len(words))
+        return make(*words) if make else None
+
+    def _take(self) -> Instance:
+        try:
+            return self._idle.pop()
+        except IndexError:
+            return self._new_instance()
+
+    def _new_instance(self) -> Instance:
+        return Instance(self.program, self._address_of, self._constants, self._pool)
+
+    def _address_of(self, symbol: str) -> int:
+        return _find(self._code, symbol)
+
+    def _of_two(self, i: int, j: int) -> Straight:
+        # Instances of its own: those of `run` remember which addresses they hold.
+        idle: list[Instance] = []
+        make, native, one = self._new_instance, self._pool.run_holding_gil, ctypes.c_int64(1)
+
+        def run(a: int, b: int) -> None:
+            try:
+                instance = idle.pop()
+            except IndexError:
+                instance = make()
+            words = instance.words
+            words[i] = a
+            words[j] = b
+            native(instance.records, one)
+            idle.append(instance)
+
+        return run
+
+    def _of_three(self, i: int, j: int, k: int) -> Straight:
+        idle: list[Instance] = []
+        make, native, one = self._new_instance, self._pool.run_holding_gil, ctypes.c_int64(1)
+
+        def run(a: int, b: int, c: int) -> None:
+            try:
+                instance = idle.pop()
+            except IndexError:
+                instance = make()
+            words = instance.words
+            words[i] = a
+            words[j] = b
+            words[k] = c
+            native(instance.records, one)
+            idle.append(instance)
+
+        return run
+
+
+class Instance:
+    """A program's records and its own memory: what one run at a time may use.
+
+    `words` is the block; `patches[i]` lists (word, offset in bytes) of the arguments that stand in operand i, inputs then outputs.
+    """
+
+    def __init__(
+        self, program: Program, address_of: Callable[[str], int], constants: Storage, pool: ThreadPool
+    ) -> None:
+        self.program = program
+        self._spaces = {
+            Space.ARENA: _zeroed(program.arena_bytes),
+            Space.PREPARED: _zeroed(program.prepared_bytes),
+            Space.CONSTANT: constants,
+        }
+        launches = (*program.prepare, *program.launches)
+        size = sum(_RECORD_WORDS + len(launch.arguments) for launch in launches)
+        self._block = (ctypes.c_int64 * max(size, 1))()
+        self.words = memoryview(self._block).cast("B").cast("q")
+        self._operands = len(program.inputs)
+        self.addresses = [0] * (len(program.inputs) + len(program.outputs))
+        self.patches: list[list[tuple[int, int]]] = [[] for _ in self.addresses]
+        self._write(launches, address_of)
+        base = ctypes.addressof(self._block)
+        self._prepare = ctypes.c_void_p(base), ctypes.c_int64(len(program.prepare))
+        self.records = ctypes.c_void_p(base + len(program.prepare) * _RECORD_WORDS * _WORD)
+        self._count = ctypes.c_int64(len(program.launches))
+        self._native = pool.run_holding_gil if _is_short(program) else pool.run
+        self._prepare_native = pool.run
+        self._prepared_for: Hashable = object()
+        self._copies = [(a.output + self._operands, a.place, program.outputs[a.output].nbytes) for a in program.aliases]
+
+    def _write(self, launches: Sequence[Launch], address_of: Callable[[str], int]) -> None:
+        base = ctypes.addressof(self._block)
+        table = _RECORD_WORDS * len(launches)
+        for number, launch in enumerate(launches):
+            record = number * _RECORD_WORDS
+            self.words[record] = address_of(launch.symbol)
+            self.words[record + 1] = base + table * _WORD
+            self.words[record + 2] = launch.count
+            self.words[record + 3] = launch.grain
+            for argument in launch.arguments:
+                self.words[table] = argument if isinstance(argument, int) else self._fixed(argument, table)
+                table += 1
+
+    def _fixed(self, place: Place, word: int) -> int:
+        """The address of a place in the program's own memory; one of an operand is noted for patching."""
+        own = self._spaces.get(place.space)
+        if own is not None:
+            return own.address + place.offset
+        self.patches[self._operand(place)].append((word, place.offset))
+        return 0
+
+    def _operand(self, place: Place) -> int:
+        return place.index if place.space is Space.INPUT else self._operands + place.index
+
+    def run(self, addresses: Sequence[int], parameters_version: Hashable) -> None:
+        """Patch what changed, prepare what depends on changed parameters, run, and copy outputs that nothing computes."""
+        current = self.addresses
+        for operand, address in enumerate(addresses):
+            if address != current[operand]:
+                current[operand] = address
+                for word, offset in self.patches[operand]:
+                    self.words[word] = address + offset
+        if self.program.prepare and self._prepared_for != parameters_version:
+            self._prepare_native(*self._prepare)
+            self._prepared_for = parameters_version
+        if self._count.value:
+            self._native(self.records, self._count)
+        for operand, place, nbytes in self._copies:
+            ctypes.memmove(current[operand], self._address(place), nbytes)
+
+    def _address(self, place: Place) -> int:
+        own = self._spaces.get(place.space)
+        return (self.addresses[self._operand(place)] if own is None else own.address) + place.offset
+
+
+def _is_short(program: Program) -> bool:
+    """Whether it takes so little that releasing Python's lock would cost more than it gives: no launch is worth sharing among threads."""
+    own = sum(t.nbytes for t in (*program.inputs, *program.outputs)) + program.arena_bytes + program.prepared_bytes
+    few = len(program.launches) <= _SHORT_LAUNCHES
+    return few and own <= _SHORT_BYTES and all(launch.count <= launch.grain for launch in program.launches)
+
+
+def _find(objects: Sequence[LoadedObject], symbol: str) -> int:
+    for loaded in objects:
+        if symbol in loaded.symbols:
+            return loaded.symbols[symbol]
+    raise KeyError(f"no object of the program defines {symbol!r}")
+
+
+def _zeroed(nbytes: int) -> Storage:
+    block = allocate(nbytes)
+    ctypes.memset(block.address, 0, nbytes)
+    return block
+
+
+def _filled(content: bytes) -> Storage:
+    block = allocate(len(content))
+    ctypes.memmove(block.address, content, len(content))
+    return block
+
+

@@ -1,0 +1,46 @@
+"""Runs a graph by interpreting core with NumPy: the target that every other one is tested against (MXFORGE_TARGET=reference)."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Hashable, Sequence
+
+import numpy as np
+
+from ..ir.graph import Graph
+from ..ir.target import AVX2
+from ..ir.types import TensorType
+from ..passes.manager import Context, Options, run_passes
+from ..passes.pipeline import TO_CORE
+
+
+class ReferenceExecutable:
+    """A graph of mx or core nodes behind the interface of a compiled one; see `runtime.executable.Runnable`."""
+
+    def __init__(self, graph: Graph, options: Options | None = None) -> None:
+        self._graph = run_passes(TO_CORE, graph, Context(AVX2, options or Options()))
+        self.inputs = self._graph.input_types()
+        self.outputs = self._graph.output_types()
+
+    @property
+    def in_place(self) -> bool:
+        return True
+
+    def run(self, inputs: Sequence[int], outputs: Sequence[int], parameters_version: Hashable = 0) -> None:
+        """Interpret the graph on tensors at these addresses."""
+        from ..ir.dialects.core import evaluate_graph
+
+        arrays = [_at(address, type).copy() for address, type in zip(inputs, self.inputs, strict=True)]
+        results = evaluate_graph(self._graph, arrays)
+        for address, type, result in zip(outputs, self.outputs, results, strict=True):
+            np.copyto(_at(address, type), result, casting="no")
+
+    def straight(self) -> Callable[..., None] | None:
+        return None
+
+
+def _at(address: int, type: TensorType) -> np.ndarray:
+    if type.size == 0:
+        return np.empty(type.shape, type.dtype.numpy)
+    memory = (ctypes.c_char * type.nbytes).from_address(address)
+    return np.ndarray(type.shape, type.dtype.numpy, memory)
