@@ -60,7 +60,7 @@ def test_version_has_one_source() -> None:
         installed = version("mxforge")
     except PackageNotFoundError:
         pytest.skip("mxforge runs here without being installed")
-    assert installed == mxforge.__version__
+    assert installed == mxforge.mxforge_version
 
 
 def test_package_is_loaded_once() -> None:

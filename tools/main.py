@@ -5,13 +5,13 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 
-from .. import __version__
+from .. import mxforge_version
 
 
 def build_parser() -> argparse.ArgumentParser:
     """The command line's grammar."""
     parser = argparse.ArgumentParser(prog="mxforge", description="Tools for MXNet programs and models on mxforge.")
-    parser.add_argument("--version", action="version", version=f"mxforge {__version__}")
+    parser.add_argument("--version", action="version", version=f"mxforge {mxforge_version}")
     return parser
 
 
