@@ -40,6 +40,7 @@ _FAMILIES = (
     "nn_normalization",
     "nn_activation",
     "nn_softmax",
+    "nn_spatial",
     "rnn",
     "sequence",
     "elementwise",
@@ -53,7 +54,9 @@ _FAMILIES = (
     "linear",
     "cast_ops",
     "creation_ops",
+    "random_ops",
     "output_ops",
+    "contrib_attention",
 )
 
 

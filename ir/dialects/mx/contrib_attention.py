@@ -1,0 +1,78 @@
+"""Matrix products of multi-head attention on interleaved projections (time, batch, heads * parts * width)."""
+
+from __future__ import annotations
+
+from math import sqrt
+
+from ...graph import Value
+from .builder import MxBuilder
+from .operator import Operator, operator
+from .parameters import Int
+
+
+def head_part(b: MxBuilder, x: Value, heads: int, parts: int, part: int) -> Value:
+    """One of the projections that are interleaved in x, as (batch * heads, time, width)."""
+    time, batch, channels = x.type.shape
+    width = channels // (heads * parts)
+    split = b.reshape(x, (time, batch, heads, parts, width))
+    picked = b.reshape(b.slice_axis(split, 3, part, part + 1), (time, batch, heads, width))
+    return b.reshape(b.transpose(picked, (1, 2, 0, 3)), (batch * heads, time, width))
+
+
+def scores(b: MxBuilder, queries: Value, keys: Value) -> Value:
+    """Queries, scaled by the root of their width, times keys: (batch * heads, queries, keys)."""
+    scaled = b.mul(queries, 1 / sqrt(queries.type.shape[2]))
+    return b.dot(scaled, keys, (0,), (0,), (2,), (2,))
+
+
+def weighted(b: MxBuilder, attention: Value, values: Value, heads: int) -> Value:
+    """Attention times values, back as (time, batch, heads * width)."""
+    rows = b.dot(attention, values, (0,), (0,), (2,), (1,))
+    count, time, width = rows.type.shape
+    split = b.reshape(rows, (count // heads, heads, time, width))
+    return b.reshape(b.transpose(split, (2, 0, 1, 3)), (time, count // heads, heads * width))
+
+
+@operator("_contrib_interleaved_matmul_selfatt_qk")
+class InterleavedMatmulSelfattQK(Operator):
+    """Scores of self attention from interleaved queries, keys and values."""
+
+    inputs = ("queries_keys_values",)
+    heads: Int
+
+    def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
+        queries, keys = (head_part(b, inputs[0], self.heads, 3, part) for part in (0, 1))
+        return scores(b, queries, keys)
+
+
+@operator("_contrib_interleaved_matmul_selfatt_valatt")
+class InterleavedMatmulSelfattValatt(Operator):
+    """Values weighted by self attention."""
+
+    inputs = ("queries_keys_values", "attention")
+    heads: Int
+
+    def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
+        return weighted(b, inputs[1], head_part(b, inputs[0], self.heads, 3, 2), self.heads)
+
+
+@operator("_contrib_interleaved_matmul_encdec_qk")
+class InterleavedMatmulEncdecQK(Operator):
+    """Scores of attention from queries and interleaved keys and values."""
+
+    inputs = ("queries", "keys_values")
+    heads: Int
+
+    def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
+        return scores(b, head_part(b, inputs[0], self.heads, 1, 0), head_part(b, inputs[1], self.heads, 2, 0))
+
+
+@operator("_contrib_interleaved_matmul_encdec_valatt")
+class InterleavedMatmulEncdecValatt(Operator):
+    """Values weighted by attention to an encoder."""
+
+    inputs = ("keys_values", "attention")
+    heads: Int
+
+    def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
+        return weighted(b, inputs[1], head_part(b, inputs[0], self.heads, 2, 1), self.heads)

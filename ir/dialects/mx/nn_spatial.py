@@ -1,0 +1,281 @@
+"""Operators that resample the positions of data (N, C, H, W)."""
+
+from __future__ import annotations
+
+from math import ceil, prod
+from typing import Literal
+
+import numpy as np
+
+from ...graph import Value
+from ...kernel import ReduceOp
+from ...types import Shape
+from .builder import MxBuilder
+from .nn_convolution import Deconvolution
+from .operator import Operator, operator
+from .parameters import Bool, Int, Ints, Natural, OptionalBool, OptionalFloat
+from .sampling import affine_grid, sample_at_grid
+from .shapes import PartialShape, unify_at
+
+
+def stretch(b: MxBuilder, x: Value, scale: int) -> Value:
+    """Each position repeated `scale` times along both axes."""
+    n, c, h, w = x.type.shape
+    spread = b.broadcast(x, (n, c, h, scale, w, scale), (0, 1, 2, 4))
+    return b.reshape(spread, (n, c, h * scale, w * scale))
+
+
+@operator("UpSampling")
+class UpSampling(Operator):
+    """Enlarges data by repeating positions, or by a learned bilinear filter.
+
+    Several arrays are enlarged to the size of the first's result and joined or added.
+    """
+
+    inputs = ("data*",)
+    scale: Int
+    num_filter: Int = 0
+    sample_type: Literal["bilinear", "nearest"]
+    multi_input_mode: Literal["concat", "sum"] = "concat"
+    num_args: Int
+    workspace: Natural = 512
+
+    def variadic_count(self, given: int | None) -> int:
+        return 2 if self.sample_type == "bilinear" else super().variadic_count(given)
+
+    def variadic_names(self, count: int) -> list[str]:
+        return ["data", "weight"] if self.sample_type == "bilinear" else super().variadic_names(count)
+
+    def complete(self, inputs: list[PartialShape], outputs: list[PartialShape]) -> None:
+        if self.sample_type == "bilinear":
+            kernel = self._deconvolution().kernel
+            unify_at(inputs, 1, (self.num_filter, 1, *kernel))
+
+    def _deconvolution(self) -> Deconvolution:
+        size, pad = 2 * self.scale - self.scale % 2, ceil((self.scale - 1) / 2)
+        return Deconvolution(
+            kernel=(size, size),
+            stride=(self.scale, self.scale),
+            pad=(pad, pad),
+            num_filter=self.num_filter,
+            num_group=self.num_filter,
+        )
+
+    def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
+        if self.sample_type == "bilinear":
+            return self._deconvolution().decompose(b, *inputs)
+        height = inputs[0].type.shape[2] * self.scale
+        enlarged = [stretch(b, x, height // x.type.shape[2]) for x in inputs]
+        if self.multi_input_mode == "concat":
+            return b.concat(enlarged, 1) if len(enlarged) > 1 else enlarged[0]
+        total = enlarged[0]
+        for other in enlarged[1:]:
+            total = b.add(total, other)
+        return total
+
+
+def interpolate(b: MxBuilder, x: Value, axis: int, size: int, align_corners: bool) -> Value:
+    """Linear interpolation along one axis to `size` positions."""
+    n = x.type.shape[axis]
+    if n == size:
+        return x
+    position = np.arange(size, dtype=np.float64)
+    if align_corners:
+        position *= (n - 1) / (size - 1) if size > 1 else 0
+    else:
+        position = np.maximum((position + 0.5) * n / size - 0.5, 0)
+    low = position.astype(np.int32)
+    high = np.minimum(low + 1, n - 1).astype(np.int32)
+    first, second = (b.take(x, b.constant(at), axis) for at in (low, high))
+    weight = b.broadcast_along(b.constant(position - low, x.type.dtype), first.type.shape, axis)
+    return b.add(first, b.mul(b.sub(second, first), weight))
+
+
+@operator("_contrib_BilinearResize2D")
+class BilinearResize2D(Operator):
+    """Resizes by bilinear interpolation to a size, by a factor, to another array's size, or to an odd or even size."""
+
+    inputs = ("data", "like?")
+    height: Int = 1
+    width: Int = 1
+    scale_height: OptionalFloat = None
+    scale_width: OptionalFloat = None
+    mode: Literal["like", "odd_scale", "size", "to_even_down", "to_even_up", "to_odd_down", "to_odd_up"] = "size"
+    align_corners: Bool = True
+
+    def has_input(self, name: str) -> bool:
+        return self.mode == "like"
+
+    def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
+        x = inputs[0]
+        if self.mode == "like":
+            size = inputs[1].type.shape[2:]
+        else:
+            wanted = ((self.height, self.scale_height), (self.width, self.scale_width))
+            size = tuple(self._extent(n, *w) for n, w in zip(x.type.shape[2:], wanted, strict=True))
+        for axis, extent in zip((2, 3), size, strict=True):
+            x = interpolate(b, x, axis, extent, self.align_corners)
+        return x
+
+    def _extent(self, n: int, given: int, scale: float | None) -> int:
+        odd = n % 2
+        match self.mode:
+            case "odd_scale":
+                factor = 1.0 if scale is None else scale
+                return int((n - 1) * factor) + 1 if odd else int(n * factor)
+            case "to_even_down":
+                return n - odd
+            case "to_even_up":
+                return n + odd
+            case "to_odd_down":
+                return n - 1 + odd
+            case "to_odd_up":
+                return n + 1 - odd
+            case _:
+                return given if scale is None else int(n * scale)
+
+
+@operator("_contrib_AdaptiveAvgPooling2D")
+class AdaptiveAvgPooling2D(Operator):
+    """Averages windows that divide the positions as evenly as possible into `output_size`."""
+
+    output_size: Ints = ()
+
+    def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
+        x = inputs[0]
+        size = self.output_size or (1, 1)
+        rows, columns = size if len(size) == 2 else (size[0], size[0])
+        x = self._along(b, self._along(b, x, 3, columns), 2, rows)
+        return x
+
+    def _along(self, b: MxBuilder, x: Value, axis: int, size: int) -> Value:
+        """Averages along one axis: by splitting it where the windows are equal, else by a matrix of weights."""
+        shape = x.type.shape
+        n = shape[axis]
+        if n % size == 0:
+            split = b.reshape(x, (*shape[:axis], size, n // size, *shape[axis + 1 :]))
+            return b.mean(split, (axis + 1,))
+        weights = np.zeros((size, n))
+        for i in range(size):
+            begin, end = i * n // size, -(-(i + 1) * n // size)
+            weights[i, begin:end] = 1 / (end - begin)
+        y = b.contract(x, b.constant(weights, x.type.dtype), axis, 1)
+        return y if axis == 3 else b.transpose(y, (0, 1, 3, 2))
+
+
+class _Columns(Operator):
+    """What im2col and col2im share; the spatial axes may be 1 to 3."""
+
+    def _window(self, kernel: Ints, stride: Ints, dilate: Ints, pad: Ints) -> list[tuple[int, int, int, int]]:
+        ones, zeros = (1,) * len(kernel), (0,) * len(kernel)
+        return list(zip(kernel, stride or ones, dilate or ones, pad or zeros, strict=True))
+
+
+@operator("im2col")
+class Im2Col(_Columns):
+    """The windows of a convolution as columns: (N, C, *spatial) -> (N, C * window size, windows)."""
+
+    kernel: Ints
+    stride: Ints = ()
+    dilate: Ints = ()
+    pad: Ints = ()
+
+    def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
+        x = inputs[0]
+        n, c = x.type.shape[:2]
+        kernel, stride, dilate, pad = zip(*self._window(self.kernel, self.stride, self.dilate, self.pad), strict=True)
+        padding = ((0, 0), (0, 0), *((p, p) for p in pad))
+        windows = b.windows(x, 0, (1, 1, *kernel), (1, 1, *stride), padding, (1, 1, *dilate))
+        rank = windows.type.rank
+        ordered = b.transpose(windows, (0, 1, rank - 1, *range(2, rank - 1)))
+        return b.reshape(ordered, (n, c * prod(kernel), prod(windows.type.shape[2:-1])))
+
+
+@operator("col2im")
+class Col2Im(_Columns):
+    """Adds columns back into an image of `output_size`: the transpose of im2col."""
+
+    output_size: Ints
+    kernel: Ints
+    stride: Ints = ()
+    dilate: Ints = ()
+    pad: Ints = ()
+
+    def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
+        x = inputs[0]
+        window = self._window(self.kernel, self.stride, self.dilate, self.pad)
+        n, channels = x.type.shape[0], x.type.shape[1] // prod(self.kernel)
+        padded = tuple(size + 2 * p for size, (*_, p) in zip(self.output_size, window, strict=True))
+        places = b.constant(self._places(window, padded))
+        updates = b.transpose(b.reshape(x, (n * channels, places.type.shape[0])), (1, 0))
+        zeros = b.full((n * channels, prod(padded)), 0, x.type.dtype)
+        image = b.scatter(zeros, places, updates, ReduceOp.ADD, (1,))
+        image = b.reshape(image, (n, channels, *padded))
+        low = (0, 0, *(p for *_, p in window))
+        stop = (n, channels, *(p + size for (*_, p), size in zip(window, self.output_size, strict=True)))
+        return b.slice(image, low, stop)
+
+    def _places(self, window: list[tuple[int, int, int, int]], padded: Shape) -> np.ndarray:
+        """Where each element of each column belongs in the flattened padded image: (elements, 1)."""
+        axes: list[np.ndarray] = []
+        for (k, stride, dilate, _), size in zip(window, padded, strict=True):
+            starts = np.arange(0, size - (k - 1) * dilate, stride)
+            axes.append(np.arange(k)[:, None] * dilate + starts)
+        flat = np.zeros((), np.int64)
+        for positions, size in zip(axes, padded, strict=True):
+            flat = flat[..., None, None] * size + positions
+        rank = len(axes)
+        return flat.transpose(*range(0, 2 * rank, 2), *range(1, 2 * rank, 2)).reshape(-1, 1)
+
+
+@operator("GridGenerator")
+class GridGenerator(Operator):
+    """Where to sample, as coordinates x, y in [-1, 1]: from affine matrices (N, 6) or from a flow (N, 2, H, W)."""
+
+    transform_type: Literal["affine", "warp"]
+    target_shape: Ints = (0, 0)
+
+    def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
+        data = inputs[0]
+        if self.transform_type == "affine":
+            return affine_grid(b, data, self.target_shape)
+        _, _, h, w = data.type.shape
+        y, x = np.mgrid[:h, :w]
+        moved = b.add(data, b.broadcast(b.constant(np.stack([x, y]), data.type.dtype), data.type.shape, (1, 2, 3)))
+        halves = b.constant(np.array([2 / max(w - 1, 1), 2 / max(h - 1, 1)]), data.type.dtype)
+        return b.sub(b.mul(moved, b.broadcast_along(halves, data.type.shape, 1)), 1)
+
+
+@operator("BilinearSampler")
+class BilinearSampler(Operator):
+    """Data at the positions of a grid (N, 2, H, W) of x, y in [-1, 1], interpolated; zeros outside."""
+
+    inputs = ("data", "grid")
+    outputs = ("output", "tmp")
+    hidden = 1
+    cudnn_off: OptionalBool = None
+
+    def decompose(self, b: MxBuilder, *inputs: Value) -> tuple[Value, Value]:
+        return sample_at_grid(b, *inputs), inputs[1]
+
+
+@operator("SpatialTransformer")
+class SpatialTransformer(Operator):
+    """Data sampled at the positions that affine matrices (N, 6) make of a regular grid."""
+
+    inputs = ("data", "loc")
+    outputs = ("output", "grid")
+    hidden = 1
+    target_shape: Ints = (0, 0)
+    transform_type: Literal["affine"]
+    sampler_type: Literal["bilinear"]
+    cudnn_off: OptionalBool = None
+
+    def complete(self, inputs: list[PartialShape], outputs: list[PartialShape]) -> None:
+        if inputs[0] is not None:
+            unify_at(inputs, 1, (inputs[0][0], 6))
+
+    def decompose(self, b: MxBuilder, *inputs: Value) -> tuple[Value, Value]:
+        size = self.target_shape if any(self.target_shape) else inputs[0].type.shape[2:]
+        grid = affine_grid(b, inputs[1], size)
+        return sample_at_grid(b, inputs[0], grid), grid

@@ -1,0 +1,176 @@
+"""Operators that draw random numbers. The numbers are not MXNet's, their distributions are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import prod
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from ...graph import Value
+from ...kernel import ReduceOp
+from ...types import DType, Shape
+from . import random_bits as draw
+from .builder import MxBuilder
+from .operator import Elementwise, Operator, Results, operator
+from .parameters import OR_NONE, Bool, Float, Int, Ints, Text
+
+RandomDType = Annotated[Literal["float16", "float32", "float64"] | None, OR_NONE]
+RandomIntDType = Annotated[Literal["int32", "int64"] | None, OR_NONE]
+Draw = Callable[[MxBuilder, Shape, list[Value]], Value]
+
+
+def _affine(b: MxBuilder, noise: Value, shift: Value, scale: Value) -> Value:
+    return b.add(b.mul(noise, scale), shift)
+
+
+def _uniform(b: MxBuilder, shape: Shape, p: list[Value]) -> Value:
+    return _affine(b, draw.uniform(b, shape), p[0], b.sub(p[1], p[0]))
+
+
+def _normal(b: MxBuilder, shape: Shape, p: list[Value]) -> Value:
+    return _affine(b, draw.normal(b, shape), p[0], p[1])
+
+
+def _exponential(b: MxBuilder, shape: Shape, p: list[Value]) -> Value:
+    return b.div(draw.exponential(b, shape), p[0])
+
+
+# MXNet's name, parameters and their defaults, description, function of float32 parameters in the result's shape
+_TABLE: tuple[tuple[str, tuple[tuple[str, float], ...], str, Draw, tuple[str, ...]], ...] = (
+    ("uniform", (("low", 0.0), ("high", 1.0)), "Uniform numbers in [low, high).", _uniform, ("uniform",)),
+    ("normal", (("loc", 0.0), ("scale", 1.0)), "Normal numbers of mean loc and deviation scale.", _normal, ("normal",)),
+    ("exponential", (("lam", 1.0),), "Exponential numbers of rate lam.", _exponential, ()),
+)
+# The names of the distributions' parameters where they are arrays.
+_SAMPLE_INPUTS = {"uniform": ("low", "high"), "normal": ("mu", "sigma"), "exponential": ("lam",)}
+
+
+def _declare(
+    name: str, base: type[Operator], members: dict[str, object], types: dict[str, object], aliases: tuple[str, ...] = ()
+) -> None:
+    body = {"__module__": __name__, "__qualname__": name, "__annotations__": types, **members}
+    operator(name, aliases)(type(base)(name, (base,), body))
+
+
+def _declare_plain(kind: str, parameters: tuple[tuple[str, float], ...], doc: str, function: Draw, more: tuple[str, ...]) -> None:
+    names = [p for p, _ in parameters]
+
+    def decompose(self: Operator, b: MxBuilder, *inputs: Value) -> Value:
+        shape: Shape = getattr(self, "shape")  # noqa: B009
+        if not shape:
+            raise ValueError(f"{self.mx_name()} needs the parameter shape")
+        dtype: str | None = getattr(self, "dtype")  # noqa: B009
+        values = function(b, shape, [b.full(shape, getattr(self, p)) for p in names])
+        return b.cast(values, DType.from_numpy(dtype or "float32"))
+
+    def output_dtypes(self: Operator, inputs: Sequence[DType]) -> list[DType | None]:
+        return [DType.from_numpy(getattr(self, "dtype") or "float32")]  # noqa: B009
+
+    types: dict[str, object] = dict.fromkeys(names, Float) | {"shape": Ints, "ctx": Text, "dtype": RandomDType}
+    members: dict[str, object] = dict(parameters) | {"shape": (), "ctx": "", "dtype": None}
+    members |= {"inputs": (), "__doc__": doc, "decompose": decompose, "output_dtypes": output_dtypes}
+    _declare(f"_random_{kind}", Operator, members, types, (f"random_{kind}", *more))
+
+
+def _declare_like(kind: str, parameters: tuple[tuple[str, float], ...], doc: str, function: Draw) -> None:
+    names = [p for p, _ in parameters]
+
+    def decompose(self: Operator, b: MxBuilder, *inputs: Value) -> Value:
+        x = inputs[0].type
+        return b.cast(function(b, x.shape, [b.full(x.shape, getattr(self, p)) for p in names]), x.dtype)
+
+    members: dict[str, object] = dict(parameters) | {"__doc__": f"{doc} In the shape of data.", "decompose": decompose}
+    _declare(f"_random_{kind}_like", Elementwise, members, dict.fromkeys(names, Float))
+
+
+def _declare_sample(kind: str, doc: str, function: Draw) -> None:
+    def decompose(self: Operator, b: MxBuilder, *inputs: Value) -> Value:
+        given = inputs[0].type
+        shape = given.shape + getattr(self, "shape")  # noqa: B009
+        axes = tuple(range(given.rank))
+        values = function(b, shape, [b.broadcast(b.cast(p, DType.F32), shape, axes) for p in inputs])
+        dtype: str | None = getattr(self, "dtype")  # noqa: B009
+        return b.cast(values, DType.from_numpy(dtype) if dtype else given.dtype)
+
+    members: dict[str, object] = {"shape": (), "dtype": None, "inputs": _SAMPLE_INPUTS[kind], "decompose": decompose}
+    members["__doc__"] = f"{doc} With arrays as parameters, `shape` numbers for each of their elements."
+    _declare(f"_sample_{kind}", Operator, members, {"shape": Ints, "dtype": RandomDType}, (f"sample_{kind}",))
+
+
+for _kind, _parameters, _doc, _function, _more in _TABLE:
+    _declare_plain(_kind, _parameters, _doc, _function, _more)
+    _declare_like(_kind, _parameters, _doc, _function)
+    _declare_sample(_kind, _doc, _function)
+
+
+@operator("_random_randint", aliases=("_npi_random_randint", "random_randint"))
+class RandomRandint(Operator):
+    """Uniform whole numbers in [low, high)."""
+
+    inputs = ()
+    low: Int
+    high: Int
+    shape: Ints = Field(())
+    ctx: Text = ""
+    dtype: RandomIntDType = None
+
+    def check(self) -> None:
+        if not 0 < self.high - self.low <= 2**32:
+            raise ValueError(f"_random_randint: high={self.high}: must exceed low={self.low} by at most 2^32")
+
+    def output_dtypes(self, inputs: Sequence[DType]) -> list[DType | None]:
+        return [DType.from_numpy(self.dtype or "int32")]
+
+    def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
+        wide = b.cast(draw.bits(b, self.shape or (1,)), DType.I64)
+        scaled = b.shift_right(b.mul(b.cast(wide, DType.U64), self.high - self.low), 32)
+        return b.cast(b.add(b.cast(scaled, DType.I64), self.low), DType.from_numpy(self.dtype or "int32"))
+
+
+@operator("_shuffle", aliases=("_npi_shuffle", "shuffle"))
+class Shuffle(Operator):
+    """The slices along the first axis in random order."""
+
+    def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
+        x = inputs[0]
+        count = x.type.shape[0]
+        order = b.sort([draw.bits(b, (count,)), b.iota((count,), DType.I32, 0)], 0)[1]
+        return b.take(x, order, 0)
+
+
+@operator("_sample_multinomial", aliases=("sample_multinomial",))
+class SampleMultinomial(Operator):
+    """Draws positions along the last axis with the given probabilities, `shape` of them for each row."""
+
+    shape: Ints = ()
+    get_prob: Bool = False
+    dtype: Literal["float16", "float32", "float64", "int32", "uint8"] = "int32"
+
+    def output_names(self) -> tuple[str, ...]:
+        return ("output0", "output1") if self.get_prob else ("output",)
+
+    def output_dtypes(self, inputs: Sequence[DType]) -> list[DType | None]:
+        return [DType.from_numpy(self.dtype), inputs[0]][: self.num_outputs]
+
+    def decompose(self, b: MxBuilder, *inputs: Value) -> Results:
+        p = inputs[0]
+        rows, kinds = p.type.size // p.type.shape[-1], p.type.shape[-1]
+        count = prod(self.shape)
+        table = b.reshape(p, (rows, kinds))
+        picked = self._pick(b, table, rows, kinds, count)
+        shape = p.type.shape[:-1] + self.shape or (1,)
+        positions = b.reshape(b.cast(picked, DType.from_numpy(self.dtype)), shape)
+        if not self.get_prob:
+            return positions
+        chosen = b.gather(table, b.expand_dims(picked, 2), (1,), 1)
+        return positions, b.reshape(b.log(chosen), shape)
+
+    def _pick(self, b: MxBuilder, table: Value, rows: int, kinds: int, count: int) -> Value:
+        """(rows, count): how many of the running sums lie at or below a uniform number."""
+        sums = b.cumulative(ReduceOp.ADD, b.cast(table, DType.F32), 1)
+        space = (rows, count, kinds)
+        point = b.broadcast(draw.uniform(b, (rows, count)), space, (0, 1))
+        below = b.cast(b.le(b.broadcast(sums, space, (0, 2)), point), DType.I32)
+        return b.minimum(b.sum(below, (2,)), kinds - 1)
