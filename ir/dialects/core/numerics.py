@@ -64,7 +64,7 @@ def digamma(x: Array) -> Array:
 
 
 def _digamma(x: float) -> float:
-    if x <= 0 and x == math.floor(x):
+    if x <= 0 and (math.isinf(x) or x == math.floor(x)):
         return math.nan
     if x < 0.5:
         return _digamma(1 - x) - math.pi / math.tan(math.pi * x)
@@ -92,8 +92,9 @@ def _erfinv(y: float) -> float:
     for c in table:
         p = c + p * w
     x = p * y
+    sign = math.copysign(1, y)
     for _ in range(3):
-        error = math.erf(x) - y if abs(y) < 0.5 else math.copysign((1 - abs(y)) - math.erfc(abs(x)), y)
+        error = math.erf(x) - y if abs(y) < 0.5 else sign * ((1 - abs(y)) - math.erfc(abs(x)))
         step = error / (2 / math.sqrt(math.pi) * math.exp(-x * x))
         x -= step / (1 + x * step)
     return x

@@ -59,7 +59,8 @@ class Cast(Primitive):
         (x,) = arrays
         if self.dtype is DType.BOOL:
             return (np.asarray(x != 0),)
-        converted = x.astype(storage(self.dtype))
+        with np.errstate(all="ignore"):
+            converted = x.astype(storage(self.dtype))
         return (round_bfloat16(converted) if self.dtype is DType.BF16 else converted,)
 
     def vjp(self, b: CoreBuilder, node: Node, cotangents: Sequence[Value]) -> Gradients:

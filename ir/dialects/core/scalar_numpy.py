@@ -21,8 +21,8 @@ def evaluate_scalar(op: ScalarOp, *arrays: Array) -> Array:
     if last == np.bool_ and op not in BITWISE and op is not ScalarOp.SELECT:
         arrays = tuple(a.astype(np.int8) for a in arrays)
     with np.errstate(all="ignore"):
-        result = NUMPY[op](*arrays)
-    return np.asarray(result) != 0 if boolean else np.asarray(result, last)
+        result = np.asarray(NUMPY[op](*arrays))
+        return np.asarray(result != 0) if boolean else np.asarray(result, last)
 
 
 def _keep_integers(function: Callable[[Array], Array]) -> Callable[[Array], Array]:
@@ -58,12 +58,8 @@ def _mod(x: Array, y: Array) -> Array:
 
 
 def _pow(x: Array, y: Array) -> Array:
-    """Integers with a negative exponent: the reciprocal truncated towards zero."""
-    if x.dtype.kind != "i":
-        return np.power(x, y)
-    positive = np.power(x, np.maximum(y, 0))
-    reciprocal = np.where(np.abs(x) == 1, np.power(x, np.abs(y) % 2), 0)
-    return np.where(y < 0, reciprocal, positive)
+    """Integers go through float64, as MXNet's do."""
+    return np.power(x, y) if x.dtype.kind == "f" else np.power(x.astype(np.float64), y.astype(np.float64))
 
 
 def _shift(
