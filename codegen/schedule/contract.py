@@ -234,7 +234,9 @@ def large_product(nest: TileSchedule, e: Extent, target: CpuTarget) -> TileSched
     points = max(_POINTS[0], min(_POINTS[1], target.l2_bytes // 4 // (4 * steps * 8), e.points))
     panels = max(1, target.l2_bytes // 4 // (points * width))
     total = -(-e.vectors // nest.main.vectors)
-    panels = -(-total // -(-total // panels))
+    blocks = -(-e.points // points) * e.groups
+    shares = max(-(-total // panels), 1 if target.threads == 1 else -(-4 * target.threads // blocks))
+    panels = -(-total // min(total, shares))
     return replace(nest, points=points, panels=panels, steps=steps, reduction_outside=True)
 
 

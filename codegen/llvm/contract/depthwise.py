@@ -21,7 +21,7 @@ from .micro import PanelEnd
 from .packing import PackedPanels
 from .points import cover
 from .problem import WeightSource, offsets, point_tables
-from .tiles import KERNEL_PARAMETERS, PanelKind, argument
+from .tiles import KERNEL_PARAMETERS, PanelKind, argument, grain_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +153,9 @@ class DepthwiseNest:
             self._unit_of(unit, ragged) if ragged else self._unit(unit, 0)
         f.ret()
         outer = prod(self.extents[:-2]) if len(self.extents) > 2 else 1
-        return LaunchSpec(symbol, self.shape.images * outer * self.vectors * self.row_blocks, 1)
+        units = self.shape.images * outer * self.vectors * self.row_blocks
+        products = self.shape.images * self.shape.points * self.shape.taps * self.shape.groups
+        return LaunchSpec(symbol, units, grain_of(products, units, self.s.lanes * self.module.target.fma_per_cycle))
 
     def _unit_of(self, unit: Value, ragged: int) -> None:
         f = self.f

@@ -112,6 +112,7 @@ class _Body:
             rows = [f.gep(p, offset, self.scalar) for p in inputs]
             self._prefetch(loop.index)
             for u, place in enumerate(spec.unroll):
+                self._hold_loads()
                 weights = self._product(weights, u, [f.gep(r, place, self.scalar) for r in rows], acc)
             if not spec.in_place:
                 weights = f.gep(weights, len(spec.unroll) * spec.vectors * spec.lanes, self.scalar)
@@ -129,6 +130,11 @@ class _Body:
                 k = i * spec.vectors + j
                 acc[k] = f.fma(x, w[j], acc[k])
         return f.gep(weights, self.args["row"], self.scalar) if spec.in_place else weights
+
+    def _hold_loads(self) -> None:
+        """Where an instruction cannot read memory, LLVM would load ahead for all steps and spill sums: loads must not cross this."""
+        if self.f.module.target.triple.startswith("aarch64"):
+            self.f.lines.append('  call void asm sideeffect "", "~{memory}"()')
 
     def _weight(self, address: Value, j: int) -> Value:
         count = self._valid(j) if self.spec.in_place else self.spec.lanes

@@ -27,6 +27,10 @@ def argument(f: FunctionBuilder, slot: int) -> Value:
     return f.load(f.gep(f.args[0], slot, PTR), PTR)
 
 
+_CHUNK_CYCLES = 16 << 10
+"""Work below which handing it to another thread gains nothing: about four microseconds."""
+
+
 def workspace_slot(kernel: Kernel) -> int:
     """The argument after buffers and extents."""
     return len(kernel.buffers) + len(kernel.extents)
@@ -91,7 +95,13 @@ def emit_tiles(module: ModuleBuilder, problem: Problem, schedule: TileSchedule, 
     """The launch of the whole contraction. `sums` is (argument slot, byte offset) of the workers' memory in the workspace."""
     nest = _Nest(module, problem, schedule, symbol, sums)
     nest.emit()
-    return LaunchSpec(symbol, nest.units, 1)
+    products = prod(problem.groups) * problem.count * problem.channels * problem.depth
+    return LaunchSpec(symbol, nest.units, grain_of(products, nest.units, schedule.lanes * module.target.fma_per_cycle))
+
+
+def grain_of(products: int, units: int, per_cycle: int) -> int:
+    """Units of work that are worth handing to another thread together."""
+    return max(1, _CHUNK_CYCLES * per_cycle * units // max(1, products))
 
 
 class _Nest:

@@ -1,0 +1,68 @@
+"""The machine code of micro-kernels on every target: multiply-adds in full registers and nothing kept on the stack in the loop."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+import pytest
+from mxforge.codegen.llvm.compile import emit_assembly
+from mxforge.codegen.llvm.contract import emit_contraction
+from mxforge.codegen.llvm.emitter import ModuleBuilder
+from mxforge.codegen.lower_contract import ConvSpec, conv_kernel, gemm_kernel
+from mxforge.codegen.schedule.contract import preferred_block, schedule_contraction
+from mxforge.ir.kernel import Kernel
+from mxforge.ir.schedule import TileSchedule
+from mxforge.ir.target import AVX2, AVX512, NEON, CpuTarget
+from mxforge.ir.types import Layout
+
+pytest.importorskip("llvmlite.binding")
+
+AVX512_NARROW = replace(AVX512, vector_bits=256)
+"""AVX-512's 32 registers at half their width."""
+
+MULTIPLY_ADD = {
+    AVX2: r"vfmadd\w+ps.*%ymm",
+    AVX512: r"vfmadd\w+ps.*%zmm",
+    AVX512_NARROW: r"vfmadd\w+ps.*%ymm",
+    NEON: r"fmla\s+v\d+\.4s",
+}
+STACK = {AVX2: "(%rsp)", AVX512: "(%rsp)", AVX512_NARROW: "(%rsp)", NEON: "[sp"}
+NAMES = {AVX2: "avx2", AVX512: "avx512", AVX512_NARROW: "avx512 at 256 bits", NEON: "neon"}
+
+
+def assembly(kernel: Kernel, target: CpuTarget) -> tuple[TileSchedule, str]:
+    schedule = schedule_contraction(kernel, target, frozenset("b"))
+    assert isinstance(schedule, TileSchedule)
+    module = ModuleBuilder(target)
+    emit_contraction(kernel, schedule, target, module, "kernel")
+    return schedule, emit_assembly(module.text(), target)
+
+
+def inner_loop(text: str, tile: str, pattern: str) -> list[str]:
+    """The basic block of micro-kernel `tile` with the most multiply-adds."""
+    body = re.search(rf"^tile\.{tile}\.\w+:$(.*?)^\.Lfunc_end", text, re.MULTILINE | re.DOTALL)
+    assert body is not None
+    blocks = re.split(r"^\.\w+:.*$", body[1], flags=re.MULTILINE)
+    return max(blocks, key=lambda b: len(re.findall(pattern, b))).splitlines()
+
+
+def direct(block: int) -> Kernel:
+    """1x1: direct convolution on every target."""
+    around = Layout(block, ((0, 0), (0, 0)))
+    return conv_kernel((1, 64, 28, 28), (128, 64, 1, 1), ConvSpec((1, 1), (0, 0), (0, 0)), x_layout=around, out_layout=around)
+
+
+@pytest.mark.parametrize("target", MULTIPLY_ADD, ids=NAMES.get)
+@pytest.mark.parametrize("kind", ["convolution", "product"])
+def test_micro_kernel(kind: str, target: CpuTarget) -> None:
+    block = preferred_block(target)
+    kernel = direct(block) if kind == "convolution" else gemm_kernel((), 96, 256, 64)
+    schedule, text = assembly(kernel, target)
+    tile = schedule.main
+    unroll = block if kind == "convolution" else 8
+    loop = inner_loop(text, f"{tile.rows}x{tile.vectors}", MULTIPLY_ADD[target])
+    found = [line for line in loop if re.search(MULTIPLY_ADD[target], line)]
+    assert len(found) == tile.rows * tile.vectors * unroll
+    assert not [line for line in loop if STACK[target] in line]
+    assert tile.rows * tile.vectors >= target.fma_latency * target.fma_per_cycle
