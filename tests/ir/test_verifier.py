@@ -1,0 +1,172 @@
+"""The verifiers accept what is well formed and name what is not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from kernels import EXPONENT, PROGRAM, ROW_AXIS, SOFTMAX, K, X
+from mxforge.ir.dialects.core import CoreBuilder, Fused
+from mxforge.ir.graph import Graph, GraphError, Node, Value
+from mxforge.ir.kernel import (
+    Axis,
+    AxisKind,
+    AxisValue,
+    Const,
+    Load,
+    Local,
+    Reduce,
+    ReduceOp,
+    Ref,
+    Scalar,
+    Store,
+    affine,
+)
+from mxforge.ir.program import Alias, Launch, Place, Program, Space
+from mxforge.ir.scalar import ScalarOp
+from mxforge.ir.types import DType, Layout, TensorType
+from mxforge.ir.verifier import verify_graph, verify_kernel, verify_program
+from printed_graphs import every_primitive, random_graph
+
+VECTOR = TensorType((4,), DType.F32)
+
+
+def test_good_graphs() -> None:
+    verify_graph(every_primitive())
+    for seed in range(30):
+        verify_graph(random_graph(seed))
+
+
+def chain() -> Graph:
+    b = CoreBuilder("chain")
+    x = b.input(VECTOR, "x")
+    y = b.node(b.exp(x).node.op, x, name="second", location="net.py:2").outputs[0]  # type: ignore[union-attr]
+    return b.build([b.add(x, y)])
+
+
+def _changed(change: Callable[[Graph], dict[str, Any]]) -> Graph:
+    g = chain()
+    return replace(g, **change(g))
+
+
+def _retyped() -> Graph:
+    g = chain()
+    wrong = Node(g.nodes[1].op, g.nodes[1].inputs, [TensorType((5,), DType.F32)], "second", "net.py:2")
+    return replace(g, nodes=(g.nodes[0], wrong), outputs=wrong.outputs)
+
+
+def _leaking_region() -> Graph:
+    b = CoreBuilder("outer")
+    x = b.input(VECTOR)
+    inner = CoreBuilder("inner")
+    y = inner.input(VECTOR)
+    body = replace(inner.build([inner.add(y, y)]), inputs=(Value(VECTOR, None, 0),))
+    return b.build(b.node(Fused(body, "pointwise"), x, name="region").outputs)
+
+
+def _with_layout(layout: Layout) -> Graph:
+    b = CoreBuilder()
+    return b.build([b.input(TensorType((1, 8, 4), DType.F32, layout))])
+
+
+BROKEN_GRAPHS: list[tuple[str, Callable[[], Graph]]] = [
+    (
+        "core.pointwise: operand 0 .* is not defined before its use",
+        lambda: _changed(lambda g: {"nodes": g.nodes[::-1]}),
+    ),
+    (r"core.pointwise 'second' at net.py:2.*result 0 has the type tensor<5xf32>, its op gives tensor<4xf32>", _retyped),
+    ("output 0 .* is not defined", lambda: replace(chain(), nodes=())),
+    ("stands twice in the graph", lambda: _changed(lambda g: {"nodes": (*g.nodes, g.nodes[0])})),
+    ("stands twice among the inputs", lambda: _changed(lambda g: {"inputs": g.inputs * 2})),
+    ("input 1 is a result of", lambda: _changed(lambda g: {"inputs": (*g.inputs, g.outputs[0])})),
+    ("parameter 3 is no position", lambda: replace(chain(), parameters=frozenset({3}))),
+    ("update 1 is no position", lambda: replace(chain(), updates=(1,))),
+    ("need distinct inputs", lambda: replace(chain(), updates=(0, 0))),
+    ("in core.fused 'region'.*graph 'inner'.*operand 0", _leaking_region),
+    ("2 spatial axes does not fit", lambda: _with_layout(Layout(8, ((0, 0), (0, 0))))),
+    ("no negative halo", lambda: _with_layout(Layout(8, ((0, -1),)))),
+]
+
+
+@pytest.mark.parametrize(("message", "build"), BROKEN_GRAPHS)
+def test_broken_graphs(message: str, build: Callable[[], Graph]) -> None:
+    with pytest.raises(GraphError, match=f"(?s){message}"):
+        verify_graph(build())
+
+
+def test_good_kernel() -> None:
+    verify_kernel(SOFTMAX)
+
+
+ROW = Store("y", (ROW_AXIS, affine(offset=0)), Const(0.0, DType.F32))
+OFF = (ROW_AXIS, affine(("k", 1), offset=1))
+
+BROKEN_STAGES = [
+    ("local 'm' is read before it is defined", Store("y", (ROW_AXIS, K), EXPONENT)),
+    ("axis 'k' is used where nothing binds it", replace(ROW, value=X)),
+    ("the axis 'k' is bound twice", replace(ROW, value=Reduce(ReduceOp.ADD, ("k",), Reduce(ReduceOp.ADD, ("k",), X)))),
+    ("the parallel axis 'i' is reduced", replace(ROW, value=Reduce(ReduceOp.ADD, ("i",), X))),
+    ("axis 'q' is not declared", replace(ROW, value=AxisValue("q"))),
+    ("buffer 'u' is not declared", replace(ROW, value=Load("u", (ROW_AXIS,)))),
+    ("buffer 'x' of rank 2 is indexed with 1", replace(ROW, value=Load("x", (ROW_AXIS,)))),
+    ("buffer 'x' is not declared as written", replace(ROW, buffer="x")),
+    ("from 1 to 8, the extent is 8", Store("y", (ROW_AXIS, K), Load("x", OFF))),
+    ("from 8 to 8, the extent is 8", replace(ROW, index=(ROW_AXIS, affine(offset=8)))),
+    ("add takes 2 operands, got 1", replace(ROW, value=Scalar(ScalarOp.ADD, (AxisValue("i"),)))),
+]
+
+
+@pytest.mark.parametrize(("message", "stage"), BROKEN_STAGES)
+def test_broken_stages(message: str, stage: Store) -> None:
+    with pytest.raises(GraphError, match=f"kernel 'softmax', in stage 0 .*{message}"):
+        verify_kernel(replace(SOFTMAX, stages=(stage,)))
+
+
+def test_load_with_other_may_leave_the_buffer() -> None:
+    padded = Load("x", OFF, Const(0.0, DType.F32))
+    verify_kernel(replace(SOFTMAX, stages=(Store("y", (ROW_AXIS, K), padded),)))
+
+
+def test_locals_keep_their_axes() -> None:
+    rows = Local("e", ("i", "k"), X)
+    verify_kernel(replace(SOFTMAX, stages=(rows, Store("y", (ROW_AXIS, K), Ref("e")))))
+    with pytest.raises(GraphError, match="read where its axes \\['k'\\] are not bound"):
+        verify_kernel(replace(SOFTMAX, stages=(rows, replace(ROW, value=Ref("e")))))
+
+
+def test_kernel_declarations() -> None:
+    with pytest.raises(GraphError, match="extent 'm', which is no extent"):
+        verify_kernel(replace(SOFTMAX, axes=(Axis("i", "m"), Axis("k", 8, AxisKind.REDUCE))))
+    with pytest.raises(GraphError, match="share a name"):
+        verify_kernel(replace(SOFTMAX, axes=(*SOFTMAX.axes, Axis("i", 3))))
+    with pytest.raises(GraphError, match="axis 'j' is not used"):
+        verify_kernel(replace(SOFTMAX, axes=(*SOFTMAX.axes, Axis("j", 3))))
+
+
+def launching(*arguments: Place | int, symbol: str = "k", count: int = 1) -> Program:
+    return replace(PROGRAM, launches=(Launch(symbol, arguments, count, 1, "relu"),))
+
+
+BROKEN_PROGRAMS = [
+    ("no code defines the symbol", launching(symbol="unknown")),
+    (r"launch of 'k' \(relu\): there is no input 2", launching(Place(Space.INPUT, 2))),
+    (r"arena\+129 leaves its space of 128 bytes", launching(Place(Space.ARENA, 0, 129))),
+    (r"output1\+17 leaves its space of 16 bytes", launching(Place(Space.OUTPUT, 1, 17))),
+    ("count -1", launching(count=-1)),
+    ("output 2 cannot stand", replace(PROGRAM, aliases=(Alias(2, Place(Space.INPUT)),))),
+    ("is no parameter, and the launch prepares", replace(PROGRAM, parameters=frozenset[int]())),
+    ("are no positions", replace(PROGRAM, parameters=frozenset({1, 5}))),
+]
+
+
+def test_good_program() -> None:
+    verify_program(PROGRAM, {"k", "pack"})
+    verify_program(PROGRAM)
+
+
+@pytest.mark.parametrize(("message", "program"), BROKEN_PROGRAMS)
+def test_broken_programs(message: str, program: Program) -> None:
+    with pytest.raises(GraphError, match=message):
+        verify_program(program, {"k", "pack"})
