@@ -57,6 +57,8 @@ _FAMILIES = (
     "random_ops",
     "output_ops",
     "contrib_attention",
+    "contrib_vision",
+    "contrib_detection",
 )
 
 

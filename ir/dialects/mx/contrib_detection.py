@@ -1,0 +1,261 @@
+"""Boxes of detectors: priors, decoding and non-maximum suppression."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from math import prod, sqrt
+from typing import Literal
+
+import numpy as np
+
+from ...graph import Graph, Value
+from ...types import DType, TensorType
+from .builder import MxBuilder
+from .operator import Operator, operator
+from .parameters import Bool, Float, Floats, Int
+
+Corners = tuple[Value, Value, Value, Value]
+
+
+def column(b: MxBuilder, boxes: Value, index: int) -> Value:
+    """One number of each row: (..., N, K) -> (..., N)."""
+    last = boxes.type.rank - 1
+    return b.reshape(b.slice_axis(boxes, last, index, index + 1), boxes.type.shape[:-1])
+
+
+def columns(b: MxBuilder, parts: Sequence[Value]) -> Value:
+    """The inverse of `column`."""
+    return b.concat([b.expand_dims(p, p.type.rank) for p in parts], parts[0].type.rank)
+
+
+def overlap(b: MxBuilder, first: Corners, second: Corners) -> Value:
+    """Intersection over union of boxes (left, top, right, bottom); 0 where the union is empty."""
+    width = b.sub(b.minimum(first[2], second[2]), b.maximum(first[0], second[0]))
+    height = b.sub(b.minimum(first[3], second[3]), b.maximum(first[1], second[1]))
+    common = b.mul(b.maximum(width, 0), b.maximum(height, 0))
+    union = b.sub(b.add(_area(b, first), _area(b, second)), common)
+    return b.select(b.gt(union, 0), b.div(common, union), b.full_like(union, 0))
+
+
+def _area(b: MxBuilder, box: Corners) -> Value:
+    return b.mul(b.maximum(b.sub(box[2], box[0]), 0), b.maximum(b.sub(box[3], box[1]), 0))
+
+
+def suppress(b: MxBuilder, boxes: Corners, classes: Value | None, alive: Value, threshold: float, closed: bool) -> Value:
+    """Which boxes (B, N), best first, remain: each that remains removes later ones that overlap it by more than
+    `threshold` (or as much, if `closed`); with `classes` only those of its own class."""
+    count = alive.type.shape[1]
+    tables = [*boxes, *([classes] if classes is not None else [])]
+    scanned = [b.iota((count,), DType.I32, 0), *(b.transpose(t, (1, 0)) for t in tables)]
+    body = _suppression_step(alive.type, [t.type for t in tables], threshold, closed)
+    return b.scan(body, [alive], scanned, tables, count)[0]
+
+
+def _suppression_step(alive_type: TensorType, tables: list[TensorType], threshold: float, closed: bool) -> Graph:
+    b = MxBuilder("suppress")
+    shape = alive_type.shape
+    alive, index = b.input(alive_type), b.input(TensorType((), DType.I32))
+    current = [b.broadcast(b.input(replace(t, shape=shape[:1])), shape, (0,)) for t in tables]
+    others = [b.input(t) for t in tables]
+    position, here = b.iota(shape, DType.I32, 1), b.broadcast(index, shape, ())
+    shared = overlap(b, _four(current), _four(others))
+    conflict = b.and_((b.ge if closed else b.gt)(shared, threshold), b.gt(position, here))
+    if len(tables) > 4:
+        conflict = b.and_(conflict, b.eq(current[4], others[4]))
+    present = b.any(b.and_(alive, b.eq(position, here)), (1,))
+    removed = b.and_(conflict, b.broadcast(present, shape, (0,)))
+    return b.build([b.and_(alive, b.not_(removed))])
+
+
+def _four(values: Sequence[Value]) -> Corners:
+    return values[0], values[1], values[2], values[3]
+
+
+def rows_at(b: MxBuilder, rows: Value, order: Value) -> Value:
+    """Rows (B, N, K) in the order of positions (B, M)."""
+    return b.gather(rows, b.expand_dims(order, 2), (1,), 1)
+
+
+def kept_first(b: MxBuilder, keep: Value) -> Value:
+    """Positions (B, N) that bring the kept ones to the front, otherwise in order."""
+    places = b.iota(keep.type.shape, DType.I32, 1)
+    return b.sort([b.cast(b.not_(keep), DType.I32), places], 1, stable=True)[1]
+
+
+def take_flags(b: MxBuilder, flags: Value, order: Value) -> Value:
+    """BOOL (B, N) in another order."""
+    return b.ne(b.gather(b.cast(flags, DType.I32), b.expand_dims(order, 2), (1,), 1), 0)
+
+
+def filled(b: MxBuilder, rows: Value, keep: Value) -> Value:
+    """Rows (B, N, K), -1 where not kept (B, N)."""
+    return b.select(b.broadcast(keep, rows.type.shape, (0, 1)), rows, b.full_like(rows, -1))
+
+
+BoxFormat = Literal["center", "corner"]
+
+
+@operator("_contrib_box_nms", aliases=("_contrib_box_non_maximum_suppression",))
+class BoxNMS(Operator):
+    """Keeps the best of overlapping boxes, best first; rows of removed boxes are -1, at the end."""
+
+    outputs = ("output0", "output1")
+    hidden = 1
+    overlap_thresh: Float = 0.5
+    valid_thresh: Float = 0.0
+    topk: Int = -1
+    coord_start: Int = 2
+    score_index: Int = 1
+    id_index: Int = -1
+    background_id: Int = -1
+    force_suppress: Bool = False
+    in_format: BoxFormat = "corner"
+    out_format: BoxFormat = "corner"
+
+    def decompose(self, b: MxBuilder, *inputs: Value) -> tuple[Value, Value]:
+        *lead, count, width = inputs[0].type.shape
+        rows = b.reshape(inputs[0], (prod(lead), count, width))
+        limit = count if self.topk < 0 else min(count, self.topk)
+        source = self._source(b, rows)
+        if limit == 0:
+            return inputs[0], b.reshape(source, (*lead, count, 1))
+        order, alive = self._candidates(b, rows, limit)
+        ranked = rows_at(b, rows, order)
+        classes = None if self.force_suppress or self.id_index < 0 else column(b, ranked, self.id_index)
+        keep = suppress(b, self._corners(b, ranked), classes, alive, self.overlap_thresh, closed=False)
+        final = kept_first(b, keep)
+        keep = take_flags(b, keep, final)
+        output = self._converted(b, filled(b, rows_at(b, ranked, final), keep))
+        record = filled(b, rows_at(b, rows_at(b, source, order), final), keep)
+        return b.reshape(output, (*lead, count, width)), b.reshape(record, (*lead, count, 1))
+
+    def _source(self, b: MxBuilder, rows: Value) -> Value:
+        """Each row's number in the whole input."""
+        batch, count, _ = rows.type.shape
+        return b.reshape(b.iota((batch * count,), rows.type.dtype, 0), (batch, count, 1))
+
+    def _candidates(self, b: MxBuilder, rows: Value, limit: int) -> tuple[Value, Value]:
+        """Positions by falling score, valid rows first, and which of them take part."""
+        score = column(b, rows, self.score_index)
+        valid = b.gt(score, self.valid_thresh)
+        if self.id_index >= 0 and self.background_id >= 0:
+            valid = b.and_(valid, b.ne(column(b, rows, self.id_index), self.background_id))
+        key = b.select(valid, score, b.full_like(score, -np.inf))
+        places = b.iota(score.type.shape, DType.I32, 1)
+        order = b.sort([key, places], 1, descending=True, stable=True)[1]
+        return order, b.and_(take_flags(b, valid, order), b.lt(places, limit))
+
+    def _corners(self, b: MxBuilder, rows: Value) -> Corners:
+        box = _four([column(b, rows, self.coord_start + i) for i in range(4)])
+        return _center_to_corner(b, box) if self.in_format == "center" else box
+
+    def _converted(self, b: MxBuilder, rows: Value) -> Value:
+        """Boxes in the output's format; MXNet leaves those alone whose first number is negative."""
+        if self.in_format == self.out_format:
+            return rows
+        parts = [column(b, rows, i) for i in range(rows.type.shape[2])]
+        box = _four(parts[self.coord_start : self.coord_start + 4])
+        convert = _center_to_corner if self.in_format == "center" else _corner_to_center
+        untouched = b.lt(box[0], 0)
+        parts[self.coord_start : self.coord_start + 4] = [
+            b.select(untouched, old, new) for old, new in zip(box, convert(b, box), strict=True)
+        ]
+        return columns(b, parts)
+
+
+def _center_to_corner(b: MxBuilder, box: Corners) -> Corners:
+    x, y, width, height = box
+    dx, dy = b.mul(width, 0.5), b.mul(height, 0.5)
+    return b.sub(x, dx), b.sub(y, dy), b.add(x, dx), b.add(y, dy)
+
+
+def _corner_to_center(b: MxBuilder, box: Corners) -> Corners:
+    left, top, right, bottom = box
+    return b.mul(b.add(left, right), 0.5), b.mul(b.add(top, bottom), 0.5), b.sub(right, left), b.sub(bottom, top)
+
+
+@operator("_contrib_MultiBoxPrior", aliases=("_npx_multibox_prior",))
+class MultiBoxPrior(Operator):
+    """Anchor boxes around every position of data: each size with the first ratio, each further ratio with the first size."""
+
+    sizes: Floats = (1.0,)
+    ratios: Floats = (1.0,)
+    clip: Bool = False
+    steps: Floats = (-1.0, -1.0)
+    offsets: Floats = (0.5, 0.5)
+
+    def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
+        height, width = inputs[0].type.shape[2:4]
+        step_y, step_x = self.steps if self.steps[0] > 0 else (1 / height, 1 / width)
+        y = (np.arange(height) + self.offsets[0]) * step_y
+        x = (np.arange(width) + self.offsets[1]) * step_x
+        halves = np.array(self._halves(height / width))
+        shape = (height, width, len(halves))
+        center = [np.broadcast_to(x[None, :, None], shape), np.broadcast_to(y[:, None, None], shape)]
+        boxes = np.stack([center[0] - halves[:, 0], center[1] - halves[:, 1], center[0] + halves[:, 0], center[1] + halves[:, 1]], -1)
+        boxes = np.clip(boxes, 0, 1) if self.clip else boxes
+        return b.constant(boxes.reshape(1, -1, 4), inputs[0].type.dtype)
+
+    def _halves(self, aspect: float) -> list[tuple[float, float]]:
+        """Half of the width and height of each box; widths are in proportion to the image's."""
+        first = self.sizes[0]
+        sized = [(size * aspect * sqrt(self.ratios[0]) / 2, size / sqrt(self.ratios[0]) / 2) for size in self.sizes]
+        return sized + [(first * aspect * sqrt(r) / 2, first / sqrt(r) / 2) for r in self.ratios[1:]]
+
+
+@operator("_contrib_MultiBoxDetection", aliases=("_npx_multibox_detection",))
+class MultiBoxDetection(Operator):
+    """Decodes box predictions and suppresses overlaps: rows of class, score and corners; class -1 is no box."""
+
+    inputs = ("cls_prob", "loc_pred", "anchor")
+    clip: Bool = True
+    threshold: Float = 0.00999999978
+    background_id: Int = 0
+    nms_threshold: Float = 0.5
+    force_suppress: Bool = False
+    variances: Floats = (0.1, 0.1, 0.2, 0.2)
+    nms_topk: Int = -1
+
+    def check(self) -> None:
+        if len(self.variances) != 4:
+            raise ValueError(f"_contrib_MultiBoxDetection: variances={self.variances}: must be four numbers")
+        if self.background_id != 0:
+            raise ValueError(f"_contrib_MultiBoxDetection: background_id={self.background_id}: only 0 is supported")
+
+    def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
+        probabilities, locations, anchors = inputs
+        batch, classes, count = probabilities.type.shape
+        foreground = b.slice_axis(probabilities, 1, 1, classes)
+        score = b.max(foreground, (1,))
+        kind = b.cast(b.arg_reduce("max", foreground, 1), score.type.dtype)
+        boxes = self._decode(b, b.reshape(locations, (batch, count, 4)), anchors)
+        valid = b.ge(score, self.threshold)
+        rows = columns(b, [kind, score, *boxes])
+        if not 0 < self.nms_threshold <= 1:
+            order = kept_first(b, valid)
+            return filled(b, rows_at(b, rows, order), take_flags(b, valid, order))
+        return self._suppressed(b, rows, score, valid)
+
+    def _suppressed(self, b: MxBuilder, rows: Value, score: Value, valid: Value) -> Value:
+        places = b.iota(score.type.shape, DType.I32, 1)
+        key = b.select(valid, score, b.full_like(score, -np.inf))
+        order = b.sort([key, places], 1, descending=True, stable=True)[1]
+        valid, rows = take_flags(b, valid, order), rows_at(b, rows, order)
+        alive = b.and_(valid, b.lt(places, self.nms_topk)) if self.nms_topk > 0 else valid
+        parts = [column(b, rows, i) for i in range(6)]
+        classes = None if self.force_suppress else parts[0]
+        keep = suppress(b, _four(parts[2:]), classes, alive, self.nms_threshold, closed=True)
+        parts[0] = b.select(keep, parts[0], b.full_like(parts[0], -1))
+        return filled(b, columns(b, parts), valid)
+
+    def _decode(self, b: MxBuilder, locations: Value, anchors: Value) -> Corners:
+        shape = locations.type.shape[:2]
+        flat = b.reshape(anchors, (shape[1], 4))
+        anchor = _four([b.broadcast_along(column(b, flat, i), shape, 1) for i in range(4)])
+        x, y, width, height = _corner_to_center(b, anchor)
+        moves = [b.mul(column(b, locations, i), v) for i, v in enumerate(self.variances)]
+        center = b.add(b.mul(moves[0], width), x), b.add(b.mul(moves[1], height), y)
+        size = b.mul(b.exp(moves[2]), width), b.mul(b.exp(moves[3]), height)
+        box = _center_to_corner(b, (*center, *size))
+        return _four([b.minimum(b.maximum(v, 0), 1) for v in box]) if self.clip else box

@@ -1,0 +1,173 @@
+"""Pooling of regions of interest: rows of batch index and corners x1, y1, x2, y2 in the image's coordinates."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...graph import Graph, Value
+from ...types import DType, Shape
+from .builder import MxBuilder
+from .operator import Operator, operator
+from .parameters import Bool, Float, Int, Ints
+
+
+def corner(b: MxBuilder, rois: Value, index: int) -> Value:
+    """One number of each region: (R, 5) -> (R,)."""
+    return b.reshape(b.slice_axis(rois, 1, index, index + 1), (rois.type.shape[0],))
+
+
+@operator("ROIPooling", aliases=("_npx_roi_pooling",))
+class ROIPooling(Operator):
+    """The maximum over each cell of a grid of whole positions laid over each region; empty cells give 0."""
+
+    inputs = ("data", "rois")
+    outputs = ("output", "maxidx")
+    hidden = 1
+    pooled_size: Ints
+    spatial_scale: Float
+
+    def decompose(self, b: MxBuilder, *inputs: Value) -> tuple[Value, Value]:
+        data, rois = inputs
+        count, (channels, height, width) = rois.type.shape[0], data.type.shape[1:]
+        image = b.take(data, b.cast(corner(b, rois, 0), DType.I32), 0)
+        inside_y = self._cells(b, rois, 2, self.pooled_size[0], height)
+        inside_x = self._cells(b, rois, 1, self.pooled_size[1], width)
+        columns = self._masked_max(b, image, inside_x, (count, channels, height, self.pooled_size[1], width), (0, 3, 4))
+        space = (count, channels, self.pooled_size[0], self.pooled_size[1], height)
+        across = b.broadcast(b.transpose(columns, (0, 1, 3, 2)), space, (0, 1, 3, 4))
+        mask = b.broadcast(inside_y, space, (0, 2, 4))
+        best = b.max(b.select(mask, across, b.full_like(across, -np.inf)), (4,))
+        output = b.select(b.is_inf(best), b.full_like(best, 0), best)
+        return output, b.full_like(output, -1)
+
+    def _masked_max(self, b: MxBuilder, image: Value, inside: Value, space: Shape, axes: tuple[int, ...]) -> Value:
+        spread = b.broadcast(image, space, (0, 1, 2, 4))
+        mask = b.broadcast(inside, space, axes)
+        return b.max(b.select(mask, spread, b.full_like(spread, -np.inf)), (4,))
+
+    def _cells(self, b: MxBuilder, rois: Value, first: int, cells: int, extent: int) -> Value:
+        """BOOL (R, cells, extent): which positions of one axis belong to which cell."""
+        count = rois.type.shape[0]
+        begin, end = (b.round(b.mul(corner(b, rois, i), self.spatial_scale)) for i in (first, first + 2))
+        size = b.div(b.maximum(b.add(b.sub(end, begin), 1), 1), cells)
+        flat = (count, cells)
+        step = b.iota(flat, DType.I32, 1)
+        size, begin = b.broadcast_along(size, flat, 0), b.broadcast_along(begin, flat, 0)
+        low = b.add(b.floor(b.mul(b.cast(step, size.type.dtype), size)), begin)
+        high = b.add(b.ceil(b.mul(b.cast(b.add(step, 1), size.type.dtype), size)), begin)
+        space = (count, cells, extent)
+        position = b.iota(space, size.type.dtype, 2)
+        return b.and_(b.ge(position, b.broadcast(low, space, (0, 1))), b.lt(position, b.broadcast(high, space, (0, 1))))
+
+
+def bilinear(b: MxBuilder, data: Value, batch: Value, y: Value, x: Value) -> Value:
+    """Samples (P, C) of data (N, C, H, W) at (P,) positions, clamped at the edge; zeros one position outside."""
+    height, width = data.type.shape[2:]
+    outside = b.or_(b.or_(b.lt(y, -1), b.gt(y, height)), b.or_(b.lt(x, -1), b.gt(x, width)))
+    weight = b.select(b.or_(outside, b.lt(batch, 0)), b.full_like(y, 0), b.full_like(y, 1))
+    y, x = (b.minimum(b.maximum(v, 0), n - 1) for v, n in ((y, height), (x, width)))
+    top, left = b.floor(y), b.floor(x)
+    dy, dx = b.sub(y, top), b.sub(x, left)
+    total: Value | None = None
+    for row, column in ((0, 0), (0, 1), (1, 0), (1, 1)):
+        share = b.mul(b.mul(dy if row else b.sub(1, dy), dx if column else b.sub(1, dx)), weight)
+        points = [b.expand_dims(b.cast(v, DType.I32), 1) for v in (batch, b.add(top, row), b.add(left, column))]
+        found = b.gather(data, b.concat(points, 1), (0, 2, 3))
+        part = b.mul(found, b.broadcast_along(share, found.type.shape, 0))
+        total = part if total is None else b.add(total, part)
+    assert total is not None
+    return total
+
+
+@operator("_contrib_ROIAlign")
+class ROIAlign(Operator):
+    """The mean of bilinear samples in each cell of a grid laid over each region; regions of a negative batch give 0.
+
+    Each cell has `sample_ratio` samples along either axis, or as many as positions it covers, rounded up.
+    """
+
+    inputs = ("data", "rois")
+    pooled_size: Ints
+    spatial_scale: Float
+    sample_ratio: Int = -1
+    position_sensitive: Bool = False
+    aligned: Bool = False
+
+    def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
+        data, rois = inputs
+        axes = [self._axis(b, rois, first, cells) for first, cells in zip((2, 1), self.pooled_size, strict=True)]
+        geometry = [v for axis in axes for v in axis]
+        total = self._adaptive(b, data, rois, geometry) if self.sample_ratio <= 0 else self._fixed(b, data, rois, geometry)
+        samples = b.mul(geometry[2], geometry[5])
+        mean = b.div(total, b.broadcast_along(samples, total.type.shape, 0))
+        output = b.transpose(mean, (0, 3, 1, 2))
+        return self._diagonal(b, output) if self.position_sensitive else output
+
+    def _axis(self, b: MxBuilder, rois: Value, first: int, cells: int) -> list[Value]:
+        """Where each region begins, the size of its cells and how many samples a cell has, along one axis."""
+        shift = 0.5 if self.aligned else 0.0
+        begin, end = (b.sub(b.mul(corner(b, rois, i), self.spatial_scale), shift) for i in (first, first + 2))
+        extent = b.sub(end, begin)
+        extent = extent if self.aligned else b.maximum(extent, 1)
+        size = b.div(extent, cells)
+        samples = b.full_like(size, self.sample_ratio) if self.sample_ratio > 0 else b.maximum(b.ceil(size), 1)
+        return [begin, size, samples]
+
+    def _sample(self, b: MxBuilder, data: Value, rois: Value, geometry: list[Value], row: Value, column: Value) -> Value:
+        """One sample of every cell: (R, cells y, cells x, C); `row` and `column` are numbers of rank 0."""
+        space = (rois.type.shape[0], *self.pooled_size)
+        y = self._place(b, geometry[:3], row, space, 1)
+        x = self._place(b, geometry[3:], column, space, 2)
+        batch = b.broadcast_along(corner(b, rois, 0), space, 0)
+        flat = [b.reshape(v, (batch.type.size,)) for v in (batch, y, x)]
+        return b.reshape(bilinear(b, data, *flat), (*space, data.type.shape[1]))
+
+    def _place(self, b: MxBuilder, axis: list[Value], which: Value, space: Shape, along: int) -> Value:
+        begin, size, samples = (b.broadcast_along(v, space, 0) for v in axis)
+        cell = b.iota(space, size.type.dtype, along)
+        within = b.div(b.add(b.broadcast(which, space, ()), 0.5), samples)
+        return b.add(begin, b.mul(b.add(cell, within), size))
+
+    def _fixed(self, b: MxBuilder, data: Value, rois: Value, geometry: list[Value]) -> Value:
+        total: Value | None = None
+        for k in range(self.sample_ratio**2):
+            at = [b.full((), n, rois.type.dtype) for n in divmod(k, self.sample_ratio)]
+            part = self._sample(b, data, rois, geometry, *at)
+            total = part if total is None else b.add(total, part)
+        assert total is not None
+        return total
+
+    def _adaptive(self, b: MxBuilder, data: Value, rois: Value, geometry: list[Value]) -> Value:
+        """A loop over as many samples as the largest cell has; smaller cells leave the rest out."""
+        rows, columns = (b.cast(b.max(geometry[i]), DType.I32) for i in (2, 5))
+        total = b.full((rois.type.shape[0], *self.pooled_size, data.type.shape[1]), 0, data.type.dtype)
+        state = [b.full((), 0, DType.I32), total, rows, columns, data, rois, *geometry]
+        return b.while_(_more(state), self._step(state), *state)[1]
+
+    def _step(self, state: list[Value]) -> Graph:
+        b = MxBuilder("sample")
+        index, total, rows, columns, data, rois, *geometry = [b.input(v.type) for v in state]
+        row, column = (b.cast(v, rois.type.dtype) for v in (b.div(index, columns), b.mod(index, columns)))
+        part = self._sample(b, data, rois, geometry, row, column)
+        counted = b.and_(_below(b, row, geometry[2]), _below(b, column, geometry[5]))
+        part = b.select(b.broadcast_along(counted, part.type.shape, 0), part, b.full_like(part, 0))
+        return b.build([b.add(index, 1), b.add(total, part), rows, columns, data, rois, *geometry])
+
+    def _diagonal(self, b: MxBuilder, pooled: Value) -> Value:
+        """Channel (c, i, j) at cell (i, j): each cell has channels of its own."""
+        count, channels, rows, columns = pooled.type.shape
+        split = b.reshape(pooled, (count, channels // (rows * columns), rows * columns, rows * columns))
+        cells = np.arange(rows * columns, dtype=np.int32)
+        picked = b.gather(split, b.constant(np.stack([cells, cells], 1)), (2, 3))
+        return b.reshape(b.transpose(picked, (1, 2, 0)), (count, channels // (rows * columns), rows, columns))
+
+
+def _below(b: MxBuilder, number: Value, limits: Value) -> Value:
+    return b.lt(b.broadcast(number, limits.type.shape, ()), limits)
+
+
+def _more(state: list[Value]) -> Graph:
+    """Whether the loop's index is less than rows times columns."""
+    b = MxBuilder("more_samples")
+    index, _, rows, columns, *_ = [b.input(v.type) for v in state]
+    return b.build([b.lt(index, b.mul(rows, columns))])
