@@ -161,7 +161,7 @@ class _Assembler:
         return Place(Space.PREPARED if phase == "prepare" else Space.ARENA, 0, block.offset)
 
     def _launches(self, number: int, step: Step, done: dict[Phase, list[Launch]]) -> list[Launch]:
-        arguments = [self._place(v) for v in step.operands]
+        arguments: list[Place | int] = [self._place(v) for v in step.operands]
         for position, packing, spec in step.packs:
             value = step.operands[position]
             packed = self._block_place(*self.packed[value, packing])
@@ -170,10 +170,11 @@ class _Assembler:
             if launch not in done[phase] or phase == "run":
                 done[phase].append(launch)
             arguments[position] = packed
+        arguments += step.extents
         if number in self.work:
             arguments.append(self._block_place(self._phase(step), self.work[number]))
         return [_launch(spec, tuple(arguments), step.node.name) for spec in step.emission.launches]
 
 
-def _launch(spec: LaunchSpec, arguments: tuple[Place, ...], label: str) -> Launch:
+def _launch(spec: LaunchSpec, arguments: tuple[Place | int, ...], label: str) -> Launch:
     return Launch(spec.symbol, arguments, spec.count, spec.grain, label)

@@ -14,6 +14,8 @@ from ..passes.plan_memory import Sharing, concat_of, view_of
 from .emission import Emission, LaunchSpec, Packing
 from .llvm.emit import emit_kernel
 from .llvm.emitter import ModuleBuilder
+from .llvm.loops.emit import emit_loops
+from .llvm.loops.generalize import GeneralKernel, generalize
 from .lower import Strides, lower_concat, lower_region
 
 
@@ -25,20 +27,21 @@ class Step:
     kernel: Kernel
     emission: Emission
     operands: tuple[Value, ...]
-    packs: tuple[
-        tuple[int, Packing, LaunchSpec], ...
-    ]  # position of the operand, its packed form, and the kernel that packs
+    packs: tuple[tuple[int, Packing, LaunchSpec], ...]  # position of the operand, its form, and the kernel that packs
+    extents: tuple[int, ...] = ()
 
 
 @dataclass
 class KernelCompiler:
-    """Collects the kernels of one program in one module."""
+    """Collects the kernels of one program: those of its own shapes in `module`, shape-free ones in modules of their own,
+    which programs share."""
 
     target: CpuTarget
     context: Context
     module: ModuleBuilder = field(init=False)
     emissions: dict[str, Emission] = field(default_factory=dict[str, Emission])
     packings: dict[Packing, LaunchSpec] = field(default_factory=dict[Packing, LaunchSpec])
+    general: dict[str, bytes] = field(default_factory=dict[str, bytes])
 
     def __post_init__(self) -> None:
         self.module = ModuleBuilder(self.target)
@@ -78,26 +81,44 @@ class KernelCompiler:
         return made
 
     def _step(self, node: Node, kernel: Kernel, operands: tuple[Value, ...]) -> Step:
+        self._verify(kernel)
+        general = None if self.context.options.static_shape else generalize(kernel)
+        if general is not None:
+            used = tuple(operands[i] for i in general.operands)
+            return Step(node, general.kernel, self._emit_general(node, general), used, (), general.extents)
         emission = self._emit(node, kernel)
         positions = {b.name: i for i, b in enumerate(kernel.buffers)}
         packs = tuple((positions[name], packing, self._packing(packing)) for name, packing in emission.packings)
         return Step(node, kernel, emission, operands, packs)
 
+    def _verify(self, kernel: Kernel) -> None:
+        if self.context.settings.verify:
+            from ..ir.verifier import verify_kernel
+
+            verify_kernel(kernel)
+
     def _emit(self, node: Node, kernel: Kernel) -> Emission:
         key = structural_hash(kernel)
         emission = self.emissions.get(key)
         if emission is None:
-            if self.context.settings.verify:
-                from ..ir.verifier import verify_kernel
-
-                verify_kernel(kernel)
-            try:
-                emission = emit_kernel(kernel, self.target, self.module, f"k_{key[:16]}")
-            except (NotImplementedError, TypeError, ValueError) as error:
-                raise GraphError(f"{node.describe()}: {error}") from error
-            self.emissions[key] = emission
-            self._observe(kernel)
+            emission = self.emissions[key] = self._emit_into(node, kernel, self.module, f"k_{key[:16]}")
         return emission
+
+    def _emit_into(self, node: Node, kernel: Kernel, module: ModuleBuilder, symbol: str) -> Emission:
+        self._observe(kernel)
+        try:
+            return emit_kernel(kernel, self.target, module, symbol)
+        except (NotImplementedError, TypeError, ValueError) as error:
+            raise GraphError(f"{node.describe()}: {error}") from error
+
+    def _emit_general(self, node: Node, general: GeneralKernel) -> Emission:
+        """A shape-free kernel: its code is compiled once in the life of the process."""
+        key = structural_hash(general.kernel)
+        symbol = f"g_{key[:16]}"
+        if key not in self.general:
+            self._observe(general.kernel)
+            self.general[key] = general_code(general, self.target, symbol, key)
+        return emit_loops(general.kernel, self.target, None, symbol, general.extents)
 
     def _packing(self, packing: Packing) -> LaunchSpec:
         launch = self.packings.get(packing)
@@ -117,3 +138,18 @@ class KernelCompiler:
         if self.context.settings.debug >= 4:
             print(text, file=sys.stderr)
         self.context.dump("kernel", "mlir", text)
+
+
+_general_code: dict[tuple[str, CpuTarget], bytes] = {}  # a few kilobytes each, one for each operation in use
+
+
+def general_code(general: GeneralKernel, target: CpuTarget, symbol: str, key: str) -> bytes:
+    """The object that defines `symbol` for a shape-free kernel, from the process's table or compiled now."""
+    found = _general_code.get((key, target))
+    if found is None:
+        from .llvm.compile import compile_object
+
+        module = ModuleBuilder(target)
+        emit_loops(general.kernel, target, module, symbol, general.extents)
+        found = _general_code[key, target] = compile_object(module.text(), target)
+    return found

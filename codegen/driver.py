@@ -39,8 +39,9 @@ def _compile_module(compiler: KernelCompiler, context: Context) -> tuple[bytes, 
     """Machine code of all kernels; importing LLVM is left to the first program that needs it."""
     from .llvm.compile import compile_object, emit_assembly
 
+    shared = tuple(compiler.general.values())
     if not compiler.emissions:
-        return ()
+        return shared
     start = time.perf_counter()
     text = compiler.module.text()
     context.dump("module", "ll", text)
@@ -51,7 +52,7 @@ def _compile_module(compiler: KernelCompiler, context: Context) -> tuple[bytes, 
         context.dump("module", "s", assembly)
         if context.settings.debug >= 5:
             print(assembly, file=sys.stderr)
-    return (code,)
+    return (code, *shared)
 
 
 def _report(program: Program, context: Context, seconds: float) -> None:

@@ -6,11 +6,12 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from compiled import Array, check
+from compiled import Array, check, compiled, run_program
 from mxforge.ir.dialects.core import CoreBuilder
 from mxforge.ir.graph import Graph, Value
 from mxforge.ir.kernel import ReduceOp
 from mxforge.ir.types import DType, TensorType
+from mxforge.passes.manager import Options
 
 F32, I32 = DType.F32, DType.I32
 
@@ -192,3 +193,32 @@ def test_a_region_computes_what_the_interpreter_does(case: Callable[[], Case]) -
     graph, arrays, launches = case()
     program = check(graph, *arrays)
     assert len(program.launches) == launches
+
+
+def _scaled_sum(*shape: int) -> Graph:
+    b = CoreBuilder()
+    x, y = b.input(tensor(*shape)), b.input(tensor(shape[-1]))
+    return b.build([b.mul(b.add(x, b.broadcast_to(y, shape)), 2.0)])
+
+
+def test_new_extents_find_the_code_of_the_old_ones() -> None:
+    options = Options(static_shape=False)
+    shapes = [(5, 37), (1000, 16), (2, 9000), (3, 4, 5)]
+    codes: set[tuple[bytes, ...]] = set()
+    for shape in shapes:
+        graph, arrays = _scaled_sum(*shape), [normal(*shape), normal(shape[-1])]
+        program = compiled(graph, options)
+        (found,) = run_program(program, arrays)
+        assert np.array_equal(found, (arrays[0] + arrays[1]) * np.float32(2))
+        codes.add(program.code)
+    assert len(codes) == 1
+
+
+def test_shape_free_code_walks_any_strides() -> None:
+    b = CoreBuilder()
+    x, y = b.input(tensor(7, 33)), b.input(tensor(33, 7))
+    graph = b.build([b.sub(x, b.transpose(y, (1, 0))), b.transpose(x, (1, 0))])
+    arrays = [normal(7, 33), normal(33, 7)]
+    found = run_program(compiled(graph, Options(static_shape=False)), arrays)
+    assert np.array_equal(found[0], arrays[0] - arrays[1].T)
+    assert np.array_equal(found[1], arrays[0].T)

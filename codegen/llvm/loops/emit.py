@@ -16,18 +16,27 @@ from ..scalars import emit_scalar
 from ..types import I32, I64, PTR, type_of
 from .expressions import Evaluator, Point
 from .nest import Bound, Nest, build_nest, hoist_reductions
-from .plan import LoopGroup, LoopSchedule, clippable_bounds, is_reduction, plan_steps, schedule_nest
+from .plan import LoopGroup, LoopSchedule, clippable_bounds, is_reduction, plan_steps, schedule_general, schedule_nest
 
 _STACK_ELEMENTS = 1 << 15  # rows kept on the stack; longer ones are computed again where they are read
 
 
-def emit_loops(kernel: Kernel, target: CpuTarget, module: ModuleBuilder, symbol: str) -> Emission:
-    """A kernel without Contract as one function over units of its parallel axes; ValueError says what has no
-    emission.
+def emit_loops(
+    kernel: Kernel, target: CpuTarget, module: ModuleBuilder | None, symbol: str, extents: tuple[int, ...] = ()
+) -> Emission:
+    """A kernel without Contract as one function over units of its parallel axes; ValueError says what has no emission.
+
+    `extents` are the numbers of `kernel.extents`: the code does not depend on them, the launch does. Without a module
+    only the launch is made, for code that exists already.
     """
     nest = build_nest(hoist_reductions(kernel))
-    schedule = schedule_nest(nest, {b.name: b.dtype for b in kernel.buffers}, target)
-    _Emitter(kernel, nest, schedule, module, symbol).emit()
+    dtypes = {b.name: b.dtype for b in kernel.buffers}
+    if kernel.extents:
+        schedule = schedule_general(nest, dtypes, target, dict(zip(kernel.extents, extents, strict=True)))
+    else:
+        schedule = schedule_nest(nest, dtypes, target)
+    if module is not None:
+        _Emitter(kernel, nest, schedule, module, symbol).emit()
     grain = schedule.count if schedule.count <= schedule.grain else schedule.grain
     return Emission((LaunchSpec(symbol, schedule.count, grain),))
 
@@ -58,7 +67,9 @@ class _Emitter:
         self.f = f
         args, begin, end, _ = f.args
         pointers = {b.name: f.load(f.gep(args, i, PTR), PTR, 8) for i, b in enumerate(self.kernel.buffers)}
-        self.eval = Evaluator(f, self.kernel, self.nest, self.s, pointers)
+        first = len(pointers)
+        numbers = {n: f.load(f.gep(args, first + i, I64), I64, 8) for i, n in enumerate(self.kernel.extents)}
+        self.eval = Evaluator(f, self.kernel, self.nest, self.s, pointers, numbers)
         self.scratch = {name: f.alloca(type_of(dtype), self._row_elements()) for name, dtype in self._scratch_rows()}
         with f.loop(begin, end) as unit:
             self._unit(unit)
@@ -69,7 +80,7 @@ class _Emitter:
     def _row_elements(self) -> int:
         n = 1
         for a in self.s.reductions:
-            n *= self.nest.extent(a)
+            n *= self.nest.known_extent(a)
         return n if self.vector_reduced else n * self.s.lanes
 
     def _scratch_rows(self) -> list[tuple[str, DType]]:
@@ -93,12 +104,12 @@ class _Emitter:
         point: Point = {}
         rest: Operand = unit
         low: Operand = 0
-        if s.blocks > 1:
-            piece = f.urem(rest, s.blocks)
-            rest = f.udiv(rest, s.blocks)
-            low = piece * s.block
+        if s.blocks != 1:
+            blocks = s.blocks or f.udiv(self.eval.plus(self.eval.extent(s.vector), s.block - 1), s.block)
+            low = f.urem(rest, blocks) * s.block
+            rest = f.udiv(rest, blocks)
         for axis in reversed(s.units):
-            extent = self.nest.extent(axis)
+            extent = self.eval.extent(axis)
             if axis == s.units[0]:
                 point[axis] = rest
             else:
@@ -106,7 +117,7 @@ class _Emitter:
                 rest = f.udiv(rest, extent)
         with ExitStack() as stack:
             for axis in s.loops:
-                point[axis] = stack.enter_context(f.loop(0, self.nest.extent(axis)))
+                point[axis] = stack.enter_context(f.loop(0, self.nest.known_extent(axis)))
             self._vector_axis(point, low)
 
     def _vector_axis(self, point: Point, low: Operand) -> None:
@@ -117,9 +128,9 @@ class _Emitter:
             self._row(point, None)
             return
         f, s = self.f, self.s
-        n = self.nest.extent(s.vector)
+        n = self.eval.extent(s.vector)
         high: Operand = n if s.blocks == 1 else f.smin(f.add(low, s.block), n)
-        even = n % s.lanes == 0 and (s.blocks == 1 or s.block % s.lanes == 0)
+        even = isinstance(n, int) and n % s.lanes == 0 and (s.blocks == 1 or s.block % s.lanes == 0)
         self._vectors(low, high, even, lambda at, mask: self._row({**point, s.vector: at}, mask))
 
     def _vectors(self, low: Operand, high: Operand, even: bool, body: VectorBody) -> None:
@@ -210,7 +221,7 @@ class _Emitter:
     def _clip(self, axis: str, open_axes: list[str], group: LoopGroup, point: Point) -> tuple[Operand, Operand]:
         """The range of a reduced axis within which the group's padded load is inside: its bounds need no mask then."""
         low: Operand = 0
-        high: Operand = self.nest.extent(axis)
+        high: Operand = self.nest.known_extent(axis)
         for bound in clippable_bounds(self.nest, self.s, group.stages):
             names = [a for a, _ in bound.terms]
             if axis not in names or any(a in open_axes and a != axis for a in names):
@@ -241,13 +252,13 @@ class _Emitter:
     def _outer(self, axes: list[str], point: Point, carry: Sequence[Value], inner: PassBody) -> list[Value]:
         if not axes:
             return inner(point, carry)
-        with self.f.carry_loop(0, self.nest.extent(axes[0]), list(carry)) as loop:
+        with self.f.carry_loop(0, self.nest.known_extent(axes[0]), list(carry)) as loop:
             loop.next(*self._outer(axes[1:], {**point, axes[0]: loop.index}, loop.values, inner))
         return list(loop.results)
 
     def _vector_pass(self, group: LoopGroup, row: _Row, point: Point, carry: Sequence[Value]) -> list[Value]:
         f, s = self.f, self.s
-        n, lanes = self.nest.extent(s.vector), s.lanes
+        n, lanes = self.nest.known_extent(s.vector), s.lanes
         unroll = s.unroll if any(is_reduction(x) for x in group.stages) else 1
         values = list(carry)
         done = n // (lanes * unroll) * lanes * unroll
@@ -325,7 +336,7 @@ class _Emitter:
         """The element of a scratch row at a point of the reduced axes."""
         position: Operand = 0
         for axis in self.s.reductions:
-            position = self.eval.plus(self.eval.times(position, self.nest.extent(axis)), point[axis])
+            position = self.eval.plus(self.eval.times(position, self.nest.known_extent(axis)), point[axis])
         index = position if isinstance(position, Value) else self.f.const(I64, position)
         return index if self.vector_reduced else self.f.mul(index, self.s.lanes)
 

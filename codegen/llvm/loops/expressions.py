@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ....ir.kernel import AxisValue, Cast, Const, Expr, Kernel, Load, Local, Reduce, Ref, Scalar, Store
+from ....ir.kernel import AxisValue, Cast, Const, Expr, Extent, Kernel, Load, Local, Reduce, Ref, Scalar, Store
 from ....ir.scalar import ScalarOp, result_dtype
 from ....ir.types import DType
 from ..arithmetic import Operand, Value
@@ -26,11 +26,18 @@ def compute_dtype(dtype: DType) -> DType:
 
 
 class Evaluator:
-    """Expressions of one kernel. `pointers` are the buffers' addresses."""
+    """Expressions of one kernel. `pointers` are the buffers' addresses, `numbers` the run-time extents and strides."""
 
     def __init__(
-        self, f: FunctionBuilder, kernel: Kernel, nest: Nest, schedule: LoopSchedule, pointers: dict[str, Value]
+        self,
+        f: FunctionBuilder,
+        kernel: Kernel,
+        nest: Nest,
+        schedule: LoopSchedule,
+        pointers: dict[str, Value],
+        numbers: dict[str, Value],
     ) -> None:
+        self.numbers = numbers
         self.f, self.kernel, self.nest, self.s, self.pointers = f, kernel, nest, schedule, pointers
         self.buffers = {b.name: b for b in kernel.buffers}
         self.stages = {s.name: s for s in nest.stages if isinstance(s, Local)}
@@ -102,7 +109,7 @@ class Evaluator:
 
     # -- indices
 
-    def sum_terms(self, terms: Sequence[tuple[str, int]], offset: int, point: Point) -> Value:
+    def sum_terms(self, terms: Sequence[tuple[str, Extent]], offset: int, point: Point) -> Value:
         """sum(coefficient * index) + offset as a scalar i64."""
         total: Operand = offset
         for axis, c in terms:
@@ -118,8 +125,15 @@ class Evaluator:
             return a + b
         return a if not isinstance(b, Value) and b == 0 else self.f.add(a, b)
 
-    def times(self, a: Operand, factor: int) -> Operand:
-        """a * factor, in Python while a is a number."""
+    def extent(self, axis: str) -> Operand:
+        """The extent of an axis: a number, or the run-time value."""
+        found = self.nest.extent(axis)
+        return found if isinstance(found, int) else self.numbers[found]
+
+    def times(self, a: Operand, factor: Extent) -> Operand:
+        """a * factor, in Python while both are numbers."""
+        if isinstance(factor, str):
+            return self.f.mul(self.numbers[factor], a)
         if not isinstance(a, Value):
             return a * factor
         return a if factor == 1 else self.f.mul(a, factor)
@@ -130,9 +144,18 @@ class Evaluator:
         step = sum(c for a, c in terms if a == self.s.vector)
         return scalar if not step else self._ramp(scalar, step)
 
-    def _ramp(self, first: Value, step: int) -> Value:
+    def _ramp(self, first: Value, step: Extent) -> Value:
+        """first + step * lane."""
         type = I64.with_lanes(self.s.lanes)
-        return self.f.add(self.f.splat(first, type), self.f.iota(type, 0, step))
+        if isinstance(step, int):
+            return self.f.splat(first, type) + self.f.iota(type, 0, step)
+        return self.f.splat(first, type) + self.f.splat(self.numbers[step], type) * self.f.iota(type)
+
+    def known(self, number: Extent) -> int:
+        """A number that shape-free kernels do not have."""
+        if not isinstance(number, int):
+            raise ValueError(f"kernel {self.kernel.name}: {number} must be a constant here")
+        return number
 
     # -- memory
 
@@ -191,14 +214,14 @@ class Evaluator:
         at = self.sum_terms(access.strides, access.offset, point)
         for index, step in access.gathers:
             found, _ = self.value(index, point, mask, seen)
-            scaled = found if step == 1 else f.mul(found, step)
+            scaled = found if step == 1 else f.mul(found, self.known(step))
             width = max(at.type.lanes, scaled.type.lanes)
             at = f.add(self.wide(at, width), self.wide(scaled, width))
         step = access.stride(self.s.vector) if self.s.vector else 0
         if step and at.type.lanes == 1 and step != 1:
             at = self._ramp(at, step)
         elif step and at.type.lanes > 1:
-            at = at + f.iota(at.type, 0, step)
+            at = at + f.iota(at.type, 0, self.known(step))
         if at.type.lanes > 1:
             wide = None if inside is None else self.wide(inside, lanes)
             return f.gather(base, at, element, wide, other)
@@ -272,12 +295,12 @@ class Evaluator:
         else:
             self.f.store(value, pointer)
 
-    def _scatter(self, pointer: Value, value: Value, step: int, mask: Value | None) -> None:
+    def _scatter(self, pointer: Value, value: Value, step: Extent, mask: Value | None) -> None:
         """Lanes that do not stand next to each other, one by one."""
         f = self.f
         for lane in range(value.type.lanes):
             one = f.extract(value, lane)
-            target = f.gep(pointer, lane * step, value.type.scalar)
+            target = f.gep(pointer, self.times(f.const(I64, lane), step), value.type.scalar)
             if mask is None:
                 f.store(one, target)
                 continue

@@ -20,6 +20,7 @@ from ....ir.kernel import (
     Buffer,
     Cast,
     Expr,
+    Extent,
     Index,
     Kernel,
     Load,
@@ -34,6 +35,7 @@ from ....ir.kernel import (
 from ....ir.types import Shape
 
 Terms = tuple[tuple[str, int], ...]
+Strides = tuple[tuple[str, Extent], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,11 +55,11 @@ class Access:
 
     buffer: str
     offset: int
-    strides: Terms
+    strides: Strides
     bounds: tuple[Bound, ...] = ()
-    gathers: tuple[tuple[Expr, int], ...] = ()
+    gathers: tuple[tuple[Expr, Extent], ...] = ()
 
-    def stride(self, axis: str) -> int:
+    def stride(self, axis: str) -> Extent:
         return next((s for a, s in self.strides if a == axis), 0)
 
 
@@ -74,9 +76,14 @@ class Nest:
     reduced: frozenset[str]
     guard: Bound | None = None
 
-    def extent(self, axis: str) -> int:
-        found = next(a.extent for a in self.axes if a.name == axis)
-        assert isinstance(found, int)
+    def extent(self, axis: str) -> Extent:
+        return next(a.extent for a in self.axes if a.name == axis)
+
+    def known_extent(self, axis: str) -> int:
+        """The extent of an axis that must be a constant."""
+        found = self.extent(axis)
+        if not isinstance(found, int):
+            raise ValueError(f"axis {axis} has the run-time extent {found}")
         return found
 
     def names(self, kind: AxisKind) -> list[str]:
@@ -84,8 +91,9 @@ class Nest:
 
 
 def build_nest(kernel: Kernel) -> Nest:
-    """The loop nest of a kernel whose extents are constants; ValueError says which access has no address."""
-    return _merge_axes(_drop_unit_axes(_Linear(kernel).nest()))
+    """The loop nest of a kernel; ValueError says which access has no address. Run-time extents leave the axes as they are."""
+    nest = _Linear(kernel).nest()
+    return nest if kernel.extents else _merge_axes(_drop_unit_axes(nest))
 
 
 def _touched(stages: tuple[Stage, ...]) -> list[tuple[str, Index, bool]]:
@@ -158,19 +166,24 @@ class _Linear:
 
     def _access(self, name: str, index: Index, padded: bool) -> Access:
         buffer = self.kernel.buffer(name)
-        offset, strides, gathers = 0, dict[str, int](), list[tuple[Expr, int]]()
+        offset, strides, gathers = 0, dict[str, Extent](), list[tuple[Expr, Extent]]()
         for i, (step, halo, block) in zip(index, _dimensions(buffer), strict=True):
             if not isinstance(i, Affine):
                 gathers.append((i, step))
                 continue
             offset += self._offset(i, step, halo, block)
             for axis, s in self._steps(i, step, block):
-                strides[axis] = strides.get(axis, 0) + s
+                before = strides.get(axis, 0)
+                strides[axis] = before + s if isinstance(before, int) and isinstance(s, int) else s
         bounds = self._bounds(buffer, index) if padded else ()
         kept = tuple((a, s) for a, s in strides.items() if s)
         return Access(name, offset, kept, bounds, tuple(gathers))
 
-    def _offset(self, index: Affine, step: int, halo: int, block: int) -> int:
+    def _offset(self, index: Affine, step: Extent, halo: int, block: int) -> int:
+        if index.offset + halo == 0:
+            return 0
+        if not isinstance(step, int):
+            raise ValueError(f"kernel {self.kernel.name}: an offset along a run-time stride")
         if block == 1:
             return (index.offset + halo) * step
         if index.terms and index.offset % block:
@@ -179,7 +192,9 @@ class _Linear:
             )
         return index.offset // block * step + index.offset % block
 
-    def _steps(self, index: Affine, step: int, block: int) -> list[tuple[str, int]]:
+    def _steps(self, index: Affine, step: Extent, block: int) -> list[tuple[str, Extent]]:
+        if not isinstance(step, int):
+            return [(a, step) for a, _ in index.terms]
         if block == 1:
             return [(a, c * step) for a, c in self._physical(index.terms)]
         return [pair for axis, _ in index.terms for pair in ((f"{axis}o", step), (f"{axis}i", 1))]
@@ -202,8 +217,10 @@ class _Linear:
         return low < 0 or high >= n
 
 
-def _dimensions(buffer: Buffer) -> list[tuple[int, int, int]]:
+def _dimensions(buffer: Buffer) -> list[tuple[Extent, int, int]]:
     """(stride, elements of halo before, block) of each logical dimension."""
+    if buffer.layout is None and buffer.strides is not None:
+        return [(s, 0, 1) for s in buffer.strides]
     shape: Shape = tuple(int(n) for n in buffer.shape)
     layout = buffer.layout
     physical = shape if layout is None else layout.physical_shape(shape)
@@ -271,7 +288,12 @@ def _merge_axes(nest: Nest) -> Nest:
 
 def _walks_as_one(nest: Nest, a: Axis, b: Axis) -> bool:
     assert isinstance(b.extent, int)
-    return all(x.stride(a.name) == x.stride(b.name) * b.extent for x in nest.accesses.values())
+    for access in nest.accesses.values():
+        inner = access.stride(b.name)
+        assert isinstance(inner, int)
+        if access.stride(a.name) != inner * b.extent:
+            return False
+    return True
 
 
 def hoist_reductions(kernel: Kernel) -> Kernel:

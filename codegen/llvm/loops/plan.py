@@ -4,15 +4,17 @@ share a loop.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import prod
 
-from ....ir.kernel import AxisKind, AxisValue, Cast, Const, Load, Local, Reduce, Ref, Stage, Store, walk
+from ....ir.kernel import AxisKind, AxisValue, Cast, Const, Extent, Load, Local, Reduce, Ref, Stage, Store, walk
 from ....ir.target import CpuTarget
 from ....ir.types import DType
 from .nest import Bound, Nest
 
 _UNIT_ELEMENTS = 2048  # least elements of the vector axis in one unit of parallel work
+_GENERAL_BLOCK = 4096  # elements of a vector axis of run-time extent in one unit
 _GRAIN_ELEMENTS = 16384  # least elements in one chunk handed to a thread
 
 
@@ -41,20 +43,18 @@ class LoopSchedule:
 
 def schedule_nest(nest: Nest, dtypes: dict[str, DType], target: CpuTarget) -> LoopSchedule:
     """Derive the loops from strides and extents; `dtypes` are those of the buffers."""
-    wide = any(dtypes[b].bits == 64 for b, _ in nest.accesses) or _computes_wide(nest)
-    lanes = target.lanes(64 if wide else 32)
+    lanes = _lanes(nest, dtypes, target)
     vector = _vector_axis(nest)
     parallel = [a for a in nest.names(AxisKind.PARALLEL) if a != vector]
     reductions = nest.names(AxisKind.REDUCE)
     if vector in reductions:
         reductions = [a for a in reductions if a != vector] + [vector]
     is_parallel = vector != "" and vector not in reductions
-    width = nest.extent(vector) if is_parallel else 1
-    work = prod(nest.extent(a) for a in reductions)
+    width = nest.known_extent(vector) if is_parallel else 1
     units, loops = _split_units(nest, parallel, target.threads)
-    blocks, block = _split_vector(width, prod(nest.extent(a) for a in units), lanes, target.threads)
-    count = prod(nest.extent(a) for a in units) * blocks
-    elements = max(1, prod(nest.extent(a) for a in loops) * min(block, width) * work)
+    outer = _product(nest, units)
+    blocks, block = _split_vector(width, outer, lanes, target.threads)
+    elements = max(1, _product(nest, loops) * min(block, width) * _product(nest, reductions))
     return LoopSchedule(
         lanes=lanes,
         vector=vector,
@@ -63,10 +63,32 @@ def schedule_nest(nest: Nest, dtypes: dict[str, DType], target: CpuTarget) -> Lo
         reductions=tuple(reductions),
         blocks=blocks,
         block=block,
-        count=count,
+        count=outer * blocks,
         grain=max(1, _GRAIN_ELEMENTS // elements),
-        unroll=4 if not is_parallel and vector and nest.extent(vector) >= 8 * lanes else 1,
+        unroll=4 if not is_parallel and vector and nest.known_extent(vector) >= 8 * lanes else 1,
     )
+
+
+def schedule_general(nest: Nest, dtypes: dict[str, DType], target: CpuTarget, extents: dict[str, int]) -> LoopSchedule:
+    """The loops of a nest with run-time extents, whose numbers `extents` gives. They decide the count of units and
+    nothing that is in the code."""
+    vector = _vector_axis(nest)
+    units = tuple(a.name for a in nest.axes if a.name != vector)
+    numbers = {a.name: extents[str(a.extent)] for a in nest.axes}
+    pieces = -(-numbers[vector] // _GENERAL_BLOCK)
+    count = prod(numbers[a] for a in units) * pieces
+    grain = max(1, _GRAIN_ELEMENTS // max(1, min(numbers[vector], _GENERAL_BLOCK)))
+    lanes = _lanes(nest, dtypes, target)
+    return LoopSchedule(lanes, vector, units, (), (), 0, _GENERAL_BLOCK, count, grain, 1)
+
+
+def _lanes(nest: Nest, dtypes: dict[str, DType], target: CpuTarget) -> int:
+    wide = any(dtypes[b].bits == 64 for b, _ in nest.accesses) or _computes_wide(nest)
+    return target.lanes(64 if wide else 32)
+
+
+def _product(nest: Nest, axes: Sequence[str]) -> int:
+    return prod(nest.known_extent(a) for a in axes)
 
 
 def _computes_wide(nest: Nest) -> bool:
@@ -100,7 +122,12 @@ def _vector_axis(nest: Nest) -> str:
 
 def _longest(nest: Nest, names: list[str]) -> str:
     parallel = nest.names(AxisKind.PARALLEL) or names
-    return max(parallel, key=lambda n: (nest.extent(n), names.index(n)))
+    return max(parallel, key=lambda n: (_number(nest.extent(n)), names.index(n)))
+
+
+def _number(extent: Extent) -> int:
+    """An extent as far as it is known."""
+    return extent if isinstance(extent, int) else 0
 
 
 def _split_units(nest: Nest, parallel: list[str], threads: int) -> tuple[list[str], list[str]]:
@@ -110,7 +137,7 @@ def _split_units(nest: Nest, parallel: list[str], threads: int) -> tuple[list[st
     for i, name in enumerate(parallel):
         if count >= wanted:
             return parallel[:i], parallel[i:]
-        count *= nest.extent(name)
+        count *= nest.known_extent(name)
     return parallel, []
 
 
