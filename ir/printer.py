@@ -10,7 +10,7 @@
 
 A node's name and the user's line are its location. Nested graphs are regions that end in `vector.yield`, upstream's
 terminator that passes values of any type to any parent (an operation declared in IRDL cannot end a block); it carries
-the nested graph's name, parameters and updates.
+the nested graph's name, parameters and updates. Kernels and programs have printers of their own.
 """
 
 from __future__ import annotations
@@ -19,8 +19,12 @@ import re
 
 from .attributes import dictionary_text, integers_text, quote
 from .graph import Graph, Node, Value
+from .kernel_printer import print_kernel
+from .program_printer import print_program
 from .registry import spelling
 from .types import TensorType
+
+__all__ = ["location_text", "print_graph", "print_kernel", "print_program"]
 
 _FILE_LINE = re.compile(r"(.+):(0|[1-9]\d{0,8})", re.DOTALL)
 INDENT = "  "

@@ -73,7 +73,7 @@ def _with_layout(layout: Layout) -> Graph:
 
 BROKEN_GRAPHS: list[tuple[str, Callable[[], Graph]]] = [
     (
-        "core.pointwise: operand 0 .* is not defined before its use",
+        "operand 1 .* is not defined before its use",
         lambda: _changed(lambda g: {"nodes": g.nodes[::-1]}),
     ),
     (r"core.pointwise 'second' at net.py:2.*result 0 has the type tensor<5xf32>, its op gives tensor<4xf32>", _retyped),
