@@ -13,6 +13,10 @@ os.environ["MXFORGE_VERIFY"] = "1"
 CACHE = os.environ["MXFORGE_CACHE_DIR"] = tempfile.mkdtemp(prefix="mxforge-tests-")
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--update-golden", action="store_true", help="write the golden texts of emitted code anew")
+
+
 def pytest_unconfigure(config: pytest.Config) -> None:
     """Removes the session's compile cache."""
     shutil.rmtree(CACHE, ignore_errors=True)

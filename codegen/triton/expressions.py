@@ -25,10 +25,11 @@ from .operands import dtype_of, local
 from .scalars import emit_scalar, takes_literals
 from .schedule import TritonSchedule
 from .sizes import Size, product, size
-from .source import Source, Value
+from .source import Source, Value, bare
 from .types import NAMES, SHORT_FLOATS, is_plain_float, literal, register
 
 NOTHING: frozenset[str] = frozenset()
+_WITH_FLOATS = (ScalarOp.SELECT, ScalarOp.MAX, ScalarOp.MIN)  # read a Python number as a float32
 
 
 class Expressions:
@@ -88,10 +89,27 @@ class Expressions:
             return ""
         return f"{self.expand(self.variables[dim], dim)} < {total}"
 
+    def _steps(self, found: Access) -> list[tuple[str, str, Size]]:
+        """(index, dimension, stride) of each term of an address. A dimension that the access walks as one is one term, so that
+        Triton sees neighbours where they are."""
+        steps: list[tuple[str, str, Size]] = []
+        for dim in self.schedule.dims:
+            runs = self._runs(dim.axes)
+            strides = [found.stride(run[-1]) for run in runs]
+            extents = [product(size(self.kernel.axis(a).extent) for a in run) for run in runs]
+            names = self.counters
+            if runs and all(a == b * n for a, b, n in zip(strides, strides[1:], extents[1:], strict=False)):
+                runs, strides, names = [(dim.name,)], strides[-1:], self.variables
+            steps += [(names[run[-1]], dim.name, s) for run, s in zip(runs, strides, strict=True) if s.terms]
+        return steps
+
+    def _vector(self, dim: str) -> frozenset[str]:
+        """The dimension, where it is one of the tile and no scalar."""
+        return frozenset((dim,)) if self.schedule.dim(dim).block > 1 else NOTHING
+
     def _axis(self, axis: str) -> tuple[str, frozenset[str]]:
         dim = self.dim_of[axis]
-        vector = frozenset((dim,)) if self.schedule.dim(dim).block > 1 else NOTHING
-        return self.expand(self.counters[axis], dim), vector
+        return self.expand(self.counters[axis], dim), self._vector(dim)
 
     # -- memory
 
@@ -99,11 +117,9 @@ class Expressions:
         """The pointer of an access, and the dimensions along which it varies, `needed` at the least."""
         terms: list[str] = []
         dims = NOTHING
-        for axis, stride in found.strides:
-            if axis in self.counters:
-                name, moves = self._axis(axis)
-                terms.append(_times(name, stride))
-                dims |= moves
+        for name, dim, stride in self._steps(found):
+            terms.append(_times(self.expand(name, dim), stride))
+            dims |= self._vector(dim)
         for expr, stride in found.gathers:
             value = self.value(expr)
             terms.append(_times(value.text, stride))
@@ -149,7 +165,7 @@ class Expressions:
         value = self.value(stage.value)
         pointer, dims = self._address(access(self.kernel, stage.buffer, stage.index), needed)
         mask = self._mask(dims)
-        self.source.line(f"tl.store({pointer}, {value.text}{', mask=' + mask if mask else ''})", dims)
+        self.source.line(f"tl.store({pointer}, {bare(value.text)}{', mask=' + mask if mask else ''})", dims)
 
     # -- values
 
@@ -195,7 +211,7 @@ class Expressions:
 
     def _scalar(self, op: ScalarOp, operands: list[Value]) -> Value:
         dtype = operands[-1].dtype
-        loose = takes_literals(op) or (op is ScalarOp.SELECT and register(dtype) is DType.F32)
+        loose = takes_literals(op) or (op in _WITH_FLOATS and register(dtype) is DType.F32)
         values = operands[1:] if op is ScalarOp.SELECT else operands
         if not loose or all(v.literal for v in values) or dtype is DType.BOOL:
             operands = [self.number(v) for v in operands]

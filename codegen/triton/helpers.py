@@ -82,7 +82,7 @@ def _uint_shift_right(a, b, WIDTH: tl.constexpr):
 def _digamma(x):
     low = x < 0.5
     y = tl.where(low, 1 - x, x)
-    total = tl.where(low, -3.141592653589793 / libdevice.tan(3.141592653589793 * x), 0.0)
+    total = tl.where(low, -3.141592653589793 / libdevice.tan(3.141592653589793 * (x - tl.floor(x))), 0.0)
     for _ in tl.static_range(10):
         small = y < 10
         total = tl.where(small, total - 1 / y, total)

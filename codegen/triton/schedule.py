@@ -19,6 +19,7 @@ _UNKNOWN_EXTENT = 1024  # what a run-time extent is taken for where the caller d
 _LONGEST_INT32 = (1 << 31) - (1 << 16)  # elements that 32-bit offsets reach, less the overhang of a last block
 _SMALL_GEMM = 1 << 18  # products of a float32 GEMM below which exact ones cost nothing
 _GEMM_TILES = ((128, 256), (128, 128), (64, 128), (64, 64), (32, 64), (32, 32), (16, 32), (16, 16))
+_LARGEST_FLOAT_TILE = 128 * 128  # a float32 product is three of tf32, whose operands live in registers: larger tiles spill
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,7 +195,7 @@ def _gemm(kernel: Kernel, target: GpuTarget, sizes: _Sizes) -> TritonSchedule:
     """The largest tile that still gives every multiprocessor one; as many stages of operands as shared memory holds."""
     c = find_contraction(kernel)
     counts = sizes.count(c.batch), sizes.count(c.rows), sizes.count(c.columns), sizes.count(c.inner)
-    m, n = _gemm_tile(counts, target)
+    m, n = _gemm_tile(counts, target, c.dtype)
     itemsize = c.dtype.itemsize
     k = max(16, min(128 // itemsize, power_of_two(counts[3])))
     stages = min(4, target.shared_bytes // ((m + n) * k * itemsize), max(1, -(-counts[3] // k)))
@@ -204,11 +205,14 @@ def _gemm(kernel: Kernel, target: GpuTarget, sizes: _Sizes) -> TritonSchedule:
     return TritonSchedule(dims, warps, max(1, stages), 8, "ieee" if small else "tf32x3", wide=sizes.wide)
 
 
-def _gemm_tile(counts: tuple[int, int, int, int], target: GpuTarget) -> tuple[int, int]:
+def _gemm_tile(counts: tuple[int, int, int, int], target: GpuTarget, dtype: DType) -> tuple[int, int]:
+    """The largest tile of which there are enough for three quarters of the multiprocessors; never larger than the product needs."""
     batch, rows, columns, _ = counts
     most_m, most_n = max(16, power_of_two(rows)), max(16, power_of_two(columns))
     for m, n in _GEMM_TILES:
         m, n = min(m, most_m), min(n, most_n)
-        if batch * -(-rows // m) * -(-columns // n) >= target.multiprocessors:
+        if dtype is DType.F32 and m * n > _LARGEST_FLOAT_TILE:
+            continue
+        if 4 * batch * -(-rows // m) * -(-columns // n) >= 3 * target.multiprocessors:
             return m, n
     return min(32, most_m), min(32, most_n)

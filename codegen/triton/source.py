@@ -53,7 +53,7 @@ class Source:
 
     def let(self, base: str, text: str, dims: frozenset[str] | None = None) -> str:
         name = self.fresh(base)
-        self.line(f"{name} = {text}", dims)
+        self.line(f"{name} = {bare(text)}", dims)
         return name
 
     def short(self, value: Value) -> Value:
@@ -84,6 +84,16 @@ class Source:
         yield
         body = self.scopes.pop().lines
         self.scopes[-1].lines += [head, *(f"    {line}" for line in body)]
+
+
+def bare(text: str) -> str:
+    """`text` without a pair of parentheses around the whole."""
+    depth = 0
+    for i, c in enumerate(text):
+        depth += (c == "(") - (c == ")")
+        if depth == 0:
+            return text[1:-1] if i == len(text) - 1 and text[0] == "(" else text
+    return text
 
 
 def module_text(title: str, name: str, parameters: list[str], lines: list[str]) -> str:

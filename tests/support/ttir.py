@@ -6,7 +6,6 @@ an access outside, which a GPU would let pass, raises OutOfBounds. An operation 
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -14,6 +13,7 @@ from typing import Any
 
 import ml_dtypes
 import numpy as np
+from mxforge.ir.dialects.core import numerics
 
 DTYPES: dict[str, np.dtype] = {
     **{f"f{n}": np.dtype(f"float{n}") for n in (16, 32, 64)},
@@ -253,32 +253,20 @@ def _reduce(op: Op, args: list[Any]) -> Any:
     return np.asarray(found)
 
 
-def _each(function: Callable[..., float]) -> Rule:
-    """A function of Python's math, NaN outside its domain."""
-
-    def one(*x: float) -> float:
-        try:
-            return function(*x)
-        except ValueError:
-            return math.nan
-        except OverflowError:
-            return math.inf
-
-    return lambda op, args: np.vectorize(one, otypes=[np.float64])(*(np.asarray(x, np.float64) for x in args)).astype(op.type.dtype)
-
-
-def _away_from_zero(x: float) -> float:
-    return math.copysign(math.floor(abs(x) + 0.5), x) if math.isfinite(x) else x
+def _numpy(function: Callable[..., Any]) -> Rule:
+    return lambda op, args: np.asarray(function(*args)).astype(op.type.dtype)
 
 
 _LIBDEVICE: dict[str, Rule] = {
-    name: _each(getattr(math, function))
-    for name, function in {
-        **{n: n for n in "expm1 log1p log10 cbrt tan asin acos atan sinh cosh tanh asinh acosh atanh atan2 hypot lgamma fmod pow".split()},
-        "tgamma": "gamma",
-    }.items()
+    **{n: _numpy(getattr(np, n)) for n in "expm1 log1p log10 cbrt tan sinh cosh tanh hypot fmod rint trunc".split()},
+    **{n: _numpy(getattr(np, n.replace("a", "arc", 1))) for n in "asin acos atan asinh acosh atanh".split()},
+    "atan2": _numpy(np.arctan2),
+    "pow": _numpy(np.power),
+    "tgamma": _numpy(numerics.gamma),
+    "lgamma": _numpy(numerics.lgamma),
+    "erfinv": _numpy(numerics.erfinv),
+    "round": _numpy(lambda x: np.copysign(np.floor(np.abs(np.float64(x)) + 0.5), x)),
 }
-_LIBDEVICE |= {"round": _each(_away_from_zero), "rint": lambda op, args: np.rint(args[0]), "trunc": lambda op, args: np.trunc(args[0])}
 
 
 def _external(op: Op, args: list[Any]) -> Any:
@@ -351,7 +339,8 @@ RULES: dict[str, Rule] = {
     "arith.trunci": _truncate,
     "arith.extui": _from_unsigned,
     "arith.uitofp": _from_unsigned,
-    "math.erf": _each(math.erf),
+    "arith.fptoui": lambda op, args: np.asarray(args[0]).astype(f"u{op.type.dtype.itemsize}").view(op.type.dtype),
+    "math.erf": _numpy(numerics.erf),
     "math.rsqrt": lambda op, args: (1 / np.sqrt(args[0])).astype(op.type.dtype),
     "math.fma": _fused,
     "tt.precise_sqrt": lambda op, args: np.sqrt(args[0]),

@@ -1,0 +1,192 @@
+"""The text of emitted Triton source, and what the emitter refuses."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from mxforge.codegen.lower_contract import ConvSpec, Extras, conv_kernel, gemm_kernel
+from mxforge.codegen.triton.emit import emit_triton
+from mxforge.codegen.triton.schedule import TileDim, longest_row, schedule_triton
+from mxforge.codegen.triton.sizes import product, size
+from mxforge.ir.kernel import (
+    Affine,
+    Axis,
+    AxisKind,
+    Buffer,
+    Cast,
+    Const,
+    Contract,
+    Kernel,
+    Load,
+    Local,
+    Reduce,
+    ReduceOp,
+    Ref,
+    Scalar,
+    Store,
+    affine,
+)
+from mxforge.ir.scalar import ScalarOp
+from mxforge.ir.target import SM90
+from mxforge.ir.types import DType, Layout
+
+GOLDEN = Path(__file__).parent / "golden"
+F32, BF16 = DType.F32, DType.BF16
+
+
+def load(buffer: str, *axes: str) -> Load:
+    return Load(buffer, tuple(affine((a, 1)) for a in axes))
+
+
+def store(buffer: str, value, *axes: str) -> Store:
+    return Store(buffer, tuple(affine((a, 1)) for a in axes), value)
+
+
+def add_kernel(rows: int | str = 1000, columns: int | str = 300) -> Kernel:
+    """x0[i0, i1] + x1[i1], rounded to the dtype of the result."""
+    buffers = (Buffer("x0", BF16, (rows, columns)), Buffer("x1", BF16, (columns,)), Buffer("y0", BF16, (rows, columns), written=True))
+    total = Scalar(ScalarOp.ADD, (load("x0", "i0", "i1"), load("x1", "i1")))
+    extents = tuple(n for n in (rows, columns) if isinstance(n, str))
+    return Kernel("add", buffers, extents, (Axis("i0", rows), Axis("i1", columns)), (store("y0", total, "i0", "i1"),))
+
+
+def transpose_kernel(rows: int = 300, columns: int = 200) -> Kernel:
+    buffers = (Buffer("x0", F32, (columns, rows)), Buffer("y0", F32, (rows, columns), written=True))
+    return Kernel("transpose", buffers, (), (Axis("i0", rows), Axis("i1", columns)), (store("y0", load("x0", "i1", "i0"), "i0", "i1"),))
+
+
+def softmax_kernel(rows: int | str, columns: int | str, dtype: DType = F32) -> Kernel:
+    x = load("x0", "i0", "r1")
+    e = Scalar(ScalarOp.EXP, (Scalar(ScalarOp.SUB, (x, Ref("high"))),))
+    stages = (
+        Local("high", ("i0",), Reduce(ReduceOp.MAX, ("r1",), x)),
+        Local("e", ("i0", "r1"), e),
+        Local("total", ("i0",), Reduce(ReduceOp.ADD, ("r1",), Ref("e"))),
+        store("y0", Scalar(ScalarOp.DIV, (Ref("e"), Ref("total"))), "i0", "r1"),
+    )
+    buffers = (Buffer("x0", dtype, (rows, columns)), Buffer("y0", dtype, (rows, columns), written=True))
+    extents = tuple(n for n in (rows, columns) if isinstance(n, str))
+    return Kernel("softmax", buffers, extents, (Axis("i0", rows), Axis("r1", columns, AxisKind.REDUCE)), stages)
+
+
+def dense_kernel(rows: int, columns: int, inner: int, dtype: DType = F32) -> Kernel:
+    """relu(a b^T + bias) + residual, with weights as MXNet keeps them."""
+    extra = (Buffer("bias", dtype, (columns,)), Buffer("residual", dtype, (rows, columns)))
+
+    def epilogue(total, index):
+        shifted = Scalar(ScalarOp.ADD, (total, Load("bias", index[-1:])))
+        return Scalar(ScalarOp.ADD, (Scalar(ScalarOp.MAX, (shifted, Const(0.0, dtype))), Load("residual", index)))
+
+    return gemm_kernel((), rows, columns, inner, dtype, (False, True), extras=Extras(extra, epilogue), name="dense")
+
+
+GOLDEN_KERNELS = {
+    "add": add_kernel(),
+    "add_dynamic": add_kernel("rows", "columns"),
+    "transpose": transpose_kernel(),
+    "softmax": softmax_kernel(64, 1000),
+    "softmax_short_rows": softmax_kernel(100, 30, BF16),
+    "softmax_long_rows": softmax_kernel(4, 40000),
+    "dense": dense_kernel(256, 384, 100),
+    "batched_gemm": gemm_kernel((4, 3), 70, 50, 90, DType.F16, name="batched_gemm"),
+}
+
+
+@pytest.mark.parametrize("name", GOLDEN_KERNELS)
+def test_golden_source(name: str, request: pytest.FixtureRequest) -> None:
+    text = emit_triton(kernel := GOLDEN_KERNELS[name], schedule_triton(kernel, SM90)).text
+    file = GOLDEN / f"{name}.py.txt"
+    if request.config.getoption("--update-golden"):
+        file.write_text(text)
+    assert text == file.read_text(), f"{file.name} differs; look at it after pytest --update-golden"
+
+
+def test_every_golden_text_has_a_kernel() -> None:
+    assert {f.name.removesuffix(".py.txt") for f in GOLDEN.iterdir()} == set(GOLDEN_KERNELS)
+
+
+def test_arguments_follow_the_kernel() -> None:
+    kernel = add_kernel("rows", "columns")
+    source = emit_triton(kernel, replace(schedule_triton(kernel, SM90), divisible=frozenset(("columns",))))
+    assert source.signature == (("x0_ptr", "*bf16"), ("x1_ptr", "*bf16"), ("y0_ptr", "*bf16"), ("rows", "i64"), ("columns", "i64"))
+    assert source.divisible == {"x0_ptr", "x1_ptr", "y0_ptr", "columns"}
+    block = dict(source.constants)["X_BLOCK"]
+    assert source.programs({"rows": 7, "columns": 1000}) == -(-7000 // block)
+    assert source.programs({"rows": 0, "columns": 1000}) == 0
+
+
+def test_unaligned_pointers_promise_nothing() -> None:
+    kernel = add_kernel()
+    assert emit_triton(kernel, replace(schedule_triton(kernel, SM90), aligned=False)).divisible == frozenset()
+
+
+def test_large_buffers_have_wide_indices() -> None:
+    assert not schedule_triton(add_kernel(1 << 10, 1 << 20), SM90).wide
+    assert schedule_triton(add_kernel(1 << 11, 1 << 20), SM90).wide
+    assert schedule_triton(gemm_kernel((), 16, 1 << 20, 1 << 12, BF16), SM90).wide
+    assert schedule_triton(add_kernel("rows", 3), SM90).wide  # nothing is known of run-time extents
+
+
+def test_schedule_follows_the_target() -> None:
+    kernel = softmax_kernel(4, longest_row(SM90))
+    small = replace(SM90, shared_bytes=SM90.shared_bytes // 2)
+    assert schedule_triton(kernel, SM90).dim("r") == TileDim("r", ("r1",), longest_row(SM90))
+    assert schedule_triton(kernel, small).dim("r").block < longest_row(small)
+    wide, narrow = (schedule_triton(gemm_kernel((), n, n, n, BF16), SM90) for n in (8192, 512))
+    assert (wide.dim("m").block, wide.dim("n").block, wide.num_warps) == (128, 256, 8)
+    assert narrow.dim("m").block * narrow.dim("n").block < 64 * 64
+
+
+def test_float32_products_are_float32() -> None:
+    assert schedule_triton(gemm_kernel((), 512, 512, 512), SM90).precision == "tf32x3"
+    assert schedule_triton(gemm_kernel((), 16, 16, 16), SM90).precision == "ieee"
+
+
+def test_sizes_print_as_expressions() -> None:
+    n, m = size("n"), size("m")
+    assert str(size(6) * size(7)) == "42"
+    assert str(product((n, m, size(4)))) == "(m * n * 4)"
+    assert str(n + n + size(3)) == "(3 + n * 2)"
+    assert (n * m + size(2)).value({"n": 5, "m": 3}) == 17
+    assert (n + size(-1) * n) == size(0)
+    assert (n * size(32)).divisible_by(1) is False
+    assert size(64).divisible_by(32)
+
+
+def test_convolution_is_refused_by_name() -> None:
+    kernel = conv_kernel((1, 8, 9, 9), (8, 8, 3, 3), ConvSpec((1, 1), (1, 1), (1, 1)), name="stem")
+    with pytest.raises(NotImplementedError, match="stem: convolutions"):
+        schedule_triton(kernel, SM90)
+
+
+def test_doubles_in_contractions_are_refused_by_name() -> None:
+    with pytest.raises(NotImplementedError, match="gemm: contractions of f64"):
+        schedule_triton(gemm_kernel((), 16, 16, 16, DType.F64), SM90)
+
+
+def test_blocked_layouts_are_refused_by_name() -> None:
+    buffers = (Buffer("x", F32, (1, 16, 4), Layout(8, ((0, 0),))), Buffer("y", F32, (1, 16, 4), written=True))
+    axes = tuple(Axis(f"i{k}", n) for k, n in enumerate((1, 16, 4)))
+    kernel = Kernel("blocked", buffers, (), axes, (store("y", load("x", "i0", "i1", "i2"), "i0", "i1", "i2"),))
+    with pytest.raises(ValueError, match="blocked: buffer x has a blocked layout"):
+        schedule_triton(kernel, SM90)
+
+
+def test_several_contractions_are_refused_by_name() -> None:
+    kernel = gemm_kernel((), 16, 16, 16)
+    (stage,) = kernel.stages
+    assert isinstance(stage, Store) and isinstance(stage.value, Contract)
+    twice = Scalar(ScalarOp.ADD, (stage.value, Contract(Cast(F32, stage.value.lhs), stage.value.rhs, ("k",))))
+    with pytest.raises(NotImplementedError, match="gemm: 2 contractions"):
+        schedule_triton(replace(kernel, stages=(replace(stage, value=twice),)), SM90)
+
+
+def test_reductions_over_different_axes_are_refused_by_name() -> None:
+    axes = (Axis("r0", 4, AxisKind.REDUCE), Axis("r1", 5, AxisKind.REDUCE))
+    sums = tuple(Reduce(ReduceOp.ADD, (a,), Load("x", (affine((a, 1)),))) for a in ("r0", "r1"))
+    buffers = (Buffer("x", F32, (5,)), Buffer("y", F32, (1,), written=True))
+    kernel = Kernel("mixed", buffers, (), axes, (Store("y", (Affine(),), Scalar(ScalarOp.ADD, sums)),))
+    with pytest.raises(NotImplementedError, match="mixed: reductions over different axes"):
+        emit_triton(kernel, schedule_triton(kernel, SM90))
