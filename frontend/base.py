@@ -25,6 +25,10 @@ class MXNetError(RuntimeError):
     """A call that MXNet refuses: it names the operator, the argument, and what does not fit."""
 
 
+class ShapeError(MXNetError, ValueError):
+    """A shape that does not fit: MXNet raises MXNetError in some such cases and ValueError in others."""
+
+
 class NotImplementedForSymbol(MXNetError):
     """A function that works on arrays and not on symbols."""
 

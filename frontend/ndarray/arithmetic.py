@@ -15,7 +15,7 @@ from ...ir.types import DType
 from ..base import numeric_types
 from ..context import cpu
 from ..dtypes import to_memory
-from .eager import call_for, invoke, operator_for, operator_named
+from .eager import bind, bounded, operator_named, write_in_place
 
 if TYPE_CHECKING:
     from .ndarray import NDArray
@@ -25,7 +25,7 @@ _CPU = cpu()
 _NUMBERS = frozenset((float, int))
 
 _cells: dict[tuple[DType, Any], NDArray] = {}
-_tables: dict[str, dict[Any, Callable[..., NDArray]]] = {}
+_tables: dict[str, dict[Any, Callable[..., Any]]] = {}
 
 
 def cell(dtype: DType, value: Any) -> NDArray:
@@ -46,19 +46,22 @@ def _new_cell(dtype: DType, value: Any) -> NDArray:
     return made
 
 
-def _table(name: str) -> dict[Any, Callable[..., NDArray]]:
-    """The ready calls of a binary operator by (dtype, shape, dtype, shape)."""
+def _table(name: str) -> dict[Any, Callable[..., Any]]:
+    """The ready calls of an operator by (dtype, shape) or (dtype, shape, dtype, shape)."""
     return _tables.setdefault(name, {})
 
 
 def _prepare(name: str, x: NDArray, y: NDArray) -> NDArray:
     """Compile the operator for operands like these, and apply it."""
-    call = call_for(operator_for(operator_named(name), {}), (x, y))
-    table = _table(name)
-    if len(table) >= _CELLS:
-        table.clear()
-    made = table[x._dtype, x._shape, y._dtype, y._shape] = call.fast()
-    return made(x, y)
+    call = bind(operator_named(name), {}).call_for((x, y)).fast()
+    bounded(_table(name))[x._dtype, x._shape, y._dtype, y._shape] = call
+    return call(x, y)
+
+
+def _prepare_unary(name: str, x: NDArray) -> NDArray:
+    call = bind(operator_named(name), {}).call_for((x,)).fast()
+    bounded(_table(name))[x._dtype, x._shape] = call
+    return call(x)
 
 
 def _unsupported(value: Any) -> TypeError:
@@ -84,8 +87,12 @@ def _method(name: str, python_name: str, doc: str) -> Callable[[NDArray, Any], N
 def _reflected(name: str, python_name: str, doc: str) -> Callable[[NDArray, Any], NDArray]:
     """A method `number OP x`."""
 
+    table = _table(name)
+
     def method(self: NDArray, other: Any) -> NDArray:
-        result = apply(name, as_operand(other, self._dtype), self)
+        other = as_operand(other, self._dtype)
+        call = table.get((other._dtype, other._shape, self._dtype, self._shape))
+        result = _prepare(name, other, self) if call is None else call(other, self)
         result._context = self._context
         return result
 
@@ -94,12 +101,38 @@ def _reflected(name: str, python_name: str, doc: str) -> Callable[[NDArray, Any]
 
 def _in_place(name: str, python_name: str, doc: str) -> Callable[[NDArray, Any], NDArray]:
     """A method `x OP= y`: the result is written into x, whose dtype and shape it must have."""
+    table = _table(f"{name} in place")
 
     def method(self: NDArray, other: Any) -> NDArray:
-        if not self.writable:
-            raise ValueError("trying to modify a readonly NDArray")
-        invoke(operator_named(name), (self, as_operand(other, self._dtype)), {}, self)
-        return self
+        other = as_operand(other, self._dtype)
+        write = table.get((self._dtype, self._shape, other._dtype, other._shape))
+        apart = other is self or other._storage is not self._storage
+        if write is not None and apart and self.writable:
+            write(self, other)
+            return self
+        return _in_place_slowly(name, table, self, other)
+
+    return _named(method, python_name, doc)
+
+
+def _in_place_slowly(name: str, table: dict[Any, Callable[..., Any]], x: NDArray, y: NDArray) -> NDArray:
+    """The first time for such operands, or with one that shares x's memory."""
+    if not x.writable:
+        raise ValueError("trying to modify a readonly NDArray")
+    call = bind(operator_named(name), {}).call_for((x, y))
+    call.run((x, y), x, None)
+    write = write_in_place(call)
+    if write is not None:
+        bounded(table)[x._dtype, x._shape, y._dtype, y._shape] = write
+    return x
+
+
+def _unary(name: str, python_name: str, doc: str) -> Callable[[NDArray], NDArray]:
+    table = _table(name)
+
+    def method(self: NDArray) -> NDArray:
+        call = table.get((self._dtype, self._shape))
+        return _prepare_unary(name, self) if call is None else call(self)
 
     return _named(method, python_name, doc)
 
@@ -157,11 +190,8 @@ class Arithmetic:
     __le__ = _method("broadcast_lesser_equal", "__le__", "x <= y")
     __hash__ = object.__hash__
 
-    def __neg__(self) -> NDArray:
-        return invoke(operator_named("negative"), (self,), {})  # type: ignore[arg-type]
-
-    def __abs__(self) -> NDArray:
-        return invoke(operator_named("abs"), (self,), {})  # type: ignore[arg-type]
+    __neg__ = _unary("negative", "__neg__", "-x")
+    __abs__ = _unary("abs", "__abs__", "abs(x)")
 
 
 def _function(name: str, operator: str, of_numbers: Callable[[Any, Any], Any], doc: str) -> Callable[[Any, Any], Any]:

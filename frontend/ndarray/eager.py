@@ -1,7 +1,8 @@
 """Runs one operator at once: finds the compiled call for an operator, its parameters and its operands' types, and makes the result.
 
-    Call        an operator compiled for operands of one signature; made once and kept in `_calls`
-    fast call   a Call of one or two operands and one result as a plain function, for the tables of `arithmetic`
+    Bound       an operator with its parameters, parsed once
+    Call        an operator compiled for operands of certain types
+    fast call   a Call of one or two operands and one result as a plain function, kept in tables by those types
 
 On the way of a call that was made before stand one dictionary look-up, one allocation and one native call.
 """
@@ -27,11 +28,28 @@ if TYPE_CHECKING:
     from ...runtime.executable import Runnable
     from .ndarray import NDArray
 
-_REMEMBERED = 16384  # calls and parsed operators, before the tables start anew
+_REMEMBERED = 4096  # entries of a table before it starts anew
 
-_operators: dict[Any, Operator] = {}
-_calls: dict[Any, Call] = {}
+_bound: dict[Any, Bound] = {}
 
+
+class Bound:
+    """An operator with its parameters, and the calls of it that were compiled, by the dtypes and shapes of the operands."""
+
+    __slots__ = ("calls", "operator")
+
+    def __init__(self, operator: Operator) -> None:
+        self.operator = operator
+        self.calls: dict[Any, Call] = {}
+
+    def call_for(self, arrays: Sequence[NDArray]) -> Call:
+        """The compiled call for operands like these."""
+        key = tuple([(a._dtype, a._shape) for a in arrays])
+        found = self.calls.get(key)
+        if found is None:
+            found = Call(self.operator, tuple(TensorType(a._shape, a._dtype) for a in arrays))
+            bounded(self.calls)[key] = found
+        return found
 
 
 def invoke(
@@ -46,20 +64,20 @@ def invoke(
     Gives the visible output, or a list of several; `out` receives them instead. States that the operator changes are written in
     place. MXNetError names the operator, and the parameter or the shapes that do not fit.
     """
-    return call_for(operator_for(cls, params), arrays).run(arrays, out, context)
+    return bind(cls, params).call_for(arrays).run(arrays, out, context)
 
 
-def operator_for(cls: type[Operator], params: Mapping[str, Any]) -> Operator:
+def bind(cls: type[Operator], params: Mapping[str, Any]) -> Bound:
     """The operator with these parameters, parsed once. MXNetError says which one is wrong."""
     values = tuple(params.values())
     try:
         key = (cls, tuple(params), values, tuple(map(type, values)))
-        found = _operators.get(key)
+        found = _bound.get(key)
     except TypeError:  # lists
-        return operator_for(cls, {name: _frozen(value) for name, value in params.items()})
+        return bind(cls, {name: _frozen(value) for name, value in params.items()})
     if found is None:
-        found = _parse(cls, params)
-        _bounded(_operators)[key] = found
+        found = Bound(_parse(cls, params))
+        bounded(_bound)[key] = found
     return found
 
 
@@ -83,17 +101,8 @@ def _parse(cls: type[Operator], params: Mapping[str, Any]) -> Operator:
         raise MXNetError(str(error)) from error
 
 
-def call_for(operator: Operator, arrays: Sequence[NDArray]) -> Call:
-    """The compiled call for operands like these."""
-    key = (operator, *[(a._dtype, a._shape) for a in arrays])
-    found = _calls.get(key)
-    if found is None:
-        found = Call(operator, tuple(TensorType(a._shape, a._dtype) for a in arrays))
-        _bounded(_calls)[key] = found
-    return found
-
-
-def _bounded(table: dict[Any, Any]) -> dict[Any, Any]:
+def bounded(table: dict[Any, Any]) -> dict[Any, Any]:
+    """The table, emptied when it has grown beyond what is worth remembering."""
     if len(table) >= _REMEMBERED:
         table.clear()
     return table
@@ -113,11 +122,16 @@ class Call:
         self.updates = graph.updates
         self.draws = len(graph.inputs) - len(types)
         self.types = graph.output_types()[: len(graph.outputs) - len(graph.updates)]
+        self.simple = not self.updates and not self.draws
         self.pointwise = _pointwise_inputs(graph) if self.executable.in_place else frozenset[int]()
 
     def run(self, arrays: Sequence[NDArray], out: NDArray | Sequence[NDArray] | None, context: Context | None) -> Any:
         """Apply to `arrays`, whose types are those of the call."""
-        context = usable(context) if context is not None or not arrays else arrays[0]._context
+        context = arrays[0]._context if arrays and context is None else usable(context)
+        if out is None and self.simple:
+            results = self._new(context)
+            self.executable.run([a._address for a in arrays], [r._address for r in results])
+            return results[0] if len(results) == 1 else results
         results = self._new(context) if out is None else _as_outputs(out, self)
         written = [*results, *(arrays[i] for i in self.updates)]
         targets, copies = self._targets(arrays, written, out is None)
@@ -165,10 +179,23 @@ class Call:
     def fast(self) -> Callable[..., NDArray]:
         """The call as a function of its one or two operands, the way that costs least."""
         straight = self.executable.straight()
-        if straight is None or self.updates or self.draws or len(self.types) != 1:
+        if straight is None or not self.simple or len(self.types) != 1:
             return lambda *arrays: self.run(arrays, None, None)
-        maker = _fast_unary if len(self.executable.inputs) == 1 else _fast_binary
+        maker: Any = _fast_unary if len(self.executable.inputs) == 1 else _fast_binary
         return maker(straight, self.types[0])
+
+
+def write_in_place(call: Call) -> Callable[[NDArray, NDArray], None] | None:
+    """A call of two operands that overwrites the first, the way that costs least; None where that needs a temporary."""
+    straight = call.executable.straight()
+    same = call.types[0] == call.executable.inputs[0]
+    if straight is None or not call.simple or not same or 0 not in call.pointwise:
+        return None
+
+    def write(x: NDArray, y: NDArray) -> None:
+        straight(x._address, y._address, x._address)
+
+    return write
 
 
 def _fast_unary(straight: Callable[..., None], type: TensorType) -> Callable[[NDArray], NDArray]:

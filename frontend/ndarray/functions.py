@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..base import MXNetError, _Null
 from ..context import Context
-from .eager import invoke
+from .eager import bind, bounded, invoke
 
 if TYPE_CHECKING:
     from ...ir.dialects.mx.operator import Operator
@@ -56,8 +56,13 @@ def make_function(cls: type[Operator], name: str, module: str) -> Callable[..., 
 
     inputs = arguments(cls)
     split = _variadic(cls, name) if any(i.startswith("*") for i in inputs) else _by_name(cls, name, inputs)
+    ready: dict[Any, Callable[..., Any]] = {}
 
     def function(*args: Any, **kwargs: Any) -> Any:
+        if not kwargs and len(args) < 3:
+            call = ready.get(_types(args)) or _prepare(cls, inputs, args, ready)
+            if call is not None:
+                return call(*args)
         arrays, params = split(args, kwargs)
         out, _, ctx, _ = (params.pop(key, None) for key in _CONTROL)
         return invoke(cls, arrays, params, out, None if ctx is None else as_context(ctx))
@@ -67,6 +72,28 @@ def make_function(cls: type[Operator], name: str, module: str) -> Callable[..., 
     function.__doc__ = docstring(cls)
     function.__signature__ = signature(cls, inputs)  # type: ignore[attr-defined]
     return function
+
+
+def _types(args: tuple[Any, ...]) -> Any:
+    """What a call of arrays alone is found by; None with anything else among the arguments."""
+    try:
+        if len(args) == 1:
+            return args[0]._dtype, args[0]._shape
+        return args[0]._dtype, args[0]._shape, args[1]._dtype, args[1]._shape
+    except (AttributeError, IndexError):
+        return None
+
+
+def _prepare(
+    cls: type[Operator], inputs: Sequence[str], args: tuple[Any, ...], ready: dict[Any, Callable[..., Any]]
+) -> Callable[..., Any] | None:
+    """The call of an operator on exactly its one or two arrays, and no parameters; None for others, which take the long way."""
+    types = _types(args)
+    if types is None or len(args) != len(inputs) or inputs[-1].startswith("*"):
+        return None
+    call = bind(cls, {}).call_for(args).fast()
+    bounded(ready)[types] = call
+    return call
 
 
 Split = Callable[[tuple[Any, ...], dict[str, Any]], tuple[list[Any], dict[str, Any]]]

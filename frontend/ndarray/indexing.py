@@ -37,8 +37,8 @@ class Indexing:
         """A view where `key` selects memory without gaps, else a copy."""
         if key.__class__ is int and self._shape:
             return self._at(key)
-        if isinstance(key, slice) and key == _EVERYTHING:
-            return self
+        if key.__class__ is slice and self._shape and (key.step is None or key.step == 1):
+            return self if key.start is None and key.stop is None else self._slice(key.start, key.stop)
         return _select(self, normalized(key))
 
     def __setitem__(self: NDArray, key: Any, value: Any) -> None:  # type: ignore[misc]
@@ -61,10 +61,10 @@ class Indexing:
 
     def _slice(self: NDArray, start: int | None, stop: int | None) -> NDArray:  # type: ignore[misc]
         """The view x[start:stop]."""
-        return _select(self, slice(start, stop))
-
-
-_EVERYTHING = slice(None)
+        size = self._shape[0]
+        first, last, _ = slice(start, stop).indices(size)
+        rest = self._shape[1:]
+        return self._view((max(last - first, 0), *rest), first * (self._nbytes() // size) if size else 0)
 
 
 def _select(array: NDArray, key: Any) -> NDArray:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import importlib
 import warnings
+from functools import lru_cache
 from math import prod
 from typing import Any
 
@@ -12,7 +13,7 @@ import numpy as np
 
 from ...ir.types import DType
 from ...runtime.storage import Storage, allocate, as_numpy
-from ..base import MXNetError
+from ..base import MXNetError, ShapeError
 from ..context import Context, usable
 from ..dtypes import bfloat16, dtype_of, from_memory, memory_dtype, numpy_type, to_memory
 from .arithmetic import Arithmetic
@@ -243,8 +244,7 @@ class NDArray(Arithmetic, Indexing, Fluent):
             if given is None or given == ():
                 raise AssertionError("Shape must be provided.")
             shape = (given,) if isinstance(given, int) else tuple(given)
-        unknown = [k for k in kwargs if k not in ("shape", "reverse")]
-        if unknown:
+        if kwargs and (unknown := [k for k in kwargs if k not in ("shape", "reverse")]):
             raise TypeError(f"Got unknown keywords in reshape: {', '.join(unknown)}. Accepted are 'shape' and 'reverse'.")
         return self._view(_reshaped(self._shape, shape, bool(kwargs.get("reverse", False))))
 
@@ -288,20 +288,18 @@ def empty_array(shape: tuple[int, ...], dtype: DType, context: Context) -> NDArr
     return array
 
 
+@lru_cache(4096)
 def _reshaped(shape: tuple[int, ...], target: tuple[int, ...], reverse: bool) -> tuple[int, ...]:
-    if min(target, default=0) > 0:
-        made = tuple(map(int, target))
-    else:
+    made = tuple(map(int, target))
+    if min(target, default=0) <= 0:
         from ...ir.dialects.mx.shape_ops import reshaped
 
         try:
-            made = tuple(reshaped(shape, tuple(map(int, target)), reverse))
+            made = tuple(reshaped(shape, made, reverse))
         except ValueError as error:
-            raise MXNetError(f"reshape of {shape} to {target}: {error}") from error
-    if prod(made) > prod(shape):
-        raise MXNetError(f"reshape: the target shape {made} has more elements than {shape}")
+            raise ShapeError(f"cannot reshape an array of shape {shape} into {target}: {error}") from error
     if prod(made) != prod(shape):
-        raise ValueError(f"Cannot reshape array of size {prod(shape)} into shape {target}")
+        raise ShapeError(f"cannot reshape an array of shape {shape}, of {prod(shape)} elements, into {target}")
     return made
 
 
