@@ -32,7 +32,7 @@ _PROTECTIONS = (mmap.PROT_READ | mmap.PROT_EXEC, mmap.PROT_READ, mmap.PROT_READ 
 _FIELDS = {4: np.dtype("<u4"), 8: np.dtype("<i8")}
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, weakref_slot=True, eq=False)
 class LoadedObject:
     """Code and data of one object, for as long as this value lives: addresses taken from it do not keep it alive."""
 

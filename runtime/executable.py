@@ -11,6 +11,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable, Hashable, Sequence
 from typing import Protocol
+from weakref import WeakValueDictionary
 
 from ..ir.program import Launch, Place, Program, Space
 from ..ir.types import TensorType
@@ -55,7 +56,7 @@ class Executable:
         self.program = program
         self.inputs = program.inputs
         self.outputs = program.outputs
-        self._code = [load_object(code) for code in program.code]
+        self._code = [_load(code) for code in program.code]
         self._pool = get_pool()
         self._constants = _filled(program.constants)
         first = self._new_instance()
@@ -134,6 +135,17 @@ class Executable:
             idle.append(instance)
 
         return run
+
+
+_objects: WeakValueDictionary[bytes, LoadedObject] = WeakValueDictionary()
+
+
+def _load(code: bytes) -> LoadedObject:
+    """An object in memory: programs that hold the same code share it."""
+    found = _objects.get(code)
+    if found is None:
+        found = _objects[code] = load_object(code)
+    return found
 
 
 class Instance:
