@@ -1,11 +1,28 @@
-"""Builds the kernels of convolutions and matrix products: what is computed, with any expression of the sum as the epilogue."""
+"""Builds the kernels of convolutions and matrix products: what is computed, with any expression of the sum as the
+epilogue.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from ..ir.kernel import Affine, Axis, AxisKind, AxisValue, Buffer, Const, Contract, Expr, Index, Kernel, Load, Scalar, Store, affine
+from ..ir.kernel import (
+    Affine,
+    Axis,
+    AxisKind,
+    AxisValue,
+    Buffer,
+    Const,
+    Contract,
+    Expr,
+    Index,
+    Kernel,
+    Load,
+    Scalar,
+    Store,
+    affine,
+)
 from ..ir.scalar import ScalarOp
 from ..ir.types import DType, Layout
 
@@ -15,7 +32,9 @@ Epilogue = Callable[[Expr, Index], Expr]
 
 @dataclass(frozen=True)
 class ConvSpec:
-    """A convolution's attributes, as in core: `low` and `high` are the padding on each side of each spatial axis (negative crops)."""
+    """A convolution's attributes, as in core: `low` and `high` are the padding on each side of each spatial axis
+    (negative crops).
+    """
 
     stride: tuple[int, ...]
     low: tuple[int, ...]
@@ -29,13 +48,15 @@ class ConvSpec:
         dilation, interior = self.dilation or (1,) * rank, self.interior or (1,) * rank
         return tuple(
             ((n - 1) * i + 1 + lo + hi - (k - 1) * d - 1) // s + 1
-            for n, k, s, lo, hi, d, i in zip(size, taps, self.stride, self.low, self.high, dilation, interior, strict=True)
+            for n, k, s, lo, hi, d, i in zip(
+                size, taps, self.stride, self.low, self.high, dilation, interior, strict=True
+            )
         )
 
 
 @dataclass(frozen=True)
 class Extras:
-    """Further operands of an epilogue, and physical strides of the first three buffers where they are not contiguous."""
+    """Further operands of an epilogue, and physical strides of the three other buffers unless contiguous."""
 
     buffers: tuple[Buffer, ...] = ()
     epilogue: Epilogue = field(default=lambda total, index: total)
@@ -54,13 +75,18 @@ def conv_kernel(
 ) -> Kernel:
     """x (N, C, spatial), w (O, C / groups, taps) -> y (N, O, spatial), as buffers `x`, `w`, the extras, `y`.
 
-    Axes: i0 (batch), g (groups, when there are several), i1 (filter in its group), i2... (positions); r0 (channel), r1... (taps).
+    Axes: i0 (batch), g (groups, when there are several), i1 (filter in its group), i2... (positions); r0 (channel),
+    r1... (taps).
     """
     extras = extras or Extras()
     rank = len(x) - 2
     size = spec.out_size(x[2:], w[2:])
     axes, out = _conv_axes(x[0], w, size, spec.groups)
-    contract = Contract(_conv_input(x, w, spec, dtype), Load("w", (out[1], *(affine((f"r{k}", 1)) for k in range(rank + 1)))), _taps(rank))
+    contract = Contract(
+        _conv_input(x, w, spec, dtype),
+        Load("w", (out[1], *(affine((f"r{k}", 1)) for k in range(rank + 1)))),
+        _taps(rank),
+    )
     buffers = (
         Buffer("x", dtype, x, x_layout, extras.strides[0]),
         Buffer("w", dtype, w, None, extras.strides[1]),
@@ -103,7 +129,9 @@ def _conv_input(x: tuple[int, ...], w: tuple[int, ...], spec: ConvSpec, dtype: D
 
 
 def dilated_load(buffer: str, index: tuple[Affine, ...], interior: tuple[int, ...], zero: Const) -> Expr:
-    """The element of `buffer` with `interior - 1` zeros put between its elements along each dimension; `zero` there and outside."""
+    """The element of `buffer` with `interior - 1` zeros put between its elements along each dimension; `zero` there and
+    outside.
+    """
     whole: Expr | None = None
     mapped: list[Affine | Expr] = []
     for i, divisor in zip(index, interior, strict=True):
@@ -128,7 +156,9 @@ def _as_expr(index: Affine) -> Expr:
 
 
 def split_dilated(index: Expr) -> tuple[Affine, int] | None:
-    """The inverse of `dilated_load` for one dimension: the affine position and the divisor; None for any other expression."""
+    """The inverse of `dilated_load` for one dimension: the affine position and the divisor; None for any other
+    expression.
+    """
     match index:
         case Scalar(ScalarOp.DIV, (position, Const(value=divisor))):
             inner = _as_affine(position)
@@ -159,19 +189,27 @@ def gemm_kernel(
     extras: Extras | None = None,
     name: str = "gemm",
 ) -> Kernel:
-    """a [batch..., rows, inner] times b [batch..., inner, columns] -> y [batch..., rows, columns], buffers `a`, `b`, the extras, `y`.
+    """a [batch..., rows, inner] times b [batch..., inner, columns] -> y [batch..., rows, columns], buffers `a`, `b`,
+    the extras, `y`.
 
     `transposed` swaps the last two dimensions of a and of b; `batched_rhs` False gives b no batch.
     """
     extras = extras or Extras()
     heads = tuple(f"b{k}" for k in range(len(batch)))
-    axes = (*(Axis(h, n) for h, n in zip(heads, batch, strict=True)), Axis("m", rows), Axis("n", columns), Axis("k", inner, AxisKind.REDUCE))
+    axes = (
+        *(Axis(h, n) for h, n in zip(heads, batch, strict=True)),
+        Axis("m", rows),
+        Axis("n", columns),
+        Axis("k", inner, AxisKind.REDUCE),
+    )
     lead = tuple(affine((h, 1)) for h in heads)
     a_pair, b_pair = (("k", "m") if transposed[0] else ("m", "k")), (("n", "k") if transposed[1] else ("k", "n"))
     sizes = {"m": rows, "n": columns, "k": inner}
     b_lead, b_batch = (lead, batch) if batched_rhs else ((), ())
     contract = Contract(
-        Load("a", (*lead, *(affine((p, 1)) for p in a_pair))), Load("b", (*b_lead, *(affine((p, 1)) for p in b_pair))), ("k",)
+        Load("a", (*lead, *(affine((p, 1)) for p in a_pair))),
+        Load("b", (*b_lead, *(affine((p, 1)) for p in b_pair))),
+        ("k",),
     )
     out: Index = (*lead, affine(("m", 1)), affine(("n", 1)))
     buffers = (

@@ -1,4 +1,4 @@
-"""Schedules of contractions: HOW a kernel runs, as frozen values that `codegen/schedule` derives and the emitters obey."""
+"""Schedules of contractions: HOW a kernel runs. `codegen/schedule` derives them, the emitters obey."""
 
 from __future__ import annotations
 
@@ -17,12 +17,13 @@ class RegisterTile:
 class TileSchedule:
     """A blocked loop nest around one micro-kernel: direct convolution and GEMM.
 
-    `lanes`: channels in a register. `main` tiles cover the channels in panels; `last` covers what is left (None when nothing is).
-    `points`: output points in a block, whose inputs stay in the L2 cache. `panels`: panels of channels in one unit of parallel work.
-    `steps`: reduction steps whose weights stay in the cache while all points of a block pass (0: the whole reduction at once);
-    `reduction_outside` puts that split around the panels of a unit (GEMM) and not inside each panel.
-    `prefetch`: cache lines of the next weights fetched in each step. `pack` says that the weights are stored in panels; without it
-    they are read where they stand, a row of channels for each step of the reduction.
+    `lanes`: channels in a register. `main` tiles cover the channels in panels; `last` covers what is left (None when
+    nothing is). `points`: output points in a block, whose inputs stay in the L2 cache. `panels`: panels of channels
+    in one unit of parallel work. `steps`: reduction steps whose weights stay in the cache while all points of a block
+    pass (0: the whole reduction at once); `reduction_outside` puts that split around the panels of a unit (GEMM) and
+    not inside each panel. `prefetch`: cache lines of the next weights fetched in each step. `pack` says that the
+    weights are stored in panels; without it they are read where they stand, a row of channels for each step of the
+    reduction.
     """
 
     lanes: int
@@ -40,8 +41,8 @@ class TileSchedule:
 class WinogradSchedule:
     """Winograd F(output x output, 3x3): `tiles` of the image in a block, `main` the register tile of the products.
 
-    `fused`: a launch over blocks of tiles does transforms and products alike; else (few tiles) one launch transforms the input and a second
-    runs over panels of output channels.
+    `fused`: a launch over blocks of tiles does transforms and products alike; else (few tiles) one launch transforms
+    the input and a second runs over panels of output channels.
     """
 
     output: int
@@ -55,7 +56,8 @@ class WinogradSchedule:
 
 @dataclass(frozen=True, slots=True)
 class DepthwiseSchedule:
-    """A channel for itself: the weights of one vector of channels stay in registers while `columns` outputs are computed at a time.
+    """A channel for itself: the weights of one vector of channels stay in registers while `columns` outputs are
+    computed at a time.
 
     A unit of parallel work is `rows` rows of one image and vector of channels.
     """
@@ -67,7 +69,8 @@ class DepthwiseSchedule:
 
 @dataclass(frozen=True, slots=True)
 class GemvSchedule:
-    """Few rows times weights that stand as [channel][reduction]: `channels` of them at once, each a dot product along the reduction.
+    """Few rows times weights that stand as [channel][reduction]: `channels` of them at once, each a dot product along
+    the reduction.
 
     The weights stream from memory once, where they are; `rows` is the number of left rows.
     """

@@ -1,4 +1,6 @@
-"""Runs the kernels of contractions on NumPy arrays: packs, lays out, launches on several workers, and reads the result back."""
+"""Runs the kernels of contractions on NumPy arrays: packs, lays out, launches on several workers, and reads the result
+back.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,9 @@ def aligned(count: int, dtype: np.dtype | type = np.float32, fill: float = 0.0) 
 
 
 def physical(buffer: Buffer, value: np.ndarray | None) -> np.ndarray:
-    """Memory that holds `value` in the buffer's layout (zeros for None); strides make it a part of a larger block of memory."""
+    """Memory that holds `value` in the buffer's layout (zeros for None); strides make it a part of a larger block of
+    memory.
+    """
     shape = tuple(int(n) for n in buffer.shape)
     extents = buffer.layout.physical_shape(shape) if buffer.layout else shape
     strides = buffer.strides or tuple(int(np.prod(extents[k + 1 :])) for k in range(len(extents)))
@@ -48,7 +52,9 @@ def physical(buffer: Buffer, value: np.ndarray | None) -> np.ndarray:
 def inner(view: np.ndarray, layout: Layout | None, shape: tuple[int, ...]) -> np.ndarray:
     if layout is None:
         return view
-    return view[(slice(None), slice(None), *(slice(lo, lo + n) for n, (lo, _) in zip(shape[2:], layout.halo, strict=True)))]
+    return view[
+        (slice(None), slice(None), *(slice(lo, lo + n) for n, (lo, _) in zip(shape[2:], layout.halo, strict=True)))
+    ]
 
 
 def blocked(value: np.ndarray, layout: Layout) -> np.ndarray:
@@ -86,7 +92,9 @@ class Compiled:
         binding.initialize_native_target()
         binding.initialize_native_asmprinter()
         holder = binding.parse_assembly(f'target triple = "{target.triple}"')
-        machine = binding.Target.from_triple(target.triple).create_target_machine(cpu=target.cpu, features=target.features)
+        machine = binding.Target.from_triple(target.triple).create_target_machine(
+            cpu=target.cpu, features=target.features
+        )
         self.engine = binding.create_mcjit_compiler(holder, machine)
         self.engine.add_object_file(binding.ObjectFileRef.from_data(compile_object(text, target, optimize=optimize)))
         self.engine.finalize_object()
@@ -98,7 +106,13 @@ class Compiled:
 class Runner:
     """A compiled kernel over its own memory. `run()` launches it; `output()` is the result as a logical array."""
 
-    def __init__(self, kernel: Kernel, target: CpuTarget = HOST, schedule: object = None, values: dict[str, np.ndarray] | None = None) -> None:
+    def __init__(
+        self,
+        kernel: Kernel,
+        target: CpuTarget = HOST,
+        schedule: object = None,
+        values: dict[str, np.ndarray] | None = None,
+    ) -> None:
         self.kernel, self.target = kernel, target
         self.schedule = schedule or schedule_contraction(kernel, target, frozenset(("w", "b")))
         module = ModuleBuilder(target)
@@ -148,13 +162,18 @@ def conv_reference(x: np.ndarray, w: np.ndarray, spec) -> np.ndarray:
     wide[(slice(None), slice(None), *(slice(None, None, i) for i in interior))] = x
     pads = [(0, 0), (0, 0), *((max(0, lo), max(0, hi)) for lo, hi in zip(spec.low, spec.high, strict=True))]
     wide = np.pad(wide, pads)
-    crop = [slice(max(0, -lo), wide.shape[k + 2] - max(0, -hi)) for k, (lo, hi) in enumerate(zip(spec.low, spec.high, strict=True))]
+    crop = [
+        slice(max(0, -lo), wide.shape[k + 2] - max(0, -hi))
+        for k, (lo, hi) in enumerate(zip(spec.low, spec.high, strict=True))
+    ]
     wide = wide[(slice(None), slice(None), *crop)]
     out = spec.out_size(size, w.shape[2:])
     g = spec.groups
     y = np.zeros((n, w.shape[0], *out))
     for tap in np.ndindex(*w.shape[2:]):
-        cut = tuple(slice(t * d, t * d + (o - 1) * s + 1, s) for t, d, o, s in zip(tap, dilation, out, spec.stride, strict=True))
+        cut = tuple(
+            slice(t * d, t * d + (o - 1) * s + 1, s) for t, d, o, s in zip(tap, dilation, out, spec.stride, strict=True)
+        )
         part = wide[(slice(None), slice(None), *cut)].reshape(n, g, c // g, *out)
         weights = w[(slice(None), slice(None), *tap)].reshape(g, w.shape[0] // g, -1).astype(np.float64)
         y += np.einsum("ngc...,goc->ngo...", part, weights).reshape(y.shape)

@@ -1,7 +1,9 @@
-"""The table from scalar operations to LLVM: `emit_scalar` computes one on values of any lane count, for every emitter of kernels.
+"""The table from scalar operations to LLVM: `emit_scalar` computes one on values of any lane count, for every emitter
+of kernels.
 
-Semantics are those of `ir/scalar.py`. 16-bit floats are computed in float32 and rounded after each operation; doubles and floats in their own
-type; integers wrap, shifts past the width give 0 (or the sign), and a division by zero gives 0 instead of stopping the process.
+Semantics are those of `ir/scalar.py`. 16-bit floats are computed in float32 and rounded after each operation; doubles
+and floats in their own type; integers wrap, shifts past the width give 0 (or the sign), and a division by zero gives
+0 instead of stopping the process.
 """
 
 from __future__ import annotations
@@ -87,7 +89,12 @@ def _extreme(signed: str, unsigned: str) -> Rule:
 
 def _is_number(value: Value) -> bool:
     """A constant other than NaN."""
-    return not value.text.startswith("%") and "7FF8" not in value.text and "7E00" not in value.text and "7FC0" not in value.text
+    return (
+        not value.text.startswith("%")
+        and "7FF8" not in value.text
+        and "7E00" not in value.text
+        and "7FC0" not in value.text
+    )
 
 
 def _abs(f: FunctionBuilder, dtype: DType, x: Sequence[Value]) -> Value:
@@ -219,15 +226,35 @@ def _select(f: FunctionBuilder, dtype: DType, x: Sequence[Value]) -> Value:
 
 
 _MATH = (
-    *(ScalarOp.EXP, ScalarOp.EXPM1, ScalarOp.LOG, ScalarOp.LOG1P, ScalarOp.LOG2, ScalarOp.LOG10, ScalarOp.RSQRT, ScalarOp.CBRT),
-    *(ScalarOp.SIN, ScalarOp.COS, ScalarOp.TAN, ScalarOp.ASIN, ScalarOp.ACOS, ScalarOp.ATAN, ScalarOp.SINH, ScalarOp.COSH),
+    *(
+        ScalarOp.EXP,
+        ScalarOp.EXPM1,
+        ScalarOp.LOG,
+        ScalarOp.LOG1P,
+        ScalarOp.LOG2,
+        ScalarOp.LOG10,
+        ScalarOp.RSQRT,
+        ScalarOp.CBRT,
+    ),
+    *(
+        ScalarOp.SIN,
+        ScalarOp.COS,
+        ScalarOp.TAN,
+        ScalarOp.ASIN,
+        ScalarOp.ACOS,
+        ScalarOp.ATAN,
+        ScalarOp.SINH,
+        ScalarOp.COSH,
+    ),
     *(ScalarOp.TANH, ScalarOp.ASINH, ScalarOp.ACOSH, ScalarOp.ATANH, ScalarOp.SIGMOID, ScalarOp.ERF, ScalarOp.ERFINV),
     *(ScalarOp.GAMMA, ScalarOp.LGAMMA, ScalarOp.ATAN2, ScalarOp.HYPOT),
 )
 
 RULES: dict[ScalarOp, Rule] = {
     **{op: _math(op.value) for op in _MATH},
-    **{op: _rounding(op.value) for op in (ScalarOp.FLOOR, ScalarOp.CEIL, ScalarOp.ROUND, ScalarOp.RINT, ScalarOp.TRUNC)},
+    **{
+        op: _rounding(op.value) for op in (ScalarOp.FLOOR, ScalarOp.CEIL, ScalarOp.ROUND, ScalarOp.RINT, ScalarOp.TRUNC)
+    },
     **{op: _compare(op.value) for op in (ScalarOp.EQ, ScalarOp.NE, ScalarOp.LT, ScalarOp.LE, ScalarOp.GT, ScalarOp.GE)},
     ScalarOp.DIGAMMA: _digamma,
     ScalarOp.SQRT: _by_name("sqrt"),

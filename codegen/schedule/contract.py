@@ -5,7 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ...ir.kernel import Kernel
-from ...ir.schedule import ContractionSchedule, DepthwiseSchedule, GemvSchedule, RegisterTile, TileSchedule, WinogradSchedule
+from ...ir.schedule import (
+    ContractionSchedule,
+    DepthwiseSchedule,
+    GemvSchedule,
+    RegisterTile,
+    TileSchedule,
+    WinogradSchedule,
+)
 from ...ir.target import CpuTarget
 from ...ir.types import DType
 from .describe import ContractionError, ConvShape, GemmShape, describe_contraction, extent_of
@@ -33,8 +40,12 @@ def preferred_block(target: CpuTarget) -> int:
     return max(8, target.lanes())
 
 
-def schedule_contraction(kernel: Kernel, target: CpuTarget, parameters: frozenset[str] = frozenset()) -> ContractionSchedule:
-    """How `kernel` runs on `target`. `parameters` names the buffers that rarely change: packing them costs nothing per run."""
+def schedule_contraction(
+    kernel: Kernel, target: CpuTarget, parameters: frozenset[str] = frozenset()
+) -> ContractionSchedule:
+    """How `kernel` runs on `target`. `parameters` names the buffers that rarely change: packing them costs nothing per
+    run.
+    """
     shape = describe_contraction(kernel)
     if shape.dtype not in _FLOATS:
         raise ContractionError(f"{kernel.name}: contractions of {shape.dtype.value} have no CPU kernel")
@@ -52,7 +63,9 @@ def sum_lanes(dtype: DType, block: int, target: CpuTarget) -> int:
 
 
 def schedule_direct(shape: ConvShape, target: CpuTarget) -> TileSchedule:
-    """Direct convolution: weights in panels, the reduction whole where a panel of weights fits the L2 cache beside the inputs."""
+    """Direct convolution: weights in panels, the reduction whole where a panel of weights fits the L2 cache beside the
+    inputs.
+    """
     out = shape.kernel.buffer(shape.store.buffer)
     block = out.layout.block if out.layout else 1
     lanes = sum_lanes(shape.dtype, block, target)
@@ -67,7 +80,11 @@ def schedule_direct(shape: ConvShape, target: CpuTarget) -> TileSchedule:
     for w in shape.windows:
         stride *= min(w.stride, w.taps)
     nest = TileSchedule(lanes, main, last, points, 0)
-    return block_points(nest, Extent(points, vectors, depth, shape.groups * shape.filters // filters, stride * max(1, depth // shape.taps)), target)
+    return block_points(
+        nest,
+        Extent(points, vectors, depth, shape.groups * shape.filters // filters, stride * max(1, depth // shape.taps)),
+        target,
+    )
 
 
 def _merge_count(shape: ConvShape, block: int) -> int:
@@ -76,11 +93,15 @@ def _merge_count(shape: ConvShape, block: int) -> int:
 
 
 def _groups_fit(shape: ConvShape, m: int, block: int) -> bool:
-    return shape.groups % m == 0 and (m == shape.groups or (m * shape.channels % block == 0 and m * shape.filters % block == 0))
+    return shape.groups % m == 0 and (
+        m == shape.groups or (m * shape.channels % block == 0 and m * shape.filters % block == 0)
+    )
 
 
 def schedule_depthwise(shape: ConvShape, target: CpuTarget) -> DepthwiseSchedule:
-    """As many outputs at a time as registers beside the weights hold, up to 8, in equal tiles; rows are shared out where channels are few."""
+    """As many outputs at a time as registers beside the weights hold, up to 8, in equal tiles; rows are shared out
+    where channels are few.
+    """
     out = shape.kernel.buffer(shape.store.buffer)
     lanes = sum_lanes(shape.dtype, out.layout.block if out.layout else preferred_block(target), target)
     width = shape.windows[-1].extent
@@ -107,17 +128,28 @@ def required_halo(shape: ConvShape, schedule: ContractionSchedule | None = None)
     wino = isinstance(schedule, WinogradSchedule)
     reach = winograd_reach(shape, schedule.output) if wino else tuple(w.reach for w in shape.windows)
     size = fixed_shape(shape.kernel.buffer(shape.x.buffer))
-    return tuple((max(0, w.low), max(0, n - w.low - size[w.dimension])) for w, n in zip(shape.windows, reach, strict=True))
+    return tuple(
+        (max(0, w.low), max(0, n - w.low - size[w.dimension])) for w, n in zip(shape.windows, reach, strict=True)
+    )
 
 
 def takes_winograd(shape: ConvShape) -> bool:
     """3x3 with stride 1 over two axes, in float32."""
     unit = all((w.taps, w.stride, w.dilation, w.interior) == (3, 1, 1, 1) for w in shape.windows)
-    return unit and len(shape.windows) == 2 and shape.groups == 1 and shape.dtype is DType.F32 and shape.channels >= 16 and shape.filters >= 16
+    return (
+        unit
+        and len(shape.windows) == 2
+        and shape.groups == 1
+        and shape.dtype is DType.F32
+        and shape.channels >= 16
+        and shape.filters >= 16
+    )
 
 
 def schedule_winograd(shape: ConvShape, target: CpuTarget) -> WinogradSchedule | None:
-    """F(4x4) or F(2x2) where it takes fewer cycles than direct convolution and the input's buffer has the room, else None."""
+    """F(4x4) or F(2x2) where it takes fewer cycles than direct convolution and the input's buffer has the room, else
+    None.
+    """
     if not takes_winograd(shape):
         return None
     direct = _cycles(shape, 9, shape.points * shape.images, target)
@@ -133,14 +165,18 @@ def has_room(shape: ConvShape, reach: tuple[int, ...]) -> bool:
         return True
     size = fixed_shape(x)
     return all(
-        lo >= w.low and room - w.low <= size[w.dimension] + hi for w, room, (lo, hi) in zip(shape.windows, reach, x.layout.halo, strict=True)
+        lo >= w.low and room - w.low <= size[w.dimension] + hi
+        for w, room, (lo, hi) in zip(shape.windows, reach, x.layout.halo, strict=True)
     )
 
 
 def _cycles(shape: ConvShape, products: int, points: int, target: CpuTarget) -> float:
     """Multiply-adds of all threads, or the time that weights take from memory."""
     weights = products * shape.channels * shape.filters
-    return max(weights * points / (target.lanes() * target.fma_per_cycle * target.threads), 4 * weights / _MEMORY_BYTES_PER_CYCLE)
+    return max(
+        weights * points / (target.lanes() * target.fma_per_cycle * target.threads),
+        4 * weights / _MEMORY_BYTES_PER_CYCLE,
+    )
 
 
 def _winograd_cycles(shape: ConvShape, m: int, target: CpuTarget) -> float:
@@ -157,9 +193,11 @@ def winograd_blocks(shape: ConvShape, m: int, target: CpuTarget) -> WinogradSche
     """Blocks of tiles whose products stay in a quarter of L2; panels in parallel when blocks are few."""
     out = shape.kernel.buffer(shape.store.buffer)
     block = out.layout.block if out.layout else 1
-    lanes = sum_lanes(shape.dtype, min(block, preferred_block(target)) if block > 1 else preferred_block(target), target)
+    lanes = sum_lanes(
+        shape.dtype, min(block, preferred_block(target)) if block > 1 else preferred_block(target), target
+    )
     unit = max(1, block // lanes)
-    vectors = -(-(-(-shape.filters // lanes)) // unit) * unit
+    vectors = -(-shape.filters // (lanes * unit)) * unit
     tiles = shape.images
     for w in shape.windows:
         tiles *= -(-w.extent // m)
@@ -177,14 +215,18 @@ def winograd_blocks(shape: ConvShape, m: int, target: CpuTarget) -> WinogradSche
 
 
 class Extent:
-    """The sizes that blocking depends on: points, vectors of channels, length of the reduction, groups, and input elements read per point."""
+    """The sizes that blocking depends on: points, vectors of channels, length of the reduction, groups, and input
+    elements read per point.
+    """
 
     def __init__(self, points: int, vectors: int, depth: int, groups: int, inputs: int) -> None:
         self.points, self.vectors, self.depth, self.groups, self.inputs = points, vectors, depth, groups, inputs
 
 
 def block_points(nest: TileSchedule, e: Extent, target: CpuTarget) -> TileSchedule:
-    """Blocks of points and parts of the reduction, so that inputs and weights are read from near caches and threads get equal work."""
+    """Blocks of points and parts of the reduction, so that inputs and weights are read from near caches and threads get
+    equal work.
+    """
     width = nest.main.vectors * nest.lanes * 4
     panel = e.depth * width
     panels = -(-e.vectors // nest.main.vectors)
@@ -197,11 +239,17 @@ def block_points(nest: TileSchedule, e: Extent, target: CpuTarget) -> TileSchedu
     steps = 0 if steps * 8 >= e.depth else steps
     points = min(e.points, 1024)
     nest = replace(nest, points=points, panels=1, steps=steps, prefetch=prefetch)
-    return nest if e.groups * panels >= 2 * target.threads else share_points(replace(nest, steps=0, points=min(points, cached)), e, panels, target)
+    return (
+        nest
+        if e.groups * panels >= 2 * target.threads
+        else share_points(replace(nest, steps=0, points=min(points, cached)), e, panels, target)
+    )
 
 
 def share_points(nest: TileSchedule, e: Extent, panels: int, target: CpuTarget) -> TileSchedule:
-    """Make the units of work a multiple of the threads, or many: smaller blocks of points first, then fewer panels in a unit."""
+    """Make the units of work a multiple of the threads, or many: smaller blocks of points first, then fewer panels in a
+    unit.
+    """
     threads = target.threads
     blocks = -(-e.points // nest.points)
     if threads == 1 or blocks * e.groups >= 8 * threads:
@@ -214,21 +262,34 @@ def share_points(nest: TileSchedule, e: Extent, panels: int, target: CpuTarget) 
 
 
 def schedule_product(shape: GemmShape, target: CpuTarget, parameters: frozenset[str]) -> ContractionSchedule:
-    """Dot products for few rows, else the loop nest, with the reduction split outside the panels when the right operand is large."""
+    """Dot products for few rows, else the loop nest, with the reduction split outside the panels when the right operand
+    is large.
+    """
     rows, columns, inner = shape.count(shape.rows), extent_of(shape.kernel, shape.column), shape.count(shape.inner)
     lanes = sum_lanes(shape.dtype, 1, target)
     if rows <= _FEW_ROWS and shape.dtype in (DType.F32, DType.F64) and stands_in_columns(shape):
         return GemvSchedule(lanes, rows, max(2, 8 // rows))
     vectors = -(-columns // lanes)
     main, last = choose_tiles(vectors, rows, 1, target)
-    in_place = stands_in_rows(shape) and rows <= _ROWS_IN_PLACE and shape.rhs.buffer not in parameters and shape.dtype in (DType.F32, DType.F64)
+    in_place = (
+        stands_in_rows(shape)
+        and rows <= _ROWS_IN_PLACE
+        and shape.rhs.buffer not in parameters
+        and shape.dtype in (DType.F32, DType.F64)
+    )
     nest = TileSchedule(lanes, main, last, rows, 0, pack=not in_place)
     e = Extent(rows, vectors, inner, shape.count(shape.batches), inner)
-    return large_product(nest, e, target) if rows > 4 * main.rows and inner * columns * 4 > target.l2_bytes else block_points(nest, e, target)
+    return (
+        large_product(nest, e, target)
+        if rows > 4 * main.rows and inner * columns * 4 > target.l2_bytes
+        else block_points(nest, e, target)
+    )
 
 
 def large_product(nest: TileSchedule, e: Extent, target: CpuTarget) -> TileSchedule:
-    """Parts of the reduction so that a panel's part fits half the L1 cache; blocks whose inputs and sums each take a quarter of L2."""
+    """Parts of the reduction so that a panel's part fits half the L1 cache; blocks whose inputs and sums each take a
+    quarter of L2.
+    """
     width = nest.main.vectors * nest.lanes * 4
     steps = max(8, target.l1_bytes // 2 // (width * 8))
     points = max(_POINTS[0], min(_POINTS[1], target.l2_bytes // 4 // (4 * steps * 8), e.points))

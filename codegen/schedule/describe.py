@@ -1,7 +1,8 @@
 """Recognises what a Kernel with a Contract computes: a convolution or a matrix product, with the role of each axis.
 
-A convolution has spatial dimensions: dimensions of its input indexed by one parallel axis (the output's position) and one reduce axis (the
-window's). Anything else whose indices are plain axes is a matrix product: axes in both operands are batches, axes of one alone are rows or columns.
+A convolution has spatial dimensions: dimensions of its input indexed by one parallel axis (the output's position) and
+one reduce axis (the window's). Anything else whose indices are plain axes is a matrix product: axes in both operands
+are batches, axes of one alone are rows or columns.
 """
 
 from __future__ import annotations
@@ -19,7 +20,9 @@ class ContractionError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """One spatial dimension: x[out * stride + tap * dilation - low], where x has `interior - 1` zeros between its elements."""
+    """One spatial dimension: x[out * stride + tap * dilation - low], where x has `interior - 1` zeros between its
+    elements.
+    """
 
     out: str
     tap: str
@@ -39,7 +42,9 @@ class Window:
 
 @dataclass(frozen=True, slots=True)
 class ConvShape:
-    """A convolution: `channels` per group in, `filters` per group out; `batch`, `group`, `filter`, `channel` name the kernel's axes."""
+    """A convolution: `channels` per group in, `filters` per group out; `batch`, `group`, `filter`, `channel` name the
+    kernel's axes.
+    """
 
     kernel: Kernel
     contract: Contract
@@ -94,7 +99,9 @@ class ConvShape:
 
 @dataclass(frozen=True, slots=True)
 class GemmShape:
-    """out[batch, row, column] = sum over `inner` of lhs * rhs. `column` is the axis along which the vectors run: contiguous in the result."""
+    """out[batch, row, column] = sum over `inner` of lhs * rhs. `column` is the axis along which the vectors run:
+    contiguous in the result.
+    """
 
     kernel: Kernel
     contract: Contract
@@ -121,7 +128,9 @@ def extent_of(kernel: Kernel, axis: str) -> int:
     """The extent of an axis, which a contraction must know when it is compiled."""
     extent = kernel.axis(axis).extent
     if not isinstance(extent, int):
-        raise ContractionError(f"{kernel.name}: axis {axis} has run-time extent {extent!r}; contractions are compiled for fixed shapes")
+        raise ContractionError(
+            f"{kernel.name}: axis {axis} has run-time extent {extent!r}; contractions are compiled for fixed shapes"
+        )
     return extent
 
 
@@ -134,12 +143,14 @@ def operand_dtype(kernel: Kernel) -> DType:
 
 
 def describe_contraction(kernel: Kernel) -> ConvShape | GemmShape:
-    """What `kernel` computes. Raises ContractionError for anything but one Store that holds one Contract of two Loads."""
+    """What `kernel` computes. ContractionError for anything but one Store that holds one Contract of Loads."""
     store, contract = _only_contract(kernel)
     if isinstance(_without_dilation(contract.lhs), Load) and isinstance(contract.rhs, Load):
         shape = _as_convolution(kernel, store, contract)
         return shape if shape is not None else _as_product(kernel, store, contract)
-    raise ContractionError(f"{kernel.name}: the operands of a contraction must be loads, got {contract.lhs} and {contract.rhs}")
+    raise ContractionError(
+        f"{kernel.name}: the operands of a contraction must be loads, got {contract.lhs} and {contract.rhs}"
+    )
 
 
 def _only_contract(kernel: Kernel) -> tuple[Store, Contract]:
@@ -195,11 +206,13 @@ def _as_convolution(kernel: Kernel, store: Store, contract: Contract) -> ConvSha
             f"{kernel.name}: a convolution has one batch, at most one group, one filter and one channel axis;"
             f" found {batch}, {group}, {filters}, {channel}"
         )
-    return ConvShape(kernel, contract, x, w, store, tuple(windows), batch[0], group[0] if group else None, filters[0], channel[0])
+    return ConvShape(
+        kernel, contract, x, w, store, tuple(windows), batch[0], group[0] if group else None, filters[0], channel[0]
+    )
 
 
 def _is_spatial(index: Affine | Expr, reduce: set[str], in_w: set[str]) -> bool:
-    """A position and a tap; the channel dimension of a grouped convolution differs in that the weights know the group."""
+    """A position and a tap; in a grouped convolution's channel dimension the weights know the group."""
     terms, _, divisor = _terms(index)
     outside = set(terms) - reduce
     return divisor != 1 or (len(terms) == 2 and len(outside) == 1 and outside.isdisjoint(in_w))
@@ -210,11 +223,15 @@ def _window(kernel: Kernel, dimension: int, index: Affine | Expr, reduce: set[st
     taps = [a for a in terms if a in reduce]
     outs = [a for a in terms if a not in reduce]
     if len(taps) != 1 or len(outs) != 1:
-        raise ContractionError(f"{kernel.name}: dimension {dimension} is indexed by {sorted(terms)}, not by a position and a tap")
+        raise ContractionError(
+            f"{kernel.name}: dimension {dimension} is indexed by {sorted(terms)}, not by a position and a tap"
+        )
     tap, out = taps[0], outs[0]
     if terms[out] < 1 or terms[tap] < 1:
         raise ContractionError(f"{kernel.name}: dimension {dimension} runs backwards: flip the weights instead")
-    return Window(out, tap, extent_of(kernel, out), extent_of(kernel, tap), terms[out], terms[tap], -offset, divisor, dimension)
+    return Window(
+        out, tap, extent_of(kernel, out), extent_of(kernel, tap), terms[out], terms[tap], -offset, divisor, dimension
+    )
 
 
 def _as_product(kernel: Kernel, store: Store, contract: Contract) -> GemmShape:
@@ -227,7 +244,9 @@ def _as_product(kernel: Kernel, store: Store, contract: Contract) -> GemmShape:
     parallel = [a.name for a in kernel.axes if a.kind is AxisKind.PARALLEL]
     own = [a for a in parallel if a in in_rhs and a not in in_lhs]
     if not own:
-        raise ContractionError(f"{kernel.name}: no parallel axis belongs to one operand alone: this is no matrix product")
+        raise ContractionError(
+            f"{kernel.name}: no parallel axis belongs to one operand alone: this is no matrix product"
+        )
     column = column if column in own else own[-1]
     rows = tuple(a for a in parallel if a not in in_rhs)
     batches = tuple(a for a in parallel if a in in_rhs and a != column)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 from ...ir.kernel import Load
 from .describe import ContractionError, GemmShape, extent_of
 from .strides import Located, locate
@@ -11,7 +13,9 @@ def operand(shape: GemmShape, load: Load) -> Located:
     """Where an operand stands: row-major memory with plain axes for indices."""
     at = None if load.other is not None else locate(shape.kernel.buffer(load.buffer), load.index)
     if at is None or at.block:
-        raise ContractionError(f"{shape.kernel.name}: operand {load.buffer} of a matrix product must be row-major with affine indices")
+        raise ContractionError(
+            f"{shape.kernel.name}: operand {load.buffer} of a matrix product must be row-major with affine indices"
+        )
     return at
 
 
@@ -22,12 +26,14 @@ def reduce_order(shape: GemmShape) -> list[str]:
 
 
 def stands_in_rows(shape: GemmShape) -> bool:
-    """Whether the right operand can be read where it is: columns side by side, and one stride from each row of the reduction to the next."""
+    """Whether the right operand can be read where it is: columns side by side, and one stride from each row of the
+    reduction to the next.
+    """
     right = operand(shape, shape.rhs)
     if right.strides.get(shape.column, 0) != 1:
         return False
     axes = [(extent_of(shape.kernel, a), right.strides.get(a, 0)) for a in reduce_order(shape)]
-    return all(outer == inner * n for (_, outer), (n, inner) in zip(axes, axes[1:], strict=False))
+    return all(outer == inner * n for (_, outer), (n, inner) in pairwise(axes))
 
 
 def stands_in_columns(shape: GemmShape) -> bool:

@@ -1,4 +1,6 @@
-"""Register tiles: how many points times vectors of channels a micro-kernel holds, from the registers and pipes of the target."""
+"""Register tiles: how many points times vectors of channels a micro-kernel holds, from the registers and pipes of the
+target.
+"""
 
 from __future__ import annotations
 
@@ -15,12 +17,14 @@ _POINTERS = 8
 
 
 def tallest(vectors: int, target: CpuTarget) -> int:
-    """Rows that fit beside `vectors` registers of weights and one of input: rows * vectors + vectors + 1 <= registers."""
+    """Rows beside `vectors` registers of weights and one of input: rows * vectors + vectors + 1 <= registers."""
     return max(1, min(_POINTERS, (target.vector_registers - 1 - vectors) // vectors))
 
 
 def tile_cost(tile: RegisterTile, target: CpuTarget) -> float:
-    """Time per multiply-add relative to full pipes: latency must be covered by independent sums, loads by multiply-adds."""
+    """Time per multiply-add relative to full pipes: latency must be covered by independent sums, loads by multiply-
+    adds.
+    """
     sums = tile.rows * tile.vectors
     latency = target.fma_latency * target.fma_per_cycle / sums
     loads = (tile.rows + tile.vectors) / sums
@@ -28,7 +32,8 @@ def tile_cost(tile: RegisterTile, target: CpuTarget) -> float:
 
 
 def choose_tiles(vectors: int, points: int, unit: int, target: CpuTarget) -> tuple[RegisterTile, RegisterTile | None]:
-    """The tile of most panels over `vectors` registers of channels, and that of a last, different panel if there is one.
+    """The tile of most panels over `vectors` registers of channels, and that of a last, different panel if there is
+    one.
 
     `unit`: every tile's vectors are a multiple of it (a block of channels that spans several registers).
     """
@@ -44,7 +49,9 @@ def choose_tiles(vectors: int, points: int, unit: int, target: CpuTarget) -> tup
     return best[1], best[2]
 
 
-def _cover_cost(vectors: int, width: int, last: int, points: int, target: CpuTarget) -> tuple[float, RegisterTile, RegisterTile | None] | None:
+def _cover_cost(
+    vectors: int, width: int, last: int, points: int, target: CpuTarget
+) -> tuple[float, RegisterTile, RegisterTile | None] | None:
     if (target.vector_registers - 1 - max(width, last)) < max(width, last):
         return None
     main = tile_of(width, points, target)

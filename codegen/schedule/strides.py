@@ -13,7 +13,9 @@ from .describe import ContractionError
 def fixed_shape(buffer: Buffer) -> tuple[int, ...]:
     """The logical shape, which must be constant."""
     if not all(isinstance(n, int) for n in buffer.shape):
-        raise ContractionError(f"buffer {buffer.name} has run-time shape {buffer.shape}; contractions are compiled for fixed shapes")
+        raise ContractionError(
+            f"buffer {buffer.name} has run-time shape {buffer.shape}; contractions are compiled for fixed shapes"
+        )
     return tuple(n for n in buffer.shape if isinstance(n, int))
 
 
@@ -37,8 +39,8 @@ def buffer_strides(buffer: Buffer) -> tuple[int, ...]:
 class Located:
     """The address of buffer[index], in elements: base + sum(strides[axis] * axis) + the channel's part.
 
-    For a blocked buffer channel c = sum(channel[axis] * axis) stands at (c // block) * block_stride + c % block; `block` is 0 for
-    row-major memory, whose channel axis is among `strides`.
+    For a blocked buffer channel c = sum(channel[axis] * axis) stands at (c // block) * block_stride + c % block;
+    `block` is 0 for row-major memory, whose channel axis is among `strides`.
     """
 
     base: int
@@ -57,7 +59,10 @@ def locate(buffer: Buffer, index: Index) -> Located | None:
     if buffer.layout is None:
         return Located(*_sum(affine, physical), {}, 0, 0)
     low = [0, 0, *(lo for lo, _ in buffer.layout.halo)]
-    outer = [Affine(i.terms, i.offset + lo) if d != 1 else Affine() for d, (i, lo) in enumerate(zip(affine, low, strict=True))]
+    outer = [
+        Affine(i.terms, i.offset + lo) if d != 1 else Affine()
+        for d, (i, lo) in enumerate(zip(affine, low, strict=True))
+    ]
     base, strides = _sum(outer, physical[:-1])
     block, channel = buffer.layout.block, affine[1]
     blocks, rest = divmod(channel.offset, block)
@@ -81,8 +86,8 @@ class View:
 
     base + sum(groups * group) + sum(points * point) + (channel // block) * stride + channel % block.
 
-    `block` 1 with `stride` 0 means the same element for every channel. `padded`: whole vectors may be read and written past the last
-    channel, as a layout's padding allows.
+    `block` 1 with `stride` 0 means the same element for every channel. `padded`: whole vectors may be read and
+    written past the last channel, as a layout's padding allows.
     """
 
     base: int
@@ -95,7 +100,9 @@ class View:
 
 @dataclass(frozen=True, slots=True)
 class Walk:
-    """The axes of a loop nest by role. `channels` is (group axis, filter axis) of a convolution whose groups were merged by `merged`."""
+    """The axes of a loop nest by role. `channels` is (group axis, filter axis) of a convolution whose groups were
+    merged by `merged`.
+    """
 
     groups: tuple[str, ...]
     points: tuple[str, ...]

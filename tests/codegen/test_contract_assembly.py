@@ -1,4 +1,6 @@
-"""The machine code of micro-kernels on every target: multiply-adds in full registers and nothing kept on the stack in the loop."""
+"""The machine code of micro-kernels on every target: multiply-adds in full registers and nothing kept on the stack in
+the loop.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +52,9 @@ def inner_loop(text: str, tile: str, pattern: str) -> list[str]:
 def direct(block: int) -> Kernel:
     """1x1: direct convolution on every target."""
     around = Layout(block, ((0, 0), (0, 0)))
-    return conv_kernel((1, 64, 28, 28), (128, 64, 1, 1), ConvSpec((1, 1), (0, 0), (0, 0)), x_layout=around, out_layout=around)
+    return conv_kernel(
+        (1, 64, 28, 28), (128, 64, 1, 1), ConvSpec((1, 1), (0, 0), (0, 0)), x_layout=around, out_layout=around
+    )
 
 
 @pytest.mark.parametrize("target", MULTIPLY_ADD, ids=NAMES.get)

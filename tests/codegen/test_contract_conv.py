@@ -1,4 +1,6 @@
-"""Convolutions on the CPU against float64 NumPy: shapes, layouts, groups, schedules and epilogues, each launched in two chunks."""
+"""Convolutions on the CPU against float64 NumPy: shapes, layouts, groups, schedules and epilogues, each launched in two
+chunks.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +8,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pytest
+from contractions import HOST, Runner, conv_reference
 from mxforge.codegen.lower_contract import ConvSpec, Extras, conv_kernel
 from mxforge.codegen.schedule.contract import required_halo, winograd_blocks
 from mxforge.codegen.schedule.describe import ContractionError, ConvShape, describe_contraction
@@ -13,8 +16,6 @@ from mxforge.ir.kernel import Buffer, Cast, Const, Expr, Index, Load, Scalar, af
 from mxforge.ir.scalar import ScalarOp
 from mxforge.ir.schedule import DepthwiseSchedule, RegisterTile, TileSchedule, WinogradSchedule
 from mxforge.ir.types import DType, Layout
-
-from contractions import HOST, Runner, conv_reference
 
 pytest.importorskip("llvmlite.binding")
 RNG = np.random.default_rng(7)
@@ -46,31 +47,103 @@ CASES = [
     Case((2, 12, 7, 7), (20, 12, 3, 3), same(1), B8, B8, name="ragged channels, batch"),
     Case((2, 8, 8, 8), (8, 8, 1, 1), same(0), B8, Layout(8, halo(2, 0)), name="1x1 inside a halo"),
     Case((1, 40, 3, 3), (7, 40, 3, 3), same(1), Layout(8, halo(2, 3)), None, name="row-major result"),
-    Case((1, 16, 1, 1), (33, 16, 1, 1), same(0), Layout(8, halo(2, 0)), None, name="a single position, row-major result"),
+    Case(
+        (1, 16, 1, 1), (33, 16, 1, 1), same(0), Layout(8, halo(2, 0)), None, name="a single position, row-major result"
+    ),
     Case((2, 3, 11, 13), (10, 3, 3, 3), ConvSpec((2, 2), (0, 1), (1, 2)), None, B8, name="image, asymmetric padding"),
     Case((1, 3, 12, 12), (8, 3, 11, 11), ConvSpec((1, 1), (2, 2), (2, 2)), None, B8, name="long rows of taps"),
     Case((1, 20, 6, 6), (16, 20, 1, 1), same(0), None, B8, name="row-major input, many channels, in place"),
     Case((1, 20, 6, 6), (16, 20, 3, 3), same(1), None, B8, name="row-major input, copied into blocks"),
     Case((1, 16, 9, 9), (16, 16, 3, 3), same(1), Layout(8, halo(2, 0)), B8, name="halo too small"),
-    Case((1, 16, 9, 8), (16, 16, 3, 3), ConvSpec((1, 2), (2, 0), (2, 0), (2, 1)), Layout(8, halo(2, 2)), B8, name="dilation"),
+    Case(
+        (1, 16, 9, 8),
+        (16, 16, 3, 3),
+        ConvSpec((1, 2), (2, 0), (2, 0), (2, 1)),
+        Layout(8, halo(2, 2)),
+        B8,
+        name="dilation",
+    ),
     Case((1, 8, 10, 10), (8, 8, 3, 3), ConvSpec((1, 1), (-1, -2), (-1, 0)), B8, B8, name="cropping"),
     Case((1, 8, 5, 5), (16, 8, 4, 4), ConvSpec((1, 1), (2, 2), (2, 2), interior=(2, 2)), B8, B8, name="transposed"),
-    Case((1, 8, 5, 4), (16, 8, 3, 3), ConvSpec((1, 1), (2, 1), (1, 2), interior=(3, 2)), None, B8, name="transposed, row-major"),
+    Case(
+        (1, 8, 5, 4),
+        (16, 8, 3, 3),
+        ConvSpec((1, 1), (2, 1), (1, 2), interior=(3, 2)),
+        None,
+        B8,
+        name="transposed, row-major",
+    ),
     Case((1, 8, 9), (16, 8, 3), same(1, 1), Layout(8, halo(1, 1)), Layout(8, halo(1, 2)), name="one axis"),
-    Case((1, 8, 4, 5, 6), (16, 8, 3, 3, 3), same(1, 3), Layout(8, halo(3, 1)), Layout(8, halo(3, 0)), name="three axes"),
-    Case((1, 4, 4, 5, 6), (9, 4, 2, 3, 1), ConvSpec((2, 1, 1), (0, 1, 0), (0, 1, 0)), None, None, name="three axes, row-major"),
+    Case(
+        (1, 8, 4, 5, 6), (16, 8, 3, 3, 3), same(1, 3), Layout(8, halo(3, 1)), Layout(8, halo(3, 0)), name="three axes"
+    ),
+    Case(
+        (1, 4, 4, 5, 6),
+        (9, 4, 2, 3, 1),
+        ConvSpec((2, 1, 1), (0, 1, 0), (0, 1, 0)),
+        None,
+        None,
+        name="three axes, row-major",
+    ),
     Case((1, 16, 5, 5), (32, 8, 3, 3), same(1, groups=2), B8, B8, name="groups of whole blocks"),
     Case((1, 16, 5, 5), (16, 4, 3, 3), same(1, groups=4), B8, B8, name="two groups in a block"),
     Case((1, 9, 5, 5), (15, 3, 3, 3), same(1, groups=3), B8, B8, name="groups across blocks"),
     Case((2, 9, 5, 5), (15, 3, 3, 3), same(1, groups=3), None, None, name="groups, row-major"),
     Case((1, 8, 5, 5), (16, 1, 3, 3), same(1, groups=8), B8, B8, name="depthwise with a multiplier"),
-    Case((2, 20, 9, 13), (20, 1, 5, 5), same(2, groups=20), Layout(8, halo(2, 2)), B8, schedule=DepthwiseSchedule, name="depthwise"),
-    Case((1, 16, 9, 9), (16, 1, 3, 3), same(1, stride=2, groups=16), None, None, schedule=DepthwiseSchedule, name="depthwise, row-major"),
-    Case((1, 16, 9), (16, 1, 3), same(1, 1, groups=16), Layout(8, halo(1, 1)), Layout(8, halo(1, 0)), schedule=DepthwiseSchedule, name="depthwise, one axis"),
-    Case((1, 12, 3, 4, 5), (12, 1, 3, 3, 3), same(1, 3, groups=12), Layout(8, halo(3, 1)), Layout(8, halo(3, 1)), schedule=DepthwiseSchedule, name="depthwise, three axes"),
-    Case((1, 16, 6, 7), (16, 1, 3, 3), ConvSpec((1, 1), (2, 2), (2, 2), (2, 2), groups=16), Layout(8, halo(2, 2)), B8, name="depthwise, dilated"),
+    Case(
+        (2, 20, 9, 13),
+        (20, 1, 5, 5),
+        same(2, groups=20),
+        Layout(8, halo(2, 2)),
+        B8,
+        schedule=DepthwiseSchedule,
+        name="depthwise",
+    ),
+    Case(
+        (1, 16, 9, 9),
+        (16, 1, 3, 3),
+        same(1, stride=2, groups=16),
+        None,
+        None,
+        schedule=DepthwiseSchedule,
+        name="depthwise, row-major",
+    ),
+    Case(
+        (1, 16, 9),
+        (16, 1, 3),
+        same(1, 1, groups=16),
+        Layout(8, halo(1, 1)),
+        Layout(8, halo(1, 0)),
+        schedule=DepthwiseSchedule,
+        name="depthwise, one axis",
+    ),
+    Case(
+        (1, 12, 3, 4, 5),
+        (12, 1, 3, 3, 3),
+        same(1, 3, groups=12),
+        Layout(8, halo(3, 1)),
+        Layout(8, halo(3, 1)),
+        schedule=DepthwiseSchedule,
+        name="depthwise, three axes",
+    ),
+    Case(
+        (1, 16, 6, 7),
+        (16, 1, 3, 3),
+        ConvSpec((1, 1), (2, 2), (2, 2), (2, 2), groups=16),
+        Layout(8, halo(2, 2)),
+        B8,
+        name="depthwise, dilated",
+    ),
     Case((1, 32, 8, 8), (24, 32, 3, 3), same(1), B8, B8, schedule=WinogradSchedule, name="Winograd"),
-    Case((2, 24, 9, 10), (20, 24, 3, 3), same(1), Layout(8, halo(2, 1, 4)), B8, schedule=WinogradSchedule, name="Winograd, ragged"),
+    Case(
+        (2, 24, 9, 10),
+        (20, 24, 3, 3),
+        same(1),
+        Layout(8, halo(2, 1, 4)),
+        B8,
+        schedule=WinogradSchedule,
+        name="Winograd, ragged",
+    ),
     Case((1, 32, 9, 9), (32, 32, 3, 3), same(1), B8, B8, name="no room for Winograd"),
     Case((1, 32, 12, 12), (32, 32, 3, 3), same(1), None, None, schedule=WinogradSchedule, name="Winograd, row-major"),
     Case((1, 16, 6, 6), (16, 16, 3, 3), same(1), Layout(16, halo(2, 1)), Layout(16, halo(2, 0)), name="blocks of 16"),
@@ -88,7 +161,7 @@ def make(case: Case) -> tuple[np.ndarray, np.ndarray]:
     return x, (RNG.standard_normal(case.w) / np.sqrt(np.prod(case.w[1:]))).astype(numpy)
 
 
-def round_to(dtype: DType):  # noqa: ANN201
+def round_to(dtype: DType):
     """16-bit sums are float32 and rounded in the end."""
     return (lambda total, index: Cast(dtype, total)) if dtype is DType.F16 else (lambda total, index: total)
 
@@ -101,7 +174,9 @@ def close(y: np.ndarray, expected: np.ndarray, dtype: DType = DType.F32) -> None
 @pytest.mark.parametrize("case", CASES, ids=lambda c: c.name)
 def test_convolution(case: Case) -> None:
     x, w = make(case)
-    kernel = conv_kernel(case.x, case.w, case.spec, case.dtype, case.x_layout, case.out_layout, Extras(epilogue=round_to(case.dtype)))
+    kernel = conv_kernel(
+        case.x, case.w, case.spec, case.dtype, case.x_layout, case.out_layout, Extras(epilogue=round_to(case.dtype))
+    )
     runner = Runner(kernel, values={"x": x, "w": w})
     if case.schedule is not None:
         assert isinstance(runner.schedule, case.schedule)
@@ -115,8 +190,12 @@ def shape_of(case: Case) -> ConvShape:
 
 
 SCHEDULES = {
-    "tiles of 4x3, the reduction in parts": TileSchedule(8, RegisterTile(4, 3), RegisterTile(4, 2), 20, 1, steps=5, prefetch=1),
-    "the reduction outside the panels": TileSchedule(8, RegisterTile(5, 2), RegisterTile(5, 1), 18, 2, steps=4, reduction_outside=True),
+    "tiles of 4x3, the reduction in parts": TileSchedule(
+        8, RegisterTile(4, 3), RegisterTile(4, 2), 20, 1, steps=5, prefetch=1
+    ),
+    "the reduction outside the panels": TileSchedule(
+        8, RegisterTile(5, 2), RegisterTile(5, 1), 18, 2, steps=4, reduction_outside=True
+    ),
     "4 lanes": TileSchedule(4, RegisterTile(4, 2), None, 49, 3),
 }
 
@@ -167,7 +246,9 @@ def network_end(total: Expr, index: Index) -> Expr:
 
 
 def gated_end(total: Expr, index: Index) -> Expr:
-    """sigmoid(sum) * gate of (image, channel) + map of (position), clipped: padding channels would not be zero by themselves."""
+    """sigmoid(sum) * gate of (image, channel) + map of (position), clipped: padding channels would not be zero by
+    themselves.
+    """
     gated = op("mul", op("sigmoid", total), load("gate", (index[0], index[1], affine(), affine())))
     return op("min", op("add", gated, load("map", (affine(), affine(), *index[2:]))), number(0.75))
 
@@ -178,7 +259,9 @@ def gated_end(total: Expr, index: Index) -> Expr:
 def test_epilogues(kind: str, residual: str, filters: int) -> None:
     depthwise = kind == "depthwise"
     channels = filters if depthwise else 16
-    case = Case((2, channels, 6, 7), (filters, 1 if depthwise else channels, 3, 3), same(1, groups=filters if depthwise else 1))
+    case = Case(
+        (2, channels, 6, 7), (filters, 1 if depthwise else channels, 3, 3), same(1, groups=filters if depthwise else 1)
+    )
     out_layout = None if kind == "row-major" else B8
     room = Layout(8, halo(2, 1, 4 if kind == "winograd" else 1))
     r_layout = {"same": out_layout, "other halo": Layout(8, ((0, 2), (3, 1))), "row-major": None}[residual]
@@ -191,7 +274,9 @@ def test_epilogues(kind: str, residual: str, filters: int) -> None:
 
     def run(epilogue, names: tuple[str, ...]) -> np.ndarray:
         buffers = tuple(Buffer(n, DType.F32, extra[n].shape, r_layout if n == "residual" else None) for n in names)
-        kernel = conv_kernel(case.x, case.w, case.spec, x_layout=room, out_layout=out_layout, extras=Extras(buffers, epilogue))
+        kernel = conv_kernel(
+            case.x, case.w, case.spec, x_layout=room, out_layout=out_layout, extras=Extras(buffers, epilogue)
+        )
         return Runner(kernel, values={"x": x, "w": w, **extra}).run()
 
     expected = np.maximum(sums * 0.5 + extra["bias"][:, None, None] + extra["residual"], 0)
@@ -206,7 +291,9 @@ def test_strides_of_a_concatenation() -> None:
     x, w = make(case)
     kernel = conv_kernel(case.x, case.w, case.spec, x_layout=B8, out_layout=B8)
     room = (49 * 8 * 7, 49 * 8, 7 * 8, 8, 1)
-    kernel = conv_kernel(case.x, case.w, case.spec, x_layout=B8, out_layout=B8, extras=Extras(strides=(room, None, room)))
+    kernel = conv_kernel(
+        case.x, case.w, case.spec, x_layout=B8, out_layout=B8, extras=Extras(strides=(room, None, room))
+    )
     close(Runner(kernel, values={"x": x, "w": w}).run(), conv_reference(x, w, case.spec))
 
 

@@ -8,7 +8,21 @@ from contractions import HOST, Runner
 from mxforge.codegen.lower_contract import Extras, gemm_kernel
 from mxforge.codegen.schedule.contract import schedule_contraction
 from mxforge.codegen.schedule.describe import ContractionError, GemmShape, describe_contraction
-from mxforge.ir.kernel import Axis, AxisKind, Buffer, Cast, Const, Contract, Expr, Index, Kernel, Load, Scalar, Store, affine
+from mxforge.ir.kernel import (
+    Axis,
+    AxisKind,
+    Buffer,
+    Cast,
+    Const,
+    Contract,
+    Expr,
+    Index,
+    Kernel,
+    Load,
+    Scalar,
+    Store,
+    affine,
+)
 from mxforge.ir.scalar import ScalarOp
 from mxforge.ir.schedule import GemvSchedule, RegisterTile, TileSchedule
 from mxforge.ir.types import DType
@@ -32,7 +46,16 @@ def reference(values: dict[str, np.ndarray], transposed: tuple[bool, bool]) -> n
     return (a.swapaxes(-1, -2) if transposed[0] else a) @ (b.swapaxes(-1, -2) if transposed[1] else b)
 
 
-SIZES = [((), 5, 7, 3), ((), 33, 40, 65), ((), 1, 33, 19), ((), 3, 35, 130), ((), 4, 16, 16), ((2,), 7, 9, 16), ((2, 3), 20, 17, 12), ((), 130, 70, 33)]
+SIZES = [
+    ((), 5, 7, 3),
+    ((), 33, 40, 65),
+    ((), 1, 33, 19),
+    ((), 3, 35, 130),
+    ((), 4, 16, 16),
+    ((2,), 7, 9, 16),
+    ((2, 3), 20, 17, 12),
+    ((), 130, 70, 33),
+]
 
 
 @pytest.mark.parametrize("dtype", [DType.F32, DType.F64, DType.F16])
@@ -97,7 +120,11 @@ def test_epilogue(rows: int) -> None:
         return Scalar(ScalarOp.ADD, (scaled, Load("residual", index)))
 
     n = 37
-    buffers = (Buffer("bias", DType.F32, (n,)), Buffer("scale", DType.F32, (rows, 1)), Buffer("residual", DType.F32, (rows, n)))
+    buffers = (
+        Buffer("bias", DType.F32, (n,)),
+        Buffer("scale", DType.F32, (rows, 1)),
+        Buffer("residual", DType.F32, (rows, n)),
+    )
     kernel = gemm_kernel((), rows, n, 20, transposed=(False, True), extras=Extras(buffers, end))
     values = operands(kernel)
     biased = reference(values, (False, True)) + values["bias"]
@@ -115,7 +142,9 @@ def einsum_kernel(out: str, lhs: str, rhs: str, sizes: dict[str, int]) -> Kernel
         return Buffer(name, DType.F32, tuple(sizes[a] for a in letters))
 
     value = Contract(Load("a", index(lhs)), Load("b", index(rhs)), reduce)
-    return Kernel("einsum", (buffer("a", lhs), buffer("b", rhs), buffer("y", out)), (), axes, (Store("y", index(out), value),))
+    return Kernel(
+        "einsum", (buffer("a", lhs), buffer("b", rhs), buffer("y", out)), (), axes, (Store("y", index(out), value),)
+    )
 
 
 @pytest.mark.parametrize(

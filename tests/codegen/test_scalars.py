@@ -41,47 +41,57 @@ def compute(op: ScalarOp, dtype: DType, *operands: np.ndarray) -> np.ndarray:
     return out
 
 
-I = np.array([-128, -7, -1, 0, 1, 5, 100, 127], np.int8)
+K = np.array([-128, -7, -1, 0, 1, 5, 100, 127], np.int8)
 J = np.array([-1, 3, 0, 0, -4, 2, 9, 127], np.int8)
 U = np.array([0, 1, 2, 100, 200, 255, 7, 9], np.uint8)
 X = np.array([-2.5, -0.5, 0.5, 1.5, 2.0, 3.0, np.nan, np.inf], np.float32)
 Y = np.array([1, 2, -3, 0.5, np.nan, 3, 1, -np.inf], np.float32)
 with np.errstate(all="ignore"):
     CASES = [
-        (ScalarOp.DIV, (I, J), np.where(J == 0, 0, np.trunc(I / np.where(J == 0, 1, J).astype(float))).astype(np.int64).astype(np.int8)),
-        (ScalarOp.MOD, (I, J), np.where(J == 0, 0, np.mod(I.astype(int), np.where(J == 0, 1, J))).astype(np.int8)),
-        (ScalarOp.MOD, (U, U[::-1].copy()), np.where(U[::-1] == 0, 0, U % np.where(U[::-1] == 0, 1, U[::-1])).astype(np.uint8)),
-        (ScalarOp.SIGN, (I,), np.sign(I)),
+        (
+            ScalarOp.DIV,
+            (K, J),
+            np.where(J == 0, 0, np.trunc(K / np.where(J == 0, 1, J).astype(float))).astype(np.int64).astype(np.int8),
+        ),
+        (ScalarOp.MOD, (K, J), np.where(J == 0, 0, np.mod(K.astype(int), np.where(J == 0, 1, J))).astype(np.int8)),
+        (
+            ScalarOp.MOD,
+            (U, U[::-1].copy()),
+            np.where(U[::-1] == 0, 0, U % np.where(U[::-1] == 0, 1, U[::-1])).astype(np.uint8),
+        ),
+        (ScalarOp.SIGN, (K,), np.sign(K)),
         (ScalarOp.SIGN, (X,), np.sign(X)),
-        (ScalarOp.ABS, (I,), np.abs(I)),
+        (ScalarOp.ABS, (K,), np.abs(K)),
         (ScalarOp.ABS, (U,), U),
         (ScalarOp.MAX, (U, U[::-1].copy()), np.maximum(U, U[::-1])),
         (ScalarOp.MIN, (X, Y), np.minimum(X, Y)),
         (ScalarOp.MAX, (X, Y), np.maximum(X, Y)),
-        (ScalarOp.LT, (U, U[::-1].copy()), U < U[::-1]),
-        (ScalarOp.LT, (I, J), I < J),
+        (ScalarOp.LT, (U, U[::-1].copy()), U[::-1] > U),
+        (ScalarOp.LT, (K, J), K < J),
         (ScalarOp.LE, (X, Y), X <= Y),
         (ScalarOp.NE, (X, Y), X != Y),
         (ScalarOp.IS_NAN, (X,), np.isnan(X)),
         (ScalarOp.IS_INF, (X,), np.isinf(X)),
         (ScalarOp.IS_FINITE, (X,), np.isfinite(X)),
-        (ScalarOp.IS_FINITE, (I,), np.isfinite(I)),
+        (ScalarOp.IS_FINITE, (K,), np.isfinite(K)),
         (ScalarOp.SHIFT_LEFT, (U, U), np.where(U < 8, U.astype(int) << np.minimum(U, 8), 0).astype(np.uint8)),
-        (ScalarOp.SHIFT_RIGHT, (I, U.astype(np.int8)), I.astype(int) >> np.where((U >= 8), 8, U)),
-        (ScalarOp.NOT, (I,), ~I),
-        (ScalarOp.NOT, (I > 0,), ~(I > 0)),
-        (ScalarOp.XOR, (I > 0, J > 0), (I > 0) ^ (J > 0)),
-        (ScalarOp.SELECT, (I > 0, X, Y), np.where(I > 0, X, Y)),
+        (ScalarOp.SHIFT_RIGHT, (K, U.astype(np.int8)), K.astype(int) >> np.where((U >= 8), 8, U)),
+        (ScalarOp.NOT, (K,), ~K),
+        (ScalarOp.NOT, (K > 0,), ~(K > 0)),
+        (ScalarOp.XOR, (K > 0, J > 0), (K > 0) ^ (J > 0)),
+        (ScalarOp.SELECT, (K > 0, X, Y), np.where(K > 0, X, Y)),
         (ScalarOp.FLOOR, (X,), np.floor(X)),
-        (ScalarOp.FLOOR, (I,), I),
+        (ScalarOp.FLOOR, (K,), K),
         (ScalarOp.RINT, (X,), np.rint(X)),
-        (ScalarOp.NEG, (I,), -I),
+        (ScalarOp.NEG, (K,), -K),
         (ScalarOp.POW, (J, np.abs(J) % 3), J.astype(int) ** (np.abs(J) % 3)),
-        (ScalarOp.ADD, (I > 0, J > 0), (I > 0) | (J > 0)),
+        (ScalarOp.ADD, (K > 0, J > 0), (K > 0) | (J > 0)),
     ]
 
 
-@pytest.mark.parametrize(("op", "operands", "expected"), CASES, ids=[f"{op.value}-{o[-1].dtype}-{k}" for k, (op, o, _) in enumerate(CASES)])
+@pytest.mark.parametrize(
+    ("op", "operands", "expected"), CASES, ids=[f"{op.value}-{o[-1].dtype}-{k}" for k, (op, o, _) in enumerate(CASES)]
+)
 def test_operation(op: ScalarOp, operands: tuple[np.ndarray, ...], expected: np.ndarray) -> None:
     found = compute(op, DType.from_numpy(operands[-1].dtype), *operands)
     np.testing.assert_array_equal(found, expected.astype(found.dtype))

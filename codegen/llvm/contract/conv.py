@@ -1,4 +1,6 @@
-"""From a convolution to the loop nest's problem: where the input is read, how groups are merged, and the offsets of the reduction."""
+"""From a convolution to the loop nest's problem: where the input is read, how groups are merged, and the offsets of the
+reduction.
+"""
 
 from __future__ import annotations
 
@@ -17,8 +19,9 @@ from .problem import Problem, Segment, WeightSource, collapsed, offsets, plain_s
 class InputPlace:
     """Where a convolution reads its input: the kernel's buffer, or a padded copy in the workspace.
 
-    Element (image, channel c, position p) of the padded input stands at base + image * n + (c // block) * channels + c % block +
-    sum(p * space); block 1 is row-major. Position 0 is the first tap of the first output. `extents` are the positions of a copy.
+    Element (image, channel c, position p) of the padded input stands at base + image * n + (c // block) * channels +
+    c % block + sum(p * space); block 1 is row-major. Position 0 is the first tap of the first output. `extents` are
+    the positions of a copy.
     """
 
     copied: bool
@@ -44,8 +47,8 @@ def total_channels(shape: ConvShape) -> int:
 def input_place(shape: ConvShape, block: int, room: tuple[int, ...] | None = None, blocked: bool = False) -> InputPlace:
     """The input itself where it stands in blocks with halo enough, or row-major without padding; else a copy.
 
-    `room` is how many positions are read (default: the windows' reach), `block` that of a copy (1: row-major, for few channels);
-    `blocked`: row-major input is copied in any case.
+    `room` is how many positions are read (default: the windows' reach), `block` that of a copy (1: row-major, for few
+    channels); `blocked`: row-major input is copied in any case.
     """
     reach = room or tuple(w.reach for w in shape.windows)
     x = shape.kernel.buffer(shape.x.buffer)
@@ -76,15 +79,18 @@ def _place_in_buffer(shape: ConvShape, x: Buffer) -> InputPlace:
         raise ContractionError(f"{shape.kernel.name}: input {x.name} cannot be addressed")
     physical = buffer_strides(x)
     if at.block and (shape.windows[0].dimension < 2 or set(at.channel) - {shape.channel, shape.group}):
-        raise ContractionError(f"{shape.kernel.name}: the channels of input {x.name} stand in blocks, but its second axis is not the channel")
+        raise ContractionError(f"{shape.kernel.name}: input {x.name} has blocks along an axis that is not its channel")
     space = tuple(physical[w.dimension] for w in shape.windows)
     block, channel = (at.block, at.block_stride) if at.block else (1, at.strides[shape.channel])
-    return InputPlace(False, at.base, at.strides.get(shape.batch, 0), block, channel, space, (), shape.images, total_channels(shape))
+    image = at.strides.get(shape.batch, 0)
+    return InputPlace(False, at.base, image, block, channel, space, (), shape.images, total_channels(shape))
 
 
 @dataclass(frozen=True, slots=True)
 class Grouping:
-    """`merged` groups are computed as one, dense with zeros between them, so that groups begin at whole blocks of channels."""
+    """`merged` groups are computed as one, dense with zeros between them, so that groups begin at whole blocks of
+    channels.
+    """
 
     groups: int
     merged: int
@@ -110,14 +116,32 @@ def conv_problem(shape: ConvShape, place: InputPlace, workspace: int) -> tuple[P
     walk = conv_walk(shape, grouping)
     segments = _segments(shape, place, grouping)
     x = View(place.base, (_group_step(place, grouping),), _x_points(shape, place), place.block, place.channel)
-    ending = end_of(kernel, shape.store, walk, (grouping.groups,), tuple(extent_of(kernel, a) for a in walk.points), grouping.filters)
+    ending = end_of(
+        kernel,
+        shape.store,
+        walk,
+        (grouping.groups,),
+        tuple(extent_of(kernel, a) for a in walk.points),
+        grouping.filters,
+    )
     points, x, out_view, loads = collapsed(ending.points, x, ending.out, [v for _, v, _, _ in ending.loads])
-    named = tuple((l, v, d, s) for (l, _, d, s), v in zip(ending.loads, loads, strict=True))
+    named = tuple((load, v, d, s) for (load, _, d, s), v in zip(ending.loads, loads, strict=True))
     tables = point_tables(x, [out_view, *loads])
     slot = workspace if place.copied else kernel.buffers.index(kernel.buffer(shape.x.buffer))
     dtype = DType.F64 if shape.dtype is DType.F64 else DType.F32
     problem = Problem(
-        *(dtype, (grouping.groups,), points, grouping.filters, x, segments, _weight_source(shape, grouping), out_view, ending.out_dtype, named),
+        *(
+            dtype,
+            (grouping.groups,),
+            points,
+            grouping.filters,
+            x,
+            segments,
+            _weight_source(shape, grouping),
+            out_view,
+            ending.out_dtype,
+            named,
+        ),
         ending.finish(tables, out_view, loads),
         *(slot, kernel.buffers.index(kernel.buffer(shape.w.buffer)), ending.out_slot),
     )
@@ -147,7 +171,9 @@ def _segments(shape: ConvShape, place: InputPlace, grouping: Grouping) -> tuple[
     window = list(zip(offsets(taps, x_taps), offsets(taps, w_taps), strict=True))
     if place.block > 1:
         return (_blocked_segment(shape, place, grouping, window, w_channel),)
-    channels = [(c * place.channel, (c % shape.channels) * w_channel, c // shape.channels) for c in range(grouping.channels)]
+    channels = [
+        (c * place.channel, (c % shape.channels) * w_channel, c // shape.channels) for c in range(grouping.channels)
+    ]
     if len(window) == 1:
         found = plain_segments([(0, 0)], [(x, w) for x, w, _ in channels])
     else:
@@ -160,10 +186,14 @@ def _segments(shape: ConvShape, place: InputPlace, grouping: Grouping) -> tuple[
 def _with_owners(segment: Segment, place: InputPlace, shape: ConvShape) -> Segment:
     """Row-major input: the channel of an element of the reduction follows from its offset."""
     at = [x + u for x in segment.steps for u in segment.unroll]
-    return Segment(segment.steps, segment.unroll, segment.sources, tuple(o // place.channel // shape.channels for o in at))
+    return Segment(
+        segment.steps, segment.unroll, segment.sources, tuple(o // place.channel // shape.channels for o in at)
+    )
 
 
-def _blocked_segment(shape: ConvShape, place: InputPlace, grouping: Grouping, window: list[tuple[int, int]], w_channel: int) -> Segment:
+def _blocked_segment(
+    shape: ConvShape, place: InputPlace, grouping: Grouping, window: list[tuple[int, int]], w_channel: int
+) -> Segment:
     block, count = place.block, grouping.channels
     steps = tuple(c * place.channel + x for c in range(-(-count // block)) for x, _ in window)
     unroll = tuple(range(min(block, count)))
@@ -189,5 +219,6 @@ def _weight_source(shape: ConvShape, grouping: Grouping) -> WeightSource:
     assert at is not None
     member = at.strides.get(shape.group, 0) if shape.group else 0
     dtype = shape.kernel.buffer(shape.w.buffer).dtype
-    return WeightSource(at.base, (member * grouping.merged,), at.strides[shape.filter], member, shape.filters, grouping.merged, dtype)
-
+    return WeightSource(
+        at.base, (member * grouping.merged,), at.strides[shape.filter], member, shape.filters, grouping.merged, dtype
+    )

@@ -1,4 +1,6 @@
-"""Copies a convolution's input into the workspace with its padding around it: for row-major inputs and for halos that are too small."""
+"""Copies a convolution's input into the workspace with its padding around it: for row-major inputs and for halos that
+are too small.
+"""
 
 from __future__ import annotations
 
@@ -16,8 +18,12 @@ from .tiles import KERNEL_PARAMETERS, argument
 _LANES = 8
 
 
-def emit_copy(module: ModuleBuilder, shape: ConvShape, place: InputPlace, slot: int, start: int, target: CpuTarget, symbol: str) -> LaunchSpec:
-    """A launch over rows of the copy (image, block of channels, all positions but the last axis'), which stands `start` bytes into the workspace."""
+def emit_copy(
+    module: ModuleBuilder, shape: ConvShape, place: InputPlace, slot: int, start: int, target: CpuTarget, symbol: str
+) -> LaunchSpec:
+    """A launch over rows of the copy (image, block of channels, all positions but the last axis'), which stands `start`
+    bytes into the workspace.
+    """
     f = module.function(symbol, None, KERNEL_PARAMETERS)
     copier = _Copier(f, shape, place, slot, start)
     with f.loop(f.args[1], f.args[2]) as unit:
@@ -62,8 +68,15 @@ class _Copier:
         inside, offset = f.const(Type.of("i1"), 1), f.const(Type.of("i64"), 0)
         for p, w in positions:
             at = p - w.low
-            inside = inside & f.cmp("ge", at, 0) & f.cmp("eq", f.rem(at, w.interior), 0) & f.cmp("lt", f.div(at, w.interior), self.size[w.dimension])
-            offset = f.add(offset, f.div(at, w.interior) * self._stride(w.dimension)) + self._low(w.dimension) * self._stride(w.dimension)
+            inside = (
+                inside
+                & f.cmp("ge", at, 0)
+                & f.cmp("eq", f.rem(at, w.interior), 0)
+                & f.cmp("lt", f.div(at, w.interior), self.size[w.dimension])
+            )
+            offset = f.add(offset, f.div(at, w.interior) * self._stride(w.dimension)) + self._low(
+                w.dimension
+            ) * self._stride(w.dimension)
         return inside, offset
 
     def _stride(self, dimension: int) -> int:
@@ -74,11 +87,20 @@ class _Copier:
 
     def _fill(self, target: Value, image: Value, block: Value, offset: Value) -> None:
         f, place, w = self.f, self.place, self.windows[-1]
-        first = max(0, -(-(-w.low) // w.interior))
-        last = min(self.size[w.dimension], (place.extents[-1] - 1 - w.low) // w.interior + 1) if place.extents[-1] > w.low else 0
+        first = max(0, -(w.low // w.interior))
+        last = (
+            min(self.size[w.dimension], (place.extents[-1] - 1 - w.low) // w.interior + 1)
+            if place.extents[-1] > w.low
+            else 0
+        )
         if last <= first:
             return
-        start = f.gep(self.source, f.add(image * self._stride(self.batch), offset) + (first + self._low(w.dimension)) * self._stride(w.dimension), self.memory)
+        start = f.gep(
+            self.source,
+            f.add(image * self._stride(self.batch), offset)
+            + (first + self._low(w.dimension)) * self._stride(w.dimension),
+            self.memory,
+        )
         target = f.gep(target, (first * w.interior + w.low) * place.block, self.kind)
         own = self.x.layout.block if self.x.layout else 1
         if own == place.block and w.interior == 1 and self._stride(w.dimension) == own:
@@ -96,7 +118,9 @@ class _Copier:
                 source = f.gep(start, self._channel_offset(channel), self.memory)
                 with f.loop(0, count) as i:
                     value = f.load(f.gep(source, i * self._stride(w.dimension), self.memory), self.memory)
-                    f.store(f.convert(value, self.kind.kind), f.gep(target, i * (w.interior * place.block) + c, self.kind))
+                    f.store(
+                        f.convert(value, self.kind.kind), f.gep(target, i * (w.interior * place.block) + c, self.kind)
+                    )
 
     def _channel_offset(self, channel: Value) -> Value:
         f = self.f

@@ -1,4 +1,6 @@
-"""Depthwise convolution: each channel for itself, a register of channels at a time, several neighbouring outputs per step."""
+"""Depthwise convolution: each channel for itself, a register of channels at a time, several neighbouring outputs per
+step.
+"""
 
 from __future__ import annotations
 
@@ -26,9 +28,11 @@ from .tiles import KERNEL_PARAMETERS, PanelKind, argument, grain_of
 
 @dataclass(frozen=True, slots=True)
 class RowKernel:
-    """`columns` outputs per step along the last axis, whose window has `taps` taps, `stride` and `dilation`; `outer` taps along the other axes.
+    """`columns` outputs per step along the last axis, whose window has `taps` taps, `stride` and `dilation`; `outer`
+    taps along the other axes.
 
-    `block` elements lie between neighbouring positions of the input; `steps` are the elements between neighbouring outputs in each table.
+    `block` elements lie between neighbouring positions of the input; `steps` are the elements between neighbouring
+    outputs in each table.
     """
 
     kind: str
@@ -52,10 +56,18 @@ class RowKernel:
 def row_kernel(module: ModuleBuilder, spec: RowKernel) -> str:
     """`(x, w, context, rows, tiles, row step, outer strides...)`: `rows` rows of `tiles` tiles each.
 
-    The context holds each table's offset of the first output and its step between rows, then the micro-kernel's (address, stride) pairs.
+    The context holds each table's offset of the first output and its step between rows, then the micro-kernel's
+    (address, stride) pairs.
     """
     if not module.has_function(spec.name):
-        parameters = [("x", PTR, ""), ("w", PTR, ""), ("context", PTR, ""), ("rows", I64, ""), ("tiles", I64, ""), ("step", I64, "")]
+        parameters = [
+            ("x", PTR, ""),
+            ("w", PTR, ""),
+            ("context", PTR, ""),
+            ("rows", I64, ""),
+            ("tiles", I64, ""),
+            ("step", I64, ""),
+        ]
         outer = [(f"o{k}", I64, "") for k in range(len(spec.outer))]
         f = module.function(spec.name, None, [*parameters, *outer], linkage="internal", attributes="nounwind noinline")
         _Rows(f, spec).emit()
@@ -78,7 +90,9 @@ class _Rows:
         ends.preload(0)
         starts = [f.load(f.gep(context, k, I64), I64) for k in range(tables)]
         row_steps = [f.load(f.gep(context, tables + k, I64), I64) for k in range(tables)]
-        weights = [f.load(f.gep(w, k * spec.lanes, self.scalar), self.vector) for k in range(prod(spec.outer) * spec.taps)]
+        weights = [
+            f.load(f.gep(w, k * spec.lanes, self.scalar), self.vector) for k in range(prod(spec.outer) * spec.taps)
+        ]
         with f.loop(0, rows) as r:
             line = f.gep(x, r * step, self.scalar)
             at = [s + r * d for s, d in zip(starts, row_steps, strict=True)]
@@ -86,7 +100,9 @@ class _Rows:
                 first = t * spec.columns
                 sums = self._tile(f.gep(line, first * (spec.stride * spec.block), self.scalar), weights, outer)
                 for c, total in enumerate(sums):
-                    ends.store(total, 0, {k: a + (first + c) * n for k, (a, n) in enumerate(zip(at, spec.steps, strict=True))})
+                    ends.store(
+                        total, 0, {k: a + (first + c) * n for k, (a, n) in enumerate(zip(at, spec.steps, strict=True))}
+                    )
 
     def _tile(self, x: Value, weights: list[Value], outer: list[Value]) -> list[Value]:
         """Each input is read once and goes into every output of the tile that it touches."""
@@ -103,7 +119,11 @@ class _Rows:
     def _position(self, line: Value, position: int, weights: list[Value], sums: list[Value | None]) -> None:
         f, spec = self.f, self.spec
         uses = [(c, position - c * spec.stride) for c in range(spec.columns)]
-        uses = [(c, d // spec.dilation) for c, d in uses if d >= 0 and d % spec.dilation == 0 and d // spec.dilation < spec.taps]
+        uses = [
+            (c, d // spec.dilation)
+            for c, d in uses
+            if d >= 0 and d % spec.dilation == 0 and d // spec.dilation < spec.taps
+        ]
         if not uses:
             return
         value = f.load(f.gep(line, position * spec.block, self.scalar), self.vector)
@@ -121,14 +141,33 @@ def depthwise_filters(shape: ConvShape, schedule: DepthwiseSchedule, kind: str) 
     vectors = -(-shape.groups // schedule.lanes)
     panels = (PanelKind(RegisterTile(1, 1), 0, vectors, 0, 0),)
     source = WeightSource(at.base, (0,), at.strides[shape.group], 0, shape.groups, 1, buffer.dtype)
-    return PackedPanels(kind, schedule.lanes, (1,), shape.groups, panels, vectors * schedule.lanes * len(taps), taps, (), source)
+    return PackedPanels(
+        kind, schedule.lanes, (1,), shape.groups, panels, vectors * schedule.lanes * len(taps), taps, (), source
+    )
 
 
 class DepthwiseNest:
     """Emits the launch over (image, vector of channels, block of rows)."""
 
-    def __init__(self, shape: ConvShape, place: InputPlace, ending: Ending, schedule: DepthwiseSchedule, module: ModuleBuilder, x_slot: int, kind: str) -> None:
-        self.shape, self.place, self.ending, self.s, self.module, self.x_slot, self.kind = shape, place, ending, schedule, module, x_slot, kind
+    def __init__(
+        self,
+        shape: ConvShape,
+        place: InputPlace,
+        ending: Ending,
+        schedule: DepthwiseSchedule,
+        module: ModuleBuilder,
+        x_slot: int,
+        kind: str,
+    ) -> None:
+        self.shape, self.place, self.ending, self.s, self.module, self.x_slot, self.kind = (
+            shape,
+            place,
+            ending,
+            schedule,
+            module,
+            x_slot,
+            kind,
+        )
         views = [ending.out, *(v for _, v, _, _ in ending.loads)]
         self.tables = point_tables(ending.out, views[1:])
         self.finish = ending.finish(self.tables, ending.out, views[1:])
@@ -207,9 +246,15 @@ class DepthwiseNest:
         f, tables = self.f, self.tables.strides
         for k, strides in enumerate(tables):
             f.store(self._at(position, list(strides[:-1])), f.gep(self.context, k, I64))
-            f.store(f.const(I64, strides[-2] if len(self.extents) > 1 else 0), f.gep(self.context, len(tables) + k, I64))
+            f.store(
+                f.const(I64, strides[-2] if len(self.extents) > 1 else 0), f.gep(self.context, len(tables) + k, I64)
+            )
         for k, ((_, view, dtype), base) in enumerate(zip(self.views, self.operands, strict=True)):
-            at = channel * view.stride if view.block == 1 else f.udiv(channel, view.block) * view.stride + f.urem(channel, view.block)
+            at = (
+                channel * view.stride
+                if view.block == 1
+                else f.udiv(channel, view.block) * view.stride + f.urem(channel, view.block)
+            )
             f.store(f.gep(base, at, memory_type_of(dtype)), f.gep(self.context, 2 * len(tables) + 2 * k, PTR))
             f.store(f.const(I64, view.stride), f.gep(self.context, 2 * len(tables) + 2 * k + 1, I64))
 
@@ -222,7 +267,15 @@ class DepthwiseNest:
         steps = tuple(s[-1] for s in self.tables.strides)
         for columns, tiles in cover(self.extents[-1], self.s.columns).items():
             spec = RowKernel(
-                *(self.kind, self.s.lanes, columns, last.taps, last.stride, last.dilation, tuple(v.taps for v in windows[:-1])),
+                *(
+                    self.kind,
+                    self.s.lanes,
+                    columns,
+                    last.taps,
+                    last.stride,
+                    last.dilation,
+                    tuple(v.taps for v in windows[:-1]),
+                ),
                 *(self.place.space[-1], steps, self.finish, valid),
             )
             start = f.gep(x, done * last.stride * self.place.space[-1], self.scalar)

@@ -19,8 +19,9 @@ from .tiles import KERNEL_PARAMETERS, argument
 
 @dataclass(frozen=True, slots=True)
 class SumsWalk:
-    """The sums [group][point][channel] at a slot, and the kernel's axes: names and extents of groups and points; channels as (axis, extent)
-    pairs, outermost first, whose combined index counts through groups and channels."""
+    """The sums [group][point][channel] at a slot, and the kernel's axes: names and extents of groups and points;
+    channels as (axis, extent) pairs, outermost first, whose combined index counts through groups and channels.
+    """
 
     slot: int
     view: View
@@ -34,7 +35,9 @@ class SumsWalk:
 def emit_elementwise(module: ModuleBuilder, kernel: Kernel, store: Store, walk: SumsWalk, symbol: str) -> LaunchSpec:
     """A launch over every channel of every group."""
     f = module.function(symbol, None, KERNEL_PARAMETERS)
-    per_group = prod(n for _, n in walk.channels) // walk.groups if not walk.batches else prod(n for _, n in walk.channels)
+    per_group = (
+        prod(n for _, n in walk.channels) // walk.groups if not walk.batches else prod(n for _, n in walk.channels)
+    )
     count = per_group * walk.groups
     with f.loop(f.args[1], f.args[2]) as unit:
         _channel(f, kernel, store, walk, unit, per_group)
@@ -69,9 +72,13 @@ def _decode(f: FunctionBuilder, index: Value, axes: tuple[tuple[str, int], ...])
     return found
 
 
-def _element(f: FunctionBuilder, kernel: Kernel, store: Store, axes: dict[str, Value], total: Value, dtype: DType) -> None:
+def _element(
+    f: FunctionBuilder, kernel: Kernel, store: Store, axes: dict[str, Value], total: Value, dtype: DType
+) -> None:
     expr, loads = name_operands(store.value)
-    operands = {f"l{k}": (_reader(f, kernel, load, axes), kernel.buffer(load.buffer).dtype) for k, load in enumerate(loads)}
+    operands = {
+        f"l{k}": (_reader(f, kernel, load, axes), kernel.buffer(load.buffer).dtype) for k, load in enumerate(loads)
+    }
     value, result = evaluate(f, expr, 1, {SUM: (lambda: total, dtype), **operands}, axes)
     out = kernel.buffer(store.buffer)
     address = _address(f, kernel, store.buffer, _indices(f, kernel, store.index, axes))
@@ -80,7 +87,7 @@ def _element(f: FunctionBuilder, kernel: Kernel, store: Store, axes: dict[str, V
     f.store(f.convert(value, memory_type_of(out.dtype).kind), address)
 
 
-def _reader(f: FunctionBuilder, kernel: Kernel, load: Load, axes: dict[str, Value]):  # noqa: ANN202
+def _reader(f: FunctionBuilder, kernel: Kernel, load: Load, axes: dict[str, Value]):
     buffer = kernel.buffer(load.buffer)
     memory = memory_type_of(buffer.dtype)
 
@@ -113,7 +120,9 @@ def _affine(f: FunctionBuilder, index: Affine, axes: dict[str, Value]) -> Value:
 
 def _computed(f: FunctionBuilder, kernel: Kernel, index: Expr, axes: dict[str, Value]) -> Value:
     expr, loads = name_operands(index)
-    operands = {f"l{k}": (_reader(f, kernel, load, axes), kernel.buffer(load.buffer).dtype) for k, load in enumerate(loads)}
+    operands = {
+        f"l{k}": (_reader(f, kernel, load, axes), kernel.buffer(load.buffer).dtype) for k, load in enumerate(loads)
+    }
     value, dtype = evaluate(f, expr, 1, operands, axes)
     if not dtype.is_integer:
         raise ContractionError(f"{kernel.name}: an index of dtype {dtype.value}")

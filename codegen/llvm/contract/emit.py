@@ -30,8 +30,12 @@ from .winograd import WinogradNest, winograd_filters, winograd_kinds, winograd_w
 _ALIGN = 64
 
 
-def emit_contraction(kernel: Kernel, schedule: ContractionSchedule, target: CpuTarget, module: ModuleBuilder, symbol: str) -> Emission:
-    """Functions `symbol...` in `module` that compute `kernel`. Raises ContractionError when kernel and schedule do not fit."""
+def emit_contraction(
+    kernel: Kernel, schedule: ContractionSchedule, target: CpuTarget, module: ModuleBuilder, symbol: str
+) -> Emission:
+    """Functions `symbol...` in `module` that compute `kernel`. Raises ContractionError when kernel and schedule do not
+    fit.
+    """
     shape = describe_contraction(kernel)
     match schedule, shape:
         case TileSchedule(), ConvShape():
@@ -47,13 +51,17 @@ def emit_contraction(kernel: Kernel, schedule: ContractionSchedule, target: CpuT
 
 
 def direct_place(shape: ConvShape, target: CpuTarget) -> InputPlace:
-    """Where direct convolution reads: copies of inputs with few channels stay row-major, unrolled along the window's last axis."""
+    """Where direct convolution reads: copies of inputs with few channels stay row-major, unrolled along the window's
+    last axis.
+    """
     x = shape.kernel.buffer(shape.x.buffer)
     block = x.layout.block if x.layout else preferred_block(target)
     return input_place(shape, 1 if shape.groups * shape.channels < block and x.layout is None else block)
 
 
-def _emit_direct(shape: ConvShape, schedule: TileSchedule, target: CpuTarget, module: ModuleBuilder, symbol: str) -> Emission:
+def _emit_direct(
+    shape: ConvShape, schedule: TileSchedule, target: CpuTarget, module: ModuleBuilder, symbol: str
+) -> Emission:
     kernel = shape.kernel
     slot = workspace_slot(kernel)
     place = direct_place(shape, target)
@@ -66,13 +74,17 @@ def _emit_direct(shape: ConvShape, schedule: TileSchedule, target: CpuTarget, mo
     size = -(-used * Type.of(problem.kind).bytes // _ALIGN) * _ALIGN
     launches.append(emit_tiles(module, problem, schedule, symbol, (slot, size)))
     if ending.separate:
-        launches.append(emit_elementwise(module, kernel, shape.store, _conv_sums(shape, problem, slot), f"{symbol}.finish"))
+        launches.append(
+            emit_elementwise(module, kernel, shape.store, _conv_sums(shape, problem, slot), f"{symbol}.finish")
+        )
     kinds, group_size = panel_kinds(problem, schedule)
     packing = packed_panels(problem, schedule.lanes, kinds, group_size)
     return Emission(tuple(launches), size + workspace_bytes(problem, schedule, target), ((shape.w.buffer, packing),))
 
 
-def _emit_depthwise(shape: ConvShape, schedule: DepthwiseSchedule, target: CpuTarget, module: ModuleBuilder, symbol: str) -> Emission:
+def _emit_depthwise(
+    shape: ConvShape, schedule: DepthwiseSchedule, target: CpuTarget, module: ModuleBuilder, symbol: str
+) -> Emission:
     kernel, slot = shape.kernel, workspace_slot(shape.kernel)
     if not shape.is_depthwise or shape.group is None:
         raise ContractionError(f"{kernel.name}: a depthwise schedule needs one channel in and out of each group")
@@ -89,7 +101,14 @@ def _emit_depthwise(shape: ConvShape, schedule: DepthwiseSchedule, target: CpuTa
         start = -(-used // 16) * 16
         ending = replace(ending, out=replace(ending.out, base=start))
         used = start + prod(points) * shape.groups
-        sums = SumsWalk(slot, ending.out, ending.sum_dtype, 1, tuple(zip(axes, points, strict=True)), ((shape.group, shape.groups), (shape.filter, 1)))
+        sums = SumsWalk(
+            slot,
+            ending.out,
+            ending.sum_dtype,
+            1,
+            tuple(zip(axes, points, strict=True)),
+            ((shape.group, shape.groups), (shape.filter, 1)),
+        )
         finish.append(emit_elementwise(module, kernel, shape.store, sums, f"{symbol}.finish"))
     copies = [emit_copy(module, shape, place, slot, 0, target, f"{symbol}.copy")] if place.copied else []
     x_slot = slot if place.copied else kernel.buffers.index(x)
@@ -98,10 +117,17 @@ def _emit_depthwise(shape: ConvShape, schedule: DepthwiseSchedule, target: CpuTa
     return Emission((*copies, launch, *finish), used * Type.of(kind).bytes, ((shape.w.buffer, packing),))
 
 
-def _emit_winograd(shape: ConvShape, schedule: WinogradSchedule, target: CpuTarget, module: ModuleBuilder, symbol: str) -> Emission:
+def _emit_winograd(
+    shape: ConvShape, schedule: WinogradSchedule, target: CpuTarget, module: ModuleBuilder, symbol: str
+) -> Emission:
     kernel, slot = shape.kernel, workspace_slot(shape.kernel)
     x = kernel.buffer(shape.x.buffer)
-    place = input_place(shape, x.layout.block if x.layout else preferred_block(target), winograd_reach(shape, schedule.output), blocked=True)
+    place = input_place(
+        shape,
+        x.layout.block if x.layout else preferred_block(target),
+        winograd_reach(shape, schedule.output),
+        blocked=True,
+    )
     problem, _ = conv_problem(shape, place, slot)
     walk = conv_walk(shape, Grouping(1, 1, shape.channels, shape.filters))
     ending = end_of(kernel, shape.store, walk, (1,), tuple(extent_of(kernel, a) for a in walk.points), shape.filters)
@@ -110,7 +136,9 @@ def _emit_winograd(shape: ConvShape, schedule: WinogradSchedule, target: CpuTarg
     if ending.separate:
         problem, used = place_sums(problem, ending, used)
         ending = replace(ending, out=replace(ending.out, base=problem.out.base))
-        finish.append(emit_elementwise(module, kernel, shape.store, _conv_sums(shape, problem, slot), f"{symbol}.finish"))
+        finish.append(
+            emit_elementwise(module, kernel, shape.store, _conv_sums(shape, problem, slot), f"{symbol}.finish")
+        )
     copies = [emit_copy(module, shape, place, slot, 0, target, f"{symbol}.copy")] if place.copied else []
     used = -(-used // 16) * 16
     kinds = winograd_kinds(problem, schedule)
@@ -120,7 +148,9 @@ def _emit_winograd(shape: ConvShape, schedule: WinogradSchedule, target: CpuTarg
     return Emission((*copies, *nest.emit(symbol), *finish), size * 4, ((shape.w.buffer, packing),))
 
 
-def _emit_product(shape: GemmShape, schedule: TileSchedule | GemvSchedule, target: CpuTarget, module: ModuleBuilder, symbol: str) -> Emission:
+def _emit_product(
+    shape: GemmShape, schedule: TileSchedule | GemvSchedule, target: CpuTarget, module: ModuleBuilder, symbol: str
+) -> Emission:
     kernel = shape.kernel
     slot = workspace_slot(kernel)
     problem, ending = gemm_problem(shape)
@@ -129,7 +159,9 @@ def _emit_product(shape: GemmShape, schedule: TileSchedule | GemvSchedule, targe
     size = -(-used * Type.of(problem.kind).bytes // _ALIGN) * _ALIGN
     finish: list[LaunchSpec] = []
     if ending.separate:
-        finish.append(emit_elementwise(module, kernel, shape.store, _product_sums(shape, problem, slot), f"{symbol}.finish"))
+        finish.append(
+            emit_elementwise(module, kernel, shape.store, _product_sums(shape, problem, slot), f"{symbol}.finish")
+        )
     if isinstance(schedule, GemvSchedule):
         return Emission((*widen, emit_gemv(module, problem, schedule, symbol), *finish), size)
     launch = emit_tiles(module, problem, schedule, symbol, (slot, size))
@@ -142,7 +174,15 @@ def _product_sums(shape: GemmShape, problem: Problem, slot: int) -> SumsWalk:
     sized = {a.name: extent_of(shape.kernel, a.name) for a in shape.kernel.axes}
     points = tuple((a, sized[a]) for a in shape.rows)
     batches = tuple((a, sized[a]) for a in shape.batches)
-    return SumsWalk(slot, problem.out, problem.dtype, shape.count(shape.batches), points, ((shape.column, sized[shape.column]),), batches)
+    return SumsWalk(
+        slot,
+        problem.out,
+        problem.dtype,
+        shape.count(shape.batches),
+        points,
+        ((shape.column, sized[shape.column]),),
+        batches,
+    )
 
 
 def place_sums(problem: Problem, ending: Ending, used: int) -> tuple[Problem, int]:

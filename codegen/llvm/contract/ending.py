@@ -1,4 +1,6 @@
-"""The result's side of a contraction: stored from registers where vectors of channels fit it, else through sums in the workspace."""
+"""The result's side of a contraction: stored from registers where vectors of channels fit it, else through sums in the
+workspace.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,9 @@ Operand = tuple[Load, View, DType, int]
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """`separate` says that the nest stores plain sums [group][point][channel] in the workspace, and that a second launch finishes them."""
+    """`separate` says that the nest stores plain sums [group][point][channel] in the workspace, and that a second
+    launch finishes them.
+    """
 
     expr: Expr
     out: View
@@ -34,7 +38,9 @@ class Ending:
         return Finish(self.expr, others, own, self.sum_dtype)
 
 
-def end_of(kernel: Kernel, store: Store, walk: Walk, groups: tuple[int, ...], points: tuple[int, ...], channels: int) -> Ending:
+def end_of(
+    kernel: Kernel, store: Store, walk: Walk, groups: tuple[int, ...], points: tuple[int, ...], channels: int
+) -> Ending:
     """How the nest over `groups`, `points` and `channels` ends for this kernel's Store."""
     direct = _direct_end(kernel, store, walk, points)
     if direct is not None:
@@ -72,4 +78,3 @@ def _direct_end(kernel: Kernel, store: Store, walk: Walk, points: tuple[int, ...
 def _fits_vectors(out: View) -> bool:
     """Channels side by side: in blocks, or without any (row-major with channels last, or a single position)."""
     return out.block > 1 or out.stride == 1
-

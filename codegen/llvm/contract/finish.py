@@ -1,4 +1,6 @@
-"""The end of a contraction: an expression of the sum, evaluated on vectors of channels, and how its operands are addressed."""
+"""The end of a contraction: an expression of the sum, evaluated on vectors of channels, and how its operands are
+addressed.
+"""
 
 from __future__ import annotations
 
@@ -20,10 +22,12 @@ SUM = "sum"
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """One operand as the micro-kernel sees it. Its address and the stride between blocks come at run time; these choose the instructions.
+    """One operand as the micro-kernel sees it. Its address and the stride between blocks come at run time; these
+    choose the instructions.
 
-    `table` is the table of point offsets, -1 for an operand that does not depend on the point. `block` 0: one element for all channels;
-    1 with `gathered`: channels apart; else channels stand side by side, in blocks of `block` (1: without blocks).
+    `table` is the table of point offsets, -1 for an operand that does not depend on the point. `block` 0: one element
+    for all channels; 1 with `gathered`: channels apart; else channels stand side by side, in blocks of `block` (1:
+    without blocks).
     """
 
     table: int
@@ -35,7 +39,9 @@ class Access:
 
 @dataclass(frozen=True, slots=True)
 class Finish:
-    """The stored expression over `Ref("sum")` and `Ref("l0")`, ...; `loads` are the accesses of l0, ... and `out` that of the result."""
+    """The stored expression over `Ref("sum")` and `Ref("l0")`, ...; `loads` are the accesses of l0, ... and `out` that
+    of the result.
+    """
 
     expr: Expr
     loads: tuple[Access, ...]
@@ -77,7 +83,11 @@ Operand = Callable[[], Value]
 
 
 def evaluate(
-    f: FunctionBuilder, expr: Expr, lanes: int, operands: Mapping[str, tuple[Operand, DType]], axes: Mapping[str, Value] | None = None
+    f: FunctionBuilder,
+    expr: Expr,
+    lanes: int,
+    operands: Mapping[str, tuple[Operand, DType]],
+    axes: Mapping[str, Value] | None = None,
 ) -> tuple[Value, DType]:
     """The value of `expr` and its dtype; `operands` gives each Ref, `axes` the index of each axis (scalars only)."""
     match expr:

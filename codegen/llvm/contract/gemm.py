@@ -30,18 +30,44 @@ def gemm_problem(shape: GemmShape) -> tuple[Problem, Ending]:
     widened = is_widened(shape)
     left = widened_place(shape) if widened else left
     batches = shape.batches or ("",)
-    x = View(left.base, tuple(left.strides.get(a, 0) for a in batches), tuple(left.strides.get(a, 0) for a in walk.points), 1, 0)
+    x = View(
+        left.base,
+        tuple(left.strides.get(a, 0) for a in batches),
+        tuple(left.strides.get(a, 0) for a in walk.points),
+        1,
+        0,
+    )
     weights = WeightSource(
-        *(right.base, tuple(right.strides.get(a, 0) for a in batches), right.strides.get(shape.column, 0), 0, extents[shape.column], 1),
+        *(
+            right.base,
+            tuple(right.strides.get(a, 0) for a in batches),
+            right.strides.get(shape.column, 0),
+            0,
+            extents[shape.column],
+            1,
+        ),
         kernel.buffer(shape.rhs.buffer).dtype,
     )
-    ending = end_of(kernel, shape.store, Walk(batches, walk.points, walk.channel), groups, points, extents[shape.column])
+    ending = end_of(
+        kernel, shape.store, Walk(batches, walk.points, walk.channel), groups, points, extents[shape.column]
+    )
     points, x, out, loads = collapsed(ending.points, x, ending.out, [v for _, v, _, _ in ending.loads])
-    named = tuple((l, v, d, s) for (l, _, d, s), v in zip(ending.loads, loads, strict=True))
+    named = tuple((load, v, d, s) for (load, _, d, s), v in zip(ending.loads, loads, strict=True))
     tables = point_tables(x, [out, *loads])
     dtype = DType.F64 if shape.dtype is DType.F64 else DType.F32
     problem = Problem(
-        *(dtype, groups, points, extents[shape.column], x, reduction(shape, left, right), weights, out, ending.out_dtype, named),
+        *(
+            dtype,
+            groups,
+            points,
+            extents[shape.column],
+            x,
+            reduction(shape, left, right),
+            weights,
+            out,
+            ending.out_dtype,
+            named,
+        ),
         ending.finish(tables, out, loads),
         workspace_slot(kernel) if widened else kernel.buffers.index(kernel.buffer(shape.lhs.buffer)),
         *(kernel.buffers.index(kernel.buffer(shape.rhs.buffer)), ending.out_slot),
@@ -101,4 +127,3 @@ def reduction(shape: GemmShape, left: Located, right: Located) -> tuple[Segment,
     outer = list(zip(offsets(tuple(sizes[:-1]), tuple(x[:-1])), offsets(tuple(sizes[:-1]), tuple(w[:-1])), strict=True))
     inner = [(i * x[-1], i * w[-1]) for i in range(sizes[-1])]
     return plain_segments(outer, inner)
-

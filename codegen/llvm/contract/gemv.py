@@ -1,4 +1,6 @@
-"""Few rows times many columns that stand as [column][reduction]: dot products that read the weights once, where they are."""
+"""Few rows times many columns that stand as [column][reduction]: dot products that read the weights once, where they
+are.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +49,12 @@ class _Gemv:
         with f.loop(f.args[1], f.args[2]) as unit:
             block, group = f.urem(unit, self.blocks), f.udiv(unit, self.blocks)
             index = self._group_index(group)
-            self._block(block * self.schedule.channels, index, self._start(x, problem.x.base, problem.x.groups, index, self.scalar), w)
+            self._block(
+                block * self.schedule.channels,
+                index,
+                self._start(x, problem.x.base, problem.x.groups, index, self.scalar),
+                w,
+            )
         f.ret()
 
     def _group_index(self, group: Value) -> list[Value]:
@@ -77,13 +84,20 @@ class _Gemv:
             self._columns(channel, start, x, self.schedule.channels)
             return
         is_last = f.cmp("gt", channel + self.schedule.channels, problem.channels)
-        f.branch(is_last, lambda: self._columns(channel, start, x, ragged), lambda: self._columns(channel, start, x, self.schedule.channels))
+        f.branch(
+            is_last,
+            lambda: self._columns(channel, start, x, ragged),
+            lambda: self._columns(channel, start, x, self.schedule.channels),
+        )
 
     def _columns(self, channel: Value, w: Value, x: Value, count: int) -> tuple[()]:
         f, lanes = self.f, self.schedule.channels
         columns = [f.gep(w, (channel + c) * self.problem.weights.filter, self.scalar) for c in range(count)]
         table = self.offsets[self.tables.strides.index(self.problem.x.points)]
-        rows = [f.gep(x, f.convert(f.load(f.gep(table, r, I32), I32), "i64"), self.scalar) for r in range(self.schedule.rows)]
+        rows = [
+            f.gep(x, f.convert(f.load(f.gep(table, r, I32), I32), "i64"), self.scalar)
+            for r in range(self.schedule.rows)
+        ]
         sums = self._dots(rows, columns)
         ends = PanelEnd(f, self.problem.finish, len(self.offsets), self.context, lanes, lambda j: count)
         for r in range(self.schedule.rows):
@@ -105,12 +119,18 @@ class _Gemv:
         sums = list(loop.results)
         return self._multiply(rows, columns, f.const(I64, whole), sums, depth - whole) if depth > whole else sums
 
-    def _multiply(self, rows: list[Value], columns: list[Value], at: Value, sums: list[Value], count: int) -> list[Value]:
+    def _multiply(
+        self, rows: list[Value], columns: list[Value], at: Value, sums: list[Value], count: int
+    ) -> list[Value]:
         f, lanes = self.f, self.schedule.lanes
 
         def read(start: Value) -> Value:
             address = f.gep(start, at, self.scalar)
-            return f.load(address, self.vector) if count == lanes else f.masked_load(address, self.vector, lane_constant(f, lanes, count))
+            return (
+                f.load(address, self.vector)
+                if count == lanes
+                else f.masked_load(address, self.vector, lane_constant(f, lanes, count))
+            )
 
         left = [read(r) for r in rows]
         found: list[Value] = []

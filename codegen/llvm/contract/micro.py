@@ -1,11 +1,13 @@
-"""The micro-kernel of every contraction: a tile of points times vectors of channels, its sums in registers from the first step to the last.
+"""The micro-kernel of every contraction: a tile of points times vectors of channels, its sums in registers from the
+first step to the last.
 
-The reduction is a loop over a table of input offsets, `unroll` products in each step; points are addressed through tables of offsets too. So one
-body serves any kernel size, stride, halo and shape, a matrix product, and the products of a Winograd transform. Bodies are shared by name
-in a module: what differs between kernels only by numbers comes at run time, through `n`, the tables and the context.
+The reduction is a loop over a table of input offsets, `unroll` products in each step; points are addressed through
+tables of offsets too. So one body serves any kernel size, stride, halo and shape, a matrix product, and the products
+of a Winograd transform. Bodies are shared by name in a module: what differs between kernels only by numbers comes at
+run time, through `n`, the tables and the context.
 
-The context is an array of 8-byte slots: the addresses of the tables, then for the result and each operand of the epilogue its address at the
-first channel of the panel and the elements between blocks of channels.
+The context is an array of 8-byte slots: the addresses of the tables, then for the result and each operand of the
+epilogue its address at the first channel of the panel and the elements between blocks of channels.
 """
 
 from __future__ import annotations
@@ -22,10 +24,12 @@ from .finish import SUM, Access, Finish, evaluate
 
 @dataclass(frozen=True, slots=True)
 class MicroKernel:
-    """`kind` is the element type of input, weights and sums; `tables` the number of point tables, `x_table` the input's.
+    """`kind` is the element type of input, weights and sums; `tables` the number of point tables, `x_table` the
+    input's.
 
-    `split`: sums start from and end in memory (`acc`) unless told that this is the first or the last part. `in_place`: weights stand in rows
-    of a given stride, not in a panel. `valid`: channels of the panel that exist (0: all).
+    `split`: sums start from and end in memory (`acc`) unless told that this is the first or the last part.
+    `in_place`: weights stand in rows of a given stride, not in a panel. `valid`: channels of the panel that exist (0:
+    all).
     """
 
     kind: str
@@ -54,8 +58,9 @@ _TYPES = {"n": I64, "row": I64, "point": I64, "first": I1, "last": I1}
 def micro_kernel(module: ModuleBuilder, spec: MicroKernel) -> str:
     """The symbol of the body, emitted when the module has it not yet. Parameters are `PARAMETERS`:
 
-    `n` steps (at least one), input base, table of the steps' offsets, weights, elements between rows of weights in place, sums, context,
-    first point (an index into the tables), weights to prefetch, and whether this part of the reduction is the first and the last.
+    `n` steps (at least one), input base, table of the steps' offsets, weights, elements between rows of weights in
+    place, sums, context, first point (an index into the tables), weights to prefetch, and whether this part of the
+    reduction is the first and the last.
     """
     if not module.has_function(spec.name):
         _Body(module, spec).emit()
@@ -97,7 +102,11 @@ class _Body:
         zeros = [f.const(self.vector, 0.0) for _ in places]
         if not spec.split:
             return zeros
-        return list(f.branch(self.args["first"], lambda: zeros, lambda: [f.load(self._sum_address(*p), self.vector) for p in places]))
+        return list(
+            f.branch(
+                self.args["first"], lambda: zeros, lambda: [f.load(self._sum_address(*p), self.vector) for p in places]
+            )
+        )
 
     def _keep(self, sums: list[Value]) -> tuple[()]:
         for k, value in enumerate(sums):
@@ -132,7 +141,9 @@ class _Body:
         return f.gep(weights, self.args["row"], self.scalar) if spec.in_place else weights
 
     def _hold_loads(self) -> None:
-        """Where an instruction cannot read memory, LLVM would load ahead for all steps and spill sums: loads must not cross this."""
+        """Where an instruction cannot read memory, LLVM would load ahead for all steps and spill sums: loads must not
+        cross this.
+        """
         if self.f.module.target.triple.startswith("aarch64"):
             self.f.lines.append('  call void asm sideeffect "", "~{memory}"()')
 
@@ -180,7 +191,9 @@ def lane_constant(f: FunctionBuilder, lanes: int, count: int) -> Value:
 class PanelEnd:
     """Evaluates the epilogue on vector j of a panel and stores it; addresses come from the context."""
 
-    def __init__(self, f: FunctionBuilder, finish: Finish, tables: int, context: Value, lanes: int, valid: Callable[[int], int]) -> None:
+    def __init__(
+        self, f: FunctionBuilder, finish: Finish, tables: int, context: Value, lanes: int, valid: Callable[[int], int]
+    ) -> None:
         self.f, self.finish, self.lanes = f, finish, lanes
         self._count = valid
         accesses = (finish.out, *finish.loads)

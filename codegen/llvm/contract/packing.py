@@ -1,4 +1,4 @@
-"""Weights in panels: for each block of output channels its weights in the order in which the micro-kernel reads them."""
+"""Weights in panels: for each block of output channels its weights as the micro-kernel reads them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from math import prod
 
 from ....ir.target import CpuTarget
-from ....ir.types import DType
 from ...emission import LaunchSpec
 from ..arithmetic import Value
 from ..emitter import FunctionBuilder, ModuleBuilder
@@ -18,9 +17,11 @@ from .tiles import KERNEL_PARAMETERS, PanelKind, argument
 
 @dataclass(frozen=True, slots=True)
 class PackedPanels:
-    """Packed[group][panel][element of the reduction][channel of the panel], zeros where a channel or an element does not exist.
+    """Packed[group][panel][element of the reduction][channel of the panel], zeros where a channel or an element does
+    not exist.
 
-    `sources` gives for each element its offset from a filter's first weight (-1: zero), `owners` the group it belongs to where groups were merged.
+    `sources` gives for each element its offset from a filter's first weight (-1: zero), `owners` the group it belongs
+    to where groups were merged.
     """
 
     kind: str
@@ -50,7 +51,9 @@ def packed_panels(problem: Problem, lanes: int, kinds: Sequence[PanelKind], grou
     owners = tuple(x for s in problem.segments for x in s.owners) if problem.weights.merged > 1 else ()
     shared = not any(problem.weights.groups)
     groups = (1,) if shared else problem.groups
-    return PackedPanels(problem.kind, lanes, groups, problem.channels, tuple(kinds), group_size, sources, owners, problem.weights)
+    return PackedPanels(
+        problem.kind, lanes, groups, problem.channels, tuple(kinds), group_size, sources, owners, problem.weights
+    )
 
 
 class _Packer:

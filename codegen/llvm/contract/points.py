@@ -12,7 +12,9 @@ FILL_LANES = 8
 
 
 def cover(count: int, rows: int) -> dict[int, int]:
-    """{rows of a tile: how many} for `count` points: tiles of `rows` and one less, both fast; smaller ones where count is small."""
+    """{rows of a tile: how many} for `count` points: tiles of `rows` and one less, both fast; smaller ones where count
+    is small.
+    """
     tiles = -(-count // rows)
     short = tiles * rows - count
     if tiles < short:
@@ -22,7 +24,9 @@ def cover(count: int, rows: int) -> dict[int, int]:
 
 
 def blocks_of(count: int, size: int, rows: int) -> tuple[int, int]:
-    """(size, number) of balanced blocks of at most about `size` points, the size a multiple of `rows` unless one block holds all."""
+    """(size, number) of balanced blocks of at most about `size` points, the size a multiple of `rows` unless one block
+    holds all.
+    """
     number = max(1, -(-count // size))
     if number == 1:
         return count, 1
@@ -31,7 +35,9 @@ def blocks_of(count: int, size: int, rows: int) -> tuple[int, int]:
     return size, -(-count // size)
 
 
-def fill_table(f: FunctionBuilder, table: Value, first: Value, count: Value, extents: Sequence[int], strides: Sequence[int]) -> None:
+def fill_table(
+    f: FunctionBuilder, table: Value, first: Value, count: Value, extents: Sequence[int], strides: Sequence[int]
+) -> None:
     """table[i] = offset of point first + i of a box, for i < count; up to 7 entries past the end are overwritten."""
     symbol = _filler(f.module, len(extents))
     numbers = [f.const(I64, n) for n in (*extents, *strides)]
@@ -49,7 +55,11 @@ def _emit_filler(module: ModuleBuilder, name: str, rank: int) -> None:
     """Row by row: a vector of consecutive offsets at a time, the next row overwrites what was too much."""
     numbers = [(f"{kind}{k}", I64, "") for kind in ("e", "s") for k in range(rank)]
     f = module.function(
-        name, None, [("table", PTR, ""), ("first", I64, ""), ("count", I64, ""), *numbers], linkage="internal", attributes="nounwind noinline"
+        name,
+        None,
+        [("table", PTR, ""), ("first", I64, ""), ("count", I64, ""), *numbers],
+        linkage="internal",
+        attributes="nounwind noinline",
     )
     table, first, count, *rest = f.args
     extents, strides = rest[:rank], rest[rank:]
@@ -65,8 +75,10 @@ def _emit_filler(module: ModuleBuilder, name: str, rank: int) -> None:
             f.store(values, f.gep(table, done + i, I32), align=4)
         return [done + n, line + 1, f.const(I64, 0)]
 
-    zero = f.const(I64, 0)
-    f.while_loop([zero, f.udiv(first, width), f.urem(first, width)], lambda done, *_: f.cmp("lt", done, count), row)
+    def unfinished(done: Value, line: Value, column: Value) -> Value:
+        return f.cmp("lt", done, count)
+
+    f.while_loop([f.const(I64, 0), f.udiv(first, width), f.urem(first, width)], unfinished, row)
     f.ret()
 
 

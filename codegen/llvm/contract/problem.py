@@ -1,4 +1,6 @@
-"""Contractions as the loop nest sees them: groups x points x channels, and a reduction given by offsets into input and weights."""
+"""Contractions as the loop nest sees them: groups x points x channels, and a reduction given by offsets into input and
+weights.
+"""
 
 from __future__ import annotations
 
@@ -17,8 +19,10 @@ UNROLL = 8
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """A run of equal steps. Step s reads the input at steps[s] + each of `unroll`; `sources` (step-major) are the offsets of the weights
-    relative to a filter's first, -1 where the weight is zero; `owners` are the groups (of merged ones) the weights belong to."""
+    """A run of equal steps. Step s reads the input at steps[s] + each of `unroll`; `sources` (step-major) are the
+    offsets of the weights relative to a filter's first, -1 where the weight is zero; `owners` are the groups (of
+    merged ones) the weights belong to.
+    """
 
     steps: tuple[int, ...]
     unroll: tuple[int, ...]
@@ -28,7 +32,8 @@ class Segment:
 
 @dataclass(frozen=True, slots=True)
 class WeightSource:
-    """Where a filter's weights start: base + group * (merged group) + member * (group in it) + filter * (filter in that group).
+    """Where a filter's weights start: base + group * (merged group) + member * (group in it) + filter * (filter in
+    that group).
 
     `merged` groups of `filters` filters each form one group of the problem."""
 
@@ -45,7 +50,9 @@ class WeightSource:
 class Problem:
     """`groups` and `points` are extents (points innermost last); `x` the input's view, whose channel part is unused.
 
-    `loads` are the epilogue's operands with their views. `x_buffer`, `w_buffer`, `out_buffer` are argument slots of the kernel."""
+    `loads` are the epilogue's operands with their views. `x_buffer`, `w_buffer`, `out_buffer` are argument slots of
+    the kernel.
+    """
 
     dtype: DType
     groups: tuple[int, ...]
@@ -87,7 +94,7 @@ class Problem:
 
 
 def plain_segments(outer: list[tuple[int, int]], inner: list[tuple[int, int]]) -> tuple[Segment, ...]:
-    """The reduction over outer x inner, pairs of (input offset, weight offset); the inner one is unrolled, in chunks."""
+    """The reduction over outer x inner, pairs of (input offset, weight offset); inner is unrolled, in chunks."""
     whole, rest = divmod(len(inner), UNROLL)
     if len(inner) <= UNROLL:
         whole, rest = 0, len(inner)
@@ -123,7 +130,9 @@ def collapse(points: tuple[int, ...], views: list[tuple[int, ...]]) -> tuple[tup
     return tuple(n for n, _ in merged), [tuple(s[k] for _, s in merged) for k in range(len(views))]
 
 
-def collapsed(problem_points: tuple[int, ...], x: View, out: View, loads: list[View]) -> tuple[tuple[int, ...], View, View, list[View]]:
+def collapsed(
+    problem_points: tuple[int, ...], x: View, out: View, loads: list[View]
+) -> tuple[tuple[int, ...], View, View, list[View]]:
     views = [x, out, *loads]
     points, strides = collapse(problem_points, [v.points for v in views])
     new = [View(v.base, v.groups, s, v.block, v.stride, v.padded) for v, s in zip(views, strides, strict=True)]
@@ -132,7 +141,7 @@ def collapsed(problem_points: tuple[int, ...], x: View, out: View, loads: list[V
 
 @dataclass(frozen=True, slots=True)
 class Tables:
-    """The distinct ways in which points are walked; each is a table of offsets, filled for a block of points at a time."""
+    """The distinct ways in which points are walked; each has a table of offsets, filled for a block at a time."""
 
     strides: tuple[tuple[int, ...], ...]
 
@@ -147,6 +156,8 @@ def point_tables(x: View, others: list[View]) -> Tables:
     return Tables(tuple(wanted))
 
 
-def accesses(tables: Tables, out: View, out_dtype: DType, loads: list[tuple[View, DType]]) -> tuple[Access, tuple[Access, ...]]:
+def accesses(
+    tables: Tables, out: View, out_dtype: DType, loads: list[tuple[View, DType]]
+) -> tuple[Access, tuple[Access, ...]]:
     made = access_of(out, tables.index(out), out_dtype)
     return made, tuple(access_of(v, tables.index(v), d) for v, d in loads)

@@ -1,4 +1,6 @@
-"""The loop nest around the micro-kernel: units of parallel work, blocks of points, panels of channels, parts of the reduction."""
+"""The loop nest around the micro-kernel: units of parallel work, blocks of points, panels of channels, parts of the
+reduction.
+"""
 
 from __future__ import annotations
 
@@ -36,9 +38,14 @@ def workspace_slot(kernel: Kernel) -> int:
     return len(kernel.buffers) + len(kernel.extents)
 
 
+Part = tuple[int, Value, Value]
+
+
 @dataclass(frozen=True, slots=True)
 class PanelKind:
-    """Panels `begin` to `end` of one register tile; `offset` is where their weights start in the packed group (elements)."""
+    """Panels `begin` to `end` of one register tile; `offset` is where their weights start in the packed group
+    (elements).
+    """
 
     tile: RegisterTile
     begin: int
@@ -91,8 +98,12 @@ def is_split(problem: Problem, schedule: TileSchedule) -> bool:
     return len(problem.segments) > 1 or 0 < schedule.steps < problem.steps
 
 
-def emit_tiles(module: ModuleBuilder, problem: Problem, schedule: TileSchedule, symbol: str, sums: tuple[int, int]) -> LaunchSpec:
-    """The launch of the whole contraction. `sums` is (argument slot, byte offset) of the workers' memory in the workspace."""
+def emit_tiles(
+    module: ModuleBuilder, problem: Problem, schedule: TileSchedule, symbol: str, sums: tuple[int, int]
+) -> LaunchSpec:
+    """The launch of the whole contraction. `sums` is (argument slot, byte offset) of the workers' memory in the
+    workspace.
+    """
     nest = _Nest(module, problem, schedule, symbol, sums)
     nest.emit()
     products = prod(problem.groups) * problem.count * problem.channels * problem.depth
@@ -105,7 +116,9 @@ def grain_of(products: int, units: int, per_cycle: int) -> int:
 
 
 class _Nest:
-    def __init__(self, module: ModuleBuilder, problem: Problem, schedule: TileSchedule, symbol: str, sums: tuple[int, int]) -> None:
+    def __init__(
+        self, module: ModuleBuilder, problem: Problem, schedule: TileSchedule, symbol: str, sums: tuple[int, int]
+    ) -> None:
         self.problem, self.schedule, self.module = problem, schedule, module
         self.scalar = Type.of(problem.kind)
         self.tables = point_tables(problem.x, [problem.out, *(v for _, v, _, _ in problem.loads)])
@@ -192,10 +205,17 @@ class _Nest:
 
     def _panels(self, low: Value, high: Value, is_last: Value) -> None:
         zero = self.f.const(I64, 0)
+
+        def panels_of(part: Part) -> None:
+            self._each_panel(low, high, lambda kind, panel: self._part(kind, panel, panel - low, part, is_last))
+
+        def parts_of(kind: PanelKind, panel: Value) -> None:
+            self._each_part(lambda part: self._part(kind, panel, zero, part, is_last))
+
         if self.schedule.reduction_outside:
-            self._each_part(lambda *part: self._each_panel(low, high, lambda k, p: self._part(k, p, p - low, part, is_last)))
+            self._each_part(panels_of)
         else:
-            self._each_panel(low, high, lambda k, p: self._each_part(lambda *part: self._part(k, p, zero, part, is_last)))
+            self._each_panel(low, high, parts_of)
 
     def _each_panel(self, low: Value, high: Value, body: Callable[[PanelKind, Value], None]) -> None:
         f = self.f
@@ -203,19 +223,19 @@ class _Nest:
             with f.loop(f.smax(low, kind.begin), f.smin(high, kind.end)) as panel:
                 body(kind, panel)
 
-    def _each_part(self, body: Callable[[int, Value, Value], None]) -> None:
-        """`body(segment, first step, number of steps)` for each part of the reduction."""
+    def _each_part(self, body: Callable[[Part], None]) -> None:
+        """`body((segment, first step, number of steps))` for each part of the reduction."""
         f = self.f
         for s, segment in enumerate(self.problem.segments):
             n = len(segment.steps)
             size = self.schedule.steps or n
             if size >= n:
-                body(s, f.const(I64, 0), f.const(I64, n))
+                body((s, f.const(I64, 0), f.const(I64, n)))
                 continue
             with f.loop(0, n, size) as part:
-                body(s, part, f.smin(n - part, size))
+                body((s, part, f.smin(n - part, size)))
 
-    def _part(self, kind: PanelKind, panel: Value, local: Value, where: tuple[int, Value, Value], is_last: Value) -> None:
+    def _part(self, kind: PanelKind, panel: Value, local: Value, where: Part, is_last: Value) -> None:
         f, problem = self.f, self.problem
         s, part, count = where
         segments, segment = problem.segments, problem.segments[s]
@@ -260,7 +280,16 @@ class _Nest:
 
     # Tiles
 
-    def _tiles(self, kind: PanelKind, unroll: tuple[int, ...], count: Value, w: Value, steps: Value, sums: Value, flags: tuple[Value, ...]) -> None:
+    def _tiles(
+        self,
+        kind: PanelKind,
+        unroll: tuple[int, ...],
+        count: Value,
+        w: Value,
+        steps: Value,
+        sums: Value,
+        flags: tuple[Value, ...],
+    ) -> None:
         f = self.f
         first, last, is_last = flags
         width = kind.tile.vectors * self.schedule.lanes
@@ -282,7 +311,15 @@ class _Nest:
     def _micro(self, kind: PanelKind, rows: int, unroll: tuple[int, ...]) -> str:
         x_table = self.tables.strides.index(self.problem.x.points)
         spec = MicroKernel(
-            *(self.problem.kind, self.schedule.lanes, rows, kind.tile.vectors, unroll, len(self.tables.strides), x_table),
+            *(
+                self.problem.kind,
+                self.schedule.lanes,
+                rows,
+                kind.tile.vectors,
+                unroll,
+                len(self.tables.strides),
+                x_table,
+            ),
             *(self.problem.finish, self.split, self.schedule.prefetch, not self.schedule.pack, kind.valid),
         )
         return micro_kernel(self.module, spec)

@@ -1,7 +1,9 @@
-"""Winograd convolution: blocks of tiles are transformed, multiplied for each frequency by the micro-kernel, and transformed back into the epilogue.
+"""Winograd convolution: blocks of tiles are transformed, multiplied for each frequency by the micro-kernel, and
+transformed back into the epilogue.
 
-In the workspace stand the transformed inputs V[frequency][channel block][tile][channel] and, for each worker, the products M[frequency][tile][channel of the
-panel]; frequencies are a cache line more apart than they need, or their stores would fall on one set of the L1 cache.
+In the workspace stand the transformed inputs V[frequency][channel block][tile][channel] and, for each worker, the
+products M[frequency][tile][channel of the panel]; frequencies are a cache line more apart than they need, or their
+stores would fall on one set of the L1 cache.
 """
 
 from __future__ import annotations
@@ -71,14 +73,29 @@ def winograd_workspace(shape: ConvShape, schedule: WinogradSchedule, block: int,
 
 def winograd_kinds(problem: Problem, schedule: WinogradSchedule) -> list[PanelKind]:
     """The panels of output channels; `offset` counts floats of one frequency and one input channel's depth."""
-    return panel_kinds(replace(problem, segments=(Segment((0,), (0,), (0,)),)), TileSchedule(schedule.lanes, schedule.main, schedule.last, 1, 0))[0]
+    return panel_kinds(
+        replace(problem, segments=(Segment((0,), (0,), (0,)),)),
+        TileSchedule(schedule.lanes, schedule.main, schedule.last, 1, 0),
+    )[0]
 
 
-def winograd_filters(shape: ConvShape, schedule: WinogradSchedule, kinds: list[PanelKind], block: int, problem: Problem) -> WinogradFilters:
+def winograd_filters(
+    shape: ConvShape, schedule: WinogradSchedule, kinds: list[PanelKind], block: int, problem: Problem
+) -> WinogradFilters:
     channel, taps = weight_strides(shape)
     depth = -(-shape.channels // block) * block
     return WinogradFilters(
-        *(schedule.output, schedule.lanes, shape.channels, depth, shape.filters, tuple(kinds), problem.weights, channel, (taps[0], taps[1]))
+        *(
+            schedule.output,
+            schedule.lanes,
+            shape.channels,
+            depth,
+            shape.filters,
+            tuple(kinds),
+            problem.weights,
+            channel,
+            (taps[0], taps[1]),
+        )
     )
 
 
@@ -107,12 +124,23 @@ class WinogradNest:
         views = [ending.out, *(v for _, v, _, _ in ending.loads)]
         self.tables = point_tables(ending.out, views[1:])
         self.finish = ending.finish(self.tables, ending.out, views[1:])
-        self.views = list(zip([ending.out_slot, *(s for _, _, _, s in ending.loads)], views, [ending.out_dtype, *(d for _, _, d, _ in ending.loads)], strict=True))
+        self.views = list(
+            zip(
+                [ending.out_slot, *(s for _, _, _, s in ending.loads)],
+                views,
+                [ending.out_dtype, *(d for _, _, d, _ in ending.loads)],
+                strict=True,
+            )
+        )
 
     # Launches
 
     def emit(self, symbol: str) -> list[LaunchSpec]:
-        return [self.emit_fused(symbol)] if self.s.fused else [self.emit_inputs(f"{symbol}.transform"), self.emit_products(symbol)]
+        return (
+            [self.emit_fused(symbol)]
+            if self.s.fused
+            else [self.emit_inputs(f"{symbol}.transform"), self.emit_products(symbol)]
+        )
 
     def emit_fused(self, symbol: str) -> LaunchSpec:
         """Over blocks of tiles."""
@@ -164,7 +192,11 @@ class WinogradNest:
     def _block(self, block: Value) -> tuple[Value, Value, Value]:
         f = self.f
         is_last = f.cmp("eq", block, self.blocks - 1)
-        return block * self.s.tiles, f.select(is_last, f.const(I64, self.last_block), f.const(I64, self.s.tiles)), is_last
+        return (
+            block * self.s.tiles,
+            f.select(is_last, f.const(I64, self.last_block), f.const(I64, self.s.tiles)),
+            is_last,
+        )
 
     # Input transform
 
@@ -181,7 +213,15 @@ class WinogradNest:
         symbol = input_kernel(self.module, self.s.output, self.s.lanes, block)
         x = f.gep(self.x, c * self.place.channel, F32)
         v = f.gep(self.inputs, c * (self.s.tiles * block), F32)
-        f.call_void(symbol, x, v, self.input_table, count, f.const(I64, self.place.space[0]), f.const(I64, self.sizes.input_step))
+        f.call_void(
+            symbol,
+            x,
+            v,
+            self.input_table,
+            count,
+            f.const(I64, self.place.space[0]),
+            f.const(I64, self.sizes.input_step),
+        )
 
     # Products and output transform
 
@@ -244,7 +284,20 @@ class WinogradNest:
             micro = micro_kernel(self.module, _product_kernel(kind.tile, rows, self.s, block))
             with f.loop(0, tiles) as t:
                 nearby = f.gep(ahead, (done + t) * lines, F32) if lines else ahead
-                f.call_void(micro, n, x, step, w, zero, f.const(PTR, 0), self.product_context, point + t * rows, nearby, yes, yes)
+                f.call_void(
+                    micro,
+                    n,
+                    x,
+                    step,
+                    w,
+                    zero,
+                    f.const(PTR, 0),
+                    self.product_context,
+                    point + t * rows,
+                    nearby,
+                    yes,
+                    yes,
+                )
             point, done = point + tiles * rows, done + tiles
 
     def _outputs(self, kind: PanelKind, panel: Value, count: Value) -> None:
@@ -265,15 +318,30 @@ class WinogradNest:
     def _output(self, products: Value, width: int, count: Value, valid: int) -> None:
         f = self.f
         columns = tuple(s[2] for s in self.tables.strides)
-        spec = OutputKernel(self.s.output, self.s.lanes, len(self.tables.strides), columns, self.finish, self.ragged, valid)
+        spec = OutputKernel(
+            self.s.output, self.s.lanes, len(self.tables.strides), columns, self.finish, self.ragged, valid
+        )
         limits = self.offsets[len(self.tables.strides) :] or [f.const(PTR, 0)] * 2
         sizes = [f.const(I64, w.extent) for w in self.shape.windows]
-        f.call_void(output_kernel(self.module, spec), products, f.const(I64, self.sizes.product_step), f.const(I64, width), self.context, count, *limits, *sizes)
+        f.call_void(
+            output_kernel(self.module, spec),
+            products,
+            f.const(I64, self.sizes.product_step),
+            f.const(I64, width),
+            self.context,
+            count,
+            *limits,
+            *sizes,
+        )
 
     def _set_bases(self, channel: Value) -> None:
         f = self.f
         for k, ((_, view, dtype), base) in enumerate(zip(self.views, self.operands, strict=True)):
-            at = channel * view.stride if view.block == 1 else f.udiv(channel, view.block) * view.stride + f.urem(channel, view.block)
+            at = (
+                channel * view.stride
+                if view.block == 1
+                else f.udiv(channel, view.block) * view.stride + f.urem(channel, view.block)
+            )
             slot = len(self.tables.strides) + 2 * k
             f.store(f.gep(base, at, memory_type_of(dtype)), f.gep(self.context, slot, PTR))
             f.store(f.const(I64, view.stride), f.gep(self.context, slot + 1, I64))
@@ -287,5 +355,6 @@ def _three(strides: tuple[int, ...]) -> tuple[int, int, int]:
 def _product_kernel(tile: RegisterTile, rows: int, schedule: WinogradSchedule, block: int) -> MicroKernel:
     """The micro-kernel that stores plain sums into M."""
     plain = Finish(Ref(SUM), (), Access(1, 1), DType.F32)
-    return MicroKernel("float", schedule.lanes, rows, tile.vectors, tuple(range(block)), 2, 0, plain, prefetch=schedule.prefetch)
-
+    return MicroKernel(
+        "float", schedule.lanes, rows, tile.vectors, tuple(range(block)), 2, 0, plain, prefetch=schedule.prefetch
+    )

@@ -1,7 +1,7 @@
 """The transforms of Winograd's minimal filtering F(m x m, 3x3), m 2 or 4, on vectors of channels.
 
-F(4x4) interpolates at 0, +-1/sqrt2, +-sqrt2 and infinity: as many operations as the textbook's 0, +-1, +-2, and an error 2 to 5 times smaller
-(about that of direct convolution in float32).
+F(4x4) interpolates at 0, +-1/sqrt2, +-sqrt2 and infinity: as many operations as the textbook's 0, +-1, +-2, and an
+error 2 to 5 times smaller (about that of direct convolution in float32).
 """
 
 from __future__ import annotations
@@ -54,7 +54,9 @@ def output_transform(f: FunctionBuilder, m: int, d: Vector) -> Vector:
 Transform = Callable[[FunctionBuilder, int, Vector], Vector]
 
 
-def both_ways(f: FunctionBuilder, m: int, transform: Transform, read: Callable[[int, int], Value], size: int) -> list[list[Value]]:
+def both_ways(
+    f: FunctionBuilder, m: int, transform: Transform, read: Callable[[int, int], Value], size: int
+) -> list[list[Value]]:
     """The transform along columns, then along rows, of a square of `size`: result[row][column]."""
     columns = [transform(f, m, [read(y, x) for y in range(size)]) for x in range(size)]
     return [transform(f, m, [c[y] for c in columns]) for y in range(len(columns[0]))]

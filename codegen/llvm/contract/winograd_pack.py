@@ -1,4 +1,6 @@
-"""Filters of 3x3 convolutions transformed for Winograd and put into panels, one for each frequency and block of output channels."""
+"""Filters of 3x3 convolutions transformed for Winograd and put into panels, one for each frequency and block of output
+channels.
+"""
 
 from __future__ import annotations
 
@@ -16,9 +18,11 @@ from .winograd_math import combine, filter_matrix
 
 @dataclass(frozen=True, slots=True)
 class WinogradFilters:
-    """Packed[panel][frequency][input channel][output channel of the panel] in float32, computed in double; zeros past the last channel.
+    """Packed[panel][frequency][input channel][output channel of the panel] in float32, computed in double; zeros past
+    the last channel.
 
-    `channels` counts input channels and `depth` that number rounded up to whole blocks; `channel` and `taps` are strides of the weights.
+    `channels` counts input channels and `depth` that number rounded up to whole blocks; `channel` and `taps` are
+    strides of the weights.
     """
 
     output: int
@@ -91,7 +95,15 @@ class _Packer:
         f, p = self.f, self.p
         matrix, wide = filter_matrix(p.output), F64.with_lanes(p.lanes)
         rows, columns = p.taps
-        taps = [[f.convert(f.gather(f.gep(start, y * rows + x * columns, self.element), places, self.element, mask), wide.kind) for x in range(3)] for y in range(3)]
+        taps = [
+            [
+                f.convert(
+                    f.gather(f.gep(start, y * rows + x * columns, self.element), places, self.element, mask), wide.kind
+                )
+                for x in range(3)
+            ]
+            for y in range(3)
+        ]
         half = [[combine(f, g, [taps[y][x] for y in range(3)]) for x in range(3)] for g in matrix]
         for a, row in enumerate(half):
             for b, g in enumerate(matrix):

@@ -1,4 +1,6 @@
-"""Two functions that all Winograd layers of a module share: tiles into frequencies, and frequencies into finished outputs."""
+"""Two functions that all Winograd layers of a module share: tiles into frequencies, and frequencies into finished
+outputs.
+"""
 
 from __future__ import annotations
 
@@ -14,11 +16,19 @@ from .winograd_math import both_ways, input_transform, output_transform
 
 
 def input_kernel(module: ModuleBuilder, m: int, lanes: int, block: int) -> str:
-    """`(input, V, table, tiles, row, step)`: transform `tiles` tiles of one block of channels; `row` is the stride between image rows,
-    `step` that between frequencies, `table` gives each tile's place in the input."""
+    """`(input, V, table, tiles, row, step)`: transform `tiles` tiles of one block of channels; `row` is the stride
+    between image rows, `step` that between frequencies, `table` gives each tile's place in the input.
+    """
     name = f"winograd.input{m}.{lanes}.{block}"
     if not module.has_function(name):
-        parameters = [("x", PTR, "noalias"), ("v", PTR, "noalias"), ("table", PTR, "noalias"), ("tiles", I64, ""), ("row", I64, ""), ("step", I64, "")]
+        parameters = [
+            ("x", PTR, "noalias"),
+            ("v", PTR, "noalias"),
+            ("table", PTR, "noalias"),
+            ("tiles", I64, ""),
+            ("row", I64, ""),
+            ("step", I64, ""),
+        ]
         f = module.function(name, None, parameters, linkage="internal", attributes="nounwind noinline")
         _emit_input(f, m, lanes, block)
         f.ret()
@@ -42,8 +52,9 @@ def _emit_input(f: FunctionBuilder, m: int, lanes: int, block: int) -> None:
 
 @dataclass(frozen=True, slots=True)
 class OutputKernel:
-    """`columns` are the strides between neighbouring outputs in each table; `ragged`: some tiles reach past the image. `valid` channels of the
-    vector exist (0: all, -1: none, only a layout's padding)."""
+    """`columns` are the strides between neighbouring outputs in each table; `ragged`: some tiles reach past the
+    image. `valid` channels of the vector exist (0: all, -1: none, only a layout's padding).
+    """
 
     output: int
     lanes: int
@@ -60,14 +71,27 @@ class OutputKernel:
 
 
 def output_kernel(module: ModuleBuilder, spec: OutputKernel) -> str:
-    """`(M, step, width, context, tiles, rows done, columns done, height, width of the image)`: transform `tiles` tiles of one vector of channels back.
+    """`(M, step, width, context, tiles, rows done, columns done, height, width of the image)`: transform `tiles`
+    tiles of one vector of channels back.
 
-    M has `step` floats between frequencies and `width` between tiles; the two tables (ragged only) give each tile's first row and column. The context
-    is that of the micro-kernel, followed by the stride between rows for each table.
+    M has `step` floats between frequencies and `width` between tiles; the two tables (ragged only) give each tile's
+    first row and column. The context is that of the micro-kernel, followed by the stride between rows for each table.
     """
     if not module.has_function(spec.name):
-        names = (("m", PTR), ("step", I64), ("width", I64), ("context", PTR), ("tiles", I64), ("top", PTR), ("left", PTR), ("height", I64), ("across", I64))
-        f = module.function(spec.name, None, [(n, t, "") for n, t in names], linkage="internal", attributes="nounwind noinline")
+        names = (
+            ("m", PTR),
+            ("step", I64),
+            ("width", I64),
+            ("context", PTR),
+            ("tiles", I64),
+            ("top", PTR),
+            ("left", PTR),
+            ("height", I64),
+            ("across", I64),
+        )
+        f = module.function(
+            spec.name, None, [(n, t, "") for n, t in names], linkage="internal", attributes="nounwind noinline"
+        )
         _Output(f, spec).emit()
         f.ret()
     return "@" + spec.name
@@ -89,7 +113,13 @@ class _Output:
         with f.loop(0, tiles) as t:
             start = f.gep(products, t * width, F32)
             size, vector = spec.output + 2, F32.with_lanes(spec.lanes)
-            found = both_ways(f, spec.output, output_transform, lambda y, x: f.load(f.gep(start, step * (y * size + x), F32), vector), size)
+            found = both_ways(
+                f,
+                spec.output,
+                output_transform,
+                lambda y, x: f.load(f.gep(start, step * (y * size + x), F32), vector),
+                size,
+            )
             offsets = [f.convert(f.load(f.gep(p, t, I32), I32), "i64") for p in tables]
             limits = (self._left(top, t, height), self._left(left, t, across)) if spec.ragged else None
             self._store(ends, found, offsets, rows, limits)
@@ -99,7 +129,14 @@ class _Output:
         f = self.f
         return size - f.convert(f.load(f.gep(table, t, I32), I32), "i64")
 
-    def _store(self, ends: PanelEnd, found: list[list[Value]], offsets: list[Value], rows: list[Value], limits: tuple[Value, Value] | None) -> None:
+    def _store(
+        self,
+        ends: PanelEnd,
+        found: list[list[Value]],
+        offsets: list[Value],
+        rows: list[Value],
+        limits: tuple[Value, Value] | None,
+    ) -> None:
         f = self.f
         for y, line in enumerate(found):
             starts = [o + r * y for o, r in zip(offsets, rows, strict=True)]
