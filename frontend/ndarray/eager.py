@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...ir.types import TensorType
+from ...runtime import writes
 from ...runtime.storage import Storage, allocate
 from ..base import MXNetError
 from ..context import Context, usable
@@ -142,6 +143,9 @@ class Call:
         self.executable.run(inputs, targets)
         for target, source, nbytes in copies:
             ctypes.memmove(target, source.address, nbytes)
+        if out is not None or self.updates:
+            for array in written:
+                writes.written(array._storage)
         if out is not None:
             return out
         return results[0] if len(results) == 1 else results

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ...runtime.writes import written
 from ..base import numeric_types
 from ..dtypes import to_memory
 
@@ -49,6 +50,7 @@ class Indexing:
             self._memory()[normalized(key)] = _assignable(self, value)
         except ValueError as error:
             raise ValueError(f"cannot assign to part of an array of shape {self._shape}: {error}") from None
+        written(self._storage)
 
     def _at(self: NDArray, index: int) -> NDArray:  # type: ignore[misc]
         """The view x[index]."""

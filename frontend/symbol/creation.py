@@ -36,7 +36,7 @@ minimum = _choosing("_Minimum", "_MinimumScalar", "_MinimumScalar", min)
 hypot = _choosing("_Hypot", "_HypotScalar", "_HypotScalar", np.hypot)
 
 
-def eye(N: int, M: int = 0, k: int = 0, dtype: Any = None, **kwargs: Any) -> Symbol:  # noqa: N803
+def eye(N: int, M: int = 0, k: int = 0, dtype: Any = None, **kwargs: Any) -> Symbol:
     """A matrix with ones on its k-th diagonal."""
     return internal("_eye", N=N, M=M, k=k, dtype=dtype or np.float32, **kwargs)
 

@@ -12,7 +12,7 @@ import numpy as np
 from ..artifacts import write_atomically
 from ..base import MXNetError, NotImplementedForSymbol, _Null
 from . import ops
-from .compose import hidden_attrs, replacements, resolved_attrs, single_entry
+from .compose import hidden_attrs, replacements, resolved_attrs
 from .files import from_json, to_json
 from .node import HIDDEN_KEYS, Entry, SymNode, copy_nodes, depth_first
 
@@ -417,7 +417,7 @@ def var(
 Variable = var
 
 
-def Group(symbols: Sequence[Symbol], create_fn: Callable[..., Symbol] = Symbol) -> Symbol:  # noqa: N802
+def Group(symbols: Sequence[Symbol], create_fn: Callable[..., Symbol] = Symbol) -> Symbol:
     """One symbol with the outputs of all `symbols`."""
     if not symbols or not all(isinstance(s, Symbol) for s in symbols):
         raise TypeError("Expected a list of symbols as input")

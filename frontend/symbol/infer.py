@@ -1,0 +1,106 @@
+"""Shapes and dtypes of symbols, as `infer_shape` and `infer_type` report them."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from ...ir.types import DType
+from ..dtypes import dtype_of, numpy_type
+from .network import Network
+from .node import Entry, SymNode, depth_first
+
+if TYPE_CHECKING:
+    from .symbol import Symbol
+
+Shapes = list[tuple[int, ...]]
+Dtypes = list[Any]
+_MOST_NAMED = 10
+
+
+def infer_shape(symbol: Symbol, args: Sequence[Any], kwargs: Mapping[str, Any], partial: bool) -> Any:
+    """Shapes of arguments, outputs and auxiliary states; () and 0 stand for what is unknown."""
+    network = Network(symbol._entries)
+    given = _given(symbol, args, kwargs, "shapes")
+    for name, shape in given.items():
+        if not isinstance(shape, tuple):
+            raise TypeError(f"Arguments need to be shapes (tuple), but '{name}' is {type(shape)}.")
+    network.check_names(given, "InferShape")
+    found = network.infer({name: tuple(max(n, 0) for n in shape) for name, shape in given.items()}, {})
+    lists = _in_order(symbol, network, {i: found.shapes.get(i) or () for i in range(_count(network))})
+    if partial or all(shape and 0 not in shape for shapes in lists for shape in shapes):
+        return lists
+    unknown = [f"{n}: {s}" for n, s in zip(symbol.list_arguments(), lists[0], strict=True) if not s or 0 in s]
+    _warn("shape for the following arguments (0s in shape means unknown dimensions)", unknown)
+    return None, None, None
+
+
+def infer_type(symbol: Symbol, args: Sequence[Any], kwargs: Mapping[str, Any], partial: bool) -> Any:
+    """Dtypes of arguments, outputs and auxiliary states; None stands for what is unknown."""
+    network = Network(symbol._entries)
+    given = _given(symbol, args, kwargs, "types")
+    network.check_names(given, "InferType")
+    found = network.infer({}, {name: dtype_of(dtype) for name, dtype in given.items()})
+    lists = _in_order(symbol, network, {i: _numpy_or_none(found.dtypes.get(i)) for i in range(_count(network))})
+    if partial or all(dtype is not None for dtypes in lists for dtype in dtypes):
+        return lists
+    _warn("type for the following arguments", [f"{n}: None" for n, d in zip(symbol.list_arguments(), lists[0], strict=True) if d is None])
+    return None, None, None
+
+
+def _numpy_or_none(dtype: DType | None) -> Any:
+    return None if dtype is None else numpy_type(dtype)
+
+
+def _given(symbol: Symbol, args: Sequence[Any], kwargs: Mapping[str, Any], what: str) -> dict[str, Any]:
+    if args and kwargs:
+        raise ValueError(f"Can only specify known argument {what} either by positional or kwargs way.")
+    if args:
+        return {n: a for n, a in zip(symbol.list_arguments(), args, strict=False) if a is not None}
+    return {name: value for name, value in kwargs.items() if value is not None}
+
+
+def _count(network: Network) -> int:
+    return sum(node.num_outputs for node in network.nodes)
+
+
+def _in_order(symbol: Symbol, network: Network, values: Mapping[int, Any]) -> tuple[list[Any], list[Any], list[Any]]:
+    """What is known about arguments, outputs and auxiliary states."""
+    auxiliary = {node for user in network.nodes for node in user.auxiliary_inputs()}
+
+    def of(nodes: Sequence[SymNode]) -> list[Any]:
+        return [values[network.first[node]] for node in nodes]
+
+    arguments = of([node for node in network.variables if node not in auxiliary])
+    states = of([node for node in network.variables if node in auxiliary])
+    return arguments, [values[network.number(e)] for e in symbol._entries], states
+
+
+def _warn(what: str, unknown: list[str]) -> None:
+    if len(unknown) > _MOST_NAMED:
+        unknown = [*unknown[:_MOST_NAMED], "..."]
+    listed = "\n\t".join(unknown)
+    warnings.warn(f"Cannot decide {what}. Consider providing them as input:\n\t{listed}", stacklevel=4)
+
+
+def debug_text(entries: Sequence[Entry]) -> str:
+    """The graph for people, as MXNet prints it."""
+    nodes = depth_first(entries)
+    lines: list[str] = []
+    if len(entries) != 1 or not entries[0].node.is_variable:
+        lines.append("Symbol Outputs:")
+        lines += [f"\toutput[{i}]={e.node.name}({e.index})" for i, e in enumerate(entries)]
+    for node in nodes:
+        lines += [f"Variable:{node.name}"] if node.is_variable else _described(node)
+    return "\n".join(lines) + "\n"
+
+
+def _described(node: SymNode) -> list[str]:
+    lines = ["--------------------", f"Op:{node.op}, Name={node.name}", "Inputs:"]
+    for i, e in enumerate(node.inputs):
+        version = f" version={e.version}" if e.node.is_variable else ""
+        lines.append(f"\targ[{i}]={e.node.name}({e.index}){version}")
+    if node.attrs:
+        lines += ["Attrs:", *(f"\t{key}={value}" for key, value in sorted(node.attrs.items()))]
+    return lines

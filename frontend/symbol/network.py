@@ -1,0 +1,101 @@
+"""A symbol's nodes with their values numbered: the form in which shapes and dtypes are inferred."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from ...ir.types import DType
+from ..base import MXNetError
+from .node import Entry, SymNode, depth_first
+
+if TYPE_CHECKING:
+    from ...ir.dialects.mx.shapes import PartialShape
+    from ...passes.infer_types import Inference, Use
+
+
+class Network:
+    """The nodes that `entries` need, in order; `first[node]` numbers a node's first output."""
+
+    def __init__(self, entries: Sequence[Entry]) -> None:
+        self.entries = entries
+        self.nodes = depth_first(entries)
+        self.first: dict[SymNode, int] = {}
+        total = 0
+        for node in self.nodes:
+            self.first[node] = total
+            total += node.num_outputs
+
+    @property
+    def variables(self) -> list[SymNode]:
+        return [node for node in self.nodes if node.is_variable]
+
+    def number(self, entry: Entry) -> int:
+        return self.first[entry.node] + entry.index
+
+    def uses(self) -> list[Use]:
+        from ...passes.infer_types import Use
+
+        return [
+            Use(n.operator, tuple(map(self.number, n.inputs)), tuple(self._outputs(n)), n.name)
+            for n in self.nodes
+            if not n.is_variable
+        ]
+
+    def _outputs(self, node: SymNode) -> range:
+        return range(self.first[node], self.first[node] + node.num_outputs)
+
+    def infer(self, shapes: Mapping[str, PartialShape], dtypes: Mapping[str, DType]) -> Inference:
+        """What follows from what is known about variables, by name, and from what they say about themselves.
+
+        MXNetError names the node where something contradicts.
+        """
+        from ...passes.infer_types import InferenceError, infer_types
+
+        numbered: dict[int, PartialShape] = {}
+        kinds: dict[int, DType | None] = {}
+        for node in self.variables:
+            shape = shapes.get(node.name) or declared_shape(node)
+            if shape:
+                numbered[self.first[node]] = shape
+            dtype = dtypes.get(node.name) or declared_dtype(node)
+            if dtype is not None:
+                kinds[self.first[node]] = dtype
+        try:
+            return infer_types(self.uses(), numbered, kinds)
+        except InferenceError as error:
+            raise MXNetError(f"Error in operator {error}") from error
+
+    def check_names(self, names: Iterable[str], function: str) -> None:
+        """MXNetError when one of `names` is no variable here."""
+        variables = [node.name for node in self.variables]
+        for name in names:
+            if name not in variables:
+                candidates = "\n".join(f"\t[{i}]{v}" for i, v in enumerate(variables))
+                raise MXNetError(
+                    f"{function}Keyword argument name {name} not found.\nCandidate arguments:\n{candidates}"
+                )
+
+
+def declared_shape(node: SymNode) -> PartialShape:
+    """The shape in a variable's attributes."""
+    text = node.attrs.get("__shape__")
+    if text is None:
+        return None
+    try:
+        numbers = tuple(int(n) for n in text.strip("()[] ").replace("L", "").split(",") if n.strip())
+    except ValueError:
+        raise MXNetError(f"variable {node.name!r}: __shape__ is {text!r}, which is no shape") from None
+    return tuple(max(n, 0) for n in numbers)
+
+
+def declared_dtype(node: SymNode) -> DType | None:
+    """The dtype in a variable's attributes."""
+    from .symbol import DTYPE_NAMES
+
+    number = node.attrs.get("__dtype__")
+    if number in (None, "-1"):
+        return None
+    if number not in DTYPE_NAMES:
+        raise MXNetError(f"variable {node.name!r}: __dtype__ is {number!r}, which is no dtype")
+    return DType.from_numpy(DTYPE_NAMES[number])

@@ -1,0 +1,49 @@
+"""Turns a symbol into a graph of the mx dialect, which the compiler takes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from ...ir.graph import Graph, GraphBuilder, GraphError, Value
+from ...ir.types import TensorType
+from ..base import MXNetError
+from .network import Network
+from .node import SymNode
+
+if TYPE_CHECKING:
+    from .symbol import Symbol
+
+
+def symbol_to_graph(
+    symbol: Symbol, types: Mapping[str, TensorType], parameters: Iterable[str] = (), name: str = ""
+) -> Graph:
+    """The graph that computes the outputs of `symbol`.
+
+    Its inputs are the variables in the order of `list_inputs`, whose types stand in `types` by name; those in `parameters`
+    are marked as parameters. Nodes keep their names and the user's lines. MXNetError names the node whose operands do not fit.
+    """
+    network = Network(symbol._entries)
+    found = network.infer({n: t.shape for n, t in types.items()}, {n: t.dtype for n, t in types.items()})
+    operators = {use.outputs[0]: use.op for use in found.uses}
+    builder = GraphBuilder(name or symbol.name or "group")
+    marked = frozenset(parameters)
+    values: dict[SymNode, Sequence[Value]] = {}
+    for node in network.nodes:
+        if node.is_variable:
+            values[node] = [builder.input(_type_of(node, types), node.name, parameter=node.name in marked)]
+            continue
+        operands = [values[e.node][e.index] for e in node.inputs]
+        try:
+            made = builder.node(operators[network.first[node]], *operands, name=node.name, location=node.location)
+        except (GraphError, NotImplementedError) as error:
+            raise MXNetError(f"Error in operator {node.name}: {error}") from error
+        values[node] = made.outputs
+    return builder.build([values[e.node][e.index] for e in symbol._entries])
+
+
+def _type_of(node: SymNode, types: Mapping[str, TensorType]) -> TensorType:
+    found = types.get(node.name)
+    if found is None:
+        raise MXNetError(f"the type of the variable {node.name!r} is not given")
+    return found

@@ -1,0 +1,63 @@
+"""Notices writes to memory that compiled programs have prepared something from, such as packed weights.
+
+Who prepares from a block watches it; who writes to a block in place says so. One number, `epoch()`, tells whether anything
+that is watched was written since: programs compare it on each run and look at their own blocks only when it changed.
+"""
+
+from __future__ import annotations
+
+import itertools
+import weakref
+from collections.abc import Iterable
+
+from .storage import Storage
+
+_counter = itertools.count(1)
+_watched: dict[int, list[int]] = {}  # by the block's identity: how many watch it, and the number of its last write
+
+
+class _Clock:
+    """The number of the last write to anything watched."""
+
+    __slots__ = ("now",)
+
+    def __init__(self) -> None:
+        self.now = 0
+
+
+clock = _Clock()
+"""`clock.now` changes with every write to a watched block."""
+
+
+def written(storage: Storage) -> None:
+    """Say that `storage` is written in place. Cheap where nobody watches it."""
+    found = _watched.get(id(storage))
+    if found is not None:
+        found[1] = clock.now = next(_counter)
+
+
+def touch() -> None:
+    """Have every watcher look again: arrays were replaced rather than written."""
+    clock.now = next(_counter)
+
+
+class Watch:
+    """Watches blocks for as long as it lives. It keeps them alive, so that their identities stay theirs."""
+
+    def __init__(self, storages: Iterable[Storage]) -> None:
+        self.storages = tuple(storages)
+        for storage in self.storages:
+            _watched.setdefault(id(storage), [0, 0])[0] += 1
+        weakref.finalize(self, _release, self.storages)
+
+    def versions(self) -> tuple[int, ...]:
+        """The number of each block's last write."""
+        return tuple([_watched[id(storage)][1] for storage in self.storages])
+
+
+def _release(storages: tuple[Storage, ...]) -> None:
+    for storage in storages:
+        found = _watched[id(storage)]
+        found[0] -= 1
+        if found[0] == 0:
+            del _watched[id(storage)]
