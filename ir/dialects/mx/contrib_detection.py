@@ -204,6 +204,11 @@ class MultiBoxPrior(Operator):
         return sized + [(first * aspect * sqrt(r) / 2, first / sqrt(r) / 2) for r in self.ratios[1:]]
 
 
+def _count(b: MxBuilder, flags: Value) -> Value:
+    """How many flags of each row (B, N) are set, in the shape of the flags."""
+    return b.broadcast(b.sum(b.cast(flags, DType.I32), (1,)), flags.type.shape, (0,))
+
+
 @operator("_contrib_MultiBoxDetection", aliases=("_npx_multibox_detection",))
 class MultiBoxDetection(Operator):
     """Decodes box predictions and suppresses overlaps: rows of class, score and corners; class -1 is no box."""
@@ -241,7 +246,9 @@ class MultiBoxDetection(Operator):
         places = b.iota(score.type.shape, DType.I32, 1)
         key = b.select(valid, score, b.full_like(score, -np.inf))
         order = b.sort([key, places], 1, descending=True, stable=True)[1]
-        valid, rows = take_flags(b, valid, order), rows_at(b, rows, order)
+        if self.nms_topk > 0:  # the rows that do not take part are left in the anchors' order
+            order = b.select(b.lt(places, self.nms_topk), order, kept_first(b, valid))
+        valid, rows = b.lt(places, _count(b, valid)), rows_at(b, rows, order)
         alive = b.and_(valid, b.lt(places, self.nms_topk)) if self.nms_topk > 0 else valid
         parts = [column(b, rows, i) for i in range(6)]
         classes = None if self.force_suppress else parts[0]
