@@ -1,7 +1,7 @@
 """Infers shapes and dtypes of a network of mx operators, forwards and backwards.
 
-Deferred initialisation needs weights' shapes from the data's, and MXNet infers data from outputs too. A network is given by
-its uses of operators on numbered values; a shape of None has unknown rank, an extent of 0 is unknown.
+Deferred initialisation needs weights' shapes from the data's, and MXNet infers data from outputs too. A network is
+given by its uses of operators on numbered values; a shape of None has unknown rank, an extent of 0 is unknown.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Use:
 
 @dataclass
 class Inference:
-    """What is known about the values of a network. `uses` holds the operators with parameters completed from their outputs."""
+    """What is known about the values of a network; `uses` are its operators, completed from their outputs."""
 
     uses: list[Use]
     shapes: dict[int, PartialShape] = field(default_factory=dict[int, PartialShape])

@@ -92,13 +92,14 @@ def sign(b: MxBuilder, x: Value) -> Value:
     return b.sub(b.cast(b.gt(x, 0), x.type.dtype), b.cast(b.lt(x, 0), x.type.dtype))
 
 
-UNARY: dict[str, Unary] = {
+_FLOAT_FUNCTIONS: dict[str, Unary] = {
     name: _float_function(name)
     for name in (
         "acos acosh asin asinh atan atanh cbrt cos cosh erf erfinv exp expm1 gamma lgamma log log10 log1p log2 rsqrt "
         "sigmoid sin sinh sqrt tan tanh"
     ).split()
-} | {
+}
+_FUNCTIONS: dict[str, Unary] = {
     "identity": lambda b, x: x,
     "abs": lambda b, x: x if x.type.dtype.is_unsigned else b.abs(x),
     "neg": lambda b, x: b.neg(x),
@@ -119,3 +120,4 @@ UNARY: dict[str, Unary] = {
     "ones": lambda b, x: b.full_like(x, 1),
     "zeros": lambda b, x: b.full_like(x, 0),
 }
+UNARY = {**_FLOAT_FUNCTIONS, **_FUNCTIONS}

@@ -6,7 +6,7 @@ from ...graph import Value
 from ...types import Shape
 from .arithmetic import BINARY, Binary
 from .builder import MxBuilder
-from .operator import Operator, operator
+from .operator import Operator, declare, operator
 from .parameters import Ints, OptionalInts
 from .shapes import PartialShape, normalize_axis
 
@@ -44,8 +44,7 @@ def _declare(name: str, function: Binary, aliases: tuple[str, ...]) -> None:
         return function(b, *b.broadcast_pair(*inputs))
 
     doc = f"{name.removeprefix('broadcast_')} of two arrays, element by element; extents of 1 stretch."
-    members = {"__module__": __name__, "__qualname__": name, "__doc__": doc, "decompose": decompose}
-    operator(name, aliases)(type(BroadcastOperator)(name, (BroadcastOperator,), members))
+    declare(name, BroadcastOperator, {"__doc__": doc, "decompose": decompose}, aliases)
 
 
 for _name, _function, _aliases in _TABLE:

@@ -1,4 +1,4 @@
-"""The builder that decompositions of mx operators write to: core's, with training, randomness and mutated states."""
+"""The builder that decompositions of mx operators write to: core's, with train mode, randomness and states."""
 
 from __future__ import annotations
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import sqrt
 
 from ...graph import Value
@@ -48,6 +49,13 @@ def no_gradient(self: Operator, b: MxBuilder, operands: object, results: object,
     return [None] * len(self.input_names())
 
 
+def gradient_of_ones(
+    self: Operator, b: MxBuilder, operands: Sequence[Value], results: object, cotangents: object
+) -> list[Value]:
+    """The gradient of the sum of the elements."""
+    return [b.full_like(operands[0], 1)]
+
+
 @operator("BlockGrad", aliases=("_sparse_stop_gradient", "stop_gradient"))
 class BlockGrad(_Identity):
     """The same elements; no gradient flows back."""
@@ -60,12 +68,14 @@ class MakeLossSimple(_Identity):
     """The same elements; the gradient is that of their sum, whatever comes from above."""
 
     outputs = ("loss",)
+    gradient = gradient_of_ones
 
-    @staticmethod
-    def _ones(self: Operator, b: MxBuilder, operands: list[Value], results: object, cotangents: object) -> list[Value]:
-        return [b.full_like(operands[0], 1)]
 
-    gradient = _ones
+def gradient_times_scalar(
+    self: GradientMultiplier, b: MxBuilder, operands: object, results: object, cotangents: Sequence[Value]
+) -> list[Value]:
+    """The gradient times the operator's number."""
+    return [b.mul(cotangents[0], self.scalar)]
 
 
 @operator("_contrib_gradientmultiplier")
@@ -75,8 +85,7 @@ class GradientMultiplier(_Identity):
     scalar: Float = 1.0
     is_int: Bool = True
 
-    def gradient(self, b: MxBuilder, operands: object, results: object, cotangents: list[Value]) -> list[Value]:  # type: ignore[override]
-        return [b.mul(cotangents[0], self.scalar)]
+    gradient = gradient_times_scalar
 
 
 @operator("_contrib_div_sqrt_dim")

@@ -42,7 +42,9 @@ def _area(b: MxBuilder, box: Corners) -> Value:
     return b.mul(b.maximum(b.sub(box[2], box[0]), 0), b.maximum(b.sub(box[3], box[1]), 0))
 
 
-def suppress(b: MxBuilder, boxes: Corners, classes: Value | None, alive: Value, threshold: float, closed: bool) -> Value:
+def suppress(
+    b: MxBuilder, boxes: Corners, classes: Value | None, alive: Value, threshold: float, closed: bool
+) -> Value:
     """Which boxes (B, N), best first, remain: each that remains removes later ones that overlap it by more than
     `threshold` (or as much, if `closed`); with `classes` only those of its own class."""
     count = alive.type.shape[1]
@@ -177,7 +179,7 @@ def _corner_to_center(b: MxBuilder, box: Corners) -> Corners:
 
 @operator("_contrib_MultiBoxPrior", aliases=("_npx_multibox_prior",))
 class MultiBoxPrior(Operator):
-    """Anchor boxes around every position of data: each size with the first ratio, each further ratio with the first size."""
+    """Anchor boxes around each position of data: every size in the first ratio, every other ratio in the first size."""
 
     sizes: Floats = (1.0,)
     ratios: Floats = (1.0,)
@@ -192,8 +194,8 @@ class MultiBoxPrior(Operator):
         x = (np.arange(width) + self.offsets[1]) * step_x
         halves = np.array(self._halves(height / width))
         shape = (height, width, len(halves))
-        center = [np.broadcast_to(x[None, :, None], shape), np.broadcast_to(y[:, None, None], shape)]
-        boxes = np.stack([center[0] - halves[:, 0], center[1] - halves[:, 1], center[0] + halves[:, 0], center[1] + halves[:, 1]], -1)
+        center = np.broadcast_to(np.stack(np.meshgrid(x, y), -1)[:, :, None], (*shape, 2))
+        boxes = np.concatenate([center - halves, center + halves], -1)
         boxes = np.clip(boxes, 0, 1) if self.clip else boxes
         return b.constant(boxes.reshape(1, -1, 4), inputs[0].type.dtype)
 

@@ -97,7 +97,8 @@ class ROIAlign(Operator):
         data, rois = inputs
         axes = [self._axis(b, rois, first, cells) for first, cells in zip((2, 1), self.pooled_size, strict=True)]
         geometry = [v for axis in axes for v in axis]
-        total = self._adaptive(b, data, rois, geometry) if self.sample_ratio <= 0 else self._fixed(b, data, rois, geometry)
+        sample = self._adaptive if self.sample_ratio <= 0 else self._fixed
+        total = sample(b, data, rois, geometry)
         samples = b.mul(geometry[2], geometry[5])
         mean = b.div(total, b.broadcast_along(samples, total.type.shape, 0))
         output = b.transpose(mean, (0, 3, 1, 2))
@@ -113,7 +114,9 @@ class ROIAlign(Operator):
         samples = b.full_like(size, self.sample_ratio) if self.sample_ratio > 0 else b.maximum(b.ceil(size), 1)
         return [begin, size, samples]
 
-    def _sample(self, b: MxBuilder, data: Value, rois: Value, geometry: list[Value], row: Value, column: Value) -> Value:
+    def _sample(
+        self, b: MxBuilder, data: Value, rois: Value, geometry: list[Value], row: Value, column: Value
+    ) -> Value:
         """One sample of every cell: (R, cells y, cells x, C); `row` and `column` are numbers of rank 0."""
         space = (rois.type.shape[0], *self.pooled_size)
         y = self._place(b, geometry[:3], row, space, 1)

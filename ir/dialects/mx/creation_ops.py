@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import ceil
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from pydantic import Field
@@ -13,17 +13,31 @@ from ...graph import Value
 from ...types import DType, TensorType
 from .builder import MxBuilder
 from .operator import Operator, operator
-from .parameters import Bool, DTypeName, DTypeNameOrBool, Float, Int, Ints, OptionalFloat, OptionalInt, OptionalInts, Text
+from .parameters import (
+    Bool,
+    DTypeName,
+    DTypeNameOrBool,
+    Float,
+    Int,
+    Ints,
+    OptionalFloat,
+    OptionalInt,
+    OptionalInts,
+    Text,
+)
 from .shapes import PartialShape, unify, unify_at
 
 
 class _Filled(Operator):
     """An array of one number; extents of 0 in `shape` are unknown and come from whoever uses the array."""
 
+    if TYPE_CHECKING:  # each subclass declares it at MXNet's own place
+        shape: tuple[int, ...] | None
+
     inputs = ()
 
     def _shape(self) -> tuple[int, ...]:
-        return getattr(self, "shape") or ()  # noqa: B009  (each subclass declares it, at MXNet's place)
+        return self.shape or ()
 
     def complete(self, inputs: list[PartialShape], outputs: list[PartialShape]) -> None:
         if self._shape():

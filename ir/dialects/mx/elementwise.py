@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from ...graph import Value
 from ...types import DType
 from .arithmetic import BINARY, UNARY, Binary, Unary
 from .builder import MxBuilder
-from .operator import Elementwise, Operator, operator
+from .operator import Elementwise, Operator, declare, operator
 from .parameters import Bool, Float, OptionalInt
-from .shapes import PartialShape
+from .shapes import PartialShape, unify_all
 
 # name, function, description, further aliases; those whose function is sparse in MXNet are also known as _sparse_NAME
 _UNARY_TABLE: tuple[tuple[str, str, str, tuple[str, ...]], ...] = (
@@ -130,7 +129,7 @@ class ScalarOperator(Elementwise):
         if inputs[0] is None or inputs[0].is_float:
             super().complete_dtypes(inputs, outputs)
 
-    def output_dtypes(self, inputs: Sequence[DType]) -> list[DType | None]:
+    def output_dtypes(self, inputs: Sequence[DType]) -> Sequence[DType | None]:
         return [inputs[0] if self.is_int or inputs[0].is_float else DType.F64]
 
     def operand(self, b: MxBuilder, x: Value) -> Value:
@@ -142,18 +141,19 @@ class ScalarOperator(Elementwise):
         return b.full_like(x, self.scalar if x.type.dtype.is_float else int(self.scalar))
 
 
-def _declare(base: type[Operator], name: str, aliases: tuple[str, ...], doc: str, decompose: Any) -> None:
-    members = {"__module__": __name__, "__qualname__": name, "__doc__": doc, "decompose": decompose}
-    operator(name, aliases)(type(base)(name, (base,), members))
-
-
 def _declare_unary(name: str, function: Unary, doc: str, aliases: tuple[str, ...]) -> None:
-    _declare(Elementwise, name, aliases, doc, lambda self, b, *inputs: function(b, inputs[0]))
+    def decompose(self: Operator, b: MxBuilder, *inputs: Value) -> Value:
+        return function(b, inputs[0])
+
+    declare(name, Elementwise, {"__doc__": doc, "decompose": decompose}, aliases)
 
 
 def _declare_binary(name: str, function: Binary, aliases: tuple[str, ...]) -> None:
+    def decompose(self: Operator, b: MxBuilder, *inputs: Value) -> Value:
+        return function(b, *inputs)
+
     doc = f"{name.removeprefix('elemwise_').strip('_')} of two arrays of one shape, element by element."
-    _declare(BinaryElementwise, name, aliases, doc, lambda self, b, *inputs: function(b, *inputs))
+    declare(name, BinaryElementwise, {"__doc__": doc, "decompose": decompose}, aliases)
 
 
 def _declare_scalar(name: str, function: Binary, reverse: bool, aliases: tuple[str, ...]) -> None:
@@ -163,7 +163,7 @@ def _declare_scalar(name: str, function: Binary, reverse: bool, aliases: tuple[s
         return function(b, scalar, x) if reverse else function(b, x, scalar)
 
     doc = f"{name.removesuffix('_scalar').strip('_')} of each element and a number."
-    _declare(ScalarOperator, name, aliases, doc, decompose)
+    declare(name, ScalarOperator, {"__doc__": doc, "decompose": decompose}, aliases)
 
 
 for _name, _function, _doc, _aliases in _UNARY_TABLE:
@@ -196,8 +196,8 @@ class Where(Operator):
     own_dtypes = frozenset(("condition",))
 
     def complete(self, inputs: list[PartialShape], outputs: list[PartialShape]) -> None:
-        both = [inputs[1], inputs[2]]
-        Elementwise.complete(self, both, outputs)  # type: ignore[arg-type]
+        both = inputs[1:]
+        unify_all(both, outputs)
         inputs[1:] = both
 
     def decompose(self, b: MxBuilder, *inputs: Value) -> Value:

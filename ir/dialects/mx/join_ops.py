@@ -153,7 +153,7 @@ class AmpMulticast(Operator):
     def complete_dtypes(self, inputs: list[DType | None], outputs: list[DType | None]) -> None:
         """Each array has a dtype of its own."""
 
-    def output_dtypes(self, inputs: Sequence[DType]) -> list[DType | None]:
+    def output_dtypes(self, inputs: Sequence[DType]) -> Sequence[DType | None]:
         return [self._target(inputs)] * self.sections
 
     def _target(self, dtypes: Sequence[DType]) -> DType:

@@ -22,7 +22,7 @@ class _DotBase(Operator):
 
 @operator("dot", aliases=("_sparse_dot",))
 class Dot(_DotBase):
-    """Contracts the last axis of lhs with the first of rhs; transposing rotates an array's contracted axis to the other end."""
+    """Contracts the last axis of lhs with the first of rhs; the axis at the other end if transposed."""
 
     def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
         x, y = inputs

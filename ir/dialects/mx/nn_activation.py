@@ -64,8 +64,8 @@ class Activation(Elementwise):
 class LeakyReLU(Operator):
     """Applies a leaky rectifier, or one of its kin, to each element.
 
-    leaky and elu use `slope`; prelu uses the learned `gamma`, one per channel or one in all; rrelu draws its slope between
-    the bounds in training and uses their mean otherwise.
+    leaky and elu use `slope`; prelu uses the learned `gamma`, one per channel or one in all; rrelu draws its slope
+    between the bounds in training and uses their mean otherwise.
     """
 
     inputs = ("data", "gamma?")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from ...graph import Value
 from ...types import Shape
 from .builder import MxBuilder
@@ -31,15 +33,18 @@ def add_channel_bias(b: MxBuilder, y: Value, bias: list[Value]) -> Value:
 
 
 class _ConvolutionBase(Operator):
-    inputs = ("data", "weight", "bias?")
+    if TYPE_CHECKING:  # each subclass declares these at MXNet's own place
+        no_bias: bool
+        layout: str | None
 
+    inputs = ("data", "weight", "bias?")
     kernel: Ints
     stride: Ints = ()
     dilate: Ints = ()
     pad: Ints = ()
 
     def has_input(self, name: str) -> bool:
-        return not getattr(self, "no_bias")  # noqa: B009  (each subclass declares it, at MXNet's place)
+        return not self.no_bias
 
     def check(self) -> None:
         rank = len(self.kernel)
@@ -74,11 +79,8 @@ class _Convolution(_ConvolutionBase):
     cudnn_tune: CudnnTune = None
     cudnn_off: Bool = False
 
-    def _layout(self) -> str | None:
-        return getattr(self, "layout", None)
-
     def complete(self, inputs: list[PartialShape], outputs: list[PartialShape]) -> None:
-        last = is_channels_last(self._layout())
+        last = is_channels_last(self.layout)
         unify_at(inputs, 2, (self.num_filter,))
         data, out = inputs[0], outputs[0]
         channels = (data[-1] if last else data[1]) // self.num_group if data is not None else 0
@@ -96,7 +98,7 @@ class _Convolution(_ConvolutionBase):
 
     def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
         x, w, *bias = inputs
-        last = is_channels_last(self._layout())
+        last = is_channels_last(self.layout)
         if last:
             x, w = channels_first(b, x), channels_first(b, w)
         padding = tuple((p, p) for p in self.padding)

@@ -17,7 +17,7 @@ from .shapes import PartialShape, is_known, unify_at
 class FullyConnected(Operator):
     """Applies a linear transformation: y = x W^T + b.
 
-    With `flatten` all axes of data but the first are folded into one; otherwise the transformation acts on the last axis.
+    With `flatten` all axes of data but the first are folded into one; otherwise it acts on the last axis.
     """
 
     inputs = ("data", "weight", "bias?")
@@ -72,7 +72,7 @@ class Embedding(Operator):
         inputs[0] = inputs[0] or DType.F32
         inputs[1] = inputs[1] or outputs[0] or DType.from_numpy(self.dtype)
 
-    def output_dtypes(self, inputs: Sequence[DType]) -> list[DType | None]:
+    def output_dtypes(self, inputs: Sequence[DType]) -> Sequence[DType | None]:
         return [inputs[1]]
 
     def decompose(self, b: MxBuilder, *inputs: Value) -> Value:

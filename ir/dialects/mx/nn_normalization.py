@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from ...graph import Value
 from ...kernel import ReduceOp
@@ -25,6 +25,13 @@ def _wide(b: MxBuilder, x: Value) -> Value:
 class _BatchNormBase(Operator):
     """Normalisation along one axis with statistics of the batch or stored ones."""
 
+    if TYPE_CHECKING:  # each subclass declares these at MXNet's own place and with its own defaults
+        eps: float
+        momentum: float
+        fix_gamma: bool
+        use_global_stats: bool
+        output_mean_var: bool
+
     inputs = ("data", "gamma", "beta", "moving_mean!", "moving_var!")
     outputs = ("output", "mean", "var")
     hidden = 2
@@ -32,7 +39,7 @@ class _BatchNormBase(Operator):
 
     @property
     def visible_outputs(self) -> int:
-        return 3 if getattr(self, "output_mean_var", False) else 1
+        return 3 if self.output_mean_var else 1
 
     def channel_axis(self, rank: int) -> int:
         return normalize_axis(getattr(self, "axis", 1), rank)
@@ -52,22 +59,21 @@ class _BatchNormBase(Operator):
             wide = inputs[0] if inputs[0].bits >= 32 else DType.F32
             inputs[1:] = [d or wide for d in inputs[1:]]
 
-    def output_dtypes(self, inputs: Sequence[DType]) -> list[DType | None]:
+    def output_dtypes(self, inputs: Sequence[DType]) -> Sequence[DType | None]:
         return [inputs[0], inputs[1], inputs[1]]
 
     def normalize(self, b: MxBuilder, inputs: tuple[Value, ...]) -> Three:
         """Output, mean and 1/sqrt(var + eps), by x * scale + shift with two vectors."""
         data, gamma, beta, *moving = inputs
-        options = _BatchNormOptions(self)
         axis = self.channel_axis(data.type.rank)
         x = b.cast(data, gamma.type.dtype)
-        if not moving or (b.training and not options.use_global_stats):
+        if not moving or (b.training and not self.use_global_stats):
             mean, var = _moments(b, x, tuple(i for i in range(x.type.rank) if i != axis))
-            self._update(b, moving, (mean, var), options.momentum)
+            self._update(b, moving, (mean, var), self.momentum)
         else:
             mean, var = moving
-        inverse = b.rsqrt(b.add(var, options.eps))
-        scale = inverse if options.fix_gamma else b.mul(gamma, inverse)
+        inverse = b.rsqrt(b.add(var, self.eps))
+        scale = inverse if self.fix_gamma else b.mul(gamma, inverse)
         shift = b.sub(beta, b.mul(mean, scale))
         shape = x.type.shape
         y = b.add(b.mul(x, b.broadcast_along(scale, shape, axis)), b.broadcast_along(shift, shape, axis))
@@ -79,16 +85,6 @@ class _BatchNormBase(Operator):
 
     def decompose(self, b: MxBuilder, *inputs: Value) -> Three:
         return self.normalize(b, inputs)
-
-
-class _BatchNormOptions:
-    """The parameters that every batch normalisation declares, each at MXNet's own place and with its own defaults."""
-
-    def __init__(self, op: Operator) -> None:
-        self.eps: float = getattr(op, "eps")  # noqa: B009
-        self.momentum: float = getattr(op, "momentum")  # noqa: B009
-        self.fix_gamma: bool = getattr(op, "fix_gamma")  # noqa: B009
-        self.use_global_stats: bool = getattr(op, "use_global_stats")  # noqa: B009
 
 
 def _moments(b: MxBuilder, x: Value, axes: tuple[int, ...]) -> tuple[Value, Value]:

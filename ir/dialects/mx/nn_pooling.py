@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import reduce
 from math import ceil
-from typing import Literal
+from typing import TYPE_CHECKING, Literal, TypeVar
 
 import numpy as np
 
@@ -17,14 +17,15 @@ from .operator import Operator, operator
 from .parameters import Bool, Ints, OptionalBool, OptionalInt, PoolingLayout
 from .shapes import PartialShape
 
+_T = TypeVar("_T")
 Pads = tuple[tuple[int, int], ...]
 
 
 class _PoolingBase(Operator):
     """What both versions share; sizes are those of the spatial axes."""
 
-    def kind(self) -> str:
-        return getattr(self, "pool_type")  # noqa: B009  (each subclass declares it, at MXNet's place)
+    if TYPE_CHECKING:  # each subclass declares it at MXNet's own place
+        pool_type: str
 
     def _spatial(self, rank: int) -> tuple[int, ...]:
         last = is_channels_last(getattr(self, "layout", None))
@@ -34,16 +35,16 @@ class _PoolingBase(Operator):
         """Pool x; `counts` has for each window the number by which an average divides (1 elsewhere)."""
         axes = self._spatial(x.type.rank)
 
-        def full(values: tuple[object, ...], neutral: object) -> tuple[object, ...]:
+        def full(values: tuple[_T, ...], neutral: _T) -> tuple[_T, ...]:
             return tuple(values[axes.index(i)] if i in axes else neutral for i in range(x.type.rank))
 
-        sizes = {"window": full(kernel, 1), "strides": full(strides, 1), "padding": full(pads, (0, 0))}
-        if self.kind() == "max":
-            return b.reduce_window(ReduceOp.MAX, x, **sizes)
-        if self.kind() == "lp":
-            return self._root(b, b.reduce_window(ReduceOp.ADD, self._power(b, x), **sizes))
-        total = b.reduce_window(ReduceOp.ADD, x, **sizes)
-        return self._divide(b, total, counts, axes) if self.kind() == "avg" else total
+        window, steps, padding = full(kernel, 1), full(strides, 1), full(pads, (0, 0))
+        if self.pool_type == "max":
+            return b.reduce_window(ReduceOp.MAX, x, window, steps, padding)
+        if self.pool_type == "lp":
+            return self._root(b, b.reduce_window(ReduceOp.ADD, self._power(b, x), window, steps, padding))
+        total = b.reduce_window(ReduceOp.ADD, x, window, steps, padding)
+        return self._divide(b, total, counts, axes) if self.pool_type == "avg" else total
 
     def _divide(self, b: MxBuilder, total: Value, counts: np.ndarray, axes: tuple[int, ...]) -> Value:
         if counts.size and (counts == counts.flat[0]).all():
@@ -53,7 +54,7 @@ class _PoolingBase(Operator):
 
     def _global(self, b: MxBuilder, x: Value) -> Value:
         axes = self._spatial(x.type.rank)
-        match self.kind():
+        match self.pool_type:
             case "max":
                 return b.max(x, axes, keepdims=True)
             case "avg":
@@ -73,7 +74,13 @@ class _PoolingBase(Operator):
         return reduce(b.mul, [x] * self._order())
 
     def _root(self, b: MxBuilder, x: Value) -> Value:
-        return {1: lambda v: v, 2: b.sqrt, 3: b.cbrt}[self._order()](x)
+        match self._order():
+            case 1:
+                return x
+            case 2:
+                return b.sqrt(x)
+            case _:
+                return b.cbrt(x)
 
 
 def pooled_extents(spatial: Shape, kernel: Shape, strides: Shape, pad: Shape, convention: str) -> Shape:
@@ -124,7 +131,8 @@ class Pooling(_PoolingBase):
         strides, pad = self.stride or (1,) * len(spatial), self.pad or (0,) * len(spatial)
         out = pooled_extents(spatial, self.kernel, strides, pad, self.pooling_convention)
         sizes = list(zip(spatial, out, self.kernel, strides, pad, strict=True))
-        pads = tuple((p, p if self.pooling_convention == "valid" else (o - 1) * s + k - n - p) for n, o, k, s, p in sizes)
+        valid = self.pooling_convention == "valid"
+        pads = tuple((p, p if valid else (o - 1) * s + k - n - p) for n, o, k, s, p in sizes)
         include = self.count_include_pad is not False
         counts = np.ones(())
         for size in sizes:

@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar, cast
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
@@ -104,7 +104,7 @@ class Operator(BaseModel, Op):
         except ValidationError as error:
             raise ValueError("; ".join(_explain(cls, e) for e in error.errors())) from None
         made.check()
-        made.__dict__["_given"] = {key: str(value) for key, value in attrs.items()}
+        vars(made)["_given"] = {key: str(value) for key, value in attrs.items()}
         return made
 
     def check(self) -> None:
@@ -191,8 +191,8 @@ class Operator(BaseModel, Op):
         for i in shared:
             inputs[i] = inputs[i] or known
 
-    def output_dtypes(self, inputs: Sequence[DType]) -> list[DType | None]:
-        """The outputs' dtypes as far as they follow from the inputs' alone: `dtype`, or that of the inputs that share one."""
+    def output_dtypes(self, inputs: Sequence[DType]) -> Sequence[DType | None]:
+        """The outputs' dtypes where the inputs' decide: `dtype`, or that of the inputs that share one."""
         names = self.input_names(len(inputs))
         shared = [d for d, name in zip(inputs, names, strict=False) if name not in type(self).own_dtypes]
         named = getattr(self, "dtype", None)
@@ -200,7 +200,7 @@ class Operator(BaseModel, Op):
         return [type(self).output_dtype or known or (shared[0] if shared else None)] * self.num_outputs
 
     def resolve(self, types: Sequence[TensorType]) -> Operator:
-        """The operator with parameters completed from its outputs' types (`_zeros` whose shape has unknown dimensions)."""
+        """The operator with parameters completed from its outputs' types (`_zeros` of partly unknown shape)."""
         return self
 
     def infer(self, *types: TensorType) -> tuple[TensorType, ...]:
@@ -247,6 +247,20 @@ def operator(name: str, aliases: tuple[str, ...] = ()) -> Callable[[_T], _T]:
     return register
 
 
+def declare(
+    name: str,
+    base: type[Operator],
+    members: Mapping[str, Any],
+    aliases: tuple[str, ...] = (),
+    parameters: Mapping[str, Any] | None = None,
+) -> None:
+    """Register an operator of a family: a row of a table. `members` become the class's attributes, `__doc__` among
+    them; `parameters` are the types of its own parameters, whose defaults are members."""
+    body = {"__module__": base.__module__, "__qualname__": name, "__annotations__": dict(parameters or {}), **members}
+    metaclass: Any = type(base)
+    operator(name, aliases)(metaclass(name, (base,), body))
+
+
 def lookup(name: str) -> type[Operator]:
     """The operator of this name or alias; KeyError names an operator that is not declared."""
     _load()
@@ -290,9 +304,8 @@ def _infer(op: Operator, types: tuple[TensorType, ...]) -> tuple[TensorType, ...
 
 
 def _printable(value: Any) -> Attribute:
-    if value is None or (isinstance(value, tuple) and None in value):
-        return str(value)
-    return value
+    missing = value is None or (isinstance(value, tuple) and None in cast("tuple[object, ...]", value))
+    return str(value) if missing else cast("Attribute", value)
 
 
 def _explain(cls: type[Operator], error: Any) -> str:

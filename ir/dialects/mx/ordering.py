@@ -69,7 +69,7 @@ class TopK(Operator):
     def visible_outputs(self) -> int:
         return 2 if self.ret_typ == "both" else 1
 
-    def output_dtypes(self, inputs: Sequence[DType]) -> list[DType | None]:
+    def output_dtypes(self, inputs: Sequence[DType]) -> Sequence[DType | None]:
         index = DType.from_numpy(self.dtype)
         return {"indices": [index], "mask": [inputs[0]]}.get(self.ret_typ, [inputs[0], index])
 

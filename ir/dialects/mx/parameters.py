@@ -1,15 +1,15 @@
 """The types of operator parameters, which read MXNet's strings as well as Python values.
 
-MXNet writes every parameter as text: "(2, 2)" or "[2,2]", "True" or "1", "None", "1e-05". A field of an operator annotated
-with one of these types accepts that text or the Python value, and holds the Python value.
+MXNet writes every parameter as text: "(2, 2)" or "[2,2]", "True" or "1", "None", "1e-05". A field of an operator that
+is annotated with one of these types accepts that text or the Python value, and holds the Python value.
 """
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from operator import index
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, SupportsIndex, cast
 
 from pydantic import BeforeValidator
 
@@ -21,7 +21,7 @@ def _integer(value: Any) -> int:
         return int(value.strip().removesuffix("L"))
     if isinstance(value, float) and value.is_integer():
         return int(value)
-    return index(value)
+    return index(cast("SupportsIndex", value))
 
 
 def _natural(value: Any) -> int:
@@ -51,7 +51,7 @@ def _sequence(value: Any) -> tuple[Any, ...]:
         value = ast.literal_eval(value.replace("L", ""))
     if value is None:
         return ()
-    return tuple(value) if isinstance(value, (tuple, list)) or hasattr(value, "__iter__") else (value,)
+    return tuple(cast("Iterable[Any]", value)) if hasattr(value, "__iter__") else (value,)
 
 
 def _shape(value: Any) -> tuple[int, ...]:
@@ -72,8 +72,6 @@ def _or_none(read: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 def _same(value: Any) -> Any:
     return value
-
-
 
 
 Int = Annotated[int, BeforeValidator(_integer)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from math import prod
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field
 
@@ -13,11 +13,12 @@ from ...kernel import ReduceOp
 from ...types import DType, Shape
 from . import random_bits as draw
 from .builder import MxBuilder
-from .operator import Elementwise, Operator, Results, operator
+from .operator import Elementwise, Operator, Results, declare, operator
 from .parameters import OR_NONE, Bool, Float, Int, Ints, Text
 
 RandomDType = Annotated[Literal["float16", "float32", "float64"] | None, OR_NONE]
 RandomIntDType = Annotated[Literal["int32", "int64"] | None, OR_NONE]
+Parameters = tuple[tuple[str, float], ...]
 Draw = Callable[[MxBuilder, Shape, list[Value]], Value]
 
 
@@ -38,7 +39,7 @@ def _exponential(b: MxBuilder, shape: Shape, p: list[Value]) -> Value:
 
 
 # MXNet's name, parameters and their defaults, description, function of float32 parameters in the result's shape
-_TABLE: tuple[tuple[str, tuple[tuple[str, float], ...], str, Draw, tuple[str, ...]], ...] = (
+_TABLE: tuple[tuple[str, Parameters, str, Draw, tuple[str, ...]], ...] = (
     ("uniform", (("low", 0.0), ("high", 1.0)), "Uniform numbers in [low, high).", _uniform, ("uniform",)),
     ("normal", (("loc", 0.0), ("scale", 1.0)), "Normal numbers of mean loc and deviation scale.", _normal, ("normal",)),
     ("exponential", (("lam", 1.0),), "Exponential numbers of rate lam.", _exponential, ()),
@@ -47,56 +48,62 @@ _TABLE: tuple[tuple[str, tuple[tuple[str, float], ...], str, Draw, tuple[str, ..
 _SAMPLE_INPUTS = {"uniform": ("low", "high"), "normal": ("mu", "sigma"), "exponential": ("lam",)}
 
 
-def _declare(
-    name: str, base: type[Operator], members: dict[str, object], types: dict[str, object], aliases: tuple[str, ...] = ()
-) -> None:
-    body = {"__module__": __name__, "__qualname__": name, "__annotations__": types, **members}
-    operator(name, aliases)(type(base)(name, (base,), body))
+class _Draw(Operator):
+    """An operator without operands; its parameters are those of a distribution, then these."""
+
+    if TYPE_CHECKING:
+        shape: Shape
+        dtype: str | None
+
+    inputs = ()
+
+    def output_dtypes(self, inputs: Sequence[DType]) -> Sequence[DType | None]:
+        return [DType.from_numpy(self.dtype or "float32")]
 
 
-def _declare_plain(kind: str, parameters: tuple[tuple[str, float], ...], doc: str, function: Draw, more: tuple[str, ...]) -> None:
+class _Sample(Operator):
+    """An operator whose operands are arrays of a distribution's parameters."""
+
+    shape: Ints = ()
+    dtype: RandomDType = None
+
+
+def _declare_plain(kind: str, parameters: Parameters, doc: str, function: Draw, more: tuple[str, ...]) -> None:
     names = [p for p, _ in parameters]
 
-    def decompose(self: Operator, b: MxBuilder, *inputs: Value) -> Value:
-        shape: Shape = getattr(self, "shape")  # noqa: B009
-        if not shape:
+    def decompose(self: _Draw, b: MxBuilder, *inputs: Value) -> Value:
+        if not self.shape:
             raise ValueError(f"{self.mx_name()} needs the parameter shape")
-        dtype: str | None = getattr(self, "dtype")  # noqa: B009
-        values = function(b, shape, [b.full(shape, getattr(self, p)) for p in names])
-        return b.cast(values, DType.from_numpy(dtype or "float32"))
+        values = function(b, self.shape, [b.full(self.shape, getattr(self, p)) for p in names])
+        return b.cast(values, DType.from_numpy(self.dtype or "float32"))
 
-    def output_dtypes(self: Operator, inputs: Sequence[DType]) -> list[DType | None]:
-        return [DType.from_numpy(getattr(self, "dtype") or "float32")]  # noqa: B009
-
-    types: dict[str, object] = dict.fromkeys(names, Float) | {"shape": Ints, "ctx": Text, "dtype": RandomDType}
-    members: dict[str, object] = dict(parameters) | {"shape": (), "ctx": "", "dtype": None}
-    members |= {"inputs": (), "__doc__": doc, "decompose": decompose, "output_dtypes": output_dtypes}
-    _declare(f"_random_{kind}", Operator, members, types, (f"random_{kind}", *more))
+    types = {**dict.fromkeys(names, Float), "shape": Ints, "ctx": Text, "dtype": RandomDType}
+    members = {**dict(parameters), "shape": (), "ctx": "", "dtype": None, "__doc__": doc, "decompose": decompose}
+    declare(f"_random_{kind}", _Draw, members, (f"random_{kind}", *more), types)
 
 
-def _declare_like(kind: str, parameters: tuple[tuple[str, float], ...], doc: str, function: Draw) -> None:
+def _declare_like(kind: str, parameters: Parameters, doc: str, function: Draw) -> None:
     names = [p for p, _ in parameters]
 
     def decompose(self: Operator, b: MxBuilder, *inputs: Value) -> Value:
         x = inputs[0].type
         return b.cast(function(b, x.shape, [b.full(x.shape, getattr(self, p)) for p in names]), x.dtype)
 
-    members: dict[str, object] = dict(parameters) | {"__doc__": f"{doc} In the shape of data.", "decompose": decompose}
-    _declare(f"_random_{kind}_like", Elementwise, members, dict.fromkeys(names, Float))
+    members = {**dict(parameters), "__doc__": f"{doc} In the shape of data.", "decompose": decompose}
+    declare(f"_random_{kind}_like", Elementwise, members, (), dict.fromkeys(names, Float))
 
 
 def _declare_sample(kind: str, doc: str, function: Draw) -> None:
-    def decompose(self: Operator, b: MxBuilder, *inputs: Value) -> Value:
+    def decompose(self: _Sample, b: MxBuilder, *inputs: Value) -> Value:
         given = inputs[0].type
-        shape = given.shape + getattr(self, "shape")  # noqa: B009
+        shape = given.shape + self.shape
         axes = tuple(range(given.rank))
         values = function(b, shape, [b.broadcast(b.cast(p, DType.F32), shape, axes) for p in inputs])
-        dtype: str | None = getattr(self, "dtype")  # noqa: B009
-        return b.cast(values, DType.from_numpy(dtype) if dtype else given.dtype)
+        return b.cast(values, DType.from_numpy(self.dtype) if self.dtype else given.dtype)
 
-    members: dict[str, object] = {"shape": (), "dtype": None, "inputs": _SAMPLE_INPUTS[kind], "decompose": decompose}
-    members["__doc__"] = f"{doc} With arrays as parameters, `shape` numbers for each of their elements."
-    _declare(f"_sample_{kind}", Operator, members, {"shape": Ints, "dtype": RandomDType}, (f"sample_{kind}",))
+    text = f"{doc} With arrays as parameters, `shape` numbers for each of their elements."
+    members = {"inputs": _SAMPLE_INPUTS[kind], "__doc__": text, "decompose": decompose}
+    declare(f"_sample_{kind}", _Sample, members, (f"sample_{kind}",))
 
 
 for _kind, _parameters, _doc, _function, _more in _TABLE:
@@ -120,7 +127,7 @@ class RandomRandint(Operator):
         if not 0 < self.high - self.low <= 2**32:
             raise ValueError(f"_random_randint: high={self.high}: must exceed low={self.low} by at most 2^32")
 
-    def output_dtypes(self, inputs: Sequence[DType]) -> list[DType | None]:
+    def output_dtypes(self, inputs: Sequence[DType]) -> Sequence[DType | None]:
         return [DType.from_numpy(self.dtype or "int32")]
 
     def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
@@ -151,7 +158,7 @@ class SampleMultinomial(Operator):
     def output_names(self) -> tuple[str, ...]:
         return ("output0", "output1") if self.get_prob else ("output",)
 
-    def output_dtypes(self, inputs: Sequence[DType]) -> list[DType | None]:
+    def output_dtypes(self, inputs: Sequence[DType]) -> Sequence[DType | None]:
         return [DType.from_numpy(self.dtype), inputs[0]][: self.num_outputs]
 
     def decompose(self, b: MxBuilder, *inputs: Value) -> Results:

@@ -9,7 +9,7 @@ from ...graph import Value
 from ...kernel import ReduceOp
 from ...types import DType
 from .builder import MxBuilder
-from .operator import Operator, operator
+from .operator import Operator, declare, operator
 from .parameters import OR_NONE, Bool, Int, OptionalInt, OptionalInts
 from .shapes import normalize_axes, normalize_axis
 
@@ -71,8 +71,7 @@ def _declare(name: str, function: Reduction, doc: str, aliases: tuple[str, ...])
         axes = reduced_axes(self.axis, inputs[0].type.rank, self.exclude)
         return reduce_with(b, inputs[0], axes, self.keepdims, function)
 
-    members = {"__module__": __name__, "__qualname__": name, "__doc__": doc, "decompose": decompose}
-    operator(name, aliases)(type(ReduceOperator)(name, (ReduceOperator,), members))
+    declare(name, ReduceOperator, {"__doc__": doc, "decompose": decompose}, aliases)
 
 
 for _row in _TABLE:
@@ -116,10 +115,8 @@ class Moments(Operator):
         axes = reduced_axes(self.axes, x.type.rank)
         mean = b.mean(x, axes, keepdims=True)
         centred = b.sub(x, b.broadcast_to(mean, x.type.shape))
-        average = lambda b, v, over: b.mean(v, over)  # noqa: E731
-        return reduce_with(b, x, axes, self.keepdims, average), reduce_with(
-            b, b.square(centred), axes, self.keepdims, average
-        )
+        variance = reduce_with(b, b.square(centred), axes, self.keepdims, _mean)
+        return reduce_with(b, x, axes, self.keepdims, _mean), variance
 
 
 class _ArgOperator(Operator):
@@ -134,8 +131,10 @@ class _ArgOperator(Operator):
             found = b.arg_reduce(kind, b.reshape(x, (x.type.size,)), 0)
             return b.reshape(b.cast(found, DType.F32), (1,) * len(shape) if self.keepdims else (1,))
         axis = normalize_axis(self.axis, len(shape))
-        left = tuple(1 if i == axis else n for i, n in enumerate(shape)) if self.keepdims else (
-            shape[:axis] + shape[axis + 1 :] or (1,)
+        left = (
+            tuple(1 if i == axis else n for i, n in enumerate(shape))
+            if self.keepdims
+            else (shape[:axis] + shape[axis + 1 :] or (1,))
         )
         return b.reshape(b.cast(b.arg_reduce(kind, x, axis), DType.F32), left)
 

@@ -49,8 +49,8 @@ class _Unpacker:
 class RNN(Operator):
     """Applies a recurrent network of several layers to data (time, batch, channels).
 
-    `parameters` holds all weights layer by layer and direction by direction (input to hidden, hidden to hidden, projection),
-    then all biases. Gates stand in the order i, f, c, o (LSTM) and r, z, n (GRU, whose reset gate acts after the
+    `parameters` holds all weights layer by layer and direction by direction (input to hidden, hidden to hidden,
+    projection), then all biases. Gates stand in the order i, f, c, o (LSTM) and r, z, n (GRU, whose reset gate acts after the
     hidden product). With `use_sequence_length`, steps past an instance's length keep its state and give zeros.
     """
 
@@ -155,7 +155,7 @@ class RNN(Operator):
         self, b: MxBuilder, x: Value, w: _Weights, start: tuple[Value, ...], length: Value | None, backwards: bool
     ) -> tuple[Value, tuple[Value, ...]]:
         """One layer in one direction: the outputs of all steps (time, batch, hidden) and the last states."""
-        steps, batch, channels = x.type.shape
+        steps, batch, _ = x.type.shape
         scanned = [self._project(b, x, w)]
         if length is not None:
             scanned.append(_active(b, steps, batch, length))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from ...graph import Value
 from ...types import DType
 from .builder import MxBuilder
@@ -11,27 +13,27 @@ from .shapes import PartialShape, unify_at
 
 
 class _SequenceBase(Operator):
+    if TYPE_CHECKING:  # each subclass declares it at MXNet's own place
+        axis: int
+
     inputs = ("data", "sequence_length?")
     own_dtypes = frozenset(("sequence_length",))
     use_sequence_length: Bool = False
-
-    def time_axis(self) -> int:
-        return getattr(self, "axis")  # noqa: B009  (each subclass declares it, at MXNet's place)
 
     def has_input(self, name: str) -> bool:
         return self.use_sequence_length
 
     def complete(self, inputs: list[PartialShape], outputs: list[PartialShape]) -> None:
         if inputs[0] is not None:
-            unify_at(inputs, 1, (inputs[0][1 - self.time_axis()],))
+            unify_at(inputs, 1, (inputs[0][1 - self.axis],))
 
     def lengths(self, b: MxBuilder, x: Value, length: Value) -> Value:
         """The length of each element's sequence, in x's shape."""
-        return b.broadcast_along(b.cast(length, DType.I32), x.type.shape, 1 - self.time_axis())
+        return b.broadcast_along(b.cast(length, DType.I32), x.type.shape, 1 - self.axis)
 
     def time(self, b: MxBuilder, x: Value) -> Value:
         """Each element's position in time."""
-        return b.iota(x.type.shape, DType.I32, self.time_axis())
+        return b.iota(x.type.shape, DType.I32, self.axis)
 
 
 @operator("SequenceMask", aliases=("_npx_sequence_mask",))

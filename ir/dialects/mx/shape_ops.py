@@ -254,9 +254,7 @@ class Repeat(Operator):
         axis = normalize_axis(self.axis or 0, len(shape))
         spread = (*shape[: axis + 1], self.repeats, *shape[axis + 1 :])
         axes = tuple(i for i in range(len(spread)) if i != axis + 1)
-        return b.reshape(
-            b.broadcast(x, spread, axes), (*shape[:axis], shape[axis] * self.repeats, *shape[axis + 1 :])
-        )
+        return b.reshape(b.broadcast(x, spread, axes), (*shape[:axis], shape[axis] * self.repeats, *shape[axis + 1 :]))
 
 
 @operator("reverse", aliases=("flip",))

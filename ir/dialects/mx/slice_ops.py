@@ -10,10 +10,11 @@ from .parameters import Bool, Bounds, Float, Int, Ints, OptionalInt
 from .shapes import normalize_axis
 
 Spans = list[tuple[int, int, int]]
+Limits = tuple[int | None, ...]
 _BOOL = DType.BOOL
 
 
-def spans_of(shape: Shape, begin: tuple[int | None, ...], end: tuple[int | None, ...], step: tuple[int | None, ...]) -> Spans:
+def spans_of(shape: Shape, begin: Limits, end: Limits, step: Limits) -> Spans:
     """(start, stop, step) of every axis as Python's slices define them; axes without bounds are taken whole."""
     spans: Spans = []
     for axis, n in enumerate(shape):
