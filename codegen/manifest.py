@@ -52,7 +52,9 @@ def program_from_bytes(data: bytes) -> Program:
     header, start = _header(data)
     try:
         return _Reader(header).program(data, start)
-    except (KeyError, TypeError, IndexError, AttributeError) as error:
+    except ManifestError:
+        raise
+    except (KeyError, ValueError, TypeError, IndexError, AttributeError) as error:
         raise ManifestError(f"the program's header is damaged ({type(error).__name__}: {error})") from None
 
 

@@ -10,7 +10,9 @@ from .base import MXNetError
 from .context import num_gpus
 
 _T = TypeVar("_T")
-_NO_NUMPY_MODE = "MXNet's NumPy mode (mx.np, npx.set_np) is not supported: mxforge runs the classic nd, sym and gluon API"
+_NO_NUMPY_MODE = (
+    "MXNet's NumPy mode (mx.np, npx.set_np) is not supported: mxforge runs the classic nd, sym and gluon API"
+)
 
 
 def is_np_shape() -> bool:

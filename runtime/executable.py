@@ -249,5 +249,3 @@ def _filled(content: bytes) -> Storage:
     block = allocate(len(content))
     ctypes.memmove(block.address, content, len(content))
     return block
-
-

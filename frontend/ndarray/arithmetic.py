@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from ...ir.types import DType
 from ..base import numeric_types
 from ..context import cpu
@@ -226,9 +224,7 @@ minimum = _function("minimum", "broadcast_minimum", min, "The smaller of both")
 equal = _function("equal", "broadcast_equal", lambda x, y: int(x == y), "Whether equal, as 0 or 1")
 not_equal = _function("not_equal", "broadcast_not_equal", lambda x, y: int(x != y), "Whether not equal, as 0 or 1")
 greater = _function("greater", "broadcast_greater", lambda x, y: int(x > y), "lhs > rhs, as 0 or 1")
-greater_equal = _function(
-    "greater_equal", "broadcast_greater_equal", lambda x, y: int(x >= y), "lhs >= rhs, as 0 or 1"
-)
+greater_equal = _function("greater_equal", "broadcast_greater_equal", lambda x, y: int(x >= y), "lhs >= rhs, as 0 or 1")
 lesser = _function("lesser", "broadcast_lesser", lambda x, y: int(x < y), "lhs < rhs, as 0 or 1")
 lesser_equal = _function("lesser_equal", "broadcast_lesser_equal", lambda x, y: int(x <= y), "lhs <= rhs, as 0 or 1")
 logical_and = _function(

@@ -46,7 +46,9 @@ def empty(shape: Any, ctx: Context | None = None, dtype: Any = None, stype: str 
     return _in_storage(_new(shape, ctx, dtype), stype)
 
 
-def zeros(shape: Any, ctx: Context | None = None, dtype: Any = None, stype: str | None = None, **kwargs: Any) -> NDArray:
+def zeros(
+    shape: Any, ctx: Context | None = None, dtype: Any = None, stype: str | None = None, **kwargs: Any
+) -> NDArray:
     """An array of zeros; float32 unless told."""
     made = _new(shape, ctx, dtype)
     ctypes.memset(made._address, 0, made._nbytes())
@@ -86,12 +88,18 @@ def array(source_array: Any, ctx: Context | None = None, dtype: Any = None) -> N
     """A copy of anything array-like. The dtype is float32 unless told, or that of the source if it is an NDArray."""
     if isinstance(source_array, NDArray):
         wanted = source_array._dtype if dtype is None else dtype_of(dtype)
-        return source_array.as_in_context(usable(ctx)).astype(_public(wanted)) if ctx else source_array.astype(_public(wanted))
+        return (
+            source_array.as_in_context(usable(ctx)).astype(_public(wanted))
+            if ctx
+            else source_array.astype(_public(wanted))
+        )
     wanted = dtype_of(dtype)
     if getattr(source_array, "format", None) == "csr" and hasattr(source_array, "indptr"):
         from .sparse import csr_matrix
 
-        return csr_matrix((source_array.data, source_array.indices, source_array.indptr), source_array.shape, ctx, dtype)
+        return csr_matrix(
+            (source_array.data, source_array.indices, source_array.indptr), source_array.shape, ctx, dtype
+        )
     memory = to_memory(_values(source_array), wanted)
     made = empty_array(memory.shape, wanted, usable(ctx))
     made._memory()[...] = memory
@@ -138,7 +146,7 @@ def linspace(
     return _filled(np.linspace(start, stop, num, endpoint=endpoint), ctx, dtype)
 
 
-def eye(N: int, M: int = 0, k: int = 0, ctx: Context | None = None, dtype: Any = None, **kwargs: Any) -> NDArray:  # noqa: N803
+def eye(N: int, M: int = 0, k: int = 0, ctx: Context | None = None, dtype: Any = None, **kwargs: Any) -> NDArray:
     """A matrix of ones on the k-th diagonal, and zeros elsewhere."""
     return _given_out(_filled(np.eye(N, M or N, k), ctx, dtype), kwargs)
 
@@ -155,7 +163,7 @@ def from_numpy(ndarray: np.ndarray, zero_copy: bool = True) -> NDArray:
         return array(ndarray, dtype=ndarray.dtype)
     if not ndarray.flags.c_contiguous:
         raise ValueError("Only c-contiguous arrays are supported for zero-copy")
-    storage = wrap_numpy(ndarray)
+    storage = wrap_numpy(ndarray.view())  # a view stays writable
     ndarray.flags.writeable = False
     made: NDArray = object.__new__(NDArray)
     made._storage, made._address, made._shape = storage, storage.address, ndarray.shape
@@ -187,9 +195,7 @@ def moveaxis(tensor: NDArray, source: int | Sequence[int], destination: int | Se
     return tensor.transpose(order)  # type: ignore[attr-defined]
 
 
-def split_v2(
-    ary: NDArray, indices_or_sections: int | Sequence[int], axis: int = 0, squeeze_axis: bool = False
-) -> Any:
+def split_v2(ary: NDArray, indices_or_sections: int | Sequence[int], axis: int = 0, squeeze_axis: bool = False) -> Any:
     """The parts of an array along an axis: that many equal ones, or cut before these indices."""
     from . import _internal
 
@@ -202,7 +208,7 @@ def split_v2(
     raise ValueError("indices_or_sections must either int or tuple / list / set of ints")
 
 
-def histogram(a: NDArray, bins: Any = 10, range: tuple[float, float] | None = None) -> Any:  # noqa: A002
+def histogram(a: NDArray, bins: Any = 10, range: tuple[float, float] | None = None) -> Any:
     """Counts of the elements in `bins` equal intervals (or between the edges that `bins` holds), and the edges."""
     from . import _internal
 

@@ -247,7 +247,9 @@ def _graph(operator: Operator, types: tuple[TensorType, ...]) -> Graph:
 
     names = operator.input_names(len(types))
     if len(names) != len(types):
-        raise MXNetError(f"{operator.mx_name()} takes {len(names)} arrays ({', '.join(names)}), {len(types)} were given")
+        raise MXNetError(
+            f"{operator.mx_name()} takes {len(names)} arrays ({', '.join(names)}), {len(types)} were given"
+        )
     b = MxBuilder(operator.mx_name())
     try:
         results = operator.decompose(b, *(b.input(t, name) for t, name in zip(types, names, strict=True)))
@@ -314,5 +316,3 @@ def operator_named(name: str) -> type[Operator]:
         return lookup(name)
     except KeyError as error:
         raise MXNetError(str(error.args[0])) from None
-
-

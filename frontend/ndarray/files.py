@@ -58,7 +58,9 @@ def _named(data: Any) -> tuple[list[str], list[NDArray]]:
         raise TypeError("save only accept dict str->NDArray or list of NDArray")
     if isinstance(data, list | tuple) and all(isinstance(v, NDArray) for v in data):
         return [], list(data)
-    raise ValueError(f"data needs to either be a NDArray, dict of str, NDArray pairs or a list of NDarrays, not {type(data)}")
+    raise ValueError(
+        f"data needs to either be a NDArray, dict of str, NDArray pairs or a list of NDarrays, not {type(data)}"
+    )
 
 
 def _loaded(source: Any) -> Any:

@@ -70,7 +70,9 @@ class Fluent:
         source = (1,) * missing + self._shape
         bad = [i for i, (have, want) in enumerate(zip(source, target, strict=True)) if have not in (1, want) and want]
         if bad:
-            raise ValueError(f"operands could not be broadcast together with remapped shapes: {self._shape} and {target}")
+            raise ValueError(
+                f"operands could not be broadcast together with remapped shapes: {self._shape} and {target}"
+            )
         return op.broadcast_to(self._view(source), shape=target)
 
     def split_v2(self: NDArray, *args: Any, **kwargs: Any) -> Any:  # type: ignore[misc]

@@ -46,7 +46,9 @@ def find_function(namespace: str, name: str) -> Callable[..., Any]:
     hidden = name.startswith("__") or (namespace == "" and name.startswith("_"))
     found = None if hidden else all_names().get(full_name(namespace, name))
     if found is None:
-        raise AttributeError(f"nd{'.' * bool(namespace)}{namespace} has no attribute {name!r}: no such operator is declared")
+        raise AttributeError(
+            f"nd{'.' * bool(namespace)}{namespace} has no attribute {name!r}: no such operator is declared"
+        )
     return make_function(found, name, f"mxforge.ndarray{'.' * bool(namespace)}{namespace}")
 
 
@@ -196,5 +198,3 @@ def attribute_finder(namespace: str, table: dict[str, Any]) -> tuple[Callable[[s
         return sorted({*table, *names_of(namespace)})
 
     return find, names
-
-

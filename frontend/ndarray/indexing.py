@@ -116,7 +116,7 @@ def _assignable(array: NDArray, value: Any) -> Any:
             raise ValueError(f"dtype {values.dtype}")
     except ValueError as error:
         kind = type(array)
-        raise TypeError(f"{kind} does not support assignment with non-array-like object {value} of type {type(value)}: {error}") from None
+        raise TypeError(
+            f"{kind} does not support assignment with non-array-like object {value} of type {type(value)}: {error}"
+        ) from None
     return to_memory(values, array._dtype)
-
-

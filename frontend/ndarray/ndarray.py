@@ -98,7 +98,7 @@ class NDArray(Arithmetic, Indexing, Fluent):
         return getattr(self, "_grad", None)
 
     @property
-    def T(self) -> NDArray:  # noqa: N802
+    def T(self) -> NDArray:
         """A copy with the axes in reverse order; of one axis, the array itself."""
         return self if len(self._shape) < 2 else self.transpose()  # type: ignore[attr-defined]
 
@@ -245,7 +245,9 @@ class NDArray(Arithmetic, Indexing, Fluent):
                 raise AssertionError("Shape must be provided.")
             shape = (given,) if isinstance(given, int) else tuple(given)
         if kwargs and (unknown := [k for k in kwargs if k not in ("shape", "reverse")]):
-            raise TypeError(f"Got unknown keywords in reshape: {', '.join(unknown)}. Accepted are 'shape' and 'reverse'.")
+            raise TypeError(
+                f"Got unknown keywords in reshape: {', '.join(unknown)}. Accepted are 'shape' and 'reverse'."
+            )
         return self._view(_reshaped(self._shape, shape, bool(kwargs.get("reverse", False))))
 
     # Pickling: through the bytes of a `.params` file, which every version of MXNet reads.

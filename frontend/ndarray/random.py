@@ -31,7 +31,13 @@ __getattr__, __dir__ = attribute_finder("random", globals())
 
 
 def _draw(
-    distribution: str, params: dict[str, Any], shape: Any, dtype: Any, ctx: Context | None, out: NDArray | None, kwargs: dict[str, Any]
+    distribution: str,
+    params: dict[str, Any],
+    shape: Any,
+    dtype: Any,
+    ctx: Context | None,
+    out: NDArray | None,
+    kwargs: dict[str, Any],
 ) -> Any:
     """Draw with numbers (`_random_*`) or with arrays (`_sample_*`) as parameters; one kind for all of them."""
     values = list(params.values())
@@ -56,7 +62,13 @@ def uniform(
 
 
 def normal(
-    loc: Any = 0, scale: Any = 1, shape: Any = _Null, dtype: Any = _Null, ctx: Any = None, out: Any = None, **kwargs: Any
+    loc: Any = 0,
+    scale: Any = 1,
+    shape: Any = _Null,
+    dtype: Any = _Null,
+    ctx: Any = None,
+    out: Any = None,
+    **kwargs: Any,
 ) -> Any:
     """Normal numbers of mean `loc` and standard deviation `scale`."""
     return _draw("normal", {"loc": loc, "scale": scale}, shape, dtype, ctx, out, kwargs)
@@ -67,7 +79,9 @@ def randn(*shape: int, **kwargs: Any) -> Any:
     return normal(kwargs.pop("loc", 0), kwargs.pop("scale", 1), shape or _Null, **kwargs)
 
 
-def poisson(lam: Any = 1, shape: Any = _Null, dtype: Any = _Null, ctx: Any = None, out: Any = None, **kwargs: Any) -> Any:
+def poisson(
+    lam: Any = 1, shape: Any = _Null, dtype: Any = _Null, ctx: Any = None, out: Any = None, **kwargs: Any
+) -> Any:
     """Poisson counts of mean `lam`."""
     return _draw("poisson", {"lam": lam}, shape, dtype, ctx, out, kwargs)
 
@@ -80,7 +94,13 @@ def exponential(
 
 
 def gamma(
-    alpha: Any = 1, beta: Any = 1, shape: Any = _Null, dtype: Any = _Null, ctx: Any = None, out: Any = None, **kwargs: Any
+    alpha: Any = 1,
+    beta: Any = 1,
+    shape: Any = _Null,
+    dtype: Any = _Null,
+    ctx: Any = None,
+    out: Any = None,
+    **kwargs: Any,
 ) -> Any:
     """Gamma numbers of shape `alpha` and scale `beta`."""
     return _draw("gamma", {"alpha": alpha, "beta": beta}, shape, dtype, ctx, out, kwargs)

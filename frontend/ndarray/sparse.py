@@ -18,7 +18,16 @@ from .creation import array as dense_array
 from .functions import attribute_finder
 from .ndarray import NDArray
 
-__all__ = ["BaseSparseNDArray", "CSRNDArray", "RowSparseNDArray", "array", "csr_matrix", "empty", "row_sparse_array", "zeros"]
+__all__ = [
+    "BaseSparseNDArray",
+    "CSRNDArray",
+    "RowSparseNDArray",
+    "array",
+    "csr_matrix",
+    "empty",
+    "row_sparse_array",
+    "zeros",
+]
 
 __getattr__, __dir__ = attribute_finder("sparse", globals())
 
@@ -118,7 +127,9 @@ class CSRNDArray(BaseSparseNDArray):
         stop = max(stop, start)
         chosen = slice(indptr[start], indptr[stop])
         shape = (stop - start, self._shape[1])
-        return csr_matrix((data[chosen], indices[chosen], indptr[start : stop + 1] - indptr[start]), shape, self._context, data.dtype)
+        return csr_matrix(
+            (data[chosen], indices[chosen], indptr[start : stop + 1] - indptr[start]), shape, self._context, data.dtype
+        )
 
 
 class RowSparseNDArray(BaseSparseNDArray):

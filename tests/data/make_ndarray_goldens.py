@@ -18,7 +18,11 @@ def describe(value: Any) -> Any:
     """A result as JSON: arrays as {shape, dtype, values}, other things as {type, text}."""
     if hasattr(value, "asnumpy"):
         values = value.asnumpy()
-        return {"shape": list(values.shape), "dtype": values.dtype.name, "values": [repr(v) for v in values.ravel().tolist()]}
+        return {
+            "shape": list(values.shape),
+            "dtype": values.dtype.name,
+            "values": [repr(v) for v in values.ravel().tolist()],
+        }
     if isinstance(value, (list, tuple)):
         return [describe(v) for v in value]
     if isinstance(value, np.generic):

@@ -14,12 +14,21 @@ from goldens import DATA
 
 # Where mxforge means to differ, and why.
 DIFFERENT = {
+    "y = nd.ones((2, 2)); nd.dot(y, y, out=y); y": "MXNet overwrites the operand while it still reads it",
     "nd.array([m, m])": "a list of arrays is array-like",
     "nd.relu(1)": "TypeError says that an argument has the wrong type, and not an assertion",
     "nd.relu(m, bogus=1)": "an unknown parameter is an error",
     "x -= x[0]; x": "MXNet overwrites x[0] while it still reads it",
     "x[[0, 1], None]": "None after an index array makes an axis after that array's, as in NumPy",
     "x[[0, 5]].shape": "errors come at the call, not at the next synchronisation",
+}
+
+NOT_YET = {
+    "m.sort(is_ascend=False)": "core.sort has no kernel",
+    "m.topk(k=2)": "core.sort has no kernel",
+    "nd.topk(m, ret_typ='both')": "core.sort has no kernel",
+    "nd.histogram(m, bins=2)": "_histogram is not declared",
+    "nd.linalg.gemm2(m, m.T)": "_linalg_gemm2 is not declared",
 }
 
 
@@ -67,4 +76,6 @@ def test_program(program: str) -> None:
     if program in DIFFERENT:
         assert not agrees(found, recorded), "it agrees now: take it off the list"
         return
+    if program in NOT_YET and not agrees(found, recorded):
+        pytest.xfail(NOT_YET[program])
     assert agrees(found, recorded), f"{found} instead of {recorded}"

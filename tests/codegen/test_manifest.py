@@ -1,0 +1,93 @@
+"""Programs as bytes: what goes in comes out, and what is damaged is refused before anything believes it."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import struct
+from typing import Any
+
+import pytest
+from mxforge.codegen.manifest import ManifestError, program_from_bytes, program_to_bytes
+from mxforge.ir.program import Alias, Launch, Place, Program, Space
+from mxforge.ir.types import DType, Layout, TensorType
+
+PLAIN = TensorType((2, 3), DType.F32)
+BLOCKED = TensorType((1, 5, 4, 4), DType.BF16, Layout(8, ((1, 1), (0, 2))))
+PROGRAM = Program(
+    name="net",
+    inputs=(PLAIN, BLOCKED),
+    outputs=(PLAIN,),
+    parameters=frozenset({1}),
+    launches=(
+        Launch("k", (Place(Space.INPUT, 0), Place(Space.ARENA, 0, 64), -3, Place(Space.OUTPUT, 0)), 6, 100, "conv0"),
+    ),
+    prepare=(Launch("p", (Place(Space.INPUT, 1), Place(Space.PREPARED)), 1, 1),),
+    aliases=(Alias(0, Place(Space.CONSTANT, 0, 8)),),
+    arena_bytes=128,
+    prepared_bytes=256,
+    constants=bytes(range(32)),
+    code=(b"object", b"another"),
+)
+
+
+def test_round_trip() -> None:
+    made = program_from_bytes(program_to_bytes(PROGRAM))
+    assert dataclasses.astuple(made) == dataclasses.astuple(PROGRAM)
+
+
+def test_truncated_anywhere() -> None:
+    data = program_to_bytes(PROGRAM)
+    for length in range(len(data)):
+        with pytest.raises(ManifestError):
+            program_from_bytes(data[:length])
+    with pytest.raises(ManifestError, match="too many"):
+        program_from_bytes(data + b"x")
+
+
+def changed(**fields: Any) -> bytes:
+    """The program's bytes with other fields in the header."""
+    data = program_to_bytes(PROGRAM)
+    (length,) = struct.unpack_from("<Q", data, 8)
+    header = {**json.loads(data[16 : 16 + length]), **fields}
+    text = json.dumps({k: v for k, v in header.items() if v is not None}).encode()
+    return data[:8] + struct.pack("<Q", len(text)) + text + data[16 + length :]
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"arena": -1},
+        {"arena": 1 << 70},
+        {"arena": 63},
+        {"constants": 1 << 40},
+        {"code": [6, 8]},
+        {"code": [6]},
+        {"code": "6"},
+        {"parameters": [2]},
+        {"inputs": [[[2, 3], "f33", None]]},
+        {"inputs": [[[2, -3], "f32", None]]},
+        {"outputs": [[[2, 3], "f32", [0, []]]]},
+        {"launches": [["k", [["input", 2, 0]], 1, 1, ""]]},
+        {"launches": [["k", [["output", 0, 25]], 1, 1, ""]]},
+        {"launches": [["k", [["nowhere", 0, 0]], 1, 1, ""]]},
+        {"launches": [["k", [True], 1, 1, ""]]},
+        {"launches": [["k", [], -1, 1, ""]]},
+        {"launches": [[5, [], 1, 1, ""]]},
+        {"launches": [["k"]]},
+        {"aliases": [[1, ["constant", 0, 0]]]},
+        {"aliases": [[0, ["constant", 0, 9]]]},
+        {"name": None},
+        {"prepare": 7},
+    ],
+    ids=str,
+)
+def test_header_that_does_not_fit(fields: dict[str, Any]) -> None:
+    with pytest.raises(ManifestError):
+        program_from_bytes(changed(**fields))
+
+
+@pytest.mark.parametrize("data", [b"", b"mxfprog1", b"x" * 100, b"mxfprog1" + struct.pack("<Q", 2) + b"[]"], ids=str)
+def test_other_bytes(data: bytes) -> None:
+    with pytest.raises(ManifestError):
+        program_from_bytes(data)

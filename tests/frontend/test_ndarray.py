@@ -1,0 +1,282 @@
+"""NDArrays beyond what the recorded programs show: errors, files, pickles, random numbers, sparse containers, threads, names."""
+
+from __future__ import annotations
+
+import copy
+import importlib
+import inspect
+import pickle
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import mxforge as mx
+import numpy as np
+import pytest
+from mxforge import nd
+from mxforge.base import MXNetError
+
+# The face and its names.
+
+
+def test_names_of_the_face() -> None:
+    assert mx.__version__ == "1.9.1" and mx.mxforge_version != mx.__version__
+    assert mx.nd is mx.ndarray is sys.modules["mxforge.frontend.ndarray"]
+    assert mx.nd.NDArray is mx.ndarray.ndarray.NDArray
+    assert {"nd", "cpu", "MXNetError", "random"} <= set(dir(mx))
+    with pytest.raises(AttributeError, match="nonsense"):
+        _ = mx.nonsense
+
+
+@pytest.mark.parametrize("path", ["nd", "ndarray.ndarray", "nd.random", "ndarray.sparse", "context", "base", "util"])
+def test_module_paths_are_aliases(path: str) -> None:
+    module = importlib.import_module(f"mxforge.{path}")
+    assert module is sys.modules[module.__name__]
+    assert module.__spec__ is not None and module.__spec__.name == module.__name__
+    assert ".frontend." in module.__name__
+
+
+def test_a_missing_submodule_is_an_import_error() -> None:
+    with pytest.raises(ModuleNotFoundError, match=r"mxforge\.nd\.nonsense"):
+        importlib.import_module("mxforge.nd.nonsense")
+
+
+def test_functions_have_signatures_and_docs() -> None:
+    names = list(inspect.signature(nd.FullyConnected).parameters)
+    assert names[:4] == ["data", "weight", "bias", "num_hidden"] and names[-2:] == ["out", "name"]
+    assert "num_hidden" in (nd.FullyConnected.__doc__ or "")
+    assert "FullyConnected" in dir(nd) and "_plus_scalar" in dir(nd._internal) and "_plus_scalar" not in dir(nd.op)
+
+
+# Contexts.
+
+
+def test_contexts() -> None:
+    assert repr(mx.cpu(2)) == "cpu(2)" and hash(mx.cpu(1)) == hash(mx.Context("cpu", 1))
+    with mx.cpu(1) as outer:
+        assert nd.zeros(2).context == mx.current_context() == outer
+        with mx.cpu(3):
+            assert nd.array([1]).context == mx.cpu(3)
+        assert mx.current_context() == outer
+    assert mx.current_context() == mx.cpu(0)
+    assert mx.context.num_gpus() == 0
+
+
+@pytest.mark.parametrize("use", [lambda: nd.zeros(2, mx.gpu(0)), lambda: nd.zeros(2).as_in_context(mx.gpu(1))])
+def test_a_gpu_is_refused(use: Any) -> None:
+    with pytest.raises(MXNetError, match=r"gpu\(.\) cannot be used: the CUDA target is not there yet"):
+        use()
+
+
+def test_results_live_where_their_operands_do() -> None:
+    x = nd.ones(2, mx.cpu(1))
+    assert {y.context for y in (x + 1, 1 - x, -x, x.exp(), nd.maximum(2, x), x[0], x[[0]], x.sum(), x.copy())} == {
+        mx.cpu(1)
+    }
+
+
+# Errors come at the call, and say what does not fit.
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: nd.ones((2, 3)) + nd.ones((4,)), ["broadcast_add", "[2, 3]", "[4]"]),
+        (lambda: nd.concat(nd.ones((2, 3)), nd.ones((3, 2)), dim=0), ["Concat", "[2, 3]", "[3, 2]"]),
+        (
+            lambda: nd.FullyConnected(nd.ones((2, 3)), nd.ones((2, 3)), num_hidden="many"),
+            ["FullyConnected", "num_hidden"],
+        ),
+        (lambda: nd.relu(nd.ones(2), bogus=1), ["bogus"]),
+        (lambda: nd.relu(), ["relu", "data"]),
+        (lambda: nd.exp(nd.ones(2), out=nd.ones(3)), ["exp", "tensor<3xf32>"]),
+        (lambda: nd.ones((2, 3)).reshape((4, 2)), ["reshape", "(2, 3)", "(4, 2)"]),
+    ],
+)
+def test_errors_name_operator_and_operands(call: Any, words: list[str]) -> None:
+    with pytest.raises(MXNetError) as caught:
+        call()
+    assert all(word in str(caught.value) for word in words), str(caught.value)
+
+
+# Memory.
+
+
+def test_views_outlive_their_array() -> None:
+    x = nd.arange(12).reshape((3, 4))
+    view = x[1]
+    del x
+    junk = [nd.ones((3, 4)) for _ in range(10)]
+    assert view.asnumpy().tolist() == [4, 5, 6, 7] and junk
+
+
+def test_from_numpy_shares() -> None:
+    source = np.arange(4.0)
+    x = nd.from_numpy(source)
+    assert not source.flags.writeable
+    x[0] = 9
+    assert source[0] == 9
+    assert nd.from_numpy(np.arange(3), zero_copy=False).dtype is np.int64
+
+
+def test_dlpack_with_numpy() -> None:
+    x = nd.ones((2, 2))
+    np.from_dlpack(x)  # type: ignore[arg-type]
+    y = nd.from_dlpack(np.arange(3))
+    assert y.dtype is np.int64 and y.asnumpy().tolist() == [0, 1, 2]
+
+
+def test_operands_may_be_unaligned_views() -> None:
+    x = nd.arange(40)
+    y = x[3:20] * 2 + x[7:24]
+    np.testing.assert_array_equal(y.asnumpy(), np.arange(3, 20) * 2 + np.arange(7, 24))
+
+
+def test_out_over_an_operand() -> None:
+    x = nd.array([[1.0, 2], [3, 4]])
+    expected = x.asnumpy() @ x.asnumpy()
+    nd.dot(x, x, out=x)
+    np.testing.assert_allclose(x.asnumpy(), expected)
+    v = nd.arange(6)
+    nd.add(v, 1)
+    nd.broadcast_add(v[0:4], nd.ones(4), out=v[2:6])
+    assert v.asnumpy().tolist() == [0, 1, 1, 2, 3, 4]
+
+
+def test_in_place_keeps_identity_and_dtype() -> None:
+    x = nd.ones((2, 2), dtype="float16")
+    same = x
+    for _ in range(2):
+        x += 1.5
+        x *= x
+    assert x is same and x.dtype is np.float16
+
+
+def test_numbers_are_not_compiled_into_programs() -> None:
+    from mxforge.runtime import compile as compiling
+
+    x = nd.ones((5, 5))
+    _ = x * 1.5
+    before = len(compiling._table)
+    values = [float((x * (0.25 * k))[0, 0].asscalar()) for k in range(10)]
+    assert values == [0.25 * k for k in range(10)] and len(compiling._table) == before
+
+
+def test_signed_zero_as_a_number() -> None:
+    one = nd.ones(1)
+    assert (one / 0.0).asscalar() == np.inf and (one / -0.0).asscalar() == -np.inf
+
+
+def test_bfloat16() -> None:
+    x = nd.array([1, 2.5, -3]).astype("bfloat16")
+    assert x.asnumpy().tolist() == [1, 2.5, -3] and x.dtype.names == ("bfloat16",)
+    x[1] = 7
+    assert x[1:].astype("float32").asnumpy().tolist() == [7, -3]
+    assert pickle.loads(pickle.dumps(x)).dtype == x.dtype
+
+
+def test_boolean_masks() -> None:
+    x = nd.arange(6).reshape((2, 3))
+    assert x[x.asnumpy() > 2].asnumpy().tolist() == [3, 4, 5]
+    x[(x > 3).astype("bool")] = 0
+    assert x.asnumpy().tolist() == [[0, 1, 2], [3, 0, 0]]
+
+
+def test_numpy_functions_take_arrays() -> None:
+    x = nd.array([1.0, 4.0])
+    assert np.asarray(x).tolist() == [1, 4] and np.sqrt(x).tolist() == [1, 2] and float(x[1]) == 4.0 and int(x[1]) == 4
+
+
+# Files and copies.
+
+
+def test_files(tmp_path: Path) -> None:
+    path = str(tmp_path / "arrays.params")
+    x, y = nd.arange(3), nd.ones((2, 2), dtype="int32")
+    nd.save(path, {"x": x, "y": y})
+    loaded = nd.load(path)
+    assert list(loaded) == ["x", "y"] and loaded["y"].dtype is np.int32
+    nd.save(path, [x, y])
+    assert [a.shape for a in nd.load(path)] == [(3,), (2, 2)]
+    nd.save(path, x)
+    assert nd.load_frombuffer(Path(path).read_bytes())[0].asnumpy().tolist() == [0, 1, 2]
+    with pytest.raises(MXNetError, match="no_such"):
+        nd.load(str(tmp_path / "no_such"))
+    with pytest.raises(TypeError, match="save only accept"):
+        nd.save(path, {"x": 1})  # type: ignore[dict-item]
+
+
+def test_sparse_files(tmp_path: Path) -> None:
+    path = str(tmp_path / "sparse.params")
+    dense = np.array([[0, 1, 0], [0, 0, 0], [2, 0, 3]], np.float32)
+    csr, rows = nd.array(dense).tostype("csr"), nd.array(dense).tostype("row_sparse")
+    nd.save(path, [csr, rows])
+    for array, stype in zip(nd.load(path), ("csr", "row_sparse"), strict=True):
+        assert array.stype == stype and (array.asnumpy() == dense).all()
+        assert (array.tostype("default").asnumpy() == dense).all()
+    assert csr.indptr.asnumpy().tolist() == [0, 1, 1, 3] and rows.indices.asnumpy().tolist() == [0, 2]
+    assert csr[1:3].asnumpy().tolist() == dense[1:3].tolist()
+    with pytest.raises(MXNetError, match="tostype"):
+        _ = nd.ones((3, 3)) + csr
+    with pytest.raises(MXNetError, match="outside"):
+        nd.sparse.csr_matrix(([1.0], [7], [0, 1]), shape=(1, 3))
+
+
+@pytest.mark.parametrize("copied", [lambda x: pickle.loads(pickle.dumps(x)), copy.copy, copy.deepcopy], ids=str)
+def test_pickles_and_copies(copied: Any) -> None:
+    x = nd.arange(6, ctx=mx.cpu(2)).reshape((2, 3))
+    y = copied(x)
+    y[0] = 9
+    assert y.context == mx.cpu(2) and x.asnumpy()[0].tolist() == [0, 1, 2] and y.asnumpy()[1].tolist() == [3, 4, 5]
+
+
+# Random numbers.
+
+
+def test_seeds_repeat() -> None:
+    mx.random.seed(3)
+    first = [nd.random.uniform(shape=(100,)).asnumpy() for _ in range(2)]
+    mx.random.seed(3)
+    again = [nd.random.uniform(shape=(100,)).asnumpy() for _ in range(2)]
+    np.testing.assert_array_equal(first, again)
+    assert (first[0] != first[1]).all() and first[0].min() >= 0 and first[0].max() < 1
+
+
+def test_draws_by_numbers_and_by_arrays() -> None:
+    mx.random.seed(0)
+    x = nd.random.normal(3, 2, shape=(4000,))
+    assert abs(x.mean().asscalar() - 3) < 0.2 and nd.random.uniform().shape == (1,)
+    assert mx.random.uniform(shape=2, dtype="float64").dtype is np.float64
+    assert nd.random.normal(nd.zeros(3), nd.ones(3), shape=5).shape == (3, 5)
+    out = nd.zeros((2, 2))
+    assert nd.random.uniform(5, 6, out=out) is out and out.asnumpy().min() >= 5
+    with pytest.raises(ValueError, match="all NDArrays or all numbers"):
+        nd.random.normal(nd.zeros(3), 1)
+
+
+def test_control_flow() -> None:
+    out, state = nd.contrib.foreach(lambda x, s: (x + s, x + s), nd.arange(4), nd.zeros(1))
+    assert out.asnumpy().ravel().tolist() == [0, 1, 3, 6] and state.asscalar() == 6
+    out, (i, _) = nd.contrib.while_loop(
+        lambda i, s: i < 3, lambda i, s: ([i], [i + 1, s + i]), [nd.zeros(1), nd.zeros(1)], max_iterations=5
+    )
+    assert out[0].asnumpy().ravel().tolist() == [0, 1, 2, 0, 0] and i.asscalar() == 3
+
+
+def test_threads() -> None:
+    """Calls of one program from several threads at once, some of them for the first time."""
+    wrong: list[int] = []
+
+    def work(k: int) -> None:
+        x = nd.full((7, 5), k)
+        for _ in range(200):
+            if ((x + x) * x - k).asnumpy().ravel().tolist() != [2.0 * k * k - k] * 35:
+                wrong.append(k)
+
+    threads = [threading.Thread(target=work, args=(k,)) for k in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert wrong == []

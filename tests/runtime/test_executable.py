@@ -1,0 +1,228 @@
+"""Executables: native records patched per run, preparation by version, aliases, nesting threads, and the way through the disk."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from mxforge.codegen.llvm.compile import compile_object
+from mxforge.codegen.manifest import program_to_bytes
+from mxforge.ir.dialects.core.builder import CoreBuilder
+from mxforge.ir.graph import Graph
+from mxforge.ir.program import Alias, Launch, Place, Program, Space
+from mxforge.ir.types import DType, TensorType
+from mxforge.passes.manager import Options
+from mxforge.runtime.compile import compiler_identity, disk_key, executable_for, forget_executables
+from mxforge.runtime.executable import Executable
+from mxforge.runtime.host import host_target
+from mxforge.runtime.reference import ReferenceExecutable
+
+# add: c[i] = a[i] + b[i] in i64; the arguments are a, b, c and a number that counts for nothing.
+KERNELS = """
+define void @add(ptr %arguments, i64 %begin, i64 %end, i32 %worker) {
+entry:
+  %a = load ptr, ptr %arguments
+  %pb = getelementptr ptr, ptr %arguments, i64 1
+  %b = load ptr, ptr %pb
+  %pc = getelementptr ptr, ptr %arguments, i64 2
+  %c = load ptr, ptr %pc
+  br label %head
+head:
+  %i = phi i64 [%begin, %entry], [%next, %body]
+  %more = icmp slt i64 %i, %end
+  br i1 %more, label %body, label %exit
+body:
+  %ea = getelementptr i64, ptr %a, i64 %i
+  %eb = getelementptr i64, ptr %b, i64 %i
+  %ec = getelementptr i64, ptr %c, i64 %i
+  %x = load i64, ptr %ea
+  %y = load i64, ptr %eb
+  %z = add i64 %x, %y
+  store i64 %z, ptr %ec
+  %next = add i64 %i, 1
+  br label %head
+exit:
+  ret void
+}
+"""
+LENGTH = 4
+VECTOR = TensorType((LENGTH,), DType.I64)
+IN = [Place(Space.INPUT, i) for i in range(3)]
+OUT = [Place(Space.OUTPUT, i) for i in range(3)]
+ARENA, PREPARED, CONSTANT = (Place(s) for s in (Space.ARENA, Space.PREPARED, Space.CONSTANT))
+
+
+@pytest.fixture(scope="module")
+def code() -> bytes:
+    target = host_target()
+    return compile_object(f'target triple = "{target.triple}"\n{KERNELS}', target)
+
+
+def launch(*places: Place) -> Launch:
+    return Launch("add", (*places, 7), LENGTH, 1000)
+
+
+def program(
+    code: bytes,
+    inputs: int,
+    outputs: int,
+    launches: Sequence[Launch],
+    prepare: Sequence[Launch] = (),
+    aliases: Sequence[Alias] = (),
+) -> Program:
+    constants = np.full(LENGTH, 100).tobytes()
+    types = (VECTOR,) * inputs, (VECTOR,) * outputs
+    size = VECTOR.nbytes
+    return Program(
+        "p", *types, frozenset({0}), tuple(launches), tuple(prepare), tuple(aliases), size, size, constants, (code,)
+    )
+
+
+def run(executable: Executable, inputs: Sequence[np.ndarray], outputs: int, version: int = 0) -> list[np.ndarray]:
+    results = [np.zeros(LENGTH, np.int64) for _ in range(outputs)]
+    executable.run([a.ctypes.data for a in inputs], [r.ctypes.data for r in results], version)
+    return results
+
+
+def vector(start: int) -> np.ndarray:
+    return np.arange(start, start + LENGTH)
+
+
+def test_places_of_every_space(code: bytes) -> None:
+    steps = [launch(IN[0], IN[1], ARENA), launch(ARENA, CONSTANT, OUT[0])]
+    executable = Executable(program(code, 2, 1, steps))
+    for start in (0, 10, 20):
+        assert (run(executable, [vector(start), vector(1)], 1)[0] == vector(start) + vector(1) + 100).all()
+
+
+def test_prepared_values_follow_the_version(code: bytes) -> None:
+    executable = Executable(program(code, 1, 1, [launch(PREPARED, CONSTANT, OUT[0])], [launch(IN[0], IN[0], PREPARED)]))
+    weight = vector(0)
+    assert (run(executable, [weight], 1, 1)[0] == 2 * vector(0) + 100).all()
+    weight += 5
+    assert (run(executable, [weight], 1, 1)[0] == 2 * vector(0) + 100).all()
+    assert (run(executable, [weight], 1, 2)[0] == 2 * vector(5) + 100).all()
+
+
+def test_aliases_are_copied(code: bytes) -> None:
+    aliases = [Alias(0, IN[0]), Alias(1, CONSTANT)]
+    first, second = run(Executable(program(code, 1, 2, [], (), aliases)), [vector(3)], 2)
+    assert (first == vector(3)).all() and (second == 100).all()
+
+
+def test_straight_call_is_the_same(code: bytes) -> None:
+    executable = Executable(program(code, 2, 1, [launch(IN[0], IN[1], OUT[0])]))
+    straight = executable.straight()
+    assert straight is not None
+    a, b, c = vector(1), vector(2), vector(0)
+    straight(a.ctypes.data, b.ctypes.data, c.ctypes.data)
+    assert (c == a + b).all()
+    assert (run(executable, [b, b], 1)[0] == 2 * b).all()
+    straight(a.ctypes.data, a.ctypes.data, c.ctypes.data)
+    assert (c == 2 * a).all()
+
+
+def test_programs_that_need_more_than_patching_have_no_straight_call(code: bytes) -> None:
+    two = [launch(IN[0], IN[1], ARENA), launch(ARENA, IN[1], OUT[0])]
+    assert Executable(program(code, 2, 1, two)).straight() is None
+    assert Executable(program(code, 2, 1, [launch(IN[0], IN[0], OUT[0])])).straight() is None
+
+
+def test_wrong_number_of_tensors_is_an_error(code: bytes) -> None:
+    with pytest.raises(ValueError, match="takes 2 inputs and 1 outputs"):
+        Executable(program(code, 2, 1, [])).run([0], [0])
+
+
+def test_threads_do_not_share_an_instance(code: bytes) -> None:
+    steps = [launch(IN[0], IN[1], ARENA), launch(ARENA, CONSTANT, OUT[0])]
+    executable = Executable(program(code, 2, 1, steps))
+    wrong: list[int] = []
+
+    def work(start: int) -> None:
+        for _ in range(300):
+            if (run(executable, [vector(start), vector(start)], 1)[0] != 2 * vector(start) + 100).any():
+                wrong.append(start)
+
+    threads = [threading.Thread(target=work, args=(1000 * i,)) for i in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert wrong == []
+
+
+def sum_of_squares() -> Graph:
+    b = CoreBuilder("sum_of_squares")
+    x = b.input(TensorType((3, 5), DType.F32), "x")
+    return b.build([b.sum(b.mul(x, x), (1,))])
+
+
+def check_sum_of_squares(executable: Executable | ReferenceExecutable) -> None:
+    x = np.arange(15, dtype=np.float32).reshape(3, 5)
+    y = np.zeros(3, np.float32)
+    executable.run([x.ctypes.data], [y.ctypes.data])
+    np.testing.assert_allclose(y, (x * x).sum(1), rtol=1e-6)
+
+
+def test_reference_gives_the_same() -> None:
+    check_sum_of_squares(ReferenceExecutable(sum_of_squares()))
+
+
+def test_equal_graphs_share_an_executable() -> None:
+    found = executable_for(sum_of_squares())
+    assert executable_for(sum_of_squares()) is found
+    assert executable_for(sum_of_squares(), Options(training=True)) is not found
+    check_sum_of_squares(found)  # type: ignore[arg-type]
+
+
+def test_a_program_comes_back_from_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    executable_for(sum_of_squares())
+    forget_executables()
+
+    def compile_again(*_: object) -> None:
+        raise AssertionError("compiled although the disk has it")
+
+    monkeypatch.setattr("mxforge.runtime.compile.compile_program", compile_again)
+    check_sum_of_squares(executable_for(sum_of_squares()))  # type: ignore[arg-type]
+
+
+def test_a_damaged_program_is_compiled_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    good = executable_for(sum_of_squares())
+    assert isinstance(good, Executable)
+    kept = {"stored": program_to_bytes(good.program)[:-3]}
+
+    class Disk:
+        def get(self, key: str) -> bytes:
+            return kept["stored"]
+
+        def put(self, key: str, data: bytes) -> None:
+            kept["stored"] = data
+
+    monkeypatch.setattr("mxforge.runtime.compile._disk", Disk)
+    forget_executables()
+    check_sum_of_squares(executable_for(sum_of_squares()))  # type: ignore[arg-type]
+    assert kept["stored"] == program_to_bytes(good.program)
+
+
+def test_keys_tell_targets_and_options_apart() -> None:
+    graph, target = sum_of_squares(), host_target()
+    other = host_target(threads=target.threads + 1)
+    keys = {disk_key(graph, o, t) for o in (Options(), Options(training=True)) for t in (target, other)}
+    assert len(keys) == 4 and len(compiler_identity()) == 64
+
+
+WARM = """
+import sys
+from mxforge import nd
+print((nd.ones((3, 7)) + 2).sum().asscalar(), "llvmlite" in sys.modules, "networkx" in sys.modules)
+"""
+
+
+def test_a_warm_start_imports_no_llvm() -> None:
+    runs = [subprocess.run([sys.executable, "-c", WARM], capture_output=True, text=True, check=True) for _ in range(2)]
+    assert runs[0].stdout.split()[0] == "63.0"
+    assert runs[1].stdout == "63.0 False False\n"
