@@ -151,7 +151,9 @@ class _Emitter:
     def _known_vectors(self, low: int, high: int, body: VectorBody) -> None:
         f, lanes = self.f, self.s.lanes
         tail = high - (high - low) % lanes
-        if tail > low:
+        if tail == low + lanes:
+            body(f.const(I64, low), None)
+        elif tail > low:
             with f.loop(low, tail, lanes) as at:
                 body(at, None)
         if tail < high:
