@@ -3,7 +3,8 @@
 The hash of a graph depends on its operations, attributes, types, constants, parameters and updates; not on the names
 of values, nodes or graphs, nor on locations. A kernel counts without its name and those of buffers, axes, locals and
 extents: a cache of compiled code adds the symbol's name to the key. All other frozen dataclasses (schedules, targets,
-programs) count with every field. The hash is the same in every process, so it serves as a key on disk.
+programs) count with every field. The hash is the same in every process, so it serves as a key on disk; only that of a
+graph which calls Python functions is of this process alone, and holds as long as the functions live.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import fields, is_dataclass
 from enum import Enum
 from hashlib import blake2b
+from secrets import token_hex
 from typing import Any, cast
 
 import numpy as np
@@ -21,6 +23,8 @@ from .kernel import Affine, Axis, AxisValue, Buffer, Contract, Kernel, Load, Loc
 from .types import DType, TensorType
 
 DIGEST_BYTES = 20
+PROCESS = token_hex(8)
+"""Tells this process from all others, in hashes of graphs that call Python functions."""
 
 
 def structural_hash(*things: object) -> str:
@@ -89,6 +93,11 @@ class _Writer:
         if known is not None:
             return known[1]
         attributes = [f"{key}={self.text(value)}" for key, value in op.attributes().items()]
+        function = getattr(op, "function", None)
+        if (
+            function is not None
+        ):  # a host callback: names do not tell functions apart, and no other process has this one
+            attributes.append(f"{PROCESS} {id(function)} {id(getattr(op, 'gradient', None))}")
         regions = [f"{{{self.graph(body)}}}" for body in op.regions()]
         text = f"{op.name} {' '.join(attributes + regions)} "
         self.ops[id(op)] = (op, text)  # the op is kept, so that its id is not given away

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
 import pytest
 from kernels import EXPONENT, PROGRAM, SOFTMAX
-from mxforge.ir.dialects.core import Constant, CoreBuilder
+from mxforge.ir.dialects.core import Constant, CoreBuilder, HostCallback
 from mxforge.ir.graph import Graph
 from mxforge.ir.hashing import structural_hash
 from mxforge.ir.kernel import Axis, AxisKind, Buffer, Kernel, Load, Local, Reduce, ReduceOp, Scalar, Store, affine
@@ -58,6 +59,17 @@ def test_parsed_graphs_hash_alike() -> None:
 def test_constants_count_by_content(a: np.ndarray, b: np.ndarray) -> None:
     assert structural_hash(Constant(a)) != structural_hash(Constant(b))
     assert structural_hash(Constant(a)) == structural_hash(Constant(a.copy()))
+
+
+def test_host_callbacks_count_by_function() -> None:
+    def calling(function: Callable[..., tuple[np.ndarray, ...]]) -> Graph:
+        b = CoreBuilder()
+        kind = TensorType((4,), DType.F32)
+        return b.build(b.node(HostCallback(function, (kind,)), b.input(kind)).outputs)
+
+    double, triple = (lambda x, f=f: (f * x,) for f in (2, 3))
+    assert structural_hash(calling(double)) == structural_hash(calling(double))
+    assert structural_hash(calling(double)) != structural_hash(calling(triple))
 
 
 def row_sums(x: str = "x", row: str = "i", column: str = "k", local: str = "m", factor: int = 1) -> Kernel:
