@@ -14,8 +14,8 @@ from ..core.builder import CoreBuilder
 class MxBuilder(CoreBuilder):
     """Builds a core graph from mx operators.
 
-    `training` is MXNet's train mode. States that an operator changes are recorded by `update`; `build` appends their new
-    values to the outputs and names the inputs they replace.
+    `training` is MXNet's train mode. States that an operator changes are recorded by `update`; `build` appends their
+    new values to the outputs and names the inputs they replace.
     """
 
     def __init__(self, name: str = "main", *, training: bool = False) -> None:

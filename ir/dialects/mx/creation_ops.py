@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import ceil
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from pydantic import Field
@@ -32,7 +32,7 @@ class _Filled(Operator):
     """An array of one number; extents of 0 in `shape` are unknown and come from whoever uses the array."""
 
     if TYPE_CHECKING:  # each subclass declares it at MXNet's own place
-        shape: tuple[int, ...] | None
+        shape: Any
 
     inputs = ()
 

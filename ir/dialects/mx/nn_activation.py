@@ -84,7 +84,7 @@ class LeakyReLU(Operator):
         inputs[0] = outputs[0] = unify(inputs[0], outputs[0])
         data = inputs[0]
         if self.act_type == "prelu" and data is not None and inputs[1] is None:
-            inputs[1] = (data[1] if len(data) > 1 else data[0],)
+            inputs[1] = data[min(1, len(data) - 1) :][:1]
         if self.act_type == "rrelu":
             unify_at(outputs, 1, data)
 

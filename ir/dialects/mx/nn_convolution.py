@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ...graph import Value
 from ...types import Shape
@@ -35,7 +35,7 @@ def add_channel_bias(b: MxBuilder, y: Value, bias: list[Value]) -> Value:
 class _ConvolutionBase(Operator):
     if TYPE_CHECKING:  # each subclass declares these at MXNet's own place
         no_bias: bool
-        layout: str | None
+        layout: Any
 
     inputs = ("data", "weight", "bias?")
     kernel: Ints

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import reduce
 from math import ceil
-from typing import TYPE_CHECKING, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import numpy as np
 
@@ -25,7 +25,7 @@ class _PoolingBase(Operator):
     """What both versions share; sizes are those of the spatial axes."""
 
     if TYPE_CHECKING:  # each subclass declares it at MXNet's own place
-        pool_type: str
+        pool_type: Any
 
     def _spatial(self, rank: int) -> tuple[int, ...]:
         last = is_channels_last(getattr(self, "layout", None))

@@ -213,6 +213,11 @@ class Operator(BaseModel, Op):
         """Say the operator in core: the values of all outputs, hidden ones included."""
         raise NotImplementedError(f"{type(self).mx_name()} has no decomposition")
 
+    def results(self, b: MxBuilder, *inputs: Value) -> tuple[Value, ...]:
+        """The decomposition's values, always as a tuple."""
+        values = self.decompose(b, *inputs)
+        return (values,) if isinstance(values, Value) else values
+
 
 class Elementwise(Operator):
     """An operator whose operands and results all have one shape and one dtype."""
@@ -299,13 +304,12 @@ def _infer(op: Operator, types: tuple[TensorType, ...]) -> tuple[TensorType, ...
     from .builder import MxBuilder
 
     b = MxBuilder("infer")
-    results = op.decompose(b, *(b.input(t) for t in types))
-    return tuple(v.type for v in ((results,) if isinstance(results, Value) else results))
+    return tuple(v.type for v in op.results(b, *(b.input(t) for t in types)))
 
 
 def _printable(value: Any) -> Attribute:
     missing = value is None or (isinstance(value, tuple) and None in cast("tuple[object, ...]", value))
-    return str(value) if missing else cast("Attribute", value)
+    return str(cast("object", value)) if missing else cast("Attribute", value)
 
 
 def _explain(cls: type[Operator], error: Any) -> str:

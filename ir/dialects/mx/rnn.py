@@ -50,8 +50,9 @@ class RNN(Operator):
     """Applies a recurrent network of several layers to data (time, batch, channels).
 
     `parameters` holds all weights layer by layer and direction by direction (input to hidden, hidden to hidden,
-    projection), then all biases. Gates stand in the order i, f, c, o (LSTM) and r, z, n (GRU, whose reset gate acts after the
-    hidden product). With `use_sequence_length`, steps past an instance's length keep its state and give zeros.
+    projection), then all biases. Gates stand in the order i, f, c, o (LSTM) and r, z, n (GRU, whose reset gate acts
+    after the hidden product). With `use_sequence_length`, steps past an instance's length keep its state and give
+    zeros.
     """
 
     inputs = ("data", "parameters", "state", "state_cell?", "sequence_length?")

@@ -148,10 +148,10 @@ class Crop(Operator):
 
     def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
         shape = inputs[0].type.shape
-        size = inputs[1].type.shape[2:] if len(inputs) > 1 else self.h_w
+        size: Shape = inputs[1].type.shape[2:] if self.num_args > 1 else self.h_w
         free = [n - m for n, m in zip(shape[2:], size, strict=True)]
         offset = tuple(n // 2 for n in free) if self.center_crop else self.offset
         if any(not 0 <= o <= n for o, n in zip(offset, free, strict=True)):
             raise ValueError(f"a crop of {tuple(size)} at {tuple(offset)} leaves {shape}")
-        y, x = offset
-        return b.slice(inputs[0], (0, 0, y, x), (*shape[:2], y + size[0], x + size[1]))
+        stop = tuple(o + n for o, n in zip(offset, size, strict=True))
+        return b.slice(inputs[0], (0, 0, *offset), (*shape[:2], *stop))
