@@ -4,8 +4,8 @@
 
 The header holds everything but the blobs, whose lengths it lists. Numbers are little-endian. A reader believes no
 length and no
-reference before it has checked it: ManifestError names what does not fit. (What the machine code itself does, nobody can check:
-callers load only what they trust.)
+reference before it has checked it: ManifestError names what does not fit. (What the machine code itself does, nobody
+can check: callers load only what they trust.)
 """
 
 from __future__ import annotations

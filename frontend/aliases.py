@@ -1,4 +1,5 @@
-"""Makes the packages of `frontend` importable under MXNet's names: `mxforge.nd`, `mxforge.ndarray.ndarray`, `mxforge.gluon.nn`.
+"""Makes the packages of `frontend` importable under MXNet's names: `mxforge.nd`, `mxforge.ndarray.ndarray`,
+`mxforge.gluon.nn`.
 
 The files are loaded once, under their own names; an alias is a second name for the same module.
 """
@@ -49,5 +50,6 @@ class _AliasLoader(Loader):
 
 
 def install_aliases(root: str, aliases: Mapping[str, str]) -> None:
-    """Have the import system know the aliases; `ROOT.ALIAS` before all others, since a folder of that name may exist too."""
+    """Have the import system know the aliases; `ROOT.ALIAS` before all others, since a folder of that name may exist
+    too."""
     sys.meta_path.insert(0, AliasFinder(root, aliases))

@@ -69,7 +69,8 @@ integer_types = (int, np.int32, np.int64)
 numeric_types = (float, int, np.generic)
 mx_real_t = np.float32
 
-# MXNet's handles are C pointers. Nothing here has one; other people's code names the types in annotations and isinstance.
+# MXNet's handles are C pointers. Nothing here has one; other people's code names the types in annotations and
+# isinstance.
 NDArrayHandle = ctypes.c_void_p
 SymbolHandle = ctypes.c_void_p
 mx_uint = ctypes.c_uint

@@ -1,6 +1,7 @@
 """The seed of random operators, and the draws under `mx.random`.
 
-Random operators are pure functions of a key of four words: (seed, seed, number of the draw, stream inside of the draw). The numbers
+Random operators are pure functions of a key of four words: (seed, seed, number of the draw, stream inside of the
+draw). The numbers
 differ from MXNet's for the same seed; that a seed repeats them, and that calls differ, holds as there.
 """
 
@@ -19,7 +20,8 @@ _MASK = 0xFFFFFFFF
 
 
 class _State:
-    """The seed and the count of draws. Reseeding replaces both at once, so a thread sees the old pair or the new one."""
+    """The seed and the count of draws. Reseeding replaces both at once, so a thread sees the old pair or the new
+    one."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
@@ -43,7 +45,8 @@ _state = _State()
 
 
 def seed(seed_state: int, ctx: Context | str = "all") -> None:
-    """Start the random numbers anew, on all devices or on one. Equal seeds give equal numbers, on one context as on another."""
+    """Start the random numbers anew, on all devices or on one. Equal seeds give equal numbers, on one context as on
+    another."""
     if not isinstance(seed_state, int) and not hasattr(seed_state, "__index__"):
         raise ValueError("sd must be int")
     number = _mixed(int(seed_state))
@@ -64,7 +67,8 @@ def next_key(context: Context) -> tuple[int, int, int, int]:
 
 
 _DRAWS = frozenset(
-    """uniform normal randn poisson exponential gamma multinomial negative_binomial generalized_negative_binomial shuffle randint""".split()
+    """uniform normal randn poisson exponential gamma multinomial negative_binomial generalized_negative_binomial
+    shuffle randint""".split()
 )
 
 

@@ -1,7 +1,7 @@
 """Finds or makes the executable of a graph: from this process's table, from the disk cache, or by compiling.
 
-A program on disk is found by the graph's structure, the target, the options, and the identity of the compiler itself, so a warm
-start runs no pass and imports no LLVM.
+A program on disk is found by the graph's structure, the target, the options, and the identity of the compiler itself,
+so a warm start runs no pass and imports no LLVM.
 """
 
 from __future__ import annotations

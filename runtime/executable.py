@@ -1,8 +1,10 @@
-"""Runs compiled programs: loads their code once, lays their launch records out in memory, and patches addresses before each run.
+"""Runs compiled programs: loads their code once, lays their launch records out in memory, and patches addresses
+before each run.
 
     block = | records: 4 words each, prepare first | argument tables: 1 word an argument |     in 8-byte words
 
-An `Instance` is one such block with the program's own memory (arena, prepared values). Whoever runs a program takes an idle
+An `Instance` is one such block with the program's own memory (arena, prepared values). Whoever runs a program takes
+an idle
 instance or makes one, so threads never share an instance and need no lock, and a program may run inside of itself.
 """
 
@@ -30,8 +32,8 @@ Straight = Callable[..., None]
 class Runnable(Protocol):
     """A compiled graph: `run` reads tensors at the addresses `inputs` and writes those at `outputs`.
 
-    What depends on parameters alone is computed again when `parameters_version` differs from the last run's. Memory is row-major,
-    aligned to the element, and the caller's; outputs overlap no input unless `in_place`.
+    What depends on parameters alone is computed again when `parameters_version` differs from the last run's. Memory
+    is row-major, aligned to the element, and the caller's; outputs overlap no input unless `in_place`.
     """
 
     inputs: tuple[TensorType, ...]
@@ -79,7 +81,8 @@ class Executable:
         self._idle.append(instance)
 
     def straight(self) -> Straight | None:
-        """A function of all addresses that patches and calls, and does nothing else: two or three operands of a tiny program."""
+        """A function of all addresses that patches and calls, and does nothing else: two or three operands of a tiny
+        program."""
         if not _is_short(self.program) or not self.in_place:
             return None
         if any(len(patches) != 1 or patches[0][1] for patches in self._patches):
@@ -151,7 +154,8 @@ def _load(code: bytes) -> LoadedObject:
 class Instance:
     """A program's records and its own memory: what one run at a time may use.
 
-    `words` is the block; `patches[i]` lists (word, offset in bytes) of the arguments that stand in operand i, inputs then outputs.
+    `words` is the block; `patches[i]` lists (word, offset in bytes) of the arguments that stand in operand i, inputs
+    then outputs.
     """
 
     def __init__(
@@ -205,7 +209,8 @@ class Instance:
         return place.index if place.space is Space.INPUT else self._operands + place.index
 
     def run(self, addresses: Sequence[int], parameters_version: Hashable) -> None:
-        """Patch what changed, prepare what depends on changed parameters, run, and copy outputs that nothing computes."""
+        """Patch what changed, prepare what depends on changed parameters, run, and copy outputs that nothing
+        computes."""
         current = self.addresses
         for operand, address in enumerate(addresses):
             if address != current[operand]:
@@ -226,7 +231,8 @@ class Instance:
 
 
 def _is_short(program: Program) -> bool:
-    """Whether it takes so little that releasing Python's lock would cost more than it gives: no launch is worth sharing among threads."""
+    """Whether it takes so little that releasing Python's lock would cost more than it gives: no launch is worth
+    sharing among threads."""
     own = sum(t.nbytes for t in (*program.inputs, *program.outputs)) + program.arena_bytes + program.prepared_bytes
     few = len(program.launches) <= _SHORT_LAUNCHES
     return few and own <= _SHORT_BYTES and all(launch.count <= launch.grain for launch in program.launches)

@@ -1,9 +1,11 @@
-"""Runs a graph by interpreting core with NumPy: the target that every other one is tested against (MXFORGE_TARGET=reference)."""
+"""Runs a graph by interpreting core with NumPy: the target that every other one is tested against
+(MXFORGE_TARGET=reference)."""
 
 from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Hashable, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -42,5 +44,5 @@ class ReferenceExecutable:
 def _at(address: int, type: TensorType) -> np.ndarray:
     if type.size == 0:
         return np.empty(type.shape, type.dtype.numpy)
-    memory = (ctypes.c_char * type.nbytes).from_address(address)
+    memory: Any = (ctypes.c_char * type.nbytes).from_address(address)
     return np.ndarray(type.shape, type.dtype.numpy, memory)

@@ -48,7 +48,7 @@ from .ndarray import NDArray
 from .sparse import BaseSparseNDArray, CSRNDArray, RowSparseNDArray
 
 if TYPE_CHECKING:
-    from .op import *
+    from .op import *  # noqa: F403
 
 
 def __getattr__(name: str) -> Any:

@@ -1,4 +1,5 @@
-"""The operators whose names begin with an underscore, which other functions are built on: `nd._internal._plus_scalar`."""
+"""The operators whose names begin with an underscore, which other functions are built on:
+`nd._internal._plus_scalar`."""
 
 from __future__ import annotations
 

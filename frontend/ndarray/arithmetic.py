@@ -1,7 +1,7 @@
 """The arithmetic of arrays: the operators of Python, and `nd.add`, `nd.maximum`, ... which take arrays and numbers.
 
-A number takes part as an array of one element in the array's own dtype, as MXNet does it (so an int array plus 1.5 is plus 1); then no
-number is compiled into a program. Shapes broadcast as in NumPy.
+A number takes part as an array of one element in the array's own dtype, as MXNet does it (so an int array plus 1.5 is
+plus 1); then no number is compiled into a program. Shapes broadcast as in NumPy.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ __getattr__, __dir__ = attribute_finder("contrib", globals())
 
 def isnan(data: NDArray) -> NDArray:
     """1 where the element is not a number, else 0."""
-    return data != data
+    return not_equal(data, data)
 
 
 def isinf(data: NDArray) -> NDArray:
@@ -28,7 +28,7 @@ def isinf(data: NDArray) -> NDArray:
 
 def isfinite(data: NDArray) -> NDArray:
     """1 where the element is a finite number, else 0."""
-    return not_equal(data.abs(), np.inf) * (data == data)  # type: ignore[attr-defined]
+    return not_equal(data.abs(), np.inf) * equal(data, data)  # type: ignore[attr-defined]
 
 
 def foreach(body: Callable[..., Any], data: Any, init_states: Any) -> tuple[Any, Any]:

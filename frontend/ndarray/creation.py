@@ -158,7 +158,8 @@ def _filled(values: np.ndarray, ctx: Context | None, dtype: Any) -> NDArray:
 
 
 def from_numpy(ndarray: np.ndarray, zero_copy: bool = True) -> NDArray:
-    """An array of the same dtype: on the memory of `ndarray`, which becomes read-only, or with `zero_copy=False` a copy."""
+    """An array of the same dtype: on the memory of `ndarray`, which becomes read-only, or with `zero_copy=False` a
+    copy."""
     if not zero_copy:
         return array(ndarray, dtype=ndarray.dtype)
     if not ndarray.flags.c_contiguous:

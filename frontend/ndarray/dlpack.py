@@ -52,6 +52,6 @@ def _writable(shared: np.ndarray) -> np.ndarray:
     """The same memory, writable: NumPy imports capsules read-only, MXNet does not."""
     if shared.flags.writeable or not shared.size:
         return shared
-    memory = (ctypes.c_char * shared.nbytes).from_address(shared.__array_interface__["data"][0])
-    memory.owner = shared  # type: ignore[attr-defined]
+    memory: Any = (ctypes.c_char * shared.nbytes).from_address(shared.__array_interface__["data"][0])
+    memory.owner = shared
     return np.ndarray(shared.shape, shared.dtype, memory)

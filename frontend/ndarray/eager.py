@@ -1,4 +1,5 @@
-"""Runs one operator at once: finds the compiled call for an operator, its parameters and its operands' types, and makes the result.
+"""Runs one operator at once: finds the compiled call for an operator, its parameters and its operands' types, and
+makes the result.
 
     Bound       an operator with its parameters, parsed once
     Call        an operator compiled for operands of certain types
@@ -35,7 +36,8 @@ _bound: dict[Any, Bound] = {}
 
 
 class Bound:
-    """An operator with its parameters, and the calls of it that were compiled, by the dtypes and shapes of the operands."""
+    """An operator with its parameters, and the calls of it that were compiled, by the dtypes and shapes of the
+    operands."""
 
     __slots__ = ("calls", "operator")
 
@@ -62,8 +64,8 @@ def invoke(
 ) -> Any:
     """Apply an operator to arrays; parameters are Python values or MXNet's strings.
 
-    Gives the visible output, or a list of several; `out` receives them instead. States that the operator changes are written in
-    place. MXNetError names the operator, and the parameter or the shapes that do not fit.
+    Gives the visible output, or a list of several; `out` receives them instead. States that the operator changes are
+    written in place. MXNetError names the operator, and the parameter or the shapes that do not fit.
     """
     return bind(cls, params).call_for(arrays).run(arrays, out, context)
 
@@ -112,8 +114,8 @@ def bounded(table: dict[Any, Any]) -> dict[Any, Any]:
 class Call:
     """An operator compiled for operands of certain types.
 
-    `updates` are the operands that the last outputs of the program replace; `pointwise` those of which each element is read only to
-    compute the result at the same place, so that the result may be written over them.
+    `updates` are the operands that the last outputs of the program replace; `pointwise` those of which each element
+    is read only to compute the result at the same place, so that the result may be written over them.
     """
 
     def __init__(self, operator: Operator, types: tuple[TensorType, ...]) -> None:
@@ -158,7 +160,8 @@ class Call:
     def _targets(
         self, arrays: Sequence[NDArray], written: Sequence[NDArray], fresh: bool
     ) -> tuple[list[int], list[tuple[int, Storage, int]]]:
-        """Where the program writes each output, and what is copied afterwards: an output over an operand goes through a temporary."""
+        """Where the program writes each output, and what is copied afterwards: an output over an operand goes through
+        a temporary."""
         if fresh and not self.updates:
             return [w._address for w in written], []
         targets: list[int] = []

@@ -1,6 +1,7 @@
 """Makes the functions of `nd`: one for each name of each operator, from its declaration, when it is first asked for.
 
-`nd.FullyConnected(data, weight, num_hidden=10)` takes arrays and then parameters, by position or by name, and `out`, `name` and `ctx`.
+`nd.FullyConnected(data, weight, num_hidden=10)` takes arrays and then parameters, by position or by name, and `out`,
+`name` and `ctx`.
 """
 
 from __future__ import annotations
@@ -89,7 +90,8 @@ def _types(args: tuple[Any, ...]) -> Any:
 def _prepare(
     cls: type[Operator], inputs: Sequence[str], args: tuple[Any, ...], ready: dict[Any, Callable[..., Any]]
 ) -> Callable[..., Any] | None:
-    """The call of an operator on exactly its one or two arrays, and no parameters; None for others, which take the long way."""
+    """The call of an operator on exactly its one or two arrays, and no parameters; None for others, which take the
+    long way."""
     types = _types(args)
     if types is None or len(args) != len(inputs) or inputs[-1].startswith("*"):
         return None
@@ -188,7 +190,8 @@ def signature(cls: type[Operator], inputs: Sequence[str]) -> inspect.Signature:
 
 
 def attribute_finder(namespace: str, table: dict[str, Any]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """`__getattr__` and `__dir__` of a module that offers a namespace; functions that were made stay in `table`, its globals."""
+    """`__getattr__` and `__dir__` of a module that offers a namespace; functions that were made stay in `table`, its
+    globals."""
 
     def find(name: str) -> Any:
         made = table[name] = find_function(namespace, name)

@@ -1,8 +1,9 @@
 """Reads and writes parts of arrays: `x[key]` and `x[key] = value`.
 
-A key of integers, slices, None and `...` that selects memory without gaps gives a view: it shares the array's memory, and writes go
-through. Every other key gives a copy. Integer arrays, lists and boolean masks select as in NumPy. A single element is an array of
-shape (1,).
+A key of integers, slices, None and `...` that selects memory without gaps gives a view: it shares the array's memory,
+and writes go
+through. Every other key gives a copy. Integer arrays, lists and boolean masks select as in NumPy. A single element is
+an array of shape (1,).
 """
 
 from __future__ import annotations

@@ -24,7 +24,8 @@ __all__ = ["NDArray", "empty_array"]
 
 
 class NDArray(Arithmetic, Indexing, Fluent):
-    """An array of numbers. Made by `nd.array`, `nd.zeros`, ... and by operators; work on it is done when a call returns.
+    """An array of numbers. Made by `nd.array`, `nd.zeros`, ... and by operators; work on it is done when a call
+    returns.
 
     The elements stand in C order from `_address` on, inside of `_storage`, which views of one array share.
     """

@@ -1,6 +1,7 @@
 """Draws random arrays: `nd.random.uniform`, ... with numbers or arrays as the distribution's parameters.
 
-With numbers the result has `shape`; with arrays it has their shape followed by `shape`, one draw of `shape` for each element.
+With numbers the result has `shape`; with arrays it has their shape followed by `shape`, one draw of `shape` for each
+element.
 """
 
 from __future__ import annotations
@@ -123,7 +124,8 @@ def generalized_negative_binomial(
 def multinomial(
     data: NDArray, shape: Any = _Null, get_prob: bool = False, out: Any = None, dtype: Any = "int32", **kwargs: Any
 ) -> Any:
-    """Indices drawn by the probabilities along the last axis; with `get_prob` also the logarithms of their probabilities."""
+    """Indices drawn by the probabilities along the last axis; with `get_prob` also the logarithms of their
+    probabilities."""
     given = {} if shape is _Null else {"shape": shape}
     return _internal._sample_multinomial(data, get_prob=get_prob, out=out, dtype=dtype, **given, **kwargs)
 

@@ -175,7 +175,8 @@ def _parts(data: Any, indices: tuple[Any, ...], ctx: Context | None, dtype: Any)
 
 
 def csr_matrix(arg1: Any, shape: Any = None, ctx: Context | None = None, dtype: Any = None) -> CSRNDArray:
-    """A csr matrix from (data, indices, indptr), (data, (rows, columns)), a shape, a csr matrix, or anything array-like."""
+    """A csr matrix from (data, indices, indptr), (data, (rows, columns)), a shape, a csr matrix, or anything
+    array-like."""
     context = usable(ctx)
     if isinstance(arg1, CSRNDArray):
         return arg1.astype(arg1.dtype if dtype is None else dtype)
@@ -190,7 +191,7 @@ def csr_matrix(arg1: Any, shape: Any = None, ctx: Context | None = None, dtype: 
         np.add.at(dense, (rows, columns), values)
         return cast(dense_array(dense, ctx, dtype), "csr")
     if hasattr(arg1, "tocsr"):
-        made = arg1.tocsr()
+        made: Any = arg1.tocsr()  # type: ignore[attr-defined]
         return csr_matrix((made.data, made.indices, made.indptr), made.shape, ctx, dtype)
     return cast(dense_array(arg1, ctx, dtype), "csr")
 

@@ -1,4 +1,5 @@
-"""Executables: native records patched per run, preparation by version, aliases, nesting threads, and the way through the disk."""
+"""Executables: native records patched per run, preparation by version, aliases, nesting threads, and the way through
+the disk."""
 
 from __future__ import annotations
 
