@@ -52,7 +52,7 @@ def access(kernel: Kernel, name: str, index: Index, *, padded: bool = False) -> 
 def element_strides(kernel: Kernel, buffer: Buffer) -> tuple[Size, ...]:
     """Elements between neighbours along each dimension; ValueError for a blocked layout."""
     if buffer.layout is not None:
-        raise ValueError(f"kernel {kernel.name}: buffer {buffer.name} has a blocked layout, and the GPU uses plain ones")
+        raise ValueError(f"kernel {kernel.name}: buffer {buffer.name} has a blocked layout, the GPU uses plain ones")
     if buffer.strides is not None:
         return tuple(map(size, buffer.strides))
     return tuple(product(map(size, buffer.shape[k + 1 :])) for k in range(len(buffer.shape)))

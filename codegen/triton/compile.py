@@ -1,12 +1,13 @@
 """Compiles emitted Triton source to a cubin, on any machine: no GPU, no driver, no torch.
 
-Runs the stages of Triton's NVIDIA backend one after another and not `triton.compile`, which hashes its whole library first. Triton is imported
-here alone, when the first kernel is compiled; it is the optional extra `mxforge[cuda]`.
+Runs the stages of Triton's NVIDIA backend one after another and not `triton.compile`, which hashes its whole library
+first. Triton is imported here alone, when the first kernel is compiled; it is the optional extra `mxforge[cuda]`.
 """
 
 from __future__ import annotations
 
 import hashlib
+import importlib
 import importlib.util
 import inspect
 import os
@@ -26,7 +27,7 @@ from .emit import TritonSource
 class CompiledKernel:
     """Every form of one kernel. `shared` in bytes of a block; a block has 32 * `num_warps` threads.
 
-    The cubin's parameters are the source's signature, followed by pointers that Triton adds (global and profiling scratch).
+    The cubin's parameters are the source's signature, followed by pointers that Triton adds (scratch memory).
     """
 
     name: str
@@ -39,9 +40,10 @@ class CompiledKernel:
 
 
 def compile_triton(source: TritonSource, target: GpuTarget, folder: Path | None = None) -> CompiledKernel:
-    """Compile for `target`. The generated module is kept in `folder` (default: the compile cache), where a debugger finds it.
+    """Compile for `target`. The generated module is kept in `folder` (default: the compile cache) for debuggers.
 
-    ModuleNotFoundError says how to install Triton; ValueError names a kernel that needs more shared memory than the target has.
+    ModuleNotFoundError says how to install Triton; ValueError names a kernel that needs more shared memory than there
+    is.
     """
     pipeline = _Pipeline(source, target)
     module, forms = pipeline.start(load_function(source, folder or _cache_folder())), dict[str, Any]()
@@ -50,9 +52,11 @@ def compile_triton(source: TritonSource, target: GpuTarget, folder: Path | None 
         forms[name] = str(module) if name in ("ttir", "ptx") else module
     shared = int(pipeline.metadata["shared"])
     if shared > target.shared_bytes:
-        raise ValueError(f"kernel {source.name} needs {shared} bytes of shared memory, a block has {target.shared_bytes}")
+        limit = target.shared_bytes
+        raise ValueError(f"kernel {source.name} needs {shared} bytes of shared memory, a block has {limit}")
     resources = read_resources(forms["cubin"], source.name)
-    return CompiledKernel(source.name, forms["ttir"], forms["ptx"], forms["cubin"], shared, source.schedule.num_warps, resources)
+    warps = source.schedule.num_warps
+    return CompiledKernel(source.name, forms["ttir"], forms["ptx"], forms["cubin"], shared, warps, resources)
 
 
 def lower_to_ttir(source: TritonSource, target: GpuTarget, folder: Path | None = None) -> str:
@@ -69,7 +73,8 @@ class _Pipeline:
         triton = _import_triton()
         self.source, s = source, source.schedule
         self.backend, self.context, self.gpu = triton.backend(target.capability)
-        self.options = self.backend.parse_options({"num_warps": s.num_warps, "num_stages": s.num_stages, "enable_fp_fusion": s.fp_fusion})
+        chosen = {"num_warps": s.num_warps, "num_stages": s.num_stages, "enable_fp_fusion": s.fp_fusion}
+        self.options = self.backend.parse_options(chosen)
         self.stages: dict[str, Any] = {}
         self.backend.add_stages(self.stages, self.options, triton.language)
         self.metadata: dict[str, Any] = {"target": self.gpu, **self.options.__dict__}
@@ -79,9 +84,11 @@ class _Pipeline:
         """The module before the first stage."""
         source = self.source
         signature = {**dict(source.signature), **{name: "constexpr" for name, _ in source.constants}}
-        attributes = {(i,): [["tt.divisibility", 16]] for i, (n, _) in enumerate(source.signature) if n in source.divisible}
+        divisible = [i for i, (name, _) in enumerate(source.signature) if name in source.divisible]
+        attributes = {(i,): [["tt.divisibility", 16]] for i in divisible}
         made = self.ast_source(function, signature, dict(source.constants), attributes)
-        arguments = (self.options, self.backend.get_codegen_implementation(self.options), self.backend.get_module_map(), self.context)
+        functions = self.backend.get_codegen_implementation(self.options)
+        arguments = (self.options, functions, self.backend.get_module_map(), self.context)
         takes_target = len(inspect.signature(made.make_ir).parameters) == len(arguments) + 1  # since Triton 3.5
         return made.make_ir(self.gpu, *arguments) if takes_target else made.make_ir(*arguments)
 
@@ -94,14 +101,14 @@ class _Triton:
     language: Any
 
     def backend(self, capability: int) -> tuple[Any, Any, Any]:
-        from triton._C.libtriton import ir  # type: ignore[import-untyped]
         from triton.backends.compiler import GPUTarget  # type: ignore[import-untyped]
         from triton.compiler.compiler import make_backend  # type: ignore[import-untyped]
 
+        ir: Any = importlib.import_module("triton._C.libtriton").ir  # a C extension without types
         gpu: Any = GPUTarget("cuda", capability, 32)
         backend: Any = make_backend(gpu)
-        context: Any = ir.context()  # type: ignore[attr-defined]
-        ir.load_dialects(context)  # type: ignore[attr-defined]
+        context: Any = ir.context()
+        ir.load_dialects(context)
         backend.load_dialects(context)
         return backend, context, gpu
 
@@ -112,12 +119,13 @@ def _import_triton() -> _Triton:
         from triton.backends.compiler import Language  # type: ignore[import-untyped]
         from triton.compiler import ASTSource  # type: ignore[import-untyped]
     except ModuleNotFoundError as error:
-        raise ModuleNotFoundError("compiling for a GPU needs Triton: pip install mxforge[cuda]", name="triton") from error
+        advice = "compiling for a GPU needs Triton: pip install mxforge[cuda]"
+        raise ModuleNotFoundError(advice, name="triton") from error
     return _Triton(ASTSource, Language.TRITON)
 
 
 def load_function(source: TritonSource, folder: Path) -> Any:
-    """The `@triton.jit` function. Triton reads a function's source from its file, so the module is written to `folder` and imported from there."""
+    """The `@triton.jit` function, of a module written to `folder`: Triton reads a function's source from its file."""
     digest = hashlib.sha256(source.text.encode()).hexdigest()[:24]
     path = folder / f"{source.name}_{digest}.py"
     if not path.exists():

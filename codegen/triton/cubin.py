@@ -1,6 +1,7 @@
 """Reads what a cubin says of its kernels: registers, bytes of stack, the sizes of parameters.
 
-A cubin is ELF64; the attributes stand in `.nv.info.<kernel>` as (format, attribute, size, data), registers and frames in `.nv.info`.
+A cubin is ELF64; the attributes stand in `.nv.info.<kernel>` as (format, attribute, size, data), registers and frames
+in `.nv.info`.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ _REGISTER_COUNT = 0x2F  # EIATTR_REGCOUNT: (symbol, registers); older cubins hav
 
 @dataclass(frozen=True, slots=True)
 class KernelResources:
-    """`registers` of each thread (of the hungriest kernel of the cubin); `stack` in bytes of each thread: 0 means that no register was spilled. `parameters`: (offset, size) in order, in bytes."""
+    """`registers` of each thread (of the cubin's hungriest kernel); `stack` in bytes of each thread: 0 means that no
+    register was spilled. `parameters`: (offset, size) in order, in bytes."""
 
     registers: int
     stack: int

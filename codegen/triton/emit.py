@@ -31,8 +31,9 @@ class Blocks:
 class TritonSource:
     """A Python module with one `@triton.jit` function `name`.
 
-    `signature`: the type of each run-time argument, in order: a pointer for each buffer, then the extents. `constants`: the compile-time ones.
-    `divisible`: arguments that the caller guarantees to be multiples of 16 (pointers: of 16 bytes). `grid` is one-dimensional: the product.
+    `signature`: the type of each run-time argument, in order: a pointer for each buffer, then the extents. `constants`:
+    the compile-time ones. `divisible`: arguments that the caller guarantees to be multiples of 16 (pointers: of 16
+    bytes). `grid` is one-dimensional: the product.
     """
 
     text: str
@@ -51,11 +52,13 @@ class TritonSource:
 def emit_triton(kernel: Kernel, schedule: TritonSchedule) -> TritonSource:
     """The source of `kernel` under `schedule`.
 
-    ValueError and NotImplementedError name a kernel that has no emission: blocked layouts, convolutions, several contractions or spaces of rows.
+    ValueError and NotImplementedError name a kernel that has no emission: blocked layouts, convolutions, several
+    contractions or spaces of rows.
     """
     kernel = hoist_reductions(kernel)
     is_gemm = any(isinstance(e, Contract) for s in kernel.stages for e in walk(s.value))
-    signature = (*((f"{b.name}_ptr", POINTERS[b.dtype]) for b in kernel.buffers), *((e, "i64" if schedule.wide else "i32") for e in kernel.extents))
+    pointers = [(f"{b.name}_ptr", POINTERS[b.dtype]) for b in kernel.buffers]
+    signature = (*pointers, *((e, "i64" if schedule.wide else "i32") for e in kernel.extents))
     constants = tuple((f"{d.name.upper()}_BLOCK", d.block) for d in schedule.dims if d.block > 1)
     if is_gemm:
         constants += (("GROUP", schedule.group),)

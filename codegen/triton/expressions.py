@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 from ...ir.kernel import (
     Affine,
     AxisValue,
@@ -33,7 +35,7 @@ _WITH_FLOATS = (ScalarOp.SELECT, ScalarOp.MAX, ScalarOp.MIN)  # read a Python nu
 
 
 class Expressions:
-    """Expressions of one kernel. `frame` names the dimensions of the tile, in order; values broadcast against each other along them."""
+    """Expressions of one kernel. `frame` names the dimensions of the tile, in order; values broadcast along them."""
 
     def __init__(self, kernel: Kernel, schedule: TritonSchedule, source: Source, frame: tuple[str, ...]) -> None:
         self.kernel, self.schedule, self.source, self.frame = kernel, schedule, source, frame
@@ -65,7 +67,7 @@ class Expressions:
 
     def _runs(self, axes: tuple[str, ...]) -> list[tuple[str, ...]]:
         """The axes of a dimension in runs that are walked as one; axes of extent 1 are left out."""
-        follows = {b: a for c in self.chains for a, b in zip(c, c[1:], strict=False)}
+        follows = {b: a for c in self.chains for a, b in pairwise(c)}
         runs: list[tuple[str, ...]] = []
         for axis in axes:
             if self.kernel.axis(axis).extent == 1:
@@ -90,8 +92,10 @@ class Expressions:
         return f"{self.expand(self.variables[dim], dim)} < {total}"
 
     def _steps(self, found: Access) -> list[tuple[str, str, Size]]:
-        """(index, dimension, stride) of each term of an address. A dimension that the access walks as one is one term, so that
-        Triton sees neighbours where they are."""
+        """(index, dimension, stride) of each term of an address.
+
+        A dimension that the access walks as one is one term, so that Triton sees neighbours where they are.
+        """
         steps: list[tuple[str, str, Size]] = []
         for dim in self.schedule.dims:
             runs = self._runs(dim.axes)
@@ -243,7 +247,8 @@ class Expressions:
         """A reduction of the whole row, in variable `name`."""
         reduced = self.schedule.dims[-1]
         if set(expr.axes) != set(reduced.axes):
-            raise NotImplementedError(f"kernel {self.kernel.name}: reductions over different axes have no Triton emission")
+            name = self.kernel.name
+            raise NotImplementedError(f"kernel {name}: reductions over different axes have no Triton emission")
         return self.collapse(expr.op, self.masked(expr.op, expr.operand, reduced.name), reduced.name, name)
 
     def masked(self, op: ReduceOp, operand: Expr, dim: str) -> Value:

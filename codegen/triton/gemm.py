@@ -1,4 +1,4 @@
-"""Emits matrix products with any expression of the sum as their epilogue: tiles on tensor cores, a loop over the inner axes."""
+"""Emits matrix products with any expression of the sum as their epilogue: tiles on tensor cores."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def emit_gemm(kernel: Kernel, schedule: TritonSchedule, source: Source) -> None:
 
 
 def _define_tile(tile: Expressions) -> None:
-    """Indices of the tile: `GROUP` rows of tiles run together, column by column, and so share their operands in the L2 cache."""
+    """Indices of the tile. `GROUP` rows of tiles run together, column by column, and share operands in the L2 cache."""
     s, schedule = tile.source, tile.schedule
     rows, columns = (program_count(tile, schedule.dim(d)) for d in ("m", "n"))
     pid = s.let("pid", f"tl.program_id(0){'.to(tl.int64)' if schedule.wide else ''}")

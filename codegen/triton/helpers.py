@@ -1,4 +1,4 @@
-"""Triton functions that emitted source brings along where it uses them: what the language lacks or defines otherwise."""
+"""Triton functions that emitted source brings along: what the language lacks or defines otherwise."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def _uint_shift_right(a, b, WIDTH: tl.constexpr):
     inside = b < WIDTH
     return tl.where(inside, a >> tl.where(inside, b, 0), 0)
 """,
-    # Reflection below 1/2, ten steps of recurrence, then the asymptotic series (Abramowitz and Stegun 6.3.7, 6.3.5, 6.3.18).
+    # Reflection below 1/2, ten steps of recurrence, the asymptotic series (Abramowitz and Stegun 6.3.7, 6.3.5, 6.3.18).
     """
 def _digamma(x):
     low = x < 0.5

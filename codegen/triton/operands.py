@@ -28,7 +28,7 @@ from .types import SHORT_FLOATS
 
 @dataclass(frozen=True, slots=True)
 class Contraction:
-    """`lhs` varies along batch, rows and inner, `rhs` along batch, inner and columns. `dtype`: of the operands of the tensor cores."""
+    """`lhs` varies along batch, rows and inner, `rhs` along batch, inner and columns. `dtype`: of the factors."""
 
     node: Contract
     lhs: Expr
@@ -44,7 +44,7 @@ def find_contraction(kernel: Kernel) -> Contraction:
     """The one contraction of a kernel; NotImplementedError names a kernel whose contraction is not a GEMM of floats."""
     nodes = {e for s in kernel.stages for e in walk(s.value) if isinstance(e, Contract)}
     if len(nodes) != 1:
-        raise NotImplementedError(f"kernel {kernel.name}: {len(nodes)} contractions in one kernel have no Triton emission")
+        raise NotImplementedError(f"kernel {kernel.name}: {len(nodes)} contractions have no Triton emission")
     (node,) = nodes
     if _is_convolution(node):
         raise NotImplementedError(f"kernel {kernel.name}: convolutions have no Triton emission yet")

@@ -15,7 +15,7 @@ from .types import NAMES, register
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """The expression for each class of operands; "" where the operation is not defined on it (`unsigned` then follows `signed`)."""
+    """The expression for each class of operands, "" where there is none; `unsigned` then follows `signed`."""
 
     floating: str
     signed: str = ""
@@ -67,7 +67,9 @@ def _bits(text: str) -> Template:
 _COMPARE = {
     op: _infix(symbol)
     for op, symbol in zip(
-        (ScalarOp.EQ, ScalarOp.NE, ScalarOp.LT, ScalarOp.LE, ScalarOp.GT, ScalarOp.GE), ("==", "!=", "<", "<=", ">", ">="), strict=True
+        (ScalarOp.EQ, ScalarOp.NE, ScalarOp.LT, ScalarOp.LE, ScalarOp.GT, ScalarOp.GE),
+        ("==", "!=", "<", "<=", ">", ">="),
+        strict=True,
     )
 }
 _INFIX = frozenset((*_COMPARE, ScalarOp.ADD, ScalarOp.SUB, ScalarOp.MUL))
@@ -76,9 +78,14 @@ _SELECT = "tl.where({0}, {1}, {2})"
 TEMPLATES: dict[ScalarOp, Template] = {
     **{op: _tl(op.value) for op in (ScalarOp.EXP, ScalarOp.LOG, ScalarOp.LOG2, ScalarOp.SQRT, ScalarOp.RSQRT)},
     **{op: _tl(op.value) for op in (ScalarOp.SIN, ScalarOp.COS, ScalarOp.ERF, ScalarOp.SIGMOID)},
-    **{op: _libdevice(op.value) for op in (ScalarOp.EXPM1, ScalarOp.LOG1P, ScalarOp.LOG10, ScalarOp.CBRT, ScalarOp.TAN)},
+    **{
+        op: _libdevice(op.value) for op in (ScalarOp.EXPM1, ScalarOp.LOG1P, ScalarOp.LOG10, ScalarOp.CBRT, ScalarOp.TAN)
+    },
     **{op: _libdevice(op.value) for op in (ScalarOp.ASIN, ScalarOp.ACOS, ScalarOp.ATAN, ScalarOp.SINH, ScalarOp.COSH)},
-    **{op: _libdevice(op.value) for op in (ScalarOp.TANH, ScalarOp.ASINH, ScalarOp.ACOSH, ScalarOp.ATANH, ScalarOp.ERFINV)},
+    **{
+        op: _libdevice(op.value)
+        for op in (ScalarOp.TANH, ScalarOp.ASINH, ScalarOp.ACOSH, ScalarOp.ATANH, ScalarOp.ERFINV)
+    },
     **{op: _libdevice(op.value, 2) for op in (ScalarOp.ATAN2, ScalarOp.HYPOT)},
     ScalarOp.GAMMA: _libdevice("tgamma"),
     ScalarOp.LGAMMA: _libdevice("lgamma"),
@@ -98,8 +105,12 @@ TEMPLATES: dict[ScalarOp, Template] = {
     ScalarOp.SUB: _infix("-", "({0} ^ {1})"),
     ScalarOp.MUL: _infix("*", "({0} & {1})"),
     ScalarOp.DIV: Template("({0} / {1})", "_int_div({0}, {1}).to({t})", "_uint_div({0}, {1}).to({t})", "({0} & {1})"),
-    ScalarOp.MOD: Template("_float_mod({0}, {1})", "_int_mod({0}, {1}).to({t})", "_uint_mod({0}, {1}).to({t})", "({0} & ~{0})"),
-    ScalarOp.POW: Template("libdevice.pow({0}, {1})", "libdevice.pow({0}.to(tl.float64), {1}.to(tl.float64)).to({t})", "", "({0} | ~{1})"),
+    ScalarOp.MOD: Template(
+        "_float_mod({0}, {1})", "_int_mod({0}, {1}).to({t})", "_uint_mod({0}, {1}).to({t})", "({0} & ~{0})"
+    ),
+    ScalarOp.POW: Template(
+        "libdevice.pow({0}, {1})", "libdevice.pow({0}.to(tl.float64), {1}.to(tl.float64)).to({t})", "", "({0} | ~{1})"
+    ),
     ScalarOp.MAX: Template("_max({0}, {1})", "tl.maximum({0}, {1})", "", "({0} | {1})"),
     ScalarOp.MIN: Template("_min({0}, {1})", "tl.minimum({0}, {1})", "", "({0} & {1})"),
     ScalarOp.NOT: _bits("(~{0})"),
@@ -107,7 +118,9 @@ TEMPLATES: dict[ScalarOp, Template] = {
     ScalarOp.OR: _bits("({0} | {1})"),
     ScalarOp.XOR: _bits("({0} ^ {1})"),
     ScalarOp.SHIFT_LEFT: Template("", "_shift_left({0}, {1}, {bits}).to({t})", "_shift_left({0}, {1}, {bits}).to({t})"),
-    ScalarOp.SHIFT_RIGHT: Template("", "_shift_right({0}, {1}, {bits}).to({t})", "_uint_shift_right({0}, {1}, {bits}).to({t})"),
+    ScalarOp.SHIFT_RIGHT: Template(
+        "", "_shift_right({0}, {1}, {bits}).to({t})", "_uint_shift_right({0}, {1}, {bits}).to({t})"
+    ),
     **_COMPARE,
     ScalarOp.SELECT: Template(_SELECT, _SELECT, _SELECT, _SELECT),
 }

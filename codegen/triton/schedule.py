@@ -19,12 +19,12 @@ _UNKNOWN_EXTENT = 1024  # what a run-time extent is taken for where the caller d
 _LONGEST_INT32 = (1 << 31) - (1 << 16)  # elements that 32-bit offsets reach, less the overhang of a last block
 _SMALL_GEMM = 1 << 18  # products of a float32 GEMM below which exact ones cost nothing
 _GEMM_TILES = ((128, 256), (128, 128), (64, 128), (64, 64), (32, 64), (32, 32), (16, 32), (16, 16))
-_LARGEST_FLOAT_TILE = 128 * 128  # a float32 product is three of tf32, whose operands live in registers: larger tiles spill
+_LARGEST_FLOAT_TILE = 128 * 128  # a float32 product is three of tf32, with operands in registers: larger tiles spill
 
 
 @dataclass(frozen=True, slots=True)
 class TileDim:
-    """A dimension of the tile that one program computes: `block` points of the flattened `axes` (1: the dimension is a scalar)."""
+    """A dimension of the tile that one program computes: `block` points of the flattened `axes` (1: a scalar)."""
 
     name: str
     axes: tuple[str, ...]
@@ -33,10 +33,11 @@ class TileDim:
 
 @dataclass(frozen=True, slots=True)
 class TritonSchedule:
-    """`dims` from the outermost to the innermost; reduced ones (`r` of rows, `k` of a GEMM) come last and are no part of the grid.
+    """`dims` from the outermost to the innermost; reduced ones (`r`, `k`) come last and are no part of the grid.
 
-    `group`: rows of GEMM tiles that run together to share columns in the L2 cache. `precision`: of float32 products ("tf32x3", "ieee", "tf32").
-    `wide`: 64-bit indices. `aligned`: every pointer is a multiple of 16 bytes. `divisible`: run-time extents that are multiples of 16.
+    `group`: rows of GEMM tiles that run together to share columns in the L2 cache. `precision`: of float32 products
+    ("tf32x3", "ieee", "tf32"). `wide`: 64-bit indices. `aligned`: every pointer is a multiple of 16 bytes. `divisible`:
+    run-time extents that are multiples of 16.
     """
 
     dims: tuple[TileDim, ...]
@@ -124,7 +125,11 @@ def _points(kernel: Kernel, target: GpuTarget, sizes: _Sizes) -> TritonSchedule:
         return TritonSchedule((TileDim("x", axes, block),), _warps(block, 8), wide=sizes.wide)
     y, x = crossing
     rest = tuple(a for c in parallel if c not in crossing for a in c)
-    dims = (TileDim("z", rest, 1), TileDim("y", y, _at_most(32, sizes.count(y))), TileDim("x", x, _at_most(64, sizes.count(x))))
+    dims = (
+        TileDim("z", rest, 1),
+        TileDim("y", y, _at_most(32, sizes.count(y))),
+        TileDim("x", x, _at_most(64, sizes.count(x))),
+    )
     return TritonSchedule(dims, _warps(dims[1].block * dims[2].block, 4), wide=sizes.wide)
 
 
@@ -141,7 +146,7 @@ def _flat_block(count: int, target: GpuTarget) -> int:
 
 
 def _crossing(kernel: Kernel, parallel: list[tuple[str, ...]]) -> tuple[tuple[str, ...], tuple[str, ...]] | None:
-    """(y, x): chains along which some operand and the result are contiguous, where these are not the same (a transpose)."""
+    """(y, x): chains along which some operand and the result are contiguous, where they differ (a transpose)."""
     found = list(accesses(kernel))
     written = {b.name for b in kernel.buffers if b.written}
     x = next((c for a in found if a.buffer in written for c in parallel if _is_unit(a, c)), None)
@@ -164,9 +169,13 @@ def _is_unit(found: Access, chain: tuple[str, ...]) -> bool:
 
 
 def _rows(kernel: Kernel, target: GpuTarget, sizes: _Sizes) -> TritonSchedule:
-    """A row in one block while registers hold it, else in chunks. Short rows and rows that are not contiguous share a program."""
+    """A row in one block while registers hold it, else in chunks. Short and strided rows share a program."""
     parallel, reduced = axis_names(kernel, AxisKind.PARALLEL), axis_names(kernel, AxisKind.REDUCE)
-    chain = next(c for c in [*reversed(chains(kernel)), reduced] if c[-1] in reduced) if sizes.count(reduced) > 1 else reduced
+    chain = (
+        next(c for c in [*reversed(chains(kernel)), reduced] if c[-1] in reduced)
+        if sizes.count(reduced) > 1
+        else reduced
+    )
     contiguous = any(_is_unit(a, chain) for a in accesses(kernel))
     length = power_of_two(sizes.count(reduced))
     known = all(isinstance(kernel.axis(a).extent, int) for a in reduced)
@@ -184,7 +193,7 @@ def _rows_together(length: int, rows: int) -> int:
 
 
 def longest_row(target: GpuTarget) -> int:
-    """Elements of a row kept in registers. A register file is about as large as the shared memory; half of it is for temporaries."""
+    """Elements of a row kept in registers: those hold about as much as shared memory, and half is for temporaries."""
     return 1 << (target.shared_bytes // 8).bit_length() - 1
 
 
@@ -206,7 +215,7 @@ def _gemm(kernel: Kernel, target: GpuTarget, sizes: _Sizes) -> TritonSchedule:
 
 
 def _gemm_tile(counts: tuple[int, int, int, int], target: GpuTarget, dtype: DType) -> tuple[int, int]:
-    """The largest tile of which there are enough for three quarters of the multiprocessors; never larger than the product needs."""
+    """The largest tile that the product fills and that gives three quarters of the multiprocessors one each."""
     batch, rows, columns, _ = counts
     most_m, most_n = max(16, power_of_two(rows)), max(16, power_of_two(columns))
     for m, n in _GEMM_TILES:

@@ -1,4 +1,4 @@
-"""Sizes and strides that may hold run-time extents: polynomials with whole coefficients, printed as Python expressions."""
+"""Sizes and strides that may hold run-time extents: polynomials, printed as Python expressions."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Collects the lines of a Triton function under construction: names, indentation, loops whose invariants stand before them."""
+"""Collects the lines of a Triton function under construction: names, loops, invariants before them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -14,7 +14,7 @@ _LONGEST = 90  # characters of an expression that is still written inside anothe
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """An expression: its text, the tile dimensions along which it varies, its dtype in the kernel, whether it is a Python number."""
+    """An expression: text, tile dimensions along which it varies, dtype, whether it is a Python number."""
 
     text: str
     dims: frozenset[str]
@@ -24,7 +24,7 @@ class Value:
 
 @dataclass
 class Scope:
-    """Lines of one block and the values that hold in it. `moving` are the dimensions that change with each turn of the block's loop."""
+    """Lines of one block and the values known in it. `moving` are the dimensions that its loop steps along."""
 
     moving: frozenset[str]
     lines: list[str] = field(default_factory=list[str])
@@ -78,7 +78,7 @@ class Source:
         return self.scopes[0]
 
     @contextmanager
-    def loop(self, head: str, moving: str) -> Iterator[None]:
+    def loop(self, head: str, moving: str) -> Generator[None]:
         """A block under `head`, in each turn of which dimension `moving` stands elsewhere."""
         self.scopes.append(Scope(frozenset((moving,))))
         yield

@@ -44,7 +44,9 @@ def _define_grid(tile: Expressions, dims: list[TileDim]) -> None:
     for dim in reversed(used):
         blocks = program_count(tile, dim)
         part = rest if dim is used[0] else f"{rest} % {blocks}"
-        start = part if dim.block == 1 else f"{part} * {dim.name.upper()}_BLOCK + tl.arange(0, {dim.name.upper()}_BLOCK)"
+        start = (
+            part if dim.block == 1 else f"{part} * {dim.name.upper()}_BLOCK + tl.arange(0, {dim.name.upper()}_BLOCK)"
+        )
         tile.define(dim.name, start)
         if dim is not used[0]:
             rest = tile.source.let("pid", f"{rest} // {blocks}")
@@ -69,7 +71,7 @@ def _stores(tile: Expressions, stages: list[Stage]) -> None:
 
 
 def _chunks(tile: Expressions) -> None:
-    """One loop over the row for each depth of reductions that wait for each other, and one for results along the row."""
+    """One loop over the row for each depth of reductions that wait for each other, one for results along the row."""
     kernel = tile.kernel
     rows = [s for s in kernel.stages if isinstance(s, Store) and not _is_along(kernel, s)]
     along = [s for s in kernel.stages if isinstance(s, Store) and _is_along(kernel, s)]

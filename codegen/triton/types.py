@@ -39,7 +39,7 @@ _LARGEST = (2 - 2.0**-23) * 2.0**127
 
 
 def register(dtype: DType) -> DType:
-    """The type in which values of `dtype` are computed: 16-bit floats as float32, and only a Cast or a Store rounds them."""
+    """The type in which values of `dtype` are computed: 16-bit floats as float32; a Cast or a Store rounds them."""
     return DType.F32 if dtype in SHORT_FLOATS else dtype
 
 

@@ -46,7 +46,11 @@ def store(buffer: str, value, *axes: str) -> Store:
 
 def add_kernel(rows: int | str = 1000, columns: int | str = 300) -> Kernel:
     """x0[i0, i1] + x1[i1], rounded to the dtype of the result."""
-    buffers = (Buffer("x0", BF16, (rows, columns)), Buffer("x1", BF16, (columns,)), Buffer("y0", BF16, (rows, columns), written=True))
+    buffers = (
+        Buffer("x0", BF16, (rows, columns)),
+        Buffer("x1", BF16, (columns,)),
+        Buffer("y0", BF16, (rows, columns), written=True),
+    )
     total = Scalar(ScalarOp.ADD, (load("x0", "i0", "i1"), load("x1", "i1")))
     extents = tuple(n for n in (rows, columns) if isinstance(n, str))
     return Kernel("add", buffers, extents, (Axis("i0", rows), Axis("i1", columns)), (store("y0", total, "i0", "i1"),))
@@ -54,7 +58,13 @@ def add_kernel(rows: int | str = 1000, columns: int | str = 300) -> Kernel:
 
 def transpose_kernel(rows: int = 300, columns: int = 200) -> Kernel:
     buffers = (Buffer("x0", F32, (columns, rows)), Buffer("y0", F32, (rows, columns), written=True))
-    return Kernel("transpose", buffers, (), (Axis("i0", rows), Axis("i1", columns)), (store("y0", load("x0", "i1", "i0"), "i0", "i1"),))
+    return Kernel(
+        "transpose",
+        buffers,
+        (),
+        (Axis("i0", rows), Axis("i1", columns)),
+        (store("y0", load("x0", "i1", "i0"), "i0", "i1"),),
+    )
 
 
 def softmax_kernel(rows: int | str, columns: int | str, dtype: DType = F32) -> Kernel:
@@ -110,7 +120,13 @@ def test_every_golden_text_has_a_kernel() -> None:
 def test_arguments_follow_the_kernel() -> None:
     kernel = add_kernel("rows", "columns")
     source = emit_triton(kernel, replace(schedule_triton(kernel, SM90), divisible=frozenset(("columns",))))
-    assert source.signature == (("x0_ptr", "*bf16"), ("x1_ptr", "*bf16"), ("y0_ptr", "*bf16"), ("rows", "i64"), ("columns", "i64"))
+    assert source.signature == (
+        ("x0_ptr", "*bf16"),
+        ("x1_ptr", "*bf16"),
+        ("y0_ptr", "*bf16"),
+        ("rows", "i64"),
+        ("columns", "i64"),
+    )
     assert source.divisible == {"x0_ptr", "x1_ptr", "y0_ptr", "columns"}
     block = dict(source.constants)["X_BLOCK"]
     assert source.programs({"rows": 7, "columns": 1000}) == -(-7000 // block)

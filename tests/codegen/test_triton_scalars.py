@@ -1,4 +1,4 @@
-"""The table from scalar operations to Triton is total, and every entry compiles and computes what the interpreter computes."""
+"""The table from scalar operations to Triton is total, and every entry computes what the interpreter computes."""
 
 from __future__ import annotations
 
@@ -83,7 +83,9 @@ def test_every_operation_computes(dtype: DType) -> None:
     ops = [op for op in ScalarOp if is_defined(op, dtype)]
     a, b, c = (load(f"x{k}", "i0") for k in range(3))
     of_arity = {1: (a,), 2: (a, b), 3: (c, a, b)}
-    exprs: list[tuple[Expr, DType]] = [(Scalar(op, of_arity[op.arity]), result_dtype(op, *operand_dtypes(op, dtype))) for op in ops]
+    exprs: list[tuple[Expr, DType]] = [
+        (Scalar(op, of_arity[op.arity]), result_dtype(op, *operand_dtypes(op, dtype))) for op in ops
+    ]
     kernel = kernel_of(exprs, dtype, dtype, DType.BOOL)
     found = run_source(emitted(kernel), kernel, [x, y, condition])
     arrays = {1: (x,), 2: (x, y), 3: (condition, x, y)}
@@ -92,7 +94,9 @@ def test_every_operation_computes(dtype: DType) -> None:
         wanted = evaluate_scalar(op, *arrays[op.arity])
         if op is ScalarOp.POW and dtype.is_integer:
             result, wanted = result[:-4], wanted[:-4]  # the edges to the power of the edges fit no integer
-        np.testing.assert_allclose(result, wanted, tolerance if dtype.is_float else 0, 1e-6 if dtype.is_float else 0, err_msg=op.value)
+        np.testing.assert_allclose(
+            result, wanted, tolerance if dtype.is_float else 0, 1e-6 if dtype.is_float else 0, err_msg=op.value
+        )
 
 
 def test_casts_compute() -> None:

@@ -1,4 +1,4 @@
-"""Runs kernels and graphs as Triton would: emitted, compiled for sm_90, their TTIR executed with NumPy, launch by launch."""
+"""Runs kernels and graphs as Triton would: emitted, compiled for sm_90, their TTIR executed with NumPy."""
 
 from __future__ import annotations
 
@@ -35,11 +35,15 @@ def memory_dtype(dtype: DType) -> np.dtype:
     return np.dtype(ml_dtypes.bfloat16) if dtype is DType.BF16 else dtype.numpy
 
 
-def emitted(kernel: Kernel, schedule: TritonSchedule | None = None, extents: Mapping[str, int] | None = None) -> TritonSource:
+def emitted(
+    kernel: Kernel, schedule: TritonSchedule | None = None, extents: Mapping[str, int] | None = None
+) -> TritonSource:
     return emit_triton(kernel, schedule or schedule_triton(kernel, SM90, extents))
 
 
-def run_source(source: TritonSource, kernel: Kernel, inputs: Sequence[Array], extents: Mapping[str, int] | None = None) -> list[Array]:
+def run_source(
+    source: TritonSource, kernel: Kernel, inputs: Sequence[Array], extents: Mapping[str, int] | None = None
+) -> list[Array]:
     """The results of one launch; nothing beyond TTIR is compiled."""
     extents = extents or {}
     return _run(lower_to_ttir(source, SM90), source, kernel, inputs, extents)
@@ -53,9 +57,14 @@ def run_compiled(source: TritonSource, kernel: Kernel, inputs: Sequence[Array]) 
     return _run(compiled.ttir, source, kernel, inputs, {}), compiled
 
 
-def _run(ttir: str, source: TritonSource, kernel: Kernel, inputs: Sequence[Array], extents: Mapping[str, int]) -> list[Array]:
+def _run(
+    ttir: str, source: TritonSource, kernel: Kernel, inputs: Sequence[Array], extents: Mapping[str, int]
+) -> list[Array]:
     given = iter(inputs)
-    memory = [_unwritten(b, extents) if b.written else np.ascontiguousarray(next(given), memory_dtype(b.dtype)) for b in kernel.buffers]
+    memory = [
+        _unwritten(b, extents) if b.written else np.ascontiguousarray(next(given), memory_dtype(b.dtype))
+        for b in kernel.buffers
+    ]
     run_ttir(ttir, source.programs(extents), [*memory, *(extents[e] for e in kernel.extents)])
     return [m for b, m in zip(kernel.buffers, memory, strict=True) if b.written]
 

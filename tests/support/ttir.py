@@ -1,7 +1,8 @@
 """Executes Triton's MLIR (TTIR) text with NumPy, one program after another, and checks every access against its buffer.
 
-`run_ttir(text, programs, arguments)` is what a GPU would compute, apart from the order of sums. A pointer is a buffer and element offsets, so that
-an access outside, which a GPU would let pass, raises OutOfBounds. An operation that has no meaning here raises NotImplementedError.
+`run_ttir(text, programs, arguments)` is what a GPU would compute, apart from the order of sums. A pointer is a buffer
+and element offsets, so that an access outside, which a GPU would let pass, raises OutOfBounds. An operation that has no
+meaning here raises NotImplementedError.
 """
 
 from __future__ import annotations
@@ -112,7 +113,15 @@ class _Parser:
         body, _, types = (rest, "", "") if name in _REGIONS else rest.rpartition(" : ")
         body = body or types
         source, _, target = types.partition("->") if "->" in types else types.partition(" to ")
-        op = Op(name, results, _NAME.findall(body), body, _type(source.split(", ")[0]), _type(target or source.split(", ")[-1]), line=line)
+        op = Op(
+            name,
+            results,
+            _NAME.findall(body),
+            body,
+            _type(source.split(", ")[0]),
+            _type(target or source.split(", ")[-1]),
+            line=line,
+        )
         if name in _REGIONS:
             self.bodies(op)
         return op
@@ -144,7 +153,7 @@ def _constant(op: Op, args: list[Any]) -> Any:
         bits = op.type.dtype.itemsize * 8
         value = np.array(int(text, 16), f"u{bits // 8}").view(op.type.dtype)
     else:
-        value = np.array({"true": True, "false": False}.get(text) if text in ("true", "false") else float(text) if "." in text else int(text))
+        value = np.array(float(text) if "." in text else int({"true": "1", "false": "0"}.get(text, text)))
     return np.full(op.type.shape, value.astype(op.type.dtype))
 
 
@@ -225,7 +234,14 @@ def _on_unsigned(rule: Rule) -> Rule:
     return lambda op, args: _signed_like(rule(op, [_unsigned(x) for x in args]), args[0])
 
 
-_COMPARE = {"lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal, "eq": np.equal, "ne": np.not_equal}
+_COMPARE = {
+    "lt": np.less,
+    "le": np.less_equal,
+    "gt": np.greater,
+    "ge": np.greater_equal,
+    "eq": np.equal,
+    "ne": np.not_equal,
+}
 
 
 def _compare(op: Op, args: list[Any]) -> Any:
@@ -370,12 +386,17 @@ class _Program:
             chosen = op.bodies[0] if self.values[op.operands[0]] else op.bodies[1] if len(op.bodies) > 1 else []
             found = self.run(chosen)
         elif op.name in ("tt.get_program_id", "tt.get_num_programs"):
-            found = [np.int32((self.number if op.name.endswith("id") else self.count) if op.text.strip() == "x" else int(op.name.endswith("s")))]
+            found = [np.int32(self.place(op))]
         elif op.name in RULES:
             found = [RULES[op.name](op, [self.values[n] for n in op.operands])]
         else:
             raise NotImplementedError(f"TTIR operation {op.line}")
         self.values.update(zip(op.results, found, strict=False))
+
+    def place(self, op: Op) -> int:
+        """The program's number or how many there are; grids have one dimension."""
+        along_x = (self.number, self.count) if op.text.strip() == "x" else (0, 1)
+        return along_x[op.name.endswith("programs")]
 
     def loop(self, op: Op) -> list[Any]:
         match = _FOR.match(op.line.partition("scf.for")[2])
@@ -392,7 +413,7 @@ class _Program:
 
 
 def run_ttir(text: str, programs: int, arguments: Sequence[np.ndarray | int | float]) -> None:
-    """Run the one function of `text`; arrays (contiguous) are buffers, and those that it stores to are changed in place."""
+    """Run the one function of `text`; contiguous arrays are buffers, and stores change them in place."""
     parser = _Parser(text)
     body = parser.block()
     values: dict[str, Any] = {}

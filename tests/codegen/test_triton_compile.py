@@ -1,0 +1,106 @@
+"""Compilation to cubins without a GPU: tensor cores, wide copies, registers, shared memory, a missing Triton."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("triton", reason="Triton is not installed: pip install mxforge[cuda]")
+
+from mxforge.codegen.lower_contract import gemm_kernel
+from mxforge.codegen.triton import compile as compiling
+from mxforge.codegen.triton.compile import compile_triton
+from mxforge.codegen.triton.cubin import read_resources
+from mxforge.codegen.triton.emit import TritonSource, emit_triton
+from mxforge.codegen.triton.schedule import schedule_triton
+from mxforge.ir.target import SM90, GpuTarget
+from mxforge.ir.types import DType
+
+SM80 = GpuTarget(80, 163 << 10, 108)
+BF16 = DType.BF16
+
+
+def gemm_source(n: int, dtype: DType = BF16, target: GpuTarget = SM90, **changes: object) -> TritonSource:
+    kernel = gemm_kernel((), n, n, n, dtype)
+    return emit_triton(kernel, replace(schedule_triton(kernel, target), **changes))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("dtype", [BF16, DType.F32], ids=lambda d: d.value)
+def test_large_gemm_fits_the_machine(dtype: DType) -> None:
+    """The largest tile: asynchronous copies of 16 bytes, warp-group products, and no spilled register."""
+    compiled = compile_triton(gemm_source(4096, dtype), SM90)
+    assert "wgmma.mma_async" in compiled.ptx
+    assert "cp.async.cg.shared.global" in compiled.ptx
+    assert compiled.resources.stack == 0
+    assert compiled.resources.registers <= 65536 // (32 * compiled.num_warps)
+    assert 48 << 10 < compiled.shared <= SM90.shared_bytes
+
+
+def test_alignment_decides_the_width_of_copies() -> None:
+    aligned, unaligned = (compile_triton(gemm_source(512, aligned=a), SM90) for a in (True, False))
+    assert "tt.divisibility = 16" in aligned.ttir
+    assert "tt.divisibility" not in unaligned.ttir
+    assert "cp.async.cg.shared.global" in aligned.ptx
+    assert "cp.async.cg.shared.global" not in unaligned.ptx
+
+
+def test_other_architectures_compile() -> None:
+    compiled = compile_triton(gemm_source(256, target=SM80), SM80)
+    assert ".target sm_80" in compiled.ptx
+    assert "mma.sync" in compiled.ptx
+    assert compiled.resources.stack == 0
+
+
+def test_cubin_says_what_its_kernel_takes() -> None:
+    source = gemm_source(64)
+    compiled = compile_triton(source, SM90)
+    assert compiled.cubin.startswith(b"\x7fELF")
+    sizes = [size for _, size in compiled.resources.parameters]
+    assert sizes == [8] * (len(source.signature) + 2)  # Triton adds two scratch pointers
+    assert 0 < compiled.resources.registers <= 255
+    with pytest.raises(ValueError, match="no kernel other"):
+        read_resources(compiled.cubin, "other")
+    with pytest.raises(ValueError, match="not a cubin"):
+        read_resources(b"text", "gemm")
+
+
+def test_too_much_shared_memory_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"gemm needs \d+ bytes of shared memory, a block has 1024"):
+        compile_triton(gemm_source(128), replace(SM90, shared_bytes=1024))
+
+
+def test_module_is_kept_where_it_was_asked_for(tmp_path: Path) -> None:
+    source = gemm_source(64)
+    for _ in range(2):
+        compile_triton(source, SM90, tmp_path)
+    (file,) = tmp_path.iterdir()
+    assert file.read_text() == source.text
+
+
+def test_missing_triton_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "triton.compiler", None)
+    compiling._import_triton.cache_clear()
+    with pytest.raises(ModuleNotFoundError, match=r"pip install mxforge\[cuda\]"):
+        compile_triton(gemm_source(64), SM90)
+    compiling._import_triton.cache_clear()
+
+
+def test_emitting_needs_no_triton_and_compiling_no_torch() -> None:
+    code = """
+import sys
+from mxforge.codegen.lower_contract import gemm_kernel
+from mxforge.codegen.triton.compile import compile_triton
+from mxforge.codegen.triton.emit import emit_triton
+from mxforge.codegen.triton.schedule import schedule_triton
+from mxforge.ir.target import SM90
+kernel = gemm_kernel((), 32, 32, 32)
+source = emit_triton(kernel, schedule_triton(kernel, SM90))
+assert "triton" not in sys.modules
+compile_triton(source, SM90)
+assert "torch" not in sys.modules
+"""
+    subprocess.run([sys.executable, "-W", "error", "-c", code], check=True)
