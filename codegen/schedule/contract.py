@@ -211,7 +211,7 @@ def winograd_blocks(shape: ConvShape, m: int, target: CpuTarget) -> WinogradSche
     size = -(-tiles // blocks) if fused else tiles
     covers = -(-size // main.rows)
     lines = -(-8 * main.vectors * lanes * 4 // 64 // covers)
-    return WinogradSchedule(m, lanes, main, last, size, fused, min(8, lines))
+    return WinogradSchedule(m, lanes, main, last, size, fused, 2 if lines <= 2 else 6)
 
 
 class Extent:
@@ -236,7 +236,7 @@ def block_points(nest: TileSchedule, e: Extent, target: CpuTarget) -> TileSchedu
     tiles = -(-e.points // nest.main.rows)
     prefetch = -(-8 // tiles) if tiles <= 8 else 0
     steps = max(1, 2 * target.l1_bytes // (width * 8))
-    steps = 0 if steps * 8 >= e.depth else steps
+    steps = 0 if panel <= target.l2_bytes // 2 else steps
     points = min(e.points, 1024)
     nest = replace(nest, points=points, panels=1, steps=steps, prefetch=prefetch)
     return (

@@ -169,7 +169,7 @@ class DepthwiseNest:
             kind,
         )
         views = [ending.out, *(v for _, v, _, _ in ending.loads)]
-        self.tables = point_tables(ending.out, views[1:])
+        self.tables = point_tables(ending.out, views)
         self.finish = ending.finish(self.tables, ending.out, views[1:])
         dtypes = [ending.out_dtype, *(d for _, _, d, _ in ending.loads)]
         slots = [ending.out_slot, *(s for _, _, _, s in ending.loads)]

@@ -93,7 +93,7 @@ class _Gemv:
     def _columns(self, channel: Value, w: Value, x: Value, count: int) -> tuple[()]:
         f, lanes = self.f, self.schedule.channels
         columns = [f.gep(w, (channel + c) * self.problem.weights.filter, self.scalar) for c in range(count)]
-        table = self.offsets[self.tables.strides.index(self.problem.x.points)]
+        table = self.offsets[0]
         rows = [
             f.gep(x, f.convert(f.load(f.gep(table, r, I32), I32), "i64"), self.scalar)
             for r in range(self.schedule.rows)

@@ -24,8 +24,8 @@ from .finish import SUM, Access, Finish, evaluate
 
 @dataclass(frozen=True, slots=True)
 class MicroKernel:
-    """`kind` is the element type of input, weights and sums; `tables` the number of point tables, `x_table` the
-    input's.
+    """`kind` is the element type of input, weights and sums; `tables` the number of point tables, the first
+    of which is the input's.
 
     `split`: sums start from and end in memory (`acc`) unless told that this is the first or the last part.
     `in_place`: weights stand in rows of a given stride, not in a panel. `valid`: channels of the panel that exist (0:
@@ -38,7 +38,6 @@ class MicroKernel:
     vectors: int
     unroll: tuple[int, ...]
     tables: int
-    x_table: int
     finish: Finish
     split: bool = False
     prefetch: int = 0
@@ -78,7 +77,7 @@ class _Body:
 
     def emit(self) -> None:
         f, spec = self.f, self.spec
-        x_offsets = self._offsets(spec.x_table)
+        x_offsets = self._offsets(0)
         inputs = [f.gep(self.args["x"], o, self.scalar) for o in x_offsets]
         sums = self._reduce(inputs, self._first_sums())
         if not spec.split:

@@ -141,19 +141,20 @@ def collapsed(
 
 @dataclass(frozen=True, slots=True)
 class Tables:
-    """The distinct ways in which points are walked; each has a table of offsets, filled for a block at a time."""
+    """The distinct ways in which points are walked; each has a table of offsets, filled for a block at a time.
+
+    The first is the input's own, even where others walk alike: so micro-kernels of different shapes are the same code.
+    """
 
     strides: tuple[tuple[int, ...], ...]
 
     def index(self, view: View) -> int:
-        """The view's table, -1 when it does not depend on the point."""
-        return self.strides.index(view.points) if any(view.points) else -1
+        """The table of an operand of the epilogue or of the result, -1 when it does not depend on the point."""
+        return 1 + self.strides[1:].index(view.points) if any(view.points) else -1
 
 
 def point_tables(x: View, others: list[View]) -> Tables:
-    """The input has a table even when all points read the same (a single point)."""
-    wanted = dict.fromkeys([x.points, *(v.points for v in others if any(v.points))])
-    return Tables(tuple(wanted))
+    return Tables((x.points, *dict.fromkeys(v.points for v in others if any(v.points))))
 
 
 def accesses(

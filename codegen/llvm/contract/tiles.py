@@ -309,7 +309,6 @@ class _Nest:
             point, done = point + tiles * rows, done + tiles
 
     def _micro(self, kind: PanelKind, rows: int, unroll: tuple[int, ...]) -> str:
-        x_table = self.tables.strides.index(self.problem.x.points)
         spec = MicroKernel(
             *(
                 self.problem.kind,
@@ -318,7 +317,6 @@ class _Nest:
                 kind.tile.vectors,
                 unroll,
                 len(self.tables.strides),
-                x_table,
             ),
             *(self.problem.finish, self.split, self.schedule.prefetch, not self.schedule.pack, kind.valid),
         )

@@ -122,7 +122,7 @@ class WinogradNest:
         self.last_block = self.tiles - (self.blocks - 1) * schedule.tiles
         self.ragged = any(w.extent % m for w in shape.windows)
         views = [ending.out, *(v for _, v, _, _ in ending.loads)]
-        self.tables = point_tables(ending.out, views[1:])
+        self.tables = point_tables(ending.out, views)
         self.finish = ending.finish(self.tables, ending.out, views[1:])
         self.views = list(
             zip(
@@ -356,5 +356,5 @@ def _product_kernel(tile: RegisterTile, rows: int, schedule: WinogradSchedule, b
     """The micro-kernel that stores plain sums into M."""
     plain = Finish(Ref(SUM), (), Access(1, 1), DType.F32)
     return MicroKernel(
-        "float", schedule.lanes, rows, tile.vectors, tuple(range(block)), 2, 0, plain, prefetch=schedule.prefetch
+        "float", schedule.lanes, rows, tile.vectors, tuple(range(block)), 2, plain, prefetch=schedule.prefetch
     )
