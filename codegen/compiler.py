@@ -16,6 +16,7 @@ from .llvm.emit import emit_kernel
 from .llvm.emitter import ModuleBuilder
 from .llvm.loops.emit import emit_loops
 from .llvm.loops.generalize import GeneralKernel, generalize
+from .llvm.routines import emit_routine, has_routine
 from .lower import Strides, lower_concat, lower_region
 
 
@@ -24,7 +25,6 @@ class Step:
     """One kernel of the program on the graph's values: `operands` are those of its buffers, in order."""
 
     node: Node
-    kernel: Kernel
     emission: Emission
     operands: tuple[Value, ...]
     packs: tuple[tuple[int, Packing, LaunchSpec], ...]  # position of the operand, its form, and the kernel that packs
@@ -33,7 +33,8 @@ class Step:
 
 @dataclass
 class KernelCompiler:
-    """Collects the kernels of one program: those of its own shapes in `module`, shape-free ones in modules of their own,
+    """Collects the kernels of one program: those of its own shapes in `module`, shape-free ones in modules of their
+    own,
     which programs share."""
 
     target: CpuTarget
@@ -42,6 +43,7 @@ class KernelCompiler:
     emissions: dict[str, Emission] = field(default_factory=dict[str, Emission])
     packings: dict[Packing, LaunchSpec] = field(default_factory=dict[Packing, LaunchSpec])
     general: dict[str, bytes] = field(default_factory=dict[str, bytes])
+    routines: dict[str, Emission] = field(default_factory=dict[str, Emission])
 
     def __post_init__(self) -> None:
         self.module = ModuleBuilder(self.target)
@@ -52,16 +54,27 @@ class KernelCompiler:
         for node in graph.nodes:
             if isinstance(node.op, Constant) or view_of(node) is not None:
                 continue
-            if not isinstance(node.op, Fused):
+            concat = concat_of(node)
+            if concat is not None:
+                made += self._pieces(node, concat.axis, sharing)
+            elif isinstance(node.op, Fused):
+                made.append(self._region(node, node.op, sharing))
+            elif has_routine(node.op):
+                made.append(self._routine(node))
+            else:
                 raise GraphError(
                     f"{node.describe()} has no kernel on the cpu target; MXFORGE_TARGET=reference interprets it"
                 )
-            concat = concat_of(node)
-            if concat is None:
-                made.append(self._region(node, node.op, sharing))
-            else:
-                made += self._pieces(node, concat.axis, sharing)
         return made
+
+    def _routine(self, node: Node) -> Step:
+        """A primitive that no Kernel describes, emitted from the node itself."""
+        symbol = f"r{len(self.routines)}_{node.op.name.rpartition('.')[2]}"
+        key = structural_hash(node.op, *(v.type for v in (*node.inputs, *node.outputs)))
+        emission = self.routines.get(key)
+        if emission is None:
+            emission = self.routines[key] = emit_routine(node, self.target, self.module, symbol)
+        return Step(node, emission, (*node.inputs, *node.outputs), ())
 
     def _region(self, node: Node, op: Fused, sharing: Sharing) -> Step:
         operands = (*node.inputs, *node.outputs)
@@ -85,11 +98,11 @@ class KernelCompiler:
         general = None if self.context.options.static_shape else generalize(kernel)
         if general is not None:
             used = tuple(operands[i] for i in general.operands)
-            return Step(node, general.kernel, self._emit_general(node, general), used, (), general.extents)
+            return Step(node, self._emit_general(general), used, (), general.extents)
         emission = self._emit(node, kernel)
         positions = {b.name: i for i, b in enumerate(kernel.buffers)}
         packs = tuple((positions[name], packing, self._packing(packing)) for name, packing in emission.packings)
-        return Step(node, kernel, emission, operands, packs)
+        return Step(node, emission, operands, packs)
 
     def _verify(self, kernel: Kernel) -> None:
         if self.context.settings.verify:
@@ -111,7 +124,7 @@ class KernelCompiler:
         except (NotImplementedError, TypeError, ValueError) as error:
             raise GraphError(f"{node.describe()}: {error}") from error
 
-    def _emit_general(self, node: Node, general: GeneralKernel) -> Emission:
+    def _emit_general(self, general: GeneralKernel) -> Emission:
         """A shape-free kernel: its code is compiled once in the life of the process."""
         key = structural_hash(general.kernel)
         symbol = f"g_{key[:16]}"

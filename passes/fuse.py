@@ -344,7 +344,7 @@ class _Extractor:
     def _emit(self, nodes: list[Node]) -> None:
         last = nodes[-1]
         group = self.group.get(last)
-        lonely = group is None and (isinstance(last.op, Reshape) or not last.inputs)
+        lonely = group is None and isinstance(last.op, Reshape | Constant)
         if lonely or (group is not None and group.kind is Kind.OPAQUE):
             self._copy(last)
         else:

@@ -165,6 +165,31 @@ def random_bits() -> Case:
     return b.build([b.random_bits(key, (3, 35))]), [np.array([1, 2, 3, 0xFFFFFFFF], np.uint32)], 1
 
 
+def running_sums() -> Case:
+    b = CoreBuilder()
+    x = b.input(tensor(4, 9, 5))
+    sums = b.cumulative(ReduceOp.ADD, x, 1)
+    return b.build([sums, b.cumulative(ReduceOp.MAX, x, 2, reverse=True)]), [normal(4, 9, 5)], 2
+
+
+def scatters() -> Case:
+    b = CoreBuilder()
+    x, i, u = b.input(tensor(4, 6, 5)), b.input(tensor(4, 3, 1, dtype=I32)), b.input(tensor(4, 3, 6))
+    at = np.array([[[0], [4], [0]], [[7], [-1], [2]], [[1], [1], [1]], [[3], [2], [0]]], np.int32)
+    arrays = [normal(4, 6, 5), at, normal(4, 3, 6)]
+    return b.build([b.scatter(x, i, u, op, (2,), 1) for op in ("set", ReduceOp.ADD)]), arrays, 4
+
+
+def sorts() -> Case:
+    b = CoreBuilder()
+    x = b.input(tensor(6, 23, 4))
+    data = np.round(normal(6, 23, 4) * 2)
+    data[1, 5, 2], data[2, 3, 1], data[2, 4, 1] = np.nan, -np.inf, -0.0
+    places = b.iota((6, 23, 4), I32, 1)
+    down = b.sort([x, places], 1, descending=True)
+    return b.build([*b.sort([x, places], 1), *down]), [data], 2
+
+
 CASES: list[Callable[[], Case]] = [
     pointwise,
     shared_value,
@@ -185,6 +210,9 @@ CASES: list[Callable[[], Case]] = [
     recurrence,
     positions,
     random_bits,
+    running_sums,
+    scatters,
+    sorts,
 ]
 
 

@@ -32,7 +32,8 @@ from .nest import Nest, build_nest
 
 @dataclass(frozen=True)
 class GeneralKernel:
-    """A kernel with run-time extents. `operands` are the positions of its buffers among the original ones, `extents` the
+    """A kernel with run-time extents. `operands` are the positions of its buffers among the original ones, `extents`
+    the
     numbers of the original in the order of `kernel.extents`."""
 
     kernel: Kernel

@@ -91,7 +91,9 @@ class Nest:
 
 
 def build_nest(kernel: Kernel) -> Nest:
-    """The loop nest of a kernel; ValueError says which access has no address. Run-time extents leave the axes as they are."""
+    """The loop nest of a kernel; ValueError says which access has no address. Run-time extents leave the axes as they
+    are.
+    """
     nest = _Linear(kernel).nest()
     return nest if kernel.extents else _merge_axes(_drop_unit_axes(nest))
 

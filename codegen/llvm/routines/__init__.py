@@ -1,0 +1,5 @@
+"""Kernels of primitives that no index expression describes: running combinations, scatters, sorts."""
+
+from .emit import emit_routine, has_routine
+
+__all__ = ["emit_routine", "has_routine"]

@@ -1,0 +1,37 @@
+"""The table of routines: primitives whose results depend on the order in which elements are visited."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ....ir.dialects.core import Cumulative, Scatter, Sort
+from ....ir.graph import Node, Op
+from ....ir.target import CpuTarget
+from ....ir.types import TensorType
+from ...emission import Emission
+from ..emitter import ModuleBuilder
+from .cumulative import emit_cumulative
+from .scatter import emit_scatter
+from .sort import emit_sort
+
+Types = tuple[TensorType, ...]
+Emitter = Callable[[Op, Types, Types, CpuTarget, ModuleBuilder, str], Emission]
+
+
+def has_routine(op: Op) -> bool:
+    """Whether `op` is emitted here and not through a Kernel."""
+    return type(op) in _ROUTINES
+
+
+def emit_routine(node: Node, target: CpuTarget, module: ModuleBuilder, symbol: str) -> Emission:
+    """The functions of a node's primitive; their arguments are the operands' addresses, then the results', in row-major
+    memory, then the workspace. ValueError names a dtype that has no routine."""
+    inputs = tuple(v.type for v in node.inputs)
+    outputs = tuple(v.type for v in node.outputs)
+    for tensor in (*inputs, *outputs):
+        if tensor.layout is not None:
+            raise ValueError(f"{node.op.name} reads row-major tensors, got {tensor}")
+    return _ROUTINES[type(node.op)](node.op, inputs, outputs, target, module, symbol)
+
+
+_ROUTINES: dict[type[Op], Emitter] = {Cumulative: emit_cumulative, Scatter: emit_scatter, Sort: emit_sort}

@@ -1,0 +1,69 @@
+"""What routines share: functions over rows of a tensor along one axis, and loads and stores in the computing dtype."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+
+from ....ir.types import DType, TensorType
+from ..arithmetic import Operand, Value
+from ..emitter import FunctionBuilder, ModuleBuilder
+from ..scalars import emit_cast
+from ..types import I32, I64, PTR, memory_type_of
+
+PARAMETERS = (("args", PTR, "noalias"), ("begin", I64, ""), ("end", I64, ""), ("worker", I32, ""))
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """The rows of a tensor along an axis: `length` elements, `stride` apart; `count` rows."""
+
+    length: int
+    stride: int
+    count: int
+
+    def first(self, f: FunctionBuilder, row: Value) -> Value:
+        """The position of a row's first element."""
+        outer = f.udiv(row, self.stride)
+        return f.add(f.mul(outer, self.length * self.stride), f.urem(row, self.stride))
+
+    def at(self, f: FunctionBuilder, first: Value, index: Operand) -> Value:
+        """The position of element `index` of the row that begins at `first`."""
+        return first + index * self.stride
+
+
+def rows_along(type: TensorType, axis: int) -> Rows:
+    return Rows(type.shape[axis], prod(type.shape[axis + 1 :]), type.size // max(1, type.shape[axis]))
+
+
+def begin(module: ModuleBuilder, symbol: str) -> FunctionBuilder:
+    """A function with a kernel's signature."""
+    return module.function(symbol, None, PARAMETERS)
+
+
+def pointers(f: FunctionBuilder, count: int) -> list[Value]:
+    """The first `count` arguments."""
+    return [f.load(f.gep(f.args[0], i, PTR), PTR, 8) for i in range(count)]
+
+
+def computing(dtype: DType) -> DType:
+    """The dtype in which a routine combines elements of `dtype`."""
+    return DType.F32 if dtype in (DType.F16, DType.BF16) else dtype
+
+
+def read(f: FunctionBuilder, base: Value, position: Operand, dtype: DType) -> Value:
+    """An element as its computing dtype."""
+    raw = f.load(f.gep(base, position, memory_type_of(dtype)), memory_type_of(dtype))
+    if dtype is DType.BOOL:
+        return f.convert(raw, "i1")
+    wide = computing(dtype)
+    return raw if wide is dtype else emit_cast(f, raw, dtype, wide)
+
+
+def write(f: FunctionBuilder, value: Value, base: Value, position: Operand, dtype: DType) -> None:
+    """Store a value of the computing dtype as an element."""
+    wide = computing(dtype)
+    value = value if wide is dtype else emit_cast(f, value, wide, dtype)
+    if dtype is DType.BOOL:
+        value = f.convert(value, "i8", signed=False)
+    f.store(value, f.gep(base, position, memory_type_of(dtype)))
