@@ -184,12 +184,19 @@ class Operator(BaseModel, Op):
         """Fill in, in place, what the known shapes say about the others (0: unknown dimension, None: unknown rank)."""
 
     def complete_dtypes(self, inputs: list[DType | None], outputs: list[DType | None]) -> None:
-        """Fill in unknown dtypes in place: by default all inputs outside `own_dtypes` have one dtype."""
+        """Fill in unknown dtypes in place: by default all inputs outside `own_dtypes` have one dtype, which is that of
+        the outputs too unless the operator decides theirs."""
         names = self.input_names(len(inputs))
         shared = [i for i, name in enumerate(names) if name not in type(self).own_dtypes]
-        known = next((inputs[i] for i in shared if inputs[i] is not None), None)
+        candidates = [inputs[i] for i in shared] + ([] if self._decides_dtype() else outputs)
+        known = next((d for d in candidates if d is not None), None)
         for i in shared:
             inputs[i] = inputs[i] or known
+
+    def _decides_dtype(self) -> bool:
+        cls = type(self)
+        named = "dtype" in cls.model_fields or "out_dtype" in cls.model_fields
+        return named or cls.output_dtype is not None or cls.output_dtypes is not Operator.output_dtypes
 
     def output_dtypes(self, inputs: Sequence[DType]) -> Sequence[DType | None]:
         """The outputs' dtypes where the inputs' decide: `dtype`, or that of the inputs that share one."""
@@ -217,6 +224,11 @@ class Operator(BaseModel, Op):
         """The decomposition's values, always as a tuple."""
         values = self.decompose(b, *inputs)
         return (values,) if isinstance(values, Value) else values
+
+
+# pydantic knows these class variables by now; without their annotations it does not evaluate them for each subclass
+# again, which would take half of the time that loading all operators takes.
+Operator.__annotations__.clear()
 
 
 class Elementwise(Operator):

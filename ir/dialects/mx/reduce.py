@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Annotated, Literal
 
 from ...graph import Value
@@ -96,8 +96,11 @@ class Norm(Operator):
         y = reduce_with(b, inputs[0], axes, self.keepdims, self._length)
         return b.cast(y, DType.from_numpy(self.out_dtype)) if self.out_dtype else y
 
+    def output_dtypes(self, inputs: Sequence[DType]) -> Sequence[DType | None]:
+        return [DType.from_numpy(self.out_dtype) if self.out_dtype else inputs[0]]
+
     def _length(self, b: MxBuilder, x: Value, axes: tuple[int, ...]) -> Value:
-        wide = b.cast(x, DType.F32) if x.type.dtype.bits < 32 else x
+        wide = b.cast(x, DType.F32) if x.type.dtype.bits < 32 or not x.type.dtype.is_float else x
         y = b.sum(b.abs(wide), axes) if self.ord == 1 else b.sqrt(b.sum(b.square(wide), axes))
         return b.cast(y, x.type.dtype)
 
