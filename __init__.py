@@ -29,6 +29,7 @@ _MEMBERS = {
     "current_context": "context",
     "gpu": "context",
     "gpu_memory_info": "context",
+    "load_compiled": "frontend.compiled",
     "num_gpus": "context",
 }
 """Names of the face that are members of such a module."""

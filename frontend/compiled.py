@@ -1,153 +1,150 @@
-"""Runs symbols on arrays: compiles a symbol once for each signature of its inputs, and makes the outputs."""
+"""Compiled models: a program together with its parameters, as a function of the data alone."""
 
 from __future__ import annotations
 
-import ctypes
-import itertools
-from collections.abc import Hashable, Iterable, Sequence
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ..ir.graph import Graph, GraphError
-from ..ir.types import TensorType
-from ..passes.manager import Options
-from ..runtime.storage import Storage, allocate
-from ..runtime.writes import Watch, clock, written
+import numpy as np
+
+from ..ir.types import DType, TensorType
+from ..runtime.storage import allocate, as_numpy
 from .base import MXNetError
-from .context import Context
-from .random import next_key
+from .dtypes import from_memory, memory_dtype, to_memory
 
 if TYPE_CHECKING:
+    from ..runtime.executable import Runnable
     from .ndarray import NDArray
-    from .symbol import Symbol
 
-_stamps = itertools.count(1)
+_RANDOM_KEY = TensorType((4,), DType.U32)
 
 
-class CompiledSymbol:
-    """A symbol and its programs, one for each signature of inputs and for training or not.
+@dataclass(frozen=True)
+class Argument:
+    """One input or output of a compiled model."""
 
-    Inputs are arrays in the order of `names`, which is that of `list_inputs`. What depends on `parameters` alone is computed
-    when they change and kept.
+    name: str
+    type: TensorType
+
+
+class CompiledModel:
+    """A program whose parameters are bound. Calling it computes the outputs of the data given in the order of `inputs`.
+
+    May be called from several threads at once.
     """
 
-    def __init__(self, symbol: Symbol, parameters: Iterable[str] = (), name: str = "") -> None:
-        self.symbol = symbol
-        self.names = symbol.list_inputs()
-        self.parameters = frozenset(parameters)
+    def __init__(
+        self,
+        name: str,
+        executable: Runnable,
+        inputs: Sequence[Argument],
+        outputs: Sequence[Argument],
+        bound: Mapping[int, np.ndarray],
+    ) -> None:
+        """`bound` holds the operands of `executable` that stay, by position: `inputs` are the others, in order. An operand behind all
+        of these is the key of random operators, which is drawn for each call.
+        """
         self.name = name
-        self._plans: dict[Any, Plan] = {}
+        self.executable = executable
+        self.inputs = tuple(inputs)
+        self.outputs = tuple(outputs)
+        count = len(executable.inputs)
+        self._free = [i for i in range(count) if i not in bound]
+        self._draws = len(self._free) > len(self.inputs)
+        self._bound = dict(bound)  # keeps the memory alive
+        self._addresses = [_address(bound[i]) if i in bound else 0 for i in range(count)]
 
-    def plan(self, arrays: Sequence[NDArray], training: bool) -> Plan:
-        """The program for inputs like these."""
-        key = (training, *[(a._shape, a._dtype) for a in arrays])
-        found = self._plans.get(key)
-        if found is None:
-            found = self._plans[key] = self._make(arrays, training)
-        return found
+    @property
+    def input_names(self) -> tuple[str, ...]:
+        return tuple(a.name for a in self.inputs)
 
-    def _make(self, arrays: Sequence[NDArray], training: bool) -> Plan:
-        from .symbol.to_graph import symbol_to_graph
+    @property
+    def output_names(self) -> tuple[str, ...]:
+        return tuple(a.name for a in self.outputs)
 
-        types = {n: TensorType(a._shape, a._dtype) for n, a in zip(self.names, arrays, strict=True)}
-        graph = symbol_to_graph(self.symbol, types, self.parameters, self.name)
-        return Plan(graph, Options(training=training))
+    def __repr__(self) -> str:
+        return f"<CompiledModel {self.name}({_listed(self.inputs)}) -> ({_listed(self.outputs)})>"
+
+    def __call__(self, *inputs: Any) -> list[Any]:
+        """The outputs: NDArrays when an input is an NDArray, else NumPy arrays.
+
+        Values of another dtype are converted; MXNetError for a wrong number of inputs or a shape that does not fit.
+        """
+        if len(inputs) != len(self.inputs):
+            raise MXNetError(f"{self.name} takes {len(self.inputs)} inputs ({_listed(self.inputs)}), not {len(inputs)}")
+        arrays = [_operand(x, argument) for x, argument in zip(inputs, self.inputs, strict=True)]
+        if self._draws:
+            arrays.append(_random_key())
+        addresses = self._addresses.copy()
+        for position, array in zip(self._free, arrays, strict=True):
+            addresses[position] = _address(array)
+        wrap = any(map(_is_ndarray, inputs))
+        results = [_new(a.type, wrap) for a in self.outputs]
+        self.executable.run(addresses, [_address(_memory(r)) for r in results])
+        return [r if wrap else from_memory(r, a.type.dtype) for r, a in zip(results, self.outputs, strict=True)]
 
 
-class Plan:
-    """A graph compiled for one signature.
+def load_compiled(folder: str | os.PathLike[str]) -> CompiledModel:
+    """The model in a folder that `mxforge compile` wrote. Neither compiles nor imports LLVM.
 
-    The program's inputs are the graph's, then a key when it draws random numbers; its outputs are the graph's, then the new
-    values of the inputs at `updates` (moving statistics).
+    CompiledFolderError when the folder is damaged, of another version, or made for another machine. The folder holds machine code:
+    load only what you trust.
     """
+    from ..runtime.executable import Executable
+    from .compiled_folder import read_folder
 
-    def __init__(self, graph: Graph, options: Options) -> None:
-        from ..runtime.compile import executable_for
+    stored = read_folder(folder)
+    last = len(stored.program.inputs) - 1
+    return CompiledModel(stored.name, Executable(stored.program), stored.inputs, stored.outputs, {last: stored.memory})
 
-        try:
-            core = _in_core(graph, options)
-            self.executable = executable_for(core, options)
-        except GraphError as error:
-            raise MXNetError(str(error)) from error
-        self.types = graph.output_types()
-        self.updates = core.updates
-        self.draws = len(core.inputs) > len(graph.inputs)
 
-    def run(self, arrays: Sequence[NDArray], version: Hashable) -> list[NDArray]:
-        """Run on arrays of the plan's signature; `version` tells apart the values that parameters have had."""
+def _listed(arguments: Sequence[Argument]) -> str:
+    return ", ".join(f"{a.name}: {a.type.dtype.value}{list(a.type.shape)}" for a in arguments)
+
+
+def _operand(value: Any, argument: Argument) -> np.ndarray:
+    """The value in row-major memory of the argument's dtype."""
+    array = value._memory() if _is_ndarray(value) and value._dtype is argument.type.dtype else _values(value)
+    if array.shape != argument.type.shape:
+        raise MXNetError(f"input {argument.name!r} has shape {argument.type.shape}, not {array.shape}")
+    if array.dtype != memory_dtype(argument.type.dtype):
+        array = to_memory(array, argument.type.dtype)
+    return np.ascontiguousarray(array)
+
+
+def _values(value: Any) -> np.ndarray:
+    return value.asnumpy() if _is_ndarray(value) else np.asarray(value)
+
+
+def _is_ndarray(value: Any) -> bool:
+    """Whether it is an NDArray: where nobody has imported that class, nothing is."""
+    module = sys.modules.get(f"{__package__}.ndarray")
+    return module is not None and isinstance(value, module.NDArray)
+
+
+def _new(type: TensorType, wrap: bool) -> Any:
+    """Memory for a result: an NDArray, or the NumPy array that `from_memory` takes."""
+    if wrap:
+        from .context import current_context
         from .ndarray.ndarray import empty_array
 
-        context = arrays[0]._context if arrays else _default_context()
-        outputs = [empty_array(t.shape, t.dtype, context) for t in self.types]
-        self.run_into(arrays, outputs, version, context)
-        return outputs
-
-    def run_into(
-        self, arrays: Sequence[NDArray], outputs: Sequence[NDArray], version: Hashable, context: Context
-    ) -> None:
-        """As `run`, with the results written to arrays of the right types that overlap no input."""
-        inputs = [a._address for a in arrays]
-        key = key_storage(context) if self.draws else None
-        if key is not None:
-            inputs.append(key.address)
-        if not self.updates:
-            self.executable.run(inputs, [o._address for o in outputs], version)
-            return
-        states = [arrays[i] for i in self.updates]
-        news = [allocate(s._nbytes()) for s in states]
-        self.executable.run(inputs, [*[o._address for o in outputs], *[n.address for n in news]], version)
-        for state, new in zip(states, news, strict=True):
-            ctypes.memmove(state._address, new.address, state._nbytes())
-            written(state._storage)
+        return empty_array(type.shape, type.dtype, current_context())
+    return as_numpy(allocate(type.nbytes), memory_dtype(type.dtype), type.shape)
 
 
-class ParameterVersion:
-    """A number that differs whenever parameters have other values or other memory than before.
-
-    `refresh` takes the arrays as they are now; `is_current` is the cheap question whether anything may have changed since.
-    """
-
-    __slots__ = ("_versions", "_watch", "checked", "stamp")
-
-    def __init__(self) -> None:
-        self.checked = -1
-        self.stamp = 0
-        self._watch: Watch | None = None
-        self._versions: tuple[int, ...] = ()
-
-    def is_current(self) -> bool:
-        return self.checked == clock.now
-
-    def refresh(self, arrays: Sequence[NDArray]) -> int:
-        """The version of these arrays."""
-        now = clock.now  # read first: a write during the check is seen by the next one
-        storages = tuple([a._storage for a in arrays])
-        watch = self._watch
-        same = watch is not None and len(watch.storages) == len(storages)
-        if not same or any(a is not b for a, b in zip(watch.storages, storages, strict=True)):  # type: ignore[union-attr]
-            watch, self._versions = Watch(storages), ()
-        versions = watch.versions()  # type: ignore[union-attr]
-        if versions != self._versions or not self.stamp:
-            self._watch, self._versions, self.stamp = watch, versions, next(_stamps)
-        self.checked = now
-        return self.stamp
+def _memory(result: NDArray | np.ndarray) -> np.ndarray:
+    return result if isinstance(result, np.ndarray) else result._memory()
 
 
-def _in_core(graph: Graph, options: Options) -> Graph:
-    from ..ir.target import AVX2
-    from ..passes.decompose import Decompose
-    from ..passes.manager import Context as PassContext
-
-    return Decompose().run(graph, PassContext(AVX2, options))
-
-
-def key_storage(context: Context) -> Storage:
-    """The key of one run's random numbers, in memory."""
-    storage = allocate(16)
-    (ctypes.c_uint32 * 4).from_address(storage.address)[:] = next_key(context)
-    return storage
-
-
-def _default_context() -> Context:
+def _random_key() -> np.ndarray:
     from .context import current_context
+    from .random import next_key
 
-    return current_context()
+    return np.array(next_key(current_context()), _RANDOM_KEY.dtype.numpy)
+
+
+def _address(array: np.ndarray) -> int:
+    return array.__array_interface__["data"][0]

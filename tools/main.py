@@ -1,23 +1,71 @@
-"""The `mxforge` command: parses the command line and runs one of the tools."""
+"""The `mxforge` command: parses the command line, runs one of the tools, and turns errors into one line and a status."""
 
 from __future__ import annotations
 
 import argparse
+import os
+import sys
 from collections.abc import Sequence
+from importlib import import_module
 
-from .. import mxforge_version
+from .errors import ToolError, UsageError
+from .grammar import build_parser
 
-
-def build_parser() -> argparse.ArgumentParser:
-    """The command line's grammar."""
-    parser = argparse.ArgumentParser(prog="mxforge", description="Tools for MXNet programs and models on mxforge.")
-    parser.add_argument("--version", action="version", version=f"mxforge {mxforge_version}")
-    return parser
+OK, FAILED, USAGE, INTERRUPTED, PIPE_CLOSED = 0, 1, 2, 130, 141
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs the command line (`sys.argv` by default) and gives the process's exit status."""
+    """Run the command line (`sys.argv` by default) and give the process's exit status."""
     parser = build_parser()
-    parser.parse_args(arguments)
-    parser.print_help()
-    return 0
+    options = parser.parse_args(arguments)
+    if options.command is None:
+        parser.print_help()
+        return USAGE
+    try:
+        return _run(options)
+    except KeyboardInterrupt:
+        print("mxforge: interrupted", file=sys.stderr)
+        return INTERRUPTED
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for the flush at exit
+        return PIPE_CLOSED
+    except Exception as error:
+        if _wants_traceback(options):
+            raise
+        print(f"mxforge: error: {_one_line(error)}", file=sys.stderr)
+        return USAGE if isinstance(error, UsageError) else FAILED
+
+
+def _run(options: argparse.Namespace) -> int:
+    """Each command is a module, imported when it is asked for: `--help` must not wait for NumPy."""
+    _apply_settings(options)
+    status: int = import_module(f"{__package__}.{options.module}").run(options)
+    sys.stdout.flush()
+    return status
+
+
+def _apply_settings(options: argparse.Namespace) -> None:
+    """Options that are settings of the library travel in the environment, which is read when the library is imported."""
+    for option, variable in (("threads", "MXFORGE_NUM_THREADS"), ("target", "MXFORGE_TARGET")):
+        value = getattr(options, option, None)
+        if value is not None:
+            os.environ[variable] = str(value)
+    settings = sys.modules.get(f"{__package__.rpartition('.')[0]}.ir.settings")
+    if settings is not None:
+        settings.settings.cache_clear()
+
+
+def _wants_traceback(options: argparse.Namespace) -> bool:
+    return getattr(options, "traceback", False) or os.environ.get("MXFORGE_DEBUG", "") not in ("", "0")
+
+
+def _one_line(error: Exception) -> str:
+    """The error for people: foreseen errors speak for themselves, others name their type."""
+    from ..ir.graph import GraphError
+
+    text = " ".join(line.strip() for line in str(error).splitlines() if line.strip())
+    if isinstance(error, OSError) and error.strerror and error.filename is not None:
+        return f"{error.filename}: {error.strerror}"
+    if isinstance(error, ToolError | GraphError | OSError | ValueError | RuntimeError) and text:
+        return text
+    return f"{type(error).__name__}: {text} (this should not happen; --traceback shows where)"

@@ -1,0 +1,258 @@
+"""Folders of compiled models: what `mxforge compile` writes and `load_compiled` reads.
+
+    FOLDER/manifest.json   version, names and types of inputs and outputs, the machine that the code needs, sizes and checksums
+    FOLDER/program.bin     launches and machine code: codegen/manifest.py's format
+    FOLDER/memory.bin      parameters, packed weights and constants, laid out as the kernels read them
+
+The program in the folder has no parameters left: what it reads of them stands in one block, its last input, which is mapped from
+`memory.bin`. So loading computes and copies nothing, and processes share the pages.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import mmap
+import os
+import platform
+import secrets
+import shutil
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..codegen.manifest import ManifestError, program_from_bytes, program_to_bytes
+from ..ir.program import Program
+from ..ir.target import CpuTarget
+from ..ir.types import DType, TensorType
+from .compiled import Argument
+
+FORMAT, VERSION = "mxforge-compiled", 1
+MANIFEST, PROGRAM, MEMORY = "manifest.json", "program.bin", "memory.bin"
+_LARGEST_MANIFEST = 16 << 20
+
+
+class CompiledFolderError(ValueError):
+    """The folder holds no compiled model, a damaged one, or one that this machine or version cannot run."""
+
+
+@dataclass(frozen=True, eq=False)
+class StoredModel:
+    """A compiled model as the folder says it. The program's last input is `memory`."""
+
+    name: str
+    inputs: tuple[Argument, ...]
+    outputs: tuple[Argument, ...]
+    program: Program
+    memory: np.ndarray
+
+
+def is_compiled_folder(path: str | os.PathLike[str]) -> bool:
+    """Whether there is a compiled model at `path`, sound or not."""
+    return (Path(path) / MANIFEST).is_file()
+
+
+# --- writing ----------------------------------------------------------------------------------------------------------
+
+
+def write_folder(
+    folder: str | os.PathLike[str], model: StoredModel, target: CpuTarget, *, replace_existing: bool = False
+) -> None:
+    """Write the model; `folder` appears whole or not at all. CompiledFolderError as from `check_free`."""
+    path = Path(os.path.abspath(folder))
+    check_free(path, replace_existing)
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp")
+    temporary.mkdir(parents=True)
+    try:
+        contents = {PROGRAM: program_to_bytes(model.program), MEMORY: model.memory.data}
+        for name, data in contents.items():
+            _write(temporary / name, data)
+        _write(temporary / MANIFEST, json.dumps(_manifest(model, target, contents), indent=1).encode())
+        _put_in_place(temporary, path)
+    except BaseException:
+        shutil.rmtree(temporary, ignore_errors=True)
+        raise
+
+
+def check_free(folder: str | os.PathLike[str], replace_existing: bool = False) -> None:
+    """CompiledFolderError when something is there, unless it is a compiled model and `replace_existing`."""
+    path = Path(os.path.abspath(folder))
+    if not path.exists() and not path.is_symlink():
+        return
+    if path.is_dir() and not any(path.iterdir()):
+        return
+    if not (replace_existing and is_compiled_folder(path)):
+        what = "a compiled model" if is_compiled_folder(path) else "something that is no compiled model"
+        raise CompiledFolderError(f"{folder}: {what} is there already")
+
+
+def _write(path: Path, data: bytes | memoryview) -> None:
+    with path.open("xb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _put_in_place(temporary: Path, path: Path) -> None:
+    """An older model steps aside first: a folder that is not empty cannot be replaced in one step."""
+    old = path.with_name(f"{temporary.name}.old")
+    if is_compiled_folder(path):
+        path.rename(old)
+    try:
+        temporary.rename(path)
+    except BaseException:
+        with suppress(OSError):
+            old.rename(path)
+        raise
+    shutil.rmtree(old, ignore_errors=True)
+
+
+def _manifest(model: StoredModel, target: CpuTarget, contents: Mapping[str, bytes | memoryview]) -> dict[str, Any]:
+    return {
+        "format": FORMAT,
+        "version": VERSION,
+        "name": model.name,
+        "inputs": [_argument_to_json(a) for a in model.inputs],
+        "outputs": [_argument_to_json(a) for a in model.outputs],
+        "machine": {
+            "triple": target.triple,
+            "cpu": target.cpu,
+            "features": target.features,
+            "page": mmap.PAGESIZE,
+            "threads": target.threads,
+        },
+        "files": {name: {"bytes": len(data), "blake2b": _digest(data)} for name, data in contents.items()},
+    }
+
+
+def _argument_to_json(argument: Argument) -> dict[str, Any]:
+    return {"name": argument.name, "shape": list(argument.type.shape), "dtype": argument.type.dtype.value}
+
+
+def _digest(data: bytes | memoryview | mmap.mmap) -> str:
+    return hashlib.blake2b(data, digest_size=16).hexdigest()
+
+
+# --- reading ----------------------------------------------------------------------------------------------------------
+
+
+def read_folder(folder: str | os.PathLike[str]) -> StoredModel:
+    """The model in the folder, checked; its memory is mapped and not read. CompiledFolderError says what is wrong."""
+    path = Path(folder)
+    try:
+        manifest = _read_manifest(path)
+        _check_machine(manifest["machine"], path)
+        program = _read_program(path, manifest["files"][PROGRAM])
+        memory = _map_memory(path, manifest["files"][MEMORY])
+        inputs, outputs = (tuple(map(_argument_from_json, manifest[k])) for k in ("inputs", "outputs"))
+        model = StoredModel(_text(manifest["name"]), inputs, outputs, program, memory)
+    except (KeyError, TypeError, AttributeError) as error:
+        raise CompiledFolderError(f"{path / MANIFEST}: damaged ({type(error).__name__}: {error})") from None
+    except ManifestError as error:
+        raise CompiledFolderError(f"{path / PROGRAM}: {error}") from None
+    _check_types(model, path)
+    return model
+
+
+def _read_manifest(path: Path) -> dict[str, Any]:
+    file = path / MANIFEST
+    if not file.is_file():
+        raise CompiledFolderError(f"{path}: no compiled model is here (there is no {MANIFEST})")
+    if file.stat().st_size > _LARGEST_MANIFEST:
+        raise CompiledFolderError(f"{file}: larger than any manifest")
+    try:
+        manifest: Any = json.loads(file.read_bytes())
+    except (ValueError, RecursionError) as error:
+        raise CompiledFolderError(f"{file}: no JSON ({error})") from None
+    if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
+        raise CompiledFolderError(f"{file}: not the manifest of a compiled model")
+    if manifest.get("version") != VERSION:
+        found = manifest.get("version")
+        raise CompiledFolderError(f"{file}: has version {found!r}, and this mxforge reads {VERSION}: compile the model again")
+    return manifest
+
+
+def _check_machine(machine: Mapping[str, Any], path: Path) -> None:
+    """The code runs where each instruction set that it uses is there, in pages and threads as it was made for."""
+    from ..runtime.host import host_target
+
+    host = host_target()
+    if machine["triple"] != host.triple:
+        raise CompiledFolderError(f"{path}: compiled for {machine['triple']!r}, and this is {host.triple} ({platform.machine()})")
+    missing = _features(machine["features"]) - _features(host.features)
+    if missing:
+        raise CompiledFolderError(
+            f"{path}: the code needs {', '.join(sorted(missing))}, which this CPU lacks: compile the model on this machine"
+        )
+    threads = machine["threads"]
+    if type(threads) is not int or threads < 1:
+        raise CompiledFolderError(f"{path / MANIFEST}: {threads!r} threads")
+    _limit_threads(threads)
+
+
+def _limit_threads(threads: int) -> None:
+    """Workspaces have room for the threads that the code was compiled for, so the pool may have no more."""
+    from ..runtime.threads import get_num_threads, set_num_threads
+
+    if get_num_threads() > threads:
+        set_num_threads(threads)
+
+
+def _features(text: str) -> set[str]:
+    return {name.removeprefix("+") for name in text.split(",") if name and not name.startswith("-")}
+
+
+def _read_program(path: Path, record: Mapping[str, Any]) -> Program:
+    file = path / PROGRAM
+    _check_size(file, record)
+    data = file.read_bytes()
+    if _digest(data) != record["blake2b"]:
+        raise CompiledFolderError(f"{file}: its checksum does not match: the file is damaged")
+    return program_from_bytes(data)
+
+
+def _map_memory(path: Path, record: Mapping[str, Any]) -> np.ndarray:
+    """Its checksum is not looked at: that would read everything before the first result."""
+    file = path / MEMORY
+    _check_size(file, record)
+    with file.open("rb") as opened:
+        return np.frombuffer(mmap.mmap(opened.fileno(), 0, prot=mmap.PROT_READ), np.uint8)
+
+
+def _check_size(file: Path, record: Mapping[str, Any]) -> None:
+    size = file.stat().st_size if file.is_file() else None
+    if size is None:
+        raise CompiledFolderError(f"{file}: the file is missing")
+    if size != record["bytes"] or size == 0:
+        raise CompiledFolderError(f"{file}: has {size} bytes, and {record['bytes']} were written: the file is damaged")
+
+
+def _argument_from_json(record: Mapping[str, Any]) -> Argument:
+    shape = record["shape"]
+    if not isinstance(shape, list) or any(type(n) is not int or n < 0 for n in shape):
+        raise TypeError(f"shape {shape!r}")
+    try:
+        return Argument(_text(record["name"]), TensorType(tuple(shape), DType(record["dtype"])))
+    except ValueError:
+        raise TypeError(f"dtype {record['dtype']!r}") from None
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"{value!r} is no text")
+    return value
+
+
+def _check_types(model: StoredModel, path: Path) -> None:
+    """Manifest, program and memory must agree: addresses are computed from these types."""
+    listed = tuple(a.type for a in model.inputs), tuple(a.type for a in model.outputs)
+    if (model.program.inputs[: len(listed[0])], model.program.outputs) != listed:
+        raise CompiledFolderError(f"{path}: {MANIFEST} and {PROGRAM} do not agree on inputs and outputs")
+    extra = model.program.inputs[len(listed[0]) :]
+    expected = TensorType((len(model.memory),), DType.U8)
+    if not extra or extra[-1] != expected or extra[:-1] not in ((), (TensorType((4,), DType.U32),)):
+        raise CompiledFolderError(f"{path}: {PROGRAM} and {MEMORY} do not agree")

@@ -1,0 +1,1 @@
+"""Measures mxforge and its peers side by side, each in a process of its own."""

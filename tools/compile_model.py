@@ -1,0 +1,42 @@
+"""`mxforge compile`: compiles a model ahead of time into a folder that starts without a compiler."""
+
+from __future__ import annotations
+
+import argparse
+import time
+
+from ..frontend.compiled import Argument
+from ..frontend.compiled_folder import StoredModel, check_free, write_folder
+from ..frontend.freeze import freeze
+from ..passes.manager import Options
+from ..runtime.compile import compile_program
+from ..runtime.host import host_target
+from .errors import UsageError
+from .models import data_types, find_model, load_model, model_graph, output_arguments
+from .progress import Progress
+
+
+def run(options: argparse.Namespace) -> int:
+    """Compile and write; status 0. Nothing is compiled when the folder cannot be written."""
+    files = find_model(options.model, options.epoch, options.params)
+    if files.compiled is not None:
+        raise UsageError(f"{options.model}: this is compiled already")
+    check_free(options.output, options.force)
+    start = time.perf_counter()
+    with Progress("reading the model") as progress:
+        model = load_model(files)
+        graph = model_graph(model, data_types(model, options.shapes))
+        target = host_target()
+        progress.step(f"compiling {model.name}")
+        program = compile_program(graph, Options(), target)
+        parameters = {i: model.parameters[v.name] for i, v in enumerate(graph.inputs) if v.name in model.parameters}
+        progress.step(f"packing the parameters of {model.name}")
+        frozen, memory = freeze(program, parameters)
+        inputs = tuple(Argument(v.name, v.type) for v in graph.inputs if v.name not in model.parameters)
+        stored = StoredModel(model.name, inputs, tuple(output_arguments(model, graph)), frozen, memory)
+        progress.step(f"writing {options.output}")
+        write_folder(options.output, stored, target, replace_existing=options.force)
+    seconds = time.perf_counter() - start
+    size = len(memory) + sum(map(len, frozen.code))
+    print(f"compiled {model.name} to {options.output} in {seconds:.2f} s ({len(frozen.launches)} launches, {size >> 20} MiB)")
+    return 0

@@ -1,0 +1,215 @@
+"""The grammar of the command line: every command with its options, its help and examples. Imports nothing heavy."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import NoReturn
+
+from .. import __version__, mxforge_version
+
+PEERS = ("mxnet", "onnxruntime", "torch", "numpy", "mxforge")
+SUITES = ("pointwise", "softmax", "layernorm", "eager", "mlp")
+_SHAPE = re.compile(r"(?P<name>[^=]+)=(?P<shape>\d+(,\d+)*)?(:(?P<dtype>[a-z]+\d*))?")
+
+_RUN_EXAMPLES = """\
+examples:
+  mxforge run resnet50-symbol.json --input data=x.npy --output y.npz
+  mxforge run resnet50 --epoch 12 --input cat.jpg --size 224 --mean 0.485,0.456,0.406 --std 0.229,0.224,0.225
+  mxforge run compiled-resnet50 --input batch.npz
+"""
+_INSPECT_EXAMPLES = """\
+examples:
+  mxforge inspect resnet50-symbol.json --input-shape data=1,3,224,224
+  mxforge inspect resnet50 --input-shape data=1,3,224,224 --profile
+  mxforge inspect resnet50 --input-shape data=1,3,224,224 --dump stages --json
+"""
+_COMPILE_EXAMPLES = """\
+examples:
+  mxforge compile resnet50 -o compiled-resnet50 --input-shape data=1,3,224,224
+  mxforge run compiled-resnet50 --input cat.jpg --size 224
+"""
+_BENCH_EXAMPLES = """\
+examples:
+  mxforge bench resnet50 --input-shape data=1,3,224,224 --against mxnet --python mxnet=/opt/mxnet/bin/python --threads 2
+  mxforge bench resnet50 --batch 8 --input-shape data=1,3,224,224 \\
+      --against onnxruntime --onnx resnet50.onnx --markdown report.md
+  mxforge bench --suite softmax --against mxnet,torch --python mxnet=/opt/mxnet/bin/python --python torch=/opt/torch/bin/python
+"""
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser that reports mistakes in the one line that all errors of mxforge take."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"mxforge: error: {message} (see {self.prog} --help)\n")
+
+
+class InputShape(argparse.Action):
+    """Collects `NAME=D,D,...[:DTYPE]` in a dictionary from names to (shape, dtype or None)."""
+
+    def __call__(self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: object, _: object = None) -> None:
+        match = _SHAPE.fullmatch(str(values))
+        if match is None:
+            parser.error(f"argument {self.option_strings[0]}: {values!r} is not NAME=D,D,... (such as data=1,3,224,224)")
+        shape = tuple(int(n) for n in (match["shape"] or "").split(",") if n)
+        setattr(namespace, self.dest, {**getattr(namespace, self.dest), match["name"]: (shape, match["dtype"])})
+
+
+class Pairs(argparse.Action):
+    """Collects `NAME=VALUE` in a dictionary."""
+
+    def __call__(self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: object, _: object = None) -> None:
+        name, equals, value = str(values).partition("=")
+        if not (name and equals and value):
+            parser.error(f"argument {self.option_strings[0]}: {values!r} is not NAME=VALUE")
+        setattr(namespace, self.dest, {**getattr(namespace, self.dest), name: value})
+
+
+def positive(text: str) -> int:
+    """A whole number of at least 1."""
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a positive whole number")
+    return int(text)
+
+
+def natural(text: str) -> int:
+    """A whole number of at least 0."""
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number")
+    return int(text)
+
+
+def numbers(text: str) -> tuple[float, ...]:
+    """Numbers with commas between them."""
+    try:
+        return tuple(float(n) for n in text.split(","))
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a list of numbers such as 0.485,0.456,0.406") from None
+
+
+def image_size(text: str) -> tuple[int, int]:
+    """`H,W`, or one number for both."""
+    parts = [positive(n) for n in text.split(",")]
+    if len(parts) > 2:
+        raise argparse.ArgumentTypeError(f"{text!r} is not H,W")
+    return parts[0], parts[-1]
+
+
+def peers(text: str) -> tuple[str, ...]:
+    """Names of peers with commas between them."""
+    names = tuple(name.strip() for name in text.split(",") if name.strip())
+    for name in names:
+        if name not in PEERS:
+            raise argparse.ArgumentTypeError(f"{name!r} is no peer; known are {', '.join(PEERS)}")
+    return names
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """The command line's grammar. `module` is the module of `tools` that runs the command."""
+    version = f"mxforge {mxforge_version} (API of MXNet {__version__})"
+    parser = Parser(prog="mxforge", description="Runs, inspects, measures and compiles MXNet models with mxforge.")
+    parser.add_argument("--version", action="version", version=version)
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", parser_class=Parser)
+    for name, summary, module, examples, fill in _COMMANDS:
+        command = commands.add_parser(
+            name, help=summary, description=summary, epilog=examples, formatter_class=argparse.RawDescriptionHelpFormatter
+        )
+        command.set_defaults(module=module)
+        fill(command)
+        command.add_argument("--traceback", action="store_true", help="show where an error comes from")
+    return parser
+
+
+def _add_model(parser: argparse.ArgumentParser, **kwargs: object) -> None:
+    text = "a -symbol.json file, its prefix (PREFIX-symbol.json, PREFIX-0000.params), or a compiled folder"
+    parser.add_argument("model", metavar="MODEL", help=text, **kwargs)  # type: ignore[arg-type]
+    parser.add_argument("--epoch", type=natural, metavar="N", help="the number in the name of the .params file (default: 0)")
+    parser.add_argument("--params", type=Path, metavar="FILE", help="the .params file, whatever its name")
+
+
+def _add_shapes(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--input-shape",
+        action=InputShape,
+        dest="shapes",
+        default={},
+        metavar="NAME=D,D,...[:DTYPE]",
+        help="an input's shape, where the model does not say it; may be repeated",
+    )
+
+
+def _add_inputs(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--input",
+        action="append",
+        dest="inputs",
+        default=[],
+        metavar="[NAME=]FILE",
+        help="a .npy file, an image, or an .npz file with arrays by name (or x0, x1, ... by position); may be repeated",
+    )
+    images = parser.add_argument_group("images", "An image becomes (1, 3, H, W) float32: (RGB / 255 - mean) / std.")
+    images.add_argument("--size", type=image_size, metavar="H,W", help="resize images to H x W (or to N x N)")
+    images.add_argument("--mean", type=numbers, default=(0.0,), metavar="R,G,B", help="subtracted, per channel")
+    images.add_argument("--std", type=numbers, default=(1.0,), metavar="R,G,B", help="divided by, per channel")
+
+
+def _add_threads(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--threads", type=positive, metavar="N", help="threads of kernels (default: the CPUs of this process)")
+
+
+def _fill_run(parser: argparse.ArgumentParser) -> None:
+    _add_model(parser)
+    _add_inputs(parser)
+    parser.add_argument("--output", type=Path, metavar="FILE", help="write results to a .npz or .npy file or to a folder")
+    parser.add_argument("--labels", type=Path, metavar="FILE", help="names of the classes, one a line, for the top 5")
+    parser.add_argument("--target", choices=("cpu", "reference"), help="reference interprets the graph with NumPy")
+    _add_threads(parser)
+
+
+def _fill_inspect(parser: argparse.ArgumentParser) -> None:
+    _add_model(parser)
+    _add_shapes(parser)
+    parser.add_argument("--profile", action="store_true", help="run the program and show the time of each launch")
+    parser.add_argument("--dump", type=Path, metavar="DIR", help="write every stage of the compilation to this folder")
+    parser.add_argument("--json", action="store_true", help="print JSON instead of text")
+    _add_threads(parser)
+
+
+def _fill_compile(parser: argparse.ArgumentParser) -> None:
+    _add_model(parser)
+    _add_shapes(parser)
+    parser.add_argument("-o", "--output", type=Path, required=True, metavar="DIR", help="the folder to write")
+    parser.add_argument("--force", action="store_true", help="replace a compiled folder that is there already")
+    _add_threads(parser)
+
+
+def _fill_bench(parser: argparse.ArgumentParser) -> None:
+    _add_model(parser, nargs="?")
+    _add_shapes(parser)
+    _add_inputs(parser)
+    parser.add_argument("--suite", choices=SUITES, help="a micro workload instead of a model")
+    parser.add_argument("--batch", type=positive, metavar="N", help="the first extent of every input")
+    parser.add_argument("--repeat", type=positive, default=20, metavar="N", help="turns of each program (default: 20)")
+    parser.add_argument("--against", type=peers, default=(), metavar="PEER,...", help=f"any of {', '.join(PEERS)}")
+    parser.add_argument(
+        "--python", action=Pairs, dest="pythons", default={}, metavar="PEER=PATH", help="the interpreter that has the peer"
+    )
+    parser.add_argument("--onnx", type=Path, metavar="FILE", help="the model for onnxruntime")
+    parser.add_argument("--torch", type=Path, metavar="FILE", help="the model for torch: TorchScript, or saved by torch.export")
+    parser.add_argument("--tolerance", type=float, default=1e-5, metavar="X", help="largest difference (default: 1e-5)")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures to this file")
+    parser.add_argument("--markdown", type=Path, metavar="FILE", help="write a table to this file")
+    _add_threads(parser)
+
+
+_Fill = Callable[[argparse.ArgumentParser], None]
+
+_COMMANDS: tuple[tuple[str, str, str, str, _Fill], ...] = (
+    ("run", "Run a model on arrays or images.", "run_model", _RUN_EXAMPLES, _fill_run),
+    ("inspect", "Show what a model is and what it compiles to.", "inspect_model", _INSPECT_EXAMPLES, _fill_inspect),
+    ("compile", "Compile a model ahead of time to a folder.", "compile_model", _COMPILE_EXAMPLES, _fill_compile),
+    ("bench", "Measure a model against other frameworks, side by side.", "bench.command", _BENCH_EXAMPLES, _fill_bench),
+)

@@ -1,0 +1,131 @@
+"""Reads a model's inputs from files: arrays, archives of arrays, and images."""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from .errors import ToolError, UsageError
+
+IMAGES = frozenset((".png", ".jpg", ".jpeg", ".bmp", ".webp", ".gif", ".ppm"))
+
+
+@dataclass(frozen=True)
+class ImageOptions:
+    """How an image becomes an array: `size` is (height, width), `mean` and `std` have one number or one for each channel."""
+
+    size: tuple[int, int] | None = None
+    mean: Sequence[float] = (0.0,)
+    std: Sequence[float] = (1.0,)
+
+
+def read_inputs(arguments: Sequence[str], names: Sequence[str], images: ImageOptions) -> dict[str, np.ndarray]:
+    """The arrays in the files of `--input`, by the names of the model's inputs.
+
+    `NAME=FILE` is an array or an image for input NAME; a file alone goes to the next input without one, an .npz file to all that it names
+    (`x0`, `x1`, ... name them by position). Several images of one input make a batch. UsageError for a name that the model
+    does not have, ToolError for a file that cannot be read.
+    """
+    found: dict[str, list[np.ndarray]] = {}
+    for argument in arguments:
+        name, path = _split(argument, names)
+        if path.suffix.lower() == ".npz" and name is None:
+            for key, array in _read_npz(path, names).items():
+                _add(found, key, array, path)
+            continue
+        target = name or _next_input(found, names, path)
+        _add(found, target, _read_array(path, images), path)
+    return {name: arrays[0] if len(arrays) == 1 else np.concatenate(arrays) for name, arrays in found.items()}
+
+
+def _split(argument: str, names: Sequence[str]) -> tuple[str | None, Path]:
+    """A file may have an equals sign in its name, so what stands before one must be an input of the model."""
+    name, equals, rest = argument.partition("=")
+    if equals and name in names:
+        return name, Path(rest)
+    if equals and not Path(argument).exists():
+        raise UsageError(f"the model has no input {name!r}; it has {', '.join(names) or 'none'}")
+    return None, Path(argument)
+
+
+def _next_input(found: Mapping[str, object], names: Sequence[str], path: Path) -> str:
+    missing = [name for name in names if name not in found]
+    if missing:
+        return missing[0]
+    if len(names) == 1 and path.suffix.lower() in IMAGES:
+        return names[0]
+    raise UsageError(f"{path}: all {len(names)} inputs of the model have a file already")
+
+
+def _add(found: dict[str, list[np.ndarray]], name: str, array: np.ndarray, path: Path) -> None:
+    if name in found and path.suffix.lower() not in IMAGES:
+        raise UsageError(f"{path}: input {name!r} has a file already")
+    before = found.setdefault(name, [])
+    if before and before[0].shape[1:] != array.shape[1:]:
+        raise UsageError(f"{path}: {array.shape[1:]} does not fit the image before it, {before[0].shape[1:]} (use --size)")
+    before.append(array)
+
+
+def _read_array(path: Path, images: ImageOptions) -> np.ndarray:
+    suffix = path.suffix.lower()
+    if suffix in IMAGES:
+        return read_image(path, images)
+    if suffix != ".npy":
+        raise UsageError(f"{path}: an input is a .npy or .npz file or an image ({', '.join(sorted(IMAGES))})")
+    try:
+        return np.load(path, allow_pickle=False)
+    except (ValueError, EOFError) as error:
+        raise ToolError(f"{path}: {error}") from None
+
+
+def _read_npz(path: Path, names: Sequence[str]) -> dict[str, np.ndarray]:
+    """Those arrays of the archive that the model's inputs name, by name or by position."""
+    try:
+        with np.load(path, allow_pickle=False) as archive:
+            keys = {key: key for key in names if key in archive.files}
+            keys = keys or {name: f"x{i}" for i, name in enumerate(names) if f"x{i}" in archive.files}
+            if not keys:
+                raise ToolError(f"{path}: has {', '.join(archive.files)}, none of which is an input ({', '.join(names)})")
+            return {name: archive[key] for name, key in keys.items()}
+    except (ValueError, EOFError, zipfile.BadZipFile) as error:
+        raise ToolError(f"{path}: {error}") from None
+
+
+def read_image(path: Path, options: ImageOptions) -> np.ndarray:
+    """An image as (1, 3, H, W) float32: (RGB / 255 - mean) / std. Resizing is bilinear and keeps no proportions."""
+    try:
+        from PIL import Image, UnidentifiedImageError
+    except ImportError:
+        raise ToolError(f"{path}: images need Pillow: pip install pillow") from None
+    try:
+        with Image.open(path) as opened:
+            image = opened.convert("RGB")
+    except UnidentifiedImageError:
+        raise ToolError(f"{path}: this is no image that Pillow can read") from None
+    if options.size is not None:
+        height, width = options.size
+        image = image.resize((width, height), Image.Resampling.BILINEAR)
+    pixels = np.asarray(image, np.float32).transpose(2, 0, 1) / np.float32(255)
+    mean, std = (_per_channel(v, n) for v, n in ((options.mean, "--mean"), (options.std, "--std")))
+    return np.ascontiguousarray(((pixels - mean) / std)[None], np.float32)
+
+
+def _per_channel(values: Sequence[float], option: str) -> np.ndarray:
+    if len(values) not in (1, 3):
+        raise UsageError(f"{option}: one number or three are possible, not {len(values)}")
+    if option == "--std" and 0 in values:
+        raise UsageError("--std: 0 cannot be divided by")
+    return np.asarray(values, np.float32).reshape(-1, 1, 1)
+
+
+def random_inputs(shapes: Mapping[str, tuple[Sequence[int], np.dtype]], seed: int = 0) -> dict[str, np.ndarray]:
+    """Normal values for floats and zeros for the rest (indices must lie in range, and 0 always does)."""
+    generator = np.random.default_rng(seed)
+    return {
+        name: generator.standard_normal(tuple(shape)).astype(dtype) if dtype.kind == "f" else np.zeros(tuple(shape), dtype)
+        for name, (shape, dtype) in shapes.items()
+    }

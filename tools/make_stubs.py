@@ -1,0 +1,127 @@
+"""Writes the type stubs of the modules whose functions are made from operator declarations.
+
+    python -m mxforge.tools.make_stubs          writes frontend/ndarray/*.pyi; a test checks that they are current
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Iterable
+from pathlib import Path
+from types import FunctionType, ModuleType
+
+from ..frontend.ndarray import _internal, contrib, image, linalg, op
+from ..frontend.ndarray.fluent import METHODS, Fluent
+from ..frontend.ndarray.functions import full_name, names_of
+from ..ir.dialects.mx.describe import Parameter, arguments, parameters
+from ..ir.dialects.mx.operator import Operator, lookup
+
+FOLDER = Path(__file__).resolve().parent.parent / "frontend" / "ndarray"
+_MODULES: dict[str, tuple[str, ModuleType]] = {
+    "op": ("", op),
+    "_internal": ("_internal", _internal),
+    "contrib": ("contrib", contrib),
+    "image": ("image", image),
+    "linalg": ("linalg", linalg),
+}
+_HEADER = '''"""{doc} Written by tools/make_stubs.py: not to be changed by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ..context import Context
+from .ndarray import NDArray
+
+'''
+_TYPES = {
+    "int": "int",
+    "float": "float",
+    "boolean": "bool",
+    "string": "str",
+    "None": "None",
+    "Shape(tuple)": "int | Sequence[int | None]",
+    "tuple of <float>": "Sequence[float]",
+}
+_LITERALS = re.compile(r"\{[^{}]*\}")
+
+
+def stubs() -> dict[Path, str]:
+    """The content of every stub file."""
+    made = {FOLDER / f"{name}.pyi": _module(*entry) for name, entry in _MODULES.items()}
+    made[FOLDER / "fluent.pyi"] = _fluent()
+    return made
+
+
+def main() -> None:
+    for path, text in stubs().items():
+        path.write_text(text)
+
+
+def _module(namespace: str, module: ModuleType) -> str:
+    written = [f for f in vars(module).values() if isinstance(f, FunctionType) and f.__module__ == module.__name__]
+    own = [_written_function(f) for f in written if not f.__name__.startswith("_")]
+    taken = {f.__name__ for f in written}
+    names = [n for n in names_of(namespace) if n.isidentifier() and n not in taken]
+    made = [function_stub(n, lookup(full_name(namespace, n))) for n in names]
+    doc = (module.__doc__ or "").strip().partition("\n")[0]
+    return "\n".join([_header(doc), *own, *made, ""])
+
+
+def _header(doc: str) -> str:
+    return _HEADER.format(doc=doc)
+
+
+def _written_function(function: FunctionType) -> str:
+    signature = str(inspect.signature(function)).replace("'", "")
+    return f"def {function.__name__}{signature}: ..."
+
+
+def function_stub(name: str, cls: type[Operator]) -> str:
+    """The function of an operator under one of its names, as one line."""
+    return f"def {name}({', '.join(_parameters(cls))}) -> {_result(cls)}: ..."
+
+
+def _parameters(cls: type[Operator]) -> Iterable[str]:
+    inputs = arguments(cls)
+    variadic = [i for i in inputs if i.startswith("*")]
+    if variadic:
+        yield f"{variadic[0]}: NDArray | Sequence[NDArray]"
+    else:
+        yield from (f"{i}: NDArray | None = ..." for i in inputs)
+    named = [p for p in parameters(cls) if p.name.isidentifier() and p.name not in inputs]
+    yield from (f"{p.name}: {_type(p)} = ..." for p in named)
+    if not variadic:
+        yield "*"
+    yield from ("out: NDArray | Sequence[NDArray] | None = ...", "name: str | None = ...", "ctx: Context | None = ...")
+
+
+def _type(parameter: Parameter) -> str:
+    if "dtype" in parameter.name:
+        return "Any"
+    words = _LITERALS.sub("string", parameter.type).split(" or ")
+    return " | ".join(dict.fromkeys(_TYPES[word] for word in words))
+
+
+def _result(cls: type[Operator]) -> str:
+    varies = "output_names" in vars(cls) or "visible_outputs" in vars(cls) or cls.outputs == ()
+    return "NDArray" if len(cls.outputs) - cls.hidden == 1 and not varies else "Any"
+
+
+def _fluent() -> str:
+    """The class Fluent: the methods of its table from the operators, those it writes itself from the file."""
+    lines = [_header("The operators that are methods of arrays."), "METHODS: list[str]\n", "class Fluent:"]
+    for name in sorted(METHODS):
+        made = function_stub(name, lookup(name))
+        first, _, rest = made.partition("(")[2].partition(",")
+        assert first.split(":")[0].lstrip("*") == arguments(lookup(name))[0].lstrip("*"), name
+        lines.append(f"    def {name}(self, {rest.lstrip()}")
+    own = (f for n, f in vars(Fluent).items() if isinstance(f, FunctionType) and n not in METHODS)
+    lines += [f"    {_written_function(f)}" for f in own]
+    return "\n".join([*lines, ""])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,210 @@
+"""Finds a model's files and makes programs of them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..frontend.artifacts import BFloat16Data, read_params
+from ..frontend.compiled import Argument, CompiledModel
+from ..frontend.symbol import Symbol, load
+from ..frontend.symbol.network import Network
+from ..ir.graph import Graph
+from ..ir.types import DType, Shape, TensorType
+from .errors import ToolError, UsageError
+
+if TYPE_CHECKING:
+    from ..runtime.executable import Runnable
+
+_SUFFIX = "-symbol.json"
+_PREFIXED = re.compile(r"(arg|aux):(.*)", re.DOTALL)
+
+GivenShapes = Mapping[str, tuple[Shape, str | None]]
+"""What the user said of inputs: shape, and dtype or None."""
+
+
+@dataclass(frozen=True)
+class ModelFiles:
+    """Where a model stands: `symbol` with `params` (None when there is none), or `compiled`."""
+
+    name: str
+    symbol: Path
+    params: Path | None = None
+    compiled: Path | None = None
+
+
+def find_model(text: str, epoch: int | None = None, params: Path | None = None) -> ModelFiles:
+    """The files that `text` means. ToolError says what is not there; UsageError what contradicts."""
+    path = Path(text)
+    if path.is_dir():
+        return _compiled_files(path, epoch, params)
+    symbol = path if path.name.endswith(".json") else path.with_name(path.name + _SUFFIX)
+    if not symbol.is_file():
+        raise ToolError(f"{text}: no model is here: neither a file nor a folder, and there is no {symbol.name}")
+    name = symbol.name.removesuffix(_SUFFIX).removesuffix(".json")
+    return ModelFiles(name, symbol, _params_file(symbol.with_name(name), epoch, params))
+
+
+def _compiled_files(path: Path, epoch: int | None, params: Path | None) -> ModelFiles:
+    if epoch is not None or params is not None:
+        raise UsageError(f"{path}: a compiled folder has its parameters inside: leave --epoch and --params out")
+    return ModelFiles(path.resolve().name, path, compiled=path)
+
+
+def _params_file(prefix: Path, epoch: int | None, given: Path | None) -> Path | None:
+    if given is not None:
+        if not given.is_file():
+            raise ToolError(f"{given}: there is no such file")
+        return given
+    named = prefix.with_name(f"{prefix.name}-{epoch or 0:04d}.params")
+    if named.is_file():
+        return named
+    if epoch is not None:
+        raise ToolError(f"{named}: there is no such file")
+    found = sorted(p for p in prefix.parent.glob("*.params") if re.fullmatch(re.escape(prefix.name) + r"-\d{4}", p.stem))
+    if len(found) > 1:
+        raise UsageError(f"{prefix}: parameters of several epochs are there: choose one with --epoch or --params")
+    return found[0] if found else None
+
+
+@dataclass(frozen=True, eq=False)
+class Model:
+    """A symbol with its parameters; `parameters` holds them as the program reads them (bfloat16 as bits)."""
+
+    name: str
+    symbol: Symbol
+    parameters: Mapping[str, np.ndarray]
+    types: Mapping[str, TensorType] = field(default_factory=dict[str, TensorType])
+
+    @property
+    def data_names(self) -> list[str]:
+        """The inputs that are not parameters."""
+        return [name for name in self.symbol.list_inputs() if name not in self.parameters]
+
+    @cached_property
+    def network(self) -> Network:
+        return Network(self.symbol._entries)
+
+
+def load_model(files: ModelFiles) -> Model:
+    """The model in MXNet's files."""
+    symbol = load(files.symbol)
+    stored = _read_parameters(files.params) if files.params else {}
+    known = set(symbol.list_inputs())
+    used = {name: array for name, array in stored.items() if name in known}
+    arrays = {name: _memory(name, array) for name, array in used.items()}
+    types = {name: TensorType(a.shape, _dtype(used[name])) for name, a in arrays.items()}
+    return Model(files.name, symbol, arrays, types)
+
+
+def _read_parameters(path: Path) -> dict[str, Any]:
+    """The arrays by name, without the prefixes `arg:` and `aux:`."""
+    file = read_params(path)
+    if not file.names and file.arrays:
+        raise ToolError(f"{path}: the arrays have no names")
+    matches = ((_PREFIXED.fullmatch(name), name) for name in file.names)
+    return {m[2] if m else name: a for (m, name), a in zip(matches, file.arrays, strict=True)}
+
+
+def _memory(name: str, array: Any) -> np.ndarray:
+    if isinstance(array, BFloat16Data):
+        return np.ascontiguousarray(array.bits)
+    if not isinstance(array, np.ndarray):
+        kind = "was never allocated" if array is None else f"is sparse ({type(array).__name__})"
+        raise ToolError(f"parameter {name!r} {kind}: only dense parameters can be compiled")
+    return np.ascontiguousarray(array)
+
+
+def _dtype(array: Any) -> DType:
+    return DType.BF16 if isinstance(array, BFloat16Data) else DType.from_numpy(array.dtype)
+
+
+# --- types of inputs --------------------------------------------------------------------------------------------------
+
+
+def data_types(model: Model, given: GivenShapes, batch: int = 1) -> dict[str, TensorType]:
+    """The type of each input that is no parameter: as given, or as it follows from the others and from the parameters.
+
+    A first extent that nothing determines is `batch`. UsageError names an input whose shape has to be given.
+    """
+    names = model.data_names
+    for name in given:
+        if name not in names:
+            raise UsageError(f"the model has no input {name!r}; it has {', '.join(names) or 'none'}")
+    shapes = {name: shape for name, (shape, _) in given.items()}
+    found = _infer(model, shapes, given)
+    open_batch = {n: s for n in names if n not in shapes and (s := _with_batch(found.shape(n), batch)) is not None}
+    if open_batch:
+        found = _infer(model, {**shapes, **open_batch}, given)
+    return {name: _complete(name, found) for name in names}
+
+
+@dataclass(frozen=True)
+class _Found:
+    """What inference says about variables, by name."""
+
+    shapes: Mapping[str, Shape | None]
+    dtypes: Mapping[str, DType | None]
+
+    def shape(self, name: str) -> Shape | None:
+        return self.shapes.get(name)
+
+
+def _infer(model: Model, shapes: Mapping[str, Shape], given: GivenShapes) -> _Found:
+    known_shapes = {n: t.shape for n, t in model.types.items()} | dict(shapes)
+    known_dtypes = {n: t.dtype for n, t in model.types.items()}
+    known_dtypes |= {n: DType.from_numpy(d) for n, (_, d) in given.items() if d is not None}
+    network = model.network
+    found = network.infer(known_shapes, known_dtypes)
+    numbers = {node.name: network.first[node] for node in network.variables}
+    inferred = {n: found.shapes.get(i) for n, i in numbers.items()}
+    # a shape of rank 0 is given, never inferred: inference takes () for unknown
+    return _Found({**inferred, **shapes}, {n: found.dtypes.get(i) for n, i in numbers.items()})
+
+
+def _with_batch(shape: Shape | None, batch: int) -> Shape | None:
+    """The shape when its first extent alone is unknown."""
+    if not shape or shape[0] != 0 or 0 in shape[1:]:
+        return None
+    return (batch, *shape[1:])
+
+
+def _complete(name: str, found: _Found) -> TensorType:
+    shape = found.shape(name)
+    if shape is None or 0 in shape:
+        known = "" if shape is None else f" (known is {','.join(str(n or '?') for n in shape)})"
+        raise UsageError(f"the shape of input {name!r} is not known{known}: give it with --input-shape {name}=...")
+    return TensorType(shape, found.dtypes.get(name) or DType.F32)
+
+
+# --- programs ---------------------------------------------------------------------------------------------------------
+
+
+def model_graph(model: Model, types: Mapping[str, TensorType]) -> Graph:
+    """The graph on inputs of these types, parameters marked."""
+    from ..frontend.symbol.to_graph import symbol_to_graph
+
+    return symbol_to_graph(model.symbol, {**model.types, **types}, model.parameters, name=_identifier(model.name))
+
+
+def _identifier(name: str) -> str:
+    return re.sub(r"\W", "_", name) or "model"
+
+
+def bind(model: Model, graph: Graph, executable: Runnable) -> CompiledModel:
+    """The executable of the model's graph on the model's parameters."""
+    bound = {i: model.parameters[v.name] for i, v in enumerate(graph.inputs) if v.name in model.parameters}
+    inputs = [Argument(v.name, v.type) for v in graph.inputs if v.name not in model.parameters]
+    return CompiledModel(model.name, executable, inputs, output_arguments(model, graph), bound)
+
+
+def output_arguments(model: Model, graph: Graph) -> Sequence[Argument]:
+    """The model's outputs with their names."""
+    types = graph.output_types()
+    return [Argument(name, t) for name, t in zip(model.symbol.list_outputs(), types, strict=True)]

@@ -1,0 +1,84 @@
+"""`mxforge run`: computes a model's outputs for inputs from files."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from ..frontend.compiled import CompiledModel, load_compiled
+from ..frontend.dtypes import memory_dtype
+from ..ir.settings import settings
+from ..ir.types import TensorType
+from .errors import ToolError, UsageError
+from .inputs import ImageOptions, read_inputs
+from .models import GivenShapes, ModelFiles, bind, data_types, find_model, load_model, model_graph
+from .outputs import check_output, summary, write_outputs
+from .progress import Progress
+
+
+def run(options: argparse.Namespace) -> int:
+    """Run the model once; status 0."""
+    files = find_model(options.model, options.epoch, options.params)
+    labels = options.labels.read_text().splitlines() if options.labels else ()
+    with Progress("reading the model") as progress:
+        images = ImageOptions(options.size, options.mean, options.std)
+        model, arrays = _program_and_inputs(files, options.inputs, images, progress)
+        if options.output is not None:
+            check_output(options.output, model.output_names)
+        progress.step(f"running {model.name}")
+        start = time.perf_counter()
+        results = dict(zip(model.output_names, model(*arrays), strict=True))
+        seconds = time.perf_counter() - start
+    for line in summary(results, labels):
+        print(line)
+    print(f"ran {model.name} in {1e3 * seconds:.3g} ms ({settings().target})")
+    if options.output is not None:
+        write_outputs(options.output, results)
+    return 0
+
+
+def _program_and_inputs(
+    files: ModelFiles, arguments: Sequence[str], images: ImageOptions, progress: Progress
+) -> tuple[CompiledModel, list[np.ndarray]]:
+    """A program whose input types are those of the arrays, and the arrays in its order."""
+    if files.compiled is not None:
+        if settings().target != "cpu":
+            raise UsageError(f"a compiled folder runs on the target cpu, not on {settings().target!r}")
+        model = load_compiled(files.compiled)
+        return model, _in_order(model, read_inputs(arguments, model.input_names, images))
+    from ..runtime.compile import executable_for
+
+    loaded = load_model(files)
+    arrays = read_inputs(arguments, loaded.data_names, images)
+    given: GivenShapes = {name: (array.shape, None) for name, array in arrays.items()}
+    types = data_types(loaded, given)
+    missing = [n for n in types if n not in arrays and not n.endswith("_label")]
+    if missing:
+        raise UsageError(f"the model takes {', '.join(loaded.data_names)}; give {missing[0]} with --input {missing[0]}=FILE")
+    graph = model_graph(loaded, types)
+    progress.step(f"compiling {loaded.name}")
+    model = bind(loaded, graph, executable_for(graph))
+    return model, _in_order(model, {**_blank_labels(types, arrays), **arrays})
+
+
+def _blank_labels(types: Mapping[str, TensorType], arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Zeros for labels that were not given: the outputs of a loss layer do not depend on them."""
+    return {n: np.zeros(t.shape, memory_dtype(t.dtype)) for n, t in types.items() if n not in arrays}
+
+
+def _in_order(model: CompiledModel, arrays: Mapping[str, np.ndarray]) -> list[np.ndarray]:
+    for name in model.input_names:
+        if name not in arrays:
+            raise UsageError(f"input {name!r} is missing: give it with --input {name}=FILE")
+    return [_converted(arrays[a.name], a.name, a.type) for a in model.inputs]
+
+
+def _converted(array: np.ndarray, name: str, type: TensorType) -> np.ndarray:
+    """The array, unless the conversion to the model's dtype could lose more than digits."""
+    wanted = np.dtype(np.float32) if type.dtype.value == "bf16" else type.dtype.numpy
+    if not np.can_cast(array.dtype, wanted, "same_kind"):
+        raise ToolError(f"input {name!r} is {array.dtype.name}, and the model takes {wanted.name}: convert the file")
+    return array
