@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from math import prod
 
-from ...ir.kernel import Contract, Extent, Kernel, walk
+from ...ir.kernel import Contract, Extent, Kernel, Reduce, walk
 from ..llvm.loops.nest import hoist_reductions
 from .gemm import emit_gemm
 from .schedule import TileDim, TritonSchedule
@@ -55,8 +55,11 @@ def emit_triton(kernel: Kernel, schedule: TritonSchedule) -> TritonSource:
     ValueError and NotImplementedError name a kernel that has no emission: blocked layouts, convolutions, several
     contractions or spaces of rows.
     """
+    if not kernel.name.isidentifier():
+        raise ValueError(f"kernel {kernel.name!r}: the name of a Triton function is a Python identifier")
     kernel = hoist_reductions(kernel)
     is_gemm = any(isinstance(e, Contract) for s in kernel.stages for e in walk(s.value))
+    _check_reductions(kernel, schedule, is_gemm)
     pointers = [(f"{b.name}_ptr", POINTERS[b.dtype]) for b in kernel.buffers]
     signature = (*pointers, *((e, "i64" if schedule.wide else "i32") for e in kernel.extents))
     constants = tuple((f"{d.name.upper()}_BLOCK", d.block) for d in schedule.dims if d.block > 1)
@@ -69,6 +72,15 @@ def emit_triton(kernel: Kernel, schedule: TritonSchedule) -> TritonSource:
     aligned = frozenset(f"{b.name}_ptr" for b in kernel.buffers) if schedule.aligned else frozenset[str]()
     grid = tuple(_blocks(kernel, d) for d in schedule.dims if d.name not in ("r", "k"))
     return TritonSource(text, kernel.name, signature, constants, aligned | schedule.divisible, grid, schedule)
+
+
+def _check_reductions(kernel: Kernel, schedule: TritonSchedule, is_gemm: bool) -> None:
+    """All reductions of a kernel run over the axes of its rows."""
+    reduced = [set(e.axes) for s in kernel.stages for e in walk(s.value) if isinstance(e, Reduce)]
+    if is_gemm and reduced:
+        raise NotImplementedError(f"kernel {kernel.name}: reductions beside a contraction have no Triton emission")
+    if any(axes != set(schedule.dims[-1].axes) for axes in reduced):
+        raise NotImplementedError(f"kernel {kernel.name}: reductions over different axes have no Triton emission")
 
 
 def _blocks(kernel: Kernel, dim: TileDim) -> Blocks:

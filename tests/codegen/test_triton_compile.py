@@ -48,6 +48,15 @@ def test_alignment_decides_the_width_of_copies() -> None:
     assert "cp.async.cg.shared.global" not in unaligned.ptx
 
 
+def test_divisible_extents_decide_the_width_of_copies() -> None:
+    names = ("rows", "columns", "inner")
+    kernel = replace(gemm_kernel((), *names, BF16), extents=names)  # type: ignore[arg-type]
+    schedule = schedule_triton(kernel, SM90, dict.fromkeys(names, 1024))
+    for divisible in (frozenset[str](), frozenset(names)):
+        compiled = compile_triton(emit_triton(kernel, replace(schedule, divisible=divisible)), SM90)
+        assert ("cp.async.cg.shared.global" in compiled.ptx) == bool(divisible)
+
+
 def test_other_architectures_compile() -> None:
     compiled = compile_triton(gemm_source(256, target=SM80), SM80)
     assert ".target sm_80" in compiled.ptx

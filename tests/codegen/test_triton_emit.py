@@ -171,6 +171,12 @@ def test_sizes_print_as_expressions() -> None:
     assert size(64).divisible_by(32)
 
 
+def test_names_are_identifiers() -> None:
+    kernel = replace(add_kernel(), name="add-1")
+    with pytest.raises(ValueError, match="'add-1': the name of a Triton function"):
+        emit_triton(kernel, schedule_triton(kernel, SM90))
+
+
 def test_convolution_is_refused_by_name() -> None:
     kernel = conv_kernel((1, 8, 9, 9), (8, 8, 3, 3), ConvSpec((1, 1), (1, 1), (1, 1)), name="stem")
     with pytest.raises(NotImplementedError, match="stem: convolutions"):
@@ -197,6 +203,16 @@ def test_several_contractions_are_refused_by_name() -> None:
     twice = Scalar(ScalarOp.ADD, (stage.value, Contract(Cast(F32, stage.value.lhs), stage.value.rhs, ("k",))))
     with pytest.raises(NotImplementedError, match="gemm: 2 contractions"):
         schedule_triton(replace(kernel, stages=(replace(stage, value=twice),)), SM90)
+
+
+def test_reductions_beside_a_contraction_are_refused_by_name() -> None:
+    kernel = gemm_kernel((), 16, 16, 16)
+    (stage,) = kernel.stages
+    assert isinstance(stage, Store)
+    total = Reduce(ReduceOp.ADD, ("k",), load("a", "m", "k"))
+    kernel = replace(kernel, stages=(replace(stage, value=Scalar(ScalarOp.ADD, (stage.value, total))),))
+    with pytest.raises(NotImplementedError, match="gemm: reductions beside a contraction"):
+        emit_triton(kernel, schedule_triton(kernel, SM90))
 
 
 def test_reductions_over_different_axes_are_refused_by_name() -> None:

@@ -16,6 +16,7 @@ import pytest
 pytest.importorskip("triton", reason="Triton is not installed: pip install mxforge[cuda]")
 
 import ml_dtypes
+from mxforge.codegen.lower import lower_concat
 from mxforge.codegen.lower_contract import Extras, gemm_kernel
 from mxforge.codegen.triton.schedule import TritonSchedule, schedule_triton
 from mxforge.ir.dialects.core import CoreBuilder
@@ -70,14 +71,14 @@ def gelu_reference(x: Array, y: Array) -> Array:
     return 0.5 * z * (1 + erf(z * 2**-0.5))
 
 
-def softmax(b: CoreBuilder, x: Value) -> Value:
-    e = b.exp(b.sub(x, b.broadcast_to(b.max(x, -1, keepdims=True), x.type.shape)))
-    return b.div(e, b.broadcast_to(b.sum(e, -1, keepdims=True), x.type.shape))
+def softmax(b: CoreBuilder, x: Value, axis: int = -1) -> Value:
+    e = b.exp(b.sub(x, b.broadcast_to(b.max(x, axis, keepdims=True), x.type.shape)))
+    return b.div(e, b.broadcast_to(b.sum(e, axis, keepdims=True), x.type.shape))
 
 
-def softmax_reference(x: Array) -> Array:
-    e = np.exp(x - x.max(-1, keepdims=True))
-    return e / e.sum(-1, keepdims=True)
+def softmax_reference(x: Array, axis: int = -1) -> Array:
+    e = np.exp(x - x.max(axis, keepdims=True))
+    return e / e.sum(axis, keepdims=True)
 
 
 def log_softmax(b: CoreBuilder, x: Value) -> Value:
@@ -114,6 +115,13 @@ REGIONS: dict[str, tuple[Build, Reference, tuple[tuple[int, ...], ...], float]] 
     "softmax of long rows": (softmax, softmax_reference, ((2, 20000),), FLOAT),
     "log_softmax": (log_softmax, lambda x: np.log(softmax_reference(x)), ((5, 300),), FLOAT),
     "layer norm": (layer_norm, layer_norm_reference, ((7, 384), (384,), (384,)), FLOAT),
+    "softmax over a middle axis": (
+        lambda b, x: softmax(b, x, 1),
+        lambda x: softmax_reference(x, 1),
+        ((3, 37, 9),),
+        FLOAT,
+    ),
+    "one number": (lambda b, x: b.exp(x), np.exp, ((),), FLOAT),
     "sum over the first axis": (lambda b, x: b.sum(x, 0), lambda x: x.sum(0), ((70, 90),), FLOAT),
     "product over a middle axis": (lambda b, x: b.prod(x, 1), lambda x: x.prod(1), ((6, 8, 10),), FLOAT),
     "least of everything": (lambda b, x: b.min(x), lambda x: x.min(), ((6, 8, 10),), 0.0),
@@ -330,6 +338,42 @@ def test_wide_indices_change_nothing(kernel: Kernel) -> None:
     schedule = schedule_triton(kernel, SM90)
     narrow, wide = (run_source(emitted(kernel, replace(schedule, wide=w)), kernel, inputs) for w in (False, True))
     np.testing.assert_array_equal(narrow[0], wide[0])
+
+
+def test_statistics_over_several_axes() -> None:
+    """Batch normalisation with its mean and variance as further results: rows whose reduced axes are not neighbours."""
+    b = CoreBuilder()
+    x = b.input(tensor(4, 5, 6, 7))
+    mean = b.mean(x, (0, 2, 3), keepdims=True)
+    centred = b.sub(x, b.broadcast_to(mean, x.type.shape))
+    variance = b.mean(b.square(centred), (0, 2, 3), keepdims=True)
+    scale = b.broadcast_to(b.rsqrt(b.add(variance, 1e-5)), x.type.shape)
+    data = normal(4, 5, 6, 7)
+    found, kernels = run_graph(b.build([b.mul(centred, scale), mean, variance]), [data])
+    assert len(kernels) == 1
+    wide = data.astype(np.float64)
+    mean, variance = wide.mean((0, 2, 3), keepdims=True), wide.var((0, 2, 3), keepdims=True)
+    for result, wanted in zip(found, ((wide - mean) / np.sqrt(variance + 1e-5), mean, variance), strict=True):
+        assert relative_error(result, wanted) <= FLOAT
+
+
+def test_regions_of_bfloat16_round_once() -> None:
+    b = CoreBuilder()
+    data = normal(6, 100).astype(ml_dtypes.bfloat16)
+    (found,), _ = run_graph(b.build([softmax(b, b.input(tensor(6, 100, dtype=BF16)))]), [data])
+    wanted = softmax_reference(data.astype(np.float64))
+    np.testing.assert_allclose(found.astype(np.float64), wanted, rtol=SHORT)
+
+
+def test_concatenation_copies_each_piece() -> None:
+    types = [tensor(6, n) for n in (4, 30)]
+    pieces = [normal(6, 4), normal(6, 30)]
+    for position, piece in enumerate(pieces):
+        kernel = lower_concat(types, tensor(6, 34), 1, position, "piece", (None, None))
+        (found,) = run_source(emitted(kernel), kernel, [piece])
+        begin = 4 * position
+        np.testing.assert_array_equal(found[:, begin : begin + piece.shape[1]], piece)
+        assert np.isnan(np.delete(found, range(begin, begin + piece.shape[1]), 1)).all()
 
 
 def test_max_pool_with_padding() -> None:
