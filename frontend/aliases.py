@@ -9,10 +9,15 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping, Sequence
 from importlib import import_module
-from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from importlib.util import find_spec
 from types import ModuleType
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from importlib.abc import Loader, MetaPathFinder
+else:
+    Loader = MetaPathFinder = object  # importing importlib.abc takes 10 ms, and its classes are interfaces
 
 
 class AliasFinder(MetaPathFinder):
@@ -37,6 +42,8 @@ class AliasFinder(MetaPathFinder):
 
 
 class _AliasLoader(Loader):
+    """Gives the module that is loaded under its own name."""
+
     def __init__(self, real: str) -> None:
         self.real = real
 

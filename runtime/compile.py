@@ -27,7 +27,6 @@ from .cache import DiskCache
 from .elf import LinkError
 from .executable import Executable, Runnable
 from .host import host_target
-from .reference import ReferenceExecutable
 
 _PACKAGE = Path(__file__).resolve().parent.parent
 _COMPILER_FOLDERS = ("ir", "passes", "codegen")
@@ -66,6 +65,8 @@ def _remember(key: tuple[str, str], made: Runnable) -> Runnable:
 
 def _make(graph: Graph, options: Options, chosen: Settings) -> Runnable:
     if chosen.target == "reference":
+        from .reference import ReferenceExecutable
+
         return ReferenceExecutable(graph, options)
     if chosen.target == "cpu":
         return _compiled(graph, options)

@@ -1,6 +1,6 @@
 """Writes the type stubs of the modules whose functions are made from operator declarations.
 
-    python -m mxforge.tools.make_stubs          writes frontend/ndarray/*.pyi; a test checks that they are current
+python -m mxforge.tools.make_stubs          writes frontend/ndarray/*.pyi; a test checks that they are current
 """
 
 from __future__ import annotations
@@ -45,6 +45,7 @@ _TYPES = {
     "Shape(tuple)": "int | Sequence[int | None]",
     "tuple of <float>": "Sequence[float]",
 }
+_CONTROL = {"out": "NDArray | Sequence[NDArray] | None", "name": "str | None", "ctx": "Context | None"}
 _LITERALS = re.compile(r"\{[^{}]*\}")
 
 
@@ -75,7 +76,7 @@ def _header(doc: str) -> str:
 
 
 def _written_function(function: FunctionType) -> str:
-    signature = str(inspect.signature(function)).replace("'", "")
+    signature = str(inspect.signature(function)).replace("'", "").replace("self: NDArray", "self")
     return f"def {function.__name__}{signature}: ..."
 
 
@@ -91,11 +92,11 @@ def _parameters(cls: type[Operator]) -> Iterable[str]:
         yield f"{variadic[0]}: NDArray | Sequence[NDArray]"
     else:
         yield from (f"{i}: NDArray | None = ..." for i in inputs)
-    named = [p for p in parameters(cls) if p.name.isidentifier() and p.name not in inputs]
+    named = [p for p in parameters(cls) if p.name.isidentifier() and p.name not in (*inputs, *_CONTROL)]
     yield from (f"{p.name}: {_type(p)} = ..." for p in named)
     if not variadic:
         yield "*"
-    yield from ("out: NDArray | Sequence[NDArray] | None = ...", "name: str | None = ...", "ctx: Context | None = ...")
+    yield from (f"{name}: {type} = ..." for name, type in _CONTROL.items())
 
 
 def _type(parameter: Parameter) -> str:

@@ -13,6 +13,7 @@ from ...runtime.storage import wrap_numpy
 from ..base import MXNetError
 from ..context import Context, usable
 from ..dtypes import dtype_of, to_memory
+from .eager import invoke, operator_named
 from .ndarray import NDArray, empty_array
 
 __all__ = [
@@ -211,14 +212,13 @@ def split_v2(ary: NDArray, indices_or_sections: int | Sequence[int], axis: int =
 
 def histogram(a: NDArray, bins: Any = 10, range: tuple[float, float] | None = None) -> Any:
     """Counts of the elements in `bins` equal intervals (or between the edges that `bins` holds), and the edges."""
-    from . import _internal
-
+    operator = operator_named("_histogram")
     if isinstance(bins, NDArray):
-        return _internal._histogram(a, bins)
+        return invoke(operator, (a, bins), {})
     if not isinstance(bins, int):
         raise ValueError("bins argument should be either an integer or an NDArray")
     low, high = (float(a.asnumpy().min()), float(a.asnumpy().max())) if range is None else range
-    return _internal._histogram(a, bin_cnt=bins, range=(low, high))
+    return invoke(operator, (a,), {"bin_cnt": bins, "range": (low, high)})
 
 
 def onehot_encode(indices: NDArray, out: NDArray) -> NDArray:

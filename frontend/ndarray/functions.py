@@ -42,15 +42,19 @@ def names_of(namespace: str) -> list[str]:
 
 def find_function(namespace: str, name: str) -> Callable[..., Any]:
     """The function of a namespace. AttributeError when no operator of this name is declared."""
-    from ...ir.dialects.mx.operator import all_names
-
     hidden = name.startswith("__") or (namespace == "" and name.startswith("_"))
-    found = None if hidden else all_names().get(full_name(namespace, name))
+    found = None if hidden else _declared(full_name(namespace, name))
     if found is None:
         raise AttributeError(
             f"nd{'.' * bool(namespace)}{namespace} has no attribute {name!r}: no such operator is declared"
         )
     return make_function(found, name, f"mxforge.ndarray{'.' * bool(namespace)}{namespace}")
+
+
+def _declared(name: str) -> type[Operator] | None:
+    from ...ir.dialects.mx.operator import all_names
+
+    return all_names().get(name)
 
 
 def make_function(cls: type[Operator], name: str, module: str) -> Callable[..., Any]:

@@ -15,8 +15,10 @@ from typing import Any
 import mxforge as mx
 import numpy as np
 import pytest
-from mxforge import nd
-from mxforge.base import MXNetError
+from mxforge import MXNetError, nd
+
+MANY: Any = "many"
+BOGUS: Any = {"bogus": 1}
 
 # The face and its names.
 
@@ -86,10 +88,10 @@ def test_results_live_where_their_operands_do() -> None:
         (lambda: nd.ones((2, 3)) + nd.ones((4,)), ["broadcast_add", "[2, 3]", "[4]"]),
         (lambda: nd.concat(nd.ones((2, 3)), nd.ones((3, 2)), dim=0), ["Concat", "[2, 3]", "[3, 2]"]),
         (
-            lambda: nd.FullyConnected(nd.ones((2, 3)), nd.ones((2, 3)), num_hidden="many"),
+            lambda: nd.FullyConnected(nd.ones((2, 3)), nd.ones((2, 3)), num_hidden=MANY),
             ["FullyConnected", "num_hidden"],
         ),
-        (lambda: nd.relu(nd.ones(2), bogus=1), ["bogus"]),
+        (lambda: nd.relu(nd.ones(2), **BOGUS), ["bogus"]),
         (nd.relu, ["relu", "data"]),
         (lambda: nd.exp(nd.ones(2), out=nd.ones(3)), ["exp", "tensor<3xf32>"]),
         (lambda: nd.ones((2, 3)).reshape((4, 2)), ["reshape", "(2, 3)", "(4, 2)"]),

@@ -1,0 +1,11 @@
+"""Operators on images: `nd.image.to_tensor`, ... Written by tools/make_stubs.py: not to be changed by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ..context import Context
+from .ndarray import NDArray
+
+

@@ -1,0 +1,25 @@
+"""The type stubs in the repository are those that the declarations give now."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+from mxforge.ir.dialects.mx.operator import lookup
+from mxforge.tools.make_stubs import function_stub, stubs
+
+STUBS = stubs()
+
+
+@pytest.mark.parametrize("path", sorted(STUBS), ids=lambda p: p.name)
+def test_stub_is_current(path: Path) -> None:
+    assert path.read_text() == STUBS[path], "run `python -m mxforge.tools.make_stubs`"
+    ast.parse(STUBS[path])
+
+
+def test_a_function_in_one_line() -> None:
+    assert function_stub("relu", lookup("relu")) == (
+        "def relu(data: NDArray | None = ..., *, out: NDArray | Sequence[NDArray] | None = ..., "
+        "name: str | None = ..., ctx: Context | None = ...) -> NDArray: ..."
+    )
