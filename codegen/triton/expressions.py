@@ -20,7 +20,7 @@ from ...ir.kernel import (
     Store,
     walk,
 )
-from ...ir.scalar import COMPARISONS, TESTS, ScalarOp
+from ...ir.scalar import ScalarOp, result_dtype
 from ...ir.types import DType
 from .accesses import Access, Bound, access, chains
 from .operands import dtype_of, local
@@ -177,7 +177,7 @@ class Expressions:
         """`expr` at every point of the tile."""
         match expr:
             case Const(value=number, dtype=dtype):
-                return Value(literal(number, dtype), NOTHING, dtype, literal=True)
+                return constant(number, dtype)
             case AxisValue(axis=axis):
                 return self._axis_value(axis)
             case Load():
@@ -187,7 +187,7 @@ class Expressions:
             case Scalar(op=op, operands=operands):
                 return self._scalar(op, [self.value(e) for e in operands])
             case Cast(dtype=dtype, operand=operand):
-                return self._cast(self.number(self.value(operand)), dtype)
+                return self._cast(as_tensor(self.value(operand)), dtype)
             case Reduce():
                 return self._reduce(expr, "t")
             case Contract():
@@ -197,7 +197,7 @@ class Expressions:
 
     def _axis_value(self, axis: str) -> Value:
         if self.kernel.axis(axis).extent == 1:
-            return Value("0", NOTHING, DType.I64, literal=True)
+            return constant(0, DType.I64)
         name, dims = self._axis(axis)
         return Value(f"{name}.to(tl.int64)", dims, DType.I64)
 
@@ -218,17 +218,11 @@ class Expressions:
         loose = takes_literals(op) or (op in _WITH_FLOATS and register(dtype) is DType.F32)
         values = operands[1:] if op is ScalarOp.SELECT else operands
         if not loose or all(v.literal for v in values) or dtype is DType.BOOL:
-            operands = [self.number(v) for v in operands]
-        operands = [self.number(v) if v.literal and not _is_safe(v) else self.source.short(v) for v in operands]
+            operands = [as_tensor(v) for v in operands]
+        operands = [self.source.short(v) for v in operands]
         text = emit_scalar(op, [v.text for v in operands], dtype)
         dims = frozenset[str]().union(*(v.dims for v in operands))
-        return Value(text, dims, _result(op, dtype))
-
-    def number(self, value: Value) -> Value:
-        """A Python number as a tensor of rank 0, which has the right type."""
-        if not value.literal:
-            return value
-        return Value(f"tl.full((), {value.text}, {NAMES[register(value.dtype)]})", value.dims, value.dtype)
+        return Value(text, dims, result_dtype(op, *(v.dtype for v in operands)))
 
     def _cast(self, value: Value, dtype: DType) -> Value:
         if dtype is DType.BOOL:
@@ -250,15 +244,15 @@ class Expressions:
 
     def masked(self, op: ReduceOp, operand: Expr, dim: str) -> Value:
         """The operand of a reduction along `dim`, neutral where the block overhangs the row."""
-        value = self.number(self.value(operand))
+        value = as_tensor(self.value(operand))
         dims = value.dims | {dim}
         dtype = value.dtype
         mask = self.dim_mask(dim)
         if isinstance(operand, Load) and operand.other is None and _same(self.neutral.get(operand), op, dtype):
             mask = ""  # the load gave the neutral element there
         if mask:
-            fill = Value(literal(op.neutral(dtype), dtype), NOTHING, dtype, literal=True)
-            fill = fill if register(dtype) is DType.F32 else self.number(fill)
+            fill = constant(op.neutral(dtype), dtype)
+            fill = fill if register(dtype) is DType.F32 else as_tensor(fill)
             return Value(f"tl.where({mask}, {value.text}, {fill.text})", dims, dtype)
         if dim not in value.dims:
             return Value(f"tl.broadcast_to({value.text}, {self.shape()})", dims, dtype)
@@ -289,6 +283,19 @@ class Expressions:
         return self._scalar(op.scalar, [a, b]).text
 
 
+def constant(number: float | int | bool, dtype: DType) -> Value:
+    """A number; a Python one where Triton reads it in its own type."""
+    value = Value(literal(number, dtype), NOTHING, dtype, literal=True)
+    return as_tensor(value) if register(dtype) is DType.F32 and not is_plain_float(number) else value
+
+
+def as_tensor(value: Value) -> Value:
+    """A Python number as a tensor of rank 0, which has the right type; other values as they are."""
+    if not value.literal:
+        return value
+    return Value(f"tl.full((), {value.text}, {NAMES[register(value.dtype)]})", value.dims, value.dtype)
+
+
 def _times(text: str, stride: Size) -> str:
     return text if stride == size(1) else f"{text} * {stride}"
 
@@ -296,15 +303,6 @@ def _times(text: str, stride: Size) -> str:
 def _stored(value: Const) -> str:
     """What a masked load gives for `value`: booleans are bytes in memory."""
     return str(int(value.value)) if value.dtype is DType.BOOL else literal(value.value, value.dtype)
-
-
-def _is_safe(value: Value) -> bool:
-    """Whether a Python number keeps its value as an operand."""
-    return register(value.dtype) is not DType.F32 or is_plain_float(float(value.text.strip("float()'")))
-
-
-def _result(op: ScalarOp, dtype: DType) -> DType:
-    return DType.BOOL if op in COMPARISONS or op in TESTS else dtype
 
 
 def _same(known: Const | None, op: ReduceOp, dtype: DType) -> bool:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from ...ir.kernel import Expr, Kernel, Load, Store
 from ...ir.types import DType
-from .expressions import Expressions
-from .operands import Contraction, find_contraction
+from .expressions import Expressions, as_tensor
+from .operands import Contraction, dtype_of, find_contraction
 from .schedule import TritonSchedule
 from .source import Source, Value
 from .tiles import program_count
@@ -28,7 +28,7 @@ def emit_gemm(kernel: Kernel, schedule: TritonSchedule, source: Source) -> None:
         source.line(f"{total} = tl.dot({a}, {b}, {total}{precision})")
     tile.frame = ("m", "n")
     both = frozenset(tile.frame)
-    source.remember(found.node, Value(total, both, found.dtype))
+    source.remember(found.node, Value(total, both, dtype_of(kernel, found.node)))
     for stage in kernel.stages:
         if isinstance(stage, Store):
             tile.store(stage, both)
@@ -56,7 +56,7 @@ def _operand(tile: Expressions, found: Contraction, expr: Expr, frame: tuple[str
         value = tile.load(expr, raw=True)
         text = value.text
     else:
-        value = tile.number(tile.value(expr))
+        value = as_tensor(tile.value(expr))
         mask = tile.dim_mask("k")
         text = f"tl.where({mask}, {value.text}, 0.0)" if mask else value.text
         text = f"({text}).to({NAMES[found.dtype]})"

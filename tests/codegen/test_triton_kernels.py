@@ -26,7 +26,9 @@ from mxforge.ir.kernel import (
     Axis,
     AxisKind,
     Buffer,
+    Cast,
     Const,
+    Contract,
     Kernel,
     Load,
     Local,
@@ -214,6 +216,23 @@ def test_gemm_of_float32_is_not_tf32(precision: str, instruction: str) -> None:
     assert relative_error(found, np.maximum(a @ b + bias, 0) + residual) <= PRODUCTS
     assert instruction in compiled.ptx
     assert ("inputPrecision = tf32x3" in compiled.ttir) == (precision == "tf32x3")
+
+
+def test_widened_bfloat16_operands_stay_narrow() -> None:
+    """A product of float32 values that were bfloat16: tensor cores take those, and only the cast of the sum rounds."""
+    kernel = gemm_kernel((), 64, 32, 48, BF16)
+    (stage,) = kernel.stages
+    assert isinstance(stage, Store) and isinstance(stage.value, Contract)
+    total = replace(stage.value, lhs=Cast(F32, stage.value.lhs), rhs=Cast(F32, stage.value.rhs))
+    rounded = Cast(F32, Cast(BF16, total))
+    output = replace(kernel.buffers[-1], dtype=F32)
+    kernel = replace(kernel, buffers=(*kernel.buffers[:-1], output), stages=(replace(stage, value=rounded),))
+    a, b = normal(64, 48).astype(ml_dtypes.bfloat16), normal(48, 32).astype(ml_dtypes.bfloat16)
+    (found,), compiled = run_compiled(emitted(kernel), kernel, [a, b])
+    assert "bf16" in compiled.ptx
+    assert "tf32" not in compiled.ptx
+    assert (found == found.astype(ml_dtypes.bfloat16).astype(np.float32)).all()
+    assert relative_error(found, a.astype(np.float64) @ b.astype(np.float64)) <= SHORT
 
 
 def test_operands_of_a_gemm_may_be_computed() -> None:

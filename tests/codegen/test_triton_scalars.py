@@ -127,11 +127,12 @@ def test_literals_keep_their_type() -> None:
         (Scalar(ScalarOp.MAX, (load("x0", "i0"), Const(0.7, DType.F64))), DType.F64),
         (Scalar(ScalarOp.EXP, (Const(0.3, DType.F64),)), DType.F64),
         (Scalar(ScalarOp.MUL, (load("x1", "i0"), Const(1e-40, DType.F32))), DType.F32),
+        (Scalar(ScalarOp.MAX, (load("x1", "i0"), Const(float("-inf"), DType.F32))), DType.F32),
         (Scalar(ScalarOp.ADD, (Const(2**40, DType.I64), Const(1, DType.I64))), DType.I64),
     ]
     kernel = kernel_of(exprs, DType.F64, DType.F32)
     found = run_source(emitted(kernel), kernel, [x, np.full(POINTS, 1e4, np.float32)])
-    wanted = [0.6, 0.7, np.exp(0.3), np.float32(1e4) * np.float32(1e-40), 2**40 + 1]
+    wanted = [0.6, 0.7, np.exp(0.3), np.float32(1e4) * np.float32(1e-40), 1e4, 2**40 + 1]
     assert [f[-1] for f in found] == pytest.approx(wanted, rel=1e-12)
     assert is_plain_float(1.0)
     assert not is_plain_float(1e-40)
