@@ -59,6 +59,7 @@ _FAMILIES = (
     "contrib_attention",
     "contrib_vision",
     "contrib_detection",
+    "contrib_misc",
 )
 
 

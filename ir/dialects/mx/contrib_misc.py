@@ -1,0 +1,143 @@
+"""Small operators of the contrib namespace and of checks on arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+import numpy as np
+
+from ...graph import Value
+from ...types import DType
+from .arithmetic import sign
+from .builder import MxBuilder
+from .contrib_detection import Corners, overlap
+from .nn_softmax import log_softmax
+from .operator import Elementwise, Operator, operator
+from .parameters import Bool, Float, OptionalInts
+from .shapes import PartialShape, normalize_axis
+
+
+def straight_through(
+    self: Operator, b: MxBuilder, operands: object, results: object, cotangents: Sequence[Value]
+) -> Sequence[Value]:
+    """The gradient of the identity."""
+    return cotangents
+
+
+@operator("_contrib_round_ste", aliases=("_sparse__contrib_round_ste",))
+class RoundSTE(Elementwise):
+    """Rounds to the nearest whole number, halves away from zero; gradients pass straight through."""
+
+    gradient = straight_through
+
+    def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
+        return b.round(inputs[0]) if inputs[0].type.dtype.is_float else inputs[0]
+
+
+@operator("_contrib_sign_ste", aliases=("_sparse__contrib_sign_ste",))
+class SignSTE(Elementwise):
+    """-1, 0 or 1 by the sign; gradients pass straight through."""
+
+    gradient = straight_through
+
+    def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
+        return sign(b, inputs[0])
+
+
+@operator("_contrib_quadratic")
+class Quadratic(Elementwise):
+    """a x^2 + b x + c."""
+
+    a: Float = 0.0
+    b: Float = 0.0
+    c: Float = 0.0
+
+    def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
+        x = inputs[0]
+        return b.add(b.mul(b.add(b.mul(x, self.a), self.b), x), self.c)
+
+
+@operator("_contrib_index_array")
+class IndexArray(Operator):
+    """The coordinates of each element (int64), along all axes or the given ones, on a new last axis."""
+
+    output_dtype = DType.I64
+    axes: OptionalInts = None
+
+    def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
+        shape = inputs[0].type.shape
+        axes = range(len(shape)) if self.axes is None else [normalize_axis(a, len(shape)) for a in self.axes]
+        return b.constant(np.stack([np.indices(shape)[a] for a in axes], -1).astype(np.int64))
+
+
+@operator("_contrib_allclose")
+class AllClose(Operator):
+    """Whether |a - b| <= atol + rtol |b| everywhere, as a number without axes; NaN equals NaN if `equal_nan`."""
+
+    inputs = ("a", "b")
+    output_dtype = DType.U8
+    rtol: Float = 9.99999975e-06
+    atol: Float = 9.99999994e-09
+    equal_nan: Bool = True
+
+    def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
+        x, y = inputs
+        limit = b.add(b.mul(b.abs(y), self.rtol), self.atol)
+        close = b.or_(b.le(b.abs(b.sub(x, y)), limit), b.eq(x, y))
+        if self.equal_nan:
+            close = b.or_(close, b.and_(b.is_nan(x), b.is_nan(y)))
+        return b.cast(b.all(close), DType.U8)
+
+
+@operator("all_finite")
+class AllFinite(Operator):
+    """Whether no element is infinite or NaN, as an array of one number."""
+
+    output_dtype = DType.F32
+    init_output: Bool = True
+
+    def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
+        return b.reshape(b.cast(b.all(b.is_finite(inputs[0])), DType.F32), (1,))
+
+
+@operator("softmax_cross_entropy")
+class SoftmaxCrossEntropy(Operator):
+    """The sum over rows of the cross entropy of their softmax with the row's label, as an array of one number."""
+
+    inputs = ("data", "label")
+
+    def complete(self, inputs: list[PartialShape], outputs: list[PartialShape]) -> None:
+        if inputs[0] is not None and inputs[1] is None:
+            inputs[1] = inputs[0][:1]
+
+    def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
+        data, label = inputs
+        at = b.reshape(b.cast(label, DType.I32), (data.type.shape[0], 1))
+        picked = b.gather(log_softmax(b, data, 1), at, (1,), 1)
+        return b.reshape(b.neg(b.sum(picked)), (1,))
+
+
+@operator("_contrib_box_iou")
+class BoxIoU(Operator):
+    """Intersection over union of every box of lhs (..., 4) with every box of rhs (..., 4)."""
+
+    inputs = ("lhs", "rhs")
+    format: Literal["center", "corner"] = "corner"
+
+    def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
+        lead = [x.type.shape[:-1] for x in inputs]
+        rows = [b.reshape(x, (x.type.size // 4, 4)) for x in inputs]
+        space = (rows[0].type.shape[0], rows[1].type.shape[0])
+        first, second = (self._corners(b, x, space, axis) for axis, x in enumerate(rows))
+        return b.reshape(overlap(b, first, second), lead[0] + lead[1])
+
+    def _corners(self, b: MxBuilder, rows: Value, space: tuple[int, int], axis: int) -> Corners:
+        count = rows.type.shape[0]
+        x, y, z, w = (
+            b.broadcast_along(b.reshape(b.slice_axis(rows, 1, i, i + 1), (count,)), space, axis) for i in range(4)
+        )
+        if self.format == "corner":
+            return x, y, z, w
+        dx, dy = b.mul(z, 0.5), b.mul(w, 0.5)
+        return b.sub(x, dx), b.sub(y, dy), b.add(x, dx), b.add(y, dy)
