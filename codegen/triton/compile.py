@@ -89,7 +89,7 @@ class _Pipeline:
         made = self.ast_source(function, signature, dict(source.constants), attributes)
         functions = self.backend.get_codegen_implementation(self.options)
         arguments = (self.options, functions, self.backend.get_module_map(), self.context)
-        takes_target = len(inspect.signature(made.make_ir).parameters) == len(arguments) + 1  # since Triton 3.5
+        takes_target = len(inspect.signature(made.make_ir).parameters) == len(arguments) + 1  # as newer Tritons have it
         return made.make_ir(self.gpu, *arguments) if takes_target else made.make_ir(*arguments)
 
 

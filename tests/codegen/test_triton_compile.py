@@ -69,7 +69,8 @@ def test_cubin_says_what_its_kernel_takes() -> None:
     compiled = compile_triton(source, SM90)
     assert compiled.cubin.startswith(b"\x7fELF")
     sizes = [size for _, size in compiled.resources.parameters]
-    assert sizes == [8] * (len(source.signature) + 2)  # Triton adds two scratch pointers
+    assert set(sizes) == {8}
+    assert len(sizes) - len(source.signature) in (1, 2)  # scratch pointers: one in Triton 3.4, two later
     assert 0 < compiled.resources.registers <= 255
     with pytest.raises(ValueError, match="no kernel other"):
         read_resources(compiled.cubin, "other")
