@@ -9,12 +9,15 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import pytest
 from contractions import HOST, Runner, conv_reference
+from mxforge.codegen.llvm.contract import emit_contraction
+from mxforge.codegen.llvm.emitter import ModuleBuilder
 from mxforge.codegen.lower_contract import ConvSpec, Extras, conv_kernel
-from mxforge.codegen.schedule.contract import required_halo, winograd_blocks
+from mxforge.codegen.schedule.contract import required_halo, schedule_contraction, schedule_direct, winograd_blocks
 from mxforge.codegen.schedule.describe import ContractionError, ConvShape, describe_contraction
 from mxforge.ir.kernel import Buffer, Cast, Const, Expr, Index, Load, Scalar, affine
 from mxforge.ir.scalar import ScalarOp
 from mxforge.ir.schedule import DepthwiseSchedule, RegisterTile, TileSchedule, WinogradSchedule
+from mxforge.ir.target import AVX2
 from mxforge.ir.types import DType, Layout
 
 pytest.importorskip("llvmlite.binding")
@@ -179,7 +182,7 @@ def test_convolution(case: Case) -> None:
     )
     runner = Runner(kernel, values={"x": x, "w": w})
     if case.schedule is not None:
-        assert isinstance(runner.schedule, case.schedule)
+        assert isinstance(schedule_contraction(kernel, AVX2), case.schedule)  # whatever machine the tests run on
     close(runner.run(), conv_reference(x, w, case.spec), case.dtype)
 
 
@@ -307,3 +310,23 @@ def test_run_time_shapes_are_refused() -> None:
     axes = tuple(replace(a, extent="n") if a.name == "i0" else a for a in kernel.axes)
     with pytest.raises(ContractionError, match="run-time"):
         Runner(replace(kernel, axes=axes))
+
+
+@pytest.mark.parametrize("registers", [16, 32])
+@pytest.mark.parametrize("filters", [24, 40])
+def test_register_counts(registers: int, filters: int) -> None:
+    """The tiles of machines with few and with many registers."""
+    case = Case((1, 32, 12, 12), (filters, 32, 3, 3), same(1), Layout(8, halo(2, 2)), B8)
+    x, w = make(case)
+    kernel = conv_kernel(case.x, case.w, case.spec, x_layout=case.x_layout, out_layout=B8)
+    target = replace(HOST, vector_registers=registers)
+    for schedule in (schedule_direct(shape_of(case), target), winograd_blocks(shape_of(case), 4, target)):
+        close(Runner(kernel, target, schedule, {"x": x, "w": w}).run(), conv_reference(x, w, case.spec))
+
+
+def test_offsets_past_32_bits_are_refused() -> None:
+    around = Layout(8, halo(2, 0))
+    kernel = conv_kernel((70, 64, 1024, 1024), (8, 64, 1, 1), same(0), x_layout=around, out_layout=around)
+    schedule = schedule_contraction(kernel, HOST)
+    with pytest.raises(ContractionError, match="2\\^31"):
+        emit_contraction(kernel, schedule, HOST, ModuleBuilder(HOST), "kernel")

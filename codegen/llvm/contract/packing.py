@@ -11,6 +11,7 @@ from ...emission import LaunchSpec
 from ..arithmetic import Value
 from ..emitter import FunctionBuilder, ModuleBuilder
 from ..types import I1, I32, I64, Type, memory_type_of
+from .points import check_offset
 from .problem import Problem, WeightSource
 from .tiles import KERNEL_PARAMETERS, PanelKind, argument
 
@@ -49,6 +50,7 @@ def packed_panels(problem: Problem, lanes: int, kinds: Sequence[PanelKind], grou
     """The form in which the loop nest of `problem` reads its weights."""
     sources = tuple(x for s in problem.segments for x in s.sources)
     owners = tuple(x for s in problem.segments for x in s.owners) if problem.weights.merged > 1 else ()
+    check_offset(max(sources))
     shared = not any(problem.weights.groups)
     groups = (1,) if shared else problem.groups
     return PackedPanels(

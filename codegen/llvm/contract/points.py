@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ...schedule.describe import ContractionError
 from ..arithmetic import Value
 from ..emitter import FunctionBuilder, ModuleBuilder
 from ..types import I32, I64, PTR
@@ -35,10 +36,20 @@ def blocks_of(count: int, size: int, rows: int) -> tuple[int, int]:
     return size, -(-count // size)
 
 
+def check_offset(offset: int) -> None:
+    """Tables hold 32-bit offsets in elements."""
+    if offset >= 1 << 31:
+        raise ContractionError(f"an operand of a contraction spans {offset} elements; at most 2^31 are supported")
+
+
 def fill_table(
     f: FunctionBuilder, table: Value, first: Value, count: Value, extents: Sequence[int], strides: Sequence[int]
 ) -> None:
-    """table[i] = offset of point first + i of a box, for i < count; up to 7 entries past the end are overwritten."""
+    """table[i] = offset of point first + i of a box, for i < count; up to 7 entries past the end are overwritten.
+
+    ContractionError when an offset does not fit 32 bits.
+    """
+    check_offset(sum((n - 1) * abs(s) for n, s in zip(extents, strides, strict=True)))
     symbol = _filler(f.module, len(extents))
     numbers = [f.const(I64, n) for n in (*extents, *strides)]
     f.call_void(symbol, table, first, count, *numbers)

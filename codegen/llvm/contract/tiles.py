@@ -18,7 +18,7 @@ from ..arithmetic import Value
 from ..emitter import FunctionBuilder, ModuleBuilder
 from ..types import I1, I8, I32, I64, PTR, Type, memory_type_of
 from .micro import MicroKernel, micro_kernel
-from .points import FILL_LANES, blocks_of, cover, fill_table
+from .points import FILL_LANES, blocks_of, check_offset, cover, fill_table
 from .problem import Problem, point_tables
 
 KERNEL_PARAMETERS = [("arguments", PTR, ""), ("begin", I64, ""), ("end", I64, ""), ("worker", I32, "")]
@@ -245,6 +245,7 @@ class _Nest:
         self._set_bases(kind, panel)
         depth = sum(len(x.steps) * len(x.unroll) for x in segments[:s])
         weights = self._weights(kind, panel, depth, part * len(segment.unroll), width)
+        check_offset(max(segment.steps))
         steps = f.gep(f.table(I32, segment.steps), part, I32)
         sums = f.gep(self.acc, local * (self.block * width), self.scalar) if self.split else self.acc
         self._tiles(kind, segment.unroll, count, weights, steps, sums, (first, last, is_last))
