@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,6 +20,7 @@ import numpy as np
 from ...ir.types import TensorType
 from ...runtime import writes
 from ...runtime.storage import Storage, allocate
+from ..autograd import is_training
 from ..base import MXNetError
 from ..context import Context, usable
 from ..dtypes import dtype_name
@@ -47,10 +49,11 @@ class Bound:
 
     def call_for(self, arrays: Sequence[NDArray]) -> Call:
         """The compiled call for operands like these."""
-        key = tuple([(a._dtype, a._shape) for a in arrays])
+        training = is_training()
+        key = (training, *[(a._dtype, a._shape) for a in arrays])
         found = self.calls.get(key)
         if found is None:
-            found = Call(self.operator, tuple(TensorType(a._shape, a._dtype) for a in arrays))
+            found = Call(self.operator, tuple(TensorType(a._shape, a._dtype) for a in arrays), training)
             bounded(self.calls)[key] = found
         return found
 
@@ -104,6 +107,14 @@ def _parse(cls: type[Operator], params: Mapping[str, Any]) -> Operator:
         raise MXNetError(str(error)) from error
 
 
+@cache
+def _array_module() -> Any:
+    """The module of NDArray, which imports this one. (`from .ndarray import` on every call costs a microsecond.)"""
+    from . import ndarray
+
+    return ndarray
+
+
 def bounded(table: dict[Any, Any]) -> dict[Any, Any]:
     """The table, emptied when it has grown beyond what is worth remembering."""
     if len(table) >= _REMEMBERED:
@@ -118,9 +129,9 @@ class Call:
     is read only to compute the result at the same place, so that the result may be written over them.
     """
 
-    def __init__(self, operator: Operator, types: tuple[TensorType, ...]) -> None:
+    def __init__(self, operator: Operator, types: tuple[TensorType, ...], training: bool) -> None:
         self.operator = operator
-        graph = _graph(operator, types)
+        graph, self.modal = _graph(operator, types, training)
         self.executable = _executable(graph, operator)
         self.updates = graph.updates
         self.draws = len(graph.inputs) - len(types)
@@ -153,9 +164,7 @@ class Call:
         return results[0] if len(results) == 1 else results
 
     def _new(self, context: Context) -> list[NDArray]:
-        from .ndarray import empty_array
-
-        return [empty_array(t.shape, t.dtype, context) for t in self.types]
+        return [_array_module().empty_array(t.shape, t.dtype, context) for t in self.types]
 
     def _targets(
         self, arrays: Sequence[NDArray], written: Sequence[NDArray], fresh: bool
@@ -243,21 +252,22 @@ def _fast_binary(straight: Callable[..., None], type: TensorType) -> Callable[[N
     return call
 
 
-def _graph(operator: Operator, types: tuple[TensorType, ...]) -> Graph:
-    """The operator in core, with its visible outputs and then the new values of the states that it changes."""
-    from ...ir.dialects.mx.builder import MxBuilder
+def _graph(operator: Operator, types: tuple[TensorType, ...], training: bool) -> tuple[Graph, bool]:
+    """The operator in core, with its visible outputs and then the new values of the states that it changes, and whether
+    it asked for the mode."""
     from ...ir.graph import GraphError, Value
+    from .observer import ObservingBuilder
 
     names = operator.input_names(len(types))
     if len(names) != len(types):
         raise MXNetError(
             f"{operator.mx_name()} takes {len(names)} arrays ({', '.join(names)}), {len(types)} were given"
         )
-    b = MxBuilder(operator.mx_name())
+    b = ObservingBuilder(operator.mx_name(), training=training)
     try:
         results = operator.decompose(b, *(b.input(t, name) for t, name in zip(types, names, strict=True)))
         outputs = (results,) if isinstance(results, Value) else tuple(results)
-        return b.build(outputs[: operator.visible_outputs])
+        return b.build(outputs[: operator.visible_outputs]), b.asked
     except (TypeError, ValueError, IndexError, NotImplementedError, GraphError) as error:
         raise MXNetError(f"{_shown(operator, names, types)}: {error}") from error
 

@@ -9,11 +9,13 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable, Sequence
+from functools import cache
+from operator import is_
 from typing import TYPE_CHECKING, Any
 
 from ..base import MXNetError, _Null
 from ..context import Context
-from .eager import bind, bounded, invoke
+from .eager import bind, bounded
 
 if TYPE_CHECKING:
     from ...ir.dialects.mx.operator import Operator
@@ -63,16 +65,24 @@ def make_function(cls: type[Operator], name: str, module: str) -> Callable[..., 
 
     inputs = arguments(cls)
     split = _variadic(cls, name) if any(i.startswith("*") for i in inputs) else _by_name(cls, name, inputs)
-    ready: dict[Any, Callable[..., Any]] = {}
+    known: dict[Any, tuple[int, Callable[..., Any]]] = {}
 
     def function(*args: Any, **kwargs: Any) -> Any:
-        if not kwargs and len(args) < 3:
-            call = ready.get(_types(args)) or _prepare(cls, inputs, args, ready)
-            if call is not None:
-                return call(*args)
-        arrays, params = split(args, kwargs)
+        try:
+            key = _signature_of(args, kwargs) if kwargs or len(args) != 1 else (args[0]._dtype, args[0]._shape)
+            count, call = known[key]
+        except (AttributeError, KeyError, TypeError):
+            return first_call(args, kwargs)
+        return call(*args[:count])
+
+    def first_call(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        arrays, params = split(args, kwargs.copy())
         out, _, ctx, _ = (params.pop(key, None) for key in _CONTROL)
-        return invoke(cls, arrays, params, out, None if ctx is None else as_context(ctx))
+        call = bind(cls, params).call_for(arrays)
+        plain = ctx is None and out is None and not call.modal and 0 < len(arrays) <= len(args)
+        if plain and all(map(is_, args, arrays)):
+            _remember(known, args, kwargs, (len(arrays), call.fast()))
+        return call.run(arrays, out, None if ctx is None else as_context(ctx))
 
     function.__name__ = function.__qualname__ = name
     function.__module__ = module
@@ -81,27 +91,37 @@ def make_function(cls: type[Operator], name: str, module: str) -> Callable[..., 
     return function
 
 
-def _types(args: tuple[Any, ...]) -> Any:
-    """What a call of arrays alone is found by; None with anything else among the arguments."""
+def _signature_of(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """What a call is found by: dtypes and shapes of arrays, and the parameters with their types (1, 1.0 and True are
+    equal).
+
+    TypeError for an array among the keywords, which the table of calls would keep alive, and for lists when it is
+    hashed.
+    """
+    array = _array_class()
+    key: list[Any] = [(a._dtype, a._shape) if a.__class__ is array else (a.__class__, a) for a in args]
+    for name, value in kwargs.items():
+        if isinstance(value, array):
+            raise TypeError
+        key.append((name, value.__class__, value))
+    return tuple(key)
+
+
+def _remember(
+    known: dict[Any, Any], args: tuple[Any, ...], kwargs: dict[str, Any], entry: tuple[int, Callable[..., Any]]
+) -> None:
     try:
-        if len(args) == 1:
-            return args[0]._dtype, args[0]._shape
-        return args[0]._dtype, args[0]._shape, args[1]._dtype, args[1]._shape
-    except (AttributeError, IndexError):
-        return None
+        key = _signature_of(args, kwargs) if kwargs or len(args) != 1 else (args[0]._dtype, args[0]._shape)
+        bounded(known)[key] = entry
+    except TypeError:  # lists
+        return
 
 
-def _prepare(
-    cls: type[Operator], inputs: Sequence[str], args: tuple[Any, ...], ready: dict[Any, Callable[..., Any]]
-) -> Callable[..., Any] | None:
-    """The call of an operator on exactly its one or two arrays, and no parameters; None for others, which take the
-    long way."""
-    types = _types(args)
-    if types is None or len(args) != len(inputs) or inputs[-1].startswith("*"):
-        return None
-    call = bind(cls, {}).call_for(args).fast()
-    bounded(ready)[types] = call
-    return call
+@cache
+def _array_class() -> type[Any]:
+    from .ndarray import NDArray
+
+    return NDArray
 
 
 Split = Callable[[tuple[Any, ...], dict[str, Any]], tuple[list[Any], dict[str, Any]]]
@@ -156,10 +176,9 @@ def _named_arrays(params: dict[str, Any]) -> list[Any]:
 
 
 def _check_arrays(name: str, inputs: Sequence[str], arrays: Sequence[Any]) -> None:
-    from .ndarray import NDArray
-
+    array = _array_class()
     for argument, value in zip(inputs, arrays, strict=True):
-        if value is not None and not isinstance(value, NDArray):
+        if value is not None and not isinstance(value, array):
             raise TypeError(f"{name}: argument {argument} must have NDArray type, but got {value!r} of {type(value)}")
 
 

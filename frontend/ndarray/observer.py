@@ -1,0 +1,26 @@
+"""A builder of core graphs that notices whether an operator means something else in training."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...ir.dialects.mx.builder import MxBuilder
+
+
+class ObservingBuilder(MxBuilder):
+    """`asked` tells whether `training` was read."""
+
+    def __init__(self, name: str, *, training: bool) -> None:
+        self._training = training
+        super().__init__(name, training=training)
+        self.asked = False
+
+    @property
+    def training(self) -> Any:
+        """MXNet's train mode."""
+        self.asked = True
+        return self._training
+
+    @training.setter
+    def training(self, value: bool) -> None:
+        self._training = value
