@@ -11,10 +11,20 @@ _ALIASES = {
     "sym": "symbol",
     "symbol": "symbol",
     "attribute": "attribute",
+    "autograd": "autograd",
     "base": "base",
     "context": "context",
+    "executor": "executor",
+    "gluon": "gluon",
+    "init": "initializer",
+    "initializer": "initializer",
+    "io": "io",
+    "mod": "module",
+    "model": "model",
+    "module": "module",
     "name": "name",
     "random": "random",
+    "registry": "registry",
     "rnd": "random",
     "util": "util",
 }
@@ -40,7 +50,26 @@ if __name__ == "mxforge":  # the checkout's own folder name is not the package
     install_aliases(__name__, _ALIASES)
 
     if TYPE_CHECKING:
-        from .frontend import attribute, base, context, name, ndarray, random, symbol, util
+        from .frontend import (
+            attribute,
+            autograd,
+            base,
+            context,
+            executor,
+            gluon,
+            initializer,
+            io,
+            model,
+            module,
+            name,
+            ndarray,
+            random,
+            registry,
+            symbol,
+            util,
+        )
+        from .frontend import initializer as init
+        from .frontend import module as mod
         from .frontend import ndarray as nd
         from .frontend import random as rnd
         from .frontend import symbol as sym

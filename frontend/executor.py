@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .base import MXNetError
-from .compiled import CompiledSymbol, ParameterVersion
+from .plan import CompiledSymbol, ParameterVersion
 from .context import Context
 from .dtypes import dtype_of, numpy_type
 from .ndarray import NDArray, zeros

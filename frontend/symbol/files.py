@@ -37,9 +37,17 @@ def to_file(entries: Sequence[Entry]) -> SymbolFile:
         return tuple(NodeEntry(numbers[e.node], e.index, e.version) for e in links)
 
     written = tuple(
-        SymbolNode(n.op, n.name, n.attrs, moved(n.inputs), n.num_outputs, subgraphs=n.subgraphs) for n in nodes
+        SymbolNode(n.op, n.name, n.attrs, moved(n.inputs), _outputs_in_files(n), subgraphs=n.subgraphs) for n in nodes
     )
     return SymbolFile(written, moved(entries), {"mxnet_version": GraphAttr("int", CURRENT_VERSION)})
+
+
+def _outputs_in_files(node: SymNode) -> int:
+    """How many outputs MXNet counts, in the build that oneDNN is part of: there max pooling keeps a workspace."""
+    if node.op == "Pooling" and node.attrs.get("pool_type", "max") == "max":
+        channels_last = node.attrs.get("layout", "").endswith("C")
+        return 2 if node.operator.kernel and not channels_last else 1  # type: ignore[attr-defined]
+    return node.num_outputs
 
 
 def _without_amp_casts(entries: Sequence[Entry]) -> Sequence[Entry]:

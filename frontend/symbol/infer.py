@@ -45,7 +45,10 @@ def infer_type(symbol: Symbol, args: Sequence[Any], kwargs: Mapping[str, Any], p
     lists = _in_order(symbol, network, {i: _numpy_or_none(found.dtypes.get(i)) for i in range(_count(network))})
     if partial or all(dtype is not None for dtypes in lists for dtype in dtypes):
         return lists
-    _warn("type for the following arguments", [f"{n}: None" for n, d in zip(symbol.list_arguments(), lists[0], strict=True) if d is None])
+    _warn(
+        "type for the following arguments",
+        [f"{n}: None" for n, d in zip(symbol.list_arguments(), lists[0], strict=True) if d is None],
+    )
     return None, None, None
 
 

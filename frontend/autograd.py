@@ -1,0 +1,106 @@
+"""The modes of a thread: whether it records for gradients, and whether operators behave as in training."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Any, Self
+
+from .base import MXNetError
+
+_LATER = "gradients are not there yet; they come with training"
+
+
+class _Mode(threading.local):
+    recording = False
+    training = False
+
+
+_mode = _Mode()
+
+
+def is_recording() -> bool:
+    """Whether operations are recorded for gradients."""
+    return _mode.recording
+
+
+def is_training() -> bool:
+    """Whether operators behave as in training: dropout drops, batch normalisation uses the batch."""
+    return _mode.training
+
+
+def set_recording(is_recording: bool) -> bool:
+    """Record or not from here on; gives what was so before."""
+    before, _mode.recording = _mode.recording, bool(is_recording)
+    return before
+
+
+def set_training(train_mode: bool) -> bool:
+    """Behave as in training or not from here on; gives what was so before."""
+    before, _mode.training = _mode.training, bool(train_mode)
+    return before
+
+
+class _Scope:
+    """Modes inside of a `with`; None leaves a mode as it is."""
+
+    def __init__(self, recording: bool | None, training: bool | None) -> None:
+        self._wanted = recording, training
+        self._before: list[tuple[bool, bool]] = []
+
+    def __enter__(self) -> Self:
+        recording, training = self._wanted
+        self._before.append((_mode.recording, _mode.training))
+        if recording is not None:
+            _mode.recording = recording
+        if training is not None:
+            _mode.training = training
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        _mode.recording, _mode.training = self._before.pop()
+
+
+def record(train_mode: bool = True) -> _Scope:
+    """`with record():` operations inside are recorded, and behave as in training if `train_mode`."""
+    return _Scope(True, train_mode)
+
+
+def pause(train_mode: bool = False) -> _Scope:
+    """`with pause():` operations inside are not recorded."""
+    return _Scope(False, train_mode)
+
+
+def train_mode() -> _Scope:
+    """`with train_mode():` operators inside behave as in training."""
+    return _Scope(None, True)
+
+
+def predict_mode() -> _Scope:
+    """`with predict_mode():` operators inside behave as in prediction."""
+    return _Scope(None, False)
+
+
+def mark_variables(variables: Any, gradients: Any, grad_reqs: str | Sequence[str] = "write") -> None:
+    """Raises MXNetError: gradients come with training."""
+    raise MXNetError(f"autograd.mark_variables: {_LATER}")
+
+
+def backward(heads: Any, head_grads: Any = None, retain_graph: bool = False, train_mode: bool = True) -> None:
+    """Raises MXNetError: gradients come with training."""
+    raise MXNetError(f"autograd.backward: {_LATER}")
+
+
+def grad(
+    heads: Any,
+    variables: Any,
+    head_grads: Any = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    train_mode: bool = True,
+) -> list[Any]:
+    """Raises MXNetError: gradients come with training."""
+    raise MXNetError(f"autograd.grad: {_LATER}")

@@ -1,0 +1,8 @@
+"""`mxforge.gluon`: networks as Python objects, run step by step or compiled."""
+
+from __future__ import annotations
+
+from . import nn, rnn, utils
+from .block import Block, HybridBlock, SymbolBlock
+from .parameter import Constant, DeferredInitializationError, Parameter
+from .parameter_dict import ParameterDict

@@ -1,0 +1,277 @@
+"""HybridBlock: a block whose forward is written once for arrays and symbols, and runs as a compiled graph when hybridized."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+from .. import ndarray, symbol
+from ..symbol import Symbol
+from .cached_op import CachedOp
+from .parameter import DeferredInitializationError, Parameter
+from .parameter_dict import ParameterDict
+from .plain_block import Block
+from .structure import flatten, kinds_in, regroup, same_format
+
+
+class HybridBlock(Block):
+    """A block that says `hybrid_forward(F, x, ..., **params)` with F = nd or sym.
+
+    After `hybridize()` the first call traces the block with symbols and compiles the graph; later calls run it.
+    """
+
+    def __init__(self, prefix: str | None = None, params: ParameterDict | None = None) -> None:
+        super().__init__(prefix=prefix, params=params)
+        self._cached_graph: Any = ()
+        self._cached_op: CachedOp | None = None
+        self._cached_op_args: list[tuple[bool, Any]] = []
+        self._in_format: Any = None
+        self._out_format: Any = None
+        self._active = False
+        self._flags: list[tuple[str, Any]] = []
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        super().__setattr__(name, value)
+        if isinstance(value, HybridBlock):
+            self._clear_cached_op()
+
+    def register_child(self, block: Block, name: str | None = None) -> None:
+        if not isinstance(block, HybridBlock):
+            raise ValueError(
+                f"Children of HybridBlock must also be HybridBlock, but {block} has type {type(block)}. "
+                "If you are using Sequential, please try HybridSequential instead."
+            )
+        super().register_child(block, name)
+        self._clear_cached_op()
+
+    def hybridize(
+        self,
+        active: bool = True,
+        backend: str | None = None,
+        clear: bool = True,
+        static_alloc: bool = False,
+        static_shape: bool = False,
+        **kwargs: Any,
+    ) -> None:
+        """Compile the block as one graph on its next call, or with `active=False` run it step by step again.
+
+        Memory is planned and shapes are compiled in for each signature, whatever `static_alloc` and `static_shape` say.
+        """
+        if backend is not None:
+            raise ValueError(f"hybridize: there is no backend {backend!r}; the compiler is built in")
+        self._active = active
+        self._flags = [("static_alloc", static_alloc), ("static_shape", static_shape), *kwargs.items()]
+        if clear:
+            self._clear_cached_op()
+        if active and (self._forward_hooks or self._forward_pre_hooks):
+            warnings.warn(
+                f'"{self}" is being hybridized while still having forward hook/pre-hook. '
+                f'If "{self}" is a child of HybridBlock, the hooks will not take effect.',
+                stacklevel=2,
+            )
+        super().hybridize(active, static_alloc=static_alloc, static_shape=static_shape, **kwargs)
+
+    def cast(self, dtype: Any) -> None:
+        self._clear_cached_op()
+        super().cast(dtype)
+
+    def _clear_cached_op(self) -> None:
+        self._cached_graph = ()
+        self._cached_op = None
+        self._cached_op_args = []
+
+    # --- the graph --------------------------------------------------------------------------------------------------
+
+    def _get_graph(self, *args: Any) -> tuple[list[Symbol], Symbol]:
+        """The symbols of the inputs, and the block's outputs as one symbol."""
+        if not self._cached_graph:
+            flat, self._in_format = flatten(args, "input")
+            inputs = self._input_symbols(flat)
+            out = self._traced(regroup(inputs, self._in_format))
+            outputs, self._out_format = flatten(out, "output")
+            self._cached_graph = [s for s in inputs if s is not None], symbol.Group(outputs)
+        return self._cached_graph
+
+    def _input_symbols(self, flat: Sequence[Any]) -> list[Symbol | None]:
+        """`data` for one input, `data0`, `data1`, ... for several; None stays None."""
+        count = sum(arg is not None for arg in flat)
+        if count == 0:
+            raise ValueError(f"All args are None and we do not support such a case. Received args={flat}")
+        names = iter(["data"] if count == 1 else [f"data{i}" for i in range(count)])
+        return [None if arg is None else symbol.var(next(names)) for arg in flat]
+
+    def _traced(self, inputs: Sequence[Any]) -> Any:
+        params = {name: param.var() for name, param in self._reg_params.items()}
+        with self.name_scope():
+            return self.hybrid_forward(symbol, *inputs, **params)
+
+    def _infer_attrs(self, function: str, attr: str, *args: Any) -> None:
+        """Take over what inference says about all parameters."""
+        inputs, out = self._get_graph(*args)
+        given = [arg for arg in flatten(args, "input")[0] if arg is not None]
+        known = {s.name: getattr(arg, attr) for s, arg in zip(inputs, given, strict=False)}
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            arguments, _, states = getattr(out, function)(**known)
+        if arguments is None:
+            raise ValueError(str(caught[0].message))
+        found = dict(zip(out.list_arguments(), arguments, strict=True))
+        found.update(zip(out.list_auxiliary_states(), states, strict=True))
+        for param in self.collect_params().values():
+            if param.name in found:
+                setattr(param, attr, found[param.name])
+
+    def infer_shape(self, *args: Any) -> None:
+        """Fill in unknown dimensions of all parameters from the shapes of `args`."""
+        self._infer_attrs("infer_shape", "shape", *args)
+
+    def infer_type(self, *args: Any) -> None:
+        """Set the dtypes of all parameters from those of `args`."""
+        self._infer_attrs("infer_type", "dtype", *args)
+
+    def _deferred_infer_shape(self, *args: Any) -> None:
+        try:
+            self.infer_shape(*args)
+        except Exception as error:
+            unknown = [p for p in self.collect_params().values() if p._deferred_init]
+            listed = "".join(f"\n  {p.name}: {p._unknown()}" for p in unknown)
+            raise ValueError(
+                f"Deferred initialization of {type(self).__name__} '{self.name}' failed because shape cannot be "
+                f"inferred. {error}{listed}"
+            ) from error
+
+    def _build_cache(self, *args: Any) -> None:
+        """Make the compiled graph, and finish deferred initializations."""
+        data, out = self._get_graph(*args)
+        positions = {s.name: i for i, s in enumerate(data)}
+        params = self.collect_params()
+        names = out.list_inputs()
+        self._warn_of_unused(names, positions, params)
+        try:
+            for name in names:
+                if name not in positions:
+                    _known(params, name).list_data()
+        except DeferredInitializationError:
+            self._deferred_infer_shape(*args)
+            for name in names:
+                if name not in positions:
+                    params[name]._finish_deferred_init()
+        self._cached_op_args = [(n in positions, positions[n] if n in positions else params[n]) for n in names]
+        self._cached_op = CachedOp(out, self._cached_op_args, self._flags, self.name)
+
+    def _warn_of_unused(self, names: Sequence[str], positions: dict[Any, int], params: ParameterDict) -> None:
+        unused = [f"{i}-th" for name, i in positions.items() if name not in names]
+        if unused:
+            warnings.warn(
+                f"The {', '.join(unused)} input to HybridBlock is not used by any computation. Is this intended?",
+                stacklevel=5,
+            )
+        idle = [name for name in params if name not in names]
+        if idle:
+            warnings.warn(
+                f"Parameter {', '.join(idle)} is not used by any computation. Is this intended?", stacklevel=5
+            )
+
+    # --- calls ------------------------------------------------------------------------------------------------------
+
+    def __call__(self, *args: Any) -> Any:
+        # The way of a hybridized call that was made before: nothing but the compiled graph.
+        compiled = self._cached_op
+        if compiled is not None and self._active and not self._forward_hooks and not self._forward_pre_hooks:
+            out = compiled.fast(args, self._in_format, self._out_format)
+            if out is not None:
+                return out
+        return super().__call__(*args)
+
+    def forward(self, x: Any, *args: Any) -> Any:
+        """Run on arrays, or compose symbols."""
+        has_symbol, has_array, contexts = kinds_in([x, *args])
+        if has_symbol and has_array:
+            raise ValueError(
+                "In HybridBlock, we do not support mixed NDArrays and Symbols types for the input. "
+                "Please check the type of the args.\n"
+            )
+        if has_array:
+            return self._forward_arrays(contexts, x, *args)
+        if not has_symbol:
+            raise ValueError(
+                "In HybridBlock, there must be one NDArray or one Symbol in the input. Please check the type of the args.\n"
+            )
+        return self._traced([x, *args])
+
+    def _forward_arrays(self, contexts: set[Any], x: Any, *args: Any) -> Any:
+        first = next(iter(contexts)) if len(contexts) == 1 else _first_context([x, *args])
+        if self._active:
+            if len(contexts) > 1:
+                raise ValueError(
+                    "Find multiple contexts in the input, After hybridized, the HybridBlock only supports one input "
+                    f"context. Find all contexts = {contexts}"
+                )
+            with first:
+                return self._call_cached_op(x, *args)
+        with first:
+            try:
+                params = self._own_arrays(first)
+            except DeferredInitializationError:
+                self._deferred_infer_shape(x, *args)
+                for param in self.params.values():
+                    param._finish_deferred_init()
+                params = self._own_arrays(first)
+            return self.hybrid_forward(ndarray, x, *args, **params)
+
+    def _own_arrays(self, context: Any) -> dict[str, Any]:
+        return {name: param.data(context) for name, param in self._reg_params.items()}
+
+    def _call_cached_op(self, *args: Any) -> Any:
+        if self._cached_op is None:
+            self._build_cache(*args)
+        assert self._cached_op is not None
+        flat, form = flatten(args, "input")
+        if not same_format(form, self._in_format):
+            raise ValueError(
+                "The argument structure of HybridBlock does not match the cached version. "
+                f"Stored format = {self._in_format}, input format = {form}"
+            )
+        return regroup(self._cached_op([arg for arg in flat if arg is not None]), self._out_format)
+
+    def hybrid_forward(self, F: Any, x: Any, *args: Any, **kwargs: Any) -> Any:
+        """Compute with F = `nd` on arrays or F = `sym` on symbols; subclasses say how."""
+        raise NotImplementedError(f"{type(self).__name__} has no hybrid_forward")
+
+    # --- files ------------------------------------------------------------------------------------------------------
+
+    def export(self, path: str, epoch: int = 0, remove_amp_cast: bool = True) -> None:
+        """Write `PATH-symbol.json` and `PATH-EPOCH.params`, which SymbolBlock, Module and MXNet itself load."""
+        if not self._cached_graph:
+            raise RuntimeError(
+                "Please first call block.hybridize() and then run forward with this block at least once before calling export."
+            )
+        out: Symbol = self._cached_graph[1]
+        out.save(f"{path}-symbol.json", remove_amp_cast=remove_amp_cast)
+        states = set(out.list_auxiliary_states())
+        arrays = {
+            f"{'aux' if param.name in states else 'arg'}:{param.name}": param._reduce()
+            for is_data, param in self._cached_op_args
+            if not is_data
+        }
+        ndarray.save(f"{path}-{epoch:04d}.params", arrays)
+
+    def optimize_for(self, x: Any, *args: Any, backend: str | None = None, **kwargs: Any) -> None:
+        """Raises ValueError: there are no backends to choose from."""
+        raise ValueError(f"optimize_for: there is no backend {backend!r}; hybridize() compiles the whole graph")
+
+    def reset_ctx(self, ctx: Any) -> None:
+        """Move all parameters to other contexts."""
+        self.collect_params().reset_ctx(ctx)
+
+
+def _known(params: ParameterDict, name: str) -> Parameter:
+    if name not in params:
+        raise AssertionError(f"Unknown input to HybridBlock: {name}")
+    return params[name]
+
+
+def _first_context(args: Any) -> Any:
+    flat = [arg for arg in flatten(args, "input")[0] if arg is not None]
+    return flat[0].context

@@ -1,0 +1,128 @@
+"""Dense layers, dropout, embeddings and flattening; the module of MXNet that also names containers and normalisations."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..hybrid_block import HybridBlock
+from .activations import Activation
+from .containers import HybridLambda, HybridSequential, Lambda, Sequential
+from .normalization import BatchNorm, BatchNormReLU, GroupNorm, InstanceNorm, LayerNorm
+
+__all__ = [
+    "BatchNorm",
+    "BatchNormReLU",
+    "Dense",
+    "Dropout",
+    "Embedding",
+    "Flatten",
+    "GroupNorm",
+    "HybridLambda",
+    "HybridSequential",
+    "Identity",
+    "InstanceNorm",
+    "Lambda",
+    "LayerNorm",
+    "Sequential",
+]
+
+
+class Dense(HybridBlock):
+    """activation(x W^T + b) with `units` results; `flatten` folds all axes of x but the first."""
+
+    def __init__(
+        self,
+        units: int,
+        activation: str | None = None,
+        use_bias: bool = True,
+        flatten: bool = True,
+        dtype: Any = "float32",
+        weight_initializer: Any = None,
+        bias_initializer: Any = "zeros",
+        in_units: int = 0,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self._units, self._in_units, self._flatten = units, in_units, flatten
+        options = {"dtype": dtype, "allow_deferred_init": True}
+        with self.name_scope():
+            self.weight = self.params.get("weight", shape=(units, in_units), init=weight_initializer, **options)
+            self.bias = self.params.get("bias", shape=(units,), init=bias_initializer, **options) if use_bias else None
+            self.act = None if activation is None else Activation(activation, prefix=activation + "_")
+
+    def hybrid_forward(self, F: Any, x: Any, weight: Any, bias: Any = None) -> Any:  # type: ignore[override]
+        options = {"no_bias": bias is None, "num_hidden": self._units, "flatten": self._flatten}
+        out = F.FullyConnected(x, weight, bias, name="fwd", **options)
+        return out if self.act is None else self.act(out)
+
+    def __repr__(self) -> str:
+        units, width = self.weight.shape or (0, 0)
+        return f"{type(self).__name__}({width or None} -> {units}, {self.act or 'linear'})"
+
+
+class Dropout(HybridBlock):
+    """Sets elements to zero with probability `rate` in training, and scales the others up; shared along `axes`."""
+
+    def __init__(self, rate: float, axes: tuple[int, ...] = (), **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self._rate, self._axes = rate, axes
+
+    def hybrid_forward(self, F: Any, x: Any) -> Any:  # type: ignore[override]
+        if self._rate > 0:
+            return F.Dropout(x, p=self._rate, axes=self._axes, name="fwd", cudnn_off=False)
+        return F.identity(x)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(p = {self._rate}, axes={self._axes})"
+
+
+class Embedding(HybridBlock):
+    """Rows of a matrix (input_dim, output_dim), chosen by whole numbers."""
+
+    def __init__(
+        self,
+        input_dim: int,
+        output_dim: int,
+        dtype: Any = "float32",
+        weight_initializer: Any = None,
+        sparse_grad: bool = False,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self._kwargs = {
+            "input_dim": input_dim,
+            "output_dim": output_dim,
+            "dtype": dtype,
+            "sparse_grad": sparse_grad,
+        }
+        self.weight = self.params.get(
+            "weight",
+            shape=(input_dim, output_dim),
+            init=weight_initializer,
+            dtype=dtype,
+            allow_deferred_init=True,
+            grad_stype="row_sparse" if sparse_grad else "default",
+        )
+
+    def hybrid_forward(self, F: Any, x: Any, weight: Any) -> Any:  # type: ignore[override]
+        return F.Embedding(x, weight, name="fwd", **self._kwargs)
+
+    def __repr__(self) -> str:
+        return "{}({input_dim} -> {output_dim}, {dtype})".format(type(self).__name__, **self._kwargs)
+
+
+class Flatten(HybridBlock):
+    """(first axis, all others)."""
+
+    def hybrid_forward(self, F: Any, x: Any) -> Any:  # type: ignore[override]
+        return F.flatten(x)
+
+    def __repr__(self) -> str:
+        return type(self).__name__
+
+
+class Identity(HybridBlock):
+    """Its input."""
+
+    def hybrid_forward(self, F: Any, x: Any) -> Any:  # type: ignore[override]
+        return F.identity(x)

@@ -1,0 +1,300 @@
+"""Convolutions, transposed convolutions, and pooling in one, two and three dimensions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ... import symbol
+from ..hybrid_block import HybridBlock
+from .activations import Activation
+
+Sizes = int | Sequence[int]
+_LAYOUTS = {1: ("NCW",), 2: ("NCHW", "NHWC"), 3: ("NCDHW", "NDHWC")}
+_POOL_LAYOUTS = {1: ("NCW", "NWC"), 2: ("NCHW", "NHWC"), 3: ("NCDHW", "NDHWC")}
+
+
+def _sizes(value: Sizes, dimensions: int, what: str) -> tuple[int, ...]:
+    """One number for each dimension."""
+    found = (value,) * dimensions if isinstance(value, int) else tuple(value)
+    if len(found) != dimensions:
+        raise AssertionError(f"{what} must be a number or a list of {dimensions} ints, not {value}")
+    return found
+
+
+class _Conv(HybridBlock):
+    """A convolution; `dimensions` and the operator are the subclass's."""
+
+    dimensions = 2
+    _operator = "Convolution"
+
+    def __init__(
+        self,
+        channels: int,
+        kernel_size: Sizes,
+        strides: Sizes = 1,
+        padding: Sizes = 0,
+        dilation: Sizes = 1,
+        groups: int = 1,
+        layout: str | None = None,
+        activation: str | None = None,
+        use_bias: bool = True,
+        weight_initializer: Any = None,
+        bias_initializer: Any = "zeros",
+        in_channels: int = 0,
+        op_name: str | None = None,
+        adj: tuple[int, ...] | None = None,
+        prefix: str | None = None,
+        params: Any = None,
+    ) -> None:
+        super().__init__(prefix=prefix, params=params)
+        n = self.dimensions
+        layout = layout or _LAYOUTS[n][0]
+        if layout not in _LAYOUTS[n]:
+            raise AssertionError(f"Only supports {' and '.join(map(repr, _LAYOUTS[n]))} layout for now, not {layout!r}")
+        self._channels, self._in_channels = channels, in_channels
+        self._op_name = op_name or self._operator
+        self._kwargs: dict[str, Any] = {
+            "kernel": _sizes(kernel_size, n, "kernel_size"),
+            "stride": _sizes(strides, n, "strides"),
+            "dilate": _sizes(dilation, n, "dilation"),
+            "pad": _sizes(padding, n, "padding"),
+            "num_filter": channels,
+            "num_group": groups,
+            "no_bias": not use_bias,
+            "layout": layout,
+        }
+        if adj is not None:
+            self._kwargs["adj"] = adj
+        with self.name_scope():
+            shapes = self._parameter_shapes(layout, in_channels)
+            self.weight = self.params.get("weight", shape=shapes[0], init=weight_initializer, allow_deferred_init=True)
+            self.bias = None
+            if use_bias:
+                self.bias = self.params.get("bias", shape=shapes[1], init=bias_initializer, allow_deferred_init=True)
+            self.act = None if activation is None else Activation(activation, prefix=activation + "_")
+
+    def _parameter_shapes(self, layout: str, in_channels: int) -> list[tuple[int, ...]]:
+        """What the operator says about weight and bias when only the number of channels is known."""
+        shape = tuple({"N": 1, "C": in_channels}.get(axis, 0) for axis in layout)
+        used = getattr(symbol, self._op_name)(symbol.var("data", shape=shape), name="shapes", **self._kwargs)
+        return used.infer_shape_partial()[0][1:]
+
+    def hybrid_forward(self, F: Any, x: Any, weight: Any, bias: Any = None) -> Any:  # type: ignore[override]
+        operands = (x, weight) if bias is None else (x, weight, bias)
+        out = getattr(F, self._op_name)(*operands, name="fwd", **self._kwargs)
+        return out if self.act is None else self.act(out)
+
+    def _alias(self) -> str:
+        return "conv"
+
+    def __repr__(self) -> str:
+        options, shape = self._kwargs, self.weight.shape or (0, 0)
+        n = self.dimensions
+        parts = [f"{shape[1] or None} -> {shape[0]}", f"kernel_size={options['kernel']}", f"stride={options['stride']}"]
+        parts += [f"padding={options['pad']}"] if options["pad"] != (0,) * n else []
+        parts += [f"dilation={options['dilate']}"] if options["dilate"] != (1,) * n else []
+        parts += [f"groups={options['num_group']}"] if options["num_group"] != 1 else []
+        parts += ["bias=False"] if self.bias is None else []
+        parts += [str(self.act)] if self.act else []
+        return f"{type(self).__name__}({', '.join(parts)})"
+
+
+class Conv1D(_Conv):
+    """Convolution of (batch, channels, width)."""
+
+    dimensions = 1
+
+
+class Conv2D(_Conv):
+    """Convolution of (batch, channels, height, width), or with layout NHWC of channels last."""
+
+    dimensions = 2
+
+
+class Conv3D(_Conv):
+    """Convolution of (batch, channels, depth, height, width)."""
+
+    dimensions = 3
+
+
+class _ConvTranspose(_Conv):
+    """A transposed convolution; `output_padding` makes the result longer at the end."""
+
+    _operator = "Deconvolution"
+
+    def __init__(
+        self,
+        channels: int,
+        kernel_size: Sizes,
+        strides: Sizes = 1,
+        padding: Sizes = 0,
+        output_padding: Sizes = 0,
+        dilation: Sizes = 1,
+        groups: int = 1,
+        layout: str | None = None,
+        activation: str | None = None,
+        use_bias: bool = True,
+        weight_initializer: Any = None,
+        bias_initializer: Any = "zeros",
+        in_channels: int = 0,
+        **kwargs: Any,
+    ) -> None:
+        self.outpad = _sizes(output_padding, self.dimensions, "output_padding")
+        super().__init__(
+            channels,
+            kernel_size,
+            strides,
+            padding,
+            dilation,
+            groups,
+            layout,
+            activation,
+            use_bias,
+            weight_initializer,
+            bias_initializer,
+            in_channels,
+            adj=self.outpad,
+            **kwargs,
+        )
+
+
+class Conv1DTranspose(_ConvTranspose):
+    """Transposed convolution of (batch, channels, width)."""
+
+    dimensions = 1
+
+
+class Conv2DTranspose(_ConvTranspose):
+    """Transposed convolution of (batch, channels, height, width)."""
+
+    dimensions = 2
+
+
+class Conv3DTranspose(_ConvTranspose):
+    """Transposed convolution of (batch, channels, depth, height, width)."""
+
+    dimensions = 3
+
+
+class _Pooling(HybridBlock):
+    """A pooling; `dimensions`, `pool_type` and whether it is global are the subclass's."""
+
+    dimensions = 2
+    pool_type = "max"
+
+    def _configure(
+        self, pool: Sizes, strides: Sizes | None, padding: Sizes, ceil_mode: bool, whole: bool, layout: str | None
+    ) -> None:
+        n = self.dimensions
+        layout = layout or _POOL_LAYOUTS[n][0]
+        if layout not in _POOL_LAYOUTS[n]:
+            allowed = " and ".join(_POOL_LAYOUTS[n])
+            raise AssertionError(f"Only {allowed} layouts are valid for {n}D Pooling, not {layout!r}")
+        kernel = _sizes(pool, n, "pool_size")
+        self._kwargs: dict[str, Any] = {
+            "kernel": kernel,
+            "stride": kernel if strides is None else _sizes(strides, n, "strides"),
+            "pad": _sizes(padding, n, "padding"),
+            "global_pool": whole,
+            "pool_type": self.pool_type,
+            "layout": layout,
+            "pooling_convention": "full" if ceil_mode else "valid",
+        }
+
+    def _alias(self) -> str:
+        return "pool"
+
+    def hybrid_forward(self, F: Any, x: Any) -> Any:  # type: ignore[override]
+        return F.Pooling(x, name="fwd", **self._kwargs)
+
+    def __repr__(self) -> str:
+        return (
+            "{}(size={kernel}, stride={stride}, padding={pad}, ceil_mode={}, global_pool={global_pool}, "
+            "pool_type={pool_type}, layout={layout})"
+        ).format(type(self).__name__, self._kwargs["pooling_convention"] == "full", **self._kwargs)
+
+
+class _MaxPool(_Pooling):
+    def __init__(
+        self,
+        pool_size: Sizes = 2,
+        strides: Sizes | None = None,
+        padding: Sizes = 0,
+        layout: str | None = None,
+        ceil_mode: bool = False,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self._configure(pool_size, strides, padding, ceil_mode, False, layout)
+
+
+class _AvgPool(_Pooling):
+    pool_type = "avg"
+
+    def __init__(
+        self,
+        pool_size: Sizes = 2,
+        strides: Sizes | None = None,
+        padding: Sizes = 0,
+        ceil_mode: bool = False,
+        layout: str | None = None,
+        count_include_pad: bool = True,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self._configure(pool_size, strides, padding, ceil_mode, False, layout)
+        self._kwargs["count_include_pad"] = count_include_pad
+
+
+class _GlobalPool(_Pooling):
+    def __init__(self, layout: str | None = None, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self._configure(1, None, 0, True, True, layout)
+
+
+_SHAPES = {
+    1: "(batch, channels, width)",
+    2: "(batch, channels, height, width)",
+    3: "(batch, channels, depth, height, width)",
+}
+
+
+def _pooling(name: str, base: type[_Pooling], dimensions: int, pool_type: str, doc: str) -> Any:
+    """One of the pooling classes."""
+    body = {
+        "dimensions": dimensions,
+        "pool_type": pool_type,
+        "__doc__": f"{doc} of {_SHAPES[dimensions]}.",
+        "__module__": __name__,
+    }
+    return type(name, (base,), body)
+
+
+MaxPool1D = _pooling("MaxPool1D", _MaxPool, 1, "max", "Maximum over windows")
+MaxPool2D = _pooling("MaxPool2D", _MaxPool, 2, "max", "Maximum over windows")
+MaxPool3D = _pooling("MaxPool3D", _MaxPool, 3, "max", "Maximum over windows")
+AvgPool1D = _pooling("AvgPool1D", _AvgPool, 1, "avg", "Mean over windows")
+AvgPool2D = _pooling("AvgPool2D", _AvgPool, 2, "avg", "Mean over windows")
+AvgPool3D = _pooling("AvgPool3D", _AvgPool, 3, "avg", "Mean over windows")
+GlobalMaxPool1D = _pooling("GlobalMaxPool1D", _GlobalPool, 1, "max", "Maximum over all positions")
+GlobalMaxPool2D = _pooling("GlobalMaxPool2D", _GlobalPool, 2, "max", "Maximum over all positions")
+GlobalMaxPool3D = _pooling("GlobalMaxPool3D", _GlobalPool, 3, "max", "Maximum over all positions")
+GlobalAvgPool1D = _pooling("GlobalAvgPool1D", _GlobalPool, 1, "avg", "Mean over all positions")
+GlobalAvgPool2D = _pooling("GlobalAvgPool2D", _GlobalPool, 2, "avg", "Mean over all positions")
+GlobalAvgPool3D = _pooling("GlobalAvgPool3D", _GlobalPool, 3, "avg", "Mean over all positions")
+
+
+class ReflectionPad2D(HybridBlock):
+    """Pads height and width by reflection at the border."""
+
+    def __init__(self, padding: int | tuple[int, ...] = 0, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        if isinstance(padding, int):
+            padding = (0, 0, 0, 0, padding, padding, padding, padding)
+        if len(padding) != 8:
+            raise AssertionError(f"padding must be a number or 8 numbers, not {padding}")
+        self._padding = padding
+
+    def hybrid_forward(self, F: Any, x: Any) -> Any:  # type: ignore[override]
+        return F.pad(x, mode="reflect", pad_width=self._padding)

@@ -1,0 +1,181 @@
+"""Normalisation layers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from ..hybrid_block import HybridBlock
+
+__all__ = ["BatchNorm", "BatchNormReLU", "GroupNorm", "InstanceNorm", "LayerNorm"]
+
+
+class _Normalization(HybridBlock):
+    """What normalisations share: learned `gamma` and `beta`, and the way they are shown."""
+
+    _kwargs: Mapping[str, Any]
+    _shows_channels = True
+
+    def _make_affine(
+        self,
+        channels: int,
+        scale: bool,
+        center: bool,
+        gamma_initializer: Any,
+        beta_initializer: Any,
+        fixed: bool = False,
+    ) -> None:
+        """`fixed` parameters of a switched-off scale or center can never receive gradients."""
+        for name, used, init in (("gamma", scale, gamma_initializer), ("beta", center, beta_initializer)):
+            param = self.params.get(
+                name,
+                grad_req="write" if used else "null",
+                shape=(channels,),
+                init=init,
+                allow_deferred_init=True,
+                differentiable=used or not fixed,
+            )
+            setattr(self, name, param)
+
+    def __repr__(self) -> str:
+        parts = [f"{key}={value!r}" for key, value in self._kwargs.items()]
+        if self._shows_channels:
+            parts.append(f"in_channels={(self._reg_params['gamma'].shape or (0,))[0] or None}")
+        return f"{type(self).__name__}({', '.join(parts)})"
+
+
+class BatchNorm(_Normalization):
+    """Normalises each channel (axis `axis`) over all others: in training by the batch's mean and variance, else by moving ones."""
+
+    _operator = "BatchNorm"
+
+    def __init__(
+        self,
+        axis: int = 1,
+        momentum: float = 0.9,
+        epsilon: float = 1e-5,
+        center: bool = True,
+        scale: bool = True,
+        use_global_stats: bool = False,
+        beta_initializer: Any = "zeros",
+        gamma_initializer: Any = "ones",
+        running_mean_initializer: Any = "zeros",
+        running_variance_initializer: Any = "ones",
+        in_channels: int = 0,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self._kwargs = {
+            "axis": axis,
+            "eps": epsilon,
+            "momentum": momentum,
+            "fix_gamma": not scale,
+            "use_global_stats": use_global_stats,
+        }
+        if in_channels:
+            self.in_channels = in_channels
+        self._make_affine(in_channels, scale, center, gamma_initializer, beta_initializer, fixed=True)
+        statistics = (("running_mean", running_mean_initializer), ("running_var", running_variance_initializer))
+        for name, init in statistics:
+            param = self.params.get(
+                name,
+                grad_req="null",
+                shape=(in_channels,),
+                init=init,
+                allow_deferred_init=True,
+                differentiable=False,
+            )
+            setattr(self, name, param)
+
+    def cast(self, dtype: Any) -> None:
+        # Statistics in half precision would lose too much.
+        super().cast("float32" if np.dtype(dtype) == np.float16 else dtype)
+
+    def hybrid_forward(  # type: ignore[override]
+        self, F: Any, x: Any, gamma: Any, beta: Any, running_mean: Any, running_var: Any
+    ) -> Any:
+        function = F.BatchNorm if self._operator == "BatchNorm" else getattr(F.contrib, self._operator)
+        return function(x, gamma, beta, running_mean, running_var, name="fwd", **self._kwargs)
+
+
+class BatchNormReLU(BatchNorm):
+    """BatchNorm followed by a rectifier."""
+
+    _operator = "BatchNormWithReLU"
+
+
+class InstanceNorm(_Normalization):
+    """Normalises each channel of each instance over its positions."""
+
+    def __init__(
+        self,
+        axis: int = 1,
+        epsilon: float = 1e-5,
+        center: bool = True,
+        scale: bool = False,
+        beta_initializer: Any = "zeros",
+        gamma_initializer: Any = "ones",
+        in_channels: int = 0,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self._kwargs = {"eps": epsilon, "axis": axis, "center": center, "scale": scale}
+        self._axis, self._epsilon = axis, epsilon
+        self._make_affine(in_channels, scale, center, gamma_initializer, beta_initializer)
+
+    def hybrid_forward(self, F: Any, x: Any, gamma: Any, beta: Any) -> Any:  # type: ignore[override]
+        if self._axis == 1:
+            return F.InstanceNorm(x, gamma, beta, name="fwd", eps=self._epsilon)
+        x = x.swapaxes(1, self._axis)
+        return F.InstanceNorm(x, gamma, beta, name="fwd", eps=self._epsilon).swapaxes(1, self._axis)
+
+
+class LayerNorm(_Normalization):
+    """Normalises along one axis, then scales by gamma and shifts by beta."""
+
+    def __init__(
+        self,
+        axis: int = -1,
+        epsilon: float = 1e-5,
+        center: bool = True,
+        scale: bool = True,
+        beta_initializer: Any = "zeros",
+        gamma_initializer: Any = "ones",
+        in_channels: int = 0,
+        prefix: str | None = None,
+        params: Any = None,
+    ) -> None:
+        super().__init__(prefix=prefix, params=params)
+        self._kwargs = {"eps": epsilon, "axis": axis, "center": center, "scale": scale}
+        self._axis, self._epsilon, self._center, self._scale = axis, epsilon, center, scale
+        self._make_affine(in_channels, scale, center, gamma_initializer, beta_initializer)
+
+    def hybrid_forward(self, F: Any, data: Any, gamma: Any, beta: Any) -> Any:  # type: ignore[override]
+        return F.LayerNorm(data, gamma=gamma, beta=beta, axis=self._axis, eps=self._epsilon)
+
+
+class GroupNorm(_Normalization):
+    """Normalises over groups of channels."""
+
+    _shows_channels = False
+
+    def __init__(
+        self,
+        num_groups: int = 1,
+        epsilon: float = 1e-5,
+        center: bool = True,
+        scale: bool = True,
+        beta_initializer: Any = "zeros",
+        gamma_initializer: Any = "ones",
+        prefix: str | None = None,
+        params: Any = None,
+    ) -> None:
+        super().__init__(prefix=prefix, params=params)
+        self._kwargs = {"eps": epsilon, "num_groups": num_groups, "center": center, "scale": scale}
+        self._num_groups, self._epsilon = num_groups, epsilon
+        self._make_affine(num_groups, scale, center, gamma_initializer, beta_initializer)
+
+    def hybrid_forward(self, F: Any, data: Any, gamma: Any, beta: Any) -> Any:  # type: ignore[override]
+        return F.GroupNorm(data, gamma=gamma, beta=beta, num_groups=self._num_groups, eps=self._epsilon)

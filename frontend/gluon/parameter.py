@@ -1,0 +1,400 @@
+"""Parameters of Gluon blocks: arrays on one or more contexts that may receive their shape later than their name."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from .. import autograd, context, initializer
+from ..base import MXNetError, mx_real_t
+from ..context import Context
+from ..dtypes import dtype_name
+from ..symbol import Symbol, var
+from .utils import shape_is_known
+
+if TYPE_CHECKING:
+    from ..ndarray import NDArray
+    from .parameter_dict import ParameterDict
+
+__all__ = ["Constant", "DeferredInitializationError", "Parameter", "ParameterDict"]
+
+
+class DeferredInitializationError(MXNetError):
+    """A parameter is used before a forward pass told its shape."""
+
+
+class Parameter:
+    """A named array, or one copy of it on each context.
+
+    A dimension of 0 in `shape` is unknown until the first forward pass; initialization then waits for it, when
+    `allow_deferred_init`. `grad_req` is 'write', 'add' or 'null'.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        grad_req: str = "write",
+        shape: int | tuple[int, ...] | None = None,
+        dtype: Any = mx_real_t,
+        lr_mult: float = 1.0,
+        wd_mult: float = 1.0,
+        init: Any = None,
+        allow_deferred_init: bool = False,
+        differentiable: bool = True,
+        stype: str = "default",
+        grad_stype: str = "default",
+    ) -> None:
+        for kind, value in (("grad_stype", grad_stype), ("stype", stype)):
+            if value not in ("default", "row_sparse", "csr"):
+                raise ValueError(
+                    f"{kind} for Parameter '{name}' must be one of 'default', 'row_sparse', or 'csr', but got '{value}'"
+                )
+            if value != "default":
+                raise MXNetError(f"Parameter '{name}': {kind}='{value}' is not supported, only 'default' is")
+        self.name = name
+        self.lr_mult = lr_mult
+        self.wd_mult = wd_mult
+        self.init = init
+        self._shape = (shape,) if isinstance(shape, int) else None if shape is None else tuple(shape)
+        self._dtype = dtype
+        self._differentiable = differentiable
+        self._allow_deferred_init = allow_deferred_init
+        self._stype, self._grad_stype = stype, grad_stype
+        self._var: Symbol | None = None
+        self._data: list[NDArray] | None = None
+        self._grad: list[NDArray] | None = None
+        self._ctx_list: list[Context] = []
+        self._trainer: Any = None
+        # (init, contexts, default init, data) while initialization waits for the shape
+        self._deferred_init: tuple[Any, Any, Any, Any] | tuple[()] = ()
+        self._grad_req = "null"
+        self.grad_req = grad_req
+
+    def __repr__(self) -> str:
+        return f"Parameter {self.name} (shape={self.shape}, dtype={self.dtype})"
+
+    # --- what it is -------------------------------------------------------------------------------------------------
+
+    @property
+    def grad_req(self) -> str:
+        return self._grad_req
+
+    @grad_req.setter
+    def grad_req(self, req: str) -> None:
+        if req not in ("write", "add", "null"):
+            raise ValueError(f"grad_req must be one of 'write', 'add', or 'null', but got '{req}'")
+        self._grad_req = req if self._differentiable else "null"
+        self._grad = None
+
+    @property
+    def dtype(self) -> Any:
+        return self._dtype
+
+    @dtype.setter
+    def dtype(self, dtype: Any) -> None:
+        self.cast(dtype)
+
+    @property
+    def shape(self) -> tuple[int, ...] | None:
+        """The shape, 0 for an unknown dimension; None when nothing is known."""
+        return self._shape
+
+    @shape.setter
+    def shape(self, new_shape: Sequence[int]) -> None:
+        new_shape = tuple(new_shape)
+        if self._shape is not None and not _fits(new_shape, self._shape):
+            raise ValueError(
+                f"Parameter '{self.name}': expected shape {new_shape} is incompatible with given shape {self._shape}."
+            )
+        self._shape = new_shape
+
+    @property
+    def stype(self) -> str:
+        return self._stype
+
+    # --- the arrays -------------------------------------------------------------------------------------------------
+
+    def data(self, ctx: Context | None = None) -> NDArray:
+        """The array on `ctx`; without one, the only array or that on the current context."""
+        arrays = self._arrays()
+        if ctx is None and len(arrays) == 1:
+            return arrays[0]
+        return arrays[self._position(ctx or context.current_context())]
+
+    def list_data(self) -> list[NDArray]:
+        """The arrays on all contexts."""
+        return list(self._arrays())
+
+    def list_ctx(self) -> list[Context]:
+        if self._data is None:
+            if self._deferred_init:
+                return list(self._deferred_init[1])
+            raise RuntimeError(f"Parameter '{self.name}' has not been initialized")
+        return list(self._ctx_list)
+
+    def _arrays(self) -> list[NDArray]:
+        if self._data is None:
+            raise self._missing()
+        return self._data
+
+    def _position(self, ctx: Context) -> int:
+        if ctx not in self._ctx_list:
+            raise RuntimeError(
+                f"Parameter '{self.name}' was not initialized on context {ctx}. "
+                f"It was only initialized on {self._ctx_list}."
+            )
+        return self._ctx_list.index(ctx)
+
+    def _missing(self) -> Exception:
+        """Why there are no arrays."""
+        if self._deferred_init:
+            return DeferredInitializationError(
+                f"Parameter '{self.name}' has not been initialized yet because initialization was deferred: "
+                f"{self._unknown()}. Actual initialization happens during the first forward pass. Please pass one "
+                "batch of data through the network before accessing Parameters. You can also avoid deferred "
+                "initialization by specifying in_units, num_features, etc., for network layers."
+            )
+        return RuntimeError(
+            f"Parameter '{self.name}' has not been initialized. Note that you should initialize parameters and create "
+            "Trainer with Block.collect_params() instead of Block.params because the later does not include "
+            "Parameters of nested child Blocks"
+        )
+
+    def _unknown(self) -> str:
+        """What is not known about the shape."""
+        if self._shape is None:
+            return "its shape is unknown"
+        axes = [str(i) for i, n in enumerate(self._shape) if n <= 0]
+        if not axes:
+            return f"its shape is {self._shape}"
+        return f"dimension {' and '.join(axes)} of its shape {self._shape} is unknown"
+
+    def grad(self, ctx: Context | None = None) -> NDArray:
+        """The gradient's array on `ctx`."""
+        grads = self.list_grad()
+        if ctx is None and len(grads) == 1:
+            return grads[0]
+        return grads[self._position(ctx or context.current_context())]
+
+    def list_grad(self) -> list[NDArray]:
+        """The gradients' arrays on all contexts, zeros before the first backward pass."""
+        from ..ndarray import zeros
+
+        arrays = self._arrays()
+        if self._grad_req == "null":
+            raise RuntimeError(f"Cannot get gradient array for Parameter '{self.name}' because grad_req='null'")
+        if self._grad is None:
+            self._grad = [zeros(a.shape, dtype=a.dtype, ctx=a.context) for a in arrays]
+        return list(self._grad)
+
+    def zero_grad(self) -> None:
+        """Set the gradients to zero."""
+        for grad in self._grad or ():
+            grad[:] = 0
+
+    # --- initialization ---------------------------------------------------------------------------------------------
+
+    def initialize(
+        self,
+        init: Any = None,
+        ctx: Context | Sequence[Context] | None = None,
+        default_init: Any = None,
+        force_reinit: bool = False,
+    ) -> None:
+        """Make the arrays and fill them by `init`, else by the parameter's own initializer, else by `default_init`."""
+        if self._data is not None and not force_reinit:
+            warnings.warn(
+                f"Parameter '{self.name}' is already initialized, ignoring. Set force_reinit=True to re-initialize.",
+                stacklevel=2,
+            )
+            return
+        default_init = initializer.Uniform() if default_init is None else default_init
+        init = init or self.init or default_init
+        self._data = self._grad = None
+        self._deferred_init = (init, _contexts(ctx), default_init, None)
+        if shape_is_known(self._shape):
+            self._finish_deferred_init()
+        elif not self._allow_deferred_init:
+            self._deferred_init = ()
+            raise ValueError(f"Cannot initialize Parameter '{self.name}' because {self._unknown()}.")
+
+    def _finish_deferred_init(self) -> None:
+        """Make and fill the arrays that waited for the shape; nothing if none wait."""
+        from ..ndarray import zeros
+
+        if not self._deferred_init:
+            return
+        if not shape_is_known(self._shape):
+            raise ValueError(
+                f"Cannot initialize Parameter '{self.name}' because {self._unknown()}. "
+                "Please specify in_units, in_channels, etc for `Block`s."
+            )
+        init, contexts, default_init, data = self._deferred_init
+        self._deferred_init = ()
+        with autograd.pause():
+            if data is None:
+                data = zeros(self._shape, dtype=self._dtype, ctx=context.cpu())
+                desc = initializer.InitDesc(self.name, {"__init__": init})
+                initializer.create(default_init)(desc, data)
+            self._init_impl(data, contexts)
+
+    def _init_impl(self, data: NDArray, contexts: Sequence[Context]) -> None:
+        self._ctx_list = list(contexts)
+        self._data = [data.copyto(ctx) for ctx in self._ctx_list]
+        self._grad = None
+
+    def _load_init(self, data: NDArray, ctx: Any, cast_dtype: bool = False, dtype_source: str = "current") -> None:
+        """Take over an array from a file; `dtype_source` says whose dtype wins when `cast_dtype` allows a difference."""
+        if cast_dtype and dtype_source not in ("current", "saved"):
+            raise ValueError(f"dtype_source is 'current' or 'saved', not {dtype_source!r}")
+        self._check_loaded_shape(data)
+        data = self._with_dtype(data, cast_dtype, dtype_source)
+        contexts = None if ctx is None else _contexts(ctx)
+        known = self.list_ctx() if self._data is not None or self._deferred_init else None
+        if contexts is not None and known is not None and set(contexts) != set(known):
+            raise ValueError(
+                f"Failed to load Parameter '{self.name}' on {contexts} because it was previous initialized on {known}."
+            )
+        if self._data is None:
+            self._init_impl(data, known or contexts or [context.cpu()])
+        else:
+            self.set_data(data)
+        self._deferred_init = ()
+
+    def _check_loaded_shape(self, data: NDArray) -> None:
+        if self._shape is not None and (len(self._shape) != len(data.shape) or not _fits(data.shape, self._shape)):
+            raise AssertionError(
+                f"Failed loading Parameter '{self.name}' from saved params: "
+                f"shape incompatible expected {self._shape} vs saved {data.shape}"
+            )
+        self._shape = data.shape
+
+    def _with_dtype(self, data: NDArray, cast_dtype: bool, dtype_source: str) -> NDArray:
+        if self._dtype is None or dtype_name(self._dtype) == dtype_name(data.dtype):
+            return data
+        if not cast_dtype:
+            raise AssertionError(
+                f"Failed loading Parameter '{self.name}' from saved params: dtype incompatible expected "
+                f"{self._dtype} vs saved {data.dtype}. Set cast_dtype=True to cast the dtype of saved params."
+            )
+        if dtype_source == "current":
+            return data.astype(self._dtype, copy=False)
+        self.dtype = data.dtype
+        return data
+
+    def set_data(self, data: Any) -> None:
+        """Write new values on all contexts; before a deferred initialization, remember them for it."""
+        self.shape = data.shape
+        if self._data is None:
+            if not self._deferred_init:
+                raise RuntimeError(f"Parameter '{self.name}' has not been initialized")
+            self._deferred_init = (*self._deferred_init[:3], data)
+            return
+        for array in self._data:
+            array[:] = data
+
+    def reset_ctx(self, ctx: Any) -> None:
+        """Move to other contexts."""
+        contexts = _contexts(ctx)
+        if self._data is not None:
+            with autograd.pause():
+                self._init_impl(self._reduce(), contexts)
+        elif self._deferred_init:
+            init, _, default_init, data = self._deferred_init
+            self._deferred_init = (init, contexts, default_init, data)
+        else:
+            raise ValueError(f"Cannot reset context for Parameter '{self.name}' because it has not been initialized.")
+
+    def _reduce(self) -> NDArray:
+        """The mean over all contexts, on the CPU."""
+        from ..ndarray import add_n
+
+        arrays = [a.copyto(context.cpu()) for a in self._arrays()]
+        return arrays[0] if len(arrays) == 1 else add_n(*arrays) / len(arrays)
+
+    def cast(self, dtype: Any) -> None:
+        """Convert the arrays to another dtype."""
+        self._dtype = dtype
+        self._var = None
+        if self._data is None:
+            return
+        with autograd.pause():
+            self._data = [array.astype(dtype) for array in self._data]
+            self._grad = None if self._grad is None else [grad.astype(dtype) for grad in self._grad]
+
+    def var(self) -> Symbol:
+        """The variable that stands for the parameter in symbols."""
+        if self._var is None:
+            self._var = var(
+                self.name,
+                shape=self.shape,
+                dtype=self.dtype,
+                lr_mult=self.lr_mult,
+                wd_mult=self.wd_mult,
+                init=self.init,
+                stype=self._stype,
+            )
+        return self._var
+
+    def _set_trainer(self, trainer: Any) -> None:
+        self._trainer = trainer
+
+
+def _contexts(ctx: Any) -> list[Context]:
+    if ctx is None:
+        return [context.current_context()]
+    return [ctx] if isinstance(ctx, Context) else list(ctx)
+
+
+def _fits(new: Sequence[int], old: Sequence[int]) -> bool:
+    """Whether `new` is `old` with unknown dimensions filled in, or left unknown."""
+    return len(new) == len(old) and all(m in (n, 0, -1) or n in (0, -1) for m, n in zip(new, old, strict=True))
+
+
+class Constant(Parameter):
+    """A parameter that keeps its value and receives no gradient."""
+
+    def __init__(self, name: str, value: Any) -> None:
+        from ..ndarray import NDArray, array
+
+        self.value = value = value if isinstance(value, NDArray) else array(value)
+
+        class Init(initializer.Initializer):
+            """Fills with the constant's value."""
+
+            def _init_weight(self, name: str, arr: NDArray) -> None:
+                arr[:] = value
+
+        init_name = f"Constant_{name}_{id(self)}"
+        initializer.alias(init_name)(Init)
+        super().__init__(name, grad_req="null", shape=value.shape, dtype=value.dtype, init=init_name)
+
+    def __repr__(self) -> str:
+        return f"Constant {self.name} (shape={self.shape}, dtype={self.dtype})"
+
+    @property
+    def grad_req(self) -> str:
+        return "null"
+
+    @grad_req.setter
+    def grad_req(self, req: str) -> None:
+        if req != "null":
+            warnings.warn(
+                f'Constant parameter "{self.name}" does not support grad_req other than "null", '
+                f'and new value "{req}" is ignored.',
+                stacklevel=2,
+            )
+
+
+def same_dtype(one: Any, other: Any) -> bool:
+    """Whether two ways of naming a dtype mean the same."""
+    return one is other or (one is not None and other is not None and dtype_name(one) == dtype_name(other))
+
+
+def __getattr__(name: str) -> Any:
+    if name == "ParameterDict":  # it stands here in MXNet; its own file needs this one
+        from .parameter_dict import ParameterDict
+
+        return ParameterDict
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,249 @@
+"""Block: the base of all layers and models, which holds children and parameters."""
+
+from __future__ import annotations
+
+import os
+import re
+import warnings
+from collections import defaultdict
+from collections.abc import Callable
+from typing import Any
+
+from ..ndarray import NDArray
+from .parameter import Parameter
+from .parameter_dict import ParameterDict
+from .structure import BlockScope
+from .utils import HookHandle, _brief_print_list, _indent
+
+
+class Block:
+    """A layer or model. Subclasses make children and parameters in `__init__` under `name_scope()` and say `forward`.
+
+    `prefix` begins the names of parameters and children: by default the lower-case class name and a number. `params` shares
+    the parameters of another block.
+    """
+
+    def __init__(self, prefix: str | None = None, params: ParameterDict | None = None) -> None:
+        self._empty_prefix = prefix == ""
+        self._prefix, self._params = BlockScope.create(prefix, params, self._alias())
+        self._name = self._prefix.removesuffix("_")
+        self._scope = BlockScope(self)
+        self._children: dict[str, Block] = {}
+        self._reg_params: dict[str, Parameter] = {}
+        self._forward_hooks: dict[int, Callable[..., Any]] = {}
+        self._forward_pre_hooks: dict[int, Callable[..., Any]] = {}
+
+    def __repr__(self) -> str:
+        lines = [f"  ({k}): {_indent(repr(b), 2)}" for k, b in self.__dict__.items() if isinstance(b, Block)]
+        return f"{type(self).__name__}(\n" + "\n".join(lines) + "\n)"
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        existing = getattr(self, name, None)
+        if isinstance(existing, Parameter | Block) and not isinstance(value, type(existing)):
+            raise TypeError(
+                f"Changing attribute type for {name} from {type(existing)} to {type(value)} is not allowed."
+            )
+        if isinstance(value, Block):
+            self.register_child(value, name)
+        elif isinstance(value, Parameter):
+            if name in self._reg_params:
+                raise AssertionError(
+                    f"Overriding Parameter attribute {name} is not allowed. If you want to share parameters between "
+                    "blocks, please set 'params' at Block construction instead."
+                )
+            self._reg_params[name] = value
+        super().__setattr__(name, value)
+
+    def _alias(self) -> str:
+        return type(self).__name__.lower()
+
+    @property
+    def prefix(self) -> str:
+        """What all names inside begin with."""
+        return self._prefix
+
+    @property
+    def name(self) -> str:
+        """The prefix without the last underscore."""
+        return self._name
+
+    def name_scope(self) -> BlockScope:
+        """`with self.name_scope():` children and parameters made inside get this block's prefix."""
+        return self._scope
+
+    @property
+    def params(self) -> ParameterDict:
+        """The block's own parameters, without those of children."""
+        return self._params
+
+    # --- parameters -------------------------------------------------------------------------------------------------
+
+    def collect_params(self, select: str | None = None) -> ParameterDict:
+        """The parameters of the block and all its children; those whose names match the pattern `select`."""
+        self._check_container_with_block()
+        found = ParameterDict(self._params.prefix)
+        pattern = re.compile(select) if select else None
+        found.update({n: p for n, p in self.params.items() if pattern is None or pattern.match(n)})
+        for child in self._children.values():
+            found.update(child.collect_params(select=select))
+        return found
+
+    def _check_container_with_block(self) -> None:
+        children = set(self._children.values())
+        for name, value in self.__dict__.items():
+            hidden = name.startswith("__") or name == "_children"
+            if isinstance(value, list | tuple | dict) and not hidden and _holds_other_block(value, children):
+                warnings.warn(
+                    f'"{type(self).__name__}.{name}" is an unregistered container with Blocks. Note that Blocks inside '
+                    "the list, tuple or dict will not be registered automatically. Make sure to register them using "
+                    "register_child() or switching to nn.Sequential/nn.HybridSequential instead. ",
+                    stacklevel=3,
+                )
+
+    def _collect_params_with_prefix(self, prefix: str = "") -> dict[str, Parameter]:
+        """All parameters by their place in the structure: `0.weight`."""
+        dotted = f"{prefix}." if prefix else ""
+        found = {dotted + name: param for name, param in self._reg_params.items()}
+        for name, child in self._children.items():
+            found.update(child._collect_params_with_prefix(dotted + name))
+        return found
+
+    def save_parameters(self, filename: str | os.PathLike[str], deduplicate: bool = False) -> None:
+        """Write all parameters under structural names (`0.weight`), shared ones once if `deduplicate`."""
+        from ..ndarray import save
+
+        params = self._collect_params_with_prefix()
+        if deduplicate:
+            params = {name: param for param, name in {p: n for n, p in params.items()}.items()}
+        save(filename, {name: param._reduce() for name, param in params.items()})
+
+    def load_parameters(
+        self,
+        filename: str | os.PathLike[str],
+        ctx: Any = None,
+        allow_missing: bool = False,
+        ignore_extra: bool = False,
+        cast_dtype: bool = False,
+        dtype_source: str = "current",
+    ) -> None:
+        """Read parameters that `save_parameters`, `export` or `collect_params().save` wrote."""
+        from ..ndarray import load
+
+        loaded = load(filename)
+        params = self._collect_params_with_prefix()
+        if not loaded and not params:
+            return
+        if not isinstance(loaded, dict):
+            raise ValueError(f"{filename} holds a list of arrays without names; parameters are found by their names")
+        if not any("." in name for name in loaded):
+            own = self.collect_params()
+            prefix = "" if any(name.startswith(("arg:", "aux:")) for name in loaded) else self.prefix
+            own.load_dict(
+                loaded, ctx, allow_missing, ignore_extra, prefix, os.fspath(filename), cast_dtype, dtype_source
+            )
+            return
+        if not allow_missing:
+            _check_complete(params, loaded, filename)
+        for name, array in loaded.items():
+            if name in params:
+                params[name]._load_init(array, ctx, cast_dtype=cast_dtype, dtype_source=dtype_source)
+            elif not ignore_extra:
+                raise ValueError(
+                    f"Parameter '{name}' loaded from file '{filename}' is not present in ParameterDict, which contains "
+                    f"parameters {_brief_print_list(params)}. Set ignore_extra=True to ignore. "
+                )
+
+    def save_params(self, filename: str | os.PathLike[str]) -> None:
+        """The old name of `save_parameters`, with full names."""
+        warnings.warn("save_params is deprecated. Please use save_parameters.", stacklevel=2)
+        self.collect_params().save(filename, strip_prefix=self.prefix)
+
+    def load_params(
+        self, filename: str | os.PathLike[str], ctx: Any = None, allow_missing: bool = False, ignore_extra: bool = False
+    ) -> None:
+        """The old name of `load_parameters`."""
+        warnings.warn("load_params is deprecated. Please use load_parameters.", stacklevel=2)
+        self.load_parameters(filename, ctx, allow_missing, ignore_extra)
+
+    def initialize(self, init: Any = None, ctx: Any = None, verbose: bool = False, force_reinit: bool = False) -> None:
+        """Initialize all parameters, by default uniformly in [-0.07, 0.07)."""
+        self.collect_params().initialize(init, ctx, verbose, force_reinit)
+
+    def cast(self, dtype: Any) -> None:
+        """Convert all parameters to another dtype."""
+        for child in self._children.values():
+            child.cast(dtype)
+        for param in self.params.values():
+            param.cast(dtype)
+
+    # --- children and hooks -----------------------------------------------------------------------------------------
+
+    def register_child(self, block: Block, name: str | None = None) -> None:
+        """Make `block` a child, named by its number unless `name` is given."""
+        self._children[str(len(self._children)) if name is None else name] = block
+
+    def apply(self, fn: Callable[[Block], Any]) -> Block:
+        """Call `fn` on all children, then on the block itself."""
+        for child in self._children.values():
+            child.apply(fn)
+        fn(self)
+        return self
+
+    def hybridize(self, active: bool = True, **kwargs: Any) -> None:
+        """Switch all hybrid blocks below to compiled graphs, or back."""
+        for child in self._children.values():
+            child.hybridize(active, **kwargs)
+
+    def register_forward_pre_hook(self, hook: Callable[..., Any]) -> HookHandle:
+        """Have `hook(block, inputs)` called before each forward."""
+        handle = HookHandle()
+        handle.attach(self._forward_pre_hooks, hook)
+        return handle
+
+    def register_forward_hook(self, hook: Callable[..., Any]) -> HookHandle:
+        """Have `hook(block, inputs, outputs)` called after each forward."""
+        handle = HookHandle()
+        handle.attach(self._forward_hooks, hook)
+        return handle
+
+    # --- calls ------------------------------------------------------------------------------------------------------
+
+    def __call__(self, *args: Any) -> Any:
+        for hook in list(self._forward_pre_hooks.values()):
+            hook(self, args)
+        out = self.forward(*args)
+        for hook in list(self._forward_hooks.values()):
+            hook(self, args, out)
+        return out
+
+    def forward(self, *args: Any) -> Any:
+        """Compute; subclasses say how."""
+        raise NotImplementedError(f"{type(self).__name__} has no forward")
+
+    def summary(self, *inputs: NDArray) -> None:
+        """Print each layer's output shape and number of parameters, by running on `inputs`."""
+        from .summary import print_summary
+
+        print_summary(self, inputs)
+
+
+def _holds_other_block(value: Any, children: set[Block]) -> bool:
+    """Whether a block that is no child stands in a container."""
+    if isinstance(value, list | tuple):
+        return any(_holds_other_block(item, children) for item in value)
+    if isinstance(value, dict):
+        return any(_holds_other_block(item, children) for item in value.values())
+    return isinstance(value, Block) and value not in children
+
+
+def _check_complete(params: dict[str, Parameter], loaded: dict[str, NDArray], filename: Any) -> None:
+    """AssertionError when the file has a parameter under none of the names it goes by."""
+    names: dict[Parameter, list[str]] = defaultdict(list)
+    for name, param in params.items():
+        names[param].append(name)
+    for known_as in names.values():
+        if not any(name in loaded for name in known_as):
+            raise AssertionError(
+                f"Parameter '{known_as[0]}' is missing in file '{filename}', which contains parameters: "
+                f"{_brief_print_list(loaded)}. Set allow_missing=True to ignore missing parameters."
+            )

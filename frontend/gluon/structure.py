@@ -1,0 +1,131 @@
+"""Nested arguments and results of blocks as flat lists, and names inside of blocks."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+from ..name import Prefix, current_manager
+from ..ndarray import NDArray
+from ..symbol import Symbol
+from .parameter_dict import ParameterDict
+
+if TYPE_CHECKING:
+    from .plain_block import Block
+
+Format = int | list[Any]
+"""How a value was nested: 0 one array, -1 None, n > 0 that many outputs of a symbol, a list for a list."""
+
+
+class BlockScope:
+    """Where children of a block get their names: the block's prefix, and a counter for each kind of child."""
+
+    _current = threading.local()
+
+    def __init__(self, block: Block) -> None:
+        self._block = block
+        self._counter: dict[str, int] = {}
+        self._outer: list[tuple[BlockScope | None, Prefix]] = []
+
+    @staticmethod
+    def create(prefix: str | None, params: ParameterDict | None, hint: str) -> tuple[str, ParameterDict]:
+        """The full prefix and the parameters of a new block."""
+        current: BlockScope | None = getattr(BlockScope._current, "value", None)
+        if current is None:
+            if prefix is None:
+                prefix = current_manager().get(None, hint) + "_"
+            return prefix, ParameterDict(prefix) if params is None else ParameterDict(params.prefix, params)
+        if prefix is None:
+            count = current._counter.get(hint, 0)
+            current._counter[hint] = count + 1
+            prefix = f"{hint}{count}_"
+        if params is None:
+            parent = current._block.params
+            return current._block.prefix + prefix, ParameterDict(parent.prefix + prefix, parent._shared)
+        return current._block.prefix + prefix, ParameterDict(params.prefix, params)
+
+    def __enter__(self) -> Self:
+        if not self._block._empty_prefix:
+            names = Prefix(self._block.prefix)
+            self._outer.append((getattr(BlockScope._current, "value", None), names))
+            BlockScope._current.value = self
+            names.__enter__()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if not self._block._empty_prefix:
+            outer, names = self._outer.pop()
+            names.__exit__(kind, error, trace)
+            BlockScope._current.value = outer
+
+
+def flatten(args: Any, what: str) -> tuple[list[Any], Any]:
+    """All arrays or symbols in order, and how they were nested; `what` says "input" or "output" in errors."""
+    if isinstance(args, NDArray):
+        return [args], 0
+    if isinstance(args, Symbol):
+        outputs = len(args)
+        return [args], outputs if outputs > 1 else 0
+    if args is None:
+        return [None], -1
+    if not isinstance(args, list | tuple):
+        raise ValueError(
+            f"When hybridized, the input of HybridBlock {what} must be (nested) list of Symbol or NDArray, "
+            f"but got {args} of type {type(args)}"
+        )
+    flat: list[Any] = []
+    formats: list[Any] = []
+    for arg in args:
+        found, form = flatten(arg, what)
+        flat.extend(found)
+        formats.append(form)
+    return flat, formats
+
+
+def regroup(args: Sequence[Any], form: Any) -> Any:
+    """The inverse of `flatten`."""
+    return _regroup(list(args), form)[0]
+
+
+def _regroup(args: list[Any], form: Any) -> tuple[Any, list[Any]]:
+    if isinstance(form, int):
+        if form == -1:
+            if args[0] is not None:
+                raise ValueError(
+                    "We do not support passing types that are not None when the initial HybridBlock has received "
+                    f"NoneType and has been hybridized. Received arg = {args[0]}, fmt = {form}."
+                )
+            return None, args[1:]
+        return (args[0], args[1:]) if form == 0 else (args[:form], args[form:])
+    grouped: list[Any] = []
+    for inner in form:
+        found, args = _regroup(args, inner)
+        grouped.append(found)
+    return grouped, args
+
+
+def same_format(given: Any, stored: Any) -> bool:
+    """Whether arguments nested as `given` fit a graph made for `stored`: trailing None may be left out or added."""
+    if given == stored:
+        return True
+    if not isinstance(given, list) or not isinstance(stored, list):
+        return False
+    common = min(len(given), len(stored))
+    return given[:common] == stored[:common] and all(f == -1 for f in (*given[common:], *stored[common:]))
+
+
+def kinds_in(args: Any) -> tuple[bool, bool, set[Any]]:
+    """Whether symbols and arrays occur in nested arguments, and the contexts of the arrays."""
+    if isinstance(args, NDArray):
+        return False, True, {args.context}
+    if isinstance(args, Symbol):
+        return True, False, set()
+    if not isinstance(args, list | tuple):
+        return False, False, set()
+    found = [kinds_in(arg) for arg in args]
+    contexts = {ctx for _, _, inner in found for ctx in inner}
+    return any(s for s, _, _ in found), any(a for _, a, _ in found), contexts

@@ -1,0 +1,69 @@
+"""Prints what `Block.summary` shows: a table of layers, output shapes and numbers of parameters."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+from ..ndarray import NDArray
+
+if TYPE_CHECKING:
+    from .plain_block import Block
+
+_ROW = "{:>20}  {:>42} {:>15}"
+
+
+def print_summary(block: Block, inputs: tuple[Any, ...]) -> None:
+    """Run `block` on `inputs` with a hook on each layer, and print the table."""
+    rows: list[tuple[str, str, int]] = [("Input", _shapes(list(inputs)), 0)]
+    handles: list[Any] = []
+    seen: set[Any] = set()
+    counts = {"shared": 0, "trainable": 0, "total": 0}
+
+    def observe(layer: Block, _: Any, outputs: Any) -> None:
+        own = 0
+        for param in layer.params.values():
+            size = prod(param.shape or (0,))
+            own += size
+            if param in seen:
+                counts["shared"] += size
+                continue
+            seen.add(param)
+            counts["total"] += size
+            counts["trainable"] += size if param.grad_req != "null" else 0
+        rows.append((f"{type(layer).__name__}-{len(rows)}", _shapes(outputs), own))
+
+    def attach(layer: Block) -> None:
+        if getattr(layer, "_active", False):
+            raise AssertionError(f'"{layer.name}" must not be hybridized to print summary.')
+        handles.append(layer.register_forward_hook(observe))
+
+    try:
+        block.apply(attach)
+        block(*inputs)
+    finally:
+        for handle in handles:
+            handle.detach()
+    _print(rows, counts)
+
+
+def _print(rows: list[tuple[str, str, int]], counts: dict[str, int]) -> None:
+    print("-" * 80)
+    print(_ROW.format("Layer (type)", "Output Shape", "Param #"))
+    print("=" * 80)
+    for row in rows:
+        print(_ROW.format(*row))
+    print("=" * 80)
+    print(f"Parameters in forward computation graph, duplicate included\n   Total params: {sum(r[2] for r in rows)}")
+    print(
+        f"   Trainable params: {counts['trainable']}\n   Non-trainable params: {counts['total'] - counts['trainable']}"
+    )
+    print(f"Shared params in forward computation graph: {counts['shared']}")
+    print(f"Unique parameters in model: {counts['total']}")
+    print("-" * 80)
+
+
+def _shapes(value: Any) -> str:
+    if isinstance(value, list | tuple):
+        return ", ".join(_shapes(item) for item in value)
+    return str(value.shape) if isinstance(value, NDArray) else str(value)

@@ -1,0 +1,136 @@
+"""SymbolBlock: a block whose graph is a symbol, such as one that was exported."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from .. import ndarray, symbol
+from ..base import MXNetError, mx_real_t
+from ..symbol import Symbol
+from .hybrid_block import HybridBlock
+from .parameter_dict import ParameterDict
+from .structure import flatten, regroup
+
+
+class SymbolBlock(HybridBlock):
+    """A block that computes `outputs` from the variables `inputs`; all other variables are its parameters."""
+
+    @staticmethod
+    def imports(
+        symbol_file: str | os.PathLike[str],
+        input_names: str | Sequence[str],
+        param_file: str | os.PathLike[str] | None = None,
+        ctx: Any = None,
+        allow_missing: bool = False,
+        ignore_extra: bool = False,
+    ) -> SymbolBlock:
+        """The model in `-symbol.json` and `.params` files, which MXNet or mxforge exported."""
+        out = symbol.load(symbol_file)
+        names = [input_names] if isinstance(input_names, str) else input_names
+        dtype = mx_real_t if param_file is None else None
+        block = SymbolBlock(out, [symbol.var(name, dtype=dtype) for name in names])
+        if param_file is not None:
+            block.collect_params().load(
+                param_file, ctx, allow_missing, ignore_extra, cast_dtype=True, dtype_source="saved"
+            )
+        return block
+
+    def __init__(self, outputs: Any, inputs: Any, params: ParameterDict | None = None) -> None:
+        super().__init__(prefix=None, params=None)
+        self._prefix = ""
+        self._params = ParameterDict("", params)
+        if isinstance(inputs, Symbol) and len(inputs) == 1:
+            inputs = [inputs]
+        if isinstance(outputs, list | tuple) and len(outputs) == 1:
+            outputs = outputs[0]
+        variables, self._in_format = flatten(inputs, "input")
+        listed, self._out_format = flatten(outputs, "output")
+        for variable in variables:
+            if len(variable.get_internals()) != 1:
+                raise AssertionError(f"Input symbols must be variable, but {variable} is an output of operators")
+        out = symbol.Group(listed) if len(listed) > 1 else listed[0]
+        self._check_storage(out)
+        self._make_params(out, variables)
+        self._cached_graph = variables, out
+        shared = len(os.path.commonprefix(list(self._params.keys())))
+        self._reg_params = {name[shared:]: param for name, param in self._params.items()}
+
+    def _check_storage(self, out: Symbol) -> None:
+        for name, attrs in out.attr_dict().items():
+            if attrs.get("__storage_type__", "0") != "0":
+                raise MXNetError(f"SymbolBlock doesn't support Parameter '{name}' because its storage type is sparse.")
+
+    def _make_params(self, out: Symbol, variables: Sequence[Symbol]) -> None:
+        """Parameters for all variables that are no inputs, with dtypes inferred where the inputs' are known."""
+        inputs = {variable.name for variable in variables}
+        kinds = _dtypes(out, variables)
+        for name in out.list_arguments():
+            if name not in inputs:
+                self.params.get(name, allow_deferred_init=True, dtype=kinds.get(name, mx_real_t))
+        for name in out.list_auxiliary_states():
+            if name not in inputs:
+                self.params.get(name, grad_req="null", allow_deferred_init=True, dtype=kinds.get(name, mx_real_t))
+
+    def __repr__(self) -> str:
+        variables, out = self._cached_graph
+        return f"{type(self).__name__}(\n{out} : {len(variables)} -> {len(out)}\n)"
+
+    def forward(self, x: Any, *args: Any) -> Any:
+        """Run on arrays, or put symbols into the places of the inputs."""
+        if isinstance(x, ndarray.NDArray):
+            with x.context:
+                return self._call_cached_op(x, *args)
+        if not isinstance(x, Symbol):
+            raise AssertionError(
+                f"HybridBlock requires the first argument to forward be either Symbol or NDArray, but got {type(x)}"
+            )
+        flat, form = flatten([x, *args], "input")
+        if form != self._in_format:
+            raise AssertionError("Invalid input format")
+        variables, out = self._cached_graph
+        composed = out(**{v.name: s for v, s in zip(variables, flat, strict=True)})
+        return regroup(list(composed), self._out_format)
+
+    def __call__(self, *args: Any) -> Any:
+        # A symbol block always runs compiled, as in MXNet.
+        compiled = self._cached_op
+        if compiled is not None and not self._forward_hooks and not self._forward_pre_hooks:
+            out = compiled.fast(args, self._in_format, self._out_format)
+            if out is not None:
+                return out
+        return super().__call__(*args)
+
+    def _clear_cached_op(self) -> None:
+        kept = self._cached_graph
+        super()._clear_cached_op()
+        self._cached_graph = kept
+
+    def cast(self, dtype: Any) -> None:
+        """Convert the parameters; those of batch normalisations stay float32 when the others become float16."""
+        super().cast(dtype)
+        if np.dtype(dtype) != np.float16:
+            return
+        for name in list(self.params.keys()):
+            for end, mean in (("running_var", "running_mean"), ("moving_var", "moving_mean")):
+                family = [name.removesuffix(end) + part for part in (end, mean, "gamma", "beta")]
+                if name.endswith(end) and all(n in self.params.keys() for n in family):
+                    for member in family:
+                        self.params[member].cast("float32")
+
+    def hybrid_forward(self, F: Any, x: Any, *args: Any, **kwargs: Any) -> Any:
+        raise NotImplementedError("a SymbolBlock's graph is its symbol")
+
+
+def _dtypes(out: Symbol, variables: Sequence[Symbol]) -> dict[str, Any]:
+    """The dtypes of variables by name, if those of all inputs are declared and decide all others."""
+    known = {v.name: v.infer_type_partial()[0][0] for v in variables}
+    if None in known.values():
+        return {}
+    arguments, _, states = out.infer_type_partial(**{n: d for n, d in known.items() if n in out.list_inputs()})
+    found = dict(zip(out.list_arguments(), arguments, strict=True))
+    found.update(zip(out.list_auxiliary_states(), states, strict=True))
+    return {} if None in found.values() else found

@@ -1,0 +1,5 @@
+"""`mxforge.io`: batches of data and iterators over them."""
+
+from __future__ import annotations
+
+from .io import DataBatch, DataDesc, DataIter, NDArrayIter, ResizeIter

@@ -1,0 +1,271 @@
+"""Batches of data and iterators over them: DataDesc, DataBatch, DataIter, NDArrayIter and iterators around others."""
+
+from __future__ import annotations
+
+from collections import namedtuple
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..base import mx_real_t
+from ..ndarray import NDArray, array
+
+__all__ = ["DataBatch", "DataDesc", "DataIter", "NDArrayIter", "ResizeIter"]
+
+
+class DataDesc(namedtuple("DataDesc", ["name", "shape"])):
+    """Name and shape of an input, and its dtype and layout; compared and unpacked as (name, shape)."""
+
+    dtype: Any
+    layout: str
+
+    def __new__(cls, name: str, shape: Sequence[int], dtype: Any = mx_real_t, layout: str = "NCHW") -> DataDesc:
+        made = super().__new__(cls, name, tuple(shape))
+        made.dtype, made.layout = dtype, layout
+        return made
+
+    def __repr__(self) -> str:
+        return f"DataDesc[{self.name},{self.shape},{self.dtype},{self.layout}]"
+
+    @staticmethod
+    def get_batch_axis(layout: str | None) -> int:
+        """The axis N of a layout; 0 when there is no layout, -1 when it has no N."""
+        return 0 if layout is None else layout.find("N")
+
+    @staticmethod
+    def get_list(shapes: Any, types: Any) -> list[DataDesc]:
+        """Descriptions from lists of (name, shape) and perhaps (name, dtype)."""
+        if types is None:
+            return [DataDesc(name, shape) for name, shape in shapes]
+        kinds = dict(types)
+        return [DataDesc(name, shape, kinds[name]) for name, shape in shapes]
+
+
+class DataBatch:
+    """Lists of data and label arrays; the last `pad` examples are fill."""
+
+    def __init__(
+        self,
+        data: Sequence[NDArray],
+        label: Sequence[NDArray] | None = None,
+        pad: int | None = None,
+        index: Any = None,
+        bucket_key: Any = None,
+        provide_data: Any = None,
+        provide_label: Any = None,
+    ) -> None:
+        for what, value in (("Data", data), ("Label", label)):
+            if value is not None and not isinstance(value, list | tuple):
+                raise AssertionError(f"{what} must be list of NDArrays")
+        self.data, self.label = data, label
+        self.pad, self.index, self.bucket_key = pad, index, bucket_key
+        self.provide_data, self.provide_label = provide_data, provide_label
+
+    def __str__(self) -> str:
+        labels = [a.shape for a in self.label] if self.label else None
+        return f"{type(self).__name__}: data shapes: {[a.shape for a in self.data]} label shapes: {labels}"
+
+
+class DataIter:
+    """An iterator over batches; subclasses say `iter_next`, `getdata`, `getlabel` and `getpad`, or `next`."""
+
+    def __init__(self, batch_size: int = 0) -> None:
+        self.batch_size = batch_size
+
+    def __iter__(self) -> DataIter:
+        return self
+
+    def __next__(self) -> DataBatch:
+        return self.next()
+
+    def reset(self) -> None:
+        """Begin again."""
+
+    def next(self) -> DataBatch:
+        """The next batch; StopIteration at the end."""
+        if not self.iter_next():
+            raise StopIteration
+        return DataBatch(self.getdata(), self.getlabel(), self.getpad(), self.getindex())
+
+    def iter_next(self) -> bool:
+        """Go on to the next batch; whether there is one."""
+        raise NotImplementedError(f"{type(self).__name__} has no iter_next")
+
+    def getdata(self) -> Any:
+        raise NotImplementedError(f"{type(self).__name__} has no getdata")
+
+    def getlabel(self) -> Any:
+        raise NotImplementedError(f"{type(self).__name__} has no getlabel")
+
+    def getindex(self) -> Any:
+        return None
+
+    def getpad(self) -> int | None:
+        raise NotImplementedError(f"{type(self).__name__} has no getpad")
+
+
+class ResizeIter(DataIter):
+    """An iterator of `size` batches an epoch, whatever the length of the one it takes them from."""
+
+    def __init__(self, data_iter: Any, size: int, reset_internal: bool = True) -> None:
+        super().__init__(data_iter.batch_size)
+        self.data_iter, self.size, self.reset_internal = data_iter, size, reset_internal
+        self.provide_data, self.provide_label = data_iter.provide_data, data_iter.provide_label
+        self.cur = 0
+        self.current_batch: DataBatch | None = None
+
+    def reset(self) -> None:
+        self.cur = 0
+        if self.reset_internal:
+            self.data_iter.reset()
+
+    def iter_next(self) -> bool:
+        if self.cur == self.size:
+            return False
+        try:
+            self.current_batch = self.data_iter.next()
+        except StopIteration:
+            self.data_iter.reset()
+            self.current_batch = self.data_iter.next()
+        self.cur += 1
+        return True
+
+    def next(self) -> DataBatch:
+        if not self.iter_next() or self.current_batch is None:
+            raise StopIteration
+        return self.current_batch
+
+
+class NDArrayIter(DataIter):
+    """Batches of arrays in memory, given as one array, a list, or a dictionary by name.
+
+    `last_batch_handle` says what becomes of an incomplete last batch: 'pad' fills it up from the beginning, 'discard' leaves it
+    out, 'roll_over' keeps it for the next epoch.
+    """
+
+    def __init__(
+        self,
+        data: Any,
+        label: Any = None,
+        batch_size: int = 1,
+        shuffle: bool = False,
+        last_batch_handle: str = "pad",
+        data_name: str = "data",
+        label_name: str = "softmax_label",
+        layout: str = "NCHW",
+    ) -> None:
+        super().__init__(batch_size)
+        if last_batch_handle not in ("pad", "discard", "roll_over"):
+            raise ValueError(f"last_batch_handle is 'pad', 'discard' or 'roll_over', not {last_batch_handle!r}")
+        self.data = _named(data, data_name, allow_empty=False)
+        self.label = _named(label, label_name, allow_empty=True)
+        self.layout = layout
+        self._axis = layout.find("N")
+        self.num_data = self.data[0][1].shape[self._axis]
+        for name, values in (*self.data, *self.label):
+            if values.shape[self._axis] != self.num_data:
+                raise ValueError(f"{name} has {values.shape[self._axis]} examples, the first data {self.num_data}")
+        self.idx = np.arange(self.num_data)
+        self.shuffle = shuffle
+        self.last_batch_handle = last_batch_handle
+        self.cursor = -batch_size
+        self.reset()
+
+    def _describe(self, source: list[tuple[str, np.ndarray]]) -> list[DataDesc]:
+        def shape(values: np.ndarray) -> tuple[int, ...]:
+            return (*values.shape[: self._axis], self.batch_size, *values.shape[self._axis + 1 :])
+
+        return [DataDesc(name, shape(values), values.dtype, self.layout) for name, values in source]
+
+    @property
+    def provide_data(self) -> list[DataDesc]:
+        return self._describe(self.data)
+
+    @property
+    def provide_label(self) -> list[DataDesc]:
+        return self._describe(self.label)
+
+    def hard_reset(self) -> None:
+        """Begin again, and forget a batch that rolled over."""
+        if self.shuffle:
+            np.random.shuffle(self.idx)
+        self.cursor = -self.batch_size
+
+    def reset(self) -> None:
+        if self.shuffle:
+            self._shuffle()
+        if self.last_batch_handle == "roll_over" and self.num_data - self.batch_size < self.cursor < self.num_data:
+            self.cursor = self.cursor - self.num_data - self.batch_size
+        else:
+            self.cursor = -self.batch_size
+
+    def _shuffle(self) -> None:
+        """A new order; examples that roll over stay first in it."""
+        kept = 0
+        if self.last_batch_handle == "roll_over" and 0 < self.cursor < self.num_data:
+            kept = self.num_data - self.cursor
+        if kept:
+            left, rest = self.idx[-kept:].copy(), self.idx[:-kept].copy()
+            np.random.shuffle(rest)
+            self.idx = np.concatenate([rest, left])
+        else:
+            np.random.shuffle(self.idx)
+
+    def iter_next(self) -> bool:
+        self.cursor += self.batch_size
+        return self.cursor < self.num_data
+
+    def next(self) -> DataBatch:
+        if not self.iter_next():
+            raise StopIteration
+        incomplete = self.cursor + self.batch_size > self.num_data
+        if incomplete and self.last_batch_handle != "pad":
+            raise StopIteration
+        return DataBatch(self.getdata(), self.getlabel(), self.getpad(), None)
+
+    def _positions(self) -> np.ndarray:
+        """The examples of the current batch: those before 0 rolled over from the end of the last epoch."""
+        if self.cursor >= self.num_data:
+            raise AssertionError("DataIter needs reset.")
+        return self.idx[np.arange(self.cursor, self.cursor + self.batch_size) % self.num_data]
+
+    def _batch(self, source: list[tuple[str, np.ndarray]]) -> list[NDArray]:
+        positions = self._positions()
+        return [array(np.take(values, positions, axis=self._axis), dtype=values.dtype) for _, values in source]
+
+    def getdata(self) -> list[NDArray]:
+        return self._batch(self.data)
+
+    def getlabel(self) -> list[NDArray]:
+        return self._batch(self.label)
+
+    def getpad(self) -> int:
+        if self.last_batch_handle == "pad":
+            return max(self.cursor + self.batch_size - self.num_data, 0)
+        return max(-self.cursor, 0) if self.last_batch_handle == "roll_over" else 0
+
+
+def _named(data: Any, default_name: str, allow_empty: bool) -> list[tuple[str, np.ndarray]]:
+    """Arrays with names: one array is `default_name`, several are numbered `_0_data`, ..."""
+    if data is None:
+        data = []
+    if isinstance(data, np.ndarray | NDArray) or hasattr(data, "__array__"):
+        data = [data]
+    if isinstance(data, Mapping):
+        named = list(data.items())
+    elif len(data) == 1:
+        named = [(default_name, data[0])]
+    else:
+        named = [(f"_{i}_{default_name}", values) for i, values in enumerate(data)]
+    if not named and not allow_empty:
+        raise ValueError("NDArrayIter needs data")
+    return [(name, _as_numpy(name, values)) for name, values in named]
+
+
+def _as_numpy(name: str, values: Any) -> np.ndarray:
+    if isinstance(values, NDArray):
+        return values.asnumpy()
+    if not isinstance(values, np.ndarray):
+        raise TypeError(f"Invalid type '{type(values)}' for {name}, should be NDArray or numpy.ndarray")
+    return values.astype(mx_real_t) if values.dtype == np.float64 else values

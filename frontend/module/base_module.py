@@ -1,0 +1,207 @@
+"""BaseModule: what modules share, said in terms of bind, forward and get_outputs."""
+
+from __future__ import annotations
+
+import logging
+import warnings
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..base import MXNetError
+from ..io import DataBatch, DataDesc, DataIter
+from ..model import load_arrays, save_arrays
+from ..ndarray import NDArray, array, concatenate
+from ..symbol import Symbol
+
+_LATER = "gradients are not there yet; they come with training"
+
+
+class BaseModule:
+    """A computation with data, parameters and outputs. The way is bind, init_params (or set_params), forward, get_outputs."""
+
+    def __init__(self, logger: Any = logging) -> None:
+        self.logger = logger
+        self.binded = False
+        self.for_training = False
+        self.inputs_need_grad = False
+        self.params_initialized = False
+        self.optimizer_initialized = False
+        self._symbol: Symbol | None = None
+
+    @property
+    def symbol(self) -> Symbol | None:
+        return self._symbol
+
+    # --- what subclasses say ----------------------------------------------------------------------------------------
+
+    def bind(self, data_shapes: Any, label_shapes: Any = None, for_training: bool = True, **kwargs: Any) -> None:
+        raise NotImplementedError(f"{type(self).__name__} has no bind")
+
+    def init_params(
+        self, initializer: Any = None, arg_params: Any = None, aux_params: Any = None, **kwargs: Any
+    ) -> None:
+        raise NotImplementedError(f"{type(self).__name__} has no init_params")
+
+    def get_params(self) -> tuple[dict[str, NDArray], dict[str, NDArray]]:
+        raise NotImplementedError(f"{type(self).__name__} has no get_params")
+
+    def forward(self, data_batch: DataBatch, is_train: bool | None = None) -> None:
+        raise NotImplementedError(f"{type(self).__name__} has no forward")
+
+    def get_outputs(self, merge_multi_context: bool = True) -> list[Any]:
+        raise NotImplementedError(f"{type(self).__name__} has no get_outputs")
+
+    # --- parameters -------------------------------------------------------------------------------------------------
+
+    def set_params(
+        self,
+        arg_params: dict[str, NDArray],
+        aux_params: dict[str, NDArray],
+        allow_missing: bool = False,
+        force_init: bool = True,
+        allow_extra: bool = False,
+    ) -> None:
+        """Take over parameters."""
+        self.init_params(
+            initializer=None,
+            arg_params=arg_params,
+            aux_params=aux_params,
+            allow_missing=allow_missing,
+            force_init=force_init,
+            allow_extra=allow_extra,
+        )
+
+    def save_params(self, fname: str) -> None:
+        """Write parameters and auxiliary states to a file."""
+        save_arrays(fname, *self.get_params())
+
+    def load_params(self, fname: str) -> None:
+        """Read what `save_params` wrote."""
+        self.set_params(*load_arrays(fname))
+
+    # --- prediction -------------------------------------------------------------------------------------------------
+
+    def _check_ready(self) -> None:
+        if not (self.binded and self.params_initialized):
+            raise AssertionError("call bind and init_params (or set_params) first")
+
+    def prepare(self, data_batch: DataBatch, sparse_row_id_fn: Any = None) -> None:
+        """Called before each batch; nothing to do for dense parameters."""
+        if sparse_row_id_fn is not None:
+            warnings.warn(UserWarning("sparse_row_id_fn is not invoked for BaseModule."), stacklevel=2)
+
+    def iter_predict(
+        self, eval_data: DataIter, num_batch: int | None = None, reset: bool = True, sparse_row_id_fn: Any = None
+    ) -> Iterator[tuple[list[NDArray], int, DataBatch]]:
+        """The outputs of each batch without its fill, its number, and the batch."""
+        self._check_ready()
+        if reset:
+            eval_data.reset()
+        for number, batch in enumerate(eval_data):
+            if number == num_batch:
+                break
+            self.prepare(batch, sparse_row_id_fn=sparse_row_id_fn)
+            self.forward(batch, is_train=False)
+            yield [out[0 : out.shape[0] - (batch.pad or 0)] for out in self.get_outputs()], number, batch
+
+    def predict(
+        self,
+        eval_data: Any,
+        num_batch: int | None = None,
+        merge_batches: bool = True,
+        reset: bool = True,
+        always_output_list: bool = False,
+        sparse_row_id_fn: Any = None,
+    ) -> Any:
+        """The outputs for an array, or for all batches of an iterator: merged, or a list for each batch."""
+        self._check_ready()
+        if isinstance(eval_data, NDArray | np.ndarray):
+            self.forward(DataBatch([array(eval_data) if isinstance(eval_data, np.ndarray) else eval_data]))
+            return self.get_outputs()[0]
+        if not isinstance(eval_data, DataIter):
+            raise ValueError("eval_data must be of type NDArray or DataIter")
+        found = [
+            [out.copy() for out in outputs]
+            for outputs, _, _ in self.iter_predict(eval_data, num_batch, reset, sparse_row_id_fn)
+        ]
+        if not found or not merge_batches:
+            return found
+        if len({len(outputs) for outputs in found}) != 1:
+            raise AssertionError(
+                "Cannot merge batches, as num of outputs is not the same in mini-batches. Maybe bucketing is used?"
+            )
+        merged = [concatenate(list(parts)) for parts in zip(*found, strict=True)]
+        return merged[0] if len(merged) == 1 and not always_output_list else merged
+
+    def score(self, eval_data: DataIter, eval_metric: Any, num_batch: int | None = None, **kwargs: Any) -> Any:
+        """The values of a metric, an object with `reset`, `update(labels, outputs)` and `get_name_value`."""
+        for name in ("reset", "update", "get_name_value"):
+            if not hasattr(eval_metric, name):
+                raise MXNetError(
+                    f"score: eval_metric {eval_metric!r} has no {name}; metrics by name come with training"
+                )
+        eval_metric.reset()
+        for outputs, _, batch in self.iter_predict(eval_data, num_batch):
+            rows = outputs[0].shape[0]
+            eval_metric.update([label[:rows] for label in batch.label or []], outputs)
+        return eval_metric.get_name_value()
+
+    # --- training, which is not there yet ---------------------------------------------------------------------------
+
+    def fit(self, *args: Any, **kwargs: Any) -> None:
+        """Raises MXNetError: training comes later."""
+        raise MXNetError(f"Module.fit: {_LATER}")
+
+    def backward(self, out_grads: Any = None) -> None:
+        """Raises MXNetError: training comes later."""
+        raise MXNetError(f"Module.backward: {_LATER}")
+
+    def forward_backward(self, data_batch: DataBatch) -> None:
+        """Raises MXNetError: training comes later."""
+        raise MXNetError(f"Module.forward_backward: {_LATER}")
+
+    def update(self) -> None:
+        """Raises MXNetError: training comes later."""
+        raise MXNetError(f"Module.update: {_LATER}")
+
+    def init_optimizer(self, *args: Any, **kwargs: Any) -> None:
+        """Raises MXNetError: training comes later."""
+        raise MXNetError(f"Module.init_optimizer: {_LATER}")
+
+
+def _check_input_names(symbol: Symbol, names: Sequence[str], kind: str, throw: bool) -> None:
+    """Every name must be an argument of the symbol; labels that are not are only warned of."""
+    arguments = symbol.list_arguments()
+    for name in names:
+        if name in arguments:
+            continue
+        candidates = [a for a in arguments if not a.endswith(("_weight", "_bias", "_gamma", "_beta"))]
+        listed = "\n\t".join(candidates)
+        message = (
+            f"You created Module with Module(..., {kind}_names={list(names)}) but input with name '{name}' is not "
+            f"found in symbol.list_arguments(). Did you mean one of:\n\t{listed}"
+        )
+        if throw:
+            raise ValueError(message)
+        warnings.warn(message, stacklevel=3)
+
+
+def _parse_data_desc(
+    data_names: Sequence[str], label_names: Sequence[str], data_shapes: Any, label_shapes: Any
+) -> tuple[list[DataDesc], list[DataDesc] | None]:
+    """Descriptions of data and labels, whose names must be the module's."""
+    data = [d if isinstance(d, DataDesc) else DataDesc(*d) for d in data_shapes]
+    labels = None if label_shapes is None else [d if isinstance(d, DataDesc) else DataDesc(*d) for d in label_shapes]
+    if sorted(d.name for d in data) != sorted(data_names):
+        raise ValueError(
+            f"Data provided by data_shapes don't match names specified by data_names ({data_shapes} vs. {data_names})"
+        )
+    if labels and sorted(d.name for d in labels) != sorted(label_names):
+        warnings.warn(
+            f"Data provided by label_shapes don't match names specified by label_names "
+            f"({label_shapes} vs. {label_names})",
+            stacklevel=3,
+        )
+    return data, labels
