@@ -13,7 +13,7 @@ from typing import TypeVar
 from ..ir.dialects.mx.operator import Operator
 from ..ir.dialects.mx.shapes import PartialShape, is_known, unify
 from ..ir.graph import GraphError
-from ..ir.types import DType, TensorType
+from ..ir.types import DType, Shape, TensorType
 
 
 class InferenceError(ValueError):
@@ -55,7 +55,8 @@ def infer_types(
 
     What does not follow stays unknown. InferenceError where something contradicts.
     """
-    known = Inference(list(uses), dict(shapes), dict(dtypes or {}))
+    nothing = dict.fromkeys(value for use in uses for value in (*use.inputs, *use.outputs))
+    known = Inference(list(uses), {**nothing, **shapes}, {**nothing, **(dtypes or {})})
     _to_fixed_point(known, _step_dtypes)
     _to_fixed_point(known, _step_shapes)
     known.uses = [_resolved(known, use) for use in known.uses]
@@ -64,6 +65,9 @@ def infer_types(
 
 _Step = Callable[[Inference, Use], bool]
 _T = TypeVar("_T")
+
+
+_STAND_INS = (60, 120)  # for an unknown extent: both have many divisors
 
 
 def _to_fixed_point(known: Inference, step: _Step) -> None:
@@ -91,7 +95,7 @@ def _step_shapes(known: Inference, use: Use) -> bool:
     before = (*inputs, *outputs)
     try:
         use.op.complete(inputs, outputs)
-        if all(is_known(s) for s in inputs) and not all(is_known(s) for s in outputs):
+        if not all(is_known(s) for s in outputs):
             _infer_outputs(known, use, inputs, outputs)
     except (TypeError, ValueError, GraphError, IndexError) as error:
         raise InferenceError(_explain(use, before, error)) from error
@@ -100,15 +104,40 @@ def _step_shapes(known: Inference, use: Use) -> bool:
 
 def _infer_outputs(known: Inference, use: Use, inputs: Sequence[PartialShape], outputs: list[PartialShape]) -> None:
     """The results' types from the operands', of which an unknown dtype counts as float32."""
-    if not use.inputs and any(s is not None and 0 in s for s in outputs):
-        return  # a creation operator that waits for its consumer
+    shapes = [s for s in inputs if s is not None]
+    if len(shapes) < len(inputs) or (not inputs and any(s is not None and 0 in s for s in outputs)):
+        return  # too little is known, or a creation operator waits for its consumer
     dtypes = [known.dtypes.get(v) for v in use.inputs]
-    types = [TensorType(s, d or DType.F32) for s, d in zip(inputs, dtypes, strict=True) if s is not None]
-    results = use.op.infer(*types)
+    if not all(is_known(s) for s in shapes):
+        outputs[:] = [unify(s, t) for s, t in zip(outputs, _probe(use.op, shapes, dtypes), strict=False)]
+        return
+    results = _apply(use.op, shapes, dtypes)
     outputs[:] = [unify(s, t.shape) for s, t in zip(outputs, results, strict=False)]
     if None not in dtypes:
         for value, t in zip(use.outputs, results, strict=False):
             known.dtypes[value] = t.dtype
+
+
+def _apply(op: Operator, shapes: Sequence[Shape], dtypes: Sequence[DType | None]) -> tuple[TensorType, ...]:
+    return op.infer(*(TensorType(s, d or DType.F32) for s, d in zip(shapes, dtypes, strict=True)))
+
+
+def _probe(op: Operator, shapes: Sequence[Shape], dtypes: Sequence[DType | None]) -> list[PartialShape]:
+    """The outputs' shapes with unknown extents: those that depend on what two stand-ins for the unknown ones are.
+
+    Where a stand-in does not fit (a window larger than it, parts that do not divide it) nothing is known.
+    """
+    found: list[tuple[TensorType, ...]] = []
+    for extent in _STAND_INS:
+        try:
+            found.append(_apply(op, [tuple(n or extent for n in s) for s in shapes], dtypes))
+        except (TypeError, ValueError, GraphError, IndexError):
+            return [None] * op.num_outputs
+    return [_agreement(a.shape, b.shape) for a, b in zip(*found, strict=True)]
+
+
+def _agreement(a: Shape, b: Shape) -> PartialShape:
+    return tuple(m if m == n else 0 for m, n in zip(a, b, strict=True)) if len(a) == len(b) else None
 
 
 def _record(table: dict[int, _T], values: Sequence[int], found: Sequence[_T]) -> bool:

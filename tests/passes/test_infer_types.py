@@ -56,3 +56,22 @@ def test_contradiction_names_node_operator_and_shapes() -> None:
     uses = [Use(op("FullyConnected", num_hidden=3), (0, 1, 2), (3,), "fc1")]
     with pytest.raises(InferenceError, match=r"'fc1' \(FullyConnected\).*weight: \(4, 6\)"):
         infer_types(uses, {0: (2, 5), 1: (4, 6)})
+
+
+@pytest.mark.parametrize(
+    ("name", "attrs", "shape", "expected"),
+    [
+        ("Reshape", {"shape": (-1, 6)}, (0, 3, 2), (0, 6)),
+        ("Flatten", {}, (0, 3, 2), (0, 6)),
+        ("transpose", {}, (0, 3, 8), (8, 3, 0)),
+        ("Pooling", {"kernel": (2, 2)}, (0, 3, 8, 8), (0, 3, 7, 7)),
+        ("mean", {"axis": 1}, (0, 3, 8, 8), (0, 8, 8)),
+        ("SliceChannel", {"num_outputs": 7, "axis": 0}, (0, 3), None),
+    ],
+)
+def test_unknown_extents_stay_unknown_and_the_others_follow(
+    name: str, attrs: dict[str, Any], shape: tuple[int, ...], expected: tuple[int, ...] | None
+) -> None:
+    operator = op(name, **attrs)
+    known = infer_types([Use(operator, (0,), tuple(range(1, 1 + operator.num_outputs)))], {0: shape})
+    assert known.shapes[1] == expected

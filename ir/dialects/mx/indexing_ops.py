@@ -75,8 +75,7 @@ class Pick(Operator):
         data = inputs[0]
         if data is not None and inputs[1] is None and self.axis is not None:
             axis = normalize_axis(self.axis, len(data))
-            kept = (1,) if self.keepdims else ()
-            inputs[1] = data[:axis] + kept + data[axis + 1 :] or (1,)
+            inputs[1] = data[:axis] + data[axis + 1 :] or (1,)
 
     def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
         x, index = inputs[0], whole(b, inputs[1])
