@@ -1,0 +1,233 @@
+"""How each framework loads a model or a micro workload and runs it: used by `worker.py`, in the framework's own interpreter.
+
+An engine has a `version` and `load(spec, arrays)`, which gives a program: `run(n)` makes n calls on the arrays and returns when their results
+are there, `outputs()` gives the results of the last call as NumPy arrays. A spec is a dictionary: {"suite": NAME}, or what an
+engine's `load_model` names. It must keep to the Python that old frameworks run on (3.7).
+"""
+
+from __future__ import annotations
+
+import importlib
+
+
+class Program:
+    """A function of fixed arguments. `wait` returns when a result is computed, `convert` makes NumPy of it."""
+
+    def __init__(self, function, arguments, wait, convert):
+        self.function = function
+        self.arguments = arguments
+        self.wait = wait
+        self.convert = convert
+        self.result = None
+
+    def run(self, calls):
+        function, arguments, result = self.function, self.arguments, None
+        for _ in range(calls):
+            result = function(*arguments)
+        self.wait(result)
+        self.result = result
+
+    def outputs(self):
+        result = self.result
+        return [self.convert(r) for r in (result if isinstance(result, (list, tuple)) else [result])]
+
+
+def nothing(_):
+    """Frameworks that compute before they return need not be waited for."""
+
+
+class Mxnet:
+    """MXNet's API: MXNet itself and mxforge run the same program."""
+
+    def __init__(self, module):
+        self.mx = importlib.import_module(module)
+        self.version = getattr(self.mx, "mxforge_version", self.mx.__version__)
+        self.mx.nd.array, self.mx.gluon.nn.Dense  # noqa: B018 - imported here where that is left to the first use
+
+    def load(self, spec, arrays):
+        arrays = [self.mx.nd.array(a, dtype=a.dtype) for a in arrays]
+        if "suite" in spec:
+            function = getattr(self, spec["suite"])(arrays)
+            arrays = arrays[: ARGUMENTS[spec["suite"]]]
+        else:
+            function = self.load_model(spec)
+        return Program(function, arrays, self.wait, lambda x: x.asnumpy())
+
+    def wait(self, result):
+        for array in result if isinstance(result, (list, tuple)) else [result]:
+            array.wait_to_read()
+
+    def load_model(self, spec):
+        """`symbol`, `params` (a path or None), `inputs` (names)."""
+        block = self.mx.gluon.SymbolBlock.imports(spec["symbol"], spec["inputs"], spec["params"])
+        block.hybridize(static_alloc=True, static_shape=True)
+        return block
+
+    def hybrid(self, forward):
+        block_class = type("Workload", (self.mx.gluon.HybridBlock,), {"hybrid_forward": forward})
+        block = block_class()
+        block.hybridize(static_alloc=True, static_shape=True)
+        return block
+
+    def pointwise(self, arrays):
+        def forward(self, F, x, y):
+            z = F.sigmoid(x) * y + F.tanh(x - y)
+            t = 2 * z - 1
+            return F.relu(t) + F.exp(-F.abs(t))
+
+        return self.hybrid(forward)
+
+    def softmax(self, arrays):
+        return self.mx.nd.softmax
+
+    def layernorm(self, arrays):
+        return self.mx.nd.LayerNorm
+
+    def eager(self, arrays):
+        return lambda x, y: x + y
+
+    def mlp(self, arrays):
+        dense = self.mx.gluon.nn.Dense
+        net = self.mx.gluon.nn.HybridSequential()
+        net.add(dense(arrays[1].shape[0], activation="relu", in_units=arrays[1].shape[1]))
+        net.add(dense(arrays[3].shape[0], in_units=arrays[3].shape[1]))
+        net.initialize()
+        for layer, weight, bias in ((net[0], arrays[1], arrays[2]), (net[1], arrays[3], arrays[4])):
+            layer.weight.set_data(weight)
+            layer.bias.set_data(bias)
+        net.hybridize(static_alloc=True, static_shape=True)
+        return net
+
+
+class Mxforge(Mxnet):
+    """mxforge, which also loads folders that it has compiled."""
+
+    def load_model(self, spec):
+        return self.mx.load_compiled(spec["compiled"]) if "compiled" in spec else super().load_model(spec)
+
+
+class Torch:
+    """PyTorch: eager, but for chains of pointwise operators, which torch.compile fuses."""
+
+    def __init__(self, threads):
+        self.torch = importlib.import_module("torch")
+        self.torch.set_num_threads(threads)
+        self.version = self.torch.__version__
+
+    def load(self, spec, arrays):
+        torch = self.torch
+        arrays = [torch.from_numpy(a) for a in arrays]
+        if "suite" in spec:
+            function = getattr(self, spec["suite"])(arrays)
+            arrays = arrays[: ARGUMENTS[spec["suite"]]]
+        else:
+            function = self.load_model(spec["torch"])
+        program = Program(function, arrays, nothing, lambda x: x.detach().numpy())
+        run = program.run
+
+        def run_without_gradients(calls):
+            with torch.inference_mode():
+                run(calls)
+
+        program.run = run_without_gradients
+        return program
+
+    def load_model(self, path):
+        if path.endswith(".pt2"):
+            return self.torch.export.load(path).module()
+        return self.torch.jit.load(path).eval()
+
+    def pointwise(self, arrays):
+        torch = self.torch
+
+        def chain(x, y):
+            z = torch.sigmoid(x) * y + torch.tanh(x - y)
+            t = 2 * z - 1
+            return torch.relu(t) + torch.exp(-torch.abs(t))
+
+        return torch.compile(chain)
+
+    def softmax(self, arrays):
+        return lambda x: self.torch.softmax(x, -1)
+
+    def layernorm(self, arrays):
+        function, shape = self.torch.nn.functional.layer_norm, arrays[1].shape
+        return lambda x, gamma, beta: function(x, shape, gamma, beta, 1e-5)
+
+    def eager(self, arrays):
+        return lambda x, y: x + y
+
+    def mlp(self, arrays):
+        nn = self.torch.nn
+        net = nn.Sequential(
+            nn.Linear(arrays[1].shape[1], arrays[1].shape[0]), nn.ReLU(), nn.Linear(arrays[3].shape[1], arrays[3].shape[0])
+        )
+        with self.torch.no_grad():
+            for parameter, value in zip(net.parameters(), arrays[1:]):
+                parameter.copy_(value)
+        return net.eval()
+
+
+class OnnxRuntime:
+    """ONNX Runtime on its CPU provider with its default optimisations. Inputs are matched by name, else by position."""
+
+    def __init__(self, threads):
+        self.runtime = importlib.import_module("onnxruntime")
+        self.threads = threads
+        self.version = self.runtime.__version__
+
+    def load(self, spec, arrays):
+        """`onnx`, `inputs` (names of the arrays)."""
+        if "suite" in spec:
+            raise ValueError("onnxruntime runs models only")
+        options = self.runtime.SessionOptions()
+        options.intra_op_num_threads = self.threads
+        options.inter_op_num_threads = 1
+        session = self.runtime.InferenceSession(spec["onnx"], options, providers=["CPUExecutionProvider"])
+        names = [i.name for i in session.get_inputs()]
+        given = dict(zip(spec["inputs"] if set(spec["inputs"]) == set(names) else names, arrays))
+        return Program(lambda: session.run(None, given), [], nothing, lambda x: x)
+
+
+class Numpy:
+    """NumPy, for the micro workloads."""
+
+    def __init__(self):
+        self.np = importlib.import_module("numpy")
+        self.version = self.np.__version__
+
+    def load(self, spec, arrays):
+        if "suite" not in spec:
+            raise ValueError("numpy runs micro workloads only")
+        return Program(getattr(self, spec["suite"]), arrays, nothing, lambda x: x)
+
+    def pointwise(self, x, y):
+        np = self.np
+        t = 2 * (y / (1 + np.exp(-x)) + np.tanh(x - y)) - 1
+        return np.maximum(t, 0) + np.exp(-np.abs(t))
+
+    def softmax(self, x):
+        e = self.np.exp(x - x.max(-1, keepdims=True))
+        return e / e.sum(-1, keepdims=True)
+
+    def layernorm(self, x, gamma, beta):
+        centred = x - x.mean(-1, keepdims=True)
+        return centred / self.np.sqrt((centred * centred).mean(-1, keepdims=True) + 1e-5) * gamma + beta
+
+    def eager(self, x, y):
+        return x + y
+
+    def mlp(self, x, w1, b1, w2, b2):
+        return self.np.maximum(x @ w1.T + b1, 0) @ w2.T + b2
+
+
+# How many of a workload's arrays are arguments of the call; the others are weights.
+ARGUMENTS = {"pointwise": 2, "softmax": 1, "layernorm": 3, "eager": 2, "mlp": 1}
+
+ENGINES = {
+    "mxforge": lambda threads: Mxforge("mxforge"),
+    "mxnet": lambda threads: Mxnet("mxnet"),
+    "onnxruntime": OnnxRuntime,
+    "torch": Torch,
+    "numpy": lambda threads: Numpy(),
+}

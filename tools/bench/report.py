@@ -1,0 +1,107 @@
+"""Figures as text, Markdown and JSON."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from .measure import Figures
+
+
+@dataclass(frozen=True)
+class Conditions:
+    """What was measured, and how."""
+
+    workload: str
+    shapes: dict[str, list[int]]
+    threads: int
+    repeat: int
+    tolerance: float
+
+
+_HEAD = ("", "min", "median", "min / ours", "median / ours", "difference", "first result", "warm", "import", "peak memory")
+
+
+def _rows(figures: Sequence[Figures]) -> list[tuple[str, ...]]:
+    ours = figures[0]
+    return [_row(f, ours) for f in figures]
+
+
+def _row(found: Figures, ours: Figures) -> tuple[str, ...]:
+    itself = found is ours
+    return (
+        f"{found.engine} {found.version}",
+        time_text(found.least),
+        time_text(found.median),
+        "" if itself else f"{found.least / ours.least:.2f}",
+        "" if itself else f"{found.median / ours.median:.2f}",
+        "" if found.difference is None else f"{found.difference:.1e}",
+        time_text(found.cold),
+        "" if found.warm is None else time_text(found.warm),
+        time_text(found.imported),
+        f"{found.peak / 2**20:.0f} MiB",
+    )
+
+
+def time_text(seconds: float) -> str:
+    """A time with three digits, in the unit that suits it."""
+    for unit, scale in (("us", 1e-6), ("ms", 1e-3)):
+        if seconds < 999.5 * scale:
+            return f"{seconds / scale:.3g} {unit}"
+    return f"{seconds:.3g} s"
+
+
+def _said(conditions: Conditions) -> str:
+    shapes = ", ".join(f"{name} {tuple(shape)}" for name, shape in conditions.shapes.items())
+    return f"{conditions.workload}: {shapes}; {conditions.threads} threads; {conditions.repeat} turns each; {cpu_name()}"
+
+
+def cpu_name() -> str:
+    """The processor as the system calls it."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        return next(line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    except (OSError, StopIteration):
+        return platform.processor() or platform.machine()
+
+
+def as_text(conditions: Conditions, figures: Sequence[Figures]) -> str:
+    """The figures for a terminal."""
+    rows = [_HEAD, *_rows(figures)]
+    widths = [max(len(row[i]) for row in rows) for i in range(len(_HEAD))]
+    lines = ["  ".join(f"{c:{'<' if i == 0 else '>'}{w}}" for i, (c, w) in enumerate(zip(r, widths, strict=True))) for r in rows]
+    return "\n".join([_said(conditions), *(line.rstrip() for line in lines), *_verdicts(figures)])
+
+
+def _verdicts(figures: Sequence[Figures]) -> list[str]:
+    ours = figures[0]
+    return [f"mxforge takes {100 * ours.least / f.least:.0f} % of the time of {f.engine} (least of each)" for f in figures[1:]]
+
+
+def as_markdown(conditions: Conditions, figures: Sequence[Figures]) -> str:
+    """The figures as a table, with the conditions above."""
+    table = [_HEAD, tuple("---" if i == 0 else "--:" for i in range(len(_HEAD))), *_rows(figures)]
+    lines = ["| " + " | ".join(row) + " |" for row in table]
+    return "\n".join([f"### {conditions.workload}", "", _said(conditions), "", *lines, ""])
+
+
+def as_json(conditions: Conditions, figures: Sequence[Figures]) -> dict[str, Any]:
+    """Everything that was measured: seconds and bytes."""
+    ours = figures[0]
+    return {
+        **asdict(conditions),
+        "cpu": cpu_name(),
+        "programs": [
+            {
+                **asdict(f),
+                "min": f.least,
+                "median": f.median,
+                "min_ratio": f.least / ours.least,
+                "median_ratio": f.median / ours.median,
+            }
+            for f in figures
+        ],
+    }

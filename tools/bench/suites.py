@@ -1,0 +1,55 @@
+"""The arrays of the micro workloads, by name. What is computed on them stands in `engines.py`, once for each framework."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+Arrays = dict[str, np.ndarray]
+_Make = Callable[[np.random.Generator], Arrays]
+
+
+def _normal(generator: np.random.Generator, *shape: int) -> np.ndarray:
+    return generator.standard_normal(shape, np.float32)
+
+
+def _pointwise(g: np.random.Generator) -> Arrays:
+    return {"x": _normal(g, 4096, 4096), "y": _normal(g, 4096, 4096)}
+
+
+def _softmax(g: np.random.Generator) -> Arrays:
+    return {"x": _normal(g, 4096, 1024)}
+
+
+def _layernorm(g: np.random.Generator) -> Arrays:
+    return {"x": _normal(g, 4096, 1024), "gamma": _normal(g, 1024), "beta": _normal(g, 1024)}
+
+
+def _eager(g: np.random.Generator) -> Arrays:
+    return {"x": _normal(g, 10, 10), "y": _normal(g, 10, 10)}
+
+
+def _mlp(g: np.random.Generator) -> Arrays:
+    return {
+        "x": _normal(g, 1, 8),
+        "weight1": _normal(g, 16, 8),
+        "bias1": _normal(g, 16),
+        "weight2": _normal(g, 4, 16),
+        "bias2": _normal(g, 4),
+    }
+
+
+_SUITES: dict[str, tuple[str, _Make]] = {
+    "pointwise": ("z = sigmoid(x) * y + tanh(x - y), t = 2z - 1, relu(t) + exp(-|t|)", _pointwise),
+    "softmax": ("softmax of rows", _softmax),
+    "layernorm": ("layer norm of rows", _layernorm),
+    "eager": ("one eager addition", _eager),
+    "mlp": ("a hybridized network of two layers", _mlp),
+}
+
+
+def suite(name: str) -> tuple[str, Arrays]:
+    """What the workload computes, in words, and its arrays: the same in every run."""
+    words, make = _SUITES[name]
+    return words, make(np.random.default_rng(0))

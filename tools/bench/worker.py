@@ -1,0 +1,123 @@
+"""The process that is measured: any interpreter runs this file, which needs only the framework that it is asked for.
+
+It reads requests from stdin and answers on stdout, one JSON object a line; arrays travel as .npy files. It must keep to the
+Python that old frameworks run on (3.7). Requests, by "do":
+
+    start    engine, threads            -> version, python, seconds (of the import)
+    load     spec, arrays (paths)       -> load, first (seconds: until ready to run, and of the first run)
+    outputs  folder                     -> files, in order
+    time     calls, samples             -> seconds of one call, for each sample of so many calls, after one call untimed
+    memory                              -> peak (bytes)
+"""
+
+from __future__ import annotations
+
+import ctypes
+import importlib.util
+import json
+import os
+import platform
+import signal
+import sys
+import time
+
+PR_SET_PDEATHSIG = 1
+
+
+def load_neighbour(name):
+    """The module in the file next to this one; the folder itself does not belong on the path of the frameworks."""
+    path = os.path.join(os.path.dirname(os.path.abspath(__file__)), name + ".py")
+    spec = importlib.util.spec_from_file_location("mxforge_bench_" + name, path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+class Session:
+    """What one worker has loaded so far. `run(n)` makes n calls and returns when their results are there."""
+
+    def __init__(self):
+        self.engine = None
+        self.program = None
+
+    def start(self, request):
+        begin = time.perf_counter()
+        self.engine = load_neighbour("engines").ENGINES[request["engine"]](request["threads"])
+        seconds = time.perf_counter() - begin
+        return {"version": self.engine.version, "python": platform.python_version(), "seconds": seconds}
+
+    def load(self, request):
+        import numpy
+
+        arrays = [numpy.load(path) for path in request["arrays"]]
+        begin = time.perf_counter()
+        self.program = self.engine.load(request["spec"], arrays)
+        middle = time.perf_counter()
+        self.program.run(1)
+        return {"load": middle - begin, "first": time.perf_counter() - middle}
+
+    def outputs(self, request):
+        import numpy
+
+        files = []
+        for i, array in enumerate(self.program.outputs()):
+            files.append(os.path.join(request["folder"], "%d.npy" % i))
+            numpy.save(files[-1], array)
+        return {"files": files}
+
+    def time(self, request):
+        run, calls = self.program.run, request["calls"]
+        run(1)
+        seconds = []
+        for _ in range(request["samples"]):
+            begin = time.perf_counter()
+            run(calls)
+            seconds.append((time.perf_counter() - begin) / calls)
+        return {"seconds": seconds}
+
+    def memory(self, request):
+        with open("/proc/self/status") as file:
+            line = next(line for line in file if line.startswith("VmHWM:"))
+        return {"peak": int(line.split()[1]) * 1024}
+
+
+REQUESTS = ("start", "load", "outputs", "time", "memory")
+
+
+def answer(session, request):
+    """The answer to one request; what goes wrong is part of it."""
+    if request["do"] not in REQUESTS:
+        return {"error": "unknown request %r" % request["do"]}
+    try:
+        return getattr(session, request["do"])(request)
+    except Exception as error:
+        if os.environ.get("MXFORGE_DEBUG", "0") not in ("", "0"):
+            import traceback
+
+            traceback.print_exc()
+        text = " ".join(str(error).split())
+        return {"error": "%s: %s" % (type(error).__name__, text[:500])}
+
+
+def die_with_parent():
+    """A worker stands still while others run: nobody would wake it if the parent were gone."""
+    parent = os.getppid()
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:
+        os._exit(1)
+
+
+def main():
+    die_with_parent()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends its workers itself
+    channel = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # what frameworks print must not mix with the answers
+    session = Session()
+    for line in sys.stdin:
+        channel.write(json.dumps(answer(session, json.loads(line))) + "\n")
+        channel.flush()
+
+
+if __name__ == "__main__":
+    sys.path.pop(0)  # this folder
+    main()

@@ -1,0 +1,162 @@
+"""`mxforge inspect`: what a model is, and what it compiles to."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import time
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from ..frontend.compiled import Argument, CompiledModel, load_compiled
+from ..frontend.compiled_folder import read_folder
+from ..frontend.dtypes import memory_dtype
+from ..ir.dialects.core import Fused
+from ..ir.graph import Graph
+from ..ir.program import Launch, Program
+from ..ir.settings import settings
+from ..ir.target import CpuTarget
+from ..ir.types import TensorType
+from ..passes.manager import Context, Options, run_passes
+from ..passes.pipeline import FOR_CPU
+from ..runtime.compile import compile_program
+from ..runtime.executable import Executable
+from ..runtime.host import host_target
+from .inputs import random_inputs
+from .inspect_text import as_text
+from .models import Model, bind, data_types, find_model, load_model, model_graph, output_arguments
+from .progress import Progress
+
+Record = dict[str, Any]
+
+
+@dataclass
+class Report:
+    """What is shown. Sizes are in bytes, times in seconds; `launches` and `prepare` have one record for each launch."""
+
+    model: str
+    inputs: list[Record]
+    outputs: list[Record]
+    operators: dict[str, int] = field(default_factory=dict[str, int])
+    parameters: Record = field(default_factory=dict[str, Any])
+    memory: Record = field(default_factory=dict[str, Any])
+    code_bytes: int = 0
+    compile_seconds: float | None = None
+    target: Record = field(default_factory=dict[str, Any])
+    launches: list[Record] = field(default_factory=list[Record])
+    prepare: list[Record] = field(default_factory=list[Record])
+    profiled_seconds: float | None = None
+
+
+def run(options: argparse.Namespace) -> int:
+    """Print the report; status 0."""
+    files = find_model(options.model, options.epoch, options.params)
+    with Progress(f"reading {files.name}") as progress:
+        if files.compiled is not None:
+            report = _inspect_compiled(files.compiled, options.profile)
+        else:
+            if options.dump is not None:
+                _dump_to(options.dump)
+            report = _inspect_symbol(load_model(files), options, progress)
+    print(json.dumps(asdict(report), indent=1) if options.json else as_text(asdict(report)))
+    return 0
+
+
+def _dump_to(folder: Path) -> None:
+    os.environ["MXFORGE_DUMP"] = str(folder)
+    settings.cache_clear()
+
+
+def _inspect_symbol(model: Model, options: argparse.Namespace, progress: Progress) -> Report:
+    graph = model_graph(model, data_types(model, options.shapes))
+    outputs = output_arguments(model, graph)
+    inputs = [Argument(v.name, v.type) for v in graph.inputs if v.name not in model.parameters]
+    report = Report(model.name, _arguments(inputs), _arguments(outputs), _operators(model), _parameters(model))
+    target = host_target()
+    progress.step(f"compiling {model.name}")
+    start = time.perf_counter()
+    program = compile_program(graph, Options(), target)
+    report.compile_seconds = time.perf_counter() - start
+    _describe(report, program, _kinds(graph, target))
+    report.target = {"cpu": target.cpu, "vector_bits": target.vector_bits, "threads": target.threads}
+    if options.profile:
+        progress.step(f"measuring {model.name}")
+        _profile(report, bind(model, graph, Executable(program)))
+    return report
+
+
+def _inspect_compiled(folder: Path, profile: bool) -> Report:
+    stored = read_folder(folder)
+    report = Report(stored.name, _arguments(stored.inputs), _arguments(stored.outputs))
+    _describe(report, stored.program, {})
+    report.memory["inputs"] -= len(stored.memory)
+    report.memory["parameters"] = len(stored.memory)
+    if profile:
+        _profile(report, load_compiled(folder))
+    return report
+
+
+def _arguments(arguments: Iterable[Argument]) -> list[Record]:
+    return [{"name": a.name, "shape": list(a.type.shape), "dtype": memory_name(a.type)} for a in arguments]
+
+
+def memory_name(type: TensorType) -> str:
+    """The dtype by its NumPy name."""
+    return "bfloat16" if type.dtype.value == "bf16" else type.dtype.numpy.name
+
+
+def _operators(model: Model) -> dict[str, int]:
+    counts = Counter(node.op for node in model.network.nodes if not node.is_variable)
+    return dict(sorted(counts.items(), key=lambda pair: (-pair[1], pair[0])))
+
+
+def _parameters(model: Model) -> Record:
+    arrays = model.parameters.values()
+    return {"arrays": len(arrays), "elements": sum(a.size for a in arrays), "bytes": sum(a.nbytes for a in arrays)}
+
+
+def _describe(report: Report, program: Program, kinds: dict[str, str]) -> None:
+    """The compiled side: memory plan, code, and launches with the kinds of their regions by label."""
+    parameters = sum(program.inputs[i].nbytes for i in program.parameters)
+    report.memory = {
+        "arena": program.arena_bytes,
+        "prepared": program.prepared_bytes,
+        "constants": len(program.constants),
+        "parameters": parameters,
+        "inputs": sum(t.nbytes for t in program.inputs) - parameters,
+        "outputs": sum(t.nbytes for t in program.outputs),
+    }
+    report.memory["peak"] = sum(report.memory.values())
+    report.code_bytes = sum(map(len, program.code))
+    report.launches = [_launch(launch, kinds) for launch in program.launches]
+    report.prepare = [_launch(launch, kinds) for launch in program.prepare]
+
+
+def _launch(launch: Launch, kinds: dict[str, str]) -> Record:
+    kind = "pack" if launch.label.startswith("pack ") else kinds.get(launch.label, "")
+    return {"label": launch.label, "kind": kind, "kernel": launch.symbol, "count": launch.count, "grain": launch.grain}
+
+
+def _kinds(graph: Graph, target: CpuTarget) -> dict[str, str]:
+    """The kind of each fused region by its name. Passes run once more for this, silently: a program does not keep it."""
+    context = Context(target, Options(), replace(settings(), dump=None, debug=0))
+    fused = run_passes(FOR_CPU, graph, context)
+    return {node.name: node.op.kind for node in fused.nodes if isinstance(node.op, Fused)}
+
+
+def _profile(report: Report, model: CompiledModel) -> None:
+    """Time of each launch on random data."""
+    from .launch_times import launch_times
+
+    executable = model.executable
+    assert isinstance(executable, Executable)
+    data = random_inputs({a.name: (a.type.shape, memory_dtype(a.type.dtype)) for a in model.inputs})
+    with model.operands(list(data.values())) as (inputs, outputs):
+        seconds: Sequence[float] = launch_times(executable, inputs, outputs)
+    for record, value in zip(report.launches, seconds, strict=True):
+        record["seconds"] = value
+    report.profiled_seconds = sum(seconds)

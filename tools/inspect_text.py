@@ -1,0 +1,113 @@
+"""The report of `mxforge inspect` as text for a terminal."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+_LABEL_WIDTH = 60
+
+
+def as_text(report: Mapping[str, Any]) -> str:
+    """The report (a `Report` as a dictionary), one section after another; those without content are left out."""
+    return "\n".join(line for section in _SECTIONS for line in section(report))
+
+
+def _head(report: Mapping[str, Any]) -> Iterator[str]:
+    yield report["model"]
+    for kind in ("inputs", "outputs"):
+        for argument in report[kind]:
+            extents = ", ".join(map(str, argument["shape"]))
+            yield f"  {kind[:-1]:6}  {argument['name']}  {argument['dtype']} ({extents})"
+
+
+def _operators(report: Mapping[str, Any]) -> Iterator[str]:
+    counts = report["operators"]
+    if counts:
+        yield f"\noperators ({sum(counts.values())})"
+        yield from _table([(f"{n}", op) for op, n in counts.items()], "rl")
+
+
+def _parameters(report: Mapping[str, Any]) -> Iterator[str]:
+    found = report["parameters"]
+    if found:
+        yield f"\nparameters  {found['arrays']} arrays, {found['elements']:,} elements, {size(found['bytes'])}"
+
+
+def _memory(report: Mapping[str, Any]) -> Iterator[str]:
+    yield "\nmemory"
+    yield from _table([(name, size(n)) for name, n in report["memory"].items()], "lr")
+
+
+def _code(report: Mapping[str, Any]) -> Iterator[str]:
+    kernels = {launch["kernel"] for launch in (*report["launches"], *report["prepare"])}
+    seconds = report["compile_seconds"]
+    compiled = "" if seconds is None else f", compiled in {1e3 * seconds:.0f} ms"
+    yield f"\ncode  {len(kernels)} kernels, {size(report['code_bytes'])}{compiled}"
+    if report["target"]:
+        target = report["target"]
+        yield f"      for {target['cpu']}, vectors of {target['vector_bits']} bits, {target['threads']} threads"
+
+
+def _launches(report: Mapping[str, Any]) -> Iterator[str]:
+    for name, title in (("prepare", "prepared once"), ("launches", "launches")):
+        if report[name]:
+            yield f"\n{title} ({len(report[name])})"
+            yield from _launch_table(report[name], report["profiled_seconds"] if name == "launches" else None)
+
+
+def _launch_table(launches: Sequence[Mapping[str, Any]], total: float | None) -> Iterator[str]:
+    timed = total is not None
+    rows = [("kind", "units", "kernel", *(("us", "%") if timed else ()), "region")]
+    for launch in launches:
+        times = (f"{1e6 * launch['seconds']:.1f}", f"{100 * launch['seconds'] / total:.1f}") if total else ()
+        units = f"{launch['count']}" + (f"/{launch['grain']}" if launch["grain"] > 1 else "")
+        rows.append((launch["kind"], units, _short_symbol(launch["kernel"]), *times, _cut(launch["label"])))
+    yield from _table(rows, "lrl" + ("rr" if timed else "") + "l")
+
+
+def _by_kind(report: Mapping[str, Any]) -> Iterator[str]:
+    total = report["profiled_seconds"]
+    if total is None:
+        return
+    seconds: Counter[str] = Counter()
+    count: Counter[str] = Counter()
+    for launch in report["launches"]:
+        kind = launch["kind"] or launch["label"].partition(" ")[0]
+        seconds[kind] += launch["seconds"]
+        count[kind] += 1
+    yield f"\ntime  {1e3 * total:.3f} ms, launches one by one"
+    rows = [(k, str(count[k]), f"{1e3 * s:.3f} ms", f"{100 * s / (total or 1):.1f} %") for k, s in seconds.most_common()]
+    yield from _table(rows, "lrrr")
+
+
+_SECTIONS = (_head, _operators, _parameters, _memory, _code, _launches, _by_kind)
+
+
+def _short_symbol(symbol: str) -> str:
+    """Kernels are named by hashes, of which eight digits are enough for people."""
+    stem, dot, part = symbol.partition(".")
+    return f"{stem[:10]}{dot}{part}"
+
+
+def _cut(label: str) -> str:
+    return label if len(label) <= _LABEL_WIDTH else label[: _LABEL_WIDTH - 3] + "..."
+
+
+def _table(rows: Sequence[Sequence[str]], alignment: str) -> Iterator[str]:
+    """Rows in columns, each aligned to the left or to the right."""
+    widths = [max(len(row[i]) for row in rows) for i in range(len(alignment))]
+    for row in rows:
+        cells = [f"{c:{'<' if a == 'l' else '>'}{w}}" for c, a, w in zip(row, alignment, widths, strict=True)]
+        yield "  " + "  ".join(cells).rstrip()
+
+
+def size(nbytes: int) -> str:
+    """Bytes for people."""
+    value = float(nbytes)
+    for unit in ("bytes", "KiB", "MiB"):
+        if value < 1024:
+            return f"{value:.0f} {unit}" if unit == "bytes" else f"{value:.1f} {unit}"
+        value /= 1024
+    return f"{value:.2f} GiB"
