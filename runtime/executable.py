@@ -11,11 +11,14 @@ instance or makes one, so threads never share an instance and need no lock, and 
 from __future__ import annotations
 
 import ctypes
+import sys
+import time
 from collections.abc import Callable, Hashable, Sequence
 from typing import Protocol
 from weakref import WeakValueDictionary
 
 from ..ir.program import Launch, Place, Program, Space
+from ..ir.settings import settings
 from ..ir.types import TensorType
 from .elf import LoadedObject, load_object
 from .storage import Storage, allocate
@@ -25,6 +28,8 @@ _WORD = 8
 _RECORD_WORDS = 4
 _SHORT_BYTES = 128 << 10  # memory a program may touch and still be run while holding Python's lock (some 20 us at most)
 _SHORT_LAUNCHES = 8
+_OBSERVED = 2  # MXFORGE_DEBUG from which each launch is timed
+_ONE = ctypes.c_int64(1)
 
 Straight = Callable[..., None]
 
@@ -83,7 +88,7 @@ class Executable:
     def straight(self) -> Straight | None:
         """A function of all addresses that patches and calls, and does nothing else: two or three operands of a tiny
         program."""
-        if not _is_short(self.program) or not self.in_place:
+        if not _is_short(self.program) or not self.in_place or settings().debug >= _OBSERVED:
             return None
         if any(len(patches) != 1 or patches[0][1] for patches in self._patches):
             return None
@@ -106,7 +111,7 @@ class Executable:
     def _of_two(self, i: int, j: int) -> Straight:
         # Instances of its own: those of `run` remember which addresses they hold.
         idle: list[Instance] = []
-        make, native, one = self._new_instance, self._pool.run_holding_gil, ctypes.c_int64(1)
+        make, native, one = self._new_instance, self._pool.run_holding_gil, _ONE
 
         def run(a: int, b: int) -> None:
             try:
@@ -123,7 +128,7 @@ class Executable:
 
     def _of_three(self, i: int, j: int, k: int) -> Straight:
         idle: list[Instance] = []
-        make, native, one = self._new_instance, self._pool.run_holding_gil, ctypes.c_int64(1)
+        make, native, one = self._new_instance, self._pool.run_holding_gil, _ONE
 
         def run(a: int, b: int, c: int) -> None:
             try:
@@ -218,16 +223,32 @@ class Instance:
                 for word, offset in self.patches[operand]:
                     self.words[word] = address + offset
         if self.program.prepare and self._prepared_for != parameters_version:
-            self._prepare_native(*self._prepare)
+            self._launch(self._prepare_native, self._prepare)
             self._prepared_for = parameters_version
         if self._count.value:
-            self._native(self.records, self._count)
+            self._launch(self._native, (self.records, self._count))
         for operand, place, nbytes in self._copies:
             ctypes.memmove(current[operand], self._address(place), nbytes)
+
+    def _launch(self, native: Callable[..., None], call: tuple[ctypes.c_void_p, ctypes.c_int64]) -> None:
+        """One native call for all launches, or one for each where they are observed."""
+        if settings().debug < _OBSERVED:
+            native(*call)
+            return
+        launches = self.program.prepare if call is self._prepare else self.program.launches
+        for number, launch in enumerate(launches):
+            start = time.perf_counter_ns()
+            native(ctypes.c_void_p((call[0].value or 0) + number * _RECORD_WORDS * _WORD), _ONE)
+            microseconds = (time.perf_counter_ns() - start) / 1000
+            print(f"mxforge: {self.program.name} {microseconds:9.1f} us  {_shown(launch)}", file=sys.stderr)
 
     def _address(self, place: Place) -> int:
         own = self._spaces.get(place.space)
         return (self.addresses[self._operand(place)] if own is None else own.address) + place.offset
+
+
+def _shown(launch: Launch) -> str:
+    return f"{launch.symbol} over {launch.count} in chunks of {launch.grain} {launch.label}"
 
 
 def _is_short(program: Program) -> bool:

@@ -15,6 +15,7 @@ from mxforge.codegen.manifest import program_to_bytes
 from mxforge.ir.dialects.core.builder import CoreBuilder
 from mxforge.ir.graph import Graph
 from mxforge.ir.program import Alias, Launch, Place, Program, Space
+from mxforge.ir.settings import Settings
 from mxforge.ir.types import DType, TensorType
 from mxforge.passes.manager import Options
 from mxforge.runtime.compile import compiler_identity, disk_key, executable_for, forget_executables
@@ -154,6 +155,16 @@ def test_threads_do_not_share_an_instance(code: bytes) -> None:
     for thread in threads:
         thread.join()
     assert wrong == []
+
+
+def test_launches_are_shown_when_asked(
+    code: bytes, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("mxforge.runtime.executable.settings", lambda: Settings(debug=2))
+    executable = Executable(program(code, 2, 1, [launch(IN[0], IN[1], ARENA), launch(ARENA, CONSTANT, OUT[0])]))
+    assert (run(executable, [vector(3), vector(1)], 1)[0] == vector(3) + vector(1) + 100).all()
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == 2 and all("us  add over 4 in chunks of 1000" in line for line in lines)
 
 
 def sum_of_squares() -> Graph:
