@@ -110,7 +110,7 @@ def _counted(texts: Iterable[str]) -> Iterable[Definition]:
     used = {found.group(0)[1:-2]: found for text in texts for found in _COUNTED.finditer(text)}
     for name, found in sorted(used.items()):
         stem, _, operands, results, regions = found.groups()
-        kind = variadic.get(stem)
+        kind = variadic.get(stem) or variadic.get(f"{stem}_")
         if kind is not None:
             count = int(regions) if regions else _region_count(kind)
             yield Definition(name, int(operands), int(results), attributes_of(kind), count)

@@ -58,7 +58,8 @@ def spelling(op: Op, operands: int, results: int) -> str:
     if not variadic:
         return stem
     regions = len(op.regions())
-    return f"{stem}_{operands}_{results}_{regions}" if regions > 1 else f"{stem}_{operands}_{results}"
+    counts = f"{operands}_{results}_{regions}" if regions > 1 else f"{operands}_{results}"
+    return f"{stem}{counts}" if stem.endswith("_") else f"{stem}_{counts}"
 
 
 def build_op(spelled: str, attributes: Mapping[str, Attribute], regions: tuple[Graph, ...]) -> Op:
@@ -68,7 +69,7 @@ def build_op(spelled: str, attributes: Mapping[str, Attribute], regions: tuple[G
     names = _spelled(prefix)
     name = names.get(spelled)
     if name is None and (counted := _COUNTS.fullmatch(spelled)):
-        name = names.get(counted[1])
+        name = names.get(counted[1]) or names.get(f"{counted[1]}_")
     if name is None:
         raise KeyError(f"operation {spelled!r} is not known")
     return dialect.build(name, attributes, regions)
@@ -97,6 +98,6 @@ def _spelled(prefix: str) -> dict[str, str]:
     names: dict[str, str] = {}
     for kind in find_dialect(prefix).operations():
         other = names.setdefault(stem_of(kind), kind.name)
-        if other != kind.name:
+        if other != kind.name or (find_dialect(prefix).is_variadic(kind) and f"{stem_of(kind)}_" in names):
             raise ValueError(f"{other} and {kind.name} are both printed as {stem_of(kind)}")
     return names
