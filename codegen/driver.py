@@ -22,7 +22,8 @@ def compile_graph(graph: Graph, target: CpuTarget, options: Options | None = Non
     """
     start = time.perf_counter()
     context = Context(target, options or Options())
-    context.dump("input", "mlir", str(graph)) if context.settings.dump else None
+    if context.settings.dump is not None:
+        context.dump("input", "mlir", str(graph))
 
     fused = run_passes(FOR_CPU, graph, context)
     sharing = share_memory(fused)
@@ -56,12 +57,15 @@ def _compile_module(compiler: KernelCompiler, context: Context) -> tuple[bytes, 
 
 
 def _report(program: Program, context: Context, seconds: float) -> None:
-    """One line for each compilation at MXFORGE_DEBUG=1, and the program in the dump."""
+    """One line for each compilation at MXFORGE_DEBUG=1, its launches at 2, and the program in the dump."""
     if context.settings.debug >= 1:
         times = ", ".join(f"{name} {1e3 * t:.1f}" for name, t in context.trace)
         launches = f"{len(program.launches)} launches, arena {program.arena_bytes >> 10} KiB"
         print(f"mxforge: compiled {program.name} in {1e3 * seconds:.1f} ms ({launches}; {times})", file=sys.stderr)
-    if context.settings.dump is not None:
+    if context.settings.debug >= 2 or context.settings.dump is not None:
         from ..ir.printer import print_program
 
-        context.dump("program", "mlir", print_program(program))
+        text = print_program(program)
+        if context.settings.debug >= 2:
+            print(text, file=sys.stderr)
+        context.dump("program", "mlir", text)

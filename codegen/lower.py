@@ -7,7 +7,7 @@ new axes; an input of the region is a Load. Values that are read more than once 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from ..ir.dialects.core import (
     Broadcast,
@@ -29,7 +29,7 @@ from ..ir.dialects.core import (
     Slice,
     Transpose,
 )
-from ..ir.graph import Graph, GraphError, Node, Value
+from ..ir.graph import Graph, GraphError, Node, Op, Value
 from ..ir.kernel import (
     Affine,
     Axis,
@@ -438,7 +438,7 @@ def _operand_index(
     return tuple(at[k] if k in at else next(rest) for k in range(rank))
 
 
-_RULES = {
+_RULES: dict[type[Op], Callable[[_Lowering, Node, Index], Expr]] = {
     Pointwise: _pointwise,
     Cast: _cast,
     Constant: _constant,

@@ -134,7 +134,7 @@ class _Fuser:
         return _Extractor(self.graph, self.group, self.users).run()
 
     def _producers(self, node: Node) -> list[Node]:
-        """The nodes of other groups that `node` reads, also through virtual nodes; contractions and reductions first."""
+        """The nodes of other groups that `node` reads, through virtual nodes too; contractions and reductions first."""
         found: dict[Node, None] = {}
         stack = list(node.inputs)
         while stack:
@@ -256,7 +256,7 @@ class _Fuser:
                 or self._is_output(node)
             ):
                 continue
-            readers = {id(g): g for r in self._readers(node) if (g := self.group[r]) is not None}
+            readers = {id(g): g for g in map(self.group.__getitem__, self._readers(node))}
             if len(readers) != 1:
                 continue
             own = next(iter(readers.values()))

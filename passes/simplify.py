@@ -19,6 +19,7 @@ from ..ir.dialects.core import (
     Reshape,
     Slice,
     Transpose,
+    storage,
 )
 from ..ir.graph import Graph, GraphBuilder, Node, Value
 from ..ir.rewrite import Replacement, rebuild
@@ -140,7 +141,7 @@ def _fold_constant(b: CoreBuilder, node: Node, operands: tuple[Value, ...]) -> V
 
 def _fold_splat(b: CoreBuilder, node: Node, operands: tuple[Value, ...]) -> Value:
     assert isinstance(node.op, Pointwise)
-    arrays = [np.full((), splat(v), v.type.dtype.numpy) for v in operands]
+    arrays = [np.full((), splat(v), storage(v.type.dtype)) for v in operands]
     with np.errstate(all="ignore"):
         result = node.op.evaluate(*arrays)[0]
     scalar = b.constant(result, node.outputs[0].type.dtype)

@@ -26,6 +26,7 @@ def run_program(program: Program, arrays: Sequence[Array]) -> list[Array]:
     """The results of a program, run twice on one executable so that state left behind would show."""
     executable = Executable(program)
     inputs = [np.ascontiguousarray(a) for a in arrays]
+    outputs: list[Array] = []
     for _ in range(2):
         outputs = [np.empty(t.shape, t.dtype.numpy) for t in program.outputs]
         executable.run([a.ctypes.data for a in inputs], [a.ctypes.data for a in outputs])

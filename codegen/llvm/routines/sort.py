@@ -91,8 +91,10 @@ def _merge_sort(module: ModuleBuilder) -> str:
             _merge(f, source, target, low, width, n)
         return f.mul(width, 2), target, source
 
-    one = f.const(I64, 1)
-    _, sorted_at, _ = f.while_loop([one, data, scratch], lambda width, *_: f.cmp("lt", width, n), pass_over)
+    def unsorted(width: Value, *_: Value) -> Value:
+        return f.cmp("lt", width, n)
+
+    _, sorted_at, _ = f.while_loop([f.const(I64, 1), data, scratch], unsorted, pass_over)
     with f.when(f.cmp("ne", sorted_at, data)), f.loop(0, f.mul(n, 2)) as i:
         f.store(f.load(f.gep(sorted_at, i, I64), I64), f.gep(data, i, I64))
     f.ret()
