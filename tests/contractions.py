@@ -15,6 +15,7 @@ from mxforge.codegen.llvm.contract import emit_contraction
 from mxforge.codegen.llvm.emitter import ModuleBuilder
 from mxforge.codegen.schedule.contract import schedule_contraction
 from mxforge.ir.kernel import Buffer, Kernel
+from mxforge.ir.schedule import ContractionSchedule
 from mxforge.ir.target import CpuTarget
 from mxforge.ir.types import Layout
 from mxforge.runtime.host import host_target
@@ -110,7 +111,7 @@ class Runner:
         self,
         kernel: Kernel,
         target: CpuTarget = HOST,
-        schedule: object = None,
+        schedule: ContractionSchedule | None = None,
         values: dict[str, np.ndarray] | None = None,
     ) -> None:
         self.kernel, self.target = kernel, target

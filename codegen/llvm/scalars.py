@@ -15,7 +15,7 @@ from ...ir.scalar import ScalarOp
 from ...ir.types import DType
 from .arithmetic import Value
 from .emitter import FunctionBuilder
-from .types import Type, type_of
+from .types import type_of
 from .vmath import call_math
 
 Rule = Callable[[FunctionBuilder, DType, Sequence[Value]], Value]
@@ -281,8 +281,3 @@ RULES: dict[ScalarOp, Rule] = {
     ScalarOp.SELECT: _select,
 }
 """How each scalar operation is computed; total over the enum."""
-
-
-def scalar_type(dtype: DType, lanes: int) -> Type:
-    """The type in which `emit_scalar` takes and gives values of `dtype`."""
-    return type_of(dtype, lanes)

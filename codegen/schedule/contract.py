@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from ...ir.kernel import Kernel
 from ...ir.schedule import (
     ContractionSchedule,
     DepthwiseSchedule,
     GemvSchedule,
-    RegisterTile,
     TileSchedule,
     WinogradSchedule,
 )
@@ -214,13 +213,15 @@ def winograd_blocks(shape: ConvShape, m: int, target: CpuTarget) -> WinogradSche
     return WinogradSchedule(m, lanes, main, last, size, fused, 2 if lines <= 2 else 6)
 
 
+@dataclass(frozen=True, slots=True)
 class Extent:
-    """The sizes that blocking depends on: points, vectors of channels, length of the reduction, groups, and input
-    elements read per point.
-    """
+    """What blocking depends on: `vectors` of channels, `depth` of the reduction, input elements read per point."""
 
-    def __init__(self, points: int, vectors: int, depth: int, groups: int, inputs: int) -> None:
-        self.points, self.vectors, self.depth, self.groups, self.inputs = points, vectors, depth, groups, inputs
+    points: int
+    vectors: int
+    depth: int
+    groups: int
+    inputs: int
 
 
 def block_points(nest: TileSchedule, e: Extent, target: CpuTarget) -> TileSchedule:
@@ -299,6 +300,3 @@ def large_product(nest: TileSchedule, e: Extent, target: CpuTarget) -> TileSched
     shares = max(-(-total // panels), 1 if target.threads == 1 else -(-4 * target.threads // blocks))
     panels = -(-total // min(total, shares))
     return replace(nest, points=points, panels=panels, steps=steps, reduction_outside=True)
-
-
-__all__ = ["RegisterTile", "preferred_block", "schedule_contraction"]

@@ -12,6 +12,10 @@ from dataclasses import dataclass
 from ...ir.kernel import Affine, AxisKind, Buffer, Contract, Expr, Index, Kernel, Load, Scalar, Store, walk
 from ...ir.scalar import ScalarOp
 from ...ir.types import DType
+from ..lower_contract import split_dilated
+
+NO_AXIS = ""
+"""Stands where a role has no axis: products without columns, convolutions without groups. Its extent is 1."""
 
 
 class ContractionError(ValueError):
@@ -100,7 +104,7 @@ class ConvShape:
 @dataclass(frozen=True, slots=True)
 class GemmShape:
     """out[batch, row, column] = sum over `inner` of lhs * rhs. `column` is the axis along which the vectors run:
-    contiguous in the result.
+    contiguous in the result where one operand alone has that axis; NO_AXIS where neither has an axis of its own.
     """
 
     kernel: Kernel
@@ -126,7 +130,7 @@ class GemmShape:
 
 def extent_of(kernel: Kernel, axis: str) -> int:
     """The extent of an axis, which a contraction must know when it is compiled."""
-    extent = kernel.axis(axis).extent
+    extent = 1 if axis == NO_AXIS else kernel.axis(axis).extent
     if not isinstance(extent, int):
         raise ContractionError(
             f"{kernel.name}: axis {axis} has run-time extent {extent!r}; contractions are compiled for fixed shapes"
@@ -176,8 +180,6 @@ def axes_of(index: Index) -> set[str]:
 
 def _terms(index: Affine | Expr) -> tuple[dict[str, int], int, int]:
     """Coefficients, offset and divisor of an index: a divisor other than 1 comes from interior zeros."""
-    from ..lower_contract import split_dilated
-
     if isinstance(index, Affine):
         return dict(index.terms), index.offset, 1
     found = split_dilated(index)
@@ -238,16 +240,13 @@ def _as_product(kernel: Kernel, store: Store, contract: Contract) -> GemmShape:
     lhs, rhs = contract.lhs, contract.rhs
     assert isinstance(lhs, Load) and isinstance(rhs, Load)
     column = _contiguous_axis(kernel, store)
-    if column in axes_of(lhs.index) and column not in axes_of(rhs.index):
-        lhs, rhs = rhs, lhs
-    in_lhs, in_rhs = axes_of(lhs.index), axes_of(rhs.index)
     parallel = [a.name for a in kernel.axes if a.kind is AxisKind.PARALLEL]
-    own = [a for a in parallel if a in in_rhs and a not in in_lhs]
-    if not own:
-        raise ContractionError(
-            f"{kernel.name}: no parallel axis belongs to one operand alone: this is no matrix product"
-        )
-    column = column if column in own else own[-1]
+    only_lhs = [a for a in parallel if a not in axes_of(rhs.index)]
+    only_rhs = [a for a in parallel if a not in axes_of(lhs.index)]
+    if column in only_lhs or not only_rhs:
+        lhs, rhs, only_rhs = rhs, lhs, only_lhs
+    in_rhs = axes_of(rhs.index)
+    column = column if column in only_rhs else only_rhs[-1] if only_rhs else NO_AXIS
     rows = tuple(a for a in parallel if a not in in_rhs)
     batches = tuple(a for a in parallel if a in in_rhs and a != column)
     return GemmShape(kernel, contract, lhs, rhs, store, batches, rows, column, contract.axes)

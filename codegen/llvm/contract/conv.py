@@ -9,7 +9,7 @@ from math import prod
 
 from ....ir.kernel import Buffer
 from ....ir.types import DType
-from ...schedule.describe import ContractionError, ConvShape, extent_of
+from ...schedule.describe import NO_AXIS, ContractionError, ConvShape, extent_of
 from ...schedule.strides import View, Walk, buffer_strides, fixed_shape, locate
 from .ending import Ending, end_of
 from .problem import Problem, Segment, WeightSource, collapsed, offsets, plain_segments, point_tables
@@ -151,8 +151,8 @@ def conv_problem(shape: ConvShape, place: InputPlace, workspace: int) -> tuple[P
 def conv_walk(shape: ConvShape, grouping: Grouping) -> Walk:
     points = (shape.batch, *(w.out for w in shape.windows))
     if shape.group is None:
-        return Walk(("",), points, shape.filter)
-    return Walk(("",), points, shape.filter, shape.group, shape.filters, grouping.merged)
+        return Walk((NO_AXIS,), points, shape.filter)
+    return Walk((NO_AXIS,), points, shape.filter, shape.group, shape.filters, grouping.merged)
 
 
 def _group_step(place: InputPlace, grouping: Grouping) -> int:

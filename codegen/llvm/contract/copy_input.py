@@ -4,7 +4,7 @@ are too small.
 
 from __future__ import annotations
 
-from ....ir.kernel import Buffer
+from ....ir.kernel import Affine, Buffer
 from ....ir.target import CpuTarget
 from ...emission import LaunchSpec
 from ...schedule.describe import ContractionError, ConvShape, Window
@@ -133,8 +133,6 @@ class _Copier:
 
 def _position(shape: ConvShape, axis: str) -> int:
     """The input's dimension that an axis indexes."""
-    from ....ir.kernel import Affine
-
     for d, index in enumerate(shape.x.index):
         if isinstance(index, Affine) and axis in dict(index.terms):
             return d

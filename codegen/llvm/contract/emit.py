@@ -11,7 +11,7 @@ from ....ir.target import CpuTarget
 from ....ir.types import DType
 from ...emission import Emission, LaunchSpec
 from ...schedule.contract import preferred_block, winograd_reach
-from ...schedule.describe import ContractionError, ConvShape, GemmShape, describe_contraction, extent_of
+from ...schedule.describe import NO_AXIS, ContractionError, ConvShape, GemmShape, describe_contraction, extent_of
 from ...schedule.strides import Walk
 from ..emitter import ModuleBuilder
 from ..types import Type
@@ -92,7 +92,7 @@ def _emit_depthwise(
     place = input_place(shape, x.layout.block if x.layout else preferred_block(target), blocked=True)
     kind = "double" if shape.dtype is DType.F64 else "float"
     axes = (shape.batch, *(w.out for w in shape.windows))
-    walk = Walk(("",), axes, shape.filter, shape.group, 1, shape.groups)
+    walk = Walk((NO_AXIS,), axes, shape.filter, shape.group, 1, shape.groups)
     points = tuple(extent_of(kernel, a) for a in axes)
     ending = end_of(kernel, shape.store, walk, (1,), points, shape.groups)
     used = place.elements if place.copied else 0
@@ -180,7 +180,7 @@ def _product_sums(shape: GemmShape, problem: Problem, slot: int) -> SumsWalk:
         problem.dtype,
         shape.count(shape.batches),
         points,
-        ((shape.column, sized[shape.column]),),
+        ((shape.column, extent_of(shape.kernel, shape.column)),),
         batches,
     )
 
@@ -202,6 +202,3 @@ def _conv_sums(shape: ConvShape, problem: Problem, slot: int) -> SumsWalk:
     channels = (*(((shape.group, shape.groups),) if shape.group else ()), (shape.filter, shape.filters))
     points = tuple((a, extent_of(kernel, a)) for a in axes)
     return SumsWalk(slot, problem.out, problem.dtype, problem.groups[0], points, channels)
-
-
-__all__ = ["GemmShape", "emit_contraction"]

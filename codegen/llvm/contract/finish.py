@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from ....ir.kernel import Cast, Const, Contract, Expr, Load, Ref, Scalar
+from ....ir.kernel import AxisValue, Cast, Const, Contract, Expr, Load, Ref, Scalar
 from ....ir.scalar import result_dtype
 from ....ir.types import DType
 from ...schedule.describe import ContractionError
@@ -108,8 +108,6 @@ def evaluate(
 
 
 def _evaluate_axis(expr: Expr, axes: Mapping[str, Value] | None) -> tuple[Value, DType]:
-    from ....ir.kernel import AxisValue
-
     if isinstance(expr, AxisValue) and axes is not None:
         return axes[expr.axis], DType.I64
     raise ContractionError(f"the epilogue of a contraction cannot hold {expr}")

@@ -6,7 +6,7 @@ from math import prod
 
 from ....ir.types import DType
 from ...emission import LaunchSpec
-from ...schedule.describe import GemmShape, axes_of, extent_of
+from ...schedule.describe import NO_AXIS, GemmShape, axes_of, extent_of
 from ...schedule.product import operand, reduce_order
 from ...schedule.strides import Located, View, Walk
 from ..emitter import ModuleBuilder
@@ -17,7 +17,7 @@ from .tiles import KERNEL_PARAMETERS, argument, workspace_slot
 
 
 def gemm_walk(shape: GemmShape) -> Walk:
-    return Walk(shape.batches, shape.rows or ("",), shape.column)
+    return Walk(shape.batches, shape.rows or (NO_AXIS,), shape.column)
 
 
 def gemm_problem(shape: GemmShape) -> tuple[Problem, Ending]:
@@ -29,7 +29,7 @@ def gemm_problem(shape: GemmShape) -> tuple[Problem, Ending]:
     left, right = operand(shape, shape.lhs), operand(shape, shape.rhs)
     widened = is_widened(shape)
     left = widened_place(shape) if widened else left
-    batches = shape.batches or ("",)
+    batches = shape.batches or (NO_AXIS,)
     x = View(
         left.base,
         tuple(left.strides.get(a, 0) for a in batches),
