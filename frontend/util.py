@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TypeVar
 
 from .base import MXNetError
@@ -23,6 +24,20 @@ def is_np_shape() -> bool:
 def is_np_array() -> bool:
     """Whether Gluon works on mx.np arrays: never."""
     return False
+
+
+@contextmanager
+def np_shape(active: bool = True) -> Iterator[None]:
+    """A scope with NumPy's shapes or without; without alone is supported."""
+    set_np_shape(active)
+    yield
+
+
+@contextmanager
+def np_array(active: bool = True) -> Iterator[None]:
+    """A scope with mx.np arrays or without; without alone is supported."""
+    set_np(False, active)
+    yield
 
 
 def set_np_shape(active: bool) -> bool:

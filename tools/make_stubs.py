@@ -68,7 +68,8 @@ def _module(namespace: str, module: ModuleType) -> str:
     names = [n for n in names_of(namespace) if n.isidentifier() and n not in taken]
     made = [function_stub(n, lookup(full_name(namespace, n))) for n in names]
     doc = (module.__doc__ or "").strip().partition("\n")[0]
-    return "\n".join([_header(doc), *own, *made, ""])
+    base = ["from .ndarray import NDArray as NDArrayBase\n"] if namespace == "_internal" else []
+    return "\n".join([_header(doc), *base, *own, *made, ""])
 
 
 def _header(doc: str) -> str:

@@ -44,7 +44,7 @@ from .creation import (
 )
 from .dlpack import from_dlpack, to_dlpack_for_read, to_dlpack_for_write
 from .files import load, load_frombuffer, save
-from .ndarray import NDArray
+from .ndarray import _DTYPE_MX_TO_NP, _DTYPE_NP_TO_MX, _GRAD_REQ_MAP, NDArray
 from .sparse import BaseSparseNDArray, CSRNDArray, RowSparseNDArray
 
 if TYPE_CHECKING:

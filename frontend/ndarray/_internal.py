@@ -4,5 +4,6 @@
 from __future__ import annotations
 
 from .functions import attribute_finder
+from .ndarray import NDArray as NDArrayBase  # noqa: F401 (a name of MXNet)
 
 __getattr__, __dir__ = attribute_finder("_internal", globals())

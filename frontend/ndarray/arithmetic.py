@@ -180,8 +180,14 @@ class Arithmetic:
     __itruediv__ = __idiv__ = _in_place("broadcast_div", "__itruediv__", "x /= y")
     __imod__ = _in_place("broadcast_mod", "__imod__", "x %= y")
     __ipow__ = _in_place("broadcast_power", "__ipow__", "x **= y")
-    __eq__ = _method("broadcast_equal", "__eq__", "x == y")  # type: ignore[assignment]
-    __ne__ = _method("broadcast_not_equal", "__ne__", "x != y")  # type: ignore[assignment]
+    if TYPE_CHECKING:  # object's own give bool
+
+        def __eq__(self, other: Any) -> NDArray: ...  # type: ignore[override]
+        def __ne__(self, other: Any) -> NDArray: ...  # type: ignore[override]
+
+    else:
+        __eq__ = _method("broadcast_equal", "__eq__", "x == y")
+        __ne__ = _method("broadcast_not_equal", "__ne__", "x != y")
     __gt__ = _method("broadcast_greater", "__gt__", "x > y")
     __ge__ = _method("broadcast_greater_equal", "__ge__", "x >= y")
     __lt__ = _method("broadcast_lesser", "__lt__", "x < y")

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..context import Context, current_context
 from .arithmetic import equal, not_equal
 from .functions import attribute_finder
 
@@ -78,6 +80,27 @@ def while_loop(
 def cond(pred: Any, then_func: Callable[[], Any], else_func: Callable[[], Any]) -> Any:
     """`then_func()` when `pred` is not 0, else `else_func()`."""
     return then_func() if bool(pred) else else_func()
+
+
+def rand_zipfian(
+    true_classes: NDArray, num_sampled: int, range_max: int, ctx: Context | None = None
+) -> tuple[NDArray, NDArray, NDArray]:
+    """Draw classes below `range_max`, class k with probability log((k + 2) / (k + 1)) / log(range_max + 1).
+
+    Gives the int64 draws, and how often the true and the drawn classes are expected among `num_sampled` (float64).
+    """
+    from .random import uniform
+
+    log_range = math.log(range_max + 1)
+    context = current_context() if ctx is None else ctx
+    draws: Any = uniform(0, log_range, shape=(num_sampled,), dtype="float64", ctx=context)
+    sampled = (draws.exp() - 1).astype("int64") % range_max
+
+    def expected(classes: NDArray) -> NDArray:
+        k = classes.astype("float64")
+        return ((k + 2) / (k + 1)).log() * (num_sampled / log_range)
+
+    return sampled, expected(true_classes.as_in_context(context)), expected(sampled)
 
 
 def _stack_padded(arrays: list[NDArray], length: int) -> NDArray:

@@ -171,6 +171,8 @@ class NDArray(Arithmetic, Indexing, Fluent):
             raise TypeError("only integer arrays of one element can be an index")
         return int(value)
 
+    __nonzero__ = __bool__  # other people's code calls it by its old name
+
     def astype(self, dtype: Any, copy: bool = True) -> NDArray:
         """A copy in another dtype; the array itself when it has this dtype and `copy` is false."""
         wanted = dtype_of(dtype)
@@ -233,6 +235,27 @@ class NDArray(Arithmetic, Indexing, Fluent):
 
     def backward(self, out_grad: Any = None, retain_graph: bool = False, train_mode: bool = True) -> None:
         raise MXNetError("backward: gradients of NDArrays are not there yet (autograd)")
+
+    def _full(self, value: Any) -> None:
+        """Set every element to a number."""
+        self[:] = value
+
+    def _sync_copyfrom(self, source_array: Any) -> None:
+        """Copy from a NumPy array of exactly this shape."""
+        source = np.asarray(source_array)
+        if source.shape != self._shape:
+            raise ValueError(f"Shape inconsistent: expected {source.shape} vs got {self._shape}")
+        self[:] = source
+
+    def slice_assign_scalar(self, value: Any, begin: Any, end: Any, step: Any) -> NDArray:
+        """Set the elements of a slice, given axis by axis, to a number."""
+        self[tuple(map(slice, begin, end, step))] = value
+        return self
+
+    def slice_assign(self, rhs: NDArray, begin: Any, end: Any, step: Any) -> NDArray:
+        """Write an array over the elements of a slice, given axis by axis."""
+        self[tuple(map(slice, begin, end, step))] = rhs
+        return self
 
     # Shape.
 
@@ -330,6 +353,7 @@ _DTYPE_NP_TO_MX: dict[Any, int] = {
     bfloat16: 12,
 }
 _DTYPE_MX_TO_NP: dict[int, Any] = {number: dtype for dtype, number in _DTYPE_NP_TO_MX.items()}
+_GRAD_REQ_MAP = {"null": 0, "write": 1, "add": 3}
 
 
 def __getattr__(name: str) -> Any:

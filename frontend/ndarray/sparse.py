@@ -14,6 +14,7 @@ from ..artifacts.arrays import CSRData, RowSparseData, sparse_problem
 from ..base import MXNetError, NotSupportedForSparseNDArray
 from ..context import Context, usable
 from ..dtypes import dtype_of
+from .arithmetic import add, divide, multiply, subtract
 from .creation import array as dense_array
 from .functions import attribute_finder
 from .ndarray import NDArray
@@ -22,10 +23,14 @@ __all__ = [
     "BaseSparseNDArray",
     "CSRNDArray",
     "RowSparseNDArray",
+    "add",
     "array",
     "csr_matrix",
+    "divide",
     "empty",
+    "multiply",
     "row_sparse_array",
+    "subtract",
     "zeros",
 ]
 

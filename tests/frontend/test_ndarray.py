@@ -267,6 +267,50 @@ def test_control_flow() -> None:
     assert out[0].asnumpy().ravel().tolist() == [0, 1, 2, 0, 0] and i.asscalar() == 3
 
 
+def test_zipfian() -> None:
+    draws, true, drawn = nd.contrib.rand_zipfian(nd.array([3]), 4, 5)
+    assert draws.dtype is np.int64 and draws.asnumpy().max() < 5 and drawn.shape == (4,)
+    assert abs(true.asscalar() - 0.4982) < 1e-3  # 4 log(5/4) / log 6
+
+
+def test_private_methods_that_packages_use() -> None:
+    x = nd.zeros((2, 3))
+    x._full(2)
+    x.slice_assign_scalar(5, (0, 1), (1, None), (None, 2))
+    x._sync_copyfrom(x.asnumpy() + 1)
+    assert x.asnumpy().tolist() == [[3, 6, 3], [3, 3, 3]]
+    x.slice_assign(nd.ones((2, 1)), (0, 0), (2, 1), (1, 1))
+    assert x.asnumpy()[:, 0].tolist() == [1, 1]
+
+
+def test_numpy_mode_is_refused() -> None:
+    assert not mx.util.is_np_array() and not mx.util.is_np_shape()
+    with mx.util.np_shape(False), mx.util.np_array(False):
+        pass
+    for use in (mx.util.set_np, mx.util.np_shape().__enter__, lambda: mx.util.use_np(len)):
+        with pytest.raises(MXNetError, match="NumPy mode"):
+            use()
+
+
+def test_training_mode_reaches_operators() -> None:
+    x = nd.ones((100,))
+    assert (nd.Dropout(x, p=0.5) == 1).sum().asscalar() == 100
+    with mx.autograd.train_mode():
+        dropped = nd.Dropout(x, p=0.5)
+    assert 10 < (dropped == 0).sum().asscalar() < 90
+    assert (nd.Dropout(x, p=0.5) == 1).sum().asscalar() == 100
+
+
+def test_states_of_operators_are_written_in_place() -> None:
+    x = nd.array([[1.0], [3.0]])
+    gamma, beta, mean, var = nd.ones(1), nd.zeros(1), nd.zeros(1), nd.ones(1)
+    with mx.autograd.train_mode():
+        nd.BatchNorm(x, gamma, beta, mean, var, momentum=0.5)
+    assert mean.asscalar() == 1 and var.asscalar() == 1
+    nd.BatchNorm(x, gamma, beta, mean, var, momentum=0.5)
+    assert mean.asscalar() == 1
+
+
 def test_threads() -> None:
     """Calls of one program from several threads at once, some of them for the first time."""
     wrong: list[int] = []
