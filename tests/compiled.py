@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -14,7 +15,7 @@ from mxforge.passes.manager import Options
 from mxforge.runtime.executable import Executable
 from mxforge.runtime.host import host_target
 
-Array = npt.NDArray[np.generic]
+Array = npt.NDArray[Any]
 
 
 def compiled(graph: Graph, options: Options | None = None) -> Program:

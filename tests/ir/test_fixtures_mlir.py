@@ -34,6 +34,8 @@ def stages(model: str) -> dict[str, Graph]:
     """The graph of a model in mx, in core and in fused regions."""
     symbol = sym.load(str(FIXTURES / f"{model}-symbol.json"))
     arguments, _, auxiliary = symbol.infer_shape(data=SHAPES[model])
+    assert arguments is not None
+    assert auxiliary is not None
     names = [*symbol.list_arguments(), *symbol.list_auxiliary_states()]
     types = {n: TensorType(s, DType.F32) for n, s in zip(names, [*arguments, *auxiliary], strict=True)}
     graph = symbol_to_graph(symbol, types, parameters=[n for n in names if n not in ("data", "softmax_label")])
