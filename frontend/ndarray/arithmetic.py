@@ -105,7 +105,7 @@ def _in_place(name: str, python_name: str, doc: str) -> Callable[[NDArray, Any],
         other = as_operand(other, self._dtype)
         write = table.get((self._dtype, self._shape, other._dtype, other._shape))
         apart = other is self or other._storage is not self._storage
-        if write is not None and apart and self.writable:
+        if write is not None and apart:
             write(self, other)
             return self
         return _in_place_slowly(name, table, self, other)
@@ -115,8 +115,6 @@ def _in_place(name: str, python_name: str, doc: str) -> Callable[[NDArray, Any],
 
 def _in_place_slowly(name: str, table: dict[Any, Callable[..., Any]], x: NDArray, y: NDArray) -> NDArray:
     """The first time for such operands, or with one that shares x's memory."""
-    if not x.writable:
-        raise ValueError("trying to modify a readonly NDArray")
     call = bind(operator_named(name), {}).call_for((x, y))
     call.run((x, y), x, None)
     write = write_in_place(call)

@@ -45,8 +45,6 @@ class Indexing:
 
     def __setitem__(self: NDArray, key: Any, value: Any) -> None:  # type: ignore[misc]
         """Write a number, an array or anything array-like, broadcast to the shape that `key` selects."""
-        if not self.writable:
-            raise ValueError("trying to assign to a readonly NDArray")
         try:
             self._memory()[normalized(key)] = _assignable(self, value)
         except ValueError as error:

@@ -36,7 +36,6 @@ class NDArray(Arithmetic, Indexing, Fluent):
         "_context",
         "_dtype",
         "_grad",
-        "_read_only",
         "_shape",
         "_storage",
     )
@@ -85,8 +84,8 @@ class NDArray(Arithmetic, Indexing, Fluent):
 
     @property
     def writable(self) -> bool:
-        """Whether the array may be changed."""
-        return not getattr(self, "_read_only", False)
+        """Whether the array may be changed: always."""
+        return True
 
     @property
     def handle(self) -> ctypes.c_void_p:
@@ -122,8 +121,6 @@ class NDArray(Arithmetic, Indexing, Fluent):
         view: NDArray = object.__new__(type(self))
         view._storage, view._address, view._shape = self._storage, self._address + offset, shape
         view._dtype, view._context = dtype or self._dtype, self._context
-        if not self.writable:
-            view._read_only = True
         return view
 
     def _like(self, memory: np.ndarray) -> NDArray:

@@ -16,6 +16,7 @@ import mxforge as mx
 import numpy as np
 import pytest
 from mxforge import MXNetError, nd
+from mxforge.ir.settings import settings
 
 MANY: Any = "many"
 BOGUS: Any = {"bogus": 1}
@@ -309,6 +310,25 @@ def test_states_of_operators_are_written_in_place() -> None:
     assert mean.asscalar() == 1 and var.asscalar() == 1
     nd.BatchNorm(x, gamma, beta, mean, var, momentum=0.5)
     assert mean.asscalar() == 1
+
+
+@pytest.mark.parametrize(
+    "repeat", [lambda x, y: x + y, lambda x, y: x * 2.5, lambda x, y: x > y, lambda x, y: -x, lambda x, y: nd.exp(x)]
+)
+def test_a_repeated_call_runs_few_functions(repeat: Any) -> None:
+    """Nothing is parsed, inferred or imported: the operator, its ready call, an allocation, and the native call."""
+    if settings().target == "reference":
+        pytest.skip("the reference interprets")
+    x, y = nd.ones((10, 10)), nd.ones((10, 10))
+    repeat(x, y)
+    called: list[str] = []
+    sys.setprofile(lambda frame, event, _: called.append(frame.f_code.co_name) if event == "call" else None)
+    try:
+        repeat(x, y)
+    finally:
+        sys.setprofile(None)
+    called = [name for name in called if name not in ("<lambda>", "__del__")]
+    assert len(called) <= 5, called
 
 
 def test_threads() -> None:
