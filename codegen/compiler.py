@@ -12,7 +12,7 @@ from ..ir.target import CpuTarget
 from ..passes.manager import Context
 from ..passes.plan_memory import Sharing, concat_of, view_of
 from .emission import Emission, LaunchSpec, Packing
-from .llvm.emit import emit_kernel
+from .llvm.emit import emit_kernel, is_contraction
 from .llvm.emitter import ModuleBuilder
 from .llvm.loops.emit import emit_loops
 from .llvm.loops.generalize import GeneralKernel, generalize
@@ -79,7 +79,7 @@ class KernelCompiler:
     def _region(self, node: Node, op: Fused, sharing: Sharing) -> Step:
         operands = (*node.inputs, *node.outputs)
         kernel = lower_region(op, strides=[sharing.resolve(v).strides for v in operands])
-        return self._step(node, kernel, operands)
+        return self._step(node, kernel, operands, sharing.prepared)
 
     def _pieces(self, node: Node, axis: int, sharing: Sharing) -> list[Step]:
         """A copy for each operand of a concatenation that does not stand in its place already."""
@@ -90,16 +90,18 @@ class KernelCompiler:
             if (whole, i) in sharing.placed:
                 continue
             strides: list[Strides] = [sharing.resolve(v).strides for v in (piece, whole)]
-            made.append(self._step(node, lower_concat(types, whole.type, axis, i, "kernel", strides), (piece, whole)))
+            kernel = lower_concat(types, whole.type, axis, i, "kernel", strides)
+            made.append(self._step(node, kernel, (piece, whole), sharing.prepared))
         return made
 
-    def _step(self, node: Node, kernel: Kernel, operands: tuple[Value, ...]) -> Step:
+    def _step(self, node: Node, kernel: Kernel, operands: tuple[Value, ...], prepared: frozenset[Value]) -> Step:
         self._verify(kernel)
         general = None if self.context.options.static_shape else generalize(kernel)
         if general is not None:
             used = tuple(operands[i] for i in general.operands)
             return Step(node, self._emit_general(general), used, (), general.extents)
-        emission = self._emit(node, kernel)
+        parameters = frozenset(b.name for b, v in zip(kernel.buffers, operands, strict=True) if v in prepared)
+        emission = self._emit(node, kernel, parameters if is_contraction(kernel) else frozenset())
         positions = {b.name: i for i, b in enumerate(kernel.buffers)}
         packs = tuple((positions[name], packing, self._packing(packing)) for name, packing in emission.packings)
         return Step(node, emission, operands, packs)
@@ -110,17 +112,17 @@ class KernelCompiler:
 
             verify_kernel(kernel)
 
-    def _emit(self, node: Node, kernel: Kernel) -> Emission:
-        key = structural_hash(kernel)
+    def _emit(self, node: Node, kernel: Kernel, parameters: frozenset[str]) -> Emission:
+        key = structural_hash(kernel, parameters) if parameters else structural_hash(kernel)
         emission = self.emissions.get(key)
         if emission is None:
-            emission = self.emissions[key] = self._emit_into(node, kernel, self.module, f"k_{key[:16]}")
+            emission = self.emissions[key] = self._emit_into(node, kernel, f"k_{key[:16]}", parameters)
         return emission
 
-    def _emit_into(self, node: Node, kernel: Kernel, module: ModuleBuilder, symbol: str) -> Emission:
+    def _emit_into(self, node: Node, kernel: Kernel, symbol: str, parameters: frozenset[str]) -> Emission:
         self._observe(kernel)
         try:
-            return emit_kernel(kernel, self.target, module, symbol)
+            return emit_kernel(kernel, self.target, self.module, symbol, parameters)
         except (NotImplementedError, TypeError, ValueError) as error:
             raise GraphError(f"{node.describe()}: {error}") from error
 
