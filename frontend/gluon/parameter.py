@@ -239,13 +239,22 @@ class Parameter:
                 initializer.create(default_init)(desc, data)
             self._init_impl(data, contexts)
 
-    def _init_impl(self, data: NDArray, contexts: Sequence[Context]) -> None:
+    def _init_impl(self, data: NDArray, contexts: Sequence[Context], adopt: bool = False) -> None:
+        """Hold `data` in each context; with `adopt` it belongs to nobody else and is not copied where it is already."""
         self._ctx_list = list(contexts)
-        self._data = [data.copyto(ctx) for ctx in self._ctx_list]
+        self._data = [
+            data if adopt and i == 0 and ctx == data.context else data.copyto(ctx)
+            for i, ctx in enumerate(self._ctx_list)
+        ]
         self._grad = None
 
-    def _load_init(self, data: NDArray, ctx: Any, cast_dtype: bool = False, dtype_source: str = "current") -> None:
-        """Take over an array from a file; `dtype_source` says whose dtype wins when `cast_dtype` allows a difference."""
+    def _load_init(
+        self, data: NDArray, ctx: Any, cast_dtype: bool = False, dtype_source: str = "current", adopt: bool = False
+    ) -> None:
+        """Take the value of an array, or with `adopt` the array itself, which nobody else may hold.
+
+        `dtype_source` says whose dtype wins when `cast_dtype` allows a difference.
+        """
         if cast_dtype and dtype_source not in ("current", "saved"):
             raise ValueError(f"dtype_source is 'current' or 'saved', not {dtype_source!r}")
         self._check_loaded_shape(data)
@@ -257,7 +266,7 @@ class Parameter:
                 f"Failed to load Parameter '{self.name}' on {contexts} because it was previous initialized on {known}."
             )
         if self._data is None:
-            self._init_impl(data, known or contexts or [context.cpu()])
+            self._init_impl(data, known or contexts or [context.cpu()], adopt)
         else:
             self.set_data(data)
         self._deferred_init = ()

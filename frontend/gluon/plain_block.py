@@ -19,8 +19,8 @@ from .utils import HookHandle, _brief_print_list, _indent
 class Block:
     """A layer or model. Subclasses make children and parameters in `__init__` under `name_scope()` and say `forward`.
 
-    `prefix` begins the names of parameters and children: by default the lower-case class name and a number. `params` shares
-    the parameters of another block.
+    `prefix` begins the names of parameters and children: by default the lower-case class name and a number. `params`
+    shares the parameters of another block.
     """
 
     def __init__(self, prefix: str | None = None, params: ParameterDict | None = None) -> None:
@@ -146,7 +146,7 @@ class Block:
             _check_complete(params, loaded, filename)
         for name, array in loaded.items():
             if name in params:
-                params[name]._load_init(array, ctx, cast_dtype=cast_dtype, dtype_source=dtype_source)
+                params[name]._load_init(array, ctx, cast_dtype, dtype_source, adopt=True)
             elif not ignore_extra:
                 raise ValueError(
                     f"Parameter '{name}' loaded from file '{filename}' is not present in ParameterDict, which contains "
