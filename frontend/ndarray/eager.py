@@ -279,10 +279,13 @@ def _shown(operator: Operator, names: Sequence[str], types: Sequence[TensorType]
 
 def _executable(graph: Graph, operator: Operator) -> Runnable:
     from ...ir.graph import GraphError
+    from ...passes.manager import Options
     from ...runtime.compile import executable_for
 
+    any_extents = Options(static_shape=False)  # an array of a new shape should not cost a compilation
+
     try:
-        return executable_for(graph)
+        return executable_for(graph, any_extents)
     except GraphError as error:
         raise MXNetError(f"{_shown(operator, [v.name for v in graph.inputs], graph.input_types())}: {error}") from error
 

@@ -167,6 +167,16 @@ def test_numbers_are_not_compiled_into_programs() -> None:
     assert values == [0.25 * k for k in range(10)] and len(compiling._table) == before
 
 
+def test_new_extents_need_no_new_code() -> None:
+    from mxforge.frontend.ndarray.eager import bind, operator_named
+    from mxforge.runtime.executable import Executable
+
+    shapes = (20, 30), (41, 17), (1000, 5)
+    made = [bind(operator_named("exp"), {}).call_for([nd.ones(shape)]).executable for shape in shapes]
+    if settings().target == "cpu":
+        assert len({e.program.code for e in made if isinstance(e, Executable)}) == 1
+
+
 def test_signed_zero_as_a_number() -> None:
     one = nd.ones(1)
     assert (one / 0.0).asscalar() == np.inf and (one / -0.0).asscalar() == -np.inf
