@@ -80,11 +80,8 @@ class _Folder:
     def _channel_vector(self, value: Value, like: Value) -> Value | None:
         """The prepared vector over axis `channel` that `value` broadcasts, if it is one."""
         source = _contraction(_strip_shift(like))
-        if source is None or value.node is None or not isinstance(value.node.op, Broadcast):
-            return None
-        vector = value.node.inputs[0]
-        along_channel = vector.type.rank == 1 and value.node.op.axes == (_channel_axis(source),)
-        return vector if along_channel and vector in self.prepared else None
+        vector = _vector_along(value, _channel_axis(source)) if source is not None else None
+        return vector if vector in self.prepared else None
 
     def _scale(self, b: CoreBuilder, y: Value, s: Value) -> Value | None:
         source = _contraction(y)
@@ -137,14 +134,24 @@ def _weight_axis(source: Node) -> int:
 
 
 def _shift_of(value: Value) -> tuple[Value | None, Value | None]:
-    """(y, p) when `value` is y + broadcast(p) with y a contraction."""
+    """(y, p) when `value` is y + broadcast(p) with y a contraction and p a vector over its output channels."""
     node = value.node
     if node is None or not isinstance(node.op, Pointwise) or node.op.op is not ScalarOp.ADD:
         return None, None
     for y, other in (node.inputs, node.inputs[::-1]):
-        if _contraction(y) is not None and other.node is not None and isinstance(other.node.op, Broadcast):
-            return y, other.node.inputs[0]
+        source = _contraction(y)
+        vector = _vector_along(other, _channel_axis(source)) if source is not None else None
+        if vector is not None:
+            return y, vector
     return None, None
+
+
+def _vector_along(value: Value, axis: int) -> Value | None:
+    """The vector that `value` repeats along all axes but `axis`."""
+    if value.node is None or not isinstance(value.node.op, Broadcast):
+        return None
+    vector = value.node.inputs[0]
+    return vector if vector.type.rank == 1 and value.node.op.axes == (axis,) else None
 
 
 def _strip_shift(value: Value) -> Value:

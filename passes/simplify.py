@@ -56,6 +56,12 @@ def _identity(b: CoreBuilder, node: Node, operands: tuple[Value, ...]) -> Value 
     return operands[0] if operands[0].type == node.outputs[0].type else None
 
 
+def _pad(b: CoreBuilder, node: Node, operands: tuple[Value, ...]) -> Value | None:
+    """Equal types are not enough: an edge may be cropped by what the other one grows."""
+    assert isinstance(node.op, Pad)
+    return None if any(node.op.low + node.op.high + node.op.interior) else operands[0]
+
+
 def _reshape(b: CoreBuilder, node: Node, operands: tuple[Value, ...]) -> Value | None:
     x = operands[0]
     if x.type.shape == node.outputs[0].type.shape:
@@ -115,7 +121,7 @@ _RULES: dict[type, Rewrite] = {
     Broadcast: _broadcast,
     Cast: _identity,
     Slice: _identity,
-    Pad: _identity,
+    Pad: _pad,
     Concat: lambda b, node, operands: operands[0] if len(operands) == 1 else None,
     Pointwise: _pointwise,
 }

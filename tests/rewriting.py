@@ -1,0 +1,126 @@
+"""Runs passes on small graphs, compares the printed graphs before and after, and has the interpreter check values."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from textwrap import dedent
+
+import numpy as np
+import numpy.typing as npt
+from mxforge.ir.dialects.core import evaluate_graph, storage
+from mxforge.ir.graph import Graph
+from mxforge.ir.kernel import Kernel
+from mxforge.ir.printer import print_graph, print_kernel
+from mxforge.ir.target import AVX512, CpuTarget
+from mxforge.ir.types import DType, TensorType
+from mxforge.ir.verifier import verify_graph
+from mxforge.passes.manager import Context, Options, Pass
+
+Array = npt.NDArray[np.generic]
+
+# What MLIR's generic form says and a reader of a test does not need: (pattern, replacement), applied in order.
+_SHORTER = (
+    (r' loc\("[^"]*"\)', ""),
+    (r"(, )?core\.parameters = array<i64: ([\d, ]+)>", r"\1parameters [\2]"),
+    (r" : \((?:[^()]*)\) -> ", " : "),
+    (r'"vector\.yield"\((.*?)\) \{core\.graph = "([^"]*)"\} : .*', r"yield \1"),
+    (r'"func\.return"\((.*?)\) : .*', r"return \1"),
+    (r"array<(?:i64|i1)(?:: )?([^>]*)>", r"[\1]"),
+    (r" : i64\b", ""),
+    (r", \{block = (\d+), halo = \[([\d, ]*)\]\}>", r" in blocks of \1, halo \2>"),
+    (r'"(core|kernel)\.(\w+)(?:\.[\w.]+)?"', r"\2"),
+    (r"\^bb0\(", "("),
+    (r"tensor<((?:[^<>])*)>", r"\1"),
+    (r'pointwise(\(.*?\)) \{op = "(\w+)"\}', r"\2\1"),
+    (r"constant\(\) \{value = (.*), dtype = \w+\} : \w+$", r"\1"),
+    (r", (lhs_dilation|rhs_dilation) = \[1(?:, 1)*\]", ""),
+    (r", (groups|batch_groups) = 1\b", ""),
+    (r"(fused|concat|call|scan|sort)(_\d+)+\(", r"\1("),
+    (r"\{(index = )?affine_map<\(.*?\) -> \((.*?)\)>", r"{[\2]"),
+    (r" \{shape = \[.*?\], axes = (\[.*?\])\}", r" \1"),
+    (r" \{shape = \[.*?\]\}", ""),
+    (r' \{name = "\w+", shape = \[.*?\]', " {"),
+    (r'axis\(\) \{name = "\w+", extent = (\w+|"\w+"), kind = "(\w+)"\} : index', r"\2 axis of \1"),
+)
+
+
+def compact(text: str) -> str:
+    """The lines of the printed body of one graph, shortened."""
+    lines = text.splitlines()[2:-2]
+    short = "\n".join(line.removeprefix("  ") for line in lines)
+    for pattern, replacement in _SHORTER:
+        short = re.sub(pattern, replacement, short, flags=re.MULTILINE)
+    return short
+
+
+def graph_text(graph: Graph) -> str:
+    return compact(print_graph(graph))
+
+
+def tensor(*shape: int, dtype: DType = DType.F32) -> TensorType:
+    return TensorType(shape, dtype)
+
+
+def random_inputs(graph: Graph, seed: int = 0) -> list[Array]:
+    """Arrays for every input of a graph: normal floats, small non-negative integers, random truth values."""
+    rng = np.random.default_rng(seed)
+    arrays: list[Array] = []
+    for value in graph.inputs:
+        kind, shape = value.type.dtype, value.type.shape
+        drawn = rng.standard_normal(shape) if kind.is_float else rng.integers(0, 2 if kind is DType.BOOL else 5, shape)
+        arrays.append(np.asarray(drawn).astype(storage(kind)))
+    return arrays
+
+
+def assert_same_values(before: Graph, after: Graph, tolerance: float = 0.0, arrays: Sequence[Array] = ()) -> None:
+    """Both graphs have the same types of results, and the interpreter gives both the same values."""
+    assert [t.with_layout(None) for t in before.output_types()] == [t.with_layout(None) for t in after.output_types()]
+    arrays = arrays or random_inputs(after)
+    pairs = zip(evaluate_graph(before, arrays[: len(before.inputs)]), evaluate_graph(after, arrays), strict=True)
+    for wanted, found in pairs:
+        np.testing.assert_allclose(found, wanted, rtol=tolerance, atol=tolerance)
+
+
+def run_pass(step: Pass, graph: Graph, target: CpuTarget = AVX512, options: Options | None = None) -> Graph:
+    """The verified result of one pass."""
+    result = step.run(graph, Context(target, options or Options()))
+    verify_graph(result)
+    return result
+
+
+@dataclass(frozen=True)
+class Chain(Pass):
+    """Several passes as one."""
+
+    steps: tuple[Pass, ...]
+    name = "chain"
+
+    def run(self, graph: Graph, context: Context) -> Graph:
+        for step in self.steps:
+            graph = step.run(graph, context)
+        return graph
+
+
+def assert_rewrites(step: Pass, graph: Graph, golden: str, tolerance: float = 0.0, target: CpuTarget = AVX512) -> Graph:
+    """The pass turns the first graph of `golden` into the second, behind `->`, and keeps values; returns the second."""
+    result = run_pass(step, graph, target)
+    assert_text(f"{graph_text(graph)}\n->\n{graph_text(result)}", golden)
+    assert_same_values(graph, result, tolerance)
+    return result
+
+
+def assert_unchanged(step: Pass, graph: Graph, target: CpuTarget = AVX512) -> None:
+    """The pass returns the graph itself."""
+    assert run_pass(step, graph, target) is graph
+
+
+def assert_text(found: str, golden: str) -> None:
+    """Two texts are equal; a golden text may be indented as the code around it."""
+    assert found.strip() == dedent(golden).strip(), f"found\n{found}"
+
+
+def kernel_text(kernel: Kernel) -> str:
+    """A kernel as it is printed, without the module around it."""
+    return compact(print_kernel(kernel))
