@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import itertools
 import os
-import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -24,7 +23,6 @@ class _State:
     one."""
 
     def __init__(self) -> None:
-        self.lock = threading.Lock()
         self.streams: dict[Context | None, tuple[int, Iterator[int]]] = {None: (_entropy(), itertools.count())}
 
 
@@ -50,13 +48,12 @@ def seed(seed_state: int, ctx: Context | str = "all") -> None:
     if not isinstance(seed_state, int) and not hasattr(seed_state, "__index__"):
         raise ValueError("sd must be int")
     number = _mixed(int(seed_state))
-    with _state.lock:
-        if ctx == "all":
-            _state.streams = {None: (number, itertools.count())}
-        elif isinstance(ctx, Context):
-            _state.streams = {**_state.streams, ctx: (number, itertools.count())}
-        else:
-            raise MXNetError(f"seed: ctx is a Context or 'all', not {ctx!r}")
+    if ctx == "all":
+        _state.streams = {None: (number, itertools.count())}
+    elif isinstance(ctx, Context):
+        _state.streams = {**_state.streams, ctx: (number, itertools.count())}
+    else:
+        raise MXNetError(f"seed: ctx is a Context or 'all', not {ctx!r}")
 
 
 def next_key(context: Context) -> tuple[int, int, int, int]:

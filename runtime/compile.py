@@ -7,6 +7,7 @@ so a warm start runs no pass and imports no LLVM.
 from __future__ import annotations
 
 import hashlib
+import os
 import platform
 import threading
 from collections import OrderedDict
@@ -33,7 +34,17 @@ _COMPILER_FOLDERS = ("ir", "passes", "codegen")
 _REMEMBERED = 4096  # executables; each loaded program takes three mappings of the 65530 that Linux allows a process
 
 _table: OrderedDict[tuple[str, str], Runnable] = OrderedDict()
-_compiling = threading.Lock()
+
+
+class _Turn:
+    """The right to compile; new in a forked child, whose parent's threads may have held it."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+
+
+_turn = _Turn()
+os.register_at_fork(after_in_child=_turn.__init__)
 
 
 def executable_for(graph: Graph, options: Options | None = None) -> Runnable:
@@ -91,7 +102,7 @@ def compile_program(graph: Graph, options: Options, target: CpuTarget) -> Progra
     """Run the compiler; one compilation at a time, since LLVM's Python binding is not made for more."""
     from ..codegen.driver import compile_graph
 
-    with _compiling:
+    with _turn.lock:
         return compile_graph(graph, target, options)
 
 
