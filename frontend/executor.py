@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .base import MXNetError
-from .plan import CompiledSymbol, ParameterVersion
 from .context import Context
 from .dtypes import dtype_of, numpy_type
 from .ndarray import NDArray, zeros
+from .plan import CompiledSymbol, ParameterVersion
 
 if TYPE_CHECKING:
     from .symbol import Symbol
@@ -199,9 +199,11 @@ def bind(symbol: Symbol, ctx: Context, args: Any, args_grad: Any, grad_req: Any,
     names, auxiliary = symbol.list_arguments(), symbol.list_auxiliary_states()
     arguments = _listed("args", args, names, missing=False)
     states = _listed("aux_states", aux_states or [], auxiliary, missing=False)
-    grads = [None] * len(names) if args_grad is None else _listed("args_grad", args_grad, names, missing=True)
+    grads: list[Any] = [None] * len(names)
+    if args_grad is not None:
+        grads = _listed("args_grad", args_grad, names, missing=True)
     reqs = _requests(names, grad_req)
-    kept = [grad if req != "null" else None for grad, req in zip(grads, reqs, strict=True)]
+    kept: list[Any] = [grad if req != "null" else None for grad, req in zip(grads, reqs, strict=True)]
     return Executor(symbol, ctx, arguments, kept, states, grad_req)
 
 

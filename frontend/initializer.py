@@ -186,14 +186,13 @@ def register(klass: type) -> type:
 
 
 class Load:
-    """Fills parameters from a file or a dictionary (`arg:` and `aux:` before names are dropped), others by `default_init`."""
+    """Fills parameters from a file or a dictionary (without `arg:` and `aux:`), others by `default_init`."""
 
     def __init__(self, param: str | Mapping[str, NDArray], default_init: Any = None, verbose: bool = False) -> None:
-        if isinstance(param, str):
-            from .ndarray import load
+        from .ndarray import load
 
-            param = load(param)
-        self.param = {name.removeprefix("arg:").removeprefix("aux:"): arr for name, arr in param.items()}
+        loaded: Mapping[str, Any] = load(param) if isinstance(param, str) else param
+        self.param = {name.removeprefix("arg:").removeprefix("aux:"): arr for name, arr in loaded.items()}
         self.default_init = default_init
         self.verbose = verbose
 
@@ -324,7 +323,7 @@ class Orthogonal(Initializer):
 
 @register
 class Xavier(Initializer):
-    """Scaled by the numbers of connections (Glorot and Bengio 2010): uniform or gaussian, by fan in, fan out or their mean."""
+    """Scaled by the numbers of connections (Glorot and Bengio 2010): by fan in, fan out or their mean."""
 
     def __init__(self, rnd_type: str = "uniform", factor_type: str = "avg", magnitude: float = 3) -> None:
         super().__init__(rnd_type=rnd_type, factor_type=factor_type, magnitude=magnitude)

@@ -26,8 +26,8 @@ _stamps = itertools.count(1)
 class CompiledSymbol:
     """A symbol and its programs, one for each signature of inputs and for training or not.
 
-    Inputs are arrays in the order of `names`, which is that of `list_inputs`. What depends on `parameters` alone is computed
-    when they change and kept.
+    Inputs are arrays in the order of `names`, which is that of `list_inputs`. What depends on `parameters` alone is
+    computed when they change and kept.
     """
 
     def __init__(self, symbol: Symbol, parameters: Iterable[str] = (), name: str = "") -> None:
@@ -56,8 +56,8 @@ class CompiledSymbol:
 class Plan:
     """A graph compiled for one signature.
 
-    The program's inputs are the graph's, then a key when it draws random numbers; its outputs are the graph's, then the new
-    values of the inputs at `updates` (moving statistics).
+    The program's inputs are the graph's, then a key when it draws random numbers; its outputs are the graph's, then
+    the new values of the inputs at `updates` (moving statistics).
     """
 
     def __init__(self, graph: Graph, options: Options) -> None:
@@ -103,7 +103,8 @@ class Plan:
 class ParameterVersion:
     """A number that differs whenever parameters have other values or other memory than before.
 
-    `refresh` takes the arrays as they are now; `is_current` is the cheap question whether anything may have changed since.
+    `refresh` takes the arrays as they are now; `is_current` is the cheap question whether anything may have changed
+    since.
     """
 
     __slots__ = ("_versions", "_watch", "checked", "stamp")

@@ -25,7 +25,8 @@ def get_register_func(base_class: type, nickname: str) -> Callable[..., Any]:
             raise TypeError(f"Can only register subclass of {base_class.__name__}")
         key = (name or klass.__name__).lower()
         if key in table and table[key] is not klass:
-            message = f"New {nickname} {klass.__module__}.{klass.__name__} registered with name {key} is overriding {table[key]}"
+            name_of = f"{klass.__module__}.{klass.__name__}"
+            message = f"New {nickname} {name_of} registered with name {key} is overriding {table[key]}"
             warnings.warn(message, UserWarning, stacklevel=2)
         table[key] = klass
         return klass
@@ -49,7 +50,7 @@ def get_alias_func(base_class: type, nickname: str) -> Callable[..., Callable[[_
 
 
 def get_create_func(base_class: type, nickname: str) -> Callable[..., Any]:
-    """`create(what, ...)`: `what` is an instance, a name, JSON `["name", {...}]`, or a dictionary with the name in `nickname`."""
+    """`create(what, ...)`: an instance, a name, JSON `["name", {...}]`, or a dictionary with the name in it."""
     table = _REGISTRY.setdefault(base_class, {})
 
     def create(*args: Any, **kwargs: Any) -> Any:

@@ -1,7 +1,8 @@
 """Notices writes to memory that compiled programs have prepared something from, such as packed weights.
 
-Who prepares from a block watches it; who writes to a block in place says so. One number, `epoch()`, tells whether anything
-that is watched was written since: programs compare it on each run and look at their own blocks only when it changed.
+Who prepares from a block watches it; who writes to a block in place says so. One number, `epoch()`, tells whether
+anything that is watched was written since: programs compare it on each run and look at their own blocks only when it
+changed.
 """
 
 from __future__ import annotations

@@ -22,8 +22,10 @@ INPUT_INITIALIZERS: dict[str, dict[int, str]] = {
     "BatchNorm": _STATISTICS,
     "BatchNorm_v1": _STATISTICS,
     "_contrib_BatchNormWithReLU": _STATISTICS,
+    "_contrib_SyncBatchNorm": _STATISTICS,
     "_npx_batch_norm": _STATISTICS,
     "IdentityAttachKLSparseReg": {1: '["zero", {}]'},
+    "UpSampling": {1: '["bilinear", {}]'},
     "LeakyReLU": _SLOPE,
     "_npx_leaky_relu": _SLOPE,
 }

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from ...runtime.storage import allocate
 from .. import autograd
-from ..plan import CompiledSymbol, ParameterVersion, Plan
 from ..ndarray import NDArray
+from ..plan import CompiledSymbol, ParameterVersion, Plan
 
 if TYPE_CHECKING:
     from ..context import Context
@@ -19,8 +19,9 @@ _is_training = autograd.is_training
 
 
 class CachedOp:
-    """Runs the graph of a block. `slots` says for each input of the symbol whether it is data, and which: a position among the
-    data, or a parameter.
+    """Runs the graph of a block.
+
+    `slots` says for each input of the symbol whether it is data, and which: a position among the data, or a parameter.
     """
 
     def __init__(

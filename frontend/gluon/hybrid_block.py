@@ -1,4 +1,4 @@
-"""HybridBlock: a block whose forward is written once for arrays and symbols, and runs as a compiled graph when hybridized."""
+"""HybridBlock: a block whose forward is written once for arrays and symbols, and runs compiled when hybridized."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ class HybridBlock(Block):
         """Take over what inference says about all parameters."""
         inputs, out = self._get_graph(*args)
         given = [arg for arg in flatten(args, "input")[0] if arg is not None]
-        known = {s.name: getattr(arg, attr) for s, arg in zip(inputs, given, strict=False)}
+        known = {str(s.name): getattr(arg, attr) for s, arg in zip(inputs, given, strict=False)}
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             arguments, _, states = getattr(out, function)(**known)
@@ -184,7 +184,7 @@ class HybridBlock(Block):
                 return out
         return super().__call__(*args)
 
-    def forward(self, x: Any, *args: Any) -> Any:
+    def forward(self, x: Any, *args: Any) -> Any:  # type: ignore[override]
         """Run on arrays, or compose symbols."""
         has_symbol, has_array, contexts = kinds_in([x, *args])
         if has_symbol and has_array:
@@ -196,7 +196,8 @@ class HybridBlock(Block):
             return self._forward_arrays(contexts, x, *args)
         if not has_symbol:
             raise ValueError(
-                "In HybridBlock, there must be one NDArray or one Symbol in the input. Please check the type of the args.\n"
+                "In HybridBlock, there must be one NDArray or one Symbol in the input. "
+                "Please check the type of the args.\n"
             )
         return self._traced([x, *args])
 
@@ -245,7 +246,8 @@ class HybridBlock(Block):
         """Write `PATH-symbol.json` and `PATH-EPOCH.params`, which SymbolBlock, Module and MXNet itself load."""
         if not self._cached_graph:
             raise RuntimeError(
-                "Please first call block.hybridize() and then run forward with this block at least once before calling export."
+                "Please first call block.hybridize() and then run forward with this block at least once "
+                "before calling export."
             )
         out: Symbol = self._cached_graph[1]
         out.save(f"{path}-symbol.json", remove_amp_cast=remove_amp_cast)

@@ -132,8 +132,8 @@ class ParameterDict:
             if not name.startswith(strip_prefix):
                 raise ValueError(
                     f"Prefix '{strip_prefix}' is to be striped before saving, but Parameter's name '{name}' does not "
-                    f"start with '{strip_prefix}'. this may be due to your Block shares parameters from other Blocks
-                    or " f"you forgot to use 'with name_scope()' when creating child blocks. {_NAMING}"
+                    f"start with '{strip_prefix}'. this may be due to your Block shares parameters from other "
+                    f"Blocks or you forgot to use 'with name_scope()' when creating child blocks. {_NAMING}"
                 )
         save(filename, {name[len(strip_prefix) :]: param._reduce() for name, param in self.items()})
 
@@ -153,8 +153,8 @@ class ParameterDict:
         for name in self.keys():
             if not name.startswith(restore_prefix):
                 raise ValueError(
-                    f"restore_prefix is '{restore_prefix}' but Parameters name '{name}' does not start with it.
-                    {_NAMING}"
+                    f"restore_prefix is '{restore_prefix}' but Parameters name '{name}' does not start with it. "
+                    f"{_NAMING}"
                 )
         loaded = load(filename)
         self.load_dict(
@@ -181,8 +181,8 @@ class ParameterDict:
         if missing:
             raise AssertionError(
                 f"Parameter '{missing[0][len(restore_prefix) :]}' is missing in {source}, which contains parameters: "
-                f"{_brief_print_list(loaded)}. Please make sure source and target networks have the same prefix.
-                {_NAMING}"
+                f"{_brief_print_list(loaded)}. Please make sure source and target networks have the same prefix. "
+                f"{_NAMING}"
             )
         extra = [] if ignore_extra else [name for name in loaded if name not in self._params]
         if extra:

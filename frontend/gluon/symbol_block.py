@@ -56,7 +56,7 @@ class SymbolBlock(HybridBlock):
         self._check_storage(out)
         self._make_params(out, variables)
         self._cached_graph = variables, out
-        shared = len(os.path.commonprefix(list(self._params.keys())))
+        shared = _common_length(list(self._params.keys()))
         self._reg_params = {name[shared:]: param for name, param in self._params.items()}
 
     def _check_storage(self, out: Symbol) -> None:
@@ -117,12 +117,18 @@ class SymbolBlock(HybridBlock):
         for name in list(self.params.keys()):
             for end, mean in (("running_var", "running_mean"), ("moving_var", "moving_mean")):
                 family = [name.removesuffix(end) + part for part in (end, mean, "gamma", "beta")]
-                if name.endswith(end) and all(n in self.params.keys() for n in family):
+                if name.endswith(end) and all(n in self.params for n in family):
                     for member in family:
                         self.params[member].cast("float32")
 
     def hybrid_forward(self, F: Any, x: Any, *args: Any, **kwargs: Any) -> Any:
         raise NotImplementedError("a SymbolBlock's graph is its symbol")
+
+
+def _common_length(names: Sequence[str]) -> int:
+    """How many letters all names begin with in common."""
+    first, last = min(names, default=""), max(names, default="")
+    return next((i for i, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), min(len(first), len(last)))
 
 
 def _dtypes(out: Symbol, variables: Sequence[Symbol]) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, MutableMapping, Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -16,11 +17,12 @@ def split_data(data: NDArray, num_slice: int, batch_axis: int = 0, even_split: b
     if size < num_slice or (even_split and size % num_slice):
         raise ValueError(
             f"data with shape {data.shape} cannot be evenly split into {num_slice} slices along axis {batch_axis}. "
-            f"Use a batch size that's multiple of {num_slice} or set even_split=False to allow uneven partitioning of data."
+            f"Use a batch size that's multiple of {num_slice} or set even_split=False to allow uneven partitioning "
+            "of data."
         )
     step = size // num_slice
     bounds = [i * step for i in range(num_slice)] + [size]
-    pairs = zip(bounds, bounds[1:], strict=False)
+    pairs = pairwise(bounds)
     if batch_axis == 0:
         return [data[lo:hi] for lo, hi in pairs]
     return [data.slice_axis(axis=batch_axis, begin=lo, end=hi) for lo, hi in pairs]  # type: ignore[attr-defined]

@@ -140,8 +140,8 @@ class ResizeIter(DataIter):
 class NDArrayIter(DataIter):
     """Batches of arrays in memory, given as one array, a list, or a dictionary by name.
 
-    `last_batch_handle` says what becomes of an incomplete last batch: 'pad' fills it up from the beginning, 'discard' leaves it
-    out, 'roll_over' keeps it for the next epoch.
+    `last_batch_handle` says what becomes of an incomplete last batch: 'pad' fills it up from the beginning, 'discard'
+    leaves it out, 'roll_over' keeps it for the next epoch.
     """
 
     def __init__(
@@ -247,7 +247,7 @@ class NDArrayIter(DataIter):
 
 
 def _named(data: Any, default_name: str, allow_empty: bool) -> list[tuple[str, np.ndarray]]:
-    """Arrays with names: one array is `default_name`, several are numbered `_0_data`, ..."""
+    """Arrays with names: one array is `default_name`, several are numbered `_0_data`, ...; sorted by name"""
     if data is None:
         data = []
     if isinstance(data, np.ndarray | NDArray) or hasattr(data, "__array__"):
@@ -260,7 +260,7 @@ def _named(data: Any, default_name: str, allow_empty: bool) -> list[tuple[str, n
         named = [(f"_{i}_{default_name}", values) for i, values in enumerate(data)]
     if not named and not allow_empty:
         raise ValueError("NDArrayIter needs data")
-    return [(name, _as_numpy(name, values)) for name, values in named]
+    return sorted(((name, _as_numpy(name, values)) for name, values in named), key=lambda pair: pair[0])
 
 
 def _as_numpy(name: str, values: Any) -> np.ndarray:

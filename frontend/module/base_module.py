@@ -19,7 +19,7 @@ _LATER = "gradients are not there yet; they come with training"
 
 
 class BaseModule:
-    """A computation with data, parameters and outputs. The way is bind, init_params (or set_params), forward, get_outputs."""
+    """A computation with data, parameters and outputs: bind, init_params or set_params, forward, get_outputs."""
 
     def __init__(self, logger: Any = logging) -> None:
         self.logger = logger
@@ -28,7 +28,7 @@ class BaseModule:
         self.inputs_need_grad = False
         self.params_initialized = False
         self.optimizer_initialized = False
-        self._symbol: Symbol | None = None
+        self._symbol: Any = None
 
     @property
     def symbol(self) -> Symbol | None:

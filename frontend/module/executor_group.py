@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 from ..context import Context
@@ -128,4 +129,4 @@ def _slices(size: int, parts: int) -> list[slice]:
     if size < parts:
         raise ValueError(f"Too many slices. A batch of {size} cannot be shared among {parts} contexts.")
     bounds = [round(i * size / parts) for i in range(parts + 1)]
-    return [slice(lo, hi) for lo, hi in zip(bounds, bounds[1:], strict=False)]
+    return [slice(lo, hi) for lo, hi in pairwise(bounds)]

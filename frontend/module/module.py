@@ -36,7 +36,7 @@ class Module(BaseModule):
         super().__init__(logger=logger)
         context = cpu() if context is None else context
         self._context = [context] if isinstance(context, Context) else list(context)
-        self._symbol: Symbol = symbol
+        self._symbol = symbol
         self._data_names, self._label_names = list(data_names or []), list(label_names or [])
         self._state_names, self._fixed_param_names = list(state_names or []), list(fixed_param_names or [])
         _check_input_names(symbol, self._data_names, "data", True)
@@ -108,7 +108,7 @@ class Module(BaseModule):
 
     # --- binding ----------------------------------------------------------------------------------------------------
 
-    def bind(
+    def bind(  # type: ignore[override]
         self,
         data_shapes: Any,
         label_shapes: Any = None,
@@ -161,7 +161,7 @@ class Module(BaseModule):
 
     # --- parameters -------------------------------------------------------------------------------------------------
 
-    def init_params(
+    def init_params(  # type: ignore[override]
         self,
         initializer: Any = None,
         arg_params: Mapping[str, NDArray] | None = None,
@@ -170,7 +170,7 @@ class Module(BaseModule):
         force_init: bool = False,
         allow_extra: bool = False,
     ) -> None:
-        """Fill all parameters: from dictionaries where given, by the initializer (Uniform(0.01)) where `allow_missing`."""
+        """Fill all parameters: from dictionaries, and by the initializer (Uniform(0.01)) where `allow_missing`."""
         if self.params_initialized and not force_init:
             warnings.warn(
                 "Parameters already initialized and force_init=False. init_params call ignored.", stacklevel=2

@@ -41,7 +41,7 @@ def dtype_text(value: Any) -> str:
 
 
 def hidden_attrs(attrs: Mapping[str, Any], op: str) -> dict[str, str]:
-    """`attrs` as texts, with `lr_mult` as `__lr_mult__`; MXNetError for `weight_lr_mult`: variables say that themselves."""
+    """`attrs` as texts, with `lr_mult` as `__lr_mult__`; MXNetError for `weight_lr_mult`, a matter of variables."""
     made: dict[str, str] = {}
     for key, value in attrs.items():
         suffix = next((hidden for hidden in HIDDEN_KEYS if key.endswith(hidden) and not is_hidden(key)), None)

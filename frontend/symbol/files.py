@@ -42,12 +42,22 @@ def to_file(entries: Sequence[Entry]) -> SymbolFile:
     return SymbolFile(written, moved(entries), {"mxnet_version": GraphAttr("int", CURRENT_VERSION)})
 
 
+# What MXNet keeps besides an operator's results, in the build that oneDNN is part of: it counts as outputs in files.
+_OUTPUTS_IN_FILES = {
+    "_contrib_BatchNormWithReLU": 4,
+    "GridGenerator": 2,
+    "InstanceNorm": 3,
+    "L2Normalization": 2,
+    "SpatialTransformer": 3,
+}
+
+
 def _outputs_in_files(node: SymNode) -> int:
-    """How many outputs MXNet counts, in the build that oneDNN is part of: there max pooling keeps a workspace."""
+    """How many outputs MXNet counts; max pooling keeps a workspace where oneDNN computes it."""
     if node.op == "Pooling" and node.attrs.get("pool_type", "max") == "max":
         channels_last = node.attrs.get("layout", "").endswith("C")
         return 2 if node.operator.kernel and not channels_last else 1  # type: ignore[attr-defined]
-    return node.num_outputs
+    return _OUTPUTS_IN_FILES.get(node.op, node.num_outputs)
 
 
 def _without_amp_casts(entries: Sequence[Entry]) -> Sequence[Entry]:
@@ -56,16 +66,15 @@ def _without_amp_casts(entries: Sequence[Entry]) -> Sequence[Entry]:
         return entries
     made: dict[SymNode, SymNode] = {}
 
-    def moved(entry: Entry) -> Entry:
+    def operand(entry: Entry) -> Entry:
         while entry.node.op in _AMP_CASTS:
             entry = entry.node.inputs[entry.index]
         return entry._replace(node=made[entry.node])
 
     for node in nodes:
-        if node.op not in _AMP_CASTS:
-            made[node] = node.copy()
-            made[node].inputs = [moved(e) for e in node.inputs]
-    return [moved(e) for e in entries]
+        made[node] = node.copy()
+        made[node].inputs = [operand(e) for e in node.inputs]
+    return [e._replace(node=made[e.node]) for e in entries]  # a cast that is an output stays
 
 
 def from_json(text: str | bytes, label: str = "symbol") -> list[Entry]:

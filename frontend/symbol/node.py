@@ -19,8 +19,8 @@ class SymNode:
     """One variable or one use of an operator.
 
     `op` is the operator's canonical name, "null" for a variable. `attrs` holds everything as MXNet writes it, hidden
-    attributes (`__lr_mult__`) included. `version` counts the uses that mutate a variable. `operator` is made from `attrs` when first
-    asked for.
+    attributes (`__lr_mult__`) included. `version` counts the uses that mutate a variable. `operator` is made from
+    `attrs` when first asked for.
     """
 
     __slots__ = ("_operator", "attrs", "inputs", "location", "name", "op", "subgraphs", "version")
@@ -114,7 +114,7 @@ def depth_first(entries: Iterable[Entry]) -> list[SymNode]:
         seen.add(entry.node)
         stack: list[tuple[SymNode, Iterator[Entry]]] = [(entry.node, iter(entry.node.inputs))]
         while stack:
-            node, waiting = stack[-1]
+            waiting = stack[-1][1]
             following = next((e.node for e in waiting if e.node not in seen), None)
             if following is None:
                 order.append(stack.pop()[0])

@@ -1,7 +1,8 @@
 """Makes the functions of `sym`: one for each name of each operator, from its declaration.
 
-`sym.FullyConnected(data, num_hidden=10)` takes inputs as symbols and parameters as Python values or texts. `sym.contrib`,
-`sym.linalg`, ... hold the operators whose names begin with `_contrib_`, `_linalg_`, ...; `sym._internal` those with `_` alone.
+`sym.FullyConnected(data, num_hidden=10)` takes inputs as symbols and parameters as Python values or texts.
+`sym.contrib`, `sym.linalg`, ... hold the operators whose names begin with `_contrib_`, `_linalg_`, ...;
+`sym._internal` those with `_` alone.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Random symbols: `sym.random.uniform(0, 1, shape=(2, 3))`, with numbers or symbols as the distribution's parameters."""
+"""Random symbols, `sym.random.uniform(0, 1, shape=(2, 3))`, with numbers or symbols as parameters."""
 
 from __future__ import annotations
 

@@ -203,8 +203,8 @@ class Symbol:
     def infer_shape(self, *args: Any, **kwargs: Any) -> tuple[Shapes | None, Shapes | None, Shapes | None]:
         """Shapes of arguments, outputs and auxiliary states; three times None, and a warning, when some stay unknown.
 
-        Known shapes are given by position or by name; 0 is an unknown dimension. MXNetError names the node where they contradict each
-        other.
+        Known shapes are given by position or by name; 0 is an unknown dimension. MXNetError names the node where they
+        contradict each other.
         """
         from .infer import infer_shape
 
@@ -217,7 +217,7 @@ class Symbol:
         return infer_shape(self, args, kwargs, partial=True)
 
     def infer_type(self, *args: Any, **kwargs: Any) -> tuple[Dtypes | None, Dtypes | None, Dtypes | None]:
-        """Dtypes of arguments, outputs and auxiliary states; three times None, and a warning, when some stay unknown."""
+        """Dtypes of arguments, outputs and auxiliary states; three times None, with a warning, if some stay unknown."""
         from .infer import infer_type
 
         return infer_type(self, args, kwargs, partial=False)
@@ -360,11 +360,12 @@ _COMPARISONS = {
 _IN_PLACE = {"__iadd__": "+=", "__isub__": "-=", "__imul__": "*=", "__itruediv__": "/="}
 _ARRAY_ONLY = "wait_to_read asnumpy asscalar copy as_in_context detach backward"
 _FLUENT = """
-    reshape reshape_like zeros_like ones_like broadcast_axes repeat pad swapaxes split slice slice_axis slice_like take one_hot
-    pick sort topk argsort argmax argmax_channel argmin clip abs sign flatten shape_array size_array expand_dims broadcast_to
-    broadcast_like tile transpose flip depth_to_space space_to_depth diag sum nansum prod nanprod mean max min norm round rint
-    fix floor ceil trunc sin cos tan arcsin arccos arctan degrees radians sinh cosh tanh arcsinh arccosh arctanh exp expm1 log
-    log10 log2 log1p sqrt rsqrt cbrt rcbrt square reciprocal relu sigmoid softmax log_softmax softmin squeeze
+    reshape reshape_like zeros_like ones_like broadcast_axes repeat pad swapaxes split slice slice_axis slice_like
+    take one_hot pick sort topk argsort argmax argmax_channel argmin clip abs sign flatten shape_array size_array
+    expand_dims broadcast_to broadcast_like tile transpose flip depth_to_space space_to_depth diag sum nansum prod
+    nanprod mean max min norm round rint fix floor ceil trunc sin cos tan arcsin arccos arctan degrees radians sinh
+    cosh tanh arcsinh arccosh arctanh exp expm1 log log10 log2 log1p sqrt rsqrt cbrt rcbrt square reciprocal relu
+    sigmoid softmax log_softmax softmin squeeze
 """
 
 for _name, (_pair, _scalar, _reflected) in _ARITHMETIC.items():

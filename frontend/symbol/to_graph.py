@@ -20,8 +20,9 @@ def symbol_to_graph(
 ) -> Graph:
     """The graph that computes the outputs of `symbol`.
 
-    Its inputs are the variables in the order of `list_inputs`, whose types stand in `types` by name; those in `parameters`
-    are marked as parameters. Nodes keep their names and the user's lines. MXNetError names the node whose operands do not fit.
+    Its inputs are the variables in the order of `list_inputs`, whose types stand in `types` by name; those in
+    `parameters` are marked as parameters. Nodes keep their names and the user's lines. MXNetError names the node
+    whose operands do not fit.
     """
     network = Network(symbol._entries)
     found = network.infer({n: t.shape for n, t in types.items()}, {n: t.dtype for n, t in types.items()})

@@ -1,4 +1,4 @@
-"""Dense layers, dropout, embeddings and flattening; the module of MXNet that also names containers and normalisations."""
+"""Dense layers, dropout, embeddings, flattening; in MXNet this module also holds containers and normalisations."""
 
 from __future__ import annotations
 

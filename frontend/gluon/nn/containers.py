@@ -43,7 +43,7 @@ class _Chain(Block):
 class Sequential(_Chain):
     """Calls its children one after the other."""
 
-    def forward(self, x: Any, *args: Any) -> Any:
+    def forward(self, x: Any, *args: Any) -> Any:  # type: ignore[override]
         for block in self._children.values():
             x = block(x, *args)
             args = ()

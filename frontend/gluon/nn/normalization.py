@@ -47,7 +47,7 @@ class _Normalization(HybridBlock):
 
 
 class BatchNorm(_Normalization):
-    """Normalises each channel (axis `axis`) over all others: in training by the batch's mean and variance, else by moving ones."""
+    """Normalises each channel over all other axes: in training by the batch's statistics, else by moving ones."""
 
     _operator = "BatchNorm"
 

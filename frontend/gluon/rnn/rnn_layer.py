@@ -21,8 +21,8 @@ _PARAMETER = re.compile(r"(l|r)(\d+)_(i2h|h2h|h2r)_(weight|bias)\Z")
 class _RNNLayer(HybridBlock):
     """Layers of cells over a sequence (time, batch, channels), or with layout NTC of the batch first.
 
-    Called with data alone it gives the outputs; called with states it gives outputs and new states. Parameters are named
-    `l0_i2h_weight`, ..., with r for the reverse direction.
+    Called with data alone it gives the outputs; called with states it gives outputs and new states. Parameters are
+    named `l0_i2h_weight`, ..., with r for the reverse direction.
     """
 
     def __init__(

@@ -56,6 +56,15 @@ class Concat(Operator):
 class RnnParamConcat(Concat):
     """Joins the parameters of a recurrent network into one vector."""
 
+    def _complete_axis(self, inputs: list[PartialShape], outputs: list[PartialShape], axis: int) -> None:
+        # Several unknown parts are those of one layer's directions: they share what is missing equally, as in MXNet.
+        extents = [s[axis] for s in inputs if s is not None]
+        total, unknown = (outputs[0] or (0,))[axis], extents.count(0)
+        if total and unknown > 1 and (total - sum(extents)) % unknown == 0:
+            share = (total - sum(extents)) // unknown
+            inputs[:] = [(*s[:axis], s[axis] or share, *s[axis + 1 :]) for s in inputs if s is not None]
+        super()._complete_axis(inputs, outputs, axis)
+
 
 @operator("stack")
 class Stack(Operator):

@@ -1,0 +1,59 @@
+"""Compares programs on symbols, Gluon and Module with what real MXNet returned for the same programs."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import mxforge as mx
+import numpy as np
+import pytest
+
+DATA = Path(__file__).resolve().parents[1] / "data"
+sys.path.insert(0, str(DATA))
+from frontend_programs import PROGRAMS  # noqa: E402
+
+TOLERANCE = 1e-5
+
+
+@cache
+def recorded() -> dict[str, Any]:
+    return json.loads((DATA / "frontend.json").read_text())
+
+
+def differences(found: Any, expected: Any, place: str = "") -> Iterator[str]:
+    """Where two values differ: arrays by more than the tolerance of their largest element, all else at all."""
+    if isinstance(expected, dict) and set(expected) == {"shape", "values"}:
+        yield from _array_differences(found, expected, place)
+    elif isinstance(expected, dict) and isinstance(found, dict):
+        if sorted(found) != sorted(expected):
+            yield f"{place}: {sorted(found)} instead of {sorted(expected)}"
+        for key in expected.keys() & found.keys():
+            yield from differences(found[key], expected[key], f"{place}.{key}")
+    elif isinstance(expected, list) and isinstance(found, list | tuple) and len(found) == len(expected):
+        for i, (one, other) in enumerate(zip(found, expected, strict=True)):
+            yield from differences(one, other, f"{place}[{i}]")
+    elif found != expected:
+        yield f"{place}: {found!r} instead of {expected!r}"
+
+
+def _array_differences(found: Any, expected: Any, place: str) -> Iterator[str]:
+    if found["shape"] != expected["shape"]:
+        yield f"{place}: shape {found['shape']} instead of {expected['shape']}"
+        return
+    one, other = np.array(found["values"]), np.array(expected["values"])
+    scale = np.abs(other).max(initial=1e-30)
+    if np.abs(one - other).max(initial=0) > TOLERANCE * scale:
+        yield f"{place}: differs by {np.abs(one - other).max() / scale:.1e}"
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_program(name: str) -> None:
+    with mx.name.NameManager():
+        found = PROGRAMS[name](mx)
+    assert list(differences(found, recorded()[name])) == []
