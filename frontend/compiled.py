@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -44,8 +45,9 @@ class CompiledModel:
         outputs: Sequence[Argument],
         bound: Mapping[int, np.ndarray],
     ) -> None:
-        """`bound` holds the operands of `executable` that stay, by position: `inputs` are the others, in order. An operand behind all
-        of these is the key of random operators, which is drawn for each call.
+        """`bound` holds the operands of `executable` that stay, by position: `inputs` are the others, in order.
+
+        An operand behind these is the key of random operators, which is drawn for each call.
         """
         self.name = name
         self.executable = executable
@@ -73,6 +75,21 @@ class CompiledModel:
 
         Values of another dtype are converted; MXNetError for a wrong number of inputs or a shape that does not fit.
         """
+        wrap = any(map(_is_ndarray, inputs))
+        results = [_new(a.type, wrap) for a in self.outputs]
+        addresses, _arrays = self._operands(inputs)
+        self.executable.run(addresses, [_address(_memory(r)) for r in results])
+        return [r if wrap else from_memory(r, a.type.dtype) for r, a in zip(results, self.outputs, strict=True)]
+
+    @contextmanager
+    def operands(self, inputs: Sequence[Any]) -> Iterator[tuple[list[int], list[int]]]:
+        """The addresses that `executable.run` takes for these inputs, and for outputs that nobody looks at."""
+        results = [_memory(_new(a.type, False)) for a in self.outputs]
+        addresses, _arrays = self._operands(inputs)
+        yield addresses, [_address(r) for r in results]
+
+    def _operands(self, inputs: Sequence[Any]) -> tuple[list[int], list[np.ndarray]]:
+        """The address of each of the executable's inputs, and the arrays that must live while they are used."""
         if len(inputs) != len(self.inputs):
             raise MXNetError(f"{self.name} takes {len(self.inputs)} inputs ({_listed(self.inputs)}), not {len(inputs)}")
         arrays = [_operand(x, argument) for x, argument in zip(inputs, self.inputs, strict=True)]
@@ -81,17 +98,15 @@ class CompiledModel:
         addresses = self._addresses.copy()
         for position, array in zip(self._free, arrays, strict=True):
             addresses[position] = _address(array)
-        wrap = any(map(_is_ndarray, inputs))
-        results = [_new(a.type, wrap) for a in self.outputs]
-        self.executable.run(addresses, [_address(_memory(r)) for r in results])
-        return [r if wrap else from_memory(r, a.type.dtype) for r, a in zip(results, self.outputs, strict=True)]
+        return addresses, arrays
 
 
 def load_compiled(folder: str | os.PathLike[str]) -> CompiledModel:
     """The model in a folder that `mxforge compile` wrote. Neither compiles nor imports LLVM.
 
-    CompiledFolderError when the folder is damaged, of another version, or made for another machine. The folder holds machine code:
-    load only what you trust.
+    CompiledFolderError when the folder is damaged, of another version, or made for another machine. The folder holds
+    machine code: load only what you trust. Kernels use at most as many threads as the folder was made for, from then
+    on in the whole process.
     """
     from ..runtime.executable import Executable
     from .compiled_folder import read_folder

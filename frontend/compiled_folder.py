@@ -1,11 +1,11 @@
 """Folders of compiled models: what `mxforge compile` writes and `load_compiled` reads.
 
-    FOLDER/manifest.json   version, names and types of inputs and outputs, the machine that the code needs, sizes and checksums
+    FOLDER/manifest.json   version, inputs and outputs, the machine that the code needs, sizes and checksums
     FOLDER/program.bin     launches and machine code: codegen/manifest.py's format
     FOLDER/memory.bin      parameters, packed weights and constants, laid out as the kernels read them
 
-The program in the folder has no parameters left: what it reads of them stands in one block, its last input, which is mapped from
-`memory.bin`. So loading computes and copies nothing, and processes share the pages.
+The program in the folder has no parameters left: what it reads of them stands in one block, its last input, which is
+mapped from `memory.bin`. So loading computes and copies nothing, and processes share the pages.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ import hashlib
 import json
 import mmap
 import os
-import platform
 import secrets
 import shutil
 from collections.abc import Mapping
@@ -122,7 +121,6 @@ def _manifest(model: StoredModel, target: CpuTarget, contents: Mapping[str, byte
             "triple": target.triple,
             "cpu": target.cpu,
             "features": target.features,
-            "page": mmap.PAGESIZE,
             "threads": target.threads,
         },
         "files": {name: {"bytes": len(data), "blake2b": _digest(data)} for name, data in contents.items()},
@@ -172,22 +170,23 @@ def _read_manifest(path: Path) -> dict[str, Any]:
         raise CompiledFolderError(f"{file}: not the manifest of a compiled model")
     if manifest.get("version") != VERSION:
         found = manifest.get("version")
-        raise CompiledFolderError(f"{file}: has version {found!r}, and this mxforge reads {VERSION}: compile the model again")
+        raise CompiledFolderError(
+            f"{file}: has version {found!r}, this mxforge reads {VERSION}: compile the model again"
+        )
     return manifest
 
 
 def _check_machine(machine: Mapping[str, Any], path: Path) -> None:
-    """The code runs where each instruction set that it uses is there, in pages and threads as it was made for."""
+    """The code runs where each instruction set that it uses is there."""
     from ..runtime.host import host_target
 
     host = host_target()
     if machine["triple"] != host.triple:
-        raise CompiledFolderError(f"{path}: compiled for {machine['triple']!r}, and this is {host.triple} ({platform.machine()})")
+        raise CompiledFolderError(f"{path}: compiled for {machine['triple']!r}, and this is {host.triple}")
     missing = _features(machine["features"]) - _features(host.features)
     if missing:
-        raise CompiledFolderError(
-            f"{path}: the code needs {', '.join(sorted(missing))}, which this CPU lacks: compile the model on this machine"
-        )
+        lacking = ", ".join(sorted(missing))
+        raise CompiledFolderError(f"{path}: the code needs {lacking}, which this CPU lacks: compile the model here")
     threads = machine["threads"]
     if type(threads) is not int or threads < 1:
         raise CompiledFolderError(f"{path / MANIFEST}: {threads!r} threads")

@@ -1,4 +1,4 @@
-"""Binds a program's parameters for good: what it reads of them becomes one block of memory, computed now and never again."""
+"""Binds a program's parameters for good: what it reads of them becomes one block of memory, computed once."""
 
 from __future__ import annotations
 
@@ -16,8 +16,9 @@ ALIGNMENT = 64
 def freeze(program: Program, parameters: Mapping[int, np.ndarray]) -> tuple[Program, np.ndarray]:
     """The program without parameters, and the block of bytes that is its last input instead.
 
-    `parameters` holds the values of inputs by position, in memory as the program reads it, of all that are parameters. The other
-    inputs keep their order. The block holds the prepared values, the constants, and those parameters that the run reads as they are.
+    `parameters` holds the values of all inputs that are parameters, by position, in memory as the program reads it. The
+    other inputs keep their order. The block holds the prepared values, the constants, and those parameters that a run
+    reads as they are.
     """
     direct = sorted({p.index for p in _places(program) if p.space is Space.INPUT and p.index in parameters})
     parts = {

@@ -38,5 +38,6 @@ def run(options: argparse.Namespace) -> int:
         write_folder(options.output, stored, target, replace_existing=options.force)
     seconds = time.perf_counter() - start
     size = len(memory) + sum(map(len, frozen.code))
-    print(f"compiled {model.name} to {options.output} in {seconds:.2f} s ({len(frozen.launches)} launches, {size >> 20} MiB)")
+    what = f"{len(frozen.launches)} launches, {size / 2**20:.1f} MiB"
+    print(f"compiled {model.name} to {options.output} in {seconds:.2f} s ({what})")
     return 0

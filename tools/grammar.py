@@ -36,7 +36,8 @@ examples:
   mxforge bench resnet50 --input-shape data=1,3,224,224 --against mxnet --python mxnet=/opt/mxnet/bin/python --threads 2
   mxforge bench resnet50 --batch 8 --input-shape data=1,3,224,224 \\
       --against onnxruntime --onnx resnet50.onnx --markdown report.md
-  mxforge bench --suite softmax --against mxnet,torch --python mxnet=/opt/mxnet/bin/python --python torch=/opt/torch/bin/python
+  mxforge bench --suite softmax --against mxnet,torch --python mxnet=/opt/mxnet/bin/python \\
+      --python torch=/opt/torch/bin/python
 """
 
 
@@ -50,10 +51,14 @@ class Parser(argparse.ArgumentParser):
 class InputShape(argparse.Action):
     """Collects `NAME=D,D,...[:DTYPE]` in a dictionary from names to (shape, dtype or None)."""
 
-    def __call__(self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: object, _: object = None) -> None:
+    def __call__(
+        self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: object, _: object = None
+    ) -> None:
         match = _SHAPE.fullmatch(str(values))
         if match is None:
-            parser.error(f"argument {self.option_strings[0]}: {values!r} is not NAME=D,D,... (such as data=1,3,224,224)")
+            parser.error(
+                f"argument {self.option_strings[0]}: {values!r} is not NAME=D,D,... (such as data=1,3,224,224)"
+            )
         shape = tuple(int(n) for n in (match["shape"] or "").split(",") if n)
         setattr(namespace, self.dest, {**getattr(namespace, self.dest), match["name"]: (shape, match["dtype"])})
 
@@ -61,7 +66,9 @@ class InputShape(argparse.Action):
 class Pairs(argparse.Action):
     """Collects `NAME=VALUE` in a dictionary."""
 
-    def __call__(self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: object, _: object = None) -> None:
+    def __call__(
+        self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: object, _: object = None
+    ) -> None:
         name, equals, value = str(values).partition("=")
         if not (name and equals and value):
             parser.error(f"argument {self.option_strings[0]}: {values!r} is not NAME=VALUE")
@@ -115,7 +122,11 @@ def build_parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", parser_class=Parser)
     for name, summary, module, examples, fill in _COMMANDS:
         command = commands.add_parser(
-            name, help=summary, description=summary, epilog=examples, formatter_class=argparse.RawDescriptionHelpFormatter
+            name,
+            help=summary,
+            description=summary,
+            epilog=examples,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
         )
         command.set_defaults(module=module)
         fill(command)
@@ -126,7 +137,9 @@ def build_parser() -> argparse.ArgumentParser:
 def _add_model(parser: argparse.ArgumentParser, **kwargs: object) -> None:
     text = "a -symbol.json file, its prefix (PREFIX-symbol.json, PREFIX-0000.params), or a compiled folder"
     parser.add_argument("model", metavar="MODEL", help=text, **kwargs)  # type: ignore[arg-type]
-    parser.add_argument("--epoch", type=natural, metavar="N", help="the number in the name of the .params file (default: 0)")
+    parser.add_argument(
+        "--epoch", type=natural, metavar="N", help="the number in the name of the .params file (default: 0)"
+    )
     parser.add_argument("--params", type=Path, metavar="FILE", help="the .params file, whatever its name")
 
 
@@ -157,13 +170,17 @@ def _add_inputs(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_threads(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--threads", type=positive, metavar="N", help="threads of kernels (default: the CPUs of this process)")
+    parser.add_argument(
+        "--threads", type=positive, metavar="N", help="threads of kernels (default: the CPUs of this process)"
+    )
 
 
 def _fill_run(parser: argparse.ArgumentParser) -> None:
     _add_model(parser)
     _add_inputs(parser)
-    parser.add_argument("--output", type=Path, metavar="FILE", help="write results to a .npz or .npy file or to a folder")
+    parser.add_argument(
+        "--output", type=Path, metavar="FILE", help="write results to a .npz or .npy file or to a folder"
+    )
     parser.add_argument("--labels", type=Path, metavar="FILE", help="names of the classes, one a line, for the top 5")
     parser.add_argument("--target", choices=("cpu", "reference"), help="reference interprets the graph with NumPy")
     _add_threads(parser)
@@ -195,10 +212,17 @@ def _fill_bench(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--repeat", type=positive, default=20, metavar="N", help="turns of each program (default: 20)")
     parser.add_argument("--against", type=peers, default=(), metavar="PEER,...", help=f"any of {', '.join(PEERS)}")
     parser.add_argument(
-        "--python", action=Pairs, dest="pythons", default={}, metavar="PEER=PATH", help="the interpreter that has the peer"
+        "--python",
+        action=Pairs,
+        dest="pythons",
+        default={},
+        metavar="PEER=PATH",
+        help="the interpreter that has the peer",
     )
     parser.add_argument("--onnx", type=Path, metavar="FILE", help="the model for onnxruntime")
-    parser.add_argument("--torch", type=Path, metavar="FILE", help="the model for torch: TorchScript, or saved by torch.export")
+    parser.add_argument(
+        "--torch", type=Path, metavar="FILE", help="the model for torch: TorchScript, or saved by torch.export"
+    )
     parser.add_argument("--tolerance", type=float, default=1e-5, metavar="X", help="largest difference (default: 1e-5)")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures to this file")
     parser.add_argument("--markdown", type=Path, metavar="FILE", help="write a table to this file")

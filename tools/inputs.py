@@ -16,7 +16,7 @@ IMAGES = frozenset((".png", ".jpg", ".jpeg", ".bmp", ".webp", ".gif", ".ppm"))
 
 @dataclass(frozen=True)
 class ImageOptions:
-    """How an image becomes an array: `size` is (height, width), `mean` and `std` have one number or one for each channel."""
+    """How an image becomes an array: `size` is (height, width), `mean` and `std` hold one number, or one a channel."""
 
     size: tuple[int, int] | None = None
     mean: Sequence[float] = (0.0,)
@@ -26,9 +26,9 @@ class ImageOptions:
 def read_inputs(arguments: Sequence[str], names: Sequence[str], images: ImageOptions) -> dict[str, np.ndarray]:
     """The arrays in the files of `--input`, by the names of the model's inputs.
 
-    `NAME=FILE` is an array or an image for input NAME; a file alone goes to the next input without one, an .npz file to all that it names
-    (`x0`, `x1`, ... name them by position). Several images of one input make a batch. UsageError for a name that the model
-    does not have, ToolError for a file that cannot be read.
+    `NAME=FILE` is an array or an image for input NAME; a file alone goes to the next input without one, an .npz file to
+    all that it names (`x0`, `x1`, ... name them by position). Several images of one input make a batch. UsageError for
+    a name that the model does not have, ToolError for a file that cannot be read.
     """
     found: dict[str, list[np.ndarray]] = {}
     for argument in arguments:
@@ -66,7 +66,8 @@ def _add(found: dict[str, list[np.ndarray]], name: str, array: np.ndarray, path:
         raise UsageError(f"{path}: input {name!r} has a file already")
     before = found.setdefault(name, [])
     if before and before[0].shape[1:] != array.shape[1:]:
-        raise UsageError(f"{path}: {array.shape[1:]} does not fit the image before it, {before[0].shape[1:]} (use --size)")
+        sizes = f"{array.shape[1:]} does not fit the image before it, {before[0].shape[1:]}"
+        raise UsageError(f"{path}: {sizes} (use --size)")
     before.append(array)
 
 
@@ -89,7 +90,8 @@ def _read_npz(path: Path, names: Sequence[str]) -> dict[str, np.ndarray]:
             keys = {key: key for key in names if key in archive.files}
             keys = keys or {name: f"x{i}" for i, name in enumerate(names) if f"x{i}" in archive.files}
             if not keys:
-                raise ToolError(f"{path}: has {', '.join(archive.files)}, none of which is an input ({', '.join(names)})")
+                has = ", ".join(archive.files)
+                raise ToolError(f"{path}: has {has}, none of which is an input ({', '.join(names)})")
             return {name: archive[key] for name, key in keys.items()}
     except (ValueError, EOFError, zipfile.BadZipFile) as error:
         raise ToolError(f"{path}: {error}") from None
@@ -125,7 +127,9 @@ def _per_channel(values: Sequence[float], option: str) -> np.ndarray:
 def random_inputs(shapes: Mapping[str, tuple[Sequence[int], np.dtype]], seed: int = 0) -> dict[str, np.ndarray]:
     """Normal values for floats and zeros for the rest (indices must lie in range, and 0 always does)."""
     generator = np.random.default_rng(seed)
-    return {
-        name: generator.standard_normal(tuple(shape)).astype(dtype) if dtype.kind == "f" else np.zeros(tuple(shape), dtype)
-        for name, (shape, dtype) in shapes.items()
-    }
+
+    def make(shape: Sequence[int], dtype: np.dtype) -> np.ndarray:
+        normal = dtype.kind == "f"
+        return generator.standard_normal(tuple(shape)).astype(dtype) if normal else np.zeros(tuple(shape), dtype)
+
+    return {name: make(shape, dtype) for name, (shape, dtype) in shapes.items()}

@@ -142,7 +142,7 @@ def _launch(launch: Launch, kinds: dict[str, str]) -> Record:
 
 
 def _kinds(graph: Graph, target: CpuTarget) -> dict[str, str]:
-    """The kind of each fused region by its name. Passes run once more for this, silently: a program does not keep it."""
+    """The kind of each fused region by its name. The passes run once more for this: a program does not keep it."""
     context = Context(target, Options(), replace(settings(), dump=None, debug=0))
     fused = run_passes(FOR_CPU, graph, context)
     return {node.name: node.op.kind for node in fused.nodes if isinstance(node.op, Fused)}

@@ -78,7 +78,9 @@ def _by_kind(report: Mapping[str, Any]) -> Iterator[str]:
         seconds[kind] += launch["seconds"]
         count[kind] += 1
     yield f"\ntime  {1e3 * total:.3f} ms, launches one by one"
-    rows = [(k, str(count[k]), f"{1e3 * s:.3f} ms", f"{100 * s / (total or 1):.1f} %") for k, s in seconds.most_common()]
+    rows = [
+        (k, str(count[k]), f"{1e3 * s:.3f} ms", f"{100 * s / (total or 1):.1f} %") for k, s in seconds.most_common()
+    ]
     yield from _table(rows, "lrrr")
 
 

@@ -10,8 +10,9 @@ from ..runtime.executable import Executable
 from ..runtime.threads import RECORD_BYTES, get_pool
 
 
-
-def launch_times(executable: Executable, inputs: Sequence[int], outputs: Sequence[int], rounds: int = 10) -> list[float]:
+def launch_times(
+    executable: Executable, inputs: Sequence[int], outputs: Sequence[int], rounds: int = 10
+) -> list[float]:
     """Seconds of each launch: the least of `rounds` runs of the program on tensors at these addresses.
 
     Launched one by one, each pays for its own call (about a microsecond), which a run of the program pays once.

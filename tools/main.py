@@ -1,4 +1,4 @@
-"""The `mxforge` command: parses the command line, runs one of the tools, and turns errors into one line and a status."""
+"""The `mxforge` command: parses the command line, runs one of the tools, and turns errors into a line and a status."""
 
 from __future__ import annotations
 
@@ -45,12 +45,12 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _apply_settings(options: argparse.Namespace) -> None:
-    """Options that are settings of the library travel in the environment, which is read when the library is imported."""
+    """Options that are settings of the library travel in the environment, which the library reads once."""
     for option, variable in (("threads", "MXFORGE_NUM_THREADS"), ("target", "MXFORGE_TARGET")):
         value = getattr(options, option, None)
         if value is not None:
             os.environ[variable] = str(value)
-    settings = sys.modules.get(f"{__package__.rpartition('.')[0]}.ir.settings")
+    settings = sys.modules.get(__name__.replace("tools.main", "ir.settings"))
     if settings is not None:
         settings.settings.cache_clear()
 

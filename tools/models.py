@@ -67,7 +67,9 @@ def _params_file(prefix: Path, epoch: int | None, given: Path | None) -> Path | 
         return named
     if epoch is not None:
         raise ToolError(f"{named}: there is no such file")
-    found = sorted(p for p in prefix.parent.glob("*.params") if re.fullmatch(re.escape(prefix.name) + r"-\d{4}", p.stem))
+    found = sorted(
+        p for p in prefix.parent.glob("*.params") if re.fullmatch(re.escape(prefix.name) + r"-\d{4}", p.stem)
+    )
     if len(found) > 1:
         raise UsageError(f"{prefix}: parameters of several epochs are there: choose one with --epoch or --params")
     return found[0] if found else None

@@ -19,7 +19,9 @@ _ROWS = 8
 def check_output(path: Path, names: Sequence[str]) -> None:
     """UsageError when these outputs cannot be written to `path`: asked before the work, not after."""
     if path.suffix == ".npy" and len(names) != 1:
-        raise UsageError(f"{path}: a .npy file holds one array, and the model has {len(names)} outputs: use .npz or a folder")
+        raise UsageError(
+            f"{path}: a .npy file holds one array, the model has {len(names)} outputs: use .npz or a folder"
+        )
 
 
 def write_outputs(path: Path, outputs: Mapping[str, np.ndarray]) -> None:

@@ -11,10 +11,10 @@ import numpy as np
 from ..frontend.compiled import CompiledModel, load_compiled
 from ..frontend.dtypes import memory_dtype
 from ..ir.settings import settings
-from ..ir.types import TensorType
+from ..ir.types import DType, TensorType
 from .errors import ToolError, UsageError
 from .inputs import ImageOptions, read_inputs
-from .models import GivenShapes, ModelFiles, bind, data_types, find_model, load_model, model_graph
+from .models import GivenShapes, Model, ModelFiles, bind, data_types, find_model, load_model, model_graph
 from .outputs import check_output, summary, write_outputs
 from .progress import Progress
 
@@ -48,37 +48,40 @@ def _program_and_inputs(
         if settings().target != "cpu":
             raise UsageError(f"a compiled folder runs on the target cpu, not on {settings().target!r}")
         model = load_compiled(files.compiled)
-        return model, _in_order(model, read_inputs(arguments, model.input_names, images))
-    from ..runtime.compile import executable_for
-
+        arrays = read_inputs(arguments, model.input_names, images)
+        return model, _in_order(arrays, {a.name: a.type for a in model.inputs})
     loaded = load_model(files)
     arrays = read_inputs(arguments, loaded.data_names, images)
     given: GivenShapes = {name: (array.shape, None) for name, array in arrays.items()}
     types = data_types(loaded, given)
-    missing = [n for n in types if n not in arrays and not n.endswith("_label")]
-    if missing:
-        raise UsageError(f"the model takes {', '.join(loaded.data_names)}; give {missing[0]} with --input {missing[0]}=FILE")
-    graph = model_graph(loaded, types)
+    ordered = _in_order({**_blank_labels(types), **arrays}, types)
     progress.step(f"compiling {loaded.name}")
-    model = bind(loaded, graph, executable_for(graph))
-    return model, _in_order(model, {**_blank_labels(types, arrays), **arrays})
+    return _program(loaded, types), ordered
 
 
-def _blank_labels(types: Mapping[str, TensorType], arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Zeros for labels that were not given: the outputs of a loss layer do not depend on them."""
-    return {n: np.zeros(t.shape, memory_dtype(t.dtype)) for n, t in types.items() if n not in arrays}
+def _program(model: Model, types: Mapping[str, TensorType]) -> CompiledModel:
+    from ..runtime.compile import executable_for
+
+    graph = model_graph(model, types)
+    return bind(model, graph, executable_for(graph))
 
 
-def _in_order(model: CompiledModel, arrays: Mapping[str, np.ndarray]) -> list[np.ndarray]:
-    for name in model.input_names:
+def _blank_labels(types: Mapping[str, TensorType]) -> dict[str, np.ndarray]:
+    """Zeros for labels: the outputs of a loss layer do not depend on them."""
+    return {n: np.zeros(t.shape, memory_dtype(t.dtype)) for n, t in types.items() if n.endswith("_label")}
+
+
+def _in_order(arrays: Mapping[str, np.ndarray], types: Mapping[str, TensorType]) -> list[np.ndarray]:
+    """The arrays in the order of `types`, proven to be there and of a dtype that can be converted."""
+    for name in types:
         if name not in arrays:
             raise UsageError(f"input {name!r} is missing: give it with --input {name}=FILE")
-    return [_converted(arrays[a.name], a.name, a.type) for a in model.inputs]
+    return [_convertible(arrays[name], name, type) for name, type in types.items()]
 
 
-def _converted(array: np.ndarray, name: str, type: TensorType) -> np.ndarray:
+def _convertible(array: np.ndarray, name: str, type: TensorType) -> np.ndarray:
     """The array, unless the conversion to the model's dtype could lose more than digits."""
-    wanted = np.dtype(np.float32) if type.dtype.value == "bf16" else type.dtype.numpy
+    wanted = np.dtype(np.float32) if type.dtype is DType.BF16 else type.dtype.numpy
     if not np.can_cast(array.dtype, wanted, "same_kind"):
         raise ToolError(f"input {name!r} is {array.dtype.name}, and the model takes {wanted.name}: convert the file")
     return array

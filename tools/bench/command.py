@@ -70,7 +70,11 @@ def _write(
 class _Specs(dict[str, Mapping[str, Any]]):
     """What each engine loads; asking for one that cannot be given the model says what is missing."""
 
-    _NEEDED = {"onnxruntime": "--onnx FILE", "torch": "--torch FILE", "mxnet": "MXNet's files instead of a compiled folder"}
+    _NEEDED = {
+        "onnxruntime": "--onnx FILE",
+        "torch": "--torch FILE",
+        "mxnet": "MXNet's files instead of a compiled folder",
+    }
 
     def __missing__(self, engine: str) -> Mapping[str, Any]:
         needed = self._NEEDED.get(engine)

@@ -1,9 +1,11 @@
-"""How each framework loads a model or a micro workload and runs it: used by `worker.py`, in the framework's own interpreter.
+"""How each framework loads a model or a micro workload and runs it, in the process of `worker.py`.
 
-An engine has a `version` and `load(spec, arrays)`, which gives a program: `run(n)` makes n calls on the arrays and returns when their results
-are there, `outputs()` gives the results of the last call as NumPy arrays. A spec is a dictionary: {"suite": NAME}, or what an
-engine's `load_model` names. It must keep to the Python that old frameworks run on (3.7).
+An engine has a `version` and `load(spec, arrays)`, which gives a program: `run(n)` makes n calls on the arrays, returning
+when their results are there, `outputs()` gives the results of the last call as NumPy arrays. A spec is a dictionary:
+{"suite": NAME}, or what an engine's `load_model` names. The file must keep to the Python of old frameworks (3.7).
 """
+
+# ruff: noqa: B905, UP
 
 from __future__ import annotations
 
@@ -42,10 +44,11 @@ class Mxnet:
     def __init__(self, module):
         self.mx = importlib.import_module(module)
         self.version = getattr(self.mx, "mxforge_version", self.mx.__version__)
-        self.mx.nd.array, self.mx.gluon.nn.Dense  # noqa: B018 - imported here where that is left to the first use
+        self.dense = self.mx.gluon.nn.Dense  # imports what would otherwise be imported at the first use
+        self.array = self.mx.nd.array
 
     def load(self, spec, arrays):
-        arrays = [self.mx.nd.array(a, dtype=a.dtype) for a in arrays]
+        arrays = [self.array(a, dtype=a.dtype) for a in arrays]
         if "suite" in spec:
             function = getattr(self, spec["suite"])(arrays)
             arrays = arrays[: ARGUMENTS[spec["suite"]]]
@@ -87,10 +90,9 @@ class Mxnet:
         return lambda x, y: x + y
 
     def mlp(self, arrays):
-        dense = self.mx.gluon.nn.Dense
         net = self.mx.gluon.nn.HybridSequential()
-        net.add(dense(arrays[1].shape[0], activation="relu", in_units=arrays[1].shape[1]))
-        net.add(dense(arrays[3].shape[0], in_units=arrays[3].shape[1]))
+        net.add(self.dense(arrays[1].shape[0], activation="relu", in_units=arrays[1].shape[1]))
+        net.add(self.dense(arrays[3].shape[0], in_units=arrays[3].shape[1]))
         net.initialize()
         for layer, weight, bias in ((net[0], arrays[1], arrays[2]), (net[1], arrays[3], arrays[4])):
             layer.weight.set_data(weight)
@@ -160,7 +162,9 @@ class Torch:
     def mlp(self, arrays):
         nn = self.torch.nn
         net = nn.Sequential(
-            nn.Linear(arrays[1].shape[1], arrays[1].shape[0]), nn.ReLU(), nn.Linear(arrays[3].shape[1], arrays[3].shape[0])
+            nn.Linear(arrays[1].shape[1], arrays[1].shape[0]),
+            nn.ReLU(),
+            nn.Linear(arrays[3].shape[1], arrays[3].shape[0]),
         )
         with self.torch.no_grad():
             for parameter, value in zip(net.parameters(), arrays[1:]):

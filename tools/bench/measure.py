@@ -26,8 +26,8 @@ _LONGEST = 1 << 16
 class Figures:
     """What was measured of one program. Times are in seconds, memory in bytes.
 
-    `cold` and `warm` are the times from an imported framework to the first result; `warm` is mxforge's with a filled disk cache.
-    `difference` is the largest between our outputs and these, by the largest element of these.
+    `cold` and `warm` are the times from an imported framework to the first result; `warm` is ours with a filled disk
+    cache. `difference` is the largest between our outputs and these, by the largest element of these.
     """
 
     engine: str
@@ -90,7 +90,7 @@ def _saved(path: Path, array: np.ndarray) -> str:
 def _admit(
     who: Participant, paths: Sequence[str], threads: int, folder: Path, workers: list[Worker], progress: Progress
 ) -> Figures:
-    """Start a worker and load. mxforge starts twice: with an empty cache to see it compile, then with what that left."""
+    """Start a worker and load. mxforge starts twice: with an empty cache, and with what that left there."""
     progress.step(f"{who.engine} loads")
     if who.engine != "mxforge":
         return _load(who, paths, threads, {}, workers)
@@ -130,7 +130,7 @@ def _outputs(worker: Worker, folder: Path) -> list[np.ndarray]:
 
 
 def difference(ours: Sequence[np.ndarray], theirs: Sequence[np.ndarray], engine: str) -> float:
-    """The largest difference of any element by the largest element, over all outputs; infinite where only one is finite.
+    """The largest difference of any element by the output's largest element; infinite where one side alone is finite.
 
     ToolError when the outputs cannot be compared.
     """

@@ -22,7 +22,7 @@ class Conditions:
     tolerance: float
 
 
-_HEAD = ("", "min", "median", "min / ours", "median / ours", "difference", "first result", "warm", "import", "peak memory")
+_HEAD = ",min,median,min / ours,median / ours,difference,first result,warm,import,peak memory".split(",")
 
 
 def _rows(figures: Sequence[Figures]) -> list[tuple[str, ...]]:
@@ -56,7 +56,8 @@ def time_text(seconds: float) -> str:
 
 def _said(conditions: Conditions) -> str:
     shapes = ", ".join(f"{name} {tuple(shape)}" for name, shape in conditions.shapes.items())
-    return f"{conditions.workload}: {shapes}; {conditions.threads} threads; {conditions.repeat} turns each; {cpu_name()}"
+    how = f"{conditions.threads} threads; {conditions.repeat} turns each; {cpu_name()}"
+    return f"{conditions.workload}: {shapes}; {how}"
 
 
 def cpu_name() -> str:
@@ -70,20 +71,25 @@ def cpu_name() -> str:
 
 def as_text(conditions: Conditions, figures: Sequence[Figures]) -> str:
     """The figures for a terminal."""
-    rows = [_HEAD, *_rows(figures)]
+    rows: list[Sequence[str]] = [_HEAD, *_rows(figures)]
     widths = [max(len(row[i]) for row in rows) for i in range(len(_HEAD))]
-    lines = ["  ".join(f"{c:{'<' if i == 0 else '>'}{w}}" for i, (c, w) in enumerate(zip(r, widths, strict=True))) for r in rows]
-    return "\n".join([_said(conditions), *(line.rstrip() for line in lines), *_verdicts(figures)])
+    return "\n".join([_said(conditions), *(_line(row, widths) for row in rows), *_verdicts(figures)])
+
+
+def _line(row: Sequence[str], widths: Sequence[int]) -> str:
+    cells = [f"{c:{'>' if i else '<'}{w}}" for i, (c, w) in enumerate(zip(row, widths, strict=True))]
+    return "  ".join(cells).rstrip()
 
 
 def _verdicts(figures: Sequence[Figures]) -> list[str]:
     ours = figures[0]
-    return [f"mxforge takes {100 * ours.least / f.least:.0f} % of the time of {f.engine} (least of each)" for f in figures[1:]]
+    shares = [(f.engine, 100 * ours.least / f.least) for f in figures[1:]]
+    return [f"mxforge takes {share:.0f} % of the time of {engine} (least of each)" for engine, share in shares]
 
 
 def as_markdown(conditions: Conditions, figures: Sequence[Figures]) -> str:
     """The figures as a table, with the conditions above."""
-    table = [_HEAD, tuple("---" if i == 0 else "--:" for i in range(len(_HEAD))), *_rows(figures)]
+    table: list[Sequence[str]] = [_HEAD, tuple("---" if i == 0 else "--:" for i in range(len(_HEAD))), *_rows(figures)]
     lines = ["| " + " | ".join(row) + " |" for row in table]
     return "\n".join([f"### {conditions.workload}", "", _said(conditions), "", *lines, ""])
 

@@ -1,4 +1,4 @@
-"""The arrays of the micro workloads, by name. What is computed on them stands in `engines.py`, once for each framework."""
+"""The arrays of the micro workloads, by name. What is computed on them stands in `engines.py`, for each framework."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The process that is measured: any interpreter runs this file, which needs only the framework that it is asked for.
 
-It reads requests from stdin and answers on stdout, one JSON object a line; arrays travel as .npy files. It must keep to the
-Python that old frameworks run on (3.7). Requests, by "do":
+It reads requests from stdin and answers on stdout, one JSON object a line; arrays travel as .npy files. It must keep to
+the Python that old frameworks run on (3.7). Requests, by "do":
 
     start    engine, threads            -> version, python, seconds (of the import)
     load     spec, arrays (paths)       -> load, first (seconds: until ready to run, and of the first run)
@@ -13,13 +13,15 @@ Python that old frameworks run on (3.7). Requests, by "do":
 from __future__ import annotations
 
 import ctypes
-import importlib.util
 import json
 import os
 import platform
 import signal
 import sys
 import time
+from importlib.machinery import SourceFileLoader
+from types import ModuleType
+from typing import Any
 
 PR_SET_PDEATHSIG = 1
 
@@ -27,9 +29,9 @@ PR_SET_PDEATHSIG = 1
 def load_neighbour(name):
     """The module in the file next to this one; the folder itself does not belong on the path of the frameworks."""
     path = os.path.join(os.path.dirname(os.path.abspath(__file__)), name + ".py")
-    spec = importlib.util.spec_from_file_location("mxforge_bench_" + name, path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    loader = SourceFileLoader("mxforge_bench_" + name, path)
+    module = ModuleType(loader.name)
+    loader.exec_module(module)
     return module
 
 
@@ -37,8 +39,8 @@ class Session:
     """What one worker has loaded so far. `run(n)` makes n calls and returns when their results are there."""
 
     def __init__(self):
-        self.engine = None
-        self.program = None
+        self.engine: Any = None
+        self.program: Any = None
 
     def start(self, request):
         begin = time.perf_counter()
@@ -61,7 +63,7 @@ class Session:
 
         files = []
         for i, array in enumerate(self.program.outputs()):
-            files.append(os.path.join(request["folder"], "%d.npy" % i))
+            files.append(os.path.join(request["folder"], f"{i}.npy"))
             numpy.save(files[-1], array)
         return {"files": files}
 
@@ -87,7 +89,7 @@ REQUESTS = ("start", "load", "outputs", "time", "memory")
 def answer(session, request):
     """The answer to one request; what goes wrong is part of it."""
     if request["do"] not in REQUESTS:
-        return {"error": "unknown request %r" % request["do"]}
+        return {"error": f"unknown request {request['do']!r}"}
     try:
         return getattr(session, request["do"])(request)
     except Exception as error:
@@ -96,7 +98,7 @@ def answer(session, request):
 
             traceback.print_exc()
         text = " ".join(str(error).split())
-        return {"error": "%s: %s" % (type(error).__name__, text[:500])}
+        return {"error": f"{type(error).__name__}: {text[:500]}"}
 
 
 def die_with_parent():

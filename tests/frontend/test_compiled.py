@@ -1,0 +1,207 @@
+"""Compiled folders: written whole, started without a compiler, and refused when they do not fit."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import mxforge as mx
+import numpy as np
+import pytest
+from mxforge.frontend import compiled_folder
+from mxforge.frontend.base import MXNetError
+from mxforge.frontend.compiled_folder import CompiledFolderError, write_folder
+from mxforge.runtime.host import host_target
+from mxforge.tools.main import main
+
+FIXTURES = Path(__file__).resolve().parents[1] / "data" / "fixtures"
+SHAPES = {"convnet": "data=2,3,32,32", "mlp": "data=64,12", "tagger": "data=9,3"}
+
+START = """
+import json, sys
+import numpy as np
+import mxforge as mx
+model = mx.load_compiled(sys.argv[1])
+y = model(np.load(sys.argv[2]))
+np.save(sys.argv[3], y[0])
+print(json.dumps([type(y[0]).__name__, sorted(sys.modules)]))
+"""
+
+
+def compile_model(name: str, folder: Path) -> Path:
+    assert main(["compile", str(FIXTURES / name), "-o", str(folder), "--input-shape", SHAPES[name]]) == 0
+    return folder
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return compile_model("convnet", tmp_path_factory.mktemp("models") / "convnet")
+
+
+@pytest.fixture
+def copy(folder: Path, tmp_path: Path) -> Path:
+    """A folder of one's own, to damage."""
+    made = tmp_path / "copy"
+    made.mkdir()
+    for file in folder.iterdir():
+        (made / file.name).write_bytes(file.read_bytes())
+    return made
+
+
+@pytest.mark.parametrize("name", sorted(SHAPES))
+def test_results_are_those_of_mxnet(tmp_path: Path, name: str) -> None:
+    model = mx.load_compiled(compile_model(name, tmp_path / name))
+    arrays = np.load(FIXTURES / f"{name}.npz")
+    label = [np.zeros(a.type.shape) for a in model.inputs[1:]]
+    (y,) = model(arrays["x0"], *label)
+    assert np.abs(y - arrays["y0"]).max() <= 1e-5 * np.abs(arrays["y0"]).max()
+
+
+def test_starts_without_a_compiler(folder: Path, tmp_path: Path) -> None:
+    arrays = np.load(FIXTURES / "convnet.npz")
+    np.save(tmp_path / "x.npy", arrays["x0"])
+    files = [str(folder), str(tmp_path / "x.npy"), str(tmp_path / "y.npy")]
+    done = subprocess.run([sys.executable, "-c", START, *files], capture_output=True, check=True)
+    kind, modules = json.loads(done.stdout)
+    assert kind == "ndarray"
+    assert "llvmlite" not in modules and "networkx" not in modules
+    assert not [m for m in modules if m.startswith(("mxforge.passes", "mxforge.ir.dialects", "mxforge.codegen.driver"))]
+    y = np.load(tmp_path / "y.npy")
+    assert np.abs(y - arrays["y0"]).max() <= 1e-5 * np.abs(arrays["y0"]).max()
+
+
+def test_the_object_says_what_it_takes(folder: Path) -> None:
+    model = mx.load_compiled(folder)
+    assert model.input_names == ("data",)
+    assert model.inputs[0].type.shape == (2, 3, 32, 32)
+    assert model.output_names == ("convnet_dense0_fwd_output",)
+    assert "data: f32[2, 3, 32, 32]" in repr(model)
+
+
+def test_arrays_of_both_kinds(folder: Path) -> None:
+    model = mx.load_compiled(folder)
+    x = np.random.default_rng(0).standard_normal((2, 3, 32, 32))
+    (plain,) = model(x)
+    (array,) = model(mx.nd.array(x, dtype="float32"))
+    assert isinstance(plain, np.ndarray) and isinstance(array, mx.nd.NDArray)
+    np.testing.assert_array_equal(plain, array.asnumpy())
+    np.testing.assert_array_equal(plain, model(x.transpose(0, 1, 3, 2).copy().transpose(0, 1, 3, 2))[0])
+    with pytest.raises(MXNetError, match="takes 1 inputs"):
+        model(x, x)
+    with pytest.raises(MXNetError, match=r"has shape \(2, 3, 32, 32\)"):
+        model(x[:1])
+
+
+def test_parameters_that_are_read_as_they_are(tmp_path: Path) -> None:
+    """An output that is a parameter, one that is a constant, and one that random numbers come into."""
+    x, w = mx.sym.var("data"), mx.sym.var("weight")
+    symbol = mx.sym.Group([x + w, w * 2, mx.sym.identity(w), mx.sym.random.uniform(shape=(3,))])
+    symbol.save(str(tmp_path / "small-symbol.json"))
+    weight = np.arange(3, dtype=np.float32)
+    mx.nd.save(str(tmp_path / "small-0000.params"), {"arg:weight": mx.nd.array(weight)})
+    folder = tmp_path / "compiled"
+    assert main(["compile", str(tmp_path / "small"), "-o", str(folder), "--input-shape", "data=3"]) == 0
+    model = mx.load_compiled(folder)
+    first, second = (model(np.ones(3, np.float32)) for _ in range(2))
+    np.testing.assert_array_equal(first[0], weight + 1)
+    np.testing.assert_array_equal(first[1], weight * 2)
+    np.testing.assert_array_equal(first[2], weight)
+    assert not np.array_equal(first[3], second[3])
+
+
+# Damage.
+
+Change = Callable[[dict[str, Any]], Any]
+
+
+def edit(folder: Path, change: Change) -> None:
+    path = folder / compiled_folder.MANIFEST
+    manifest = json.loads(path.read_text())
+    change(manifest)
+    path.write_text(json.dumps(manifest))
+
+
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        (lambda m: m.update(version=99), "compile the model again"),
+        (lambda m: m.update(format="other"), "not the manifest"),
+        (lambda m: m["machine"].update(features="+avx,+quantum"), "needs quantum"),
+        (lambda m: m["machine"].update(triple="aarch64-unknown-linux-gnu"), "compiled for 'aarch64"),
+        (lambda m: m["machine"].update(threads=-1), "-1 threads"),
+        (lambda m: m.pop("machine"), "damaged"),
+        (lambda m: m.update(inputs=3), "damaged"),
+        (lambda m: m["inputs"][0].update(shape=[2, 3, 32, 33]), "do not agree"),
+        (lambda m: m["inputs"][0].update(shape=[-2]), "damaged"),
+        (lambda m: m["inputs"][0].update(dtype="f31"), "damaged"),
+        (lambda m: m.update(outputs=[]), "do not agree"),
+        (lambda m: m["files"]["memory.bin"].update(bytes=5), "5 were written"),
+        (lambda m: m["files"].pop("program.bin"), "damaged"),
+    ],
+)
+def test_a_manifest_that_does_not_fit(copy: Path, change: Change, text: str) -> None:
+    edit(copy, change)
+    with pytest.raises(CompiledFolderError, match=text):
+        mx.load_compiled(copy)
+
+
+@pytest.mark.parametrize("file", ["program.bin", "memory.bin"])
+def test_files_cut_short_or_missing(copy: Path, file: str) -> None:
+    data = (copy / file).read_bytes()
+    (copy / file).write_bytes(data[:-1])
+    with pytest.raises(CompiledFolderError, match="damaged"):
+        mx.load_compiled(copy)
+    (copy / file).unlink()
+    with pytest.raises(CompiledFolderError, match="missing"):
+        mx.load_compiled(copy)
+
+
+def test_flipped_bits_in_the_code(copy: Path) -> None:
+    data = bytearray((copy / "program.bin").read_bytes())
+    data[len(data) // 2] ^= 1
+    (copy / "program.bin").write_bytes(data)
+    with pytest.raises(CompiledFolderError, match="checksum"):
+        mx.load_compiled(copy)
+
+
+def test_no_folder_at_all(tmp_path: Path) -> None:
+    (tmp_path / "manifest.json").write_text("[" * 100_000)
+    for path in (tmp_path, tmp_path / "absent"):
+        with pytest.raises(CompiledFolderError):
+            mx.load_compiled(path)
+
+
+# Writing.
+
+
+def test_whole_or_not_at_all(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    stored = compiled_folder.read_folder(folder)
+    target = replace(host_target(), threads=2)
+
+    def fail(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(compiled_folder, "_put_in_place", fail)
+        with pytest.raises(OSError, match="No space"):
+            write_folder(tmp_path / "made", stored, target)
+    assert list(tmp_path.iterdir()) == []
+    write_folder(tmp_path / "made", stored, target)
+    with pytest.raises(CompiledFolderError, match="there already"):
+        write_folder(tmp_path / "made", stored, target)
+    write_folder(tmp_path / "made", stored, target, replace_existing=True)
+    assert [p.name for p in tmp_path.iterdir()] == ["made"]
+    mx.load_compiled(tmp_path / "made")
+
+
+def test_other_folders_are_never_replaced(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "precious").write_text("data")
+    stored = compiled_folder.read_folder(folder)
+    with pytest.raises(CompiledFolderError, match="no compiled model"):
+        write_folder(tmp_path, stored, host_target(), replace_existing=True)
+    assert (tmp_path / "precious").read_text() == "data"

@@ -1,0 +1,63 @@
+"""What the tests of the command line share: running it in this process, and the models they run it on."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from mxforge.ir.settings import settings
+from mxforge.runtime.threads import get_num_threads, set_num_threads
+from mxforge.tools.main import main
+
+FIXTURES = Path(__file__).resolve().parents[1] / "data" / "fixtures"
+
+
+@dataclass(frozen=True)
+class Done:
+    """What a command left behind."""
+
+    status: int
+    out: str
+    err: str
+
+
+Command = Callable[..., Done]
+
+
+@pytest.fixture
+def mxforge(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Iterator[Command]:
+    """Runs the command line in this process; what it sets in the environment lasts for the test."""
+
+    def run(*arguments: str | Path) -> Done:
+        try:
+            status = main([str(a) for a in arguments])
+        except SystemExit as end:  # argparse ends the process itself
+            status = end.code if isinstance(end.code, int) else 1
+        captured = capsys.readouterr()
+        return Done(status, captured.out, captured.err)
+
+    before, threads = dict(os.environ), get_num_threads()
+    settings.cache_clear()
+    yield run
+    os.environ.clear()
+    os.environ.update(before)
+    settings.cache_clear()
+    set_num_threads(threads)
+
+
+@pytest.fixture
+def convnet() -> Path:
+    """The prefix of a small convolutional network on (2, 3, 32, 32)."""
+    return FIXTURES / "convnet"
+
+
+@pytest.fixture
+def compiled(mxforge: Command, convnet: Path, tmp_path: Path) -> Path:
+    """The same network as a compiled folder."""
+    folder = tmp_path / "compiled"
+    done = mxforge("compile", convnet, "-o", folder, "--input-shape", "data=2,3,32,32")
+    assert done.status == 0, done.err
+    return folder

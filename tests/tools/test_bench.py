@@ -1,0 +1,134 @@
+"""`mxforge bench` with mxforge as its own peer: measurement, agreement, reports, and peers that fail."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import stat
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from mxforge.tools.bench.engines import ARGUMENTS, ENGINES, Numpy
+from mxforge.tools.bench.measure import difference
+from mxforge.tools.bench.process import Worker, WorkerError
+from mxforge.tools.bench.report import time_text
+from mxforge.tools.bench.suites import suite
+from mxforge.tools.errors import ToolError
+from mxforge.tools.grammar import PEERS, SUITES
+
+QUICK = ("--repeat", "2", "--threads", "1")
+
+
+def test_a_compiled_model_against_itself(mxforge: Any, compiled: Path, tmp_path: Path) -> None:
+    report, table = tmp_path / "report.json", tmp_path / "report.md"
+    done = mxforge("bench", compiled, "--against", "mxforge", *QUICK, "--json", report, "--markdown", table)
+    assert done.status == 0, done.err
+    figures = json.loads(report.read_text())
+    ours, peer = figures["programs"]
+    assert ours["difference"] is None and peer["difference"] == 0
+    assert len(ours["samples"]) == len(peer["samples"]) == 2 * 3
+    assert 0 < ours["min"] <= ours["median"]
+    assert peer["min_ratio"] == peer["min"] / ours["min"]
+    assert min(ours["peak"], ours["cold_peak"], ours["cold"], ours["warm"]) > 0
+    assert table.read_text().count("| mxforge ") == 2
+    assert "% of the time of mxforge" in done.out
+
+
+def test_disagreement_is_a_failure(mxforge: Any, compiled: Path) -> None:
+    done = mxforge("bench", compiled, "--against", "mxforge", *QUICK, "--repeat", "1", "--tolerance", "-1")
+    assert done.status == 1
+    assert "results differ by" in done.err
+
+
+def test_a_micro_workload_against_numpy(mxforge: Any) -> None:
+    done = mxforge("bench", "--suite", "eager", "--against", "numpy", *QUICK, "--repeat", "1")
+    assert done.status == 0, done.err
+    assert "numpy" in done.out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (["MODEL", "--against", "onnxruntime"], "needs --onnx FILE"),
+        (["MODEL", "--against", "torch"], "needs --torch FILE"),
+        (["MODEL", "--against", "mxnet"], "instead of a compiled folder"),
+        (["MODEL", "--against", "numpy"], "numpy runs no models"),
+        (["MODEL", "--batch", "3"], "fixed"),
+        (["--suite", "eager", "--against", "onnxruntime"], "not --suite"),
+    ],
+)
+def test_a_peer_without_the_model(mxforge: Any, compiled: Path, arguments: list[str], text: str) -> None:
+    done = mxforge("bench", *[compiled if a == "MODEL" else a for a in arguments])
+    assert done.status == 2
+    assert text in done.err and done.err.count("\n") == 1
+
+
+def fake_python(folder: Path, script: str) -> str:
+    """An executable that stands for a peer's interpreter."""
+    path = folder / "python"
+    path.write_text(f"#!/bin/sh\n{script}\n")
+    path.chmod(path.stat().st_mode | stat.S_IXUSR)
+    return str(path)
+
+
+@pytest.mark.parametrize(
+    ("script", "text"),
+    [
+        ("echo broken >&2; exit 3", r"torch: the process ended \(status 3\): broken"),
+        ("kill -9 $$", r"torch: the process ended \(signal SIGKILL\)"),
+        ("read line; echo '{\"error\": \"ModuleNotFoundError: no torch\"}'", "--python torch=PATH"),
+    ],
+)
+def test_a_peer_that_fails(tmp_path: Path, script: str, text: str) -> None:
+    with pytest.raises(WorkerError, match=text):
+        Worker("torch", fake_python(tmp_path, script), 1)
+
+
+def test_an_interpreter_that_is_not_there(mxforge: Any, tmp_path: Path) -> None:
+    python = f"torch={tmp_path}/absent"
+    done = mxforge("bench", "--suite", "eager", "--against", "torch", "--python", python, "--repeat", "1")
+    assert done.status == 1
+    assert "torch: cannot run" in done.err and done.err.count("\n") == 1
+
+
+def test_a_worker_stands_still_between_requests() -> None:
+    import sys
+
+    with Worker("numpy", sys.executable, 1) as worker:
+        pid = worker._process.pid
+        os.waitid(os.P_PID, pid, os.WSTOPPED | os.WNOWAIT)
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+        assert state == "T"
+        assert worker.ask("memory")["peak"] > 0
+        with pytest.raises(WorkerError, match="unknown request"):
+            worker.ask("frobnicate")
+    assert worker._process.returncode == -signal.SIGKILL
+
+
+def test_difference() -> None:
+    a = np.array([1.0, -4.0, np.inf, np.nan])
+    assert difference([a], [a.copy()], "peer") == 0
+    b = a.copy()
+    b[0] = 1.25
+    assert difference([b], [a], "peer") == pytest.approx(0.25 / 4)
+    b[2] = 5
+    assert difference([b], [a], "peer") == float("inf")
+    assert difference([np.zeros(0)], [np.zeros(0)], "peer") == 0
+    with pytest.raises(ToolError, match="peer"):
+        difference([a], [a[:2]], "peer")
+
+
+def test_workloads_are_complete() -> None:
+    assert set(PEERS) == set(ENGINES)
+    assert set(SUITES) == set(ARGUMENTS)
+    for name in SUITES:
+        assert hasattr(Numpy, name)
+        _, arrays = suite(name)
+        assert len(arrays) >= ARGUMENTS[name]
+
+
+def test_times_for_people() -> None:
+    assert [time_text(t) for t in (1.234e-6, 9.999e-4, 0.0123, 2.5)] == ["1.23 us", "1 ms", "12.3 ms", "2.5 s"]

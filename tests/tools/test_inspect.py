@@ -1,0 +1,64 @@
+"""`mxforge inspect`: the report agrees with the model and with the program."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mxforge.tools.inspect_text import size
+
+SHAPE = ("--input-shape", "data=2,3,32,32")
+
+
+def test_report(mxforge: Any, convnet: Path) -> None:
+    done = mxforge("inspect", convnet, *SHAPE, "--profile", "--json")
+    report = json.loads(done.out)
+    assert report["inputs"] == [{"name": "data", "shape": [2, 3, 32, 32], "dtype": "float32"}]
+    assert report["outputs"][0]["shape"] == [2, 10]
+    assert report["operators"]["Convolution"] == 2
+    assert report["parameters"]["bytes"] == 4 * report["parameters"]["elements"] > 0
+    memory = report["memory"]
+    assert memory["peak"] == sum(n for name, n in memory.items() if name != "peak")
+    assert memory["inputs"] == 2 * 3 * 32 * 32 * 4
+    assert any(launch["kind"] == "contract" for launch in report["launches"])
+    assert all(launch["seconds"] > 0 for launch in report["launches"])
+    assert report["profiled_seconds"] == pytest.approx(sum(launch["seconds"] for launch in report["launches"]))
+
+
+def test_text(mxforge: Any, convnet: Path) -> None:
+    done = mxforge("inspect", convnet, *SHAPE)
+    assert "data  float32 (2, 3, 32, 32)" in done.out
+    assert "Convolution" in done.out and "arena" in done.out and "launches (" in done.out
+    assert "time " not in done.out
+    assert "time " in mxforge("inspect", convnet, *SHAPE, "--profile").out
+
+
+def test_a_compiled_folder(mxforge: Any, convnet: Path, compiled: Path) -> None:
+    whole, frozen = (json.loads(mxforge("inspect", *a, "--json").out) for a in ((convnet, *SHAPE), (compiled,)))
+    for key in ("inputs", "outputs"):
+        assert whole[key] == frozen[key]
+    assert [launch["kernel"] for launch in whole["launches"]] == [launch["kernel"] for launch in frozen["launches"]]
+    assert frozen["prepare"] == []
+    assert frozen["memory"]["inputs"] == whole["memory"]["inputs"]
+
+
+def test_dump_has_every_stage(mxforge: Any, convnet: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "stages"
+    assert mxforge("inspect", convnet, *SHAPE, "--dump", folder).status == 0
+    stages = {path.name[5:] for path in folder.iterdir()}
+    assert {"input.mlir", "decompose.mlir", "fuse.mlir", "kernel.mlir", "module.ll", "module.s", "program.mlir"} <= stages
+
+
+def test_an_unknown_shape_is_asked_for(mxforge: Any, convnet: Path) -> None:
+    done = mxforge("inspect", convnet)
+    assert done.status == 2
+    assert "--input-shape data=" in done.err
+    done = mxforge("inspect", convnet, "--input-shape", "image=1,3,8,8")
+    assert done.status == 2
+    assert "no input 'image'" in done.err
+
+
+def test_sizes_for_people() -> None:
+    assert [size(n) for n in (0, 1023, 1536, 5 << 20, 3 << 30)] == ["0 bytes", "1023 bytes", "1.5 KiB", "5.0 MiB", "3.00 GiB"]

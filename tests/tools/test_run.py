@@ -1,0 +1,107 @@
+"""`mxforge run` on MXNet's files: every form of model, input and output, against what MXNet computed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from .conftest import FIXTURES
+
+
+def expected(name: str) -> np.ndarray:
+    return np.load(FIXTURES / f"{name}.npz")["y0"]
+
+
+def assert_close(found: np.ndarray, wanted: np.ndarray) -> None:
+    assert found.shape == wanted.shape
+    assert np.abs(found - wanted).max() <= 1e-5 * np.abs(wanted).max()
+
+
+@pytest.mark.parametrize("name", ["convnet", "mlp", "tagger"])
+@pytest.mark.parametrize("target", ["cpu", "reference"])
+def test_results_are_those_of_mxnet(mxforge: Any, tmp_path: Path, name: str, target: str) -> None:
+    out = tmp_path / "y.npy"
+    done = mxforge("run", FIXTURES / name, "--input", FIXTURES / f"{name}.npz", "--output", out, "--target", target)
+    assert done.status == 0, done.err
+    assert_close(np.load(out), expected(name))
+    assert f"({target})" in done.out
+
+
+def test_summary_shows_types_and_classes(mxforge: Any, tmp_path: Path) -> None:
+    labels = tmp_path / "labels"
+    labels.write_text("\n".join(f"class{i}" for i in range(10)))
+    done = mxforge("run", FIXTURES / "convnet", "--input", FIXTURES / "convnet.npz", "--labels", labels)
+    best = expected("convnet")[0].argmax()
+    assert "float32 (2, 10)" in done.out
+    assert f"row 0, top 5: class{best} " in done.out
+
+
+@pytest.mark.parametrize("model", ["convnet", "convnet-symbol.json"])
+def test_ways_to_name_model_and_input(mxforge: Any, tmp_path: Path, model: str) -> None:
+    x = tmp_path / "a=b.npy"
+    np.save(x, np.load(FIXTURES / "convnet.npz")["x0"].astype(np.float64))  # converted: only digits are lost
+    for given in (f"data={x}", str(x)):
+        params = FIXTURES / "convnet-0000.params"
+        done = mxforge("run", FIXTURES / model, "--input", given, "--params", params, "--output", tmp_path / "y")
+        assert done.status == 0, done.err
+        assert_close(np.load(next((tmp_path / "y").iterdir())), expected("convnet"))
+
+
+def test_an_archive_of_outputs(mxforge: Any, tmp_path: Path) -> None:
+    out = tmp_path / "y.npz"
+    assert mxforge("run", FIXTURES / "mlp", "--epoch", "3", "--input", FIXTURES / "mlp.npz", "--output", out).status == 0
+    with np.load(out) as archive:
+        assert archive.files == ["softmax_output"]
+        assert_close(archive["softmax_output"], expected("mlp"))
+
+
+def test_images_make_a_batch(mxforge: Any, tmp_path: Path) -> None:
+    image = pytest.importorskip("PIL.Image")
+    pixels = np.random.default_rng(0).integers(0, 256, (2, 32, 32, 3), np.uint8)
+    paths = [tmp_path / f"{i}.png" for i in range(2)]
+    for path, values in zip(paths, pixels, strict=True):
+        image.fromarray(values).save(path)
+    x = (pixels.transpose(0, 3, 1, 2).astype(np.float32) / 255 - 0.5) / np.array([1, 2, 4], np.float32).reshape(3, 1, 1)
+    np.save(tmp_path / "x.npy", x)
+    images = ["--input", paths[0], "--input", paths[1], "--mean", "0.5", "--std", "1,2,4"]
+    assert mxforge("run", FIXTURES / "convnet", *images, "--output", tmp_path / "a.npy").status == 0
+    assert mxforge("run", FIXTURES / "convnet", "--input", tmp_path / "x.npy", "--output", tmp_path / "b.npy").status == 0
+    assert_close(np.load(tmp_path / "a.npy"), np.load(tmp_path / "b.npy"))
+    image.new("L", (64, 48)).save(tmp_path / "grey.gif")
+    assert mxforge("run", FIXTURES / "convnet", "--input", tmp_path / "grey.gif", "--size", "32").status == 0
+
+
+def test_what_is_wrong_is_named(mxforge: Any, tmp_path: Path) -> None:
+    np.save(tmp_path / "x.npy", np.zeros((1, 3, 32, 32), np.float32))
+    np.save(tmp_path / "small.npy", np.zeros((1, 5, 32, 32), np.float32))
+    np.save(tmp_path / "complex.npy", np.zeros((1, 3, 32, 32), np.complex64))
+    (tmp_path / "text.npy").write_text("hello")
+    np.savez(tmp_path / "other.npz", other=np.zeros(1))
+    model, x = FIXTURES / "convnet", tmp_path / "x.npy"
+    cases: list[tuple[list[Any], int, str]] = [
+        ([], 2, "input 'data'"),
+        (["--input", f"image={x}"], 2, "no input 'image'"),
+        (["--input", x, "--input", x], 2, "already"),
+        (["--input", tmp_path / "absent.npy"], 1, "absent.npy"),
+        (["--input", tmp_path / "text.npy"], 1, "text.npy"),
+        (["--input", tmp_path / "other.npz"], 1, "other"),
+        (["--input", tmp_path / "complex.npy"], 1, "complex64"),
+        (["--input", tmp_path / "small.npy"], 1, "convnet_conv"),
+        (["--input", x, "--epoch", "7"], 1, "convnet-0007.params"),
+        (["--input", FIXTURES / "convnet-symbol.json"], 2, ".npy"),
+    ]
+    for arguments, status, text in cases:
+        done = mxforge("run", model, *arguments)
+        assert (done.status, text in done.err) == (status, True), (arguments, done.err)
+        assert done.err.count("\n") == 1
+
+
+def test_nothing_runs_when_the_output_does_not_fit(mxforge: Any, tmp_path: Path) -> None:
+    from mxforge.tools.errors import UsageError
+    from mxforge.tools.outputs import check_output
+
+    with pytest.raises(UsageError, match="2 outputs"):
+        check_output(tmp_path / "y.npy", ["a", "b"])
