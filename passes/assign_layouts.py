@@ -41,6 +41,8 @@ class AssignLayouts(Pass):
         block = channel_block(context.target)
         blocked = _choose_blocked(graph, block)
         halos = _collect_halos(graph, blocked, block)
+        if not blocked and not halos:
+            return graph
         return _Relayouter(graph, blocked, halos, block).run()
 
 

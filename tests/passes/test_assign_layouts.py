@@ -1,0 +1,177 @@
+"""Blocked layouts around convolutions: who gets them, how wide the halos are, and where copies stand."""
+
+from __future__ import annotations
+
+from mxforge.ir.dialects.core import CoreBuilder, Relayout
+from mxforge.ir.graph import Graph, Value
+from mxforge.ir.kernel import ReduceOp
+from mxforge.ir.target import AVX2, AVX512, NEON
+from mxforge.ir.types import DType, Layout
+from mxforge.passes.assign_layouts import AssignLayouts, channel_block
+from rewriting import assert_rewrites, assert_same_values, assert_unchanged, run_pass, tensor
+
+LAYOUTS = AssignLayouts()
+NONE = (0, 0)
+
+
+def conv(b: CoreBuilder, x: Value, filters: int, kernel: int = 3, padding: int = 1, **attributes: int) -> Value:
+    groups = attributes.get("groups", 1)
+    weight = b.input(tensor(filters, x.type.shape[1] // groups, kernel, kernel, dtype=x.type.dtype), parameter=True)
+    stride = attributes.get("stride", 1)
+    return b.conv(x, weight, (stride, stride), ((padding, padding),) * 2, groups=groups)
+
+
+def layouts(graph: Graph, name: str) -> list[Layout | None]:
+    """The layouts of the results of all nodes with this op, in order."""
+    return [n.outputs[0].type.layout for n in graph.nodes if n.op.name == f"core.{name}"]
+
+
+def test_blocks_between_convolutions() -> None:
+    b = CoreBuilder()
+    y = b.tanh(conv(b, b.input(tensor(1, 16, 8, 8)), 32))
+    assert_rewrites(
+        LAYOUTS,
+        b.build([conv(b, y, 16, 1, 0)]),
+        """
+        (%arg0: 1x16x8x8xf32, %arg1: 32x16x3x3xf32, %arg2: 16x32x1x1xf32):
+          %0 = conv(%arg0, %arg1) {strides = [1, 1], padding = [1, 1, 1, 1]} : 1x32x8x8xf32
+          %1 = tanh(%0) : 1x32x8x8xf32
+          %2 = conv(%1, %arg2) {strides = [1, 1], padding = [0, 0, 0, 0]} : 1x16x8x8xf32
+          return %2
+        ->
+        (%arg0: 1x16x8x8xf32, %arg1: 32x16x3x3xf32, %arg2: 16x32x1x1xf32):
+          %0 = relayout(%arg0) {block = 16, halo = [1, 1, 1, 1]} : 1x16x8x8xf32 in blocks of 16, halo 1, 1, 1, 1
+          %1 = conv(%0, %arg1) {strides = [1, 1], padding = [1, 1, 1, 1]} : 1x32x8x8xf32 in blocks of 16, halo 0, 0, 0, 0
+          %2 = tanh(%1) : 1x32x8x8xf32 in blocks of 16, halo 0, 0, 0, 0
+          %3 = conv(%2, %arg2) {strides = [1, 1], padding = [0, 0, 0, 0]} : 1x16x8x8xf32 in blocks of 16, halo 0, 0, 0, 0
+          %4 = relayout(%3) : 1x16x8x8xf32
+          return %4
+        """,
+    )
+
+
+def test_the_block_is_a_vector_but_no_less_than_eight() -> None:
+    assert [channel_block(t) for t in (AVX512, AVX2, NEON)] == [16, 8, 8]
+
+
+def test_a_halo_is_the_union_of_what_readers_need() -> None:
+    b = CoreBuilder()
+    x = conv(b, b.input(tensor(1, 16, 9, 9)), 16, 1, 0)
+    graph = b.build([conv(b, x, 16, 5, 2, stride=2), conv(b, x, 16, 3, 1, stride=2), conv(b, x, 16, 1, 0)])
+    result = run_pass(LAYOUTS, graph)
+    assert layouts(result, "conv")[0] == Layout(16, ((2, 2), (2, 2)))
+    assert_same_values(graph, result, 1e-5)
+
+
+def test_transforms_of_tiles_have_room_past_the_end() -> None:
+    """3x3 with stride 1 over 9 positions: three tiles of four end 3 elements behind the padding."""
+    b = CoreBuilder()
+    x = conv(b, b.input(tensor(1, 16, 9, 9)), 16, 1, 0)
+    assert layouts(run_pass(LAYOUTS, b.build([conv(b, x, 16)])), "conv")[0] == Layout(16, ((1, 4), (1, 4)))
+
+
+def test_few_input_channels_stay_row_major() -> None:
+    b = CoreBuilder()
+    graph = b.build([conv(b, b.input(tensor(1, 3, 8, 8)), 16)])
+    result = run_pass(LAYOUTS, graph)
+    assert [n.op.name for n in result.nodes] == ["core.conv", "core.relayout"]
+    assert_same_values(graph, result, 1e-5)
+
+
+def test_pieces_of_a_concatenation_share_its_halo() -> None:
+    b = CoreBuilder()
+    x = conv(b, b.input(tensor(1, 16, 6, 6)), 16, 1, 0)
+    pieces = [conv(b, x, 16, 1, 0), conv(b, x, 32, 1, 0)]
+    graph = b.build([conv(b, b.concat(pieces, 1), 16, 5, 2)])
+    result = run_pass(LAYOUTS, graph)
+    wide = Layout(16, ((2, 2), (2, 2)))
+    assert layouts(result, "conv")[1:3] == [wide, wide]
+    assert layouts(result, "concat") == [wide]
+    assert_same_values(graph, result, 1e-5)
+
+
+def test_only_the_last_piece_may_fill_a_block_partly() -> None:
+    for channels, blocked in (((16, 20), True), ((20, 16), False)):
+        b = CoreBuilder()
+        x = conv(b, b.input(tensor(1, 16, 6, 6)), 16, 1, 0)
+        graph = b.build([conv(b, b.concat([conv(b, x, n, 1, 0) for n in channels], 1), 16)])
+        result = run_pass(LAYOUTS, graph)
+        assert (layouts(result, "concat")[0] is not None) is blocked
+        assert_same_values(graph, result, 1e-5)
+
+
+def test_pooling_keeps_blocks_where_it_slides_over_space() -> None:
+    b = CoreBuilder()
+    y = conv(b, b.input(tensor(1, 16, 8, 8)), 16)
+    spatial = b.reduce_window(ReduceOp.MAX, y, (1, 1, 2, 2), (1, 1, 2, 2), (NONE,) * 4)
+    across = b.reduce_window(ReduceOp.ADD, y, (1, 5, 1, 1), (1, 1, 1, 1), (NONE, (2, 2), NONE, NONE))
+    graph = b.build([spatial, across])
+    result = run_pass(LAYOUTS, graph)
+    assert layouts(result, "reduce_window") == [Layout(16, (NONE, NONE)), None]
+    assert_same_values(graph, result, 1e-5)
+
+
+def test_reductions_over_space_read_blocks_others_do_not() -> None:
+    b = CoreBuilder()
+    y = conv(b, b.input(tensor(2, 16, 8, 8)), 16)
+    graph = b.build([b.sum(y, (2, 3)), b.sum(y, (1,)), b.reshape(y, (2, 1024))])
+    result = run_pass(LAYOUTS, graph)
+    reads = {n.op.name: [] for n in result.nodes}
+    for n in result.nodes:
+        reads[n.op.name].append(n.inputs[0].type.layout)
+    blocked, plain = reads["core.reduce"]
+    assert (blocked is not None, plain, reads["core.reshape"]) == (True, None, [None])
+    assert_same_values(graph, result, 1e-4)
+
+
+def test_one_copy_serves_all_who_need_it() -> None:
+    b = CoreBuilder()
+    x = b.input(tensor(1, 16, 8, 8))
+    y = conv(b, x, 16)
+    graph = b.build([b.add(y, x), b.mul(y, x), b.transpose(y), b.reverse(y, (1,))])
+    result = run_pass(LAYOUTS, graph)
+    copies = [n for n in result.nodes if isinstance(n.op, Relayout)]
+    assert len({(n.inputs[0], n.op) for n in copies}) == len(copies)
+    assert_same_values(graph, result, 1e-5)
+
+
+def test_inputs_and_outputs_are_row_major() -> None:
+    b = CoreBuilder()
+    y = conv(b, b.input(tensor(1, 16, 8, 8)), 16)
+    graph = b.build([y, b.exp(y), y])
+    result = run_pass(LAYOUTS, graph)
+    assert all(t.layout is None for t in (*result.input_types(), *result.output_types()))
+    assert result.outputs[0] is result.outputs[2]
+    assert_same_values(graph, result, 1e-4)
+
+
+def test_other_dtypes_stay_row_major() -> None:
+    for dtype in (DType.F64, DType.F16):
+        b = CoreBuilder()
+        graph = b.build([conv(b, b.input(tensor(1, 16, 8, 8, dtype=dtype)), 16)])
+        assert_unchanged(LAYOUTS, graph)
+
+
+def test_casts_leave_the_blocks() -> None:
+    b = CoreBuilder()
+    y = conv(b, b.input(tensor(1, 16, 8, 8)), 16)
+    graph = b.build([b.cast(y, DType.F64), b.gt(y, 0.0)])
+    result = run_pass(LAYOUTS, graph)
+    assert layouts(result, "cast") == [None]
+    assert_same_values(graph, result, 1e-4)
+
+
+def test_vectors_and_volumes() -> None:
+    b = CoreBuilder()
+    line = b.conv(b.input(tensor(1, 16, 9)), b.input(tensor(16, 16, 3), parameter=True), (1,), ((1, 1),))
+    volume = b.input(tensor(1, 16, 4, 4, 4))
+    solid = b.conv(volume, b.input(tensor(16, 16, 3, 3, 3), parameter=True), (1,) * 3, ((1, 1),) * 3)
+    graph = b.build([line, solid])
+    result = run_pass(LAYOUTS, graph)
+    assert layouts(result, "conv") == [Layout(16, (NONE,)), Layout(16, (NONE,) * 3)]
+    assert_same_values(graph, result, 1e-5)
+
+
+def test_graphs_without_convolutions_stay() -> None:
+    b = CoreBuilder()
+    assert_unchanged(LAYOUTS, b.build([b.exp(b.input(tensor(1, 16, 8, 8)))]))

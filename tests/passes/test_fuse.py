@@ -1,0 +1,259 @@
+"""What becomes one region: each kind, and what must stay apart."""
+
+from __future__ import annotations
+
+import pytest
+from mxforge.ir.dialects.core import CoreBuilder, Fused
+from mxforge.ir.graph import Graph, Value
+from mxforge.ir.kernel import ReduceOp
+from mxforge.ir.types import DType, TensorType
+from mxforge.passes.assign_layouts import AssignLayouts
+from mxforge.passes.fuse import Fuse, Kind, kind_of
+from rewriting import assert_rewrites, assert_same_values, run_pass, tensor
+
+FUSE = Fuse()
+F32 = DType.F32
+
+
+def regions(graph: Graph) -> list[tuple[str, list[str]]]:
+    """The kind of each region with the ops in its body; the op of every node that is none."""
+    found: list[tuple[str, list[str]]] = []
+    for node in graph.nodes:
+        if isinstance(node.op, Fused):
+            found.append((node.op.kind, [_short(n.op) for n in node.op.body.nodes]))
+        else:
+            found.append(("", [_short(node.op)]))
+    return found
+
+
+def _short(op: object) -> str:
+    return str(getattr(getattr(op, "op", None), "value", None) or op.name.rpartition(".")[2])  # type: ignore[attr-defined]
+
+
+def fused(graph: Graph) -> list[tuple[str, list[str]]]:
+    """The regions of the fused graph, which has the values of the graph."""
+    result = run_pass(FUSE, graph)
+    assert_same_values(graph, result, 1e-5)
+    return regions(result)
+
+
+def test_pointwise_nodes_are_one_region_with_its_numbers() -> None:
+    b = CoreBuilder()
+    x, y = b.input(tensor(2, 3)), b.input(tensor(3))
+    assert_rewrites(
+        FUSE,
+        b.build([b.mul(b.add(b.exp(x), b.broadcast_to(y, (2, 3))), 2.0)]),
+        """
+        (%arg0: 2x3xf32, %arg1: 3xf32):
+          %0 = exp(%arg0) : 2x3xf32
+          %1 = broadcast(%arg1) [1] : 2x3xf32
+          %2 = add(%0, %1) : 2x3xf32
+          %3 = dense<2.0> : f32
+          %4 = broadcast(%3) [] : 2x3xf32
+          %5 = mul(%2, %4) : 2x3xf32
+          return %5
+        ->
+        (%arg0: 2x3xf32, %arg1: 3xf32):
+          %0 = fused(%arg0, %arg1) ({
+          (%arg2: 2x3xf32, %arg3: 3xf32):
+            %1 = exp(%arg2) : 2x3xf32
+            %2 = broadcast(%arg3) [1] : 2x3xf32
+            %3 = add(%1, %2) : 2x3xf32
+            %4 = dense<2.0> : f32
+            %5 = broadcast(%4) [] : 2x3xf32
+            %6 = mul(%3, %5) : 2x3xf32
+            yield %6
+          }) {kind = "pointwise"} : 2x3xf32
+          return %0
+        """,
+    )
+
+
+def softmax(b: CoreBuilder, x: Value) -> Value:
+    shape = x.type.shape
+    e = b.exp(b.sub(x, b.broadcast_to(b.max(x, 1, keepdims=True), shape)))
+    return b.div(e, b.broadcast_to(b.sum(e, 1, keepdims=True), shape))
+
+
+def test_softmax_with_what_comes_before_and_behind_is_one_region() -> None:
+    b = CoreBuilder()
+    graph = b.build([b.sqrt(softmax(b, b.mul(b.input(tensor(4, 6)), 3.0)))])
+    ((kind, body),) = fused(graph)
+    assert kind == "row"
+    assert [n for n in body if n not in ("broadcast", "constant", "reshape")] == [
+        "mul", "max", "sub", "exp", "add", "div", "sqrt",
+    ]  # fmt: skip
+
+
+def test_a_contraction_takes_the_chain_behind_it() -> None:
+    b = CoreBuilder()
+    x, w, bias = b.input(tensor(4, 6)), b.input(tensor(5, 6)), b.input(tensor(5))
+    y = b.dot(x, w, (), (), (1,), (1,))
+    graph = b.build([b.maximum(b.add(y, b.broadcast_along(bias, (4, 5), 1)), 0.0)])
+    assert fused(graph) == [("contract", ["dot", "broadcast", "add", "constant", "broadcast", "max"])]
+
+
+def test_two_contractions_stay_apart() -> None:
+    b = CoreBuilder()
+    x, w = b.input(tensor(4, 6)), b.input(tensor(5, 6))
+    graph = b.build([b.add(b.dot(x, w, (), (), (1,), (1,)), b.dot(b.neg(x), w, (), (), (1,), (1,)))])
+    kinds = sorted(kind for kind, _ in fused(graph))
+    assert kinds == ["contract", "contract", "pointwise"]
+
+
+def test_a_window_takes_the_chain_behind_it() -> None:
+    b = CoreBuilder()
+    x = b.input(tensor(1, 2, 6, 6))
+    pooled = b.reduce_window(ReduceOp.ADD, x, (1, 1, 2, 2), (1, 1, 2, 2), ((0, 0),) * 4)
+    assert fused(b.build([b.mul(pooled, 0.25)])) == [("window", ["add", "constant", "broadcast", "mul"])]
+
+
+def test_moves_join_pointwise_nodes_of_one_reader() -> None:
+    b = CoreBuilder()
+    x = b.input(tensor(4, 6))
+    before = b.build([b.transpose(b.exp(x))])
+    assert fused(before) == [("pointwise", ["exp", "transpose"])]
+    b = CoreBuilder()
+    behind = b.build([b.exp(b.slice(b.input(tensor(4, 6)), (0, 1), (4, 6), (1, 2)))])
+    assert fused(behind) == [("pointwise", ["slice", "exp"])]
+
+
+def test_a_pad_reads_what_stands_in_memory() -> None:
+    b = CoreBuilder()
+    x = b.input(tensor(4, 6))
+    graph = b.build([b.pad(b.exp(x), b.constant(0.0, F32), (1, 0), (0, 1))])
+    assert fused(graph) == [("pointwise", ["exp"]), ("move", ["constant", "pad"])]
+
+
+def test_a_concatenation_is_a_region_of_its_own() -> None:
+    b = CoreBuilder()
+    x, y = b.input(tensor(2, 3)), b.input(tensor(2, 4))
+    graph = b.build([b.neg(b.concat([b.exp(x), y], 1))])
+    assert fused(graph) == [("pointwise", ["exp"]), ("join", ["concat"]), ("pointwise", ["neg"])]
+
+
+def test_opaque_nodes_stay_themselves() -> None:
+    b = CoreBuilder()
+    x = b.input(tensor(4, 6))
+    values, _ = b.sort([b.exp(x), b.iota((4, 6), F32, 1)], 1)
+    graph = b.build([b.neg(b.reshape(values, (24,)))])
+    assert fused(graph) == [
+        ("pointwise", ["iota"]), ("pointwise", ["exp"]), ("", ["sort"]), ("", ["reshape"]), ("pointwise", ["neg"]),
+    ]  # fmt: skip
+
+
+def test_a_value_of_two_readers_is_computed_once() -> None:
+    b = CoreBuilder()
+    y = b.exp(b.input(tensor(4, 6)))
+    graph = b.build([b.transpose(y), b.reverse(y, (0,))])
+    assert [body for _, body in fused(graph)] == [["exp"], ["transpose"], ["reverse"]]
+
+
+def test_a_diamond_of_one_space_is_one_region() -> None:
+    b = CoreBuilder()
+    y = b.exp(b.input(tensor(4, 6)))
+    assert fused(b.build([b.add(b.neg(y), b.tanh(y))])) == [("pointwise", ["exp", "neg", "tanh", "add"])]
+
+
+def test_results_that_leave_the_graph_are_stored() -> None:
+    b = CoreBuilder()
+    y = b.exp(b.input(tensor(4, 6)))
+    graph = b.build([y, b.neg(y)])
+    assert fused(graph) == [("pointwise", ["exp"]), ("pointwise", ["neg"])]
+
+
+def test_a_result_may_leave_through_a_broadcast() -> None:
+    b = CoreBuilder()
+    y = b.exp(b.input(tensor(6)))
+    spread = b.broadcast_to(y, (4, 6))
+    graph = b.build([spread, b.neg(y)])
+    assert fused(graph) == [("pointwise", ["exp"]), ("pointwise", ["broadcast"]), ("pointwise", ["neg"])]
+
+
+def test_virtual_nodes_are_copied_into_each_region() -> None:
+    b = CoreBuilder()
+    x, scale = b.input(tensor(4, 6)), b.broadcast_to(b.input(tensor(6)), (4, 6))
+    graph = b.build([b.mul(x, scale), b.sum(b.add(x, scale), (1,))])
+    assert fused(graph) == [("pointwise", ["broadcast", "mul"]), ("row", ["broadcast", "add", "add"])]
+
+
+def test_no_region_waits_for_itself() -> None:
+    """exp -> sort -> add and exp -> add: joining exp and add would enclose the sort."""
+    b = CoreBuilder()
+    y = b.exp(b.input(tensor(4, 6)))
+    ordered, _ = b.sort([y, b.iota((4, 6), F32, 1)], 1)
+    graph = b.build([b.add(y, ordered)])
+    assert ("pointwise", ["add"]) in fused(graph)
+
+
+def test_no_two_regions_wait_for_each_other() -> None:
+    b = CoreBuilder()
+    x = b.input(tensor(4, 4))
+    total = b.broadcast_to(b.sum(x, (1,), keepdims=True), (4, 4))
+    other = b.dot(total, x, (), (), (1,), (0,))
+    graph = b.build([b.add(b.mul(x, total), other)])
+    result = run_pass(FUSE, graph)
+    assert_same_values(graph, result, 1e-4)
+    assert len(result.nodes) == len(regions(result)) >= 2
+
+
+def test_rows_of_other_spaces_stay_apart() -> None:
+    b = CoreBuilder()
+    x = b.input(tensor(4, 6))
+    graph = b.build([b.add(b.sum(x, (0, 1)), b.max(b.max(x, (1,)), (0,)))])
+    kinds = [kind for kind, _ in fused(graph)]
+    assert kinds.count("row") == 3
+
+
+@pytest.mark.parametrize("axes", [(0,), (1,), (0, 2), (1, 2)])
+def test_a_row_keeps_results_of_the_rows_inside(axes: tuple[int, ...]) -> None:
+    b = CoreBuilder()
+    x = b.input(tensor(3, 4, 5))
+    graph = b.build([b.sqrt(b.sum(b.square(x), axes))])
+    ((kind, body),) = fused(graph)
+    assert kind == "row"
+    assert body[-1] == "sqrt"
+
+
+def test_blocked_and_row_major_nodes_stay_apart() -> None:
+    b = CoreBuilder()
+    x, w = b.input(tensor(1, 16, 6, 6)), b.input(tensor(16, 16, 3, 3), parameter=True)
+    y = b.conv(b.tanh(x), w, (1, 1), ((1, 1), (1, 1)))
+    graph = b.build([b.exp(b.maximum(y, 0.0))])
+    result = run_pass(FUSE, run_pass(AssignLayouts(), graph))
+    assert_same_values(graph, result, 1e-4)
+    assert regions(result) == [
+        ("pointwise", ["tanh", "relayout"]),
+        ("contract", ["conv", "constant", "broadcast", "max", "exp"]),
+        ("move", ["relayout"]),
+    ]
+
+
+def test_a_name_and_a_line_stay_with_the_region() -> None:
+    b = CoreBuilder()
+    b.location = "net.py:3"
+    graph = b.build([b.neg(b.exp(b.input(tensor(4))))])
+    graph.nodes[-1].name = "last"
+    (region,) = run_pass(FUSE, graph).nodes
+    assert (region.name, region.location) == ("last", "net.py:3")
+
+
+def test_kinds_of_nodes() -> None:
+    b = CoreBuilder()
+    x = b.input(TensorType((4, 1, 6), F32))
+    kinds = [
+        (b.constant(1.0, F32), Kind.VIRTUAL),
+        (b.constant([1.0, 2.0], F32), Kind.OPAQUE),
+        (b.reshape(x, (4, 6)), Kind.VIRTUAL),
+        (b.reshape(x, (24,)), Kind.OPAQUE),
+        (b.cumulative(ReduceOp.ADD, x, 2), Kind.OPAQUE),
+    ]
+    assert [kind_of(v.node) for v, _ in kinds if v.node] == [kind for _, kind in kinds]
+
+
+def test_deep_graphs_do_not_exhaust_the_stack() -> None:
+    b = CoreBuilder()
+    y = b.input(tensor(4))
+    for i in range(3000):
+        y = b.neg(y) if i % 3 else b.reshape(b.reshape(y, (2, 2)), (4,))
+    assert len(run_pass(FUSE, b.build([y])).nodes) == 3000
