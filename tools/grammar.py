@@ -10,7 +10,7 @@ from typing import NoReturn
 
 from .. import __version__, mxforge_version
 
-PEERS = ("mxnet", "onnxruntime", "torch", "numpy", "mxforge")
+PEERS = ("mxnet", "mxnet-mkldnn", "onnxruntime", "torch", "numpy", "mxforge")
 SUITES = ("pointwise", "softmax", "layernorm", "eager", "mlp")
 _SHAPE = re.compile(r"(?P<name>[^=]+)=(?P<shape>\d+(,\d+)*)?(:(?P<dtype>[a-z]+\d*))?")
 

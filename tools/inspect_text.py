@@ -59,12 +59,21 @@ def _launches(report: Mapping[str, Any]) -> Iterator[str]:
 
 def _launch_table(launches: Sequence[Mapping[str, Any]], total: float | None) -> Iterator[str]:
     timed = total is not None
-    rows = [("kind", "units", "kernel", *(("us", "%") if timed else ()), "region")]
+    kinds = any(launch["kind"] for launch in launches)  # a compiled folder does not say them
+    rows = [(*(("kind",) if kinds else ()), "units", "kernel", *(("us", "%") if timed else ()), "region")]
     for launch in launches:
         times = (f"{1e6 * launch['seconds']:.1f}", f"{100 * launch['seconds'] / total:.1f}") if total else ()
         units = f"{launch['count']}" + (f"/{launch['grain']}" if launch["grain"] > 1 else "")
-        rows.append((launch["kind"], units, _short_symbol(launch["kernel"]), *times, _cut(launch["label"])))
-    yield from _table(rows, "lrl" + ("rr" if timed else "") + "l")
+        rows.append(
+            (
+                *((launch["kind"],) if kinds else ()),
+                units,
+                _short_symbol(launch["kernel"]),
+                *times,
+                _cut(launch["label"]),
+            )
+        )
+    yield from _table(rows, ("l" if kinds else "") + "rl" + ("rr" if timed else "") + "l")
 
 
 def _by_kind(report: Mapping[str, Any]) -> Iterator[str]:

@@ -99,7 +99,8 @@ def test_arrays_of_both_kinds(folder: Path) -> None:
 
 def test_parameters_that_are_read_as_they_are(tmp_path: Path) -> None:
     """An output that is a parameter, one that is a constant, and one that random numbers come into."""
-    x, w = mx.sym.var("data"), mx.sym.var("weight")
+    x: Any = mx.sym.var("data")
+    w: Any = mx.sym.var("weight")
     symbol = mx.sym.Group([x + w, w * 2, mx.sym.identity(w), mx.sym.random.uniform(shape=(3,))])
     symbol.save(str(tmp_path / "small-symbol.json"))
     weight = np.arange(3, dtype=np.float32)

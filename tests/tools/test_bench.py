@@ -79,7 +79,7 @@ def fake_python(folder: Path, script: str) -> str:
     [
         ("echo broken >&2; exit 3", r"torch: the process ended \(status 3\): broken"),
         ("kill -9 $$", r"torch: the process ended \(signal SIGKILL\)"),
-        ("read line; echo '{\"error\": \"ModuleNotFoundError: no torch\"}'", "--python torch=PATH"),
+        ('read line; echo \'{"error": "ModuleNotFoundError: no torch"}\'', "--python torch=PATH"),
     ],
 )
 def test_a_peer_that_fails(tmp_path: Path, script: str, text: str) -> None:

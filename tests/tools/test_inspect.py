@@ -48,7 +48,15 @@ def test_dump_has_every_stage(mxforge: Any, convnet: Path, tmp_path: Path) -> No
     folder = tmp_path / "stages"
     assert mxforge("inspect", convnet, *SHAPE, "--dump", folder).status == 0
     stages = {path.name[5:] for path in folder.iterdir()}
-    assert {"input.mlir", "decompose.mlir", "fuse.mlir", "kernel.mlir", "module.ll", "module.s", "program.mlir"} <= stages
+    assert {
+        "input.mlir",
+        "decompose.mlir",
+        "fuse.mlir",
+        "kernel.mlir",
+        "module.ll",
+        "module.s",
+        "program.mlir",
+    } <= stages
 
 
 def test_an_unknown_shape_is_asked_for(mxforge: Any, convnet: Path) -> None:
@@ -61,4 +69,10 @@ def test_an_unknown_shape_is_asked_for(mxforge: Any, convnet: Path) -> None:
 
 
 def test_sizes_for_people() -> None:
-    assert [size(n) for n in (0, 1023, 1536, 5 << 20, 3 << 30)] == ["0 bytes", "1023 bytes", "1.5 KiB", "5.0 MiB", "3.00 GiB"]
+    assert [size(n) for n in (0, 1023, 1536, 5 << 20, 3 << 30)] == [
+        "0 bytes",
+        "1023 bytes",
+        "1.5 KiB",
+        "5.0 MiB",
+        "3.00 GiB",
+    ]

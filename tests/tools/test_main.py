@@ -101,15 +101,17 @@ def test_a_traceback_on_demand(mxforge: Any, tmp_path: Path, monkeypatch: pytest
     ("error", "status", "text"),
     [
         (KeyboardInterrupt(), 130, "mxforge: interrupted\n"),
-        (FileNotFoundError(2, "No such file or directory", "x.npy"), 1, "mxforge: error: x.npy: No such file or directory\n"),
+        (
+            FileNotFoundError(2, "No such file or directory", "x.npy"),
+            1,
+            "mxforge: error: x.npy: No such file or directory\n",
+        ),
         (ValueError("first\n  second"), 1, "mxforge: error: first second\n"),
         (KeyError("k"), 1, "mxforge: error: KeyError: 'k' (this should not happen; --traceback shows where)\n"),
     ],
     ids=lambda value: type(value).__name__ if isinstance(value, BaseException) else None,
 )
-def test_statuses(
-    mxforge: Any, monkeypatch: pytest.MonkeyPatch, error: BaseException, status: int, text: str
-) -> None:
+def test_statuses(mxforge: Any, monkeypatch: pytest.MonkeyPatch, error: BaseException, status: int, text: str) -> None:
     def fail(_: object) -> int:
         raise error
 
@@ -119,7 +121,12 @@ def test_statuses(
 
 
 def test_interrupt_of_the_process() -> None:
-    code = "import sys, time; from mxforge.tools import main as m; m._run = lambda o: (print('on', flush=True), time.sleep(60)); sys.exit(m.main(['run', 'x']))"
+    code = """
+import sys, time
+from mxforge.tools import main as module
+module._run = lambda options: (print("on", flush=True), time.sleep(60))
+sys.exit(module.main(["run", "model"]))
+"""
     process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     assert process.stdout is not None
     process.stdout.readline()

@@ -52,7 +52,9 @@ def test_ways_to_name_model_and_input(mxforge: Any, tmp_path: Path, model: str) 
 
 def test_an_archive_of_outputs(mxforge: Any, tmp_path: Path) -> None:
     out = tmp_path / "y.npz"
-    assert mxforge("run", FIXTURES / "mlp", "--epoch", "3", "--input", FIXTURES / "mlp.npz", "--output", out).status == 0
+    assert (
+        mxforge("run", FIXTURES / "mlp", "--epoch", "3", "--input", FIXTURES / "mlp.npz", "--output", out).status == 0
+    )
     with np.load(out) as archive:
         assert archive.files == ["softmax_output"]
         assert_close(archive["softmax_output"], expected("mlp"))
@@ -68,10 +70,13 @@ def test_images_make_a_batch(mxforge: Any, tmp_path: Path) -> None:
     np.save(tmp_path / "x.npy", x)
     images = ["--input", paths[0], "--input", paths[1], "--mean", "0.5", "--std", "1,2,4"]
     assert mxforge("run", FIXTURES / "convnet", *images, "--output", tmp_path / "a.npy").status == 0
-    assert mxforge("run", FIXTURES / "convnet", "--input", tmp_path / "x.npy", "--output", tmp_path / "b.npy").status == 0
+    assert (
+        mxforge("run", FIXTURES / "convnet", "--input", tmp_path / "x.npy", "--output", tmp_path / "b.npy").status == 0
+    )
     assert_close(np.load(tmp_path / "a.npy"), np.load(tmp_path / "b.npy"))
     image.new("L", (64, 48)).save(tmp_path / "grey.gif")
-    assert mxforge("run", FIXTURES / "convnet", "--input", tmp_path / "grey.gif", "--size", "32").status == 0
+    resized = ["--input", paths[0], "--input", tmp_path / "grey.gif", "--size", "32"]
+    assert mxforge("run", FIXTURES / "convnet", *resized).status == 0
 
 
 def test_what_is_wrong_is_named(mxforge: Any, tmp_path: Path) -> None:

@@ -43,8 +43,9 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _participant(engine: str, specs: Mapping[str, Mapping[str, Any]], pythons: Mapping[str, str]) -> Participant:
-    """Peers need to be given an interpreter unless they live in ours."""
-    return Participant(engine, pythons.get(engine, sys.executable), specs[engine])
+    """A peer lives in our interpreter unless another one is named; `mxnet-mkldnn` lives where `mxnet` does."""
+    family = engine.partition("-")[0]
+    return Participant(engine, pythons.get(engine, pythons.get(family, sys.executable)), specs[engine])
 
 
 def _agreement(figures: Sequence[Figures], tolerance: float) -> int:
@@ -67,13 +68,17 @@ def _write(
 # --- what is measured -------------------------------------------------------------------------------------------------
 
 
+_MXNET_FILES = "MXNet's files instead of a compiled folder"
+
+
 class _Specs(dict[str, Mapping[str, Any]]):
     """What each engine loads; asking for one that cannot be given the model says what is missing."""
 
     _NEEDED = {
         "onnxruntime": "--onnx FILE",
         "torch": "--torch FILE",
-        "mxnet": "MXNet's files instead of a compiled folder",
+        "mxnet": _MXNET_FILES,
+        "mxnet-mkldnn": _MXNET_FILES,
     }
 
     def __missing__(self, engine: str) -> Mapping[str, Any]:
@@ -88,7 +93,11 @@ def _micro(options: argparse.Namespace) -> tuple[str, Arrays, Mapping[str, Mappi
         raise UsageError("onnxruntime runs models only, not --suite")
     words, arrays = suite(options.suite)
     spec = {"suite": options.suite}
-    return f"{options.suite} ({words})", arrays, {engine: spec for engine in ("mxforge", "mxnet", "torch", "numpy")}
+    return (
+        f"{options.suite} ({words})",
+        arrays,
+        dict.fromkeys(("mxforge", "mxnet", "mxnet-mkldnn", "torch", "numpy"), spec),
+    )
 
 
 def _model(options: argparse.Namespace) -> tuple[str, Arrays, Mapping[str, Mapping[str, Any]]]:
@@ -103,7 +112,8 @@ def _specs(files: ModelFiles, names: Sequence[str], onnx: Path | None, torch: Pa
         specs["mxforge"] = {"compiled": str(files.compiled)}
     else:
         params = str(files.params) if files.params else None
-        specs["mxforge"] = specs["mxnet"] = {"symbol": str(files.symbol), "params": params, "inputs": list(names)}
+        spec = {"symbol": str(files.symbol), "params": params, "inputs": list(names)}
+        specs.update(dict.fromkeys(("mxforge", "mxnet", "mxnet-mkldnn"), spec))
     for engine, option, path in (("onnxruntime", "onnx", onnx), ("torch", "torch", torch)):
         if path is None:
             continue

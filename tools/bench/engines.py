@@ -1,7 +1,7 @@
 """How each framework loads a model or a micro workload and runs it, in the process of `worker.py`.
 
-An engine has a `version` and `load(spec, arrays)`, which gives a program: `run(n)` makes n calls on the arrays, returning
-when their results are there, `outputs()` gives the results of the last call as NumPy arrays. A spec is a dictionary:
+An engine has a `version` and `load(spec, arrays)`, which gives a program: `run(n)` makes n calls on the arrays and ends
+when the results are there, `outputs()` gives the results of the last call as NumPy arrays. A spec is a dictionary:
 {"suite": NAME}, or what an engine's `load_model` names. The file must keep to the Python of old frameworks (3.7).
 """
 
@@ -41,8 +41,10 @@ def nothing(_):
 class Mxnet:
     """MXNet's API: MXNet itself and mxforge run the same program."""
 
-    def __init__(self, module):
+    def __init__(self, module, **options):
+        """`options` are further ones of `hybridize`."""
         self.mx = importlib.import_module(module)
+        self.options = dict(static_alloc=True, static_shape=True, **options)
         self.version = getattr(self.mx, "mxforge_version", self.mx.__version__)
         self.dense = self.mx.gluon.nn.Dense  # imports what would otherwise be imported at the first use
         self.array = self.mx.nd.array
@@ -63,13 +65,13 @@ class Mxnet:
     def load_model(self, spec):
         """`symbol`, `params` (a path or None), `inputs` (names)."""
         block = self.mx.gluon.SymbolBlock.imports(spec["symbol"], spec["inputs"], spec["params"])
-        block.hybridize(static_alloc=True, static_shape=True)
+        block.hybridize(**self.options)
         return block
 
     def hybrid(self, forward):
         block_class = type("Workload", (self.mx.gluon.HybridBlock,), {"hybrid_forward": forward})
         block = block_class()
-        block.hybridize(static_alloc=True, static_shape=True)
+        block.hybridize(**self.options)
         return block
 
     def pointwise(self, arrays):
@@ -97,7 +99,7 @@ class Mxnet:
         for layer, weight, bias in ((net[0], arrays[1], arrays[2]), (net[1], arrays[3], arrays[4])):
             layer.weight.set_data(weight)
             layer.bias.set_data(bias)
-        net.hybridize(static_alloc=True, static_shape=True)
+        net.hybridize(**self.options)
         return net
 
 
@@ -231,6 +233,7 @@ ARGUMENTS = {"pointwise": 2, "softmax": 1, "layernorm": 3, "eager": 2, "mlp": 1}
 ENGINES = {
     "mxforge": lambda threads: Mxforge("mxforge"),
     "mxnet": lambda threads: Mxnet("mxnet"),
+    "mxnet-mkldnn": lambda threads: Mxnet("mxnet", backend="MKLDNN"),
     "onnxruntime": OnnxRuntime,
     "torch": Torch,
     "numpy": lambda threads: Numpy(),
