@@ -18,7 +18,7 @@ import mmap
 import os
 import stat
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from math import prod
 from pathlib import Path
 from typing import NoReturn
@@ -50,33 +50,38 @@ from .errors import ArtifactError
 
 Source = bytes | bytearray | memoryview | mmap.mmap | str | os.PathLike[str]
 Shape = tuple[int, ...]
+Memory = Callable[[int], np.ndarray]
 
 MAX_DIMENSIONS = 64  # NumPy's own limit
 MAX_BYTES = 2**63 - 1
 CPU_0 = struct.pack("<ii", 1, 0)
 
 
-def read_params(source: Source) -> ParamsFile:
+def _new_memory(size: int) -> np.ndarray:
+    return np.empty(size, np.uint8)
+
+
+def read_params(source: Source, memory: Memory = _new_memory) -> ParamsFile:
     """The arrays and names in `source`: a path, or the content itself (bytes, or a mapped file).
 
     Arrays are read-only views of one buffer where the file keeps them aligned, and copies elsewhere. A mapped file
-    must stay as it is while they live; a path is read into memory. Nothing is allocated for a size that the file
+    must stay as it is while they live; a path is read into the uint8 array that `memory(size)` gives. Nothing is allocated for a size that the file
     claims and does not hold, and sparse arrays come with indices proven to lie inside the shape. As in MXNet, bytes
     after the names are not looked at. ArtifactError says where a damaged file is wrong; OSError as from `open`.
     """
     if isinstance(source, str | os.PathLike):
-        reader = _Reader(_read_file(Path(source)), os.fspath(source))
+        reader = _Reader(_read_file(Path(source), memory), os.fspath(source))
     else:
         reader = _Reader(np.frombuffer(source, np.uint8), "params data")
     return reader.read_list()
 
 
-def _read_file(path: Path) -> np.ndarray:
+def _read_file(path: Path, memory: Memory) -> np.ndarray:
     with path.open("rb") as file:
         status = os.fstat(file.fileno())
         if not stat.S_ISREG(status.st_mode):
             raise ArtifactError(f"{path}: not a regular file")
-        buffer = np.empty(status.st_size, np.uint8)
+        buffer = memory(status.st_size)
         return buffer[: file.readinto(buffer.data)]
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ...ir.types import DType
+from ...runtime.storage import Storage, allocate, as_numpy
 from ..artifacts import (
     ArtifactError,
     BFloat16Data,
@@ -23,7 +24,7 @@ from ..artifacts import (
 from ..base import MXNetError
 from ..context import cpu
 from ..dtypes import dtype_of
-from .ndarray import NDArray, empty_array
+from .ndarray import NDArray, array_at, empty_array
 
 __all__ = ["load", "load_frombuffer", "save"]
 
@@ -64,11 +65,18 @@ def _named(data: Any) -> tuple[list[str], list[NDArray]]:
 
 
 def _loaded(source: Any) -> Any:
+    """The arrays of a file, which stand where the file was read to: nothing is copied that is aligned there."""
+    blocks: list[Storage] = []
+
+    def memory(size: int) -> np.ndarray:
+        blocks.append(allocate(size))
+        return as_numpy(blocks[0], np.uint8, (size,))
+
     try:
-        file: ParamsFile = read_params(source)
+        file: ParamsFile = read_params(source, memory)
     except (ArtifactError, OSError) as error:
         raise MXNetError(str(error)) from error
-    arrays = [from_data(a) for a in file.arrays]
+    arrays = [from_data(a, blocks[0] if blocks else None) for a in file.arrays]
     return dict(zip(file.names, arrays, strict=True)) if file.names else arrays
 
 
@@ -83,8 +91,10 @@ def to_data(array: NDArray) -> ParamsArray:
     return BFloat16Data(memory) if array._dtype is DType.BF16 else memory
 
 
-def from_data(data: ParamsArray) -> Any:
-    """An array on cpu(0) from what the format's reader gives. MXNetError for a slot that was never allocated."""
+def from_data(data: ParamsArray, block: Storage | None = None) -> Any:
+    """An array on cpu(0) from what the format's reader gives: where it stands, if that is in `block`, else a copy.
+    MXNetError for a slot that was never allocated.
+    """
     from .sparse import csr_matrix, row_sparse_array
 
     if data is None:
@@ -95,6 +105,9 @@ def from_data(data: ParamsArray) -> Any:
         return row_sparse_array((_plain(data.data), data.indices), data.shape, cpu(), _plain(data.data).dtype)
     memory = data.bits if isinstance(data, BFloat16Data) else data
     dtype = DType.BF16 if isinstance(data, BFloat16Data) else dtype_of(data.dtype)
+    address = memory.ctypes.data
+    if block is not None and block.address <= address and address + memory.nbytes <= block.address + block.nbytes:
+        return array_at(block, address, memory.shape, dtype, cpu())
     made = empty_array(memory.shape, dtype, cpu())
     made._memory()[...] = memory
     return made

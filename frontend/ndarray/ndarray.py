@@ -311,6 +311,16 @@ def empty_array(shape: tuple[int, ...], dtype: DType, context: Context) -> NDArr
     return array
 
 
+def array_at(
+    storage: Storage, address: int, shape: tuple[int, ...], dtype: DType, context: Context
+) -> NDArray:
+    """The array that stands at `address` inside `storage`."""
+    array: NDArray = object.__new__(NDArray)
+    array._storage, array._address, array._shape = storage, address, shape
+    array._dtype, array._context = dtype, context
+    return array
+
+
 @lru_cache(4096)
 def _reshaped(shape: tuple[int, ...], target: tuple[int, ...], reverse: bool) -> tuple[int, ...]:
     made = tuple(map(int, target))
