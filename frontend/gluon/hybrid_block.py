@@ -252,10 +252,11 @@ class HybridBlock(Block):
         out: Symbol = self._cached_graph[1]
         out.save(f"{path}-symbol.json", remove_amp_cast=remove_amp_cast)
         states = set(out.list_auxiliary_states())
+        params = self.collect_params()
         arrays = {
-            f"{'aux' if param.name in states else 'arg'}:{param.name}": param._reduce()
-            for is_data, param in self._cached_op_args
-            if not is_data
+            f"{'aux' if name in states else 'arg'}:{name}": params[name]._reduce()
+            for name in out.list_inputs()
+            if name in params
         }
         ndarray.save(f"{path}-{epoch:04d}.params", arrays)
 

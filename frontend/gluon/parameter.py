@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from ...runtime.writes import touch
 from .. import autograd, context, initializer
 from ..base import MXNetError, mx_real_t
 from ..context import Context
@@ -247,6 +248,7 @@ class Parameter:
             for i, ctx in enumerate(self._ctx_list)
         ]
         self._grad = None
+        touch()
 
     def _load_init(
         self, data: NDArray, ctx: Any, cast_dtype: bool = False, dtype_source: str = "current", adopt: bool = False
@@ -330,6 +332,7 @@ class Parameter:
             return
         with autograd.pause():
             self._data = [array.astype(dtype) for array in self._data]
+            touch()
             self._grad = None if self._grad is None else [grad.astype(dtype) for grad in self._grad]
 
     def var(self) -> Symbol:

@@ -137,7 +137,8 @@ class Block:
             raise ValueError(f"{filename} holds a list of arrays without names; parameters are found by their names")
         if not any("." in name for name in loaded):
             own = self.collect_params()
-            prefix = "" if any(name.startswith(("arg:", "aux:")) for name in loaded) else self.prefix
+            full = any(name.removeprefix("arg:").removeprefix("aux:") in own for name in loaded)
+            prefix = "" if full else self.prefix  # save_params wrote names without the prefix
             own.load_dict(
                 loaded, ctx, allow_missing, ignore_extra, prefix, os.fspath(filename), cast_dtype, dtype_source
             )

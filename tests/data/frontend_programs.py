@@ -4,6 +4,9 @@ Each takes the package as `mx` and returns values that JSON can hold; arrays are
 `numbers`.
 """
 
+import hashlib
+import json
+import pathlib
 import re
 import warnings
 
@@ -206,9 +209,9 @@ def nested_scopes(mx):
     results = net(x, y)
     _, out = net._get_graph(x, y)
     keys = list(net.collect_params().keys())
-    json = re.sub(r"_table_\d+", "_table_ID", out.tojson())  # a constant's initializer is named by its address
+    text = re.sub(r"_table_\d+", "_table_ID", out.tojson())  # a constant's initializer is named by its address
     outputs = [numbers(results[0]), numbers(results[1][0])]
-    return [keys, sorted(net._collect_params_with_prefix().keys()), json, outputs, repr(net)]
+    return [keys, sorted(net._collect_params_with_prefix().keys()), text, outputs, repr(net)]
 
 
 LAYERS = {
@@ -285,8 +288,8 @@ def recurrent(mx):
         net.hybridize()
         compiled = numbers(net(x))
         structural = sorted(net._collect_params_with_prefix().keys())
-        json = net(mx.sym.var("data")).tojson()
-        found[name] = [repr(net), list(net.collect_params().keys()), structural, json, alone, results, compiled]
+        text = net(mx.sym.var("data")).tojson()
+        found[name] = [repr(net), list(net.collect_params().keys()), structural, text, alone, results, compiled]
     return found
 
 
@@ -362,3 +365,29 @@ def module(mx):
         failing = failure(lambda: mx.mod.Module(net, data_names=["input"]))
     names = [mod.data_names, mod.label_names, mod.output_names, mod._param_names, mod._aux_names]
     return [shapes, whole, numbers(mod.get_outputs()[0]), failing, names, sorted(mod.get_params()[0])]
+
+
+NAMESPACES = ("contrib", "linalg", "image", "sparse")
+
+
+def symbol_function(mx, op):
+    """The function of `sym` for an operator's full name."""
+    for name in NAMESPACES:
+        if op.startswith(f"_{name}_") and hasattr(getattr(mx.sym, name), op[len(name) + 2 :]):
+            return getattr(getattr(mx.sym, name), op[len(name) + 2 :])
+    return getattr(mx.sym, op, None) or getattr(mx.sym._internal, op)
+
+
+@program
+def operator_files(mx):
+    """A digest of the file that each recorded use of an operator makes; a list of digests for each operator."""
+    records = json.loads((pathlib.Path(__file__).resolve().parent / "operators.json").read_text())
+    found = {}
+    for record in records:
+        if record["op"] in ("BatchNorm_v1", "fill_element_0index"):
+            continue  # MXNet's functions for these do not take all inputs that were recorded
+        inputs = [mx.sym.var(f"x{i}") for i in range(len(record["inputs"]))]
+        made = symbol_function(mx, record["op"])(*inputs, name="n", **record["attributes"])
+        digest = hashlib.sha256(made.tojson().encode()).hexdigest()[:8]
+        found.setdefault(record["op"], []).append(digest)
+    return found

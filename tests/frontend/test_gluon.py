@@ -1,0 +1,224 @@
+"""Tests of Gluon beyond the recorded programs: files, errors, compiled calls that follow their parameters."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from typing import Any
+
+import mxforge as mx
+import numpy as np
+import pytest
+from mxforge.gluon import nn
+
+FIXTURES = Path(__file__).resolve().parents[1] / "data" / "fixtures"
+
+
+def small_net(**kwargs: Any) -> nn.HybridSequential:
+    net = nn.HybridSequential(**kwargs)
+    with net.name_scope():
+        net.add(nn.Dense(4, activation="relu"), nn.Dense(2))
+    net.initialize(mx.init.Xavier())
+    return net
+
+
+def error(found: np.ndarray, expected: np.ndarray) -> float:
+    return float(np.abs(found - expected).max() / np.abs(expected).max())
+
+
+@pytest.mark.parametrize("name", ["convnet", "tagger"])
+def test_exported_networks_give_the_recorded_outputs(name: str) -> None:
+    block = mx.gluon.SymbolBlock.imports(
+        str(FIXTURES / f"{name}-symbol.json"), ["data"], str(FIXTURES / f"{name}-0000.params")
+    )
+    recorded = np.load(FIXTURES / f"{name}.npz")
+    x = mx.nd.array(recorded["x0"])
+    for _ in range(2):  # compiled, then by the short way
+        assert error(block(x).asnumpy(), recorded["y0"]) < 1e-5
+
+
+def write_whole(array: mx.nd.NDArray) -> None:
+    array[:] = array * 2
+
+
+def write_in_place(array: mx.nd.NDArray) -> None:
+    array *= 3
+
+
+def write_as_output(array: mx.nd.NDArray) -> None:
+    mx.nd.exp(array, out=array)
+
+
+def write_through_view(array: mx.nd.NDArray) -> None:
+    array.reshape((-1,))[1:3] = 7
+
+
+@pytest.mark.parametrize("write", [write_whole, write_in_place, write_as_output, write_through_view])
+def test_compiled_call_follows_writes_to_parameters(write: Any) -> None:
+    net, x = small_net(), mx.nd.ones((3, 5))
+    net.hybridize()
+    for _ in range(2):
+        net(x)
+    for param in net.collect_params().values():
+        write(param.data())
+    compiled = net(x).asnumpy()
+    net.hybridize(False)
+    assert error(compiled, net(x).asnumpy()) < 1e-6
+
+
+def test_compiled_call_follows_new_arrays() -> None:
+    net, x = small_net(), mx.nd.ones((3, 5))
+    net.hybridize()
+    before = net(x).asnumpy()
+    net.initialize(mx.init.One(), force_reinit=True)
+    assert error(net(x).asnumpy(), before) > 0.1
+    net.cast("float64")
+    assert net(x.astype("float64")).dtype == np.float64
+
+
+def test_one_program_for_each_signature() -> None:
+    net = small_net()
+    net.hybridize()
+    for shape in ((1, 5), (2, 5), (1, 5), (2, 5)):
+        assert net(mx.nd.ones(shape)).shape == (shape[0], 2)
+    assert net._cached_op is not None and len(net._cached_op.compiled._plans) == 2
+
+
+def test_modes_have_programs_of_their_own() -> None:
+    net = nn.Dropout(0.5)
+    net.hybridize()
+    x = mx.nd.ones((32, 32))
+    assert net(x).asnumpy().min() == 1
+    with mx.autograd.train_mode():
+        assert net(x).asnumpy().min() == 0
+        with mx.autograd.predict_mode():
+            assert net(x).asnumpy().min() == 1
+    assert not mx.autograd.is_training() and not mx.autograd.is_recording()
+
+
+def test_threads_may_share_a_compiled_net() -> None:
+    net = small_net()
+    net.hybridize()
+    inputs = [mx.nd.ones((8, 5)) * i for i in range(4)]
+    expected = [net(x).asnumpy() for x in inputs]
+    wrong: list[int] = []
+
+    def work(i: int) -> None:
+        for _ in range(200):
+            if not np.array_equal(net(inputs[i]).asnumpy(), expected[i]):
+                wrong.append(i)
+
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert wrong == []
+
+
+def test_deferred_initialization_names_parameter_and_dimension() -> None:
+    net = small_net(prefix="net_")
+    with pytest.raises(mx.gluon.DeferredInitializationError, match=r"net_dense0_weight.*dimension 1"):
+        net[0].weight.data()
+    with pytest.raises(ValueError, match=r"'bare'.*dimension 0"):
+        mx.gluon.Parameter("bare", shape=(0, 3)).initialize()
+
+
+def test_failed_inference_names_block_and_parameter() -> None:
+    net = nn.Conv2D(4, 3, prefix="conv_")
+    net.initialize()
+    with pytest.raises(ValueError, match=r"(?s)Conv2D 'conv'.*conv_weight"):
+        net(mx.nd.ones((2, 3)))
+
+
+def test_parameters_go_through_every_kind_of_file(tmp_path: Path) -> None:
+    net, x = small_net(prefix="a_"), mx.nd.ones((3, 5))
+    net.hybridize()
+    expected = net(x).asnumpy()
+    net.save_parameters(tmp_path / "structural")
+    net.collect_params().save(tmp_path / "full")
+    net.export(str(tmp_path / "exported"), epoch=3)
+    for file in ("structural", "full", "exported-0003.params"):
+        other = small_net(prefix="a_")
+        other.load_parameters(tmp_path / file)
+        assert np.array_equal(other(x).asnumpy(), expected), file
+    block = mx.gluon.SymbolBlock.imports(tmp_path / "exported-symbol.json", ["data"], tmp_path / "exported-0003.params")
+    assert np.array_equal(block(x).asnumpy(), expected)
+    block.export(str(tmp_path / "again"))
+    assert (tmp_path / "again-symbol.json").read_text() == (tmp_path / "exported-symbol.json").read_text()
+
+
+def test_loading_names_what_is_missing_or_extra(tmp_path: Path) -> None:
+    net = small_net()
+    net(mx.nd.ones((3, 5)))
+    net.save_parameters(tmp_path / "file")
+    larger = small_net()
+    larger.add(nn.Dense(2))
+    with pytest.raises(AssertionError, match=r"'2\.weight' is missing"):
+        larger.load_parameters(tmp_path / "file")
+    larger.load_parameters(tmp_path / "file", allow_missing=True)
+    with pytest.raises(ValueError, match=r"'0\.weight'.*not present"):
+        nn.HybridSequential().load_parameters(tmp_path / "file", allow_missing=True)
+    wide = nn.HybridSequential()
+    wide.add(nn.Dense(9), nn.Dense(2))
+    with pytest.raises(AssertionError, match="shape incompatible"):
+        wide.load_parameters(tmp_path / "file")
+
+
+def test_children_of_hybrid_blocks_are_hybrid() -> None:
+    with pytest.raises(ValueError, match="must also be HybridBlock"):
+        nn.HybridSequential().add(nn.Lambda("relu"))
+
+
+def test_hooks_run_and_leave() -> None:
+    net, seen = small_net(), []
+    handle = net.register_forward_hook(lambda block, inputs, outputs: seen.append(outputs.shape))
+    net(mx.nd.ones((3, 5)))
+    handle.detach()
+    net(mx.nd.ones((3, 5)))
+    assert seen == [(3, 2)]
+
+
+def test_unused_input_is_warned_of() -> None:
+    class Ignoring(mx.gluon.HybridBlock):
+        def hybrid_forward(self, F: Any, x: Any, y: Any) -> Any:  # type: ignore[override]
+            return F.relu(x)
+
+    net = Ignoring()
+    net.hybridize()
+    with pytest.warns(UserWarning, match="1-th input"):
+        net(mx.nd.ones((2,)), mx.nd.ones((2,)))
+
+
+def test_none_inputs_and_structures() -> None:
+    class Optional(mx.gluon.HybridBlock):
+        def hybrid_forward(self, F: Any, pair: Any, extra: Any = None) -> Any:  # type: ignore[override]
+            total = pair[0] + pair[1]
+            return [total, (total if extra is None else total + extra, total)]
+
+    net, one = Optional(), mx.nd.ones((2,))
+    eager = net([one, one], None)
+    net.hybridize()
+    compiled = net([one, one], None)
+    assert compiled[1][1].asnumpy().tolist() == eager[1][1].asnumpy().tolist() == [2, 2]
+    assert net([one, one])[0].asnumpy().tolist() == [2, 2]
+    with pytest.raises(ValueError, match="argument structure"):
+        net(one, one)
+
+
+def test_parameter_sharing_and_modification() -> None:
+    first = nn.Dense(3, in_units=4, prefix="shared_")
+    second = nn.Dense(3, in_units=4, params=first.params)
+    first.initialize(mx.init.One())
+    assert second.weight is first.weight
+    first.collect_params().setattr("grad_req", "null")
+    assert second.weight.grad_req == "null"
+    with pytest.raises(RuntimeError, match="grad_req='null'"):
+        second.weight.grad()
+
+
+def test_summary_counts_parameters(capsys: pytest.CaptureFixture[str]) -> None:
+    net = small_net()
+    net.summary(mx.nd.ones((3, 5)))
+    printed = capsys.readouterr().out
+    assert "Dense-" in printed and "Total params: 34" in printed

@@ -1,0 +1,98 @@
+"""Tests of Module and checkpoints on recorded networks."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import mxforge as mx
+import numpy as np
+import pytest
+
+FIXTURES = Path(__file__).resolve().parents[1] / "data" / "fixtures"
+SHAPES = ([("data", (64, 12))], [("softmax_label", (64,))])
+
+
+@pytest.fixture
+def recorded() -> dict[str, np.ndarray]:
+    return dict(np.load(FIXTURES / "mlp.npz"))
+
+
+def loaded(**kwargs: object) -> mx.mod.Module:
+    return mx.mod.Module.load(str(FIXTURES / "mlp"), 3, **kwargs)
+
+
+def error(found: np.ndarray, expected: np.ndarray) -> float:
+    return float(np.abs(found - expected).max() / np.abs(expected).max())
+
+
+def test_checkpoint_gives_the_recorded_outputs(recorded: dict[str, np.ndarray]) -> None:
+    symbol, arguments, states = mx.model.load_checkpoint(str(FIXTURES / "mlp"), 3)
+    assert states == {} and sorted(arguments) == ["fc1_bias", "fc1_weight", "fc2_bias", "fc2_weight"]
+    arguments = {**arguments, "data": mx.nd.array(recorded["x0"]), "softmax_label": mx.nd.zeros((64,))}
+    out = symbol.bind(mx.cpu(), arguments).forward()[0]
+    assert error(out.asnumpy(), recorded["y0"]) < 1e-5
+
+
+@pytest.mark.parametrize("contexts", [[mx.cpu()], [mx.cpu(0), mx.cpu(1), mx.cpu(2)]])
+def test_module_gives_the_recorded_outputs(contexts: list[mx.Context], recorded: dict[str, np.ndarray]) -> None:
+    module = loaded(context=contexts)
+    module.bind(*SHAPES, for_training=False)
+    assert error(module.predict(mx.nd.array(recorded["x0"])).asnumpy(), recorded["y0"]) < 1e-5
+    batches = mx.io.NDArrayIter(recorded["x0"], np.zeros(64), batch_size=10)
+    assert error(module.predict(batches).asnumpy(), recorded["y0"]) < 1e-5
+
+
+def test_checkpoints_come_back(tmp_path: Path) -> None:
+    module = loaded()
+    module.bind(*SHAPES, for_training=False)
+    module.save_checkpoint(str(tmp_path / "again"), 12)
+    assert (tmp_path / "again-symbol.json").read_bytes() == (FIXTURES / "mlp-symbol.json").read_bytes()
+    assert (tmp_path / "again-0012.params").exists()
+    again = mx.mod.Module.load(str(tmp_path / "again"), 12)
+    again.bind(*SHAPES, for_training=False)
+    for one, other in zip(module.get_params(), again.get_params(), strict=True):
+        assert one.keys() == other.keys()
+        assert all(np.array_equal(one[n].asnumpy(), other[n].asnumpy()) for n in one)
+
+
+def test_scores_with_a_metric(recorded: dict[str, np.ndarray]) -> None:
+    class Rows:
+        count = 0
+
+        def reset(self) -> None:
+            self.count = 0
+
+        def update(self, labels: list[mx.nd.NDArray], outputs: list[mx.nd.NDArray]) -> None:
+            assert labels[0].shape[0] == outputs[0].shape[0]
+            self.count += outputs[0].shape[0]
+
+        def get_name_value(self) -> list[tuple[str, int]]:
+            return [("rows", self.count)]
+
+    module = loaded()
+    module.bind(*SHAPES, for_training=False)
+    batches = mx.io.NDArrayIter(recorded["x0"], np.zeros(64), batch_size=10)
+    assert module.score(batches, Rows()) == [("rows", 64)]
+
+
+def test_training_is_refused_by_name() -> None:
+    module = loaded()
+    for call in (module.fit, module.backward, module.update, module.init_optimizer):
+        with pytest.raises(mx.MXNetError, match="training"):
+            call()
+
+
+def test_missing_and_extra_parameters() -> None:
+    module = loaded()
+    module.bind(*SHAPES, for_training=False)
+    arguments, states = module.get_params()
+    with pytest.raises(RuntimeError, match="fc1_bias is not presented"):
+        module.set_params({k: v for k, v in arguments.items() if k != "fc1_bias"}, states)
+    with pytest.raises(ValueError, match="strange"):
+        module.set_params({**arguments, "strange": mx.nd.ones((1,))}, states)
+    module.set_params({**arguments, "strange": mx.nd.ones((1,))}, states, allow_extra=True)
+
+
+def test_unbound_module_says_so() -> None:
+    with pytest.raises(AssertionError, match="bind"):
+        loaded().forward(mx.io.DataBatch([mx.nd.ones((64, 12))]))

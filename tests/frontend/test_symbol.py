@@ -1,0 +1,141 @@
+"""Tests of symbols beyond what the recorded programs cover: errors, files, graphs for the compiler."""
+
+from __future__ import annotations
+
+import copy
+import inspect
+import json
+import pickle
+import threading
+from pathlib import Path
+
+import mxforge as mx
+import numpy as np
+import pytest
+from mxforge.frontend.symbol.to_graph import symbol_to_graph
+from mxforge.ir.types import DType, TensorType
+
+FIXTURES = Path(__file__).resolve().parents[1] / "data" / "fixtures"
+
+
+def mlp() -> mx.sym.Symbol:
+    hidden = mx.sym.FullyConnected(mx.sym.var("data"), num_hidden=3, name="fc1")
+    return mx.sym.FullyConnected(mx.sym.Activation(hidden, act_type="relu", name="act"), num_hidden=2, name="fc2")
+
+
+@pytest.mark.parametrize("name", ["convnet", "mlp", "tagger"])
+def test_files_come_back_byte_for_byte(name: str, tmp_path: Path) -> None:
+    path = FIXTURES / f"{name}-symbol.json"
+    symbol = mx.sym.load(str(path))
+    assert symbol.tojson() == path.read_text()
+    symbol.save(tmp_path / "again.json")
+    assert (tmp_path / "again.json").read_bytes() == path.read_bytes()
+
+
+def test_unknown_operators_are_listed_in_one_error() -> None:
+    graph = json.loads(mlp().tojson())
+    for node in graph["nodes"]:
+        node["op"] = {"FullyConnected": "Mystery", "Activation": "Riddle"}.get(node["op"], node["op"])
+    with pytest.raises(mx.MXNetError, match=r"(?s)Mystery: used by 'fc1', 'fc2'.*Riddle: used by 'act'"):
+        mx.sym.load_json(json.dumps(graph))
+
+
+def test_damaged_file_raises_the_api_error() -> None:
+    with pytest.raises(mx.MXNetError, match="nodes"):
+        mx.sym.load_json("{}")
+
+
+def test_contradiction_names_the_node() -> None:
+    with pytest.raises(mx.MXNetError, match="fc2"):
+        mlp().infer_shape(data=(4, 5), fc2_weight=(2, 7))
+
+
+def test_unknown_shapes_are_warned_of_by_name() -> None:
+    with pytest.warns(UserWarning, match="fc1_weight"):
+        assert mlp().infer_shape() == (None, None, None)
+
+
+def test_copies_are_independent_and_pickles_equal() -> None:
+    symbol = mlp()
+    copied = copy.deepcopy(symbol)
+    copied._set_attr(__mood__="dark")
+    assert symbol.attr("__mood__") is None and copied.attr("__mood__") == "dark"
+    assert pickle.loads(pickle.dumps(symbol)).tojson() == symbol.tojson()
+
+
+def test_functions_follow_the_declaration() -> None:
+    function = mx.sym.FullyConnected
+    assert list(inspect.signature(function).parameters)[:4] == ["data", "weight", "bias", "num_hidden"]
+    assert "linear transformation" in (function.__doc__ or "")
+    weight = mx.sym.var("w")
+    positional = function(mx.sym.var("data"), weight, None, 7, True, name="fc")
+    assert positional.list_attr() == {"num_hidden": "7", "no_bias": "True"}
+    with pytest.raises(AttributeError, match="NoSuchOperator"):
+        mx.sym.NoSuchOperator  # noqa: B018
+    assert {"FullyConnected", "var"} <= set(dir(mx.sym))
+
+
+def test_casts_of_mixed_precision_are_left_out_of_files() -> None:
+    data = mx.sym.var("data")
+    cast = mx.sym.amp_cast(data, dtype="float16", name="cast")
+    symbol = mx.sym.relu(cast, name="relu")
+    assert "amp_cast" not in symbol.tojson()
+    assert "amp_cast" in symbol.tojson(remove_amp_cast=False)
+    assert symbol.get_internals().list_outputs() == ["data", "cast_output", "relu_output"]
+
+
+def test_each_thread_counts_names_for_itself() -> None:
+    names: list[str | None] = []
+
+    def work() -> None:
+        names.append(mx.sym.relu(mx.sym.var("x")).name)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    assert names == ["relu0"]
+
+
+def test_graph_keeps_names_parameters_and_lines() -> None:
+    symbol = mlp()
+    shapes, _, _ = symbol.infer_shape(data=(4, 5))
+    names = symbol.list_arguments()
+    types = {n: TensorType(s, DType.F32) for n, s in zip(names, shapes or [], strict=True)}
+    graph = symbol_to_graph(symbol, types, parameters=[n for n in names if n != "data"])
+    assert [v.name for v in graph.inputs] == names
+    assert graph.parameters == {1, 2, 3, 4}
+    assert [n.name for n in graph.nodes] == ["fc1", "act", "fc2"]
+    assert all(Path(__file__).name in n.location for n in graph.nodes)
+    assert graph.output_types() == (TensorType((4, 2), DType.F32),)
+
+
+def test_executor_says_what_is_wrong() -> None:
+    executor = mlp().simple_bind(mx.cpu(), data=(4, 5))
+    with pytest.raises(ValueError, match="Shape not match"):
+        executor.forward(data=mx.nd.zeros((3, 5)))
+    with pytest.raises(TypeError, match="Unknown argument"):
+        executor.forward(date=mx.nd.zeros((4, 5)))
+    with pytest.raises(mx.MXNetError, match="training"):
+        executor.backward()
+    with pytest.raises(ValueError, match="fc1_bias"):
+        mlp().bind(mx.cpu(), {"data": mx.nd.zeros((4, 5)), "fc1_weight": mx.nd.zeros((3, 5))})
+
+
+def test_executor_sees_writes_to_its_arguments() -> None:
+    executor = mlp().simple_bind(mx.cpu(), data=(1, 2), grad_req="null")
+    for array in executor.arg_dict.values():
+        array[:] = 1
+    assert executor.forward()[0].asnumpy().tolist() == [[10.0, 10.0]]
+    executor.arg_dict["fc2_weight"][:] = 2
+    assert executor.forward()[0].asnumpy().tolist() == [[19.0, 19.0]]
+    executor.copy_params_from({"fc2_bias": mx.nd.array([0, 5])})
+    assert executor.forward()[0].asnumpy().tolist() == [[18.0, 23.0]]
+
+
+def test_training_mode_of_an_executor() -> None:
+    symbol = mx.sym.Dropout(mx.sym.var("x"), p=0.5)
+    executor = symbol.bind(mx.cpu(), {"x": mx.nd.ones((64, 64))})
+    kept = executor.forward(is_train=True)[0].asnumpy()
+    assert set(np.unique(kept)) == {0.0, 2.0}
+    assert not np.array_equal(executor.forward(is_train=True)[0].asnumpy(), kept)
+    assert executor.forward()[0].asnumpy().min() == 1
