@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from .parameter import Parameter
 
 _is_training = autograd.is_training
+_FLAT = [0] * 64  # the format of arguments that are arrays, not lists of arrays
 
 
 class CachedOp:
@@ -35,8 +36,8 @@ class CachedOp:
         self.slots = tuple(slots)
         self.flags = dict(flags)
         self.compiled = CompiledSymbol(symbol, [n for n, (data, _) in zip(names, slots, strict=True) if not data], name)
-        self._places: dict[Any, _Placed] = {}  # by context
-        self._ready: dict[Any, Callable[[NDArray], NDArray]] = {}
+        self._places: dict[Context, _Placed] = {}
+        self._ready: dict[Any, Callable[..., Any]] = {}
 
     def __call__(self, data: Sequence[NDArray]) -> list[NDArray]:
         """The outputs for these data, in the order of the symbol's."""
@@ -44,23 +45,37 @@ class CachedOp:
         placed = self._placed(data[0]._context)
         arrays = placed.arrays(data)
         plan = self.compiled.plan(arrays, training)
-        if len(data) == 1 and len(plan.types) == 1 and not plan.updates and not plan.draws:
-            key = (data[0]._shape, data[0]._dtype, data[0]._context.device_id, training)
-            if key not in self._ready:
-                self._ready[key] = placed.short_way(plan)
+        if len(plan.types) == 1 and not plan.updates and not plan.draws:
+            self._remember(data, training, placed, plan)
         return plan.run(arrays, placed.version.stamp)
 
+    def _remember(self, data: Sequence[NDArray], training: bool, placed: _Placed, plan: Plan) -> None:
+        """Make the short way of calls like this one; it ends when parameters get other types."""
+        key = _key_of_one(data[0], training) if len(data) == 1 else _key_of_many(data, training)
+        if key not in self._ready:
+            self._ready[key] = placed.short_way(plan, self._anew)
+
+    def _anew(self, *data: NDArray) -> NDArray:
+        """A call after the parameters got other types: no short way holds any more."""
+        self._ready.clear()
+        return self(data)[0]
+
     def fast(self, args: tuple[Any, ...], in_format: Any, out_format: Any) -> Any:
-        """The result of a call with one array and one result that was made before; None where it was not."""
-        if len(args) != 1:
+        """The result of a call with arrays alone and one result that was made before; None where it was not."""
+        if in_format != _FLAT[: len(args)]:
             return None
-        x = args[0]
-        if x.__class__ is not NDArray:
+        if len(args) == 1:
+            x = args[0]
+            if x.__class__ is not NDArray:
+                return None
+            ready = self._ready.get((x._shape, x._dtype, x._context.device_id, _is_training()))
+        elif all([x.__class__ is NDArray for x in args]):
+            ready = self._ready.get(_key_of_many(args, _is_training()))
+        else:
             return None
-        ready = self._ready.get((x._shape, x._dtype, x._context.device_id, _is_training()))
         if ready is None:
             return None
-        return ready(x) if out_format.__class__ is int else [ready(x)]
+        return ready(*args) if out_format.__class__ is int else [ready(*args)]
 
     def _placed(self, context: Context) -> _Placed:
         found = self._places.get(context)
@@ -69,12 +84,21 @@ class CachedOp:
         return found
 
 
+def _key_of_one(x: NDArray, training: bool) -> Any:
+    return x._shape, x._dtype, x._context.device_id, training
+
+
+def _key_of_many(data: Sequence[NDArray], training: bool) -> Any:
+    return training, *[(x._shape, x._dtype, x._context.device_id) for x in data]
+
+
 class _Placed:
     """The parameters on one context, with their version."""
 
     def __init__(self, slots: Sequence[tuple[bool, Any]], context: Context) -> None:
         self.context = context
         self.version = ParameterVersion()
+        self.types: tuple[Any, ...] = ()
         self._data = [(i, which) for i, (is_data, which) in enumerate(slots) if is_data]
         self._params: list[tuple[int, Parameter]] = [(i, p) for i, (is_data, p) in enumerate(slots) if not is_data]
         self._arrays: list[Any] = [None] * len(slots)
@@ -97,19 +121,26 @@ class _Placed:
         for (i, _), array in zip(self._params, params, strict=True):
             arrays[i], addresses[i] = array, array._address
         self._arrays, self._addresses = arrays, addresses
+        self.types = tuple([(a._shape, a._dtype) for a in params])
         self.version.refresh(params)
 
-    def short_way(self, plan: Plan) -> Callable[[NDArray], NDArray]:
-        """A plan of one input and one result as a function that does the least: patch, call, wrap."""
-        version, context, (place, _) = self.version, self.context, self._data[0]
+    def short_way(self, plan: Plan, long_way: Callable[..., NDArray]) -> Callable[..., NDArray]:
+        """A plan of one result as a function that does the least: patch, call, wrap.
+
+        It takes `long_way` when the parameters no longer have the types that the plan was made for.
+        """
+        version, context, types, places = self.version, self.context, self.types, tuple(self._data)
         type, run, new = plan.types[0], plan.executable.run, object.__new__
         shape, dtype, nbytes = type.shape, type.dtype, type.nbytes
 
-        def call(x: NDArray) -> NDArray:
+        def call(*data: NDArray) -> NDArray:
             if not version.is_current():
                 self.refresh()
+            if self.types is not types and self.types != types:
+                return long_way(*data)
             inputs = self._addresses.copy()
-            inputs[place] = x._address
+            for place, which in places:
+                inputs[place] = data[which]._address
             storage = allocate(nbytes)
             result = new(NDArray)
             result._storage = storage

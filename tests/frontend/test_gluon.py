@@ -9,8 +9,8 @@ from typing import Any
 import mxforge as mx
 import numpy as np
 import pytest
-from mxforge.gluon import nn
 
+nn = mx.gluon.nn
 FIXTURES = Path(__file__).resolve().parents[1] / "data" / "fixtures"
 
 
@@ -222,3 +222,46 @@ def test_summary_counts_parameters(capsys: pytest.CaptureFixture[str]) -> None:
     net.summary(mx.nd.ones((3, 5)))
     printed = capsys.readouterr().out
     assert "Dense-" in printed and "Total params: 34" in printed
+
+
+def test_compiled_call_follows_other_types_of_parameters() -> None:
+    net = nn.Embedding(6, 4)
+    net.initialize(mx.init.One())
+    net.hybridize()
+    rows = mx.nd.array([1, 5])
+    for _ in range(2):
+        assert net(rows).dtype == np.float32
+    net.weight.cast("float64")
+    for _ in range(2):
+        found = net(rows)
+        assert found.dtype == np.float64 and found.asnumpy().tolist() == [[1.0] * 4] * 2
+
+
+def test_several_inputs_take_the_short_way_too() -> None:
+    class Weighted(mx.gluon.HybridBlock):
+        def __init__(self) -> None:
+            super().__init__()
+            with self.name_scope():
+                self.dense = nn.Dense(2, use_bias=False)
+
+        def hybrid_forward(self, F: Any, x: Any, y: Any) -> Any:  # type: ignore[override]
+            return self.dense(x) - y
+
+    net = Weighted()
+    net.initialize(mx.init.One())
+    net.hybridize()
+    for i in range(4):
+        assert net(mx.nd.ones((1, 3)) * i, mx.nd.ones((1, 2))).asnumpy().tolist() == [[3.0 * i - 1] * 2]
+
+
+def test_short_way_keeps_the_structure_of_arguments() -> None:
+    class Pair(mx.gluon.HybridBlock):
+        def hybrid_forward(self, F: Any, pair: Any) -> Any:  # type: ignore[override]
+            return pair[0] + pair[1]
+
+    net, one = Pair(), mx.nd.ones((2,))
+    net.hybridize()
+    for _ in range(2):
+        assert net([one, one]).asnumpy().tolist() == [2, 2]
+    with pytest.raises(ValueError, match="argument structure"):
+        net(one, one)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import mxforge as mx
 import numpy as np
@@ -17,7 +18,7 @@ def recorded() -> dict[str, np.ndarray]:
     return dict(np.load(FIXTURES / "mlp.npz"))
 
 
-def loaded(**kwargs: object) -> mx.mod.Module:
+def loaded(**kwargs: Any) -> mx.mod.Module:
     return mx.mod.Module.load(str(FIXTURES / "mlp"), 3, **kwargs)
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
-import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -14,10 +14,19 @@ import numpy as np
 import pytest
 
 DATA = Path(__file__).resolve().parents[1] / "data"
-sys.path.insert(0, str(DATA))
-from frontend_programs import PROGRAMS  # noqa: E402
-
 TOLERANCE = 1e-5
+
+
+def programs() -> dict[str, Callable[[Any], Any]]:
+    """The programs, which stand beside the script that runs them on MXNet."""
+    spec = importlib.util.spec_from_file_location("frontend_programs", DATA / "frontend_programs.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module.PROGRAMS
+
+
+PROGRAMS = programs()
 
 
 @cache

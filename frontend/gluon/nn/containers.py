@@ -43,13 +43,10 @@ class _Chain(Block):
 class Sequential(_Chain):
     """Calls its children one after the other."""
 
-    def forward(self, x: Any, *args: Any) -> Any:  # type: ignore[override]
+    def forward(self, x: Any) -> Any:  # type: ignore[override]
         for block in self._children.values():
-            x = block(x, *args)
-            args = ()
-            if isinstance(x, tuple):
-                x, args = x[0], x[1:]
-        return x if not args else (x, *args)
+            x = block(x)
+        return x
 
     def hybridize(self, active: bool = True, **kwargs: Any) -> None:
         if self._children and all(isinstance(c, HybridBlock) for c in self._children.values()):
