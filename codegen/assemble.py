@@ -44,7 +44,7 @@ class _Assembler:
         self.graph, self.sharing, self.steps = graph, sharing, steps
         self.time: dict[Phase, _Timeline] = {"prepare": _Timeline(), "run": _Timeline()}
         self.blocks: dict[Value, tuple[Phase, Block]] = {}
-        self.packed: dict[tuple[Value, object], tuple[Phase, Block]] = {}
+        self.packed: dict[tuple[Value, object, int], tuple[Phase, Block]] = {}
         self.work: dict[int, Block] = {}
         self.fixed: dict[Value, Place] = {}
         self.constants = bytearray()
@@ -141,13 +141,18 @@ class _Assembler:
         """Packed parameters live for ever, other packed values for their one step. A packed form may be padded: its
         zeros are written once.
         """
-        key = (value, packing)
+        key = self._packed_key(value, packing, number)
         if key in self.packed:
             return
+        zeroed = (value, packing)
         if value in self.sharing.prepared:
-            self.packed[key] = "prepare", self.time["prepare"].block(nbytes, number, _FOREVER, key)
+            self.packed[key] = "prepare", self.time["prepare"].block(nbytes, number, _FOREVER, zeroed)
         else:
-            self.packed[key] = phase, self.time[phase].block(nbytes, number, number, key)
+            self.packed[key] = phase, self.time[phase].block(nbytes, number, number, zeroed)
+
+    def _packed_key(self, value: Value, packing: object, number: int) -> tuple[Value, object, int]:
+        """Steps share the packed form of a prepared value; of another, each step has its own."""
+        return value, packing, -1 if value in self.sharing.prepared else number
 
     # -- launches
 
@@ -164,7 +169,7 @@ class _Assembler:
         arguments: list[Place | int] = [self._place(v) for v in step.operands]
         for position, packing, spec in step.packs:
             value = step.operands[position]
-            packed = self._block_place(*self.packed[value, packing])
+            packed = self._block_place(*self.packed[self._packed_key(value, packing, number)])
             launch = _launch(spec, (arguments[position], packed), f"pack {step.node.name}")
             phase: Phase = "prepare" if value in self.sharing.prepared else self._phase(step)
             if launch not in done[phase] or phase == "run":

@@ -18,6 +18,7 @@ from .llvm.loops.emit import emit_loops
 from .llvm.loops.generalize import GeneralKernel, generalize
 from .llvm.routines import emit_routine, has_routine
 from .lower import Strides, lower_concat, lower_region
+from .lower_contract import read_apart
 
 
 @dataclass(frozen=True)
@@ -78,8 +79,8 @@ class KernelCompiler:
 
     def _region(self, node: Node, op: Fused, sharing: Sharing) -> Step:
         operands = (*node.inputs, *node.outputs)
-        kernel = lower_region(op, strides=[sharing.resolve(v).strides for v in operands])
-        return self._step(node, kernel, operands, sharing.prepared)
+        kernel, positions = read_apart(lower_region(op, strides=[sharing.resolve(v).strides for v in operands]))
+        return self._step(node, kernel, tuple(operands[i] for i in positions), sharing.prepared)
 
     def _pieces(self, node: Node, axis: int, sharing: Sharing) -> list[Step]:
         """A copy for each operand of a concatenation that does not stand in its place already."""

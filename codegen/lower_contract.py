@@ -5,7 +5,7 @@ epilogue.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from ..ir.kernel import (
     Affine,
@@ -19,10 +19,15 @@ from ..ir.kernel import (
     Index,
     Kernel,
     Load,
+    Reduce,
+    ReduceOp,
     Scalar,
+    Stage,
     Store,
     affine,
+    walk,
 )
+from ..ir.kernel import Cast as CastExpr
 from ..ir.scalar import ScalarOp
 from ..ir.types import DType, Layout
 
@@ -219,3 +224,118 @@ def gemm_kernel(
         Buffer("y", dtype, (*batch, rows, columns), None, extras.strides[2], written=True),
     )
     return Kernel(name, buffers, (), axes, (Store("y", out, extras.epilogue(contract, out)),))
+
+
+def read_apart(kernel: Kernel) -> tuple[Kernel, tuple[int, ...]]:
+    """Give an operand of a Contract that the kernel reads elsewhere too a buffer of its own.
+
+    An emitter may want the operand of a contraction, and nothing else, in a packed form. Returns the kernel, and for
+    each of its buffers the position of the original one.
+    """
+    positions = list(range(len(kernel.buffers)))
+    for contract in _contracts(kernel):
+        for side in ("rhs", "lhs"):
+            kernel = _split_side(kernel, contract, side, positions)
+            contract = _contracts(kernel)[0]
+    return kernel, tuple(positions)
+
+
+def _contracts(kernel: Kernel) -> list[Contract]:
+    """The Contract of a kernel that has a single one."""
+    found = {e for stage in kernel.stages for e in walk(stage.value) if isinstance(e, Contract)}
+    return list(found) if len(found) == 1 else []
+
+
+def _split_side(kernel: Kernel, contract: Contract, side: str, positions: list[int]) -> Kernel:
+    operand: Expr = getattr(contract, side)
+    loads = [e for stage in kernel.stages for e in walk(stage.value) if isinstance(e, Load)]
+    for name in dict.fromkeys(e.buffer for e in walk(operand) if isinstance(e, Load)):
+        mine = sum(isinstance(e, Load) and e.buffer == name for e in walk(operand))
+        if sum(e.buffer == name for e in loads) == mine:
+            continue
+        own = f"{name}_{side}"
+        apart = replace(contract, **{side: _renamed(operand, name, own)})
+        at = next(i for i, b in enumerate(kernel.buffers) if b.name == name)
+        buffers = (*kernel.buffers[: at + 1], replace(kernel.buffers[at], name=own), *kernel.buffers[at + 1 :])
+        positions.insert(at + 1, positions[at])
+        stages = tuple(replace(s, value=_replaced(s.value, contract, apart)) for s in kernel.stages)
+        kernel, contract, operand = replace(kernel, buffers=buffers, stages=stages), apart, getattr(apart, side)
+    return kernel
+
+
+def _renamed(expr: Expr, old: str, new: str) -> Expr:
+    def rename(e: Expr) -> Expr:
+        return replace(e, buffer=new) if isinstance(e, Load) and e.buffer == old else e
+
+    return _mapped(expr, rename)
+
+
+def _replaced(expr: Expr, old: Expr, new: Expr) -> Expr:
+    return _mapped(expr, lambda e: new if e == old else e)
+
+
+def _mapped(expr: Expr, rule: Callable[[Expr], Expr]) -> Expr:
+    """`rule` on the outermost expressions that it changes."""
+    changed = rule(expr)
+    if changed is not expr:
+        return changed
+    match expr:
+        case Scalar(operands=operands):
+            return replace(expr, operands=tuple(_mapped(e, rule) for e in operands))
+        case CastExpr(operand=operand) | Reduce(operand=operand):
+            return replace(expr, operand=_mapped(operand, rule))
+        case _:
+            return expr
+
+
+def contract_as_sum(kernel: Kernel) -> Kernel:
+    """The same kernel with each Contract as the sum of products that it means."""
+    stages = tuple(replace(s, value=_mapped(s.value, _as_sum)) for s in kernel.stages)
+    return replace(kernel, stages=stages)
+
+
+def _as_sum(expr: Expr) -> Expr:
+    if not isinstance(expr, Contract):
+        return expr
+    return Reduce(ReduceOp.ADD, expr.axes, Scalar(ScalarOp.MUL, (expr.lhs, expr.rhs)))
+
+
+_HALVES = (DType.F16, DType.BF16)
+
+
+def epilogue_in_float32(kernel: Kernel) -> Kernel:
+    """The same kernel with every step around its Contract said in the dtype in which it is computed: 16-bit floats
+    become float32 where they are read, and round where the graph casts to them and where they are stored.
+    """
+    halves = {b.name for b in kernel.buffers if b.dtype in _HALVES}
+    if not halves:
+        return kernel
+    return replace(kernel, stages=tuple(_stage_in_float32(s, kernel, halves) for s in kernel.stages))
+
+
+def _stage_in_float32(stage: Stage, kernel: Kernel, halves: set[str]) -> Stage:
+    value = _in_float32(stage.value, halves)
+    if isinstance(stage, Store) and stage.buffer in halves:
+        rounded = value.operand if isinstance(value, CastExpr) and _rounds(value.operand) else value
+        dtype = kernel.buffer(stage.buffer).dtype
+        value = rounded if _rounds(rounded) else CastExpr(dtype, rounded)
+    return replace(stage, value=value)
+
+
+def _rounds(expr: Expr) -> bool:
+    return isinstance(expr, CastExpr) and expr.dtype in _HALVES
+
+
+def _in_float32(expr: Expr, halves: set[str]) -> Expr:
+    match expr:
+        case Load(buffer=buffer) if buffer in halves:
+            return CastExpr(DType.F32, expr)
+        case Const(value=value, dtype=dtype) if dtype in _HALVES:
+            return Const(value, DType.F32)
+        case Scalar(op=op, operands=operands):
+            return Scalar(op, tuple(_in_float32(e, halves) for e in operands))
+        case CastExpr(dtype=dtype, operand=operand):
+            inner = CastExpr(dtype, _in_float32(operand, halves))
+            return CastExpr(DType.F32, inner) if dtype in _HALVES else inner
+        case _:
+            return expr

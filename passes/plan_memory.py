@@ -18,13 +18,15 @@ class View:
     """A value that stands in another's memory: `offset` in elements, `strides` of the physical dimensions (None:
     contiguous).
 
-    `renamed` marks the same memory under another shape: such a view needs its base contiguous.
+    `renamed` marks the same memory under another shape: such a view needs its base contiguous. With `axis`, `offset`
+    counts steps along that physical dimension of the base, whose length depends on where the base itself stands.
     """
 
     base: Value
     offset: int = 0
     strides: tuple[int, ...] | None = None
     renamed: bool = False
+    axis: int | None = None
 
 
 @dataclass(frozen=True)
@@ -39,11 +41,15 @@ class Sharing:
 
     def resolve(self, value: Value) -> View:
         """The view of `value` on the value that owns its memory."""
-        offset, strides = 0, None
+        inwards: list[tuple[Value, View]] = []
         while (view := self.views.get(value)) is not None:
-            offset += view.offset
-            strides = view.strides or strides  # the outermost whole spaces its pieces
+            inwards.append((view.base, view))
             value = view.base
+        offset, strides = 0, None
+        for base, view in reversed(inwards):
+            step = 1 if view.axis is None else (strides or physical_strides(base.type))[view.axis]
+            offset += view.offset * step
+            strides = strides or view.strides  # the outermost whole spaces its pieces
         return View(value, offset, strides)
 
 
@@ -132,7 +138,7 @@ def _place_pieces(graph: Graph, node: Node, axis: int, views: dict[Value, View],
     for i, (piece, owner) in enumerate(zip(node.inputs, owners, strict=True)):
         contiguous = spaced and (owner is not piece or _needs_contiguous(piece, views))
         if not contiguous and owners.count(owner) == 1 and _may_stand_inside(graph, owner, whole, views, prepared):
-            views[owner] = View(whole, offset * strides[axis], strides if spaced else None)
+            views[owner] = View(whole, offset, strides if spaced else None, axis=axis)
             placed.append(i)
         offset += _physical_shape(piece.type)[axis]
     return placed
@@ -140,12 +146,17 @@ def _place_pieces(graph: Graph, node: Node, axis: int, views: dict[Value, View],
 
 def _needs_contiguous(value: Value, views: dict[Value, View]) -> bool:
     """Whether something that stands in `value` has other axes, so that `value` cannot be spread over a larger one."""
-    for inner, view in views.items():
-        while view.base is not value and view.base in views:
-            view = View(views[view.base].base, renamed=view.renamed or views[view.base].renamed)
-        if view.base is value and (view.renamed or inner.type.rank != value.type.rank):
-            return True
-    return False
+    return any(
+        view.renamed or not _has_axes_of(inner, value, view.axis) or _needs_contiguous(inner, views)
+        for inner, view in views.items()
+        if view.base is value
+    )
+
+
+def _has_axes_of(piece: Value, whole: Value, axis: int | None) -> bool:
+    """Whether a piece differs from its whole along the axis of their concatenation alone."""
+    mine, its = _physical_shape(piece.type), _physical_shape(whole.type)
+    return len(mine) == len(its) and all(n == m or k == axis for k, (n, m) in enumerate(zip(mine, its, strict=True)))
 
 
 def _owner(value: Value, views: dict[Value, View]) -> Value:

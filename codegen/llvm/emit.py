@@ -5,6 +5,7 @@ from __future__ import annotations
 from ...ir.kernel import Contract, Kernel, walk
 from ...ir.target import CpuTarget
 from ..emission import Emission
+from ..lower_contract import contract_as_sum, epilogue_in_float32
 from .emitter import ModuleBuilder
 from .loops.emit import emit_loops
 
@@ -27,9 +28,23 @@ def emit_kernel(
     NotImplementedError says what of the kernel has no emission.
     """
     if is_contraction(kernel):
-        from ..schedule.contract import schedule_contraction
-        from .contract import emit_contraction
-
-        schedule = schedule_contraction(kernel, target, parameters)
-        return emit_contraction(kernel, schedule, target, module, symbol)
+        return _emit_contraction(kernel, target, module, symbol, parameters)
     return emit_loops(kernel, target, module, symbol)
+
+
+def _emit_contraction(
+    kernel: Kernel, target: CpuTarget, module: ModuleBuilder, symbol: str, parameters: frozenset[str]
+) -> Emission:
+    """Through the contraction emitters; what they do not take (integers, computed operands) is a sum like any other."""
+    from ..schedule.contract import schedule_contraction
+    from ..schedule.describe import ContractionError
+    from .contract import emit_contraction
+
+    before = module.mark()
+    explicit = epilogue_in_float32(kernel)
+    try:
+        schedule = schedule_contraction(explicit, target, parameters)
+        return emit_contraction(explicit, schedule, target, module, symbol)
+    except ContractionError:
+        module.undo(before)
+        return emit_loops(contract_as_sum(kernel), target, module, symbol)

@@ -65,6 +65,16 @@ class ModuleBuilder:
         """Was a function of this name begun?"""
         return name in self._names
 
+    def mark(self) -> tuple[int, frozenset[str]]:
+        """The functions that there are now, for `undo`."""
+        return len(self._functions), frozenset(self._names)
+
+    def undo(self, mark: tuple[int, frozenset[str]]) -> None:
+        """Take back the functions begun since a mark; declarations and tables stay, which changes no code."""
+        count, names = mark
+        del self._functions[count:]
+        self._names = set(names)
+
     def _claim(self, name: str) -> None:
         if name in self._names:
             raise ValueError(f"the module already has a @{name}")

@@ -212,8 +212,10 @@ class Evaluator:
         f, lanes = self.f, self.s.lanes
         base = self.pointers[access.buffer]
         at = self.sum_terms(access.strides, access.offset, point)
-        for index, step in access.gathers:
+        for index, step, extent in access.gathers:
             found, _ = self.value(index, point, mask, seen)
+            if extent is not None:
+                inside = self._both(inside, f.cmp("ult", found, self.known(extent)))
             scaled = found if step == 1 else f.mul(found, self.known(step))
             width = max(at.type.lanes, scaled.type.lanes)
             at = f.add(self.wide(at, width), self.wide(scaled, width))

@@ -49,15 +49,15 @@ class Bound:
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """Where one Load or Store touches memory. Gathers are (index expression, stride). `padded` accesses mask what
-    leaves the bounds.
+    """Where one Load or Store touches memory. Gathers are (index expression, stride, extent): a padded access masks
+    what leaves the extent, as it does for `bounds`; None where the index stays inside.
     """
 
     buffer: str
     offset: int
     strides: Strides
     bounds: tuple[Bound, ...] = ()
-    gathers: tuple[tuple[Expr, Extent], ...] = ()
+    gathers: tuple[tuple[Expr, Extent, Extent | None], ...] = ()
 
     def stride(self, axis: str) -> Extent:
         return next((s for a, s in self.strides if a == axis), 0)
@@ -95,7 +95,7 @@ def build_nest(kernel: Kernel) -> Nest:
     are.
     """
     nest = _Linear(kernel).nest()
-    return nest if kernel.extents else _merge_axes(_drop_unit_axes(nest))
+    return nest if kernel.extents else _without_reductions(_merge_axes(_drop_unit_axes(nest)))
 
 
 def _touched(stages: tuple[Stage, ...]) -> list[tuple[str, Index, bool]]:
@@ -127,14 +127,21 @@ class _Linear:
             if layout is None or layout.block == 1:
                 continue
             channel = index[1]
-            if not isinstance(channel, Affine) or len(channel.terms) > 1 or any(c != 1 for _, c in channel.terms):
+            inside = self._inside_blocks(channel, layout.block) if isinstance(channel, Affine) else None
+            if inside is None or len(inside) > 1 or any(c != 1 for _, c in inside):
                 raise ValueError(f"kernel {self.kernel.name}: channels of blocked buffer {name} are read at {channel}")
-            found.update((axis, layout.block) for axis, _ in channel.terms)
+            found.update((axis, layout.block) for axis, _ in inside)
         if len(found) > 1:
             raise ValueError(
                 f"kernel {self.kernel.name}: blocked buffers disagree on the channel axis: {sorted(found)}"
             )
         return next(iter(found), ("", 1))
+
+    def _inside_blocks(self, channel: Affine, block: int) -> Terms:
+        """The terms that do not move by whole blocks: those of groups of whole blocks do, and axes of extent 1 stand
+        still.
+        """
+        return tuple((a, c) for a, c in channel.terms if c % block and self.extents[a] != 1)
 
     def nest(self) -> Nest:
         accesses = {(name, index): self._access(name, index, padded) for name, index, padded in self.touched}
@@ -168,10 +175,10 @@ class _Linear:
 
     def _access(self, name: str, index: Index, padded: bool) -> Access:
         buffer = self.kernel.buffer(name)
-        offset, strides, gathers = 0, dict[str, Extent](), list[tuple[Expr, Extent]]()
-        for i, (step, halo, block) in zip(index, _dimensions(buffer), strict=True):
+        offset, strides, gathers = 0, dict[str, Extent](), list[tuple[Expr, Extent, Extent | None]]()
+        for i, n, (step, halo, block) in zip(index, buffer.shape, _dimensions(buffer), strict=True):
             if not isinstance(i, Affine):
-                gathers.append((i, step))
+                gathers.append((i, step, n if padded else None))
                 continue
             offset += self._offset(i, step, halo, block)
             for axis, s in self._steps(i, step, block):
@@ -199,7 +206,9 @@ class _Linear:
             return [(a, step) for a, _ in index.terms]
         if block == 1:
             return [(a, c * step) for a, c in self._physical(index.terms)]
-        return [pair for axis, _ in index.terms for pair in ((f"{axis}o", step), (f"{axis}i", 1))]
+        whole = [(axis, c // block * step) for axis, c in index.terms if c % block == 0 and axis != self.split]
+        inside = self._inside_blocks(index, block)
+        return whole + [pair for axis, _ in inside for pair in ((f"{axis}o", step), (f"{axis}i", 1))]
 
     def _bounds(self, buffer: Buffer, index: Index) -> tuple[Bound, ...]:
         """Tests for the dimensions along which the index can leave the buffer."""
@@ -261,6 +270,25 @@ def _drop_unit_axes(nest: Nest) -> Nest:
     pinned = _pinned(nest)
     dropped = {a.name for a in nest.axes if a.extent == 1 and a.name not in pinned}
     return _without(nest, dropped, tuple(a for a in nest.axes if a.name not in dropped))
+
+
+def _without_reductions(nest: Nest) -> Nest:
+    """Where no reduced axis is left, a Reduce combines one element: it is its operand."""
+    if nest.names(AxisKind.REDUCE):
+        return nest
+    return replace(nest, stages=tuple(replace(s, value=_single(s.value)) for s in nest.stages))
+
+
+def _single(expr: Expr) -> Expr:
+    match expr:
+        case Reduce(operand=operand):
+            return _single(operand)
+        case Scalar(operands=operands):
+            return replace(expr, operands=tuple(map(_single, operands)))
+        case Cast(operand=operand):
+            return replace(expr, operand=_single(operand))
+        case _:
+            return expr
 
 
 def _without(nest: Nest, dropped: set[str], axes: tuple[Axis, ...]) -> Nest:

@@ -1,0 +1,331 @@
+"""Says how each primitive is read at an index: the table by which regions become kernel expressions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from ..ir.dialects.core import (
+    Broadcast,
+    Cast,
+    Constant,
+    Conv,
+    Dot,
+    Gather,
+    Iota,
+    Pad,
+    Pointwise,
+    RandomBits,
+    Reduce,
+    ReduceWindow,
+    Relayout,
+    Reshape,
+    Reverse,
+    Slice,
+    Transpose,
+)
+from ..ir.graph import GraphError, Node, Op, Value
+from ..ir.kernel import Affine, AxisValue, Const, Contract, Expr, Index, Ref, Scalar, affine
+from ..ir.kernel import Cast as CastExpr
+from ..ir.kernel import Reduce as ReduceExpr
+from ..ir.scalar import ScalarOp
+from ..ir.types import DType
+from .lower_contract import dilated_load
+from .lower_random import philox_word
+
+
+class Region(Protocol):
+    """What rules ask of the region that is being lowered. `rows` is set where all reductions share their axes."""
+
+    rows: tuple[tuple[int, ...], tuple[int, ...]] | None
+
+    def read(self, value: Value, index: Index) -> Expr: ...
+
+    def local(self, expr: Expr, index: Index) -> Ref: ...
+
+    def input_name(self, value: Value) -> str | None: ...
+
+    def new_axes(self, extents: Sequence[int]) -> list[str]: ...
+
+    def extent(self, axis: str) -> int: ...
+
+
+Rule = Callable[[Region, Node, Index], Expr]
+
+
+def _shift(index: Affine | Expr, scale: int, offset: int) -> Affine | Expr:
+    """index * scale + offset."""
+    if isinstance(index, Affine):
+        return Affine(tuple((a, c * scale) for a, c in index.terms), index.offset * scale + offset)
+    scaled = index if scale == 1 else Scalar(ScalarOp.MUL, (index, Const(scale, DType.I64)))
+    return scaled if offset == 0 else Scalar(ScalarOp.ADD, (scaled, Const(offset, DType.I64)))
+
+
+def _pointwise(low: Region, node: Node, index: Index) -> Expr:
+    assert isinstance(node.op, Pointwise)
+    return Scalar(node.op.op, tuple(low.read(v, index) for v in node.inputs))
+
+
+def _cast(low: Region, node: Node, index: Index) -> Expr:
+    assert isinstance(node.op, Cast)
+    return CastExpr(node.op.dtype, low.read(node.inputs[0], index))
+
+
+def _constant(low: Region, node: Node, index: Index) -> Expr:
+    assert isinstance(node.op, Constant)
+    return Const(node.op.value.item(), node.outputs[0].type.dtype)
+
+
+def _iota(low: Region, node: Node, index: Index) -> Expr:
+    assert isinstance(node.op, Iota)
+    return _index_value(index[node.op.axis], node.op.dtype)
+
+
+def _index_value(index: Affine | Expr, dtype: DType) -> Expr:
+    """An index as a number of `dtype`."""
+    value = index
+    if isinstance(index, Affine):
+        value = Const(index.offset, DType.I64)
+        for axis, scale in index.terms:
+            term = AxisValue(axis) if scale == 1 else Scalar(ScalarOp.MUL, (AxisValue(axis), Const(scale, DType.I64)))
+            value = term if value == Const(0, DType.I64) else Scalar(ScalarOp.ADD, (term, value))
+    assert not isinstance(value, Affine)
+    return value if dtype is DType.I64 else CastExpr(dtype, value)
+
+
+def _random_bits(low: Region, node: Node, index: Index) -> Expr:
+    """The element's row-major position picks its word of the stream."""
+    position: Expr = Const(0, DType.I64)
+    for i, n in zip(index, node.outputs[0].type.shape, strict=True):
+        scaled = Scalar(ScalarOp.MUL, (position, Const(n, DType.I64)))
+        position = Scalar(ScalarOp.ADD, (scaled, _index_value(i, DType.I64)))
+    key = low.input_name(node.inputs[0])
+    if key is None:
+        raise GraphError(f"{node.describe()}: the key must come from outside the region")
+    return philox_word(key, position, lambda e: low.local(e, index))
+
+
+def _broadcast(low: Region, node: Node, index: Index) -> Expr:
+    assert isinstance(node.op, Broadcast)
+    source = node.inputs[0]
+    mapped = tuple(Affine() if n == 1 else index[a] for n, a in zip(source.type.shape, node.op.axes, strict=True))
+    return low.read(source, mapped)
+
+
+def _unit_reshape(low: Region, node: Node, index: Index) -> Expr:
+    kept = iter([i for i, n in zip(index, node.outputs[0].type.shape, strict=True) if n != 1])
+    return low.read(node.inputs[0], tuple(Affine() if n == 1 else next(kept) for n in node.inputs[0].type.shape))
+
+
+def _transpose(low: Region, node: Node, index: Index) -> Expr:
+    assert isinstance(node.op, Transpose)
+    mapped: list[Affine | Expr] = [Affine()] * len(index)
+    for i, p in zip(index, node.op.permutation, strict=True):
+        mapped[p] = i
+    return low.read(node.inputs[0], tuple(mapped))
+
+
+def _slice(low: Region, node: Node, index: Index) -> Expr:
+    assert isinstance(node.op, Slice)
+    mapped = tuple(_shift(i, s, b) for i, s, b in zip(index, node.op.step, node.op.start, strict=True))
+    return low.read(node.inputs[0], mapped)
+
+
+def _reverse(low: Region, node: Node, index: Index) -> Expr:
+    assert isinstance(node.op, Reverse)
+    shape = node.outputs[0].type.shape
+    mapped = tuple(
+        _shift(i, -1, n - 1) if k in node.op.axes else i for k, (i, n) in enumerate(zip(index, shape, strict=True))
+    )
+    return low.read(node.inputs[0], mapped)
+
+
+def _pad(low: Region, node: Node, index: Index) -> Expr:
+    assert isinstance(node.op, Pad)
+    mapped = tuple(_shift(i, 1, -lo) for i, lo in zip(index, node.op.low, strict=True))
+    steps = tuple(n + 1 for n in node.op.interior)
+    return _read_padded(low, node.inputs[0], mapped, steps, low.read(node.inputs[1], ()))
+
+
+def _read_padded(low: Region, value: Value, index: Index, steps: Sequence[int], other: Expr) -> Expr:
+    """`value` with `steps - 1` times `other` between its elements along each dimension, and `other` around it.
+
+    An input of the region is a padded Load; what is computed inside is read at the nearest position and chosen.
+    """
+    name = low.input_name(value)
+    if name is not None and isinstance(other, Const) and all(isinstance(i, Affine) for i in index):
+        return dilated_load(name, tuple(i for i in index if isinstance(i, Affine)), tuple(steps), other)
+    inside: Expr | None = None
+    mapped: list[Affine | Expr] = []
+    for i, step, n in zip(index, steps, value.type.shape, strict=True):
+        if step == 1 and isinstance(i, Affine) and _stays_inside(low, i, n):
+            mapped.append(i)
+            continue
+        position, test = _position(_index_value(i, DType.I64), step, n)
+        inside = test if inside is None else Scalar(ScalarOp.AND, (inside, test))
+        mapped.append(_clamp(position, n))
+    if 0 in value.type.shape:
+        return other
+    expr = low.read(value, tuple(mapped))
+    return expr if inside is None else Scalar(ScalarOp.SELECT, (inside, expr, other))
+
+
+def _position(spread: Expr, step: int, n: int) -> tuple[Expr, Expr]:
+    """The element that stands at a position among elements `step` apart, and the test that one of the n does."""
+    zero = Const(0, DType.I64)
+    position = spread if step == 1 else Scalar(ScalarOp.DIV, (spread, Const(step, DType.I64)))
+    above = Scalar(ScalarOp.GE, (position, zero))
+    test = Scalar(ScalarOp.AND, (above, Scalar(ScalarOp.LT, (position, Const(n, DType.I64)))))
+    if step == 1:
+        return position, test
+    on = Scalar(ScalarOp.EQ, (Scalar(ScalarOp.MOD, (spread, Const(step, DType.I64))), zero))
+    return position, Scalar(ScalarOp.AND, (test, on))
+
+
+def _stays_inside(low: Region, index: Affine, n: int) -> bool:
+    ends = [c * (low.extent(axis) - 1) for axis, c in index.terms]
+    least, most = sum(min(0, e) for e in ends), sum(max(0, e) for e in ends)
+    return index.offset + least >= 0 and index.offset + most < n
+
+
+def _relayout(low: Region, node: Node, index: Index) -> Expr:
+    return low.read(node.inputs[0], index)
+
+
+def _gather(low: Region, node: Node, index: Index) -> Expr:
+    """Coordinates along `axes` are loaded and clamped; the other axes follow the result's trailing index."""
+    assert isinstance(node.op, Gather)
+    x, indices = node.inputs
+    leading = indices.type.rank - 1
+    rest = iter(index[leading:])
+    mapped: list[Affine | Expr] = []
+    for axis in range(x.type.rank):
+        if axis < node.op.batch:
+            mapped.append(index[axis])
+        elif axis in node.op.axes:
+            at = (*index[:leading], Affine((), node.op.axes.index(axis)))
+            mapped.append(_clamp(CastExpr(DType.I64, low.read(indices, at)), x.type.shape[axis]))
+        else:
+            mapped.append(next(rest))
+    return low.read(x, tuple(mapped))
+
+
+def _clamp(index: Expr, extent: int) -> Expr:
+    above = Scalar(ScalarOp.MAX, (index, Const(0, DType.I64)))
+    return Scalar(ScalarOp.MIN, (above, Const(extent - 1, DType.I64)))
+
+
+def _reduce(low: Region, node: Node, index: Index) -> Expr:
+    assert isinstance(node.op, Reduce)
+    shape = node.inputs[0].type.shape
+    if low.rows is not None:
+        names = iter([f"r{a}" for a in node.op.axes])
+    else:
+        names = iter(low.new_axes([shape[a] for a in node.op.axes]))
+    kept = iter(index)
+    mapped: list[Affine | Expr] = []
+    inner: list[str] = []
+    for k in range(len(shape)):
+        if k in node.op.axes:
+            inner.append(next(names))
+            mapped.append(affine((inner[-1], 1)))
+        else:
+            mapped.append(next(kept))
+    return ReduceExpr(node.op.op, tuple(inner), low.read(node.inputs[0], tuple(mapped)))
+
+
+def _reduce_window(low: Region, node: Node, index: Index) -> Expr:
+    assert isinstance(node.op, ReduceWindow)
+    op = node.op
+    names = iter(low.new_axes([n for n in op.window if n != 1]))
+    used: list[str] = []
+    mapped: list[Affine | Expr] = []
+    for k, i in enumerate(index):
+        at = _shift(i, op.strides[k], -op.padding[k][0])
+        if op.window[k] != 1:
+            assert isinstance(at, Affine)
+            used.append(next(names))
+            at = Affine((*at.terms, (used[-1], op.dilation[k])), at.offset)
+        mapped.append(at)
+    dtype = node.inputs[0].type.dtype
+    padded = any(map(any, op.padding))
+    other = Const(op.op.neutral(dtype), dtype)
+    x, ones = node.inputs[0], (1,) * len(mapped)
+    operand = _read_padded(low, x, tuple(mapped), ones, other) if padded else low.read(x, tuple(mapped))
+    return ReduceExpr(op.op, tuple(used), operand)
+
+
+def _conv(low: Region, node: Node, index: Index) -> Expr:
+    """x[n, g * I + c, s * o + d * k - p, ...] * w[g * O + o, c, k, ...] over channels c of the group and the kernel's
+    window.
+    """
+    assert isinstance(node.op, Conv)
+    x, w = node.inputs
+    op = node.op
+    if op.batch_groups != 1:
+        raise GraphError(f"{node.describe()}: groups of the batch have no kernel on this target")
+    channel, *window = low.new_axes(w.type.shape[1:])
+    batch, out, *space = index
+    assert isinstance(out, Affine)
+    group = out.terms[:1] if op.groups > 1 else ()
+    terms = tuple((g, w.type.shape[1]) for g, _ in group)
+    mapped: list[Affine] = [_as_affine(batch), affine(*terms, (channel, 1))]
+    for i, k, stride, (lo, _), dilation in zip(space, window, op.strides, op.padding, op.rhs_dilation, strict=True):
+        at = _as_affine(_shift(i, stride, -lo))
+        mapped.append(Affine((*at.terms, (k, dilation)), at.offset))
+    rhs = low.read(w, (out, *(affine((a, 1)) for a in (channel, *window))))
+    return Contract(_conv_input(low, op, x, tuple(mapped)), rhs, (channel, *window))
+
+
+def _conv_input(low: Region, op: Conv, x: Value, index: tuple[Affine, ...]) -> Expr:
+    if any(map(any, op.padding)) or any(d != 1 for d in op.lhs_dilation):
+        return _read_padded(low, x, index, (1, 1, *op.lhs_dilation), Const(0, x.type.dtype))
+    return low.read(x, index)
+
+
+def _as_affine(index: Affine | Expr) -> Affine:
+    assert isinstance(index, Affine)
+    return index
+
+
+def _dot(low: Region, node: Node, index: Index) -> Expr:
+    assert isinstance(node.op, Dot)
+    op, (x, w) = node.op, node.inputs
+    names = low.new_axes([x.type.shape[a] for a in op.lhs_contract])
+    inner = [affine((a, 1)) for a in names]
+    nbatch = len(op.lhs_batch)
+    nfree = x.type.rank - nbatch - len(inner)
+    lhs = _operand_index(
+        x.type.rank, op.lhs_batch, op.lhs_contract, index[:nbatch], inner, index[nbatch : nbatch + nfree]
+    )
+    rhs = _operand_index(w.type.rank, op.rhs_batch, op.rhs_contract, index[:nbatch], inner, index[nbatch + nfree :])
+    return Contract(low.read(x, lhs), low.read(w, rhs), tuple(names))
+
+
+def _operand_index(
+    rank: int, batch: Sequence[int], contract: Sequence[int], outer: Index, inner: Sequence[Affine], free: Index
+) -> Index:
+    at: dict[int, Affine | Expr] = {**dict(zip(batch, outer, strict=True)), **dict(zip(contract, inner, strict=True))}
+    rest = iter(free)
+    return tuple(at[k] if k in at else next(rest) for k in range(rank))
+
+
+RULES: dict[type[Op], Rule] = {
+    Pointwise: _pointwise,
+    Cast: _cast,
+    Constant: _constant,
+    Iota: _iota,
+    RandomBits: _random_bits,
+    Broadcast: _broadcast,
+    Reshape: _unit_reshape,
+    Transpose: _transpose,
+    Slice: _slice,
+    Reverse: _reverse,
+    Pad: _pad,
+    Relayout: _relayout,
+    Gather: _gather,
+    Reduce: _reduce,
+    ReduceWindow: _reduce_window,
+    Conv: _conv,
+    Dot: _dot,
+}
