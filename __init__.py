@@ -75,6 +75,7 @@ if __name__ == "mxforge":  # the checkout's own folder name is not the package
         from .frontend import symbol as sym
         from .frontend.attribute import AttrScope
         from .frontend.base import MXNetError
+        from .frontend.compiled import load_compiled
         from .frontend.context import Context, cpu, cpu_pinned, current_context, gpu, gpu_memory_info, num_gpus
 
 

@@ -11,16 +11,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..ir.types import DType, TensorType
+from ..ir.types import TensorType
 from ..runtime.storage import allocate, as_numpy
 from .base import MXNetError
+from .context import current_context
 from .dtypes import from_memory, memory_dtype, to_memory
 
 if TYPE_CHECKING:
     from ..runtime.executable import Runnable
-    from .ndarray import NDArray
 
-_RANDOM_KEY = TensorType((4,), DType.U32)
+_NDARRAY_MODULE = f"{__package__}.ndarray"
+_NDARRAY_CLASS_MODULE = f"{_NDARRAY_MODULE}.ndarray"
+_LARGE = 64 << 10
 
 
 @dataclass(frozen=True)
@@ -53,6 +55,7 @@ class CompiledModel:
         self.executable = executable
         self.inputs = tuple(inputs)
         self.outputs = tuple(outputs)
+        self._types = [a.type for a in outputs]
         count = len(executable.inputs)
         self._free = [i for i in range(count) if i not in bound]
         self._draws = len(self._free) > len(self.inputs)
@@ -76,29 +79,30 @@ class CompiledModel:
         Values of another dtype are converted; MXNetError for a wrong number of inputs or a shape that does not fit.
         """
         wrap = any(map(_is_ndarray, inputs))
-        results = [_new(a.type, wrap) for a in self.outputs]
-        addresses, _arrays = self._operands(inputs)
-        self.executable.run(addresses, [_address(_memory(r)) for r in results])
-        return [r if wrap else from_memory(r, a.type.dtype) for r, a in zip(results, self.outputs, strict=True)]
+        new = _new_ndarray if wrap else _new_memory
+        results, targets = zip(*[new(t) for t in self._types], strict=True)
+        addresses, _kept = self._operands(inputs)
+        self.executable.run(addresses, targets)
+        return list(results) if wrap else [from_memory(r, t.dtype) for r, t in zip(results, self._types, strict=True)]
 
     @contextmanager
     def operands(self, inputs: Sequence[Any]) -> Iterator[tuple[list[int], list[int]]]:
         """The addresses that `executable.run` takes for these inputs, and for outputs that nobody looks at."""
-        results = [_memory(_new(a.type, False)) for a in self.outputs]
-        addresses, _arrays = self._operands(inputs)
-        yield addresses, [_address(r) for r in results]
+        addresses, _kept = self._operands(inputs)
+        results = [_new_memory(t) for t in self._types]
+        yield addresses, [address for _, address in results]
 
-    def _operands(self, inputs: Sequence[Any]) -> tuple[list[int], list[np.ndarray]]:
-        """The address of each of the executable's inputs, and the arrays that must live while they are used."""
+    def _operands(self, inputs: Sequence[Any]) -> tuple[list[int], list[object]]:
+        """The address of each of the executable's inputs, and what must live while they are used."""
         if len(inputs) != len(self.inputs):
             raise MXNetError(f"{self.name} takes {len(self.inputs)} inputs ({_listed(self.inputs)}), not {len(inputs)}")
-        arrays = [_operand(x, argument) for x, argument in zip(inputs, self.inputs, strict=True)]
+        found = [_operand(x, argument) for x, argument in zip(inputs, self.inputs, strict=True)]
         if self._draws:
-            arrays.append(_random_key())
+            found.append(_random_key())
         addresses = self._addresses.copy()
-        for position, array in zip(self._free, arrays, strict=True):
-            addresses[position] = _address(array)
-        return addresses, arrays
+        for position, (address, _) in zip(self._free, found, strict=True):
+            addresses[position] = address
+        return addresses, [kept for _, kept in found]
 
 
 def load_compiled(folder: str | os.PathLike[str]) -> CompiledModel:
@@ -120,45 +124,51 @@ def _listed(arguments: Sequence[Argument]) -> str:
     return ", ".join(f"{a.name}: {a.type.dtype.value}{list(a.type.shape)}" for a in arguments)
 
 
-def _operand(value: Any, argument: Argument) -> np.ndarray:
-    """The value in row-major memory of the argument's dtype."""
-    array = value._memory() if _is_ndarray(value) and value._dtype is argument.type.dtype else _values(value)
-    if array.shape != argument.type.shape:
-        raise MXNetError(f"input {argument.name!r} has shape {argument.type.shape}, not {array.shape}")
-    if array.dtype != memory_dtype(argument.type.dtype):
-        array = to_memory(array, argument.type.dtype)
-    return np.ascontiguousarray(array)
-
-
-def _values(value: Any) -> np.ndarray:
-    return value.asnumpy() if _is_ndarray(value) else np.asarray(value)
+def _operand(value: Any, argument: Argument) -> tuple[int, object]:
+    """The address of the value in row-major memory of the argument's dtype, and what keeps it there."""
+    type = argument.type
+    if _is_ndarray(value):
+        if value._dtype is type.dtype and value._shape == type.shape:
+            return value._address, value
+        value = value.asnumpy()
+    array = np.asarray(value)
+    if array.shape != type.shape:
+        raise MXNetError(f"input {argument.name!r} has shape {type.shape}, not {array.shape}")
+    if array.dtype != memory_dtype(type.dtype):
+        array = to_memory(array, type.dtype)
+    interface = array.__array_interface__  # several times faster than array.ctypes and array.flags
+    if interface["strides"] is not None:
+        array = np.ascontiguousarray(array)
+        interface = array.__array_interface__
+    return interface["data"][0], array
 
 
 def _is_ndarray(value: Any) -> bool:
     """Whether it is an NDArray: where nobody has imported that class, nothing is."""
-    module = sys.modules.get(f"{__package__}.ndarray")
+    module = sys.modules.get(_NDARRAY_MODULE)
     return module is not None and isinstance(value, module.NDArray)
 
 
-def _new(type: TensorType, wrap: bool) -> Any:
-    """Memory for a result: an NDArray, or the NumPy array that `from_memory` takes."""
-    if wrap:
-        from .context import current_context
-        from .ndarray.ndarray import empty_array
-
-        return empty_array(type.shape, type.dtype, current_context())
-    return as_numpy(allocate(type.nbytes), memory_dtype(type.dtype), type.shape)
+def _new_ndarray(type: TensorType) -> tuple[Any, int]:
+    """An array for a result, and its address."""
+    array = sys.modules[_NDARRAY_CLASS_MODULE].empty_array(type.shape, type.dtype, current_context())
+    return array, array._address
 
 
-def _memory(result: NDArray | np.ndarray) -> np.ndarray:
-    return result if isinstance(result, np.ndarray) else result._memory()
+def _new_memory(type: TensorType) -> tuple[np.ndarray, int]:
+    """NumPy's array for a result, and its address. Larger ones stand in memory that is reused: fresh pages are slow."""
+    if type.nbytes < _LARGE:
+        array = np.empty(type.shape, memory_dtype(type.dtype))
+        return array, _address(array)
+    storage = allocate(type.nbytes)
+    return as_numpy(storage, memory_dtype(type.dtype), type.shape), storage.address
 
 
-def _random_key() -> np.ndarray:
-    from .context import current_context
+def _random_key() -> tuple[int, object]:
     from .random import next_key
 
-    return np.array(next_key(current_context()), _RANDOM_KEY.dtype.numpy)
+    key = np.array(next_key(current_context()), np.uint32)
+    return _address(key), key
 
 
 def _address(array: np.ndarray) -> int:

@@ -1,13 +1,15 @@
-"""Writes the type stubs of the modules whose functions are made from operator declarations.
+"""Writes what is made from operator declarations: the type stubs of nd, and the index of the files that declare them.
 
-python -m mxforge.tools.make_stubs          writes frontend/ndarray/*.pyi; a test checks that they are current
+python -m mxforge.tools.make_stubs          a test checks that the files are current; run it after declaring operators
 """
 
 from __future__ import annotations
 
 import inspect
 import re
+import textwrap
 from collections.abc import Iterable
+from importlib import import_module
 from pathlib import Path
 from types import FunctionType, ModuleType
 
@@ -15,7 +17,7 @@ from ..frontend.ndarray import _internal, contrib, image, linalg, op
 from ..frontend.ndarray.fluent import METHODS, Fluent
 from ..frontend.ndarray.functions import full_name, names_of
 from ..ir.dialects.mx.describe import Parameter, arguments, parameters
-from ..ir.dialects.mx.operator import Operator, lookup
+from ..ir.dialects.mx.operator import Operator, all_names, lookup
 
 FOLDER = Path(__file__).resolve().parent.parent / "frontend" / "ndarray"
 _MODULES: dict[str, tuple[str, ModuleType]] = {
@@ -49,10 +51,45 @@ _CONTROL = {"out": "NDArray | Sequence[NDArray] | None", "name": "str | None", "
 _LITERALS = re.compile(r"\{[^{}]*\}")
 
 
+_INDEX = Path(__file__).resolve().parent.parent / "ir" / "dialects" / "mx"
+_INDEX_TEXT = '''"""The files that declare operators and the names in each, so that a look-up imports one file.
+
+Written by tools/make_stubs.py: not to be changed by hand.
+"""
+
+from __future__ import annotations
+
+DECLARED_NAMES: dict[str, str] = {{
+{rows}
+}}
+
+FAMILY_OF = {{name: family for family, names in DECLARED_NAMES.items() for name in names.split()}}
+'''
+
+
+def index() -> str:
+    """The content of ir/dialects/mx/families.py."""
+    families: dict[str, list[str]] = {}
+    for path in sorted(_INDEX.glob("*.py")):
+        import_module(f"..ir.dialects.mx.{path.stem}", __package__)
+    for name, kind in all_names().items():
+        families.setdefault(kind.__module__.rpartition(".")[2], []).append(name)
+    return _INDEX_TEXT.format(rows="\n".join(_index_rows(sorted(families.items()))))
+
+
+def _index_rows(families: Iterable[tuple[str, list[str]]]) -> Iterable[str]:
+    for family, names in families:
+        lines = textwrap.wrap(" ".join(names), 108)
+        yield f'    "{family}": ('
+        yield from (f'        "{line}{" " * (line is not lines[-1])}"' for line in lines)
+        yield "    ),"
+
+
 def stubs() -> dict[Path, str]:
-    """The content of every stub file."""
+    """The content of every file that is made."""
     made = {FOLDER / f"{name}.pyi": _module(*entry) for name, entry in _MODULES.items()}
     made[FOLDER / "fluent.pyi"] = _fluent()
+    made[_INDEX / "families.py"] = index()
     return made
 
 

@@ -83,11 +83,17 @@ class Model:
     symbol: Symbol
     parameters: Mapping[str, np.ndarray]
     types: Mapping[str, TensorType] = field(default_factory=dict[str, TensorType])
+    params: Path | None = None
 
     @property
     def data_names(self) -> list[str]:
         """The inputs that are not parameters."""
         return [name for name in self.symbol.list_inputs() if name not in self.parameters]
+
+    def missing(self, name: str) -> UsageError:
+        """The error for an input that nobody gave."""
+        where = f"is not in {self.params}" if self.params else "has no value, since no .params file was found"
+        return UsageError(f"input {name!r} is missing: give it with --input {name}=FILE (as a parameter it {where})")
 
     @cached_property
     def network(self) -> Network:
@@ -102,7 +108,7 @@ def load_model(files: ModelFiles) -> Model:
     used = {name: array for name, array in stored.items() if name in known}
     arrays = {name: _memory(name, array) for name, array in used.items()}
     types = {name: TensorType(a.shape, _dtype(used[name])) for name, a in arrays.items()}
-    return Model(files.name, symbol, arrays, types)
+    return Model(files.name, symbol, arrays, types, files.params)
 
 
 def _read_parameters(path: Path) -> dict[str, Any]:

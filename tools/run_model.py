@@ -49,12 +49,19 @@ def _program_and_inputs(
             raise UsageError(f"a compiled folder runs on the target cpu, not on {settings().target!r}")
         model = load_compiled(files.compiled)
         arrays = read_inputs(arguments, model.input_names, images)
+        missing = [name for name in model.input_names if name not in arrays]
+        if missing:
+            raise UsageError(f"input {missing[0]!r} is missing: give it with --input {missing[0]}=FILE")
         return model, _in_order(arrays, {a.name: a.type for a in model.inputs})
     loaded = load_model(files)
     arrays = read_inputs(arguments, loaded.data_names, images)
     given: GivenShapes = {name: (array.shape, None) for name, array in arrays.items()}
     types = data_types(loaded, given)
-    ordered = _in_order({**_blank_labels(types), **arrays}, types)
+    arrays = {**_blank_labels(types), **arrays}
+    for name in types:
+        if name not in arrays:
+            raise loaded.missing(name)
+    ordered = _in_order(arrays, types)
     progress.step(f"compiling {loaded.name}")
     return _program(loaded, types), ordered
 
@@ -72,10 +79,7 @@ def _blank_labels(types: Mapping[str, TensorType]) -> dict[str, np.ndarray]:
 
 
 def _in_order(arrays: Mapping[str, np.ndarray], types: Mapping[str, TensorType]) -> list[np.ndarray]:
-    """The arrays in the order of `types`, proven to be there and of a dtype that can be converted."""
-    for name in types:
-        if name not in arrays:
-            raise UsageError(f"input {name!r} is missing: give it with --input {name}=FILE")
+    """The arrays in the order of `types`, proven to be of a dtype that can be converted."""
     return [_convertible(arrays[name], name, type) for name, type in types.items()]
 
 

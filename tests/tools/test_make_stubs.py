@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import ast
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
+from mxforge.ir.dialects.mx.families import DECLARED_NAMES
 from mxforge.ir.dialects.mx.operator import lookup
 from mxforge.tools.make_stubs import function_stub, stubs
 
@@ -23,3 +26,9 @@ def test_a_function_in_one_line() -> None:
         "def relu(data: NDArray | None = ..., *, out: NDArray | Sequence[NDArray] | None = ..., "
         "name: str | None = ..., ctx: Context | None = ...) -> NDArray: ..."
     )
+
+
+def test_the_index_names_the_file_that_declares() -> None:
+    code = "from mxforge.ir.dialects.mx.operator import find; import sys; assert find(sys.argv[1])"
+    for names in DECLARED_NAMES.values():  # a new process each: this one has imported all files
+        subprocess.run([sys.executable, "-c", code, names.split()[-1]], check=True)

@@ -1,0 +1,63 @@
+"""`mxforge compile`: what it says, what it refuses, and that `run` takes what it wrote."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import mxforge as mx
+import numpy as np
+import pytest
+from mxforge.runtime.threads import get_num_threads, set_num_threads
+
+from .conftest import FIXTURES
+
+SHAPE = ("--input-shape", "data=2,3,32,32")
+
+
+def test_a_folder_runs_like_the_model(mxforge: Any, convnet: Path, compiled: Path, tmp_path: Path) -> None:
+    outputs = [tmp_path / "model.npy", tmp_path / "folder.npy"]
+    for model, output in zip((convnet, compiled), outputs, strict=True):
+        done = mxforge("run", model, "--input", FIXTURES / "convnet.npz", "--output", output)
+        assert done.status == 0, done.err
+    np.testing.assert_array_equal(*map(np.load, outputs))
+
+
+def test_what_is_there_stays(mxforge: Any, convnet: Path, compiled: Path, tmp_path: Path) -> None:
+    done = mxforge("compile", convnet, "-o", compiled, *SHAPE)
+    assert done.status == 1
+    assert "there already" in done.err
+    done = mxforge("compile", convnet, "-o", compiled, *SHAPE, "--force")
+    assert done.status == 0
+    assert f"compiled convnet to {compiled}" in done.out
+    assert mxforge("compile", convnet, "-o", tmp_path, *SHAPE, "--force").status == 1
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["compiled"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (["run", "FOLDER", "--epoch", "1", "--input", "x.npy"], "leave --epoch"),
+        (["run", "FOLDER", "--target", "reference"], "target cpu"),
+        (["run", "FOLDER"], "'data' is missing"),
+        (["compile", "FOLDER", "-o", "other"], "compiled already"),
+    ],
+)
+def test_what_makes_no_sense(mxforge: Any, compiled: Path, arguments: list[str], text: str) -> None:
+    done = mxforge(*[compiled if a == "FOLDER" else a for a in arguments])
+    assert done.status == 2
+    assert text in done.err and done.err.count("\n") == 1
+
+
+def test_shapes_of_a_folder_are_fixed(mxforge: Any, compiled: Path, tmp_path: Path) -> None:
+    np.save(tmp_path / "x.npy", np.zeros((1, 3, 32, 32), np.float32))
+    done = mxforge("run", compiled, "--input", tmp_path / "x.npy")
+    assert done.status == 1
+    assert "has shape (2, 3, 32, 32), not (1, 3, 32, 32)" in done.err
+
+
+def test_no_more_threads_than_the_code_has_room_for(mxforge: Any, convnet: Path, tmp_path: Path) -> None:
+    assert mxforge("compile", convnet, "-o", tmp_path / "one", *SHAPE, "--threads", "1").status == 0
+    set_num_threads(2)
+    mx.load_compiled(tmp_path / "one")
+    assert get_num_threads() == 1

@@ -1,0 +1,85 @@
+"""Finding a model's files, and what its inputs are."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import mxforge as mx
+import numpy as np
+import pytest
+from mxforge.ir.types import DType, TensorType
+from mxforge.tools.errors import ToolError, UsageError
+from mxforge.tools.models import data_types, find_model, load_model
+
+
+def save(folder: Path, name: str, symbol: Any, epochs: tuple[int, ...] = (), **arrays: Any) -> Path:
+    symbol.save(str(folder / f"{name}-symbol.json"))
+    for epoch in epochs:
+        mx.nd.save(str(folder / f"{name}-{epoch:04d}.params"), arrays)
+    return folder / name
+
+
+def dense(**attributes: Any) -> Any:
+    return mx.sym.FullyConnected(mx.sym.var("data", **attributes), num_hidden=4, name="fc")
+
+
+def weights() -> dict[str, Any]:
+    return {"arg:fc_weight": mx.nd.ones((4, 3)), "arg:fc_bias": mx.nd.zeros((4,))}
+
+
+def test_which_parameters(tmp_path: Path) -> None:
+    prefix = str(save(tmp_path, "net", dense(), (3,), **weights()))
+    found = find_model(prefix)
+    assert found.params == tmp_path / "net-0003.params"
+    assert find_model(prefix + "-symbol.json") == found
+    save(tmp_path, "net", dense(), (5,), **weights())
+    with pytest.raises(UsageError, match="several epochs"):
+        find_model(prefix)
+    assert find_model(prefix, epoch=5).params == tmp_path / "net-0005.params"
+    with pytest.raises(ToolError, match=r"net-0004\.params"):
+        find_model(prefix, epoch=4)
+    save(tmp_path, "net", dense(), (0,), **weights())
+    assert find_model(prefix).params == tmp_path / "net-0000.params"
+    with pytest.raises(ToolError, match=r"absent\.params"):
+        find_model(prefix, params=tmp_path / "absent.params")
+
+
+def test_parameters_of_others_are_left_out(tmp_path: Path) -> None:
+    prefix = save(tmp_path, "net", dense(), (0,), **weights(), **{"aux:other": mx.nd.zeros((1,))})
+    model = load_model(find_model(str(prefix)))
+    assert set(model.parameters) == {"fc_weight", "fc_bias"}
+    assert model.data_names == ["data"]
+
+
+def test_types_of_inputs(tmp_path: Path) -> None:
+    model = load_model(find_model(str(save(tmp_path, "net", dense(shape=(0, 3)), (0,), **weights()))))
+    assert data_types(model, {}, batch=7) == {"data": TensorType((7, 3), DType.F32)}
+    assert data_types(model, {"data": ((2, 3), None)}) == {"data": TensorType((2, 3), DType.F32)}
+    with pytest.raises(UsageError, match="no input 'image'"):
+        data_types(model, {"image": ((2, 3), None)})
+    open_model = load_model(find_model(str(save(tmp_path, "open", dense(), (0,), **weights()))))
+    with pytest.raises(UsageError, match="--input-shape data="):
+        data_types(open_model, {})
+
+
+def test_the_dtype_follows_the_parameters(tmp_path: Path) -> None:
+    doubles = {name: array.astype("float64") for name, array in weights().items()}
+    model = load_model(find_model(str(save(tmp_path, "net", dense(), (0,), **doubles))))
+    assert data_types(model, {"data": ((2, 3), None)}) == {"data": TensorType((2, 3), DType.F64)}
+
+
+def test_parameters_that_cannot_be_compiled(tmp_path: Path) -> None:
+    sparse = weights() | {"arg:fc_weight": mx.nd.ones((4, 3)).tostype("row_sparse")}
+    with pytest.raises(ToolError, match="'fc_weight' is sparse"):
+        load_model(find_model(str(save(tmp_path, "net", dense(), (0,), **sparse))))
+    mx.nd.save(str(tmp_path / "net-0000.params"), [mx.nd.ones((4, 3))])
+    with pytest.raises(ToolError, match="have no names"):
+        load_model(find_model(str(tmp_path / "net")))
+
+
+def test_a_model_without_parameters_says_so(mxforge: Any, tmp_path: Path) -> None:
+    np.save(tmp_path / "x.npy", np.zeros((2, 3), np.float32))
+    done = mxforge("run", save(tmp_path, "net", dense()), "--input", f"data={tmp_path / 'x.npy'}")
+    assert done.status == 2
+    assert "'fc_weight' is missing" in done.err and "no .params file was found" in done.err
