@@ -80,6 +80,9 @@ def index() -> str:
 def _index_rows(families: Iterable[tuple[str, list[str]]]) -> Iterable[str]:
     for family, names in families:
         lines = textwrap.wrap(" ".join(names), 108)
+        if len(lines) == 1 and len(family) + len(lines[0]) < 106:
+            yield f'    "{family}": ("{lines[0]}"),'
+            continue
         yield f'    "{family}": ('
         yield from (f'        "{line}{" " * (line is not lines[-1])}"' for line in lines)
         yield "    ),"

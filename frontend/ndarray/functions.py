@@ -54,9 +54,9 @@ def find_function(namespace: str, name: str) -> Callable[..., Any]:
 
 
 def _declared(name: str) -> type[Operator] | None:
-    from ...ir.dialects.mx.operator import all_names
+    from ...ir.dialects.mx.operator import find
 
-    return all_names().get(name)
+    return find(name)
 
 
 def make_function(cls: type[Operator], name: str, module: str) -> Callable[..., Any]:

@@ -114,12 +114,11 @@ def _canonize(nodes: Sequence[SymNode]) -> None:
 
 
 def _check_operators(file: SymbolFile, label: str) -> None:
-    from ...ir.dialects.mx.operator import all_names
+    from ...ir.dialects.mx.operator import find
 
-    known = all_names()
     users: dict[str, list[str]] = {}
     for node in file.nodes:
-        if not node.is_variable and node.op not in known:
+        if not node.is_variable and find(node.op) is None:
             users.setdefault(node.op, []).append(node.name)
     if users:
         lines = "\n".join(f"  {op}: used by {', '.join(map(repr, names))}" for op, names in users.items())

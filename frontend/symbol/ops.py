@@ -28,11 +28,11 @@ def full_name(namespace: str, name: str) -> str:
 
 def find_function(namespace: str, name: str) -> Callable[..., Symbol] | None:
     """The function for an operator, or None when no operator of this name is declared."""
-    from ...ir.dialects.mx.operator import all_names
+    from ...ir.dialects.mx.operator import find
 
     if namespace == "" and name.startswith("_"):
         return None
-    found = all_names().get(full_name(namespace, name))
+    found = find(full_name(namespace, name))
     return None if found is None else make_function(found, full_name(namespace, name), name)
 
 

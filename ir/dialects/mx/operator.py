@@ -20,47 +20,21 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from importlib import import_module
+from inspect import currentframe
+from types import FrameType
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar, cast
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from ...graph import Attribute, Op, Value
 from ...types import DType, TensorType
+from .families import DECLARED_NAMES, FAMILY_OF
 from .shapes import PartialShape, unify_all
 
 if TYPE_CHECKING:
     from .builder import MxBuilder
 
 Results = Value | tuple[Value, ...]
-
-_FAMILIES = (
-    "nn_dense",
-    "nn_convolution",
-    "nn_pooling",
-    "nn_normalization",
-    "nn_activation",
-    "nn_softmax",
-    "nn_spatial",
-    "rnn",
-    "sequence",
-    "elementwise",
-    "broadcast",
-    "reduce",
-    "shape_ops",
-    "join_ops",
-    "slice_ops",
-    "indexing_ops",
-    "ordering",
-    "linear",
-    "cast_ops",
-    "creation_ops",
-    "random_ops",
-    "output_ops",
-    "contrib_attention",
-    "contrib_vision",
-    "contrib_detection",
-    "contrib_misc",
-)
 
 
 class Operator(BaseModel, Op):
@@ -274,15 +248,25 @@ def declare(
 ) -> None:
     """Register an operator of a family: a row of a table. `members` become the class's attributes, `__doc__` among
     them; `parameters` are the types of its own parameters, whose defaults are members."""
-    body = {"__module__": base.__module__, "__qualname__": name, "__annotations__": dict(parameters or {}), **members}
+    caller = cast("FrameType", cast("FrameType", currentframe()).f_back)
+    family = caller.f_globals["__name__"]  # the file that declares it, which the index of names needs
+    body = {"__module__": family, "__qualname__": name, "__annotations__": dict(parameters or {}), **members}
     metaclass: Any = type(base)
     operator(name, aliases)(metaclass(name, (base,), body))
 
 
+def find(name: str) -> type[Operator] | None:
+    """The operator of this name or alias, or None; only the file that declares it is imported."""
+    found = _REGISTRY.get(name)
+    if found is None and name in FAMILY_OF:
+        import_module(f".{FAMILY_OF[name]}", __package__)
+        found = _REGISTRY.get(name)
+    return found
+
+
 def lookup(name: str) -> type[Operator]:
     """The operator of this name or alias; KeyError names an operator that is not declared."""
-    _load()
-    found = _REGISTRY.get(name)
+    found = find(name)
     if found is None:
         raise KeyError(f"operator {name!r} is not known")
     return found
@@ -307,8 +291,8 @@ def from_attributes(name: str, attributes: Mapping[str, Any]) -> Operator:
 
 @lru_cache(maxsize=1)
 def _load() -> None:
-    """Import the files that declare operators; postponed, so that importing the package stays fast."""
-    for family in _FAMILIES:
+    """Import all files that declare operators: only what lists them needs that."""
+    for family in DECLARED_NAMES:
         import_module(f".{family}", __package__)
 
 

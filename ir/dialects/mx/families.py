@@ -1,0 +1,118 @@
+"""The files that declare operators and the names in each, so that a look-up imports one file.
+
+Written by tools/make_stubs.py: not to be changed by hand.
+"""
+
+from __future__ import annotations
+
+DECLARED_NAMES: dict[str, str] = {
+    "broadcast": (
+        "broadcast_add _sparse_broadcast_add _sparse_broadcast_plus broadcast_plus broadcast_sub "
+        "_sparse_broadcast_minus _sparse_broadcast_sub broadcast_minus broadcast_mul _sparse_broadcast_mul "
+        "broadcast_div _sparse_broadcast_div broadcast_mod broadcast_power broadcast_maximum _npi_maximum "
+        "broadcast_minimum _npi_minimum broadcast_hypot broadcast_equal broadcast_not_equal broadcast_greater "
+        "broadcast_greater_equal broadcast_lesser broadcast_lesser_equal broadcast_logical_and broadcast_logical_or "
+        "broadcast_logical_xor broadcast_to broadcast_axis broadcast_axes broadcast_like"
+    ),
+    "cast_ops": (
+        "Cast _npi_cast _npx_cast cast amp_cast BlockGrad _sparse_stop_gradient stop_gradient make_loss "
+        "_sparse_make_loss _contrib_gradientmultiplier _contrib_div_sqrt_dim"
+    ),
+    "contrib_attention": (
+        "_contrib_interleaved_matmul_selfatt_qk _contrib_interleaved_matmul_selfatt_valatt "
+        "_contrib_interleaved_matmul_encdec_qk _contrib_interleaved_matmul_encdec_valatt"
+    ),
+    "contrib_detection": (
+        "_contrib_box_nms _contrib_box_non_maximum_suppression _contrib_MultiBoxPrior _npx_multibox_prior "
+        "_contrib_MultiBoxDetection _npx_multibox_detection"
+    ),
+    "contrib_misc": (
+        "_contrib_round_ste _sparse__contrib_round_ste _contrib_sign_ste _sparse__contrib_sign_ste _contrib_quadratic "
+        "_contrib_index_array _contrib_allclose all_finite softmax_cross_entropy _contrib_box_iou"
+    ),
+    "contrib_vision": ("ROIPooling _npx_roi_pooling _contrib_ROIAlign"),
+    "creation_ops": (
+        "_zeros _zeros_without_dtype _ones _full _npi_full _eye _arange _linspace _npi_linspace _contrib_arange_like "
+        "_npx_arange_like"
+    ),
+    "elementwise": (
+        "abs _sparse_abs arccos _sparse_arccos arccosh _sparse_arccosh arcsin _sparse_arcsin arcsinh _sparse_arcsinh "
+        "arctan _sparse_arctan arctanh _sparse_arctanh cbrt _sparse_cbrt ceil _sparse_ceil cos _sparse_cos cosh "
+        "_sparse_cosh degrees _sparse_degrees erf _npx_erf erfinv _npx_erfinv exp _sparse_exp expm1 _sparse_expm1 fix "
+        "_sparse_fix floor _sparse_floor gamma _npx_gamma _sparse_gamma gammaln _npx_gammaln _sparse_gammaln log "
+        "_sparse_log log10 _sparse_log10 log1p _sparse_log1p log2 _sparse_log2 logical_not negative _sparse_negative "
+        "radians _sparse_radians rcbrt reciprocal relu _sparse_relu rint _sparse_rint round _sparse_round rsqrt "
+        "_sparse_rsqrt sigmoid _sparse_sigmoid sign _sparse_sign sin _sparse_sin sinh _sparse_sinh softsign sqrt "
+        "_sparse_sqrt square _sparse_square tan _sparse_tan tanh _sparse_tanh trunc _sparse_trunc _copy identity "
+        "_copyto _npi_copyto ones_like zeros_like _sparse_zeros_like elemwise_add _Plus _add _plus "
+        "_sparse_elemwise_add elemwise_sub _Minus _minus _sparse_elemwise_sub _sub elemwise_mul _Mul _mul "
+        "_sparse_elemwise_mul elemwise_div _Div _div _sparse_elemwise_div _grad_add _mod _Mod _power _Power _maximum "
+        "_Maximum _minimum _Minimum _hypot _Hypot _equal _Equal _not_equal _Not_Equal _greater _Greater "
+        "_greater_equal _Greater_Equal _lesser _Lesser _lesser_equal _Lesser_Equal _logical_and _Logical_And "
+        "_logical_or _Logical_Or _logical_xor _Logical_Xor _plus_scalar _PlusScalar _minus_scalar _MinusScalar "
+        "_rminus_scalar _RMinusScalar _mul_scalar _MulScalar _div_scalar _DivScalar _rdiv_scalar _RDivScalar "
+        "_mod_scalar _ModScalar _rmod_scalar _RModScalar _power_scalar _PowerScalar _rpower_scalar _RPowerScalar "
+        "_maximum_scalar _MaximumScalar _npi_maximum_scalar _minimum_scalar _MinimumScalar _npi_minimum_scalar "
+        "_hypot_scalar _HypotScalar _npi_hypot_scalar _equal_scalar _EqualScalar _not_equal_scalar _NotEqualScalar "
+        "_greater_scalar _GreaterScalar _greater_equal_scalar _GreaterEqualScalar _lesser_scalar _LesserScalar "
+        "_lesser_equal_scalar _LesserEqualScalar _logical_and_scalar _LogicalAndScalar _logical_or_scalar "
+        "_LogicalOrScalar _logical_xor_scalar _LogicalXorScalar add_n ElementWiseSum _sparse_ElementWiseSum "
+        "_sparse_add_n where _sparse_where _identity_with_attr_like_rhs"
+    ),
+    "indexing_ops": (
+        "take _npi_take batch_take pick _npx_pick choose_element_0index fill_element_0index one_hot _npx_one_hot "
+        "gather_nd _npi_gather_nd _npx_gather_nd scatter_nd _scatter_set_nd _npi_scatter_set_nd _ravel_multi_index "
+        "ravel_multi_index _unravel_index unravel_index _contrib_index_copy"
+    ),
+    "join_ops": (
+        "Concat _sparse_concat concat _rnn_param_concat _npi_rnn_param_concat stack SliceChannel split _split_v2 "
+        "_npi_split amp_multicast"
+    ),
+    "linear": ("dot _sparse_dot batch_dot _npx_batch_dot khatri_rao"),
+    "nn_activation": (
+        "Activation _npx_activation LeakyReLU _npx_leaky_relu hard_sigmoid clip _sparse_clip _npi_clip smooth_l1 "
+        "_npx_smooth_l1 Dropout _npx_dropout"
+    ),
+    "nn_convolution": ("Convolution _npx_convolution Convolution_v1 Deconvolution _npx_deconvolution"),
+    "nn_dense": (
+        "FullyConnected _npx_fully_connected _sparse_FullyConnected Embedding _npx_embedding _sparse_Embedding"
+    ),
+    "nn_normalization": (
+        "BatchNorm _npx_batch_norm _contrib_BatchNormWithReLU BatchNorm_v1 _contrib_SyncBatchNorm LayerNorm "
+        "_npx_layer_norm GroupNorm InstanceNorm L2Normalization LRN"
+    ),
+    "nn_pooling": ("Pooling _npx_pooling Pooling_v1"),
+    "nn_softmax": ("softmax _npx_softmax log_softmax _npx_log_softmax softmin SoftmaxActivation"),
+    "nn_spatial": (
+        "UpSampling _contrib_BilinearResize2D _contrib_AdaptiveAvgPooling2D im2col col2im GridGenerator "
+        "BilinearSampler SpatialTransformer"
+    ),
+    "ordering": ("sort _npi_sort argsort _npi_argsort topk _npx_topk"),
+    "output_ops": (
+        "SoftmaxOutput Softmax LinearRegressionOutput _sparse_LinearRegressionOutput MAERegressionOutput "
+        "_sparse_MAERegressionOutput LogisticRegressionOutput _sparse_LogisticRegressionOutput MakeLoss"
+    ),
+    "random_ops": (
+        "_random_uniform random_uniform uniform _random_uniform_like _sample_uniform sample_uniform _random_normal "
+        "random_normal normal _random_normal_like _sample_normal sample_normal _random_exponential random_exponential "
+        "_random_exponential_like _sample_exponential sample_exponential _random_randint _npi_random_randint "
+        "random_randint _shuffle _npi_shuffle shuffle _sample_multinomial sample_multinomial"
+    ),
+    "reduce": (
+        "sum _sparse_sum sum_axis mean _sparse_mean prod max max_axis min min_axis nansum nanprod _square_sum norm "
+        "_sparse_norm moments argmax argmin argmax_channel _np_cumsum cumsum"
+    ),
+    "rnn": ("RNN _npx_rnn"),
+    "sequence": ("SequenceMask _npx_sequence_mask SequenceLast SequenceReverse"),
+    "shape_ops": (
+        "Reshape reshape Flatten _npx_batch_flatten flatten transpose SwapAxis _npi_swapaxes swapaxes expand_dims "
+        "_npi_expand_dims squeeze reshape_like _npx_reshape_like shape_array _npx_shape_array size_array tile "
+        "_npi_tile repeat _np_repeat reverse flip depth_to_space space_to_depth Pad pad diag"
+    ),
+    "slice_ops": (
+        "slice _npi_slice _npx_slice _sparse_slice crop _slice_assign _crop_assign _npi_slice_assign "
+        "_slice_assign_scalar _crop_assign_scalar _npi_slice_assign_scalar slice_axis slice_like Crop"
+    ),
+}
+
+FAMILY_OF = {name: family for family, names in DECLARED_NAMES.items() for name in names.split()}
