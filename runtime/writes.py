@@ -8,12 +8,14 @@ changed.
 from __future__ import annotations
 
 import itertools
+import threading
 import weakref
 from collections.abc import Iterable
 
 from .storage import Storage
 
 _counter = itertools.count(1)
+_changing = threading.RLock()  # of `_watched`; re-entrant, since a watch may be collected while another begins
 _watched: dict[int, list[int]] = {}  # by the block's identity: how many watch it, and the number of its last write
 
 
@@ -47,8 +49,9 @@ class Watch:
 
     def __init__(self, storages: Iterable[Storage]) -> None:
         self.storages = tuple(storages)
-        for storage in self.storages:
-            _watched.setdefault(id(storage), [0, 0])[0] += 1
+        with _changing:
+            for storage in self.storages:
+                _watched.setdefault(id(storage), [0, 0])[0] += 1
         weakref.finalize(self, _release, self.storages)
 
     def versions(self) -> tuple[int, ...]:
@@ -57,8 +60,9 @@ class Watch:
 
 
 def _release(storages: tuple[Storage, ...]) -> None:
-    for storage in storages:
-        found = _watched[id(storage)]
-        found[0] -= 1
-        if found[0] == 0:
-            del _watched[id(storage)]
+    with _changing:
+        for storage in storages:
+            found = _watched[id(storage)]
+            found[0] -= 1
+            if found[0] == 0:
+                del _watched[id(storage)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..artifacts import SymbolFile
@@ -74,7 +75,7 @@ class SymNode:
 
     def auxiliary_inputs(self) -> list[SymNode]:
         """The variables that this node mutates."""
-        if self.is_variable:
+        if self.is_variable or not _mutates(type(self.operator)):
             return []
         return [self.inputs[i].node for i in self.operator.auxiliary.values() if i < len(self.inputs)]
 
@@ -85,6 +86,12 @@ class Entry(NamedTuple):
     node: SymNode
     index: int = 0  # pyright: ignore[reportIncompatibleMethodOverride]
     version: int = 0
+
+
+@cache
+def _mutates(op: type[Operator]) -> bool:
+    """Whether an operator has auxiliary inputs at all."""
+    return any("!" in declared for declared in op.inputs)
 
 
 def is_hidden(key: str) -> bool:

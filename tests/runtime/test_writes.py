@@ -1,0 +1,51 @@
+"""Tests that writes to watched memory are noticed, and that nothing is remembered longer than it is watched."""
+
+from __future__ import annotations
+
+import threading
+
+from mxforge.runtime import writes
+from mxforge.runtime.storage import allocate
+from mxforge.runtime.writes import Watch, clock, touch, written
+
+
+def test_only_watched_blocks_move_the_clock() -> None:
+    watched, other = allocate(64), allocate(64)
+    watch = Watch([watched])
+    before, versions = clock.now, watch.versions()
+    written(other)
+    assert clock.now == before and watch.versions() == versions
+    written(watched)
+    assert clock.now != before and watch.versions() != versions
+
+
+def test_touch_moves_the_clock_alone() -> None:
+    watch = Watch([allocate(64)])
+    before, versions = clock.now, watch.versions()
+    touch()
+    assert clock.now != before and watch.versions() == versions
+
+
+def test_blocks_are_forgotten_with_their_last_watch() -> None:
+    storage = allocate(64)
+    first, second = Watch([storage]), Watch([storage])
+    del first
+    assert id(storage) in writes._watched
+    assert second.versions() == (0,)
+    del second
+    assert id(storage) not in writes._watched
+
+
+def test_threads_may_watch_the_same_blocks() -> None:
+    storages = [allocate(64) for _ in range(8)]
+
+    def work() -> None:
+        for _ in range(300):
+            Watch(storages).versions()
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not any(id(storage) in writes._watched for storage in storages)
