@@ -34,7 +34,7 @@ def run(options: argparse.Namespace) -> int:
         seconds = time.perf_counter() - start
     for line in summary(results, labels):
         print(line)
-    print(f"ran {model.name} in {1e3 * seconds:.3g} ms ({settings().target})")
+    print(f"first run of {model.name}: {1e3 * seconds:.3g} ms ({settings().target})")
     if options.output is not None:
         write_outputs(options.output, results)
     return 0
