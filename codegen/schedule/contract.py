@@ -87,14 +87,15 @@ def schedule_direct(shape: ConvShape, target: CpuTarget) -> TileSchedule:
 
 
 def _merge_count(shape: ConvShape, block: int) -> int:
-    """As `conv.group_together`, for equal blocks on both sides."""
-    return next(m for m in range(1, shape.groups + 1) if _groups_fit(shape, m, block))
+    """As `conv.group_together`; `block` is that of the result."""
+    layout = shape.kernel.buffer(shape.x.buffer).layout
+    blocks = (layout.block if layout else 1), block
+    return next(m for m in range(1, shape.groups + 1) if _groups_fit(shape, m, blocks))
 
 
-def _groups_fit(shape: ConvShape, m: int, block: int) -> bool:
-    return shape.groups % m == 0 and (
-        m == shape.groups or (m * shape.channels % block == 0 and m * shape.filters % block == 0)
-    )
+def _groups_fit(shape: ConvShape, m: int, blocks: tuple[int, int]) -> bool:
+    whole = m * shape.channels % blocks[0] == 0 and m * shape.filters % blocks[1] == 0
+    return shape.groups % m == 0 and (m == shape.groups or whole)
 
 
 def schedule_depthwise(shape: ConvShape, target: CpuTarget) -> DepthwiseSchedule:
