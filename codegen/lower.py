@@ -8,6 +8,7 @@ new axes; an input of the region is a Load. Values that are read more than once 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import islice
 
 from ..ir.dialects.core import Cast, Conv, Dot, Fused, Pointwise, Reduce, ReduceWindow
 from ..ir.graph import Graph, GraphError, Node, Value
@@ -25,6 +26,7 @@ from ..ir.kernel import (
     Stage,
     Store,
     affine,
+    walk,
 )
 from ..ir.types import TensorType
 from .lower_rules import RULES
@@ -77,7 +79,7 @@ class Lowering:
         ]
         self.axes: list[Axis] = []
         self.stages: list[Stage] = []
-        self.locals: dict[tuple[Value, Index], str] = {}
+        self.known: dict[tuple[Value, Index], Expr] = {}
         self.users = body.users()
         self.rows = _row_space(body) if kind == "row" else None
 
@@ -139,9 +141,9 @@ class Lowering:
         name = self.inputs.get(value)
         if name is not None:
             return Load(name, index)
-        local = self.locals.get((value, index))
-        if local is not None:
-            return Ref(local)
+        known = self.known.get((value, index))
+        if known is not None:
+            return known
         node = value.node
         assert node is not None
         rule = RULES.get(type(node.op))
@@ -159,8 +161,9 @@ class Lowering:
         return isinstance(node.op, _COSTLY) and len(self.users[value]) + (value in self.body.outputs) > 1
 
     def _share(self, value: Value, index: Index, expr: Expr) -> Expr:
-        made = self.local(expr, index)
-        self.locals[value, index] = made.local
+        """In the end of a contraction the expression itself, which its emitters want whole, while it is small."""
+        inline = self.kind == "contract" and sum(1 for _ in islice(walk(expr), _INLINE_LIMIT)) < _INLINE_LIMIT
+        made = self.known[value, index] = expr if inline else self.local(expr, index)
         return made
 
     def local(self, expr: Expr, index: Index) -> Ref:
@@ -185,6 +188,7 @@ class Lowering:
         return [self._axis(f"r{first + k}", n, AxisKind.REDUCE) for k, n in enumerate(extents)]
 
 
+_INLINE_LIMIT = 64  # parts of an expression that may be computed once for each place where it is read
 _COSTLY = (Pointwise, Cast, Reduce, ReduceWindow, Conv, Dot)
 
 

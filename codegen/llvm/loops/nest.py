@@ -206,9 +206,9 @@ class _Linear:
             return [(a, step) for a, _ in index.terms]
         if block == 1:
             return [(a, c * step) for a, c in self._physical(index.terms)]
-        whole = [(axis, c // block * step) for axis, c in index.terms if c % block == 0 and axis != self.split]
         inside = self._inside_blocks(index, block)
-        return whole + [pair for axis, _ in inside for pair in ((f"{axis}o", step), (f"{axis}i", 1))]
+        steps: list[tuple[str, Extent]] = [pair for axis, _ in inside for pair in ((f"{axis}o", step), (f"{axis}i", 1))]
+        return steps + [(axis, c // block * step) for axis, c in index.terms if c % block == 0]
 
     def _bounds(self, buffer: Buffer, index: Index) -> tuple[Bound, ...]:
         """Tests for the dimensions along which the index can leave the buffer."""
