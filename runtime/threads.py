@@ -92,7 +92,11 @@ def _first_pool() -> ThreadPool:
 
 
 def set_num_threads(threads: int) -> None:
-    """Uses `threads` threads for kernels, at most 1024. Programs compiled for another number stay correct."""
+    """Uses `threads` threads for kernels: at most those that the process began with (MXFORGE_NUM_THREADS, else its
+    cores), for which programs set memory aside. ValueError for more."""
+    most = host_target().threads
+    if _checked_threads(threads) > most:
+        raise ValueError(f"{threads} threads: programs are compiled for {most}; set MXFORGE_NUM_THREADS before the start")
     get_pool().resize(threads)
 
 

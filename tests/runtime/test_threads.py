@@ -292,8 +292,13 @@ def test_idle_workers_sleep(pool: ThreadPool, kernels: LoadedObject) -> None:
 
 
 def test_thread_numbers() -> None:
-    set_num_threads(3)
-    assert get_num_threads() == 3
+    most = host_target().threads
+    set_num_threads(1)
+    assert get_num_threads() == 1
+    set_num_threads(most)
+    assert get_num_threads() == most
+    with pytest.raises(ValueError, match=f"compiled for {most}"):
+        set_num_threads(most + 1)
     for wrong in (0, -1, 5000):
         with pytest.raises(ValueError, match="1 to 1024"):
             set_num_threads(wrong)
