@@ -96,7 +96,7 @@ def set_num_threads(threads: int) -> None:
     cores), for which programs set memory aside. ValueError for more."""
     most = host_target().threads
     if _checked_threads(threads) > most:
-        raise ValueError(f"{threads} threads: programs are compiled for {most}; set MXFORGE_NUM_THREADS before the start")
+        raise ValueError(f"{threads} threads: programs are compiled for {most}; set MXFORGE_NUM_THREADS at the start")
     get_pool().resize(threads)
 
 

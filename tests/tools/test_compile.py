@@ -8,7 +8,7 @@ from typing import Any
 import mxforge as mx
 import numpy as np
 import pytest
-from mxforge.runtime.threads import get_num_threads, set_num_threads
+from mxforge.runtime.threads import get_num_threads, get_pool
 
 from .conftest import FIXTURES
 
@@ -58,6 +58,6 @@ def test_shapes_of_a_folder_are_fixed(mxforge: Any, compiled: Path, tmp_path: Pa
 
 def test_no_more_threads_than_the_code_has_room_for(mxforge: Any, convnet: Path, tmp_path: Path) -> None:
     assert mxforge("compile", convnet, "-o", tmp_path / "one", *SHAPE, "--threads", "1").status == 0
-    set_num_threads(2)
+    get_pool().resize(2)
     mx.load_compiled(tmp_path / "one")
     assert get_num_threads() == 1
