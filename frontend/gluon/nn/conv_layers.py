@@ -215,6 +215,9 @@ class _Pooling(HybridBlock):
         ).format(type(self).__name__, self._kwargs["pooling_convention"] == "full", **self._kwargs)
 
 
+# MXNet's constructors differ in the order of layout and ceil_mode.
+
+
 class _MaxPool(_Pooling):
     def __init__(
         self,
@@ -229,9 +232,35 @@ class _MaxPool(_Pooling):
         self._configure(pool_size, strides, padding, ceil_mode, False, layout)
 
 
-class _AvgPool(_Pooling):
-    pool_type = "avg"
+class _MaxPoolCeilFirst(_MaxPool):
+    def __init__(
+        self,
+        pool_size: Sizes = 2,
+        strides: Sizes | None = None,
+        padding: Sizes = 0,
+        ceil_mode: bool = False,
+        layout: str | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(pool_size, strides, padding, layout, ceil_mode, **kwargs)
 
+
+class _AvgPool(_MaxPool):
+    def __init__(
+        self,
+        pool_size: Sizes = 2,
+        strides: Sizes | None = None,
+        padding: Sizes = 0,
+        layout: str | None = None,
+        ceil_mode: bool = False,
+        count_include_pad: bool = True,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(pool_size, strides, padding, layout, ceil_mode, **kwargs)
+        self._kwargs["count_include_pad"] = count_include_pad
+
+
+class _AvgPoolCeilFirst(_AvgPool):
     def __init__(
         self,
         pool_size: Sizes = 2,
@@ -242,9 +271,7 @@ class _AvgPool(_Pooling):
         count_include_pad: bool = True,
         **kwargs: Any,
     ) -> None:
-        super().__init__(**kwargs)
-        self._configure(pool_size, strides, padding, ceil_mode, False, layout)
-        self._kwargs["count_include_pad"] = count_include_pad
+        super().__init__(pool_size, strides, padding, layout, ceil_mode, count_include_pad, **kwargs)
 
 
 class _GlobalPool(_Pooling):
@@ -273,10 +300,10 @@ def _pooling(name: str, base: type[_Pooling], dimensions: int, pool_type: str, d
 
 MaxPool1D = _pooling("MaxPool1D", _MaxPool, 1, "max", "Maximum over windows")
 MaxPool2D = _pooling("MaxPool2D", _MaxPool, 2, "max", "Maximum over windows")
-MaxPool3D = _pooling("MaxPool3D", _MaxPool, 3, "max", "Maximum over windows")
+MaxPool3D = _pooling("MaxPool3D", _MaxPoolCeilFirst, 3, "max", "Maximum over windows")
 AvgPool1D = _pooling("AvgPool1D", _AvgPool, 1, "avg", "Mean over windows")
-AvgPool2D = _pooling("AvgPool2D", _AvgPool, 2, "avg", "Mean over windows")
-AvgPool3D = _pooling("AvgPool3D", _AvgPool, 3, "avg", "Mean over windows")
+AvgPool2D = _pooling("AvgPool2D", _AvgPoolCeilFirst, 2, "avg", "Mean over windows")
+AvgPool3D = _pooling("AvgPool3D", _AvgPoolCeilFirst, 3, "avg", "Mean over windows")
 GlobalMaxPool1D = _pooling("GlobalMaxPool1D", _GlobalPool, 1, "max", "Maximum over all positions")
 GlobalMaxPool2D = _pooling("GlobalMaxPool2D", _GlobalPool, 2, "max", "Maximum over all positions")
 GlobalMaxPool3D = _pooling("GlobalMaxPool3D", _GlobalPool, 3, "max", "Maximum over all positions")

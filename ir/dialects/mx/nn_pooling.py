@@ -47,6 +47,7 @@ class _PoolingBase(Operator):
         return self._divide(b, total, counts, axes) if self.pool_type == "avg" else total
 
     def _divide(self, b: MxBuilder, total: Value, counts: np.ndarray, axes: tuple[int, ...]) -> Value:
+        counts = np.maximum(counts, 1)  # the average of a window of padding alone is 0
         if counts.size and (counts == counts.flat[0]).all():
             return b.mul(total, 1.0 / float(counts.flat[0]))
         reciprocal = b.constant(1.0 / counts, total.type.dtype)
@@ -97,7 +98,7 @@ def window_counts(n: int, out: int, kernel: int, stride: int, pad: int, include_
     """How many positions of one axis each of `out` windows covers; those past the padding never count."""
     begin = np.arange(out) * stride - pad
     end = np.minimum(begin + kernel, n + pad)
-    return end - begin if include_pad else np.minimum(end, n) - np.maximum(begin, 0)
+    return end - begin if include_pad else np.maximum(np.minimum(end, n) - np.maximum(begin, 0), 0)
 
 
 @operator("Pooling", aliases=("_npx_pooling",))
