@@ -30,6 +30,7 @@ _SHORTER = (
     (r"array<(?:i64|i1)(?:: )?([^>]*)>", r"[\1]"),
     (r" : i64\b", ""),
     (r", \{block = (\d+), halo = \[([\d, ]*)\]\}>", r" in blocks of \1, halo \2>"),
+    (r", halo 0(?:, 0)*>", ">"),
     (r'"(core|kernel)\.(\w+)(?:\.[\w.]+)?"', r"\2"),
     (r"\^bb0\(", "("),
     (r"tensor<((?:[^<>])*)>", r"\1"),
@@ -43,6 +44,17 @@ _SHORTER = (
     (r" \{shape = \[.*?\]\}", ""),
     (r' \{name = "\w+", shape = \[.*?\]', " {"),
     (r'axis\(\) \{name = "\w+", extent = (\w+|"\w+"), kind = "(\w+)"\} : index', r"\2 axis of \1"),
+    (r"^\^bb0:\n", ""),
+    (r"buffer\(\) \{, strides = \[(.*?)\], written = \w+\} : (.*)", r"\2 [\1]"),
+    (r" \[\]$", ""),
+    (r'scalar(\(.*?\)) \{op = "(\w+)"\}', r"\2\1"),
+    (r"constant\(\) \{value = (\S+)( : f64)?\}", r"\1"),
+    (r"load\((%\w+).*?\) \{(\[.*?\]), other = (\S+)(?: : f64)?\}", r"load \1\2 else \3"),
+    (r"load\((%\w+).*?\) \{(\[.*?\])\}", r"load \1\2"),
+    (r"store\((%\w+).*?\)", r"store \1"),
+    (r"\}\) \{(\[.*\])\} : \(\)", r"}) at \1"),
+    (r'"vector\.yield"\((.*)\) : \(\)', r"yield \1"),
+    (r"\n  return $", ""),
 )
 
 
@@ -123,4 +135,4 @@ def assert_text(found: str, golden: str) -> None:
 
 def kernel_text(kernel: Kernel) -> str:
     """A kernel as it is printed, without the module around it."""
-    return compact(print_kernel(kernel))
+    return dedent(compact(print_kernel(kernel)))

@@ -41,9 +41,9 @@ def test_blocks_between_convolutions() -> None:
         ->
         (%arg0: 1x16x8x8xf32, %arg1: 32x16x3x3xf32, %arg2: 16x32x1x1xf32):
           %0 = relayout(%arg0) {block = 16, halo = [1, 1, 1, 1]} : 1x16x8x8xf32 in blocks of 16, halo 1, 1, 1, 1
-          %1 = conv(%0, %arg1) {strides = [1, 1], padding = [1, 1, 1, 1]} : 1x32x8x8xf32 in blocks of 16, halo 0, 0, 0, 0
-          %2 = tanh(%1) : 1x32x8x8xf32 in blocks of 16, halo 0, 0, 0, 0
-          %3 = conv(%2, %arg2) {strides = [1, 1], padding = [0, 0, 0, 0]} : 1x16x8x8xf32 in blocks of 16, halo 0, 0, 0, 0
+          %1 = conv(%0, %arg1) {strides = [1, 1], padding = [1, 1, 1, 1]} : 1x32x8x8xf32 in blocks of 16
+          %2 = tanh(%1) : 1x32x8x8xf32 in blocks of 16
+          %3 = conv(%2, %arg2) {strides = [1, 1], padding = [0, 0, 0, 0]} : 1x16x8x8xf32 in blocks of 16
           %4 = relayout(%3) : 1x16x8x8xf32
           return %4
         """,

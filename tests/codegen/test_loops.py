@@ -1,0 +1,205 @@
+"""Loop kernels for AVX-512, AVX2 and AArch64: their text compiles, and the assembly uses each target's registers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+import pytest
+from compiled import check
+from mxforge.codegen.llvm.compile import emit_assembly
+from mxforge.codegen.llvm.emitter import ModuleBuilder
+from mxforge.codegen.llvm.loops.emit import emit_loops
+from mxforge.codegen.llvm.loops.generalize import generalize
+from mxforge.codegen.llvm.loops.nest import build_nest
+from mxforge.codegen.lower import lower_region
+from mxforge.ir.dialects.core import CoreBuilder, Fused
+from mxforge.ir.graph import Graph, Value
+from mxforge.ir.kernel import AxisKind, Kernel, ReduceOp
+from mxforge.ir.target import AVX2, AVX512, NEON, CpuTarget
+from mxforge.ir.types import DType, Layout
+from rewriting import random_inputs, tensor
+
+pytest.importorskip("llvmlite.binding")
+F32 = DType.F32
+Body = Callable[[CoreBuilder], Value]
+TARGETS = [AVX512, AVX2, NEON]
+REGISTERS = {AVX512: r"\bzmm\d+", AVX2: r"\bymm\d+", NEON: r"\bv\d+\.4s"}
+
+
+def relu(b: CoreBuilder) -> Value:
+    return b.maximum(b.input(tensor(64, 100)), 0.0)
+
+
+def masked(b: CoreBuilder) -> Value:
+    return b.add(b.input(tensor(3, 37)), 1.0)
+
+
+def transposed(b: CoreBuilder) -> Value:
+    return b.add(b.transpose(b.input(tensor(33, 50))), 1.0)
+
+
+def gathered(b: CoreBuilder) -> Value:
+    return b.gather(b.input(tensor(40, 20)), b.input(tensor(7, 1, dtype=DType.I32)), (0,))
+
+
+def gathered_along_the_vector(b: CoreBuilder) -> Value:
+    return b.gather(b.input(tensor(400)), b.input(tensor(70, 1, dtype=DType.I32)), (0,))
+
+
+def padded(b: CoreBuilder) -> Value:
+    return b.pad(b.input(tensor(5, 37)), b.constant(2.0, F32), (1, 2), (1, 3))
+
+
+def reversed_rows(b: CoreBuilder) -> Value:
+    return b.reverse(b.input(tensor(5, 37)), (1,))
+
+
+def strided(b: CoreBuilder) -> Value:
+    return b.slice(b.input(tensor(5, 64)), (0, 1), (5, 64), (1, 2))
+
+
+def summed(b: CoreBuilder) -> Value:
+    return b.sum(b.input(tensor(5, 1000)), (1,))
+
+
+def summed_over_rows(b: CoreBuilder) -> Value:
+    return b.sum(b.input(tensor(50, 37)), (0,))
+
+
+def softmax(b: CoreBuilder) -> Value:
+    x = b.input(tensor(4, 300))
+    e = b.exp(b.sub(x, b.broadcast_to(b.max(x, 1, keepdims=True), (4, 300))))
+    return b.div(e, b.broadcast_to(b.sum(e, 1, keepdims=True), (4, 300)))
+
+
+def pooled(b: CoreBuilder) -> Value:
+    window = ((1, 1, 3, 3), (1, 1, 2, 2), ((0, 0), (0, 0), (1, 1), (1, 1)))
+    return b.reduce_window(ReduceOp.MAX, b.input(tensor(1, 8, 15, 15)), *window)
+
+
+def wide(b: CoreBuilder) -> Value:
+    return b.mul(b.input(tensor(37, dtype=DType.F64)), b.cast(b.iota((37,), DType.I64, 0), DType.F64))
+
+
+def halves(b: CoreBuilder) -> Value:
+    return b.add(b.input(tensor(37, dtype=DType.F16)), b.input(tensor(37, dtype=DType.F16)))
+
+
+BODIES: dict[Body, str] = {
+    relu: "pointwise",
+    masked: "pointwise",
+    transposed: "pointwise",
+    gathered: "move",
+    gathered_along_the_vector: "move",
+    padded: "move",
+    reversed_rows: "move",
+    strided: "move",
+    summed: "row",
+    summed_over_rows: "row",
+    softmax: "row",
+    pooled: "window",
+    wide: "pointwise",
+    halves: "pointwise",
+}
+
+
+def lowered(body: Body) -> Kernel:
+    b = CoreBuilder("region")
+    return lower_region(Fused(b.build([body(b)]), BODIES[body]))
+
+
+def module_of(kernel: Kernel, target: CpuTarget) -> str:
+    module = ModuleBuilder(target)
+    emit_loops(kernel, target, module, "kernel")
+    return module.text()
+
+
+@pytest.mark.parametrize("target", TARGETS, ids=lambda t: t.cpu)
+@pytest.mark.parametrize("body", BODIES, ids=lambda f: f.__name__)
+def test_every_kernel_compiles_for_every_target(body: Body, target: CpuTarget) -> None:
+    assembly = emit_assembly(module_of(lowered(body), target), target)
+    assert "kernel:" in assembly
+
+
+@pytest.mark.parametrize("target", TARGETS, ids=lambda t: t.cpu)
+@pytest.mark.parametrize("body", [relu, summed, summed_over_rows, softmax, pooled], ids=lambda f: f.__name__)
+def test_vectors_fill_the_targets_registers(body: Body, target: CpuTarget) -> None:
+    assembly = emit_assembly(module_of(lowered(body), target), target)
+    assert re.search(REGISTERS[target], assembly)
+
+
+def test_only_the_ragged_end_is_masked() -> None:
+    assert "llvm.masked" in module_of(lowered(masked), AVX512)
+    assert "llvm.masked" not in module_of(lowered(relu), AVX512)
+
+
+@pytest.mark.parametrize("body", BODIES, ids=lambda f: f.__name__)
+def test_every_kernel_computes_what_the_interpreter_does(body: Body) -> None:
+    b = CoreBuilder()
+    graph = b.build([body(b)])
+    check(graph, *random_inputs(graph), tolerance=1e-3 if body is halves else 1e-5)
+
+
+@pytest.mark.parametrize("channels", [3, 8, 12, 20])
+@pytest.mark.parametrize("halo", [(0, 0), (1, 2)])
+def test_blocks_that_channels_do_not_fill(channels: int, halo: tuple[int, int]) -> None:
+    """Into blocks, pointwise work in blocks, a sum over space, and back; padded channels stay zeros."""
+    layout = Layout(8, (halo, halo))
+    b = CoreBuilder()
+    x = b.relayout(b.input(tensor(2, channels, 5, 6)), layout)
+    y = b.exp(x)
+    y.type = y.type.with_layout(layout)
+    graph = b.build([b.relayout(y, None), b.sum(y, (2, 3))])
+    check(graph, *random_inputs(graph))
+
+
+def test_axes_that_are_walked_as_one_are_one() -> None:
+    b = CoreBuilder("region")
+    x, y = b.input(tensor(4, 5, 6)), b.input(tensor(6))
+    kernel = lower_region(Fused(b.build([b.add(b.exp(x), b.broadcast_to(y, (4, 5, 6)))]), "pointwise"))
+    assert [a.extent for a in build_nest(kernel).axes] == [20, 6]
+    plain = lower_region(Fused(_same_shape(), "pointwise"))
+    assert [a.extent for a in build_nest(plain).axes] == [120]
+
+
+def _same_shape() -> Graph:
+    b = CoreBuilder("region")
+    return b.build([b.exp(b.input(tensor(4, 5, 6)))])
+
+
+def test_a_reduction_of_one_element_is_no_loop() -> None:
+    b = CoreBuilder("region")
+    nest = build_nest(lower_region(Fused(b.build([b.sum(b.input(tensor(7, 1)), (1,))]), "row")))
+    assert nest.names(AxisKind.REDUCE) == []
+
+
+@pytest.mark.parametrize("axis", [0, 1, 2])
+def test_softmax_over_one_element_is_one(axis: int) -> None:
+    shape = [5, 4, 3]
+    shape[axis] = 1
+    b = CoreBuilder()
+    x = b.input(tensor(*shape))
+    e = b.exp(b.sub(x, b.broadcast_to(b.max(x, axis, keepdims=True), shape)))
+    graph = b.build([b.div(e, b.broadcast_to(b.sum(e, axis, keepdims=True), shape)), b.mean(x, axis)])
+    check(graph, *random_inputs(graph))
+
+
+@pytest.mark.parametrize("target", TARGETS, ids=lambda t: t.cpu)
+def test_shape_free_kernels_are_equal_for_all_shapes(target: CpuTarget) -> None:
+    texts: set[str] = set()
+    for shape in ((3, 5), (70, 9), (2, 10000)):
+        b = CoreBuilder("region")
+        y = b.add(b.input(tensor(*shape)), b.broadcast_to(b.input(tensor(shape[1])), shape))
+        general = generalize(lower_region(Fused(b.build([y]), "pointwise")))
+        assert general is not None
+        module = ModuleBuilder(target)
+        emit_loops(general.kernel, target, module, "kernel", general.extents)
+        texts.add(module.text())
+    (text,) = texts
+    assert re.search(REGISTERS[target], emit_assembly(text, target))
+
+
+@pytest.mark.parametrize("body", [summed, softmax, gathered, padded, wide], ids=lambda f: f.__name__)
+def test_what_depends_on_its_shape_has_no_general_form(body: Body) -> None:
+    assert generalize(lowered(body)) is None
