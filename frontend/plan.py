@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ..ir.graph import Graph, GraphError
 from ..ir.types import TensorType
 from ..passes.manager import Options
+from ..runtime.executable import Version
 from ..runtime.storage import Storage, allocate
 from ..runtime.writes import Watch, clock, written
 from .base import MXNetError
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from .ndarray import NDArray
     from .symbol import Symbol
 
-_stamps = itertools.count(1)
+_numbers = itertools.count(1)
 
 
 class CompiledSymbol:
@@ -107,18 +108,19 @@ class ParameterVersion:
     since.
     """
 
-    __slots__ = ("_versions", "_watch", "checked", "stamp")
+    __slots__ = ("_owner", "_versions", "_watch", "checked", "stamp")
 
     def __init__(self) -> None:
         self.checked = -1
-        self.stamp = 0
+        self._owner = next(_numbers)
+        self.stamp = Version(self._owner, 0)
         self._watch: Watch | None = None
         self._versions: tuple[int, ...] = ()
 
     def is_current(self) -> bool:
         return self.checked == clock.now
 
-    def refresh(self, arrays: Sequence[NDArray]) -> int:
+    def refresh(self, arrays: Sequence[NDArray]) -> Version:
         """The version of these arrays."""
         now = clock.now  # read first: a write during the check is seen by the next one
         storages = tuple([a._storage for a in arrays])
@@ -127,8 +129,8 @@ class ParameterVersion:
         if not same or any(a is not b for a, b in zip(watch.storages, storages, strict=True)):  # type: ignore[union-attr]
             watch, self._versions = Watch(storages), ()
         versions = watch.versions()  # type: ignore[union-attr]
-        if versions != self._versions or not self.stamp:
-            self._watch, self._versions, self.stamp = watch, versions, next(_stamps)
+        if versions != self._versions or not self.stamp.number:
+            self._watch, self._versions, self.stamp = watch, versions, Version(self._owner, next(_numbers))
         self.checked = now
         return self.stamp
 

@@ -14,7 +14,8 @@ import ctypes
 import sys
 import time
 from collections.abc import Callable, Hashable, Sequence
-from typing import Protocol
+from contextlib import suppress
+from typing import NamedTuple, Protocol
 from weakref import WeakValueDictionary
 
 from ..ir.program import Launch, Place, Program, Space
@@ -28,10 +29,18 @@ _WORD = 8
 _RECORD_WORDS = 4
 _SHORT_BYTES = 128 << 10  # memory a program may touch and still be run while holding Python's lock (some 20 us at most)
 _SHORT_LAUNCHES = 8
+_OWNERS = 8  # instances of one program that are kept for the sake of what they have prepared
 _OBSERVED = 2  # MXFORGE_DEBUG from which each launch is timed
 _ONE = ctypes.c_int64(1)
 
 Straight = Callable[..., None]
+
+
+class Version(NamedTuple):
+    """A version of parameters that says whose they are, so that owners of equal graphs do not prepare in turn."""
+
+    owner: int
+    number: int
 
 
 class Runnable(Protocol):
@@ -81,7 +90,7 @@ class Executable:
                 f"{self.program.name} takes {len(self.inputs)} inputs and {len(self.outputs)} outputs, "
                 f"not {len(inputs)} and {len(outputs)}"
             )
-        instance = self._take()
+        instance = self._take(parameters_version)
         instance.run((*inputs, *outputs), parameters_version)
         self._idle.append(instance)
 
@@ -96,9 +105,29 @@ class Executable:
         make = {2: self._of_two, 3: self._of_three}.get(len(words))
         return make(*words) if make else None
 
-    def _take(self) -> Instance:
+    def _take(self, version: Hashable) -> Instance:
         try:
-            return self._idle.pop()
+            instance = self._idle.pop()
+        except IndexError:
+            return self._new_instance()
+        if not self.program.prepare:
+            return instance
+        owner = version.owner if isinstance(version, Version) else None
+        return instance if instance.owner in (owner, None) else self._exchange(instance, owner)
+
+    def _exchange(self, instance: Instance, owner: int | None) -> Instance:
+        """An instance that was prepared for `owner` instead of one that was not: equal graphs share a program, and each
+        of their owners keeps what was prepared from its parameters."""
+        self._idle.append(instance)
+        for other in tuple(self._idle):
+            if other.owner in (owner, None):
+                with suppress(ValueError):  # another thread took it
+                    self._idle.remove(other)
+                    return other
+        if len(self._idle) < _OWNERS:
+            return self._new_instance()
+        try:
+            return self._idle.pop(0)
         except IndexError:
             return self._new_instance()
 
@@ -187,6 +216,7 @@ class Instance:
         self._native = pool.run_holding_gil if _is_short(program) else pool.run
         self._prepare_native = pool.run
         self._prepared_for: Hashable = object()
+        self.owner: int | None = None
         self._copies = [(a.output + self._operands, a.place, program.outputs[a.output].nbytes) for a in program.aliases]
 
     def _write(self, launches: Sequence[Launch], address_of: Callable[[str], int]) -> None:
@@ -225,6 +255,7 @@ class Instance:
         if self.program.prepare and self._prepared_for != parameters_version:
             self._launch(self._prepare_native, self._prepare)
             self._prepared_for = parameters_version
+            self.owner = parameters_version.owner if isinstance(parameters_version, Version) else None
         if self._count.value:
             self._launch(self._native, (self.records, self._count))
         for operand, place, nbytes in self._copies:

@@ -9,6 +9,7 @@ from typing import Any
 import mxforge as mx
 import numpy as np
 import pytest
+from mxforge.runtime.executable import Executable
 
 nn = mx.gluon.nn
 FIXTURES = Path(__file__).resolve().parents[1] / "data" / "fixtures"
@@ -265,3 +266,21 @@ def test_short_way_keeps_the_structure_of_arguments() -> None:
         assert net([one, one]).asnumpy().tolist() == [2, 2]
     with pytest.raises(ValueError, match="argument structure"):
         net(one, one)
+
+
+def test_nets_of_equal_structure_keep_what_they_prepared() -> None:
+    nets = [nn.Conv2D(8, 3, in_channels=8) for _ in range(3)]
+    x = mx.nd.ones((1, 8, 6, 6))
+    for net in nets:
+        net.initialize(mx.init.Xavier())
+    expected = [net(x).asnumpy() for net in nets]
+    for net in nets:
+        net.hybridize()
+    for _ in range(3):
+        for net, wanted in zip(nets, expected, strict=True):
+            assert error(net(x).asnumpy(), wanted) < 1e-5
+    ops: list[Any] = [net._cached_op for net in nets]
+    executables = [plan.executable for op in ops for plan in op.compiled._plans.values()]
+    assert len(set(map(id, executables))) == 1
+    if isinstance(executables[0], Executable) and executables[0].program.prepare:
+        assert len(executables[0]._idle) == len(nets)
