@@ -85,10 +85,21 @@ def _accepts_blocks(node: Node, position: int, blocked: set[Value], block: int) 
             return node.outputs[0] in blocked
         case Reduce():
             return node.op.axes == tuple(range(2, node.inputs[0].type.rank))
-        case Broadcast():
-            return True
         case _:
             return False
+
+
+def _stays_in_blocks(graph: Graph, blocked: set[Value]) -> set[Node]:
+    """Broadcasts along extents of 1 that only pointwise nodes over blocks read: these read the operand's blocks."""
+    users = graph.users()
+    return {
+        node
+        for node in graph.nodes
+        if isinstance(node.op, Broadcast)
+        and node.op.axes == tuple(range(node.outputs[0].type.rank))
+        and node.outputs[0] not in graph.outputs
+        and all(isinstance(u.op, Pointwise) and u.outputs[0] in blocked for u, _ in users[node.outputs[0]])
+    }
 
 
 def _reads_blocks(node: Node, block: int) -> bool:
@@ -135,6 +146,7 @@ class _Relayouter:
 
     def __init__(self, graph: Graph, blocked: set[Value], halos: dict[Value, Halo], block: int) -> None:
         self.graph, self.blocked, self.halos, self.block = graph, blocked, halos, block
+        self.through = _stays_in_blocks(graph, blocked)
         self.copies: dict[tuple[Value, Layout | None], Value] = {}
 
     def run(self) -> Graph:
@@ -160,6 +172,8 @@ class _Relayouter:
     def _operand(self, b: GraphBuilder, node: Node, position: int, old: Value, value: Value) -> Value:
         if isinstance(node.op, Conv) and position == 0 and _reads_blocks(node, self.block):
             return value if value.type.layout else self._as(b, value, self._layout(old))
+        if node in self.through:
+            return value
         if _accepts_blocks(node, position, self.blocked, self.block):
             needs = isinstance(node.op, Pointwise | Concat | ReduceWindow) and not _is_virtual(old)
             return self._as(b, value, self._layout(old)) if needs and value.type.layout is None else value

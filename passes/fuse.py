@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..ir.dialects.core import Cast, Pointwise
+from ..ir.dialects.core import Cast, Pointwise, Reverse, Slice
 from ..ir.graph import Graph, Node
 from .manager import Context, Pass
 from .regions import INDEX_MAPS, Group, Kind, extract_regions, kind_of
@@ -113,7 +113,11 @@ class _Fuser:
             case Kind.MOVE, Kind.POINTWISE:
                 return same_space
             case Kind.POINTWISE, Kind.MOVE:
-                return isinstance(node.op, INDEX_MAPS) and producer.outputs[0].type.layout is None
+                return (
+                    isinstance(node.op, INDEX_MAPS)
+                    and producer.outputs[0].type.layout is None
+                    and _keeps_channels(before, node)
+                )
             case Kind.POINTWISE, Kind.ROW:
                 return own.rows is not None and producer.outputs[0].type.shape == own.rows[0]
             case _:
@@ -196,3 +200,10 @@ def _result_space(node: Node) -> tuple[object, ...]:
     """Shape and block of a node's result: what two nodes must share to be computed in one sweep."""
     out = node.outputs[0].type
     return out.shape, out.layout.block if out.layout else 1
+
+
+def _keeps_channels(before: Group, node: Node) -> bool:
+    """Whether blocks of channels stay whole under an index map: one that shifts or turns round an axis breaks them."""
+    if not isinstance(node.op, Slice | Reverse):
+        return True
+    return not any(v.type.layout for n in before.nodes for v in (*n.inputs, *n.outputs))

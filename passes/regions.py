@@ -62,6 +62,7 @@ _KINDS: dict[type, Kind] = {
     Broadcast: Kind.VIRTUAL,
     Iota: Kind.VIRTUAL,
 }
+_READS_MEMORY = (Conv, ReduceWindow)  # read each element many times, also past the border: from memory, not as a map
 INDEX_MAPS = (Transpose, Slice, Reverse, Relayout)  # moves through which an expression may be recomputed freely
 
 
@@ -99,7 +100,8 @@ def rows_of(node: Node) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
 
 
 def extract_regions(graph: Graph, group: dict[Node, Group]) -> Graph:
-    """The graph whose groups are Fused nodes; virtual nodes are copied into every region that reads them."""
+    """The graph whose groups are Fused nodes; virtual nodes are copied into every region that reads them, but what a
+    convolution or a window reads stands in memory."""
     return _Extractor(graph, group).run()
 
 
@@ -144,10 +146,11 @@ class _Extractor:
         if (group and group.kind in (Kind.OPAQUE, Kind.JOIN)) or (group is None and isinstance(node.op, Reshape)):
             return real
         found = dict.fromkeys(real)
+        stored = {v.node for n in real if isinstance(n.op, _READS_MEMORY) for v in n.inputs}
         stack = [v for n in real for v in n.inputs]
         while stack:
             source = stack.pop().node
-            if source is None or source in found or kind_of(source) is not Kind.VIRTUAL:
+            if source is None or source in found or source in stored or kind_of(source) is not Kind.VIRTUAL:
                 continue
             found[source] = None
             stack.extend(source.inputs)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ...ir.kernel import Affine, AxisKind, Buffer, Contract, Expr, Index, Kernel, Load, Scalar, Store, walk
+from ...ir.kernel import Affine, AxisKind, Buffer, Const, Contract, Expr, Index, Kernel, Load, Scalar, Store, walk
 from ...ir.scalar import ScalarOp
 from ...ir.types import DType
 from ..lower_contract import split_dilated
@@ -169,9 +169,11 @@ def _only_contract(kernel: Kernel) -> tuple[Store, Contract]:
 
 def _without_dilation(expr: Expr) -> Expr:
     """The Load inside the guard that `lower_contract.dilated_load` puts around an input with interior zeros."""
-    if isinstance(expr, Scalar) and expr.op is ScalarOp.SELECT:
-        return expr.operands[1]
-    return expr
+    match expr:
+        case Scalar(ScalarOp.SELECT, (_, Load(other=Const()) as load, _)):
+            return load
+        case _:
+            return expr
 
 
 def axes_of(index: Index) -> set[str]:
