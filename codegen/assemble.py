@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
 from ..ir.dialects.core import Constant
 from ..ir.graph import Graph, Value
 from ..ir.program import Alias, Launch, Place, Program, Space
+from ..ir.types import DType
 from ..passes.plan_memory import ALIGNMENT, Block, Sharing, assign_offsets
 from .compiler import Step
-from .emission import LaunchSpec
+from .emission import LaunchSpec, Packing
 
 Phase = Literal["prepare", "run"]
 
@@ -45,6 +46,7 @@ class _Assembler:
         self.time: dict[Phase, _Timeline] = {"prepare": _Timeline(), "run": _Timeline()}
         self.blocks: dict[Value, tuple[Phase, Block]] = {}
         self.packed: dict[tuple[Value, object, int], tuple[Phase, Block]] = {}
+        self.launched: set[tuple[Value, Packing, int]] = set()  # forms whose packing is among the launches
         self.work: dict[int, Block] = {}
         self.fixed: dict[Value, Place] = {}
         self.constants = bytearray()
@@ -78,17 +80,17 @@ class _Assembler:
             self.fixed[value] = Place(Space.INPUT, i)
         for node in self.graph.nodes:
             if isinstance(node.op, Constant):
-                self.fixed[node.outputs[0]] = Place(Space.CONSTANT, 0, self._constant(node.op.value))
+                self.fixed[node.outputs[0]] = Place(Space.CONSTANT, 0, self._constant(node.op))
         for i, value in enumerate(self.graph.outputs):
             root = self.sharing.resolve(value)
             computed = root.base not in self.fixed and root.base not in self.sharing.prepared
             if computed and root.offset == 0 and root.base.type.nbytes == value.type.nbytes:
                 self.fixed[root.base] = Place(Space.OUTPUT, i)
 
-    def _constant(self, array: np.ndarray) -> int:
+    def _constant(self, op: Constant) -> int:
         self.constants += bytes(-len(self.constants) % ALIGNMENT)
         offset = len(self.constants)
-        self.constants += np.ascontiguousarray(array).tobytes()
+        self.constants += _stored(op).tobytes()
         return offset
 
     def _aliases(self) -> tuple[Alias, ...]:
@@ -107,7 +109,7 @@ class _Assembler:
             for value in step.operands:
                 self._need(value, phase, number, last)
             for position, packing, _ in step.packs:
-                self._need_packed(step.operands[position], packing, packing.nbytes, phase, number)
+                self._need_packed(step.operands[position], packing, phase, number)
             if step.emission.workspace:
                 self.work[number] = self.time[phase].block(step.emission.workspace, number, number)
 
@@ -137,21 +139,20 @@ class _Assembler:
         zeroed = (base.type.shape, layout, base.type.dtype) if halo else None
         self.blocks[base] = phase, self.time[phase].block(base.type.nbytes, number, last[base], zeroed)
 
-    def _need_packed(self, value: Value, packing: object, nbytes: int, phase: Phase, number: int) -> None:
+    def _need_packed(self, value: Value, packing: Packing, phase: Phase, number: int) -> None:
         """Packed parameters live for ever, other packed values for their one step. A packed form may be padded: its
         zeros are written once.
         """
         key = self._packed_key(value, packing, number)
         if key in self.packed:
             return
-        zeroed = (value, packing)
         if value in self.sharing.prepared:
-            self.packed[key] = "prepare", self.time["prepare"].block(nbytes, number, _FOREVER, zeroed)
+            self.packed[key] = "prepare", self.time["prepare"].block(packing.nbytes, number, _FOREVER, packing)
         else:
-            self.packed[key] = phase, self.time[phase].block(nbytes, number, number, zeroed)
+            self.packed[key] = phase, self.time[phase].block(packing.nbytes, number, number, packing)
 
-    def _packed_key(self, value: Value, packing: object, number: int) -> tuple[Value, object, int]:
-        """Steps share the packed form of a prepared value; of another, each step has its own."""
+    def _packed_key(self, value: Value, packing: Packing, number: int) -> tuple[Value, Packing, int]:
+        """Steps share the packed form of a parameter; the number of the step tells apart those of other values."""
         return value, packing, -1 if value in self.sharing.prepared else number
 
     # -- launches
@@ -169,16 +170,24 @@ class _Assembler:
         arguments: list[Place | int] = [self._place(v) for v in step.operands]
         for position, packing, spec in step.packs:
             value = step.operands[position]
-            packed = self._block_place(*self.packed[self._packed_key(value, packing, number)])
-            launch = _launch(spec, (arguments[position], packed), f"pack {step.node.name}")
-            phase: Phase = "prepare" if value in self.sharing.prepared else self._phase(step)
-            if launch not in done[phase] or phase == "run":
-                done[phase].append(launch)
+            key = self._packed_key(value, packing, number)
+            packed = self._block_place(*self.packed[key])
+            if key not in self.launched:
+                launch = _launch(spec, (arguments[position], packed), f"pack {step.node.name}")
+                done[self.packed[key][0]].append(launch)
+            self.launched.add(key)
             arguments[position] = packed
         arguments += step.extents
         if number in self.work:
             arguments.append(self._block_place(self._phase(step), self.work[number]))
         return [_launch(spec, tuple(arguments), step.node.name) for spec in step.emission.launches]
+
+
+def _stored(op: Constant) -> np.ndarray[Any, Any]:
+    """The elements of a constant as they stand in memory: a BF16 is the upper half of the float32 that holds it."""
+    if op.dtype is DType.BF16:
+        return (op.value.view(np.uint32) >> 16).astype(np.uint16)
+    return np.ascontiguousarray(op.value)
 
 
 def _launch(spec: LaunchSpec, arguments: tuple[Place | int, ...], label: str) -> Launch:

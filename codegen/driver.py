@@ -31,6 +31,10 @@ def compile_graph(graph: Graph, target: CpuTarget, options: Options | None = Non
     steps = compiler.steps(fused, sharing)
     code = _compile_module(compiler, context)
     program = assemble(fused, sharing, steps, code)
+    if context.settings.verify:
+        from ..ir.verifier import verify_program
+
+        verify_program(program)
 
     _report(program, context, time.perf_counter() - start)
     return program

@@ -54,8 +54,8 @@ class Launch:
 
 @dataclass(frozen=True, slots=True)
 class Alias:
-    """Output `output` is not computed: it is `place` (an input, a constant or a prepared value), copied by the
-    runtime.
+    """Output `output` is not computed: it is `place` (an input, a constant, a prepared value, part of another value or
+    an output that is computed), copied by the runtime.
     """
 
     output: int

@@ -152,8 +152,10 @@ class _ProgramVerifier:
             self.launch(launch, symbols, prepared=True)
         for launch in program.launches:
             self.launch(launch, symbols, prepared=False)
+        copied = {alias.output for alias in program.aliases}
         for alias in program.aliases:
-            if not 0 <= alias.output < len(program.outputs) or alias.place.space is Space.OUTPUT:
+            of_a_copy = alias.place.space is Space.OUTPUT and alias.place.index in copied
+            if not 0 <= alias.output < len(program.outputs) or of_a_copy:
                 self.fail(f"output {alias.output} cannot stand for {place_text(alias.place)}")
             self.place(alias.place, f"alias of output {alias.output}")
 

@@ -1,0 +1,208 @@
+"""Programs: what is prepared and what runs, packed parameters, constants, aliases, and memory that is used again."""
+
+from __future__ import annotations
+
+import numpy as np
+from compiled import Array, check, compiled, run_program
+from mxforge.ir.dialects.core import CoreBuilder, evaluate_graph
+from mxforge.ir.graph import Graph, Value
+from mxforge.ir.kernel import ReduceOp
+from mxforge.ir.program import Alias, Launch, Place, Program, Space
+from mxforge.ir.types import DType
+from mxforge.ir.verifier import verify_program
+from mxforge.runtime.executable import Executable
+from rewriting import random_inputs, tensor
+
+F32, BF16 = DType.F32, DType.BF16
+
+
+def agrees(graph: Graph, tolerance: float = 1e-5) -> Program:
+    """The program of a graph, which is sound and computes what the interpreter does."""
+    program = check(graph, *random_inputs(graph), tolerance=tolerance)
+    verify_program(program)  # the driver does so too while MXFORGE_VERIFY is set
+    return program
+
+
+def spaces(launch: Launch) -> list[str]:
+    return [a.space.value for a in launch.arguments if isinstance(a, Place)]
+
+
+def dense(b: CoreBuilder, x: Value, w: Value) -> Value:
+    return b.dot(x, w, (), (), (1,), (1,))
+
+
+# -- prepare and run
+
+
+def test_what_parameters_alone_decide_runs_in_prepare() -> None:
+    b = CoreBuilder()
+    x, w = b.input(tensor(4)), b.input(tensor(4), parameter=True)
+    program = agrees(b.build([b.add(x, b.sort(b.exp(w), 0)[0])]))
+    assert len(program.prepare) == 2
+    assert all(set(spaces(launch)) <= {"input", "prepared"} for launch in program.prepare)
+    assert [spaces(launch) for launch in program.launches] == [["input", "prepared", "output"]]
+
+
+def test_prepare_runs_again_when_a_parameter_changed() -> None:
+    b = CoreBuilder()
+    x, w = b.input(tensor(4)), b.input(tensor(4), parameter=True)
+    executable = Executable(compiled(b.build([b.add(x, b.sort(w, 0)[0])])))
+    arrays = [np.zeros(4, np.float32), np.array([3, 1, 2, 0], np.float32)]
+    out = np.empty(4, np.float32)
+    found: list[list[float]] = []
+    for version in (0, 0, 1):
+        executable.run([a.ctypes.data for a in arrays], [out.ctypes.data], version)
+        found.append(out.tolist())
+        arrays[1] = np.array([7, 5, 6, 4], np.float32)
+    assert found == [[0, 1, 2, 3], [0, 1, 2, 3], [4, 5, 6, 7]]
+
+
+def test_parameters_are_packed_once() -> None:
+    b = CoreBuilder()
+    x, w = b.input(tensor(20, 64)), b.input(tensor(64, 64), parameter=True)
+    y = b.tanh(dense(b, x, w))
+    graph = b.build([dense(b, y, w)])
+    for node in graph.nodes:
+        node.name = f"node{graph.nodes.index(node)}"  # names tell launches apart, and not what they pack
+    program = agrees(graph)
+    packs = [launch for launch in program.prepare if launch.label.startswith("pack")]
+    assert len(packs) == 1
+    assert not any(launch.label.startswith("pack") for launch in program.launches)
+
+
+def test_other_operands_are_packed_in_every_run() -> None:
+    b = CoreBuilder()
+    x, w = b.input(tensor(20, 64)), b.input(tensor(64, 64))
+    program = agrees(b.build([dense(b, x, w)]))
+    assert program.prepare == ()
+
+
+def test_packed_operands_live_for_their_step_alone() -> None:
+    """One operand packed at two steps had memory for the first only: the second overwrote what stood there."""
+    b = CoreBuilder()
+    x, w = b.input(tensor(64, 64)), b.input(tensor(64, 64))
+    first = b.tanh(dense(b, x, w))
+    kept = [b.sort(b.mul(first, float(k)), 1)[0] for k in range(2, 6)]
+    second = dense(b, b.tanh(kept[0]), w)
+    total = second
+    for value in kept:
+        total = b.add(total, b.sort(value, 0)[0])
+    agrees(b.build([total, second]), 1e-4)
+
+
+# -- constants
+
+
+def test_constants_of_every_dtype_stand_in_the_program() -> None:
+    for dtype in (DType.F32, DType.F64, DType.F16, DType.I8, DType.I64, DType.U8):
+        b = CoreBuilder()
+        x = b.input(tensor(5, dtype=dtype))
+        agrees(b.build([b.add(x, b.constant([1, 2, 3, 4, 5], dtype))]))
+
+
+def test_constants_of_bfloat16_are_stored_as_bfloat16() -> None:
+    """They were stored as the float32 numbers that hold them in NumPy."""
+    b = CoreBuilder()
+    x = b.input(tensor(5))
+    table = b.constant([1.5, -2.0, 3.25, 1e30, 0.1], BF16)
+    program = agrees(b.build([b.cast(b.add(b.cast(x, BF16), table), F32)]), 1e-2)
+    assert len(program.constants) == 10
+
+
+def test_constants_begin_at_cache_lines() -> None:
+    b = CoreBuilder()
+    x = b.input(tensor(3))
+    tables = [b.constant([float(k), 1.0, 2.0], F32) for k in range(3)]
+    total = x
+    for table in tables:
+        total = b.mul(total, table)
+    program = agrees(b.build([total]))
+    places = [a for n in program.launches for a in n.arguments if isinstance(a, Place)]
+    offsets = [p.offset for p in places if p.space is Space.CONSTANT]
+    assert sorted(offsets) == [0, 64, 128]
+
+
+# -- results that nothing computes
+
+
+def test_results_that_are_inputs_constants_or_prepared_are_aliases() -> None:
+    b = CoreBuilder()
+    x, w = b.input(tensor(2, 3)), b.input(tensor(4), parameter=True)
+    prepared = b.sort(w, 0)[0]
+    table = b.constant([5.0, 6.0], F32)
+    program = agrees(b.build([x, b.reshape(x, (6,)), table, prepared, b.slice_axis(x, 0, 1, 2)]))
+    assert [(a.output, a.place.space.value, a.place.offset) for a in program.aliases] == [
+        (0, "input", 0),
+        (1, "input", 0),
+        (2, "constant", 0),
+        (3, "prepared", program.aliases[3].place.offset),
+        (4, "input", 12),
+    ]
+    assert program.launches == ()
+
+
+def test_a_result_twice_is_computed_once() -> None:
+    b = CoreBuilder()
+    y = b.exp(b.input(tensor(2, 3)))
+    program = agrees(b.build([y, y, b.reshape(y, (6,))]))
+    assert len(program.launches) == 1
+    assert program.aliases == (Alias(1, Place(Space.OUTPUT, 0)), Alias(2, Place(Space.OUTPUT, 0)))
+
+
+def test_results_are_computed_in_the_callers_memory() -> None:
+    b = CoreBuilder()
+    x = b.input(tensor(2, 3))
+    program = agrees(b.build([b.reshape(b.exp(x), (6,)), b.neg(x)]))
+    assert program.aliases == ()
+    assert [spaces(n)[-1] for n in program.launches] == ["output", "output"]
+    assert program.arena_bytes == 0
+
+
+def test_part_of_a_value_is_an_alias_of_the_arena() -> None:
+    b = CoreBuilder()
+    y = b.sort(b.input(tensor(4, 3)), 1)[0]
+    program = agrees(b.build([b.slice_axis(y, 0, 1, 3)]))
+    (alias,) = program.aliases
+    written = program.launches[-1].arguments[1]
+    assert isinstance(written, Place)
+    assert alias == Alias(0, Place(Space.ARENA, 0, written.offset + 12))
+
+
+# -- memory
+
+
+def sorted_often(times: int) -> Program:
+    b = CoreBuilder()
+    y = b.input(tensor(1024))
+    for _ in range(times):
+        y = b.cumulative(ReduceOp.ADD, b.sort(y, 0, descending=True)[0], 0)
+    return agrees(b.build([y]), 1e-3)
+
+
+def test_the_arena_is_used_again() -> None:
+    assert sorted_often(3).arena_bytes == sorted_often(6).arena_bytes
+
+
+def test_halos_stay_zero_between_runs() -> None:
+    b = CoreBuilder()
+    y = b.input(tensor(1, 16, 9, 9))
+    for _ in range(3):
+        w = b.input(tensor(16, 16, 3, 3), parameter=True)
+        y = b.tanh(b.conv(y, b.mul(w, 0.1), (1, 1), ((1, 1), (1, 1))))
+    agrees(b.build([y]), 1e-4)
+
+
+def test_equal_steps_share_their_code() -> None:
+    b = CoreBuilder()
+    x = b.input(tensor(64))
+    rows = [b.sort(b.exp(b.mul(x, float(k))), 0)[0] for k in (2, 3)]
+    program = agrees(b.build([b.exp(b.sort(rows[0], 0)[0]), b.exp(b.sort(rows[1], 0)[0])]))
+    symbols = [n.symbol for n in program.launches]
+    assert len(set(symbols)) < len(symbols)
+
+
+def test_an_empty_program_runs() -> None:
+    b = CoreBuilder()
+    graph = b.build([b.input(tensor(3))])
+    arrays: list[Array] = [np.arange(3, dtype=np.float32)]
+    assert np.array_equal(run_program(compiled(graph), arrays)[0], evaluate_graph(graph, arrays)[0])
