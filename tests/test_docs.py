@@ -1,0 +1,77 @@
+"""What the documentation says is true: its code runs, its switches and links exist."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from dataclasses import fields
+from pathlib import Path
+
+import mxforge
+import pytest
+from mxforge.ir.dialects.core import CoreBuilder
+from mxforge.ir.settings import Settings
+from rewriting import assert_text, graph_text, run_pass, tensor
+
+ROOT = Path(mxforge.__file__).resolve().parent
+DOCS = sorted((ROOT / "docs").glob("*.md"))
+
+
+def blocks(page: str) -> str:
+    """All Python code of a page, as one program."""
+    return "\n".join(
+        re.findall(r"^```python\n(.*?)^```$", (ROOT / "docs" / page).read_text(), re.MULTILINE | re.DOTALL)
+    )
+
+
+def test_the_example_of_an_operator_runs() -> None:
+    """In a process of its own: an operator cannot be taken back."""
+    ran = subprocess.run(
+        [sys.executable, "-c", blocks("add-an-operator.md")], check=False, capture_output=True, text=True, env=_path()
+    )
+    assert ran.returncode == 0, ran.stderr
+
+
+def _path() -> dict[str, str]:
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
+
+
+def test_the_example_of_a_pass_does_what_it_says() -> None:
+    scope: dict[str, object] = {"__name__": "example"}
+    exec("from __future__ import annotations\n" + blocks("add-a-pass.md"), scope)
+    b = CoreBuilder()
+    x = b.input(tensor(3))
+    graph = b.build([b.exp(b.neg(b.neg(x)))])
+    result = run_pass(scope["CancelNegation"](), graph)  # type: ignore[operator]
+    assert_text(
+        graph_text(result),
+        """
+        (%arg0: 3xf32):
+          %0 = neg(%arg0) : 3xf32
+          %1 = exp(%arg0) : 3xf32
+          return %1
+        """,
+    )
+
+
+def test_the_page_on_debugging_lists_all_switches_with_their_defaults() -> None:
+    text = (ROOT / "docs" / "debugging.md").read_text()
+    listed = dict(re.findall(r"^\| `(MXFORGE_\w+)` \| (.*?) ?\|", text, re.MULTILINE))
+    expected = {f"MXFORGE_{f.name.upper()}": _default_text(f.default) for f in fields(Settings)}
+    assert listed == expected
+    assert "`OMP_NUM_THREADS`" in text
+
+
+def _default_text(default: object) -> str:
+    return "" if default is None else str(int(default) if isinstance(default, bool) else default)
+
+
+@pytest.mark.parametrize("page", [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *DOCS], ids=lambda p: p.name)
+def test_links_and_paths_lead_somewhere(page: Path) -> None:
+    text = page.read_text()
+    for target in re.findall(r"\]\((?!https?:|#|mailto:)([^)#]+)", text):
+        assert (page.parent / target).exists(), target
+    for path in re.findall(r"`((?:ir|passes|codegen|runtime|frontend|tools|tests|docs)/[\w/.-]+\.\w+)`", text):
+        assert (ROOT / path).exists(), path
