@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from ..ir.dialects.core import Constant, Fused
+from ..ir.dialects.core import Cond, Constant, Fused, While
 from ..ir.graph import Graph, GraphError, Node, Value
 from ..ir.hashing import structural_hash
 from ..ir.kernel import Kernel
@@ -45,6 +45,7 @@ class KernelCompiler:
     packings: dict[Packing, LaunchSpec] = field(default_factory=dict[Packing, LaunchSpec])
     general: dict[str, bytes] = field(default_factory=dict[str, bytes])
     routines: dict[str, Emission] = field(default_factory=dict[str, Emission])
+    controls: dict[str, Emission] = field(default_factory=dict[str, Emission])
 
     def __post_init__(self) -> None:
         self.module = ModuleBuilder(self.target)
@@ -62,6 +63,8 @@ class KernelCompiler:
                 made.append(self._region(node, node.op, sharing))
             elif has_routine(node.op):
                 made.append(self._routine(node))
+            elif isinstance(node.op, Cond | While):
+                made.append(self._control(node))
             else:
                 raise GraphError(
                     f"{node.describe()} has no kernel on the cpu target; MXFORGE_TARGET=reference interprets it"
@@ -76,6 +79,19 @@ class KernelCompiler:
         if emission is None:
             emission = self.routines[key] = emit_routine(node, self.target, self.module, symbol)
         return Step(node, emission, (*node.inputs, *node.outputs), ())
+
+    def _control(self, node: Node) -> Step:
+        """A branch or a loop, whose nested graphs are compiled into this module."""
+        from .control import emit_control
+
+        return Step(node, emit_control(node, self), (*node.inputs, *node.outputs), ())
+
+    def nested(self, context: Context) -> KernelCompiler:
+        """A compiler that adds to the same module, for a nested graph."""
+        shared = (self.module, self.emissions, self.packings, self.routines, self.controls)
+        made = KernelCompiler(self.target, context)
+        made.module, made.emissions, made.packings, made.routines, made.controls = shared
+        return made
 
     def _region(self, node: Node, op: Fused, sharing: Sharing) -> Step:
         operands = (*node.inputs, *node.outputs)

@@ -45,7 +45,7 @@ def _compile_module(compiler: KernelCompiler, context: Context) -> tuple[bytes, 
     from .llvm.compile import compile_object, emit_assembly
 
     shared = tuple(compiler.general.values())
-    if not compiler.emissions and not compiler.routines:
+    if not compiler.emissions and not compiler.routines and not compiler.controls:
         return shared
     start = time.perf_counter()
     text = compiler.module.text()

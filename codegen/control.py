@@ -1,0 +1,194 @@
+"""Compiles branches and loops whose course depends on data: a function that calls the kernels of nested graphs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from ..ir.dialects.core import While
+from ..ir.graph import Graph, Node
+from ..ir.program import Launch, Place, Program, Space
+from ..passes.manager import Context, run_passes
+from ..passes.pipeline import FOR_CPU
+from ..passes.plan_memory import ALIGNMENT, share_memory
+from .assemble import assemble
+from .emission import Emission, LaunchSpec
+from .llvm.arithmetic import Value
+from .llvm.emitter import FunctionBuilder
+from .llvm.routines.rows import begin, pointers
+from .llvm.types import I8, I32, I64, PTR
+
+if TYPE_CHECKING:
+    from .compiler import KernelCompiler
+
+
+def emit_control(node: Node, compiler: KernelCompiler) -> Emission:
+    """One function whose arguments are the operands' addresses, the results', and the workspace. It runs on one thread,
+    and so do the kernels that it calls.
+    """
+    programs = [_compile(graph, compiler) for graph in node.op.regions()]
+    symbol = f"c{len(compiler.controls)}_{node.op.name.rpartition('.')[2]}"  # after those of nested loops
+    state = tuple(v.type.nbytes for v in node.outputs) if isinstance(node.op, While) else ()
+    function = _Function(node, programs, begin(compiler.module, symbol))
+    workspace = function.place_memory(state)
+    function.emit()
+    emission = compiler.controls[symbol] = Emission((LaunchSpec(symbol, 1, 1),), workspace)
+    return emission
+
+
+def _compile(graph: Graph, compiler: KernelCompiler) -> Program:
+    """The program of a nested graph, its kernels in the module of the outer one."""
+    outer = compiler.context
+    context = Context(outer.target, replace(outer.options, static_shape=True), outer.settings)
+    fused = run_passes(FOR_CPU, graph, context)
+    sharing = share_memory(fused)
+    return assemble(fused, sharing, compiler.nested(context).steps(fused, sharing), ())
+
+
+@dataclass(frozen=True, slots=True)
+class _Memory:
+    """Offsets of a nested program's own blocks in the workspace."""
+
+    arena: int
+    prepared: int
+
+
+class _Function:
+    def __init__(self, node: Node, programs: Sequence[Program], f: FunctionBuilder) -> None:
+        self.node, self.programs, self.f = node, programs, f
+        self.memory: list[_Memory] = []
+        self.next: list[int] = []
+        self.flag, self.zeroed = 0, 0
+
+    def place_memory(self, state: Sequence[int]) -> int:
+        """Lay out the workspace: the programs' blocks, the next state of a loop, its condition. Returns the bytes."""
+        top = 0
+
+        def take(nbytes: int) -> int:
+            nonlocal top
+            start = top
+            top += -(-nbytes // ALIGNMENT) * ALIGNMENT
+            return start
+
+        self.memory = [_Memory(take(p.arena_bytes), take(p.prepared_bytes)) for p in self.programs]
+        self.zeroed = top
+        self.next = [take(n) for n in state]
+        self.flag = take(1)
+        return top
+
+    def emit(self) -> None:
+        f, node = self.f, self.node
+        count = len(node.inputs) + len(node.outputs)
+        *places, work = pointers(f, count + 1)
+        self.operands, self.results, self.work = places[: len(node.inputs)], places[len(node.inputs) :], work
+        with f.loop(f.args[1], f.args[2]):
+            self._fill(work, self.zeroed)
+            self._loop() if isinstance(node.op, While) else self._branch()
+        f.ret()
+
+    # -- branches and loops
+
+    def _branch(self) -> None:
+        f, (pred, *operands) = self.f, self.operands
+        then, otherwise = (_Call(self, i, operands, self.results) for i in range(2))
+        f.branch(f.cmp("ne", f.load(pred, I8), 0), then.run_once, otherwise.run_once)
+
+    def _loop(self) -> None:
+        """The state stands in the results; each step computes the next one in the workspace."""
+        f, types = self.f, [v.type for v in self.node.outputs]
+        for operand, result, type in zip(self.operands, self.results, types, strict=True):
+            self.copy(operand, result, type.nbytes)
+        flag = f.gep(self.work, self.flag, I8)
+        following = [f.gep(self.work, offset, I8) for offset in self.next]
+        condition = _Call(self, 0, self.results, [flag])
+        body = _Call(self, 1, self.results, following)
+        condition.prepare()
+        body.prepare()
+        unchanged = body.unchanged()
+
+        def goes_on() -> Value:
+            condition.run()
+            return f.cmp("ne", f.load(flag, I8), 0)
+
+        def step() -> tuple[Value, ...]:
+            body.run()
+            for i, type in enumerate(types):
+                if i not in unchanged:
+                    self.copy(following[i], self.results[i], type.nbytes)
+            return ()
+
+        f.while_loop((), goes_on, step)
+
+    # -- memory
+
+    def copy(self, source: Value, target: Value, nbytes: int) -> None:
+        copy = self.f.module.declare_raw("llvm.memcpy.p0.p0.i64", "void", "ptr, ptr, i64, i1 immarg")
+        self.f.lines.append(f"  call void {copy}(ptr {target.text}, ptr {source.text}, i64 {nbytes}, i1 false)")
+
+    def _fill(self, target: Value, nbytes: int) -> None:
+        """Zeros, which halos and packed operands expect of fresh memory."""
+        fill = self.f.module.declare_raw("llvm.memset.p0.i64", "void", "ptr, i8, i64, i1 immarg")
+        self.f.lines.append(f"  call void {fill}(ptr {target.text}, i8 0, i64 {nbytes}, i1 false)")
+
+
+class _Call:
+    """A nested program on given addresses: tables of arguments are written once, then its kernels can be called."""
+
+    def __init__(self, owner: _Function, number: int, inputs: Sequence[Value], outputs: Sequence[Value]) -> None:
+        self.owner, self.f, self.program = owner, owner.f, owner.programs[number]
+        self.memory, self.inputs, self.outputs = owner.memory[number], inputs, outputs
+        f = self.f
+        self.constants = f.table(I8, list(self.program.constants)) if self.program.constants else f.const(PTR, 0)
+        self.tables = [self._table(launch) for launch in (*self.program.prepare, *self.program.launches)]
+
+    def prepare(self) -> None:
+        """Compute what depends on constants alone."""
+        for launch, table in zip(self.program.prepare, self.tables, strict=False):
+            self._launch(launch, table)
+
+    def run(self) -> None:
+        for launch, table in zip(self.program.launches, self.tables[len(self.program.prepare) :], strict=True):
+            self._launch(launch, table)
+        unchanged = self.unchanged()
+        for alias in self.program.aliases:
+            if alias.output not in unchanged:
+                nbytes = self.program.outputs[alias.output].nbytes
+                self.owner.copy(self._address(alias.place), self.outputs[alias.output], nbytes)
+
+    def run_once(self) -> tuple[Value, ...]:
+        self.prepare()
+        self.run()
+        return ()
+
+    def unchanged(self) -> set[int]:
+        """The parts of a loop's state that its body hands on: they stay where they are."""
+        if self.program.inputs != self.program.outputs:
+            return set()
+        return {a.output for a in self.program.aliases if a.place == Place(Space.INPUT, a.output)}
+
+    def _table(self, launch: Launch) -> Value:
+        f = self.f
+        table = f.alloca(I64, max(1, len(launch.arguments)))
+        for i, argument in enumerate(launch.arguments):
+            value = self._address(argument) if isinstance(argument, Place) else f.const(I64, argument)
+            f.store(value, f.gep(table, i, I64))
+        return table
+
+    def _launch(self, launch: Launch, table: Value) -> None:
+        f = self.f
+        f.call_void(f"@{launch.symbol}", table, f.const(I64, 0), f.const(I64, launch.count), f.const(I32, 0))
+
+    def _address(self, place: Place) -> Value:
+        starts = {
+            Space.ARENA: (self.owner.work, self.memory.arena),
+            Space.PREPARED: (self.owner.work, self.memory.prepared),
+            Space.CONSTANT: (self.constants, 0),
+        }
+        if place.space is Space.INPUT:
+            start, offset = self.inputs[place.index], 0
+        elif place.space is Space.OUTPUT:
+            start, offset = self.outputs[place.index], 0
+        else:
+            start, offset = starts[place.space]
+        return self.f.gep(start, offset + place.offset, I8)

@@ -1,0 +1,98 @@
+"""Branches and loops whose course depends on data, compiled into native control flow."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from compiled import check, compiled, run_program
+from mxforge.ir.dialects.core import CoreBuilder, evaluate_graph
+from mxforge.ir.graph import Graph, Value
+from mxforge.ir.types import DType, TensorType
+
+F32 = DType.F32
+
+
+def normal(*shape: int) -> np.ndarray:
+    return np.random.default_rng(sum(shape)).standard_normal(shape).astype(np.float32)
+
+
+def less(*types: TensorType, limit: float) -> Graph:
+    """Whether the first of several values is less than a limit."""
+    b = CoreBuilder("less")
+    first, *_ = [b.input(t) for t in types]
+    return b.build([b.lt(first, b.full((), limit, types[0].dtype))])
+
+
+@pytest.mark.parametrize("start", [0.0, 7.0, 9.0], ids=lambda n: f"from {n}")
+def test_a_loop_ends_where_its_condition_says(start: float) -> None:
+    """A state larger than a page, a part that never changes, and one that depends on constants alone."""
+    types = (TensorType((), F32), TensorType((50, 70), F32), TensorType((70,), F32))
+    b = CoreBuilder("step")
+    count, total, row = [b.input(t) for t in types]
+    table = b.sin(b.constant(np.arange(70, dtype=np.float32)))
+    added = b.broadcast_along(b.mul(row, table), (50, 70), 1)
+    body = b.build([b.add(count, 1), b.add(total, added), row])
+    b = CoreBuilder("loop")
+    values = [b.input(t) for t in types]
+    check(b.build(b.while_(less(*types, limit=8.0), body, *values)), np.float32(start), normal(50, 70), normal(70))
+
+
+def test_a_loop_of_convolutions() -> None:
+    """The body's halos and packed weights stay in the workspace."""
+    types = (TensorType((), F32), TensorType((2, 16, 7, 6), F32))
+    b = CoreBuilder("step")
+    count, x = [b.input(t) for t in types]
+    w = b.constant(normal(16, 16, 3, 3) / 12)
+    y = b.conv(x, w, (1, 1), [(1, 1), (1, 1)])
+    body = b.build([b.add(count, 1), b.conv(b.tanh(y), w, (1, 1), [(1, 1), (1, 1)])])
+    b = CoreBuilder("loop")
+    count, x = [b.input(t) for t in types]
+    _, y = b.while_(less(*types, limit=3.0), body, count, b.tanh(x))
+    check(b.build([b.neg(y)]), np.float32(0), normal(2, 16, 7, 6))
+
+
+def test_loops_in_loops() -> None:
+    types = (TensorType((), F32), TensorType((5,), F32))
+    b = CoreBuilder("inner")
+    count, x = [b.input(t) for t in types]
+    inner = b.build([b.add(count, 1), b.mul(x, 1.5)])
+    b = CoreBuilder("outer")
+    count, x = [b.input(t) for t in types]
+    _, x = b.while_(less(*types, limit=2.0), inner, b.full((), 0, F32), x)
+    outer = b.build([b.add(count, 1), b.sub(x, 1)])
+    b = CoreBuilder("loop")
+    check(b.build(b.while_(less(*types, limit=3.0), outer, *(b.input(t) for t in types))), np.float32(0), normal(5))
+
+
+def swapped(x: TensorType, y: TensorType) -> Graph:
+    b = CoreBuilder("swapped")
+    left, right = b.input(x), b.input(y)
+    return b.build([right, left])
+
+
+def computed(x: TensorType, y: TensorType) -> Graph:
+    b = CoreBuilder("computed")
+    left, right = b.input(x), b.input(y)
+    return b.build([b.add(left, right), b.constant(np.arange(1200, dtype=np.float32))])
+
+
+@pytest.mark.parametrize("pred", [False, True])
+def test_a_branch(pred: bool) -> None:
+    type = TensorType((1200,), F32)
+    b = CoreBuilder("branch")
+    condition, x, y = b.input(TensorType((), DType.BOOL)), b.input(type), b.input(type)
+    results = b.cond(condition, swapped(type, type), computed(type, type), x, b.neg(y))
+    check(b.build([b.abs(v) for v in results]), np.bool_(pred), normal(1200), normal(1200))
+
+
+def test_a_loop_that_swaps_its_state() -> None:
+    types = (TensorType((), F32), TensorType((3,), F32), TensorType((3,), F32))
+    b = CoreBuilder("step")
+    count, x, y = [b.input(t) for t in types]
+    body = b.build([b.add(count, 1), y, x])
+    b = CoreBuilder("loop")
+    values: list[Value] = [b.input(t) for t in types]
+    graph = b.build(b.while_(less(*types, limit=3.0), body, *values))
+    arrays = [np.float32(0), normal(3), normal(3) + 1]
+    for found, wanted in zip(run_program(compiled(graph), arrays), evaluate_graph(graph, arrays), strict=True):
+        np.testing.assert_array_equal(found, wanted)

@@ -1,0 +1,39 @@
+"""Every recorded call of a real MXNet operator, compiled for this machine."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from compiled import compiled, run_program
+from goldens import Golden, operator_goldens
+from mxforge.ir.dialects.mx.builder import MxBuilder
+from mxforge.ir.dialects.mx.operator import lookup
+from mxforge.ir.types import DType, TensorType
+from mxforge.passes.manager import Options
+
+# MXNet unravels only the first row of positions with more than one axis.
+WRONG_IN_MXNET = {"unravel_index(2x2:int32, shape=(7, 6))"}
+
+# Functions that lose more digits than a few: MXNet computes them in float32 by series.
+TOLERANCES = {"gamma": 1e-4, "gammaln": 1e-4, "erfinv": 1e-4}
+
+
+def tolerance(golden: Golden) -> float:
+    """Relative and absolute: a few roundings of float16 where it takes part, else sums in float32 in another order."""
+    half = any(x.dtype == np.float16 for x in (*golden.inputs, *golden.outputs))
+    return 5e-3 if half else TOLERANCES.get(golden.op, 2e-5)
+
+
+@pytest.mark.parametrize("golden", [g for g in operator_goldens() if str(g) not in WRONG_IN_MXNET], ids=str)
+def test_forward_agrees_with_mxnet(golden: Golden) -> None:
+    op = lookup(golden.op).parse(golden.attributes)
+    b = MxBuilder(golden.op, training=golden.train)
+    inputs = [b.input(TensorType(x.shape, DType.from_numpy(x.dtype))) for x in golden.inputs]
+    graph = b.build(op.results(b, *inputs)[: op.visible_outputs])
+    keys = [np.zeros(4, np.uint32)] * (len(graph.inputs) - len(inputs))
+    results = run_program(compiled(graph, Options(training=golden.train)), [*golden.inputs, *keys])
+    limit = tolerance(golden)
+    for result, expected in zip(results[: op.visible_outputs], golden.outputs, strict=True):
+        assert result.shape == expected.shape
+        assert result.dtype == expected.dtype
+        np.testing.assert_allclose(result, expected, limit, limit, equal_nan=True)
