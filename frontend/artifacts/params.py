@@ -65,9 +65,10 @@ def read_params(source: Source, memory: Memory = _new_memory) -> ParamsFile:
     """The arrays and names in `source`: a path, or the content itself (bytes, or a mapped file).
 
     Arrays are read-only views of one buffer where the file keeps them aligned, and copies elsewhere. A mapped file
-    must stay as it is while they live; a path is read into the uint8 array that `memory(size)` gives. Nothing is allocated for a size that the file
-    claims and does not hold, and sparse arrays come with indices proven to lie inside the shape. As in MXNet, bytes
-    after the names are not looked at. ArtifactError says where a damaged file is wrong; OSError as from `open`.
+    must stay as it is while they live; a path is read into the uint8 array that `memory(size)` gives. Nothing is
+    allocated for a size that the file claims and does not hold, and sparse arrays come with indices proven to lie
+    inside the shape. As in MXNet, bytes after the names are not looked at. ArtifactError says where a damaged file
+    is wrong; OSError as from `open`.
     """
     if isinstance(source, str | os.PathLike):
         reader = _Reader(_read_file(Path(source), memory), os.fspath(source))

@@ -311,9 +311,7 @@ def empty_array(shape: tuple[int, ...], dtype: DType, context: Context) -> NDArr
     return array
 
 
-def array_at(
-    storage: Storage, address: int, shape: tuple[int, ...], dtype: DType, context: Context
-) -> NDArray:
+def array_at(storage: Storage, address: int, shape: tuple[int, ...], dtype: DType, context: Context) -> NDArray:
     """The array that stands at `address` inside `storage`."""
     array: NDArray = object.__new__(NDArray)
     array._storage, array._address, array._shape = storage, address, shape
