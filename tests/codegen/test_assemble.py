@@ -78,7 +78,7 @@ def test_other_operands_are_packed_in_every_run() -> None:
 
 
 def test_packed_operands_live_for_their_step_alone() -> None:
-    """One operand packed at two steps had memory for the first only: the second overwrote what stood there."""
+    """One operand that two steps pack, with values alive in between."""
     b = CoreBuilder()
     x, w = b.input(tensor(64, 64)), b.input(tensor(64, 64))
     first = b.tanh(dense(b, x, w))
