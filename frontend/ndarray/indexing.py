@@ -71,6 +71,8 @@ class Indexing:
 def _select(array: NDArray, key: Any) -> NDArray:
     memory = array._memory()
     selected = memory[key]
+    if not isinstance(selected, np.ndarray):  # a NumPy scalar is a copy: the same element as a view of no axes
+        selected = memory[(*key, ...) if isinstance(key, tuple) else (key, ...)]
     shape = selected.shape or (1,)
     if _is_basic(key) and selected.flags.c_contiguous and selected.size:
         here, start = (m.__array_interface__["data"][0] for m in (selected, memory))

@@ -131,6 +131,15 @@ def test_dlpack_with_numpy() -> None:
     assert y.dtype is np.int64 and y.asnumpy().tolist() == [0, 1, 2]
 
 
+def test_single_elements_are_views_of_the_array() -> None:
+    x = mx.nd.arange(12).reshape((3, 4))
+    first, second = x[1, 2], x[np.int64(1), 3]
+    first[:] = 50
+    assert (first.shape, second.asscalar(), x[1, 2].asscalar()) == ((1,), 7, 50)
+    assert x.asnumpy().tolist() == [[0, 1, 2, 3], [4, 5, 50, 7], [8, 9, 10, 11]]
+    assert mx.nd.arange(3)[np.int32(2)].asscalar() == 2
+
+
 def test_operands_may_be_unaligned_views() -> None:
     x = nd.arange(40)
     y = x[3:20] * 2 + x[7:24]
