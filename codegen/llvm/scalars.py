@@ -202,9 +202,10 @@ def _digamma(f: FunctionBuilder, dtype: DType, x: Sequence[Value]) -> Value:
         series = f.fma(series, square, c)
     result = call_math(f, "log", shifted) - inverse * 0.5 + series * square - sums
     # The fraction of x keeps the tangent exact near the poles 0, -1, -2, ...
-    fraction = a - call_math(f, "rint", a)
-    reflected = result - math.pi / call_math(f, "tan", fraction * math.pi)
-    return f.select(low, reflected, result)
+    nearest = call_math(f, "rint", a)
+    reflected = result - math.pi / call_math(f, "tan", (a - nearest) * math.pi)
+    pole = low & f.cmp("eq", a, nearest)
+    return f.select(pole, float("inf"), f.select(low, reflected, result))
 
 
 def _shift(signed: str, unsigned: str) -> Rule:

@@ -90,7 +90,7 @@ def _digamma(x):
     r = 1 / (y * y)
     series = r * (1 / 12 - r * (1 / 120 - r * (1 / 252 - r * (1 / 240 - r * (1 / 132)))))
     pole = (x <= 0) & (x == tl.floor(x))
-    return tl.where(pole, float("nan"), total + tl.log(y) - 0.5 / y - series)
+    return tl.where(pole, float("inf"), total + tl.log(y) - 0.5 / y - series)
 """,
 )
 _NAMES = {re.search(r"def (\w+)", text).group(1): text.strip() for text in _TEXTS}  # type: ignore[union-attr]

@@ -37,7 +37,7 @@ def emit_loops(
         schedule = schedule_nest(nest, dtypes, target)
     if module is not None:
         _Emitter(kernel, nest, schedule, module, symbol).emit()
-    grain = schedule.count if schedule.count <= schedule.grain else schedule.grain
+    grain = max(1, min(schedule.count, schedule.grain))
     return Emission((LaunchSpec(symbol, schedule.count, grain),))
 
 

@@ -56,7 +56,7 @@ def _gamma(x: float) -> float:
 
 
 def digamma(x: Array) -> Array:
-    """The logarithmic derivative of gamma; NaN at its poles.
+    """The logarithmic derivative of gamma; infinite at its poles and at both ends, as in MXNet.
 
     Reflection for x < 0.5, recurrence up to 10, then the asymptotic series (Abramowitz, Stegun 6.3.7, 6.3.5, 6.3.18).
     """
@@ -64,8 +64,8 @@ def digamma(x: Array) -> Array:
 
 
 def _digamma(x: float) -> float:
-    if x <= 0 and (math.isinf(x) or x == math.floor(x)):
-        return math.nan
+    if math.isinf(x) or (x <= 0 and x == math.floor(x)):
+        return math.inf
     if x < 0.5:
         return _digamma(1 - x) - math.pi / math.tan(math.pi * x)
     shift = 0.0
