@@ -36,16 +36,20 @@ def _parse(name: str, kind: str, text: str) -> object:
             raise ValueError(f"{name}={text!r} is not a truth value (use 1 or 0)")
         return text.lower() in _TRUE
     if kind == "int":
-        try:
-            return int(text)
-        except ValueError:
-            raise ValueError(f"{name}={text!r} is not a whole number") from None
+        if not text.isdecimal():
+            raise ValueError(f"{name}={text!r} is not a whole number")
+        return int(text)
     return Path(text) if kind.startswith("Path") else text
 
 
 @cache
 def settings() -> Settings:
-    """The switches as the environment has them; ValueError names a variable that cannot be read."""
+    """The switches as the environment had them at the first call; see `read_settings`."""
+    return read_settings()
+
+
+def read_settings() -> Settings:
+    """The switches as the environment has them now; ValueError names a variable that cannot be read."""
     values: dict[str, object] = {}
     for field in fields(Settings):
         variable = f"MXFORGE_{field.name.upper()}"

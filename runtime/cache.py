@@ -20,34 +20,32 @@ import time
 import warnings
 from pathlib import Path
 
+from ..ir.settings import read_settings
+
 _MAGIC = b"mxforge1"
 _HEADER_BYTES = 32
 _KEY = re.compile(r"[0-9a-f]{8,128}")
-_DEFAULT_MIB = 2048
 _TEMPORARY = ".new-"
 _ABANDONED_SECONDS = 3600
 
 
 def default_folder() -> Path:
     """MXFORGE_CACHE_DIR, else mxforge in XDG_CACHE_HOME, else ~/.cache/mxforge. RuntimeError when there is no home."""
-    if own := os.environ.get("MXFORGE_CACHE_DIR"):
-        return Path(own)
+    if own := read_settings().cache_dir:
+        return own
     if shared := os.environ.get("XDG_CACHE_HOME"):
         return Path(shared) / "mxforge"
     return Path.home() / ".cache" / "mxforge"
 
 
 def default_limit() -> int:
-    """Bytes the folder may hold: MXFORGE_CACHE_SIZE in MiB, by default 2 GiB."""
-    text = os.environ.get("MXFORGE_CACHE_SIZE", "") or str(_DEFAULT_MIB)
-    if not text.isdecimal():
-        raise ValueError(f"MXFORGE_CACHE_SIZE={text!r} is not a number of MiB")
-    return int(text) << 20
+    """Bytes the folder may hold: MXFORGE_CACHE_SIZE, which counts MiB."""
+    return read_settings().cache_size << 20
 
 
 def default_enabled() -> bool:
     """MXFORGE_CACHE=0 turns the cache off."""
-    return os.environ.get("MXFORGE_CACHE", "1") != "0"
+    return read_settings().cache
 
 
 class DiskCache:

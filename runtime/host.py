@@ -6,6 +6,7 @@ import os
 import platform
 from pathlib import Path
 
+from ..ir.settings import read_settings
 from ..ir.target import CpuTarget
 
 _CPUINFO = Path("/proc/cpuinfo")
@@ -128,11 +129,8 @@ def cache_sizes(folder: Path) -> dict[int, int]:
 
 def default_threads() -> int:
     """MXFORGE_NUM_THREADS, else OMP_NUM_THREADS, else the CPUs that affinity mask and cgroup quota allow."""
-    own = os.environ.get("MXFORGE_NUM_THREADS", "")
-    if own:
-        if not own.isdecimal() or int(own) < 1:
-            raise ValueError(f"MXFORGE_NUM_THREADS={own!r} is not a positive number")
-        return int(own)
+    if own := read_settings().num_threads:
+        return own
     outermost = (
         os.environ.get("OMP_NUM_THREADS", "").partition(",")[0].strip()
     )  # a list has one entry for each nested level
