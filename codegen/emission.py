@@ -1,4 +1,6 @@
-"""What an emitter hands to the driver for one kernel: symbols to launch, memory it needs, and forms it wants its operands in."""
+"""What an emitter hands to the driver for one kernel: symbols to launch, memory it needs, and forms it wants its
+operands in.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,9 @@ from .llvm.emitter import ModuleBuilder
 
 @dataclass(frozen=True, slots=True)
 class LaunchSpec:
-    """`symbol` is a function `void(ptr arguments, i64 begin, i64 end, i32 worker)` over [0, count); see runtime/threads."""
+    """`symbol` is a function `void(ptr arguments, i64 begin, i64 end, i32 worker)` over [0, count); see
+    runtime/threads.
+    """
 
     symbol: str
     count: int
@@ -21,7 +25,8 @@ class LaunchSpec:
 class Packing(Protocol):
     """A form in which an operand is stored for speed, computed once for parameters and on every run for other values.
 
-    Implementations are frozen and compared by value. `emit` adds to the module a kernel whose arguments are (source, packed).
+    Implementations are frozen and compared by value. `emit` adds to the module a kernel whose arguments are
+    (source, packed).
     """
 
     @property
@@ -34,9 +39,11 @@ class Packing(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Emission:
-    """The launches of one kernel, in order, each with the kernel's buffers as arguments, then extents, then the workspace if there is one.
+    """The launches of one kernel, in order, each with the kernel's buffers as arguments, then extents, then the
+    workspace if there is one.
 
-    `workspace` is in bytes, for the whole kernel (an emitter that wants one per worker multiplies by the target's threads).
+    `workspace` is in bytes, for the whole kernel (an emitter that wants one per worker multiplies by the target's
+    threads).
     `packings` pairs names of buffers with the form in which the kernel reads them.
     """
 
