@@ -1,4 +1,4 @@
-"""Every recorded call of a real MXNet operator, compiled for this machine."""
+"""Every recorded call of a real MXNet operator, compiled for this machine, and gradients beside the interpreter's."""
 
 from __future__ import annotations
 
@@ -6,10 +6,14 @@ import numpy as np
 import pytest
 from compiled import compiled, run_program
 from goldens import Golden, operator_goldens
+from mxforge.ir.dialects.core import evaluate_graph
 from mxforge.ir.dialects.mx.builder import MxBuilder
 from mxforge.ir.dialects.mx.operator import lookup
 from mxforge.ir.types import DType, TensorType
-from mxforge.passes.manager import Options
+from mxforge.passes.decompose import Decompose
+from mxforge.passes.differentiate import vjp_graph
+from mxforge.passes.manager import Context, Options, run_passes
+from mxforge.runtime.host import host_target
 
 # MXNet unravels only the first row of positions with more than one axis.
 WRONG_IN_MXNET = {"unravel_index(2x2:int32, shape=(7, 6))"}
@@ -36,4 +40,33 @@ def test_forward_agrees_with_mxnet(golden: Golden) -> None:
     for result, expected in zip(results[: op.visible_outputs], golden.outputs, strict=True):
         assert result.shape == expected.shape
         assert result.dtype == expected.dtype
+        np.testing.assert_allclose(result, expected, limit, limit, equal_nan=True)
+
+
+def differentiable() -> list[Golden]:
+    """The first call of each operator, and every call of those whose gradients have kernels of their own."""
+    first: dict[str, Golden] = {}
+    for golden in operator_goldens():
+        if any(x.dtype.kind == "f" for x in golden.inputs):
+            first.setdefault(golden.op, golden)
+    windows = ("Convolution", "Deconvolution", "Pooling")
+    return [g for g in operator_goldens() if g.op in windows or g is first.get(g.op)]
+
+
+@pytest.mark.parametrize("golden", differentiable(), ids=str)
+def test_gradients_agree_with_the_interpreter(golden: Golden) -> None:
+    op = lookup(golden.op).parse(golden.attributes)
+    training = Options(training=True)
+    b = MxBuilder(golden.op, training=True)
+    inputs = [b.input(TensorType(x.shape, DType.from_numpy(x.dtype))) for x in golden.inputs]
+    forward = b.build(op.results(b, *inputs)[: op.visible_outputs])
+    graph = vjp_graph(run_passes((Decompose(),), forward, Context(host_target(1), training)))
+    rng = np.random.default_rng(0)
+    arrays = list(golden.inputs)
+    for t in graph.input_types()[len(arrays) :]:
+        arrays.append(rng.standard_normal(t.shape).astype(t.dtype.numpy) if t.dtype.is_float else np.zeros(4, "u4"))
+    with np.errstate(all="ignore"):
+        wanted = evaluate_graph(graph, arrays)
+    limit = max(2e-4, 2 * tolerance(golden))
+    for result, expected in zip(run_program(compiled(graph, training), arrays), wanted, strict=True):
         np.testing.assert_allclose(result, expected, limit, limit, equal_nan=True)

@@ -1,4 +1,4 @@
-"""Kernels of primitives that no index expression describes: running combinations, scatters, sorts."""
+"""Kernels of primitives that no index expression describes: running combinations, scatters, sorts, window gradients."""
 
 from .emit import emit_routine, has_routine
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ....ir.dialects.core import Cumulative, Scatter, Sort
+from ....ir.dialects.core import Cumulative, Scatter, SelectAndScatter, Sort
 from ....ir.graph import Node, Op
 from ....ir.target import CpuTarget
 from ....ir.types import TensorType
@@ -12,6 +12,7 @@ from ...emission import Emission
 from ..emitter import ModuleBuilder
 from .cumulative import emit_cumulative
 from .scatter import emit_scatter
+from .select_and_scatter import emit_select_and_scatter
 from .sort import emit_sort
 
 Types = tuple[TensorType, ...]
@@ -34,4 +35,9 @@ def emit_routine(node: Node, target: CpuTarget, module: ModuleBuilder, symbol: s
     return _ROUTINES[type(node.op)](node.op, inputs, outputs, target, module, symbol)
 
 
-_ROUTINES: dict[type[Op], Emitter] = {Cumulative: emit_cumulative, Scatter: emit_scatter, Sort: emit_sort}
+_ROUTINES: dict[type[Op], Emitter] = {
+    Cumulative: emit_cumulative,
+    Scatter: emit_scatter,
+    SelectAndScatter: emit_select_and_scatter,
+    Sort: emit_sort,
+}

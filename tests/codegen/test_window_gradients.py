@@ -1,0 +1,44 @@
+"""Gradients of windows and of grouped convolutions: primitives that only training needs."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from compiled import check
+from mxforge.ir.dialects.core import CoreBuilder
+from mxforge.ir.types import DType, TensorType
+
+
+@pytest.mark.parametrize("dtype", [DType.F16, DType.F32, DType.F64, DType.I32, DType.U8], ids=lambda d: d.value)
+@pytest.mark.parametrize(
+    ("window", "strides", "padding"),
+    [
+        ((1, 1, 2, 2), (1, 1, 2, 2), ((0, 0),) * 4),
+        ((1, 1, 3, 2), (1, 1, 2, 1), ((0, 0), (0, 0), (1, 1), (0, 1))),
+        ((1, 2, 3, 3), (1, 1, 1, 3), ((0, 0), (0, 1), (2, 2), (1, 1))),
+        ((1, 1, 1, 1), (1, 1, 1, 1), ((0, 0),) * 4),
+    ],
+    ids=str,
+)
+def test_a_cotangent_goes_to_the_first_maximum(
+    window: tuple[int, ...], strides: tuple[int, ...], padding: tuple[tuple[int, int], ...], dtype: DType
+) -> None:
+    """Many numbers are equal, some are NaN."""
+    b = CoreBuilder("maxima")
+    rng = np.random.default_rng(0)
+    x = rng.integers(0, 4, (2, 3, 7, 6)).astype(dtype.numpy)
+    if dtype.is_float:
+        x[rng.random(x.shape) < 0.1] = np.nan
+    out = [(n + sum(p) - w) // s + 1 for n, w, s, p in zip(x.shape, window, strides, padding, strict=True)]
+    cotangent = rng.integers(1, 9, out).astype(dtype.numpy)
+    operands = [b.input(TensorType(a.shape, dtype)) for a in (x, cotangent)]
+    check(b.build([b.select_and_scatter(*operands, window, strides, padding)]), x, cotangent, tolerance=0.0)
+
+
+def test_groups_of_the_batch() -> None:
+    b = CoreBuilder("batch_groups")
+    x = b.input(TensorType((6, 4, 5, 5), DType.F32))
+    w = b.input(TensorType((12, 4, 3, 2), DType.F32))
+    y = b.conv(x, w, (1, 2), [(1, 0), (0, 1)], batch_groups=3)
+    rng = np.random.default_rng(0)
+    check(b.build([y]), *(rng.standard_normal(v.type.shape).astype(np.float32) for v in (x, w)))
