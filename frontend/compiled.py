@@ -164,10 +164,13 @@ def _new_memory(type: TensorType) -> tuple[np.ndarray, int]:
     return as_numpy(storage, memory_dtype(type.dtype), type.shape), storage.address
 
 
+_DRAWING_OPERATORS = 1 << 16  # a folder does not say how many of its operators draw: more than any model has
+
+
 def _random_key() -> tuple[int, object]:
     from .random import next_key
 
-    key = np.array(next_key(current_context()), np.uint32)
+    key = np.array(next_key(current_context(), _DRAWING_OPERATORS), np.uint32)
     return _address(key), key
 
 

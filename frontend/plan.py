@@ -62,6 +62,7 @@ class Plan:
     """
 
     def __init__(self, graph: Graph, options: Options) -> None:
+        from ..ir.dialects.mx.builder import drawing_operators
         from ..runtime.compile import executable_for
 
         try:
@@ -71,7 +72,7 @@ class Plan:
             raise MXNetError(str(error)) from error
         self.types = graph.output_types()
         self.updates = core.updates
-        self.draws = len(core.inputs) > len(graph.inputs)
+        self.draws = drawing_operators(core)
 
     def run(self, arrays: Sequence[NDArray], version: Hashable) -> list[NDArray]:
         """Run on arrays of the plan's signature; `version` tells apart the values that parameters have had."""
@@ -87,7 +88,7 @@ class Plan:
     ) -> None:
         """As `run`, with the results written to arrays of the right types that overlap no input."""
         inputs = [a._address for a in arrays]
-        key = key_storage(context) if self.draws else None
+        key = key_storage(context, self.draws) if self.draws else None
         if key is not None:
             inputs.append(key.address)
         if not self.updates:
@@ -143,10 +144,10 @@ def _in_core(graph: Graph, options: Options) -> Graph:
     return Decompose().run(graph, PassContext(AVX2, options))
 
 
-def key_storage(context: Context) -> Storage:
-    """The key of one run's random numbers, in memory."""
+def key_storage(context: Context, operators: int) -> Storage:
+    """The key of one run of a graph in which so many operators draw random numbers, in memory."""
     storage = allocate(16)
-    (ctypes.c_uint32 * 4).from_address(storage.address)[:] = next_key(context)
+    (ctypes.c_uint32 * 4).from_address(storage.address)[:] = next_key(context, operators)
     return storage
 
 

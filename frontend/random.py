@@ -1,15 +1,14 @@
 """The seed of random operators, and the draws under `mx.random`.
 
-Random operators are pure functions of a key of four words: (seed, seed, number of the draw, stream inside of the
-draw). The numbers
-differ from MXNet's for the same seed; that a seed repeats them, and that calls differ, holds as there.
+Random operators are pure functions of a key of four words: (seed, seed, number of the call, draw inside of the call). A
+compiled graph counts a call for each of its operators that draw, so it gives what the same operators give one by one.
+The numbers differ from MXNet's for the same seed; that a seed repeats them, and that calls differ, holds as there.
 """
 
 from __future__ import annotations
 
-import itertools
 import os
-from collections.abc import Iterator
+import threading
 from typing import Any
 
 from .base import MXNetError
@@ -18,12 +17,20 @@ from .context import Context
 _MASK = 0xFFFFFFFF
 
 
+class _Stream:
+    """A seed and the count of calls that drew from it."""
+
+    def __init__(self, seed: int) -> None:
+        self.seed = seed
+        self.calls = 0
+
+
 class _State:
-    """The seed and the count of draws. Reseeding replaces both at once, so a thread sees the old pair or the new
-    one."""
+    """The streams by context; the one under None serves all others. `lock` guards the counts."""
 
     def __init__(self) -> None:
-        self.streams: dict[Context | None, tuple[int, Iterator[int]]] = {None: (_entropy(), itertools.count())}
+        self.streams: dict[Context | None, _Stream] = {None: _Stream(_entropy())}
+        self.lock = threading.Lock()
 
 
 def _entropy() -> int:
@@ -49,19 +56,29 @@ def seed(seed_state: int, ctx: Context | str = "all") -> None:
         raise ValueError("sd must be int")
     number = _mixed(int(seed_state))
     if ctx == "all":
-        _state.streams = {None: (number, itertools.count())}
+        _state.streams = {None: _Stream(number)}
     elif isinstance(ctx, Context):
-        _state.streams = {**_state.streams, ctx: (number, itertools.count())}
+        _state.streams = {**_state.streams, ctx: _Stream(number)}
     else:
         raise MXNetError(f"seed: ctx is a Context or 'all', not {ctx!r}")
 
 
-def next_key(context: Context) -> tuple[int, int, int, int]:
-    """The key of the next draw on `context`: four words of 32 bits."""
+def next_key(context: Context, operators: int = 1) -> tuple[int, int, int, int]:
+    """The key of the next call on `context`, four words of 32 bits. A call of several drawing operators counts as many."""
     streams = _state.streams
-    number, draws = streams.get(context) or streams[None]
-    return number & _MASK, number >> 32, next(draws) & _MASK, 0
+    stream = streams.get(context) or streams[None]
+    with _state.lock:
+        number = stream.calls
+        stream.calls += operators
+    return stream.seed & _MASK, stream.seed >> 32, number & _MASK, 0
 
+
+def _unlock() -> None:
+    """A forked child begins with a lock that nobody holds."""
+    _state.lock = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_unlock)
 
 _DRAWS = frozenset(
     """uniform normal randn poisson exponential gamma multinomial negative_binomial generalized_negative_binomial

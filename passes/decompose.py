@@ -31,6 +31,7 @@ def _decompose(b: GraphBuilder, node: Node, operands: tuple[Value, ...]) -> Repl
         return None
     assert isinstance(b, MxBuilder)
     first = len(b.nodes)
+    b.begin_operator()
     try:
         results = node.op.decompose(b, *operands)
     except (TypeError, ValueError, GraphError) as error:

@@ -9,6 +9,23 @@ import numpy as np
 from ...graph import Graph, Value
 from ...types import DType, TensorType
 from ..core.builder import CoreBuilder
+from ..core.creation import Constant
+from ..core.pointwise import Pointwise
+
+KEY = "random_key"
+
+
+def drawing_operators(graph: Graph) -> int:
+    """How many operators of a decomposed graph draw random numbers: by so many a run advances the count of calls."""
+    if not graph.inputs or graph.inputs[-1].name != KEY:
+        return 0
+    found = 1
+    for node in graph.nodes:
+        if graph.inputs[-1] in node.inputs and isinstance(node.op, Pointwise):
+            offset = node.inputs[1].node
+            if offset is not None and isinstance(offset.op, Constant):
+                found = max(found, int(offset.op.value[2]) + 1)
+    return found
 
 
 class MxBuilder(CoreBuilder):
@@ -23,15 +40,24 @@ class MxBuilder(CoreBuilder):
         self.training = training
         self.updated: dict[Value, Value] = {}
         self._key: Value | None = None
-        self._draws = 0
+        self._operators, self._draws = -1, 0
+        self._begun = False
+
+    def begin_operator(self) -> None:
+        """What is drawn from now on belongs to the next operator."""
+        self._begun = False
 
     def random_key(self) -> Value:
-        """A key (u32[4]) for one draw: the graph's input `random_key`, different for each draw of the graph."""
+        """A key (u32[4]) for one draw: the graph's input `random_key` with the number of the operator among those that
+        draw added to word 2, where calls are counted, and the number of the draw in the operator to word 3. So a graph
+        of several operators draws what they draw one by one."""
         if self._key is None:
-            self._key = self.input(TensorType((4,), DType.U32), "random_key")
-        self._draws += 1
-        stream = np.array([0, 0, 0, self._draws - 1], np.uint32)
-        return self._key if self._draws == 1 else self.add(self._key, self.constant(stream))
+            self._key = self.input(TensorType((4,), DType.U32), KEY)
+        self._operators, self._draws = (self._operators, self._draws + 1) if self._begun else (self._operators + 1, 0)
+        self._begun = True
+        if not self._operators and not self._draws:
+            return self._key
+        return self.add(self._key, self.constant(np.array([0, 0, self._operators, self._draws], np.uint32)))
 
     def contract(self, x: Value, y: Value, left: int, right: int) -> Value:
         """The sum of products over axis `left` of x and axis `right` of y: x's other axes, then y's."""
