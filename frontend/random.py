@@ -64,7 +64,8 @@ def seed(seed_state: int, ctx: Context | str = "all") -> None:
 
 
 def next_key(context: Context, operators: int = 1) -> tuple[int, int, int, int]:
-    """The key of the next call on `context`, four words of 32 bits. A call of several drawing operators counts as many."""
+    """The key of the next call on `context`: four words of 32 bits. A call of several drawing operators counts as
+    many."""
     streams = _state.streams
     stream = streams.get(context) or streams[None]
     with _state.lock:

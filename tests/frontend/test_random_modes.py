@@ -6,7 +6,6 @@ from typing import Any
 
 import mxforge as mx
 import numpy as np
-from mxforge.gluon import nn
 
 
 class Noisy(mx.gluon.HybridBlock):
@@ -15,7 +14,7 @@ class Noisy(mx.gluon.HybridBlock):
     def __init__(self) -> None:
         super().__init__()
         with self.name_scope():
-            self.first, self.second = nn.Dropout(0.5), nn.Dropout(0.3)
+            self.first, self.second = mx.gluon.nn.Dropout(0.5), mx.gluon.nn.Dropout(0.3)
 
     def hybrid_forward(self, F: Any, x: Any) -> Any:
         return self.second(self.first(x) + F.random.normal(shape=(3, 40)))
