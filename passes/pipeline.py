@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from .assign_layouts import AssignLayouts
 from .decompose import Decompose
+from .divide_once import DivideOnce
 from .eliminate import EliminateCommonSubexpressions, EliminateDeadCode
 from .expand import Expand
 from .fold_batchnorm import FoldBatchNorm
@@ -23,6 +24,7 @@ TO_CORE: tuple[Pass, ...] = (
 FOR_CPU: tuple[Pass, ...] = (
     *TO_CORE,
     Expand(),  # after the reference's way ends: the interpreter has these primitives itself
+    DivideOnce(),  # before fusion, so that the reciprocal is a number of the row
     FoldBatchNorm(),  # before layouts: the weights are still row-major
     Simplify(),  # a folded shift leaves sums of broadcasts
     EliminateCommonSubexpressions(),
