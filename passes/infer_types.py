@@ -94,7 +94,7 @@ def _step_shapes(known: Inference, use: Use) -> bool:
     outputs = [known.shapes.get(v) for v in use.outputs]
     before = (*inputs, *outputs)
     try:
-        use.op.complete(inputs, outputs)
+        use.op.fill_in(inputs, outputs)
         if not all(is_known(s) for s in outputs):
             _infer_outputs(known, use, inputs, outputs)
     except (TypeError, ValueError, GraphError, IndexError) as error:

@@ -255,7 +255,7 @@ def _fast_binary(straight: Callable[..., None], type: TensorType) -> Callable[[N
 def _graph(operator: Operator, types: tuple[TensorType, ...], training: bool) -> tuple[Graph, bool]:
     """The operator in core, with its visible outputs and then the new values of the states that it changes, and whether
     it asked for the mode."""
-    from ...ir.graph import GraphError, Value
+    from ...ir.graph import GraphError
     from .observer import ObservingBuilder
 
     names = operator.input_names(len(types))
@@ -265,8 +265,7 @@ def _graph(operator: Operator, types: tuple[TensorType, ...], training: bool) ->
         )
     b = ObservingBuilder(operator.mx_name(), training=training)
     try:
-        results = operator.decompose(b, *(b.input(t, name) for t, name in zip(types, names, strict=True)))
-        outputs = (results,) if isinstance(results, Value) else tuple(results)
+        outputs = operator.results(b, *(b.input(t, name) for t, name in zip(types, names, strict=True)))
         return b.build(outputs[: operator.visible_outputs]), b.asked
     except (TypeError, ValueError, IndexError, NotImplementedError, GraphError) as error:
         raise MXNetError(f"{_shown(operator, names, types)}: {error}") from error

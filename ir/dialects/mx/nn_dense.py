@@ -30,12 +30,11 @@ class FullyConnected(Operator):
 
     def complete(self, inputs: list[PartialShape], outputs: list[PartialShape]) -> None:
         data = inputs[0]
-        unify_at(inputs, 1, (self.num_hidden, 0))
+        width = 0 if data is None else prod(data[1:]) if self.flatten else data[-1]
+        unify_at(inputs, 1, (self.num_hidden, width))
         unify_at(inputs, 2, (self.num_hidden,))
         if data is None:
             return
-        width = prod(data[1:]) if self.flatten else data[-1]
-        unify_at(inputs, 1, (self.num_hidden, width))
         unify_at(outputs, 0, (data[0], self.num_hidden) if self.flatten else (*data[:-1], self.num_hidden))
         if self.flatten and outputs[0] is not None:
             unify_at(inputs, 0, (outputs[0][0], *data[1:]))

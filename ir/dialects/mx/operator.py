@@ -29,7 +29,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from ...graph import Attribute, Op, Value
 from ...types import DType, TensorType
 from .families import DECLARED_NAMES, FAMILY_OF
-from .shapes import PartialShape, unify_all
+from .shapes import PartialShape, ShapeConflict, unify_all
 
 if TYPE_CHECKING:
     from .builder import MxBuilder
@@ -158,6 +158,22 @@ class Operator(BaseModel, Op):
     def complete(self, inputs: list[PartialShape], outputs: list[PartialShape]) -> None:
         """Fill in, in place, what the known shapes say about the others (0: unknown dimension, None: unknown rank)."""
 
+    def fill_in(self, inputs: list[PartialShape], outputs: list[PartialShape]) -> None:
+        """`complete`, whose ValueError names the argument and what its shape should be."""
+        try:
+            self.complete(inputs, outputs)
+        except ShapeConflict as error:
+            names = self.input_names(len(inputs)) if error.shapes is inputs else self.output_names()
+            raise ValueError(
+                f"Shape inconsistent: {names[error.position]} should be {error.inferred}, provided is {error.provided}"
+            ) from None
+
+    def require_shapes(self, types: Sequence[TensorType]) -> None:
+        """ValueError where the operands' shapes do not fit the parameters or each other."""
+        shapes: list[PartialShape] = [t.shape for t in types]
+        if not any(t.size == 0 for t in types):  # inference would take an extent of 0 for an unknown one
+            self.fill_in(shapes, [None] * self.num_outputs)
+
     def complete_dtypes(self, inputs: list[DType | None], outputs: list[DType | None]) -> None:
         """Fill in unknown dtypes in place: by default all inputs outside `own_dtypes` have one dtype, which is that of
         the outputs too unless the operator decides theirs."""
@@ -196,7 +212,8 @@ class Operator(BaseModel, Op):
         raise NotImplementedError(f"{type(self).mx_name()} has no decomposition")
 
     def results(self, b: MxBuilder, *inputs: Value) -> tuple[Value, ...]:
-        """The decomposition's values, always as a tuple."""
+        """The decomposition's values, always as a tuple. ValueError where the operands' shapes do not fit."""
+        self.require_shapes([v.type for v in inputs])
         values = self.decompose(b, *inputs)
         return (values,) if isinstance(values, Value) else values
 

@@ -9,6 +9,15 @@ from ...types import Shape
 PartialShape = Shape | None
 
 
+class ShapeConflict(ValueError):
+    """The shape at one position of a list contradicts what the operator needs there."""
+
+    def __init__(self, shapes: list[PartialShape], position: int, provided: Shape, inferred: Shape) -> None:
+        super().__init__(f"incompatible shapes {provided} and {inferred}")
+        self.shapes, self.position = shapes, position
+        self.provided, self.inferred = provided, inferred
+
+
 def unify(a: PartialShape, b: PartialShape) -> PartialShape:
     """What is known from either; ValueError where they contradict each other."""
     if a is None or b is None:
@@ -24,9 +33,16 @@ def is_known(shape: PartialShape) -> bool:
 
 
 def unify_at(shapes: list[PartialShape], position: int, shape: PartialShape) -> None:
-    """Add what `shape` says to the shape at `position`; beyond the end of the list, nothing."""
-    if position < len(shapes):
-        shapes[position] = unify(shapes[position], shape)
+    """Add what `shape` says to the shape at `position`; beyond the end of the list, nothing. ShapeConflict where they
+    contradict each other."""
+    if position >= len(shapes):
+        return
+    provided = shapes[position]
+    try:
+        shapes[position] = unify(provided, shape)
+    except ValueError:
+        assert provided is not None and shape is not None
+        raise ShapeConflict(shapes, position, provided, shape) from None
 
 
 def unify_all(*lists: list[PartialShape]) -> None:

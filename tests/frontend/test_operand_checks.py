@@ -1,0 +1,38 @@
+"""Calls whose operands or parameters do not fit fail with a text that names operator, argument and reason."""
+
+from __future__ import annotations
+
+import mxforge as mx
+import pytest
+from mxforge import nd
+
+o = nd.ones
+
+SHAPES = [
+    ("nd.Convolution(o((1, 3, 8, 8)), o((7, 3, 3, 3)), o((4,)), num_filter=4, kernel=(3, 3))", "weight", (4, 3, 3, 3)),
+    ("nd.Convolution(o((1, 3, 8, 8)), o((4, 3, 5, 5)), o((4,)), num_filter=4, kernel=(3, 3))", "weight", (4, 3, 3, 3)),
+    ("nd.Convolution(o((1, 3, 8, 8)), o((4, 3, 3, 3)), o((1,)), num_filter=4, kernel=(3, 3))", "bias", (4,)),
+    ("nd.FullyConnected(o((2, 5)), o((3, 4)), o((3,)), num_hidden=3)", "weight", (3, 5)),
+    ("nd.LayerNorm(o((2, 3)), o((1,)), o((3,)))", "gamma", (3,)),
+    ("nd.LayerNorm(o((2, 3)), o((3,)), o((1,)))", "beta", (3,)),
+    ("nd.Embedding(o((2,)), o((4,)), input_dim=4, output_dim=2)", "weight", (4, 2)),
+    ("nd.Embedding(o((2,)), o((4, 3)), input_dim=4, output_dim=2)", "weight", (4, 2)),
+    (
+        "nd.RNN(o((2, 1, 3)), o((500,)), o((1, 1, 3)), state_size=3, num_layers=1, mode='rnn_tanh')",
+        "parameters",
+        (24,),
+    ),
+]
+
+
+@pytest.mark.parametrize(("call", "argument", "inferred"), SHAPES)
+def test_a_wrong_shape_is_named(call: str, argument: str, inferred: tuple[int, ...]) -> None:
+    with pytest.raises(mx.MXNetError) as caught:
+        eval(call, {"nd": nd, "o": o})
+    assert f"Shape inconsistent: {argument} should be {inferred}, provided is " in str(caught.value)
+
+
+def test_a_graph_of_wrong_shapes_names_node_and_argument() -> None:
+    dense = mx.sym.FullyConnected(mx.sym.var("data"), num_hidden=3, name="fc")
+    with pytest.raises(mx.MXNetError, match=r"'fc'.*weight should be \(3, 5\), provided is \(3, 4\)"):
+        dense.infer_shape(data=(2, 5), fc_weight=(3, 4))
