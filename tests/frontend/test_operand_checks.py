@@ -36,3 +36,36 @@ def test_a_graph_of_wrong_shapes_names_node_and_argument() -> None:
     dense = mx.sym.FullyConnected(mx.sym.var("data"), num_hidden=3, name="fc")
     with pytest.raises(mx.MXNetError, match=r"'fc'.*weight should be \(3, 5\), provided is \(3, 4\)"):
         dense.infer_shape(data=(2, 5), fc_weight=(3, 4))
+
+
+REASONS = [
+    ("nd.Convolution(o((1, 3, 2, 2)), o((4, 3, 3, 3)), num_filter=4, kernel=(3, 3), no_bias=True)", "exceeds input"),
+    ("nd.Convolution(o((1, 3, 8)), o((4, 3, 3, 3)), num_filter=4, kernel=(3, 3), no_bias=True)", "should have 4 axes"),
+    ("nd.Deconvolution(o((1, 3, 1, 1)), o((3, 4, 1, 1)), num_filter=4, kernel=(1, 1), pad=(1, 1))", "leaves nothing"),
+    ("nd.Pooling(o((1, 3, 2, 2)), kernel=(3, 3))", "exceeds input"),
+    ("nd.Pooling(o((1, 3, 2, 2)), kernel=(3, 3), pooling_convention='full')", "exceeds input"),
+    ("nd.Pooling(o((1, 1, 4)), kernel=(2,), pad=(2,))", "must be smaller than kernel"),
+    ("nd.Pooling_v1(o((1, 3, 2, 2)), kernel=(3, 3))", "exceeds input"),
+    ("nd.Pooling_v1(o((1, 3, 2)), kernel=(3, 3))", "1 spatial axes"),
+    ("nd.topk(o((3,)), k=9)", "k must not exceed the 3 elements"),
+    ("nd.one_hot(o((2,)), depth=-1)", "depth=-1: must not be negative"),
+    ("nd.concat()", "at least one array"),
+    ("nd.FullyConnected(o((2, 5)), o((3, 5)), num_hidden='x')", "num_hidden='x': 'x' is not an integer"),
+]
+
+
+@pytest.mark.parametrize(("call", "reason"), REASONS)
+def test_the_reason_is_said(call: str, reason: str) -> None:
+    with pytest.raises(mx.MXNetError, match=reason.replace("(", r"\(").replace(")", r"\)")):
+        eval(call, {"nd": nd, "o": o})
+
+
+def test_inference_refuses_a_kernel_beyond_the_input() -> None:
+    layer = mx.sym.Convolution(mx.sym.var("data"), kernel=(5, 5), num_filter=4)
+    with pytest.raises(mx.MXNetError, match="exceeds input"):
+        layer.infer_shape(data=(1, 3, 2, 2))
+
+
+def test_the_maximum_of_padding_alone_is_the_lowest_number() -> None:
+    pooled = nd.Pooling(o((1, 1, 4)), kernel=(1,), stride=(2,), pooling_convention="full")
+    assert pooled.asnumpy().ravel().tolist() == [1.0, 1.0, -3.4028234663852886e38]

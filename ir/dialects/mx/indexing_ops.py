@@ -114,6 +114,10 @@ class OneHot(Operator):
     off_value: Float = 0.0
     dtype: DTypeName = "float32"
 
+    def check(self) -> None:
+        if self.depth < 0:
+            raise ValueError(f"one_hot: depth={self.depth}: must not be negative")
+
     def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
         indices, dtype = whole(b, inputs[0]), DType.from_numpy(self.dtype)
         shape = (*indices.type.shape, self.depth)

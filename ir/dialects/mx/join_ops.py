@@ -49,6 +49,8 @@ class Concat(Operator):
             outputs[0] = unify(out, (*out[:axis], sum(extents), *out[axis + 1 :]))
 
     def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
+        if not inputs:
+            raise ValueError("at least one array is needed")
         return b.concat(list(inputs), normalize_axis(self.dim, inputs[0].type.rank))
 
 
@@ -81,6 +83,8 @@ class Stack(Operator):
         inputs[:] = [common] * len(inputs)
 
     def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
+        if not inputs:
+            raise ValueError("at least one array is needed")
         axis = normalize_axis(self.axis, inputs[0].type.rank + 1)
         return b.concat([b.expand_dims(x, axis) for x in inputs], axis)
 

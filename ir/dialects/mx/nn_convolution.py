@@ -53,6 +53,11 @@ class _ConvolutionBase(Operator):
             if given and len(given) != rank:
                 raise ValueError(f"{self.mx_name()}: {name}={given}: must have as many numbers as kernel={self.kernel}")
 
+    def check_rank(self, data: PartialShape) -> None:
+        """ValueError where data has not the batch, the channels and one axis for each of the kernel's."""
+        if data is not None and len(data) != len(self.kernel) + 2:
+            raise ValueError(f"data should have {len(self.kernel) + 2} axes for kernel={self.kernel}, it is {data}")
+
     @property
     def strides(self) -> Shape:
         return self.stride or (1,) * len(self.kernel)
@@ -83,6 +88,7 @@ class _Convolution(_ConvolutionBase):
         last = is_channels_last(self.layout)
         unify_at(inputs, 2, (self.num_filter,))
         data, out = inputs[0], outputs[0]
+        self.check_rank(data)
         channels = (data[-1] if last else data[1]) // self.num_group if data is not None else 0
         weight = (self.num_filter, *self.kernel, channels) if last else (self.num_filter, channels, *self.kernel)
         unify_at(inputs, 1, weight)
@@ -93,7 +99,10 @@ class _Convolution(_ConvolutionBase):
                 unify_at(inputs, 0, (out[0], *data[1:]))
 
     def _output_extents(self, spatial: Shape) -> Shape:
-        sizes = zip(spatial, self.padding, self.extents, self.strides, strict=True)
+        sizes = list(zip(spatial, self.padding, self.extents, self.strides, strict=True))
+        for n, p, k, _ in sizes:
+            if n and k > n + 2 * p:
+                raise ValueError(f"kernel size ({k}) exceeds input ({n} padded to {n + 2 * p})")
         return tuple((n + 2 * p - k) // s + 1 if n else 0 for n, p, k, s in sizes)
 
     def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
@@ -143,6 +152,7 @@ class Deconvolution(_ConvolutionBase):
         per_group = self.num_filter // self.num_group
         unify_at(inputs, 2, (self.num_filter,))
         data = inputs[0]
+        self.check_rank(data)
         channels = (data[-1] if last else data[1]) if data is not None else 0
         weight = (channels, *self.kernel, per_group) if last else (channels, per_group, *self.kernel)
         unify_at(inputs, 1, weight)
@@ -165,8 +175,11 @@ class Deconvolution(_ConvolutionBase):
         last = is_channels_last(self.layout)
         if last:
             x, w = channels_first(b, x), channels_first(b, w)
-        sizes = zip(self._padding(x.type.shape[2:]), self.extents, strict=True)
-        padding = tuple((k - 1 - p, k - 1 - p + a) for (p, a), k in sizes)
+        sizes = list(zip(x.type.shape[2:], self._padding(x.type.shape[2:]), self.extents, self.strides, strict=True))
+        for n, (p, a), k, s in sizes:
+            if n and s * (n - 1) + k - 2 * p + a < 1:
+                raise ValueError(f"pad={self.padding} leaves nothing of the output of an input of {x.type.shape[2:]}")
+        padding = tuple((k - 1 - p, k - 1 - p + a) for _, (p, a), k, _ in sizes)
         ones = (1,) * len(self.kernel)
         y = b.conv(
             x,

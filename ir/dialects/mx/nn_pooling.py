@@ -10,7 +10,7 @@ import numpy as np
 
 from ...graph import Value
 from ...kernel import ReduceOp
-from ...types import Shape
+from ...types import DType, Shape
 from .builder import MxBuilder
 from .nn_convolution import is_channels_last
 from .operator import Operator, operator
@@ -85,13 +85,27 @@ class _PoolingBase(Operator):
 
 
 def pooled_extents(spatial: Shape, kernel: Shape, strides: Shape, pad: Shape, convention: str) -> Shape:
-    """Number of windows along each axis in MXNet's conventions."""
+    """Number of windows along each axis in MXNet's conventions. ValueError where the kernel does not fit."""
+    if len(kernel) != len(spatial):
+        raise ValueError(f"kernel {kernel} does not fit an input with {len(spatial)} spatial axes")
     sizes = list(zip(spatial, kernel, strides, pad, strict=True))
+    for n, k, _, p in sizes:
+        if convention != "same" and k > n + 2 * p:
+            raise ValueError(f"kernel size ({k}) exceeds input ({n} padded to {n + 2 * p})")
     if convention == "valid":
         return tuple((n + 2 * p - k) // s + 1 for n, k, s, p in sizes)
     if convention == "full":
         return tuple(1 + ceil((n + 2 * p - k) / s) for n, k, s, p in sizes)
     return tuple(ceil((n + 2 * p) / s) for n, _, s, p in sizes)
+
+
+_LOWEST = {
+    DType.F16: -65504.0,
+    DType.BF16: -3.3895313892515355e38,
+    DType.F32: -3.4028234663852886e38,
+    DType.F64: -1.7976931348623157e308,
+}
+"""The least finite number: MXNet's maximum of a window that holds padding alone. Integers start from theirs anyway."""
 
 
 def window_counts(n: int, out: int, kernel: int, stride: int, pad: int, include_pad: bool) -> np.ndarray:
@@ -127,10 +141,10 @@ class Pooling(_PoolingBase):
         if self.global_pool:
             return self._global(b, x)
         spatial = tuple(x.type.shape[a] for a in self._spatial(x.type.rank))
-        if len(self.kernel) != len(spatial):
-            raise ValueError(f"kernel {self.kernel} does not fit an input with {len(spatial)} spatial axes")
         strides, pad = self.stride or (1,) * len(spatial), self.pad or (0,) * len(spatial)
         out = pooled_extents(spatial, self.kernel, strides, pad, self.pooling_convention)
+        if any(p >= k for p, k in zip(pad, self.kernel, strict=True)):
+            raise ValueError(f"pad={pad} must be smaller than kernel={self.kernel}")
         sizes = list(zip(spatial, out, self.kernel, strides, pad, strict=True))
         valid = self.pooling_convention == "valid"
         pads = tuple((p, p if valid else (o - 1) * s + k - n - p) for n, o, k, s, p in sizes)
@@ -138,7 +152,10 @@ class Pooling(_PoolingBase):
         counts = np.ones(())
         for size in sizes:
             counts = np.multiply.outer(counts, window_counts(*size, include_pad=include))
-        return self._windows(b, x, self.kernel, strides, pads, counts)
+        y = self._windows(b, x, self.kernel, strides, pads, counts)
+        past_the_end = any((o - 1) * s - p >= n for n, o, _, s, p in sizes)
+        lowest = _LOWEST.get(x.type.dtype) if past_the_end and self.pool_type == "max" else None
+        return y if lowest is None else b.maximum(y, lowest)
 
 
 @operator("Pooling_v1")

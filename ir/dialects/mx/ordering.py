@@ -77,7 +77,9 @@ class TopK(Operator):
         x = inputs[0]
         values, order, axis = ordered(b, x, self.axis, self.is_ascend)
         extent = order.type.shape[axis]
-        k = self.k if 0 < self.k <= extent else extent
+        if self.k > extent:
+            raise ValueError(f"k must not exceed the {extent} elements of the axis, it is {self.k}")
+        k = self.k if self.k > 0 else extent
         if self.ret_typ == "mask":
             return self._mask(b, x, order, axis, k)
         indices = b.cast(b.slice_axis(order, axis, 0, k), DType.from_numpy(self.dtype))

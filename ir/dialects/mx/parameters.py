@@ -17,11 +17,12 @@ _BOOLS = {"True": True, "true": True, "1": True, "False": False, "false": False,
 
 
 def _integer(value: Any) -> int:
-    if isinstance(value, str):
-        return int(value.strip().removesuffix("L"))
-    if isinstance(value, float) and value.is_integer():
-        return int(value)
-    return index(cast("SupportsIndex", value))
+    try:
+        if isinstance(value, str):
+            return int(value.strip().removesuffix("L"))
+        return int(value) if isinstance(value, float) and value.is_integer() else index(cast("SupportsIndex", value))
+    except (TypeError, ValueError):
+        raise ValueError(f"{value!r} is not an integer") from None
 
 
 def _natural(value: Any) -> int:
