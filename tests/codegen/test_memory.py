@@ -27,7 +27,7 @@ def test_a_piece_under_another_shape_keeps_its_whole_contiguous() -> None:
     x = b.input(TensorType((2, 3), DType.F32))
     piece = b.reshape(b.neg(x), (3, 2))
     inner = b.concat([piece, b.exp(piece)], 0)
-    other = b.broadcast_along(b.constant(np.float32([1, 2])), (6, 2), 1)
+    other = b.broadcast_along(b.constant(np.array([1, 2], np.float32)), (6, 2), 1)
     check(b.build([b.concat([inner, other], 1)]), numbers(2, 3) / 4)
 
 

@@ -124,7 +124,7 @@ def test_shapes_at_the_edges(shape: tuple[int, ...]) -> None:
         results += [b.concat([x, b.neg(x)], axis), b.cumulative(ReduceOp.ADD, x, axis)]
         if shape[axis]:
             results += [b.sub(x, b.broadcast_to(b.max(x, axis, keepdims=True), shape))]
-            results += [b.take(x, b.constant(np.int32([0, shape[axis] - 1])), axis)]
+            results += [b.take(x, b.constant(np.array([0, shape[axis] - 1], np.int32)), axis)]
     results += [b.transpose(x, tuple(reversed(range(rank))))]
     graph = b.build(results)
     rng = np.random.default_rng(0)
@@ -143,7 +143,7 @@ def test_reductions_of_every_type(dtype: DType) -> None:
     results = [b.reduce(op, x, [axis]) for op in ops for axis in (0, 1)]
     results += [b.cumulative(op, x, axis) for op in ops for axis in (0, 1)]
     results += [b.arg_reduce(kind, x, 1) for kind in ("max", "min")]
-    graph = b.build([*results, *b.sort(x, 1), b.gather(x, b.constant(np.int32([[3], [0]])), (0,))])
+    graph = b.build([*results, *b.sort(x, 1), b.gather(x, b.constant(np.array([[3], [0]], np.int32)), (0,))])
     rng = np.random.default_rng(1)
     array = (1 + rng.standard_normal((7, 29)) / 8 if dtype.is_float else rng.integers(0, 3, (7, 29))).astype(
         dtype.numpy

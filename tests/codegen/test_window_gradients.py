@@ -31,8 +31,8 @@ def test_a_cotangent_goes_to_the_first_maximum(
         x[rng.random(x.shape) < 0.1] = np.nan
     out = [(n + sum(p) - w) // s + 1 for n, w, s, p in zip(x.shape, window, strides, padding, strict=True)]
     cotangent = rng.integers(1, 9, out).astype(dtype.numpy)
-    operands = [b.input(TensorType(a.shape, dtype)) for a in (x, cotangent)]
-    check(b.build([b.select_and_scatter(*operands, window, strides, padding)]), x, cotangent, tolerance=0.0)
+    source, given = b.input(TensorType(x.shape, dtype)), b.input(TensorType(cotangent.shape, dtype))
+    check(b.build([b.select_and_scatter(source, given, window, strides, padding)]), x, cotangent, tolerance=0.0)
 
 
 def test_groups_of_the_batch() -> None:
