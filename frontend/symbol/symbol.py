@@ -293,7 +293,7 @@ def internal(op: str, *args: Any, **kwargs: Any) -> Symbol:
     """Use an operator by its full name, as `sym._internal` does."""
     function = ops.find_function("_internal", op)
     if function is None:
-        raise MXNetError(f"operator {op} is not known")
+        raise MXNetError(f"{op!r}: no such operator is declared")
     return function(*args, **kwargs)
 
 

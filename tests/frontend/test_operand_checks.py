@@ -5,6 +5,7 @@ from __future__ import annotations
 import mxforge as mx
 import pytest
 from mxforge import nd
+from mxforge.frontend.ndarray.eager import operator_named
 
 o = nd.ones
 
@@ -69,3 +70,8 @@ def test_inference_refuses_a_kernel_beyond_the_input() -> None:
 def test_the_maximum_of_padding_alone_is_the_lowest_number() -> None:
     pooled = nd.Pooling(o((1, 1, 4)), kernel=(1,), stride=(2,), pooling_convention="full")
     assert pooled.asnumpy().ravel().tolist() == [1.0, 1.0, -3.4028234663852886e38]
+
+
+def test_an_absent_operator_is_said_to_be_absent() -> None:
+    with pytest.raises(mx.MXNetError, match="'_absent': no such operator is declared"):
+        operator_named("_absent")

@@ -285,7 +285,7 @@ def lookup(name: str) -> type[Operator]:
     """The operator of this name or alias; KeyError names an operator that is not declared."""
     found = find(name)
     if found is None:
-        raise KeyError(f"operator {name!r} is not known")
+        raise KeyError(f"{name!r}: no such operator is declared")
     return found
 
 
