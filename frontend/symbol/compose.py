@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from types import FrameType
 from typing import Any
 
@@ -16,13 +15,13 @@ from ..base import MXNetError
 from ..name import current_manager
 from .node import HIDDEN_KEYS, Entry, SymNode, depth_first, is_hidden, update_versions
 
-PACKAGE = str(Path(__file__).parents[2])
+PACKAGE = __name__.partition(".")[0] + "."
 
 
 def user_location() -> str:
     """`file:line` of the innermost caller outside this package."""
     frame: FrameType | None = sys._getframe(1)
-    while frame is not None and frame.f_code.co_filename.startswith(PACKAGE):
+    while frame is not None and str(frame.f_globals.get("__name__")).startswith(PACKAGE):
         frame = frame.f_back
     return f"{frame.f_code.co_filename}:{frame.f_lineno}" if frame is not None else ""
 
