@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from .. import ndarray, symbol
+from ..base import MXNetError
 from ..symbol import Symbol
 from .cached_op import CachedOp
 from .parameter import DeferredInitializationError, Parameter
@@ -133,7 +134,7 @@ class HybridBlock(Block):
     def _deferred_infer_shape(self, *args: Any) -> None:
         try:
             self.infer_shape(*args)
-        except Exception as error:
+        except (MXNetError, ValueError) as error:
             unknown = [p for p in self.collect_params().values() if p._deferred_init]
             listed = "".join(f"\n  {p.name}: {p._unknown()}" for p in unknown)
             raise ValueError(

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
+from ..base import MXNetError
 from ..context import Context
 from ..executor import Executor
 from ..io import DataBatch, DataDesc
@@ -41,8 +42,23 @@ class DataParallelExecutorGroup:
         shapes = {d.name: _part_shape(d, part.stop - part.start) for d in self._inputs}
         types = {d.name: d.dtype for d in self._inputs}
         shared = shared_group.execs[number] if shared_group is not None else None
+        if shared is not None:
+            self._check_shared(shared, shapes)
         context = self.contexts[number]
         return self.symbol.simple_bind(context, grad_req, type_dict=types, shared_exec=shared, **shapes)
+
+    def _check_shared(self, shared: Executor, shapes: Mapping[str, tuple[int, ...]]) -> None:
+        """MXNetError unless the parameters keep their shapes when the inputs have these."""
+        arguments, _, states = self.symbol.infer_shape(**shapes)
+        names = (*self.symbol.list_arguments(), *self.aux_names)
+        found = (*(arguments or ()), *(states or ()))
+        old = {**shared.arg_dict, **shared.aux_dict}
+        for name, shape in zip(names, found, strict=True):
+            if name not in shapes and old[name].shape != shape:
+                raise MXNetError(
+                    f"Shape of unspecified arg {name} changed: {old[name].shape} is bound, the inputs "
+                    f"{dict(shapes)} need {shape}"
+                )
 
     @property
     def param_arrays(self) -> list[list[NDArray]]:

@@ -142,18 +142,15 @@ class Module(BaseModule):
         return {**wanted, **{n: grad_req for n in self._data_names if self.inputs_need_grad}}
 
     def _make_group(self, data_shapes: Any, label_shapes: Any, shared: DataParallelExecutorGroup | None) -> None:
-        self._data_shapes, self._label_shapes = _parse_data_desc(
-            self._data_names, self._label_names, data_shapes, label_shapes
-        )
+        data, label = _parse_data_desc(self._data_names, self._label_names, data_shapes, label_shapes)
+        names = self._param_names
         self._exec_group = DataParallelExecutorGroup(
-            self._symbol,
-            self._context,
-            self._data_shapes,
-            self._label_shapes,
-            self._param_names,
-            self._grad_req,
-            shared,
+            self._symbol, self._context, data, label, names, self._grad_req, shared
         )
+        self._data_shapes, self._label_shapes = (
+            data,
+            label,
+        )  # shapes that do not fit change nothing
 
     def reshape(self, data_shapes: Any, label_shapes: Any = None) -> None:
         """Bind to other shapes with the same parameters."""

@@ -97,3 +97,15 @@ def test_missing_and_extra_parameters() -> None:
 def test_unbound_module_says_so() -> None:
     with pytest.raises(AssertionError, match="bind"):
         loaded().forward(mx.io.DataBatch([mx.nd.ones((64, 12))]))
+
+
+def test_a_batch_that_does_not_fit_the_parameters_changes_nothing() -> None:
+    net = mx.sym.FullyConnected(mx.sym.var("data"), num_hidden=2, name="f")
+    module = mx.mod.Module(net, label_names=None)
+    module.bind([("data", (2, 3))], for_training=False)
+    module.init_params(mx.init.One())
+    with pytest.raises(mx.MXNetError, match="Shape of unspecified arg f_weight changed"):
+        module.forward(mx.io.DataBatch([mx.nd.ones((2, 4))]))
+    for batch in (2, 5):
+        module.forward(mx.io.DataBatch([mx.nd.ones((batch, 3))]))
+        assert np.array_equal(module.get_outputs()[0].asnumpy(), np.full((batch, 2), 3))
