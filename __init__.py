@@ -44,6 +44,13 @@ _MEMBERS = {
 }
 """Names of the face that are members of such a module."""
 
+_ABSENT = frozenset(
+    """callback contrib engine image kv kvstore kvstore_server library lr_scheduler metric mon
+    monitor notebook np npx numpy numpy_extension onnx operator opt optimizer profiler recordio rtc runtime storage
+    test_utils torch viz visualization""".split()
+)
+"""Parts of MXNet that mxforge does not have yet."""
+
 if __name__ == "mxforge":  # the checkout's own folder name is not the package
     from .frontend.aliases import install_aliases
 
@@ -87,7 +94,8 @@ def __getattr__(name: str) -> Any:
     elif name in _ALIASES:
         found = import_module(f"{__name__}.{name}")
     else:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        later = " yet: see docs/compatibility.md" * (name in _ABSENT)
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}{later}")
     globals()[name] = found
     return found
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from numbers import Number
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
@@ -429,8 +430,11 @@ def load(fname: str | os.PathLike[str]) -> Symbol:
     """The symbol in a `-symbol.json` file of any MXNet version."""
     if not isinstance(fname, str | os.PathLike):
         raise TypeError("fname need to be string")
-    with open(fname, "rb") as file:
-        return Symbol(from_json(file.read(), os.fspath(fname)))
+    try:
+        text = Path(fname).read_bytes()
+    except OSError as error:
+        raise MXNetError(str(error)) from error
+    return Symbol(from_json(text, os.fspath(fname)))
 
 
 def load_json(json_str: str) -> Symbol:

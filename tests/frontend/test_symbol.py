@@ -139,3 +139,8 @@ def test_training_mode_of_an_executor() -> None:
     assert set(np.unique(kept)) == {0.0, 2.0}
     assert not np.array_equal(executor.forward(is_train=True)[0].asnumpy(), kept)
     assert executor.forward()[0].asnumpy().min() == 1
+
+
+def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(mx.MXNetError, match=r"nothing\.json"):
+        mx.sym.load(str(tmp_path / "nothing.json"))
