@@ -38,6 +38,17 @@ from ..context import Context
 from .ndarray import NDArray
 
 '''
+_SYMBOLS = FOLDER.parent / "symbol"
+_SYMBOL_CONTROL = "name: str | None = ..., attr: dict[str, str] | None = ..."
+_SYMBOL_HEADER = '''"""The operators as functions of symbols. Written by tools/make_stubs.py: not to be changed by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from .symbol import Symbol
+'''
 _TYPES = {
     "int": "int",
     "float": "float",
@@ -92,6 +103,7 @@ def stubs() -> dict[Path, str]:
     """The content of every file that is made."""
     made = {FOLDER / f"{name}.pyi": _module(*entry) for name, entry in _MODULES.items()}
     made[FOLDER / "fluent.pyi"] = _fluent()
+    made[_SYMBOLS / "op.pyi"] = _symbols()
     made[_INDEX / "families.py"] = index()
     return made
 
@@ -110,6 +122,14 @@ def _module(namespace: str, module: ModuleType) -> str:
     doc = (module.__doc__ or "").strip().partition("\n")[0]
     base = ["from .ndarray import NDArray as NDArrayBase\n"] if namespace == "_internal" else []
     return "\n".join([_header(doc), *base, *own, *made, ""])
+
+
+def _symbols() -> str:
+    """The functions of sym: those of nd on symbols, with a name and attributes instead of a result and a context."""
+    names = [n for n in names_of("") if n.isidentifier()]
+    made = [function_stub(n, lookup(n)).replace("NDArray", "Symbol") for n in names]
+    control = ", ".join(f"{k}: {v} = ..." for k, v in _CONTROL.items()).replace("NDArray", "Symbol")
+    return "\n".join([_SYMBOL_HEADER, *(m.replace(control, _SYMBOL_CONTROL) for m in made), ""])
 
 
 def _header(doc: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys as _sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from . import ops as _ops
 from . import random
@@ -32,6 +32,9 @@ op = _ops.Namespace(f"{__name__}.op", "")
 _internal = _ops.Namespace(f"{__name__}._internal", "_internal")
 for _module in (contrib, linalg, sparse, image, op, _internal):
     _sys.modules[_module.__name__] = _module
+
+if TYPE_CHECKING:
+    from .op import *  # noqa: F403  # pyright: ignore[reportMissingModuleSource]
 
 
 def __getattr__(name: str) -> Any:
