@@ -40,7 +40,7 @@ from .ndarray import NDArray
 '''
 _SYMBOLS = FOLDER.parent / "symbol"
 _SYMBOL_CONTROL = "name: str | None = ..., attr: dict[str, str] | None = ..."
-_SYMBOL_HEADER = '''"""The operators as functions of symbols. Written by tools/make_stubs.py: not to be changed by hand."""
+_SYMBOL_HEADER = '''"""The operators as functions of symbols. Written by tools/make_stubs.py, not by hand."""
 
 from __future__ import annotations
 

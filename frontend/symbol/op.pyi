@@ -1,4 +1,4 @@
-"""The operators as functions of symbols. Written by tools/make_stubs.py: not to be changed by hand."""
+"""The operators as functions of symbols. Written by tools/make_stubs.py, not by hand."""
 
 from __future__ import annotations
 
