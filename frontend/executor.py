@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -113,7 +114,11 @@ class Executor:
                     raise ValueError(f'Find name "{name}" that is not in the {kind}')
 
     def reshape(self, partial_shaping: bool = False, allow_up_sizing: bool = False, **kwargs: Any) -> Executor:
-        """An executor for other input shapes, which shares all arrays whose shapes stay."""
+        """An executor for other input shapes, which shares the memory of this one's arrays.
+
+        MXNetError when an argument that is not named changes its shape without `partial_shaping`, or an array grows
+        without `allow_up_sizing`.
+        """
         symbol = self._symbol
         shapes, _, states = symbol.infer_shape(**kwargs)
         if shapes is None or states is None:
@@ -121,14 +126,19 @@ class Executor:
         names = symbol.list_arguments()
         for name, old, new in zip(names, self.arg_arrays, shapes, strict=True):
             if old.shape != new and name not in kwargs and not partial_shaping:
-                raise AssertionError(
-                    f"Shape of unspecified array arg:{name} changed. This can cause the new executor to not share "
+                raise MXNetError(
+                    f"Shape of unspecified arg {name} changed: {old.shape} is bound, {new} needed. This can cause the new executor to not share "
                     "parameters with the old one. Please check for error in network. If this is intended, set "
                     "partial_shaping=True to suppress this warning."
                 )
-        arguments = [_reshaped(a, s) for a, s in zip(self.arg_arrays, shapes, strict=True)]
-        grads = [g if g is None else _reshaped(g, s) for g, s in zip(self.grad_arrays, shapes, strict=True)]
-        auxiliary = [_reshaped(a, s) for a, s in zip(self.aux_arrays, states, strict=True)]
+
+        def reshaped(listed: Sequence[str], arrays: Sequence[NDArray | None], wanted: Sequence[Any]) -> list[Any]:
+            found = zip(listed, arrays, wanted, strict=True)
+            return [a if a is None else _reshaped(n, a, s, allow_up_sizing) for n, a, s in found]
+
+        arguments = reshaped(names, self.arg_arrays, shapes)
+        grads = reshaped(names, self.grad_arrays, shapes)
+        auxiliary = reshaped(symbol.list_auxiliary_states(), self.aux_arrays, states)
         return Executor(
             symbol, self._ctx, arguments, grads, auxiliary, self._grad_req, self._inputs or tuple(kwargs), self.compiled
         )
@@ -137,8 +147,19 @@ class Executor:
         return self._symbol.debug_str()
 
 
-def _reshaped(array: NDArray, shape: tuple[int, ...]) -> NDArray:
-    return array if array.shape == shape else zeros(shape, dtype=array.dtype, ctx=array.context)
+def _reshaped(name: str, array: NDArray, shape: tuple[int, ...], grow: bool) -> NDArray:
+    """The array itself, a view of its first elements, or a new one where it is too small and may grow."""
+    if array.shape == shape:
+        return array
+    if prod(shape) <= array.size:
+        return array.reshape((-1,))[: prod(shape)].reshape(shape)
+    if not grow:
+        raise MXNetError(
+            f"New shape of arg: {name} is larger than original: {array.shape} is bound, {shape} needed. First making a "
+            "big executor and then down sizing it is more efficient than the reverse. If you really want to up size, "
+            "set allow_up_sizing=True to enable allocation of new arrays."
+        )
+    return zeros(shape, dtype=array.dtype, ctx=array.context)
 
 
 def _dictionary(names: Sequence[str], arrays: Sequence[Any]) -> dict[str, Any]:

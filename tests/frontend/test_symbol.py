@@ -109,6 +109,21 @@ def test_graph_keeps_names_parameters_and_lines() -> None:
     assert graph.output_types() == (TensorType((4, 2), DType.F32),)
 
 
+def test_reshape_shares_memory_and_grows_only_when_allowed() -> None:
+    executor = mx.sym.FullyConnected(mx.sym.var("data"), num_hidden=2, name="f").simple_bind(mx.cpu(), data=(4, 3))
+    executor.arg_dict["data"][:] = mx.nd.arange(12).reshape((4, 3))
+    smaller = executor.reshape(data=(2, 3))
+    assert np.array_equal(smaller.arg_dict["data"].asnumpy(), np.arange(6).reshape(2, 3))
+    assert smaller.arg_dict["f_weight"] is executor.arg_dict["f_weight"]
+    with pytest.raises(mx.MXNetError, match="New shape of arg: data is larger than original"):
+        smaller.reshape(data=(4, 3))
+    assert smaller.reshape(allow_up_sizing=True, data=(4, 3)).outputs[0].shape == (4, 2)
+    with pytest.raises(mx.MXNetError, match="Shape of unspecified arg f_weight changed"):
+        executor.reshape(data=(2, 5))
+    with pytest.raises(mx.MXNetError, match="New shape of arg: f_weight"):
+        executor.reshape(partial_shaping=True, data=(2, 5))
+
+
 def test_executor_says_what_is_wrong() -> None:
     executor = mlp().simple_bind(mx.cpu(), data=(4, 5))
     with pytest.raises(ValueError, match="Shape not match"):
