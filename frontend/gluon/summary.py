@@ -14,7 +14,9 @@ _ROW = "{:>20}  {:>42} {:>15}"
 
 
 def print_summary(block: Block, inputs: tuple[Any, ...]) -> None:
-    """Run `block` on `inputs` with a hook on each layer, and print the table."""
+    """Run `block` on `inputs` with a hook on each layer that is no mere sequence, and print the table."""
+    from .nn.containers import HybridSequential, Sequential
+
     rows: list[tuple[str, str, int]] = [("Input", _shapes(list(inputs)), 0)]
     handles: list[Any] = []
     seen: set[Any] = set()
@@ -36,7 +38,8 @@ def print_summary(block: Block, inputs: tuple[Any, ...]) -> None:
     def attach(layer: Block) -> None:
         if getattr(layer, "_active", False):
             raise AssertionError(f'"{layer.name}" must not be hybridized to print summary.')
-        handles.append(layer.register_forward_hook(observe))
+        if not isinstance(layer, Sequential | HybridSequential):
+            handles.append(layer.register_forward_hook(observe))
 
     try:
         block.apply(attach)

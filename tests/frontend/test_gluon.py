@@ -219,6 +219,18 @@ def test_parameter_sharing_and_modification() -> None:
         second.weight.grad()
 
 
+def test_summary_has_no_rows_for_sequences(capsys: pytest.CaptureFixture[str]) -> None:
+    net, inner = nn.HybridSequential(), nn.HybridSequential()
+    inner.add(nn.Dense(3))
+    net.add(nn.Dense(4), inner, nn.Dense(2))
+    net.initialize()
+    net.summary(mx.nd.ones((2, 3)))
+    shown = capsys.readouterr().out
+    assert "Sequential" not in shown
+    assert "Dense-3 " in shown
+    assert "Total params: 39\n" in shown
+
+
 def test_summary_counts_parameters(capsys: pytest.CaptureFixture[str]) -> None:
     net = small_net()
     net.summary(mx.nd.ones((3, 5)))
