@@ -201,7 +201,10 @@ def test_rows_of_extent_one_have_no_axis(shape: tuple[int, ...]) -> None:
 @pytest.mark.parametrize("keepdims", [False, True])
 def test_results_of_rows_keep_their_dimensions(keepdims: bool) -> None:
     for shape in ((4, 6, 5), (1, 6, 5), (4, 6, 1), (1, 6, 1)):
-        lowered("row", lambda b, s=shape: b.sqrt(b.sum(b.input(tensor(*s)), (1,), keepdims)))
+        kernel = lowered("row", lambda b, s=shape: b.sqrt(b.sum(b.input(tensor(*s)), (1,), keepdims)))
+        assert [b.shape for b in kernel.buffers if b.written] == [
+            (shape[0], 1, shape[2]) if keepdims else (shape[0], shape[2])
+        ]
 
 
 def test_windows_reduce_padded_loads() -> None:
