@@ -127,9 +127,9 @@ class Executor:
         for name, old, new in zip(names, self.arg_arrays, shapes, strict=True):
             if old.shape != new and name not in kwargs and not partial_shaping:
                 raise MXNetError(
-                    f"Shape of unspecified arg {name} changed: {old.shape} is bound, {new} needed. This can cause the new executor to not share "
-                    "parameters with the old one. Please check for error in network. If this is intended, set "
-                    "partial_shaping=True to suppress this warning."
+                    f"Shape of unspecified arg {name} changed: {old.shape} is bound, {new} needed. This can cause the "
+                    "new executor to not share parameters with the old one. Please check for error in network. If this "
+                    "is intended, set partial_shaping=True to suppress this warning."
                 )
 
         def reshaped(listed: Sequence[str], arrays: Sequence[NDArray | None], wanted: Sequence[Any]) -> list[Any]:
