@@ -78,9 +78,15 @@ def _read_array(path: Path, images: ImageOptions) -> np.ndarray:
     if suffix != ".npy":
         raise UsageError(f"{path}: an input is a .npy or .npz file or an image ({', '.join(sorted(IMAGES))})")
     try:
-        return np.load(path, allow_pickle=False)
+        return _numbers(np.load(path, allow_pickle=False), path)
     except (ValueError, EOFError) as error:
         raise ToolError(f"{path}: {error}") from None
+
+
+def _numbers(array: np.ndarray, path: Path) -> np.ndarray:
+    if array.dtype.kind not in "biufc":
+        raise ToolError(f"{path}: an input holds numbers, and the dtype here is {array.dtype}")
+    return array
 
 
 def _read_npz(path: Path, names: Sequence[str]) -> dict[str, np.ndarray]:
@@ -92,7 +98,7 @@ def _read_npz(path: Path, names: Sequence[str]) -> dict[str, np.ndarray]:
             if not keys:
                 has = ", ".join(archive.files)
                 raise ToolError(f"{path}: has {has}, none of which is an input ({', '.join(names)})")
-            return {name: archive[key] for name, key in keys.items()}
+            return {name: _numbers(archive[key], path) for name, key in keys.items()}
     except (ValueError, EOFError, zipfile.BadZipFile) as error:
         raise ToolError(f"{path}: {error}") from None
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+import warnings
 from collections.abc import Sequence
 from importlib import import_module
 
@@ -22,7 +23,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.print_help()
         return USAGE
     try:
-        return _run(options)
+        with warnings.catch_warnings():
+            warnings.showwarning = _show_warning
+            return _run(options)
     except KeyboardInterrupt:
         print("mxforge: interrupted", file=sys.stderr)
         return INTERRUPTED
@@ -53,6 +56,11 @@ def _apply_settings(options: argparse.Namespace) -> None:
     settings = sys.modules.get(__name__.replace("tools.main", "ir.settings"))
     if settings is not None:
         settings.settings.cache_clear()
+
+
+def _show_warning(message: Warning | str, *_: object) -> None:
+    """A warning for people: one line, without the place in the program."""
+    print(f"mxforge: warning: {' '.join(str(message).split())}", file=sys.stderr)
 
 
 def _wants_traceback(options: argparse.Namespace) -> bool:

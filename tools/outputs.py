@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -10,10 +11,28 @@ from pathlib import Path
 import numpy as np
 
 from ..frontend.artifacts import write_atomically
-from .errors import UsageError
+from .errors import ToolError, UsageError
 
 _TOP = 5
 _ROWS = 8
+
+
+def check_place(path: Path) -> None:
+    """ToolError when nothing can be written to `path`, whatever the model: asked before it is read."""
+    is_file = path.suffix in (".npz", ".npy")
+    if path.exists():
+        if path.is_dir() and is_file:
+            raise ToolError(f"{path}: this is a folder")
+        if path.is_file() and not is_file:
+            raise ToolError(f"{path}: this is a file; outputs go to a .npz or .npy file or to a folder")
+        return
+    folder = path.parent
+    while not is_file and not folder.exists():
+        folder = folder.parent
+    if not folder.is_dir():
+        raise ToolError(f"{path}: there is no folder {folder}")
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise ToolError(f"{path}: the folder {folder} cannot be written to")
 
 
 def check_output(path: Path, names: Sequence[str]) -> None:

@@ -15,13 +15,15 @@ from ..ir.types import DType, TensorType
 from .errors import ToolError, UsageError
 from .inputs import ImageOptions, read_inputs
 from .models import GivenShapes, Model, ModelFiles, bind, data_types, find_model, load_model, model_graph
-from .outputs import check_output, summary, write_outputs
+from .outputs import check_output, check_place, summary, write_outputs
 from .progress import Progress
 
 
 def run(options: argparse.Namespace) -> int:
     """Run the model once; status 0."""
     files = find_model(options.model, options.epoch, options.params)
+    if options.output is not None:
+        check_place(options.output)
     labels = options.labels.read_text().splitlines() if options.labels else ()
     with Progress("reading the model") as progress:
         images = ImageOptions(options.size, options.mean, options.std)
@@ -56,12 +58,11 @@ def _program_and_inputs(
     loaded = load_model(files)
     arrays = read_inputs(arguments, loaded.data_names, images)
     given: GivenShapes = {name: (array.shape, None) for name, array in arrays.items()}
-    types = data_types(loaded, given)
-    arrays = {**_blank_labels(types), **arrays}
-    for name in types:
-        if name not in arrays:
+    for name in loaded.data_names:
+        if name not in arrays and not _is_label(name):
             raise loaded.missing(name)
-    ordered = _in_order(arrays, types)
+    types = data_types(loaded, given)
+    ordered = _in_order({**_blank_labels(types), **arrays}, types)
     progress.step(f"compiling {loaded.name}")
     return _program(loaded, types), ordered
 
@@ -75,7 +76,11 @@ def _program(model: Model, types: Mapping[str, TensorType]) -> CompiledModel:
 
 def _blank_labels(types: Mapping[str, TensorType]) -> dict[str, np.ndarray]:
     """Zeros for labels: the outputs of a loss layer do not depend on them."""
-    return {n: np.zeros(t.shape, memory_dtype(t.dtype)) for n, t in types.items() if n.endswith("_label")}
+    return {n: np.zeros(t.shape, memory_dtype(t.dtype)) for n, t in types.items() if _is_label(n)}
+
+
+def _is_label(name: str) -> bool:
+    return name.endswith("_label")
 
 
 def _in_order(arrays: Mapping[str, np.ndarray], types: Mapping[str, TensorType]) -> list[np.ndarray]:

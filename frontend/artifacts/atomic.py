@@ -34,9 +34,11 @@ def write_atomically(path: str | os.PathLike[str], data: Chunk | Iterable[Chunk]
         if mode is not None:
             temporary.chmod(stat.S_IMODE(mode))
         temporary.replace(target)
-    except BaseException:
+    except BaseException as error:
         with suppress(OSError):
             temporary.unlink()
+        if isinstance(error, OSError) and error.filename == str(temporary):
+            error.filename = os.fspath(path)  # the name that the caller knows
         raise
     _sync_folder(target.parent)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -110,3 +111,42 @@ def test_nothing_runs_when_the_output_does_not_fit(mxforge: Any, tmp_path: Path)
 
     with pytest.raises(UsageError, match="2 outputs"):
         check_output(tmp_path / "y.npy", ["a", "b"])
+
+
+def test_text_is_no_input(mxforge: Any, tmp_path: Path) -> None:
+    np.save(tmp_path / "x.npy", np.array(["a", "b"]))
+    np.savez(tmp_path / "x.npz", x0=np.array(["a", "b"]))
+    for file in ("x.npy", "x.npz"):
+        done = mxforge("run", FIXTURES / "convnet", "--input", tmp_path / file)
+        assert done.status == 1
+        assert f"{file}: an input holds numbers, and the dtype here is <U1" in done.err
+
+
+def test_an_input_that_nobody_gave(mxforge: Any) -> None:
+    done = mxforge("run", FIXTURES / "convnet")
+    assert done.status == 2
+    assert "--input data=FILE" in done.err and "--input-shape" not in done.err
+
+
+def test_outputs_that_cannot_be_written(mxforge: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mxforge.tools.run_model.load_model", lambda _: pytest.fail("the model was read"))
+    (tmp_path / "file").touch()
+    (tmp_path / "d.npz").mkdir()
+    for name, why in (("no/y.npz", "there is no folder"), ("file", "this is a file"), ("d.npz", "this is a folder")):
+        path = tmp_path / name
+        done = mxforge("run", FIXTURES / "convnet", "--input", FIXTURES / "convnet.npz", "--output", path)
+        assert done.status == 1
+        assert f"{path}: {why}" in done.err
+
+
+def test_warnings_are_lines(mxforge: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def warn(_: object) -> int:
+        warnings.warn("two\nlines", RuntimeWarning, stacklevel=1)
+        return 0
+
+    monkeypatch.setattr("mxforge.tools.run_model.run", warn)
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        done = mxforge("run", FIXTURES / "convnet")
+    assert done.status == 0
+    assert done.err == "mxforge: warning: two lines\n"
