@@ -44,13 +44,6 @@ _MEMBERS = {
 }
 """Names of the face that are members of such a module."""
 
-_ABSENT = frozenset(
-    """callback contrib engine image kv kvstore kvstore_server library lr_scheduler metric mon
-    monitor notebook np npx numpy numpy_extension onnx operator opt optimizer profiler recordio rtc runtime storage
-    test_utils torch viz visualization""".split()
-)
-"""Parts of MXNet that mxforge does not have yet."""
-
 if __name__ == "mxforge":  # the checkout's own folder name is not the package
     from .frontend.aliases import install_aliases
 
@@ -94,8 +87,9 @@ def __getattr__(name: str) -> Any:
     elif name in _ALIASES:
         found = import_module(f"{__name__}.{name}")
     else:
-        later = " yet: see docs/compatibility.md" * (name in _ABSENT)
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}{later}")
+        from .frontend.absent import attribute_error
+
+        raise attribute_error(__name__, "", name)
     globals()[name] = found
     return found
 

@@ -6,6 +6,7 @@ import logging
 from collections import namedtuple
 from collections.abc import Mapping
 
+from .absent import refuse_absent
 from .base import MXNetError
 from .context import cpu
 from .ndarray import NDArray, load, save
@@ -66,3 +67,6 @@ def load_params(prefix: str, epoch: int) -> tuple[Arrays, Arrays]:
 def load_checkpoint(prefix: str, epoch: int) -> tuple[Symbol, Arrays, Arrays]:
     """Symbol, parameters and auxiliary states of a checkpoint."""
     return load_symbol(f"{prefix}-symbol.json"), *load_params(prefix, epoch)
+
+
+__getattr__ = refuse_absent(__name__, "model")

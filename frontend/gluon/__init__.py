@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from ..absent import refuse_absent
 from . import nn, rnn, utils
 from .block import Block, HybridBlock, SymbolBlock
 from .parameter import Constant, DeferredInitializationError, Parameter
 from .parameter_dict import ParameterDict
+
+__getattr__ = refuse_absent(__name__, "gluon")

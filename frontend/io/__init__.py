@@ -2,4 +2,7 @@
 
 from __future__ import annotations
 
+from ..absent import refuse_absent
 from .io import DataBatch, DataDesc, DataIter, NDArrayIter, ResizeIter
+
+__getattr__ = refuse_absent(__name__, "io")
