@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -19,7 +20,7 @@ class Golden:
 
     `attributes` are MXNet's strings; `train` is autograd's train mode. `names` are the arguments, auxiliary states and
     outputs of a symbol called `op` with these attributes that makes its own variables; empty for the rare operator that
-    demands its inputs.
+    demands its inputs. `file` is a digest of the -symbol.json of a symbol called `n` of variables x0, x1, ...
     """
 
     op: str
@@ -28,6 +29,7 @@ class Golden:
     inputs: tuple[np.ndarray, ...]
     outputs: tuple[np.ndarray, ...]
     names: tuple[tuple[str, ...], ...]
+    file: str
 
     def __str__(self) -> str:
         shown = [f"{key}={value}" for key, value in self.attributes.items()]
@@ -37,8 +39,13 @@ class Golden:
 
 @cache
 def operator_goldens() -> tuple[Golden, ...]:
-    """Every recorded call, in the order of recording."""
-    with np.load(DATA / "operators.npz") as stored:
+    """Every recorded call, file by file, in the order of recording."""
+    return tuple(golden for records in sorted(DATA.glob("operators/*.json")) for golden in _goldens_of(records))
+
+
+def _goldens_of(records: Path) -> Iterator[Golden]:
+    """The calls of one file of records, whose arrays stand in the .npz beside it."""
+    with np.load(records.with_suffix(".npz")) as stored:
         pools = dict(stored)
     for pool in pools.values():
         pool.flags.writeable = False  # the arrays are views that all tests share
@@ -50,9 +57,9 @@ def operator_goldens() -> tuple[Golden, ...]:
     def golden(record: dict[str, Any]) -> Golden:
         inputs, outputs = (tuple(map(array, record[key])) for key in ("inputs", "outputs"))
         names = tuple(map(tuple, record["names"]))
-        return Golden(record["op"], record["attributes"], record["train"], inputs, outputs, names)
+        return Golden(record["op"], record["attributes"], record["train"], inputs, outputs, names, record["file"])
 
-    return tuple(map(golden, json.loads((DATA / "operators.json").read_text())))
+    return map(golden, json.loads(records.read_text()))
 
 
 @cache

@@ -1,8 +1,8 @@
-"""Records what MXNet's operators are and compute: operators.json, operators.npz and signatures.json beside this file.
+"""Records what MXNet's operators are and compute: operators/*.json, operators/*.npz and signatures.json here.
 
-Run by real MXNet 1.9.1 and not by this project: `python make_goldens.py`, in an environment with Python 3.9,
-`mxnet==1.9.1` and `numpy==1.23.5`. The cases stand in golden_layers.py and golden_arrays.py; tests/goldens.py reads the
-records.
+Run by real MXNet 1.9.1 and not by this project, in an environment with Python 3.9, `mxnet==1.9.1` and `numpy==1.23.5`:
+`python make_goldens.py` for all, `python make_goldens.py layers arrays` for some files of cases. A file operators/X.py
+has a function `cases()`; its records stand beside it in X.json and X.npz, and tests/goldens.py reads them.
 
 Cases run in a worker process, so that an operator that kills or hangs it loses nothing; a case that fails runs again
 without oneDNN, which refuses or breaks on some of what MXNet itself can do.
@@ -11,6 +11,7 @@ without oneDNN, which refuses or breaks on some of what MXNet itself can do.
 from __future__ import annotations
 
 import ctypes
+import hashlib
 import json
 import os
 import pickle
@@ -19,13 +20,12 @@ import subprocess
 import sys
 import threading
 import zlib
+from importlib import import_module
 from pathlib import Path
 from typing import IO, Any, Iterator
 
 import numpy as np
-from golden_arrays import array_cases
 from golden_case import Case
-from golden_layers import layer_cases
 
 HERE = Path(__file__).resolve().parent
 HANG_SECONDS = 60
@@ -38,8 +38,9 @@ NO_SIGNATURE = re.compile(
 KEPT = {"_np_cumsum"}
 
 
-def all_cases() -> list[Case]:
-    return layer_cases() + array_cases()
+def cases_of(group: str) -> list[Case]:
+    """The cases of operators/`group`.py."""
+    return import_module(f"operators.{group}").cases()
 
 
 def seed_of(case: Case) -> int:
@@ -84,23 +85,34 @@ def symbol_names(case: Case) -> list[list[str]]:
     return [symbol.list_arguments(), symbol.list_auxiliary_states(), symbol.list_outputs()]
 
 
-def work(first: int) -> None:
-    """The worker: writes one pickled answer per case, from number `first` on, to file descriptor 3."""
+def file_digest(case: Case) -> str:
+    """A digest of the -symbol.json of a symbol called `n` whose inputs are called x0, x1, ..."""
+    import mxnet as mx
+    from mxnet._ctypes.symbol import _symbol_creator
+
+    keys, values = list(case.attributes), list(case.attributes.values())
+    inputs = [mx.sym.var(f"x{i}") for i in range(len(case.inputs))]
+    symbol = _symbol_creator(operator_handle(case.op), inputs, {}, keys, values, "n", False)
+    return hashlib.sha256(symbol.tojson().encode()).hexdigest()[:8]
+
+
+def work(group: str, first: int) -> None:
+    """The worker: writes one pickled answer per case of a group, from number `first` on, to file descriptor 3."""
     with os.fdopen(3, "wb") as out:
-        for case in all_cases()[first:]:
+        for case in cases_of(group)[first:]:
             arrays = case.draw(np.random.default_rng(seed_of(case)))
             try:
-                answer: Any = (arrays, run_case(case, arrays), symbol_names(case))
+                answer: Any = (arrays, run_case(case, arrays), symbol_names(case), file_digest(case))
             except Exception as error:
                 answer = str(error).strip().splitlines()[-1]
             pickle.dump(answer, out)
             out.flush()
 
 
-def answers_of_worker(first: int, environment: dict[str, str]) -> Iterator[Any]:
+def answers_of_worker(group: str, first: int, environment: dict[str, str]) -> Iterator[Any]:
     """The answers of a fresh worker from case `first` until it ends or dies."""
     read, write = os.pipe()
-    command = f"exec {sys.executable} {__file__} --work {first} 3>&{write}"
+    command = f"exec {sys.executable} {__file__} --work {group} {first} 3>&{write}"
     child = subprocess.Popen(
         ["bash", "-c", command], pass_fds=(write,), env={**os.environ, **environment}, stderr=subprocess.DEVNULL
     )
@@ -126,19 +138,19 @@ def next_answer(answers: IO[bytes], child: subprocess.Popen[bytes]) -> Any:
         alarm.cancel()
 
 
-def run_all(cases: list[Case]) -> list[Any]:
-    """The answer of each case, in order: arrays and outputs, or the message of an error."""
+def run_all(group: str, count: int) -> list[Any]:
+    """The answer of each of `count` cases, in order: arrays and outputs, or the message of an error."""
     done: list[Any] = []
-    while len(done) < len(cases):
-        done += answers_of_worker(len(done), {})
-        if len(done) < len(cases):
+    while len(done) < count:
+        done += answers_of_worker(group, len(done), {})
+        if len(done) < count:
             done.append("the process died or hung")
-    return [again(number, answer) if isinstance(answer, str) else answer for number, answer in enumerate(done)]
+    return [again(group, number, answer) if isinstance(answer, str) else answer for number, answer in enumerate(done)]
 
 
-def again(number: int, first_error: str) -> Any:
+def again(group: str, number: int, first_error: str) -> Any:
     """The answer of a case that failed, asked once more without oneDNN."""
-    return next(answers_of_worker(number, {"MXNET_MKLDNN_ENABLED": "0"}), first_error)
+    return next(answers_of_worker(group, number, {"MXNET_MKLDNN_ENABLED": "0"}), first_error)
 
 
 class Pool:
@@ -168,10 +180,10 @@ def write_lines(path: Path, records: list[Any]) -> None:
     path.write_text("[\n" + ",\n".join(json.dumps(record, separators=(",", ":")) for record in records) + "\n]\n")
 
 
-def record_cases() -> int:
-    """Writes operators.json and operators.npz; gives the number of cases that failed."""
-    cases, pool, records, failed = all_cases(), Pool(), [], 0
-    for case, answer in zip(cases, run_all(cases)):
+def record_cases(group: str) -> int:
+    """Writes the .json and .npz of a group; gives the number of cases that failed."""
+    cases, pool, records, failed = cases_of(group), Pool(), [], 0
+    for case, answer in zip(cases, run_all(group, len(cases))):
         if isinstance(answer, str):
             failed += 1
             print(f"FAILED {case.op} {case.attributes}: {answer}", file=sys.stderr)
@@ -184,11 +196,12 @@ def record_cases() -> int:
                 "inputs": [pool.add(x) for x in answer[0]],
                 "outputs": [pool.add(x) for x in answer[1]],
                 "names": answer[2],
+                "file": answer[3],
             }
         )
-    pool.save(HERE / "operators.npz")
-    write_lines(HERE / "operators.json", records)
-    print(f"{len(records)} cases of {len({r['op'] for r in records})} operators")
+    pool.save(HERE / "operators" / f"{group}.npz")
+    write_lines(HERE / "operators" / f"{group}.json", records)
+    print(f"{group}: {len(records)} cases of {len({r['op'] for r in records})} operators")
     return failed
 
 
@@ -242,7 +255,9 @@ def record_signatures() -> None:
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["--work"]:
-        work(int(sys.argv[2]))
+        work(sys.argv[2], int(sys.argv[3]))
     else:
-        record_signatures()
-        sys.exit(record_cases() > 0)
+        groups = sys.argv[1:] or sorted(path.stem for path in (HERE / "operators").glob("*.py"))
+        if not sys.argv[1:]:
+            record_signatures()
+        sys.exit(sum(map(record_cases, groups)) > 0)

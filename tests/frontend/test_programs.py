@@ -17,21 +17,21 @@ DATA = Path(__file__).resolve().parents[1] / "data"
 TOLERANCE = 1e-5
 
 
-def programs() -> dict[str, Callable[[Any], Any]]:
-    """The programs, which stand beside the script that runs them on MXNet."""
-    spec = importlib.util.spec_from_file_location("frontend_programs", DATA / "frontend_programs.py")
+def programs(source: Path) -> dict[str, Callable[[Any], Any]]:
+    """The programs of a file that also runs on MXNet."""
+    spec = importlib.util.spec_from_file_location(f"programs_{source.stem}", source)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module.PROGRAMS
 
 
-PROGRAMS = programs()
+GROUPS = {source.stem: programs(source) for source in sorted((DATA / "programs").glob("*.py"))}
 
 
 @cache
-def recorded() -> dict[str, Any]:
-    return json.loads((DATA / "frontend.json").read_text())
+def recorded(group: str) -> dict[str, Any]:
+    return json.loads((DATA / "programs" / f"{group}.json").read_text())
 
 
 def differences(found: Any, expected: Any, place: str = "") -> Iterator[str]:
@@ -60,9 +60,9 @@ def _array_differences(found: Any, expected: Any, place: str) -> Iterator[str]:
         yield f"{place}: differs by {np.abs(one - other).max() / scale:.1e}"
 
 
-@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize(("group", "name"), [(group, name) for group, table in GROUPS.items() for name in table])
 @pytest.mark.filterwarnings("ignore::UserWarning")
-def test_program(name: str) -> None:
+def test_program(group: str, name: str) -> None:
     with mx.name.NameManager():
-        found = PROGRAMS[name](mx)
-    assert list(differences(found, recorded()[name])) == []
+        found = GROUPS[group][name](mx)
+    assert list(differences(found, recorded(group)[name])) == []

@@ -379,7 +379,7 @@ def products() -> list[Case]:
     ]
 
 
-def array_cases() -> list[Case]:
+def cases() -> list[Case]:
     """All cases of this file."""
     families = (unary, scalars, binary, reductions, shapes, slices, indexing, ordering, products)
     return [found for family in families for found in family()]

@@ -424,7 +424,7 @@ def sequences() -> list[Case]:
     ]
 
 
-def layer_cases() -> list[Case]:
+def cases() -> list[Case]:
     """All cases of this file."""
     families = (convolutions, poolings, normalizations, activations, recurrences, heads, detections, sequences)
     return [found for family in families for found in family()]

@@ -1,71 +1,16 @@
 """Small programs that run on real MXNet and on mxforge alike: what they return must agree.
 
-Each takes the package as `mx` and returns values that JSON can hold; arrays are given as nested lists of floats by
+Symbols, Gluon and Module. Each takes the package as `mx` and returns values that JSON can hold; arrays are given by
 `numbers`.
 """
 
-import hashlib
-import json
-import pathlib
 import re
 import warnings
 
 import numpy as np
+from program import described, failure, fill, gather, net_array, numbers, ramp
 
-PROGRAMS = {}
-
-
-def program(function):
-    PROGRAMS[function.__name__] = function
-    return function
-
-
-def numbers(array):
-    """An array's shape and its elements, as float64."""
-    return {"shape": list(array.shape), "values": array.asnumpy().astype("float64").reshape(-1).tolist()}
-
-
-def fill(net):
-    """Give all parameters values that depend on their names' order alone; variances stay positive."""
-    for number, param in enumerate(net.collect_params().values()):
-        values = np.sin(np.arange(np.prod(param.shape)) * 0.7 + number).reshape(param.shape) * 0.5
-        if param.name.endswith("running_var"):
-            values = np.abs(values) + 0.5
-        param.set_data(net_array(param, values))
-
-
-def net_array(param, values):
-    data = param.data().copy()
-    data[:] = values.astype("float32")
-    return data
-
-
-def ramp(mx, *shape):
-    """An array of fixed values between -1 and 1."""
-    return mx.nd.array(np.cos(np.arange(np.prod(shape)) * 0.37).reshape(shape).astype("float32"))
-
-
-def described(symbol):
-    return {
-        "name": symbol.name,
-        "repr": repr(symbol),
-        "arguments": symbol.list_arguments(),
-        "outputs": symbol.list_outputs(),
-        "auxiliary": symbol.list_auxiliary_states(),
-        "inputs": symbol.list_inputs(),
-        "internals": symbol.get_internals().list_outputs(),
-        "attributes": symbol.attr_dict(),
-        "json": symbol.tojson(),
-    }
-
-
-def failure(function):
-    """The type of the error that a call raises."""
-    try:
-        function()
-    except Exception as error:
-        return type(error).__name__
-    return "none"
+PROGRAMS, program = gather()
 
 
 @program
@@ -369,29 +314,3 @@ def module(mx):
         failing = failure(lambda: mx.mod.Module(net, data_names=["input"]))
     names = [mod.data_names, mod.label_names, mod.output_names, mod._param_names, mod._aux_names]
     return [shapes, whole, numbers(mod.get_outputs()[0]), failing, names, sorted(mod.get_params()[0])]
-
-
-NAMESPACES = ("contrib", "linalg", "image", "sparse")
-
-
-def symbol_function(mx, op):
-    """The function of `sym` for an operator's full name."""
-    for name in NAMESPACES:
-        if op.startswith(f"_{name}_") and hasattr(getattr(mx.sym, name), op[len(name) + 2 :]):
-            return getattr(getattr(mx.sym, name), op[len(name) + 2 :])
-    return getattr(mx.sym, op, None) or getattr(mx.sym._internal, op)
-
-
-@program
-def operator_files(mx):
-    """A digest of the file that each recorded use of an operator makes; a list of digests for each operator."""
-    records = json.loads((pathlib.Path(__file__).resolve().parent / "operators.json").read_text())
-    found = {}
-    for record in records:
-        if record["op"] in ("BatchNorm_v1", "fill_element_0index"):
-            continue  # MXNet's functions for these do not take all inputs that were recorded
-        inputs = [mx.sym.var(f"x{i}") for i in range(len(record["inputs"]))]
-        made = symbol_function(mx, record["op"])(*inputs, name="n", **record["attributes"])
-        digest = hashlib.sha256(made.tojson().encode()).hexdigest()[:8]
-        found.setdefault(record["op"], []).append(digest)
-    return found
