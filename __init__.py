@@ -10,6 +10,7 @@ _ALIASES = {
     "ndarray": "ndarray",
     "sym": "symbol",
     "symbol": "symbol",
+    "as_mxnet": "as_mxnet",
     "attribute": "attribute",
     "autograd": "autograd",
     "base": "base",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NoReturn
 
@@ -38,6 +38,12 @@ examples:
       --against onnxruntime --onnx resnet50.onnx --markdown report.md
   mxforge bench --suite softmax --against mxnet,torch --python mxnet=/opt/mxnet/bin/python \\
       --python torch=/opt/torch/bin/python
+"""
+_EXEC_EXAMPLES = """\
+examples:
+  mxforge exec train.py --epochs 3
+  mxforge exec -m pytest tests/test_model.py
+  mxforge exec -c "import mxnet as mx; print(mx.nd.ones((2, 3)))"
 """
 
 
@@ -117,7 +123,9 @@ def peers(text: str) -> tuple[str, ...]:
 def build_parser() -> argparse.ArgumentParser:
     """The command line's grammar. `module` is the module of `tools` that runs the command."""
     version = f"mxforge {mxforge_version} (API of MXNet {__version__})"
-    parser = Parser(prog="mxforge", description="Runs, inspects, measures and compiles MXNet models with mxforge.")
+    parser = Parser(
+        prog="mxforge", description="Runs, inspects, measures and compiles MXNet models and programs with mxforge."
+    )
     parser.add_argument("--version", action="version", version=version)
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", parser_class=Parser)
     for name, summary, module, examples, fill in _COMMANDS:
@@ -229,6 +237,20 @@ def _fill_bench(parser: argparse.ArgumentParser) -> None:
     _add_threads(parser)
 
 
+def _fill_exec(parser: argparse.ArgumentParser) -> None:
+    text = "a Python file, -m MODULE or -c CODE, and the program's own arguments"
+    parser.add_argument("program", nargs=argparse.REMAINDER, metavar="PROGRAM ...", help=text)
+
+
+def split_program(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
+    """What belongs to mxforge, and the program of `exec` with its arguments, which are not ours to read."""
+    own = list(arguments)
+    if own[:1] != ["exec"] or own[1:2] in (["-h"], ["--help"]):
+        return own, []
+    start = 2 if own[1:2] == ["--traceback"] else 1
+    return own[:start], own[start:]
+
+
 _Fill = Callable[[argparse.ArgumentParser], None]
 
 _COMMANDS: tuple[tuple[str, str, str, str, _Fill], ...] = (
@@ -236,4 +258,5 @@ _COMMANDS: tuple[tuple[str, str, str, str, _Fill], ...] = (
     ("inspect", "Show what a model is and what it compiles to.", "inspect_model", _INSPECT_EXAMPLES, _fill_inspect),
     ("compile", "Compile a model ahead of time to a folder.", "compile_model", _COMPILE_EXAMPLES, _fill_compile),
     ("bench", "Measure a model against other frameworks, side by side.", "bench.command", _BENCH_EXAMPLES, _fill_bench),
+    ("exec", "Run a Python program for which mxnet is mxforge.", "exec_program", _EXEC_EXAMPLES, _fill_exec),
 )

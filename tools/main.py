@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from importlib import import_module
 
 from .errors import ToolError, UsageError
-from .grammar import build_parser
+from .grammar import build_parser, split_program
 
 OK, FAILED, USAGE, INTERRUPTED, PIPE_CLOSED = 0, 1, 2, 130, 141
 
@@ -18,7 +18,10 @@ OK, FAILED, USAGE, INTERRUPTED, PIPE_CLOSED = 0, 1, 2, 130, 141
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line (`sys.argv` by default) and give the process's exit status."""
     parser = build_parser()
-    options = parser.parse_args(arguments)
+    own, program = split_program(sys.argv[1:] if arguments is None else arguments)
+    options = parser.parse_args(own)
+    if program:
+        options.program = program
     if options.command is None:
         parser.print_help()
         return USAGE

@@ -1,0 +1,26 @@
+"""Gives mxforge the name `mxnet`: `import mxnet as mx` and `mxnet.gluon.nn` are mxforge after this import.
+
+The process then has one set of modules under both names. Where real MXNet is loaded already, it is refused.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from .aliases import RenamedPackage
+
+_ROOT = __name__.partition(".")[0]
+
+
+def _install() -> None:
+    loaded = sys.modules.get("mxnet")
+    if loaded is sys.modules[_ROOT]:
+        return
+    if loaded is not None:
+        place = getattr(loaded, "__file__", None) or "an unknown place"
+        raise ImportError(f"mxnet is imported already, from {place}: import mxforge.as_mxnet before it")
+    sys.meta_path.insert(0, RenamedPackage("mxnet", _ROOT))
+    sys.modules["mxnet"] = sys.modules[_ROOT]
+
+
+_install()
