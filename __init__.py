@@ -15,11 +15,15 @@ _ALIASES = {
     "autograd": "autograd",
     "base": "base",
     "context": "context",
+    "engine": "engine",
+    "error": "error",
     "executor": "executor",
     "gluon": "gluon",
     "init": "initializer",
     "initializer": "initializer",
     "io": "io",
+    "libinfo": "libinfo",
+    "log": "log",
     "mod": "module",
     "model": "model",
     "module": "module",
@@ -56,10 +60,14 @@ if __name__ == "mxforge":  # the checkout's own folder name is not the package
             autograd,
             base,
             context,
+            engine,
+            error,
             executor,
             gluon,
             initializer,
             io,
+            libinfo,
+            log,
             model,
             module,
             name,
@@ -85,7 +93,7 @@ def __getattr__(name: str) -> Any:
 
     if name in _MEMBERS:
         found = getattr(import_module(f"{__name__}.{_MEMBERS[name]}"), name)
-    elif name in _ALIASES:
+    elif name in _ALIASES or name == "runtime":  # the package of that name answers for mx.runtime
         found = import_module(f"{__name__}.{name}")
     else:
         from .frontend.absent import attribute_error
@@ -96,4 +104,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_ALIASES, *_MEMBERS})
+    return sorted({*globals(), *_ALIASES, *_MEMBERS, "runtime"})

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import NoReturn
 
 ABSENT = {
-    "": """callback contrib engine image img kv kvstore kvstore_server library lr_scheduler metric mon monitor notebook
-    np npx numpy numpy_extension onnx operator opt optimizer profiler recordio rnn rtc storage test_utils torch viz
+    "": """callback contrib image img kv kvstore kvstore_server library lr_scheduler metric mon monitor notebook
+    np npx numpy numpy_extension onnx operator opt optimizer profiler recordio rnn rtc test_utils torch viz
     visualization""",
     "gluon": "Trainer contrib data loss model_zoo trainer",
     "gluon.rnn": """BidirectionalCell DropoutCell GRUCell HybridRecurrentCell HybridSequentialRNNCell LSTMCell

@@ -1,52 +1,77 @@
-"""What every part of MXNet's API shares: its error, and the types that count as strings, numbers and integers."""
+"""The names under `mx.base`: errors, the types of plain values, and small helpers that other people's code imports."""
 
 from __future__ import annotations
 
 import ctypes
+import importlib
+import inspect
+import os
+import platform
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
+from .base_errors import (
+    MXNetError,
+    NotImplementedForSymbol,
+    NotSupportedForSparseNDArray,
+    ShapeError,
+    error_types,
+    register_error,
+)
+from .native import (
+    MXCallbackList,
+    c2pyerror,
+    c_array,
+    c_array_buf,
+    c_handle_array,
+    c_str,
+    c_str_array,
+    check_call,
+    ctypes2buffer,
+    ctypes2numpy_shared,
+    get_last_ffi_error,
+    mx_float,
+    mx_float_p,
+)
+
 __all__ = [
+    "MXCallbackList",
     "MXNetError",
     "NDArrayHandle",
     "NotImplementedForSymbol",
     "NotSupportedForSparseNDArray",
+    "ShapeError",
     "SymbolHandle",
+    "add_fileline_to_docstring",
+    "build_param_doc",
+    "c2pyerror",
+    "c_array",
+    "c_array_buf",
+    "c_handle_array",
+    "c_str",
+    "c_str_array",
+    "check_call",
+    "classproperty",
+    "ctypes2buffer",
+    "ctypes2numpy_shared",
+    "data_dir",
+    "data_dir_default",
+    "error_types",
+    "get_last_ffi_error",
     "integer_types",
+    "mx_float",
+    "mx_float_p",
     "mx_real_t",
     "mx_uint",
     "numeric_types",
     "py_str",
+    "register_error",
     "string_types",
+    "with_metaclass",
 ]
-
-
-class MXNetError(RuntimeError):
-    """A call that MXNet refuses: it names the operator, the argument, and what does not fit."""
-
-
-class ShapeError(MXNetError, ValueError):
-    """A shape that does not fit: MXNet raises MXNetError in some such cases and ValueError in others."""
-
-
-class NotImplementedForSymbol(MXNetError):
-    """A function that works on arrays and not on symbols."""
-
-    def __init__(self, function: object, alias: str | None, *args: object) -> None:
-        name = getattr(function, "__name__", str(function))
-        also = f" (namely operator {alias!r})" if alias else ""
-        types = f" with arguments ({', '.join(type(a).__name__ for a in args)})" if args else ""
-        super().__init__(f"Function {name}{also}{types} is not implemented for Symbol and only available in NDArray.")
-
-
-class NotSupportedForSparseNDArray(MXNetError):
-    """A function that works on dense arrays and not on sparse ones."""
-
-    def __init__(self, function: object, alias: str | None, *args: object) -> None:
-        name = getattr(function, "__name__", str(function))
-        also = f" (namely operator {alias!r})" if alias else ""
-        types = f" with arguments ({', '.join(type(a).__name__ for a in args)})" if args else ""
-        super().__init__(f"Function {name}{also}{types} is not supported for SparseNDArray.")
 
 
 class _NullType:
@@ -65,7 +90,7 @@ class _NullType:
 _Null = _NullType()
 
 string_types = (str,)
-integer_types = (int, np.int32, np.int64)
+integer_types: tuple[type, ...] = (int, np.int32, np.int64)
 numeric_types = (float, int, np.generic)
 mx_real_t = np.float32
 
@@ -79,3 +104,110 @@ mx_uint = ctypes.c_uint
 def py_str(text: bytes) -> str:
     """The text of UTF-8 bytes."""
     return text.decode("utf-8")
+
+
+def data_dir_default() -> str:
+    """Where MXNet keeps downloads on this platform unless told."""
+    if platform.system() == "Windows":
+        return os.path.join(os.environ["APPDATA"], "mxnet")
+    return os.path.join(os.path.expanduser("~"), ".mxnet")
+
+
+def data_dir() -> str:
+    """Where downloads are kept: what the environment's MXNET_HOME names, or the platform's folder."""
+    return os.environ.get("MXNET_HOME", data_dir_default())
+
+
+class _MXClassPropertyDescriptor:
+    """A property of a class itself. Its setter works through `_MXClassPropertyMetaClass`."""
+
+    def __init__(self, fget: Any, fset: Any = None) -> None:
+        self.fget = fget
+        self.fset = fset
+
+    def __get__(self, obj: Any, clas: Any = None) -> Any:
+        owner = type(obj) if clas is None else clas
+        return self.fget.__get__(obj, owner)()
+
+    def __set__(self, obj: Any, value: Any) -> Any:
+        if self.fset is None:
+            raise MXNetError(f"the class property of {obj!r} cannot be set")
+        return self.fset.__get__(None, obj if inspect.isclass(obj) else type(obj))(value)
+
+    def setter(self, func: Any) -> _MXClassPropertyDescriptor:
+        self.fset = func if isinstance(func, classmethod | staticmethod) else classmethod(func)
+        return self
+
+
+class _MXClassPropertyMetaClass(type):
+    """The class of classes that have class properties which can be set."""
+
+    def __setattr__(cls, key: str, value: Any) -> None:
+        found = cls.__dict__.get(key)
+        if isinstance(found, _MXClassPropertyDescriptor):
+            found.__set__(cls, value)
+        else:
+            super().__setattr__(key, value)
+
+
+def classproperty(func: Any) -> Any:
+    """A decorator: the function becomes a property of the class itself."""
+    return _MXClassPropertyDescriptor(func if isinstance(func, classmethod | staticmethod) else classmethod(func))
+
+
+def with_metaclass(meta: Any, *bases: type) -> type:
+    """A base class from which classes inherit that `meta` makes with the bases `bases`."""
+
+    class Temporary(type):
+        def __new__(cls, name: str, these: tuple[type, ...], members: dict[str, Any]) -> Any:
+            return meta(name, bases, members)
+
+        @classmethod
+        def __prepare__(cls, name: str, these: tuple[type, ...], **kwargs: Any) -> Any:
+            return meta.__prepare__(name, bases)
+
+    return type.__new__(Temporary, "temporary_class", (), {})
+
+
+def build_param_doc(
+    arg_names: Sequence[str], arg_types: Sequence[str], arg_descs: Sequence[str], remove_dup: bool = True
+) -> str:
+    """The section of a docstring that lists parameters: name, type, description."""
+    known: set[str] = set()
+    lines: list[str] = []
+    for name, kind, text in zip(arg_names, arg_types, arg_descs, strict=False):
+        if name == "num_args" or (remove_dup and name in known):
+            continue
+        known.add(name)
+        lines.append(f"{name} : {kind}" + (f"\n    {text}" if text else ""))
+    return "\n".join(["Parameters", "----------", *(lines or [""]), ""])
+
+
+def add_fileline_to_docstring(module: Any, incursive: bool = True) -> None:
+    """Append to the docstrings of a module's functions, and of its classes' methods, where they are written."""
+    place = sys.modules[module] if isinstance(module, str) else module
+    for _, thing in inspect.getmembers(place):
+        if inspect.isfunction(thing):
+            _add_fileline(thing)
+        elif inspect.ismethod(thing):
+            _add_fileline(thing.__func__)
+        elif inspect.isclass(thing) and incursive:
+            add_fileline_to_docstring(thing, False)
+
+
+def _add_fileline(function: Callable[..., Any]) -> None:
+    if function.__doc__ is None or "From:" in function.__doc__:
+        return
+    code = function.__code__
+    function.__doc__ += f"\n\nFrom:{code.co_filename}:{code.co_firstlineno}"
+
+
+def _as_list(obj: Any) -> Any:
+    """A list or tuple as it is, anything else in a list."""
+    return obj if isinstance(obj, list | tuple) else [obj]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "libinfo":
+        return importlib.import_module(".libinfo", __package__)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}", name=name)

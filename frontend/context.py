@@ -2,16 +2,39 @@
 
 from __future__ import annotations
 
+import re
 import threading
+import warnings
 from types import TracebackType
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
-from .base import MXNetError
+from .base import MXNetError, _MXClassPropertyMetaClass, check_call, classproperty, with_metaclass
 
-__all__ = ["Context", "cpu", "cpu_pinned", "cpu_shared", "current_context", "gpu", "gpu_memory_info", "num_gpus"]
+__all__ = [
+    "Context",
+    "check_call",
+    "classproperty",
+    "cpu",
+    "cpu_pinned",
+    "cpu_shared",
+    "current_context",
+    "gpu",
+    "gpu_memory_info",
+    "num_gpus",
+    "with_metaclass",
+]
 
 
-class Context:
+_TEXT = re.compile(r"(\w+)(?:\((\d+)\))?")
+
+
+class UnknownDevice(MXNetError, KeyError):
+    """A device that has no such name; MXNet raises a KeyError."""
+
+    __str__ = Exception.__str__
+
+
+class Context(metaclass=_MXClassPropertyMetaClass):
     """A device: `Context("cpu", 0)`, or a copy of another context. `with` makes it the current one.
 
     cpu(0), cpu(1), ... are different contexts of the one machine, as in MXNet.
@@ -28,12 +51,21 @@ class Context:
         elif device_type in self.devstr2type:
             self.device_typeid, self.device_id = self.devstr2type[device_type], device_id
         else:
-            raise MXNetError(f"device {device_type!r} is unknown: use one of {', '.join(self.devstr2type)}")
+            raise UnknownDevice(f"device {device_type!r} is unknown: use one of {', '.join(self.devstr2type)}")
         self._entered: list[Context] = []
 
     @classmethod
-    def default_ctx(cls) -> Context:
+    def _default(cls) -> Context:
+        _warn_default_ctx()
         return current_context()
+
+    @classmethod
+    def _make_default(cls, context: Context) -> None:
+        _warn_default_ctx()
+        _current.context = context
+
+    default_ctx: ClassVar[Any] = classproperty(_default).setter(_make_default)
+    """The current context; deprecated. Setting it makes another one current in this thread."""
 
     @property
     def device_type(self) -> str:
@@ -68,6 +100,11 @@ class Context:
         from ..runtime.storage import release_cached
 
         release_cached()
+
+
+def _warn_default_ctx() -> None:
+    text = "Context.default_ctx has been deprecated. Please use Context.current_context() instead."
+    warnings.warn(text, DeprecationWarning, stacklevel=4)
 
 
 class _Current(threading.local):
@@ -116,9 +153,21 @@ def current_context() -> Context:
     return _current.context
 
 
-def usable(context: Context | None) -> Context:
+def as_context(ctx: Context | str) -> Context:
+    """A context, or MXNet's text for one: "cpu(0)", "cpu"."""
+    if isinstance(ctx, Context):
+        return ctx
+    found = _TEXT.fullmatch(ctx)
+    if found is None:
+        raise MXNetError(f"{ctx!r} names no context: write it as cpu(0)")
+    return Context(found[1], int(found[2] or 0))
+
+
+def usable(context: Context | str | None) -> Context:
     """The context given, or the current one. MXNetError where no array can live there."""
     context = _current.context if context is None else context
+    if isinstance(context, str):
+        context = as_context(context)
     if not isinstance(context, Context):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise TypeError(f"a Context is expected, not {type(context).__name__}")
     if context.device_typeid == 2:

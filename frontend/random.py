@@ -11,8 +11,10 @@ import os
 import threading
 from typing import Any
 
-from .base import MXNetError
-from .context import Context
+from .base import check_call, integer_types
+from .context import Context, as_context
+
+__all__ = ["check_call", "next_key", "seed"]
 
 _MASK = 0xFFFFFFFF
 
@@ -52,15 +54,13 @@ _state = _State()
 def seed(seed_state: int, ctx: Context | str = "all") -> None:
     """Start the random numbers anew, on all devices or on one. Equal seeds give equal numbers, on one context as on
     another."""
-    if not isinstance(seed_state, int) and not hasattr(seed_state, "__index__"):
-        raise ValueError("sd must be int")
+    if not isinstance(seed_state, integer_types):
+        raise ValueError("seed_state must be int")
     number = _mixed(int(seed_state))
     if ctx == "all":
         _state.streams = {None: _Stream(number)}
-    elif isinstance(ctx, Context):
-        _state.streams = {**_state.streams, ctx: _Stream(number)}
     else:
-        raise MXNetError(f"seed: ctx is a Context or 'all', not {ctx!r}")
+        _state.streams = {**_state.streams, as_context(ctx): _Stream(number)}
 
 
 def next_key(context: Context, operators: int = 1) -> tuple[int, int, int, int]:

@@ -5,10 +5,36 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TypeVar
+from functools import wraps
+from typing import Any, TypeVar
 
-from .base import MXNetError
-from .context import num_gpus
+from .base import MXNetError, c_str, check_call, py_str
+from .context import Context, gpu_memory_info, num_gpus
+
+__all__ = [
+    "c_str",
+    "check_call",
+    "get_cuda_compute_capability",
+    "get_gpu_count",
+    "get_gpu_memory",
+    "getenv",
+    "is_np_array",
+    "is_np_shape",
+    "np_array",
+    "np_shape",
+    "np_ufunc_legal_option",
+    "py_str",
+    "reset_np",
+    "set_module",
+    "set_np",
+    "set_np_shape",
+    "setenv",
+    "use_np",
+    "use_np_array",
+    "use_np_shape",
+    "wrap_np_binary_func",
+    "wrap_np_unary_func",
+]
 
 _T = TypeVar("_T")
 _NO_NUMPY_MODE = (
@@ -36,7 +62,7 @@ def np_shape(active: bool = True) -> Iterator[None]:
 @contextmanager
 def np_array(active: bool = True) -> Iterator[None]:
     """A scope with mx.np arrays or without; without alone is supported."""
-    set_np(False, active)
+    set_np(active, active)
     yield
 
 
@@ -49,7 +75,9 @@ def set_np_shape(active: bool) -> bool:
 
 def set_np(shape: bool = True, array: bool = True) -> None:
     """Accepts the classic mode alone."""
-    if shape or array:
+    if array and not shape:
+        raise ValueError("NumPy Shape semantics is required in using NumPy array semantics.")
+    if shape:
         raise MXNetError(_NO_NUMPY_MODE)
 
 
@@ -77,6 +105,75 @@ def set_module(module: str) -> Callable[[_T], _T]:
 
 def get_gpu_count() -> int:
     return num_gpus()
+
+
+def get_gpu_memory(gpu_dev_id: int) -> tuple[int, int]:
+    """Free and total bytes of a GPU. MXNetError, as long as there is none."""
+    return gpu_memory_info(gpu_dev_id)
+
+
+def get_cuda_compute_capability(ctx: Context) -> int:
+    """Ten times the compute capability of a GPU. ValueError for other contexts, OSError without CUDA's driver."""
+    if ctx.device_type != "gpu":
+        raise ValueError(f"Expecting a gpu context to get cuda compute capability, while received ctx {ctx}")
+    raise OSError("the CUDA target is not there yet, so no driver is asked")
+
+
+_UFUNC_DTYPES = frozenset("int8 uint8 int32 int64 float16 float32 float64".split())
+_UFUNC_CASTINGS = ("no", "equiv", "safe", "same_kind", "unsafe")
+_UFUNC_DEFAULTS: dict[str, Any] = {
+    "where": True,
+    "casting": "same_kind",
+    "order": "K",
+    "dtype": None,
+    "subok": True,
+}
+
+
+def np_ufunc_legal_option(key: str, value: Any) -> bool:
+    """Whether NumPy knows such an argument of a ufunc, and the value for it."""
+    legal: dict[str, Callable[[Any], bool]] = {
+        "where": lambda _: True,
+        "casting": lambda v: v in _UFUNC_CASTINGS,
+        "order": lambda v: isinstance(v, str),
+        "dtype": lambda v: getattr(v, "__name__", v) in _UFUNC_DTYPES,
+        "subok": lambda v: isinstance(v, bool),
+    }
+    return key in legal and legal[key](value)
+
+
+def _check_ufunc_options(function: Any, options: dict[str, Any]) -> None:
+    """NotImplementedError for an option of NumPy's that is not the default, TypeError for what NumPy does not know."""
+    for key, value in options.items():
+        if key not in _UFUNC_DEFAULTS:
+            raise TypeError(f"{key} is an invalid keyword to function '{function.__name__}'")
+        if value == _UFUNC_DEFAULTS[key]:
+            continue
+        if np_ufunc_legal_option(key, value):
+            raise NotImplementedError(f"{key}={value} is not implemented yet for operator {function.__name__}")
+        raise TypeError(f"{key}={value} not understood for operator {function.__name__}")
+
+
+def wrap_np_unary_func(func: Callable[..., Any]) -> Callable[..., Any]:
+    """The function of one array with the options of a NumPy ufunc, of which the defaults alone are accepted."""
+
+    @wraps(func)
+    def wrapped(x: Any, out: Any = None, **kwargs: Any) -> Any:
+        _check_ufunc_options(func, kwargs)
+        return func(x, out=out)
+
+    return wrapped
+
+
+def wrap_np_binary_func(func: Callable[..., Any]) -> Callable[..., Any]:
+    """The function of two arrays with the options of a NumPy ufunc, of which the defaults alone are accepted."""
+
+    @wraps(func)
+    def wrapped(x1: Any, x2: Any, out: Any = None, **kwargs: Any) -> Any:
+        _check_ufunc_options(func, kwargs)
+        return func(x1, x2, out=out)
+
+    return wrapped
 
 
 def getenv(name: str) -> str | None:

@@ -114,6 +114,12 @@ def read_cpuinfo(text: str) -> dict[str, str]:
     return {key.strip(): value.strip() for key, _, value in pairs}
 
 
+def cpu_flags() -> frozenset[str]:
+    """The abilities of the processor as /proc/cpuinfo spells them."""
+    info = read_cpuinfo(_CPUINFO.read_text())
+    return frozenset(f"{info.get('flags', '')} {info.get('Features', '')}".split())
+
+
 def cache_sizes(folder: Path) -> dict[int, int]:
     """Bytes of each level of data cache as /sys describes it; empty where it does not (some virtual machines)."""
     sizes: dict[int, int] = {}

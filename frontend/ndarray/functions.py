@@ -7,14 +7,13 @@
 from __future__ import annotations
 
 import inspect
-import re
 from collections.abc import Callable, Sequence
 from functools import cache
 from operator import is_
 from typing import TYPE_CHECKING, Any
 
-from ..base import MXNetError, _Null
-from ..context import Context
+from ..base import _Null
+from ..context import as_context
 from .eager import bind, bounded
 
 if TYPE_CHECKING:
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
 NAMESPACES = ("contrib", "linalg", "sparse", "image", "random")
 """Submodules of `nd` that hold the operators whose names begin with `_contrib_`, `_linalg_`, ..."""
 
-_CONTEXT = re.compile(r"(\w+)\((\d+)\)")
 _CONTROL = ("out", "name", "ctx", "attr")
 
 
@@ -180,16 +178,6 @@ def _check_arrays(name: str, inputs: Sequence[str], arrays: Sequence[Any]) -> No
     for argument, value in zip(inputs, arrays, strict=True):
         if value is not None and not isinstance(value, array):
             raise TypeError(f"{name}: argument {argument} must have NDArray type, but got {value!r} of {type(value)}")
-
-
-def as_context(ctx: Context | str) -> Context:
-    """A context, or MXNet's text for one: "cpu(0)"."""
-    if isinstance(ctx, Context):
-        return ctx
-    found = _CONTEXT.fullmatch(ctx)
-    if found is None:
-        raise MXNetError(f"{ctx!r} names no context: write it as cpu(0)")
-    return Context(found[1], int(found[2]))
 
 
 def signature(cls: type[Operator], inputs: Sequence[str]) -> inspect.Signature:
