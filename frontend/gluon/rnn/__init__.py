@@ -1,8 +1,19 @@
-"""`mxforge.gluon.rnn`: recurrent layers."""
+"""`mxforge.gluon.rnn`: recurrent cells and layers."""
 
 from __future__ import annotations
 
-from ...absent import refuse_absent
+from .rnn_cell import (
+    BidirectionalCell,
+    DropoutCell,
+    GRUCell,
+    HybridRecurrentCell,
+    HybridSequentialRNNCell,
+    LSTMCell,
+    ModifierCell,
+    RecurrentCell,
+    ResidualCell,
+    RNNCell,
+    SequentialRNNCell,
+    ZoneoutCell,
+)
 from .rnn_layer import GRU, LSTM, RNN
-
-__getattr__ = refuse_absent(__name__, "gluon.rnn")

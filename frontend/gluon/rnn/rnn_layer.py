@@ -11,6 +11,10 @@ from ...ndarray import NDArray
 from ...symbol import Symbol
 from ..hybrid_block import HybridBlock
 from ..parameter import Parameter
+from .basic_cells import GRUCell, LSTMCell, RNNCell
+from .modifier_cells import DropoutCell
+from .recurrent_cell import HybridRecurrentCell
+from .stacked_cells import BidirectionalCell, HybridSequentialRNNCell
 
 __all__ = ["GRU", "LSTM", "RNN"]
 
@@ -53,6 +57,7 @@ class _RNNLayer(HybridBlock):
         self._state_clip = state_clip
         self._use_sequence_length = use_sequence_length
         self._gates = _GATES[mode]
+        self._initializers = initializers
         self.skip_states: bool | None = None
         self._make_parameters(initializers)
 
@@ -92,6 +97,31 @@ class _RNNLayer(HybridBlock):
         direction, layer, group, kind = found.groups()
         cell = f"{direction}_cell." if self._dir == 2 else ""
         return f"_unfused.{layer}.{cell}{group}_{kind}"
+
+    def _unfuse(self) -> HybridSequentialRNNCell:
+        """A stack of cells with the same parameters, one step at a time."""
+        if self._projection_size:
+            raise AssertionError("_unfuse does not support projection layer yet!")
+        if any(self._state_clip[:2]):
+            raise AssertionError("_unfuse does not support state clipping yet!")
+        stack = HybridSequentialRNNCell(prefix=self.prefix, params=self.params)
+        with stack.name_scope():
+            width = self._input_size
+            for layer in range(self._num_layers):
+                cells = [self._cell(f"{direction}{layer}_", width) for direction in self._directions]
+                stack.add(BidirectionalCell(cells[0], cells[1]) if self._dir == 2 else cells[0])
+                if self._dropout > 0 and layer != self._num_layers - 1:
+                    stack.add(DropoutCell(self._dropout))
+                width = self._hidden_size * self._dir
+        return stack
+
+    def _cell(self, prefix: str, input_size: int) -> HybridRecurrentCell:
+        """The cell of one layer in one direction."""
+        options = {f"{part}_initializer": init for part, init in self._initializers.items() if part != "h2r_weight"}
+        options |= {"prefix": prefix, "input_size": input_size}
+        if self._mode.startswith("rnn"):
+            return RNNCell(self._hidden_size, activation=self._mode.removeprefix("rnn_"), **options)
+        return {"lstm": LSTMCell, "gru": GRUCell}[self._mode](self._hidden_size, **options)
 
     def cast(self, dtype: Any) -> None:
         super().cast(dtype)

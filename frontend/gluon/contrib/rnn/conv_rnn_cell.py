@@ -1,0 +1,342 @@
+"""Recurrent cells whose products are convolutions, over one, two and three spatial axes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+from ....base import numeric_types
+from ...rnn.recurrent_cell import HybridRecurrentCell
+
+__all__ = [
+    "Conv1DGRUCell",
+    "Conv1DLSTMCell",
+    "Conv1DRNNCell",
+    "Conv2DGRUCell",
+    "Conv2DLSTMCell",
+    "Conv2DRNNCell",
+    "Conv3DGRUCell",
+    "Conv3DLSTMCell",
+    "Conv3DRNNCell",
+]
+
+Sizes = int | Sequence[int]
+
+
+def _sizes(value: Sizes, dimensions: int) -> tuple[int, ...]:
+    """One number for each spatial axis."""
+    found = (value,) * dimensions if isinstance(value, numeric_types) else tuple(value)
+    if len(found) != dimensions:
+        raise AssertionError(
+            f"For {dimensions}D convolution, the convolution settings can only be either int or list/tuple of length "
+            f"{dimensions}, not {value}"
+        )
+    return found  # type: ignore[return-value]
+
+
+def _extent(size: int, kernel: int, pad: int, dilate: int) -> int:
+    """The extent of a convolution's result, 0 where that of its operand is unknown."""
+    return size + 2 * pad - dilate * (kernel - 1) if size else 0
+
+
+class _BaseConvRNNCell(HybridRecurrentCell):
+    """A cell of convolutional gates over inputs of shape `input_shape` (without the batch axis).
+
+    The recurrent kernel is odd and padded, so that states keep their extents.
+    """
+
+    _gate_names: ClassVar[Sequence[str]] = ("",)
+    _states = 1
+
+    def __init__(
+        self,
+        input_shape: Sequence[int],
+        hidden_channels: int,
+        kernels: tuple[Sizes, Sizes],
+        i2h_pad: Sizes,
+        dilations: tuple[Sizes, Sizes],
+        initializers: tuple[Any, Any, Any, Any],
+        conv_layout: str,
+        activation: Any,
+        prefix: str | None,
+        params: Any,
+    ) -> None:
+        super().__init__(prefix=prefix, params=params)
+        dimensions = len(conv_layout) - 2
+        self._hidden_channels, self._input_shape = hidden_channels, input_shape
+        self._conv_layout, self._activation = conv_layout, activation
+        self._channel_axis = conv_layout.find("C")
+        self._stride = (1,) * dimensions
+        self._i2h_kernel, self._h2h_kernel = (_sizes(kernel, dimensions) for kernel in kernels)
+        self._i2h_dilate, self._h2h_dilate = (_sizes(dilate, dimensions) for dilate in dilations)
+        self._i2h_pad = _sizes(i2h_pad, dimensions)
+        if any(k % 2 == 0 for k in self._h2h_kernel):
+            raise AssertionError(f"Only support odd number, get h2h_kernel= {kernels[1]}")
+        self._h2h_pad = tuple(d * (k - 1) // 2 for d, k in zip(self._h2h_dilate, self._h2h_kernel, strict=True))
+        self._in_channels = input_shape[self._channel_axis - 1]
+        self._state_shape = self._with_channels(hidden_channels, self._extents(), ())
+        self._make_parameters(self._shapes(), dict(zip(self._shapes(), initializers, strict=True)))
+
+    @property
+    def _num_gates(self) -> int:
+        return len(self._gate_names)
+
+    def _with_channels(self, channels: int, extents: Sequence[int], before: tuple[int, ...]) -> tuple[int, ...]:
+        """Channels and extents in the order of the layout."""
+        return (*before, channels, *extents) if self._channel_axis == 1 else (*before, *extents, channels)
+
+    def _extents(self) -> tuple[int, ...]:
+        """Spatial extents of the states."""
+        spatial = self._input_shape[1:] if self._channel_axis == 1 else self._input_shape[:-1]
+        options = zip(spatial, self._i2h_kernel, self._i2h_pad, self._i2h_dilate, strict=True)
+        return tuple(_extent(*option) for option in options)
+
+    def _shapes(self) -> dict[str, Sequence[int]]:
+        rows = self._hidden_channels * self._num_gates
+        return {
+            "i2h_weight": self._with_channels(self._in_channels, self._i2h_kernel, (rows,)),
+            "h2h_weight": self._with_channels(self._hidden_channels, self._h2h_kernel, (rows,)),
+            "i2h_bias": (rows,),
+            "h2h_bias": (rows,),
+        }
+
+    def __repr__(self) -> str:
+        shape = self._reg_params["i2h_weight"].shape or (0, 0)
+        channels = shape[1 if self._channel_axis == 1 else -1]
+        return f"{type(self).__name__}({channels or None} -> {shape[0]}, {self._activation}, {self._conv_layout})"
+
+    def state_info(self, batch_size: int = 0) -> list[dict[str, Any]]:
+        shape = (batch_size, *self._state_shape)
+        return [{"shape": shape, "__layout__": self._conv_layout} for _ in range(self._states)]
+
+    def _conv_forward(
+        self, F: Any, inputs: Any, states: Any, i2h: tuple[Any, Any], h2h: tuple[Any, Any]
+    ) -> tuple[str, Any, Any]:
+        """The prefix of names in this step, and the convolutions of the input and of the last output."""
+        prefix = f"t{self._counter}_"
+        options = {
+            "num_filter": self._hidden_channels * self._num_gates,
+            "stride": self._stride,
+            "layout": self._conv_layout,
+        }
+        from_input = F.Convolution(
+            data=inputs,
+            weight=i2h[0],
+            bias=i2h[1],
+            kernel=self._i2h_kernel,
+            pad=self._i2h_pad,
+            dilate=self._i2h_dilate,
+            name=prefix + "i2h",
+            **options,
+        )
+        from_state = F.Convolution(
+            data=states[0],
+            weight=h2h[0],
+            bias=h2h[1],
+            kernel=self._h2h_kernel,
+            pad=self._h2h_pad,
+            dilate=self._h2h_dilate,
+            name=prefix + "h2h",
+            **options,
+        )
+        return prefix, from_input, from_state
+
+
+class _ConvRNNCell(_BaseConvRNNCell):
+    """h' = activation(W * x + b + R * h + c) with convolutions."""
+
+    def _alias(self) -> str:
+        return "conv_rnn"
+
+    def hybrid_forward(  # type: ignore[override]
+        self, F: Any, inputs: Any, states: Any, i2h_weight: Any, h2h_weight: Any, i2h_bias: Any, h2h_bias: Any
+    ) -> Any:
+        prefix, i2h, h2h = self._conv_forward(F, inputs, states, (i2h_weight, i2h_bias), (h2h_weight, h2h_bias))
+        output = self._get_activation(F, i2h + h2h, self._activation, name=prefix + "out")
+        return output, [output]
+
+
+class _ConvLSTMCell(_BaseConvRNNCell):
+    """The convolutional LSTM of Shi et al. 2015."""
+
+    _gate_names = ("_i", "_f", "_c", "_o")
+    _states = 2
+
+    def _alias(self) -> str:
+        return "conv_lstm"
+
+    def hybrid_forward(  # type: ignore[override]
+        self, F: Any, inputs: Any, states: Any, i2h_weight: Any, h2h_weight: Any, i2h_bias: Any, h2h_bias: Any
+    ) -> Any:
+        prefix, i2h, h2h = self._conv_forward(F, inputs, states, (i2h_weight, i2h_bias), (h2h_weight, h2h_bias))
+        sliced = F.SliceChannel(i2h + h2h, num_outputs=4, name=prefix + "slice", axis=self._channel_axis)
+        enter = F.Activation(sliced[0], act_type="sigmoid", name=prefix + "i")
+        forget = F.Activation(sliced[1], act_type="sigmoid", name=prefix + "f")
+        candidate = self._get_activation(F, sliced[2], self._activation, name=prefix + "c")
+        leave = F.Activation(sliced[3], act_type="sigmoid", name=prefix + "o")
+        next_c = F.elemwise_add(forget * states[1], enter * candidate, name=prefix + "state")
+        next_h = F.elemwise_mul(leave, self._get_activation(F, next_c, self._activation), name=prefix + "out")
+        return next_h, [next_h, next_c]
+
+
+class _ConvGRUCell(_BaseConvRNNCell):
+    """A gated recurrent unit with convolutions."""
+
+    _gate_names = ("_r", "_z", "_o")
+
+    def _alias(self) -> str:
+        return "conv_gru"
+
+    def hybrid_forward(  # type: ignore[override]
+        self, F: Any, inputs: Any, states: Any, i2h_weight: Any, h2h_weight: Any, i2h_bias: Any, h2h_bias: Any
+    ) -> Any:
+        prefix, i2h, h2h = self._conv_forward(F, inputs, states, (i2h_weight, i2h_bias), (h2h_weight, h2h_bias))
+        axis = self._channel_axis
+        i2h_r, i2h_z, i2h = F.SliceChannel(i2h, num_outputs=3, name=prefix + "i2h_slice", axis=axis)
+        h2h_r, h2h_z, h2h = F.SliceChannel(h2h, num_outputs=3, name=prefix + "h2h_slice", axis=axis)
+        reset = F.Activation(i2h_r + h2h_r, act_type="sigmoid", name=prefix + "r_act")
+        update = F.Activation(i2h_z + h2h_z, act_type="sigmoid", name=prefix + "z_act")
+        candidate = self._get_activation(F, i2h + reset * h2h, self._activation, name=prefix + "h_act")
+        next_h = F.elemwise_add((1.0 - update) * candidate, update * states[0], name=prefix + "out")
+        return next_h, [next_h]
+
+
+class _Conv1D(_BaseConvRNNCell):
+    """Convolutions over one spatial axis."""
+
+    def __init__(
+        self,
+        input_shape: Sequence[int],
+        hidden_channels: int,
+        i2h_kernel: Sizes,
+        h2h_kernel: Sizes,
+        i2h_pad: Sizes = (0,),
+        i2h_dilate: Sizes = (1,),
+        h2h_dilate: Sizes = (1,),
+        i2h_weight_initializer: Any = None,
+        h2h_weight_initializer: Any = None,
+        i2h_bias_initializer: Any = "zeros",
+        h2h_bias_initializer: Any = "zeros",
+        conv_layout: str = "NCW",
+        activation: Any = "tanh",
+        prefix: str | None = None,
+        params: Any = None,
+    ) -> None:
+        super().__init__(
+            input_shape,
+            hidden_channels,
+            (i2h_kernel, h2h_kernel),
+            i2h_pad,
+            (i2h_dilate, h2h_dilate),
+            (i2h_weight_initializer, h2h_weight_initializer, i2h_bias_initializer, h2h_bias_initializer),
+            conv_layout,
+            activation,
+            prefix,
+            params,
+        )
+
+
+class _Conv2D(_BaseConvRNNCell):
+    """Convolutions over two spatial axes."""
+
+    def __init__(
+        self,
+        input_shape: Sequence[int],
+        hidden_channels: int,
+        i2h_kernel: Sizes,
+        h2h_kernel: Sizes,
+        i2h_pad: Sizes = (0, 0),
+        i2h_dilate: Sizes = (1, 1),
+        h2h_dilate: Sizes = (1, 1),
+        i2h_weight_initializer: Any = None,
+        h2h_weight_initializer: Any = None,
+        i2h_bias_initializer: Any = "zeros",
+        h2h_bias_initializer: Any = "zeros",
+        conv_layout: str = "NCHW",
+        activation: Any = "tanh",
+        prefix: str | None = None,
+        params: Any = None,
+    ) -> None:
+        super().__init__(
+            input_shape,
+            hidden_channels,
+            (i2h_kernel, h2h_kernel),
+            i2h_pad,
+            (i2h_dilate, h2h_dilate),
+            (i2h_weight_initializer, h2h_weight_initializer, i2h_bias_initializer, h2h_bias_initializer),
+            conv_layout,
+            activation,
+            prefix,
+            params,
+        )
+
+
+class _Conv3D(_BaseConvRNNCell):
+    """Convolutions over three spatial axes."""
+
+    def __init__(
+        self,
+        input_shape: Sequence[int],
+        hidden_channels: int,
+        i2h_kernel: Sizes,
+        h2h_kernel: Sizes,
+        i2h_pad: Sizes = (0, 0, 0),
+        i2h_dilate: Sizes = (1, 1, 1),
+        h2h_dilate: Sizes = (1, 1, 1),
+        i2h_weight_initializer: Any = None,
+        h2h_weight_initializer: Any = None,
+        i2h_bias_initializer: Any = "zeros",
+        h2h_bias_initializer: Any = "zeros",
+        conv_layout: str = "NCDHW",
+        activation: Any = "tanh",
+        prefix: str | None = None,
+        params: Any = None,
+    ) -> None:
+        super().__init__(
+            input_shape,
+            hidden_channels,
+            (i2h_kernel, h2h_kernel),
+            i2h_pad,
+            (i2h_dilate, h2h_dilate),
+            (i2h_weight_initializer, h2h_weight_initializer, i2h_bias_initializer, h2h_bias_initializer),
+            conv_layout,
+            activation,
+            prefix,
+            params,
+        )
+
+
+class Conv1DRNNCell(_Conv1D, _ConvRNNCell):
+    """Elman's cell on (batch, channels, width)."""
+
+
+class Conv1DLSTMCell(_Conv1D, _ConvLSTMCell):
+    """The LSTM cell on (batch, channels, width)."""
+
+
+class Conv1DGRUCell(_Conv1D, _ConvGRUCell):
+    """The gated recurrent unit on (batch, channels, width)."""
+
+
+class Conv2DRNNCell(_Conv2D, _ConvRNNCell):
+    """Elman's cell on (batch, channels, height, width)."""
+
+
+class Conv2DLSTMCell(_Conv2D, _ConvLSTMCell):
+    """The LSTM cell on (batch, channels, height, width)."""
+
+
+class Conv2DGRUCell(_Conv2D, _ConvGRUCell):
+    """The gated recurrent unit on (batch, channels, height, width)."""
+
+
+class Conv3DRNNCell(_Conv3D, _ConvRNNCell):
+    """Elman's cell on (batch, channels, depth, height, width)."""
+
+
+class Conv3DLSTMCell(_Conv3D, _ConvLSTMCell):
+    """The LSTM cell on (batch, channels, depth, height, width)."""
+
+
+class Conv3DGRUCell(_Conv3D, _ConvGRUCell):
+    """The gated recurrent unit on (batch, channels, depth, height, width)."""

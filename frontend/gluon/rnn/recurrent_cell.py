@@ -1,0 +1,127 @@
+"""What all recurrent cells share: states to begin with, and unrolling over a number of steps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from ... import ndarray
+from ..hybrid_block import HybridBlock
+from ..nn.activations import LeakyReLU
+from ..plain_block import Block
+from .sequences import _format_sequence, _get_begin_state, _mask_sequence_variable_length
+
+States = list[Any]
+
+_MODIFIED = (
+    "After applying modifier cells (e.g. ZoneoutCell) the base cell cannot be called directly. "
+    "Call the modifier cell instead."
+)
+
+
+class RecurrentCell(Block):
+    """One step of a recurrent network: `output, states = cell(input, states)`."""
+
+    def __init__(self, prefix: str | None = None, params: Any = None) -> None:
+        super().__init__(prefix=prefix, params=params)
+        self._modified = False
+        self.reset()
+
+    def reset(self) -> None:
+        """Count steps anew, before the cell is used for another graph."""
+        self._init_counter = -1
+        self._counter = -1
+        for cell in self._children.values():
+            if isinstance(cell, RecurrentCell):  # an activation is no cell
+                cell.reset()
+
+    def state_info(self, batch_size: int = 0) -> list[dict[str, Any]]:
+        """Shape and layout of each state."""
+        raise NotImplementedError(f"{type(self).__name__} has no state_info")
+
+    def _check_unmodified(self) -> None:
+        if self._modified:
+            raise AssertionError(_MODIFIED)
+
+    def begin_state(self, batch_size: int = 0, func: Callable[..., Any] = ndarray.zeros, **kwargs: Any) -> States:
+        """States to begin with, made by `func`: zeros by default."""
+        self._check_unmodified()
+        states: States = []
+        for info in self.state_info(batch_size):
+            self._init_counter += 1
+            options = {**(info or {}), **kwargs}
+            if func is ndarray.zeros:  # arrays have no layout
+                options.pop("__layout__", None)
+            states.append(func(name=f"{self._prefix}begin_state_{self._init_counter}", **options))
+        return states
+
+    def unroll(
+        self,
+        length: int,
+        inputs: Any,
+        begin_state: States | None = None,
+        layout: str = "NTC",
+        merge_outputs: bool | None = None,
+        valid_length: Any = None,
+    ) -> tuple[Any, States]:
+        """Outputs and last states of `length` steps.
+
+        `inputs` is one array in `layout` or a list of steps; outputs are one array if `merge_outputs`, a list if it is
+        False, and whatever is cheaper if it is None. `valid_length` (batch,) masks outputs behind each sequence's end,
+        and states are those at its end.
+        """
+        self.reset()
+        inputs, axis, F, batch_size = _format_sequence(length, inputs, layout, False)
+        states = _get_begin_state(self, F, begin_state, inputs, batch_size)
+        outputs: Any = []
+        all_states: list[States] = []
+        for i in range(length):
+            output, states = self(inputs[i], states)
+            outputs.append(output)
+            if valid_length is not None:
+                all_states.append(states)
+        if valid_length is not None:
+            states = [_last_valid(F, steps, valid_length) for steps in zip(*all_states, strict=True)]
+            outputs = _mask_sequence_variable_length(F, outputs, length, valid_length, axis, True)
+        return _format_sequence(length, outputs, layout, merge_outputs)[0], states
+
+    def _get_activation(self, F: Any, inputs: Any, activation: Any, **kwargs: Any) -> Any:
+        """An activation by name, by a LeakyReLU layer, or by any function."""
+        if isinstance(activation, str):
+            if activation in ("tanh", "relu", "sigmoid", "softsign"):
+                return getattr(F, activation)(inputs, **kwargs)
+            return F.Activation(inputs, act_type=activation, **kwargs)
+        if isinstance(activation, LeakyReLU):
+            return F.LeakyReLU(inputs, act_type="leaky", slope=activation._alpha, **kwargs)
+        return activation(inputs, **kwargs)
+
+    def forward(self, inputs: Any, states: Any) -> Any:  # type: ignore[override]
+        """One step: output and new states."""
+        self._counter += 1
+        return super().forward(inputs, states)
+
+
+class HybridRecurrentCell(RecurrentCell, HybridBlock):  # type: ignore[override]
+    """A recurrent cell that says `hybrid_forward` and can be hybridized."""
+
+    def __init__(self, prefix: str | None = None, params: Any = None) -> None:
+        super().__init__(prefix=prefix, params=params)
+
+    def hybrid_forward(self, F: Any, x: Any, *args: Any, **kwargs: Any) -> Any:
+        raise NotImplementedError(f"{type(self).__name__} has no hybrid_forward")
+
+    def _make_parameters(self, shapes: Mapping[str, Sequence[int]], initializers: Mapping[str, Any]) -> None:
+        """Weights and biases of these shapes, 0 for what is unknown."""
+        for name, shape in shapes.items():
+            param = self.params.get(name, shape=tuple(shape), init=initializers[name], allow_deferred_init=True)
+            setattr(self, name, param)
+
+    def _mapping(self) -> str:
+        """Input size and number of results of all gates, as `repr` shows them."""
+        shape = self._reg_params["i2h_weight"].shape or (0, 0)
+        return f"{shape[1] or None} -> {shape[0]}"
+
+
+def _last_valid(F: Any, steps: Sequence[Any], valid_length: Any) -> Any:
+    stacked = F.stack(*steps, axis=0)
+    return F.SequenceLast(stacked, sequence_length=valid_length, use_sequence_length=True, axis=0)

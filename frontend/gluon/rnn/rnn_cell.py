@@ -1,0 +1,40 @@
+"""Recurrent cells under MXNet's module name."""
+
+from __future__ import annotations
+
+from .basic_cells import GRUCell, LSTMCell, RNNCell
+from .modifier_cells import DropoutCell, ModifierCell, ResidualCell, ZoneoutCell
+from .recurrent_cell import HybridRecurrentCell, RecurrentCell
+from .sequences import (  # noqa: F401  (other people's cells import these from here)
+    _format_sequence,
+    _get_begin_state,
+    _mask_sequence_variable_length,
+    _reverse_sequences,
+    tensor_types,
+)
+from .stacked_cells import BidirectionalCell, HybridSequentialRNNCell, SequentialRNNCell
+
+__all__ = [
+    "BidirectionalCell",
+    "DropoutCell",
+    "GRUCell",
+    "HybridRecurrentCell",
+    "HybridSequentialRNNCell",
+    "LSTMCell",
+    "ModifierCell",
+    "RNNCell",
+    "RecurrentCell",
+    "ResidualCell",
+    "SequentialRNNCell",
+    "ZoneoutCell",
+]
+
+
+def _cells_state_info(cells: list[RecurrentCell], batch_size: int) -> list[dict[str, object]]:
+    """The states of several cells, one after the other."""
+    return [info for cell in cells for info in cell.state_info(batch_size)]
+
+
+def _cells_begin_state(cells: list[RecurrentCell], **kwargs: object) -> list[object]:
+    """The states of several cells to begin with."""
+    return [state for cell in cells for state in cell.begin_state(**kwargs)]  # type: ignore[arg-type]

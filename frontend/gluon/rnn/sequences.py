@@ -1,0 +1,105 @@
+"""Sequences of steps: as one array with a time axis, or as a list of an array for each step."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ... import ndarray, symbol
+from ...ndarray import NDArray
+from ...symbol import Symbol
+
+tensor_types = (Symbol, NDArray)
+
+
+def as_list(value: Any) -> list[Any]:
+    """The outputs of an operator that may have one or several."""
+    if isinstance(value, Symbol):
+        return list(value)
+    return list(value) if isinstance(value, list | tuple) else [value]
+
+
+def _format_sequence(
+    length: int | None, inputs: Any, layout: str, merge: bool | None, in_layout: str | None = None
+) -> tuple[Any, int, Any, int]:
+    """The steps in `inputs` as one array (`merge`), as a list (`merge=False`), or as they are (None).
+
+    Gives them with the time axis of `layout`, the module `nd` or `sym` they belong to, and the batch size, 0 where
+    it is unknown.
+    """
+    if inputs is None:
+        raise AssertionError("unroll(inputs=None) has been deprecated. Please create input variables outside unroll.")
+    axis = layout.find("T")
+    in_axis = axis if in_layout is None else in_layout.find("T")
+    batch = 0
+    if isinstance(inputs, Symbol):
+        F: Any = symbol
+        if merge is False:
+            inputs = _split_symbol(inputs, in_axis, length)
+    elif isinstance(inputs, NDArray):
+        F = ndarray
+        batch = inputs.shape[layout.find("N")]
+        if merge is False:
+            inputs = _split_array(inputs, in_axis, length)
+    else:
+        if length is not None and len(inputs) != length:
+            raise AssertionError(f"unroll over {length} steps needs {length} inputs, {len(inputs)} were given")
+        F = symbol if isinstance(inputs[0], Symbol) else ndarray
+        batch = 0 if F is symbol else inputs[0].shape[0]
+        if merge is True:
+            inputs = F.stack(*inputs, axis=axis)
+            in_axis = axis
+    if isinstance(inputs, tensor_types) and axis != in_axis:
+        inputs = F.swapaxes(inputs, dim1=axis, dim2=in_axis)
+    return inputs, axis, F, batch
+
+
+def _split_symbol(inputs: Symbol, axis: int, length: int | None) -> list[Symbol]:
+    if len(inputs) != 1:
+        raise AssertionError(
+            "unroll doesn't allow grouped symbol as input. Please convert to list with list(inputs) first or let "
+            "unroll handle splitting."
+        )
+    return list(symbol.split(inputs, axis=axis, num_outputs=length, squeeze_axis=1))  # type: ignore[attr-defined]
+
+
+def _split_array(inputs: NDArray, axis: int, length: int | None) -> list[NDArray]:
+    steps = inputs.shape[axis]
+    if length is not None and length != steps:
+        raise AssertionError(f"unroll over {length} steps was given {steps} steps in axis {axis} of {inputs.shape}")
+    return as_list(ndarray.split(inputs, axis=axis, num_outputs=steps, squeeze_axis=1))  # type: ignore[attr-defined]
+
+
+def _get_begin_state(cell: Any, F: Any, begin_state: Any, inputs: Any, batch_size: int) -> Any:
+    """The states given, or zeros on the context of the inputs."""
+    if begin_state is not None:
+        return begin_state
+    if F is not ndarray:
+        return cell.begin_state(func=F.zeros, batch_size=batch_size)
+    with inputs.context if isinstance(inputs, NDArray) else inputs[0].context:
+        return cell.begin_state(func=F.zeros, batch_size=batch_size)
+
+
+def _mask_sequence_variable_length(
+    F: Any, data: Any, length: int, valid_length: Any, time_axis: int, merge: bool | None
+) -> Any:
+    """Steps with zeros from the valid length on, merged or as a list."""
+    if valid_length is None:
+        raise AssertionError("valid_length is needed to mask a sequence")
+    if not isinstance(data, tensor_types):
+        data = F.stack(*data, axis=time_axis)
+    outputs = F.SequenceMask(data, sequence_length=valid_length, use_sequence_length=True, axis=time_axis)
+    if merge:
+        return outputs
+    return as_list(F.split(outputs, num_outputs=length, axis=time_axis, squeeze_axis=True))
+
+
+def _reverse_sequences(sequences: Sequence[Any], unroll_step: int, valid_length: Any = None) -> list[Any]:
+    """The steps backwards; with `valid_length`, those after it stay where they are."""
+    if valid_length is None:
+        return list(reversed(sequences))
+    F: Any = symbol if isinstance(sequences[0], Symbol) else ndarray
+    found = F.SequenceReverse(F.stack(*sequences, axis=0), sequence_length=valid_length, use_sequence_length=True)
+    if unroll_step > 1 or F is symbol:
+        return as_list(F.split(found, axis=0, num_outputs=unroll_step, squeeze_axis=True))
+    return [found[0]]
