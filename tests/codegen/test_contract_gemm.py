@@ -104,6 +104,16 @@ def test_reduction_in_parts(outside: bool) -> None:
     close(Runner(kernel, schedule=schedule, values=values).run(), reference(values, (False, False)))
 
 
+@pytest.mark.parametrize("outside", [False, True])
+def test_sums_of_a_narrower_and_taller_last_panel_have_a_place_of_their_own(outside: bool) -> None:
+    kernel = gemm_kernel((), 50, 37, 77)
+    values = operands(kernel)
+    schedule = TileSchedule(8, RegisterTile(3, 2), RegisterTile(5, 1), 20, 3, steps=3, reduction_outside=outside)
+    runner = Runner(kernel, schedule=schedule, values=values)
+    assert runner.emission.workspace >= HOST.threads * 20 * 16 * 4 * (3 if outside else 1)
+    close(runner.run(), reference(values, (False, False)))
+
+
 def test_large_product_is_shared_by_the_threads() -> None:
     kernel = gemm_kernel((), 128, 768, 768, transposed=(False, True))
     values = operands(kernel)

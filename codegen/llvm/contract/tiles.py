@@ -88,10 +88,20 @@ def sums_bytes(problem: Problem, schedule: TileSchedule) -> int:
     """Memory of a worker for the sums between parts of the reduction."""
     if not is_split(problem, schedule):
         return 0
-    size, _ = blocks_of(problem.count, schedule.points, schedule.main.rows)
-    widest = max(t.vectors for t in (schedule.main, schedule.last) if t) * schedule.lanes
+    size, _ = point_blocks(problem, schedule)
     panels = schedule.panels if schedule.reduction_outside else 1
-    return -(-size * widest * panels * Type.of(problem.kind).bytes // 64) * 64
+    return -(-size * _widest(schedule) * panels * Type.of(problem.kind).bytes // 64) * 64
+
+
+def point_blocks(problem: Problem, schedule: TileSchedule) -> tuple[int, int]:
+    """Points in a block, and the number of blocks."""
+    rows = max(kind.tile.rows for kind in panel_kinds(problem, schedule)[0])
+    return blocks_of(problem.count, schedule.points, rows)
+
+
+def _widest(schedule: TileSchedule) -> int:
+    """Channels of the widest panel."""
+    return max(t.vectors for t in (schedule.main, schedule.last) if t) * schedule.lanes
 
 
 def is_split(problem: Problem, schedule: TileSchedule) -> bool:
@@ -124,8 +134,7 @@ class _Nest:
         self.tables = point_tables(problem.x, [problem.out, *(v for _, v, _, _ in problem.loads)])
         self.kinds, self.group_size = panel_kinds(problem, schedule)
         self.panels = self.kinds[-1].end
-        rows = max(k.tile.rows for k in self.kinds)
-        self.block, self.blocks = blocks_of(problem.count, schedule.points, rows)
+        self.block, self.blocks = point_blocks(problem, schedule)
         self.last_block = problem.count - (self.blocks - 1) * self.block
         self.per_unit = min(schedule.panels or self.panels, self.panels)
         self.panel_units = -(-self.panels // self.per_unit)
@@ -247,7 +256,8 @@ class _Nest:
         weights = self._weights(kind, panel, depth, part * len(segment.unroll), width)
         check_offset(max(segment.steps))
         steps = f.gep(f.table(I32, segment.steps), part, I32)
-        sums = f.gep(self.acc, local * (self.block * width), self.scalar) if self.split else self.acc
+        room = self.block * _widest(self.schedule)
+        sums = f.gep(self.acc, local * room, self.scalar) if self.split else self.acc
         self._tiles(kind, segment.unroll, count, weights, steps, sums, (first, last, is_last))
 
     def _set_bases(self, kind: PanelKind, panel: Value) -> None:
