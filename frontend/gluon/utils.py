@@ -6,6 +6,10 @@ from collections.abc import Callable, Iterable, MutableMapping, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
+from ..downloads import check_sha1 as check_sha1
+from ..downloads import download as download
+from ..downloads import replace_file as replace_file
+
 if TYPE_CHECKING:
     from ..context import Context
     from ..ndarray import NDArray
