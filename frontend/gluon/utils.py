@@ -6,9 +6,7 @@ from collections.abc import Callable, Iterable, MutableMapping, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from ..downloads import check_sha1 as check_sha1
-from ..downloads import download as download
-from ..downloads import replace_file as replace_file
+from ..downloads import check_sha1, download, replace_file  # noqa: F401
 
 if TYPE_CHECKING:
     from ..context import Context
