@@ -9,7 +9,7 @@ ABSENT = {
     "": """callback contrib image img kv kvstore kvstore_server library lr_scheduler metric mon monitor notebook
     np npx numpy numpy_extension onnx operator opt optimizer profiler recordio rnn rtc test_utils torch viz
     visualization""",
-    "gluon": "Trainer data model_zoo trainer",
+    "gluon": "Trainer data trainer",
     "gluon.contrib": "data estimator",
     "io": """CSVIter ImageDetRecordIter ImageRecordInt8Iter ImageRecordIter ImageRecordUInt8Iter LibSVMIter MNISTIter
     PrefetchingIter""",

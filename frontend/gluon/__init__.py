@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..absent import refuse_absent
-from . import contrib, loss, nn, rnn, utils
+from . import contrib, loss, model_zoo, nn, rnn, utils
 from .block import Block, HybridBlock, SymbolBlock
 from .parameter import Constant, DeferredInitializationError, Parameter
 from .parameter_dict import ParameterDict

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import hashlib
+import zipfile
 from pathlib import Path
 
+import mxforge as mx
 import pytest
-from mxforge.gluon.utils import check_sha1, download
+from mxforge.frontend.gluon.model_zoo import model_store
+from mxforge.frontend.gluon.utils import check_sha1, download
 
 DATA = b"mxforge" * 1000
 SHA1 = hashlib.sha1(DATA).hexdigest()
@@ -45,3 +48,38 @@ def test_a_failure_is_the_last_error_and_leaves_nothing(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="nothing"):
         download((tmp_path / "nothing").as_uri(), path=str(tmp_path / "file.bin"), retries=1)
     assert not (tmp_path / "file.bin").exists()
+
+
+def archive_in(folder: Path, name: str, data: bytes) -> None:
+    """A store with the archive of one file of weights."""
+    (folder / "gluon" / "models").mkdir(parents=True)
+    with zipfile.ZipFile(folder / "gluon" / "models" / f"{name}.zip", "w") as archive:
+        archive.writestr(f"{name}.params", data)
+
+
+def test_weights_come_from_the_store_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(model_store._model_sha1, "alexnet", SHA1)
+    monkeypatch.setenv("MXNET_GLUON_REPO", (tmp_path / "store").as_uri())
+    archive_in(tmp_path / "store", f"alexnet-{SHA1[:8]}", DATA)
+    path = model_store.get_model_file("alexnet", root=str(tmp_path / "models"))
+    assert Path(path).read_bytes() == DATA
+    monkeypatch.setenv("MXNET_GLUON_REPO", (tmp_path / "nowhere").as_uri())
+    assert model_store.get_model_file("alexnet", root=str(tmp_path / "models")) == path
+    assert list((tmp_path / "models").iterdir()) == [Path(path)]
+    model_store.purge(str(tmp_path / "models"))
+    assert not Path(path).exists()
+
+
+def test_without_the_store_the_error_says_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MXNET_GLUON_REPO", (tmp_path / "nowhere").as_uri())
+    with pytest.raises(mx.MXNetError, match=r"resnet18_v1-a0666292.params are not in .*give its folder as root="):
+        mx.gluon.model_zoo.vision.resnet18_v1(pretrained=True, root=str(tmp_path))
+    with pytest.raises(ValueError, match="not available"):
+        model_store.get_model_file("nothing")
+
+
+def test_damaged_weights_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MXNET_GLUON_REPO", (tmp_path / "store").as_uri())
+    archive_in(tmp_path / "store", f"alexnet-{model_store.short_hash('alexnet')}", DATA)
+    with pytest.raises(ValueError, match="different hash"):
+        model_store.get_model_file("alexnet", root=str(tmp_path / "models"))
