@@ -18,6 +18,7 @@ _ALIASES = {
     "engine": "engine",
     "error": "error",
     "executor": "executor",
+    "executor_manager": "executor_manager",
     "gluon": "gluon",
     "init": "initializer",
     "initializer": "initializer",
@@ -27,11 +28,15 @@ _ALIASES = {
     "mod": "module",
     "model": "model",
     "module": "module",
+    "mon": "monitor",
+    "monitor": "monitor",
     "name": "name",
     "random": "random",
     "registry": "registry",
     "rnd": "random",
     "util": "util",
+    "visualization": "visualization",
+    "viz": "visualization",
 }
 """Modules of MXNet's API and where they stand in `frontend`; each is imported when it is first used."""
 
@@ -63,6 +68,7 @@ if __name__ == "mxforge":  # the checkout's own folder name is not the package
             engine,
             error,
             executor,
+            executor_manager,
             gluon,
             initializer,
             io,
@@ -70,18 +76,22 @@ if __name__ == "mxforge":  # the checkout's own folder name is not the package
             log,
             model,
             module,
+            monitor,
             name,
             ndarray,
             random,
             registry,
             symbol,
             util,
+            visualization,
         )
         from .frontend import initializer as init
         from .frontend import module as mod
+        from .frontend import monitor as mon
         from .frontend import ndarray as nd
         from .frontend import random as rnd
         from .frontend import symbol as sym
+        from .frontend import visualization as viz
         from .frontend.attribute import AttrScope
         from .frontend.base import MXNetError
         from .frontend.compiled import load_compiled

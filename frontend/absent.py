@@ -6,9 +6,8 @@ from collections.abc import Callable
 from typing import NoReturn
 
 ABSENT = {
-    "": """callback contrib image img kv kvstore kvstore_server library lr_scheduler metric mon monitor notebook
-    np npx numpy numpy_extension onnx operator opt optimizer profiler recordio rnn rtc test_utils torch viz
-    visualization""",
+    "": """callback contrib image img kv kvstore kvstore_server library lr_scheduler metric notebook
+    np npx numpy numpy_extension onnx operator opt optimizer profiler recordio rnn rtc test_utils torch""",
     "gluon": "Trainer data trainer",
     "gluon.contrib": "data estimator",
     "io": """CSVIter ImageDetRecordIter ImageRecordInt8Iter ImageRecordIter ImageRecordUInt8Iter LibSVMIter MNISTIter

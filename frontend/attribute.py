@@ -3,15 +3,43 @@
 from __future__ import annotations
 
 import threading
+import warnings
+from collections import Counter
 from collections.abc import Mapping
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
+
+from .base import string_types
+
+__all__ = ["AttrScope", "current_scope", "string_types"]
 
 
-class AttrScope:
+class _Scopes(type):
+    """The class of AttrScope: `AttrScope.current` can be read and set, and warns."""
+
+    @property
+    def current(cls) -> AttrScope:
+        """The scope of this thread's innermost `with`; deprecated."""
+        _warn_of_current("AttrScope")
+        return current_scope()
+
+    @current.setter
+    def current(cls, scope: AttrScope) -> None:
+        _warn_of_current("AttrScope")
+        AttrScope._current.value = scope
+
+
+def _warn_of_current(kind: str) -> None:
+    message = f"{kind}.current has been deprecated. It is advised to use the `with` statement with {kind}."
+    warnings.warn(message, DeprecationWarning, stacklevel=3)
+
+
+class AttrScope(metaclass=_Scopes):
     """Attributes (texts) for every symbol created inside; inner scopes add to outer ones and win over them."""
 
     _current = threading.local()
+    _subgraph_names: Counter[str] = Counter()
+    """How many subgraphs have been made under each name: what they are called depends on it."""
 
     def __init__(self, **kwargs: str) -> None:
         if not all(isinstance(value, str) for value in kwargs.values()):
@@ -41,3 +69,11 @@ def current_scope() -> AttrScope:
     if found is None:
         found = AttrScope._current.value = AttrScope()
     return found
+
+
+def __getattr__(name: str) -> Any:
+    if name in ("classproperty", "with_metaclass"):
+        from . import base
+
+        return getattr(base, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

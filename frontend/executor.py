@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import ctypes
+from collections.abc import Callable, Mapping, Sequence
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +11,7 @@ import numpy as np
 
 from .base import MXNetError
 from .context import Context
-from .dtypes import dtype_of, numpy_type
+from .dtypes import numpy_type
 from .ndarray import NDArray, zeros
 from .plan import CompiledSymbol, ParameterVersion
 
@@ -18,8 +19,6 @@ if TYPE_CHECKING:
     from .symbol import Symbol
 
 __all__ = ["Executor"]
-
-_GRAD_REQS = ("write", "add", "null")
 
 
 class Executor:
@@ -44,13 +43,34 @@ class Executor:
         self._grad_req = grad_req
         self._inputs = tuple(inputs)
         self.arg_arrays, self.grad_arrays, self.aux_arrays = arg_arrays, grad_arrays, aux_arrays
-        self.arg_dict = _dictionary(symbol.list_arguments(), arg_arrays)
-        self.grad_dict = _dictionary(symbol.list_arguments(), grad_arrays)
-        self.aux_dict = _dictionary(symbol.list_auxiliary_states(), aux_arrays)
+        self._arg_dict = _dictionary(symbol.list_arguments(), arg_arrays)
+        self._grad_dict = _dictionary(symbol.list_arguments(), grad_arrays)
+        self._aux_dict = _dictionary(symbol.list_auxiliary_states(), aux_arrays)
         names = symbol.list_inputs()
         self.compiled = compiled or CompiledSymbol(symbol, set(names) - set(inputs) if inputs else ())
         self._version = ParameterVersion()
         self._outputs: list[NDArray] | None = None
+        self._monitor: Monitored | None = None
+
+    @property
+    def handle(self) -> ctypes.c_void_p:
+        """A number that tells this executor from others while it lives, where MXNet has a C pointer."""
+        return ctypes.c_void_p(id(self))
+
+    @property
+    def arg_dict(self) -> dict[str, NDArray]:
+        """The arguments by name."""
+        return self._arg_dict
+
+    @property
+    def grad_dict(self) -> dict[str, NDArray | None]:
+        """The gradients by the names of their arguments."""
+        return self._grad_dict
+
+    @property
+    def aux_dict(self) -> dict[str, NDArray]:
+        """The auxiliary states by name."""
+        return self._aux_dict
 
     @property
     def outputs(self) -> list[NDArray]:
@@ -62,6 +82,7 @@ class Executor:
 
     @property
     def output_dict(self) -> dict[str, NDArray]:
+        """The results of the last `forward` by name."""
         return _dictionary(self._symbol.list_outputs(), self.outputs)
 
     def _arrays(self) -> list[NDArray]:
@@ -76,8 +97,9 @@ class Executor:
         if not self._version.is_current():
             marked = self.compiled.parameters
             self._version.refresh([a for n, a in zip(self.compiled.names, arrays, strict=True) if n in marked])
-        plan = self.compiled.plan(arrays, bool(is_train))
-        self._outputs = plan.run(arrays, self._version.stamp)
+        runner = self.compiled if self._monitor is None else self._monitor.compiled
+        found = runner.plan(arrays, bool(is_train)).run(arrays, self._version.stamp)
+        self._outputs = found if self._monitor is None else self._monitor.report(arrays, found)
         return self._outputs
 
     def _assign(self, name: str, array: Any) -> None:
@@ -94,6 +116,18 @@ class Executor:
     def backward(self, out_grads: Any = None, is_train: bool = True) -> None:
         """Raises MXNetError: gradients come with training."""
         raise MXNetError("Executor.backward: gradients are not there yet; they come with training (autograd)")
+
+    def set_monitor_callback(self, callback: Callable[[bytes, NDArray], Any], monitor_all: bool = False) -> None:
+        """Have each `forward` call `callback(name, array)` for every result of every operator, in order.
+
+        With `monitor_all` operands come too, before the results of their operator. Names are UTF-8, as in MXNet;
+        arrays stand where MXNet gives C pointers.
+        """
+        self._monitor = Monitored(self._symbol, self.compiled, callback, bool(monitor_all))
+
+    def get_optimized_symbol(self) -> Symbol:
+        """The symbol itself: what the compiler does to a graph is not said in operators of MXNet."""
+        return self._symbol.__copy__()
 
     def copy_params_from(
         self,
@@ -139,12 +173,46 @@ class Executor:
         arguments = reshaped(names, self.arg_arrays, shapes)
         grads = reshaped(names, self.grad_arrays, shapes)
         auxiliary = reshaped(symbol.list_auxiliary_states(), self.aux_arrays, states)
-        return Executor(
-            symbol, self._ctx, arguments, grads, auxiliary, self._grad_req, self._inputs or tuple(kwargs), self.compiled
-        )
+        inputs = self._inputs or tuple(kwargs)
+        made = Executor(symbol, self._ctx, arguments, grads, auxiliary, self._grad_req, inputs, self.compiled)
+        made._monitor = self._monitor
+        return made
 
     def debug_str(self) -> str:
+        """The graph for people."""
         return self._symbol.debug_str()
+
+
+class Monitored:
+    """A symbol compiled so that the results of all its operators come out, and whom to tell of them."""
+
+    def __init__(
+        self, symbol: Symbol, compiled: CompiledSymbol, callback: Callable[[bytes, NDArray], Any], operands: bool
+    ) -> None:
+        from .symbol.node import Entry, depth_first
+        from .symbol.symbol import Symbol
+
+        self.nodes = [n for n in depth_first(symbol._entries) if not n.is_variable]
+        entries = [Entry(n, i) for n in self.nodes for i in range(n.num_outputs)]
+        self.heads = symbol._entries
+        self.compiled = CompiledSymbol(Symbol([*entries, *self.heads]), compiled.parameters, compiled.name)
+        self.callback, self.operands = callback, operands
+        self.numbers = {(e.node, e.index): i for i, e in enumerate(entries)}
+        order = self.compiled.symbol._variables()[0]
+        self.places = {node: i for i, node in enumerate(order)}
+
+    def report(self, arrays: Sequence[NDArray], found: Sequence[NDArray]) -> list[NDArray]:
+        """Tell of the results of one run on `arrays`; gives those of the symbol."""
+        for node in self.nodes:
+            for name, entry in zip(node.input_names(), node.inputs, strict=True) if self.operands else ():
+                variable = entry.node.is_variable
+                value = arrays[self.places[entry.node]] if variable else found[self.numbers[entry.node, entry.index]]
+                if variable:
+                    self.callback(entry.node.name.encode(), value)
+                self.callback(f"{node.name}_{name}".encode(), value)
+            for i in range(node.num_outputs):
+                self.callback(node.output_name(i).encode(), found[self.numbers[node, i]])
+        return list(found[len(found) - len(self.heads) :])
 
 
 def _reshaped(name: str, array: NDArray, shape: tuple[int, ...], grow: bool) -> NDArray:
@@ -168,92 +236,16 @@ def _dictionary(names: Sequence[str], arrays: Sequence[Any]) -> dict[str, Any]:
     return dict(zip(names, arrays, strict=True))
 
 
-def simple_bind(
-    symbol: Symbol,
-    ctx: Context,
-    grad_req: Any,
-    type_dict: Mapping[str, Any] | None,
-    shapes: Mapping[str, Any],
-    shared: Executor | None = None,
-) -> Executor:
-    """Arrays for everything, with shapes and dtypes inferred (float32 where nothing says otherwise)."""
-    given = {name: tuple(shape) for name, shape in shapes.items() if isinstance(shape, tuple | list)}
-    arguments, _, states = symbol.infer_shape(**given)
-    if arguments is None or states is None:
-        raise RuntimeError(f"simple_bind error. Arguments:\n{given}\nshapes cannot be inferred from these")
-    kinds = infer_dtypes(symbol, type_dict or {})
-    names, auxiliary = symbol.list_arguments(), symbol.list_auxiliary_states()
-    old = {} if shared is None else {**shared.arg_dict, **shared.aux_dict}
-
-    def arrays(listed: Sequence[str], found: Sequence[tuple[int, ...]]) -> list[NDArray]:
-        return [_shared_or_new(old.get(n), s, kinds[n], ctx) for n, s in zip(listed, found, strict=True)]
-
-    made = arrays(names, arguments)
-    reqs = _requests(names, grad_req)
-    grads = [None if r == "null" else zeros(a.shape, dtype=a.dtype, ctx=ctx) for r, a in zip(reqs, made, strict=True)]
-    return Executor(symbol, ctx, made, grads, arrays(auxiliary, states), grad_req, tuple(given))
+# What MXNet's module has beside its class.
+_PLACES = {
+    "ndarray": ".",
+    **dict.fromkeys("_split_input_slice _check_arguments _load_data _load_label".split(), ".executor_manager"),
+}
 
 
-def _shared_or_new(old: NDArray | None, shape: tuple[int, ...], dtype: Any, ctx: Context) -> NDArray:
-    if old is not None and old.shape == shape and dtype_of(old.dtype) is dtype_of(dtype):
-        return old
-    return zeros(shape, dtype=dtype, ctx=ctx)
+def __getattr__(name: str) -> Any:
+    from importlib import import_module
 
-
-def infer_dtypes(symbol: Symbol, given: Mapping[str, Any]) -> dict[str, Any]:
-    """The dtype of each variable by name; float32 where neither `given` nor the graph decides."""
-    known = dict(given)
-    while True:
-        arguments, _, states = symbol.infer_type_partial(**known)
-        found = dict(zip(symbol.list_arguments(), arguments, strict=True))
-        found.update(zip(symbol.list_auxiliary_states(), states, strict=True))
-        undecided = next((name for name, dtype in found.items() if dtype is None), None)
-        if undecided is None:
-            return found
-        known[undecided] = np.float32
-
-
-def bind(symbol: Symbol, ctx: Context, args: Any, args_grad: Any, grad_req: Any, aux_states: Any) -> Executor:
-    """An executor on arrays of the caller."""
-    if not isinstance(ctx, Context):
-        raise TypeError("Context type error")
-    names, auxiliary = symbol.list_arguments(), symbol.list_auxiliary_states()
-    arguments = _listed("args", args, names, missing=False)
-    states = _listed("aux_states", aux_states or [], auxiliary, missing=False)
-    grads: list[Any] = [None] * len(names)
-    if args_grad is not None:
-        grads = _listed("args_grad", args_grad, names, missing=True)
-    reqs = _requests(names, grad_req)
-    kept: list[Any] = [grad if req != "null" else None for grad, req in zip(grads, reqs, strict=True)]
-    return Executor(symbol, ctx, arguments, kept, states, grad_req)
-
-
-def _requests(names: Sequence[str], grad_req: Any) -> list[str]:
-    """What each argument wants of its gradient."""
-    if isinstance(grad_req, str):
-        found = [grad_req] * len(names)
-    elif isinstance(grad_req, Mapping):
-        found = [grad_req.get(name, "null") for name in names]
-    else:
-        found = list(grad_req)
-    if len(found) != len(names) or any(req not in _GRAD_REQS for req in found):
-        raise ValueError(f"grad_req must be in {_GRAD_REQS}, one for each of {len(names)} arguments, not {grad_req!r}")
-    return found
-
-
-def _listed(what: str, given: Any, names: Sequence[str], missing: bool) -> list[Any]:
-    """Arrays in the order of `names`, from a list or a dictionary."""
-    if isinstance(given, Mapping):
-        absent = [name for name in names if name not in given]
-        if absent and not missing:
-            raise ValueError(f"key `{absent[0]}` is missing in `{what}`")
-        found = [given.get(name) for name in names]
-    elif isinstance(given, list | tuple):
-        found = list(given)
-    else:
-        raise TypeError("Only accept list of NDArrays or dict of str to NDArray")
-    if len(found) != len(names):
-        raise ValueError(f"Length of {what} does not match the number of arguments")
-    if any(not isinstance(a, NDArray) and not (a is None and missing) for a in found):
-        raise TypeError("Only accept list of NDArrays or dict of str to NDArray")
-    return found
+    if name.startswith("__"):
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(_PLACES.get(name, ".base"), __package__), name)

@@ -3,11 +3,27 @@
 from __future__ import annotations
 
 import threading
+import warnings
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 
-class NameManager:
+class _Managers(type):
+    """The class of NameManager: `NameManager.current` can be read, with a warning, and set."""
+
+    @property
+    def current(cls) -> NameManager:
+        """The manager of this thread's innermost `with`; deprecated."""
+        message = "NameManager.current has been deprecated. It is advised to use the `with` statement with NameManager."
+        warnings.warn(message, DeprecationWarning, stacklevel=2)
+        return current_manager()
+
+    @current.setter
+    def current(cls, manager: NameManager) -> None:
+        NameManager._current.value = manager
+
+
+class NameManager(metaclass=_Managers):
     """Gives `fullyconnected0`, `fullyconnected1`, ... to symbols whose user gave no name; used by `with`."""
 
     _current = threading.local()
@@ -52,3 +68,11 @@ def current_manager() -> NameManager:
     if found is None:
         found = NameManager._current.value = NameManager()
     return found
+
+
+def __getattr__(name: str) -> Any:
+    if name in ("classproperty", "with_metaclass"):
+        from . import base
+
+        return getattr(base, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

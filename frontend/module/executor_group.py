@@ -35,6 +35,8 @@ class DataParallelExecutorGroup:
         self.slices = _slices(self.batch_size, len(self.contexts))
         known = set(symbol.list_arguments())
         self._inputs = [d for d in (*self.data_shapes, *self.label_shapes) if d.name in known]
+        self._buffers: list[dict[str, NDArray]]
+        self._buffers = [{} for _ in self.contexts] if shared_group is None else shared_group._buffers
         self.execs = [self._bind(i, grad_req, shared_group) for i in range(len(self.contexts))]
 
     def _bind(self, number: int, grad_req: Any, shared_group: DataParallelExecutorGroup | None) -> Executor:
@@ -44,8 +46,13 @@ class DataParallelExecutorGroup:
         shared = shared_group.execs[number] if shared_group is not None else None
         if shared is not None:
             self._check_shared(shared, shapes)
-        context = self.contexts[number]
-        return self.symbol.simple_bind(context, grad_req, type_dict=types, shared_exec=shared, **shapes)
+        options: dict[str, Any] = {
+            "type_dict": types,
+            "shared_arg_names": self.param_names,
+            "shared_exec": shared,
+            "shared_buffer": self._buffers[number],
+        }
+        return self.symbol.simple_bind(self.contexts[number], grad_req, **options, **shapes)
 
     def _check_shared(self, shared: Executor, shapes: Mapping[str, tuple[int, ...]]) -> None:
         """MXNetError unless the parameters keep their shapes when the inputs have these."""

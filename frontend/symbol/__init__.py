@@ -22,7 +22,8 @@ from .creation import (
     split_v2,
     zeros,
 )
-from .symbol import Group, NotImplementedForSymbol, Symbol, Variable, fromjson, load, load_json, var
+from .symbol import NotImplementedForSymbol, Symbol
+from .variable import Group, Variable, fromjson, load, load_json, var
 
 contrib = _ops.Namespace(f"{__name__}.contrib", "contrib")
 linalg = _ops.Namespace(f"{__name__}.linalg", "linalg")

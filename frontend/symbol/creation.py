@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from .symbol import Symbol, internal
+from .operators import internal
+from .symbol import Symbol
 
 
 def _choosing(elementwise: str, scalar: str, reflected: str, plain: Callable[[Any, Any], Any]) -> Callable[..., Any]:
@@ -29,7 +30,14 @@ def _choosing(elementwise: str, scalar: str, reflected: str, plain: Callable[[An
     return function
 
 
-power = _choosing("_Power", "_PowerScalar", "_RPowerScalar", lambda a, b: a**b)
+_power = _choosing("_Power", "_PowerScalar", "_RPowerScalar", lambda a, b: a**b)
+
+
+def power(base: Any, exp: Any) -> Any:
+    """`base` to the power of `exp`, element by element."""
+    return _power(base, exp)
+
+
 pow = power
 maximum = _choosing("_Maximum", "_MaximumScalar", "_MaximumScalar", max)
 minimum = _choosing("_Minimum", "_MinimumScalar", "_MinimumScalar", min)

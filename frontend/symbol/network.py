@@ -91,7 +91,7 @@ def declared_shape(node: SymNode) -> PartialShape:
 
 def declared_dtype(node: SymNode) -> DType | None:
     """The dtype in a variable's attributes."""
-    from .symbol import DTYPE_NAMES
+    from .variable import DTYPE_NAMES
 
     number = node.attrs.get("__dtype__")
     if number in (None, "-1"):

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from ..base import _Null
 from .compose import create_node, dtype_text, resolved_attrs, resolved_name
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ def make_function(op: type[Operator], op_name: str, name: str) -> Callable[..., 
     hint = name.lower()
 
     def function(*args: Any, **kwargs: Any) -> Symbol:
-        from .symbol import Symbol, is_null
+        from .symbol import Symbol
 
         given, symbols = bind(args, kwargs)
         given.pop("out", None)
@@ -66,7 +67,7 @@ def make_function(op: type[Operator], op_name: str, name: str) -> Callable[..., 
         for key, value in given.items():
             if isinstance(value, Symbol):
                 symbols[key] = value
-            elif not is_null(value):
+            elif value is not _Null:
                 params[key] = dtype_text(value) if key == "dtype" else value
         positional = given_positional(symbols)
         return Symbol(create_node(op_name, params, positional, symbols, resolved_name(chosen, hint)))

@@ -2,26 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from numbers import Number
 from typing import Any
 
-from ..base import _Null
-from .symbol import Symbol, internal
+from ..base import _Null, numeric_types
+from .operators import internal
+from .ops import find_function, names_of
+from .symbol import Symbol
 
+__all__ = [
+    "Symbol",
+    "draw",
+    "exponential",
+    "gamma",
+    "generalized_negative_binomial",
+    "multinomial",
+    "negative_binomial",
+    "normal",
+    "numeric_types",
+    "poisson",
+    "randint",
+    "randn",
+    "shuffle",
+    "uniform",
+]
 
-def _distribution(name: str, defaults: dict[str, Any]) -> Callable[..., Symbol]:
-    """The function of one distribution; `defaults` are its parameters in order."""
-
-    def function(*args: Any, **kwargs: Any) -> Symbol:
-        names = (*defaults, "shape", "dtype")
-        given = {**defaults, **dict(zip(names, args, strict=False)), **kwargs}
-        parameters = [given.pop(key) for key in defaults]
-        return draw(name, parameters, given)
-
-    function.__name__ = function.__qualname__ = name
-    function.__doc__ = f"Numbers from the {name} distribution with parameters {', '.join(defaults)}."
-    return function
+Parameter = float | Symbol
 
 
 def draw(name: str, parameters: list[Any], options: dict[str, Any]) -> Symbol:
@@ -34,22 +40,48 @@ def draw(name: str, parameters: list[Any], options: dict[str, Any]) -> Symbol:
     return internal(f"_random_{name}", *parameters, **options)
 
 
-uniform = _distribution("uniform", {"low": 0, "high": 1})
-normal = _distribution("normal", {"loc": 0, "scale": 1})
-poisson = _distribution("poisson", {"lam": 1})
-gamma = _distribution("gamma", {"alpha": 1, "beta": 1})
-negative_binomial = _distribution("negative_binomial", {"k": 1, "p": 1})
-generalized_negative_binomial = _distribution("generalized_negative_binomial", {"mu": 1, "alpha": 1})
+def uniform(low: Parameter = 0, high: Parameter = 1, shape: Any = _Null, dtype: Any = _Null, **kwargs: Any) -> Symbol:
+    """Numbers between low and high."""
+    return draw("uniform", [low, high], {"shape": shape, "dtype": dtype, **kwargs})
 
 
-def exponential(scale: float = 1, shape: Any = _Null, dtype: Any = _Null, **kwargs: Any) -> Symbol:
+def normal(loc: Parameter = 0, scale: Parameter = 1, shape: Any = _Null, dtype: Any = _Null, **kwargs: Any) -> Symbol:
+    """Normal numbers of mean loc and deviation scale."""
+    return draw("normal", [loc, scale], {"shape": shape, "dtype": dtype, **kwargs})
+
+
+def poisson(lam: Parameter = 1, shape: Any = _Null, dtype: Any = _Null, **kwargs: Any) -> Symbol:
+    """Poisson numbers of mean lam."""
+    return draw("poisson", [lam], {"shape": shape, "dtype": dtype, **kwargs})
+
+
+def gamma(alpha: Parameter = 1, beta: Parameter = 1, shape: Any = _Null, dtype: Any = _Null, **kwargs: Any) -> Symbol:
+    """Gamma numbers of shape alpha and scale beta."""
+    return draw("gamma", [alpha, beta], {"shape": shape, "dtype": dtype, **kwargs})
+
+
+def negative_binomial(
+    k: Parameter = 1, p: Parameter = 1, shape: Any = _Null, dtype: Any = _Null, **kwargs: Any
+) -> Symbol:
+    """How often something of probability 1 - p happens before its k-th failure."""
+    return draw("negative_binomial", [k, p], {"shape": shape, "dtype": dtype, **kwargs})
+
+
+def generalized_negative_binomial(
+    mu: Parameter = 1, alpha: Parameter = 1, shape: Any = _Null, dtype: Any = _Null, **kwargs: Any
+) -> Symbol:
+    """Negative binomial numbers of mean mu and dispersion alpha."""
+    return draw("generalized_negative_binomial", [mu, alpha], {"shape": shape, "dtype": dtype, **kwargs})
+
+
+def exponential(scale: Any = 1, shape: Any = _Null, dtype: Any = _Null, **kwargs: Any) -> Symbol:
     """Numbers from the exponential distribution with mean `scale`."""
     return draw("exponential", [1.0 / scale], {"shape": shape, "dtype": dtype, **kwargs})
 
 
-def randn(*shape: int, loc: float = 0, scale: float = 1, **kwargs: Any) -> Symbol:
-    """Normal numbers of the given shape."""
-    return draw("normal", [loc, scale], {"shape": shape, **kwargs})
+def randn(*shape: int, **kwargs: Any) -> Symbol:
+    """Normal numbers of the given shape; `loc` and `scale` are 0 and 1 unless given."""
+    return draw("normal", [kwargs.pop("loc", 0), kwargs.pop("scale", 1)], {"shape": shape, **kwargs})
 
 
 def randint(low: int, high: int, shape: Any = _Null, dtype: Any = _Null, **kwargs: Any) -> Symbol:
@@ -65,3 +97,16 @@ def multinomial(data: Symbol, shape: Any = _Null, get_prob: bool = True, dtype: 
 def shuffle(data: Symbol, **kwargs: Any) -> Symbol:
     """The items of the first axis in random order."""
     return internal("_shuffle", data, **kwargs)
+
+
+def __getattr__(name: str) -> Any:
+    """The functions that draw in the shape of their argument, `uniform_like` and so on, are operators."""
+    found = find_function("random", name) if name.endswith("_like") else None
+    if found is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *(n for n in names_of("random") if n.endswith("_like"))})

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
+import ctypes
+import logging
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from numbers import Number
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-import numpy as np
-
 from ..artifacts import write_atomically
-from ..base import MXNetError, NotImplementedForSymbol, _Null
-from . import ops
-from .compose import hidden_attrs, replacements, resolved_attrs
-from .files import from_json, to_json
+from ..base import MXNetError, NotImplementedForSymbol
+from .compose import hidden_attrs, replacements
+from .files import to_json
 from .node import HIDDEN_KEYS, Entry, SymNode, copy_nodes, depth_first
+from .operators import install, internal
 
 if TYPE_CHECKING:
     from ..context import Context
@@ -23,15 +21,8 @@ if TYPE_CHECKING:
     from ..ndarray import NDArray
     from .infer import Dtypes, Shapes
 
-_DTYPE_NUMBERS = {"float32": 0, "float64": 1, "float16": 2, "uint8": 3, "int32": 4, "int8": 5, "int64": 6, "bool": 7}
-_DTYPE_NUMBERS |= {"int16": 8, "bfloat16": 12}
-DTYPE_NAMES = {str(number): name for name, number in _DTYPE_NUMBERS.items()}
-STORAGE_NUMBERS = {"default": 0, "row_sparse": 1, "csr": 2}
-
-
-def is_null(value: Any) -> bool:
-    """Whether a parameter was left out."""
-    return value is _Null
+# Ways of MXNet to rewrite a graph for another library. Here the compiler does such things for every graph.
+_BACKENDS = ("MKLDNN", "MKLDNN_QUANTIZE")
 
 
 class Symbol:
@@ -69,7 +60,7 @@ class Symbol:
     def __getitem__(self, index: int | str | slice) -> Symbol:
         """An output by position or by its name in `list_outputs`; a slice gives a group."""
         if isinstance(index, slice):
-            return Group([Symbol([entry]) for entry in self._entries[index]])
+            return self._group(self._entries[index])
         if isinstance(index, str):
             index = self._index_of(index)
         if not isinstance(index, int):
@@ -79,6 +70,12 @@ class Symbol:
         if index >= len(self._entries):
             raise IndexError(f"the symbol has {len(self._entries)} outputs; there is no output {index}")
         return Symbol([self._entries[index]])
+
+    @staticmethod
+    def _group(entries: Sequence[Entry]) -> Symbol:
+        if not entries:
+            raise TypeError("Expected a list of symbols as input")
+        return Symbol(entries)
 
     def _index_of(self, name: str) -> int:
         names = self.list_outputs()
@@ -131,6 +128,8 @@ class Symbol:
         node = self._node()
         if node is None:
             return None
+        if key == "_value_index":
+            return ", ".join(str(entry.index) for entry in self._entries)
         return node.attrs.get(key, node.attrs.get(f"__{key}__") if key in HIDDEN_KEYS else None)
 
     def list_attr(self, recursive: bool = False) -> dict[str, str]:
@@ -179,7 +178,22 @@ class Symbol:
         return self.__copy__()
 
     def __reduce__(self) -> tuple[Callable[[str], Symbol], tuple[str]]:
+        from .variable import load_json
+
         return load_json, (self.tojson(),)
+
+    @property
+    def handle(self) -> ctypes.c_void_p:
+        """A number that tells this symbol from others while it lives, where MXNet has a C pointer."""
+        return ctypes.c_void_p(id(self))
+
+    def as_nd_ndarray(self) -> Symbol:
+        """The symbol itself: it is one of `mx.sym`."""
+        return self
+
+    def as_np_ndarray(self) -> NoReturn:
+        """Raises MXNetError: the symbols of `mx.np` are not there yet."""
+        raise MXNetError("Symbol.as_np_ndarray: mx.np is not in mxforge yet")
 
     # --- files ------------------------------------------------------------------------------------------------------
 
@@ -244,9 +258,9 @@ class Symbol:
         **kwargs: Any,
     ) -> Executor:
         """An executor with arrays of its own, whose shapes follow from those in `kwargs`."""
-        from ..executor import simple_bind
+        from ..binding import simple_bind
 
-        return simple_bind(self, ctx, grad_req, type_dict, kwargs, shared_exec)
+        return simple_bind(self, ctx, grad_req, type_dict, kwargs, shared_arg_names, shared_exec, shared_buffer)
 
     def bind(
         self,
@@ -259,7 +273,7 @@ class Symbol:
         shared_exec: Executor | None = None,
     ) -> Executor:
         """An executor on the caller's arrays, given as lists in order or as dictionaries by name."""
-        from ..executor import bind
+        from ..binding import bind
 
         return bind(self, ctx, args, args_grad, grad_req, aux_states)
 
@@ -268,6 +282,38 @@ class Symbol:
         from ..context import current_context
 
         return self.bind(ctx or current_context(), kwargs).forward()
+
+    def gradient(self, wrt: Sequence[str]) -> NoReturn:
+        """Raises MXNetError, as in MXNet: executors have gradients, symbols do not."""
+        raise MXNetError("Symbol.gradient: not implemented")
+
+    def optimize_for(
+        self,
+        backend: str,
+        args: Any = None,
+        aux: Any = None,
+        ctx: Context | None = None,
+        shape_dict: Any = None,
+        type_dict: Any = None,
+        stype_dict: Any = None,
+        skip_infer: bool = False,
+        **kwargs: Any,
+    ) -> Symbol:
+        """The same graph: what MXNet's backends rewrite the compiler does whenever a graph is bound.
+
+        A backend that MXNet does not know is reported in the log, as there.
+        """
+        if not isinstance(backend, str):
+            raise TypeError(f"the name of a backend is a text, not {backend!r}")
+        if backend not in _BACKENDS:
+            logging.error("Error optimizing for backend '%s' cannot be found", backend)
+        return self.__copy__()
+
+    def get_backend_symbol(self, backend: str) -> Symbol:
+        """As `optimize_for`; MXNetError for a backend that MXNet does not know."""
+        if backend not in _BACKENDS:
+            raise MXNetError(f"SubgraphProperty {backend} is not found in SubgraphBackendRegistry")
+        return self.__copy__()
 
     # --- arithmetic -------------------------------------------------------------------------------------------------
 
@@ -290,158 +336,29 @@ def _listed(attrs: Mapping[str, str]) -> dict[str, str]:
     return {**attrs, **plain}
 
 
-def internal(op: str, *args: Any, **kwargs: Any) -> Symbol:
-    """Use an operator by its full name, as `sym._internal` does."""
-    function = ops.find_function("_internal", op)
-    if function is None:
-        raise MXNetError(f"{op!r}: no such operator is declared")
-    return function(*args, **kwargs)
+install(Symbol)
 
-
-def binary(elementwise: str, scalar: str, left: Symbol, right: Any) -> Symbol:
-    """A binary operator on two symbols, or on a symbol and a number."""
-    if isinstance(right, Symbol):
-        return internal(elementwise, left, right)
-    if isinstance(right, Number | np.number):
-        return internal(scalar, left, scalar=right)
-    raise TypeError(f"type {type(right)} not supported")
-
-
-def _operator_method(elementwise: str, scalar: str) -> Callable[[Symbol, Any], Symbol]:
-    return lambda self, other: binary(elementwise, scalar, self, other)
-
-
-def _reflected_method(elementwise: str, scalar: str) -> Callable[[Symbol, Any], Symbol]:
-    def method(self: Symbol, other: Any) -> Symbol:
-        return internal(elementwise, other, self) if isinstance(other, Symbol) else binary("", scalar, self, other)
-
-    return method
-
-
-def _in_place_method(method: str, operator: str) -> Callable[[Symbol, Any], NoReturn]:
-    def fail(self: Symbol, other: Any) -> NoReturn:
-        raise NotImplementedForSymbol(method, operator, other)
-
-    return fail
-
-
-def _array_only(method: str) -> Callable[..., NoReturn]:
-    def fail(self: Symbol, *args: Any, **kwargs: Any) -> NoReturn:
-        raise NotImplementedForSymbol(method, None)
-
-    return fail
-
-
-def _fluent(op: str) -> Callable[..., Symbol]:
-    def method(self: Symbol, *args: Any, **kwargs: Any) -> Symbol:
-        kwargs.pop("inplace", None)
-        return internal(op, self, *args, **kwargs)
-
-    method.__doc__ = f"`sym.{op}` of this symbol."
-    return method
-
-
-# Python method: the operators for two symbols and for a symbol and a number.
-_ARITHMETIC = {
-    "add": ("_Plus", "_PlusScalar", "_PlusScalar"),
-    "sub": ("_Minus", "_MinusScalar", "_RMinusScalar"),
-    "mul": ("_Mul", "_MulScalar", "_MulScalar"),
-    "truediv": ("_Div", "_DivScalar", "_RDivScalar"),
-    "mod": ("_Mod", "_ModScalar", "_RModScalar"),
-    "pow": ("_Power", "_PowerScalar", "_rpower_scalar"),
+# The functions that make symbols stand in files that need this one. `mx.symbol.symbol` has them all, as in MXNet.
+_VARIABLE = "var Variable Group load load_json fromjson"
+_CREATION = "arange eye full histogram hypot linspace maximum minimum ones pow power split_v2 zeros"
+_PLACES = {
+    **dict.fromkeys(_VARIABLE.split(), ".variable"),
+    **dict.fromkeys(_CREATION.split(), ".creation"),
+    **dict.fromkeys("AttrScope".split(), "..attribute"),
+    **dict.fromkeys("Context current_context".split(), "..context"),
+    "Executor": "..executor",
+    "NDArray": "..ndarray",
+    "is_np_shape": "..util",
+    "op": ".",
+    "_internal": ".",
 }
-_COMPARISONS = {
-    "eq": "equal",
-    "ne": "not_equal",
-    "gt": "greater",
-    "ge": "greater_equal",
-    "lt": "lesser",
-    "le": "lesser_equal",
-}
-_IN_PLACE = {"__iadd__": "+=", "__isub__": "-=", "__imul__": "*=", "__itruediv__": "/="}
-_ARRAY_ONLY = "wait_to_read asnumpy asscalar copy as_in_context detach backward"
-_FLUENT = """
-    reshape reshape_like zeros_like ones_like broadcast_axes repeat pad swapaxes split slice slice_axis slice_like
-    take one_hot pick sort topk argsort argmax argmax_channel argmin clip abs sign flatten shape_array size_array
-    expand_dims broadcast_to broadcast_like tile transpose flip depth_to_space space_to_depth diag sum nansum prod
-    nanprod mean max min norm round rint fix floor ceil trunc sin cos tan arcsin arccos arctan degrees radians sinh
-    cosh tanh arcsinh arccosh arctanh exp expm1 log log10 log2 log1p sqrt rsqrt cbrt rcbrt square reciprocal relu
-    sigmoid softmax log_softmax softmin squeeze
-"""
-
-for _name, (_pair, _scalar, _reflected) in _ARITHMETIC.items():
-    setattr(Symbol, f"__{_name}__", _operator_method(_pair, _scalar))
-    setattr(Symbol, f"__r{_name}__", _reflected_method(_pair, _reflected))
-for _name, _op in _COMPARISONS.items():
-    setattr(Symbol, f"__{_name}__", _operator_method(f"_{_op}", f"_{_op}_scalar"))
-for _name, _op in _IN_PLACE.items():
-    setattr(Symbol, _name, _in_place_method(_name, _op))
-for _name in _ARRAY_ONLY.split():
-    setattr(Symbol, _name, _array_only(_name))
-for _name in _FLUENT.split():
-    setattr(Symbol, _name, _fluent(_name))
-Symbol.astype = _fluent("cast")  # type: ignore[attr-defined]
 
 
-def var(
-    name: str,
-    attr: Mapping[str, str] | None = None,
-    shape: tuple[int, ...] | None = None,
-    lr_mult: float | None = None,
-    wd_mult: float | None = None,
-    dtype: Any = None,
-    init: Any = None,
-    stype: str | None = None,
-    **kwargs: Any,
-) -> Symbol:
-    """A variable. Further attributes are named `__like_this__`; `init` is an initializer or its JSON."""
-    if not isinstance(name, str):
-        raise TypeError("Expect a string for variable `name`")
-    attrs: dict[str, Any] = {**resolved_attrs(attr)}
-    known = {"__shape__": shape, "__lr_mult__": lr_mult, "__wd_mult__": wd_mult}
-    attrs.update({key: str(value) for key, value in known.items() if value is not None})
-    if dtype is not None:
-        attrs["__dtype__"] = str(_DTYPE_NUMBERS[ops.dtype_text(dtype)])
-    if init is not None:
-        attrs["__init__"] = init if isinstance(init, str) else init.dumps()
-    if stype is not None:
-        attrs["__storage_type__"] = str(STORAGE_NUMBERS[stype])
-    for key, value in kwargs.items():
-        if not (key.startswith("__") and key.endswith("__")):
-            raise ValueError(
-                f"Attribute name={key} is not supported. Additional attributes must start and end with double "
-                "underscores, e.g, __yourattr__"
-            )
-        attrs[key] = str(value)
-    return Symbol([Entry(SymNode("null", name, hidden_attrs(attrs, "Variable")))])
+def __getattr__(name: str) -> Any:
+    from importlib import import_module
 
-
-Variable = var
-
-
-def Group(symbols: Sequence[Symbol], create_fn: Callable[..., Symbol] = Symbol) -> Symbol:
-    """One symbol with the outputs of all `symbols`."""
-    if not symbols or not all(isinstance(s, Symbol) for s in symbols):
-        raise TypeError("Expected a list of symbols as input")
-    return create_fn([entry for symbol in symbols for entry in symbol._entries])
-
-
-def load(fname: str | os.PathLike[str]) -> Symbol:
-    """The symbol in a `-symbol.json` file of any MXNet version."""
-    if not isinstance(fname, str | os.PathLike):
-        raise TypeError("fname need to be string")
-    try:
-        text = Path(fname).read_bytes()
-    except OSError as error:
-        raise MXNetError(str(error)) from error
-    return Symbol(from_json(text, os.fspath(fname)))
-
-
-def load_json(json_str: str) -> Symbol:
-    """The symbol that `tojson` of any MXNet version gave."""
-    if not isinstance(json_str, str):
-        raise TypeError("fname required to be string")
-    return Symbol(from_json(json_str))
-
-
-fromjson = load_json
+    if name.startswith("__"):
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    if name == "SymbolBase":
+        return Symbol
+    return getattr(import_module(_PLACES.get(name, "..base"), __package__), name)

@@ -86,17 +86,18 @@ class _Convolution(_ConvolutionBase):
 
     def complete(self, inputs: list[PartialShape], outputs: list[PartialShape]) -> None:
         last = is_channels_last(self.layout)
-        unify_at(inputs, 2, (self.num_filter,))
         data, out = inputs[0], outputs[0]
+        if data is None:
+            return
+        unify_at(inputs, 2, (self.num_filter,))
         self.check_rank(data)
-        channels = (data[-1] if last else data[1]) // self.num_group if data is not None else 0
+        channels = (data[-1] if last else data[1]) // self.num_group
         weight = (self.num_filter, *self.kernel, channels) if last else (self.num_filter, channels, *self.kernel)
         unify_at(inputs, 1, weight)
-        if data is not None:
-            spatial = self._output_extents(data[1:-1] if last else data[2:])
-            unify_at(outputs, 0, (data[0], *spatial, self.num_filter) if last else (data[0], self.num_filter, *spatial))
-            if out is not None:
-                unify_at(inputs, 0, (out[0], *data[1:]))
+        spatial = self._output_extents(data[1:-1] if last else data[2:])
+        unify_at(outputs, 0, (data[0], *spatial, self.num_filter) if last else (data[0], self.num_filter, *spatial))
+        if out is not None:
+            unify_at(inputs, 0, (out[0], *data[1:]))
 
     def _output_extents(self, spatial: Shape) -> Shape:
         sizes = list(zip(spatial, self.padding, self.extents, self.strides, strict=True))
@@ -150,10 +151,12 @@ class Deconvolution(_ConvolutionBase):
     def complete(self, inputs: list[PartialShape], outputs: list[PartialShape]) -> None:
         last = is_channels_last(self.layout)
         per_group = self.num_filter // self.num_group
-        unify_at(inputs, 2, (self.num_filter,))
         data = inputs[0]
+        if data is None:
+            return
+        unify_at(inputs, 2, (self.num_filter,))
         self.check_rank(data)
-        channels = (data[-1] if last else data[1]) if data is not None else 0
+        channels = data[-1] if last else data[1]
         weight = (channels, *self.kernel, per_group) if last else (channels, per_group, *self.kernel)
         unify_at(inputs, 1, weight)
 

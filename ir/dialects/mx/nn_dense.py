@@ -30,11 +30,10 @@ class FullyConnected(Operator):
 
     def complete(self, inputs: list[PartialShape], outputs: list[PartialShape]) -> None:
         data = inputs[0]
-        width = 0 if data is None else prod(data[1:]) if self.flatten else data[-1]
-        unify_at(inputs, 1, (self.num_hidden, width))
-        unify_at(inputs, 2, (self.num_hidden,))
         if data is None:
             return
+        unify_at(inputs, 1, (self.num_hidden, prod(data[1:]) if self.flatten else data[-1]))
+        unify_at(inputs, 2, (self.num_hidden,))
         unify_at(outputs, 0, (data[0], self.num_hidden) if self.flatten else (*data[:-1], self.num_hidden))
         if self.flatten and outputs[0] is not None:
             unify_at(inputs, 0, (outputs[0][0], *data[1:]))
@@ -61,11 +60,11 @@ class Embedding(Operator):
     sparse_grad: Bool = False
 
     def complete(self, inputs: list[PartialShape], outputs: list[PartialShape]) -> None:
-        unify_at(inputs, 1, (self.input_dim, self.output_dim))
-        if inputs[0] is not None:
-            unify_at(outputs, 0, (*inputs[0], self.output_dim))
-        elif is_known(outputs[0]) and outputs[0]:
+        if inputs[0] is None and is_known(outputs[0]) and outputs[0]:
             unify_at(inputs, 0, outputs[0][:-1])
+        if inputs[0] is not None:
+            unify_at(inputs, 1, (self.input_dim, self.output_dim))
+            unify_at(outputs, 0, (*inputs[0], self.output_dim))
 
     def complete_dtypes(self, inputs: list[DType | None], outputs: list[DType | None]) -> None:
         inputs[0] = inputs[0] or DType.F32

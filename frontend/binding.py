@@ -1,0 +1,157 @@
+"""Binds symbols to arrays: an executor on the caller's arrays, or on arrays of its own whose memory may be shared."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .base import MXNetError
+from .context import Context
+from .dtypes import dtype_of
+from .executor import Executor
+from .ndarray import NDArray, zeros
+
+if TYPE_CHECKING:
+    from .symbol import Symbol
+
+_GRAD_REQS = ("write", "add", "null")
+
+
+def simple_bind(
+    symbol: Symbol,
+    ctx: Context,
+    grad_req: Any,
+    type_dict: Mapping[str, Any] | None,
+    shapes: Mapping[str, Any],
+    shared_names: Sequence[str] | None = None,
+    shared: Executor | None = None,
+    buffer: dict[str, NDArray] | None = None,
+) -> Executor:
+    """Arrays for everything, with shapes and dtypes inferred (float32 where nothing says otherwise).
+
+    With a `buffer` memory is shared, as in MXNet: arguments in `shared_names` and auxiliary states are those of the
+    executor `shared`, if there is one; other arguments and their gradients begin an array of their name in the buffer,
+    which receives a larger one where there is none large enough.
+    """
+    if not isinstance(ctx, Context):
+        raise TypeError(f"simple_bind: ctx is {ctx!r} and not a Context")
+    known = set(symbol.list_inputs())
+    given = {n: tuple(s) for n, s in shapes.items() if isinstance(s, tuple | list) and n in known}
+    arguments, _, states = symbol.infer_shape(**given)
+    if arguments is None or states is None:
+        raise RuntimeError(f"simple_bind error. Arguments:\n{given}\nshapes cannot be inferred from these")
+    kinds = infer_dtypes(symbol, {n: d for n, d in (type_dict or {}).items() if n in known})
+    names = symbol.list_arguments()
+    memory = _Memory(ctx, frozenset(shared_names or ()), shared, buffer)
+    made = [memory.argument(n, s, kinds[n]) for n, s in zip(names, arguments, strict=True)]
+    grads: list[NDArray | None] = [
+        None if r == "null" else memory.gradient(n, a)
+        for n, r, a in zip(names, _requests(names, grad_req), made, strict=True)
+    ]
+    auxiliary = [memory.state(n, s, kinds[n]) for n, s in zip(symbol.list_auxiliary_states(), states, strict=True)]
+    return Executor(symbol, ctx, made, grads, auxiliary, grad_req, tuple(given))
+
+
+class _Memory:
+    """Where the arrays of `simple_bind` come from."""
+
+    def __init__(
+        self, ctx: Context, names: frozenset[str], shared: Executor | None, buffer: dict[str, NDArray] | None
+    ) -> None:
+        self.ctx, self.names, self.buffer = ctx, names, buffer
+        self.shared = shared if buffer is not None else None
+
+    def argument(self, name: str, shape: tuple[int, ...], dtype: Any) -> NDArray:
+        if self.buffer is None or name in self.names:
+            return self._of(self.shared and self.shared.arg_dict, name, shape, dtype)
+        return self._buffered(name, shape, dtype)
+
+    def gradient(self, name: str, argument: NDArray) -> NDArray:
+        if self.buffer is None or name in self.names:
+            shared = self.shared and {n: g for n, g in self.shared.grad_dict.items() if g is not None}
+            return self._of(shared, name, argument.shape, argument.dtype)
+        return self._buffered(f"grad of {name}", argument.shape, argument.dtype)
+
+    def state(self, name: str, shape: tuple[int, ...], dtype: Any) -> NDArray:
+        return self._of(self.shared and self.shared.aux_dict, name, shape, dtype)
+
+    def _of(self, shared: Mapping[str, NDArray] | None, name: str, shape: tuple[int, ...], dtype: Any) -> NDArray:
+        """The array of the other executor; MXNetError where it does not fit."""
+        old = (shared or {}).get(name)
+        if old is None:
+            return zeros(shape, dtype=dtype, ctx=self.ctx)
+        if old.shape != shape or dtype_of(old.dtype) is not dtype_of(dtype):
+            raise MXNetError(
+                f"simple_bind: {name} of the shared executor is {np.dtype(old.dtype)}{old.shape}, this one needs "
+                f"{np.dtype(dtype)}{shape}"
+            )
+        return old
+
+    def _buffered(self, name: str, shape: tuple[int, ...], dtype: Any) -> NDArray:
+        assert self.buffer is not None
+        old = self.buffer.get(name)
+        if old is None or old.size < prod(shape) or dtype_of(old.dtype) is not dtype_of(dtype):
+            old = self.buffer[name] = zeros(shape, dtype=dtype, ctx=self.ctx)
+        return old if old.shape == shape else old.reshape((-1,))[: prod(shape)].reshape(shape)
+
+
+def infer_dtypes(symbol: Symbol, given: Mapping[str, Any]) -> dict[str, Any]:
+    """The dtype of each variable by name; float32 where neither `given` nor the graph decides."""
+    known = dict(given)
+    while True:
+        arguments, _, states = symbol.infer_type_partial(**known)
+        found = dict(zip(symbol.list_arguments(), arguments, strict=True))
+        found.update(zip(symbol.list_auxiliary_states(), states, strict=True))
+        undecided = next((name for name, dtype in found.items() if dtype is None), None)
+        if undecided is None:
+            return found
+        known[undecided] = np.float32
+
+
+def bind(symbol: Symbol, ctx: Context, args: Any, args_grad: Any, grad_req: Any, aux_states: Any) -> Executor:
+    """An executor on arrays of the caller."""
+    if not isinstance(ctx, Context):
+        raise TypeError("Context type error")
+    names, auxiliary = symbol.list_arguments(), symbol.list_auxiliary_states()
+    arguments = _listed("args", args, names, missing=False)
+    states = _listed("aux_states", aux_states or [], auxiliary, missing=False)
+    grads: list[Any] = [None] * len(names)
+    if args_grad is not None:
+        grads = _listed("args_grad", args_grad, names, missing=True)
+    reqs = _requests(names, grad_req)
+    kept: list[Any] = [grad if req != "null" else None for grad, req in zip(grads, reqs, strict=True)]
+    return Executor(symbol, ctx, arguments, kept, states, grad_req)
+
+
+def _requests(names: Sequence[str], grad_req: Any) -> list[str]:
+    """What each argument wants of its gradient."""
+    if isinstance(grad_req, str):
+        found = [grad_req] * len(names)
+    elif isinstance(grad_req, Mapping):
+        found = [grad_req.get(name, "null") for name in names]
+    else:
+        found = list(grad_req)
+    if len(found) != len(names) or any(req not in _GRAD_REQS for req in found):
+        raise ValueError(f"grad_req must be in {_GRAD_REQS}, one for each of {len(names)} arguments, not {grad_req!r}")
+    return found
+
+
+def _listed(what: str, given: Any, names: Sequence[str], missing: bool) -> list[Any]:
+    """Arrays in the order of `names`, from a list or a dictionary."""
+    if isinstance(given, Mapping):
+        absent = [name for name in names if name not in given]
+        if absent and not missing:
+            raise ValueError(f"key `{absent[0]}` is missing in `{what}`")
+        found = [given.get(name) for name in names]
+    elif isinstance(given, list | tuple):
+        found = list(given)
+    else:
+        raise TypeError("Only accept list of NDArrays or dict of str to NDArray")
+    if len(found) != len(names):
+        raise ValueError(f"Length of {what} does not match the number of arguments")
+    if any(not isinstance(a, NDArray) and not (a is None and missing) for a in found):
+        raise TypeError("Only accept list of NDArrays or dict of str to NDArray")
+    return found

@@ -1,0 +1,117 @@
+"""Python's operators on symbols, and the methods of Symbol that are operators of MXNet: `a + b`, `a.reshape(...)`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from numbers import Number
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import numpy as np
+
+from ..base import MXNetError, NotImplementedForSymbol
+from . import ops
+
+if TYPE_CHECKING:
+    from .symbol import Symbol
+
+
+def _is_symbol(value: Any) -> bool:
+    from .symbol import Symbol
+
+    return isinstance(value, Symbol)
+
+
+def internal(op: str, *args: Any, **kwargs: Any) -> Symbol:
+    """Use an operator by its full name, as `sym._internal` does."""
+    function = ops.find_function("_internal", op)
+    if function is None:
+        raise MXNetError(f"{op!r}: no such operator is declared")
+    return function(*args, **kwargs)
+
+
+def binary(elementwise: str, scalar: str, left: Symbol, right: Any) -> Symbol:
+    """A binary operator on two symbols, or on a symbol and a number."""
+    if _is_symbol(right):
+        return internal(elementwise, left, right)
+    if isinstance(right, Number | np.number):
+        return internal(scalar, left, scalar=right)
+    raise TypeError(f"type {type(right)} not supported")
+
+
+def _operator_method(elementwise: str, scalar: str) -> Callable[[Symbol, Any], Symbol]:
+    return lambda self, other: binary(elementwise, scalar, self, other)
+
+
+def _reflected_method(elementwise: str, scalar: str) -> Callable[[Symbol, Any], Symbol]:
+    def method(self: Symbol, other: Any) -> Symbol:
+        return internal(elementwise, other, self) if _is_symbol(other) else binary("", scalar, self, other)
+
+    return method
+
+
+def _in_place_method(method: str, operator: str) -> Callable[[Symbol, Any], NoReturn]:
+    def fail(self: Symbol, other: Any) -> NoReturn:
+        raise NotImplementedForSymbol(method, operator, other)
+
+    return fail
+
+
+def _array_only(method: str) -> Callable[..., NoReturn]:
+    def fail(self: Symbol, *args: Any, **kwargs: Any) -> NoReturn:
+        raise NotImplementedForSymbol(method, None)
+
+    return fail
+
+
+def _fluent(op: str) -> Callable[..., Symbol]:
+    def method(self: Symbol, *args: Any, **kwargs: Any) -> Symbol:
+        kwargs.pop("inplace", None)
+        return internal(op, self, *args, **kwargs)
+
+    method.__doc__ = f"`sym.{op}` of this symbol."
+    return method
+
+
+# Python method: the operators for two symbols and for a symbol and a number.
+_ARITHMETIC = {
+    "add": ("_Plus", "_PlusScalar", "_PlusScalar"),
+    "sub": ("_Minus", "_MinusScalar", "_RMinusScalar"),
+    "mul": ("_Mul", "_MulScalar", "_MulScalar"),
+    "truediv": ("_Div", "_DivScalar", "_RDivScalar"),
+    "mod": ("_Mod", "_ModScalar", "_RModScalar"),
+    "pow": ("_Power", "_PowerScalar", "_rpower_scalar"),
+}
+_COMPARISONS = {
+    "eq": "equal",
+    "ne": "not_equal",
+    "gt": "greater",
+    "ge": "greater_equal",
+    "lt": "lesser",
+    "le": "lesser_equal",
+}
+_IN_PLACE = {"__iadd__": "+=", "__isub__": "-=", "__imul__": "*=", "__itruediv__": "/="}
+_ARRAY_ONLY = "wait_to_read asnumpy asscalar copy as_in_context detach backward"
+_FLUENT = """
+    reshape reshape_like zeros_like ones_like broadcast_axes repeat pad swapaxes split slice slice_axis slice_like
+    take one_hot pick sort topk argsort argmax argmax_channel argmin clip abs sign flatten shape_array size_array
+    expand_dims broadcast_to broadcast_like tile transpose flip depth_to_space space_to_depth diag sum nansum prod
+    nanprod mean max min norm round rint fix floor ceil trunc sin cos tan arcsin arccos arctan degrees radians sinh
+    cosh tanh arcsinh arccosh arctanh exp expm1 log log10 log2 log1p sqrt rsqrt cbrt rcbrt square reciprocal relu
+    sigmoid softmax log_softmax softmin squeeze
+"""
+
+
+def install(kind: type[Symbol]) -> None:
+    """Give a class of symbols all these methods."""
+    for name, (pair, scalar, reflected) in _ARITHMETIC.items():
+        setattr(kind, f"__{name}__", _operator_method(pair, scalar))
+        setattr(kind, f"__r{name}__", _reflected_method(pair, reflected))
+    for name, op in _COMPARISONS.items():
+        setattr(kind, f"__{name}__", _operator_method(f"_{op}", f"_{op}_scalar"))
+    for name, op in _IN_PLACE.items():
+        setattr(kind, name, _in_place_method(name, op))
+    for name in _ARRAY_ONLY.split():
+        setattr(kind, name, _array_only(name))
+    for name in _FLUENT.split():
+        setattr(kind, name, _fluent(name))
+    kind.astype = _fluent("cast")  # type: ignore[attr-defined]

@@ -1,0 +1,84 @@
+"""Symbols from nothing, from other symbols, and from files: variables, groups, and what `tojson` wrote."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ..base import MXNetError
+from . import ops
+from .compose import hidden_attrs, resolved_attrs
+from .files import from_json
+from .node import Entry, SymNode
+from .symbol import Symbol
+
+_DTYPE_NUMBERS = {"float32": 0, "float64": 1, "float16": 2, "uint8": 3, "int32": 4, "int8": 5, "int64": 6, "bool": 7}
+_DTYPE_NUMBERS |= {"int16": 8, "bfloat16": 12}
+DTYPE_NAMES = {str(number): name for name, number in _DTYPE_NUMBERS.items()}
+STORAGE_NUMBERS = {"default": 0, "row_sparse": 1, "csr": 2}
+
+
+def var(
+    name: str,
+    attr: Mapping[str, str] | None = None,
+    shape: tuple[int, ...] | None = None,
+    lr_mult: float | None = None,
+    wd_mult: float | None = None,
+    dtype: Any = None,
+    init: Any = None,
+    stype: str | None = None,
+    **kwargs: Any,
+) -> Symbol:
+    """A variable. Further attributes are named `__like_this__`; `init` is an initializer or its JSON."""
+    if not isinstance(name, str):
+        raise TypeError("Expect a string for variable `name`")
+    attrs: dict[str, Any] = {**resolved_attrs(attr)}
+    known = {"__shape__": shape, "__lr_mult__": lr_mult, "__wd_mult__": wd_mult}
+    attrs.update({key: str(value) for key, value in known.items() if value is not None})
+    if dtype is not None:
+        attrs["__dtype__"] = str(_DTYPE_NUMBERS[ops.dtype_text(dtype)])
+    if init is not None:
+        attrs["__init__"] = init if isinstance(init, str) else init.dumps()
+    if stype is not None:
+        attrs["__storage_type__"] = str(STORAGE_NUMBERS[stype])
+    for key, value in kwargs.items():
+        if not (key.startswith("__") and key.endswith("__")):
+            raise ValueError(
+                f"Attribute name={key} is not supported. Additional attributes must start and end with double "
+                "underscores, e.g, __yourattr__"
+            )
+        attrs[key] = str(value)
+    return Symbol([Entry(SymNode("null", name, hidden_attrs(attrs, "Variable")))])
+
+
+Variable = var
+
+
+def Group(symbols: Sequence[Symbol], create_fn: Callable[..., Symbol] = Symbol) -> Symbol:
+    """One symbol with the outputs of all `symbols`."""
+    if not symbols or not all(isinstance(s, Symbol) for s in symbols):
+        raise TypeError("Expected a list of symbols as input")
+    return create_fn([entry for symbol in symbols for entry in symbol._entries])
+
+
+def load(fname: str | os.PathLike[str]) -> Symbol:
+    """The symbol in a `-symbol.json` file of any MXNet version."""
+    if not isinstance(fname, str | os.PathLike):
+        raise TypeError("fname need to be string")
+    try:
+        text = Path(fname).read_bytes()
+    except OSError as error:
+        raise MXNetError(str(error)) from error
+    return Symbol(from_json(text, os.fspath(fname)))
+
+
+def load_json(json_str: str) -> Symbol:
+    """The symbol that `tojson` of any MXNet version gave."""
+    if not isinstance(json_str, str):
+        raise TypeError("fname required to be string")
+    return Symbol(from_json(json_str))
+
+
+fromjson = load_json
