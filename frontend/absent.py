@@ -6,14 +6,12 @@ from collections.abc import Callable
 from typing import NoReturn
 
 ABSENT = {
-    "": """callback contrib image img kv kvstore kvstore_server library lr_scheduler metric notebook
-    np npx numpy numpy_extension onnx operator opt optimizer profiler recordio rnn rtc test_utils torch""",
+    "": """contrib image img kv kvstore kvstore_server library lr_scheduler notebook np npx numpy numpy_extension onnx
+    operator opt optimizer profiler recordio rnn rtc test_utils torch""",
     "gluon": "Trainer data trainer",
     "gluon.contrib": "data estimator",
     "io": """CSVIter ImageDetRecordIter ImageRecordInt8Iter ImageRecordIter ImageRecordUInt8Iter LibSVMIter MNISTIter
     PrefetchingIter""",
-    "model": "FeedForward",
-    "module": "BucketingModule PythonLossModule PythonModule SequentialModule",
 }
 """Names by the module of MXNet that has them, as its path below the root."""
 

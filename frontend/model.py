@@ -1,72 +1,283 @@
-"""Checkpoints: a symbol and its parameters in files that MXNet and mxforge exchange."""
+"""Checkpoints, and FeedForward: a symbol with its parameters as an estimator, MXNet's interface before Module."""
 
 from __future__ import annotations
 
-import logging
-from collections import namedtuple
-from collections.abc import Mapping
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any
 
-from .absent import refuse_absent
-from .base import MXNetError
-from .context import cpu
-from .ndarray import NDArray, load, save
+import numpy as np
+
+from . import metric, ndarray
+from .base import MXNetError, mx_real_t
+from .callback import LogValidationMetricsCallback
+from .checkpoint import (
+    BatchEndParam,
+    call_all,
+    load_arrays,
+    load_checkpoint,
+    load_params,
+    save_arrays,
+    save_checkpoint,
+)
+from .context import Context, cpu
+from .executor import Executor
+from .executor_manager import _check_arguments, _load_data
+from .initializer import Uniform
+from .io import DataDesc, DataIter, NDArrayIter
+from .ndarray import NDArray
 from .symbol import Symbol
-from .symbol import load as load_symbol
 
-__all__ = ["BatchEndParam", "load_checkpoint", "load_params", "save_checkpoint"]
+__all__ = [
+    "BatchEndParam",
+    "FeedForward",
+    "load_arrays",
+    "load_checkpoint",
+    "load_params",
+    "save_arrays",
+    "save_checkpoint",
+]
 
-BatchEndParam = namedtuple("BatchEndParams", ["epoch", "nbatch", "eval_metric", "locals"])
-Arrays = dict[str, NDArray]
-
-
-def save_checkpoint(
-    prefix: str,
-    epoch: int,
-    symbol: Symbol | None,
-    arg_params: Mapping[str, NDArray],
-    aux_params: Mapping[str, NDArray],
-    remove_amp_cast: bool = True,
-) -> None:
-    """Write `PREFIX-symbol.json` and `PREFIX-EPOCH.params`."""
-    if symbol is not None:
-        symbol.save(f"{prefix}-symbol.json", remove_amp_cast=remove_amp_cast)
-    path = f"{prefix}-{epoch:04d}.params"
-    save_arrays(path, arg_params, aux_params)
-    logging.info('Saved checkpoint to "%s"', path)
+_DEFAULT_INITIALIZER = Uniform(0.01)
 
 
-def save_arrays(path: str, arg_params: Mapping[str, NDArray], aux_params: Mapping[str, NDArray]) -> None:
-    """Write parameters as `arg:NAME` and auxiliary states as `aux:NAME`."""
-    arrays = {f"arg:{name}": array.as_in_context(cpu()) for name, array in arg_params.items()}
-    arrays.update({f"aux:{name}": array.as_in_context(cpu()) for name, array in aux_params.items()})
-    save(path, arrays)
+class FeedForward:
+    """A symbol and its parameters, which predicts from arrays and iterators. Deprecated: `mod.Module` does more."""
 
+    def __init__(
+        self,
+        symbol: Symbol | Callable[[Any], Symbol],
+        ctx: Context | Sequence[Context] | None = None,
+        num_epoch: int | None = None,
+        epoch_size: int | None = None,
+        optimizer: Any = "sgd",
+        initializer: Any = _DEFAULT_INITIALIZER,
+        numpy_batch_size: int = 128,
+        arg_params: dict[str, NDArray] | None = None,
+        aux_params: dict[str, NDArray] | None = None,
+        allow_extra_params: bool = False,
+        begin_epoch: int = 0,
+        **kwargs: Any,
+    ) -> None:
+        warnings.warn(
+            "mxnet.model.FeedForward has been deprecated. Please use mxnet.mod.Module instead.",
+            DeprecationWarning,
+            stacklevel=2,
+        )
+        self.symbol: Symbol | None = symbol if isinstance(symbol, Symbol) else None
+        self.sym_gen = None if isinstance(symbol, Symbol) else symbol
+        if self.sym_gen is not None and not callable(self.sym_gen):
+            raise AssertionError("symbol is a Symbol or a function that gives one")
+        self.arg_params, self.aux_params = arg_params, aux_params
+        self.allow_extra_params = allow_extra_params
+        self.argument_checked = False
+        if self.sym_gen is None:
+            self._check_arguments()
+        self.ctx = [cpu()] if ctx is None else [ctx] if isinstance(ctx, Context) else list(ctx)
+        self.num_epoch, self.epoch_size, self.begin_epoch = num_epoch, epoch_size, begin_epoch
+        self.kwargs = dict(kwargs)
+        self.optimizer, self.initializer = optimizer, initializer
+        self.numpy_batch_size = numpy_batch_size
+        self._pred_exec: Executor | None = None
 
-def load_arrays(path: str) -> tuple[Arrays, Arrays]:
-    """Parameters and auxiliary states from a file; MXNetError for names that are neither."""
-    loaded = load(path)
-    if not loaded:
-        logging.warning("Params file '%s' is empty", path)
-        return {}, {}
-    if not isinstance(loaded, dict):
-        raise MXNetError(f"{path}: a list of arrays without names is no checkpoint")
-    found: dict[str, Arrays] = {"arg": {}, "aux": {}}
-    for key, array in loaded.items():
-        kind, colon, name = key.partition(":")
-        if not colon or kind not in found:
-            raise MXNetError(f"{path}: {key!r} is neither 'arg:NAME' nor 'aux:NAME'")
-        found[kind][name] = array
-    return found["arg"], found["aux"]
+    def _check_arguments(self) -> None:
+        """Refuse doubled names, and leave out parameters that the symbol does not have where they are allowed."""
+        if self.argument_checked or self.symbol is None:
+            return
+        self.argument_checked = True
+        _check_arguments(self.symbol)
+        if not self.allow_extra_params:
+            return
+        known, states = set(self.symbol.list_arguments()), set(self.symbol.list_auxiliary_states())
+        self.arg_params = self.arg_params and {n: a for n, a in self.arg_params.items() if n in known}
+        self.aux_params = self.aux_params and {n: a for n, a in self.aux_params.items() if n in states}
 
+    @staticmethod
+    def _is_data_arg(name: str) -> bool:
+        return name.endswith(("data", "label"))
 
-def load_params(prefix: str, epoch: int) -> tuple[Arrays, Arrays]:
-    """Parameters and auxiliary states of `PREFIX-EPOCH.params`."""
-    return load_arrays(f"{prefix}-{epoch:04d}.params")
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_pred_exec": None}
 
+    def _known(self) -> Symbol:
+        if self.symbol is None:
+            raise MXNetError("FeedForward has a sym_gen, which only fit turns into a symbol: use BucketingModule")
+        return self.symbol
 
-def load_checkpoint(prefix: str, epoch: int) -> tuple[Symbol, Arrays, Arrays]:
-    """Symbol, parameters and auxiliary states of a checkpoint."""
-    return load_symbol(f"{prefix}-symbol.json"), *load_params(prefix, epoch)
+    def _init_params(self, inputs: Any, overwrite: bool = False) -> tuple[list[str], list[str], list[str]]:
+        """Give parameters that have no value one from the initializer; names of arguments, parameters and states."""
+        descs = [d if isinstance(d, DataDesc) else DataDesc(*d) for d in inputs]
+        symbol = self._known()
+        shapes, _, states = symbol.infer_shape(**{d.name: d.shape for d in descs})
+        types, _, state_types = symbol.infer_type(**{d.name: d.dtype for d in descs})
+        if shapes is None or states is None or types is None or state_types is None:
+            raise AssertionError("shapes and types of all parameters must follow from those of the inputs")
+        arguments, auxiliary = symbol.list_arguments(), symbol.list_auxiliary_states()
+        data = {d.name for d in descs}
+        own = [name for name in arguments if name not in data]
+        of_arguments = {n: (s, t) for n, s, t in zip(arguments, shapes, types, strict=True) if n in own}
+        of_states = dict(zip(auxiliary, zip(states, state_types, strict=True), strict=True))
+        self.arg_params = self._filled(of_arguments, {} if overwrite else self.arg_params or {})
+        self.aux_params = self._filled(of_states, {} if overwrite else self.aux_params or {})
+        return arguments, own, auxiliary
 
+    def _filled(self, wanted: dict[str, Any], known: dict[str, NDArray]) -> dict[str, NDArray]:
+        made = {name: ndarray.zeros(shape, dtype=dtype) for name, (shape, dtype) in wanted.items()}
+        for name, array in made.items():
+            if name in known:
+                array[:] = known[name]
+            else:
+                self.initializer(name, array)
+        return made
 
-__getattr__ = refuse_absent(__name__, "model")
+    # --- prediction -------------------------------------------------------------------------------------------------
+
+    def _init_predictor(self, input_shapes: Any, type_dict: dict[str, Any] | None = None) -> Executor:
+        """An executor for these inputs, with the parameters in it."""
+        symbol, parameters = self._known(), self.arg_params or {}
+        shapes = {**{name: array.shape for name, array in parameters.items()}, **dict(input_shapes)}
+        if self._pred_exec is not None:
+            wanted, _, _ = symbol.infer_shape(**shapes)
+            if wanted == [array.shape for array in self._pred_exec.arg_arrays]:
+                return self._pred_exec
+        made = symbol.simple_bind(self.ctx[0], grad_req="null", type_dict=type_dict, **shapes)
+        made.copy_params_from(parameters, self.aux_params or {})
+        self._pred_exec = made
+        return made
+
+    def _predictor_for(self, batches: DataIter) -> tuple[Executor, list[NDArray]]:
+        """The executor for an iterator's shapes, and its arrays for the data."""
+        data: list[Any] = batches.provide_data  # type: ignore[attr-defined]
+        types = {name: array.dtype for name, array in (self.arg_params or {}).items()}
+        types.update({d[0]: getattr(d, "dtype", mx_real_t) for d in data})
+        executor = self._init_predictor(data, types)
+        return executor, [executor.arg_dict[d[0]] for d in data]
+
+    def _init_iter(self, X: Any, y: Any, is_train: bool) -> DataIter:
+        """An iterator over arrays, or the iterator itself."""
+        if not isinstance(X, np.ndarray | NDArray):
+            if not isinstance(X, DataIter):
+                raise TypeError("X must be DataIter, NDArray or numpy.ndarray")
+            return X
+        if y is None and is_train:
+            raise ValueError("y must be specified when X is numpy.ndarray")
+        y = np.zeros(X.shape[0]) if y is None else y
+        if not isinstance(y, np.ndarray | NDArray):
+            raise TypeError("y must be ndarray when X is numpy.ndarray")
+        if X.shape[0] != y.shape[0]:
+            raise ValueError(f"The numbers of data points and labels not equal: {X.shape[0]} and {y.shape[0]}")
+        y = y.flatten() if y.ndim == 2 and y.shape[1] == 1 else y
+        if y.ndim != 1:
+            raise ValueError("Label must be 1D or 2D (with 2nd dimension being 1)")
+        size = min(X.shape[0], self.numpy_batch_size)
+        return NDArrayIter(X, y, size, shuffle=is_train, last_batch_handle="roll_over" if is_train else "pad")
+
+    def predict(self, X: Any, num_batch: int | None = None, return_data: bool = False, reset: bool = True) -> Any:
+        """The outputs as NumPy arrays, one or a list, without the last batch's fill; with `return_data` also the data
+        and the labels."""
+        batches = self._init_iter(X, None, is_train=False)
+        if reset:
+            batches.reset()
+        executor, targets = self._predictor_for(batches)
+        found: list[list[list[np.ndarray]]] = []
+        for number, batch in enumerate(batches, 1):
+            _load_data(batch, targets)
+            outputs = executor.forward(is_train=False)
+            rows = batches.batch_size - (batch.pad or 0)
+            kinds = (outputs, batch.data, batch.label or []) if return_data else (outputs,)
+            found.append([[array[0:rows].asnumpy() for array in kind] for kind in kinds])
+            if number == num_batch:
+                break
+        merged = [[np.concatenate(parts) for parts in zip(*kind, strict=True)] for kind in zip(*found, strict=True)]
+        listed = [kind[0] if len(kind) == 1 else kind for kind in merged]
+        return tuple(listed) if return_data else listed[0]
+
+    def score(
+        self,
+        X: Any,
+        eval_metric: Any = "acc",
+        num_batch: int | None = None,
+        batch_end_callback: Any = None,
+        reset: bool = True,
+    ) -> Any:
+        """The value of a metric over an iterator."""
+        eval_metric = eval_metric if isinstance(eval_metric, metric.EvalMetric) else metric.create(eval_metric)
+        batches = self._init_iter(X, None, is_train=False)
+        if reset:
+            batches.reset()
+        executor, targets = self._predictor_for(batches)
+        for number, batch in enumerate(batches):
+            if number == num_batch:
+                break
+            _load_data(batch, targets)
+            eval_metric.update(batch.label, executor.forward(is_train=False))
+            if batch_end_callback is not None:
+                call_all(batch_end_callback, BatchEndParam(0, number, eval_metric, locals()))
+        return eval_metric.get()[1]
+
+    # --- training, which is not there yet ---------------------------------------------------------------------------
+
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        eval_data: Any = None,
+        eval_metric: Any = "acc",
+        epoch_end_callback: Any = None,
+        batch_end_callback: Any = None,
+        kvstore: Any = "local",
+        logger: Any = None,
+        work_load_list: Any = None,
+        monitor: Any = None,
+        eval_end_callback: Any = LogValidationMetricsCallback(),  # noqa: B008
+        eval_batch_end_callback: Any = None,
+    ) -> None:
+        """Raises MXNetError: training comes later."""
+        raise MXNetError("FeedForward.fit: gradients are not there yet; they come with training")
+
+    # --- files ------------------------------------------------------------------------------------------------------
+
+    def save(self, prefix: str, epoch: int | None = None, remove_amp_cast: bool = True) -> None:
+        """Write `PREFIX-symbol.json` and `PREFIX-EPOCH.params`; the epoch is by default `num_epoch`."""
+        epoch = self.num_epoch if epoch is None else epoch
+        if epoch is None:
+            raise AssertionError("save needs an epoch")
+        save_checkpoint(
+            prefix, epoch, self.symbol, self.arg_params or {}, self.aux_params or {}, remove_amp_cast=remove_amp_cast
+        )
+
+    @staticmethod
+    def load(prefix: str, epoch: int, ctx: Any = None, **kwargs: Any) -> FeedForward:
+        """The estimator of a checkpoint."""
+        symbol, arguments, states = load_checkpoint(prefix, epoch)
+        return FeedForward(symbol, ctx=ctx, arg_params=arguments, aux_params=states, begin_epoch=epoch, **kwargs)
+
+    @staticmethod
+    def create(
+        symbol: Any,
+        X: Any,
+        y: Any = None,
+        ctx: Any = None,
+        num_epoch: int | None = None,
+        epoch_size: int | None = None,
+        optimizer: Any = "sgd",
+        initializer: Any = _DEFAULT_INITIALIZER,
+        eval_data: Any = None,
+        eval_metric: Any = "acc",
+        epoch_end_callback: Any = None,
+        batch_end_callback: Any = None,
+        kvstore: Any = "local",
+        logger: Any = None,
+        work_load_list: Any = None,
+        eval_end_callback: Any = LogValidationMetricsCallback(),  # noqa: B008
+        eval_batch_end_callback: Any = None,
+        **kwargs: Any,
+    ) -> FeedForward:
+        """Make an estimator and fit it. Raises MXNetError: training comes later."""
+        made = FeedForward(
+            symbol, ctx=ctx, num_epoch=num_epoch, epoch_size=epoch_size, optimizer=optimizer, initializer=initializer,
+            **kwargs,
+        )  # fmt: skip
+        made.fit(X, y, eval_data, eval_metric, epoch_end_callback, batch_end_callback, kvstore, logger, work_load_list,
+                 None, eval_end_callback, eval_batch_end_callback)  # fmt: skip
+        return made

@@ -22,7 +22,7 @@ def get_register_func(base_class: type, nickname: str) -> Callable[..., Any]:
 
     def register(klass: _C, name: str | None = None) -> _C:
         if not issubclass(klass, base_class):
-            raise TypeError(f"Can only register subclass of {base_class.__name__}")
+            raise AssertionError(f"Can only register subclass of {base_class.__name__}")
         key = (name or klass.__name__).lower()
         if key in table and table[key] is not klass:
             name_of = f"{klass.__module__}.{klass.__name__}"
@@ -50,25 +50,28 @@ def get_alias_func(base_class: type, nickname: str) -> Callable[..., Callable[[_
 
 
 def get_create_func(base_class: type, nickname: str) -> Callable[..., Any]:
-    """`create(what, ...)`: an instance, a name, JSON `["name", {...}]`, or a dictionary with the name in it."""
+    """`create(what, ...)`: an instance, a name, JSON `["name", {...}]`, or a dictionary with the name in it.
+
+    AssertionError, which is what MXNet raises, for a name that is not registered.
+    """
     table = _REGISTRY.setdefault(base_class, {})
 
     def create(*args: Any, **kwargs: Any) -> Any:
         name, args = (args[0], args[1:]) if args else (kwargs.pop(nickname), ())
         if isinstance(name, base_class):
             if args or kwargs:
-                raise ValueError(f"{nickname} is already an instance. Additional arguments are invalid")
+                raise AssertionError(f"{nickname} is already an instance. Additional arguments are invalid")
             return name
         if isinstance(name, Mapping):
             return create(**name)
         if not isinstance(name, str):
-            raise TypeError(f"{nickname} must be of string type, not {type(name).__name__}")
+            raise AssertionError(f"{nickname} must be of string type, not {type(name).__name__}")
         if name.startswith("["):
             name, kwargs = json.loads(name)
         elif name.startswith("{"):
             return create(**json.loads(name))
         if name.lower() not in table:
-            raise ValueError(f"{name} is not registered. Please register with {nickname}.register first")
+            raise AssertionError(f"{name} is not registered. Please register with {nickname}.register first")
         return table[name.lower()](*args, **kwargs)
 
     return create

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from ..absent import refuse_absent
+from . import base_module, bucketing_module, executor_group, module, python_module, sequential_module
 from .base_module import BaseModule
+from .bucketing_module import BucketingModule
 from .module import Module
-
-__getattr__ = refuse_absent(__name__, "module")
+from .python_module import PythonLossModule, PythonModule
+from .sequential_module import SequentialModule

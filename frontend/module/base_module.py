@@ -9,13 +9,16 @@ from typing import Any
 
 import numpy as np
 
+from .. import metric
 from ..base import MXNetError
+from ..checkpoint import BatchEndParam, call_all, load_arrays, save_arrays
+from ..initializer import Uniform
 from ..io import DataBatch, DataDesc, DataIter
-from ..model import load_arrays, save_arrays
 from ..ndarray import NDArray, array, concatenate
 from ..symbol import Symbol
 
 _LATER = "gradients are not there yet; they come with training"
+_DEFAULT_INITIALIZER = Uniform(0.01)
 
 
 class BaseModule:
@@ -36,22 +39,88 @@ class BaseModule:
 
     # --- what subclasses say ----------------------------------------------------------------------------------------
 
-    def bind(self, data_shapes: Any, label_shapes: Any = None, for_training: bool = True, **kwargs: Any) -> None:
-        raise NotImplementedError(f"{type(self).__name__} has no bind")
+    def _lacks(self, what: str) -> NotImplementedError:
+        return NotImplementedError(f"{type(self).__name__} has no {what}")
+
+    @property
+    def data_names(self) -> list[str]:
+        """Names of the inputs that are data."""
+        raise self._lacks("data_names")
+
+    @property
+    def output_names(self) -> list[str]:
+        raise self._lacks("output_names")
+
+    @property
+    def data_shapes(self) -> list[Any]:
+        """Pairs of name and shape."""
+        raise self._lacks("data_shapes")
+
+    @property
+    def label_shapes(self) -> list[Any] | None:
+        raise self._lacks("label_shapes")
+
+    @property
+    def output_shapes(self) -> list[tuple[str, tuple[int, ...]]]:
+        raise self._lacks("output_shapes")
+
+    def bind(
+        self,
+        data_shapes: Any,
+        label_shapes: Any = None,
+        for_training: bool = True,
+        inputs_need_grad: bool = False,
+        force_rebind: bool = False,
+        shared_module: Any = None,
+        grad_req: Any = "write",
+    ) -> None:
+        """Make ready for these shapes."""
+        raise self._lacks("bind")
 
     def init_params(
-        self, initializer: Any = None, arg_params: Any = None, aux_params: Any = None, **kwargs: Any
+        self,
+        initializer: Any = _DEFAULT_INITIALIZER,
+        arg_params: Any = None,
+        aux_params: Any = None,
+        allow_missing: bool = False,
+        force_init: bool = False,
+        allow_extra: bool = False,
     ) -> None:
-        raise NotImplementedError(f"{type(self).__name__} has no init_params")
+        """Fill the parameters, from dictionaries or by an initializer."""
+        raise self._lacks("init_params")
 
     def get_params(self) -> tuple[dict[str, NDArray], dict[str, NDArray]]:
-        raise NotImplementedError(f"{type(self).__name__} has no get_params")
+        """Parameters and auxiliary states by name."""
+        raise self._lacks("get_params")
 
     def forward(self, data_batch: DataBatch, is_train: bool | None = None) -> None:
-        raise NotImplementedError(f"{type(self).__name__} has no forward")
+        """Run on a batch."""
+        raise self._lacks("forward")
 
     def get_outputs(self, merge_multi_context: bool = True) -> list[Any]:
-        raise NotImplementedError(f"{type(self).__name__} has no get_outputs")
+        """The outputs of the last forward."""
+        raise self._lacks("get_outputs")
+
+    def update_metric(self, eval_metric: Any, labels: Any, pre_sliced: bool = False) -> None:
+        """Update a metric by the outputs of the last forward."""
+        raise self._lacks("update_metric")
+
+    def install_monitor(self, mon: Any) -> None:
+        """Have a Monitor watch all executors."""
+        raise self._lacks("install_monitor")
+
+    def get_states(self, merge_multi_context: bool = True) -> list[Any]:
+        """States on all contexts; a module without states has none."""
+        self._check_ready()
+        if merge_multi_context:
+            raise AssertionError("merge_multi_context=True is not supported for get_states yet.")
+        return []
+
+    def set_states(self, states: Any = None, value: Any = None) -> None:
+        """Set the states; a module without states takes none."""
+        self._check_ready()
+        if states or value:
+            raise AssertionError(f"{type(self).__name__} has no states")
 
     # --- parameters -------------------------------------------------------------------------------------------------
 
@@ -135,40 +204,97 @@ class BaseModule:
         merged = [concatenate(list(parts)) for parts in zip(*found, strict=True)]
         return merged[0] if len(merged) == 1 and not always_output_list else merged
 
-    def score(self, eval_data: DataIter, eval_metric: Any, num_batch: int | None = None, **kwargs: Any) -> Any:
-        """The values of a metric, an object with `reset`, `update(labels, outputs)` and `get_name_value`."""
-        for name in ("reset", "update", "get_name_value"):
-            if not hasattr(eval_metric, name):
-                raise MXNetError(
-                    f"score: eval_metric {eval_metric!r} has no {name}; metrics by name come with training"
-                )
+    def score(
+        self,
+        eval_data: DataIter,
+        eval_metric: Any,
+        num_batch: int | None = None,
+        batch_end_callback: Any = None,
+        score_end_callback: Any = None,
+        reset: bool = True,
+        epoch: int = 0,
+        sparse_row_id_fn: Any = None,
+    ) -> list[tuple[str, Any]]:
+        """Names and values of a metric (or of what `metric.create` takes) over an iterator, fill included."""
+        self._check_ready()
+        if reset:
+            eval_data.reset()
+        eval_metric = eval_metric if isinstance(eval_metric, metric.EvalMetric) else metric.create(eval_metric)
         eval_metric.reset()
-        for outputs, _, batch in self.iter_predict(eval_data, num_batch):
-            rows = outputs[0].shape[0]
-            eval_metric.update([label[:rows] for label in batch.label or []], outputs)
+        count = 0
+        for nbatch, eval_batch in enumerate(eval_data):
+            if nbatch == num_batch:
+                break
+            self.prepare(eval_batch, sparse_row_id_fn=sparse_row_id_fn)
+            self.forward(eval_batch, is_train=False)
+            if isinstance(eval_batch, list):
+                self.update_metric(eval_metric, [batch.label for batch in eval_batch], pre_sliced=True)
+            else:
+                self.update_metric(eval_metric, eval_batch.label)
+            if batch_end_callback is not None:
+                call_all(batch_end_callback, BatchEndParam(epoch, nbatch, eval_metric, locals()))
+            count += 1
+        if score_end_callback:
+            call_all(score_end_callback, BatchEndParam(epoch, count, eval_metric, locals()))
         return eval_metric.get_name_value()
 
     # --- training, which is not there yet ---------------------------------------------------------------------------
 
-    def fit(self, *args: Any, **kwargs: Any) -> None:
+    def fit(
+        self,
+        train_data: DataIter,
+        eval_data: DataIter | None = None,
+        eval_metric: Any = "acc",
+        epoch_end_callback: Any = None,
+        batch_end_callback: Any = None,
+        kvstore: Any = "local",
+        optimizer: Any = "sgd",
+        optimizer_params: Any = (("learning_rate", 0.01),),
+        eval_end_callback: Any = None,
+        eval_batch_end_callback: Any = None,
+        initializer: Any = _DEFAULT_INITIALIZER,
+        arg_params: Any = None,
+        aux_params: Any = None,
+        allow_missing: bool = False,
+        force_rebind: bool = False,
+        force_init: bool = False,
+        begin_epoch: int = 0,
+        num_epoch: int | None = None,
+        validation_metric: Any = None,
+        monitor: Any = None,
+        sparse_row_id_fn: Any = None,
+    ) -> None:
         """Raises MXNetError: training comes later."""
-        raise MXNetError(f"Module.fit: {_LATER}")
+        raise self._untrained("fit")
+
+    def _untrained(self, what: str) -> MXNetError:
+        return MXNetError(f"{type(self).__name__}.{what}: {_LATER}")
 
     def backward(self, out_grads: Any = None) -> None:
         """Raises MXNetError: training comes later."""
-        raise MXNetError(f"Module.backward: {_LATER}")
+        raise self._untrained("backward")
 
     def forward_backward(self, data_batch: DataBatch) -> None:
         """Raises MXNetError: training comes later."""
-        raise MXNetError(f"Module.forward_backward: {_LATER}")
+        raise self._untrained("forward_backward")
+
+    def get_input_grads(self, merge_multi_context: bool = True) -> list[Any]:
+        """Raises MXNetError: training comes later."""
+        raise self._untrained("get_input_grads")
 
     def update(self) -> None:
         """Raises MXNetError: training comes later."""
-        raise MXNetError(f"Module.update: {_LATER}")
+        raise self._untrained("update")
 
-    def init_optimizer(self, *args: Any, **kwargs: Any) -> None:
+    def init_optimizer(
+        self,
+        kvstore: Any = "local",
+        optimizer: Any = "sgd",
+        optimizer_params: Any = (("learning_rate", 0.01),),
+        force_init: bool = False,
+    ) -> None:
         """Raises MXNetError: training comes later."""
-        raise MXNetError(f"Module.init_optimizer: {_LATER}")
+        raise self._untrained("init_optimizer")
 
 
 def _check_input_names(symbol: Symbol, names: Sequence[str], kind: str, throw: bool) -> None:
@@ -198,10 +324,10 @@ def _parse_data_desc(
         raise ValueError(
             f"Data provided by data_shapes don't match names specified by data_names ({data_shapes} vs. {data_names})"
         )
-    if labels and sorted(d.name for d in labels) != sorted(label_names):
+    if sorted(d.name for d in labels or []) != sorted(label_names):
         warnings.warn(
             f"Data provided by label_shapes don't match names specified by label_names "
-            f"({label_shapes} vs. {label_names})",
+            f"({label_shapes or []} vs. {label_names})",
             stacklevel=3,
         )
     return data, labels

@@ -2,83 +2,171 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
-from itertools import pairwise
-from typing import Any
+from typing import Any, NoReturn
 
 from ..base import MXNetError
 from ..context import Context
 from ..executor import Executor
+from ..executor_manager import _split_input_slice
 from ..io import DataBatch, DataDesc
 from ..ndarray import NDArray, concat
 from ..symbol import Symbol
+from .gradient_requests import gradient_requests, groups_by_context
+
+Descs = Sequence[DataDesc]
 
 
 class DataParallelExecutorGroup:
-    """Executors with the same parameters on several contexts; each works on its slice of a batch."""
+    """Executors with the same parameters on several contexts; each works on its slice of a batch.
+
+    `workload` says how a batch is shared. With `shared_group` parameters and input memory are that group's.
+    """
 
     def __init__(
         self,
         symbol: Symbol,
         contexts: Sequence[Context],
-        data_shapes: Sequence[DataDesc],
-        label_shapes: Sequence[DataDesc] | None,
+        workload: Sequence[float] | None,
+        data_shapes: Any,
+        label_shapes: Any,
         param_names: Sequence[str],
-        grad_req: Any,
+        for_training: bool,
+        inputs_need_grad: bool,
         shared_group: DataParallelExecutorGroup | None = None,
+        logger: Any = logging,
+        fixed_param_names: Sequence[str] | None = None,
+        grad_req: Any = "write",
+        state_names: Sequence[str] | None = None,
+        group2ctxs: Any = None,
     ) -> None:
-        self.symbol, self.contexts = symbol, list(contexts)
-        self.param_names, self.aux_names = list(param_names), symbol.list_auxiliary_states()
-        self.data_shapes = list(data_shapes)
-        self.label_shapes = list(label_shapes or [])
-        self.batch_size = _batch_size(self.data_shapes[0])
-        self.slices = _slices(self.batch_size, len(self.contexts))
-        known = set(symbol.list_arguments())
-        self._inputs = [d for d in (*self.data_shapes, *self.label_shapes) if d.name in known]
-        self._buffers: list[dict[str, NDArray]]
-        self._buffers = [{} for _ in self.contexts] if shared_group is None else shared_group._buffers
-        self.execs = [self._bind(i, grad_req, shared_group) for i in range(len(self.contexts))]
+        self.symbol, self.contexts, self.logger = symbol, list(contexts), logger
+        self.workload = list(workload or [1] * len(self.contexts))
+        self.param_names, self.arg_names = list(param_names), symbol.list_arguments()
+        self.aux_names, self.output_names = symbol.list_auxiliary_states(), symbol.list_outputs()
+        self.num_outputs = len(self.output_names)
+        self.fixed_param_names, self.state_names = list(fixed_param_names or []), list(state_names or [])
+        self.for_training, self.inputs_need_grad = for_training, inputs_need_grad
+        self.group2ctxs = groups_by_context(group2ctxs, len(self.contexts))
+        data, labels = _descs(data_shapes), None if label_shapes is None else _descs(label_shapes)
+        self.grad_req = gradient_requests(self, [d.name for d in data], grad_req if for_training else "null")
+        self.output_layouts = [DataDesc.get_batch_axis(output.attr("__layout__")) for output in symbol]
+        self.shared_data_arrays: list[dict[str, NDArray]] = (
+            [{} for _ in self.contexts] if shared_group is None else shared_group.shared_data_arrays
+        )
+        self.execs: list[Executor] = []
+        self._default_execs: list[Executor] | None = None
+        self.bind_exec(data, labels, shared_group)
 
-    def _bind(self, number: int, grad_req: Any, shared_group: DataParallelExecutorGroup | None) -> Executor:
-        part = self.slices[number]
-        shapes = {d.name: _part_shape(d, part.stop - part.start) for d in self._inputs}
-        types = {d.name: d.dtype for d in self._inputs}
-        shared = shared_group.execs[number] if shared_group is not None else None
+    # --- binding ----------------------------------------------------------------------------------------------------
+
+    def decide_slices(self, data_shapes: Descs) -> list[int]:
+        """Share the batch of these inputs among the contexts; the batch axis of each, -1 where it has none.
+
+        AssertionError when they disagree about the size of the batch.
+        """
+        self.batch_size, self.slices, axes = self._shares(data_shapes, None)
+        return axes
+
+    def _shares(self, descs: Descs, batch_size: int | None) -> tuple[int | None, Any, list[int]]:
+        axes = [DataDesc.get_batch_axis(d.layout) for d in descs]
+        for desc, axis in zip(descs, axes, strict=True):
+            if axis < 0:
+                continue
+            if batch_size not in (None, desc.shape[axis]):
+                raise AssertionError(
+                    f"all data must have the same batch size: batch_size = {batch_size}, but {desc.name} has shape "
+                    f"{desc.shape}"
+                )
+            batch_size = desc.shape[axis]
+        return batch_size, None if batch_size is None else _split_input_slice(batch_size, self.workload), axes
+
+    def bind_exec(self, data_shapes: Any, label_shapes: Any, shared_group: Any = None, reshape: bool = False) -> None:
+        """Make the executors, or with `reshape` others for new shapes on the same memory. Shapes that do not fit change
+        nothing."""
+        data, labels = _descs(data_shapes), None if label_shapes is None else _descs(label_shapes)
+        batch_size, slices, axes = self._shares(data, None)
+        batch_size, slices, label_axes = self._shares(labels or [], batch_size)
+        known = set(self.arg_names)
+        inputs = [d for d in (*data, *(labels or [])) if d.name in known]
+        made = [
+            self._bind_one(
+                i, [_sliced(d, None if slices is None else slices[i]) for d in inputs], shared_group, reshape
+            )
+            for i in range(len(self.contexts))
+        ]
+        self.execs, self.batch_size = made, batch_size
+        self.slices: Any = slices
+        self.data_shapes, self.label_shapes, self._inputs = data, labels, inputs
+        self.data_layouts, self.label_layouts = axes, label_axes
+        self.data_names = [d.name for d in data]
+        self.label_names = [d.name for d in labels or []]
+        self._collect_arrays()
+
+    def _bind_one(self, number: int, inputs: Descs, shared_group: Any, reshape: bool) -> Executor:
+        shapes: dict[str, Any] = {d.name: tuple(d.shape) for d in inputs}
+        if reshape and self._default_execs is not None:
+            return self._default_execs[number].reshape(allow_up_sizing=True, **shapes)
+        attrs = self.symbol.attr_dict()
+        types = {d.name: d.dtype for d in inputs if "__dtype__" not in attrs.get(d.name, {})}
+        shared = None if shared_group is None else shared_group.execs[number]
         if shared is not None:
             self._check_shared(shared, shapes)
-        options: dict[str, Any] = {
-            "type_dict": types,
-            "shared_arg_names": self.param_names,
-            "shared_exec": shared,
-            "shared_buffer": self._buffers[number],
-        }
-        return self.symbol.simple_bind(self.contexts[number], grad_req, **options, **shapes)
+        return self.symbol.simple_bind(
+            self.contexts[number],
+            self.grad_req,
+            type_dict=types,
+            group2ctx=self.group2ctxs[number],
+            shared_arg_names=self.param_names,
+            shared_exec=shared,
+            shared_buffer=self.shared_data_arrays[number],
+            **shapes,
+        )
 
     def _check_shared(self, shared: Executor, shapes: Mapping[str, tuple[int, ...]]) -> None:
-        """MXNetError unless the parameters keep their shapes when the inputs have these."""
+        """MXNetError unless the shared parameters keep their shapes when the inputs have these."""
         arguments, _, states = self.symbol.infer_shape(**shapes)
-        names = (*self.symbol.list_arguments(), *self.aux_names)
-        found = (*(arguments or ()), *(states or ()))
+        names = (*self.arg_names, *self.aux_names)
         old = {**shared.arg_dict, **shared.aux_dict}
-        for name, shape in zip(names, found, strict=True):
-            if name not in shapes and old[name].shape != shape:
+        parameters = {*self.param_names, *self.aux_names} & old.keys()
+        for name, shape in zip(names, (*(arguments or ()), *(states or ())), strict=True):
+            if name in parameters and old[name].shape != shape:
                 raise MXNetError(
                     f"Shape of unspecified arg {name} changed: {old[name].shape} is bound, the inputs "
                     f"{dict(shapes)} need {shape}"
                 )
 
-    @property
-    def param_arrays(self) -> list[list[NDArray]]:
-        """For each parameter its arrays on all contexts."""
-        return [[e.arg_dict[name] for e in self.execs] for name in self.param_names]
+    def _collect_arrays(self) -> None:
+        """Lists of the executors' arrays: for each name, one on each context."""
+        slices = self.slices or [slice(i, i + 1) for i in range(len(self.execs))]
 
-    @property
-    def aux_arrays(self) -> list[list[NDArray]]:
-        return [[e.aux_dict[name] for e in self.execs] for name in self.aux_names]
+        def on_all(names: Sequence[str], kind: str = "arg_dict") -> list[list[Any]]:
+            return [[getattr(e, kind)[name] for e in self.execs] for name in names]
 
-    @property
-    def grad_arrays(self) -> list[list[NDArray | None]]:
-        return [[e.grad_dict[name] for e in self.execs] for name in self.param_names]
+        def with_slices(names: Sequence[str]) -> list[Any]:
+            return [
+                [(part, e.arg_dict.get(name)) for part, e in zip(slices, self.execs, strict=True)] for name in names
+            ]
+
+        self.data_arrays = with_slices(self.data_names)
+        self.label_arrays = None if self.label_shapes is None else with_slices(self.label_names)
+        self.state_arrays = on_all(self.state_names)
+        self.param_arrays = on_all(self.param_names)
+        self.aux_arrays = on_all(self.aux_names, "aux_dict")
+        self.grad_arrays = on_all(self.param_names, "grad_dict") if self.for_training else None
+        asked = [name for name in self.data_names if name in self.arg_names]
+        self.input_grad_arrays = on_all(asked, "grad_dict") if self.inputs_need_grad else None
+
+    def reshape(self, data_shapes: Any, label_shapes: Any) -> None:
+        """Other executors for other shapes, with the same parameters."""
+        if data_shapes == self.data_shapes and label_shapes == self.label_shapes:
+            return
+        if self._default_execs is None:
+            self._default_execs = list(self.execs)
+        self.bind_exec(data_shapes, label_shapes, reshape=True)
+
+    # --- parameters and states --------------------------------------------------------------------------------------
 
     def set_params(
         self, arg_params: Mapping[str, NDArray], aux_params: Mapping[str, NDArray], allow_extra: bool = False
@@ -97,59 +185,127 @@ class DataParallelExecutorGroup:
                 total = copies[0]
                 for other in copies[1:]:
                     total = total + other.as_in_context(total.context)
-                mean = total if len(copies) == 1 else total / len(copies)
-                target[name][:] = mean
+                target[name][:] = total if len(copies) == 1 else total / len(copies)
 
-    def forward(self, batch: DataBatch, is_train: bool) -> None:
-        """Give each executor its slice of the batch, and run all."""
-        given = dict(zip([d.name for d in self.data_shapes], batch.data, strict=True))
+    def get_states(self, merge_multi_context: bool = True) -> list[list[NDArray]]:
+        """For each state its arrays on all contexts; they are not merged."""
+        if merge_multi_context:
+            raise AssertionError("merge_multi_context=True is not supported for get_states yet.")
+        return self.state_arrays
+
+    def set_states(self, states: Any = None, value: Any = None) -> None:
+        """Set states to arrays, as `get_states` gives them or one for each state, or all elements to a value."""
+        if (states is None) == (value is None):
+            raise AssertionError("give one of states and value to set_states, and not both")
+        if states is None:
+            for arrays in self.state_arrays:
+                for array in arrays:
+                    array[:] = value
+            return
+        for given, arrays in zip(states, self.state_arrays, strict=True):
+            sources = [given] * len(arrays) if isinstance(given, NDArray) else given
+            for source, array in zip(sources, arrays, strict=True):
+                source.copyto(array)
+
+    # --- running ----------------------------------------------------------------------------------------------------
+
+    def forward(self, data_batch: DataBatch | list[DataBatch], is_train: bool | None = None) -> None:
+        """Give each executor its slice of the batch, or its batch of a list, and run all."""
+        if isinstance(data_batch, list):
+            if len(data_batch) != len(self.execs):
+                raise ValueError(f"{len(data_batch)} batches for {len(self.execs)} contexts")
+            for number, batch in enumerate(data_batch):
+                self._load(number, batch, whole=True)
+        else:
+            for number in range(len(self.execs)):
+                self._load(number, data_batch, whole=len(self.execs) == 1)
+        for executor in self.execs:
+            executor.forward(is_train=self.for_training if is_train is None else is_train)
+
+    def _load(self, number: int, batch: DataBatch, whole: bool) -> None:
+        """Copy a batch, or the slice of it that is executor `number`'s, into that executor's inputs."""
+        named = dict(zip(self.data_names, batch.data, strict=True))
         if batch.label:
-            given.update(zip([d.name for d in self.label_shapes], batch.label, strict=False))
-        for executor, part in zip(self.execs, self.slices, strict=True):
-            for desc in self._inputs:
-                if desc.name in given:
-                    executor.arg_dict[desc.name][:] = self._part(given[desc.name], desc, part)
-            executor.forward(is_train=is_train)
+            named.update(zip(self.label_names, batch.label, strict=False))
+        arrays = self.execs[number].arg_dict
+        for desc in self._inputs:
+            if desc.name not in named:
+                continue
+            source, axis = named[desc.name], DataDesc.get_batch_axis(desc.layout)
+            source = source if whole or axis < 0 else _cut(source, axis, self.slices[number])
+            source.copyto(arrays[desc.name])
 
-    def _part(self, array: NDArray, desc: DataDesc, part: slice) -> NDArray:
-        if len(self.execs) == 1:
-            return array
-        axis = max(DataDesc.get_batch_axis(desc.layout), 0)
-        return array.slice_axis(axis=axis, begin=part.start, end=part.stop)  # type: ignore[attr-defined]
-
-    def get_outputs(self, merge_multi_context: bool = True) -> list[Any]:
-        """The outputs of the last forward: merged along the batch, or one list for each output."""
-        outputs = [list(found) for found in zip(*(e.outputs for e in self.execs), strict=True)]
+    def get_outputs(self, merge_multi_context: bool = True, begin: int = 0, end: int | None = None) -> list[Any]:
+        """Outputs `begin` to `end` of the last forward: merged along the batch, or one list for each output."""
+        end = self.num_outputs if end is None else end
+        found = [[executor.outputs[i] for executor in self.execs] for i in range(begin, end)]
         if not merge_multi_context:
-            return outputs
-        return [_merged(parts, output) for parts, output in zip(outputs, self.symbol, strict=True)]
+            return found
+        return [_merged(parts, axis) for parts, axis in zip(found, self.output_layouts[begin:end], strict=True)]
 
     def get_output_shapes(self) -> list[tuple[str, tuple[int, ...]]]:
         """Name and shape of each output for a whole batch."""
-        shapes = {d.name: tuple(d.shape) for d in self._inputs}
-        found = self.symbol.infer_shape(**shapes)[1]
-        return list(zip(self.symbol.list_outputs(), found or [], strict=True))
+        shapes = {d.name: self.execs[0].arg_dict[d.name].shape for d in self._inputs}
+        found = self.symbol.infer_shape(**shapes)[1] or []
+        whole: list[Any] = [
+            shape if axis < 0 or not shape else (*shape[:axis], self.batch_size, *shape[axis + 1 :])
+            for shape, axis in zip(found, self.output_layouts, strict=True)
+        ]
+        return list(zip(self.output_names, whole, strict=True))
+
+    def update_metric(self, eval_metric: Any, labels: Any, pre_sliced: bool) -> None:
+        """Update a metric by each executor's outputs and its slice of the labels (with `pre_sliced`, its list)."""
+        for number, executor in enumerate(self.execs):
+            if pre_sliced:
+                own = labels[number]
+            else:
+                pairs = zip(labels, self.label_layouts, strict=False)
+                own = [x if axis < 0 else _cut(x, axis, self.slices[number]) for x, axis in pairs]
+            named = dict(zip(self.label_names, own, strict=False))
+            eval_metric.update_dict(named, dict(zip(self.output_names, executor.outputs, strict=True)))
+
+    def install_monitor(self, mon: Any) -> None:
+        """Have a Monitor watch all executors."""
+        for executor in self.execs:
+            mon.install(executor)
+
+    # --- training, which is not there yet ---------------------------------------------------------------------------
+
+    def backward(self, out_grads: Any = None) -> NoReturn:
+        """Raises MXNetError: training comes later."""
+        if not self.for_training:
+            raise AssertionError("re-bind with for_training=True to run backward")
+        raise MXNetError("DataParallelExecutorGroup.backward: gradients are not there yet; they come with training")
+
+    def get_input_grads(self, merge_multi_context: bool = True) -> NoReturn:
+        """Raises MXNetError: training comes later."""
+        if not self.inputs_need_grad:
+            raise AssertionError("bind with inputs_need_grad=True to get gradients of inputs")
+        raise MXNetError(
+            "DataParallelExecutorGroup.get_input_grads: gradients are not there yet; they come with training"
+        )
 
 
-def _merged(parts: list[NDArray], output: Symbol) -> NDArray:
-    if len(parts) == 1:
+def _descs(shapes: Any) -> list[DataDesc]:
+    return [d if isinstance(d, DataDesc) else DataDesc(*d) for d in shapes]
+
+
+def _sliced(desc: DataDesc, part: slice | None) -> DataDesc:
+    """The description of one context's part."""
+    axis = DataDesc.get_batch_axis(desc.layout)
+    if part is None or axis < 0:
+        return desc
+    shape = (*desc.shape[:axis], part.stop - part.start, *desc.shape[axis + 1 :])
+    return DataDesc(desc.name, shape, desc.dtype, desc.layout)
+
+
+def _cut(array: NDArray, axis: int, part: slice) -> NDArray:
+    if axis == 0:
+        return array[part]
+    return array.slice_axis(axis=axis, begin=part.start, end=part.stop)  # type: ignore[attr-defined]
+
+
+def _merged(parts: list[NDArray], axis: int) -> NDArray:
+    if len(parts) == 1 or axis < 0:
         return parts[0]
-    axis = max(DataDesc.get_batch_axis(output.attr("__layout__")), 0)
     return concat(*[p.as_in_context(parts[0].context) for p in parts], dim=axis)
-
-
-def _batch_size(desc: DataDesc) -> int:
-    return desc.shape[max(DataDesc.get_batch_axis(desc.layout), 0)]
-
-
-def _part_shape(desc: DataDesc, size: int) -> tuple[int, ...]:
-    axis = max(DataDesc.get_batch_axis(desc.layout), 0)
-    return (*desc.shape[:axis], size, *desc.shape[axis + 1 :])
-
-
-def _slices(size: int, parts: int) -> list[slice]:
-    """The share of each context; ValueError when one would be empty."""
-    if size < parts:
-        raise ValueError(f"Too many slices. A batch of {size} cannot be shared among {parts} contexts.")
-    bounds = [round(i * size / parts) for i in range(parts + 1)]
-    return [slice(lo, hi) for lo, hi in pairwise(bounds)]

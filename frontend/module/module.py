@@ -8,12 +8,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..context import Context, cpu
-from ..initializer import InitDesc, Uniform
+from ..initializer import InitDesc
 from ..io import DataBatch, DataDesc
 from ..model import load_checkpoint
 from ..ndarray import NDArray, zeros
 from ..symbol import Symbol
-from .base_module import BaseModule, _check_input_names, _parse_data_desc
+from .base_module import _DEFAULT_INITIALIZER, BaseModule, _check_input_names, _parse_data_desc
 from .executor_group import DataParallelExecutorGroup
 
 
@@ -36,6 +36,10 @@ class Module(BaseModule):
         super().__init__(logger=logger)
         context = cpu() if context is None else context
         self._context = [context] if isinstance(context, Context) else list(context)
+        self._work_load_list = [1] * len(self._context) if work_load_list is None else list(work_load_list)
+        if len(self._work_load_list) != len(self._context):
+            raise AssertionError(f"{len(self._work_load_list)} work loads for {len(self._context)} contexts")
+        self._group2ctxs, self._compression_params = group2ctxs, compression_params
         self._symbol = symbol
         self._data_names, self._label_names = list(data_names or []), list(label_names or [])
         self._state_names, self._fixed_param_names = list(state_names or []), list(fixed_param_names or [])
@@ -50,6 +54,8 @@ class Module(BaseModule):
         self._arg_params: dict[str, NDArray] | None = None
         self._aux_params: dict[str, NDArray] | None = None
         self._params_dirty = False
+        self._grad_req: Any = None
+        self._preload_opt_states: str | None = None
         self._exec_group: DataParallelExecutorGroup | None = None
         self._data_shapes: list[DataDesc] = []
         self._label_shapes: list[DataDesc] | None = None
@@ -61,13 +67,15 @@ class Module(BaseModule):
         module = Module(symbol, **kwargs)
         module._arg_params, module._aux_params = arguments, states
         module.params_initialized = True
+        if load_optimizer_states:
+            module._preload_opt_states = f"{prefix}-{epoch:04d}.states"  # read when there is an optimizer
         return module
 
     def save_checkpoint(
         self, prefix: str, epoch: int, save_optimizer_states: bool = False, remove_amp_cast: bool = True
     ) -> None:
         """Write `PREFIX-symbol.json` and `PREFIX-EPOCH.params`."""
-        if save_optimizer_states:
+        if save_optimizer_states and not self.optimizer_initialized:
             raise AssertionError("save_optimizer_states: the module has no optimizer")
         self._symbol.save(f"{prefix}-symbol.json", remove_amp_cast=remove_amp_cast)
         self.save_params(f"{prefix}-{epoch:04d}.params")
@@ -108,92 +116,111 @@ class Module(BaseModule):
 
     # --- binding ----------------------------------------------------------------------------------------------------
 
-    def bind(  # type: ignore[override]
+    def _reset_bind(self) -> None:
+        self.binded = False
+        self._exec_group, self._data_shapes, self._label_shapes = None, [], None
+
+    def bind(
         self,
         data_shapes: Any,
         label_shapes: Any = None,
         for_training: bool = True,
         inputs_need_grad: bool = False,
         force_rebind: bool = False,
-        shared_module: Module | None = None,
+        shared_module: Any = None,
         grad_req: Any = "write",
     ) -> None:
-        """Make executors for these shapes: pairs of name and shape, or DataDesc."""
+        """Make executors for these shapes: pairs of name and shape, or DataDesc. Parameters and input memory are those
+        of `shared_module`, when given."""
         if self.binded and not force_rebind:
             self.logger.warning("Already bound, ignoring bind()")
             return
-        self.for_training, self.inputs_need_grad = for_training, inputs_need_grad
-        self._grad_req = self._requests(grad_req)
-        self._make_group(data_shapes, label_shapes, None if shared_module is None else shared_module._group())
-        self.binded = True
-        if shared_module is not None:
-            self.params_initialized = shared_module.params_initialized
-            self._arg_params, self._aux_params = shared_module._arg_params, shared_module._aux_params
-        elif self.params_initialized and self._arg_params is not None:
-            self._group().set_params(self._arg_params, self._aux_params or {})
-
-    def _requests(self, grad_req: Any) -> Any:
-        """Gradients of parameters that are trained, and of data when asked for."""
-        if not self.for_training:
-            return "null"
-        if not isinstance(grad_req, str):
-            return grad_req
-        wanted = {n: grad_req for n in self._param_names if n not in self._fixed_param_names}
-        return {**wanted, **{n: grad_req for n in self._data_names if self.inputs_need_grad}}
-
-    def _make_group(self, data_shapes: Any, label_shapes: Any, shared: DataParallelExecutorGroup | None) -> None:
-        data, label = _parse_data_desc(self._data_names, self._label_names, data_shapes, label_shapes)
-        names = self._param_names
-        self._exec_group = DataParallelExecutorGroup(
-            self._symbol, self._context, data, label, names, self._grad_req, shared
-        )
-        self._data_shapes, self._label_shapes = (
+        if inputs_need_grad and not for_training:
+            raise AssertionError("inputs_need_grad needs for_training")
+        shared = None if shared_module is None else self._shareable(shared_module)
+        data, labels = _parse_data_desc(self._data_names, self._label_names, data_shapes, label_shapes)
+        group = DataParallelExecutorGroup(
+            self._symbol,
+            self._context,
+            self._work_load_list,
             data,
-            label,
-        )  # shapes that do not fit change nothing
+            labels,
+            self._param_names,
+            for_training,
+            inputs_need_grad,
+            None if shared is None else shared._exec_group,
+            logger=self.logger,
+            fixed_param_names=self._fixed_param_names,
+            grad_req=grad_req,
+            state_names=self._state_names,
+            group2ctxs=self._group2ctxs,
+        )
+        self.for_training, self.inputs_need_grad, self._grad_req = for_training, inputs_need_grad, grad_req
+        self._exec_group, self._data_shapes, self._label_shapes = group, data, labels
+        if shared is not None:
+            self.params_initialized = True
+            self._arg_params, self._aux_params = shared._arg_params, shared._aux_params
+        elif self.params_initialized:
+            group.set_params(self._arg_params or {}, self._aux_params or {})
+        else:
+            self._new_params(group)
+        self.binded = True
+
+    def _shareable(self, other: Any) -> Module:
+        if not (isinstance(other, Module) and other.binded and other.params_initialized):
+            raise AssertionError("shared_module must be a Module that is bound and has parameters")
+        if len(other._group().execs) < len(self._context):
+            raise AssertionError("shared_module has fewer contexts")
+        return other
+
+    def _new_params(self, group: DataParallelExecutorGroup) -> None:
+        """Arrays of the module's own for all parameters."""
+        self._arg_params = {n: _new_like(a[0]) for n, a in zip(self._param_names, group.param_arrays, strict=True)}
+        self._aux_params = {n: _new_like(a[0]) for n, a in zip(self._aux_names, group.aux_arrays, strict=True)}
 
     def reshape(self, data_shapes: Any, label_shapes: Any = None) -> None:
-        """Bind to other shapes with the same parameters."""
-        self._make_group(data_shapes, label_shapes, self._group())
+        """Bind to other shapes with the same parameters. Shapes that do not fit change nothing."""
+        group = self._group()
+        data, labels = _parse_data_desc(self._data_names, self._label_names, data_shapes, label_shapes)
+        group.reshape(data, labels)
+        self._data_shapes, self._label_shapes = data, labels
 
     # --- parameters -------------------------------------------------------------------------------------------------
 
-    def init_params(  # type: ignore[override]
+    def init_params(
         self,
-        initializer: Any = None,
+        initializer: Any = _DEFAULT_INITIALIZER,
         arg_params: Mapping[str, NDArray] | None = None,
         aux_params: Mapping[str, NDArray] | None = None,
         allow_missing: bool = False,
         force_init: bool = False,
         allow_extra: bool = False,
     ) -> None:
-        """Fill all parameters: from dictionaries, and by the initializer (Uniform(0.01)) where `allow_missing`."""
+        """Fill all parameters: from dictionaries, which may hold others too, and by the initializer where there is no
+        dictionary or `allow_missing`.
+
+        RuntimeError names a parameter that is missing.
+        """
         if self.params_initialized and not force_init:
             warnings.warn(
                 "Parameters already initialized and force_init=False. init_params call ignored.", stacklevel=2
             )
             return
         group = self._group()
-        given = arg_params is not None or aux_params is not None
-        if initializer is None and not given:
-            initializer = Uniform(0.01)
         attrs = self._symbol.attr_dict()
-        self._arg_params = {n: _new_like(a[0]) for n, a in zip(self._param_names, group.param_arrays, strict=True)}
-        self._aux_params = {n: _new_like(a[0]) for n, a in zip(self._aux_names, group.aux_arrays, strict=True)}
-        for own, source in ((self._arg_params, arg_params), (self._aux_params, aux_params)):
+        if self._arg_params is None or self._aux_params is None or self._loaded_partly(group):
+            self._new_params(group)
+        for own, source in ((self._arg_params or {}, arg_params), (self._aux_params or {}, aux_params)):
             for name, array in sorted(own.items()):
                 _fill(InitDesc(name, attrs.get(name)), array, source, initializer, allow_missing)
-        if not allow_extra:
-            self._check_extra(arg_params or {}, aux_params or {})
-        group.set_params(self._arg_params, self._aux_params)
+        group.set_params(self._arg_params or {}, self._aux_params or {}, allow_extra=allow_extra)
         self.params_initialized = True
         self._params_dirty = False
 
-    def _check_extra(self, arg_params: Mapping[str, NDArray], aux_params: Mapping[str, NDArray]) -> None:
-        known = {*self._symbol.list_arguments(), *self._aux_names}
-        extra = [name for name in (*arg_params, *aux_params) if name not in known]
-        if extra:
-            raise ValueError(f'Find name "{extra[0]}" that is not in the arguments')
+    def _loaded_partly(self, group: DataParallelExecutorGroup) -> bool:
+        """Whether the parameters that came with `load` are not exactly those of the symbol."""
+        own = {**(self._arg_params or {}), **(self._aux_params or {})}
+        return own.keys() != {*group.param_names, *group.aux_names}
 
     def set_params(
         self,
@@ -210,11 +237,7 @@ class Module(BaseModule):
         if self.params_initialized and not force_init:
             warnings.warn("Parameters already initialized and force_init=False. set_params call ignored.", stacklevel=2)
             return
-        group = self._group()
-        group.set_params(arg_params, aux_params, allow_extra=allow_extra)
-        if self._arg_params is None or self._aux_params is None:
-            self._arg_params = {n: _new_like(a[0]) for n, a in zip(self._param_names, group.param_arrays, strict=True)}
-            self._aux_params = {n: _new_like(a[0]) for n, a in zip(self._aux_names, group.aux_arrays, strict=True)}
+        self._group().set_params(arg_params, aux_params, allow_extra=allow_extra)
         self._params_dirty = True
         self.params_initialized = True
 
@@ -227,38 +250,89 @@ class Module(BaseModule):
             self._params_dirty = False
         return self._arg_params, self._aux_params
 
+    def prepare(self, data_batch: DataBatch, sparse_row_id_fn: Any = None) -> None:
+        """Called before each batch; rows of parameters are pulled from a KVStore only where one updates them."""
+        self._group()
+        if sparse_row_id_fn is not None:
+            warnings.warn(
+                UserWarning("Parameters are not updated in the KVStore. No need to call sparse_row_id_fn."),
+                stacklevel=2,
+            )
+
     # --- running ----------------------------------------------------------------------------------------------------
 
-    def forward(self, data_batch: DataBatch, is_train: bool | None = None) -> None:
-        """Run on a batch; other shapes than those bound bind anew. `is_train` is by default what bind said."""
+    def forward(self, data_batch: DataBatch | list[DataBatch], is_train: bool | None = None) -> None:
+        """Run on a batch, or on one batch for each context; other shapes than those bound bind anew. `is_train` is by
+        default what bind said."""
         self._check_ready()
-        shapes = tuple(tuple(a.shape) for a in data_batch.data)
-        if shapes != tuple(tuple(d.shape) for d in self._data_shapes):
-            self.reshape(*self._shapes_of(data_batch))
+        shapes = _batch_shapes(data_batch)
+        if shapes != [tuple(d.shape) for d in self._data_shapes]:
+            self.reshape(*self._shapes_of(data_batch, shapes))
         training = self.for_training if is_train is None else is_train
         self._group().forward(data_batch, training)
         if training and self._aux_names:
             self._params_dirty = True
 
-    def _shapes_of(self, batch: DataBatch) -> tuple[Any, Any]:
-        data = batch.provide_data or _reshaped(self._data_shapes, batch.data)
-        labels = batch.provide_label
-        if not labels and batch.label and self._label_shapes:
-            labels = _reshaped(self._label_shapes, batch.label)
-        return data, labels
+    def _shapes_of(self, batch: Any, shapes: list[tuple[int, ...]]) -> tuple[Any, Any]:
+        data = getattr(batch, "provide_data", None) or _described(self._data_shapes, shapes)
+        labels = getattr(batch, "provide_label", None)
+        given = getattr(batch, "label", None)
+        if not labels and given and self._label_shapes:
+            labels = _described(self._label_shapes, [a.shape for a in given])
+        return data, labels or None
 
     def get_outputs(self, merge_multi_context: bool = True) -> list[Any]:
         """The outputs of the last forward."""
         self._check_ready()
         return self._group().get_outputs(merge_multi_context)
 
+    def get_states(self, merge_multi_context: bool = True) -> list[Any]:
+        """For each of `state_names` its arrays on all contexts; `merge_multi_context` must be False."""
+        self._check_ready()
+        return self._group().get_states(merge_multi_context)
+
+    def set_states(self, states: Any = None, value: Any = None) -> None:
+        """Set the states to arrays, or all their elements to one value."""
+        self._check_ready()
+        self._group().set_states(states, value)
+
     def update_metric(self, eval_metric: Any, labels: Any, pre_sliced: bool = False) -> None:
-        """Update a metric by the outputs of the last forward."""
-        eval_metric.update(labels, self.get_outputs())
+        """Update a metric by the outputs of the last forward; with `pre_sliced` labels are a list for each context."""
+        self._group().update_metric(eval_metric, labels, pre_sliced)
+
+    def install_monitor(self, mon: Any) -> None:
+        """Have a Monitor watch all executors."""
+        self._group().install_monitor(mon)
+
+    # --- training, which is not there yet ---------------------------------------------------------------------------
+
+    def borrow_optimizer(self, shared_module: Module) -> None:
+        """Raises MXNetError: training comes later."""
+        raise self._untrained("borrow_optimizer")
+
+    def save_optimizer_states(self, fname: str) -> None:
+        """Raises MXNetError: training comes later."""
+        raise self._untrained("save_optimizer_states")
+
+    def load_optimizer_states(self, fname: str) -> None:
+        """Raises MXNetError: training comes later."""
+        raise self._untrained("load_optimizer_states")
 
 
-def _reshaped(descs: Sequence[DataDesc], arrays: Sequence[NDArray]) -> list[DataDesc]:
-    return [DataDesc(d.name, a.shape, d.dtype, d.layout) for d, a in zip(descs, arrays, strict=True)]
+def _batch_shapes(batch: DataBatch | list[DataBatch]) -> list[tuple[int, ...]]:
+    """The shapes of a batch's data; batches in a list stand one after another."""
+    if not isinstance(batch, list):
+        return [tuple(a.shape) for a in batch.data]
+    if not batch:
+        raise AssertionError("Encountered empty data batch")
+    first = [tuple(a.shape) for a in batch[0].data]
+    if any([tuple(a.shape) for a in other.data] != first for other in batch):
+        raise AssertionError("All data batches in a list need to have the same shape")
+    return [(len(batch) * shape[0], *shape[1:]) for shape in first]
+
+
+def _described(descs: Sequence[DataDesc], shapes: Sequence[tuple[int, ...]]) -> list[DataDesc]:
+    return [DataDesc(d.name, shape, d.dtype, d.layout) for d, shape in zip(descs, shapes, strict=True)]
 
 
 def _new_like(array: NDArray) -> NDArray:
@@ -270,9 +344,12 @@ def _fill(
 ) -> None:
     """One parameter's values: from `source` when there is one, else from the initializer."""
     if source is not None and str(desc) in source:
-        source[str(desc)].copyto(array)
+        if source[str(desc)] is not array:
+            source[str(desc)].copyto(array)
         return
     if source is not None and not allow_missing:
         raise RuntimeError(f"{desc} is not presented")
     if initializer is not None:
         initializer(desc, array)
+    elif source is None:
+        raise TypeError(f"init_params: there is neither an initializer nor a value for {desc}")

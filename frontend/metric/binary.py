@@ -1,0 +1,159 @@
+"""Metrics of two classes: F1 and Matthews' correlation, from counts of true and false positives and negatives."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from .base import EvalMetric, check_label_shapes, register
+
+_COUNTS = ("true_positives", "false_negatives", "false_positives", "true_negatives")
+
+
+def _ratio(part: float, whole: float) -> float:
+    return part / whole if whole > 0 else 0.0
+
+
+class _BinaryClassificationMetrics:
+    """The four counts, since the last reset and since the last full reset (`global_*`)."""
+
+    true_positives: Any
+    false_negatives: Any
+    false_positives: Any
+    true_negatives: Any
+
+    def __init__(self) -> None:
+        self.reset_stats()
+
+    def reset_stats(self) -> None:
+        for name in _COUNTS:
+            setattr(self, f"global_{name}", 0)
+        self.local_reset_stats()
+
+    def local_reset_stats(self) -> None:
+        for name in _COUNTS:
+            setattr(self, name, 0)
+
+    def update_binary_stats(self, label: Any, pred: Any) -> None:
+        """Count a batch: `pred` (n, 2) probabilities, `label` (n) zeros and ones."""
+        pred, label = pred.asnumpy(), label.asnumpy().astype("int32")
+        check_label_shapes(label, pred)
+        if len(np.unique(label)) > 2:
+            raise ValueError(f"{type(self).__name__} currently only supports binary classification.")
+        said, true = np.argmax(pred, axis=1) == 1, label == 1
+        counts = (said & true, ~said & true, said & ~true, ~said & ~true)
+        for name, found in zip(_COUNTS, counts, strict=True):
+            setattr(self, name, getattr(self, name) + found.sum())
+            setattr(self, f"global_{name}", getattr(self, f"global_{name}") + found.sum())
+
+    def _of(self, prefix: str) -> tuple[float, float, float, float]:
+        """TP, FN, FP, TN."""
+        tp, fn, fp, tn = (float(getattr(self, prefix + name)) for name in _COUNTS)
+        return tp, fn, fp, tn
+
+    def _precision(self, prefix: str = "") -> float:
+        tp, _, fp, _ = self._of(prefix)
+        return _ratio(tp, tp + fp)
+
+    def _recall(self, prefix: str = "") -> float:
+        tp, fn, _, _ = self._of(prefix)
+        return _ratio(tp, tp + fn)
+
+    def _fscore(self, prefix: str = "") -> float:
+        precision, recall = self._precision(prefix), self._recall(prefix)
+        return _ratio(2 * precision * recall, precision + recall)
+
+    precision = property(_precision)
+    recall = property(_recall)
+    fscore = property(_fscore)
+    global_precision = property(lambda self: self._precision("global_"))
+    global_recall = property(lambda self: self._recall("global_"))
+    global_fscore = property(lambda self: self._fscore("global_"))
+
+    def matthewscc(self, use_global: bool = False) -> float:
+        """Matthews' correlation coefficient; factors of the denominator that are 0 are left out."""
+        tp, fn, fp, tn = self._of("global_" if use_global else "")
+        if not tp + fn + fp + tn:
+            return 0.0
+        factors = [f for f in (tp + fp, tp + fn, tn + fp, tn + fn) if f != 0]
+        return (tp * tn - fp * fn) / math.sqrt(math.prod(factors))
+
+    @property
+    def total_examples(self) -> Any:
+        return sum(getattr(self, name) for name in _COUNTS)
+
+    @property
+    def global_total_examples(self) -> Any:
+        return sum(getattr(self, f"global_{name}") for name in _COUNTS)
+
+
+class _BinaryMetric(EvalMetric):
+    """A value of the counts: the mean over batches ("macro"), or of all instances together ("micro")."""
+
+    _counts: _BinaryClassificationMetrics
+    _value: Callable[[bool], float]
+    _kind: str
+
+    def _setup(self, average: str, value: Callable[[bool], float], counts: _BinaryClassificationMetrics) -> None:
+        self._kind, self._value, self._counts = average, value, counts
+
+    def update(self, labels: Any, preds: Any) -> None:
+        labels, preds = check_label_shapes(labels, preds, True)
+        counts = self._counts
+        for label, pred in zip(labels, preds, strict=False):
+            counts.update_binary_stats(label, pred)
+        if self._kind == "macro":
+            self.sum_metric += self._value(False)
+            self.global_sum_metric += self._value(True)
+            self.num_inst += 1
+            self.global_num_inst += 1
+            counts.reset_stats()
+            return
+        self.num_inst, self.global_num_inst = counts.total_examples, counts.global_total_examples
+        self.sum_metric = self._value(False) * self.num_inst
+        self.global_sum_metric = self._value(True) * self.global_num_inst
+
+    def reset(self) -> None:
+        super().reset()
+        self._counts.reset_stats()
+
+    def reset_local(self) -> None:
+        super().reset_local()
+        self._counts.local_reset_stats()
+
+
+@register
+class F1(_BinaryMetric):
+    """The harmonic mean of precision and recall."""
+
+    def __init__(
+        self,
+        name: str = "f1",
+        output_names: list[str] | None = None,
+        label_names: list[str] | None = None,
+        average: str = "macro",
+    ) -> None:
+        self.average = average
+        self.metrics = counts = _BinaryClassificationMetrics()
+        self._setup(average, lambda whole: counts.global_fscore if whole else counts.fscore, counts)
+        super().__init__(name, output_names=output_names, label_names=label_names, has_global_stats=True)
+
+
+@register
+class MCC(_BinaryMetric):
+    """Matthews' correlation coefficient of two classes; see PCC for more."""
+
+    def __init__(
+        self,
+        name: str = "mcc",
+        output_names: list[str] | None = None,
+        label_names: list[str] | None = None,
+        average: str = "macro",
+    ) -> None:
+        self._average = average
+        self._metrics = counts = _BinaryClassificationMetrics()
+        self._setup(average, counts.matthewscc, counts)
+        super().__init__(name, output_names=output_names, label_names=label_names, has_global_stats=True)

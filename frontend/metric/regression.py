@@ -1,0 +1,158 @@
+"""Metrics of real values: absolute and squared errors, correlation, and losses that are outputs themselves."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..ndarray import NDArray
+from .base import EvalMetric, alias, check_label_shapes, register
+
+_Names = list[str] | None
+
+
+class _Error(EvalMetric):
+    """The mean over batches of a function of labels and predictions, as columns where they have one axis."""
+
+    def __init__(self, name: str, output_names: _Names = None, label_names: _Names = None) -> None:
+        super().__init__(name, output_names=output_names, label_names=label_names, has_global_stats=True)
+
+    @staticmethod
+    def _error(difference: np.ndarray) -> Any:
+        raise NotImplementedError
+
+    def update(self, labels: Any, preds: Any) -> None:
+        labels, preds = check_label_shapes(labels, preds, True)
+        for label, pred in zip(labels, preds, strict=False):
+            true, said = (a.reshape(-1, 1) if a.ndim == 1 else a for a in (label.asnumpy(), pred.asnumpy()))
+            self._add(self._error(true - said), 1)
+
+
+@register
+class MAE(_Error):
+    """The mean absolute error."""
+
+    def __init__(self, name: str = "mae", output_names: _Names = None, label_names: _Names = None) -> None:
+        super().__init__(name, output_names, label_names)
+
+    @staticmethod
+    def _error(difference: np.ndarray) -> Any:
+        return np.abs(difference).mean()
+
+
+@register
+class MSE(_Error):
+    """The mean squared error."""
+
+    def __init__(self, name: str = "mse", output_names: _Names = None, label_names: _Names = None) -> None:
+        super().__init__(name, output_names, label_names)
+
+    @staticmethod
+    def _error(difference: np.ndarray) -> Any:
+        return (difference**2.0).mean()
+
+
+@register
+class RMSE(_Error):
+    """The mean over batches of the root of the mean squared error."""
+
+    def __init__(self, name: str = "rmse", output_names: _Names = None, label_names: _Names = None) -> None:
+        super().__init__(name, output_names, label_names)
+
+    @staticmethod
+    def _error(difference: np.ndarray) -> Any:
+        return np.sqrt((difference**2.0).mean())
+
+
+@register
+@alias("pearsonr")
+class PearsonCorrelation(EvalMetric):
+    """Pearson's correlation: the mean over batches ("macro"), or of all values together ("micro").
+
+    The running variances are Welford's (1962).
+    """
+
+    def __init__(
+        self,
+        name: str = "pearsonr",
+        output_names: _Names = None,
+        label_names: _Names = None,
+        average: str = "macro",
+    ) -> None:
+        self.average = average
+        super().__init__(name, output_names=output_names, label_names=label_names, has_global_stats=True)
+
+    def reset_micro(self) -> None:
+        """Forget the running means and variances."""
+        self._sse_p = self._mean_p = self._sse_l = self._mean_l = self._conv = 0.0
+        self._pred_nums = self._label_nums = 0
+
+    def reset(self) -> None:
+        super().reset()
+        if self.average == "micro":
+            self.reset_micro()
+
+    def update_variance(self, new_values: np.ndarray, *aggregate: Any) -> tuple[Any, Any, Any]:
+        """Number, mean and sum of squared deviations, with new values taken into account."""
+        count, mean, squares = aggregate
+        count += len(new_values)
+        before = new_values - mean
+        mean += np.sum(before / count)
+        squares += np.sum(before * (new_values - mean))
+        return count, mean, squares
+
+    def update_cov(self, label: np.ndarray, pred: np.ndarray) -> None:
+        """Add to the running covariance."""
+        self._conv = self._conv + np.sum((label - self._mean_l) * (pred - self._mean_p))
+
+    def update(self, labels: Any, preds: Any) -> None:
+        labels, preds = check_label_shapes(labels, preds, True)
+        for label, pred in zip(labels, preds, strict=False):
+            check_label_shapes(label, pred, False, True)
+            true, said = (a.asnumpy().ravel().astype(np.float64) for a in (label, pred))
+            if self.average == "macro":
+                self._add(np.corrcoef(said, true)[0, 1], 1)
+                continue
+            self._add(0.0, 1)
+            self._label_nums, self._mean_l, self._sse_l = self.update_variance(
+                true, self._label_nums, self._mean_l, self._sse_l
+            )
+            self.update_cov(true, said)
+            self._pred_nums, self._mean_p, self._sse_p = self.update_variance(
+                said, self._pred_nums, self._mean_p, self._sse_p
+            )
+
+    def get(self) -> tuple[str, Any]:
+        if self.num_inst == 0 or self.average == "macro":
+            return super().get()
+        free = self._label_nums - 1
+        return self.name, self._conv / (free * np.sqrt(self._sse_p / free) * np.sqrt(self._sse_l / free))
+
+
+@register
+class Loss(EvalMetric):
+    """The mean of outputs that are losses."""
+
+    def __init__(self, name: str = "loss", output_names: _Names = None, label_names: _Names = None) -> None:
+        super().__init__(name, output_names=output_names, label_names=label_names, has_global_stats=True)
+
+    def update(self, _: Any, preds: Any) -> None:  # type: ignore[override]
+        for pred in [preds] if isinstance(preds, NDArray) else preds:
+            self._add(pred.sum().asscalar(), pred.size)
+
+
+@register
+class Torch(Loss):
+    """A loss that Torch computed."""
+
+    def __init__(self, name: str = "torch", output_names: _Names = None, label_names: _Names = None) -> None:
+        super().__init__(name, output_names, label_names)
+
+
+@register
+class Caffe(Loss):
+    """A loss that Caffe computed."""
+
+    def __init__(self, name: str = "caffe", output_names: _Names = None, label_names: _Names = None) -> None:
+        super().__init__(name, output_names, label_names)

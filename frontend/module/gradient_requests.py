@@ -1,0 +1,55 @@
+"""What a module asks for: gradients by argument, and contexts by group."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+from ..context import Context
+
+
+class _Names(Protocol):
+    arg_names: list[str]
+    param_names: list[str]
+    fixed_param_names: list[str]
+    inputs_need_grad: bool
+
+
+def gradient_requests(group: _Names, data_names: Sequence[str], grad_req: Any) -> dict[str, str]:
+    """What each argument wants of its gradient: parameters that are not fixed have one, data when asked for.
+
+    `grad_req` is one request for these, one for each argument, or exceptions by name.
+    """
+    if isinstance(grad_req, list | tuple):
+        if len(grad_req) != len(group.arg_names):
+            raise AssertionError(f"{len(grad_req)} requests for {len(group.arg_names)} arguments")
+        return dict(zip(group.arg_names, grad_req, strict=True))
+    if not isinstance(grad_req, str | Mapping):
+        raise ValueError("grad_req must be one of str, list, tuple, or dict.")
+    common = grad_req if isinstance(grad_req, str) else "write"
+    wanted = {name for name in group.param_names if name not in group.fixed_param_names}
+    if group.inputs_need_grad:
+        wanted.update(data_names)
+    found = {name: common if name in wanted else "null" for name in group.arg_names}
+    return found if isinstance(grad_req, str) else {**found, **grad_req}
+
+
+def groups_by_context(group2ctxs: Any, count: int) -> list[dict[str, Context] | None]:
+    """For each of `count` contexts, the context of each group of nodes (`ctx_group`)."""
+    if group2ctxs is None:
+        return [None] * count
+    if isinstance(group2ctxs, list):
+        if len(group2ctxs) != count:
+            raise AssertionError(f"length of group2ctxs should be {count}")
+        return group2ctxs
+    if not isinstance(group2ctxs, Mapping):
+        raise AssertionError("group2ctxs should be a list of dictionaries, or a dictionary of contexts")
+    found: list[dict[str, Context] | None] = [{} for _ in range(count)]
+    for name, contexts in group2ctxs.items():
+        listed = [contexts] if isinstance(contexts, Context) else list(contexts)
+        listed = listed * count if len(listed) == 1 else listed
+        if len(listed) != count:
+            raise AssertionError(f"length of group2ctxs[{name}] should be {count} or 1")
+        for own, context in zip(found, listed, strict=True):
+            own[name] = context  # type: ignore[index]
+    return found
