@@ -82,7 +82,13 @@ def _numbers(b: CoreBuilder, x: Value, key: Value) -> list[Value]:
         b.conv(x, b.iota((6, 2, 3, 3), F32, 0), (2, 1), ((1, 1), (0, 2)), groups=2),
         b.random_bits(key, (2, 3)),
         *b.sort([rows, b.cast(rows, I32)], 1),
+        *_factors(b, b.slice(rows, (0, 0), (8, 8))),
     ]
+
+
+def _factors(b: CoreBuilder, x: Value) -> list[Value]:
+    solved = b.triangular_solve(b.cholesky(x), x, transpose=True)
+    return [solved, *b.lu(x), *b.lq(x), *b.symmetric_eigen(x)]
 
 
 def _control(b: CoreBuilder, x: Value) -> list[Value]:

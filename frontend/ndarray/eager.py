@@ -115,6 +115,13 @@ def _array_module() -> Any:
     return ndarray
 
 
+@cache
+def _no_complaint() -> Callable[..., str | None]:
+    from ...ir.dialects.mx.operator import Operator
+
+    return Operator.complaint
+
+
 def bounded(table: dict[Any, Any]) -> dict[Any, Any]:
     """The table, emptied when it has grown beyond what is worth remembering."""
     if len(table) >= _REMEMBERED:
@@ -136,7 +143,8 @@ class Call:
         self.updates = graph.updates
         self.draws = len(graph.inputs) - len(types)
         self.types = graph.output_types()[: len(graph.outputs) - len(graph.updates)]
-        self.simple = not self.updates and not self.draws
+        self.complains = type(operator).complaint is not _no_complaint()
+        self.simple = not self.updates and not self.draws and not self.complains
         self.pointwise = _pointwise_inputs(graph) if self.executable.in_place else frozenset[int]()
 
     def run(self, arrays: Sequence[NDArray], out: NDArray | Sequence[NDArray] | None, context: Context | None) -> Any:
@@ -153,15 +161,27 @@ class Call:
         key = _key_storage(context) if self.draws else None
         if key is not None:
             inputs.append(key.address)
+        before = [a.asnumpy() for a in arrays] if self.complains else []
         self.executable.run(inputs, targets)
         for target, source, nbytes in copies:
             ctypes.memmove(target, source.address, nbytes)
+        if self.complains:
+            self._raise_complaint(arrays, before, results)
         if out is not None or self.updates:
             for array in written:
                 writes.written(array._storage)
         if out is not None:
             return out
         return results[0] if len(results) == 1 else results
+
+    def _raise_complaint(self, arrays: Sequence[NDArray], before: list[np.ndarray], results: Sequence[NDArray]) -> None:
+        """MXNetError where the operator says that what the operands were `before` has no results."""
+        reason = self.operator.complaint(before, [r.asnumpy() for r in results])
+        if reason is not None:
+            names = self.operator.input_names(len(arrays))
+            raise MXNetError(
+                f"{_shown(self.operator, names, [TensorType(a._shape, a._dtype) for a in arrays])}: {reason}"
+            )
 
     def _new(self, context: Context) -> list[NDArray]:
         return [_array_module().empty_array(t.shape, t.dtype, context) for t in self.types]

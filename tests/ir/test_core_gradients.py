@@ -8,11 +8,14 @@ from typing import Any
 import numpy as np
 import pytest
 from mxforge.ir.dialects.core import (
+    LQ,
+    LU,
     PRIMITIVES,
     ArgReduce,
     Broadcast,
     Call,
     Cast,
+    Cholesky,
     Concat,
     Cond,
     Constant,
@@ -38,7 +41,9 @@ from mxforge.ir.dialects.core import (
     SelectAndScatter,
     Slice,
     Sort,
+    SymmetricEigen,
     Transpose,
+    TriangularSolve,
     While,
     gradient_graph,
     interpret,
@@ -61,6 +66,12 @@ def spaced(*shape: int) -> Array:
     """Distinct numbers far enough apart that a small step changes no order, none of them near 0."""
     n = int(np.prod(shape))
     return (RANDOM.permutation(n).reshape(shape) - n / 2 + 0.25) / 4
+
+
+def definite(batch: int, n: int) -> Array:
+    """Symmetric matrices whose eigenvalues are positive and far apart."""
+    turned = np.linalg.qr(real(batch, n, n))[0]
+    return turned @ (np.arange(1.0, n + 1)[:, None] * np.swapaxes(turned, 1, 2))
 
 
 def ints(*rows: Any) -> Array:
@@ -116,6 +127,7 @@ TRIPLED = graph(lambda b, x, y, z, g: b.mul(b.mul(g, b.square(x)), 3), (4,), (4,
 CUBE = graph(lambda b, x: b.mul(x, b.square(x)), (4,))
 CALL_GRADIENT = Graph("gradient", TRIPLED.inputs[:1] + TRIPLED.inputs[2:], TRIPLED.nodes, TRIPLED.outputs)
 
+DEFINITE = definite(2, 4)
 SAMPLES: dict[type[Primitive], list[tuple[Primitive, list[Array]]]] = {
     Pointwise: [(Pointwise(op), scalar_operands(op)) for op in SCALARS],
     Cast: [(Cast(F64), [real(3, 2)])],
@@ -166,6 +178,13 @@ SAMPLES: dict[type[Primitive], list[tuple[Primitive, list[Array]]]] = {
         (conv((1,), ((1, 0),), (2,), (1,), groups=3), [real(1, 3, 4), real(3, 1, 2)]),
         (conv((1, 1), ((0, 0), (0, 0)), (1, 1), (1, 1)), [real(2, 3, 4, 4), real(2, 3, 4, 4)]),
     ],
+    Cholesky: [(Cholesky(), [DEFINITE])],
+    TriangularSolve: [
+        (TriangularSolve(low, t), [DEFINITE, real(2, 4, 3)]) for low in (True, False) for t in (True, False)
+    ],
+    LU: [(LU(), [real(2, 4, 4)])],
+    LQ: [(LQ(), [real(3, 3)]), (LQ(), [real(2, 3, 5)])],
+    SymmetricEigen: [(SymmetricEigen(), [DEFINITE])],
     Sort: [(Sort(1, d, s), [spaced(3, 4), real(3, 4)]) for d in (False, True) for s in (False, True)],
     Constant: [(Constant(real(2)), [])],
     Iota: [(Iota((3,), F64, 0), [])],

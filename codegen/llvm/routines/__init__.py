@@ -1,4 +1,5 @@
-"""Kernels of primitives that no index expression describes: running combinations, scatters, sorts, window gradients."""
+"""Kernels of primitives that no index expression describes: running combinations, scatters, sorts, window gradients,
+factorizations of matrices."""
 
 from .emit import emit_routine, has_routine
 

@@ -4,13 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ....ir.dialects.core import Cumulative, Scatter, SelectAndScatter, Sort
+from ....ir.dialects.core import (
+    LQ,
+    LU,
+    Cholesky,
+    Cumulative,
+    Scatter,
+    SelectAndScatter,
+    Sort,
+    SymmetricEigen,
+    TriangularSolve,
+)
 from ....ir.graph import Node, Op
 from ....ir.target import CpuTarget
 from ....ir.types import TensorType
 from ...emission import Emission
 from ..emitter import ModuleBuilder
 from .cumulative import emit_cumulative
+from .eigen import emit_symmetric_eigen
+from .factorization import emit_cholesky, emit_lq, emit_lu, emit_triangular_solve
 from .scatter import emit_scatter
 from .select_and_scatter import emit_select_and_scatter
 from .sort import emit_sort
@@ -36,8 +48,13 @@ def emit_routine(node: Node, target: CpuTarget, module: ModuleBuilder, symbol: s
 
 
 _ROUTINES: dict[type[Op], Emitter] = {
+    Cholesky: emit_cholesky,
     Cumulative: emit_cumulative,
+    LQ: emit_lq,
+    LU: emit_lu,
     Scatter: emit_scatter,
     SelectAndScatter: emit_select_and_scatter,
     Sort: emit_sort,
+    SymmetricEigen: emit_symmetric_eigen,
+    TriangularSolve: emit_triangular_solve,
 }

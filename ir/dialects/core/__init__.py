@@ -4,6 +4,7 @@ from .builder import CoreBuilder, normalize_axes
 from .contraction import Conv, Dot
 from .control import Call, Cond, Fused, HostCallback, While
 from .creation import Constant, Iota, RandomBits
+from .factorization import LQ, LU, Cholesky, SymmetricEigen, TriangularSolve
 from .gradient import gradient_graph, pull_back, without_dead_nodes
 from .indexing import Gather, Scatter
 from .interpret import evaluate_graph, interpret
@@ -22,6 +23,7 @@ __all__ = [
     "Broadcast",
     "Call",
     "Cast",
+    "Cholesky",
     "Concat",
     "Cond",
     "Constant",
@@ -33,6 +35,8 @@ __all__ = [
     "Gather",
     "HostCallback",
     "Iota",
+    "LQ",
+    "LU",
     "PRIMITIVES",
     "Pad",
     "Pointwise",
@@ -48,7 +52,9 @@ __all__ = [
     "SelectAndScatter",
     "Slice",
     "Sort",
+    "SymmetricEigen",
     "Transpose",
+    "TriangularSolve",
     "While",
     "evaluate_graph",
     "gradient_graph",

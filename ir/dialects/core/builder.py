@@ -14,6 +14,7 @@ from ...types import DType, Layout, TensorType
 from .contraction import Conv, Dot
 from .control import Call, Cond, HostCallback, HostFunction, While
 from .creation import Constant, Iota, RandomBits
+from .factorization import LQ, LU, Cholesky, SymmetricEigen, TriangularSolve
 from .indexing import Gather, Scatter
 from .ordering import Sort
 from .pointwise import Cast
@@ -283,6 +284,28 @@ class CoreBuilder(ScalarMethods):
         right = ones if rhs_dilation is None else tuple(rhs_dilation)
         edges = tuple((lo, hi) for lo, hi in padding)
         return self.add_node(Conv(tuple(strides), edges, left, right, groups, batch_groups), x, w)
+
+    # -- factorizations
+
+    def cholesky(self, x: Value) -> Value:
+        """The lower triangular factor of each matrix; see Cholesky."""
+        return self.add_node(Cholesky(), x)
+
+    def triangular_solve(self, a: Value, y: Value, lower: bool = True, transpose: bool = False) -> Value:
+        """x with a x = y, or with a^T x = y; see TriangularSolve."""
+        return self.add_node(TriangularSolve(lower, transpose), a, y)
+
+    def lu(self, x: Value) -> tuple[Value, ...]:
+        """Packed factors of each matrix, and the order of its rows; see LU."""
+        return self.node(LU(), x).outputs
+
+    def lq(self, x: Value) -> tuple[Value, ...]:
+        """A lower triangle and orthonormal rows; see LQ."""
+        return self.node(LQ(), x).outputs
+
+    def symmetric_eigen(self, x: Value) -> tuple[Value, ...]:
+        """Eigenvalues and rows of eigenvectors; see SymmetricEigen."""
+        return self.node(SymmetricEigen(), x).outputs
 
     # -- ordering and control
 

@@ -32,6 +32,8 @@ from .families import DECLARED_NAMES, FAMILY_OF
 from .shapes import PartialShape, ShapeConflict, unify_all
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from .builder import MxBuilder
 
 Results = Value | tuple[Value, ...]
@@ -210,6 +212,11 @@ class Operator(BaseModel, Op):
     def decompose(self, b: MxBuilder, *inputs: Value) -> Results:
         """Say the operator in core: the values of all outputs, hidden ones included."""
         raise NotImplementedError(f"{type(self).mx_name()} has no decomposition")
+
+    def complaint(self, operands: list[np.ndarray], results: list[np.ndarray]) -> str | None:
+        """What is wrong with operands that gave these visible results, where only a run can tell; an eager call raises
+        it."""
+        return None
 
     def results(self, b: MxBuilder, *inputs: Value) -> tuple[Value, ...]:
         """The decomposition's values, always as a tuple. ValueError where the operands' shapes do not fit."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from goldens import operator_goldens, signatures
 from mxforge.ir.dialects.mx.operator import all_names, all_operators, lookup
 
-# Operators of MXNet 1.9.1 that are not declared: losses and heads for training, optimizers, linear algebra, images,
+# Operators of MXNet 1.9.1 that are not declared: losses and heads for training, optimizers, images,
 # sparse storage, quantisation, graphs and control flow. An operator that gets declared must leave this list.
 NOT_DECLARED = frozenset(
     """
@@ -39,23 +39,6 @@ NOT_DECLARED = frozenset(
     _contrib_ifft
     _foreach
     _histogram
-    _linalg_det
-    _linalg_extractdiag
-    _linalg_extracttrian
-    _linalg_gelqf
-    _linalg_gemm
-    _linalg_gemm2
-    _linalg_inverse
-    _linalg_makediag
-    _linalg_maketrian
-    _linalg_potrf
-    _linalg_potri
-    _linalg_slogdet
-    _linalg_sumlogdiag
-    _linalg_syevd
-    _linalg_syrk
-    _linalg_trmm
-    _linalg_trsm
     _mp_adamw_update
     _multi_adamw_update
     _multi_lamb_update

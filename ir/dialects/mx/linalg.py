@@ -1,0 +1,290 @@
+"""Linear algebra on the matrices of the last two axes, of float32 or float64; the axes before are a batch."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...graph import Value
+from ...types import DType
+from ..core.factorization import identity, transposed, triangle, unit_lower
+from .builder import MxBuilder
+from .linalg_diagonal import Matrices, diagonal_of, not_scalar
+from .operator import operator
+from .parameters import Bool, Float, Int
+from .shapes import normalize_axis
+
+
+def _times(b: MxBuilder, x: Value, factor: float) -> Value:
+    return x if factor == 1 else b.mul(x, factor)
+
+
+# -- products
+
+
+class _Product(Matrices):
+    """alpha op(A) op(B) of matrices whose rows are along `axis`."""
+
+    inputs = ("A", "B")
+    transpose_a: Bool = False
+    transpose_b: Bool = False
+    alpha: Float = 1.0
+
+    def _product(self, b: MxBuilder, x: Value, y: Value, axis: int) -> Value:
+        self.check_matrices(x, y)
+        left, right = (self._rows_last_but_one(b, v, axis) for v in (x, y))
+        self.check_same_batch(left, right)
+        batch = tuple(range(left.type.rank - 2))
+        last = left.type.rank - 1
+        contracted = last - 1 if self.transpose_a else last, last if self.transpose_b else last - 1
+        if left.type.shape[contracted[0]] != right.type.shape[contracted[1]]:
+            raise ValueError(f"cannot multiply matrices of {x.type.shape} and {y.type.shape}")
+        return _times(b, b.dot(left, right, batch, batch, contracted[:1], contracted[1:]), self.alpha)
+
+    def _rows_last_but_one(self, b: MxBuilder, x: Value, axis: int) -> Value:
+        return b.transpose(x, self._order(x, axis))
+
+    def _order(self, x: Value, axis: int) -> tuple[int, ...]:
+        rank = x.type.rank
+        rows = normalize_axis(axis, rank)
+        if rows == rank - 1:
+            raise ValueError(f"axis={axis} is that of the columns")
+        return (*(k for k in range(rank - 1) if k != rows), rows, rank - 1)
+
+    def _back(self, b: MxBuilder, x: Value, axis: int) -> Value:
+        order = self._order(x, axis)
+        return b.transpose(x, tuple(order.index(k) for k in range(len(order))))
+
+
+@operator("_linalg_gemm", aliases=("linalg_gemm",))
+class Gemm(_Product):
+    """alpha op(A) op(B) + beta C; rows are along `axis`."""
+
+    inputs = ("A", "B", "C")
+    beta: Float = 1.0
+    axis: Int = -2
+
+    def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
+        x, y, z = inputs
+        product = self._back(b, self._product(b, x, y, self.axis), self.axis)
+        if z.type != product.type:
+            raise ValueError(f"C is {z.type}, the product {product.type}")
+        return b.add(product, _times(b, z, self.beta))
+
+
+@operator("_linalg_gemm2", aliases=("linalg_gemm2",))
+class Gemm2(_Product):
+    """alpha op(A) op(B); rows are along `axis`."""
+
+    axis: Int = -2
+
+    def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
+        x, y = inputs
+        return self._back(b, self._product(b, x, y, self.axis), self.axis)
+
+
+@operator("_linalg_syrk", aliases=("linalg_syrk",))
+class Syrk(Matrices):
+    """alpha A A^T, or alpha A^T A if `transpose`."""
+
+    transpose: Bool = False
+    alpha: Float = 1.0
+
+    def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
+        (x,) = inputs
+        self.check_matrices(x)
+        batch = tuple(range(x.type.rank - 2))
+        over = (x.type.rank - (2 if self.transpose else 1),)
+        return _times(b, b.dot(x, x, batch, batch, over, over), self.alpha)
+
+
+class _Triangular(Matrices):
+    inputs = ("A", "B")
+    transpose: Bool = False
+    rightside: Bool = False
+    lower: Bool = True
+    alpha: Float = 1.0
+
+    def _check_sides(self, a: Value, y: Value) -> None:
+        self.check_matrices(a, y, square=1)
+        self.check_same_batch(a, y)
+        if a.type.shape[-1] != y.type.shape[-1 if self.rightside else -2]:
+            raise ValueError(f"matrices of {a.type.shape} and {y.type.shape} do not fit")
+
+
+@operator("_linalg_trmm", aliases=("linalg_trmm",))
+class Trmm(_Triangular):
+    """alpha op(A) B, or alpha B op(A) if `rightside`, where A is a triangle: its other elements are not read."""
+
+    def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
+        a, y = inputs
+        self._check_sides(a, y)
+        factor = triangle(b, a, self.lower)
+        factor = transposed(b, factor) if self.transpose else factor
+        return _times(b, b.matmul(y, factor) if self.rightside else b.matmul(factor, y), self.alpha)
+
+
+@operator("_linalg_trsm", aliases=("linalg_trsm",))
+class Trsm(_Triangular):
+    """X with op(A) X = alpha B, or X op(A) = alpha B if `rightside`, where A is a triangle."""
+
+    def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
+        a, y = inputs
+        self._check_sides(a, y)
+        sides = _times(b, y, self.alpha)
+        if not self.rightside:
+            return b.triangular_solve(a, sides, self.lower, self.transpose)
+        return transposed(b, b.triangular_solve(a, transposed(b, sides), self.lower, not self.transpose))
+
+
+# -- factors
+
+
+class _MayFail(Matrices):
+    """What some finite matrices have no result for."""
+
+    def complaint(self, operands: list[np.ndarray], results: list[np.ndarray]) -> str | None:
+        known = all(np.isfinite(x).all() for x in operands)
+        return self._reason() if known and not all(np.isfinite(y).all() for y in results) else None
+
+    def _reason(self) -> str:
+        raise NotImplementedError
+
+
+@operator("_linalg_potrf", aliases=("linalg_potrf",))
+class Potrf(_MayFail):
+    """The Cholesky factor of symmetric positive definite A: L with L L^T = A, or L^T unless `lower`."""
+
+    lower: Bool = True
+
+    def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
+        (x,) = inputs
+        self.check_matrices(x, square=1)
+        return b.cholesky(x) if self.lower else transposed(b, b.cholesky(transposed(b, x)))
+
+    def _reason(self) -> str:
+        return "a matrix of A is not positive definite"
+
+
+@operator("_linalg_potri", aliases=("linalg_potri",))
+class Potri(_MayFail):
+    """The inverse of the matrix whose Cholesky factor is A."""
+
+    lower: Bool = True
+
+    def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
+        (x,) = inputs
+        self.check_matrices(x, square=1)
+        factor = x if self.lower else transposed(b, x)
+        root = b.triangular_solve(factor, identity(b, x.type))
+        return b.matmul(transposed(b, root), root)
+
+    def _reason(self) -> str:
+        return "a matrix of A is not a Cholesky factor: its diagonal has a zero"
+
+
+@operator("_linalg_inverse", aliases=("_npi_inv", "linalg_inverse"))
+class Inverse(_MayFail):
+    """The inverse of A."""
+
+    def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
+        (x,) = inputs
+        self.check_matrices(x, square=1)
+        packed, order = b.lu(x)
+        rank = x.type.rank
+        taken = b.broadcast(order, x.type.shape, (*range(rank - 2), rank - 2))
+        rows = b.cast(b.eq(taken, b.iota(x.type.shape, DType.I32, rank - 1)), x.type.dtype)
+        half = b.triangular_solve(unit_lower(b, packed), rows)
+        return b.triangular_solve(packed, half, lower=False)
+
+    def _reason(self) -> str:
+        return "a matrix of A is singular"
+
+
+@operator("_linalg_gelqf", aliases=("linalg_gelqf",))
+class Gelqf(Matrices):
+    """Q with orthonormal rows and lower triangular L, A = L Q; A has at least as many columns as rows."""
+
+    outputs = ("output0", "output1")
+
+    def decompose(self, b: MxBuilder, *inputs: Value) -> tuple[Value, Value]:
+        (x,) = inputs
+        self.check_matrices(x)
+        if x.type.shape[-2] > x.type.shape[-1]:
+            raise ValueError(f"A has shape {x.type.shape}: needs at least as many columns as rows")
+        factor, q = b.lq(x)
+        return q, factor
+
+
+@operator("_linalg_syevd")
+class Syevd(Matrices):
+    """Eigenvectors, one a row, and eigenvalues in rising order of symmetric A, of which the lower triangle is read.
+
+    The greatest element of a vector is positive, the first where several are equal.
+    """
+
+    outputs = ("output0", "output1")
+
+    def decompose(self, b: MxBuilder, *inputs: Value) -> tuple[Value, Value]:
+        (x,) = inputs
+        self.check_matrices(x, square=1)
+        values, vectors = b.symmetric_eigen(x)
+        batch = x.type.rank - 2
+        places = b.iota(values.type.shape, DType.I32, batch)
+        values, order = b.sort([values, places], batch)
+        vectors = b.gather(vectors, b.expand_dims(order, -1), (batch,), batch)
+        return self._signed(b, vectors), values
+
+    def _signed(self, b: MxBuilder, vectors: Value) -> Value:
+        last = vectors.type.rank - 1
+        size = b.abs(vectors)
+        limit = b.mul(b.max(size, (last,), keepdims=True), 1 - 1e-5)  # elements equal but for rounding
+        first = b.arg_reduce("max", b.cast(b.ge(size, b.broadcast_to(limit, size.type.shape)), DType.I32), last)
+        leader = b.gather(vectors, b.expand_dims(first, -1), (last,), last)
+        spread = b.broadcast(leader, vectors.type.shape, range(last))
+        return b.select(b.lt(spread, 0), b.neg(vectors), vectors)
+
+
+# -- determinants
+
+
+def _factored(b: MxBuilder, x: Value) -> tuple[Value, Value, Value, Value]:
+    """The diagonal of U, the sign of the permutation, and LU's results."""
+    packed, order = b.lu(x)
+    n, rank = x.type.shape[-1], x.type.rank
+    first, second = (b.broadcast(order, x.type.shape, (*range(rank - 2), rank - 2 + k)) for k in range(2))
+    earlier = b.lt(*(b.iota(x.type.shape, DType.I32, rank - 2 + k) for k in range(2)))
+    turned = b.sum(b.cast(b.and_(earlier, b.gt(first, second)), DType.I32), (rank - 2, rank - 1))
+    sign = b.cast(b.sub(1, b.mul(b.mod(turned, 2), 2)), x.type.dtype)
+    return diagonal_of(b, packed, n, 0), sign, packed, order
+
+
+@operator("_linalg_det", aliases=("_npi_det", "linalg_det"))
+class Det(Matrices):
+    """The determinant of A."""
+
+    outputs = ("output0", "output1", "output2")
+    hidden = 2
+
+    def decompose(self, b: MxBuilder, *inputs: Value) -> tuple[Value, ...]:
+        (x,) = inputs
+        self.check_matrices(x, square=1)
+        diagonal, sign, packed, order = _factored(b, x)
+        det = b.mul(sign, b.prod(diagonal, (diagonal.type.rank - 1,)))
+        return not_scalar(b, det), packed, order
+
+
+@operator("_linalg_slogdet", aliases=("_npi_slogdet", "linalg_slogdet"))
+class SLogDet(Matrices):
+    """The sign of the determinant of A, and the logarithm of its magnitude; 0 and -inf for a singular matrix."""
+
+    outputs = ("output0", "output1", "output2", "output3")
+    hidden = 2
+
+    def decompose(self, b: MxBuilder, *inputs: Value) -> tuple[Value, ...]:
+        (x,) = inputs
+        self.check_matrices(x, square=1)
+        diagonal, sign, packed, order = _factored(b, x)
+        last = (diagonal.type.rank - 1,)
+        sign = b.mul(sign, b.prod(b.sign(diagonal), last))
+        size = b.sum(b.log(b.abs(diagonal)), last)
+        return not_scalar(b, sign), not_scalar(b, size), packed, order

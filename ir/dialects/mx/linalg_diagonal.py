@@ -1,0 +1,153 @@
+"""Diagonals and triangles of matrices, and what operators on matrices have in common."""
+
+from __future__ import annotations
+
+from math import isqrt
+
+import numpy as np
+
+from ...graph import Value
+from ...types import DType
+from .builder import MxBuilder
+from .operator import Operator, operator
+from .parameters import Bool, Int
+
+
+class Matrices(Operator):
+    """Checks what all have in common."""
+
+    inputs = ("A",)
+
+    def check_matrices(self, *values: Value, square: int = 0) -> None:
+        """TypeError or ValueError unless all are matrices of floats, the first `square` of them square."""
+        for name, value in zip(self.input_names(), values, strict=False):
+            if value.type.dtype not in (DType.F32, DType.F64):
+                raise TypeError(f"{name} is {value.type.dtype.value}: only float32 and float64 are supported")
+            if value.type.rank < 2:
+                raise ValueError(f"{name} has shape {value.type.shape}: needs matrices, which have two axes or more")
+        for name, value in list(zip(self.input_names(), values, strict=False))[:square]:
+            if value.type.shape[-1] != value.type.shape[-2]:
+                raise ValueError(f"{name} has shape {value.type.shape}: the matrices must be square")
+
+    def check_same_batch(self, *values: Value) -> None:
+        shapes = [v.type.shape for v in values]
+        if len({s[:-2] for s in shapes}) > 1:
+            raise ValueError(f"shapes {', '.join(map(str, shapes))} must agree outside of the rows and columns")
+
+
+def diagonal_of(b: MxBuilder, x: Value, count: int, offset: int) -> Value:
+    batch = x.type.rank - 2
+    steps = np.arange(count)
+    at = np.stack([steps + max(-offset, 0), steps + max(offset, 0)], -1).astype(np.int64)
+    return _at(b, x, at, batch)
+
+
+def _at(b: MxBuilder, x: Value, places: np.ndarray, batch: int) -> Value:
+    """Elements of each matrix at positions (row, column)."""
+    found = b.gather(x, b.constant(places), (batch, batch + 1))
+    return b.transpose(found, (*range(1, batch + 1), 0))
+
+
+def not_scalar(b: MxBuilder, x: Value) -> Value:
+    return x if x.type.rank else b.reshape(x, (1,))
+
+
+@operator("_linalg_sumlogdiag", aliases=("linalg_sumlogdiag",))
+class SumLogDiag(Matrices):
+    """The sum of the logarithms of the elements on the diagonal."""
+
+    def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
+        (x,) = inputs
+        self.check_matrices(x, square=1)
+        diagonal = diagonal_of(b, x, x.type.shape[-1], 0)
+        return not_scalar(b, b.sum(b.log(diagonal), (diagonal.type.rank - 1,)))
+
+
+def _triangle_places(size: int, offset: int, lower: bool) -> np.ndarray:
+    """(row, column) of a triangle's elements: a lower one row by row, an upper one column by column."""
+    rows, columns = np.tril_indices(size - abs(offset))
+    if offset < 0 or (offset == 0 and lower):
+        return np.stack([rows - offset, columns], -1)
+    return np.stack([columns, rows + offset], -1)
+
+
+class _OnDiagonal(Matrices):
+    offset: Int = 0
+
+    def _left(self, x: Value) -> int:
+        """How long the diagonal is."""
+        left = x.type.shape[-1] - abs(self.offset)
+        if left <= 0:
+            raise ValueError(f"offset={self.offset} is outside of matrices of {x.type.shape[-1]} rows")
+        return left
+
+
+def _placed(b: MxBuilder, x: Value, places: np.ndarray, size: int) -> Value:
+    """Matrices of zeros with the elements along the last axis at these places."""
+    batch = x.type.rank - 1
+    zeros = b.full((*x.type.shape[:-1], size, size), 0, x.type.dtype)
+    moved = b.transpose(x, (batch, *range(batch)))
+    return b.scatter(zeros, b.constant(places.astype(np.int64)), moved, "set", (batch, batch + 1))
+
+
+def _check_vectors(op: Operator, x: Value) -> None:
+    if x.type.dtype not in (DType.F32, DType.F64):
+        raise TypeError(f"A is {x.type.dtype.value}: only float32 and float64 are supported")
+    if x.type.rank < 1:
+        raise ValueError(f"{op.mx_name()} needs one axis or more")
+
+
+@operator("_linalg_extractdiag", aliases=("linalg_extractdiag",))
+class ExtractDiag(_OnDiagonal):
+    """The diagonal of A, or the one `offset` places above it."""
+
+    def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
+        (x,) = inputs
+        self.check_matrices(x, square=1)
+        return diagonal_of(b, x, self._left(x), self.offset)
+
+
+@operator("_linalg_makediag", aliases=("linalg_makediag",))
+class MakeDiag(Matrices):
+    """Matrices that are zero but for the diagonal, or the one `offset` places above it."""
+
+    offset: Int = 0
+
+    def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
+        (x,) = inputs
+        _check_vectors(self, x)
+        steps = np.arange(x.type.shape[-1])
+        places = np.stack([steps + max(-self.offset, 0), steps + max(self.offset, 0)], -1)
+        return _placed(b, x, places, len(steps) + abs(self.offset))
+
+
+@operator("_linalg_extracttrian", aliases=("linalg_extracttrian",))
+class ExtractTrian(_OnDiagonal):
+    """A triangle of A as one axis; an offset above or below 0 chooses the upper or the lower one."""
+
+    lower: Bool = True
+
+    def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
+        (x,) = inputs
+        self.check_matrices(x, square=1)
+        self._left(x)
+        places = _triangle_places(x.type.shape[-1], self.offset, self.lower)
+        return _at(b, x, places.astype(np.int64), x.type.rank - 2)
+
+
+@operator("_linalg_maketrian", aliases=("linalg_maketrian",))
+class MakeTrian(Matrices):
+    """Matrices that are zero but for a triangle, given as one axis: the inverse of extracttrian."""
+
+    offset: Int = 0
+    lower: Bool = True
+
+    def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
+        (x,) = inputs
+        _check_vectors(self, x)
+        count = x.type.shape[-1]
+        rows = (isqrt(8 * count + 1) - 1) // 2
+        if rows * (rows + 1) // 2 != count:
+            raise ValueError(f"A has shape {x.type.shape}: no triangle has {count} elements")
+        size = rows + abs(self.offset)
+        return _placed(b, x, _triangle_places(size, self.offset, self.lower), size)

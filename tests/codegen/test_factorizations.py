@@ -1,0 +1,97 @@
+"""Factorizations of matrices on the CPU, beside the interpreter and by what defines them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from compiled import check, compiled, run_program
+from mxforge.ir.dialects.core import LQ, LU, Cholesky, CoreBuilder, Primitive, SymmetricEigen, TriangularSolve
+from mxforge.ir.graph import Graph
+from mxforge.ir.types import DType, TensorType
+
+Array = np.ndarray[Any, Any]
+RANDOM = np.random.default_rng(3)
+SIZES = (1, 2, 3, 9, 40)
+
+
+def single(op: Primitive, *arrays: Array) -> Graph:
+    b = CoreBuilder(op.name)
+    operands = [b.input(TensorType(a.shape, DType.from_numpy(a.dtype))) for a in arrays]
+    return b.build(b.node(op, *operands).outputs)
+
+
+def run(op: Primitive, *arrays: Array) -> list[Array]:
+    return run_program(compiled(single(op, *arrays)), arrays)
+
+
+def square(n: int, dtype: str) -> Array:
+    return RANDOM.uniform(-1, 1, (3, n, n)).astype(dtype)
+
+
+def definite(n: int, dtype: str) -> Array:
+    x = square(n, dtype)
+    return x @ np.swapaxes(x, 1, 2) + np.eye(n, dtype=dtype)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("n", SIZES)
+def test_factors_agree_with_the_interpreter(n: int, dtype: str) -> None:
+    limit = 2e-4 if dtype == "float32" else 1e-10
+    x, wide = definite(n, dtype), RANDOM.uniform(-1, 1, (2, n, n + 5)).astype(dtype)
+    check(single(Cholesky(), x), x, tolerance=limit)
+    check(single(LU(), x), x, tolerance=limit)
+    check(single(LQ(), x), x, tolerance=limit)
+    check(single(LQ(), wide), wide, tolerance=limit)
+    for op in [TriangularSolve(lower, transpose) for lower in (True, False) for transpose in (True, False)]:
+        a, y = square(n, dtype) / n + np.eye(n, dtype=dtype), RANDOM.uniform(-1, 1, (3, n, 11)).astype(dtype)
+        check(single(op, a, y), a, y, tolerance=limit)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("n", SIZES)
+def test_eigenvectors_diagonalize(n: int, dtype: str) -> None:
+    x = square(n, dtype)
+    values, vectors = run(SymmetricEigen(), x)
+    limit = 2e-5 * n if dtype == "float32" else 1e-13 * n
+    symmetric = np.tril(x) + np.swapaxes(np.tril(x, -1), 1, 2)
+    np.testing.assert_allclose(vectors @ np.swapaxes(vectors, 1, 2), np.broadcast_to(np.eye(n), x.shape), atol=limit)
+    np.testing.assert_allclose(np.swapaxes(vectors, 1, 2) @ (values[..., None] * vectors), symmetric, atol=limit)
+
+
+@pytest.mark.parametrize(
+    "matrix",
+    [np.zeros((4, 4)), np.ones((4, 4)), np.eye(5), np.diag([3.0, -1, 2]), np.diag(np.ones(5), -1) * 1e-30],
+    ids=["zeros", "ones", "identity", "diagonal", "tiny"],
+)
+def test_eigenvalues_that_are_equal_or_nothing(matrix: Array) -> None:
+    values, vectors = run(SymmetricEigen(), matrix)
+    symmetric = np.tril(matrix) + np.tril(matrix, -1).T
+    np.testing.assert_allclose(np.sort(values), np.linalg.eigvalsh(symmetric), rtol=1e-12, atol=1e-14)
+    np.testing.assert_allclose(vectors @ vectors.T, np.eye(len(matrix)), atol=1e-14)
+
+
+def test_what_has_no_factor() -> None:
+    """NaN from the row on that fails, and never a hang."""
+    x = np.array([[4.0, 0, 0], [2, 2, 0], [1, 1, -1]])
+    (factor,) = run(Cholesky(), x)
+    np.testing.assert_array_equal(np.isfinite(factor[:2]), True)
+    assert np.isnan(factor[2, 2])
+    assert np.isnan(run(Cholesky(), -x)[0][:, 0]).all()
+    assert np.isnan(run(SymmetricEigen(), x * np.nan)[0]).all()
+    packed, order = run(LU(), np.array([[0.0, 1], [0, 2]]))
+    np.testing.assert_array_equal(np.diag(packed), [0, 2])
+    np.testing.assert_array_equal(order, [0, 1])
+
+
+def test_zero_batch_and_wrong_operands() -> None:
+    assert run(Cholesky(), np.zeros((0, 3, 3)))[0].shape == (0, 3, 3)
+    with pytest.raises(TypeError, match="float32 or float64, got f16"):
+        Cholesky().infer(TensorType((2, 2), DType.F16))
+    with pytest.raises(ValueError, match="must be square"):
+        LU().infer(TensorType((2, 3), DType.F32))
+    with pytest.raises(ValueError, match="at least as many columns"):
+        LQ().infer(TensorType((3, 2), DType.F32))
+    with pytest.raises(ValueError, match="does not fit"):
+        TriangularSolve().infer(TensorType((3, 3), DType.F32), TensorType((2, 3), DType.F32))
