@@ -72,8 +72,11 @@ DECLARED_NAMES: dict[str, str] = {
         "_linalg_gemm linalg_gemm _linalg_gemm2 linalg_gemm2 _linalg_syrk linalg_syrk _linalg_trmm linalg_trmm "
         "_linalg_trsm linalg_trsm _linalg_potrf linalg_potrf _linalg_potri linalg_potri _linalg_inverse _npi_inv "
         "linalg_inverse _linalg_gelqf linalg_gelqf _linalg_syevd _linalg_det _npi_det linalg_det _linalg_slogdet "
-        "_npi_slogdet linalg_slogdet _linalg_sumlogdiag linalg_sumlogdiag _linalg_extractdiag linalg_extractdiag "
-        "_linalg_makediag linalg_makediag _linalg_extracttrian linalg_extracttrian _linalg_maketrian linalg_maketrian"
+        "_npi_slogdet linalg_slogdet"
+    ),
+    "linalg_diagonal": (
+        "_linalg_sumlogdiag linalg_sumlogdiag _linalg_extractdiag linalg_extractdiag _linalg_makediag linalg_makediag "
+        "_linalg_extracttrian linalg_extracttrian _linalg_maketrian linalg_maketrian"
     ),
     "linear": ("dot _sparse_dot batch_dot _npx_batch_dot khatri_rao"),
     "nn_activation": (
