@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+import time
 from dataclasses import dataclass, field
 
 from ..ir.dialects.core import Cond, Constant, Fused, While
@@ -34,21 +36,21 @@ class Step:
 
 @dataclass
 class KernelCompiler:
-    """Collects the kernels of one program: those of its own shapes in `module`, shape-free ones in modules of their
-    own,
-    which programs share."""
+    """Collects the kernels of one program: those of its own shapes in `module`, shape-free ones that no program had
+    before in `fresh`. `general` names all shape-free ones; programs share their code."""
 
     target: CpuTarget
     context: Context
     module: ModuleBuilder = field(init=False)
+    fresh: ModuleBuilder = field(init=False)
     emissions: dict[str, Emission] = field(default_factory=dict[str, Emission])
     packings: dict[Packing, LaunchSpec] = field(default_factory=dict[Packing, LaunchSpec])
-    general: dict[str, bytes] = field(default_factory=dict[str, bytes])
+    general: dict[str, None] = field(default_factory=dict[str, None])
     routines: dict[str, Emission] = field(default_factory=dict[str, Emission])
     controls: dict[str, Emission] = field(default_factory=dict[str, Emission])
 
     def __post_init__(self) -> None:
-        self.module = ModuleBuilder(self.target)
+        self.module, self.fresh = ModuleBuilder(self.target), ModuleBuilder(self.target)
 
     def steps(self, graph: Graph, sharing: Sharing) -> list[Step]:
         """The kernels of all nodes of `graph`, in order; views need none."""
@@ -88,9 +90,10 @@ class KernelCompiler:
 
     def nested(self, context: Context) -> KernelCompiler:
         """A compiler that adds to the same module, for a nested graph."""
-        shared = (self.module, self.emissions, self.packings, self.routines, self.controls)
         made = KernelCompiler(self.target, context)
-        made.module, made.emissions, made.packings, made.routines, made.controls = shared
+        made.module, made.emissions, made.packings = self.module, self.emissions, self.packings
+        made.routines, made.controls = self.routines, self.controls
+        made.fresh, made.general = self.fresh, self.general
         return made
 
     def _region(self, node: Node, op: Fused, sharing: Sharing) -> Step:
@@ -116,7 +119,7 @@ class KernelCompiler:
         general = None if self.context.options.static_shape else generalize(kernel)
         if general is not None:
             used = tuple(operands[i] for i in general.operands)
-            return Step(node, self._emit_general(general), used, (), general.extents)
+            return Step(node, self._emit_general(node, general), used, (), general.extents)
         parameters = frozenset(b.name for b, v in zip(kernel.buffers, operands, strict=True) if v in prepared)
         emission = self._emit(node, kernel, parameters if is_contraction(kernel) else frozenset())
         positions = {b.name: i for i, b in enumerate(kernel.buffers)}
@@ -143,14 +146,27 @@ class KernelCompiler:
         except (NotImplementedError, TypeError, ValueError) as error:
             raise GraphError(f"{node.describe()}: {error}") from error
 
-    def _emit_general(self, general: GeneralKernel) -> Emission:
+    def _emit_general(self, node: Node, general: GeneralKernel) -> Emission:
         """A shape-free kernel: its code is compiled once in the life of the process."""
-        key = structural_hash(general.kernel)
-        symbol = f"g_{key[:16]}"
-        if key not in self.general:
+        name = f"g_{structural_hash(general.kernel)[:24]}"
+        emission = emit_loops(general.kernel, self.target, None, name, general.extents)
+        symbol = emission.launches[0].symbol
+        if symbol not in self.general and (symbol, self.target) not in _general_code:
             self._observe(general.kernel)
-            self.general[key] = general_code(general, self.target, symbol, key)
-        return emit_loops(general.kernel, self.target, None, symbol, general.extents)
+            try:
+                emit_loops(general.kernel, self.target, self.fresh, name, general.extents)
+            except (NotImplementedError, TypeError, ValueError) as error:
+                raise GraphError(f"{node.describe()}: {error}") from error
+        self.general[symbol] = None
+        return emission
+
+    def shared_code(self) -> tuple[bytes, ...]:
+        """The objects that define the shape-free kernels; those that are new are compiled as one."""
+        missing = [s for s in self.general if (s, self.target) not in _general_code]
+        if missing:
+            code = compiled(self.fresh, "shared", self.context)
+            _general_code.update(((symbol, self.target), code) for symbol in missing)
+        return tuple(dict.fromkeys(_general_code[symbol, self.target] for symbol in self.general))
 
     def _packing(self, packing: Packing) -> LaunchSpec:
         launch = self.packings.get(packing)
@@ -162,8 +178,6 @@ class KernelCompiler:
     def _observe(self, kernel: Kernel) -> None:
         if self.context.settings.debug < 4 and self.context.settings.dump is None:
             return
-        import sys
-
         from ..ir.printer import print_kernel
 
         text = print_kernel(kernel)
@@ -175,13 +189,18 @@ class KernelCompiler:
 _general_code: dict[tuple[str, CpuTarget], bytes] = {}  # a few kilobytes each, one for each operation in use
 
 
-def general_code(general: GeneralKernel, target: CpuTarget, symbol: str, key: str) -> bytes:
-    """The object that defines `symbol` for a shape-free kernel, from the process's table or compiled now."""
-    found = _general_code.get((key, target))
-    if found is None:
-        from .llvm.compile import compile_object
+def compiled(module: ModuleBuilder, name: str, context: Context) -> bytes:
+    """The object of a module; importing LLVM is left to the first that needs it."""
+    from .llvm.compile import compile_object, emit_assembly
 
-        module = ModuleBuilder(target)
-        emit_loops(general.kernel, target, module, symbol, general.extents)
-        found = _general_code[key, target] = compile_object(module.text(), target)
-    return found
+    start = time.perf_counter()
+    text = module.text()
+    context.dump(name, "ll", text)
+    code = compile_object(text, module.target)
+    context.trace.append(("llvm", time.perf_counter() - start))
+    if context.settings.debug >= 5 or context.settings.dump is not None:
+        assembly = emit_assembly(text, module.target)
+        context.dump(name, "s", assembly)
+        if context.settings.debug >= 5:
+            print(assembly, file=sys.stderr)
+    return code

@@ -12,7 +12,7 @@ from ..passes.manager import Context, Options, run_passes
 from ..passes.pipeline import FOR_CPU
 from ..passes.plan_memory import share_memory
 from .assemble import assemble
-from .compiler import KernelCompiler
+from .compiler import KernelCompiler, compiled
 
 
 def compile_graph(graph: Graph, target: CpuTarget, options: Options | None = None) -> Program:
@@ -41,23 +41,11 @@ def compile_graph(graph: Graph, target: CpuTarget, options: Options | None = Non
 
 
 def _compile_module(compiler: KernelCompiler, context: Context) -> tuple[bytes, ...]:
-    """Machine code of all kernels; importing LLVM is left to the first program that needs it."""
-    from .llvm.compile import compile_object, emit_assembly
-
-    shared = tuple(compiler.general.values())
+    """Machine code of all kernels: what is of this program's shapes in one object, and what programs share."""
+    shared = compiler.shared_code()
     if not compiler.emissions and not compiler.routines and not compiler.controls:
         return shared
-    start = time.perf_counter()
-    text = compiler.module.text()
-    context.dump("module", "ll", text)
-    code = compile_object(text, compiler.target)
-    context.trace.append(("llvm", time.perf_counter() - start))
-    if context.settings.debug >= 5 or context.settings.dump is not None:
-        assembly = emit_assembly(text, compiler.target)
-        context.dump("module", "s", assembly)
-        if context.settings.debug >= 5:
-            print(assembly, file=sys.stderr)
-    return (code, *shared)
+    return (compiled(compiler.module, "module", context), *shared)
 
 
 def _report(program: Program, context: Context, seconds: float) -> None:

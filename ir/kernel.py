@@ -5,7 +5,7 @@
     axis   = Axis(name, extent, PARALLEL | REDUCE)   extent: a constant, or the name of an extent parameter
     stage  = Store(buffer, index, expr)              one element of a result for each point of the parallel axes
            | Local(name, axes, expr)                 a temporary over `axes` that later stages read by Ref
-    expr   = Const(value, dtype) | AxisValue(axis) | Load(buffer, index, other?) | Ref(local)
+    expr   = Const(value, dtype) | Given(name, dtype) | AxisValue(axis) | Load(buffer, index, other?) | Ref(local)
            | Scalar(op, exprs) | Cast(dtype, expr) | Reduce(op, axes, expr) | Contract(lhs, rhs, axes)
     index  = for each dimension an Affine (sum of coefficient * axis, plus an offset) or an expr (gather)
 
@@ -106,6 +106,14 @@ class Const:
 
 
 @dataclass(frozen=True, slots=True)
+class Given:
+    """A number that each launch gives: the low bits of the extent parameter `name`."""
+
+    name: str
+    dtype: DType
+
+
+@dataclass(frozen=True, slots=True)
 class AxisValue:
     """The index along an axis, as an I64."""
 
@@ -152,7 +160,7 @@ class Contract:
     axes: tuple[str, ...]
 
 
-Expr = Const | AxisValue | Load | Ref | Scalar | Cast | Reduce | Contract
+Expr = Const | Given | AxisValue | Load | Ref | Scalar | Cast | Reduce | Contract
 Index = tuple[Affine | Expr, ...]
 
 

@@ -41,6 +41,12 @@ KERNEL = """\
     irdl.attributes {"value" = %v}
     irdl.results(value: %t)
   }
+  irdl.operation @given {
+    %i = irdl.is i64
+    %t = irdl.any
+    irdl.operands(bits: %i)
+    irdl.results(value: %t)
+  }
   irdl.operation @position {
     %i = irdl.is index
     %t = irdl.is i64

@@ -28,6 +28,7 @@ from .kernel import (
     Contract,
     Expr,
     Extent,
+    Given,
     Index,
     Kernel,
     Load,
@@ -59,6 +60,7 @@ class _Printer:
         self.buffers: dict[str, _Typed] = {}
         self.axes: dict[str, str] = {}
         self.locals: dict[str, _Typed] = {}
+        self.extents: dict[str, str] = {}
         self.known: dict[int, _Typed] = {}
 
     def text(self) -> str:
@@ -76,7 +78,8 @@ class _Printer:
         for b in self.kernel.buffers:
             self.buffers[b.name] = self.buffer(b)
         for name in self.kernel.extents:
-            self.emit(self.fresh(name), "kernel.extent", "", {"name": name}, "() -> i64")
+            self.extents[name] = self.fresh(name)
+            self.emit(self.extents[name], "kernel.extent", "", {"name": name}, "() -> i64")
         for a in self.kernel.axes:
             name = self.axes[a.name] = self.fresh(a.name)
             described = {"name": a.name, "extent": a.extent, "kind": a.kind.value}
@@ -129,6 +132,8 @@ class _Printer:
                 return self.locals[local]
             case Const(value, dtype):
                 return self.result("constant", [], f"value = {_number(value, dtype)}", dtype.value)
+            case Given(name, dtype):
+                return self.result("given", [(self.extents[name], "i64")], "", dtype.value)
             case AxisValue(axis):
                 return self.result("position", [(self.axes[axis], "index")], "", "i64")
             case Cast(dtype, operand):

@@ -13,6 +13,7 @@ from .kernel import (
     Contract,
     Expr,
     Extent,
+    Given,
     Index,
     Kernel,
     Load,
@@ -127,6 +128,8 @@ class _Verifier:
                 self.in_scope(axis, scope)
             case Ref(local):
                 self.reference(local, scope)
+            case Given(name):
+                self.extent(name, "a given number")
             case Load(buffer, index, other):
                 self.index(buffer, index, scope, inside=other is None)
                 return

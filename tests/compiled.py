@@ -34,9 +34,11 @@ def run_program(program: Program, arrays: Sequence[Array]) -> list[Array]:
     return outputs
 
 
-def check(graph: Graph, *operands: Array | np.generic, tolerance: float = 1e-5) -> Program:
+def check(
+    graph: Graph, *operands: Array | np.generic, tolerance: float = 1e-5, options: Options | None = None
+) -> Program:
     """Assert that the compiled graph agrees with the interpreter: max-norm error relative to the largest value."""
-    program = compiled(graph)
+    program = compiled(graph, options)
     arrays = [np.asarray(a) for a in operands]
     expected = evaluate_graph(graph, arrays)
     for found, wanted in zip(run_program(program, arrays), expected, strict=True):

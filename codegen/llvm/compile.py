@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ...ir.target import CpuTarget
@@ -25,6 +26,16 @@ _LIGHT_PASSES = (
 _PARSE_ERROR = re.compile(r"<string>:(\d+):\d+: (?:error: )?(.*)")
 
 
+@dataclass
+class Statistics:
+    """What this process has compiled: a call that finds its machine code again adds nothing."""
+
+    modules: int = 0
+
+
+statistics = Statistics()
+
+
 class CompileError(RuntimeError):
     """LLVM refused a module. `line` counts the lines of its text from 1; None when LLVM names none."""
 
@@ -41,6 +52,7 @@ def compile_object(ir_text: str, target: CpuTarget, *, optimize: int = 1) -> byt
     """
     machine = _target_machine(target)
     module = _optimized_module(ir_text, machine, optimize)
+    statistics.modules += 1
     return machine.emit_object(module)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from .arithmetic import Arithmetic, Operand, Value
-from .types import I1, I64, PTR, Number, Type, constant, scalar_constant
+from .types import I1, I32, I64, PTR, Number, Type, constant, scalar_constant
 
 
 def _vector(type: Type) -> str:
@@ -56,6 +56,14 @@ class Instructions(Arithmetic):
             return self.cmp("ult", begin, end)
         symbol = self.module.declare_raw(f"llvm.get.active.lane.mask.{type.mangled}.i64", type.text, "i64, i64")
         return self.op(f"call {type.text} {symbol}(i64 {begin.text}, i64 {self._text(end, I64)})", type)
+
+    def rest_mask(self, begin: Value, end: Operand, lanes: int) -> Value:
+        """The same where begin < end, in few instructions: for the inside of loops."""
+        if lanes == 1:
+            return self.cmp("ult", begin, end)
+        type = I32.with_lanes(lanes)
+        count = self.convert(self.smin(self.sub(end, begin), lanes), "i32")
+        return self.cmp("lt", self.iota(type), self.splat(count, type))
 
     def masked_load(self, pointer: Value, type: Type, mask: Value, other: Operand = 0, align: int = 0) -> Value:
         """Lanes where `mask` from memory, the rest `other`; masked lanes are not touched. Vectors only."""

@@ -16,8 +16,11 @@ from mxforge.codegen.lower import lower_region
 from mxforge.ir.dialects.core import CoreBuilder, Fused
 from mxforge.ir.graph import Graph, Value
 from mxforge.ir.kernel import AxisKind, Kernel, ReduceOp
+from mxforge.ir.kernel_printer import print_kernel
+from mxforge.ir.kernel_verifier import verify_kernel
 from mxforge.ir.target import AVX2, AVX512, NEON, CpuTarget
 from mxforge.ir.types import DType, Layout
+from mxforge.passes.manager import Options
 from rewriting import random_inputs, tensor
 
 pytest.importorskip("llvmlite.binding")
@@ -200,6 +203,47 @@ def test_shape_free_kernels_are_equal_for_all_shapes(target: CpuTarget) -> None:
     assert re.search(REGISTERS[target], emit_assembly(text, target))
 
 
-@pytest.mark.parametrize("body", [summed, softmax, gathered, padded, wide], ids=lambda f: f.__name__)
+@pytest.mark.parametrize("body", [padded, pooled], ids=lambda f: f.__name__)
 def test_what_depends_on_its_shape_has_no_general_form(body: Body) -> None:
     assert generalize(lowered(body)) is None
+
+
+GENERAL = [body for body in BODIES if body not in (padded, pooled)]
+
+
+@pytest.mark.parametrize("body", GENERAL, ids=lambda f: f.__name__)
+def test_a_general_form_computes_the_same(body: Body) -> None:
+    b = CoreBuilder()
+    graph = b.build([body(b)])
+    check(graph, *random_inputs(graph), options=Options(static_shape=False))
+
+
+def mean(b: CoreBuilder, shape: tuple[int, ...]) -> Value:
+    return b.mean(b.input(tensor(*shape)), 1)
+
+
+def largest(b: CoreBuilder, shape: tuple[int, ...]) -> Value:
+    return b.max(b.input(tensor(*shape)), 0)
+
+
+def tail(b: CoreBuilder, shape: tuple[int, ...]) -> Value:
+    return b.slice(b.input(tensor(*shape)), (0, shape[1] // 3), shape, (1, 1))
+
+
+def scaled(b: CoreBuilder, shape: tuple[int, ...]) -> Value:
+    return b.mul(b.input(tensor(*shape)), float(shape[0]) / 7)
+
+
+@pytest.mark.parametrize(("body", "kind"), [(mean, "row"), (largest, "row"), (tail, "move"), (scaled, "pointwise")])
+def test_numbers_that_follow_from_the_shape_are_given_at_run_time(
+    body: Callable[[CoreBuilder, tuple[int, ...]], Value], kind: str
+) -> None:
+    kernels: set[Kernel] = set()
+    for shape in ((3, 5), (70, 9), (2, 10000)):
+        b = CoreBuilder("region")
+        general = generalize(lower_region(Fused(b.build([body(b, shape)]), kind)))
+        assert general is not None
+        verify_kernel(general.kernel)
+        kernels.add(general.kernel)
+    assert len(kernels) == 1
+    assert "kernel.extent" in print_kernel(kernels.pop())

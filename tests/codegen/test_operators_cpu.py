@@ -28,14 +28,15 @@ def tolerance(golden: Golden) -> float:
     return 5e-3 if half else TOLERANCES.get(golden.op, 2e-5)
 
 
+@pytest.mark.parametrize("static", [True, False], ids=["static", "any-extents"])
 @pytest.mark.parametrize("golden", [g for g in operator_goldens() if str(g) not in WRONG_IN_MXNET], ids=str)
-def test_forward_agrees_with_mxnet(golden: Golden) -> None:
+def test_forward_agrees_with_mxnet(golden: Golden, static: bool) -> None:
     op = lookup(golden.op).parse(golden.attributes)
     b = MxBuilder(golden.op, training=golden.train)
     inputs = [b.input(TensorType(x.shape, DType.from_numpy(x.dtype))) for x in golden.inputs]
     graph = b.build(op.results(b, *inputs)[: op.visible_outputs])
     keys = [np.zeros(4, np.uint32)] * (len(graph.inputs) - len(inputs))
-    results = run_program(compiled(graph, Options(training=golden.train)), [*golden.inputs, *keys])
+    results = run_program(compiled(graph, Options(golden.train, static_shape=static)), [*golden.inputs, *keys])
     limit = tolerance(golden)
     for result, expected in zip(results[: op.visible_outputs], golden.outputs, strict=True):
         assert result.shape == expected.shape

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ....ir.kernel import AxisValue, Cast, Const, Expr, Extent, Kernel, Load, Local, Reduce, Ref, Scalar, Store
+from ....ir.kernel import AxisValue, Cast, Const, Expr, Extent, Given, Kernel, Load, Local, Reduce, Ref, Scalar, Store
 from ....ir.scalar import ScalarOp, result_dtype
 from ....ir.types import DType
 from ..arithmetic import Operand, Value
@@ -54,7 +54,7 @@ class Evaluator:
     def dtype(self, expr: Expr) -> DType:
         """The dtype in which `expr` is computed."""
         match expr:
-            case Const(dtype=dtype) | Cast(dtype=dtype):
+            case Const(dtype=dtype) | Given(dtype=dtype) | Cast(dtype=dtype):
                 return compute_dtype(dtype)
             case AxisValue():
                 return DType.I64
@@ -77,6 +77,8 @@ class Evaluator:
             case Const(value=number, dtype=dtype):
                 dtype = compute_dtype(dtype)
                 return self.f.const(type_of(dtype), number), dtype
+            case Given(name=name, dtype=dtype):
+                return self.numbers[name], compute_dtype(dtype)
             case AxisValue(axis=axis):
                 return self._index(self.nest.values[axis], 0, point), DType.I64
             case Ref(local=local):
@@ -109,9 +111,9 @@ class Evaluator:
 
     # -- indices
 
-    def sum_terms(self, terms: Sequence[tuple[str, Extent]], offset: int, point: Point) -> Value:
+    def sum_terms(self, terms: Sequence[tuple[str, Extent]], offset: Extent, point: Point) -> Value:
         """sum(coefficient * index) + offset as a scalar i64."""
-        total: Operand = offset
+        total: Operand = self.number(offset)
         for axis, c in terms:
             at = point.get(axis, 0)
             total = self.plus(total, self.times(at, c))
@@ -127,11 +129,16 @@ class Evaluator:
 
     def extent(self, axis: str) -> Operand:
         """The extent of an axis: a number, or the run-time value."""
-        found = self.nest.extent(axis)
-        return found if isinstance(found, int) else self.numbers[found]
+        return self.number(self.nest.extent(axis))
+
+    def number(self, extent: Extent) -> Operand:
+        """A constant, or the run-time value."""
+        return extent if isinstance(extent, int) else self.numbers[extent]
 
     def times(self, a: Operand, factor: Extent) -> Operand:
         """a * factor, in Python while both are numbers."""
+        if isinstance(a, int) and a == 0:
+            return 0
         if isinstance(factor, str):
             return self.f.mul(self.numbers[factor], a)
         if not isinstance(a, Value):
@@ -147,15 +154,13 @@ class Evaluator:
     def _ramp(self, first: Value, step: Extent) -> Value:
         """first + step * lane."""
         type = I64.with_lanes(self.s.lanes)
-        if isinstance(step, int):
-            return self.f.splat(first, type) + self.f.iota(type, 0, step)
-        return self.f.splat(first, type) + self.f.splat(self.numbers[step], type) * self.f.iota(type)
+        return self.f.splat(first, type) + self._lanes(step, type)
 
-    def known(self, number: Extent) -> int:
-        """A number that shape-free kernels do not have."""
-        if not isinstance(number, int):
-            raise ValueError(f"kernel {self.kernel.name}: {number} must be a constant here")
-        return number
+    def _lanes(self, step: Extent, type: Type) -> Value:
+        """step * lane."""
+        if isinstance(step, int):
+            return self.f.iota(type, 0, step)
+        return self.f.splat(self.numbers[step], type) * self.f.iota(type)
 
     # -- memory
 
@@ -215,21 +220,26 @@ class Evaluator:
         for index, step, extent in access.gathers:
             found, _ = self.value(index, point, mask, seen)
             if extent is not None:
-                inside = self._both(inside, f.cmp("ult", found, self.known(extent)))
-            scaled = found if step == 1 else f.mul(found, self.known(step))
+                inside = self._both(inside, f.cmp("ult", found, self._spread(extent, found)))
+            scaled = found if step == 1 else f.mul(found, self._spread(step, found))
             width = max(at.type.lanes, scaled.type.lanes)
             at = f.add(self.wide(at, width), self.wide(scaled, width))
         step = access.stride(self.s.vector) if self.s.vector else 0
         if step and at.type.lanes == 1 and step != 1:
             at = self._ramp(at, step)
         elif step and at.type.lanes > 1:
-            at = at + f.iota(at.type, 0, self.known(step))
+            at = at + self._lanes(step, at.type)
         if at.type.lanes > 1:
             wide = None if inside is None else self.wide(inside, lanes)
             return f.gather(base, at, element, wide, other)
         if step == 1:
             return self._read_row(f.gep(base, at, element), element.with_lanes(lanes), inside, other)
         return self._read_one(base, at, element, inside, other)
+
+    def _spread(self, extent: Extent, like: Value) -> Operand:
+        """A number in as many lanes as `like`."""
+        number = self.number(extent)
+        return self.wide(number, like.type.lanes) if isinstance(number, Value) else number
 
     def _read_row(self, pointer: Value, type: Type, inside: Value | None, other: float | int) -> Value:
         if inside is None:
@@ -274,7 +284,15 @@ class Evaluator:
         elif mask is None or value.type.lanes == 1:
             self._store_plain(pointer, value, mask)
         else:
-            f.masked_store(value, pointer, self.wide(mask, value.type.lanes))
+            self._store_lanes(pointer, value, self.wide(mask, value.type.lanes))
+
+    def _store_lanes(self, pointer: Value, value: Value, mask: Value) -> None:
+        """A masked store; where every vector has a mask, most are full, and a plain store is several times faster."""
+        f = self.f
+        if not self.s.masked:
+            f.masked_store(value, pointer, mask)
+            return
+        f.branch(f.all(mask), lambda: f.store(value, pointer) or (), lambda: f.masked_store(value, pointer, mask) or ())
 
     def _guarded(
         self, value: Value, mask: Value | None, point: Point, access: Access, plain: bool

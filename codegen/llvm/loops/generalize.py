@@ -1,21 +1,27 @@
 """Takes the shapes out of a kernel, so that one piece of code serves all that walk memory the same way.
 
-The axes are those of the merged loop nest; extents and strides other than 0 and 1 become run-time parameters. What is
-left is equal for every shape of an elementwise operation on contiguous operands, and for each pattern of broadcasting.
+The axes are those of the merged loop nest; extents, strides other than 0 and 1, where an operand begins, and constants
+become numbers that each launch gives. What is left is equal for every shape of an elementwise operation on contiguous
+operands, of a reduction over the same side, and for each pattern of broadcasting.
 """
 
 from __future__ import annotations
 
+import ctypes
 from dataclasses import dataclass, replace
 
 from ....ir.kernel import (
+    Affine,
     Axis,
+    AxisKind,
     AxisValue,
     Buffer,
     Cast,
+    Const,
     Contract,
     Expr,
     Extent,
+    Given,
     Index,
     Kernel,
     Load,
@@ -27,14 +33,17 @@ from ....ir.kernel import (
     affine,
     walk,
 )
-from .nest import Nest, build_nest
+from ....ir.types import DType
+from .nest import Access, Nest, build_nest, hoist_reductions
+
+_COMMON = (0.0, 1.0, -1.0, float("inf"), float("-inf"))  # part of what is computed, and cheaper when they are known
+_BEYOND = Affine((), 1)  # the index along the dimension whose stride is where an operand begins
 
 
 @dataclass(frozen=True)
 class GeneralKernel:
     """A kernel with run-time extents. `operands` are the positions of its buffers among the original ones, `extents`
-    the
-    numbers of the original in the order of `kernel.extents`."""
+    the numbers of the original in the order of `kernel.extents`."""
 
     kernel: Kernel
     operands: tuple[int, ...]
@@ -42,13 +51,12 @@ class GeneralKernel:
 
 
 def generalize(kernel: Kernel) -> GeneralKernel | None:
-    """The shape-free form of a kernel; None where shapes are part of the code: reductions, masks, blocks, indices as
-    values, operands that begin inside a buffer."""
-    if any(isinstance(e, Contract | Reduce) for stage in kernel.stages for e in walk(stage.value)):
+    """The shape-free form of a kernel; None where shapes are part of the code: contractions, masks, blocks, several
+    reductions over different axes."""
+    if any(isinstance(e, Contract) for stage in kernel.stages for e in walk(stage.value)):
         return None
-    nest = build_nest(kernel)
-    plain = not nest.reduced and not nest.guard and not any(b.layout for b in kernel.buffers)
-    if not plain or not nest.axes or any(a.bounds or a.gathers or a.offset for a in nest.accesses.values()):
+    nest = build_nest(hoist_reductions(kernel))
+    if nest.guard or any(b.layout for b in kernel.buffers) or any(a.bounds for a in nest.accesses.values()):
         return None
     try:
         return _Generalizer(kernel, nest).run()
@@ -64,50 +72,110 @@ class _Generalizer:
     def __init__(self, kernel: Kernel, nest: Nest) -> None:
         self.kernel, self.nest = kernel, nest
         self.axes = {a.name: f"a{i}" for i, a in enumerate(nest.axes)}
+        self.parallel = tuple(self.axes[a] for a in nest.names(AxisKind.PARALLEL))
+        self.reduced = tuple(self.axes[a] for a in nest.names(AxisKind.REDUCE))
         self.values: dict[str, int] = {}
+        self.numbers: dict[tuple[DType, int], Given] = {}
         self.buffers: list[Buffer] = []
         self.operands: list[int] = []
+        self.extents: dict[str, Extent] = {}
         self.views: dict[tuple[str, Index], tuple[str, Index]] = {}
 
     def run(self) -> GeneralKernel:
-        axes = tuple(Axis(self.axes[a.name], self._named(f"n{i}", a.extent)) for i, a in enumerate(self.nest.axes))
-        for key in self.nest.accesses:
-            self._view(key, {a.name: a.extent for a in axes})
+        axes = tuple(replace(a, name=self.axes[a.name], extent=self._axis_extent(a)) for a in self.nest.axes)
+        axes = axes or (Axis("a0", self._named("a0n", 1)),)  # a scalar: one element
+        self.extents = {a.name: a.extent for a in axes}
         stages = tuple(self._stage(s) for s in self.nest.stages)
         kernel = Kernel("general", tuple(self.buffers), tuple(self.values), axes, stages)
         return GeneralKernel(kernel, tuple(self.operands), tuple(self.values.values()))
+
+    def _axis_extent(self, axis: Axis) -> str:
+        return self._named(f"{self.axes[axis.name]}n", axis.extent)
 
     def _named(self, name: str, value: Extent) -> str:
         assert isinstance(value, int)
         self.values[name] = value
         return name
 
-    def _view(self, key: tuple[str, Index], extents: dict[str, Extent]) -> None:
-        """A buffer of its own for each way in which a buffer is walked."""
-        name, access = f"v{len(self.views)}", self.nest.accesses[key]
+    def _view(self, buffer: str, index: Index) -> tuple[str, Index]:
+        """The buffer and the index of an access."""
+        key = buffer, index
+        if key not in self.views:
+            self.views[key] = self._walked(key, self.nest.accesses[key])
+        return self.views[key]
+
+    def _walked(self, key: tuple[str, Index], access: Access) -> tuple[str, Index]:
+        """A buffer of its own for each way in which a buffer is walked: a dimension for each axis, for each gathered
+        index, and for what stands before the operand."""
+        gathered = [self._expr(index) for index, _, _ in access.gathers]
+        name = f"v{len(self.buffers)}"
         position = next(i for i, b in enumerate(self.kernel.buffers) if b.name == key[0])
         walked = [(self.axes[a.name], access.stride(a.name)) for a in self.nest.axes if access.stride(a.name)]
-        strides = tuple(s if s == 1 else self._named(f"s{name}{axis}", s) for axis, s in walked)
-        shape = tuple(extents[axis] for axis, _ in walked)
+        dimensions: list[tuple[Extent, Extent, Affine | Expr]] = [
+            (self.extents[axis], s if s == 1 else self._named(f"{name}s{axis}", s), affine((axis, 1)))
+            for axis, s in walked
+        ]
+        for k, (index, (_, step, extent)) in enumerate(zip(gathered, access.gathers, strict=True)):
+            size = 0 if extent is None else self._named(f"{name}e{k}", extent)
+            step = step if step == 1 else self._named(f"{name}g{k}", step)
+            dimensions.append((size, step, index))
+        if access.offset:
+            dimensions.append((2, self._named(f"{name}o", access.offset), _BEYOND))
+        shape, strides, index = zip(*dimensions, strict=True) if dimensions else ((), (), ())
         self.buffers.append(replace(self.kernel.buffers[position], name=name, shape=shape, strides=strides))
         self.operands.append(position)
-        self.views[key] = name, tuple(affine((axis, 1)) for axis, _ in walked)
+        return name, index
 
     def _stage(self, stage: Stage) -> Stage:
         value = self._expr(stage.value)
-        if isinstance(stage, Local):
-            return Local(stage.name, tuple(self.axes.values()), value)
-        return Store(*self.views[stage.buffer, stage.index], value)
+        if isinstance(stage, Store):
+            return Store(*self._view(stage.buffer, stage.index), value)
+        full = self.reduced and not isinstance(value, Reduce) and not self.nest.reduced.isdisjoint(stage.axes)
+        return Local(stage.name, self.parallel + self.reduced if full else self.parallel, value)
 
     def _expr(self, expr: Expr) -> Expr:
         match expr:
-            case Load(buffer=buffer, index=index):
-                return Load(*self.views[buffer, index])
+            case Load(buffer=buffer, index=index, other=other):
+                return Load(*self._view(buffer, index), other)
             case Scalar(op=op, operands=operands):
                 return Scalar(op, tuple(self._expr(e) for e in operands))
             case Cast(dtype=dtype, operand=operand):
                 return Cast(dtype, self._expr(operand))
-            case AxisValue():
-                raise _ShapedError
+            case Const():
+                return self._number(expr)
+            case Reduce(op=op, axes=axes, operand=operand):
+                if {a.name for a in self.kernel.axes if a.kind is AxisKind.REDUCE} != set(axes):
+                    raise _ShapedError
+                return Reduce(op, self.reduced, self._expr(operand))
+            case AxisValue(axis=axis):
+                return self._position(axis)
             case _:
                 return expr
+
+    def _position(self, axis: str) -> Expr:
+        terms = self.nest.values[axis]
+        if len(terms) != 1 or terms[0][1] != 1 or terms[0][0] not in self.axes:
+            raise _ShapedError
+        return AxisValue(self.axes[terms[0][0]])
+
+    def _number(self, const: Const) -> Expr:
+        """A constant as a number that the launch gives: many follow from the shape (the mean's divisor, the last index
+        of a gathered axis)."""
+        value, dtype = const.value, const.dtype
+        is_index = dtype is DType.I64 and value != 0
+        if dtype is DType.BOOL or value != value or (value in _COMMON and not is_index):
+            return const
+        bits = _bits(value, dtype)
+        found = self.numbers.get((dtype, bits))
+        if found is None:
+            name = self._named(f"c{len(self.numbers)}", bits)
+            found = self.numbers[dtype, bits] = Given(name, dtype)
+        return found
+
+
+def _bits(value: float, dtype: DType) -> int:
+    """A number as the signed 64-bit word whose low bits are those in which kernels compute with `dtype`."""
+    if not dtype.is_float:
+        return (int(value) + (1 << 63)) % (1 << 64) - (1 << 63)
+    memory = ctypes.c_double(value) if dtype is DType.F64 else ctypes.c_float(value)
+    return int.from_bytes(bytes(memory), "little", signed=True)

@@ -54,7 +54,7 @@ class Access:
     """
 
     buffer: str
-    offset: int
+    offset: Extent
     strides: Strides
     bounds: tuple[Bound, ...] = ()
     gathers: tuple[tuple[Expr, Extent, Extent | None], ...] = ()
@@ -175,12 +175,14 @@ class _Linear:
 
     def _access(self, name: str, index: Index, padded: bool) -> Access:
         buffer = self.kernel.buffer(name)
-        offset, strides, gathers = 0, dict[str, Extent](), list[tuple[Expr, Extent, Extent | None]]()
+        offset: Extent = 0
+        strides, gathers = dict[str, Extent](), list[tuple[Expr, Extent, Extent | None]]()
         for i, n, (step, halo, block) in zip(index, buffer.shape, _dimensions(buffer), strict=True):
             if not isinstance(i, Affine):
                 gathers.append((i, step, n if padded else None))
                 continue
-            offset += self._offset(i, step, halo, block)
+            start = self._offset(i, step, halo, block)
+            offset = offset + start if isinstance(offset, int) and isinstance(start, int) else start or offset
             for axis, s in self._steps(i, step, block):
                 before = strides.get(axis, 0)
                 strides[axis] = before + s if isinstance(before, int) and isinstance(s, int) else s
@@ -188,11 +190,13 @@ class _Linear:
         kept = tuple((a, s) for a, s in strides.items() if s)
         return Access(name, offset, kept, bounds, tuple(gathers))
 
-    def _offset(self, index: Affine, step: Extent, halo: int, block: int) -> int:
+    def _offset(self, index: Affine, step: Extent, halo: int, block: int) -> Extent:
         if index.offset + halo == 0:
             return 0
         if not isinstance(step, int):
-            raise ValueError(f"kernel {self.kernel.name}: an offset along a run-time stride")
+            if index != Affine((), 1):
+                raise ValueError(f"kernel {self.kernel.name}: an offset along a run-time stride")
+            return step
         if block == 1:
             return (index.offset + halo) * step
         if index.terms and index.offset % block:
@@ -214,8 +218,7 @@ class _Linear:
         """Tests for the dimensions along which the index can leave the buffer."""
         bounds: list[Bound] = []
         for i, n in zip(index, buffer.shape, strict=True):
-            assert isinstance(n, int)
-            if isinstance(i, Affine) and self._can_leave(i, n):
+            if isinstance(i, Affine) and isinstance(n, int) and self._can_leave(i, n):
                 bounds.append(Bound(self._physical(i.terms), i.offset, n))
         return tuple(bounds)
 

@@ -8,13 +8,32 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import prod
 
-from ....ir.kernel import AxisKind, AxisValue, Cast, Const, Extent, Load, Local, Reduce, Ref, Stage, Store, walk
+from ....ir.kernel import (
+    AxisKind,
+    AxisValue,
+    Cast,
+    Const,
+    Extent,
+    Given,
+    Load,
+    Local,
+    Reduce,
+    Ref,
+    Scalar,
+    Stage,
+    Store,
+    walk,
+)
+from ....ir.scalar import ScalarOp
 from ....ir.target import CpuTarget
 from ....ir.types import DType
 from .nest import Bound, Nest
 
 _UNIT_ELEMENTS = 2048  # least elements of the vector axis in one unit of parallel work
 _GENERAL_BLOCK = 4096  # elements of a vector axis of run-time extent in one unit
+_GENERAL_ROWS = 16  # vectors of such an axis in one unit where other axes are reduced
+_ROWS_ABREAST = 8  # vectors of rows that a reduction across them reads side by side, so that memory is read in pieces
+STACK_ELEMENTS = 1 << 15  # rows kept on the stack; longer ones are computed again where they are read
 _GRAIN_ELEMENTS = 16384  # least elements in one chunk handed to a thread
 
 
@@ -25,7 +44,8 @@ class LoopSchedule:
     `lanes`: elements of a vector. `vector`: the vector axis ("" for none), `units`: axes flattened into the parallel
     range, `loops`: the other parallel axes, inside a unit. `blocks` pieces of the vector axis, each of `block`
     elements, are shared among threads too (1 piece when the axis is not split).
-    `unroll` independent accumulators hide the latency of reductions. `streaming` stores pass by the caches.
+    `unroll` independent accumulators hide the latency of reductions; `abreast` vectors of rows are reduced together.
+    `masked`: each vector has a mask, so that the body is there once. `scratch`: rows are kept on the stack.
     """
 
     lanes: int
@@ -38,7 +58,9 @@ class LoopSchedule:
     count: int
     grain: int
     unroll: int
-    streaming: bool = False
+    abreast: int = 1
+    masked: bool = False
+    scratch: bool = True
 
 
 def schedule_nest(nest: Nest, dtypes: dict[str, DType], target: CpuTarget) -> LoopSchedule:
@@ -72,14 +94,51 @@ def schedule_nest(nest: Nest, dtypes: dict[str, DType], target: CpuTarget) -> Lo
 def schedule_general(nest: Nest, dtypes: dict[str, DType], target: CpuTarget, extents: dict[str, int]) -> LoopSchedule:
     """The loops of a nest with run-time extents, whose numbers `extents` gives. They decide the count of units and
     nothing that is in the code."""
-    vector = _vector_axis(nest)
-    units = tuple(a.name for a in nest.axes if a.name != vector)
+    lanes, vector = _lanes(nest, dtypes, target), _vector_axis(nest)
+    reductions = nest.names(AxisKind.REDUCE)
+    units = tuple(a for a in nest.names(AxisKind.PARALLEL) if a != vector)
     numbers = {a.name: extents[str(a.extent)] for a in nest.axes}
-    pieces = -(-numbers[vector] // _GENERAL_BLOCK)
-    count = prod(numbers[a] for a in units) * pieces
-    grain = max(1, _GRAIN_ELEMENTS // max(1, min(numbers[vector], _GENERAL_BLOCK)))
-    lanes = _lanes(nest, dtypes, target)
-    return LoopSchedule(lanes, vector, units, (), (), 0, _GENERAL_BLOCK, count, grain, 1)
+    reduced, rows = prod(numbers[a] for a in reductions), prod(numbers[a] for a in units)
+    masked, light = _is_long(nest), _LIGHT.issuperset(_operations(nest))
+    kept = len(kept_rows(plan_steps(nest)))
+    if vector in reductions:
+        order = (*(a for a in reductions if a != vector), vector)
+        fits = reduced * kept <= STACK_ELEMENTS
+        grain = max(1, _GRAIN_ELEMENTS // max(1, reduced))
+        return LoopSchedule(lanes, vector, units, (), order, 1, 1, rows, grain, 4 if light else 1, 1, masked, fits)
+    block = _GENERAL_ROWS * lanes if reductions else _GENERAL_BLOCK
+    count = rows * -(-numbers[vector] // block)
+    grain = max(1, _GRAIN_ELEMENTS // max(1, min(numbers[vector], block) * reduced))
+    abreast = _ROWS_ABREAST if reductions and light and not kept and len(nest.accesses) <= 3 else 1
+    fits = reduced * lanes * kept <= STACK_ELEMENTS
+    return LoopSchedule(lanes, vector, units, (), tuple(reductions), 0, block, count, grain, 1, abreast, masked, fits)
+
+
+_LIGHT = frozenset(
+    {
+        *(ScalarOp.ADD, ScalarOp.SUB, ScalarOp.MUL, ScalarOp.DIV, ScalarOp.NEG, ScalarOp.ABS, ScalarOp.SQRT),
+        *(ScalarOp.MAX, ScalarOp.MIN, ScalarOp.NOT, ScalarOp.AND, ScalarOp.OR, ScalarOp.XOR, ScalarOp.SELECT),
+        *(ScalarOp.EQ, ScalarOp.NE, ScalarOp.LT, ScalarOp.LE, ScalarOp.GT, ScalarOp.GE, ScalarOp.SIGN),
+        *(ScalarOp.FLOOR, ScalarOp.CEIL, ScalarOp.TRUNC, ScalarOp.IS_NAN, ScalarOp.IS_INF, ScalarOp.IS_FINITE),
+    }
+)
+_LONG = frozenset(
+    {
+        *(ScalarOp.SIN, ScalarOp.COS, ScalarOp.TAN, ScalarOp.POW, ScalarOp.MOD, ScalarOp.ERFINV, ScalarOp.ATAN2),
+        *(ScalarOp.GAMMA, ScalarOp.LGAMMA, ScalarOp.DIGAMMA, ScalarOp.ASIN, ScalarOp.ACOS),
+    }
+)
+_LONG_STEPS = 24
+
+
+def _operations(nest: Nest) -> list[ScalarOp]:
+    return [e.op for stage in nest.stages for e in walk(stage.value) if isinstance(e, Scalar)]
+
+
+def _is_long(nest: Nest) -> bool:
+    """Whether the body is so long that compiling it twice costs more than a mask for every vector."""
+    ops = _operations(nest)
+    return len(ops) > _LONG_STEPS or not _LONG.isdisjoint(ops)
 
 
 def _lanes(nest: Nest, dtypes: dict[str, DType], target: CpuTarget) -> int:
@@ -96,7 +155,7 @@ def _computes_wide(nest: Nest) -> bool:
     wide = (DType.F64, DType.I64, DType.U64)
     for stage in nest.stages:
         for e in walk(stage.value):
-            if isinstance(e, AxisValue) or (isinstance(e, Const | Cast) and e.dtype in wide):
+            if isinstance(e, AxisValue) or (isinstance(e, Const | Given | Cast) and e.dtype in wide):
                 return True
     return False
 
@@ -188,6 +247,19 @@ def plan_steps(nest: Nest) -> list[Step]:
             assert isinstance(stage, Local)
             pending.add(stage.name)
     return _rows_first(steps)
+
+
+def kept_rows(steps: list[Step]) -> list[str]:
+    """Full Locals that a later loop than their own reads."""
+    made: dict[str, int] = {}
+    rows: dict[str, None] = {}
+    for number, step in enumerate(steps):
+        stages = step.stages if isinstance(step, LoopGroup) else [step]
+        for stage in stages:
+            rows.update((name, None) for name in _refs(stage) if made.get(name, number) != number)
+        if isinstance(step, LoopGroup):
+            made.update((s.name, number) for s in stages if isinstance(s, Local) and not is_reduction(s))
+    return list(rows)
 
 
 def _rows_first(steps: list[Step]) -> list[Step]:

@@ -1,0 +1,290 @@
+"""Emits the rows of a loop kernel: its stages in order, and the loops over reduced axes with their accumulators."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from math import prod
+
+from ....ir.kernel import Kernel, Local, Reduce, ReduceOp, Stage, Store
+from ....ir.types import DType
+from ..arithmetic import Operand, Value
+from ..emitter import FunctionBuilder
+from ..scalars import emit_scalar
+from ..types import I64, type_of
+from .expressions import Evaluator, Point
+from .nest import Bound, Nest
+from .plan import STACK_ELEMENTS, LoopGroup, LoopSchedule, clippable_bounds, is_reduction, kept_rows, plan_steps
+
+PassBody = Callable[[Point, Sequence[Value]], list[Value]]
+
+
+@dataclass
+class Row:
+    """Where a row stands, and what its stages share: values of row Locals, and addresses of scratch rows of full
+    ones."""
+
+    point: Point
+    locals: dict[str, tuple[Value, DType]] = field(default_factory=dict[str, tuple[Value, DType]])
+    scratch: dict[str, tuple[Value, DType]] = field(default_factory=dict[str, tuple[Value, DType]])
+
+
+class RowEmitter:
+    """The rows of one kernel; the function and what evaluates expressions in it are set when it is begun."""
+
+    f: FunctionBuilder
+    eval: Evaluator
+
+    def __init__(self, kernel: Kernel, nest: Nest, schedule: LoopSchedule) -> None:
+        self.kernel, self.nest, self.s = kernel, nest, schedule
+        self.steps = plan_steps(nest)
+        self.vector_reduced = schedule.vector in schedule.reductions
+        self.scratch: dict[str, Value] = {}
+
+    # -- scratch rows
+
+    def make_scratch(self) -> None:
+        """Set stack memory aside for full Locals that a later loop reads, while they fit; others are computed again."""
+        names = kept_rows(self.steps)
+        fits = self.s.scratch if self.kernel.extents else self._room(1) * len(names) <= STACK_ELEMENTS
+        for name in names if fits else ():
+            self.scratch[name] = self.f.alloca(type_of(self.eval.local_dtype(name)), self._room(len(names)))
+
+    def _room(self, rows: int) -> int:
+        """Elements of a scratch row, whole vectors of them."""
+        if self.kernel.extents:
+            n = STACK_ELEMENTS // rows
+        else:
+            n = prod(map(self.nest.known_extent, self.s.reductions)) * (1 if self.vector_reduced else self.s.lanes)
+        return -(-n // self.s.lanes) * self.s.lanes
+
+    # -- one row: its steps in order
+
+    def rows(self, points: Sequence[Point], mask: Value | None) -> None:
+        """One row at each of the points, step by step."""
+        scratch = {n: (p, self.eval.local_dtype(n)) for n, p in self.scratch.items()}
+        rows = [Row(point, scratch=scratch) for point in points]
+        for step in self.steps:
+            if isinstance(step, LoopGroup):
+                self._loop(step, rows, mask)
+                continue
+            for row in rows:
+                self._point_stage(step, row, mask)
+
+    def _point_stage(self, stage: Stage, row: Row, mask: Value | None) -> None:
+        value, dtype = self.eval.value(stage.value, row.point, mask, row.locals)
+        if isinstance(stage, Local):
+            row.locals[stage.name] = value, dtype
+        else:
+            self.eval.store(stage, value, dtype, row.point, mask)
+
+    # -- loops over the reduced axes
+
+    def _loop(self, group: LoopGroup, rows: Sequence[Row], mask: Value | None) -> None:
+        """One pass over the reduced axes that computes all stages of `group`; reductions leave their results in
+        the rows.
+        """
+        reductions = [s for s in group.stages if is_reduction(s)]
+        dtypes = [self._reduction_dtype(s) for s in reductions]
+        lanes = self.s.lanes if self.s.vector else 1
+        start = [self._neutral(s, d, lanes) for s, d in zip(reductions, dtypes, strict=True)]
+        if self.vector_reduced:
+            totals = self._vector_loop(group, rows[0], rows[0].point, start)
+            totals = [self._across(s, v, d) for s, v, d in zip(reductions, totals, dtypes, strict=True)]
+        else:
+            totals = self._nest(list(self.s.reductions), group, rows, {}, mask, start * len(rows))
+        results = iter(totals)
+        for row in rows:
+            for stage, dtype in zip(reductions, dtypes, strict=True):
+                assert isinstance(stage, Local)
+                row.locals[stage.name] = next(results), dtype
+
+    def _reduction_dtype(self, stage: Stage) -> DType:
+        assert isinstance(stage.value, Reduce)
+        return self.eval.dtype(stage.value.operand)
+
+    def _neutral(self, stage: Stage, dtype: DType, lanes: int) -> Value:
+        assert isinstance(stage.value, Reduce)
+        return self.f.const(type_of(dtype, lanes), stage.value.op.neutral(dtype))
+
+    def _across(self, stage: Stage, value: Value, dtype: DType) -> Value:
+        assert isinstance(stage.value, Reduce)
+        return combine_lanes(self.f, stage.value.op, value, dtype)
+
+    def _nest(
+        self,
+        axes: list[str],
+        group: LoopGroup,
+        rows: Sequence[Row],
+        at: Point,
+        mask: Value | None,
+        carry: Sequence[Value],
+    ) -> list[Value]:
+        """Scalar loops over `axes`, clipped to where padded loads stay inside; lanes are different rows."""
+        if not axes:
+            k = len(carry) // len(rows)
+            parts = (carry[i * k : i * k + k] for i in range(len(rows)))
+            made = (self._iteration(group, r, {**r.point, **at}, mask, c) for r, c in zip(rows, parts, strict=True))
+            return [value for part in made for value in part]
+        axis, *inner = axes
+        low, high = self._clip(axis, axes, group, {**rows[0].point, **at})
+        with self.f.carry_loop(low, high, list(carry)) as loop:
+            loop.next(*self._nest(inner, group, rows, {**at, axis: loop.index}, mask, loop.values))
+        return list(loop.results)
+
+    def _clip(self, axis: str, open_axes: list[str], group: LoopGroup, point: Point) -> tuple[Operand, Operand]:
+        """The range of a reduced axis within which the group's padded load is inside: its bounds need no mask then."""
+        low: Operand = 0
+        high: Operand = self.eval.extent(axis)
+        for bound in clippable_bounds(self.nest, self.s, group.stages):
+            names = [a for a, _ in bound.terms]
+            if axis not in names or any(a in open_axes and a != axis for a in names):
+                continue
+            low, high = self._clip_to(bound, axis, point, low, high)
+        return low, high
+
+    def _clip_to(self, bound: Bound, axis: str, point: Point, low: Operand, high: Operand) -> tuple[Operand, Operand]:
+        f = self.f
+        scale = next(c for a, c in bound.terms if a == axis)
+        rest = self.eval.sum_terms([(a, c) for a, c in bound.terms if a != axis], bound.offset, point)
+        first = f.neg(rest)  # scale * k >= first and scale * k < extent + first
+        beyond = first + bound.extent
+        if scale != 1:
+            first = f.div(f.add(f.smax(first, 0), scale - 1), scale)
+            beyond = f.div(f.add(f.smax(beyond, 0), scale - 1), scale)
+        return f.smax(first, low), f.smin(beyond, high)
+
+    def _vector_loop(self, group: LoopGroup, row: Row, point: Point, start: Sequence[Value]) -> list[Value]:
+        """Loops over the reduced axes with the vector axis innermost; returns lanes to be combined."""
+        outer = list(self.s.reductions[:-1])
+
+        def inner(at: Point, carry: Sequence[Value]) -> list[Value]:
+            return self._vector_pass(group, row, at, carry)
+
+        return self._outer(outer, point, start, inner)
+
+    def _outer(self, axes: list[str], point: Point, carry: Sequence[Value], inner: PassBody) -> list[Value]:
+        if not axes:
+            return inner(point, carry)
+        with self.f.carry_loop(0, self.eval.extent(axes[0]), list(carry)) as loop:
+            loop.next(*self._outer(axes[1:], {**point, axes[0]: loop.index}, loop.values, inner))
+        return list(loop.results)
+
+    def _vector_pass(self, group: LoopGroup, row: Row, point: Point, carry: Sequence[Value]) -> list[Value]:
+        f, s = self.f, self.s
+        n, lanes = self.eval.extent(s.vector), s.lanes
+        if isinstance(n, Value):
+            return self._open_pass(group, row, point, n, list(carry))
+        unroll = s.unroll if any(is_reduction(x) for x in group.stages) else 1
+        values = list(carry)
+        done = n // (lanes * unroll) * lanes * unroll
+        if unroll > 1:
+            values = self._unrolled(group, row, point, values, done, unroll)
+        whole = n // lanes * lanes
+        low = done if unroll > 1 else 0
+        if low < whole:
+            with f.carry_loop(low, whole, values, lanes) as loop:
+                loop.next(*self._iteration(group, row, {**point, s.vector: loop.index}, None, loop.values))
+            values = list(loop.results)
+        if whole < n:
+            at = f.const(I64, whole)
+            values = self._iteration(group, row, {**point, s.vector: at}, f.lane_mask(at, n, lanes), values)
+        return values
+
+    def _open_pass(self, group: LoopGroup, row: Row, point: Point, n: Value, carry: list[Value]) -> list[Value]:
+        """`_vector_pass` over a run-time extent: whole vectors, several at a time, and a mask for each of the rest."""
+        f, s = self.f, self.s
+        done: Operand = 0
+        if not s.masked:
+            unroll = s.unroll if any(is_reduction(x) for x in group.stages) else 1
+            done = f.sub(n, f.urem(n, s.lanes * unroll))
+            carry = self._unrolled(group, row, point, carry, done, unroll)
+        with f.carry_loop(done, n, carry, s.lanes) as loop:
+            at, mask = {**point, s.vector: loop.index}, f.rest_mask(loop.index, n, s.lanes)
+            loop.next(*self._iteration(group, row, at, mask, loop.values))
+        return list(loop.results)
+
+    def _unrolled(
+        self, group: LoopGroup, row: Row, point: Point, carry: Sequence[Value], done: Operand, unroll: int
+    ) -> list[Value]:
+        """Several vectors at a time, each with accumulators of its own, joined behind the loop."""
+        f, s = self.f, self.s
+        reductions = [x for x in group.stages if is_reduction(x)]
+        k = len(reductions)
+        fresh = [self._neutral(x, self._reduction_dtype(x), s.lanes) for x in reductions]
+        with f.carry_loop(0, done, [*carry, *fresh * (unroll - 1)], s.lanes * unroll) as loop:
+            later: list[Value] = []
+            for u in range(unroll):
+                at = f.add(loop.index, u * s.lanes)
+                later += self._iteration(group, row, {**point, s.vector: at}, None, loop.values[u * k : u * k + k])
+            loop.next(*later)
+        parts = [list(loop.results[u * k : u * k + k]) for u in range(unroll)]
+        return [self._join(x, [p[i] for p in parts]) for i, x in enumerate(reductions)]
+
+    def _join(self, stage: Stage, parts: list[Value]) -> Value:
+        assert isinstance(stage.value, Reduce)
+        op, dtype = stage.value.op.scalar, self._reduction_dtype(stage)
+        while len(parts) > 1:
+            parts = [emit_scalar(self.f, op, pair, dtype) for pair in zip(parts[::2], parts[1::2], strict=True)]
+        return parts[0]
+
+    def _iteration(
+        self, group: LoopGroup, row: Row, point: Point, mask: Value | None, carry: Sequence[Value]
+    ) -> list[Value]:
+        """One point (vector) of the reduced axes: the stages in order; returns the accumulators."""
+        seen = dict(row.locals)
+        accumulators = iter(carry)
+        later: list[Value] = []
+        for name, (address, dtype) in row.scratch.items():
+            if name not in {s.name for s in group.stages if isinstance(s, Local)}:
+                seen[name] = self._scratch_load(address, dtype, point), dtype
+        for stage in group.stages:
+            if isinstance(stage.value, Reduce):
+                later.append(self._accumulate(stage.value, next(accumulators), point, mask, seen))
+                continue
+            value, dtype = self.eval.value(stage.value, point, mask, seen)
+            if isinstance(stage, Store):
+                self.eval.store(stage, value, dtype, point, mask)
+                continue
+            seen[stage.name] = value, dtype
+            if stage.name in row.scratch:
+                self._scratch_store(row.scratch[stage.name][0], value, point)
+        return later
+
+    def _accumulate(
+        self, reduce: Reduce, total: Value, point: Point, mask: Value | None, seen: dict[str, tuple[Value, DType]]
+    ) -> Value:
+        f = self.f
+        value, dtype = self.eval.value(reduce.operand, point, mask, seen)
+        value = self.eval.wide(value, total.type.lanes)
+        if mask is not None and self.vector_reduced:
+            value = f.select(mask, value, f.const(value.type, reduce.op.neutral(dtype)))
+        return emit_scalar(f, reduce.op.scalar, (total, value), dtype)
+
+    def _scratch_index(self, point: Point) -> Value:
+        """The element of a scratch row at a point of the reduced axes."""
+        position: Operand = 0
+        for axis in self.s.reductions:
+            position = self.eval.plus(self.eval.times(position, self.nest.extent(axis)), point[axis])
+        index = position if isinstance(position, Value) else self.f.const(I64, position)
+        return index if self.vector_reduced else self.f.mul(index, self.s.lanes)
+
+    def _scratch_load(self, base: Value, dtype: DType, point: Point) -> Value:
+        f = self.f
+        at = self._scratch_index(point)
+        return f.load(f.gep(base, at, type_of(dtype)), type_of(dtype, self.s.lanes))
+
+    def _scratch_store(self, base: Value, value: Value, point: Point) -> None:
+        f = self.f
+        at = self._scratch_index(point)
+        value = self.eval.wide(value, self.s.lanes)
+        f.store(value, f.gep(base, at, value.type.scalar))
+
+
+def combine_lanes(f: FunctionBuilder, op: ReduceOp, value: Value, dtype: DType) -> Value:
+    """All lanes of a vector combined, pairwise: the two halves until one lane is left."""
+    while value.type.lanes > 1:
+        half = value.type.lanes // 2
+        low, high = f.slice_lanes(value, 0, half), f.slice_lanes(value, half, half)
+        value = emit_scalar(f, op.scalar, (low, high), dtype)
+    return value

@@ -1,0 +1,86 @@
+"""A call with a new shape finds the machine code of the operator again: compilations are counted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import mxforge as mx
+import numpy as np
+import pytest
+from mxforge import nd
+from mxforge.codegen.llvm.compile import statistics
+
+pytest.importorskip("llvmlite.binding")
+Array = np.ndarray
+SHAPES = ((3, 5), (7, 40), (20, 3), (33, 300), (64, 17), (900, 3), (5, 901), (2, 2), (30, 70))
+
+
+def np_softmax(x: Array, axis: int) -> Array:
+    e = np.exp(x - x.max(axis, keepdims=True))
+    return e / e.sum(axis, keepdims=True)
+
+
+def np_layer_norm(x: Array) -> Array:
+    return (x - x.mean(1, keepdims=True)) / np.sqrt(x.var(1, keepdims=True) + 1e-5)
+
+
+CALLS: dict[str, tuple[Callable[[nd.NDArray], nd.NDArray], Callable[[Array], Array]]] = {
+    "exp": (nd.exp, np.exp),
+    "add": (lambda a: a + a, lambda x: x + x),
+    "scalars": (lambda a: a * a.shape[0] / 3, lambda x: x * x.shape[0] / 3),
+    "add row": (lambda a: nd.broadcast_add(a, nd.ones((1, a.shape[1]))), lambda x: x + 1),
+    "sum": (nd.sum, lambda x: x.sum().reshape(1)),
+    "sum 0": (lambda a: nd.sum(a, axis=0), lambda x: x.sum(0)),
+    "sum 1": (lambda a: nd.sum(a, axis=1), lambda x: x.sum(1)),
+    "mean 0": (lambda a: nd.mean(a, axis=0), lambda x: x.mean(0)),
+    "mean 1": (lambda a: nd.mean(a, axis=1), lambda x: x.mean(1)),
+    "max 0": (lambda a: nd.max(a, axis=0), lambda x: x.max(0)),
+    "min 1": (lambda a: nd.min(a, axis=1, keepdims=True), lambda x: x.min(1, keepdims=True)),
+    "prod 1": (lambda a: nd.prod(a / 2, axis=1), lambda x: (x / 2).prod(1)),
+    "norm": (lambda a: nd.norm(a, axis=1), lambda x: np.sqrt((x * x).sum(1))),
+    "argmax 1": (lambda a: nd.argmax(a, axis=1), lambda x: x.argmax(1)),
+    "argmin 0": (lambda a: nd.argmin(a, axis=0), lambda x: x.argmin(0)),
+    "softmax 1": (nd.softmax, lambda x: np_softmax(x, 1)),
+    "softmax 0": (lambda a: nd.softmax(a, axis=0), lambda x: np_softmax(x, 0)),
+    "log_softmax": (nd.log_softmax, lambda x: np.log(np_softmax(x, 1))),
+    "LayerNorm": (lambda a: nd.LayerNorm(a, nd.ones(a.shape[1]), nd.zeros(a.shape[1])), np_layer_norm),
+    "transpose": (nd.transpose, np.transpose),
+    "slice": (lambda a: nd.slice_axis(a, axis=1, begin=1, end=None), lambda x: x[:, 1:]),
+    "flip": (lambda a: nd.flip(a, axis=1), lambda x: x[:, ::-1]),
+    "concat": (lambda a: nd.concat(a, a, dim=1), lambda x: np.concatenate([x, x], 1)),
+    "take": (lambda a: nd.take(a, nd.array([1, 0, 1])), lambda x: x[[1, 0, 1]]),
+    "pick": (lambda a: nd.pick(a, nd.ones(a.shape[0])), lambda x: x[:, 1]),
+    "where": (lambda a: nd.where(a > 0, a, -a), np.abs),
+}
+MORE = {
+    "scalars": 2,
+    "slice": 2,
+    "softmax 0": 2,
+    "where": 3,
+    "prod 1": 2,
+    "LayerNorm": 3,
+    "pick": 2,
+    "take": 2,
+    "add row": 2,
+}
+"""Modules of a call that is made of several, or that keeps long rows in another way; the others have one."""
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_new_shapes_compile_nothing(name: str) -> None:
+    call, expected = CALLS[name]
+    before = statistics.modules
+    for shape in SHAPES:
+        x = np.random.default_rng(sum(shape)).standard_normal(shape, np.float32)
+        y = call(mx.nd.array(x)).asnumpy()
+        np.testing.assert_allclose(y, expected(x), 1e-4, 1e-5)
+    assert statistics.modules - before <= MORE.get(name, 1)
+
+
+def test_scalars_are_no_part_of_the_code() -> None:
+    x = nd.ones((4, 4))
+    x + 2.5
+    before = statistics.modules
+    assert (x + 3.5).asnumpy()[0, 0] == 4.5
+    assert (x - 7.25).asnumpy()[0, 0] == -6.25
+    assert statistics.modules - before <= 1
