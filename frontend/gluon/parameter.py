@@ -7,25 +7,26 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from ...runtime.writes import touch
-from .. import autograd, context, initializer
-from ..base import MXNetError, mx_real_t
-from ..context import Context
+from .. import autograd, context, initializer, ndarray, symbol
+from ..base import MXNetError, mx_real_t  # noqa: F401  (MXNet's module has these names too)
+from ..context import Context, cpu  # noqa: F401
 from ..dtypes import dtype_name
 from ..symbol import Symbol, var
-from .utils import shape_is_known
+from ..util import is_np_array, is_np_shape  # noqa: F401
+from .parameter_arrays import DeferredInitializationError, ParameterArrays, as_contexts
+from .utils import _brief_print_list, _indent, shape_is_known  # noqa: F401
 
 if TYPE_CHECKING:
     from ..ndarray import NDArray
     from .parameter_dict import ParameterDict
 
-__all__ = ["Constant", "DeferredInitializationError", "Parameter", "ParameterDict"]
+__all__ = ["Constant", "DeferredInitializationError", "Parameter", "ParameterDict", "tensor_types"]
+
+tensor_types = (symbol.Symbol, ndarray.NDArray)
+"""What blocks compute on."""
 
 
-class DeferredInitializationError(MXNetError):
-    """A parameter is used before a forward pass told its shape."""
-
-
-class Parameter:
+class Parameter(ParameterArrays):
     """A named array, or one copy of it on each context.
 
     A dimension of 0 in `shape` is unknown until the first forward pass; initialization then waits for it, when
@@ -48,11 +49,9 @@ class Parameter:
     ) -> None:
         for kind, value in (("grad_stype", grad_stype), ("stype", stype)):
             if value not in ("default", "row_sparse", "csr"):
-                raise ValueError(
+                raise AssertionError(
                     f"{kind} for Parameter '{name}' must be one of 'default', 'row_sparse', or 'csr', but got '{value}'"
                 )
-            if value != "default":
-                raise MXNetError(f"Parameter '{name}': {kind}='{value}' is not supported, only 'default' is")
         self.name = name
         self.lr_mult = lr_mult
         self.wd_mult = wd_mult
@@ -65,7 +64,7 @@ class Parameter:
         self._var: Symbol | None = None
         self._data: list[NDArray] | None = None
         self._grad: list[NDArray] | None = None
-        self._ctx_list: list[Context] = []
+        self._ctx_list: list[Context] | None = None
         self._trainer: Any = None
         # (init, contexts, default init, data) while initialization waits for the shape
         self._deferred_init: tuple[Any, Any, Any, Any] | tuple[()] = ()
@@ -84,7 +83,7 @@ class Parameter:
     @grad_req.setter
     def grad_req(self, req: str) -> None:
         if req not in ("write", "add", "null"):
-            raise ValueError(f"grad_req must be one of 'write', 'add', or 'null', but got '{req}'")
+            raise AssertionError(f"grad_req must be one of 'write', 'add', or 'null', but got '{req}'")
         self._grad_req = req if self._differentiable else "null"
         self._grad = None
 
@@ -105,7 +104,7 @@ class Parameter:
     def shape(self, new_shape: Sequence[int]) -> None:
         new_shape = tuple(new_shape)
         if self._shape is not None and not _fits(new_shape, self._shape):
-            raise ValueError(
+            raise AssertionError(
                 f"Parameter '{self.name}': expected shape {new_shape} is incompatible with given shape {self._shape}."
             )
         self._shape = new_shape
@@ -113,86 +112,6 @@ class Parameter:
     @property
     def stype(self) -> str:
         return self._stype
-
-    # --- the arrays -------------------------------------------------------------------------------------------------
-
-    def data(self, ctx: Context | None = None) -> NDArray:
-        """The array on `ctx`; without one, the only array or that on the current context."""
-        arrays = self._arrays()
-        if ctx is None and len(arrays) == 1:
-            return arrays[0]
-        return arrays[self._position(ctx or context.current_context())]
-
-    def list_data(self) -> list[NDArray]:
-        """The arrays on all contexts."""
-        return list(self._arrays())
-
-    def list_ctx(self) -> list[Context]:
-        if self._data is None:
-            if self._deferred_init:
-                return list(self._deferred_init[1])
-            raise RuntimeError(f"Parameter '{self.name}' has not been initialized")
-        return list(self._ctx_list)
-
-    def _arrays(self) -> list[NDArray]:
-        if self._data is None:
-            raise self._missing()
-        return self._data
-
-    def _position(self, ctx: Context) -> int:
-        if ctx not in self._ctx_list:
-            raise RuntimeError(
-                f"Parameter '{self.name}' was not initialized on context {ctx}. "
-                f"It was only initialized on {self._ctx_list}."
-            )
-        return self._ctx_list.index(ctx)
-
-    def _missing(self) -> Exception:
-        """Why there are no arrays."""
-        if self._deferred_init:
-            return DeferredInitializationError(
-                f"Parameter '{self.name}' has not been initialized yet because initialization was deferred: "
-                f"{self._unknown()}. Actual initialization happens during the first forward pass. Please pass one "
-                "batch of data through the network before accessing Parameters. You can also avoid deferred "
-                "initialization by specifying in_units, num_features, etc., for network layers."
-            )
-        return RuntimeError(
-            f"Parameter '{self.name}' has not been initialized. Note that you should initialize parameters and create "
-            "Trainer with Block.collect_params() instead of Block.params because the later does not include "
-            "Parameters of nested child Blocks"
-        )
-
-    def _unknown(self) -> str:
-        """What is not known about the shape."""
-        if self._shape is None:
-            return "its shape is unknown"
-        axes = [str(i) for i, n in enumerate(self._shape) if n <= 0]
-        if not axes:
-            return f"its shape is {self._shape}"
-        return f"dimension {' and '.join(axes)} of its shape {self._shape} is unknown"
-
-    def grad(self, ctx: Context | None = None) -> NDArray:
-        """The gradient's array on `ctx`."""
-        grads = self.list_grad()
-        if ctx is None and len(grads) == 1:
-            return grads[0]
-        return grads[self._position(ctx or context.current_context())]
-
-    def list_grad(self) -> list[NDArray]:
-        """The gradients' arrays on all contexts, zeros before the first backward pass."""
-        from ..ndarray import zeros
-
-        arrays = self._arrays()
-        if self._grad_req == "null":
-            raise RuntimeError(f"Cannot get gradient array for Parameter '{self.name}' because grad_req='null'")
-        if self._grad is None:
-            self._grad = [zeros(a.shape, dtype=a.dtype, ctx=a.context) for a in arrays]
-        return list(self._grad)
-
-    def zero_grad(self) -> None:
-        """Set the gradients to zero."""
-        for grad in self._grad or ():
-            grad[:] = 0
 
     # --- initialization ---------------------------------------------------------------------------------------------
 
@@ -213,7 +132,7 @@ class Parameter:
         default_init = initializer.Uniform() if default_init is None else default_init
         init = init or self.init or default_init
         self._data = self._grad = None
-        self._deferred_init = (init, _contexts(ctx), default_init, None)
+        self._deferred_init = (init, as_contexts(ctx), default_init, None)
         if shape_is_known(self._shape):
             self._finish_deferred_init()
         elif not self._allow_deferred_init:
@@ -227,7 +146,7 @@ class Parameter:
         if not self._deferred_init:
             return
         if not shape_is_known(self._shape):
-            raise ValueError(
+            raise AssertionError(
                 f"Cannot initialize Parameter '{self.name}' because {self._unknown()}. "
                 "Please specify in_units, in_channels, etc for `Block`s."
             )
@@ -238,17 +157,7 @@ class Parameter:
                 data = zeros(self._shape, dtype=self._dtype, ctx=context.cpu())
                 desc = initializer.InitDesc(self.name, {"__init__": init})
                 initializer.create(default_init)(desc, data)
-            self._init_impl(data, contexts)
-
-    def _init_impl(self, data: NDArray, contexts: Sequence[Context], adopt: bool = False) -> None:
-        """Hold `data` in each context; with `adopt` it belongs to nobody else and is not copied where it is already."""
-        self._ctx_list = list(contexts)
-        self._data = [
-            data if adopt and i == 0 and ctx == data.context else data.copyto(ctx)
-            for i, ctx in enumerate(self._ctx_list)
-        ]
-        self._grad = None
-        touch()
+            self._init_impl(data.tostype(self._stype), contexts)
 
     def _load_init(
         self, data: NDArray, ctx: Any, cast_dtype: bool = False, dtype_source: str = "current", adopt: bool = False
@@ -258,13 +167,13 @@ class Parameter:
         `dtype_source` says whose dtype wins when `cast_dtype` allows a difference.
         """
         if cast_dtype and dtype_source not in ("current", "saved"):
-            raise ValueError(f"dtype_source is 'current' or 'saved', not {dtype_source!r}")
+            raise AssertionError(f"dtype_source is 'current' or 'saved', not {dtype_source!r}")
         self._check_loaded_shape(data)
-        data = self._with_dtype(data, cast_dtype, dtype_source)
-        contexts = None if ctx is None else _contexts(ctx)
+        data = self._with_dtype(data, cast_dtype, dtype_source).tostype(self._stype)
+        contexts = None if ctx is None else as_contexts(ctx)
         known = self.list_ctx() if self._data is not None or self._deferred_init else None
         if contexts is not None and known is not None and set(contexts) != set(known):
-            raise ValueError(
+            raise AssertionError(
                 f"Failed to load Parameter '{self.name}' on {contexts} because it was previous initialized on {known}."
             )
         if self._data is None:
@@ -299,30 +208,10 @@ class Parameter:
         self.shape = data.shape
         if self._data is None:
             if not self._deferred_init:
-                raise RuntimeError(f"Parameter '{self.name}' has not been initialized")
+                raise AssertionError(f"Parameter '{self.name}' has not been initialized")
             self._deferred_init = (*self._deferred_init[:3], data)
             return
-        for array in self._data:
-            array[:] = data
-
-    def reset_ctx(self, ctx: Any) -> None:
-        """Move to other contexts."""
-        contexts = _contexts(ctx)
-        if self._data is not None:
-            with autograd.pause():
-                self._init_impl(self._reduce(), contexts)
-        elif self._deferred_init:
-            init, _, default_init, data = self._deferred_init
-            self._deferred_init = (init, contexts, default_init, data)
-        else:
-            raise ValueError(f"Cannot reset context for Parameter '{self.name}' because it has not been initialized.")
-
-    def _reduce(self) -> NDArray:
-        """The mean over all contexts, on the CPU."""
-        from ..ndarray import add_n
-
-        arrays = [a.copyto(context.cpu()) for a in self._arrays()]
-        return arrays[0] if len(arrays) == 1 else add_n(*arrays) / len(arrays)
+        self._write(data)
 
     def cast(self, dtype: Any) -> None:
         """Convert the arrays to another dtype."""
@@ -350,13 +239,12 @@ class Parameter:
         return self._var
 
     def _set_trainer(self, trainer: Any) -> None:
+        if self._stype != "default" and self._trainer and trainer and self._trainer is not trainer:
+            raise RuntimeError(
+                f"Failed to set the trainer for Parameter '{self.name}' because it was already set. "
+                f"More than one trainers for a {self._stype} Parameter is not supported."
+            )
         self._trainer = trainer
-
-
-def _contexts(ctx: Any) -> list[Context]:
-    if ctx is None:
-        return [context.current_context()]
-    return [ctx] if isinstance(ctx, Context) else list(ctx)
 
 
 def _fits(new: Sequence[int], old: Sequence[int]) -> bool:

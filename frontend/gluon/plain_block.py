@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import warnings
-from collections import defaultdict
+from collections import OrderedDict, defaultdict
 from collections.abc import Callable
 from typing import Any
 
@@ -30,8 +30,8 @@ class Block:
         self._scope = BlockScope(self)
         self._children: dict[str, Block] = {}
         self._reg_params: dict[str, Parameter] = {}
-        self._forward_hooks: dict[int, Callable[..., Any]] = {}
-        self._forward_pre_hooks: dict[int, Callable[..., Any]] = {}
+        self._forward_hooks: OrderedDict[int, Callable[..., Any]] = OrderedDict()
+        self._forward_pre_hooks: OrderedDict[int, Callable[..., Any]] = OrderedDict()
 
     def __repr__(self) -> str:
         lines = [f"  ({k}): {_indent(repr(b), 2)}" for k, b in self.__dict__.items() if isinstance(b, Block)]

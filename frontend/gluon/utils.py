@@ -2,28 +2,35 @@
 
 from __future__ import annotations
 
+import warnings
+import weakref
 from collections.abc import Callable, Iterable, MutableMapping, Sequence
 from itertools import pairwise
+from math import isfinite
 from typing import TYPE_CHECKING, Any
 
-from ..downloads import check_sha1, download, replace_file  # noqa: F401
+from .. import ndarray  # noqa: F401  (MXNet's module has these names too)
+from ..downloads import check_sha1, download, replace_file
+from ..util import is_np_array, is_np_shape  # noqa: F401
 
 if TYPE_CHECKING:
     from ..context import Context
     from ..ndarray import NDArray
 
+__all__ = ["check_sha1", "clip_global_norm", "download", "replace_file", "split_and_load", "split_data"]
+
 
 def split_data(data: NDArray, num_slice: int, batch_axis: int = 0, even_split: bool = True) -> list[NDArray]:
     """`data` in `num_slice` pieces along `batch_axis`; ValueError where it cannot be split (evenly, if asked)."""
     size = data.shape[batch_axis]
-    if size < num_slice or (even_split and size % num_slice):
+    if even_split and size % num_slice:
         raise ValueError(
             f"data with shape {data.shape} cannot be evenly split into {num_slice} slices along axis {batch_axis}. "
             f"Use a batch size that's multiple of {num_slice} or set even_split=False to allow uneven partitioning "
             "of data."
         )
-    step = size // num_slice
-    bounds = [i * step for i in range(num_slice)] + [size]
+    step, larger = divmod(size, num_slice)  # the first pieces take one instance more
+    bounds = [i * step + min(i, larger) for i in range(num_slice + 1)]
     pairs = pairwise(bounds)
     if batch_axis == 0:
         return [data[lo:hi] for lo, hi in pairs]
@@ -45,7 +52,7 @@ def split_and_load(
 
 
 def shape_is_known(shape: Sequence[int] | None) -> bool:
-    """Whether rank and all dimensions are known: neither 0 nor -1 stands for an unknown one."""
+    """Whether rank and all dimensions are known: 0 stands for an unknown one, and -1 in MXNet's NumPy mode."""
     return shape is not None and all(n > 0 for n in shape) and len(shape) > 0
 
 
@@ -62,21 +69,65 @@ def _brief_print_list(names: Iterable[str], limit: int = 7) -> str:
     return ", ".join(names)
 
 
+def clip_global_norm(arrays: Sequence[NDArray], max_norm: float, check_isfinite: bool = True) -> Any:
+    """Scale the arrays in place so that their common 2-norm is at most `max_norm`.
+
+    Gives the norm before, as a number, or as an array of one when `check_isfinite` is false; warns where it is not
+    finite.
+    """
+    from ..ndarray import add_n, concat, dot, ones, sqrt
+
+    if not arrays:
+        raise AssertionError("clip_global_norm needs at least one array")
+    ctx = arrays[0].context
+    flat = [array.tostype("default").reshape((-1,)) for array in arrays]
+    norm = sqrt(add_n(*[dot(x, x).as_in_context(ctx) for x in flat]))
+    if check_isfinite and not isfinite(norm.asscalar()):
+        warnings.warn("nan or inf is detected. Clipping results will be undefined.", UserWarning, stacklevel=2)
+    scale = concat(max_norm / (norm + 1e-8), ones(1, ctx=ctx), dim=0).min()
+    for array in arrays:
+        array *= scale.as_in_context(array.context)
+    return norm.asscalar() if check_isfinite else norm
+
+
+def _check_same_symbol_type(symbols: Sequence[Any]) -> type:
+    """The class of symbols that are outputs of one graph: there is one kind."""
+    from ..symbol import Symbol
+
+    return Symbol
+
+
+def _check_all_np_ndarrays(out: Any) -> None:
+    """Raises TypeError: outputs are no mx.np arrays, which do not exist here."""
+    raise TypeError(f"Block's output must be mx.np arrays in MXNet's NumPy mode, while got {type(out)}")
+
+
 class HookHandle:
-    """Removes a hook again, by `detach` or at the end of a `with`."""
+    """Removes a hook again, by `detach` or at the end of a `with`. It keeps neither the hook nor its block alive."""
 
     def __init__(self) -> None:
-        self._hooks: MutableMapping[int, Callable[..., Any]] | None = None
+        self._hooks_dict_ref: weakref.ref[Any] | None = None
+        self._id: int | None = None
 
-    def attach(self, hooks: MutableMapping[int, Callable[..., Any]], hook: Callable[..., Any]) -> None:
-        if self._hooks is not None:
-            raise RuntimeError("The same handle cannot be attached twice.")
-        hooks[id(self)] = hook
-        self._hooks = hooks
+    def attach(self, hooks_dict: MutableMapping[int, Callable[..., Any]], hook: Callable[..., Any]) -> None:
+        """Put a hook into the table; a hook that is in it already stays there once."""
+        if self._hooks_dict_ref is not None:
+            raise AssertionError("The same handle cannot be attached twice.")
+        self._id = id(hook)
+        hooks_dict[self._id] = hook
+        self._hooks_dict_ref = weakref.ref(hooks_dict)
 
     def detach(self) -> None:
-        if self._hooks is not None:
-            self._hooks.pop(id(self), None)
+        hooks = self._hooks_dict_ref() if self._hooks_dict_ref is not None else None
+        if hooks is not None:
+            hooks.pop(self._id, None)
+
+    def __getstate__(self) -> tuple[Any, int | None]:
+        return self._hooks_dict_ref() if self._hooks_dict_ref is not None else None, self._id
+
+    def __setstate__(self, state: tuple[Any, int | None]) -> None:
+        hooks, self._id = state
+        self._hooks_dict_ref = None if hooks is None else weakref.ref(hooks)
 
     def __enter__(self) -> HookHandle:
         return self

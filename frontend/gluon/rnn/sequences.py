@@ -8,8 +8,7 @@ from typing import Any
 from ... import ndarray, symbol
 from ...ndarray import NDArray
 from ...symbol import Symbol
-
-tensor_types = (Symbol, NDArray)
+from ..parameter import tensor_types
 
 
 def as_list(value: Any) -> list[Any]:

@@ -1,0 +1,208 @@
+"""The arrays of a parameter: one copy on each of its contexts, dense or of some rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from ...runtime.writes import touch
+from .. import autograd, context
+from ..base import MXNetError
+from ..context import Context
+
+if TYPE_CHECKING:
+    from ..ndarray import NDArray
+
+
+class DeferredInitializationError(MXNetError):
+    """A parameter is used before a forward pass told its shape."""
+
+
+class ParameterArrays:
+    """The part of a parameter that holds arrays. `_data` is None until they are made; then it has one array for each
+    of `_ctx_list`."""
+
+    name: str
+    _grad_req: str
+    _stype: str
+    _grad_stype: str
+    _trainer: Any
+    _shape: tuple[int, ...] | None
+    _data: list[NDArray] | None
+    _grad: list[NDArray] | None
+    _ctx_list: list[Context] | None
+    _deferred_init: tuple[Any, Any, Any, Any] | tuple[()]
+
+    def data(self, ctx: Context | None = None) -> NDArray:
+        """The array on `ctx`; without one, the only array or that on the current context."""
+        if self._stype != "default":
+            raise RuntimeError(
+                f"Cannot return a copy of Parameter '{self.name}' on ctx {ctx} via data() because its storage type is "
+                f"{self._stype}. Please use row_sparse_data() instead."
+            )
+        return self._check_and_get(self._data, ctx)
+
+    def list_data(self) -> list[NDArray]:
+        """The arrays on all contexts."""
+        if self._stype != "default":
+            raise RuntimeError(
+                f"Cannot return copies of Parameter '{self.name}' on all contexts via list_data() because its storage "
+                f"type is {self._stype}. Please use row_sparse_data() instead."
+            )
+        return list(self._check_and_get(self._data, list))
+
+    def row_sparse_data(self, row_id: NDArray) -> Any:
+        """The rows in `row_id` as a row-sparse array, on its context."""
+        if self._stype != "row_sparse":
+            raise RuntimeError(
+                f"Cannot return a copy of Parameter {self.name} via row_sparse_data() because its storage type is "
+                f"{self._stype}. Please use data() instead."
+            )
+        return self._get_row_sparse(self._data, getattr(row_id, "context", None), row_id)
+
+    def list_row_sparse_data(self, row_id: NDArray) -> list[Any]:
+        """The rows in `row_id` as row-sparse arrays on all contexts."""
+        if self._stype != "row_sparse":
+            raise RuntimeError(
+                f"Cannot return copies of Parameter '{self.name}' on all contexts via list_row_sparse_data() because "
+                f"its storage type is {self._stype}. Please use data() instead."
+            )
+        return self._get_row_sparse(self._data, list, row_id)
+
+    def _get_row_sparse(self, arr_list: list[Any] | None, ctx: Any, row_id: Any) -> Any:
+        from ..ndarray import NDArray
+
+        if not isinstance(row_id, NDArray):
+            raise TypeError(f"row_id must have NDArray type, but {type(row_id)} is given")
+        if not self._trainer:
+            raise RuntimeError(
+                f"Cannot get row_sparse data for Parameter '{self.name}' when no Trainer is created with it."
+            )
+        found = self._check_and_get(arr_list, ctx)
+        return [a.retain(row_id) for a in found] if ctx is list else found.retain(row_id)
+
+    def list_ctx(self) -> list[Context]:
+        """The contexts of the arrays, or those that they will be made on."""
+        if self._data is None:
+            if self._deferred_init:
+                return list(self._deferred_init[1])
+            raise RuntimeError(f"Parameter '{self.name}' has not been initialized")
+        return list(self._ctx_list or ())
+
+    def _check_and_get(self, arr_list: list[Any] | None, ctx: Any) -> Any:
+        """The array of a list on `ctx`; the whole list where `ctx` is the type `list`."""
+        if self._data is None or arr_list is None:
+            raise self._missing()
+        if ctx is list:
+            return arr_list
+        if ctx is None and len(arr_list) == 1:
+            return arr_list[0]
+        return arr_list[self._position(ctx or context.current_context())]
+
+    def _position(self, ctx: Context) -> int:
+        """Where the arrays of a context stand; memory of the same machine counts as one kind of context."""
+        contexts = self._ctx_list or []
+        if ctx in contexts:
+            return contexts.index(ctx)
+        for i, other in enumerate(contexts):
+            if other.device_id == ctx.device_id and (other.device_typeid ^ ctx.device_typeid) & 1 == 0:
+                return i
+        raise RuntimeError(
+            f"Parameter '{self.name}' was not initialized on context {ctx}. It was only initialized on {contexts}."
+        )
+
+    def _missing(self) -> Exception:
+        """Why there are no arrays."""
+        if self._deferred_init:
+            return DeferredInitializationError(
+                f"Parameter '{self.name}' has not been initialized yet because initialization was deferred: "
+                f"{self._unknown()}. Actual initialization happens during the first forward pass. Please pass one "
+                "batch of data through the network before accessing Parameters. You can also avoid deferred "
+                "initialization by specifying in_units, num_features, etc., for network layers."
+            )
+        return RuntimeError(
+            f"Parameter '{self.name}' has not been initialized. Note that you should initialize parameters and create "
+            "Trainer with Block.collect_params() instead of Block.params because the later does not include "
+            "Parameters of nested child Blocks"
+        )
+
+    def _unknown(self) -> str:
+        """What is not known about the shape."""
+        if self._shape is None:
+            return "its shape is unknown"
+        axes = [str(i) for i, n in enumerate(self._shape) if n <= 0]
+        if not axes:
+            return f"its shape is {self._shape}"
+        return f"dimension {' and '.join(axes)} of its shape {self._shape} is unknown"
+
+    def grad(self, ctx: Context | None = None) -> NDArray:
+        """The gradient's array on `ctx`."""
+        return self._check_and_get(self.list_grad(), ctx)
+
+    def list_grad(self) -> list[NDArray]:
+        """The gradients' arrays on all contexts, zeros before the first backward pass."""
+        from ..ndarray import zeros
+
+        arrays = self._check_and_get(self._data, list)
+        if self._grad_req == "null":
+            raise RuntimeError(f"Cannot get gradient array for Parameter '{self.name}' because grad_req='null'")
+        if self._grad is None:
+            self._grad = [zeros(a.shape, a.context, a.dtype, self._grad_stype) for a in arrays]
+        return list(self._grad)
+
+    def zero_grad(self) -> None:
+        """Set the gradients to zero; those that nobody has asked for yet begin with zeros."""
+        if self._grad_stype != "default":
+            self._grad = None
+        for grad in self._grad or ():
+            grad[:] = 0
+
+    def _init_impl(self, data: NDArray, ctx_list: Sequence[Context], adopt: bool = False) -> None:
+        """Hold `data` in each context; with `adopt` it belongs to nobody else and is not copied where it is already."""
+        self._ctx_list = list(ctx_list)
+        self._data = [
+            data if adopt and i == 0 and ctx == data.context else data.copyto(ctx)
+            for i, ctx in enumerate(self._ctx_list)
+        ]
+        self._grad = None
+        touch()
+
+    def _write(self, data: Any) -> None:
+        """Give all arrays these values; arrays of rows are replaced."""
+        assert self._data is not None
+        if self._stype == "default":
+            for array in self._data:
+                array[:] = data
+            return
+        from ..ndarray import NDArray, array
+
+        held = data if isinstance(data, NDArray) else array(data)
+        self._data = [held.astype(a.dtype).copyto(a.context).tostype(self._stype) for a in self._data]
+
+    def reset_ctx(self, ctx: Any) -> None:
+        """Move to other contexts."""
+        contexts = as_contexts(ctx)
+        if self._data is not None:
+            with autograd.pause():
+                self._init_impl(self._reduce(), contexts)
+        elif self._deferred_init:
+            init, _, default_init, data = self._deferred_init
+            self._deferred_init = (init, contexts, default_init, data)
+        else:
+            raise ValueError(f"Cannot reset context for Parameter '{self.name}' because it has not been initialized.")
+
+    def _reduce(self) -> NDArray:
+        """The mean over all contexts, on the CPU."""
+        from ..ndarray import add_n
+
+        arrays = [a.copyto(context.cpu()) for a in self._check_and_get(self._data, list)]
+        if len(arrays) == 1 or self._stype != "default":
+            return arrays[0]
+        return add_n(*arrays) / len(arrays)
+
+
+def as_contexts(ctx: Any) -> list[Context]:
+    """One context or several as a list; None is the current one."""
+    if ctx is None:
+        return [context.current_context()]
+    return [ctx] if isinstance(ctx, Context) else list(ctx)
