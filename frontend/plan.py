@@ -14,12 +14,16 @@ from ..runtime.executable import Version
 from ..runtime.storage import Storage, allocate
 from ..runtime.writes import Watch, clock, written
 from .base import MXNetError
+from .bounded import Bounded
 from .context import Context
 from .random import next_key
 
 if TYPE_CHECKING:
     from .ndarray import NDArray
     from .symbol import Symbol
+
+PROGRAMS = 64
+"""How many signatures of one symbol stay compiled; the one used longest ago gives way."""
 
 _numbers = itertools.count(1)
 
@@ -36,15 +40,12 @@ class CompiledSymbol:
         self.names = symbol.list_inputs()
         self.parameters = frozenset(parameters)
         self.name = name
-        self._plans: dict[Any, Plan] = {}
+        self._plans: Bounded[Any, Plan] = Bounded(PROGRAMS)
 
     def plan(self, arrays: Sequence[NDArray], training: bool) -> Plan:
         """The program for inputs like these."""
         key = (training, *[(a._shape, a._dtype) for a in arrays])
-        found = self._plans.get(key)
-        if found is None:
-            found = self._plans[key] = self._make(arrays, training)
-        return found
+        return self._plans.get(key, lambda: self._make(arrays, training))
 
     def _make(self, arrays: Sequence[NDArray], training: bool) -> Plan:
         from .symbol.to_graph import symbol_to_graph

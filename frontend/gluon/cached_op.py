@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from ...runtime.storage import allocate
 from .. import autograd
+from ..executor import Monitored
 from ..ndarray import NDArray
-from ..plan import CompiledSymbol, ParameterVersion, Plan
+from ..plan import PROGRAMS, CompiledSymbol, ParameterVersion, Plan
 
 if TYPE_CHECKING:
     from ..context import Context
@@ -38,12 +39,21 @@ class CachedOp:
         self.compiled = CompiledSymbol(symbol, [n for n, (data, _) in zip(names, slots, strict=True) if not data], name)
         self._places: dict[Context, _Placed] = {}
         self._ready: dict[Any, Callable[..., Any]] = {}
+        self._hook: _OpHook | None = None
+
+    def register_op_hook(self, callback: Callable[..., Any], monitor_all: bool) -> None:
+        """Have `callback(name, operator, array)` called for each operator's results in every call from now on."""
+        self._hook = _OpHook(self.compiled.symbol, self.compiled, callback, monitor_all)
+        self._ready.clear()
 
     def __call__(self, data: Sequence[NDArray]) -> list[NDArray]:
         """The outputs for these data, in the order of the symbol's."""
         training = _is_training()
         placed = self._placed(data[0]._context)
         arrays = placed.arrays(data)
+        if self._hook is not None:
+            plan = self._hook.compiled.plan(arrays, training)
+            return self._hook.report(arrays, plan.run(arrays, placed.version.stamp))
         plan = self.compiled.plan(arrays, training)
         if len(plan.types) == 1 and not plan.updates and not plan.draws:
             self._remember(data, training, placed, plan)
@@ -53,6 +63,8 @@ class CachedOp:
         """Make the short way of calls like this one; it ends when parameters get other types."""
         key = _key_of_one(data[0], training) if len(data) == 1 else _key_of_many(data, training)
         if key not in self._ready:
+            if len(self._ready) >= PROGRAMS:
+                self._ready.clear()
             self._ready[key] = placed.short_way(plan, self._anew)
 
     def _anew(self, *data: NDArray) -> NDArray:
@@ -82,6 +94,23 @@ class CachedOp:
         if found is None:
             found = self._places[context] = _Placed(self.slots, context)
         return found
+
+
+class _OpHook(Monitored):
+    """A block's graph in which each operator's results come out, for a hook that also hears the operator's name."""
+
+    callback: Callable[..., Any]
+
+    def report(self, arrays: Sequence[NDArray], found: Sequence[NDArray]) -> list[NDArray]:
+        for node in self.nodes:
+            operator = node.op.encode()
+            for name, entry in zip(node.input_names(), node.inputs, strict=True) if self.operands else ():
+                variable = entry.node.is_variable
+                value = arrays[self.places[entry.node]] if variable else found[self.numbers[entry.node, entry.index]]
+                self.callback(f"{node.name}_{name}".encode(), operator, value)
+            for i in range(node.visible_outputs):
+                self.callback(node.output_name(i).encode(), operator, found[self.numbers[node, i]])
+        return list(found[len(found) - len(self.heads) :])
 
 
 def _key_of_one(x: NDArray, training: bool) -> Any:

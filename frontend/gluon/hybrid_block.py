@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from .. import ndarray, symbol
@@ -14,6 +15,10 @@ from .parameter import DeferredInitializationError, Parameter
 from .parameter_dict import ParameterDict
 from .plain_block import Block
 from .structure import flatten, kinds_in, regroup, same_format
+
+_building = threading.RLock()
+_NO_INPUT = "In HybridBlock, there must be one NDArray or one Symbol in the input. Please check the type of the args.\n"
+_ONE_CONTEXT = "After hybridized, the HybridBlock only supports one input context."
 
 
 class HybridBlock(Block):
@@ -31,6 +36,14 @@ class HybridBlock(Block):
         self._out_format: Any = None
         self._active = False
         self._flags: list[tuple[str, Any]] = []
+        self._callback: Callable[..., Any] | None = None
+        self._monitor_all = False
+        self._backend: str | None = None
+        self._backend_opts: dict[str, Any] = {}
+
+    def __getstate__(self) -> dict[str, Any]:
+        """A copy compiles its graph anew."""
+        return {**self.__dict__, "_cached_op": None, "_cached_op_args": []}
 
     def __setattr__(self, name: str, value: Any) -> None:
         super().__setattr__(name, value)
@@ -53,16 +66,23 @@ class HybridBlock(Block):
         clear: bool = True,
         static_alloc: bool = False,
         static_shape: bool = False,
+        inline_limit: int = 2,
+        forward_bulk_size: int | None = None,
+        backward_bulk_size: int | None = None,
         **kwargs: Any,
     ) -> None:
         """Compile the block as one graph on its next call, or with `active=False` run it step by step again.
 
-        Memory is planned and shapes are compiled in for each signature, whatever `static_alloc` and `static_shape` say.
+        Memory is planned and shapes are compiled in for each signature, of which a block keeps a limited number,
+        whatever `static_alloc`, `static_shape` and the limits say. `backend` and its options are accepted: the one
+        compiler takes the whole graph.
         """
-        if backend is not None:
-            raise ValueError(f"hybridize: there is no backend {backend!r}; the compiler is built in")
+        options = {"static_alloc": static_alloc, "static_shape": static_shape, "inline_limit": inline_limit}
+        sizes = {"forward_bulk_size": forward_bulk_size, "backward_bulk_size": backward_bulk_size}
+        options |= {name: size for name, size in sizes.items() if size is not None}
+        self._backend, self._backend_opts = backend, kwargs or self._backend_opts
         self._active = active
-        self._flags = [("static_alloc", static_alloc), ("static_shape", static_shape), *kwargs.items()]
+        self._flags = list(options.items())
         if clear:
             self._clear_cached_op()
         if active and (self._forward_hooks or self._forward_pre_hooks):
@@ -71,7 +91,7 @@ class HybridBlock(Block):
                 f'If "{self}" is a child of HybridBlock, the hooks will not take effect.',
                 stacklevel=2,
             )
-        super().hybridize(active, static_alloc=static_alloc, static_shape=static_shape, **kwargs)
+        super().hybridize(active, **options)
 
     def cast(self, dtype: Any) -> None:
         self._clear_cached_op()
@@ -119,9 +139,9 @@ class HybridBlock(Block):
             raise ValueError(str(caught[0].message))
         found = dict(zip(out.list_arguments(), arguments, strict=True))
         found.update(zip(out.list_auxiliary_states(), states, strict=True))
-        for param in self.collect_params().values():
-            if param.name in found:
-                setattr(param, attr, found[param.name])
+        for name, param in self.collect_params().items():
+            if name in found:
+                setattr(param, attr, found[name])
 
     def infer_shape(self, *args: Any) -> None:
         """Fill in unknown dimensions of all parameters from the shapes of `args`."""
@@ -134,7 +154,7 @@ class HybridBlock(Block):
     def _deferred_infer_shape(self, *args: Any) -> None:
         try:
             self.infer_shape(*args)
-        except (MXNetError, ValueError) as error:
+        except (MXNetError, ValueError, AssertionError) as error:
             unknown = [p for p in self.collect_params().values() if p._deferred_init]
             listed = "".join(f"\n  {p.name}: {p._unknown()}" for p in unknown)
             raise ValueError(
@@ -159,7 +179,10 @@ class HybridBlock(Block):
                 if name not in positions:
                     params[name]._finish_deferred_init()
         self._cached_op_args = [(n in positions, positions[n] if n in positions else params[n]) for n in names]
-        self._cached_op = CachedOp(out, self._cached_op_args, self._flags, self.name)
+        made = CachedOp(out, self._cached_op_args, self._flags, self.name)
+        if self._callback is not None:
+            made.register_op_hook(self._callback, self._monitor_all)
+        self._cached_op = made
 
     def _warn_of_unused(self, names: Sequence[str], positions: dict[Any, int], params: ParameterDict) -> None:
         unused = [f"{i}-th" for name, i in positions.items() if name not in names]
@@ -196,20 +219,14 @@ class HybridBlock(Block):
         if has_array:
             return self._forward_arrays(contexts, x, *args)
         if not has_symbol:
-            raise ValueError(
-                "In HybridBlock, there must be one NDArray or one Symbol in the input. "
-                "Please check the type of the args.\n"
-            )
+            raise ValueError(_NO_INPUT)
         return self._traced([x, *args])
 
     def _forward_arrays(self, contexts: set[Any], x: Any, *args: Any) -> Any:
         first = next(iter(contexts)) if len(contexts) == 1 else _first_context([x, *args])
         if self._active:
             if len(contexts) > 1:
-                raise ValueError(
-                    "Find multiple contexts in the input, After hybridized, the HybridBlock only supports one input "
-                    f"context. Find all contexts = {contexts}"
-                )
+                raise ValueError(f"Find multiple contexts in the input: {contexts}. {_ONE_CONTEXT}")
             with first:
                 return self._call_cached_op(x, *args)
         with first:
@@ -226,16 +243,20 @@ class HybridBlock(Block):
         return {name: param.data(context) for name, param in self._reg_params.items()}
 
     def _call_cached_op(self, *args: Any) -> Any:
-        if self._cached_op is None:
-            self._build_cache(*args)
-        assert self._cached_op is not None
+        compiled = self._cached_op
+        if compiled is None:
+            with _building:  # threads that come meanwhile wait for the one graph
+                if self._cached_op is None:
+                    self._build_cache(*args)
+                compiled = self._cached_op
+        assert compiled is not None
         flat, form = flatten(args, "input")
         if not same_format(form, self._in_format):
             raise ValueError(
                 "The argument structure of HybridBlock does not match the cached version. "
                 f"Stored format = {self._in_format}, input format = {form}"
             )
-        return regroup(self._cached_op([arg for arg in flat if arg is not None]), self._out_format)
+        return regroup(compiled([arg for arg in flat if arg is not None]), self._out_format)
 
     def hybrid_forward(self, F: Any, x: Any, *args: Any, **kwargs: Any) -> Any:
         """Compute with F = `nd` on arrays or F = `sym` on symbols; subclasses say how."""
@@ -261,13 +282,47 @@ class HybridBlock(Block):
         }
         ndarray.save(f"{path}-{epoch:04d}.params", arrays)
 
-    def optimize_for(self, x: Any, *args: Any, backend: str | None = None, **kwargs: Any) -> None:
-        """Raises ValueError: there are no backends to choose from."""
-        raise ValueError(f"optimize_for: there is no backend {backend!r}; hybridize() compiles the whole graph")
+    def optimize_for(
+        self,
+        x: Any,
+        *args: Any,
+        backend: str | None = None,
+        clear: bool = False,
+        static_alloc: bool = False,
+        static_shape: bool = False,
+        inline_limit: int = 2,
+        forward_bulk_size: int | None = None,
+        backward_bulk_size: int | None = None,
+        **kwargs: Any,
+    ) -> None:
+        """Hybridize, and compile for arguments like these. `backend` and its options are accepted: the one compiler
+        takes the whole graph."""
+        if not backend:
+            raise ValueError('Must specify "backend" to optimize_for')
+        self.hybridize(
+            True,
+            backend,
+            clear,
+            static_alloc,
+            static_shape,
+            inline_limit,
+            forward_bulk_size,
+            backward_bulk_size,
+            **kwargs,
+        )
+        has_symbol, has_array, contexts = kinds_in([x, *args])
+        if not has_symbol and not has_array:
+            raise ValueError(_NO_INPUT)
+        if len(contexts) > 1:
+            raise ValueError(f"Found multiple contexts in the input: {contexts}. {_ONE_CONTEXT}")
+        with _building:
+            self._build_cache(x, *args)
 
-    def reset_ctx(self, ctx: Any) -> None:
-        """Move all parameters to other contexts."""
-        self.collect_params().reset_ctx(ctx)
+    def register_op_hook(self, callback: Callable[..., Any], monitor_all: bool = False) -> None:
+        self._callback, self._monitor_all = callback, monitor_all
+        if self._cached_op is not None:
+            self._cached_op.register_op_hook(callback, monitor_all)
+        super().register_op_hook(callback, monitor_all)
 
 
 def _known(params: ParameterDict, name: str) -> Parameter:

@@ -166,6 +166,18 @@ class Block:
         warnings.warn("load_params is deprecated. Please use load_parameters.", stacklevel=2)
         self.load_parameters(filename, ctx, allow_missing, ignore_extra)
 
+    def save(self, prefix: str | os.PathLike[str]) -> None:
+        """Write `PREFIX-model.json`, with the graphs of blocks that ran hybridized, and `PREFIX-model.params`."""
+        from .model_files import save_model
+
+        save_model(self, prefix)
+
+    def load(self, prefix: str | os.PathLike[str]) -> None:
+        """Read what `save` wrote from a block of the same structure; graphs run as they were saved."""
+        from .model_files import load_model
+
+        load_model(self, prefix)
+
     def initialize(self, init: Any = None, ctx: Any = None, verbose: bool = False, force_reinit: bool = False) -> None:
         """Initialize all parameters, by default uniformly in [-0.07, 0.07)."""
         self.collect_params().initialize(init, ctx, verbose, force_reinit)
@@ -206,6 +218,14 @@ class Block:
         handle = HookHandle()
         handle.attach(self._forward_hooks, hook)
         return handle
+
+    def register_op_hook(self, callback: Callable[..., Any], monitor_all: bool = False) -> None:
+        """Have hybridized blocks below call `callback(name, operator, array)` for each operator's results.
+
+        Names are UTF-8, as in MXNet. With `monitor_all` operands come too, before the results.
+        """
+        for child in self._children.values():
+            child.register_op_hook(callback, monitor_all)
 
     # --- calls ------------------------------------------------------------------------------------------------------
 

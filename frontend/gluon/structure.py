@@ -118,6 +118,12 @@ def same_format(given: Any, stored: Any) -> bool:
     return given[:common] == stored[:common] and all(f == -1 for f in (*given[common:], *stored[common:]))
 
 
+def kinds_and_first(args: Any) -> tuple[bool, bool, set[Any], Any]:
+    """What `kinds_in` says, and the context of the first array."""
+    found = [arg for arg in flatten(args, "input")[0] if isinstance(arg, NDArray)]
+    return *kinds_in(args), found[0].context if found else None
+
+
 def kinds_in(args: Any) -> tuple[bool, bool, set[Any]]:
     """Whether symbols and arrays occur in nested arguments, and the contexts of the arrays."""
     if isinstance(args, NDArray):

@@ -56,7 +56,7 @@ class SymbolBlock(HybridBlock):
         self._check_storage(out)
         self._make_params(out, variables)
         self._cached_graph = variables, out
-        shared = _common_length(list(self._params.keys()))
+        shared = len(common_prefix(list(self._params.keys())))
         self._reg_params = {name[shared:]: param for name, param in self._params.items()}
 
     def _check_storage(self, out: Symbol) -> None:
@@ -121,14 +121,19 @@ class SymbolBlock(HybridBlock):
                     for member in family:
                         self.params[member].cast("float32")
 
+    def reset_ctx(self, ctx: Any) -> None:
+        """Move all parameters to other contexts."""
+        self.collect_params().reset_ctx(ctx)
+
     def hybrid_forward(self, F: Any, x: Any, *args: Any, **kwargs: Any) -> Any:
         raise NotImplementedError("a SymbolBlock's graph is its symbol")
 
 
-def _common_length(names: Sequence[str]) -> int:
-    """How many letters all names begin with in common."""
+def common_prefix(names: Sequence[str]) -> str:
+    """What all names begin with."""
     first, last = min(names, default=""), max(names, default="")
-    return next((i for i, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), min(len(first), len(last)))
+    shared = next((i for i, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), min(len(first), len(last)))
+    return first[:shared]
 
 
 def _dtypes(out: Symbol, variables: Sequence[Symbol]) -> dict[str, Any]:

@@ -1,0 +1,106 @@
+"""Whole models as two files: `PREFIX-model.json` with the graphs of hybridized blocks, `PREFIX-model.params` with
+parameters."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from .. import symbol
+from ..artifacts import write_atomically
+from .hybrid_block import HybridBlock
+
+if TYPE_CHECKING:
+    from .plain_block import Block
+
+Structure = dict[str, Any]
+
+
+def save_model(block: Block, prefix: str | os.PathLike[str]) -> None:
+    """Write the graphs and parameters of a block and all its children. The parameters must be initialized."""
+    model: Structure = {}
+    _describe(block, [0], model)
+    block.save_parameters(f"{os.fspath(prefix)}-model.params")
+    write_atomically(f"{os.fspath(prefix)}-model.json", json.dumps(model).encode())
+
+
+def load_model(block: Block, prefix: str | os.PathLike[str]) -> None:
+    """Give a block of the same structure the graphs, names and parameters that were saved.
+
+    ValueError says where the file does not have the block's structure.
+    """
+    file = Path(f"{os.fspath(prefix)}-model.json")
+    try:
+        model = json.loads(file.read_text())
+    except ValueError as error:
+        raise ValueError(f"{file} is no JSON: {error}") from error
+    _restore(block, [0], model, file)
+    block.load_parameters(f"{os.fspath(prefix)}-model.params")
+
+
+def _describe(block: Block, counter: list[int], structure: Structure) -> None:
+    """Put a block's description into the structure, under its class's name and its number in depth-first order."""
+    described: Structure = {"orig_name": block.name}
+    structure[f"{type(block).__name__.lower()}{counter[0]}"] = described
+    if isinstance(block, HybridBlock):
+        described |= _graph(block)
+    children = described["children"] = {}
+    for name, child in block._children.items():
+        counter[0] += 1
+        children[child.name] = name
+        _describe(child, counter, described)
+
+
+def _graph(block: HybridBlock) -> Structure:
+    if not block._cached_graph:
+        return {"hybridized": False}
+    inputs, out = block._cached_graph
+    return {
+        "in_format": block._in_format,
+        "out_format": block._out_format,
+        "inputs": [one.tojson() for one in inputs],
+        "symbol": out.tojson(),
+        "hybridized": True,
+    }
+
+
+def _restore(block: Block, counter: list[int], structure: Structure, file: Path) -> None:
+    key = f"{type(block).__name__.lower()}{counter[0]}"
+    described = structure.get(key) if isinstance(structure, dict) else None
+    if not isinstance(described, dict) or not isinstance(described.get("children"), dict):
+        raise ValueError(f"{file} was not saved from a block of this structure: it has no {key}")
+    block._name = str(described.get("orig_name"))
+    if isinstance(block, HybridBlock) and described.get("hybridized"):
+        _restore_graph(block, described)
+    _rename_parameters(block)
+    for child in block._children.values():
+        counter[0] += 1
+        _restore(child, counter, described, file)
+    _rename_children(block, described["children"], file)
+
+
+def _restore_graph(block: HybridBlock, described: Structure) -> None:
+    block._clear_cached_op()
+    block._in_format, block._out_format = described["in_format"], described["out_format"]
+    inputs = [symbol.load_json(text) for text in described["inputs"]]
+    block._cached_graph = inputs, symbol.load_json(described["symbol"])
+    block._active = True
+
+
+def _rename_parameters(block: Block) -> None:
+    """The block's own parameters begin with its new name."""
+    params = block.params
+    renamed = {f"{block.name}_{name[len(params.prefix) :]}": param for name, param in params.items()}
+    params._params.clear()
+    params._params.update(renamed)
+
+
+def _rename_children(block: Block, names: dict[str, str], file: Path) -> None:
+    missing = [child.name for child in block._children.values() if child.name not in names]
+    if missing:
+        raise ValueError(f"{file} was not saved from a block of this structure: {block.name} has no {missing[0]}")
+    renamed = {names[child.name]: child for child in block._children.values()}
+    block._children.clear()
+    block._children.update(renamed)
