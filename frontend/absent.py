@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import NoReturn
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from typing import Any
 
 ABSENT = {
-    "": """contrib image img kv kvstore kvstore_server library lr_scheduler notebook np npx numpy numpy_extension onnx
-    operator opt optimizer profiler recordio rnn rtc test_utils torch""",
-    "gluon": "Trainer data trainer",
+    "": """contrib kv kvstore kvstore_server library lr_scheduler notebook np npx numpy numpy_extension onnx
+    operator opt optimizer profiler rnn rtc test_utils torch""",
+    "gluon": "Trainer trainer",
+    "gluon.data.vision": "CIFAR10 CIFAR100 FashionMNIST MNIST",
+    "gluon.data.vision.transforms": "RandomRotation Rotate",
     "gluon.contrib": "data estimator",
+    "image": """Augmenter BrightnessJitterAug CastAug CenterCropAug ColorJitterAug ColorNormalizeAug ContrastJitterAug
+    CreateAugmenter CreateDetAugmenter CreateMultiRandCropAugmenter DetAugmenter DetBorrowAug DetHorizontalFlipAug
+    DetRandomCropAug DetRandomPadAug DetRandomSelectAug ForceResizeAug HorizontalFlipAug HueJitterAug ImageDetIter
+    ImageIter LightingAug RandomCropAug RandomGrayAug RandomOrderAug RandomSizedCropAug ResizeAug SaturationJitterAug
+    SequentialAug det detection imrotate random_rotate""",
     "io": """CSVIter ImageDetRecordIter ImageRecordInt8Iter ImageRecordIter ImageRecordUInt8Iter LibSVMIter MNISTIter
     PrefetchingIter""",
 }
@@ -25,11 +33,16 @@ def attribute_error(root: str, module: str, name: str) -> AttributeError:
     return AttributeError(text, name=name)
 
 
-def refuse_absent(package: str, module: str) -> Callable[[str], NoReturn]:
-    """The `__getattr__` of a module whose `__package__` or `__name__` is `package`."""
+def refuse_absent(package: str, module: str, lazy: Sequence[str] = ()) -> Callable[[str], Any]:
+    """The `__getattr__` of a module whose `__package__` or `__name__` is `package`.
+
+    Submodules in `lazy` are imported when they are first asked for.
+    """
     root = package.partition(".frontend")[0]
 
-    def refuse(name: str) -> NoReturn:
+    def refuse(name: str) -> Any:
+        if name in lazy:
+            return import_module(f"{package}.{name}")
         raise attribute_error(root, module, name)
 
     return refuse

@@ -8,4 +8,4 @@ from .block import Block, HybridBlock, SymbolBlock
 from .parameter import Constant, DeferredInitializationError, Parameter, tensor_types
 from .parameter_dict import ParameterDict
 
-__getattr__ = refuse_absent(__name__, "gluon")
+__getattr__ = refuse_absent(__name__, "gluon", lazy=["data"])

@@ -1,0 +1,232 @@
+"""Transforms of images as blocks: (H, W, C) images in, with `ToTensor` (C, H, W) tensors out."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from typing import Any
+
+from .... import image
+from ....absent import refuse_absent
+from ....base import numeric_types
+from ...block import Block, HybridBlock
+from ...nn import HybridSequential, Sequential
+
+Size = int | tuple[int, int]
+"""Width and height, or one number for both."""
+
+
+def _pair(size: Size) -> tuple[int, int]:
+    return (size, size) if isinstance(size, numeric_types) else size  # type: ignore[return-value]
+
+
+class Compose(Sequential):
+    """Several transforms one after another; those that can be hybridized and stand side by side are compiled as one."""
+
+    def __init__(self, transforms: Sequence[Any]) -> None:
+        super().__init__()
+        hybrid: list[Any] = []
+        for transform in [*transforms, None]:
+            if isinstance(transform, HybridBlock):
+                hybrid.append(transform)
+                continue
+            self._add_hybrid(hybrid)
+            hybrid = []
+            if transform is not None:
+                self.add(transform)
+
+    def _add_hybrid(self, transforms: list[Any]) -> None:
+        if len(transforms) == 1:
+            self.add(transforms[0])
+        elif transforms:
+            block = HybridSequential()
+            block.add(*transforms)
+            block.hybridize()
+            self.add(block)
+
+
+class Cast(HybridBlock):
+    """To another dtype."""
+
+    def __init__(self, dtype: Any = "float32") -> None:
+        super().__init__()
+        self._dtype = dtype
+
+    def hybrid_forward(self, F: Any, x: Any) -> Any:
+        return F.cast(x, self._dtype)
+
+
+class RandomApply(Sequential):
+    """`transforms` with probability `p`, otherwise nothing."""
+
+    def __init__(self, transforms: Any, p: float = 0.5) -> None:
+        super().__init__()
+        self.transforms = transforms
+        self.p = p
+
+    def forward(self, x: Any, *args: Any) -> Any:
+        return x if self.p < random.random() else self.transforms(x)
+
+
+class ToTensor(HybridBlock):
+    """uint8 (..., H, W, C) in [0, 255] to float32 (..., C, H, W) in [0, 1]."""
+
+    def hybrid_forward(self, F: Any, x: Any) -> Any:
+        return F.image.to_tensor(x)
+
+
+class Normalize(HybridBlock):
+    """(x - mean) / std by channel, for (..., C, H, W)."""
+
+    def __init__(self, mean: Any = 0.0, std: Any = 1.0) -> None:
+        super().__init__()
+        self._mean = mean
+        self._std = std
+
+    def hybrid_forward(self, F: Any, x: Any) -> Any:
+        return F.image.normalize(x, self._mean, self._std)
+
+
+class RandomResizedCrop(Block):
+    """A piece of a random size and ratio at a random place, resized to `size`."""
+
+    def __init__(
+        self,
+        size: Size,
+        scale: tuple[float, float] = (0.08, 1.0),
+        ratio: tuple[float, float] = (3.0 / 4.0, 4.0 / 3.0),
+        interpolation: int = 1,
+    ) -> None:
+        super().__init__()
+        self._args = (_pair(size), scale, ratio, interpolation)
+
+    def forward(self, *args: Any) -> Any:
+        (x,) = args
+        return image.random_size_crop(x, *self._args)[0]
+
+
+class CropResize(HybridBlock):
+    """The piece at (x, y) of this width and height, resized to `size` if that is given."""
+
+    def __init__(
+        self, x: int, y: int, width: int, height: int, size: Size | None = None, interpolation: int | None = None
+    ) -> None:
+        super().__init__()
+        self._x = x
+        self._y = y
+        self._width = width
+        self._height = height
+        self._size = size
+        self._interpolation = interpolation
+
+    def hybrid_forward(self, F: Any, x: Any) -> Any:
+        out = F.image.crop(x, self._x, self._y, self._width, self._height)
+        return F.image.resize(out, self._size, False, self._interpolation or 1) if self._size else out
+
+
+class CenterCrop(Block):
+    """The piece of `size` in the middle; see `image.center_crop`."""
+
+    def __init__(self, size: Size, interpolation: int = 1) -> None:
+        super().__init__()
+        self._args = (_pair(size), interpolation)
+
+    def forward(self, *args: Any) -> Any:
+        (x,) = args
+        return image.center_crop(x, *self._args)[0]
+
+
+class Resize(HybridBlock):
+    """To `size`; where it is one number and `keep_ratio`, that is the shorter side."""
+
+    def __init__(self, size: Size, keep_ratio: bool = False, interpolation: int = 1) -> None:
+        super().__init__()
+        self._size = size
+        self._keep = keep_ratio
+        self._interpolation = interpolation
+
+    def hybrid_forward(self, F: Any, x: Any) -> Any:
+        return F.image.resize(x, self._size, self._keep, self._interpolation)
+
+
+class RandomFlipLeftRight(HybridBlock):
+    """Flipped from left to right with probability 1/2."""
+
+    def hybrid_forward(self, F: Any, x: Any) -> Any:
+        return F.image.random_flip_left_right(x)
+
+
+class RandomFlipTopBottom(HybridBlock):
+    """Flipped from top to bottom with probability 1/2."""
+
+    def hybrid_forward(self, F: Any, x: Any) -> Any:
+        return F.image.random_flip_top_bottom(x)
+
+
+class RandomBrightness(HybridBlock):
+    """Brightness times a random factor in [max(0, 1 - brightness), 1 + brightness]."""
+
+    def __init__(self, brightness: float) -> None:
+        super().__init__()
+        self._args = (max(0, 1 - brightness), 1 + brightness)
+
+    def hybrid_forward(self, F: Any, x: Any) -> Any:
+        return F.image.random_brightness(x, *self._args)
+
+
+class RandomContrast(HybridBlock):
+    """Contrast times a random factor in [max(0, 1 - contrast), 1 + contrast]."""
+
+    def __init__(self, contrast: float) -> None:
+        super().__init__()
+        self._args = (max(0, 1 - contrast), 1 + contrast)
+
+    def hybrid_forward(self, F: Any, x: Any) -> Any:
+        return F.image.random_contrast(x, *self._args)
+
+
+class RandomSaturation(HybridBlock):
+    """Saturation times a random factor in [max(0, 1 - saturation), 1 + saturation]."""
+
+    def __init__(self, saturation: float) -> None:
+        super().__init__()
+        self._args = (max(0, 1 - saturation), 1 + saturation)
+
+    def hybrid_forward(self, F: Any, x: Any) -> Any:
+        return F.image.random_saturation(x, *self._args)
+
+
+class RandomHue(HybridBlock):
+    """Hue moved by a random factor in [max(0, 1 - hue), 1 + hue]."""
+
+    def __init__(self, hue: float) -> None:
+        super().__init__()
+        self._args = (max(0, 1 - hue), 1 + hue)
+
+    def hybrid_forward(self, F: Any, x: Any) -> Any:
+        return F.image.random_hue(x, *self._args)
+
+
+class RandomColorJitter(HybridBlock):
+    """Brightness, contrast, saturation and hue, all at random."""
+
+    def __init__(self, brightness: float = 0, contrast: float = 0, saturation: float = 0, hue: float = 0) -> None:
+        super().__init__()
+        self._args = (brightness, contrast, saturation, hue)
+
+    def hybrid_forward(self, F: Any, x: Any) -> Any:
+        return F.image.random_color_jitter(x, *self._args)
+
+
+class RandomLighting(HybridBlock):
+    """Noise along the principal components of colour, of standard deviation `alpha`."""
+
+    def __init__(self, alpha: float) -> None:
+        super().__init__()
+        self._alpha = alpha
+
+    def hybrid_forward(self, F: Any, x: Any) -> Any:
+        return F.image.random_lighting(x, self._alpha)
+
+
+__getattr__ = refuse_absent(__name__, "gluon.data.vision.transforms")

@@ -1,0 +1,21 @@
+"""`mxforge.image`: reading, resizing and cropping images as arrays (H, W, C)."""
+
+from __future__ import annotations
+
+from ..absent import refuse_absent
+from . import image
+from .image import (
+    center_crop,
+    color_normalize,
+    copyMakeBorder,
+    fixed_crop,
+    imdecode,
+    imread,
+    imresize,
+    random_crop,
+    random_size_crop,
+    resize_short,
+    scale_down,
+)
+
+__getattr__ = refuse_absent(__name__, "image")

@@ -1,0 +1,161 @@
+"""Functions on single images: arrays (H, W, C), uint8 or float32, in RGB unless asked otherwise."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from .. import ndarray as nd
+from ..base import MXNetError, numeric_types
+from ..ndarray import NDArray
+from . import codec
+
+Size = tuple[int, int]
+"""Width and height."""
+Crop = tuple[NDArray, tuple[int, int, int, int]]
+"""A piece of an image, and its x, y, width and height."""
+
+
+def imread(filename: str, flag: int = 1, to_rgb: int = 1, out: NDArray | None = None) -> NDArray:
+    """The image of a file. MXNetError when the file cannot be read or holds no image."""
+    try:
+        with open(filename, "rb") as file:
+            data = file.read()
+    except OSError as error:
+        raise MXNetError(f"cannot read the image {filename}: {error.strerror}") from error
+    return imdecode(data, flag, to_rgb, out)
+
+
+def imdecode(buf: Any, flag: int = 1, to_rgb: int = 1, out: NDArray | None = None) -> NDArray:
+    """An encoded image as uint8; `flag` 0 asks for one grey channel, `to_rgb` 0 for BGR."""
+    if isinstance(buf, NDArray | np.ndarray):
+        buf = (buf.asnumpy() if isinstance(buf, NDArray) else buf).astype(np.uint8).tobytes()
+    if not isinstance(buf, bytes | bytearray):
+        raise ValueError(
+            "buf must be of type bytes, bytearray or numpy.ndarray,if you would like to input type str, please convert "
+            "to bytes"
+        )
+    return _array(codec.decode(bytes(buf), bool(flag), bool(to_rgb)), out)
+
+
+def imresize(src: NDArray, w: int, h: int, interp: int = 1, out: NDArray | None = None) -> NDArray:
+    """The image at width `w` and height `h`; see `resize_short` for `interp`."""
+    return _array(codec.resize(src.asnumpy(), w, h, interp), out)
+
+
+def copyMakeBorder(
+    src: NDArray,
+    top: int,
+    bot: int,
+    left: int,
+    right: int,
+    type: int = 0,
+    value: float = 0.0,
+    values: Sequence[float] | None = None,
+    out: NDArray | None = None,
+) -> NDArray:
+    """The image with borders of these widths; `type` is OpenCV's: 0 fills with `value`, or with `values` by channel."""
+    border = list(values) if values else [value] * 4
+    image = codec.opencv().copyMakeBorder(src.asnumpy(), top, bot, left, right, type, value=border)
+    return _array(image.reshape(*image.shape[:2], src.shape[2]), out)
+
+
+def _array(image: np.ndarray, out: NDArray | None) -> NDArray:
+    made = nd.array(image, dtype=image.dtype)
+    return made if out is None else made.copyto(out)
+
+
+def scale_down(src_size: Size, size: Size) -> Size:
+    """`size` made smaller until it fits into `src_size`, in its own proportions."""
+    w, h = size
+    sw, sh = src_size
+    if sh < h:
+        w, h = float(w * sh) / h, sh
+    if sw < w:
+        w, h = sw, float(h * sw) / w
+    return int(w), int(h)
+
+
+def _get_interp_method(interp: int, sizes: Sequence[int] = ()) -> int:
+    """OpenCV's number of a method: 9 chooses by old and new height and width, 10 chooses at random."""
+    if interp == 9:
+        if not sizes:
+            return 2
+        assert len(sizes) == 4
+        old_h, old_w, new_h, new_w = sizes
+        if new_h > old_h and new_w > old_w:
+            return 2
+        return 3 if new_h < old_h and new_w < old_w else 1
+    if interp == 10:
+        return random.randint(0, 4)
+    if interp not in (0, 1, 2, 3, 4):
+        raise ValueError(f"Unknown interp method {interp}")
+    return interp
+
+
+def resize_short(src: NDArray, size: int, interp: int = 2) -> NDArray:
+    """The image with its shorter side at `size`, in its own proportions.
+
+    `interp`: 0 nearest, 1 bilinear, 2 bicubic, 3 by area, 4 Lanczos, 9 by area or bicubic as the size demands, 10 any.
+    """
+    h, w, _ = src.shape
+    new_h, new_w = (size * h // w, size) if h > w else (size, size * w // h)
+    return imresize(src, new_w, new_h, interp=_get_interp_method(interp, (h, w, new_h, new_w)))
+
+
+def fixed_crop(src: NDArray, x0: int, y0: int, w: int, h: int, size: Size | None = None, interp: int = 2) -> NDArray:
+    """The piece of width `w` and height `h` at (x0, y0), resized to `size` (width, height) if that is given."""
+    piece = src[y0 : y0 + h, x0 : x0 + w]
+    if size is None or (w, h) == tuple(size):
+        return piece
+    return imresize(piece, *size, interp=_get_interp_method(interp, (h, w, size[1], size[0])))
+
+
+def random_crop(src: NDArray, size: Size, interp: int = 2) -> Crop:
+    """A piece of `size` at a random place; smaller images give a smaller piece that is resized."""
+    h, w, _ = src.shape
+    new_w, new_h = scale_down((w, h), size)
+    x0, y0 = random.randint(0, w - new_w), random.randint(0, h - new_h)
+    return fixed_crop(src, x0, y0, new_w, new_h, size, interp), (x0, y0, new_w, new_h)
+
+
+def center_crop(src: NDArray, size: Size, interp: int = 2) -> Crop:
+    """The piece of `size` in the middle; smaller images give a smaller piece that is resized."""
+    h, w, _ = src.shape
+    new_w, new_h = scale_down((w, h), size)
+    x0, y0 = int((w - new_w) / 2), int((h - new_h) / 2)
+    return fixed_crop(src, x0, y0, new_w, new_h, size, interp), (x0, y0, new_w, new_h)
+
+
+def color_normalize(src: NDArray, mean: Any, std: Any = None) -> NDArray:
+    """`(src - mean) / std`, in place; either may be None."""
+    if mean is not None:
+        src -= mean
+    if std is not None:
+        src /= std
+    return src
+
+
+def random_size_crop(
+    src: NDArray, size: Size, area: Any, ratio: tuple[float, float], interp: int = 2, **kwargs: Any
+) -> Crop:
+    """A piece of a random share of the area and a random ratio of width to height, resized to `size`.
+
+    `area` is the range of the share, or its lower end; ten draws that do not fit give the middle.
+    """
+    if "min_area" in kwargs:
+        area = kwargs.pop("min_area")
+    assert not kwargs, "unexpected keyword arguments for `random_size_crop`."
+    h, w, _ = src.shape
+    low, high = (area, 1.0) if isinstance(area, numeric_types) else area
+    for _ in range(10):
+        target = random.uniform(low, high) * h * w
+        new_ratio = np.exp(random.uniform(np.log(ratio[0]), np.log(ratio[1])))
+        new_w, new_h = round(np.sqrt(target * new_ratio)), round(np.sqrt(target / new_ratio))
+        if new_w <= w and new_h <= h:
+            x0, y0 = random.randint(0, w - new_w), random.randint(0, h - new_h)
+            return fixed_crop(src, x0, y0, new_w, new_h, size, interp), (x0, y0, new_w, new_h)
+    return center_crop(src, size, interp)

@@ -1,0 +1,266 @@
+"""RecordIO files: records of bytes one after another, read in order or by an index, and the header of image records.
+
+A record is the word MAGIC, a word with the length in its low 29 bits, the bytes, and zeros up to a multiple of 4. Where
+MAGIC stands in the data at a multiple of 4, the record is written in parts with MAGIC left out between them; the upper
+3 bits of the length say which part it is. All words are little endian.
+"""
+
+from __future__ import annotations
+
+import numbers
+import os
+import struct
+from collections import namedtuple
+from collections.abc import Callable
+from typing import IO, Any
+
+import numpy as np
+
+from .base import MXNetError
+
+_MAGIC = 0xCED7230A
+_MAGIC_BYTES = struct.pack("<I", _MAGIC)
+_LENGTH_BITS = 29
+_LONGEST = (1 << _LENGTH_BITS) - 1
+_WHOLE, _FIRST, _MIDDLE, _LAST = range(4)
+_IR_FORMAT = "IfQQ"
+_IR_SIZE = struct.calcsize(_IR_FORMAT)
+
+IRHeader = namedtuple("HEADER", ["flag", "label", "id", "id2"])
+"""What stands before an image: `label` is a number, or an array of `flag` numbers; `id2` is the upper part of `id`."""
+
+
+class MXRecordIO:
+    """A record file opened for reading ("r") or for writing ("w"). MXNetError when it cannot be opened."""
+
+    def __init__(self, uri: str, flag: str) -> None:
+        self.uri = os.fspath(uri)
+        self.flag = flag
+        self.pid: int | None = None
+        self.is_open = False
+        self.open()
+
+    def open(self) -> None:
+        """Open the file, at its beginning; a file for writing becomes empty."""
+        if self.flag not in ("r", "w"):
+            raise ValueError(f"Invalid flag {self.flag}")
+        self.writable = self.flag == "w"
+        try:
+            self.handle: IO[bytes] = open(self.uri, "wb" if self.writable else "rb")  # noqa: SIM115
+        except OSError as error:
+            raise MXNetError(f"cannot open the record file {self.uri}: {error.strerror}") from error
+        self.size = os.fstat(self.handle.fileno()).st_size
+        self.pid = os.getpid()
+        self.is_open = True
+
+    def __del__(self) -> None:
+        self.close()
+
+    def __getstate__(self) -> dict[str, Any]:
+        """All but the file, which the copy opens anew if it is open here."""
+        is_open = self.is_open
+        self.close()
+        return {**{key: value for key, value in self.__dict__.items() if key != "handle"}, "is_open": is_open}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__ = state
+        is_open, self.is_open = state["is_open"], False
+        if is_open:
+            self.open()
+
+    def _check_pid(self, allow_reset: bool = False) -> None:
+        """Two processes cannot share one position in a file."""
+        if not self.is_open:
+            raise MXNetError(f"the record file {self.uri} is closed")
+        if self.pid == os.getpid():
+            return
+        if not allow_reset:
+            raise RuntimeError("Forbidden operation in multiple processes")
+        self.reset()
+
+    def close(self) -> None:
+        """Close the file; nothing happens when it is closed."""
+        if getattr(self, "is_open", False):
+            self.handle.close()
+            self.is_open = False
+            self.pid = None
+
+    def reset(self) -> None:
+        """Go back to the first record; a file for writing becomes empty."""
+        self.close()
+        self.open()
+
+    def write(self, buf: bytes) -> None:
+        """Append a record of at most 2**29 - 1 bytes."""
+        assert self.writable
+        self._check_pid()
+        if len(buf) > _LONGEST:
+            raise MXNetError(f"a record holds at most {_LONGEST} bytes, not {len(buf)}")
+        parts = _split_at_magic(bytes(buf))
+        for number, part in enumerate(parts):
+            kind = _WHOLE if len(parts) == 1 else _FIRST if not number else _MIDDLE
+            kind = _LAST if number and number == len(parts) - 1 else kind
+            self.handle.write(struct.pack("<II", _MAGIC, kind << _LENGTH_BITS | len(part)))
+            self.handle.write(part + b"\0" * (-len(part) % 4))
+
+    def read(self) -> bytes | None:
+        """The next record, or None at the end. MXNetError when the file is damaged or ends inside a record."""
+        assert not self.writable
+        self._check_pid()
+        kind, data = self._read_part()
+        if data is None or kind == _WHOLE:
+            return data
+        if kind != _FIRST:
+            raise self._damaged("a record begins with its middle")
+        parts = [data]
+        while kind != _LAST:
+            kind, data = self._read_part()
+            if data is None or kind not in (_MIDDLE, _LAST):
+                raise self._damaged("a record lacks its last part")
+            parts.append(data)
+        return _MAGIC_BYTES.join(parts)
+
+    def _read_part(self) -> tuple[int, bytes | None]:
+        """Which part the next one is and its bytes; None for these at the end of the file."""
+        head = self.handle.read(8)
+        if not head:
+            return _WHOLE, None
+        if len(head) < 8:
+            raise self._damaged("it ends inside the head of a record")
+        magic, word = struct.unpack("<II", head)
+        if magic != _MAGIC:
+            raise self._damaged("no record begins here")
+        length = word & _LONGEST
+        padded = length + -length % 4
+        if padded > self.size - self.handle.tell():
+            raise self._damaged(f"a record of {length} bytes goes beyond its end")
+        return word >> _LENGTH_BITS, self.handle.read(padded)[:length]
+
+    def _damaged(self, what: str) -> MXNetError:
+        return MXNetError(f"invalid record file {self.uri}, near byte {self.handle.tell()}: {what}")
+
+
+def _split_at_magic(data: bytes) -> list[bytes]:
+    """The pieces of `data` between the places at multiples of 4 where MAGIC stands."""
+    parts, begin, at = [], 0, data.find(_MAGIC_BYTES)
+    while at >= 0:
+        if at % 4:
+            at = data.find(_MAGIC_BYTES, at + 1)
+            continue
+        parts.append(data[begin:at])
+        begin = at + 4
+        at = data.find(_MAGIC_BYTES, begin)
+    return [*parts, data[begin:]]
+
+
+class MXIndexedRecordIO(MXRecordIO):
+    """A record file with an index: a text file with a key, a tab and the position of its record in each line."""
+
+    def __init__(self, idx_path: str, uri: str, flag: str, key_type: Callable[[Any], Any] = int) -> None:
+        self.idx_path = os.fspath(idx_path)
+        self.idx: dict[Any, int] = {}
+        self.keys: list[Any] = []
+        self.key_type = key_type
+        self.fidx: IO[str] | None = None
+        super().__init__(uri, flag)
+
+    def open(self) -> None:
+        """Open both files and read the index."""
+        super().open()
+        self.idx, self.keys = {}, []
+        self.fidx = open(self.idx_path, self.flag)  # noqa: SIM115
+        if self.writable:
+            return
+        for number, line in enumerate(self.fidx, start=1):
+            try:
+                key, position = line.rstrip("\n").split("\t")
+                self._add(self.key_type(key), int(position))
+            except ValueError as error:
+                self.close()
+                raise MXNetError(f"invalid index {self.idx_path}, line {number}: {line[:80]!r}") from error
+
+    def _add(self, key: Any, position: int) -> None:
+        self.idx[key] = position
+        self.keys.append(key)
+
+    def close(self) -> None:
+        """Close both files."""
+        if getattr(self, "is_open", False):
+            super().close()
+            if self.fidx is not None:
+                self.fidx.close()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**super().__getstate__(), "fidx": None}
+
+    def seek(self, idx: Any) -> None:
+        """Go to the record of a key."""
+        assert not self.writable
+        self._check_pid(allow_reset=True)
+        if not 0 <= self.idx[idx] <= self.size:
+            raise MXNetError(f"{self.idx_path} puts {idx!r} at byte {self.idx[idx]}; {self.uri} has {self.size}")
+        self.handle.seek(self.idx[idx])
+
+    def tell(self) -> int:
+        """Where the next record will be written, in bytes."""
+        assert self.writable
+        return self.handle.tell()
+
+    def read_idx(self, idx: Any) -> bytes | None:
+        """The record of a key; KeyError when the index does not have it."""
+        self.seek(idx)
+        return self.read()
+
+    def write_idx(self, idx: Any, buf: bytes) -> None:
+        """Append a record under a key."""
+        key, position = self.key_type(idx), self.tell()
+        self.write(buf)
+        assert self.fidx is not None
+        self.fidx.write(f"{key}\t{position}\n")
+        self._add(key, position)
+
+
+def pack(header: Any, s: bytes) -> bytes:
+    """A header and bytes as one record; a label that is an array stands between them as float32."""
+    header = IRHeader(*header)
+    if isinstance(header.label, numbers.Number):
+        header = header._replace(flag=0)
+    else:
+        label = np.asarray(header.label, np.float32)
+        header = header._replace(flag=label.size, label=0)
+        s = label.tobytes() + s
+    return struct.pack(_IR_FORMAT, *header) + s
+
+
+def unpack(s: bytes) -> tuple[Any, bytes]:
+    """Header and bytes of a record that `pack` made. MXNetError when it is too short for its label."""
+    if len(s) < _IR_SIZE:
+        raise MXNetError(f"a record of {len(s)} bytes has no header, which takes {_IR_SIZE}")
+    header = IRHeader(*struct.unpack(_IR_FORMAT, s[:_IR_SIZE]))
+    s = s[_IR_SIZE:]
+    if header.flag > 0:
+        if 4 * header.flag > len(s):
+            raise MXNetError(f"a record says that it has {header.flag} labels and ends after {len(s) // 4}")
+        header = header._replace(label=np.frombuffer(s, np.float32, header.flag))
+        s = s[4 * header.flag :]
+    return header, s
+
+
+def unpack_img(s: bytes, iscolor: int = -1) -> tuple[Any, np.ndarray]:
+    """Header and image (H, W, 3) in BGR, or (H, W) of a grey one, of a record; needs OpenCV."""
+    from .image.codec import opencv
+
+    header, s = unpack(s)
+    return header, opencv().imdecode(np.frombuffer(s, np.uint8), iscolor)
+
+
+def pack_img(header: Any, img: np.ndarray, quality: int = 95, img_fmt: str = ".jpg") -> bytes:
+    """A header and an image as one record, encoded as .jpg (`quality` 1 to 100) or .png (1 to 9); needs OpenCV."""
+    from .image.codec import opencv
+
+    cv2 = opencv()
+    flags = {".JPG": cv2.IMWRITE_JPEG_QUALITY, ".JPEG": cv2.IMWRITE_JPEG_QUALITY, ".PNG": cv2.IMWRITE_PNG_COMPRESSION}
+    flag = flags.get(img_fmt.upper())
+    done, buffer = cv2.imencode(img_fmt, img, None if flag is None else [flag, quality])
+    assert done, "failed to encode image"
+    return pack(header, buffer.tobytes())
