@@ -90,10 +90,24 @@ class Lowering:
         return Kernel(self.name, tuple(self.buffers), (), tuple(self.axes), tuple(self.stages))
 
     def _lower_results(self) -> None:
+        if self.kind == "pointwise" and len(self.body.outputs) > 1:
+            self._lower_pointwise_results()
+            return
         for i, value in enumerate(self.body.outputs):
             index = self._row_index(value) if self.rows else self._space(value.type.shape, i)
             expr = self.read(value, index)
             self.stages.append(Store(f"y{i}", index, expr))
+
+    def _lower_pointwise_results(self) -> None:
+        """All results of a point are computed before the first is stored: it may be stored over an operand."""
+        index = self._space(self.body.outputs[0].type.shape, 0)
+        if any(v.type.shape != self.body.outputs[0].type.shape for v in self.body.outputs):
+            raise LoweringError(f"region with results of shapes {[v.type.shape for v in self.body.outputs]}")
+        results: list[Expr] = []
+        for value in self.body.outputs:
+            expr = self.read(value, index)
+            results.append(expr if isinstance(expr, Ref) else self.local(expr, index))
+        self.stages += [Store(f"y{i}", index, expr) for i, expr in enumerate(results)]
 
     def _space(self, shape: tuple[int, ...], result: int) -> Index:
         """Parallel axes over `shape`, which all results of a region without rows share."""

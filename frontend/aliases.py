@@ -30,10 +30,10 @@ class ModuleAliases(MetaPathFinder):
         self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
         real = self.real_name(fullname)
-        is_package = None if real is None else _is_package(real)
-        if real is None or is_package is None:
+        found = None if real is None else find_spec(real)
+        if real is None or found is None:
             return None
-        return ModuleSpec(fullname, _AliasLoader(real), is_package=is_package)
+        return ModuleSpec(fullname, _AliasLoader(real), is_package=found.submodule_search_locations is not None)
 
 
 class FolderAliases(ModuleAliases):
@@ -61,14 +61,6 @@ class RenamedPackage(ModuleAliases):
     def real_name(self, fullname: str) -> str | None:
         name, dot, rest = fullname.partition(".")
         return f"{self.root}{dot}{rest}" if name == self.name else None
-
-
-def _is_package(name: str) -> bool | None:
-    """Whether a module has submodules; None when there is none of this name. One made at run time has no spec."""
-    if name in sys.modules:
-        return hasattr(sys.modules[name], "__path__")
-    found = find_spec(name)
-    return None if found is None else found.submodule_search_locations is not None
 
 
 class _AliasLoader(Loader):

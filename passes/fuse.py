@@ -161,20 +161,18 @@ class _Fuser:
         return [v.node for n in (group.nodes if group else [node]) for v in n.inputs if v.node is not None]
 
     def _absorb_prologues(self) -> None:
-        """Join pointwise groups all of whose readers ended up in one region of the same space."""
+        """Join pointwise groups all of whose readers ended up in one region of the same space. A result of the graph
+        may join one in which nothing moves: the region then has several results of one shape."""
         for node in reversed(self.graph.nodes):
             before = self.group.get(node)
-            if (
-                before is None
-                or before.kind is not Kind.POINTWISE
-                or before.nodes[-1] is not node
-                or self._is_output(node)
-            ):
+            if before is None or before.kind is not Kind.POINTWISE or before.nodes[-1] is not node:
                 continue
             readers = {id(g): g for g in map(self.group.__getitem__, self._readers(node))}
             if len(readers) != 1:
                 continue
             own = next(iter(readers.values()))
+            if self._is_output(node) and not _is_flat(before, own):
+                continue
             if own.kind is Kind.ROW:
                 fits = own.rows is not None and node.outputs[0].type.shape == own.rows[0]
             else:
@@ -190,6 +188,11 @@ def _joined_kind(before: Group, own: Group) -> Kind:
         if kind in (before.kind, own.kind):
             return kind
     return before.kind
+
+
+def _is_flat(before: Group, own: Group) -> bool:
+    """Whether two groups compute each element of their results from the elements at the same place."""
+    return all(isinstance(n.op, Pointwise | Cast) for n in (*before.nodes, *own.nodes))
 
 
 def _is_index_map(node: Node) -> bool:

@@ -47,15 +47,15 @@ class Runnable(Protocol):
     """A compiled graph: `run` reads tensors at the addresses `inputs` and writes those at `outputs`.
 
     What depends on parameters alone is computed again when `parameters_version` differs from the last run's. Memory
-    is row-major, aligned to the element, and the caller's; outputs overlap no input unless `in_place`.
+    is row-major, aligned to the element, and the caller's; an output overlaps no input that it may not overwrite.
     """
 
     inputs: tuple[TensorType, ...]
     outputs: tuple[TensorType, ...]
 
-    @property
-    def in_place(self) -> bool:
-        """Whether an elementwise graph may write an output over an input of the same size."""
+    def may_overwrite(self, output: int, operand: int) -> bool:
+        """Whether `output` may stand in the memory of an input of its size of which each element is read only for
+        results at the same place."""
         ...
 
     def run(self, inputs: Sequence[int], outputs: Sequence[int], parameters_version: Hashable = 0) -> None: ...
@@ -79,8 +79,20 @@ class Executable:
         self._patches = first.patches
         self._idle = [first]
 
+    def may_overwrite(self, output: int, operand: int) -> bool:
+        """See `Runnable`: no launch reads the input after the one that first writes the output."""
+        program = self.program
+        sources = {(a.place.space, a.place.index) for a in program.aliases}
+        copied = any(a.output == output for a in program.aliases) or (Space.INPUT, operand) in sources
+        if program.prepare or copied:
+            return False
+        written = (n for n, launch in enumerate(program.launches) if _touches(launch, Space.OUTPUT, output))
+        first = next(written, len(program.launches))
+        return not any(_touches(launch, Space.INPUT, operand) for launch in program.launches[first + 1 :])
+
     @property
-    def in_place(self) -> bool:
+    def _is_single(self) -> bool:
+        """Whether it is one launch and nothing else."""
         return len(self.program.launches) == 1 and not self.program.prepare and not self.program.aliases
 
     def run(self, inputs: Sequence[int], outputs: Sequence[int], parameters_version: Hashable = 0) -> None:
@@ -97,7 +109,7 @@ class Executable:
     def straight(self) -> Straight | None:
         """A function of all addresses that patches and calls, and does nothing else: two or three operands of a tiny
         program."""
-        if not _is_short(self.program) or not self.in_place or settings().debug >= _OBSERVED:
+        if not _is_short(self.program) or not self._is_single or settings().debug >= _OBSERVED:
             return None
         if any(len(patches) != 1 or patches[0][1] for patches in self._patches):
             return None
@@ -276,6 +288,11 @@ class Instance:
     def _address(self, place: Place) -> int:
         own = self._spaces.get(place.space)
         return (self.addresses[self._operand(place)] if own is None else own.address) + place.offset
+
+
+def _touches(launch: Launch, space: Space, index: int) -> bool:
+    """Whether a launch takes an operand of the program as an argument."""
+    return any(isinstance(a, Place) and a.space is space and a.index == index for a in launch.arguments)
 
 
 def _shown(launch: Launch) -> str:

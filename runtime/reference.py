@@ -24,9 +24,8 @@ class ReferenceExecutable:
         self.inputs = self._graph.input_types()
         self.outputs = self._graph.output_types()
 
-    @property
-    def in_place(self) -> bool:
-        return True
+    def may_overwrite(self, output: int, operand: int) -> bool:
+        return True  # all inputs are copied first
 
     def run(self, inputs: Sequence[int], outputs: Sequence[int], parameters_version: Hashable = 0) -> None:
         """Interpret the graph on tensors at these addresses."""

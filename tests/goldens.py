@@ -20,7 +20,8 @@ class Golden:
 
     `attributes` are MXNet's strings; `train` is autograd's train mode. `names` are the arguments, auxiliary states and
     outputs of a symbol called `op` with these attributes that makes its own variables; empty for the rare operator that
-    demands its inputs. `file` is a digest of the -symbol.json of a symbol called `n` of variables x0, x1, ...
+    demands its inputs. `file` is a digest of the -symbol.json of a symbol called `n` of variables x0, x1, ... or empty.
+    `states` are the inputs that the call wrote to, by position, as they are after it.
     """
 
     op: str
@@ -30,11 +31,16 @@ class Golden:
     outputs: tuple[np.ndarray, ...]
     names: tuple[tuple[str, ...], ...]
     file: str
+    states: dict[int, np.ndarray]
 
     def __str__(self) -> str:
         shown = [f"{key}={value}" for key, value in self.attributes.items()]
         arrays = ["x".join(map(str, x.shape)) + f":{x.dtype}" for x in self.inputs]
         return f"{self.op}({', '.join(arrays + shown + ['train'] * self.train)})"
+
+
+# Inputs that MXNet uses up while it computes: the gradient, where it leaves the scaled one.
+SCRATCH = {"_adamw_update": (1,)}
 
 
 @cache
@@ -57,7 +63,11 @@ def _goldens_of(records: Path) -> Iterator[Golden]:
     def golden(record: dict[str, Any]) -> Golden:
         inputs, outputs = (tuple(map(array, record[key])) for key in ("inputs", "outputs"))
         names = tuple(map(tuple, record["names"]))
-        return Golden(record["op"], record["attributes"], record["train"], inputs, outputs, names, record["file"])
+        scratch = SCRATCH.get(record["op"], ())
+        states = {int(i): array(at) for i, at in record.get("states", {}).items() if int(i) not in scratch}
+        return Golden(
+            record["op"], record["attributes"], record["train"], inputs, outputs, names, record["file"], states
+        )
 
     return map(golden, json.loads(records.read_text()))
 
@@ -67,3 +77,16 @@ def signatures() -> dict[str, dict[str, Any]]:
     """MXNet's declaration of each operator, under its canonical name and under every alias."""
     records = json.loads((DATA / "signatures.json").read_text())
     return {name: record for record in records for name in (record["op"], *record["aliases"])}
+
+
+NAMESPACES = ("contrib", "linalg", "image", "sparse", "random")
+
+
+def symbol_function(op: str) -> Any:
+    """The function of `sym` for an operator's full name."""
+    import mxforge as mx
+
+    for name in NAMESPACES:
+        if op.startswith(f"_{name}_") and hasattr(getattr(mx.sym, name), op[len(name) + 2 :]):
+            return getattr(getattr(mx.sym, name), op[len(name) + 2 :])
+    return getattr(mx.sym, op, None) or getattr(mx.sym._internal, op)

@@ -10,6 +10,14 @@ import numpy as np
 
 from ..context import Context, current_context
 from .arithmetic import equal, not_equal
+from .contrib_updates import (  # noqa: F401 (names of MXNet)
+    adamw_update,
+    mp_adamw_update,
+    multi_adamw_update,
+    multi_lamb_update,
+    multi_mp_adamw_update,
+    multi_mp_lamb_update,
+)
 from .functions import attribute_finder
 
 if TYPE_CHECKING:

@@ -25,6 +25,7 @@ from ..base import MXNetError
 from ..context import Context, usable
 from ..dtypes import dtype_name
 from ..random import next_key
+from .scalars import ScalarBlock
 
 if TYPE_CHECKING:
     from ...ir.dialects.mx.operator import Operator
@@ -35,17 +36,17 @@ if TYPE_CHECKING:
 _REMEMBERED = 4096  # entries of a table before it starts anew
 
 _bound: dict[Any, Bound] = {}
+_shared: dict[Any, dict[Any, Call]] = {}  # the calls of operators that differ in their scalars alone
 
 
 class Bound:
     """An operator with its parameters, and the calls of it that were compiled, by the dtypes and shapes of the
-    operands."""
+    operands. `scalars` are the numbers that its calls take besides the operands."""
 
-    __slots__ = ("calls", "operator")
+    __slots__ = ("calls", "operator", "scalars")
 
-    def __init__(self, operator: Operator) -> None:
-        self.operator = operator
-        self.calls: dict[Any, Call] = {}
+    def __init__(self, operator: Operator, calls: dict[Any, Call], scalars: Sequence[float] = ()) -> None:
+        self.operator, self.calls, self.scalars = operator, calls, scalars
 
     def call_for(self, arrays: Sequence[NDArray]) -> Call:
         """The compiled call for operands like these."""
@@ -70,11 +71,14 @@ def invoke(
     Gives the visible output, or a list of several; `out` receives them instead. States that the operator changes are
     written in place. MXNetError names the operator, and the parameter or the shapes that do not fit.
     """
-    return bind(cls, params).call_for(arrays).run(arrays, out, context)
+    bound = bind(cls, params)
+    return bound.call_for(arrays).run(arrays, out, context, bound.scalars)
 
 
 def bind(cls: type[Operator], params: Mapping[str, Any]) -> Bound:
     """The operator with these parameters, parsed once. MXNetError says which one is wrong."""
+    if cls.scalars:
+        return _bind_scalars(_parse(cls, params))
     values = tuple(params.values())
     try:
         key = (cls, tuple(params), values, tuple(map(type, values)))
@@ -82,9 +86,22 @@ def bind(cls: type[Operator], params: Mapping[str, Any]) -> Bound:
     except TypeError:  # lists
         return bind(cls, {name: _frozen(value) for name, value in params.items()})
     if found is None:
-        found = Bound(_parse(cls, params))
+        found = Bound(_parse(cls, params), {})
         bounded(_bound)[key] = found
     return found
+
+
+def _bind_scalars(operator: Operator) -> Bound:
+    """An operator whose calls are those of all that differ in their scalars alone."""
+    from ...ir.dialects.mx.builder import scalar_values
+
+    given = scalar_values(operator)
+    rest = [getattr(operator, field) for field in type(operator).model_fields if field not in operator.scalars]
+    key = (type(operator), tuple(given), tuple(rest))
+    calls = _shared.get(key)
+    if calls is None:
+        calls = bounded(_shared)[key] = {}
+    return Bound(operator, calls, tuple(given.values()))
 
 
 def _frozen(value: Any) -> Any:
@@ -141,14 +158,21 @@ class Call:
         graph, self.modal = _graph(operator, types, training)
         self.executable = _executable(graph, operator)
         self.updates = graph.updates
-        self.draws = len(graph.inputs) - len(types)
+        self.scalars = ScalarBlock.of(operator)
+        self.draws = len(graph.inputs) - len(types) - self.scalars.count
         self.types = graph.output_types()[: len(graph.outputs) - len(graph.updates)]
         self.complains = type(operator).complaint is not _no_complaint()
-        self.simple = not self.updates and not self.draws and not self.complains
-        self.pointwise = _pointwise_inputs(graph) if self.executable.in_place else frozenset[int]()
+        self.simple = not (self.updates or self.draws or self.scalars.count or self.complains)
+        self.pointwise = _pointwise_inputs(graph)
 
-    def run(self, arrays: Sequence[NDArray], out: NDArray | Sequence[NDArray] | None, context: Context | None) -> Any:
-        """Apply to `arrays`, whose types are those of the call."""
+    def run(
+        self,
+        arrays: Sequence[NDArray],
+        out: NDArray | Sequence[NDArray] | None,
+        context: Context | None,
+        scalars: Sequence[float] = (),
+    ) -> Any:
+        """Apply to `arrays`, whose types are those of the call, and to as many numbers as it takes."""
         context = arrays[0]._context if arrays and context is None else usable(context)
         if out is None and self.simple:
             results = self._new(context)
@@ -158,11 +182,14 @@ class Call:
         written = [*results, *(arrays[i] for i in self.updates)]
         targets, copies = self._targets(arrays, written, out is None)
         inputs = [a._address for a in arrays]
+        block, places = self.scalars.filled(scalars)
+        inputs += places
         key = _key_storage(context) if self.draws else None
         if key is not None:
             inputs.append(key.address)
         before = [a.asnumpy() for a in arrays] if self.complains else []
         self.executable.run(inputs, targets)
+        self.scalars.free.append(block)
         for target, source, nbytes in copies:
             ctypes.memmove(target, source.address, nbytes)
         if self.complains:
@@ -195,8 +222,8 @@ class Call:
             return [w._address for w in written], []
         targets: list[int] = []
         copies: list[tuple[int, Storage, int]] = []
-        for array in written:
-            if self._may_write(array, arrays):
+        for number, array in enumerate(written):
+            if self._may_write(number, array, arrays):
                 targets.append(array._address)
                 continue
             temporary = allocate(array._nbytes())
@@ -204,13 +231,17 @@ class Call:
             copies.append((array._address, temporary, array._nbytes()))
         return targets, copies
 
-    def _may_write(self, target: NDArray, arrays: Sequence[NDArray]) -> bool:
+    def _may_write(self, output: int, target: NDArray, arrays: Sequence[NDArray]) -> bool:
         for i, array in enumerate(arrays):
             if array._storage is not target._storage or not _overlap(array, target):
                 continue
-            if i not in self.pointwise or array._address != target._address or array._shape != target._shape:
+            if not self.may_overwrite(output, i) or array._address != target._address or array._shape != target._shape:
                 return False
         return True
+
+    def may_overwrite(self, output: int, operand: int) -> bool:
+        """Whether an output may be written over an operand that has its shape and dtype."""
+        return operand in self.pointwise and self.executable.may_overwrite(output, operand)
 
     def fast(self) -> Callable[..., NDArray]:
         """The call as a function of its one or two operands, the way that costs least."""
@@ -225,7 +256,7 @@ def write_in_place(call: Call) -> Callable[[NDArray, NDArray], None] | None:
     """A call of two operands that overwrites the first, the way that costs least; None where that needs a temporary."""
     straight = call.executable.straight()
     same = call.types[0] == call.executable.inputs[0]
-    if straight is None or not call.simple or not same or 0 not in call.pointwise:
+    if straight is None or not call.simple or not same or not call.may_overwrite(0, 0):
         return None
 
     def write(x: NDArray, y: NDArray) -> None:
@@ -285,7 +316,9 @@ def _graph(operator: Operator, types: tuple[TensorType, ...], training: bool) ->
         )
     b = ObservingBuilder(operator.mx_name(), training=training)
     try:
-        outputs = operator.results(b, *(b.input(t, name) for t, name in zip(types, names, strict=True)))
+        inputs = [b.input(t, name) for t, name in zip(types, names, strict=True)]
+        b.scalar_inputs(operator)
+        outputs = operator.results(b, *inputs)
         return b.build(outputs[: operator.visible_outputs]), b.asked
     except (TypeError, ValueError, IndexError, NotImplementedError, GraphError) as error:
         raise MXNetError(f"{_shown(operator, names, types)}: {error}") from error

@@ -59,10 +59,14 @@ def _declared(name: str) -> type[Operator] | None:
 
 def make_function(cls: type[Operator], name: str, module: str) -> Callable[..., Any]:
     """The function of an operator under one of its names."""
-    from ...ir.dialects.mx.describe import arguments, docstring
+    from ...ir.dialects.mx.describe import arguments
 
     inputs = arguments(cls)
     split = _variadic(cls, name) if any(i.startswith("*") for i in inputs) else _by_name(cls, name, inputs)
+    if cls.scalars:
+        from .scalar_calls import scalar_function
+
+        return _described(scalar_function(cls, split), cls, name, module, inputs)
     known: dict[Any, tuple[int, Callable[..., Any]]] = {}
 
     def function(*args: Any, **kwargs: Any) -> Any:
@@ -81,6 +85,14 @@ def make_function(cls: type[Operator], name: str, module: str) -> Callable[..., 
         if plain and all(map(is_, args, arrays)):
             _remember(known, args, kwargs, (len(arrays), call.fast()))
         return call.run(arrays, out, None if ctx is None else as_context(ctx))
+
+    return _described(function, cls, name, module, inputs)
+
+
+def _described(
+    function: Callable[..., Any], cls: type[Operator], name: str, module: str, inputs: Sequence[str]
+) -> Callable[..., Any]:
+    from ...ir.dialects.mx.describe import docstring
 
     function.__name__ = function.__qualname__ = name
     function.__module__ = module

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys as _sys
 from typing import TYPE_CHECKING, Any
 
+from . import contrib_updates as _updates
 from . import ops as _ops
 from . import random
 from .creation import (
@@ -25,7 +26,11 @@ from .creation import (
 from .symbol import NotImplementedForSymbol, Symbol
 from .variable import Group, Variable, fromjson, load, load_json, var
 
-contrib = _ops.Namespace(f"{__name__}.contrib", "contrib")
+contrib = _ops.Namespace(
+    f"{__name__}.contrib",
+    "contrib",
+    {"adamw_update": _updates.adamw_update, "mp_adamw_update": _updates.mp_adamw_update},
+)
 linalg = _ops.Namespace(f"{__name__}.linalg", "linalg")
 sparse = _ops.Namespace(f"{__name__}.sparse", "sparse")
 image = _ops.Namespace(f"{__name__}.image", "image")

@@ -91,7 +91,9 @@ class Entry(NamedTuple):
 @cache
 def _mutates(op: type[Operator]) -> bool:
     """Whether an operator has auxiliary inputs at all."""
-    return any("!" in declared for declared in op.inputs)
+    from ...ir.dialects.mx.operator import Operator
+
+    return op.auxiliary is not Operator.auxiliary or any("!" in declared for declared in op.inputs)
 
 
 def is_hidden(key: str) -> bool:

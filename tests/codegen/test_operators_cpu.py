@@ -38,7 +38,9 @@ def test_forward_agrees_with_mxnet(golden: Golden, static: bool) -> None:
     keys = [np.zeros(4, np.uint32)] * (len(graph.inputs) - len(inputs))
     results = run_program(compiled(graph, Options(golden.train, static_shape=static)), [*golden.inputs, *keys])
     limit = tolerance(golden)
-    for result, expected in zip(results[: op.visible_outputs], golden.outputs, strict=True):
+    states = dict(zip(graph.updates, results[op.visible_outputs :], strict=True))
+    written = [(states[i], expected) for i, expected in golden.states.items()]
+    for result, expected in (*zip(results[: op.visible_outputs], golden.outputs, strict=True), *written):
         assert result.shape == expected.shape
         assert result.dtype == expected.dtype
         np.testing.assert_allclose(result, expected, limit, limit, equal_nan=True)

@@ -42,12 +42,16 @@ class Distinct:
 
 @dataclass(frozen=True)
 class Case:
-    """One call: `inputs` are recipes or arrays in the operator's order, `attributes` are MXNet's strings."""
+    """One call: `inputs` are recipes or arrays in the operator's order, `attributes` are MXNet's strings.
+
+    `out` are the inputs that the results are like, where MXNet has to be told because it does not infer them.
+    """
 
     op: str
     inputs: tuple[Any, ...]
     attributes: dict[str, str]
     train: bool = False
+    out: tuple[int, ...] = ()
 
     def draw(self, random: np.random.Generator) -> list[np.ndarray]:
         return [x if isinstance(x, np.ndarray) else x.draw(random) for x in self.inputs]
@@ -65,5 +69,5 @@ def a(values: Any, dtype: str = "float32") -> np.ndarray:
     return np.array(values, dtype)
 
 
-def case(op: str, *inputs: Any, train: bool = False, **attributes: Any) -> Case:
-    return Case(op, inputs, {key: str(value) for key, value in attributes.items()}, train)
+def case(op: str, *inputs: Any, train: bool = False, out: tuple[int, ...] = (), **attributes: Any) -> Case:
+    return Case(op, inputs, {key: str(value) for key, value in attributes.items()}, train, out)

@@ -159,7 +159,22 @@ def test_results_that_leave_the_graph_are_stored() -> None:
     b = CoreBuilder()
     y = b.exp(b.input(tensor(4, 6)))
     graph = b.build([y, b.neg(y)])
-    assert fused(graph) == [("pointwise", ["exp"]), ("pointwise", ["neg"])]
+    assert fused(graph) == [("pointwise", ["exp", "neg"])]
+
+
+def test_a_result_that_leaves_the_graph_joins_no_region_that_moves_elements() -> None:
+    b = CoreBuilder()
+    y = b.exp(b.input(tensor(4, 6)))
+    graph = b.build([y, b.transpose(b.neg(y))])
+    assert fused(graph) == [("pointwise", ["exp"]), ("pointwise", ["neg", "transpose"])]
+
+
+def test_states_of_an_update_are_results_of_one_region() -> None:
+    b = CoreBuilder()
+    weight, grad, mean, var = (b.input(tensor(4, 6)) for _ in range(4))
+    new_mean, new_var = b.add(mean, grad), b.add(var, b.mul(grad, grad))
+    graph = b.build([b.sub(weight, b.div(new_mean, b.sqrt(new_var))), new_mean, new_var])
+    assert len(fused(graph)) == 1
 
 
 def test_a_result_may_leave_through_a_broadcast() -> None:
@@ -167,7 +182,7 @@ def test_a_result_may_leave_through_a_broadcast() -> None:
     y = b.exp(b.input(tensor(6)))
     spread = b.broadcast_to(y, (4, 6))
     graph = b.build([spread, b.neg(y)])
-    assert fused(graph) == [("pointwise", ["exp"]), ("pointwise", ["broadcast"]), ("pointwise", ["neg"])]
+    assert fused(graph) == [("pointwise", ["exp", "neg"]), ("pointwise", ["broadcast"])]
 
 
 def test_virtual_nodes_are_copied_into_each_region() -> None:

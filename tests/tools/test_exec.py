@@ -14,7 +14,7 @@ import mxnet as mx
 from mxnet import gluon, nd
 from mxnet.gluon import nn
 from mxnet.gluon.block import HybridBlock
-import mxnet.ndarray.ndarray, mxnet.symbol.contrib
+import mxnet.ndarray.ndarray
 assert mx.mxforge_version and nn is gluon.nn and issubclass(nn.Dense, HybridBlock) and nd is mx.ndarray
 assert isinstance(nd.ones((2,)), mx.ndarray.ndarray.NDArray)
 import mxforge

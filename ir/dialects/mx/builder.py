@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -12,7 +13,24 @@ from ..core.builder import CoreBuilder
 from ..core.creation import Constant
 from ..core.pointwise import Pointwise
 
+if TYPE_CHECKING:
+    from .operator import Operator
+
 KEY = "random_key"
+
+
+def scalar_values(op: Operator) -> dict[tuple[str, int], float | int]:
+    """The numbers that an operator declares as `scalars`, by parameter and position (0 unless it is a tuple)."""
+    found: dict[tuple[str, int], float | int] = {}
+    for name in op.scalars:
+        value: float | tuple[float, ...] = getattr(op, name)
+        found.update(((name, i), v) for i, v in enumerate(value if isinstance(value, tuple) else (value,)))
+    return found
+
+
+def scalar_dtype(value: float) -> DType:
+    """The dtype in which a number is handed to a program."""
+    return DType.I64 if isinstance(value, int) else DType.F32
 
 
 def drawing_operators(graph: Graph) -> int:
@@ -42,6 +60,28 @@ class MxBuilder(CoreBuilder):
         self._key: Value | None = None
         self._operators, self._draws = -1, 0
         self._begun = False
+        self._scalars: dict[tuple[str, int], Value] = {}
+
+    def scalar_inputs(self, op: Operator) -> None:
+        """Make the scalars of `op`, the only operator of the graph, inputs of it, in the order of `scalar_values`."""
+        for key, value in scalar_values(op).items():
+            self._scalars[key] = self.input(TensorType((), scalar_dtype(value)), key[0])
+
+    def number(self, op: Operator, name: str, position: int = 0) -> Value:
+        """A scalar of an operator, of rank 0: an input of the graph, or a constant where none was made."""
+        found = self._scalars.get((name, position))
+        if found is not None:
+            return found
+        value = scalar_values(op)[name, position]
+        return self.constant(value, scalar_dtype(value))
+
+    def number_like(self, op: Operator, name: str, x: Value, position: int = 0) -> Value:
+        """A scalar of an operator in the shape and dtype of x."""
+        return self.spread(self.number(op, name, position), x)
+
+    def spread(self, number: Value, x: Value) -> Value:
+        """A number of rank 0 in the shape and dtype of x."""
+        return self.cast(self.broadcast(number, x.type.shape, ()), x.type.dtype)
 
     def begin_operator(self) -> None:
         """What is drawn from now on belongs to the next operator."""

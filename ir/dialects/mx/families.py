@@ -97,6 +97,19 @@ DECLARED_NAMES: dict[str, str] = {
         "UpSampling _contrib_BilinearResize2D _contrib_AdaptiveAvgPooling2D im2col col2im GridGenerator "
         "BilinearSampler SpatialTransformer"
     ),
+    "optimizer_multi": (
+        "multi_sgd_update preloaded_multi_sgd_update multi_sgd_mom_update preloaded_multi_sgd_mom_update "
+        "multi_mp_sgd_update preloaded_multi_mp_sgd_update multi_mp_sgd_mom_update preloaded_multi_mp_sgd_mom_update "
+        "_multi_adamw_update _multi_mp_adamw_update _multi_lamb_update _multi_mp_lamb_update multi_sum_sq "
+        "multi_all_finite multi_lars reset_arrays"
+    ),
+    "optimizer_ops": (
+        "sgd_update _sparse_sgd_update sgd_mom_update _sparse_sgd_mom_update mp_sgd_update mp_sgd_mom_update "
+        "nag_mom_update mp_nag_mom_update adam_update _sparse_adam_update ftrl_update _sparse_ftrl_update "
+        "rmsprop_update rmspropalex_update signsgd_update signum_update ftml_update lamb_update_phase1 "
+        "mp_lamb_update_phase1 lamb_update_phase2 mp_lamb_update_phase2 _adamw_update _mp_adamw_update "
+        "_contrib_group_adagrad_update"
+    ),
     "ordering": ("sort _npi_sort argsort _npi_argsort topk _npx_topk"),
     "output_ops": (
         "SoftmaxOutput Softmax LinearRegressionOutput _sparse_LinearRegressionOutput MAERegressionOutput "

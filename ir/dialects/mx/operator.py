@@ -55,6 +55,9 @@ class Operator(BaseModel, Op):
     """Inputs whose dtype says nothing about the others' (indices, lengths)."""
     output_dtype: ClassVar[DType | None] = None
     """The dtype of every output where it does not depend on the inputs."""
+    scalars: ClassVar[tuple[str, ...]] = ()
+    """Numbers that change from call to call (learning rates): a program made for single calls takes them as operands,
+    so that other values need no other program. `decompose` reads them by `b.number`."""
     gradient: ClassVar[Callable[..., Sequence[Value | None]] | None] = None
     """gradient(self, b, operands, results, cotangents) -> one value or None per input; None: derived from core."""
 

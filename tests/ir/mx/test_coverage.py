@@ -14,7 +14,6 @@ NOT_DECLARED = frozenset(
     Custom
     IdentityAttachKLSparseReg
     SVMOutput
-    _adamw_update
     _cond
     _contrib_DeformableConvolution
     _contrib_DeformablePSROIPooling
@@ -35,15 +34,9 @@ NOT_DECLARED = frozenset(
     _contrib_box_encode
     _contrib_count_sketch
     _contrib_fft
-    _contrib_group_adagrad_update
     _contrib_ifft
     _foreach
     _histogram
-    _mp_adamw_update
-    _multi_adamw_update
-    _multi_lamb_update
-    _multi_mp_adamw_update
-    _multi_mp_lamb_update
     _onehot_encode
     _random_gamma
     _random_gamma_like
@@ -68,36 +61,7 @@ NOT_DECLARED = frozenset(
     _sample_unique_zipfian
     _set_value
     _while_loop
-    adam_update
     cast_storage
-    ftml_update
-    ftrl_update
-    lamb_update_phase1
-    lamb_update_phase2
-    mp_lamb_update_phase1
-    mp_lamb_update_phase2
-    mp_nag_mom_update
-    mp_sgd_mom_update
-    mp_sgd_update
-    multi_all_finite
-    multi_lars
-    multi_mp_sgd_mom_update
-    multi_mp_sgd_update
-    multi_sgd_mom_update
-    multi_sgd_update
-    multi_sum_sq
-    nag_mom_update
-    preloaded_multi_mp_sgd_mom_update
-    preloaded_multi_mp_sgd_update
-    preloaded_multi_sgd_mom_update
-    preloaded_multi_sgd_update
-    reset_arrays
-    rmsprop_update
-    rmspropalex_update
-    sgd_mom_update
-    sgd_update
-    signsgd_update
-    signum_update
     """.split()
 )
 

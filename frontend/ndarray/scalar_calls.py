@@ -1,0 +1,169 @@
+"""Functions of `nd` for operators that take numbers at run time: a learning rate that changes from call to call finds
+the compiled call, and the states are written where they stand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ...runtime import writes
+from .eager import Call, bind, bounded
+
+if TYPE_CHECKING:
+    from ...ir.dialects.mx.operator import Operator
+
+Split = Callable[[tuple[Any, ...], dict[str, Any]], tuple[list[Any], dict[str, Any]]]
+Ready = Callable[[tuple[Any, ...], dict[str, Any]], Any]
+_CONTROL = ("out", "name", "ctx", "attr")
+_KINDS: dict[type, type] = {float: float, int: int, np.float64: float, np.float32: float}
+
+
+def scalar_function(cls: type[Operator], split: Split) -> Callable[..., Any]:
+    """The function of an operator with `scalars`, of which `split` tells arrays from parameters."""
+    scalars = frozenset(cls.scalars)
+    known: dict[Any, Ready] = {}
+
+    def function(*args: Any, **kwargs: Any) -> Any:
+        try:
+            key = _key_of(args, kwargs, scalars)
+            ready = known[key]
+        except (KeyError, TypeError, AttributeError):
+            return first_call(args, kwargs)
+        return ready(args, kwargs)
+
+    def first_call(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        from .functions import as_context
+
+        arrays, params = split(args, kwargs.copy())
+        out, _, ctx, _ = (params.pop(key, None) for key in _CONTROL)
+        bound = bind(cls, params)
+        call = bound.call_for(arrays)
+        if not call.modal and len(arrays) == len(args):
+            _remember(known, args, kwargs, scalars, bound.operator, call)
+        return call.run(arrays, out, None if ctx is None else as_context(ctx), bound.scalars)
+
+    return function
+
+
+def _key_of(args: tuple[Any, ...], kwargs: dict[str, Any], scalars: frozenset[str]) -> Any:
+    """What a ready call is found by: types of arrays, names of the numbers, other parameters with their values, and
+    which operands `out` names. TypeError for a call that is not made ready."""
+    key: list[Any] = [(a._dtype, a._shape) for a in args]
+    for name, value in kwargs.items():
+        kind = value.__class__
+        if name in scalars:
+            if kind is list or kind is tuple:
+                key.append((name, len(value)))
+            elif kind in _KINDS:
+                key.append((name, _KINDS[kind]))
+            else:
+                raise TypeError
+        elif name == "out":
+            key.append(_positions(value, args))
+        else:
+            key.append((name, kind, value))
+    return tuple(key)
+
+
+def _positions(out: Any, args: tuple[Any, ...]) -> Any:
+    """The positions of the operands that are `out` itself. TypeError where it is another array."""
+    if out is None:
+        return None
+    found: list[int] = []
+    for array in out if out.__class__ in (list, tuple) else (out,):
+        position = next((i for i, a in enumerate(args) if a is array), None)
+        if position is None:
+            raise TypeError
+        found.append(position)
+    return tuple(found)
+
+
+def _remember(
+    known: dict[Any, Ready],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    scalars: frozenset[str],
+    operator: Operator,
+    call: Call,
+) -> None:
+    try:
+        key = _key_of(args, kwargs, scalars)
+        hash(key)
+        out = _positions(kwargs.get("out"), args)
+    except (TypeError, AttributeError):
+        return
+    if kwargs.get("ctx") is not None:
+        return
+    given = [name for name in kwargs if name in scalars]
+    if not any(isinstance(getattr(operator, name), int) and not isinstance(kwargs[name], int) for name in given):
+        values = _values(operator, given)
+        in_place = _in_place_targets(call, out, len(args))
+        bounded(known)[key] = _general(call, values) if in_place is None else _in_place(call, values, in_place)
+
+
+Values = Callable[[dict[str, Any]], list[float]]
+
+
+def _values(operator: Operator, given: Sequence[str]) -> Values:
+    """A function that gives all numbers of a call from its keywords."""
+    from ...ir.dialects.mx.builder import scalar_values
+
+    keys = scalar_values(operator)
+    defaults: list[float] = list(keys.values())
+    first = {name: position for position, (name, i) in reversed(list(enumerate(keys))) if i == 0}
+    single = [(name, first[name]) for name in given if not isinstance(getattr(operator, name), tuple)]
+    several = [
+        (name, first[name], first[name] + len(getattr(operator, name)))
+        for name in given
+        if isinstance(getattr(operator, name), tuple) and getattr(operator, name)
+    ]
+
+    def values(kwargs: dict[str, Any]) -> list[float]:
+        found = defaults.copy()
+        for name, at in single:
+            found[at] = kwargs[name]
+        for name, start, end in several:
+            found[start:end] = kwargs[name]
+        return found
+
+    return values
+
+
+def _in_place_targets(call: Call, out: tuple[int, ...] | None, operands: int) -> list[int] | None:
+    """The operands over which a call writes its outputs and new states, where it may."""
+    if out is None or call.draws or len(out) != len(call.types):
+        return None
+    targets = [*out, *call.updates]
+    types = call.executable.outputs
+    apart = all(call.may_overwrite(i, t) and call.executable.inputs[t] == types[i] for i, t in enumerate(targets))
+    return targets if apart and len(set(targets)) == len(targets) else None
+
+
+def _general(call: Call, values: Values) -> Ready:
+    def ready(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        return call.run(args, kwargs.get("out"), None, values(kwargs))
+
+    return ready
+
+
+def _in_place(call: Call, values: Values, targets: list[int]) -> Ready:
+    """A call whose results are written over operands; those must not share memory."""
+    filled, free, run = call.scalars.filled, call.scalars.free, call.executable.run
+
+    def ready(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        numbers = values(kwargs)
+        if len({id(a._storage) for a in args}) != len(args):
+            return call.run(args, kwargs["out"], None, numbers)
+        addresses = [a._address for a in args]
+        written = [addresses[i] for i in targets]
+        block, places = filled(numbers)
+        addresses += places
+        run(addresses, written)
+        free.append(block)
+        for i in targets:
+            writes.written(args[i]._storage)
+        return kwargs["out"]
+
+    return ready

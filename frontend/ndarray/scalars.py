@@ -1,0 +1,42 @@
+"""The memory of numbers that a call takes besides its operands."""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from ..base import MXNetError
+
+if TYPE_CHECKING:
+    from ...ir.dialects.mx.operator import Operator
+
+
+class ScalarBlock:
+    """The memory of a call's numbers, 8 bytes each. `free` are blocks that no run uses."""
+
+    def __init__(self, format: str) -> None:
+        self.count = len(format)
+        self._pack = struct.Struct("".join("f4x" if f == "f" else "q" for f in format)).pack_into
+        self.free: list[tuple[Any, list[int]]] = []
+
+    @classmethod
+    def of(cls, operator: Operator) -> ScalarBlock:
+        from ...ir.dialects.mx.builder import scalar_values
+
+        return cls("".join("q" if isinstance(v, int) else "f" for v in scalar_values(operator).values()))
+
+    def filled(self, values: Sequence[float]) -> tuple[tuple[Any, list[int]], list[int]]:
+        """A block that holds these values, to be given back to `free`, and their addresses."""
+        try:
+            block = self.free.pop()
+        except IndexError:
+            memory = (ctypes.c_int64 * self.count)()
+            start = ctypes.addressof(memory)
+            block = memory, [start + 8 * i for i in range(self.count)]
+        try:
+            self._pack(block[0], 0, *values)
+        except (struct.error, OverflowError) as error:
+            raise MXNetError(f"the numbers {tuple(values)} do not fit: {error}") from None
+        return block, block[1]

@@ -1,0 +1,325 @@
+"""Operators that update several weights at once, and what optimizers ask about several arrays.
+
+The operands of weight 0 come first, then those of weight 1, ...: weight_0, grad_0, mom_0, weight_1, ...
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from ...graph import Value
+from ...kernel import ReduceOp
+from ...types import DType
+from . import optimizer_rules as rules
+from .builder import MxBuilder
+from .operator import Operator, Results, declare, operator
+from .optimizer_ops import guarded_adamw, trust_ratio
+from .optimizer_rules import Rule, Step, wide
+from .parameters import Bool, Float, Floats, Int, Ints
+from .shapes import PartialShape, unify, unify_all, unify_at
+
+
+class MultiUpdate(Operator):
+    """An update of several weights. `kinds` name the operands of one weight, `last` those behind all of them; `plural`
+    says which parameter holds the numbers of a rule, one for each weight."""
+
+    inputs = ("data*",)
+    variadic = ""
+    counter: ClassVar[str] = "num_weights"
+    kinds: ClassVar[tuple[str, ...]] = ()
+    last: ClassVar[tuple[str, ...]] = ()
+    plural: ClassVar[dict[str, str]] = {}
+
+    @property
+    def count(self) -> int:
+        """How many weights there are."""
+        return getattr(self, type(self).counter)
+
+    def check(self) -> None:
+        if self.count < 1:
+            raise ValueError(f"{self.mx_name()}: {type(self).counter}={self.count} must be positive")
+        for name in type(self).plural.values():
+            found: tuple[float, ...] | None = getattr(self, name, None)
+            if found is not None and len(found) != self.count:
+                raise ValueError(f"{self.mx_name()}: {name} has {len(found)} numbers for {self.count} weights")
+
+    def input_names(self, given: int | None = None) -> tuple[str, ...]:
+        return (*(f"{kind}_{i}" for i in range(self.count) for kind in self.kinds), *self.last)
+
+    def output_names(self) -> tuple[str, ...]:
+        return ("output",) if self.count == 1 else tuple(f"output{i}" for i in range(self.count))
+
+    @property
+    def auxiliary(self) -> dict[str, int]:
+        states = tuple(kind for kind in self.kinds if kind not in ("weight", "grad"))
+        return {n: i for i, n in enumerate(self.input_names()) if n.rpartition("_")[0] in states}
+
+    def complete(self, inputs: list[PartialShape], outputs: list[PartialShape]) -> None:
+        width = len(self.kinds)
+        for i in range(self.count):
+            common: PartialShape = outputs[i]
+            for shape in inputs[i * width : (i + 1) * width]:
+                common = unify(common, shape)
+            for k in range(width):
+                unify_at(inputs, i * width + k, common)
+            outputs[i] = common
+
+    def complete_dtypes(self, inputs: list[DType | None], outputs: list[DType | None]) -> None:
+        mixed, width = "weight32" in self.kinds, len(self.kinds)
+        for i, _ in enumerate(inputs):
+            first = i - i % width
+            behind, state = i >= self.count * width, mixed and i - first > 1
+            known = DType.F32 if behind or state else inputs[first] or outputs[first // width]
+            inputs[i] = inputs[i] or known
+
+    def output_dtypes(self, inputs: Sequence[DType]) -> Sequence[DType | None]:
+        return list(inputs[: self.count * len(self.kinds) : len(self.kinds)])
+
+    def decompose(self, b: MxBuilder, *inputs: Value) -> Results:
+        width = len(self.kinds)
+        parts = [inputs[i * width : (i + 1) * width] for i in range(self.count)]
+        return tuple(self._update_one(b, i, part, inputs[self.count * width :]) for i, part in enumerate(parts))
+
+    def _update_one(self, b: MxBuilder, i: int, part: Sequence[Value], last: Sequence[Value]) -> Value:
+        named = dict(zip(self.kinds, part, strict=True))
+        dtype = wide(part[0].type.dtype)
+        states = {name: b.cast(v, dtype) for name, v in named.items() if name not in ("weight", "grad", "weight32")}
+        weight = b.cast(named.get("weight32", named["weight"]), dtype)
+        step = Step(b, weight, b.cast(named["grad"], dtype), states, self._numbers(b, i, last))
+        new = self.rule(b, step, last, b.cast(named["weight"], dtype))
+        if "weight32" in named:
+            b.update(named["weight32"], new)
+        for name, value in step.new.items():
+            b.update(named[name], b.cast(value, named[name].type.dtype))
+        return b.cast(new, named["weight"].type.dtype)
+
+    def _numbers(self, b: MxBuilder, i: int, last: Sequence[Value]) -> Callable[[str], Value]:
+        preloaded = dict(zip(self.last, last, strict=True))
+
+        def number(name: str) -> Value:
+            source = type(self).plural.get(name)
+            if source in preloaded:
+                return b.reshape(b.slice_axis(preloaded[source], 0, i, i + 1), ())
+            return b.number(self, name) if source is None else b.number(self, source, i)
+
+        return number
+
+    def rule(self, b: MxBuilder, step: Step, last: Sequence[Value], rounded: Value) -> Value:
+        """The new weight of one step; `rounded` is the operand `weight` beside a `weight32`."""
+        raise NotImplementedError
+
+
+_SGD_KINDS: dict[str, tuple[tuple[str, ...], Rule]] = {
+    "multi_sgd_update": (("weight", "grad"), rules.sgd),
+    "multi_sgd_mom_update": (("weight", "grad", "mom"), rules.sgd_mom),
+    "multi_mp_sgd_update": (("weight", "grad", "weight32"), rules.sgd),
+    "multi_mp_sgd_mom_update": (("weight", "grad", "mom", "weight32"), rules.sgd_mom),
+}
+
+
+def _declare_sgd(name: str, kinds: tuple[str, ...], rule: Rule, preloaded: bool) -> None:
+    def apply(self: MultiUpdate, b: MxBuilder, step: Step, last: Sequence[Value], rounded: Value) -> Value:
+        return rule(step)
+
+    types: dict[str, Any] = {} if preloaded else {"lrs": Floats, "wds": Floats}
+    defaults: dict[str, Any] = {"momentum": 0.0} if "mom" in kinds else {}
+    defaults |= {"rescale_grad": 1.0, "clip_gradient": -1.0}
+    types |= {**dict.fromkeys(defaults, Float), "num_weights": Int}
+    members = {
+        **defaults,
+        "num_weights": 1,
+        "kinds": kinds,
+        "last": ("lrs", "wds") if preloaded else (),
+        "plural": {"lr": "lrs", "wd": "wds"},
+        "scalars": tuple(p for p in types if p != "num_weights"),
+        "rule": apply,
+        "__doc__": f"{name.replace('multi_', '')} of several weights at once"
+        + (", with learning rates and decays in arrays." if preloaded else "."),
+    }
+    declare(f"preloaded_{name}" if preloaded else name, MultiUpdate, members, (), types)
+
+
+for _name, (_kinds, _rule) in _SGD_KINDS.items():
+    _declare_sgd(_name, _kinds, _rule, False)
+    _declare_sgd(_name, _kinds, _rule, True)
+
+
+class _MultiAdamW(MultiUpdate):
+    last = ("rescale_grad",)
+    plural = {"lr": "lrs", "wd": "wds", "eta": "etas"}
+    scalars = ("lrs", "beta1", "beta2", "epsilon", "wds", "etas", "clip_gradient")
+    lrs: Floats
+    beta1: Float = 0.899999976
+    beta2: Float = 0.999000013
+    epsilon: Float = 9.99999994e-09
+    wds: Floats
+    etas: Floats
+    clip_gradient: Float = -1.0
+    num_weights: Int = 1
+
+    def rule(self, b: MxBuilder, step: Step, last: Sequence[Value], rounded: Value) -> Value:
+        return guarded_adamw(b, step, last[0])
+
+
+@operator("_multi_adamw_update")
+class MultiAdamWUpdate(_MultiAdamW):
+    """_adamw_update of several weights at once."""
+
+    kinds = ("weight", "grad", "mean", "var")
+
+
+@operator("_multi_mp_adamw_update")
+class MultiMpAdamWUpdate(_MultiAdamW):
+    """_mp_adamw_update of several weights at once."""
+
+    kinds = ("weight", "grad", "mean", "var", "weight32")
+
+
+class _MultiLamb(MultiUpdate):
+    counter = "num_tensors"
+    plural = {"lr": "learning_rates", "wd": "wds", "t": "step_count"}
+    scalars = (
+        "learning_rates",
+        "beta1",
+        "beta2",
+        "epsilon",
+        "wds",
+        "rescale_grad",
+        "lower_bound",
+        "upper_bound",
+        "clip_gradient",
+        "step_count",
+    )
+    learning_rates: Floats
+    beta1: Float = 0.899999976
+    beta2: Float = 0.999000013
+    epsilon: Float = 9.99999997e-07
+    wds: Floats
+    rescale_grad: Float = 1.0
+    lower_bound: Float = -1.0
+    upper_bound: Float = -1.0
+    clip_gradient: Float = -1.0
+    bias_correction: Bool = True
+    step_count: Ints
+    num_tensors: Int = 1
+
+    def rule(self, b: MxBuilder, step: Step, last: Sequence[Value], rounded: Value) -> Value:
+        direction = rules.lamb_direction(step, self.bias_correction)
+        dtype = direction.type.dtype
+        norms = [b.sqrt(b.sum(b.mul(v, v))) for v in (rounded, direction)]
+        bounds = [b.cast(step.numbers(name), dtype) for name in ("lower_bound", "upper_bound")]
+        rate = b.mul(b.cast(step.numbers("lr"), dtype), trust_ratio(b, norms[0], norms[1], bounds[0], bounds[1]))
+        return b.sub(step.weight, b.mul(b.spread(rate, step.weight), direction))
+
+
+@operator("_multi_lamb_update")
+class MultiLambUpdate(_MultiLamb):
+    """Both phases of LAMB for several weights at once."""
+
+    kinds = ("weight", "grad", "mean", "var")
+
+
+@operator("_multi_mp_lamb_update")
+class MultiMpLambUpdate(_MultiLamb):
+    """Both phases of LAMB for several weights at once, with float32 copies of the weights."""
+
+    kinds = ("weight", "grad", "mean", "var", "weight32")
+
+
+class _OfArrays(Operator):
+    """A function of `num_arrays` arrays of any shapes."""
+
+    if TYPE_CHECKING:
+        num_arrays: int
+
+    inputs = ("data*",)
+    variadic = ""
+
+    def input_names(self, given: int | None = None) -> tuple[str, ...]:
+        return tuple(f"array_{i}" for i in range(self.num_arrays))
+
+    def check(self) -> None:
+        if self.num_arrays < 1:
+            raise ValueError(f"{self.mx_name()}: num_arrays={self.num_arrays} must be positive")
+
+
+@operator("multi_sum_sq")
+class MultiSumSq(_OfArrays):
+    """The sum of squares of each array, float32."""
+
+    num_arrays: Int
+    output_dtype = DType.F32
+
+    def complete(self, inputs: list[PartialShape], outputs: list[PartialShape]) -> None:
+        outputs[0] = (self.num_arrays,)
+
+    def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
+        def total(x: Value) -> Value:
+            wider = b.cast(x, DType.F32)
+            return b.reshape(b.sum(b.mul(wider, wider)), (1,))
+
+        return b.concat([total(x) for x in inputs], 0)
+
+
+def _all_finite(b: MxBuilder, inputs: Sequence[Value]) -> Value:
+    """(1,), float32: 1 where every element is finite, else 0."""
+    verdicts = [b.reshape(b.reduce(ReduceOp.AND, b.is_finite(x)), (1,)) for x in inputs]
+    found = verdicts[0]
+    for other in verdicts[1:]:
+        found = b.and_(found, other)
+    return b.cast(found, DType.F32)
+
+
+@operator("multi_all_finite")
+class MultiAllFinite(_OfArrays):
+    """1 where all elements of all arrays are finite, else 0; with `init_output` False also 0 where `out` held 0."""
+
+    num_arrays: Int = 1
+    init_output: Bool = True
+    output_dtype = DType.F32
+
+    def complete(self, inputs: list[PartialShape], outputs: list[PartialShape]) -> None:
+        outputs[0] = (1,)
+
+    def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
+        return _all_finite(b, inputs)
+
+
+@operator("multi_lars")
+class MultiLars(Operator):
+    """Learning rates by LARS: lr * eta * |w| / (|g| * rescale_grad + wd * |w| + eps), lr itself where a norm is 0."""
+
+    inputs = ("lrs", "weights_sum_sq", "grads_sum_sq", "wds")
+    scalars = ("eta", "eps", "rescale_grad")
+    eta: Float
+    eps: Float
+    rescale_grad: Float = 1.0
+
+    def complete(self, inputs: list[PartialShape], outputs: list[PartialShape]) -> None:
+        unify_all(inputs, outputs)
+
+    def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
+        lrs, weights, grads, wds = inputs
+        eta, eps, scale = (b.number_like(self, name, lrs) for name in ("eta", "eps", "rescale_grad"))
+        weight, grad = b.sqrt(weights), b.sqrt(grads)
+        below = b.add(b.add(b.mul(grad, scale), b.mul(wds, weight)), eps)
+        valid = b.and_(b.gt(weight, 0), b.gt(grad, 0))
+        return b.select(valid, b.div(b.mul(b.mul(lrs, eta), weight), below), lrs)
+
+
+@operator("reset_arrays")
+class ResetArrays(_OfArrays):
+    """Fills all arrays with zeros, in place. Has no result."""
+
+    outputs = ()
+    num_arrays: Int
+
+    @property
+    def auxiliary(self) -> dict[str, int]:
+        return {name: i for i, name in enumerate(self.input_names())}
+
+    def decompose(self, b: MxBuilder, *inputs: Value) -> Results:
+        for x in inputs:
+            b.update(x, b.full_like(x, 0))
+        return ()

@@ -1,0 +1,321 @@
+"""Operators that update one weight: the result is the new weight, and states are written in place."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+from ...graph import Value
+from ...types import DType
+from . import optimizer_rules as rules
+from .builder import MxBuilder
+from .operator import Operator, Results, declare, operator
+from .optimizer_rules import Rule, Step, wide
+from .parameters import Bool, Float, Int
+from .shapes import PartialShape, unify, unify_all, unify_at
+
+
+class Update(Operator):
+    """An update of one weight. `apart` are inputs of other shapes, and dtypes, than the weight."""
+
+    apart: ClassVar[frozenset[str]] = frozenset()
+    mixed: ClassVar[bool] = False
+    """Whether the states are float32 beside weights of fewer bits; `weight32` is then the weight."""
+
+    def complete(self, inputs: list[PartialShape], outputs: list[PartialShape]) -> None:
+        names = self.input_names()
+        together = [i for i, name in enumerate(names) if name not in self.apart]
+        shapes = [inputs[i] for i in together]
+        common: PartialShape = None
+        for shape in (*shapes, *outputs):
+            common = common if common is not None and shape == common else unify(common, shape)
+        for i in together:
+            unify_at(inputs, i, common)
+        outputs[:] = [common] * len(outputs)
+
+    def complete_dtypes(self, inputs: list[DType | None], outputs: list[DType | None]) -> None:
+        known = inputs[0] or outputs[0] or (inputs[1] if len(inputs) > 1 else None)
+        for i, name in enumerate(self.input_names()):
+            single = self.mixed and name not in ("weight", "grad")
+            inputs[i] = inputs[i] or (DType.F32 if single or name in self.apart else known)
+
+    def output_dtypes(self, inputs: Sequence[DType]) -> Sequence[DType | None]:
+        return [inputs[0]]
+
+    def step(self, b: MxBuilder, named: dict[str, Value], clip: str = "clip_gradient") -> Step:
+        """The operands in the dtype of the computation."""
+        dtype = wide(named["weight"].type.dtype)
+        values = {name: b.cast(v, dtype) for name, v in named.items() if name not in self.apart}
+        weight, grad = values.pop("weight"), values.pop("grad", None)
+        weight = values.pop("weight32", weight)
+        return Step(b, weight, weight if grad is None else grad, values, lambda name: b.number(self, name), clip)
+
+    def finish(self, b: MxBuilder, named: dict[str, Value], step: Step, weight: Value) -> Value:
+        """Write the states, and give the new weight in its own dtype."""
+        if "weight32" in named:
+            b.update(named["weight32"], weight)
+        for name, value in step.new.items():
+            b.update(named[name], b.cast(value, named[name].type.dtype))
+        return b.cast(weight, named["weight"].type.dtype)
+
+
+_LR: dict[str, Any] = {"lr": Float}
+_TAIL: dict[str, Any] = {"wd": 0.0, "rescale_grad": 1.0, "clip_gradient": -1.0}
+_LAZY: dict[str, Any] = {**_TAIL, "lazy_update": True}
+_MOMENTUM: dict[str, Any] = {"momentum": 0.0}
+_ADAM: dict[str, Any] = {"beta1": 0.899999976, "beta2": 0.999000013, "epsilon": 9.99999994e-09}
+_RMS: dict[str, Any] = {"gamma1": 0.949999988}
+_RMS_TAIL: dict[str, Any] = {"epsilon": 9.99999994e-09, **_TAIL, "clip_weights": -1.0}
+
+# name, states, rule, parameters after lr with their defaults, description
+_TABLE: tuple[tuple[str, str, Rule, dict[str, Any], str], ...] = (
+    ("sgd_update", "", rules.sgd, _LAZY, "w - lr * (clip(rescale_grad * grad) + wd * w)."),
+    (
+        "sgd_mom_update",
+        "mom",
+        rules.sgd_mom,
+        {**_MOMENTUM, **_LAZY},
+        "mom = momentum * mom - lr * (clip(rescale_grad * grad) + wd * w); w + mom.",
+    ),
+    ("mp_sgd_update", "weight32", rules.sgd, _LAZY, "sgd_update with a float32 copy of the weight."),
+    (
+        "mp_sgd_mom_update",
+        "mom weight32",
+        rules.sgd_mom,
+        {**_MOMENTUM, **_LAZY},
+        "sgd_mom_update with a float32 copy of the weight.",
+    ),
+    ("nag_mom_update", "mom", rules.nag_mom, {**_MOMENTUM, **_TAIL}, "Nesterov's accelerated gradient."),
+    (
+        "mp_nag_mom_update",
+        "mom weight32",
+        rules.nag_mom,
+        {**_MOMENTUM, **_TAIL},
+        "nag_mom_update with a float32 copy of the weight.",
+    ),
+    ("adam_update", "mean var", rules.adam, {**_ADAM, **_LAZY}, "Adam without correction of the bias."),
+    (
+        "ftrl_update",
+        "z n",
+        rules.ftrl,
+        {"lamda1": 0.00999999978, "beta": 1.0, **_TAIL},
+        "Follow the regularised leader (FTRL-proximal).",
+    ),
+    ("rmsprop_update", "n", rules.rmsprop, {**_RMS, **_RMS_TAIL}, "RMSProp: lr * grad / sqrt(n + epsilon)."),
+    (
+        "rmspropalex_update",
+        "n g delta",
+        rules.rmspropalex,
+        {**_RMS, "gamma2": 0.899999976, **_RMS_TAIL},
+        "RMSProp as Graves has it: centred, with momentum.",
+    ),
+    ("signsgd_update", "", rules.signsgd, _TAIL, "(1 - lr * wd) * w - lr * sign(grad)."),
+    (
+        "signum_update",
+        "mom",
+        rules.signum,
+        {**_MOMENTUM, **_TAIL, "wd_lh": 0.0},
+        "Steps by the sign of the momentum.",
+    ),
+)
+_SPARSE = frozenset(("sgd_update", "sgd_mom_update", "adam_update", "ftrl_update"))
+_NOT_NUMBERS = frozenset(("lazy_update",))
+
+
+def _declare_update(name: str, states: str, rule: Rule, parameters: dict[str, Any], doc: str) -> None:
+    def decompose(self: Update, b: MxBuilder, *inputs: Value) -> Value:
+        named = dict(zip(self.input_names(), inputs, strict=True))
+        step = self.step(b, named)
+        return self.finish(b, named, step, rule(step))
+
+    members = {
+        **parameters,
+        "inputs": ("weight", "grad", *(f"{state}!" for state in states.split())),
+        "mixed": name.startswith("mp_"),
+        "scalars": ("lr", *(p for p in parameters if p not in _NOT_NUMBERS)),
+        "decompose": decompose,
+        "__doc__": f"{doc} States are written in place; `out` is usually the weight.",
+    }
+    types = {**_LR, **{p: Bool if p in _NOT_NUMBERS else Float for p in parameters}}
+    declare(name, Update, members, (f"_sparse_{name}",) if name in _SPARSE else (), types)
+
+
+for _row in _TABLE:
+    _declare_update(*_row)
+
+
+@operator("ftml_update")
+class FtmlUpdate(Update):
+    """Follow the moving leader."""
+
+    inputs = ("weight", "grad", "d!", "v!", "z!")
+    scalars = ("lr", "beta1", "beta2", "epsilon", "t", "wd", "rescale_grad", "clip_grad")
+    lr: Float
+    beta1: Float = 0.600000024
+    beta2: Float = 0.999000013
+    epsilon: Float = 9.9999999392252903e-09
+    t: Int
+    wd: Float = 0.0
+    rescale_grad: Float = 1.0
+    clip_grad: Float = -1.0
+
+    def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
+        named = dict(zip(self.input_names(), inputs, strict=True))
+        step = self.step(b, named, "clip_grad")
+        return self.finish(b, named, step, rules.ftml(step))
+
+
+class _LambPhase1(Update):
+    scalars = ("beta1", "beta2", "epsilon", "t", "wd", "rescale_grad", "clip_gradient")
+    beta1: Float = 0.899999976
+    beta2: Float = 0.999000013
+    epsilon: Float = 9.99999997e-07
+    t: Int
+    bias_correction: Bool = True
+    wd: Float
+    rescale_grad: Float = 1.0
+    clip_gradient: Float = -1.0
+
+    def output_dtypes(self, inputs: Sequence[DType]) -> Sequence[DType | None]:
+        return [DType.F32 if self.mixed else inputs[0]]
+
+    def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
+        named = dict(zip(self.input_names(), inputs, strict=True))
+        step = self.step(b, named)
+        direction = rules.lamb_direction(step, self.bias_correction)
+        named.pop("weight32", None)  # which the second phase changes
+        result = self.finish(b, named, step, direction)
+        return direction if self.mixed else result
+
+
+@operator("lamb_update_phase1")
+class LambUpdatePhase1(_LambPhase1):
+    """The direction of LAMB's step; the means of the gradient and its square are written in place."""
+
+    inputs = ("weight", "grad", "mean!", "var!")
+
+
+@operator("mp_lamb_update_phase1")
+class MpLambUpdatePhase1(_LambPhase1):
+    """lamb_update_phase1 with a float32 copy of the weight, whose dtype the result has."""
+
+    inputs = ("weight", "grad", "mean!", "var!", "weight32")
+    mixed = True
+
+
+class _LambPhase2(Update):
+    apart = frozenset(("r1", "r2"))
+    scalars = ("lr", "lower_bound", "upper_bound")
+    lr: Float
+    lower_bound: Float = -1.0
+    upper_bound: Float = -1.0
+
+    def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
+        named = dict(zip(self.input_names(), inputs, strict=True))
+        dtype = wide(named["weight"].type.dtype)
+        weight = b.cast(named.get("weight32", named["weight"]), dtype)
+        norms = [b.cast(b.reshape(named[r], ()), dtype) for r in ("r1", "r2")]
+        low, high = (b.cast(b.number(self, name), dtype) for name in ("lower_bound", "upper_bound"))
+        rate = b.mul(b.cast(b.number(self, "lr"), dtype), trust_ratio(b, norms[0], norms[1], low, high))
+        new = b.sub(weight, b.mul(b.spread(rate, weight), b.cast(named["g"], dtype)))
+        if "weight32" in named:
+            b.update(named["weight32"], new)
+        return b.cast(new, named["weight"].type.dtype)
+
+
+def trust_ratio(b: MxBuilder, weight: Value, step: Value, low: Value, high: Value) -> Value:
+    """LAMB's ratio of the norms of weight, within its bounds, and step; 1 where one of them is 0. All of rank 0."""
+    weight = b.select(b.ge(low, 0), b.maximum(weight, low), weight)
+    weight = b.select(b.ge(high, 0), b.minimum(weight, high), weight)
+    missing = b.or_(b.eq(weight, 0), b.eq(step, 0))
+    return b.select(missing, 1.0, b.div(weight, step))
+
+
+@operator("lamb_update_phase2")
+class LambUpdatePhase2(_LambPhase2):
+    """w - lr * r1 / r2 * g, with the norms r1 of the weight, within its bounds, and r2 of the step g."""
+
+    inputs = ("weight", "g", "r1", "r2")
+
+
+@operator("mp_lamb_update_phase2")
+class MpLambUpdatePhase2(_LambPhase2):
+    """lamb_update_phase2 with a float32 copy of the weight."""
+
+    inputs = ("weight", "g", "r1", "r2", "weight32!")
+    mixed = True
+
+
+class _AdamW(Update):
+    apart = frozenset(("rescale_grad",))
+    scalars = ("lr", "beta1", "beta2", "epsilon", "wd", "eta", "clip_gradient")
+    lr: Float
+    beta1: Float = 0.899999976
+    beta2: Float = 0.999000013
+    epsilon: Float = 9.99999994e-09
+    wd: Float = 0.0
+    eta: Float
+    clip_gradient: Float = -1.0
+
+    def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
+        named = dict(zip(self.input_names(), inputs, strict=True))
+        step = self.step(b, named)
+        weight = guarded_adamw(b, step, named["rescale_grad"])
+        return self.finish(b, named, step, weight)
+
+
+def guarded_adamw(b: MxBuilder, step: Step, rescale: Value) -> Value:
+    """The new weight of AdamW; nothing changes where the scale of the gradient, of one element, is 0 or not finite."""
+    scale, numbers = b.reshape(rescale, ()), step.numbers
+    step.numbers = lambda name: scale if name == "rescale_grad" else numbers(name)
+    weight = rules.adamw(step)
+    valid = b.and_(b.is_finite(scale), b.ne(scale, 0))
+    keep = b.broadcast(valid, weight.type.shape, ())
+    step.new = {name: b.select(keep, value, step.states[name]) for name, value in step.new.items()}
+    return b.select(keep, weight, step.weight)
+
+
+@operator("_adamw_update")
+class AdamWUpdate(_AdamW):
+    """w - eta * (lr * mean / (sqrt(var) + epsilon) + wd * w): Adam with decoupled weight decay."""
+
+    inputs = ("weight", "grad", "mean!", "var!", "rescale_grad")
+
+
+@operator("_mp_adamw_update")
+class MpAdamWUpdate(_AdamW):
+    """_adamw_update with a float32 copy of the weight."""
+
+    inputs = ("weight", "grad", "mean!", "var!", "weight32!", "rescale_grad")
+    mixed = True
+
+
+@operator("_contrib_group_adagrad_update")
+class GroupAdagradUpdate(Update):
+    """AdaGrad with one history for each row of the weight: w - lr * grad / sqrt(history + epsilon)."""
+
+    inputs = ("weight", "grad", "history!")
+    apart = frozenset(("history",))
+    scalars = ("lr", "rescale_grad", "clip_gradient", "epsilon")
+    lr: Float
+    rescale_grad: Float = 1.0
+    clip_gradient: Float = -1.0
+    epsilon: Float = 9.99999975e-06
+
+    def complete(self, inputs: list[PartialShape], outputs: list[PartialShape]) -> None:
+        both = inputs[:2]
+        unify_all(both, outputs)
+        inputs[:2] = both
+        if both[0] is not None:
+            unify_at(inputs, 2, (both[0][0], *[1] * (len(both[0]) - 1)))
+
+    def decompose(self, b: MxBuilder, *inputs: Value) -> Results:
+        named = dict(zip(self.input_names(), inputs, strict=True))
+        step, history = self.step(b, named), named["history"]
+        grad = step.rescaled()
+        rows = tuple(range(1, grad.type.rank))
+        total = b.add(b.cast(history, grad.type.dtype), b.mean(b.mul(grad, grad), rows, keepdims=True))
+        b.update(history, b.cast(total, history.type.dtype))
+        root = b.sqrt(b.add(total, b.spread(b.number(self, "epsilon"), total)))
+        step_size = b.div(step.scaled("lr", grad), b.broadcast_to(root, grad.type.shape))
+        return b.cast(b.sub(step.weight, step_size), inputs[0].type.dtype)
