@@ -39,6 +39,7 @@ _ALIASES = {
     "recordio": "recordio",
     "registry": "registry",
     "rnd": "random",
+    "test_utils": "test_utils",
     "util": "util",
     "visualization": "visualization",
     "viz": "visualization",
@@ -91,6 +92,7 @@ if __name__ == "mxforge":  # the checkout's own folder name is not the package
             recordio,
             registry,
             symbol,
+            test_utils,
             util,
             visualization,
         )

@@ -1,0 +1,163 @@
+"""Data sets and models that MXNet's examples download, in files that are kept."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import logging
+import os
+import struct
+import zipfile
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from ..base import MXNetError
+from ..downloads import download as _fetch
+
+_DATA = "http://data.mxnet.io/data/mnist/"
+_MODELS = "http://data.mxnet.io/models/"
+_ADDRESSES = {
+    "imagenet1k-inception-bn": ("imagenet/inception-bn/Inception-BN", "0126"),
+    **{f"imagenet1k-resnet-{n}": (f"imagenet/resnet/{n}-layers/resnet-{n}", "0000") for n in (18, 34, 50, 101, 152)},
+    **{f"imagenet1k-resnext-{n}": (f"imagenet/resnext/{n}-layers/resnext-{n}", "0000") for n in (50, 101)},
+    "imagenet1k-resnext-101-64x4d": ("imagenet/resnext/101-layers/resnext-101-64x4d", "0000"),
+    "imagenet11k-resnet-152": ("imagenet-11k/resnet-152/resnet-152", "0000"),
+    "imagenet11k-place365ch-resnet-152": ("imagenet-11k-place365-ch/resnet-152", "0000"),
+    "imagenet11k-place365ch-resnet-50": ("imagenet-11k-place365-ch/resnet-50", "0000"),
+}
+"""Models by name: where their files lie, and the epoch in the name of the parameters."""
+
+
+def download(
+    url: str, fname: str | None = None, dirname: str | None = None, overwrite: bool = False, retries: int = 5
+) -> str:
+    """Fetch a file unless it is there, into `dirname` under its own name or `fname`; gives its path."""
+    if retries < 0:
+        raise AssertionError("Number of retries should be at least 0")
+    path = os.path.join(dirname or "", fname or os.path.basename(url))
+    if not overwrite and os.path.exists(path):
+        logging.info("%s exists, skipping download", path)
+        return path
+    try:
+        return _fetch(url, path=path, overwrite=overwrite, retries=retries)
+    except OSError as error:
+        raise MXNetError(f"{url} cannot be downloaded ({error}): put the file at {path} to do without") from error
+
+
+def download_model(
+    model_name: str, dst_dir: str = "./", meta_info: Mapping[str, Mapping[str, str]] | None = None
+) -> tuple[str | None, int]:
+    """Fetch a model's symbol and parameters; gives prefix and epoch for `load_checkpoint`, (None, 0) for an unknown
+    name."""
+    if meta_info is None:
+        known = _ADDRESSES.get(model_name)
+        found = known and {
+            "symbol": f"{_MODELS}{known[0]}-symbol.json",
+            "params": f"{_MODELS}{known[0]}-{known[1]}.params",
+        }
+    else:
+        found = meta_info.get(model_name)
+    if not found:
+        return None, 0
+    for kind in ("symbol", "params"):
+        if kind not in found:
+            raise AssertionError(f"missing {kind} url of {model_name}")
+    os.makedirs(dst_dir, exist_ok=True)
+    prefix = os.path.join(dst_dir, model_name)
+    download(found["symbol"], f"{prefix}-symbol.json")
+    download(found["params"], f"{prefix}-0000.params")
+    return prefix, 0
+
+
+def get_mnist() -> dict[str, np.ndarray]:
+    """MNIST: images (n, 1, 28, 28) in [0, 1] and labels, for training and for testing."""
+    found: dict[str, np.ndarray] = {}
+    for kind, start in (("train", "train"), ("test", "t10k")):
+        with gzip.open(download(f"{_DATA}{start}-labels-idx1-ubyte.gz")) as file:
+            file.read(8)
+            labels = np.frombuffer(file.read(), dtype=np.int8)
+        with gzip.open(download(f"{_DATA}{start}-images-idx3-ubyte.gz")) as file:
+            _, count, rows, columns = struct.unpack(">IIII", file.read(16))
+            images = np.frombuffer(file.read(), dtype=np.uint8).reshape(count, 1, rows, columns)
+        found[f"{kind}_data"], found[f"{kind}_label"] = images.astype(np.float32) / 255, labels
+    return found
+
+
+def get_mnist_pkl() -> None:
+    """Fetch MNIST as a pickle to `data/mnist.pkl.gz`."""
+    if not os.path.exists("data/mnist.pkl.gz"):
+        download("http://deeplearning.net/data/mnist/mnist.pkl.gz", dirname="data")
+
+
+def _unpacked(url: str, wanted: list[str]) -> None:
+    """Fetch a zip file into `data` and unpack it there, unless all files are there."""
+    if all(os.path.exists(os.path.join("data", name)) for name in wanted):
+        return
+    with zipfile.ZipFile(download(url, dirname="data")) as packed:
+        packed.extractall("data")
+
+
+def get_mnist_ubyte() -> None:
+    """Fetch MNIST in its own format into `data`."""
+    names = [f"{part}-idx{n}-ubyte" for part, n in _MNIST_PARTS]
+    _unpacked("http://data.mxnet.io/mxnet/data/mnist.zip", names)
+
+
+_MNIST_PARTS = (("train-images", 3), ("train-labels", 1), ("t10k-images", 3), ("t10k-labels", 1))
+
+
+def get_cifar10() -> None:
+    """Fetch CIFAR-10 as RecordIO into `data/cifar`."""
+    names = [f"cifar/{kind}.{end}" for kind in ("train", "test") for end in ("rec", "lst")]
+    _unpacked("http://data.mxnet.io/mxnet/data/cifar10.zip", names)
+
+
+def get_mnist_iterator(
+    batch_size: int, input_shape: tuple[int, ...], num_parts: int = 1, part_index: int = 0
+) -> tuple[Any, Any]:
+    """`MNISTIter` for training and for testing; images are flat unless `input_shape` has three axes."""
+    from .. import io
+
+    get_mnist_ubyte()
+    options: dict[str, Any] = {"input_shape": input_shape, "batch_size": batch_size, "flat": len(input_shape) != 3}
+    options |= {"num_parts": num_parts, "part_index": part_index}
+    make: Any = io.MNISTIter  # type: ignore[attr-defined]
+
+    def of(part: str, **more: Any) -> Any:
+        return make(image=f"data/{part}-images-idx3-ubyte", label=f"data/{part}-labels-idx1-ubyte", **options, **more)
+
+    return of("train", shuffle=True), of("t10k")
+
+
+def get_zip_data(data_dir: str, url: str, data_origin_name: str) -> None:
+    """Fetch a zip file into a folder and unpack it there, unless it is there."""
+    path = os.path.join(data_dir, data_origin_name)
+    if os.path.exists(path):
+        return
+    download(url, dirname=data_dir, overwrite=False)
+    with zipfile.ZipFile(path) as packed:
+        packed.extractall(path=data_dir)
+
+
+def get_bz2_data(data_dir: str, data_name: str, url: str, data_origin_name: str) -> None:
+    """Fetch a bz2 file into a folder and unpack it there as `data_name`, unless that is there."""
+    path, packed = os.path.join(data_dir, data_name), os.path.join(data_dir, data_origin_name)
+    if os.path.exists(path):
+        return
+    download(url, fname=data_origin_name, dirname=data_dir, overwrite=False)
+    with bz2.open(packed, "rb") as source, open(path, "wb") as target:
+        for line in source:
+            target.write(line)
+    os.remove(packed)
+
+
+def get_im2rec_path(home_env: str = "MXNET_HOME") -> str:
+    """Where MXNet's tools/im2rec.py lies, below the folder in an environment variable; OSError when it is not there."""
+    home = os.environ.get(home_env, "")
+    for middle in ("tools", os.path.join("..", "..", "tools")):
+        path = os.path.join(home, middle, "im2rec.py")
+        if home and os.path.isfile(path):
+            return path
+    raise OSError(f"Could not find path to tools/im2rec.py: set {home_env} to a checkout of MXNet")
