@@ -23,6 +23,9 @@ from .lower import Strides, lower_concat, lower_region
 from .lower_contract import read_apart
 
 
+_FEW_REGIONS = 3  # beyond, what shape-free kernels gain by more code is less than the time to compile it
+
+
 @dataclass(frozen=True)
 class Step:
     """One kernel of the program on the graph's values: `operands` are those of its buffers, in order."""
@@ -43,6 +46,7 @@ class KernelCompiler:
     context: Context
     module: ModuleBuilder = field(init=False)
     fresh: ModuleBuilder = field(init=False)
+    compact: bool = False
     emissions: dict[str, Emission] = field(default_factory=dict[str, Emission])
     packings: dict[Packing, LaunchSpec] = field(default_factory=dict[Packing, LaunchSpec])
     general: dict[str, None] = field(default_factory=dict[str, None])
@@ -55,6 +59,7 @@ class KernelCompiler:
     def steps(self, graph: Graph, sharing: Sharing) -> list[Step]:
         """The kernels of all nodes of `graph`, in order; views need none."""
         made: list[Step] = []
+        self.compact = sum(isinstance(node.op, Fused) for node in graph.nodes) > _FEW_REGIONS
         for node in graph.nodes:
             if isinstance(node.op, Constant) or view_of(node) is not None:
                 continue
@@ -149,12 +154,12 @@ class KernelCompiler:
     def _emit_general(self, node: Node, general: GeneralKernel) -> Emission:
         """A shape-free kernel: its code is compiled once in the life of the process."""
         name = f"g_{structural_hash(general.kernel)[:24]}"
-        emission = emit_loops(general.kernel, self.target, None, name, general.extents)
+        emission = emit_loops(general.kernel, self.target, None, name, general.extents, self.compact)
         symbol = emission.launches[0].symbol
         if symbol not in self.general and (symbol, self.target) not in _general_code:
             self._observe(general.kernel)
             try:
-                emit_loops(general.kernel, self.target, self.fresh, name, general.extents)
+                emit_loops(general.kernel, self.target, self.fresh, name, general.extents, self.compact)
             except (NotImplementedError, TypeError, ValueError) as error:
                 raise GraphError(f"{node.describe()}: {error}") from error
         self.general[symbol] = None

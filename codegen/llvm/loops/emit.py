@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 
 from ....ir.kernel import Given, Kernel, walk
@@ -18,18 +18,25 @@ from .rows import RowEmitter
 
 
 def emit_loops(
-    kernel: Kernel, target: CpuTarget, module: ModuleBuilder | None, symbol: str, extents: tuple[int, ...] = ()
+    kernel: Kernel,
+    target: CpuTarget,
+    module: ModuleBuilder | None,
+    symbol: str,
+    extents: tuple[int, ...] = (),
+    compact: bool = False,
 ) -> Emission:
     """A kernel without Contract as one function over units of its parallel axes; ValueError says what has no emission.
 
     `extents` are the numbers of `kernel.extents`: they decide the launch, and of the code only whether rows are kept on
-    the stack, which the symbol tells. Without a module only the launch is made, for code that exists already.
+    the stack. The symbol tells that, and whether the code is `compact`, quick to compile and not the fastest. Without
+    a module only the launch is made, for code that exists already.
     """
     nest = build_nest(hoist_reductions(kernel))
     dtypes = {b.name: b.dtype for b in kernel.buffers}
     if kernel.extents:
-        schedule = schedule_general(nest, dtypes, target, dict(zip(kernel.extents, extents, strict=True)))
-        symbol = symbol if schedule.scratch else f"{symbol}_long"
+        numbers = dict(zip(kernel.extents, extents, strict=True))
+        schedule = schedule_general(nest, dtypes, target, numbers, compact)
+        symbol += "_compact" * compact + "_long" * (not schedule.scratch)
     else:
         schedule = schedule_nest(nest, dtypes, target)
     if module is not None:
@@ -57,8 +64,11 @@ class _Emitter(RowEmitter):
         numbers.update(self._given(numbers))
         self.eval = Evaluator(f, self.kernel, self.nest, self.s, pointers, numbers)
         self.make_scratch()
-        with f.loop(begin, end) as unit:
-            self._unit(unit)
+        if self.kernel.extents:
+            self._open_units(begin, end)
+        else:
+            with f.loop(begin, end) as unit:
+                self._unit(unit)
         f.ret()
 
     def _given(self, bits: dict[str, Value]) -> dict[str, Value]:
@@ -81,9 +91,8 @@ class _Emitter(RowEmitter):
         rest: Operand = unit
         low: Operand = 0
         if s.blocks != 1:
-            blocks = s.blocks or f.udiv(self.eval.plus(self.eval.extent(s.vector), s.block - 1), s.block)
-            low = f.urem(rest, blocks) * s.block
-            rest = f.udiv(rest, blocks)
+            low = f.urem(rest, s.blocks) * s.block
+            rest = f.udiv(rest, s.blocks)
         for axis in reversed(s.units):
             extent = self.eval.extent(axis)
             if axis == s.units[0]:
@@ -96,12 +105,68 @@ class _Emitter(RowEmitter):
                 point[axis] = stack.enter_context(f.loop(0, self.nest.known_extent(axis)))
             self._vector_axis(point, low)
 
+    def _open_units(self, begin: Value, end: Value) -> None:
+        """The units of a nest with run-time extents: a short vector axis is one vector with the same mask in all."""
+        f, s = self.f, self.s
+        if not s.narrow:
+            self._count_units(begin, end)
+            return
+        n = self.eval.extent(s.vector)
+        assert isinstance(n, Value)
+
+        def one_vector() -> tuple[()]:
+            self.mask = f.rest_mask(f.const(I64, 0), n, s.lanes)
+            self._count_units(begin, end)
+            self.mask = None
+            return ()
+
+        def many_vectors() -> tuple[()]:
+            self._count_units(begin, end)
+            return ()
+
+        f.branch(f.cmp("le", n, s.lanes), one_vector, many_vectors)
+
+    def _count_units(self, begin: Value, end: Value) -> None:
+        """Units in order with their indices, which are counted up: a division for each would cost as much as a short
+        row."""
+        f, s = self.f, self.s
+        extents = [self.eval.extent(axis) for axis in reversed(s.units)]
+        blocked = s.blocks == 0 and self.mask is None
+        if blocked:
+            extents.insert(0, f.udiv(self.eval.plus(self.eval.extent(s.vector), s.block - 1), s.block))
+        starts: list[Value] = []
+        rest = begin
+        for extent in extents[:-1]:
+            starts.append(f.urem(rest, extent))
+            rest = f.udiv(rest, extent)
+        starts += [rest] * bool(extents)
+        with f.carry_loop(begin, end, starts) as loop:
+            digits = list(loop.values)
+            low: Operand = f.mul(digits.pop(0), s.block) if blocked else 0
+            self._vector_axis(dict(zip(reversed(s.units), digits, strict=True)), low)
+            loop.next(*self._next_unit(loop.values, extents))
+
+    def _next_unit(self, digits: Sequence[Value], extents: Sequence[Operand]) -> list[Value]:
+        """The indices of the next unit, the fastest first; the slowest one only grows."""
+        f = self.f
+        found: list[Value] = []
+        carry: Operand = 1
+        for digit, extent in zip(digits[:-1], extents, strict=False):
+            up = f.add(digit, carry)
+            wraps = f.cmp("eq", up, extent)
+            found.append(f.select(wraps, f.const(I64, 0), up))
+            carry = f.convert(wraps, "i64", signed=False)
+        return [*found, *(f.add(digit, carry) for digit in digits[-1:])]
+
     def _vector_axis(self, point: Point, low: Operand) -> None:
         """Run the row at every vector of a parallel vector axis; at one scalar point when the vector runs along the
         reduction.
         """
         if self.vector_reduced or not self.s.vector:
             self.rows([point], None)
+            return
+        if self.mask is not None:
+            self.rows([{**point, self.s.vector: 0}], self.mask)
             return
         f, s = self.f, self.s
         n = self.eval.extent(s.vector)

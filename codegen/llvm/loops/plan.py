@@ -45,7 +45,8 @@ class LoopSchedule:
     range, `loops`: the other parallel axes, inside a unit. `blocks` pieces of the vector axis, each of `block`
     elements, are shared among threads too (1 piece when the axis is not split).
     `unroll` independent accumulators hide the latency of reductions; `abreast` vectors of rows are reduced together.
-    `masked`: each vector has a mask, so that the body is there once. `scratch`: rows are kept on the stack.
+    `masked`: each vector has a mask, so that the body is there once. `scratch`: rows are kept on the stack. `narrow`:
+    the code has a way of its own for a vector axis that one vector holds.
     """
 
     lanes: int
@@ -61,6 +62,7 @@ class LoopSchedule:
     abreast: int = 1
     masked: bool = False
     scratch: bool = True
+    narrow: bool = False
 
 
 def schedule_nest(nest: Nest, dtypes: dict[str, DType], target: CpuTarget) -> LoopSchedule:
@@ -91,32 +93,47 @@ def schedule_nest(nest: Nest, dtypes: dict[str, DType], target: CpuTarget) -> Lo
     )
 
 
-def schedule_general(nest: Nest, dtypes: dict[str, DType], target: CpuTarget, extents: dict[str, int]) -> LoopSchedule:
+def schedule_general(
+    nest: Nest, dtypes: dict[str, DType], target: CpuTarget, extents: dict[str, int], compact: bool = False
+) -> LoopSchedule:
     """The loops of a nest with run-time extents, whose numbers `extents` gives. They decide the count of units and
-    nothing that is in the code."""
+    nothing that is in the code. `compact` asks for little code, which has each body once."""
     lanes, vector = _lanes(nest, dtypes, target), _vector_axis(nest)
     reductions = nest.names(AxisKind.REDUCE)
     units = tuple(a for a in nest.names(AxisKind.PARALLEL) if a != vector)
     numbers = {a.name: extents[str(a.extent)] for a in nest.axes}
     reduced, rows = prod(numbers[a] for a in reductions), prod(numbers[a] for a in units)
-    masked, light = _is_long(nest), _LIGHT.issuperset(_operations(nest))
+    masked, light = compact or _is_long(nest), not compact and _LIGHT.issuperset(_operations(nest))
     kept = len(kept_rows(plan_steps(nest)))
     if vector in reductions:
         order = (*(a for a in reductions if a != vector), vector)
         fits = reduced * kept <= STACK_ELEMENTS
         grain = max(1, _GRAIN_ELEMENTS // max(1, reduced))
-        return LoopSchedule(lanes, vector, units, (), order, 1, 1, rows, grain, 4 if light else 1, 1, masked, fits)
+        return LoopSchedule(
+            lanes, vector, units, (), order, 1, 1, rows, grain, 1 if masked else 4, 1, masked, fits, light
+        )
     block = _GENERAL_ROWS * lanes if reductions else _GENERAL_BLOCK
     count = rows * -(-numbers[vector] // block)
     grain = max(1, _GRAIN_ELEMENTS // max(1, min(numbers[vector], block) * reduced))
     abreast = _ROWS_ABREAST if reductions and light and not kept and len(nest.accesses) <= 3 else 1
     fits = reduced * lanes * kept <= STACK_ELEMENTS
-    return LoopSchedule(lanes, vector, units, (), tuple(reductions), 0, block, count, grain, 1, abreast, masked, fits)
+    return LoopSchedule(
+        lanes, vector, units, (), tuple(reductions), 0, block, count, grain, 1, abreast, masked, fits, light
+    )
 
 
 _LIGHT = frozenset(
     {
-        *(ScalarOp.ADD, ScalarOp.SUB, ScalarOp.MUL, ScalarOp.DIV, ScalarOp.NEG, ScalarOp.ABS, ScalarOp.SQRT),
+        *(
+            ScalarOp.ADD,
+            ScalarOp.SUB,
+            ScalarOp.MUL,
+            ScalarOp.DIV,
+            ScalarOp.NEG,
+            ScalarOp.ABS,
+            ScalarOp.SQRT,
+            ScalarOp.RSQRT,
+        ),
         *(ScalarOp.MAX, ScalarOp.MIN, ScalarOp.NOT, ScalarOp.AND, ScalarOp.OR, ScalarOp.XOR, ScalarOp.SELECT),
         *(ScalarOp.EQ, ScalarOp.NE, ScalarOp.LT, ScalarOp.LE, ScalarOp.GT, ScalarOp.GE, ScalarOp.SIGN),
         *(ScalarOp.FLOOR, ScalarOp.CEIL, ScalarOp.TRUNC, ScalarOp.IS_NAN, ScalarOp.IS_INF, ScalarOp.IS_FINITE),

@@ -40,6 +40,7 @@ class RowEmitter:
         self.steps = plan_steps(nest)
         self.vector_reduced = schedule.vector in schedule.reductions
         self.scratch: dict[str, Value] = {}
+        self.mask: Value | None = None  # that of the only vector, where the vector axis is short
 
     # -- scratch rows
 
@@ -194,6 +195,8 @@ class RowEmitter:
     def _open_pass(self, group: LoopGroup, row: Row, point: Point, n: Value, carry: list[Value]) -> list[Value]:
         """`_vector_pass` over a run-time extent: whole vectors, several at a time, and a mask for each of the rest."""
         f, s = self.f, self.s
+        if self.mask is not None:
+            return self._iteration(group, row, {**point, s.vector: 0}, self.mask, carry)
         done: Operand = 0
         if not s.masked:
             unroll = s.unroll if any(is_reduction(x) for x in group.stages) else 1
