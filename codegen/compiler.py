@@ -22,7 +22,6 @@ from .llvm.routines import emit_routine, has_routine
 from .lower import Strides, lower_concat, lower_region
 from .lower_contract import read_apart
 
-
 _FEW_REGIONS = 3  # beyond, what shape-free kernels gain by more code is less than the time to compile it
 
 
