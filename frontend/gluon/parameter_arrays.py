@@ -167,6 +167,10 @@ class ParameterArrays:
         self._grad = None
         touch()
 
+    def _init_grad(self) -> None:
+        """Begin with gradients of zero again."""
+        self._grad = None
+
     def _write(self, data: Any) -> None:
         """Give all arrays these values; arrays of rows are replaced."""
         assert self._data is not None

@@ -101,6 +101,9 @@ class SequentialRNNCell(_Stack):
     def __init__(self, prefix: str | None = None, params: Any = None) -> None:
         super().__init__(prefix=prefix, params=params)
 
+    def hybrid_forward(self, *args: Any, **kwargs: Any) -> Any:
+        raise NotImplementedError("a SequentialRNNCell is no hybrid cell: use HybridSequentialRNNCell")
+
 
 class HybridSequentialRNNCell(_Stack, HybridRecurrentCell):  # type: ignore[override]
     """Hybrid cells one after the other."""

@@ -1,0 +1,224 @@
+"""Every layer of Gluon computes the same step by step and hybridized, for shapes and dtypes that come later too."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import mxforge as mx
+import numpy as np
+import pytest
+from mxforge.gluon import HybridBlock
+
+gluon = mx.gluon
+nn, rnn, loss, contrib = gluon.nn, gluon.rnn, gluon.loss, gluon.contrib
+
+Shapes = tuple[tuple[int, ...], ...]
+
+
+def chain(cls: Callable[..., Any], *parts: Any) -> Any:
+    made = cls()
+    with made.name_scope():
+        for part in parts:
+            made.add(part)
+    return made
+
+
+def symbolic() -> Any:
+    x = mx.sym.var("x")
+    return gluon.SymbolBlock(mx.sym.FullyConnected(x, num_hidden=3, name="fc"), x)
+
+
+LAYERS: dict[str, tuple[Callable[[], Any], Shapes]] = {
+    "Activation": (lambda: nn.Activation("tanh"), ((2, 3),)),
+    "AvgPool1D": (nn.AvgPool1D, ((2, 3, 6),)),
+    "AvgPool2D": (nn.AvgPool2D, ((2, 3, 6, 4),)),
+    "AvgPool3D": (nn.AvgPool3D, ((1, 2, 4, 4, 4),)),
+    "BatchNorm": (nn.BatchNorm, ((2, 3, 4),)),
+    "BatchNormReLU": (nn.BatchNormReLU, ((2, 3, 4),)),
+    "Conv1D": (lambda: nn.Conv1D(4, 3), ((2, 3, 6),)),
+    "Conv1DTranspose": (lambda: nn.Conv1DTranspose(4, 3), ((2, 3, 6),)),
+    "Conv2D": (lambda: nn.Conv2D(4, 3, activation="relu"), ((2, 3, 6, 5),)),
+    "Conv2DTranspose": (lambda: nn.Conv2DTranspose(4, 3), ((1, 3, 4, 5),)),
+    "Conv3D": (lambda: nn.Conv3D(2, 2), ((1, 2, 3, 4, 3),)),
+    "Conv3DTranspose": (lambda: nn.Conv3DTranspose(2, 2), ((1, 2, 2, 3, 2),)),
+    "Dense": (lambda: nn.Dense(4, activation="relu"), ((2, 3),)),
+    "Dropout": (lambda: nn.Dropout(0.5), ((2, 3),)),
+    "ELU": (nn.ELU, ((2, 3),)),
+    "Embedding": (lambda: nn.Embedding(4, 3), ((2, 3),)),
+    "Flatten": (nn.Flatten, ((2, 3, 4),)),
+    "GELU": (nn.GELU, ((2, 3),)),
+    "GlobalAvgPool1D": (nn.GlobalAvgPool1D, ((2, 3, 4),)),
+    "GlobalAvgPool2D": (nn.GlobalAvgPool2D, ((2, 3, 4, 4),)),
+    "GlobalAvgPool3D": (nn.GlobalAvgPool3D, ((1, 2, 3, 4, 4),)),
+    "GlobalMaxPool1D": (nn.GlobalMaxPool1D, ((2, 3, 4),)),
+    "GlobalMaxPool2D": (nn.GlobalMaxPool2D, ((2, 3, 4, 4),)),
+    "GlobalMaxPool3D": (nn.GlobalMaxPool3D, ((1, 2, 3, 4, 4),)),
+    "GroupNorm": (lambda: nn.GroupNorm(2), ((2, 4, 3),)),
+    "HybridLambda": (lambda: nn.HybridLambda(lambda F, x: F.square(x) + 1), ((2, 3),)),
+    "HybridSequential": (lambda: chain(nn.HybridSequential, nn.Dense(3), nn.Swish()), ((2, 3),)),
+    "InstanceNorm": (nn.InstanceNorm, ((2, 3, 4),)),
+    "LayerNorm": (nn.LayerNorm, ((2, 3, 4),)),
+    "LeakyReLU": (lambda: nn.LeakyReLU(0.1), ((2, 3),)),
+    "MaxPool1D": (nn.MaxPool1D, ((2, 3, 6),)),
+    "MaxPool2D": (nn.MaxPool2D, ((2, 3, 6, 4),)),
+    "MaxPool3D": (nn.MaxPool3D, ((1, 2, 4, 4, 4),)),
+    "PReLU": (nn.PReLU, ((2, 3),)),
+    "ReflectionPad2D": (lambda: nn.ReflectionPad2D(1), ((1, 2, 3, 3),)),
+    "SELU": (nn.SELU, ((2, 3),)),
+    "Swish": (nn.Swish, ((2, 3),)),
+    "SymbolBlock": (symbolic, ((2, 3),)),
+    "GRU": (lambda: rnn.GRU(3, bidirectional=True), ((4, 2, 3),)),
+    "LSTM": (lambda: rnn.LSTM(3, num_layers=2), ((4, 2, 3),)),
+    "RNN": (lambda: rnn.RNN(3, layout="NTC"), ((2, 4, 3),)),
+    "CosineEmbeddingLoss": (loss.CosineEmbeddingLoss, ((2, 3), (2, 3), (2,))),
+    "HingeLoss": (loss.HingeLoss, ((2, 3), (2, 3))),
+    "HuberLoss": (loss.HuberLoss, ((2, 3), (2, 3))),
+    "KLDivLoss": (lambda: loss.KLDivLoss(from_logits=False), ((2, 3), (2, 3))),
+    "L1Loss": (loss.L1Loss, ((2, 3), (2, 3))),
+    "L2Loss": (loss.L2Loss, ((2, 3), (2, 3))),
+    "LogisticLoss": (loss.LogisticLoss, ((2, 3), (2, 3))),
+    "PoissonNLLLoss": (loss.PoissonNLLLoss, ((2, 3), (2, 3))),
+    "SigmoidBCELoss": (loss.SigmoidBCELoss, ((2, 3), (2, 3), (2, 1), (2, 3))),
+    "SigmoidBinaryCrossEntropyLoss": (loss.SigmoidBinaryCrossEntropyLoss, ((2, 3), (2, 3))),
+    "SoftmaxCELoss": (loss.SoftmaxCELoss, ((2, 3), (2,))),
+    "SoftmaxCrossEntropyLoss": (lambda: loss.SoftmaxCrossEntropyLoss(sparse_label=False), ((2, 3), (2, 3))),
+    "SquaredHingeLoss": (loss.SquaredHingeLoss, ((2, 3), (2, 3))),
+    "TripletLoss": (loss.TripletLoss, ((2, 3), (2, 3), (2, 3))),
+    "HybridConcurrent": (
+        lambda: chain(contrib.nn.HybridConcurrent, nn.Dense(2), contrib.nn.Identity()),
+        ((2, 3),),
+    ),
+    "Identity": (contrib.nn.Identity, ((2, 3),)),
+    "PixelShuffle1D": (lambda: contrib.nn.PixelShuffle1D(2), ((1, 4, 3),)),
+    "PixelShuffle2D": (lambda: contrib.nn.PixelShuffle2D(2), ((1, 4, 3, 2),)),
+    "PixelShuffle3D": (lambda: contrib.nn.PixelShuffle3D(2), ((1, 8, 3, 2, 2),)),
+    "SyncBatchNorm": (lambda: contrib.nn.SyncBatchNorm(num_devices=1), ((2, 3, 4),)),
+}
+CELLS: dict[str, tuple[Callable[[], Any], tuple[int, ...]]] = {
+    "RNNCell": (lambda: rnn.RNNCell(3), (2, 3)),
+    "LSTMCell": (lambda: rnn.LSTMCell(3), (2, 3)),
+    "GRUCell": (lambda: rnn.GRUCell(3), (2, 3)),
+    "HybridSequentialRNNCell": (
+        lambda: chain(rnn.HybridSequentialRNNCell, rnn.RNNCell(3), rnn.DropoutCell(0.2), rnn.GRUCell(2)),
+        (2, 3),
+    ),
+    "DropoutCell": (lambda: rnn.DropoutCell(0.2), (2, 3)),
+    "ZoneoutCell": (lambda: rnn.ZoneoutCell(rnn.LSTMCell(3), 0.2, 0.2), (2, 3)),
+    "ResidualCell": (lambda: rnn.ResidualCell(rnn.RNNCell(3, "relu")), (2, 3)),
+    "VariationalDropoutCell": (lambda: contrib.rnn.VariationalDropoutCell(rnn.LSTMCell(3), 0.2, 0.2, 0.2), (2, 3)),
+    "LSTMPCell": (lambda: contrib.rnn.LSTMPCell(4, 3), (2, 3)),
+    **{
+        f"Conv{n}D{kind}Cell": (
+            lambda n=n, kind=kind: getattr(contrib.rnn, f"Conv{n}D{kind}Cell")((2, *(4,) * n), 3, 3, 3),
+            (2, 2, *(4,) * n),
+        )
+        for n in (1, 2, 3)
+        for kind in ("RNN", "LSTM", "GRU")
+    },
+}
+ELSEWHERE = {
+    "Block": "an interface",
+    "HybridBlock": "an interface",
+    "HybridRecurrentCell": "an interface",
+    "ModifierCell": "an interface",
+    "Loss": "an interface",
+    "BidirectionalCell": "works by unroll alone: tests/data/programs/gluon_cells.py",
+    "CTCLoss": "its operator has tests of its own",
+    "DeformableConvolution": "its operator has tests of its own",
+    "ModulatedDeformableConvolution": "its operator has tests of its own",
+    "SDMLLoss": "asks for shapes, so it does not hybridize, as in MXNet",
+}
+
+
+def test_every_layer_is_here() -> None:
+    modules = (nn, rnn, loss, contrib.nn, contrib.rnn, contrib.cnn)
+    there = {
+        name
+        for module in modules
+        for name, thing in vars(module).items()
+        if inspect.isclass(thing) and issubclass(thing, HybridBlock) and not name.startswith("_")
+    }
+    assert there == {*LAYERS, *CELLS, *ELSEWHERE} - {"Block"}
+
+
+def inputs(shapes: Shapes, dtype: str = "float32") -> list[Any]:
+    """Values between 0 and 2, of which whole numbers are class numbers and rows of tables."""
+    random = np.random.default_rng(0)
+    return [mx.nd.array(np.round(random.random(shape) * 8) / 4, dtype=dtype) for shape in shapes]
+
+
+def numbers(found: Any) -> list[np.ndarray]:
+    if isinstance(found, list | tuple):
+        return [array for part in found for array in numbers(part)]
+    return [found.asnumpy()]
+
+
+def assert_same(one: Any, other: Any, tolerance: float = 1e-5) -> None:
+    for x, y in zip(numbers(one), numbers(other), strict=True):
+        assert x.shape == y.shape and x.dtype == y.dtype
+        assert np.abs(x - y).max() <= tolerance * max(np.abs(y).max(), 1e-3)
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_layer_hybridized_is_layer(name: str) -> None:
+    mx.random.seed(7)
+    make, shapes = LAYERS[name]
+    block = make()
+    block.initialize(mx.init.Uniform(0.5))
+    larger = tuple((shape[0] + 1, *shape[1:]) for shape in shapes)
+    if name in ("GRU", "LSTM"):
+        larger = tuple((shape[0] + 1, shape[1] + 1, *shape[2:]) for shape in shapes)
+    uses = [inputs(shapes), inputs(larger)]
+    eager = [block(*use) for use in uses]
+    block.hybridize()
+    for _ in range(2):  # compiled, then by the short way
+        for use, expected in zip(uses, eager, strict=True):
+            assert_same(block(*use), expected)
+    block.hybridize(False)
+    assert_same(block(*uses[0]), eager[0])
+
+
+@pytest.mark.parametrize("name", CELLS)
+def test_cell_hybridized_is_cell(name: str) -> None:
+    mx.random.seed(7)
+    make, shape = CELLS[name]
+    cell = make()
+    cell.initialize(mx.init.Uniform(0.5))
+    x = inputs((shape,))[0]
+
+    def steps() -> Any:
+        cell.reset()
+        states = cell.begin_state(func=mx.nd.zeros, batch_size=shape[0])
+        first, states = cell(x, states)
+        second, states = cell(first if first.shape == x.shape else x, states)
+        return [first, second, *states]
+
+    eager = steps()
+    cell.hybridize()
+    assert_same(steps(), eager)
+
+
+@pytest.mark.parametrize("name", ["Dense", "Conv2D", "BatchNorm", "LSTM"])
+@pytest.mark.parametrize("dtype", ["float64", "float16"])
+def test_layers_take_other_dtypes(name: str, dtype: str) -> None:
+    make, shapes = LAYERS[name]
+    block = make()
+    block.initialize(mx.init.Uniform(0.5))
+    block.hybridize()
+    block(*inputs(shapes))
+    block.cast(dtype)
+    compiled = block(*inputs(shapes, dtype))
+    block.hybridize(False)
+    assert_same(compiled, block(*inputs(shapes, dtype)), 1e-5 if dtype == "float64" else 5e-3)
+
+
+def test_parts_of_a_net_hybridize() -> None:
+    net = chain(nn.Sequential, nn.Dense(3), chain(nn.HybridSequential, nn.Dense(4), nn.BatchNorm()), nn.Dense(2))
+    net.initialize()
+    x = inputs(((2, 3),))[0]
+    expected = net(x)
+    net[1].hybridize()
+    assert_same(net(x), expected)
+    assert net[1]._cached_op is not None and net[0]._cached_op is None
