@@ -13,7 +13,8 @@ from ...ir.types import DType
 from ..base import numeric_types
 from ..context import cpu
 from ..dtypes import to_memory
-from .eager import bind, bounded, operator_named, write_in_place
+from .eager import apply_bound, bind, bounded, operator_named, write_in_place
+from .sparse_arithmetic import binary
 
 if TYPE_CHECKING:
     from .ndarray import NDArray
@@ -51,6 +52,8 @@ def _table(name: str) -> dict[Any, Callable[..., Any]]:
 
 def _prepare(name: str, x: NDArray, y: NDArray) -> NDArray:
     """Compile the operator for operands like these, and apply it."""
+    if x._is_sparse or y._is_sparse:
+        return apply_bound(bind(operator_named(name), {}), (x, y))
     call = bind(operator_named(name), {}).call_for((x, y)).fast()
     bounded(_table(name))[x._dtype, x._shape, y._dtype, y._shape] = call
     return call(x, y)
@@ -103,6 +106,8 @@ def _in_place(name: str, python_name: str, doc: str) -> Callable[[NDArray, Any],
 
     def method(self: NDArray, other: Any) -> NDArray:
         other = as_operand(other, self._dtype)
+        if other._is_sparse:
+            return _in_place_slowly(name, table, self, densified(other))
         write = table.get((self._dtype, self._shape, other._dtype, other._shape))
         apart = other is self or other._storage is not self._storage
         if write is not None and apart:
@@ -149,8 +154,18 @@ def as_operand(value: Any, dtype: DType) -> NDArray:
     raise _unsupported(value)
 
 
-def apply(name: str, x: NDArray, y: NDArray) -> NDArray:
-    """A binary operator on two arrays."""
+def densified(array: NDArray) -> NDArray:
+    """A sparse array as a dense one."""
+    return array.tostype("default")
+
+
+def apply(name: str, x: NDArray, y: Any) -> NDArray:
+    """A binary operator on two arrays, or an array and a number."""
+    if x._is_sparse:
+        return binary(name, x, y)
+    y = as_operand(y, x._dtype)
+    if y._is_sparse:
+        return binary(name, x, y)
     call = _table(name).get((x._dtype, x._shape, y._dtype, y._shape))
     return _prepare(name, x, y) if call is None else call(x, y)
 
@@ -177,7 +192,6 @@ class Arithmetic:
     __imul__ = _in_place("broadcast_mul", "__imul__", "x *= y")
     __itruediv__ = __idiv__ = _in_place("broadcast_div", "__itruediv__", "x /= y")
     __imod__ = _in_place("broadcast_mod", "__imod__", "x %= y")
-    __ipow__ = _in_place("broadcast_power", "__ipow__", "x **= y")
     if TYPE_CHECKING:  # object's own give bool
 
         def __eq__(self, other: Any) -> NDArray: ...  # type: ignore[override]
@@ -203,8 +217,10 @@ def _function(name: str, operator: str, of_numbers: Callable[[Any, Any], Any], d
         from .ndarray import NDArray
 
         if isinstance(lhs, NDArray):
-            return apply(operator, lhs, as_operand(rhs, lhs._dtype))
+            return apply(operator, lhs, rhs)
         if isinstance(rhs, NDArray):
+            if rhs._is_sparse:
+                return binary(operator, lhs, rhs)
             result = apply(operator, as_operand(lhs, rhs._dtype), rhs)
             result._context = rhs._context
             return result

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..base import MXNetError
 from ..context import Context, current_context
 from .arithmetic import equal, not_equal
 from .contrib_updates import (  # noqa: F401 (names of MXNet)
@@ -39,6 +40,21 @@ def isinf(data: NDArray) -> NDArray:
 def isfinite(data: NDArray) -> NDArray:
     """1 where the element is a finite number, else 0."""
     return not_equal(data.abs(), np.inf) * equal(data, data)  # type: ignore[attr-defined]
+
+
+def getnnz(data: NDArray, axis: int | None = None, out: NDArray | None = None, name: str | None = None) -> NDArray:
+    """How many elements a csr matrix stores: all together for None, in each row for axis 1; int64."""
+    from .creation import array
+    from .sparse_arrays import CSRNDArray
+
+    if not isinstance(data, CSRNDArray):
+        raise MXNetError(f"getnnz takes a csr matrix, not {data.stype}")
+    pointers = data._parts[2].asnumpy()
+    if axis not in (None, 1):
+        raise MXNetError(f"getnnz: axis {axis} is not supported: None or 1")
+    counts = pointers[-1:] if axis is None else np.diff(pointers)
+    found = array(counts, data.context, np.int64)
+    return found if out is None else found.copyto(out)
 
 
 def foreach(body: Callable[..., Any], data: Any, init_states: Any) -> tuple[Any, Any]:

@@ -43,17 +43,25 @@ def _new(shape: Any, ctx: Context | None, dtype: Any) -> NDArray:
 
 
 def empty(shape: Any, ctx: Context | None = None, dtype: Any = None, stype: str | None = None) -> NDArray:
-    """An array of arbitrary content; float32 unless told."""
-    return _in_storage(_new(shape, ctx, dtype), stype)
+    """An array of arbitrary content, of a sparse storage type one without elements; float32 unless told."""
+    if stype not in (None, "default"):
+        from .sparse import empty as sparse_empty
+
+        return sparse_empty(stype, shape, ctx, dtype)
+    return _new(shape, ctx, dtype)
 
 
 def zeros(
     shape: Any, ctx: Context | None = None, dtype: Any = None, stype: str | None = None, **kwargs: Any
 ) -> NDArray:
     """An array of zeros; float32 unless told."""
+    if stype not in (None, "default"):
+        from .sparse import zeros as sparse_zeros
+
+        return sparse_zeros(stype, shape, ctx, dtype, **kwargs)
     made = _new(shape, ctx, dtype)
     ctypes.memset(made._address, 0, made._nbytes())
-    return _in_storage(_given_out(made, kwargs), stype)
+    return _given_out(made, kwargs)
 
 
 def ones(shape: Any, ctx: Context | None = None, dtype: Any = None, **kwargs: Any) -> NDArray:
@@ -81,13 +89,13 @@ def _given_out(made: NDArray, kwargs: dict[str, Any]) -> NDArray:
     return made if out is None else made.copyto(out)
 
 
-def _in_storage(made: NDArray, stype: str | None) -> NDArray:
-    return made if stype in (None, "default") else made.tostype(stype)
-
-
 def array(source_array: Any, ctx: Context | None = None, dtype: Any = None) -> NDArray:
     """A copy of anything array-like. The dtype is float32 unless told, or that of the source if it is an NDArray."""
     if isinstance(source_array, NDArray):
+        if source_array._is_sparse:
+            from .sparse import array as sparse_array
+
+            return sparse_array(source_array, ctx, dtype)
         wanted = source_array._dtype if dtype is None else dtype_of(dtype)
         return (
             source_array.as_in_context(usable(ctx)).astype(_public(wanted))
@@ -96,11 +104,9 @@ def array(source_array: Any, ctx: Context | None = None, dtype: Any = None) -> N
         )
     wanted = dtype_of(dtype)
     if getattr(source_array, "format", None) == "csr" and hasattr(source_array, "indptr"):
-        from .sparse import csr_matrix
+        from .sparse import array as sparse_array
 
-        return csr_matrix(
-            (source_array.data, source_array.indices, source_array.indptr), source_array.shape, ctx, dtype
-        )
+        return sparse_array(source_array, ctx, dtype)
     memory = to_memory(_values(source_array), wanted)
     made = empty_array(memory.shape, wanted, usable(ctx))
     made._memory()[...] = memory

@@ -35,6 +35,9 @@ if TYPE_CHECKING:
 
 _REMEMBERED = 4096  # entries of a table before it starts anew
 
+_STORAGE_OPERATORS = ("mx.cast_storage", "mx._sparse_retain")
+"""Operators that look at the storage type of dense operands too."""
+
 _bound: dict[Any, Bound] = {}
 _shared: dict[Any, dict[Any, Call]] = {}  # the calls of operators that differ in their scalars alone
 
@@ -71,8 +74,29 @@ def invoke(
     Gives the visible output, or a list of several; `out` receives them instead. States that the operator changes are
     written in place. MXNetError names the operator, and the parameter or the shapes that do not fit.
     """
-    bound = bind(cls, params)
+    return apply_bound(bind(cls, params), arrays, out, context)
+
+
+def apply_bound(
+    bound: Bound,
+    arrays: Sequence[NDArray],
+    out: NDArray | Sequence[NDArray] | None = None,
+    context: Context | None = None,
+) -> Any:
+    """Apply an operator with its parameters to arrays of any storage type; see `invoke`."""
+    if about_storage(bound.operator, arrays, out):
+        from .storage import dispatch
+
+        return dispatch(bound, arrays, out, context)
     return bound.call_for(arrays).run(arrays, out, context, bound.scalars)
+
+
+def about_storage(operator: Operator, arrays: Sequence[NDArray], out: Any = None) -> bool:
+    """Whether storage types decide what happens: with sparse operands or outputs, and for operators about them."""
+    if any(a._is_sparse for a in arrays) or operator.name in _STORAGE_OPERATORS:
+        return True
+    outs = out if isinstance(out, list | tuple) else (out,)
+    return any(o is not None and o._is_sparse for o in outs)
 
 
 def bind(cls: type[Operator], params: Mapping[str, Any]) -> Bound:
@@ -89,6 +113,11 @@ def bind(cls: type[Operator], params: Mapping[str, Any]) -> Bound:
         found = Bound(_parse(cls, params), {})
         bounded(_bound)[key] = found
     return found
+
+
+def bound_of(operator: Operator) -> Bound:
+    """An operator with its parameters, that is not remembered."""
+    return _bind_scalars(operator) if operator.scalars else Bound(operator, {})
 
 
 def _bind_scalars(operator: Operator) -> Bound:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..base import _Null
 from ..context import as_context
-from .eager import bind, bounded
+from .eager import about_storage, apply_bound, bind, bounded
 
 if TYPE_CHECKING:
     from ...ir.dialects.mx.operator import Operator
@@ -80,11 +80,14 @@ def make_function(cls: type[Operator], name: str, module: str) -> Callable[..., 
     def first_call(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         arrays, params = split(args, kwargs.copy())
         out, _, ctx, _ = (params.pop(key, None) for key in _CONTROL)
-        call = bind(cls, params).call_for(arrays)
-        plain = ctx is None and out is None and not call.modal and 0 < len(arrays) <= len(args)
+        bound, context = bind(cls, params), None if ctx is None else as_context(ctx)
+        if out is not None or about_storage(bound.operator, arrays):
+            return apply_bound(bound, arrays, out, context)
+        call = bound.call_for(arrays)
+        plain = ctx is None and not call.modal and 0 < len(arrays) <= len(args)
         if plain and all(map(is_, args, arrays)):
             _remember(known, args, kwargs, (len(arrays), call.fast()))
-        return call.run(arrays, out, None if ctx is None else as_context(ctx))
+        return call.run(arrays, out, context)
 
     return _described(function, cls, name, module, inputs)
 

@@ -108,6 +108,8 @@ def _assignable(array: NDArray, value: Any) -> Any:
     from .ndarray import NDArray
 
     if isinstance(value, NDArray):
+        if value._is_sparse:
+            return to_memory(value.asnumpy(), array._dtype)
         return value._memory() if value._dtype is array._dtype else to_memory(value.asnumpy(), array._dtype)
     if isinstance(value, numeric_types):
         return to_memory(value, array._dtype)

@@ -7,7 +7,7 @@ import importlib
 import warnings
 from functools import lru_cache
 from math import prod
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -47,6 +47,8 @@ class NDArray(Arithmetic, Indexing, Fluent):
     _context: Context
 
     __array_priority__ = 1000.0
+
+    _is_sparse: ClassVar[bool] = False
 
     # What it is.
 
@@ -194,7 +196,12 @@ class NDArray(Arithmetic, Indexing, Fluent):
             return False
         if other._shape != self._shape:
             raise MXNetError(f"copyto: an array of shape {self._shape} cannot be copied to one of shape {other._shape}")
-        other[:] = self
+        if other._is_sparse:
+            from .storage import write
+
+            write(other, self)
+        else:
+            other[:] = self
         return other
 
     def _copied_to(self, context: Context) -> NDArray:
@@ -217,10 +224,10 @@ class NDArray(Arithmetic, Indexing, Fluent):
         return self._view(self._shape)
 
     def tostype(self, stype: str) -> Any:
-        """The array in another storage type: 'default', 'csr' or 'row_sparse'."""
-        from .sparse import cast
+        """A copy in another storage type: 'default', 'csr' or 'row_sparse'. ValueError where there is none such."""
+        from .storage import tostype
 
-        return cast(self, stype)
+        return tostype(self, stype)
 
     def wait_to_read(self) -> None:
         """Work on an array is done when a call returns, so there is nothing to wait for."""

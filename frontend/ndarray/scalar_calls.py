@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...runtime import writes
-from .eager import Call, bind, bounded
+from ..context import as_context
+from .eager import Call, about_storage, apply_bound, bind, bounded
 
 if TYPE_CHECKING:
     from ...ir.dialects.mx.operator import Operator
@@ -34,15 +35,15 @@ def scalar_function(cls: type[Operator], split: Split) -> Callable[..., Any]:
         return ready(args, kwargs)
 
     def first_call(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        from .functions import as_context
-
         arrays, params = split(args, kwargs.copy())
         out, _, ctx, _ = (params.pop(key, None) for key in _CONTROL)
-        bound = bind(cls, params)
+        bound, context = bind(cls, params), None if ctx is None else as_context(ctx)
+        if about_storage(bound.operator, arrays, out):
+            return apply_bound(bound, arrays, out, context)
         call = bound.call_for(arrays)
         if not call.modal and len(arrays) == len(args):
             _remember(known, args, kwargs, scalars, bound.operator, call)
-        return call.run(arrays, out, None if ctx is None else as_context(ctx), bound.scalars)
+        return call.run(arrays, out, context, bound.scalars)
 
     return function
 

@@ -35,7 +35,7 @@ NO_SIGNATURE = re.compile(
     r"contrib_(quant|dgl|tvm|intgemm|hawkesll|dequantize|requantize|calibrate|edge_id|getnnz)|sparse|scatter_(elem|plus|minus)"
     r"|split_v2_backward|TensorRT|RPC|CrossDeviceCopy|imdecode)|_backward$|^test_"
 )
-KEPT = {"_np_cumsum"}
+KEPT = {"_np_cumsum", "_sparse_retain"}
 
 
 def cases_of(group: str) -> list[Case]:

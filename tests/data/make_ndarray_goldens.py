@@ -1,7 +1,8 @@
-"""Records what programs on NDArrays give in MXNet: ndarray.json beside this file.
+"""Records what programs on NDArrays give in MXNet: ndarray.json and sparse.json beside this file.
 
 Run by real MXNet 1.9.1 and not by this project: `python make_ndarray_goldens.py`, in an environment with Python 3.9,
-`mxnet==1.9.1` and `numpy==1.23.5`. The programs stand in ndarray_cases.py, which the tests run too.
+`mxnet==1.9.1` and `numpy==1.23.5`. The programs stand in ndarray_cases.py and sparse_cases.py, which the
+tests run too.
 """
 
 from __future__ import annotations
@@ -10,14 +11,32 @@ import json
 from pathlib import Path
 from typing import Any
 
+import ndarray_cases
 import numpy as np
-from ndarray_cases import SETUP, programs
+import sparse_cases
+
+CASES = {"ndarray": ndarray_cases, "sparse": sparse_cases}
+"""The file of records that each module's programs have."""
+
+
+def stored(array: Any) -> list[Any]:
+    """What a sparse array stores, each row of a csr matrix in the order of its columns."""
+    data, indices = array.data.asnumpy(), array.indices.asnumpy()
+    if array.stype != "csr":
+        return [data, indices]
+    indptr = array.indptr.asnumpy()
+    order = np.lexsort((indices, np.repeat(np.arange(len(indptr) - 1), np.diff(indptr))))
+    return [data[order], indices[order], indptr]
 
 
 def describe(value: Any) -> Any:
     """A result as JSON: arrays as {shape, dtype, values}, other things as {type, text}."""
+    if getattr(value, "stype", "default") != "default":
+        return {"stype": value.stype, "shape": list(value.shape), "parts": [describe(p) for p in stored(value)]}
     if hasattr(value, "asnumpy"):
-        values = value.asnumpy()
+        value = value.asnumpy()
+    if isinstance(value, np.ndarray):
+        values = value
         return {
             "shape": list(values.shape),
             "dtype": values.dtype.name,
@@ -30,10 +49,10 @@ def describe(value: Any) -> Any:
     return {"type": type(value).__name__, "text": str(value)}
 
 
-def run(program: str, mx: Any) -> Any:
+def run(program: str, mx: Any, setup: str = ndarray_cases.SETUP) -> Any:
     """What a program gives: the description of its value, or {error: names of the exception's classes}."""
     scope = {"mx": mx, "nd": mx.nd, "np": np}
-    exec(SETUP, scope)
+    exec(setup, scope)
     *statements, last = program.split("; ")
     try:
         exec("; ".join(statements), scope)
@@ -48,10 +67,10 @@ def run(program: str, mx: Any) -> Any:
 def main() -> None:
     import mxnet as mx
 
-    records = {program: run(program, mx) for program in programs()}
-    path = Path(__file__).with_name("ndarray.json")
-    lines = ",\n".join(f"{json.dumps(p)}: {json.dumps(r)}" for p, r in records.items())
-    path.write_text("{\n" + lines + "\n}\n")
+    for name, cases in CASES.items():
+        records = {program: run(program, mx, cases.SETUP) for program in cases.programs()}
+        lines = ",\n".join(f"{json.dumps(p)}: {json.dumps(r)}" for p, r in records.items())
+        Path(__file__).with_name(f"{name}.json").write_text("{\n" + lines + "\n}\n")
 
 
 if __name__ == "__main__":

@@ -12,6 +12,9 @@ import numpy as np
 import pytest
 from goldens import DATA
 
+FILES = ("ndarray", "sparse")
+"""Files of records, and of programs in tests/data/NAME_cases.py."""
+
 # Where mxforge means to differ, and why.
 DIFFERENT = {
     "y = nd.ones((2, 2)); nd.dot(y, y, out=y); y": "MXNet overwrites the operand while it still reads it",
@@ -20,6 +23,20 @@ DIFFERENT = {
     "nd.relu(m, bogus=1)": "an unknown parameter is an error",
     "x -= x[0]; x": "MXNet overwrites x[0] while it still reads it",
     "x[[0, 1], None]": "None after an index array makes an axis after that array's, as in NumPy",
+    "sp.zeros('csr', (2, 3, 4))": "a csr array has two axes",
+    "c[4]": "errors come at the call, and an iteration over the rows ends",
+    "d[:] = ce; d": "a dense array takes the elements of a sparse one",
+    "d[:] = re; d": "a dense array takes the elements of a sparse one",
+    "d[0] = ce[0]; d": "a dense array takes the elements of a sparse one",
+    "d[0:2] = ce[1:3]; d": "a dense array takes the elements of a sparse one",
+    "sp.csr_matrix(([1, 2], [0, 5], [0, 1, 2]), shape=(2, 2)).check_format(False)": "refused when it is made",
+    "c / e": "MXNet does not find its own operator for it",
+    "nd.broadcast_div(c, e)": "MXNet does not find its own operator for it",
+    "sp.subtract(2, r)": "MXNet gives r - 2",
+    "nd.concatenate([c, ce])": "Concat knows csr",
+    "nd.dot(c, nd.array([1, 2, 3]))": "a vector is multiplied as a dense operand",
+    "nd.dot(c, nd.array([1, 2, 3, 4]), transpose_a=True)": "a vector is multiplied as a dense operand",
+    "nd.dot(nd.ones((3,)), c, transpose_b=True)": "a vector is multiplied as a dense operand",
     "x[[0, 5]].shape": "errors come at the call, not at the next synchronisation",
 }
 
@@ -48,7 +65,7 @@ def recorder() -> Any:
         sys.path.remove(str(DATA))
 
 
-RECORDS: dict[str, Any] = json.loads((DATA / "ndarray.json").read_text())
+RECORDS: dict[str, dict[str, Any]] = {name: json.loads((DATA / f"{name}.json").read_text()) for name in FILES}
 
 
 def agrees(found: Any, recorded: Any) -> bool:
@@ -57,6 +74,9 @@ def agrees(found: Any, recorded: Any) -> bool:
         return isinstance(found, list) and len(found) == len(recorded) and all(map(agrees, found, recorded))
     if "error" in recorded:
         return recorded["error"][0] in found.get("error", ())
+    if "parts" in recorded:
+        same = [found.get(key) == recorded[key] for key in ("stype", "shape")]
+        return all(same) and agrees(found["parts"], recorded["parts"])
     if "values" not in recorded or "values" not in found:
         return bool(found == recorded)
     same_type = (found["shape"], found["dtype"]) == (recorded["shape"], recorded["dtype"])
@@ -66,13 +86,15 @@ def agrees(found: Any, recorded: Any) -> bool:
     return same_type and np.allclose(*values, rtol=1e-3 if "16" in recorded["dtype"] else 1e-6, equal_nan=True)
 
 
-def test_every_program_is_recorded() -> None:
-    assert recorder().programs() == list(RECORDS)
+@pytest.mark.parametrize("name", FILES)
+def test_every_program_is_recorded(name: str) -> None:
+    assert list(dict.fromkeys(recorder().CASES[name].programs())) == list(RECORDS[name])
 
 
-@pytest.mark.parametrize("program", sorted(RECORDS))
-def test_program(program: str) -> None:
-    found, recorded = recorder().run(program, mx), RECORDS[program]
+@pytest.mark.parametrize(("name", "program"), [(name, p) for name in FILES for p in sorted(RECORDS[name])])
+@pytest.mark.filterwarnings("ignore:You are attempting to copy:RuntimeWarning")
+def test_program(name: str, program: str) -> None:
+    found, recorded = recorder().run(program, mx, recorder().CASES[name].SETUP), RECORDS[name][program]
     if program in DIFFERENT:
         assert not agrees(found, recorded), "it agrees now: take it off the list"
         return

@@ -136,6 +136,7 @@ DECLARED_NAMES: dict[str, str] = {
         "slice _npi_slice _npx_slice _sparse_slice crop _slice_assign _crop_assign _npi_slice_assign "
         "_slice_assign_scalar _crop_assign_scalar _npi_slice_assign_scalar slice_axis slice_like Crop"
     ),
+    "storage_ops": ("cast_storage _sparse_cast_storage _sparse_retain"),
 }
 
 FAMILY_OF = {name: family for family, names in DECLARED_NAMES.items() for name in names.split()}

@@ -61,7 +61,6 @@ NOT_DECLARED = frozenset(
     _sample_unique_zipfian
     _set_value
     _while_loop
-    cast_storage
     """.split()
 )
 

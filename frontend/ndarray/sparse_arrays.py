@@ -1,0 +1,356 @@
+"""The classes of sparse arrays.
+
+CSRNDArray         a matrix in compressed rows
+RowSparseNDArray   a tensor of which only some slices along axis 0 are not zero
+
+The stored elements and the index arrays are dense arrays of their own, and are never changed: what writes to a sparse
+array gives it other ones.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from typing import Any, ClassVar, NoReturn
+
+import numpy as np
+
+from ..artifacts.arrays import CSRData, RowSparseData, sparse_problem
+from ..base import MXNetError, NotSupportedForSparseNDArray, numeric_types
+from ..context import Context, usable
+from ..dtypes import numpy_type
+from .creation import array as dense_array
+from .ndarray import NDArray
+from .sparse_arithmetic import SparseArithmetic
+
+__all__ = ["BaseSparseNDArray", "CSRNDArray", "RowSparseNDArray", "build"]
+
+
+class BaseSparseNDArray(SparseArithmetic, NDArray):
+    """An array that stores some of its elements.
+
+    It has no `_dtype`, `_address` or `_storage` as dense arrays have: the tables of calls that are ready for dense
+    operands never hold one for it, and `storage.py` decides what an operator does with it.
+    """
+
+    __slots__ = ("_parts",)
+
+    _parts: tuple[NDArray, ...]
+    _is_sparse: ClassVar[bool] = True
+    _aux_names: ClassVar[tuple[str, ...]] = ()
+
+    @property
+    def _dtype(self) -> NoReturn:  # type: ignore[override]
+        raise AttributeError(f"{type(self).__name__} is sparse: its elements are no block of memory")
+
+    @property
+    def _address(self) -> NoReturn:  # type: ignore[override]
+        raise NotSupportedForSparseNDArray(type(self), None)
+
+    _storage = _address  # type: ignore[assignment]
+
+    # What it is.
+
+    @property
+    def dtype(self) -> Any:
+        """The type of the stored elements: numpy.float32, ..."""
+        return numpy_type(self._parts[0]._dtype)
+
+    @property
+    def size(self) -> NoReturn:  # type: ignore[override]
+        raise NotImplementedError(f"the size of a {type(self).__name__} is not told: see shape, and data.size")
+
+    @property
+    def data(self) -> NDArray:
+        """A copy of the stored elements."""
+        return self._data()
+
+    @property
+    def indices(self) -> NDArray:
+        """A copy of where the stored elements stand: columns, or rows of a row-sparse array."""
+        return self._parts[1].copy()
+
+    @data.setter
+    def data(self, data: Any) -> NoReturn:
+        raise NotImplementedError("the elements of a sparse array are changed by x[:] = y alone")
+
+    @indices.setter
+    def indices(self, indices: Any) -> NoReturn:
+        raise NotImplementedError("the indices of a sparse array are changed by x[:] = y alone")
+
+    @property
+    def handle(self) -> Any:
+        """The address of the stored elements."""
+        return self._parts[0].handle
+
+    @property
+    def _num_aux(self) -> int:
+        return len(self._aux_names)
+
+    @property
+    def _aux_types(self) -> list[Any]:
+        return [np.int64] * self._num_aux
+
+    def _aux_type(self, i: int) -> Any:
+        return self._aux_types[i]
+
+    def _data(self) -> NDArray:
+        return self._parts[0].copy()
+
+    def _aux_data(self, i: int) -> NDArray:
+        """A copy of one of the index arrays, in MXNet's order."""
+        return getattr(self, self._aux_names[i])
+
+    def __repr__(self) -> str:
+        return f"\n<{type(self).__name__} {'x'.join(map(str, self._shape))} @{self._context}>"
+
+    def check_format(self, full_check: bool = True) -> None:
+        """MXNetError when the indices are impossible; with `full_check` also when they are not in ascending order."""
+        problem = _problem(type(self), self._parts, self._shape)
+        if problem is None and full_check:
+            problem = self._order_problem()
+        if problem:
+            raise MXNetError(f"{type(self).__name__}: {problem}")
+
+    def _order_problem(self) -> str | None:
+        raise NotImplementedError
+
+    # Copies.
+
+    def _with_parts(self, *parts: NDArray) -> Any:
+        """An array of this kind, shape and context that stores other elements."""
+        return build(type(self), parts, self._shape, self._context)
+
+    def _like_this(self) -> Any:
+        made = object.__new__(type(self))
+        made._parts, made._shape, made._context = self._parts, self._shape, self._context
+        return made
+
+    def copy(self) -> Any:
+        """An array of the same elements; writing to one leaves the other."""
+        return self._like_this()
+
+    def detach(self) -> Any:
+        """The same elements, through which no gradient flows."""
+        return self._like_this()
+
+    def astype(self, dtype: Any, copy: bool = True) -> Any:
+        """A copy in another dtype; the array itself when it has this dtype and `copy` is false."""
+        if not copy and np.dtype(dtype) == self.dtype:
+            return self
+        data, *indices = self._parts
+        return self._with_parts(data.astype(dtype), *indices)
+
+    def _copied_to(self, context: Context) -> Any:
+        return build(type(self), tuple(p._copied_to(context) for p in self._parts), self._shape, context)
+
+    def copyto(self, other: Any) -> Any:
+        """Copy into an array of the same shape, dense or of this storage type, or to a context as a new array."""
+        if isinstance(other, Context):
+            return self._copied_to(usable(other))
+        if not isinstance(other, NDArray):
+            raise TypeError(f"copyto does not support type {type(other)}")
+        if other is self:
+            warnings.warn("You are attempting to copy an array to itself", RuntimeWarning, stacklevel=2)
+            return False
+        if other.stype not in ("default", self.stype):
+            raise TypeError(f"copyto does not support destination NDArray stype {other.stype}")
+        from .storage import write
+
+        write(other, self)
+        return other
+
+    def asscipy(self) -> NoReturn:
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute 'asscipy'")
+
+    def _sync_copyfrom(self, source_array: Any) -> NoReturn:
+        raise NotImplementedError("a NumPy array is copied to a sparse array by x[:] = source")
+
+    # Parts.
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        """`x[:] = y` writes an array of the same shape over all of x."""
+        self._check_assignment(key)
+        if isinstance(value, NDArray):
+            if value is not self:
+                value.copyto(self)
+        elif isinstance(value, numeric_types) and not isinstance(value, np.generic):
+            self._fill(value)
+        elif isinstance(value, np.ndarray | np.generic):
+            dense_array(value).copyto(self)
+        else:
+            raise TypeError(f"type {type(value)} not supported")
+
+    def _check_assignment(self, key: Any) -> None:
+        name = type(self).__name__
+        if not isinstance(key, slice):
+            raise TypeError(f"{name} only supports [:] for assignment")
+        if key != slice(None):
+            raise ValueError(f"Assignment with slice for {name} is not implemented yet: write x[:] = y")
+
+    def _fill(self, value: Any) -> None:
+        raise NotImplementedError
+
+    def _at(self, index: int) -> NoReturn:
+        raise NotSupportedForSparseNDArray(self._at, "[idx]", index)
+
+    def _slice(self, start: int | None, stop: int | None) -> NoReturn:
+        raise NotSupportedForSparseNDArray(self._slice, None, start, stop)
+
+    def reshape(self, *shape: Any, **kwargs: Any) -> NoReturn:
+        raise NotSupportedForSparseNDArray(self.reshape, None, *shape)
+
+    def __iter__(self) -> Iterator[Any]:
+        return (self[i] for i in range(len(self)))
+
+    def to_dlpack_for_read(self) -> NoReturn:
+        raise NotSupportedForSparseNDArray(self.to_dlpack_for_read, None)
+
+    to_dlpack_for_write = to_dlpack_for_read
+
+    def __dlpack__(self, **kwargs: Any) -> NoReturn:
+        raise NotSupportedForSparseNDArray(self.__dlpack__, None)
+
+
+class CSRNDArray(BaseSparseNDArray):
+    """A matrix in compressed rows: row r holds data[s] at columns indices[s], where s is indptr[r]:indptr[r + 1]."""
+
+    __slots__ = ()
+
+    _aux_names = ("indptr", "indices")
+
+    @property
+    def stype(self) -> str:
+        return "csr"
+
+    @property
+    def indptr(self) -> NDArray:
+        """A copy of where each row begins among the stored elements."""
+        return self._parts[2].copy()
+
+    @indptr.setter
+    def indptr(self, indptr: Any) -> NoReturn:
+        raise NotImplementedError("the indices of a sparse array are changed by x[:] = y alone")
+
+    def asnumpy(self) -> np.ndarray:
+        """The matrix with its zeros."""
+        data, indices, _ = (p.asnumpy() for p in self._parts)
+        dense = np.zeros(self._shape, data.dtype)
+        dense[self._rows(), indices] = data
+        return dense
+
+    def _rows(self) -> np.ndarray:
+        """The row of each stored element."""
+        return np.repeat(np.arange(self._shape[0]), np.diff(self._parts[2].asnumpy()))
+
+    def asscipy(self) -> Any:
+        """A copy as `scipy.sparse.csr_matrix`. ImportError without SciPy."""
+        from scipy.sparse import csr_matrix  # type: ignore[import-not-found]
+
+        data, indices, indptr = (p.asnumpy() for p in self._parts)
+        return csr_matrix((data, indices, indptr), shape=self._shape, dtype=self.dtype)
+
+    def _order_problem(self) -> str | None:
+        same_row = np.diff(self._rows()) == 0
+        if np.any(same_row & (np.diff(self._parts[1].asnumpy()) <= 0)):
+            return "the columns of a row do not rise"
+        return None
+
+    def _fill(self, value: Any) -> None:
+        raise ValueError("Assigning numeric types to CSRNDArray is not implemented yet.")
+
+    def __getitem__(self, key: Any) -> Any:
+        """The rows of an index or of a slice, as a csr matrix."""
+        rows = self._shape[0]
+        if isinstance(key, tuple):
+            raise ValueError("Multi-dimension indexing is not supported")
+        if isinstance(key, slice):
+            if key.step is not None:
+                raise ValueError("CSRNDArray only supports continuous slicing on axis 0")
+            return self if key == slice(None) else self._piece(key, slice(None))
+        if not isinstance(key, int):
+            raise ValueError(f"csr arrays are indexed by an integer or a slice, not by {key!r}")
+        if not -rows <= key < rows:
+            raise IndexError(f"index {key} is out of bounds for axis 0 with size {rows}")
+        return self._piece(slice(key % rows, key % rows + 1), slice(None))
+
+    def _piece(self, rows: slice, columns: slice) -> CSRNDArray:
+        """The matrix of a range of rows and of columns, both of step 1."""
+        data, indices, indptr = (p.asnumpy() for p in self._parts)
+        first, last, _ = rows.indices(self._shape[0])
+        left, right, _ = columns.indices(self._shape[1])
+        last, right = max(first, last), max(left, right)
+        chosen = slice(indptr[first], indptr[last])
+        inside = (indices[chosen] >= left) & (indices[chosen] < right)
+        before = np.concatenate([[0], np.cumsum(inside)])
+        pointers = before[indptr[first : last + 1] - indptr[first]]
+        parts = data[chosen][inside], indices[chosen][inside] - left, pointers
+        return build(CSRNDArray, _arrays(self, parts), (last - first, right - left), self._context)
+
+
+class RowSparseNDArray(BaseSparseNDArray):
+    """A tensor whose slice indices[i] along axis 0 is data[i]; all other slices are zero."""
+
+    __slots__ = ()
+
+    _aux_names = ("indices",)
+
+    @property
+    def stype(self) -> str:
+        return "row_sparse"
+
+    def asnumpy(self) -> np.ndarray:
+        """The tensor with its zeros."""
+        data, indices = (p.asnumpy() for p in self._parts)
+        dense = np.zeros(self._shape, data.dtype)
+        dense[indices] = data
+        return dense
+
+    def _order_problem(self) -> str | None:
+        return "the indices do not rise" if np.any(np.diff(self._parts[1].asnumpy()) <= 0) else None
+
+    def _fill(self, value: Any) -> None:
+        """Store every row, all its elements set to a number."""
+        data = self._parts[0]
+        rows = dense_array(np.arange(self._shape[0]), self._context, np.int64)
+        full = dense_array(np.full(self._shape, value), self._context, data.dtype)
+        self._parts = (full, rows)
+
+    def __getitem__(self, key: Any) -> Any:
+        """`x[:]` is x; there are no other parts."""
+        if isinstance(key, slice) and key == slice(None):
+            return self
+        if isinstance(key, int | slice):
+            raise MXNetError("RowSparseNDArray only supports [:] for __getitem__")
+        if isinstance(key, tuple):
+            raise ValueError("Multi-dimension indexing is not supported")
+        raise ValueError(f"row_sparse arrays are not indexed by {key!r}")
+
+    def retain(self, *args: Any, **kwargs: Any) -> RowSparseNDArray:
+        """The rows whose number is in `indices`, in that order."""
+        from . import sparse
+
+        own = () if "data" in kwargs or len(args) > 1 else (self,)
+        return sparse.retain(*own, *args, **kwargs)
+
+
+def build(cls: type[Any], parts: tuple[NDArray, ...], shape: tuple[int, ...], context: Context) -> Any:
+    """A sparse array from its stored elements and indices. MXNetError when the indices are impossible."""
+    problem = _problem(cls, parts, shape)
+    if problem:
+        raise MXNetError(f"{cls.__name__}: {problem}")
+    made = object.__new__(cls)
+    made._parts, made._shape, made._context = parts, shape, context
+    return made
+
+
+def _arrays(like: BaseSparseNDArray, parts: Any) -> tuple[NDArray, ...]:
+    """NumPy's stored elements and indices as arrays of the context and dtype of `like`."""
+    data, *indices = parts
+    context = like._context
+    return (dense_array(data, context, like.dtype), *(dense_array(i, context, np.int64) for i in indices))
+
+
+def _problem(cls: type[Any], parts: tuple[NDArray, ...], shape: tuple[int, ...]) -> str | None:
+    arrays = [p.asnumpy() for p in parts]
+    return sparse_problem(CSRData(shape, *arrays) if cls is CSRNDArray else RowSparseData(shape, *arrays))

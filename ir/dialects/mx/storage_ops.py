@@ -1,0 +1,37 @@
+"""Operators about storage types. Values in a graph are dense: there these keep every element, or those of some rows."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from ...graph import Value
+from ...types import DType
+from .builder import MxBuilder
+from .indexing_ops import whole
+from .operator import Operator, operator
+
+
+@operator("cast_storage", aliases=("_sparse_cast_storage",))
+class CastStorage(Operator):
+    """The same array in another storage type."""
+
+    stype: Literal["csr", "default", "row_sparse"]
+
+    def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
+        return inputs[0]
+
+
+@operator("_sparse_retain")
+class SparseRetain(Operator):
+    """The rows of a row-sparse array whose numbers are in `indices`; all others are zero."""
+
+    inputs = ("data", "indices")
+    own_dtypes = frozenset(("indices",))
+
+    def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
+        x, indices = inputs[0], b.cast(whole(b, inputs[1]), DType.I64)
+        rows, wanted = x.type.shape[0], indices.type.shape[0]
+        numbers = b.broadcast(b.iota((rows,), DType.I64, 0), (rows, wanted), (0,))
+        hit = b.eq(numbers, b.broadcast(indices, (rows, wanted), (1,)))
+        mask = b.broadcast(b.any(hit, (1,)), x.type.shape, (0,))
+        return b.select(mask, x, b.full_like(x, 0))
