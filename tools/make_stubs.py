@@ -114,7 +114,9 @@ def main() -> None:
 
 
 def _module(namespace: str, module: ModuleType) -> str:
-    written = [f for f in vars(module).values() if isinstance(f, FunctionType) and f.__module__ == module.__name__]
+    public = getattr(module, "__all__", ())
+    functions = [f for f in vars(module).values() if isinstance(f, FunctionType)]
+    written = [f for f in functions if f.__module__ == module.__name__ or f.__name__ in public]
     own = [_written_function(f) for f in written if not f.__name__.startswith("_")]
     taken = {f.__name__ for f in written}
     names = [n for n in names_of(namespace) if n.isidentifier() and n not in taken]

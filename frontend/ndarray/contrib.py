@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,10 +18,13 @@ from .contrib_updates import (  # noqa: F401 (names of MXNet)
     multi_mp_adamw_update,
     multi_mp_lamb_update,
 )
+from .control_flow import cond, foreach, while_loop
 from .functions import attribute_finder
 
 if TYPE_CHECKING:
     from .ndarray import NDArray
+
+__all__ = ["cond", "foreach", "isfinite", "isinf", "isnan", "rand_zipfian", "while_loop"]
 
 __getattr__, __dir__ = attribute_finder("contrib", globals())
 
@@ -42,6 +44,7 @@ def isfinite(data: NDArray) -> NDArray:
     return not_equal(data.abs(), np.inf) * equal(data, data)  # type: ignore[attr-defined]
 
 
+<<<<<<< HEAD
 def getnnz(data: NDArray, axis: int | None = None, out: NDArray | None = None, name: str | None = None) -> NDArray:
     """How many elements a csr matrix stores: all together for None, in each row for axis 1; int64."""
     from .creation import array
@@ -106,6 +109,8 @@ def cond(pred: Any, then_func: Callable[[], Any], else_func: Callable[[], Any]) 
     return then_func() if bool(pred) else else_func()
 
 
+=======
+>>>>>>> 311be63 (Run loops and conditions in graphs: foreach, while_loop and cond with subgraphs, as MXNet writes them)
 def rand_zipfian(
     true_classes: NDArray, num_sampled: int, range_max: int, ctx: Context | None = None
 ) -> tuple[NDArray, NDArray, NDArray]:
@@ -125,28 +130,3 @@ def rand_zipfian(
         return ((k + 2) / (k + 1)).log() * (num_sampled / log_range)
 
     return sampled, expected(true_classes.as_in_context(context)), expected(sampled)
-
-
-def _stack_padded(arrays: list[NDArray], length: int) -> NDArray:
-    from . import op
-    from .creation import zeros
-
-    missing = length - len(arrays)
-    fill = [zeros(arrays[0].shape, arrays[0].context, arrays[0].dtype)] * missing
-    return op.stack(*arrays, *fill, axis=0)
-
-
-def _flatten(nested: Any) -> tuple[list[NDArray], Any]:
-    """The arrays of a nested list, and its form: 0 for an array, a list of forms for a list."""
-    if isinstance(nested, list | tuple):
-        parts = [_flatten(n) for n in nested]
-        return [a for arrays, _ in parts for a in arrays], [form for _, form in parts]
-    return [nested], 0
-
-
-def _regroup(arrays: list[NDArray], form: Any) -> Any:
-    def take(form: Any) -> Any:
-        return next(source) if form == 0 else [take(f) for f in form]
-
-    source = iter(arrays)
-    return take(form)

@@ -5,9 +5,8 @@ from __future__ import annotations
 import sys as _sys
 from typing import TYPE_CHECKING, Any
 
-from . import contrib_updates as _updates
+from . import contrib, random
 from . import ops as _ops
-from . import random
 from .creation import (
     arange,
     eye,
@@ -26,17 +25,12 @@ from .creation import (
 from .symbol import NotImplementedForSymbol, Symbol
 from .variable import Group, Variable, fromjson, load, load_json, var
 
-contrib = _ops.Namespace(
-    f"{__name__}.contrib",
-    "contrib",
-    {"adamw_update": _updates.adamw_update, "mp_adamw_update": _updates.mp_adamw_update},
-)
 linalg = _ops.Namespace(f"{__name__}.linalg", "linalg")
 sparse = _ops.Namespace(f"{__name__}.sparse", "sparse")
 image = _ops.Namespace(f"{__name__}.image", "image")
 op = _ops.Namespace(f"{__name__}.op", "")
 _internal = _ops.Namespace(f"{__name__}._internal", "_internal")
-for _module in (contrib, linalg, sparse, image, op, _internal):
+for _module in (linalg, sparse, image, op, _internal):
     _sys.modules[_module.__name__] = _module
 
 if TYPE_CHECKING:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from ..artifacts import (
     ArtifactError,
@@ -117,12 +117,20 @@ def _check_operators(file: SymbolFile, label: str) -> None:
     from ...ir.dialects.mx.operator import find
 
     users: dict[str, list[str]] = {}
-    for node in file.nodes:
+    for node in _all_nodes(file):
         if not node.is_variable and find(node.op) is None:
             users.setdefault(node.op, []).append(node.name)
     if users:
         lines = "\n".join(f"  {op}: used by {', '.join(map(repr, names))}" for op, names in users.items())
         raise MXNetError(f"{label}: the graph uses operators that are not known:\n{lines}")
+
+
+def _all_nodes(file: SymbolFile) -> Iterator[SymbolNode]:
+    """The nodes of a graph and of its subgraphs."""
+    for node in file.nodes:
+        yield node
+        for subgraph in node.subgraphs:
+            yield from _all_nodes(subgraph)
 
 
 def _input_names(op: str, attrs: Mapping[str, str]) -> Sequence[str]:

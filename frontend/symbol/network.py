@@ -10,8 +10,8 @@ from ..base import MXNetError
 from .node import Entry, SymNode, depth_first
 
 if TYPE_CHECKING:
+    from ...ir.dialects.mx.infer_types import Inference, Use
     from ...ir.dialects.mx.shapes import PartialShape
-    from ...passes.infer_types import Inference, Use
 
 
 class Network:
@@ -34,7 +34,7 @@ class Network:
         return self.first[entry.node] + entry.index
 
     def uses(self) -> list[Use]:
-        from ...passes.infer_types import Use
+        from ...ir.dialects.mx.infer_types import Use
 
         return [
             Use(n.operator, tuple(map(self.number, n.inputs)), tuple(self._outputs(n)), n.name)
@@ -50,7 +50,7 @@ class Network:
 
         MXNetError names the node where something contradicts.
         """
-        from ...passes.infer_types import InferenceError, infer_types
+        from ...ir.dialects.mx.infer_types import InferenceError, infer_types
 
         numbered: dict[int, PartialShape] = {}
         kinds: dict[int, DType | None] = {}

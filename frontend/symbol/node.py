@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import json
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -46,7 +47,8 @@ class SymNode:
     def operator(self) -> Operator:
         """The operator with this node's parameters; MXNetError names the node and the parameter that is wrong."""
         if self._operator is None:
-            self._operator = parse_operator(self.op, self.attrs, self.name)
+            attrs = {**self.attrs, **subgraph_attribute(self.subgraphs)}
+            self._operator = parse_operator(self.op, attrs, self.name)
         return self._operator
 
     def copy(self) -> SymNode:
@@ -99,6 +101,26 @@ def _mutates(op: type[Operator]) -> bool:
 def is_hidden(key: str) -> bool:
     """Whether an attribute is not one of the operator's parameters."""
     return key.startswith("__") and key.endswith("__")
+
+
+def subgraph_attribute(subgraphs: Sequence[SymbolFile]) -> dict[str, str]:
+    """The parameter that gives an operator its subgraphs; nothing for an operator without."""
+    return {"subgraphs": json.dumps([_subgraph_text(g) for g in subgraphs])} if subgraphs else {}
+
+
+def _subgraph_text(file: SymbolFile) -> str:
+    from ...ir.dialects.mx.subgraph import subgraph_text
+
+    nodes = [
+        (
+            n.op,
+            n.name,
+            {**{k: v for k, v in n.attrs.items() if not is_hidden(k)}, **subgraph_attribute(n.subgraphs)},
+            [(e.node_id, e.index) for e in n.inputs],
+        )
+        for n in file.nodes
+    ]
+    return subgraph_text(nodes, [(e.node_id, e.index) for e in file.heads])
 
 
 def parse_operator(op: str, attrs: dict[str, str], name: str) -> Operator:

@@ -91,13 +91,23 @@ class MxBuilder(CoreBuilder):
         """A key (u32[4]) for one draw: the graph's input `random_key` with the number of the operator among those that
         draw added to word 2, where calls are counted, and the number of the draw in the operator to word 3. So a graph
         of several operators draws what they draw one by one."""
+        return self.draw_keys(1)
+
+    def draw_keys(self, count: int) -> Value:
+        """The key of one draw, from which `advance_key` makes those of `count` draws of the same operator."""
         if self._key is None:
             self._key = self.input(TensorType((4,), DType.U32), KEY)
         self._operators, self._draws = (self._operators, self._draws + 1) if self._begun else (self._operators + 1, 0)
         self._begun = True
-        if not self._operators and not self._draws:
+        self._draws += count - 1
+        if not self._operators and self._draws == count - 1:
             return self._key
-        return self.add(self._key, self.constant(np.array([0, 0, self._operators, self._draws], np.uint32)))
+        numbers = [0, 0, self._operators, self._draws - (count - 1)]
+        return self.add(self._key, self.constant(np.array(numbers, np.uint32)))
+
+    def advance_key(self, key: Value, by: int) -> Value:
+        """The key `by` draws after another one."""
+        return self.add(key, self.constant(np.array([0, 0, 0, by], np.uint32)))
 
     def contract(self, x: Value, y: Value, left: int, right: int) -> Value:
         """The sum of products over axis `left` of x and axis `right` of y: x's other axes, then y's."""

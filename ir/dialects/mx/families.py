@@ -31,6 +31,7 @@ DECLARED_NAMES: dict[str, str] = {
         "_contrib_index_array _contrib_allclose all_finite softmax_cross_entropy _contrib_box_iou"
     ),
     "contrib_vision": ("ROIPooling _npx_roi_pooling _contrib_ROIAlign"),
+    "control_flow": ("_foreach _cond _while_loop"),
     "creation_ops": (
         "_zeros _zeros_without_dtype _ones _full _npi_full _eye _arange _linspace _npi_linspace _contrib_arange_like "
         "_npx_arange_like"

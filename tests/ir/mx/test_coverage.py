@@ -14,7 +14,6 @@ NOT_DECLARED = frozenset(
     Custom
     IdentityAttachKLSparseReg
     SVMOutput
-    _cond
     _contrib_DeformableConvolution
     _contrib_DeformablePSROIPooling
     _contrib_ModulatedDeformableConvolution
@@ -35,7 +34,6 @@ NOT_DECLARED = frozenset(
     _contrib_count_sketch
     _contrib_fft
     _contrib_ifft
-    _foreach
     _histogram
     _onehot_encode
     _random_gamma
@@ -60,7 +58,6 @@ NOT_DECLARED = frozenset(
     _sample_poisson
     _sample_unique_zipfian
     _set_value
-    _while_loop
     """.split()
 )
 

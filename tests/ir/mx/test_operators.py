@@ -76,7 +76,7 @@ def test_declaration_agrees_with_mxnet(op: type[Operator]) -> None:
     record = signatures()[op.mx_name()]
     assert op.mx_name() == record["op"]
     assert set(op.aliases) == set(record["aliases"])
-    if op.mx_name() in MISDOCUMENTED:
+    if op.mx_name() in MISDOCUMENTED or "subgraphs" in op.parameters():  # which MXNet counts among the inputs
         return
     assert [n.rstrip("?*!") for n in op.inputs] == record["inputs"]
     assert list(op.parameters()) == list(record["parameters"])

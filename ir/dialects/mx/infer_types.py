@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from ..ir.dialects.mx.operator import Operator
-from ..ir.dialects.mx.shapes import PartialShape, is_known, unify
-from ..ir.graph import GraphError
-from ..ir.types import DType, Shape, TensorType
+from ...graph import GraphError
+from ...types import DType, Shape, TensorType
+from .operator import Operator
+from .shapes import PartialShape, is_known, unify
 
 
 class InferenceError(ValueError):

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from mxforge.ir.dialects.mx.infer_types import InferenceError, Use, infer_types
 from mxforge.ir.dialects.mx.operator import Operator, lookup
 from mxforge.ir.types import DType
-from mxforge.passes.infer_types import InferenceError, Use, infer_types
 
 
 def op(name: str, **attrs: Any) -> Operator:

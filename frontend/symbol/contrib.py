@@ -1,0 +1,60 @@
+"""Operators of `sym.contrib`: those whose names begin with `_contrib_`, control flow, and `rand_zipfian`."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from ..attribute import AttrScope
+from .contrib_updates import adamw_update, mp_adamw_update
+from .control_flow import cond, foreach, while_loop
+from .ops import find_function, names_of
+from .random import uniform
+from .symbol import Symbol
+
+__all__ = [
+    "AttrScope",
+    "Symbol",
+    "adamw_update",
+    "cond",
+    "foreach",
+    "mp_adamw_update",
+    "rand_zipfian",
+    "uniform",
+    "while_loop",
+]
+
+
+def rand_zipfian(true_classes: Symbol, num_sampled: int, range_max: int) -> tuple[Symbol, Symbol, Symbol]:
+    """Draw classes below `range_max`, class k with probability log((k + 2) / (k + 1)) / log(range_max + 1).
+
+    Gives the int64 draws, and how often the true and the drawn classes are expected among `num_sampled` (float64).
+    """
+    log_range = math.log(range_max + 1)
+    draws: Any = uniform(0, log_range, shape=(num_sampled,), dtype="float64")
+    sampled = (draws.exp() - 1).astype("int64") % range_max
+
+    def expected(classes: Any) -> Symbol:
+        k = classes.astype("float64")
+        return ((k + 2.0) / (k + 1.0)).log() / log_range * num_sampled
+
+    counts = expected(true_classes)
+    return sampled, counts, expected(sampled)
+
+
+def __getattr__(name: str) -> Any:
+    from importlib import import_module
+
+    if name == "symbol":
+        return import_module(".symbol", __package__)
+    if name == "check_call":
+        return import_module("..base", __package__).check_call
+    found = None if name.startswith("__") else find_function("contrib", name)
+    if found is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *names_of("contrib")})

@@ -1,0 +1,293 @@
+"""Loops and conditions as symbols: `foreach`, `while_loop` and `cond` put what Python functions make into subgraphs.
+
+Nodes that a function makes carry the attribute `__subgraph_name__`; what they read of others is cut off and becomes
+an input. Names, order and attributes are MXNet's, so that graphs are the same text in files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ..attribute import AttrScope, current_scope
+from .compose import resolved_attrs, resolved_name, user_location
+from .files import to_file
+from .node import Entry, SymNode, depth_first, update_versions
+from .symbol import Symbol
+from .variable import var
+
+_MARK = "__subgraph_name__"
+
+
+def flatten(nested: Any, what: str) -> tuple[list[Symbol], Any]:
+    """The symbols of a nested list, and its form: the number of a symbol's outputs (0 for one), or a list of forms."""
+    if isinstance(nested, Symbol):
+        count = len(nested.list_outputs())
+        return [nested], count if count > 1 else 0
+    if not isinstance(nested, list | tuple):
+        kind = type(nested)
+        raise AssertionError(f"{what} must be (nested) list of Symbol, but got {nested} of type {kind}")
+    parts = [flatten(item, what) for item in nested]
+    return [symbol for symbols, _ in parts for symbol in symbols], [form for _, form in parts]
+
+
+def regroup(symbols: Sequence[Symbol], form: Any) -> Any:
+    """The nested list of this form."""
+    return _taken(symbols, form)[0]
+
+
+def _taken(symbols: Sequence[Symbol], form: Any) -> tuple[Any, Sequence[Symbol]]:
+    if isinstance(form, int):
+        return (symbols[:form], symbols[form:]) if form else (symbols[0], symbols[1:])
+    made: list[Any] = []
+    for part in form:
+        item, symbols = _taken(symbols, part)
+        made.append(item)
+    return made, symbols
+
+
+def _unique_name(symbol: Symbol) -> str:
+    return f"{symbol.name}-{symbol.attr('_value_index')}"
+
+
+def _subgraph_name(name: str) -> str:
+    """The name with those of the subgraphs around it in front and a number behind."""
+    outer = current_scope()._attr.get(_MARK, "")
+    full = f"{outer}${name}" if outer else name
+    number = AttrScope._subgraph_names[full]
+    AttrScope._subgraph_names[full] += 1
+    return f"{full}{number}"
+
+
+@dataclass
+class _Cut:
+    """A subgraph whose nodes are its own, and for each of its inputs the symbol outside that it stands for.
+
+    `captured` are inputs that were cut off, `made` variables that the function itself made.
+    """
+
+    entries: list[Entry]
+    captured: dict[str, Symbol]
+    made: dict[str, Symbol]
+
+    @property
+    def names(self) -> list[str]:
+        return [node.name for node in depth_first(self.entries) if node.is_variable]
+
+    def source(self, name: str) -> Symbol:
+        """What an input that is no variable of the loop stands for: a copy of a variable that the function made."""
+        return self.captured[name] if name in self.captured else self.made[name].__copy__()
+
+
+def _cut(symbols: Sequence[Symbol], mark: str) -> _Cut:
+    """The part of a graph that is marked; AssertionError when two of its inputs have one name."""
+    heads = [entry for symbol in symbols for entry in symbol._entries]
+    own: dict[SymNode, SymNode] = {}
+    outside: dict[tuple[SymNode, int], SymNode] = {}
+    cut = _Cut([], {}, {})
+
+    def moved(entry: Entry) -> Entry:
+        if entry.node in own:
+            return entry._replace(node=own[entry.node])
+        key = entry.node, entry.index
+        if key not in outside:
+            name = entry.node.output_name(entry.index)
+            outside[key] = SymNode("null", name, {})
+            cut.captured[name] = Symbol([entry])
+        return Entry(outside[key])
+
+    for node in depth_first(heads):
+        if node.attrs.get(_MARK) == mark:
+            copied = own[node] = node.copy()
+            copied.inputs = [moved(e) for e in node.inputs]
+            if node.is_variable:
+                cut.made[node.name] = Symbol([Entry(node, 0, node.version)])
+    cut.entries = [moved(e) for e in heads]
+    names = cut.names
+    if len(set(names)) != len(names):
+        raise AssertionError(f"The inputs of the subgraph don't have unique names: {names}")
+    return cut
+
+
+def _distinct(symbols: Sequence[Symbol], mark: str, taken: Sequence[str]) -> list[Symbol]:
+    """Copies in place of results that are inputs (`taken`) or not of the subgraph: a subgraph's results are its own."""
+    from . import op
+
+    return [s if s.name not in taken and s.list_attr().get(_MARK, "") == mark else op.identity(s) for s in symbols]
+
+
+def _node(op: str, subgraphs: Sequence[_Cut], inputs: Sequence[Symbol], attrs: Mapping[str, Any]) -> list[Symbol]:
+    """The results of a new operator with subgraphs."""
+    texts = {key: str(value) for key, value in attrs.items()}
+    texts["num_args"] = str(len(inputs) + len(subgraphs))
+    name = resolved_name(None, op)
+    node = SymNode(op, name, {**resolved_attrs(None), **texts}, [s._entries[0] for s in inputs], user_location())
+    node.subgraphs = tuple(replace(to_file(g.entries), attrs={}) for g in subgraphs)
+    update_versions(node)
+    return [Symbol([Entry(node, i)]) for i in range(node.num_outputs)]
+
+
+def foreach(body: Callable[..., Any], data: Any, init_states: Any, name: str = "foreach") -> tuple[Any, Any]:
+    """Run `outputs, states = body(slice, states)` over the slices of `data` along axis 0; outputs are stacked.
+
+    `data`, states and outputs are symbols, or nested lists of symbols. Gives the outputs of all steps and the last
+    states. `body` may use other symbols; AssertionError unless it uses all data and states.
+    """
+    items, item_form = flatten(data, "foreach input")
+    begun, state_form = flatten(init_states, "foreach states")
+    item_names, state_names = [[_unique_name(s) for s in found] for found in (items, begun)]
+    mark = _subgraph_name(name)
+    with AttrScope(**{_MARK: mark}):
+        given = regroup([var(n) for n in item_names], item_form)
+        states = regroup([var(n) for n in state_names], state_form)
+        made, after = body(given, states)
+        outs, out_form = flatten(made, "foreach output")
+        new, new_form = flatten(after, "foreach loop_vars")
+        if new_form != state_form:
+            raise AssertionError("The input and output loop_vars have different format")
+        inputs = [n.name for s in (*outs, *new) for n in depth_first(s._entries) if n.is_variable]
+        twice = {s.name for s in outs if s.name is not None}
+        results = [*_distinct(outs, mark, inputs), *_distinct(new, mark, [*inputs, *twice])]
+    graph = _cut(results, mark)
+    names = graph.names
+    for kind, wanted in (("data", item_names), ("state", state_names)):
+        if not set(wanted) <= set(names):
+            raise AssertionError(f"the {kind} arrays have to be used in the loop body")
+    rest = [n for n in names if n not in item_names and n not in state_names]
+    attrs = {
+        "num_outputs": len(results),
+        "num_out_data": len(outs),
+        "in_state_locs": [names.index(n) for n in state_names],
+        "in_data_locs": [names.index(n) for n in item_names],
+        "remain_locs": [names.index(n) for n in rest],
+    }
+    found = _node("_foreach", [graph], [*items, *begun, *(graph.source(n) for n in rest)], attrs)
+    return regroup(found[: len(outs)], out_form), regroup(found[len(outs) :], state_form)
+
+
+def while_loop(
+    cond: Callable[..., Any],
+    func: Callable[..., Any],
+    loop_vars: Any,
+    max_iterations: Any = None,
+    name: str = "while_loop",
+) -> tuple[Any, Any]:
+    """While `cond(*loop_vars)` is not 0: `outputs, loop_vars = func(*loop_vars)`, at most `max_iterations` times.
+
+    Gives the outputs, stacked along a new first axis of `max_iterations` (rows of steps that were not taken are zeros),
+    and the last variables.
+    """
+    begun, form = flatten(loop_vars, "while loop_vars")
+    if max_iterations is None:
+        raise ValueError("max_iterations should be specified")
+    steps = _whole(max_iterations, "max_iteration")
+    if not len(loop_vars):
+        raise ValueError("loop_vars should contain at least one element")
+    names = [_unique_name(s) for s in begun]
+    condition, _, _ = _looped(begun, form, names, f"{name}_cond", lambda state: ([], [_condition(cond, state)], []))
+    body, count, out_form = _looped(begun, form, names, f"{name}_func", lambda state: _stepped(func, state))
+    inputs, (condition_locs, body_locs) = _union([condition, body], dict(zip(names, begun, strict=True)))
+    where = body.names
+    unused = next((i for i, n in enumerate(names, 1) if n not in where), None)
+    if unused is not None:
+        raise ValueError(f"The {unused}-th loop_var doesn't involve into the computation")
+    attrs = {
+        "max_iterations": steps,
+        "cond_input_locs": condition_locs,
+        "func_input_locs": body_locs,
+        "func_var_locs": [where.index(n) for n in names],
+        "num_out_data": count,
+        "num_outputs": count + len(begun),
+    }
+    found = _node("_while_loop", [condition, body], inputs, attrs)
+    return regroup(found[:count], out_form), regroup(found[count:], form)
+
+
+def _whole(value: Any, what: str) -> int:
+    try:
+        return int(value.asscalar() if hasattr(value, "asscalar") else value)
+    except (TypeError, ValueError):
+        raise ValueError(f"Cannot convert {what} to python int") from None
+
+
+def _condition(cond: Callable[..., Any], state: Any) -> Symbol:
+    result = cond(*state)
+    if not isinstance(result, Symbol):
+        raise ValueError("Return of cond must be a Symbol")
+    return result
+
+
+def _stepped(func: Callable[..., Any], state: Any) -> tuple[list[Symbol], list[Symbol], Any]:
+    made, after = func(*state)
+    outs, out_form = flatten([] if made is None else made, "while output")
+    new, _ = flatten([] if after is None else after, "while loop_vars")
+    if len(new) != len(state):
+        raise ValueError("The number of loop_vars should be consistent during the loop")
+    return outs, new, out_form
+
+
+def _looped(
+    begun: Sequence[Symbol],
+    form: Any,
+    names: Sequence[str],
+    name: str,
+    function: Callable[[Any], tuple[list[Symbol], list[Symbol], Any]],
+) -> tuple[_Cut, int, Any]:
+    """A subgraph on the loop's variables, the number of its outputs and their form."""
+    mark = _subgraph_name(name)
+    with AttrScope(**{_MARK: mark}):
+        outs, new, out_form = function(regroup([var(n) for n in names], form))
+        inputs = [n.name for s in (*outs, *new) for n in depth_first(s._entries) if n.is_variable]
+        results = _distinct([*outs, *new], mark, inputs)
+    return _cut(results, mark), len(outs), out_form
+
+
+def cond(pred: Any, then_func: Callable[[], Any], else_func: Callable[[], Any], name: str = "cond") -> Any:
+    """`then_func()` when the one value of `pred` is not 0, else `else_func()`: symbols or nested lists of symbols.
+
+    ValueError when the functions give different numbers of symbols.
+    """
+    made = (
+        _branch(lambda: pred, f"{name}_pred"),
+        _branch(then_func, f"{name}_then"),
+        _branch(else_func, f"{name}_else"),
+    )
+    if made[0][1] != 1:
+        raise ValueError("pred should always be a single output")
+    (_, count, form), (_, other, _) = made[1:]
+    if count != other:
+        raise ValueError("Number of outputs differs between then-branch and else-branch")
+    graphs = [graph for graph, _, _ in made]
+    inputs, locs = _union(graphs, None)
+    attrs = dict(zip(("cond_input_locs", "then_input_locs", "else_input_locs"), locs, strict=True))
+    return regroup(_node("_cond", graphs, inputs, {**attrs, "num_outputs": count}), form)
+
+
+def _branch(function: Callable[[], Any], name: str) -> tuple[_Cut, int, Any]:
+    mark = _subgraph_name(name)
+    with AttrScope(**{_MARK: mark}):
+        outs, form = flatten(function(), "cond outputs")
+        inputs = [n.name for s in outs for n in depth_first(s._entries) if n.is_variable]
+        results = _distinct(outs, mark, inputs)
+    return _cut(results, mark), len(outs), form
+
+
+def _union(graphs: Sequence[_Cut], variables: Mapping[str, Symbol] | None) -> tuple[list[Symbol], list[list[int]]]:
+    """What all graphs read, and for each graph the positions of its inputs in that.
+
+    As in MXNet, loops share their variables alone, and branches whatever has the name of a symbol before.
+    """
+    inputs: list[Symbol] = []
+    places: list[list[int]] = []
+    for graph in graphs:
+        known = {s.name: s for s in inputs} if variables is None else variables
+        where: list[int] = []
+        for name in graph.names:
+            symbol = known[name] if name in known else graph.source(name)
+            found = next((i for i, s in enumerate(inputs) if s is symbol), None)
+            where.append(len(inputs) if found is None else found)
+            if found is None:
+                inputs.append(symbol)
+        places.append(where)
+    return inputs, places

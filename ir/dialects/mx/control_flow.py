@@ -1,0 +1,386 @@
+"""Loops and conditions whose bodies are subgraphs: what `contrib.foreach`, `while_loop` and `cond` are in a graph."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+from pydantic import Field
+
+from ...graph import Value
+from ...types import DType, TensorType
+from .builder import MxBuilder
+from .operator import Operator, operator
+from .parameters import Int, Ints, Text
+from .shapes import PartialShape, unify, unify_at
+from .subgraph import BodyBuilder, Subgraph, read_subgraphs
+
+
+class ControlFlow(Operator):
+    """An operator with subgraphs, which count as inputs in `num_args`."""
+
+    inputs = ("data*",)
+    num_args: Int
+    num_results: Int = Field(alias="num_outputs")
+    subgraphs: Text = ""
+
+    expected: ClassVar[int] = 1
+    """How many subgraphs there are."""
+
+    def check(self) -> None:
+        if len(self.bodies) != type(self).expected:
+            raise ValueError(f"{self.mx_name()} needs {type(self).expected} subgraphs, has {len(self.bodies)}")
+
+    def variadic_count(self, given: int | None) -> int:
+        return self.num_args - len(self.bodies) if given is None else given
+
+    def variadic_names(self, count: int) -> list[str]:
+        return [f"data{i}" for i in range(count)]
+
+    def output_names(self) -> tuple[str, ...]:
+        return ("output",) if self.num_results == 1 else tuple(f"output{i}" for i in range(self.num_results))
+
+    @property
+    def bodies(self) -> tuple[Subgraph, ...]:
+        """The subgraphs."""
+        return read_subgraphs(self.subgraphs)
+
+    def check_locs(self, name: str, count: int, limit: int) -> None:
+        """ValueError unless the parameter lists `count` positions below `limit`."""
+        found = getattr(self, name)
+        if len(found) != count or any(not 0 <= n < limit for n in found):
+            raise ValueError(f"{self.mx_name()}: {name}={found}: needs {count} positions below {limit}")
+
+
+def _slice_shape(shape: PartialShape) -> PartialShape:
+    """The shape of one slice along the first axis; that of a vector has one axis, as MXNet has no scalars."""
+    return None if shape is None else shape[1:] or (1,)
+
+
+def _unify_all(target: list[PartialShape], positions: Sequence[int], found: Sequence[PartialShape]) -> None:
+    for position, shape in zip(positions, found, strict=True):
+        unify_at(target, position, shape)
+
+
+@operator("_foreach")
+class Foreach(ControlFlow):
+    """Runs a subgraph over the slices of data along the first axis, handing states from step to step.
+
+    Operands: data, states, and what the subgraph reads in every step. Results: the outputs of all steps, stacked, and
+    the last states.
+    """
+
+    num_out_data: Int
+    in_state_locs: Ints = ()
+    in_data_locs: Ints = ()
+    remain_locs: Ints = ()
+
+    def check(self) -> None:
+        super().check()
+        body = self.bodies[0]
+        positions = sorted((*self.in_data_locs, *self.in_state_locs, *self.remain_locs))
+        if positions != list(range(len(body.inputs))):
+            raise ValueError(f"_foreach: the positions {positions} are not those of {len(body.inputs)} inputs")
+        if len(body.outputs) != self.num_results or len(self.in_state_locs) != self.num_results - self.num_out_data:
+            raise ValueError(f"_foreach: {len(body.outputs)} results of the body do not fit the operator's parameters")
+
+    @property
+    def order(self) -> tuple[int, ...]:
+        """For each operand the input of the body that it is."""
+        return (*self.in_data_locs, *self.in_state_locs, *self.remain_locs)
+
+    def _infer(self, inputs: Sequence[PartialShape], dtypes: Sequence[Any], outs: Any, out_dtypes: Any) -> Any:
+        body = self.bodies[0]
+        count = len(body.inputs)
+        shapes: list[Any] = [None] * count
+        kinds: list[Any] = [None] * count
+        for i, position in enumerate(self.order):
+            shapes[position] = _slice_shape(inputs[i]) if i < len(self.in_data_locs) else inputs[i]
+            kinds[position] = dtypes[i]
+        return body.infer(shapes, kinds, outs, out_dtypes)
+
+    def complete(self, inputs: list[PartialShape], outputs: list[PartialShape]) -> None:
+        body = self.bodies[0]
+        data, made = len(self.in_data_locs), self.num_out_data
+        states = len(self.in_state_locs)
+        for i in range(states):
+            inputs[data + i] = outputs[made + i] = unify(inputs[data + i], outputs[made + i])
+        outs = [*map(_slice_shape, outputs[:made]), *outputs[made:]]
+        found = self._infer(inputs, [None] * len(inputs), outs, ())
+        lengths = [s[0] for s in (*inputs[:data], *outputs[:made]) if s is not None]
+        length = next((n for n in lengths if n), 0)
+        for i, position in enumerate(self.order):
+            shape = found.shapes.get(body.inputs[position])
+            if shape is None:
+                continue
+            whole = shape if i >= data else inputs[i] if _is_vector(inputs[i]) else (length, *shape)
+            unify_at(inputs, i, whole)
+        for i, number in enumerate(body.outputs):
+            shape = found.shapes.get(number)
+            if shape is not None:
+                unify_at(outputs, i, (length, *shape) if i < made else shape)
+        for i in range(states):
+            inputs[data + i] = outputs[made + i] = unify(inputs[data + i], outputs[made + i])
+
+    def complete_dtypes(self, inputs: list[DType | None], outputs: list[DType | None]) -> None:
+        body = self.bodies[0]
+        found = self._infer([None] * len(inputs), inputs, (), outputs).dtypes
+        inputs[:] = [d or found.get(body.inputs[p]) for d, p in zip(inputs, self.order, strict=True)]
+        outputs[:] = [d or found.get(n) for d, n in zip(outputs, body.outputs, strict=True)]
+        data, made = len(self.in_data_locs), self.num_out_data
+        for i in range(len(self.in_state_locs)):
+            inputs[data + i] = outputs[made + i] = inputs[data + i] or outputs[made + i]
+
+    def output_dtypes(self, inputs: Sequence[DType]) -> Sequence[DType | None]:
+        outputs: list[DType | None] = [None] * self.num_results
+        self.complete_dtypes(list(inputs), outputs)
+        return outputs
+
+    def decompose(self, b: MxBuilder, *inputs: Value) -> tuple[Value, ...]:
+        data, states = len(self.in_data_locs), len(self.in_state_locs)
+        scanned, carried, rest = inputs[:data], inputs[data : data + states], inputs[data + states :]
+        if not scanned:
+            raise ValueError("foreach has no data, so the number of its steps is not known")
+        length = scanned[0].type.shape[0]
+        if not length or any(v.type.shape[0] != length for v in scanned):
+            raise ValueError(f"foreach runs over data of {[v.type.shape[0] for v in scanned]} slices")
+        inner = BodyBuilder("foreach_step", b)
+        own = [inner.input(v.type) for v in carried]
+        slices = [inner.input(TensorType(v.type.shape[1:], v.type.dtype)) for v in scanned]
+        invariants = [inner.input(v.type) for v in rest]
+        placed: list[Any] = [None] * len(self.order)
+        stepped = [inner.reshape(v, v.type.shape or (1,)) for v in slices]
+        for position, value in zip(self.order, (*stepped, *own, *invariants), strict=True):
+            placed[position] = value
+        found = self.bodies[0].apply(inner, placed)
+        outs, new = found[: self.num_out_data], found[self.num_out_data :]
+        for old, value in zip(own, new, strict=True):
+            _require_same(old, value)
+        step = inner.build_with_key([*new, *outs], states + data)
+        keys = [_keys(b, length, inner.draws)] if inner.draws else []
+        results = b.scan(step, carried, [*scanned, *keys], rest, length)
+        return (*results[states:], *results[:states])
+
+
+def _is_vector(shape: PartialShape) -> bool:
+    return shape is not None and len(shape) == 1
+
+
+def _require_same(old: Value, new: Value) -> None:
+    if (old.type.shape, old.type.dtype) != (new.type.shape, new.type.dtype):
+        raise ValueError(f"a state begins as {old.type} and is {new.type} after a step")
+
+
+def _keys(b: MxBuilder, length: int, draws: int) -> Value:
+    """(length, 4): a key for each step, in which so many numbers are drawn."""
+    offsets = np.zeros((length, 4), np.uint32)
+    offsets[:, 3] = np.arange(length, dtype=np.uint32) * np.uint32(draws)
+    base = b.draw_keys(length * draws)
+    return b.add(b.broadcast_along(base, (length, 4), 1), b.constant(offsets))
+
+
+def _as_predicate(b: MxBuilder, value: Value, what: str) -> Value:
+    """Whether a tensor of one element is not 0."""
+    if value.type.size != 1:
+        raise ValueError(f"{what} has shape {value.type.shape}, which is more than one value")
+    flat = b.reshape(value, ())
+    return b.ne(flat, b.full((), 0, value.type.dtype))
+
+
+class Branching(ControlFlow):
+    """What loops and conditions share that choose: several subgraphs, each with its own choice among the operands."""
+
+    def locs(self) -> tuple[tuple[int, ...], ...]:
+        """For each subgraph the operands that are its inputs."""
+        raise NotImplementedError
+
+    def _infer_each(
+        self, inputs: Sequence[PartialShape], dtypes: Sequence[DType | None], outs: Any, out_dtypes: Any
+    ) -> list[Any]:
+        """What follows in each subgraph; `outs` and `out_dtypes` are known of the results of each."""
+        return [
+            g.infer([inputs[n] for n in at], [dtypes[n] for n in at], out, kinds)
+            for g, at, out, kinds in zip(self.bodies, self.locs(), outs, out_dtypes, strict=True)
+        ]
+
+    def output_dtypes(self, inputs: Sequence[DType]) -> Sequence[DType | None]:
+        outputs: list[DType | None] = [None] * self.num_results
+        self.complete_dtypes(list(inputs), outputs)
+        return outputs
+
+
+@operator("_cond")
+class Cond(Branching):
+    """The results of one of two subgraphs, as the one value that a third one gives is 0 or not."""
+
+    expected = 3
+    cond_input_locs: Ints = ()
+    then_input_locs: Ints = ()
+    else_input_locs: Ints = ()
+
+    def locs(self) -> tuple[tuple[int, ...], ...]:
+        return self.cond_input_locs, self.then_input_locs, self.else_input_locs
+
+    def check(self) -> None:
+        super().check()
+        names = ("cond_input_locs", "then_input_locs", "else_input_locs")
+        for name, g in zip(names, self.bodies, strict=True):
+            self.check_locs(name, len(g.inputs), self.num_args - 3)
+        if [len(g.outputs) for g in self.bodies] != [1, self.num_results, self.num_results]:
+            raise ValueError("_cond: the subgraphs' results do not fit the operator's parameters")
+
+    def complete(self, inputs: list[PartialShape], outputs: list[PartialShape]) -> None:
+        nothing = [None] * len(inputs)
+        for g, at, found in zip(
+            self.bodies,
+            self.locs(),
+            self._infer_each(inputs, nothing, [(), outputs, outputs], [()] * 3),
+            strict=True,
+        ):
+            _unify_all(inputs, at, [found.shapes.get(n) for n in g.inputs])
+            if g is not self.bodies[0]:
+                _unify_all(outputs, range(len(outputs)), [found.shapes.get(n) for n in g.outputs])
+
+    def complete_dtypes(self, inputs: list[DType | None], outputs: list[DType | None]) -> None:
+        nothing: list[PartialShape] = [None] * len(inputs)
+        each = self._infer_each(nothing, inputs, [()] * 3, [(), outputs, outputs])
+        for i, (g, at, found) in enumerate(zip(self.bodies, self.locs(), each, strict=True)):
+            for position, number in zip(at, g.inputs, strict=True):
+                inputs[position] = inputs[position] or found.dtypes.get(number)
+            if i:
+                outputs[:] = [d or found.dtypes.get(n) for d, n in zip(outputs, g.outputs, strict=True)]
+
+    def decompose(self, b: MxBuilder, *inputs: Value) -> tuple[Value, ...]:
+        condition, *branches = self.bodies
+        (value,) = condition.apply(b, [inputs[n] for n in self.cond_input_locs])
+        predicate = _as_predicate(b, value, "the condition of cond")
+        built: list[tuple[BodyBuilder, list[Value]]] = []
+        for g, at in zip(branches, self.locs()[1:], strict=True):
+            inner = BodyBuilder("branch", b)
+            own = [inner.input(v.type) for v in inputs]
+            built.append((inner, g.apply(inner, [own[n] for n in at])))
+        draws = max(inner.draws for inner, _ in built)
+        b.begin_operator()
+        key = [b.draw_keys(draws)] if draws else []
+        then, otherwise = (inner.build_with_key(found, len(inputs), bool(draws)) for inner, found in built)
+        return b.cond(predicate, then, otherwise, *inputs, *key)
+
+
+@operator("_while_loop")
+class WhileLoop(Branching):
+    """Runs a subgraph on variables while another one of them gives no 0, at most `max_iterations` times.
+
+    Results: the outputs of the steps, stacked, zeros in the rows of steps that were not taken; and the last variables.
+    """
+
+    expected = 2
+    num_out_data: Int
+    max_iterations: Int
+    cond_input_locs: Ints = ()
+    func_input_locs: Ints = ()
+    func_var_locs: Ints = ()
+
+    def locs(self) -> tuple[tuple[int, ...], ...]:
+        return self.cond_input_locs, self.func_input_locs
+
+    def check(self) -> None:
+        super().check()
+        condition, body = self.bodies
+        self.check_locs("cond_input_locs", len(condition.inputs), self.num_args - 2)
+        self.check_locs("func_input_locs", len(body.inputs), self.num_args - 2)
+        self.check_locs("func_var_locs", self.num_results - self.num_out_data, len(body.inputs))
+        if len(condition.outputs) != 1 or len(body.outputs) != self.num_results or self.max_iterations < 0:
+            raise ValueError("_while_loop: the subgraphs' results do not fit the operator's parameters")
+
+    @property
+    def variables(self) -> tuple[int, ...]:
+        """For each variable the operand that it begins with."""
+        return tuple(self.func_input_locs[n] for n in self.func_var_locs)
+
+    def complete(self, inputs: list[PartialShape], outputs: list[PartialShape]) -> None:
+        made = self.num_out_data
+        self._tie(inputs, outputs)
+        outs = [*(None if s is None else s[1:] for s in outputs[:made]), *outputs[made:]]
+        each = self._infer_each(inputs, [None] * len(inputs), [(), outs], [(), ()])
+        for g, at, found in zip(self.bodies, self.locs(), each, strict=True):
+            _unify_all(inputs, at, [found.shapes.get(n) for n in g.inputs])
+        for i, number in enumerate(self.bodies[1].outputs):
+            shape = each[1].shapes.get(number)
+            if shape is not None:
+                unify_at(outputs, i, (self.max_iterations, *shape) if i < made else shape)
+        self._tie(inputs, outputs)
+
+    def _tie(self, inputs: list[PartialShape], outputs: list[PartialShape]) -> None:
+        for i, n in enumerate(self.variables, self.num_out_data):
+            inputs[n] = outputs[i] = unify(inputs[n], outputs[i])
+
+    def complete_dtypes(self, inputs: list[DType | None], outputs: list[DType | None]) -> None:
+        each = self._infer_each([None] * len(inputs), inputs, [(), ()], [(), outputs])
+        for g, at, found in zip(self.bodies, self.locs(), each, strict=True):
+            for position, number in zip(at, g.inputs, strict=True):
+                inputs[position] = inputs[position] or found.dtypes.get(number)
+        outputs[:] = [d or each[1].dtypes.get(n) for d, n in zip(outputs, self.bodies[1].outputs, strict=True)]
+        for i, n in enumerate(self.variables, self.num_out_data):
+            inputs[n] = outputs[i] = inputs[n] or outputs[i]
+
+    def decompose(self, b: MxBuilder, *inputs: Value) -> tuple[Value, ...]:
+        begun = self._goes_on(b, inputs)
+        return self._scan(b, begun, inputs) if self.num_out_data else self._while(b, begun, inputs)
+
+    def _goes_on(self, b: MxBuilder, operands: Sequence[Value]) -> Value:
+        (value,) = self.bodies[0].apply(b, [operands[n] for n in self.cond_input_locs])
+        return _as_predicate(b, value, "the condition of while_loop")
+
+    def _step(self, b: MxBuilder, operands: Sequence[Value]) -> tuple[Value, list[Value], list[Value]]:
+        """Whether it goes on after one more step, the operands then, and the outputs of the step."""
+        found = self.bodies[1].apply(b, [operands[n] for n in self.func_input_locs])
+        after = list(operands)
+        for n, value in zip(self.variables, found[self.num_out_data :], strict=True):
+            _require_same(operands[n], value)
+            after[n] = value
+        return self._goes_on(b, after), after, found[: self.num_out_data]
+
+    def _scan(self, b: MxBuilder, begun: Value, inputs: Sequence[Value]) -> tuple[Value, ...]:
+        """`max_iterations` steps, of which those after the end hand the variables on and give zeros."""
+        taken = BodyBuilder("taken", b)
+        own = [taken.input(v.type) for v in inputs]
+        going, after, outs = self._step(taken, own)
+        then = taken.build_with_key([going, *(after[n] for n in self.variables), *outs], len(inputs))
+        idle = BodyBuilder("idle", b)
+        same = [idle.input(v.type) for v in then.inputs]
+        zeros = [idle.full(v.type.shape, 0, v.type.dtype) for v in outs]
+        otherwise = idle.build([idle.full((), 0, DType.BOOL), *(same[n] for n in self.variables), *zeros])
+        step = BodyBuilder("while_step", b)
+        active = step.input(begun.type)
+        rest = [n for n in range(len(inputs)) if n not in self.variables]
+        states = {n: step.input(inputs[n].type) for n in self.variables}
+        key = [step.input(v.type) for v in then.inputs[len(inputs) :]]
+        states.update({n: step.input(inputs[n].type) for n in rest})
+        body = step.build(step.cond(active, then, otherwise, *(states[n] for n in range(len(inputs))), *key))
+        carried = [begun, *(inputs[n] for n in self.variables)]
+        b.begin_operator()
+        keys = [_keys(b, self.max_iterations, taken.draws)] if key else []
+        results = b.scan(body, carried, keys, [inputs[n] for n in rest], self.max_iterations)
+        return (*results[len(carried) :], *results[1 : len(carried)])
+
+    def _while(self, b: MxBuilder, begun: Value, inputs: Sequence[Value]) -> tuple[Value, ...]:
+        """A loop without outputs stops when it ends, whatever `max_iterations` is."""
+        inner = BodyBuilder("while_step", b)
+        count, _ = inner.input(TensorType((), DType.I64)), inner.input(begun.type)
+        own = [inner.input(v.type) for v in inputs]
+        goes_on, after, _ = self._step(inner, own)
+        count = inner.add(count, 1)
+        more = inner.and_(goes_on, inner.lt(count, self.max_iterations))
+        keyed = inner.draws > 0
+        results = [count, more, *after]
+        if keyed:
+            results.append(inner.advance_key(inner.input_key(), inner.draws))
+        body = inner.build(results)
+        test = BodyBuilder("goes_on", b)
+        condition = test.build([[test.input(v.type) for v in body.inputs][1]])
+        b.begin_operator()
+        key = [b.draw_keys(inner.draws)] if keyed else []
+        first = b.and_(begun, b.full((), self.max_iterations > 0, DType.BOOL))
+        results = b.while_(condition, body, b.full((), 0, DType.I64), first, *inputs, *key)
+        return tuple(results[2 + n] for n in self.variables)

@@ -1,0 +1,143 @@
+"""Networks inside operators: the bodies of loops and the branches of conditions, as networks of mx operators.
+
+A subgraph has no types: they follow from the operands wherever it is used. Its text is JSON: a list of nodes
+`[op, name, attributes, [[node, output], ...]]` in order, where op "null" is an input, and the list of results.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import Any, cast
+
+from ...graph import Graph, Value
+from ...types import DType, TensorType
+from .builder import KEY, MxBuilder
+from .infer_types import Inference, Use, infer_types
+from .operator import lookup
+from .shapes import PartialShape
+
+
+class Subgraph:
+    """Uses of operators on numbered values: `inputs` number the inputs, whose names are `names`."""
+
+    def __init__(self, text: str) -> None:
+        """Read a text; ValueError or KeyError says what is wrong with it."""
+        nodes, results = _checked(json.loads(text))
+        self.inputs: list[int] = []
+        self.names: list[str] = []
+        self.uses: list[Use] = []
+        self.outputs: list[int] = []
+        first: list[int] = []
+        count = 0
+        for op, name, attrs, operands in nodes:
+            first.append(count)
+            if op == "null":
+                self.inputs.append(count)
+                self.names.append(name)
+                count += 1
+                continue
+            made = lookup(op).parse(attrs)
+            outputs = tuple(range(count, count + made.num_outputs))
+            self.uses.append(Use(made, tuple(first[n] + i for n, i in operands), outputs, name))
+            count += made.num_outputs
+        self.outputs += [first[n] + i for n, i in results]
+
+    def infer(
+        self,
+        shapes: Sequence[PartialShape],
+        dtypes: Sequence[DType | None],
+        out_shapes: Sequence[PartialShape] = (),
+        out_dtypes: Sequence[DType | None] = (),
+    ) -> Inference:
+        """What follows from what is known of the inputs and of the results; InferenceError where it contradicts."""
+        known_shapes: dict[int, PartialShape] = {}
+        known_dtypes: dict[int, DType | None] = {}
+        for numbers, found, table in (
+            (self.outputs, out_shapes, known_shapes),
+            (self.outputs, out_dtypes, known_dtypes),
+            (self.inputs, shapes, known_shapes),
+            (self.inputs, dtypes, known_dtypes),
+        ):
+            table: dict[int, Any]
+            table.update((n, f) for n, f in zip(numbers, found, strict=False) if f is not None)
+        return infer_types(self.uses, known_shapes, known_dtypes)
+
+    def apply(self, b: MxBuilder, operands: Sequence[Value]) -> list[Value]:
+        """The results on these operands, said in core."""
+        values = dict(zip(self.inputs, operands, strict=True))
+        types = [v.type for v in operands]
+        for use in self.infer([t.shape for t in types], [t.dtype for t in types]).uses:
+            b.begin_operator()
+            found = use.op.results(b, *(values[n] for n in use.inputs))
+            values.update(zip(use.outputs, found, strict=False))
+        return [values[n] for n in self.outputs]
+
+
+Links = list[tuple[int, int]]
+Nodes = list[tuple[str, str, dict[str, str], Links]]
+
+
+def _checked(parsed: Any) -> tuple[Nodes, Links]:
+    """The two parts of a text; ValueError unless all numbers name something that comes before."""
+    try:
+        nodes, results = parsed
+        for i, (op, name, attrs, operands) in enumerate(nodes):
+            fits = isinstance(op, str) and isinstance(name, str) and isinstance(attrs, dict)
+            if not fits or not all(0 <= n < i and k >= 0 for n, k in operands):
+                raise ValueError(f"node {i}")
+        if not all(0 <= n < len(nodes) and k >= 0 for n, k in results):
+            raise ValueError("results")
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"the text of a subgraph is not well formed: {error}") from None
+    return nodes, results
+
+
+@lru_cache(maxsize=256)
+def read_subgraphs(text: str) -> tuple[Subgraph, ...]:
+    """Subgraphs from a JSON list of their texts."""
+    texts = cast("list[str]", json.loads(text)) if text else []
+    return tuple(Subgraph(t) for t in texts)
+
+
+def subgraph_text(
+    nodes: Sequence[tuple[str, str, Mapping[str, str], Sequence[tuple[int, int]]]], results: Sequence[tuple[int, int]]
+) -> str:
+    """The text of a subgraph with these nodes and results."""
+    return json.dumps([nodes, results])
+
+
+class BodyBuilder(MxBuilder):
+    """Builds a graph that runs inside another one: a step of a loop, a branch.
+
+    Its key is an input, which whoever runs it changes from run to run: each draw adds its number, of which `draws` tell
+    how many there are. States that operators inside change are temporaries.
+    """
+
+    def __init__(self, name: str, outer: MxBuilder) -> None:
+        super().__init__(name, training=outer.training)
+        self.draws = 0
+
+    def draw_keys(self, count: int) -> Value:
+        key = self.input_key()
+        first, self.draws = self.draws, self.draws + count
+        return self.advance_key(key, first) if first else key
+
+    def update(self, state: Value, new_value: Value) -> None:
+        pass
+
+    def input_key(self) -> Value:
+        """The input that is the key."""
+        if self._key is None:
+            self._key = self.input(TensorType((4,), DType.U32), KEY)
+        return self._key
+
+    def build_with_key(self, outputs: Sequence[Value], position: int, keyed: bool = False) -> Graph:
+        """The graph, its key at this position among the inputs: where something is drawn, or always (`keyed`)."""
+        if keyed or self._key is not None:
+            self.inputs.remove(self.input_key())
+            self.inputs.insert(position, self.input_key())
+            for i, value in enumerate(self.inputs):
+                value.index = i
+        return self.build(outputs)
