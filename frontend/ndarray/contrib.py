@@ -24,7 +24,7 @@ from .functions import attribute_finder
 if TYPE_CHECKING:
     from .ndarray import NDArray
 
-__all__ = ["cond", "foreach", "isfinite", "isinf", "isnan", "rand_zipfian", "while_loop"]
+__all__ = ["cond", "foreach", "getnnz", "isfinite", "isinf", "isnan", "rand_zipfian", "while_loop"]
 
 __getattr__, __dir__ = attribute_finder("contrib", globals())
 
@@ -44,7 +44,6 @@ def isfinite(data: NDArray) -> NDArray:
     return not_equal(data.abs(), np.inf) * equal(data, data)  # type: ignore[attr-defined]
 
 
-<<<<<<< HEAD
 def getnnz(data: NDArray, axis: int | None = None, out: NDArray | None = None, name: str | None = None) -> NDArray:
     """How many elements a csr matrix stores: all together for None, in each row for axis 1; int64."""
     from .creation import array
@@ -60,57 +59,6 @@ def getnnz(data: NDArray, axis: int | None = None, out: NDArray | None = None, n
     return found if out is None else found.copyto(out)
 
 
-def foreach(body: Callable[..., Any], data: Any, init_states: Any) -> tuple[Any, Any]:
-    """Run `outputs, states = body(slice, states)` over the slices of `data` along axis 0; outputs are stacked.
-
-    `data`, states and outputs are arrays, or nested lists of arrays.
-    """
-    from . import op
-
-    flat, form = _flatten(data)
-    states, outputs = init_states, []
-    if not flat or not len(flat[0]):
-        raise ValueError("foreach needs data with at least one slice along axis 0")
-    output_form: Any = None
-    for i in range(len(flat[0])):
-        result, states = body(_regroup([a[i] if a.ndim > 1 else a[i : i + 1] for a in flat], form), states)
-        arrays, output_form = _flatten(result)
-        outputs.append(arrays)
-    stacked = [op.stack(*arrays, axis=0) for arrays in zip(*outputs, strict=True)]
-    return _regroup(stacked, output_form), states
-
-
-def while_loop(
-    cond: Callable[..., Any], func: Callable[..., Any], loop_vars: Any, max_iterations: int | None = None
-) -> tuple[Any, Any]:
-    """While `cond(*loop_vars)`: `outputs, loop_vars = func(*loop_vars)`, at most `max_iterations` times.
-
-    Outputs are stacked along a new first axis of `max_iterations`; the rows of steps not taken are zeros.
-    """
-    if max_iterations is None:
-        raise ValueError("max_iterations should be specified")
-    single = not isinstance(loop_vars, list | tuple)
-    state = [loop_vars] if single else list(loop_vars)
-    steps: list[list[NDArray]] = []
-    form: Any = 0
-    while len(steps) < int(max_iterations) and bool(cond(*state)):
-        result, new = func(*state)
-        arrays, form = _flatten(result if result is not None else [])
-        steps.append(arrays)
-        state = list(new) if isinstance(new, list | tuple) else [new]
-    if not steps:
-        raise ValueError("while_loop took no step, so the shapes of its outputs are unknown")
-    stacked = [_stack_padded(list(arrays), int(max_iterations)) for arrays in zip(*steps, strict=True)]
-    return _regroup(stacked, form), state[0] if single else state
-
-
-def cond(pred: Any, then_func: Callable[[], Any], else_func: Callable[[], Any]) -> Any:
-    """`then_func()` when `pred` is not 0, else `else_func()`."""
-    return then_func() if bool(pred) else else_func()
-
-
-=======
->>>>>>> 311be63 (Run loops and conditions in graphs: foreach, while_loop and cond with subgraphs, as MXNet writes them)
 def rand_zipfian(
     true_classes: NDArray, num_sampled: int, range_max: int, ctx: Context | None = None
 ) -> tuple[NDArray, NDArray, NDArray]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from .symbol import Symbol, internal
+from .operators import internal
+from .symbol import Symbol
 
 
 def adamw_update(
