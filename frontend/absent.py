@@ -8,7 +8,7 @@ from typing import Any
 
 ABSENT = {
     "": """contrib kv kvstore kvstore_server library lr_scheduler notebook np npx numpy numpy_extension onnx operator
-    opt optimizer profiler rnn rtc torch""",
+    opt optimizer profiler rtc torch""",
     "gluon": "Trainer trainer",
     "gluon.data.vision": "CIFAR10 CIFAR100 FashionMNIST MNIST",
     "gluon.data.vision.transforms": "RandomRotation Rotate",

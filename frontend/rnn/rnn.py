@@ -1,0 +1,65 @@
+"""Checkpoints of recurrent networks, in which the weights of each gate stand apart."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ..checkpoint import load_checkpoint, save_checkpoint
+from ..symbol import Symbol
+from .base_cell import Arrays, BaseRNNCell
+
+__all__ = ["do_rnn_checkpoint", "load_rnn_checkpoint", "rnn_unroll", "save_rnn_checkpoint"]
+
+
+def rnn_unroll(
+    cell: BaseRNNCell,
+    length: int,
+    inputs: Any = None,
+    begin_state: Any = None,
+    input_prefix: str = "",
+    layout: str = "NTC",
+) -> Any:
+    """As `cell.unroll`, which is what to call; `input_prefix` no longer means anything."""
+    warnings.warn("rnn_unroll is deprecated. Please call cell.unroll directly.", stacklevel=2)
+    return cell.unroll(length=length, inputs=inputs, begin_state=begin_state, layout=layout)
+
+
+def _listed(cells: BaseRNNCell | Sequence[BaseRNNCell]) -> Sequence[BaseRNNCell]:
+    return [cells] if isinstance(cells, BaseRNNCell) else cells
+
+
+def save_rnn_checkpoint(
+    cells: BaseRNNCell | Sequence[BaseRNNCell],
+    prefix: str,
+    epoch: int,
+    symbol: Symbol,
+    arg_params: Arrays,
+    aux_params: Arrays,
+) -> None:
+    """As `model.save_checkpoint`, with the weights of the cells taken apart."""
+    for cell in _listed(cells):
+        arg_params = cell.unpack_weights(arg_params)
+    save_checkpoint(prefix, epoch, symbol, arg_params, aux_params)
+
+
+def load_rnn_checkpoint(
+    cells: BaseRNNCell | Sequence[BaseRNNCell], prefix: str, epoch: int
+) -> tuple[Symbol, Arrays, Arrays]:
+    """Symbol, parameters and states of what `save_rnn_checkpoint` wrote."""
+    symbol, arguments, states = load_checkpoint(prefix, epoch)
+    for cell in _listed(cells):
+        arguments = cell.pack_weights(arguments)
+    return symbol, arguments, states
+
+
+def do_rnn_checkpoint(cells: BaseRNNCell | Sequence[BaseRNNCell], prefix: str, period: int = 1) -> Callable[..., None]:
+    """A callback: at the end of every `period` epochs, save with `save_rnn_checkpoint`."""
+    period = int(max(1, period))
+
+    def _callback(iter_no: int, sym: Any = None, arg: Any = None, aux: Any = None) -> None:
+        if (iter_no + 1) % period == 0:
+            save_rnn_checkpoint(cells, prefix, iter_no + 1, sym, arg, aux)
+
+    return _callback
