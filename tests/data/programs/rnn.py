@@ -24,7 +24,7 @@ def evaluated(mx, symbol, **shapes):
     """The outputs for inputs and parameters that depend on their order alone."""
     arguments, _, _ = symbol.infer_shape(**shapes)
     names = symbol.list_arguments()
-    given = {n: ramp(mx, *s) + 0.03 * i for i, (n, s) in enumerate(zip(names, arguments))}
+    given = {n: ramp(mx, *s) + 0.03 * i for i, (n, s) in enumerate(zip(names, arguments))}  # noqa: B905
     bound = symbol.bind(mx.cpu(), given)
     return [numbers(out) for out in bound.forward(is_train=False)]
 
@@ -130,7 +130,7 @@ def weights_apart(mx):
     found = {}
     for name, cell in cells(mx).items():
         outputs, _ = quiet(lambda c=cell: c.unroll(2, mx.sym.var("data"), merge_outputs=True))
-        shapes = dict(zip(outputs.list_arguments(), outputs.infer_shape(data=(2, 2, 4))[0]))
+        shapes = dict(zip(outputs.list_arguments(), outputs.infer_shape(data=(2, 2, 4))[0]))  # noqa: B905
         packed = {n: ramp(mx, *s) for n, s in shapes.items() if n != "data"}
         apart = cell.unpack_weights(packed)
         again = cell.pack_weights(apart)
@@ -194,7 +194,7 @@ def sentences(mx):
 def checkpoints(mx):
     cell = mx.rnn.LSTMCell(3)
     outputs, _ = cell.unroll(2, mx.sym.var("data"), merge_outputs=True)
-    shapes = dict(zip(outputs.list_arguments(), outputs.infer_shape(data=(2, 2, 4))[0]))
+    shapes = dict(zip(outputs.list_arguments(), outputs.infer_shape(data=(2, 2, 4))[0]))  # noqa: B905
     params = {n: ramp(mx, *s) for n, s in shapes.items() if n != "data"}
     with tempfile.TemporaryDirectory() as folder:
         mx.rnn.save_rnn_checkpoint(cell, folder + "/a", 1, outputs, params, {})
