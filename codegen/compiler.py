@@ -6,7 +6,7 @@ import sys
 import time
 from dataclasses import dataclass, field
 
-from ..ir.dialects.core import Cond, Constant, Fused, While
+from ..ir.dialects.core import Cond, Constant, Fused, Scan, While
 from ..ir.graph import Graph, GraphError, Node, Value
 from ..ir.hashing import structural_hash
 from ..ir.kernel import Kernel
@@ -69,7 +69,7 @@ class KernelCompiler:
                 made.append(self._region(node, node.op, sharing))
             elif has_routine(node.op):
                 made.append(self._routine(node))
-            elif isinstance(node.op, Cond | While):
+            elif isinstance(node.op, Cond | While | Scan):
                 made.append(self._control(node))
             else:
                 raise GraphError(

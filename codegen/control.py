@@ -1,4 +1,4 @@
-"""Compiles branches and loops whose course depends on data: a function that calls the kernels of nested graphs."""
+"""Compiles branches and loops that stay loops: a function that calls the kernels of nested graphs."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from ..ir.dialects.core import While
-from ..ir.graph import Graph, Node
+from ..ir.dialects.core import Scan, While
+from ..ir.graph import Graph, Node, Op
+from ..ir.graph import Value as GraphValue
 from ..ir.program import Launch, Place, Program, Space
 from ..passes.manager import Context, run_passes
 from ..passes.pipeline import FOR_CPU
@@ -27,14 +28,30 @@ def emit_control(node: Node, compiler: KernelCompiler) -> Emission:
     """One function whose arguments are the operands' addresses, the results', and the workspace. It runs on one thread,
     and so do the kernels that it calls.
     """
-    programs = [_compile(graph, compiler) for graph in node.op.regions()]
+    programs = [_compile(graph, compiler) for graph in _regions(node.op)]
     symbol = f"c{len(compiler.controls)}_{node.op.name.rpartition('.')[2]}"  # after those of nested loops
-    state = tuple(v.type.nbytes for v in node.outputs) if isinstance(node.op, While) else ()
+    state = [v.type.nbytes for v in node.outputs[: _state_of(node)]]
     function = _Function(node, programs, begin(compiler.module, symbol))
     workspace = function.place_memory(state)
     function.emit()
     emission = compiler.controls[symbol] = Emission((LaunchSpec(symbol, 1, 1),), workspace)
     return emission
+
+
+def _regions(op: Op) -> Sequence[Graph]:
+    """The nested graphs. What a scan hands to every step are its body's parameters: what depends on them alone, such as
+    packed weights, is computed before the first step."""
+    if not isinstance(op, Scan):
+        return op.regions()
+    invariants = range(op.carries + op.scanned, len(op.body.inputs))
+    return (replace(op.body, parameters=frozenset(invariants)),)
+
+
+def _state_of(node: Node) -> int:
+    """How many of the first results a loop replaces in each step."""
+    if isinstance(node.op, Scan):
+        return node.op.carries
+    return len(node.outputs) if isinstance(node.op, While) else 0
 
 
 def _compile(graph: Graph, compiler: KernelCompiler) -> Program:
@@ -84,7 +101,13 @@ class _Function:
         self.operands, self.results, self.work = places[: len(node.inputs)], places[len(node.inputs) :], work
         with f.loop(f.args[1], f.args[2]):
             self._fill(work, self.zeroed)
-            self._loop() if isinstance(node.op, While) else self._branch()
+            match node.op:
+                case While():
+                    self._loop()
+                case Scan():
+                    self._scan(node.op)
+                case _:
+                    self._branch()
         f.ret()
 
     # -- branches and loops
@@ -96,16 +119,13 @@ class _Function:
 
     def _loop(self) -> None:
         """The state stands in the results; each step computes the next one in the workspace."""
-        f, types = self.f, [v.type for v in self.node.outputs]
-        for operand, result, type in zip(self.operands, self.results, types, strict=True):
-            self.copy(operand, result, type.nbytes)
+        f = self.f
+        following = self._begin_state()
         flag = f.gep(self.work, self.flag, I8)
-        following = [f.gep(self.work, offset, I8) for offset in self.next]
         condition = _Call(self, 0, self.results, [flag])
-        body = _Call(self, 1, self.results, following)
+        body = _Call(self, 1, self.results, following, len(following))
         condition.prepare()
         body.prepare()
-        unchanged = body.unchanged()
 
         def goes_on() -> Value:
             condition.run()
@@ -113,12 +133,44 @@ class _Function:
 
         def step() -> tuple[Value, ...]:
             body.run()
-            for i, type in enumerate(types):
-                if i not in unchanged:
-                    self.copy(following[i], self.results[i], type.nbytes)
+            self._take_over(following, body.unchanged())
             return ()
 
         f.while_loop((), goes_on, step)
+
+    def _scan(self, op: Scan) -> None:
+        """Slices and pieces of stacks are where they are in the operands and results: only their addresses move."""
+        f, first, last = self.f, op.carries, op.carries + op.scanned
+        following = self._begin_state()
+
+        def moved(places: Sequence[Value], values: Sequence[GraphValue], i: Value) -> list[Value]:
+            return [
+                f.gep(p, f.mul(i, v.type.nbytes // max(op.length, 1)), I8) for p, v in zip(places, values, strict=True)
+            ]
+
+        def call(i: Value) -> _Call:
+            slices = moved(self.operands[first:last], self.node.inputs[first:last], i)
+            pieces = moved(self.results[first:], self.node.outputs[first:], i)
+            inputs = [*self.results[:first], *slices, *self.operands[last:]]
+            return _Call(self, 0, inputs, [*following, *pieces], first)
+
+        call(f.const(I64, 0)).prepare()
+        with f.loop(0, op.length) as i:
+            body = call(i)
+            body.run()
+            self._take_over(following, body.unchanged())
+
+    def _begin_state(self) -> list[Value]:
+        """Copy the first state to the results, where it stands; gives the addresses of the next one."""
+        for i, value in enumerate(self.node.outputs[: len(self.next)]):
+            self.copy(self.operands[i], self.results[i], value.type.nbytes)
+        return [self.f.gep(self.work, offset, I8) for offset in self.next]
+
+    def _take_over(self, following: Sequence[Value], unchanged: set[int]) -> None:
+        """The next state becomes the present one."""
+        for i, place in enumerate(following):
+            if i not in unchanged:
+                self.copy(place, self.results[i], self.node.outputs[i].type.nbytes)
 
     # -- memory
 
@@ -135,8 +187,11 @@ class _Function:
 class _Call:
     """A nested program on given addresses: tables of arguments are written once, then its kernels can be called."""
 
-    def __init__(self, owner: _Function, number: int, inputs: Sequence[Value], outputs: Sequence[Value]) -> None:
-        self.owner, self.f, self.program = owner, owner.f, owner.programs[number]
+    def __init__(
+        self, owner: _Function, number: int, inputs: Sequence[Value], outputs: Sequence[Value], state: int = 0
+    ) -> None:
+        """The first `state` outputs are the next values of the inputs of the same numbers."""
+        self.owner, self.f, self.program, self.state = owner, owner.f, owner.programs[number], state
         self.memory, self.inputs, self.outputs = owner.memory[number], inputs, outputs
         f = self.f
         self.constants = f.table(I8, list(self.program.constants)) if self.program.constants else f.const(PTR, 0)
@@ -163,9 +218,8 @@ class _Call:
 
     def unchanged(self) -> set[int]:
         """The parts of a loop's state that its body hands on: they stay where they are."""
-        if self.program.inputs != self.program.outputs:
-            return set()
-        return {a.output for a in self.program.aliases if a.place == Place(Space.INPUT, a.output)}
+        found = self.program.aliases
+        return {a.output for a in found if a.output < self.state and a.place == Place(Space.INPUT, a.output)}
 
     def _table(self, launch: Launch) -> Value:
         f = self.f

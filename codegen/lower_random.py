@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
-from ..ir.kernel import Affine, Cast, Const, Expr, Load, Scalar
+from ..ir.kernel import Cast, Const, Expr, Scalar
 from ..ir.scalar import ScalarOp
 from ..ir.types import DType
 
@@ -17,15 +17,16 @@ _ROUNDS = 10
 _LOW = 0xFFFFFFFF
 
 
-def philox_word(key: str, position: Expr, share: Share) -> Expr:
-    """Word `position` (I64) of the stream that the U32[4] buffer `key` begins; see core.RandomBits for the counters.
+def philox_word(words: Sequence[Expr], position: Expr, share: Share) -> Expr:
+    """Word `position` (I64) of the stream that a key of four U32 words begins; see core.RandomBits for the counters.
 
     Source: Salmon et al. 2011, "Parallel random numbers: as easy as 1, 2, 3". Words are kept in U64, so that products
     have their high halves.
     """
+    key = [Cast(DType.U64, word) for word in words]
     block = share(_shift(Cast(DType.U64, position), 2))
-    counter = [_low(block), _shift(block, 32), _key(key, 2), _key(key, 3)]
-    keys = [share(_key(key, 0)), share(_key(key, 1))]
+    counter = [_low(block), _shift(block, 32), key[2], key[3]]
+    keys = [share(key[0]), share(key[1])]
     for number in range(_ROUNDS):
         here = [_plus(k, number * w) for k, w in zip(keys, _WEYL, strict=True)]
         counter = [share(word) for word in _round(counter, here, share)]
@@ -70,7 +71,3 @@ def _low(a: Expr) -> Expr:
 def _plus(a: Expr, b: int) -> Expr:
     """a + b modulo 2^32."""
     return _low(_binary(ScalarOp.ADD, a, _const(b & _LOW)))
-
-
-def _key(buffer: str, word: int) -> Expr:
-    return Cast(DType.U64, Load(buffer, (Affine((), word),)))

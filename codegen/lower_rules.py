@@ -99,10 +99,8 @@ def _random_bits(low: Region, node: Node, index: Index) -> Expr:
     for i, n in zip(index, node.outputs[0].type.shape, strict=True):
         scaled = Scalar(ScalarOp.MUL, (position, Const(n, DType.I64)))
         position = Scalar(ScalarOp.ADD, (scaled, _index_value(i, DType.I64)))
-    key = low.input_name(node.inputs[0])
-    if key is None:
-        raise GraphError(f"{node.describe()}: the key must come from outside the region")
-    return philox_word(key, position, lambda e: low.local(e, index))
+    words = [low.read(node.inputs[0], (Affine((), word),)) for word in range(4)]
+    return philox_word(words, position, lambda e: low.local(e, index))
 
 
 def _broadcast(low: Region, node: Node, index: Index) -> Expr:

@@ -6,40 +6,50 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ..ir.dialects.core import Call, CoreBuilder, Scan
-from ..ir.graph import Graph, GraphBuilder, Node, Value
+from ..ir.graph import Graph, GraphBuilder, Node, Op, Value
 from ..ir.rewrite import Replacement, rebuild
 from .manager import Context, Pass
 
 
 @dataclass(frozen=True)
 class UnrollScan(Pass):
-    """Replace each Scan by its steps and each Call by its body.
+    """Replace each Scan of at most `limit` nodes in all its steps together by the steps, and each Call by its body.
 
-    The steps compute with equal shapes, so they compile to the same kernels: the program gets more launches, not
-    more code. Slices of the scanned operands and the pieces of stacked results are views, which memory planning
-    finds. Needs: core. Keeps: values.
+    Longer ones stay loops, whose kernels run on one thread. The steps compute with equal shapes, so they compile to the
+    same kernels: the program gets more launches, not more code. Slices of the scanned operands and the pieces of
+    stacked results are views, which memory planning finds. Needs: core. Keeps: values.
     """
 
     name = "unroll-scan"
+    limit: int = 4096
 
     def run(self, graph: Graph, context: Context) -> Graph:
-        if not any(isinstance(n.op, Scan | Call) for n in graph.nodes):
+        if not any(self._unrolls(n.op) for n in graph.nodes):
             return graph
-        return self.run(rebuild(graph, _unroll, CoreBuilder(graph.name)), context)
+        return self.run(rebuild(graph, self._unroll, CoreBuilder(graph.name)), context)
+
+    def _unrolls(self, op: Op) -> bool:
+        return isinstance(op, Call) or (isinstance(op, Scan) and _size(op) <= self.limit)
+
+    def _unroll(self, b: GraphBuilder, node: Node, operands: tuple[Value, ...]) -> Replacement:
+        if not self._unrolls(node.op):
+            return None
+        assert isinstance(b, CoreBuilder)
+        first = len(b.nodes)
+        if isinstance(node.op, Call):
+            results = inline(b, node.op.body, operands)
+        else:
+            assert isinstance(node.op, Scan)
+            results = _unroll_scan(b, node.op, operands)
+        for made in b.nodes[first:]:
+            made.name = made.name or node.name
+        return results
 
 
-def _unroll(b: GraphBuilder, node: Node, operands: tuple[Value, ...]) -> Replacement:
-    assert isinstance(b, CoreBuilder)
-    first = len(b.nodes)
-    if isinstance(node.op, Call):
-        results = inline(b, node.op.body, operands)
-    elif isinstance(node.op, Scan):
-        results = _unroll_scan(b, node.op, operands)
-    else:
-        return None
-    for made in b.nodes[first:]:
-        made.name = made.name or node.name
-    return results
+def _size(op: Op) -> int:
+    """The nodes of an op when all its loops are unrolled."""
+    inside = sum(_size(node.op) for body in op.regions() for node in body.nodes)
+    return op.length * inside if isinstance(op, Scan) else 1 + inside
 
 
 def inline(b: GraphBuilder, body: Graph, operands: Sequence[Value]) -> list[Value]:

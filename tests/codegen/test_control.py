@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from compiled import check, compiled, run_program
@@ -96,3 +98,62 @@ def test_a_loop_that_swaps_its_state() -> None:
     arrays = [np.float32(0), normal(3), normal(3) + 1]
     for found, wanted in zip(run_program(compiled(graph), arrays), evaluate_graph(graph, arrays), strict=True):
         np.testing.assert_array_equal(found, wanted)
+
+
+def long_scan(body: Graph, length: int, carries: int, scanned: int, *types: TensorType) -> Graph:
+    """A scan that is too long to be unrolled."""
+    b = CoreBuilder("scan")
+    values = [b.input(t) for t in types]
+    results = b.scan(body, values[:carries], values[carries : carries + scanned], values[carries + scanned :], length)
+    return b.build([b.neg(v) for v in results])
+
+
+def test_a_long_scan_stays_a_loop() -> None:
+    """Carries, slices, stacks, an invariant weight that is packed once, and a carry that is handed on."""
+    b = CoreBuilder("step")
+    total, fixed = b.input(TensorType((4, 24), F32)), b.input(TensorType((3,), F32))
+    item, weight = b.input(TensorType((4, 24), F32)), b.input(TensorType((24, 24), F32))
+    new = b.tanh(b.add(b.matmul(total, b.transpose(weight)), item))
+    body = b.build([new, fixed, b.mul(new, 2), item, b.sum(new)])
+    types = (total.type, fixed.type, TensorType((700, 4, 24), F32), weight.type)
+    graph = long_scan(body, 700, 2, 1, *types)
+    program = compiled(graph)
+    assert len(program.launches) < 20
+    arrays = [normal(4, 24), normal(3), normal(700, 4, 24), normal(24, 24) / 5]
+    for found, wanted in zip(run_program(program, arrays), evaluate_graph(graph, arrays), strict=True):
+        np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-4)
+
+
+def test_a_long_scan_of_branches_and_loops() -> None:
+    """Each step chooses, and runs a loop of its own; carries change places."""
+    types = (TensorType((), F32), TensorType((5,), F32))
+    b = CoreBuilder("inner")
+    count, x = [b.input(t) for t in types]
+    inner = b.build([b.add(count, 1), b.mul(x, 0.5)])
+    b = CoreBuilder("step")
+    left, right, item = (b.input(types[1]) for _ in range(3))
+    positive = b.gt(b.sum(item), 0.0)
+    straight = swapped(types[1], types[1])
+    straight = replace(straight, outputs=straight.outputs[::-1])
+    one, other = b.cond(positive, swapped(types[1], types[1]), straight, b.mul(left, 0.3), item)
+    _, halved = b.while_(less(*types, limit=2.0), inner, b.full((), 0, F32), b.sub(one, other))
+    body = b.build([right, halved, b.add(left, right)])
+    graph = long_scan(body, 2000, 2, 1, types[1], types[1], TensorType((2000, 5), F32))
+    program = compiled(graph)
+    assert len(program.launches) < 20
+    arrays = [normal(5), normal(5) + 1, normal(2000, 5)]
+    for found, wanted in zip(run_program(program, arrays), evaluate_graph(graph, arrays), strict=True):
+        np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-5)
+
+
+def test_random_bits_in_a_loop_come_from_a_key_of_the_step() -> None:
+    """The key is computed inside the region that draws, which may have as many elements as the key."""
+    b = CoreBuilder("step")
+    count, key = b.input(TensorType((4,), DType.U32)), b.input(TensorType((4,), DType.U32))
+    own = b.add(key, b.mul(count, b.constant(np.array([0, 0, 0, 3], np.uint32))))
+    bits = b.add(b.random_bits(own, (4,)), b.random_bits(b.add(own, 1), (4,)))
+    graph = long_scan(b.build([b.add(count, 1), bits]), 1000, 1, 0, count.type, key.type)
+    arrays = [np.zeros(4, np.uint32), np.arange(4, dtype=np.uint32)]
+    found, wanted = run_program(compiled(graph), arrays), evaluate_graph(graph, arrays)
+    np.testing.assert_array_equal(found[1], wanted[1])
+    assert len(np.unique(found[1])) > 3990

@@ -108,3 +108,9 @@ def test_a_call_becomes_its_body() -> None:
 def test_other_graphs_stay() -> None:
     b = CoreBuilder()
     assert_unchanged(UNROLL, b.build([b.exp(b.input(tensor(2)))]))
+
+
+def test_a_loop_of_too_many_nodes_stays() -> None:
+    b = CoreBuilder()
+    start, items, scale = b.input(tensor(2)), b.input(tensor(3000, 2)), b.input(tensor(2))
+    assert_unchanged(UNROLL, b.build(list(b.scan(running_sum(), [start], [items], [scale], 3000))))
