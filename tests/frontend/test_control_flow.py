@@ -12,8 +12,9 @@ from typing import Any
 import mxforge as mx
 import numpy as np
 import pytest
-from mxforge import nd, sym
+from mxforge import nd
 
+sym: Any = mx.sym
 ARTIFACTS = Path(__file__).resolve().parents[1] / "data" / "artifacts"
 
 
