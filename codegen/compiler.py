@@ -14,6 +14,8 @@ from ..ir.target import CpuTarget
 from ..passes.manager import Context
 from ..passes.plan_memory import Sharing, concat_of, view_of
 from .emission import Emission, LaunchSpec, Packing
+from .llvm.contract.open_form import OpenProduct, open_product
+from .llvm.contract.open_product import emit_open_product, open_launches
 from .llvm.emit import emit_kernel, is_contraction
 from .llvm.emitter import ModuleBuilder
 from .llvm.loops.emit import emit_loops
@@ -120,10 +122,10 @@ class KernelCompiler:
 
     def _step(self, node: Node, kernel: Kernel, operands: tuple[Value, ...], prepared: frozenset[Value]) -> Step:
         self._verify(kernel)
-        general = None if self.context.options.static_shape else generalize(kernel)
-        if general is not None:
-            used = tuple(operands[i] for i in general.operands)
-            return Step(node, self._emit_general(node, general), used, (), general.extents)
+        if not self.context.options.static_shape:
+            open_step = self._open_step(node, kernel, operands)
+            if open_step is not None:
+                return open_step
         parameters = frozenset(b.name for b, v in zip(kernel.buffers, operands, strict=True) if v in prepared)
         emission = self._emit(node, kernel, parameters if is_contraction(kernel) else frozenset())
         positions = {b.name: i for i, b in enumerate(kernel.buffers)}
@@ -150,18 +152,43 @@ class KernelCompiler:
         except (NotImplementedError, TypeError, ValueError) as error:
             raise GraphError(f"{node.describe()}: {error}") from error
 
+    def _open_step(self, node: Node, kernel: Kernel, operands: tuple[Value, ...]) -> Step | None:
+        """The step with a kernel of run-time extents, if the kernel has such a form."""
+        if is_contraction(kernel):
+            product = open_product(kernel, self.target)
+            if product is None:
+                return None
+            used = tuple(operands[i] for i in product.operands)
+            return Step(node, self._emit_product(product), used, (), product.values())
+        general = generalize(kernel)
+        if general is None:
+            return None
+        used = tuple(operands[i] for i in general.operands)
+        return Step(node, self._emit_general(node, general), used, (), general.extents)
+
+    def _emit_product(self, product: OpenProduct) -> Emission:
+        symbol = f"p_{structural_hash(product.form)[:24]}"
+        if self._is_new(symbol):
+            emit_open_product(self.fresh, product.form, symbol)
+        return open_launches(product, self.target, symbol)
+
+    def _is_new(self, symbol: str) -> bool:
+        """Note the use of shape-free code, and tell whether it must be emitted."""
+        new = symbol not in self.general and (symbol, self.target) not in _general_code
+        self.general[symbol] = None
+        return new
+
     def _emit_general(self, node: Node, general: GeneralKernel) -> Emission:
         """A shape-free kernel: its code is compiled once in the life of the process."""
         name = f"g_{structural_hash(general.kernel)[:24]}"
         emission = emit_loops(general.kernel, self.target, None, name, general.extents, self.compact)
         symbol = emission.launches[0].symbol
-        if symbol not in self.general and (symbol, self.target) not in _general_code:
+        if self._is_new(symbol):
             self._observe(general.kernel)
             try:
                 emit_loops(general.kernel, self.target, self.fresh, name, general.extents, self.compact)
             except (NotImplementedError, TypeError, ValueError) as error:
                 raise GraphError(f"{node.describe()}: {error}") from error
-        self.general[symbol] = None
         return emission
 
     def shared_code(self) -> tuple[bytes, ...]:

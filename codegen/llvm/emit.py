@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import sys
+
 from ...ir.kernel import Contract, Kernel, walk
+from ...ir.settings import settings
 from ...ir.target import CpuTarget
 from ..emission import Emission
 from ..lower_contract import contract_as_sum, epilogue_in_float32
@@ -45,6 +48,8 @@ def _emit_contraction(
     try:
         schedule = schedule_contraction(explicit, target, parameters)
         return emit_contraction(explicit, schedule, target, module, symbol)
-    except ContractionError:
+    except ContractionError as error:
+        if settings().debug >= 1:
+            print(f"mxforge: {symbol}: plain loops instead of a contraction's: {error}", file=sys.stderr)
         module.undo(before)
         return emit_loops(contract_as_sum(kernel), target, module, symbol)

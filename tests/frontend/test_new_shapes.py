@@ -50,10 +50,23 @@ CALLS: dict[str, tuple[Callable[[nd.NDArray], nd.NDArray], Callable[[Array], Arr
     "concat": (lambda a: nd.concat(a, a, dim=1), lambda x: np.concatenate([x, x], 1)),
     "take": (lambda a: nd.take(a, nd.array([1, 0, 1])), lambda x: x[[1, 0, 1]]),
     "pick": (lambda a: nd.pick(a, nd.ones(a.shape[0])), lambda x: x[:, 1]),
+    "dot": (lambda a: nd.dot(a, nd.ones((a.shape[1], 9))), lambda x: x.sum(1, keepdims=True).repeat(9, 1)),
+    "dot of columns": (lambda a: nd.dot(a, a, transpose_a=True), lambda x: x.T @ x),
+    "batch_dot": (
+        lambda a: nd.batch_dot(nd.stack(a, a), nd.ones((2, a.shape[1], 3))),
+        lambda x: np.stack([x, x]).sum(2, keepdims=True).repeat(3, 2),
+    ),
+    "FullyConnected": (
+        lambda a: nd.FullyConnected(a, nd.ones((7, a.shape[1])), nd.ones(7), num_hidden=7),
+        lambda x: x.sum(1, keepdims=True).repeat(7, 1) + 1,
+    ),
     "where": (lambda a: nd.where(a > 0, a, -a), np.abs),
 }
 MORE = {
     "scalars": 2,
+    "dot": 2,
+    "batch_dot": 4,
+    "FullyConnected": 3,
     "slice": 2,
     "softmax 0": 2,
     "where": 3,
@@ -63,7 +76,14 @@ MORE = {
     "take": 2,
     "add row": 2,
 }
-"""Modules of a call that is made of several, or that keeps long rows in another way; the others have one."""
+"""Modules of a call that is made of several or has several ways (rows too long to keep, products of few rows); others
+have one."""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def threads() -> None:
+    """What the first call of a process compiles for itself."""
+    (nd.ones((1, 1)) + 1).asnumpy()
 
 
 @pytest.mark.parametrize("name", CALLS)
@@ -73,7 +93,7 @@ def test_new_shapes_compile_nothing(name: str) -> None:
     for shape in SHAPES:
         x = np.random.default_rng(sum(shape)).standard_normal(shape, np.float32)
         y = call(mx.nd.array(x)).asnumpy()
-        np.testing.assert_allclose(y, expected(x), 1e-4, 1e-5)
+        np.testing.assert_allclose(y, expected(x), 1e-4, 1e-4)
     assert statistics.modules - before <= MORE.get(name, 1)
 
 

@@ -120,7 +120,7 @@ class _Body:
             rows = [f.gep(p, offset, self.scalar) for p in inputs]
             self._prefetch(loop.index)
             for u, place in enumerate(spec.unroll):
-                self._hold_loads()
+                hold_loads(f)
                 weights = self._product(weights, u, [f.gep(r, place, self.scalar) for r in rows], acc)
             if not spec.in_place:
                 weights = f.gep(weights, len(spec.unroll) * spec.vectors * spec.lanes, self.scalar)
@@ -138,13 +138,6 @@ class _Body:
                 k = i * spec.vectors + j
                 acc[k] = f.fma(x, w[j], acc[k])
         return f.gep(weights, self.args["row"], self.scalar) if spec.in_place else weights
-
-    def _hold_loads(self) -> None:
-        """Where an instruction cannot read memory, LLVM would load ahead for all steps and spill sums: loads must not
-        cross this.
-        """
-        if self.f.module.target.triple.startswith("aarch64"):
-            self.f.lines.append('  call void asm sideeffect "", "~{memory}"()')
 
     def _weight(self, address: Value, j: int) -> Value:
         count = self._valid(j) if self.spec.in_place else self.spec.lanes
@@ -174,6 +167,14 @@ class _Body:
         return ()
 
 
+def hold_loads(f: FunctionBuilder) -> None:
+    """Where an instruction cannot read memory, LLVM would load ahead for all steps and spill sums: loads must not cross
+    this.
+    """
+    if f.module.target.triple.startswith("aarch64"):
+        f.lines.append('  call void asm sideeffect "", "~{memory}"()')
+
+
 def _load_lanes(f: FunctionBuilder, address: Value, vector: Type, count: int) -> Value:
     if count == vector.lanes:
         return f.load(address, vector)
@@ -191,8 +192,17 @@ class PanelEnd:
     """Evaluates the epilogue on vector j of a panel and stores it; addresses come from the context."""
 
     def __init__(
-        self, f: FunctionBuilder, finish: Finish, tables: int, context: Value, lanes: int, valid: Callable[[int], int]
+        self,
+        f: FunctionBuilder,
+        finish: Finish,
+        tables: int,
+        context: Value,
+        lanes: int,
+        valid: Callable[[int], int],
+        mask: Value | None = None,
     ) -> None:
+        """`valid` gives the channels of a vector that exist, `mask` the same at run time."""
+        self.mask = mask
         self.f, self.finish, self.lanes = f, finish, lanes
         self._count = valid
         accesses = (finish.out, *finish.loads)
@@ -218,7 +228,9 @@ class PanelEnd:
         out = finish.out
         address = self._address(0, out, j, at)
         value = _as_memory(f, value, out)
-        if count == self.lanes:
+        if self.mask is not None:
+            f.masked_store(value, address, self.mask)
+        elif count == self.lanes:
             f.store(value, address)
         elif out.padded:
             zero = f.const(value.type, 0)
@@ -248,7 +260,10 @@ class PanelEnd:
             value = f.splat(f.load(address, memory.scalar), memory)
         elif access.gathered:
             lanes = f.iota(I64.with_lanes(self.lanes)) * f.splat(self.strides[1 + k], I64.with_lanes(self.lanes))
-            value = f.gather(address, lanes, memory.scalar, lane_constant(f, self.lanes, count))
+            mask = lane_constant(f, self.lanes, count) if self.mask is None else self.mask
+            value = f.gather(address, lanes, memory.scalar, mask)
+        elif self.mask is not None:
+            value = f.masked_load(address, memory, self.mask)
         else:
             value = _load_lanes(f, address, memory, self.lanes if access.padded else count)
         return f.convert(value, "i1") if type_of(access.dtype).kind == "i1" else value

@@ -1,0 +1,213 @@
+"""Matrix products of any extents: what of one is in the code, and the numbers that a launch gives.
+
+The code depends on dtypes, on whether the right operand has its columns side by side, and on the end of the product
+(which operands it reads along rows, along columns, or both). Extents, strides, blocks and whether the right operand is
+packed are numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+
+from ....ir.kernel import Expr, Kernel
+from ....ir.schedule import RegisterTile
+from ....ir.target import CpuTarget
+from ....ir.types import DType
+from ...lower_contract import epilogue_in_float32
+from ...schedule.contract import sum_lanes
+from ...schedule.describe import NO_AXIS, ContractionError, GemmShape, describe_contraction, extent_of
+from ...schedule.product import operand
+from ...schedule.registers import tile_of
+from ...schedule.strides import View, Walk
+from .ending import Ending, end_of
+from .finish import Access, access_of
+from .problem import collapse
+
+COLUMNS_OF_DOTS = 8
+"""Dot products that are computed together."""
+
+_ROWS_OF_DOTS = 16
+"""Up to here products whose operands both stand along the reduction are dot products: nothing is packed."""
+
+_ROWS_IN_PLACE = 16
+_BYTES_IN_PLACE = 128 << 10
+"""Up to so many rows, or so large a right operand, packing one that stands in rows gains nothing."""
+
+EXTENTS = ("rows", "columns", "inner", "groups", "block", "blocks", "panels", "units", "packed")
+X_STRIDES = ("row", "step")
+W_STRIDES = ("panel", "row", "tail", "narrow")  # between panels, between rows of one, to the tail, between its rows
+SOURCE_STRIDES = ("column", "step")
+END_STRIDES = ("row", "column")
+PLACE = ("base", "group0", "group1")
+
+
+@dataclass(frozen=True, slots=True)
+class ProductForm:
+    """What the code depends on. `dots`: dot products of few rows; `in_rows`: columns of the right operand stand side by
+    side. The end stores `expr` over `Ref("sum")` and `Ref("l0")`, ..., which are read as `loads` say, as `out` says."""
+
+    dtype: DType
+    lanes: int
+    tile: RegisterTile
+    dots: bool
+    in_rows: bool
+    expr: Expr
+    loads: tuple[Access, ...]
+    out: Access
+
+    def names(self) -> tuple[str, ...]:
+        """The numbers of a launch in order."""
+        ends = [f"end{k}" for k in range(1 + len(self.loads))]
+        places = [("x", X_STRIDES), ("w", W_STRIDES), ("source", SOURCE_STRIDES), *((e, END_STRIDES) for e in ends)]
+        return (*EXTENTS, *(f"{who}.{what}" for who, strides in places for what in (*PLACE, *strides)))
+
+
+@dataclass(frozen=True)
+class OpenProduct:
+    """A product in its form. `operands` are positions of the kernel's buffers: left, right, result, then the loads'."""
+
+    form: ProductForm
+    operands: tuple[int, ...]
+    numbers: dict[str, int]
+    groups: tuple[int, int]
+    workspace: int
+
+    def values(self) -> tuple[int, ...]:
+        return tuple(self.numbers.get(name, 0) for name in self.form.names())
+
+
+def open_product(kernel: Kernel, target: CpuTarget) -> OpenProduct | None:
+    """The form and the numbers of a kernel that is a matrix product in float32 or float64 over row-major memory, whose
+    result is stored as it is computed; None for every other."""
+    try:
+        shape = describe_contraction(epilogue_in_float32(kernel))
+        if not isinstance(shape, GemmShape) or shape.dtype not in (DType.F32, DType.F64):
+            return None
+        return _Opener(shape, target).product()
+    except ContractionError:
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class _Sizes:
+    groups: tuple[int, int]
+    rows: int
+    columns: int
+    inner: int
+
+
+class _Opener:
+    def __init__(self, shape: GemmShape, target: CpuTarget) -> None:
+        self.shape, self.target, self.kernel = shape, target, shape.kernel
+        self.lanes = sum_lanes(shape.dtype, 1, target)
+
+    def product(self) -> OpenProduct | None:
+        shape = self.shape
+        batches, rows = shape.batches or (NO_AXIS,), shape.rows or (NO_AXIS,)
+        columns = extent_of(self.kernel, shape.column)
+        groups, points = self._extents(batches), self._extents(rows)
+        ending = end_of(self.kernel, shape.store, Walk(batches, rows, shape.column), groups, points, columns)
+        if ending.separate:
+            return None
+        left, right = operand(shape, shape.lhs), operand(shape, shape.rhs)
+        ends = [ending.out, *(view for _, view, _, _ in ending.loads)]
+        group_strides = [tuple(at.strides.get(a, 0) for a in batches) for at in (left, right)]
+        groups, found = collapse(groups, [*group_strides, *(v.groups for v in ends)])
+        points, walked = collapse(points, [tuple(left.strides.get(a, 0) for a in rows), *(v.points for v in ends)])
+        inner, steps = collapse(
+            self._extents(shape.inner or (NO_AXIS,)),
+            [tuple(at.strides.get(a, 0) for a in shape.inner or (NO_AXIS,)) for at in (left, right)],
+        )
+        if max(len(groups) - 1, len(points), len(inner)) > 1:
+            return None
+        sizes = _Sizes((prod(groups) // groups[-1] if groups[-1] else 1, groups[-1]), points[-1], columns, inner[-1])
+        strides = [(0, *s)[-2:] for s in found]
+        numbers = self._places("x", left.base, strides[0], row=walked[0][0], step=steps[0][0])
+        column = right.strides.get(shape.column, 0) if columns > 1 else 1
+        numbers |= self._places("source", right.base, strides[1], column=column, step=steps[1][0])
+        for k, (view, at, row) in enumerate(zip(ends, strides[2:], walked[1:], strict=True)):
+            numbers |= self._places(f"end{k}", view.base, at, row=row[0], column=view.stride)
+        return self._assembled(ending, ends, sizes, numbers)
+
+    def _extents(self, axes: Sequence[str]) -> tuple[int, ...]:
+        return tuple(extent_of(self.kernel, a) for a in axes)
+
+    def _places(self, who: str, base: int, groups: tuple[int, ...], **strides: int) -> dict[str, int]:
+        found = {"base": base, "group0": groups[0], "group1": groups[1], **strides}
+        return {f"{who}.{what}": number for what, number in found.items()}
+
+    def _assembled(self, ending: Ending, ends: list[View], sizes: _Sizes, numbers: dict[str, int]) -> OpenProduct:
+        dtypes = [ending.out_dtype, *(d for _, _, d, _ in ending.loads)]
+        accesses = [self._access(k, view, numbers, d) for k, (view, d) in enumerate(zip(ends, dtypes, strict=True))]
+        in_rows = numbers["source.column"] == 1
+        along = numbers["x.step"] == 1 and numbers["source.step"] == 1
+        dots = along and sizes.rows <= _ROWS_OF_DOTS and (not in_rows or sizes.columns == 1)
+        tile = self._one_row() if in_rows and sizes.rows == 1 else self._tile()
+        dtype = self.shape.dtype
+        form = ProductForm(
+            dtype, self.lanes, tile, dots, in_rows and not dots, ending.expr, tuple(accesses[1:]), accesses[0]
+        )
+        numbers |= self._extent_numbers(form, sizes)
+        numbers |= self._weights(form, sizes, numbers)
+        index = self.kernel.buffers.index
+        buffers = (index(self.kernel.buffer(self.shape.lhs.buffer)), index(self.kernel.buffer(self.shape.rhs.buffer)))
+        workspace = self._packed_group(sizes) * self._packed_groups(sizes, numbers) if numbers["packed"] else 8
+        slots = (*buffers, ending.out_slot, *(slot for _, _, _, slot in ending.loads))
+        return OpenProduct(form, slots, numbers, sizes.groups, workspace * dtype.itemsize)
+
+    def _tile(self) -> RegisterTile:
+        return tile_of(3 if self.target.vector_registers >= 32 else 2, 1 << 16, self.target)
+
+    def _one_row(self) -> RegisterTile:
+        """As many sums as hide the latency, and long pieces of the rows that stream from memory."""
+        return RegisterTile(1, 12 if self.target.vector_registers >= 32 else 6)
+
+    def _access(self, k: int, view: View, numbers: dict[str, int], dtype: DType) -> Access:
+        return access_of(view, k if numbers[f"end{k}.row"] else -1, dtype)
+
+    def _extent_numbers(self, form: ProductForm, sizes: _Sizes) -> dict[str, int]:
+        packed = not form.dots and not (form.in_rows and self._stays(sizes))
+        panels = sizes.columns // (form.tile.vectors * self.lanes)
+        units = panels + (sizes.columns > panels * form.tile.vectors * self.lanes)
+        if form.dots:
+            units = -(-sizes.columns // COLUMNS_OF_DOTS)
+        block = sizes.rows if form.dots else self._block(form.tile, sizes, units)
+        blocks = max(1, -(-sizes.rows // max(1, block)))
+        values = (sizes.rows, sizes.columns, sizes.inner, sizes.groups[1], block, blocks, panels, units, int(packed))
+        return dict(zip(EXTENTS, values, strict=True))
+
+    def _stays(self, sizes: _Sizes) -> bool:
+        small = sizes.inner * sizes.columns * self.shape.dtype.itemsize <= _BYTES_IN_PLACE
+        return sizes.rows <= _ROWS_IN_PLACE or small
+
+    def _block(self, tile: RegisterTile, sizes: _Sizes, units: int) -> int:
+        """Rows in a unit of work: their inputs stay in the L2 cache, and every thread has several units."""
+        cached = self.target.l2_bytes // 4 // (self.shape.dtype.itemsize * max(1, sizes.inner))
+        block = max(48, min(240, cached))
+        if self.target.threads > 1:
+            wanted = -(-4 * self.target.threads // max(1, units * prod(sizes.groups)))
+            block = min(block, max(2 * tile.rows, -(-sizes.rows // wanted)))
+        return -(-block // tile.rows) * tile.rows
+
+    def _packed_group(self, sizes: _Sizes) -> int:
+        """Elements of one group's packed right operand."""
+        return -(-sizes.columns // self.lanes) * self.lanes * sizes.inner
+
+    def _packed_groups(self, sizes: _Sizes, numbers: dict[str, int]) -> int:
+        return prod(sizes.groups) if numbers["source.group0"] or numbers["source.group1"] else 1
+
+    def _weights(self, form: ProductForm, sizes: _Sizes, numbers: dict[str, int]) -> dict[str, int]:
+        """Where the product reads the right operand: packed in panels and vectors, or where it stands."""
+        width = form.tile.vectors * self.lanes
+        if numbers["packed"]:
+            size = self._packed_group(sizes)
+            shared = self._packed_groups(sizes, numbers) == 1
+            groups = (0, 0) if shared else (sizes.groups[1] * size, size)
+            panel, tail = sizes.inner * width, numbers["panels"] * sizes.inner * width
+            narrow = -(-(sizes.columns - numbers["panels"] * width) // self.lanes) * self.lanes
+            return self._places("w", 0, groups, panel=panel, row=width, tail=tail, narrow=narrow)
+        step, groups = numbers["source.step"], (numbers["source.group0"], numbers["source.group1"])
+        places = {"panel": width, "row": step, "tail": numbers["panels"] * width, "narrow": step}
+        return self._places("w", numbers["source.base"], groups, **places)

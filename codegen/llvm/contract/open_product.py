@@ -1,0 +1,331 @@
+"""Emits matrix products of run-time extents: one piece of code for all shapes of a form (`open_form.py`)."""
+
+from __future__ import annotations
+
+from math import prod
+
+from ....ir.target import CpuTarget
+from ...emission import Emission, LaunchSpec
+from ..arithmetic import Value
+from ..emitter import FunctionBuilder, ModuleBuilder
+from ..types import I64, PTR, Type, memory_type_of
+from .finish import Finish
+from .micro import PanelEnd, hold_loads
+from .open_form import COLUMNS_OF_DOTS, PLACE, OpenProduct, ProductForm
+from .tiles import KERNEL_PARAMETERS, argument, grain_of
+
+_HEIGHT_OF_DOTS = 2
+_GRAIN_ELEMENTS = 4 << 10
+
+
+def open_launches(product: OpenProduct, target: CpuTarget, symbol: str) -> Emission:
+    """The launches of a product, whose code is there or comes into being with `emit_open_product`."""
+    form, n = product.form, product.numbers
+    groups = prod(product.groups)
+    units = n["units"] * n["blocks"] * groups
+    products = n["rows"] * n["columns"] * n["inner"] * groups
+    launch = LaunchSpec(symbol, units, grain_of(products, units, form.lanes * target.fma_per_cycle))
+    if not n["packed"]:
+        return Emission((launch,), product.workspace)
+    shared = not (n["w.group0"] or n["w.group1"])
+    count = n["units"] * (1 if shared else groups)
+    work = n["inner"] * form.tile.vectors * form.lanes
+    return Emission(
+        (LaunchSpec(f"{symbol}.pack", count, max(1, _GRAIN_ELEMENTS // max(1, work))), launch), product.workspace
+    )
+
+
+def emit_open_product(module: ModuleBuilder, form: ProductForm, symbol: str) -> None:
+    """Add the code of a form: a function for dot products, or one that multiplies and one that packs."""
+    if form.dots:
+        _Dots(module, form, symbol).emit()
+        return
+    _Tiles(module, form, symbol).emit()
+    _Packer(module, form, f"{symbol}.pack").emit()
+
+
+class _Open:
+    """A function over units of work that reads its numbers by name."""
+
+    def __init__(self, module: ModuleBuilder, form: ProductForm, symbol: str) -> None:
+        self.module, self.form, self.symbol = module, form, symbol
+        self.f = module.function(symbol, None, KERNEL_PARAMETERS)
+        self.buffers = 3 + len(form.loads)
+        self.places = {name: self.buffers + i for i, name in enumerate(form.names())}
+        self.scalar = memory_type_of(form.dtype)
+        self.vector = self.scalar.with_lanes(form.lanes)
+        self.known: dict[str, Value] = {}
+
+    def number(self, name: str) -> Value:
+        """A number of the launch; all are read before the first loop."""
+        return self.known[name]
+
+    def read_numbers(self) -> None:
+        f = self.f
+        for name, slot in self.places.items():
+            self.known[name] = f.load(f.gep(f.args[0], slot, I64), I64)
+
+    def at(self, start: Value, who: str, groups: tuple[Value, Value], element: Type) -> Value:
+        """The address of a group of an operand."""
+        f = self.f
+        base, first, second = (self.number(f"{who}.{what}") for what in PLACE)
+        return f.gep(start, base + groups[0] * first + groups[1] * second, element)
+
+    def group(self, index: Value) -> tuple[Value, Value]:
+        f = self.f
+        return f.udiv(index, self.number("groups")), f.urem(index, self.number("groups"))
+
+    @property
+    def ends(self) -> list[tuple[int, Type]]:
+        """The slot and the element of the result and of the end's operands."""
+        accesses = (self.form.out, *self.form.loads)
+        return [(2 + k, memory_type_of(a.dtype)) for k, a in enumerate(accesses)]
+
+    def make_context(self) -> Value:
+        """Row strides of the end's operands, then their addresses and column strides: see `micro.PanelEnd`."""
+        f, count = self.f, len(self.ends)
+        context = f.alloca(I64, 3 * count)
+        for k in range(count):
+            f.store(self.number(f"end{k}.row"), f.gep(context, k, I64))
+            f.store(self.number(f"end{k}.column"), f.gep(context, count + 2 * k + 1, I64))
+        return context
+
+    def set_ends(self, context: Value, groups: tuple[Value, Value], column: Value) -> None:
+        """Point the context at a column."""
+        f, count = self.f, len(self.ends)
+        for k, (slot, element) in enumerate(self.ends):
+            start = self.at(argument(f, slot), f"end{k}", groups, element)
+            address = f.gep(start, column * self.number(f"end{k}.column"), element)
+            f.store(address, f.gep(context, count + 2 * k, PTR))
+
+
+class _Tiles(_Open):
+    """Units are (group, block of rows, panel of columns); the last panel may be several single vectors, masked."""
+
+    def emit(self) -> None:
+        f = self.f
+        self.read_numbers()
+        self.context = self.make_context()
+        own, packed = argument(f, 1), argument(f, self.buffers + len(self.places))
+        w = f.select(f.cmp("ne", self.number("packed"), 0), packed, own)
+        x = argument(f, 0)
+        with f.loop(f.args[1], f.args[2]) as unit:
+            self._unit(unit, x, w)
+        f.ret()
+
+    def _unit(self, unit: Value, x: Value, w: Value) -> None:
+        f, n = self.f, self.number
+        panel, rest = f.urem(unit, n("units")), f.udiv(unit, n("units"))
+        block, index = f.urem(rest, n("blocks")), f.udiv(rest, n("blocks"))
+        groups = self.group(index)
+        first = block * n("block")
+        rows = f.smin(n("rows") - first, n("block"))
+        width = self.form.tile.vectors * self.form.lanes
+        left, right = self.at(x, "x", groups, self.scalar), self.at(w, "w", groups, self.scalar)
+
+        def whole() -> tuple[()]:
+            self.set_ends(self.context, groups, panel * width)
+            start = f.gep(right, panel * n("w.panel"), self.scalar)
+            self._rows(first, rows, left, start, n("w.row"), self.form.tile.vectors, f.const(I64, width))
+            return ()
+
+        def vectors() -> tuple[()]:
+            begin = done = panel * width
+            for vectors in _widths(self.form.tile.vectors)[1:]:
+                step = vectors * self.form.lanes
+                left_over = f.urem(f.sub(n("columns"), done), step)
+                end = n("columns") if vectors == 1 else f.sub(n("columns"), left_over)
+                with f.loop(done, end, step) as column:
+                    self.set_ends(self.context, groups, column)
+                    start = f.gep(right, n("w.tail") + f.sub(column, begin), self.scalar)
+                    self._rows(first, rows, left, start, n("w.narrow"), vectors, f.sub(n("columns"), column))
+                done = end
+            return ()
+
+        f.branch(f.cmp("lt", panel, n("panels")), whole, vectors)
+
+    def _rows(self, first: Value, rows: Value, x: Value, w: Value, row: Value, vectors: int, columns: Value) -> None:
+        """Tiles of falling heights cover the rows; `columns` that exist matter to a single vector alone."""
+        f, n = self.f, self.number
+        done = f.const(I64, 0)
+        for height in _heights(self.form.tile.rows, vectors):
+            micro = _micro(self.module, self.form, height, vectors)
+            end = f.sub(rows, f.urem(f.sub(rows, done), height))
+            with f.loop(done, end, height) as at:
+                start = f.gep(x, f.add(first, at) * n("x.row"), self.scalar)
+                point = f.add(first, at)
+                steps = (n("inner"), n("x.row"), n("x.step"), row)
+                f.call_void(micro, start, w, self.context, *steps, point, columns)
+            done = end
+
+
+def _widths(vectors: int) -> list[int]:
+    """Widths of tiles: whole panels, and what covers the rest. Each is a function more to compile."""
+    return [vectors, *(w for w in (4, 1) if 2 * w < vectors)]
+
+
+def _heights(rows: int, vectors: int) -> list[int]:
+    return [rows, *(h for h in (4, 2, 1) if h < rows and (h != 2 or vectors > 1))]
+
+
+_MICRO = [
+    *((name, PTR, "") for name in ("x", "w", "context")),
+    *((name, I64, "") for name in ("inner", "x_row", "x_step", "w_row", "point", "columns")),
+]
+
+
+def _micro(module: ModuleBuilder, form: ProductForm, rows: int, vectors: int) -> str:
+    """The symbol of the tile of that size: sums over the whole reduction, then the end."""
+    from ....ir.hashing import structural_hash
+
+    name = f"open.{rows}x{vectors}.{structural_hash(form)[:12]}"
+    if not module.has_function(name):
+        f = module.function(name, None, _MICRO, linkage="internal", attributes="nounwind noinline")
+        _emit_micro(f, form, rows, vectors)
+        f.ret()
+    return "@" + name
+
+
+def _emit_micro(f: FunctionBuilder, form: ProductForm, rows: int, vectors: int) -> None:
+    x, w, context, inner, x_row, x_step, w_row, point, columns = f.args
+    scalar = memory_type_of(form.dtype)
+    vector = scalar.with_lanes(form.lanes)
+    mask = f.rest_mask(f.const(I64, 0), columns, form.lanes) if vectors == 1 else None
+    starts = [f.gep(x, x_row * i, scalar) for i in range(rows)]
+    zeros = [f.const(vector, 0.0)] * (rows * vectors)
+    with f.carry_loop(0, inner, [w, f.const(I64, 0), *zeros]) as loop:
+        weights, offset, *sums = loop.values
+        places = [f.gep(weights, j * form.lanes, scalar) for j in range(vectors)]
+        loaded = [f.load(p, vector) if mask is None else f.masked_load(p, vector, mask) for p in places]
+        for i, start in enumerate(starts):
+            hold_loads(f)
+            value = f.splat(f.load(f.gep(start, offset, scalar), scalar), vector)
+            for j, weight in enumerate(loaded):
+                sums[i * vectors + j] = f.fma(value, weight, sums[i * vectors + j])
+        loop.next(f.gep(weights, w_row, scalar), f.add(offset, x_step), *sums)
+    totals = loop.results[2:]
+    end = _panel_end(f, form, context, form.lanes, mask)
+    for i in range(rows):
+        at = _row_offsets(f, form, context, point + i)
+        for j in range(vectors):
+            end.store(totals[i * vectors + j], j, at)
+
+
+def _panel_end(f: FunctionBuilder, form: ProductForm, context: Value, lanes: int, mask: Value | None) -> PanelEnd:
+    finish = Finish(form.expr, form.loads, form.out, form.dtype)
+    return PanelEnd(f, finish, 1 + len(form.loads), context, lanes, lambda j: lanes, mask)
+
+
+def _row_offsets(f: FunctionBuilder, form: ProductForm, context: Value, row: Value) -> dict[int, Value]:
+    """The offset of a row in each operand of the end that has rows."""
+    tables = [a.table for a in (form.out, *form.loads) if a.table >= 0]
+    return {t: row * f.load(f.gep(context, t, I64), I64) for t in tables}
+
+
+class _Packer(_Open):
+    """Units are (group, panel): the right operand as the tiles read it, panels whole and then single vectors."""
+
+    def emit(self) -> None:
+        f, n = self.f, self.number
+        self.read_numbers()
+        source, packed = argument(f, 1), argument(f, self.buffers + len(self.places))
+        width = self.form.tile.vectors * self.form.lanes
+        with f.loop(f.args[1], f.args[2]) as unit:
+            panel, index = f.urem(unit, n("units")), f.udiv(unit, n("units"))
+            groups = self.group(index)
+            start = self.at(source, "source", groups, self.scalar)
+            target = self.at(packed, "w", groups, self.scalar)
+            is_whole = f.cmp("lt", panel, n("panels"))
+            row = f.select(is_whole, n("w.row"), n("w.narrow"))
+            begin = f.gep(target, panel * n("w.panel"), self.scalar)
+            first = panel * width
+            end = f.smin(first + width, n("columns"))
+            with f.loop(first, end, self.form.lanes) as column:
+                self._vector(start, column, f.gep(begin, f.sub(column, first), self.scalar), row)
+        f.ret()
+
+    def _vector(self, source: Value, column: Value, target: Value, row: Value) -> None:
+        """One vector of columns for each step of the reduction."""
+        f, n, lanes = self.f, self.number, self.form.lanes
+        mask = f.rest_mask(column, n("columns"), lanes)
+        start = f.gep(source, column * n("source.column"), self.scalar)
+        wide = I64.with_lanes(lanes)
+        apart = f.iota(wide) * f.splat(n("source.column"), wide)
+        with f.loop(0, n("inner")) as k:
+            place = f.gep(start, k * n("source.step"), self.scalar)
+            if self.form.in_rows:
+                value = f.masked_load(place, self.vector, mask)
+            else:
+                value = f.gather(place, apart, self.scalar, mask)
+            f.store(value, f.gep(target, k * row, self.scalar))
+
+
+class _Dots(_Open):
+    """Units are (group, columns): each row with each of these columns, vectors along the reduction."""
+
+    def emit(self) -> None:
+        f, n = self.f, self.number
+        self.read_numbers()
+        self.context = self.make_context()
+        x, w = argument(f, 0), argument(f, 1)
+        with f.loop(f.args[1], f.args[2]) as unit:
+            block, index = f.urem(unit, n("units")), f.udiv(unit, n("units"))
+            groups = self.group(index)
+            first = block * COLUMNS_OF_DOTS
+            self.set_ends(self.context, groups, first)
+            left, right = self.at(x, "x", groups, self.scalar), self.at(w, "source", groups, self.scalar)
+            last = n("columns") - 1
+            columns = [
+                f.gep(right, f.smin(f.add(first, c), last) * n("source.column"), self.scalar)
+                for c in range(COLUMNS_OF_DOTS)
+            ]
+            mask = f.rest_mask(first, n("columns"), COLUMNS_OF_DOTS)
+            self._rows(left, columns, mask)
+        f.ret()
+
+    def _rows(self, x: Value, columns: list[Value], mask: Value) -> None:
+        f, n = self.f, self.number
+        done, height = f.const(I64, 0), _HEIGHT_OF_DOTS
+        while height:
+            end = f.sub(n("rows"), f.urem(f.sub(n("rows"), done), height))
+            with f.loop(done, end, height) as row:
+                points = [f.add(row, i) for i in range(height)]
+                self._dots([f.gep(x, p * n("x.row"), self.scalar) for p in points], columns, points, mask)
+            done, height = end, height // 2
+
+    def _dots(self, rows: list[Value], columns: list[Value], points: list[Value], mask: Value) -> None:
+        f, form = self.f, self.form
+        sums = self._sums(rows, columns)
+        end = _panel_end(f, form, self.context, COLUMNS_OF_DOTS, mask)
+        for i, point in enumerate(points):
+            total = f.const(self.scalar.with_lanes(COLUMNS_OF_DOTS), 0.0)
+            for c in range(COLUMNS_OF_DOTS):
+                total = f.insert(total, f.reduce("add", sums[i * COLUMNS_OF_DOTS + c]), c)
+            end.store(total, 0, _row_offsets(f, form, self.context, point))
+
+    def _sums(self, rows: list[Value], columns: list[Value]) -> list[Value]:
+        f, n, lanes = self.f, self.number, self.form.lanes
+        whole = f.sub(n("inner"), f.urem(n("inner"), lanes))
+        zeros = [f.const(self.vector, 0.0)] * (len(rows) * len(columns))
+        with f.carry_loop(0, whole, zeros, lanes) as loop:
+            loop.next(*self._multiply(rows, columns, loop.index, list(loop.values), None))
+        with f.carry_loop(whole, n("inner"), list(loop.results), lanes) as rest:
+            mask = f.rest_mask(rest.index, n("inner"), lanes)
+            rest.next(*self._multiply(rows, columns, rest.index, list(rest.values), mask))
+        return list(rest.results)
+
+    def _multiply(
+        self, rows: list[Value], columns: list[Value], at: Value, sums: list[Value], mask: Value | None
+    ) -> list[Value]:
+        f = self.f
+
+        def read(start: Value) -> Value:
+            place = f.gep(start, at, self.scalar)
+            return f.load(place, self.vector) if mask is None else f.masked_load(place, self.vector, mask)
+
+        left = [read(row) for row in rows]
+        for c, column in enumerate(columns):
+            weight = read(column)
+            for i, value in enumerate(left):
+                sums[i * len(columns) + c] = f.fma(value, weight, sums[i * len(columns) + c])
+        return sums

@@ -1,0 +1,128 @@
+"""Matrix products of run-time extents: sizes, orders of axes and ends against the interpreter, one code a form."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from compiled import check
+from mxforge.codegen.llvm.compile import emit_assembly
+from mxforge.codegen.llvm.contract.open_form import open_product
+from mxforge.codegen.llvm.contract.open_product import emit_open_product
+from mxforge.codegen.llvm.emitter import ModuleBuilder
+from mxforge.codegen.lower_contract import gemm_kernel
+from mxforge.ir.dialects.core import CoreBuilder
+from mxforge.ir.graph import Graph
+from mxforge.ir.target import AVX2, AVX512, NEON, CpuTarget
+from mxforge.ir.types import DType
+from mxforge.passes.manager import Options
+from mxforge.runtime.host import host_target
+from rewriting import random_inputs, tensor
+
+pytest.importorskip("llvmlite.binding")
+ANY_EXTENTS = Options(static_shape=False)
+SIZES = [(1, 1, 1), (1, 33, 19), (2, 5, 70), (5, 7, 3), (9, 40, 65), (17, 50, 100), (33, 17, 129), (130, 70, 33)]
+TRANSPOSED = [(False, False), (False, True), (True, False), (True, True)]
+
+
+def product(
+    m: int, k: int, n: int, transposed: tuple[bool, bool], dtype: DType = DType.F32, batch: tuple[int, ...] = ()
+) -> Graph:
+    b = CoreBuilder()
+    x = b.input(tensor(*batch, *((k, m) if transposed[0] else (m, k)), dtype=dtype))
+    y = b.input(tensor(*batch, *((n, k) if transposed[1] else (k, n)), dtype=dtype))
+    r = len(batch)
+    sides = [(r + (0 if transposed[0] else 1),), (r + (1 if transposed[1] else 0),)]
+    axes = tuple(range(r))
+    return b.build([b.dot(x, y, axes, axes, *sides)])
+
+
+@pytest.mark.parametrize("transposed", TRANSPOSED, ids=str)
+@pytest.mark.parametrize("size", SIZES, ids=str)
+def test_product(size: tuple[int, int, int], transposed: tuple[bool, bool]) -> None:
+    graph = product(*size, transposed)
+    program = check(graph, *random_inputs(graph), options=ANY_EXTENTS)
+    assert any(launch.symbol.startswith("p_") for launch in program.launches) or 1 in (size[0], size[2])
+
+
+@pytest.mark.parametrize("batch", [(3,), (2, 3)], ids=str)
+@pytest.mark.parametrize("transposed", TRANSPOSED, ids=str)
+@pytest.mark.parametrize("size", [(5, 7, 60), (20, 9, 40)], ids=str)
+def test_batches(size: tuple[int, int, int], transposed: tuple[bool, bool], batch: tuple[int, ...]) -> None:
+    graph = product(*size, transposed, batch=batch)
+    check(graph, *random_inputs(graph), options=ANY_EXTENTS)
+
+
+@pytest.mark.parametrize("transposed", TRANSPOSED[:2], ids=str)
+def test_doubles(transposed: tuple[bool, bool]) -> None:
+    graph = product(19, 23, 45, transposed, DType.F64)
+    check(graph, *random_inputs(graph), tolerance=1e-13, options=ANY_EXTENTS)
+
+
+@pytest.mark.parametrize("size", [(1, 8, 5), (4, 30, 50), (40, 30, 50)], ids=str)
+@pytest.mark.parametrize("transposed", TRANSPOSED[:2], ids=str)
+def test_ends(size: tuple[int, int, int], transposed: tuple[bool, bool]) -> None:
+    """A bias for each column, a scale for each row, a residual, and a cast of the result."""
+    m, k, n = size
+    b = CoreBuilder()
+    x = b.input(tensor(m, k))
+    w = b.input(tensor(*((n, k) if transposed[1] else (k, n))))
+    bias, scale, residual = b.input(tensor(n)), b.input(tensor(m, 1)), b.input(tensor(m, n))
+    total = b.dot(x, w, (), (), (1,), (1 if transposed[1] else 0,))
+    y = b.mul(b.add(total, b.broadcast_to(bias, (m, n))), b.broadcast_to(scale, (m, n)))
+    graph = b.build([b.maximum(b.add(y, residual), 0.0)])
+    check(graph, *random_inputs(graph), options=ANY_EXTENTS)
+
+
+def test_an_operand_that_is_both_sides() -> None:
+    b = CoreBuilder()
+    x = b.input(tensor(21, 34))
+    graph = b.build([b.dot(x, x, (), (), (1,), (1,))])
+    check(graph, *random_inputs(graph), options=ANY_EXTENTS)
+
+
+def forms(transposed: tuple[bool, bool], sizes: list[tuple[int, int, int]], target: CpuTarget) -> set[object]:
+    found: set[object] = set()
+    for m, k, n in sizes:
+        made = open_product(gemm_kernel((), m, n, k, transposed=transposed), target)
+        assert made is not None
+        found.add(made.form)
+    return found
+
+
+@pytest.mark.parametrize("transposed", TRANSPOSED, ids=str)
+def test_sizes_share_one_form(transposed: tuple[bool, bool]) -> None:
+    assert len(forms(transposed, [(17, 5, 3), (40, 64, 48), (100, 300, 1000), (500, 7, 64)], host_target(2))) == 1
+    assert len(forms(transposed, [(2, 5, 3), (7, 64, 48), (16, 300, 1000)], host_target(2))) == 1
+
+
+@pytest.mark.parametrize("target", [AVX512, AVX2, NEON], ids=lambda t: t.cpu)
+def test_no_sum_is_spilled_in_the_loop(target: CpuTarget) -> None:
+    """The largest tile's loop stores nothing."""
+    made = open_product(gemm_kernel((), 100, 100, 100), target)
+    assert made is not None
+    module = ModuleBuilder(target)
+    emit_open_product(module, made.form, "p")
+    tile = made.form.tile
+    text = emit_assembly(module.text(), target)
+    body = text[text.index(f"open.{tile.rows}x{tile.vectors}.") :]
+    body = body[body.index("fma" if target is not NEON else "fmla") :]
+    loop = body[: body.index("\n\tj" if target is not NEON else "\n\tb.")]
+    assert loop.count("fm") >= tile.rows * tile.vectors
+    assert "(%rsp)" not in loop
+    assert "[sp" not in loop
+
+
+def test_zero_sized_products() -> None:
+    for size in ((0, 3, 4), (3, 0, 4), (3, 4, 0)):
+        graph = product(*size, (False, False))
+        check(graph, *random_inputs(graph), options=ANY_EXTENTS)
+
+
+def test_threads_share_units() -> None:
+    made = open_product(gemm_kernel((), 300, 1000, 700), replace(host_target(), threads=4))
+    assert made is not None
+    units = made.numbers["units"] * made.numbers["blocks"]
+    assert units >= 16
+    assert np.prod(made.groups) == 1
