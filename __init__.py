@@ -28,6 +28,7 @@ _ALIASES = {
     "io": "io",
     "libinfo": "libinfo",
     "log": "log",
+    "lr_scheduler": "lr_scheduler",
     "metric": "metric",
     "mod": "module",
     "model": "model",
@@ -35,6 +36,8 @@ _ALIASES = {
     "mon": "monitor",
     "monitor": "monitor",
     "name": "name",
+    "opt": "optimizer",
+    "optimizer": "optimizer",
     "random": "random",
     "recordio": "recordio",
     "registry": "registry",
@@ -83,12 +86,14 @@ if __name__ == "mxforge":  # the checkout's own folder name is not the package
             io,
             libinfo,
             log,
+            lr_scheduler,
             metric,
             model,
             module,
             monitor,
             name,
             ndarray,
+            optimizer,
             random,
             recordio,
             registry,
@@ -102,6 +107,7 @@ if __name__ == "mxforge":  # the checkout's own folder name is not the package
         from .frontend import module as mod
         from .frontend import monitor as mon
         from .frontend import ndarray as nd
+        from .frontend import optimizer as opt
         from .frontend import random as rnd
         from .frontend import symbol as sym
         from .frontend import visualization as viz

@@ -7,9 +7,9 @@ from importlib import import_module
 from typing import Any
 
 ABSENT = {
-    "": """contrib kv kvstore kvstore_server library lr_scheduler notebook np npx numpy numpy_extension onnx operator
-    opt optimizer profiler rtc torch""",
-    "gluon": "Trainer trainer",
+    "": """contrib kv kvstore kvstore_server library notebook np npx numpy numpy_extension onnx operator
+    profiler rtc torch""",
+    "gluon": "",
     "gluon.data.vision": "CIFAR10 CIFAR100 FashionMNIST MNIST",
     "gluon.data.vision.transforms": "RandomRotation Rotate",
     "gluon.contrib": "data estimator",

@@ -113,3 +113,11 @@ arrays["csr"] = mx.nd.array([[0, 1, 0], [2, 0, 3]]).tostype("csr")
 arrays["row_sparse"] = mx.nd.array([[0, 0, 0], [1, 2, 3], [0, 0, 0]]).tostype("row_sparse")
 mx.nd.save(f"{out}/arrays_dict.params", arrays)
 mx.nd.save(f"{out}/arrays_list.params", [mx.nd.ones((2, 2)), mx.nd.zeros((3,))])
+
+adam = mx.optimizer.create(
+    "adam", lr_scheduler=mx.lr_scheduler.PolyScheduler(10, base_lr=0.001), param_idx2name={0: "w"}
+)
+updater = mx.optimizer.get_updater(adam)
+updater(0, mx.nd.ones((2, 3)), mx.nd.ones((2, 3)))
+with open(f"{out}/adam.states", "wb") as file:
+    file.write(updater.get_states(dump_optimizer=True))

@@ -1,0 +1,88 @@
+"""Updater: an optimizer together with the states of the weights that it updates."""
+
+from __future__ import annotations
+
+from pickle import UnpicklingError
+from typing import Any
+
+from ..context import Context
+from ..ndarray import NDArray
+from .base import Optimizer
+from .states import read_states, write_states
+
+
+class Updater:
+    """`updater(index, grad, weight)` updates one weight, or lists of them, and keeps their states by index."""
+
+    def __init__(self, optimizer: Optimizer) -> None:
+        self.optimizer = optimizer
+        self.states: dict[Any, Any] = {}
+        self.states_synced: dict[Any, bool] = {}
+        self.aggregate_updates = optimizer.aggregate_num > 0
+
+    def __call__(self, index: Any, grad: Any, weight: Any) -> None:
+        if isinstance(index, list | tuple):
+            indices, grads, weights = list(index), list(grad), list(weight)
+        else:
+            indices, grads, weights = [index], [grad], [weight]
+        indices = [i.decode() if isinstance(i, bytes) else i for i in indices]
+        if weights:
+            self.optimizer._set_current_context(weights[0].context.device_id)
+        for i, w in zip(indices, weights, strict=True):
+            self._prepare(i, w)
+        if self.aggregate_updates:
+            self._update_groups(indices, weights, grads)
+            return
+        for i, w, g in zip(indices, weights, grads, strict=True):
+            self.optimizer.update_multi_precision(i, w, g, self.states[i])
+
+    def _prepare(self, index: Any, weight: NDArray) -> None:
+        """Have a state for the weight, on its context."""
+        if index not in self.states:
+            self.states[index] = self.optimizer.create_state_multi_precision(index, weight)
+        elif not self.states_synced[index]:
+            self.states[index] = self.sync_state_context(self.states[index], weight.context)
+        self.states_synced[index] = True
+
+    def _update_groups(self, indices: list[Any], weights: list[Any], grads: list[Any]) -> None:
+        """Update weights of one dtype together, so many at a time as the optimizer takes."""
+        kinds: dict[Any, list[int]] = {}
+        for position, weight in enumerate(weights):
+            kinds.setdefault(weight.dtype, []).append(position)
+        size = self.optimizer.aggregate_num
+        for positions in kinds.values():
+            for start in range(0, len(positions), size):
+                chosen = positions[start : start + size]
+                self.optimizer.update_multi_precision(
+                    [indices[p] for p in chosen],
+                    [weights[p] for p in chosen],
+                    [grads[p] for p in chosen],
+                    [self.states[indices[p]] for p in chosen],
+                )
+
+    def sync_state_context(self, state: Any, context: Context) -> Any:
+        """A state with all its arrays on a context."""
+        if isinstance(state, NDArray):
+            return state.as_in_context(context)
+        if isinstance(state, list | tuple):
+            return type(state)(self.sync_state_context(part, context) for part in state)
+        return state
+
+    def set_states(self, states: bytes) -> None:
+        """Take what `get_states` gave, of MXNet too. UnpicklingError where it holds anything but states."""
+        found = read_states(states)
+        kept, optimizer = found if isinstance(found, tuple) and len(found) == 2 else (found, self.optimizer)
+        if not isinstance(kept, dict) or not isinstance(optimizer, Optimizer):
+            raise UnpicklingError("states of an optimizer are a dictionary, or a pair of it and the optimizer")
+        self.states, self.optimizer = kept, optimizer
+        self.aggregate_updates = optimizer.aggregate_num > 0
+        self.states_synced = dict.fromkeys(self.states, False)
+
+    def get_states(self, dump_optimizer: bool = False) -> bytes:
+        """All states, and the optimizer too if asked for, as bytes that MXNet reads as well."""
+        return write_states((self.states, self.optimizer) if dump_optimizer else self.states)
+
+
+def get_updater(optimizer: Optimizer) -> Updater:
+    """An updater without states."""
+    return Updater(optimizer)
