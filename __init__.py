@@ -36,6 +36,7 @@ _ALIASES = {
     "mon": "monitor",
     "monitor": "monitor",
     "name": "name",
+    "onnx": "onnx",
     "opt": "optimizer",
     "optimizer": "optimizer",
     "random": "random",

@@ -39,6 +39,13 @@ examples:
   mxforge bench --suite softmax --against mxnet,torch --python mxnet=/opt/mxnet/bin/python \\
       --python torch=/opt/torch/bin/python
 """
+_CONVERT_EXAMPLES = """\
+examples:
+  mxforge convert resnet50-0000.params resnet50.safetensors --plain-names
+  mxforge convert resnet50.npz resnet50-0000.params --symbol resnet50-symbol.json
+  mxforge convert old-symbol.json new-symbol.json
+  mxforge convert resnet50 resnet50.onnx --input-shape data=1,3,224,224 --verify
+"""
 _EXEC_EXAMPLES = """\
 examples:
   mxforge exec train.py --epochs 3
@@ -145,13 +152,17 @@ def build_parser() -> argparse.ArgumentParser:
 def _add_model(parser: argparse.ArgumentParser, **kwargs: object) -> None:
     text = "a -symbol.json file, its prefix (PREFIX-symbol.json, PREFIX-0000.params), or a compiled folder"
     parser.add_argument("model", metavar="MODEL", help=text, **kwargs)  # type: ignore[arg-type]
+    _add_parameters(parser)
+
+
+def _add_parameters(parser: argparse._ActionsContainer) -> None:
     parser.add_argument(
         "--epoch", type=natural, metavar="N", help="the number in the name of the .params file (default: 0)"
     )
     parser.add_argument("--params", type=Path, metavar="FILE", help="the .params file, whatever its name")
 
 
-def _add_shapes(parser: argparse.ArgumentParser) -> None:
+def _add_shapes(parser: argparse._ActionsContainer) -> None:
     parser.add_argument(
         "--input-shape",
         action=InputShape,
@@ -237,6 +248,20 @@ def _fill_bench(parser: argparse.ArgumentParser) -> None:
     _add_threads(parser)
 
 
+def _fill_convert(parser: argparse.ArgumentParser) -> None:
+    text = "a .params, .npz or .safetensors file, a -symbol.json file, or a model (its file or its prefix)"
+    parser.add_argument("source", metavar="SOURCE", help=text)
+    text = "a file whose suffix says what to write: .params, .npz, .safetensors, .json or .onnx"
+    parser.add_argument("file", metavar="FILE", help=text)
+    parser.add_argument("--plain-names", action="store_true", help="leave arg: and aux: out of the names of parameters")
+    text = "put arg: and aux: before the names of parameters, as this symbol lists its inputs"
+    parser.add_argument("--symbol", type=Path, metavar="FILE", help=text)
+    onnx = parser.add_argument_group("ONNX", "A model is written for the shapes of its inputs; needs the package onnx.")
+    _add_parameters(onnx)
+    _add_shapes(onnx)
+    onnx.add_argument("--verify", action="store_true", help="compare with ONNX Runtime on random inputs")
+
+
 def _fill_exec(parser: argparse.ArgumentParser) -> None:
     text = "a Python file, -m MODULE or -c CODE, and the program's own arguments"
     parser.add_argument("program", nargs=argparse.REMAINDER, metavar="PROGRAM ...", help=text)
@@ -258,5 +283,6 @@ _COMMANDS: tuple[tuple[str, str, str, str, _Fill], ...] = (
     ("inspect", "Show what a model is and what it compiles to.", "inspect_model", _INSPECT_EXAMPLES, _fill_inspect),
     ("compile", "Compile a model ahead of time to a folder.", "compile_model", _COMPILE_EXAMPLES, _fill_compile),
     ("bench", "Measure a model against other frameworks, side by side.", "bench.command", _BENCH_EXAMPLES, _fill_bench),
+    ("convert", "Convert parameters, symbols and models.", "convert_model", _CONVERT_EXAMPLES, _fill_convert),
     ("exec", "Run a Python program for which mxnet is mxforge.", "exec_program", _EXEC_EXAMPLES, _fill_exec),
 )

@@ -1,0 +1,121 @@
+"""Arrays by name in the formats of others: NumPy's .npz and safetensors."""
+
+from __future__ import annotations
+
+import io
+import json
+import zipfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from .arrays import BFloat16Data, ParamsArray
+from .atomic import write_atomically
+from .errors import ArtifactError
+
+# safetensors' names of dtypes but bfloat16, which goes by its bits.
+_SAFETENSORS = {
+    "F64": "<f8",
+    "F32": "<f4",
+    "F16": "<f2",
+    "I64": "<i8",
+    "I32": "<i4",
+    "I16": "<i2",
+    "I8": "i1",
+    "U64": "<u8",
+    "U32": "<u4",
+    "U16": "<u2",
+    "U8": "u1",
+    "BOOL": "?",
+}
+_NAME_OF_DTYPE = {np.dtype(dtype): name for name, dtype in _SAFETENSORS.items()}
+
+
+def read_npz(path: Path) -> dict[str, ParamsArray]:
+    """The arrays of a .npz file. ArtifactError when it is damaged or holds Python objects."""
+    try:
+        with np.load(path, allow_pickle=False) as stored:
+            return {name: stored[name] for name in stored.files}
+    except (ValueError, EOFError, KeyError, NotImplementedError, zipfile.BadZipFile) as error:
+        raise ArtifactError(f"{path}: not a .npz file of arrays ({error})") from error
+
+
+def write_npz(path: Path, arrays: Mapping[str, ParamsArray]) -> None:
+    """A .npz file, atomically. ArtifactError for arrays that NumPy cannot hold."""
+    dense = {name: _numpy(name, array) for name, array in arrays.items()}
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:  # np.savez takes names as keywords, and not all are good ones
+        for name, array in dense.items():
+            with archive.open(f"{name}.npy", "w", force_zip64=True) as file:
+                np.lib.format.write_array(file, array, allow_pickle=False)
+    write_atomically(path, buffer.getvalue())
+
+
+def _numpy(name: str, array: ParamsArray) -> np.ndarray:
+    if isinstance(array, BFloat16Data):
+        raise ArtifactError(f"{name!r} is bfloat16, which .npz cannot hold: use .safetensors")
+    return _dense(name, array)
+
+
+def _dense(name: str, array: ParamsArray) -> np.ndarray:
+    if not isinstance(array, np.ndarray):
+        kind = "was never allocated" if array is None else "is sparse"
+        raise ArtifactError(f"{name!r} {kind}, which only .params can hold")
+    return np.asarray(array, array.dtype.newbyteorder("<"), order="C")
+
+
+def read_safetensors(path: Path) -> dict[str, ParamsArray]:
+    """The arrays of a safetensors file. ArtifactError when it is damaged or holds a dtype that MXNet lacks.
+
+    The file is the length of a JSON object in 8 bytes, the object, and the arrays' bytes; for each name the object has
+    a dtype, a shape, and where its bytes begin and end.
+    """
+    data = path.read_bytes()
+    size = int.from_bytes(data[:8], "little")
+    if len(data) < 8 or size > len(data) - 8:
+        raise ArtifactError(f"{path}: not a safetensors file: its head goes beyond its end")
+    try:
+        head = json.loads(data[8 : 8 + size])
+        entries = {name: entry for name, entry in head.items() if name != "__metadata__"}
+        return {name: _from_safetensors(name, entry, data[8 + size :]) for name, entry in entries.items()}
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise ArtifactError(f"{path}: not a safetensors file: {error}") from error
+
+
+def _from_safetensors(name: str, entry: Mapping[str, Any], data: bytes) -> ParamsArray:
+    kind, shape, (begin, end) = entry["dtype"], entry["shape"], entry["data_offsets"]
+    if kind != "BF16" and kind not in _SAFETENSORS:
+        raise ArtifactError(f"{name!r} has dtype {kind}, which MXNet does not have")
+    if not 0 <= begin <= end <= len(data):
+        raise ArtifactError(f"the bytes of {name!r} are not in the file")
+    dtype = np.dtype("<u2" if kind == "BF16" else _SAFETENSORS[kind])
+    values = np.frombuffer(data[begin:end], dtype).reshape(shape)
+    return BFloat16Data(values) if kind == "BF16" else values
+
+
+def write_safetensors(path: Path, arrays: Mapping[str, ParamsArray]) -> None:
+    """A safetensors file, atomically. ArtifactError for sparse arrays."""
+    head: dict[str, Any] = {}
+    chunks: list[bytes] = []
+    end = 0
+    for name, array in arrays.items():
+        dense = _dense(name, array.bits if isinstance(array, BFloat16Data) else array)
+        kind = "BF16" if isinstance(array, BFloat16Data) else _NAME_OF_DTYPE[dense.dtype]
+        begin, end = end, end + dense.nbytes
+        head[name] = {"dtype": kind, "shape": dense.shape, "data_offsets": [begin, end]}
+        chunks.append(dense.tobytes())
+    text = json.dumps(head, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)  # so that the arrays are aligned
+    write_atomically(path, [len(text).to_bytes(8, "little"), text, *chunks])
+
+
+Reader = Callable[[Path], dict[str, ParamsArray]]
+Writer = Callable[[Path, Mapping[str, ParamsArray]], None]
+
+FORMATS: dict[str, tuple[Reader, Writer]] = {
+    ".npz": (read_npz, write_npz),
+    ".safetensors": (read_safetensors, write_safetensors),
+}
+"""By suffix: what reads a file and what writes one."""

@@ -1,0 +1,6 @@
+"""`mxforge.onnx`: writes models as ONNX files, which other runtimes read."""
+
+from __future__ import annotations
+
+from . import export_model as mx2onnx
+from .export_model import export_model, get_operator_support

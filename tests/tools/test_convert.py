@@ -1,0 +1,112 @@
+"""`mxforge convert`: what goes out comes back, and an ONNX file computes what the model computes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import mxforge as mx
+import numpy as np
+import pytest
+from mxforge.frontend.artifacts import BFloat16Data, CSRData, read_params, write_params
+from mxforge.frontend.artifacts.named_arrays import read_npz, read_safetensors
+
+DTYPES = ("float16", "float32", "float64", "int8", "uint8", "int32", "int64", "bool")
+
+
+def arrays() -> dict[str, Any]:
+    found: dict[str, Any] = {f"arg:{d}": np.arange(6).reshape(2, 3).astype(d) for d in DTYPES}
+    return found | {"aux:empty": np.zeros((0, 2), np.float32), "aux:odd name/é": np.ones(3, np.float32)}
+
+
+@pytest.fixture
+def params(tmp_path: Path) -> Path:
+    path = tmp_path / "a.params"
+    write_params(path, list(arrays()), list(arrays().values()))
+    return path
+
+
+@pytest.mark.parametrize("suffix", [".npz", ".safetensors"])
+def test_parameters_come_back(mxforge: Any, params: Path, suffix: str) -> None:
+    there, back = params.with_suffix(suffix), params.with_name("b.params")
+    assert mxforge("convert", params, there).status == 0
+    assert mxforge("convert", there, back).status == 0
+    assert back.read_bytes() == params.read_bytes()
+
+
+def test_names_lose_their_prefixes_and_get_them_back(mxforge: Any, convnet: Path, tmp_path: Path) -> None:
+    params, symbol = f"{convnet}-0000.params", f"{convnet}-symbol.json"
+    assert mxforge("convert", params, tmp_path / "a.npz", "--plain-names").status == 0
+    assert not any(":" in name for name in read_npz(tmp_path / "a.npz"))
+    assert mxforge("convert", tmp_path / "a.npz", tmp_path / "b.params", "--symbol", symbol).status == 0
+    assert sorted(read_params(tmp_path / "b.params").names) == sorted(read_params(Path(params)).names)
+
+
+def test_bfloat16_goes_to_safetensors_only(mxforge: Any, tmp_path: Path) -> None:
+    bits = np.array([0x3F80, 0x4000], np.uint16)
+    write_params(tmp_path / "a.params", ["x"], [BFloat16Data(bits)])
+    assert "use .safetensors" in mxforge("convert", tmp_path / "a.params", tmp_path / "a.npz").err
+    assert mxforge("convert", tmp_path / "a.params", tmp_path / "a.safetensors").status == 0
+    stored = read_safetensors(tmp_path / "a.safetensors")["x"]
+    assert isinstance(stored, BFloat16Data) and stored.bits.tolist() == bits.tolist()
+
+
+def test_a_safetensors_file_is_what_its_specification_says(mxforge: Any, tmp_path: Path) -> None:
+    write_params(tmp_path / "a.params", ["w"], [np.array([[1, 2]], np.int32)])
+    mxforge("convert", tmp_path / "a.params", tmp_path / "a.safetensors")
+    data = (tmp_path / "a.safetensors").read_bytes()
+    size = int.from_bytes(data[:8], "little")
+    assert json.loads(data[8 : 8 + size]) == {"w": {"dtype": "I32", "shape": [1, 2], "data_offsets": [0, 8]}}
+    assert size % 8 == 0 and data[8 + size :] == b"\1\0\0\0\2\0\0\0"
+
+
+def test_sparse_parameters_are_refused(mxforge: Any, tmp_path: Path) -> None:
+    matrix = CSRData((1, 2), np.ones(1, np.float32), np.zeros(1, np.int64), np.array([0, 1]))
+    write_params(tmp_path / "a.params", ["x"], [matrix])
+    done = mxforge("convert", tmp_path / "a.params", tmp_path / "a.npz")
+    assert done.status == 1 and "'x' is sparse" in done.err and not (tmp_path / "a.npz").exists()
+
+
+@pytest.mark.parametrize("damage", [b"", b"\xff" * 8, b"\x02" + b"\0" * 7 + b"[]", b"\x40" + b"\0" * 7 + b"{" * 64])
+def test_a_damaged_safetensors_file_is_refused(mxforge: Any, tmp_path: Path, damage: bytes) -> None:
+    (tmp_path / "a.safetensors").write_bytes(damage)
+    done = mxforge("convert", tmp_path / "a.safetensors", tmp_path / "a.params")
+    assert done.status == 1 and "not a safetensors file" in done.err and done.err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        {"dtype": "F32", "shape": [2], "data_offsets": [0, 99]},
+        {"dtype": "F32", "shape": [3], "data_offsets": [0, 8]},
+        {"dtype": "F8", "shape": [2], "data_offsets": [0, 2]},
+        {"dtype": "F32", "shape": [2]},
+        7,
+    ],
+)
+def test_an_impossible_entry_is_refused(mxforge: Any, tmp_path: Path, entry: Any) -> None:
+    head = json.dumps({"x": entry}).encode()
+    (tmp_path / "a.safetensors").write_bytes(len(head).to_bytes(8, "little") + head + b"\0" * 8)
+    done = mxforge("convert", tmp_path / "a.safetensors", tmp_path / "a.params")
+    assert done.status == 1 and "not a safetensors file" in done.err
+
+
+def test_an_old_symbol_becomes_a_new_one(mxforge: Any, tmp_path: Path) -> None:
+    old = Path(__file__).resolve().parents[1] / "data" / "fixtures" / "save_000800.json"
+    assert mxforge("convert", old, tmp_path / "new.json").status == 0
+    assert json.loads((tmp_path / "new.json").read_text())["attrs"]["mxnet_version"] == ["int", 10901]
+    assert mx.sym.load(str(tmp_path / "new.json")).list_arguments() == mx.sym.load(str(old)).list_arguments()
+
+
+def test_a_model_becomes_onnx_that_computes_the_same(mxforge: Any, convnet: Path, tmp_path: Path) -> None:
+    target = tmp_path / "net.onnx"
+    done = mxforge("convert", convnet, target, "--input-shape", "data=2,3,32,32", "--verify")
+    assert done.status == 0, done.err
+    assert "differs by" in done.out and target.exists()
+
+
+def test_contradictions_are_said(mxforge: Any, params: Path, tmp_path: Path) -> None:
+    assert mxforge("convert", params, tmp_path / "a.npz", "--verify").status == 2
+    assert "give a .params" in mxforge("convert", params, tmp_path / "a.txt").err
+    assert "no folder" in mxforge("convert", params, tmp_path / "none" / "a.npz").err

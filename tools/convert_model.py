@@ -1,0 +1,155 @@
+"""`mxforge convert`: parameters between .params, .npz and .safetensors, symbols to today's version, models to ONNX."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..frontend.artifacts import ParamsArray, read_params, write_atomically, write_params
+from ..frontend.artifacts.named_arrays import FORMATS
+from ..frontend.symbol import load
+from ..ir.types import TensorType
+from .errors import ToolError, UsageError
+from .models import Model, bind, data_types, find_model, load_model, model_graph
+
+_PARAMS = ".params"
+_TOLERANCE = 1e-4
+
+
+def run(options: argparse.Namespace) -> int:
+    """Convert and say what was written; status 0, or 1 when `--verify` finds a difference."""
+    source, target = Path(options.source), Path(options.file)
+    kind = target.suffix.lower()
+    if kind != ".onnx" and (options.verify or options.shapes):
+        raise UsageError("--verify and --input-shape go with a .onnx file")
+    if kind in (_PARAMS, *FORMATS):
+        return _convert_parameters(source, target, options)
+    if kind == ".json":
+        return _convert_symbol(source, target)
+    if kind == ".onnx":
+        return _convert_to_onnx(target, options)
+    raise UsageError(f"{target}: give a .params, .npz, .safetensors, .json or .onnx file")
+
+
+# --- parameters -------------------------------------------------------------------------------------------------------
+
+
+def _convert_parameters(source: Path, target: Path, options: argparse.Namespace) -> int:
+    _check_target(target)
+    arrays = _renamed(_read(source), options)
+    if target.suffix.lower() == _PARAMS:
+        write_params(target, list(arrays), list(arrays.values()))
+    else:
+        FORMATS[target.suffix.lower()][1](target, arrays)
+    print(f"wrote {len(arrays)} arrays to {target}")
+    return 0
+
+
+def _check_target(target: Path) -> None:
+    if target.is_dir():
+        raise ToolError(f"{target}: this is a folder")
+    if not target.parent.is_dir():
+        raise ToolError(f"{target}: there is no folder {target.parent}")
+
+
+def _read(path: Path) -> dict[str, ParamsArray]:
+    """The arrays of a file by name; a list without names gets arr_0, arr_1, ..., as NumPy calls them."""
+    kind = path.suffix.lower()
+    if kind in FORMATS:
+        return FORMATS[kind][0](path)
+    if kind != _PARAMS:
+        raise UsageError(f"{path}: parameters are in .params, .npz or .safetensors files")
+    file = read_params(path)
+    names = file.names or [f"arr_{i}" for i in range(len(file.arrays))]
+    return dict(zip(names, file.arrays, strict=True))
+
+
+def _renamed(arrays: Mapping[str, ParamsArray], options: argparse.Namespace) -> dict[str, ParamsArray]:
+    """With `--plain-names` without `arg:` and `aux:`; with `--symbol` with them, as that symbol lists its inputs."""
+    plain = {_plain(name): array for name, array in arrays.items()}
+    if not options.plain_names and options.symbol is None:
+        return dict(arrays)
+    if len(plain) != len(arrays):
+        raise ToolError("two arrays have one name without arg: and aux:")
+    if options.symbol is None:
+        return plain
+    auxiliary = set(load(options.symbol).list_auxiliary_states())
+    return {f"{'aux' if name in auxiliary else 'arg'}:{name}": array for name, array in plain.items()}
+
+
+def _plain(name: str) -> str:
+    return name[4:] if name.startswith(("arg:", "aux:")) else name
+
+
+# --- symbols ----------------------------------------------------------------------------------------------------------
+
+
+def _convert_symbol(source: Path, target: Path) -> int:
+    """Write a symbol of any version as MXNet 1.9.1 would."""
+    _check_target(target)
+    symbol = load(source)
+    write_atomically(target, symbol.tojson().encode())
+    print(f"wrote {len(symbol.get_internals().list_outputs())} values to {target}")
+    return 0
+
+
+# --- ONNX -------------------------------------------------------------------------------------------------------------
+
+
+def _convert_to_onnx(target: Path, options: argparse.Namespace) -> int:
+    from ..frontend.onnx.export_model import export_symbol, write_model
+
+    _check_target(target)
+    model = load_model(find_model(options.source, options.epoch, options.params))
+    types = data_types(model, options.shapes)
+    written = export_symbol(model.symbol, model.parameters, types)
+    write_model(written, target)
+    print(f"wrote {len(written.graph.node)} nodes to {target}")
+    return _verify(model, target, types) if options.verify else 0
+
+
+def _verify(model: Model, target: Path, types: Mapping[str, TensorType]) -> int:
+    """Run both on random inputs and print the largest difference of each output by its largest element."""
+    runtime = _onnxruntime()
+    random = np.random.default_rng(0)
+    inputs = {name: _sample(random, type) for name, type in types.items()}
+    session = runtime.InferenceSession(str(target), providers=["CPUExecutionProvider"])
+    theirs = session.run(None, {entry.name: inputs[entry.name] for entry in session.get_inputs()})
+    ours = _run_here(model, types, inputs)
+    worst = 0.0
+    for name, one, other in zip(model.symbol.list_outputs(), ours, theirs, strict=True):
+        scale = max(float(np.abs(one).max(initial=0)), 1e-30)
+        difference = float(np.abs(one.astype(np.float64) - other).max(initial=0)) / scale
+        worst = max(worst, difference)
+        print(f"{name}: differs by {difference:.1e} from ONNX Runtime's")
+    if not worst <= _TOLERANCE:
+        raise ToolError(f"{target}: the outputs differ by more than {_TOLERANCE:.0e}")
+    return 0
+
+
+def _run_here(model: Model, types: Mapping[str, TensorType], inputs: Mapping[str, np.ndarray]) -> list[np.ndarray]:
+    """This compiler's outputs for the same inputs."""
+    from ..runtime.compile import executable_for
+
+    graph = model_graph(model, types)
+    compiled = bind(model, graph, executable_for(graph))
+    return list(compiled(*(inputs[argument.name] for argument in compiled.inputs)))
+
+
+def _sample(random: np.random.Generator, type: TensorType) -> np.ndarray:
+    """Values near 1 for floats, and small numbers for integers, which often count something."""
+    if type.dtype.is_float:
+        return random.standard_normal(type.shape).astype(type.dtype.numpy)
+    return random.integers(0, 2, type.shape).astype(type.dtype.numpy)
+
+
+def _onnxruntime() -> Any:
+    try:
+        import onnxruntime
+    except ImportError as error:
+        raise ToolError("--verify needs ONNX Runtime: pip install onnxruntime") from error
+    return onnxruntime
