@@ -101,8 +101,6 @@ def about_storage(operator: Operator, arrays: Sequence[NDArray], out: Any = None
 
 def bind(cls: type[Operator], params: Mapping[str, Any]) -> Bound:
     """The operator with these parameters, parsed once. MXNetError says which one is wrong."""
-    if cls.scalars:
-        return _bind_scalars(_parse(cls, params))
     values = tuple(params.values())
     try:
         key = (cls, tuple(params), values, tuple(map(type, values)))
@@ -110,7 +108,8 @@ def bind(cls: type[Operator], params: Mapping[str, Any]) -> Bound:
     except TypeError:  # lists
         return bind(cls, {name: _frozen(value) for name, value in params.items()})
     if found is None:
-        found = Bound(_parse(cls, params), {})
+        operator = _parse(cls, params)
+        found = _bind_scalars(operator) if cls.scalars else Bound(operator, {})
         bounded(_bound)[key] = found
     return found
 

@@ -4,6 +4,7 @@ the compiled call, and the states are written where they stand."""
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -81,6 +82,14 @@ def _positions(out: Any, args: tuple[Any, ...]) -> Any:
     return tuple(found)
 
 
+@cache
+def _no_check() -> Any:
+    """The check of operators that have none; the numbers of the others are seen by theirs each time."""
+    from ...ir.dialects.mx.operator import Operator
+
+    return Operator.check
+
+
 def _remember(
     known: dict[Any, Ready],
     args: tuple[Any, ...],
@@ -95,7 +104,7 @@ def _remember(
         out = _positions(kwargs.get("out"), args)
     except (TypeError, AttributeError):
         return
-    if kwargs.get("ctx") is not None:
+    if kwargs.get("ctx") is not None or type(operator).check is not _no_check():
         return
     given = [name for name in kwargs if name in scalars]
     if not any(isinstance(getattr(operator, name), int) and not isinstance(kwargs[name], int) for name in given):

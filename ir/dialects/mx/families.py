@@ -116,11 +116,23 @@ DECLARED_NAMES: dict[str, str] = {
         "SoftmaxOutput Softmax LinearRegressionOutput _sparse_LinearRegressionOutput MAERegressionOutput "
         "_sparse_MAERegressionOutput LogisticRegressionOutput _sparse_LogisticRegressionOutput MakeLoss"
     ),
+    "random_densities": (
+        "_random_pdf_uniform random_pdf_uniform _random_pdf_normal random_pdf_normal _random_pdf_gamma "
+        "random_pdf_gamma _random_pdf_exponential random_pdf_exponential _random_pdf_poisson random_pdf_poisson "
+        "_random_pdf_negative_binomial random_pdf_negative_binomial _random_pdf_generalized_negative_binomial "
+        "random_pdf_generalized_negative_binomial _random_pdf_dirichlet random_pdf_dirichlet"
+    ),
     "random_ops": (
         "_random_uniform random_uniform uniform _random_uniform_like _sample_uniform sample_uniform _random_normal "
         "random_normal normal _random_normal_like _sample_normal sample_normal _random_exponential random_exponential "
-        "_random_exponential_like _sample_exponential sample_exponential _random_randint _npi_random_randint "
-        "random_randint _shuffle _npi_shuffle shuffle _sample_multinomial sample_multinomial"
+        "_random_exponential_like _sample_exponential sample_exponential _random_gamma random_gamma "
+        "_random_gamma_like _sample_gamma sample_gamma _random_poisson random_poisson _random_poisson_like "
+        "_sample_poisson sample_poisson _random_negative_binomial random_negative_binomial "
+        "_random_negative_binomial_like _sample_negative_binomial sample_negative_binomial "
+        "_random_generalized_negative_binomial random_generalized_negative_binomial "
+        "_random_generalized_negative_binomial_like _sample_generalized_negative_binomial "
+        "sample_generalized_negative_binomial _random_randint _npi_random_randint random_randint _shuffle "
+        "_npi_shuffle shuffle _sample_multinomial sample_multinomial _sample_unique_zipfian"
     ),
     "reduce": (
         "sum _sparse_sum sum_axis mean _sparse_mean prod max max_axis min min_axis nansum nanprod _square_sum norm "

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from math import prod
-from typing import TYPE_CHECKING, Annotated, Literal
+from math import log, prod
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field
 
@@ -12,13 +12,14 @@ from ...graph import Value
 from ...kernel import ReduceOp
 from ...types import DType, Shape
 from . import random_bits as draw
+from . import random_rejection as rejection
 from .builder import MxBuilder
 from .operator import Elementwise, Operator, Results, declare, operator
 from .parameters import OR_NONE, Bool, Float, Int, Ints, Text
 
 RandomDType = Annotated[Literal["float16", "float32", "float64"] | None, OR_NONE]
 RandomIntDType = Annotated[Literal["int32", "int64"] | None, OR_NONE]
-Parameters = tuple[tuple[str, float], ...]
+Parameters = tuple[tuple[str, float | int], ...]
 Draw = Callable[[MxBuilder, Shape, list[Value]], Value]
 
 
@@ -38,14 +39,67 @@ def _exponential(b: MxBuilder, shape: Shape, p: list[Value]) -> Value:
     return b.div(draw.exponential(b, shape), p[0])
 
 
+def _gamma(b: MxBuilder, shape: Shape, p: list[Value]) -> Value:
+    return rejection.gamma(b, shape, p[0], p[1])
+
+
+def _poisson(b: MxBuilder, shape: Shape, p: list[Value]) -> Value:
+    return rejection.poisson(b, shape, p[0])
+
+
+def _negative_binomial(b: MxBuilder, shape: Shape, p: list[Value]) -> Value:
+    return rejection.negative_binomial(b, shape, p[0], p[1])
+
+
+def _generalized_negative_binomial(b: MxBuilder, shape: Shape, p: list[Value]) -> Value:
+    return rejection.generalized_negative_binomial(b, shape, p[0], p[1])
+
+
 # MXNet's name, parameters and their defaults, description, function of float32 parameters in the result's shape
 _TABLE: tuple[tuple[str, Parameters, str, Draw, tuple[str, ...]], ...] = (
     ("uniform", (("low", 0.0), ("high", 1.0)), "Uniform numbers in [low, high).", _uniform, ("uniform",)),
     ("normal", (("loc", 0.0), ("scale", 1.0)), "Normal numbers of mean loc and deviation scale.", _normal, ("normal",)),
     ("exponential", (("lam", 1.0),), "Exponential numbers of rate lam.", _exponential, ()),
+    ("gamma", (("alpha", 1.0), ("beta", 1.0)), "Gamma numbers of shape alpha and scale beta.", _gamma, ()),
+    ("poisson", (("lam", 1.0),), "Poisson counts of mean lam.", _poisson, ()),
+    (
+        "negative_binomial",
+        (("k", 1), ("p", 1.0)),
+        "Failures before the k-th success of probability p.",
+        _negative_binomial,
+        (),
+    ),
+    (
+        "generalized_negative_binomial",
+        (("mu", 1.0), ("alpha", 1.0)),
+        "Counts of mean mu and variance mu + alpha * mu^2.",
+        _generalized_negative_binomial,
+        (),
+    ),
 )
+# What numbers must be, as MXNet demands; array elements that are not give NaN.
+_DEMANDS: dict[str, dict[str, tuple[str, Callable[[float], bool]]]] = {
+    "gamma": {"alpha": ("positive", lambda v: v > 0), "beta": ("positive", lambda v: v > 0)},
+    "poisson": {"lam": ("non-negative", lambda v: v >= 0)},
+    "negative_binomial": {
+        "k": ("non-negative", lambda v: v >= 0),
+        "p": ("between 0 and 1", lambda v: 0 <= v <= 1),
+    },
+    "generalized_negative_binomial": {
+        "mu": ("non-negative", lambda v: v >= 0),
+        "alpha": ("non-negative", lambda v: v >= 0),
+    },
+}
 # The names of the distributions' parameters where they are arrays.
-_SAMPLE_INPUTS = {"uniform": ("low", "high"), "normal": ("mu", "sigma"), "exponential": ("lam",)}
+_SAMPLE_INPUTS = {
+    "uniform": ("low", "high"),
+    "normal": ("mu", "sigma"),
+    "exponential": ("lam",),
+    "gamma": ("alpha", "beta"),
+    "poisson": ("lam",),
+    "negative_binomial": ("k", "p"),
+    "generalized_negative_binomial": ("mu", "alpha"),
+}
 
 
 class _Draw(Operator):
@@ -68,17 +122,38 @@ class _Sample(Operator):
     dtype: RandomDType = None
 
 
+def _types(parameters: Parameters) -> dict[str, Any]:
+    return {name: Int if isinstance(default, int) else Float for name, default in parameters}
+
+
+def _checked(kind: str, names: list[str]) -> dict[str, Any]:
+    """The members that say which numbers change from call to call, and that refuse those MXNet refuses."""
+    demands = _DEMANDS.get(kind)
+    if demands is None:
+        return {"scalars": tuple(names)}
+
+    def check(self: Operator) -> None:
+        for name, (wanted, holds) in demands.items():
+            value = getattr(self, name)
+            if not holds(value):
+                raise ValueError(f"{self.mx_name()}: {name}={value} has to be {wanted}")
+
+    return {"scalars": tuple(names), "check": check}
+
+
 def _declare_plain(kind: str, parameters: Parameters, doc: str, function: Draw, more: tuple[str, ...]) -> None:
     names = [p for p, _ in parameters]
 
     def decompose(self: _Draw, b: MxBuilder, *inputs: Value) -> Value:
         if not self.shape:
             raise ValueError(f"{self.mx_name()} needs the parameter shape")
-        values = function(b, self.shape, [b.full(self.shape, getattr(self, p)) for p in names])
+        like = b.full(self.shape, 0)
+        values = function(b, self.shape, [b.number_like(self, p, like) for p in names])
         return b.cast(values, DType.from_numpy(self.dtype or "float32"))
 
-    types = {**dict.fromkeys(names, Float), "shape": Ints, "ctx": Text, "dtype": RandomDType}
+    types = {**_types(parameters), "shape": Ints, "ctx": Text, "dtype": RandomDType}
     members = {**dict(parameters), "shape": (), "ctx": "", "dtype": None, "__doc__": doc, "decompose": decompose}
+    members |= _checked(kind, names)
     declare(f"_random_{kind}", _Draw, members, (f"random_{kind}", *more), types)
 
 
@@ -87,10 +162,11 @@ def _declare_like(kind: str, parameters: Parameters, doc: str, function: Draw) -
 
     def decompose(self: Operator, b: MxBuilder, *inputs: Value) -> Value:
         x = inputs[0].type
-        return b.cast(function(b, x.shape, [b.full(x.shape, getattr(self, p)) for p in names]), x.dtype)
+        like = b.full(x.shape, 0)
+        return b.cast(function(b, x.shape, [b.number_like(self, p, like) for p in names]), x.dtype)
 
     members = {**dict(parameters), "__doc__": f"{doc} In the shape of data.", "decompose": decompose}
-    declare(f"_random_{kind}_like", Elementwise, members, (), dict.fromkeys(names, Float))
+    declare(f"_random_{kind}_like", Elementwise, members | _checked(kind, names), (), _types(parameters))
 
 
 def _declare_sample(kind: str, doc: str, function: Draw) -> None:
@@ -181,3 +257,30 @@ class SampleMultinomial(Operator):
         point = b.broadcast(draw.uniform(b, (rows, count)), space, (0, 1))
         below = b.cast(b.le(b.broadcast(sums, space, (0, 2)), point), DType.I32)
         return b.minimum(b.sum(below, (2,)), kinds - 1)
+
+
+@operator("_sample_unique_zipfian")
+class SampleUniqueZipfian(Operator):
+    """For each row distinct numbers below `range_max`, drawn with probabilities log((k + 2) / (k + 1)) /
+    log(range_max + 1); and how many draws that took. `shape` is (rows, numbers), the results are int64."""
+
+    inputs = ()
+    outputs = ("output0", "output1")
+    output_dtype = DType.I64
+    range_max: Int
+    shape: Ints = ()
+
+    def check(self) -> None:
+        if len(self.shape) != 2:
+            raise ValueError(f"_sample_unique_zipfian: shape={self.shape} must be (rows, numbers)")
+        if not 0 < self.shape[1] <= self.range_max:
+            count, limit = self.shape[1], self.range_max
+            raise ValueError(f"_sample_unique_zipfian: {count} distinct numbers below range_max={limit} do not exist")
+
+    def decompose(self, b: MxBuilder, *inputs: Value) -> Results:
+        return rejection.distinct(b, self.shape, self._draw)
+
+    def _draw(self, b: MxBuilder, rows: Shape) -> Value:
+        """One number for each row: exp(uniform * log(range_max + 1)) - 1, cut off."""
+        power = b.mul(b.cast(draw.uniform(b, rows), DType.F64), log(self.range_max + 1))
+        return b.minimum(b.cast(b.sub(b.exp(power), 1.0), DType.I64), self.range_max - 1)

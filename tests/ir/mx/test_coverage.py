@@ -36,27 +36,6 @@ NOT_DECLARED = frozenset(
     _contrib_ifft
     _histogram
     _onehot_encode
-    _random_gamma
-    _random_gamma_like
-    _random_generalized_negative_binomial
-    _random_generalized_negative_binomial_like
-    _random_negative_binomial
-    _random_negative_binomial_like
-    _random_pdf_dirichlet
-    _random_pdf_exponential
-    _random_pdf_gamma
-    _random_pdf_generalized_negative_binomial
-    _random_pdf_negative_binomial
-    _random_pdf_normal
-    _random_pdf_poisson
-    _random_pdf_uniform
-    _random_poisson
-    _random_poisson_like
-    _sample_gamma
-    _sample_generalized_negative_binomial
-    _sample_negative_binomial
-    _sample_poisson
-    _sample_unique_zipfian
     _set_value
     """.split()
 )
