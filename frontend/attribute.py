@@ -48,7 +48,9 @@ class AttrScope(metaclass=_Scopes):
         self._attr = kwargs
 
     def get(self, attr: Mapping[str, str] | None) -> dict[str, str]:
-        """The scope's attributes together with those of one symbol, which win."""
+        """The scope's attributes together with those of one symbol, which win; ValueError unless they are texts."""
+        if attr and not all(isinstance(value, str) for value in attr.values()):
+            raise ValueError(f"Set Attr only accepts string values: {attr}")
         return {**self._attr, **(attr or {})}
 
     def __enter__(self) -> Self:

@@ -126,7 +126,7 @@ def _is_symbol(value: Any) -> bool:
 
 def _checked(argument: str, value: Any) -> Any:
     if not _is_symbol(value):
-        raise TypeError(f"Argument {argument} must be Symbol instances, but got {value}")
+        raise AssertionError(f"Argument {argument} must be Symbol instances, but got {value}")
     return value
 
 

@@ -36,7 +36,8 @@ def draw(name: str, parameters: list[Any], options: dict[str, Any]) -> Symbol:
         return internal(f"_sample_{name}", *parameters, **options)
     if any(not isinstance(p, Number) for p in parameters):
         kinds = ", ".join(type(p).__name__ for p in parameters)
-        raise ValueError(f"Distribution parameters must be either all Symbols or all numbers, but got {kinds}.")
+        error = AssertionError if isinstance(parameters[0], Symbol | Number) else ValueError
+        raise error(f"Distribution parameters must be either all Symbols or all numbers, but got {kinds}.")
     return internal(f"_random_{name}", *parameters, **options)
 
 

@@ -146,11 +146,18 @@ class Symbol:
         return {node.name: _listed(node.attrs) for node in depth_first(self._entries) if node.attrs}
 
     def _set_attr(self, **kwargs: Any) -> None:
+        """Set attributes, all texts, of the symbol's one node; MXNetError for what is no parameter of its operator."""
         node = self._node()
         if node is None:
             raise MXNetError("attributes can be set on one node only; this symbol is a group")
-        node.attrs.update(hidden_attrs(kwargs, node.op))
-        node._operator = None
+        if not all(isinstance(value, str) for value in kwargs.values()):
+            raise ValueError(f"Set Attr only accepts string values: {kwargs}")
+        changed = node.copy()
+        changed.attrs.update(hidden_attrs(kwargs, node.op))
+        changed._operator = None
+        if not node.is_variable:
+            node._operator = changed.operator  # which refuses what is no parameter
+        node.attrs = changed.attrs
 
     # --- composition ------------------------------------------------------------------------------------------------
 
@@ -349,8 +356,7 @@ _PLACES = {
     "Executor": "..executor",
     "NDArray": "..ndarray",
     "is_np_shape": "..util",
-    "op": ".",
-    "_internal": ".",
+    **dict.fromkeys("op _internal".split(), "."),
 }
 
 
