@@ -12,7 +12,9 @@ from ..ir.dialects.core import (
     Cast,
     Concat,
     Constant,
+    Conv,
     CoreBuilder,
+    Dot,
     Pad,
     Pointwise,
     Primitive,
@@ -47,9 +49,20 @@ Rewrite = Callable[[CoreBuilder, Node, tuple[Value, ...]], Value | None]
 
 def _simplify(b: GraphBuilder, node: Node, operands: tuple[Value, ...]) -> Replacement:
     assert isinstance(b, CoreBuilder)
+    if (empty := _without_elements(b, node, operands)) is not None:
+        return empty
     rule = _RULES.get(type(node.op))
     simpler = rule(b, node, operands) if rule else None
     return simpler if simpler is not None else _fold_constant(b, node, operands)
+
+
+def _without_elements(b: CoreBuilder, node: Node, operands: tuple[Value, ...]) -> Value | None:
+    """What has no elements needs no kernel, and products of such arrays are sums of nothing."""
+    if len(node.outputs) != 1 or not operands or isinstance(node.op, Broadcast):
+        return None
+    result = node.outputs[0].type
+    nothing = isinstance(node.op, Dot | Conv) and any(v.type.size == 0 for v in operands)
+    return b.full(result.shape, 0, result.dtype) if nothing or result.size == 0 else None
 
 
 def _identity(b: CoreBuilder, node: Node, operands: tuple[Value, ...]) -> Value | None:

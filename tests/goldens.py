@@ -21,7 +21,8 @@ class Golden:
     `attributes` are MXNet's strings; `train` is autograd's train mode. `names` are the arguments, auxiliary states and
     outputs of a symbol called `op` with these attributes that makes its own variables; empty for the rare operator that
     demands its inputs. `file` is a digest of the -symbol.json of a symbol called `n` of variables x0, x1, ... or empty.
-    `states` are the inputs that the call wrote to, by position, as they are after it.
+    `states` are the inputs that the call wrote to, by position, as they are after it. A call that is `swept` was made
+    by mechanism and has no names.
     """
 
     op: str
@@ -32,6 +33,7 @@ class Golden:
     names: tuple[tuple[str, ...], ...]
     file: str
     states: dict[int, np.ndarray]
+    swept: bool
 
     def __str__(self) -> str:
         shown = [f"{key}={value}" for key, value in self.attributes.items()]
@@ -43,10 +45,48 @@ class Golden:
 SCRATCH = {"_adamw_update": (1,)}
 
 
+@dataclass(frozen=True)
+class Refusal:
+    """A recorded call that MXNet refuses, with the types of its inputs and the name of the error's class."""
+
+    op: str
+    attributes: dict[str, str]
+    types: tuple[tuple[str, tuple[int, ...]], ...]
+    error: str
+
+    def __str__(self) -> str:
+        shown = [f"{key}={value}" for key, value in self.attributes.items()]
+        return f"{self.op}({', '.join(['x'.join(map(str, s)) + f':{d}' for d, s in self.types] + shown)})"
+
+
 @cache
 def operator_goldens() -> tuple[Golden, ...]:
-    """Every recorded call, file by file, in the order of recording."""
-    return tuple(golden for records in sorted(DATA.glob("operators/*.json")) for golden in _goldens_of(records))
+    """Every recorded call that somebody wrote down, file by file, in the order of recording."""
+    return tuple(golden for golden in _all_goldens() if not golden.swept)
+
+
+@cache
+def swept_goldens() -> tuple[Golden, ...]:
+    """The recorded calls that were made by mechanism: every dtype, every value of a parameter, other shapes."""
+    return tuple(golden for golden in _all_goldens() if golden.swept)
+
+
+@cache
+def refusals() -> tuple[Refusal, ...]:
+    """The recorded calls that MXNet refuses."""
+    found = [record for path in _records() for record in json.loads(path.read_text()) if "refused" in record]
+    return tuple(
+        Refusal(r["op"], r["attributes"], tuple((d, tuple(s)) for d, *s in r["types"]), r["refused"]) for r in found
+    )
+
+
+def _records() -> list[Path]:
+    return sorted(DATA.glob("operators/*.json"))
+
+
+@cache
+def _all_goldens() -> tuple[Golden, ...]:
+    return tuple(golden for records in _records() for golden in _goldens_of(records))
 
 
 def _goldens_of(records: Path) -> Iterator[Golden]:
@@ -62,14 +102,13 @@ def _goldens_of(records: Path) -> Iterator[Golden]:
 
     def golden(record: dict[str, Any]) -> Golden:
         inputs, outputs = (tuple(map(array, record[key])) for key in ("inputs", "outputs"))
-        names = tuple(map(tuple, record["names"]))
+        names = tuple(map(tuple, record.get("names", [])))
         scratch = SCRATCH.get(record["op"], ())
         states = {int(i): array(at) for i, at in record.get("states", {}).items() if int(i) not in scratch}
-        return Golden(
-            record["op"], record["attributes"], record["train"], inputs, outputs, names, record["file"], states
-        )
+        file, swept = record.get("file", ""), "names" not in record
+        return Golden(record["op"], record["attributes"], record["train"], inputs, outputs, names, file, states, swept)
 
-    return map(golden, json.loads(records.read_text()))
+    return (golden(record) for record in json.loads(records.read_text()) if "refused" not in record)
 
 
 @cache

@@ -313,13 +313,18 @@ class Arithmetic:
         return self.bitcast(self.cast("trunc", self.lshr(kept, 16), "i16"), "bfloat")
 
     def _float_to_int(self, a: Value, kind: str, signed: bool) -> Value:
+        """Cuts the fraction off. What i32 or i64 cannot hold becomes its least number, as x86 converts (LLVM leaves it
+        undefined); narrower integers keep the low bits of an i32."""
         if a.type.bits == 16:
             a = self.cast("fpext", a, "float")
-        if kind in ("i8", "i16"):
-            return self.cast("trunc", self.cast("fptosi", a, "i32"), kind)
-        if kind == "i32" and not signed:
-            return self.cast("trunc", self.cast("fptosi", a, "i64"), kind)
-        return self.cast("fptosi" if signed else "fptoui", a, kind)
+        if kind == "i64" and not signed:
+            return self.cast("fptoui", a, kind)
+        wide = "i32" if kind in ("i8", "i16") or (kind == "i32" and signed) else "i64"
+        bound = 2 ** (Type.of(wide).bits - 1)
+        inside = self.and_(self.cmp("ge", a, float(-bound)), self.cmp("lt", a, float(bound)))
+        whole = self.cast("fptosi", self.select(inside, a, 0.0), wide)
+        whole = self.select(inside, whole, -bound)
+        return whole if kind == wide else self.cast("trunc", whole, kind)
 
     def _int_to_float(self, a: Value, kind: str, signed: bool) -> Value:
         if Type.of(kind).bits == 16:

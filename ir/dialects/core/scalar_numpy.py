@@ -59,7 +59,9 @@ def _mod(x: Array, y: Array) -> Array:
 
 def _pow(x: Array, y: Array) -> Array:
     """Integers go through float64, as MXNet's do."""
-    return np.power(x, y) if x.dtype.kind == "f" else np.power(x.astype(np.float64), y.astype(np.float64))
+    if x.dtype.kind == "f":
+        return np.power(x, np.array(y))  # a copy: for a repeated 0.5 NumPy takes square roots, which differ at -inf
+    return np.power(x.astype(np.float64), y.astype(np.float64))
 
 
 def _shift(

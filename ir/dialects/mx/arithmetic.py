@@ -63,13 +63,17 @@ BINARY: dict[str, Binary] = {
 
 
 def _float_function(name: str) -> Unary:
-    """A function of floats; integers go through float32 and are cut off, as in MXNet."""
+    return _through_float(lambda b, x: getattr(b, name)(x))
+
+
+def _through_float(function: Unary) -> Unary:
+    """A function of floats; integers go through float32 and are cut off, as in MXNet. Booleans are no numbers."""
 
     def apply(b: MxBuilder, x: Value) -> Value:
         dtype = x.type.dtype
-        if dtype.is_float:
-            return getattr(b, name)(x)
-        return b.cast(getattr(b, name)(b.cast(x, DType.F32)), dtype)
+        if dtype is DType.BOOL:
+            raise TypeError("is not defined on booleans")
+        return function(b, x) if dtype.is_float else b.cast(function(b, b.cast(x, DType.F32)), dtype)
 
     return apply
 
@@ -106,11 +110,11 @@ _FUNCTIONS: dict[str, Unary] = {
     "sign": sign,
     "square": lambda b, x: b.mul(x, x),
     "reciprocal": lambda b, x: b.div(b.full_like(x, 1), x),
-    "rcbrt": lambda b, x: b.div(b.full_like(x, 1), b.cbrt(x)),
+    "rcbrt": _through_float(lambda b, x: b.div(b.full_like(x, 1), b.cbrt(x))),
     "relu": relu,
-    "softsign": softsign,
-    "degrees": lambda b, x: b.mul(x, 180 / pi),
-    "radians": lambda b, x: b.mul(x, pi / 180),
+    "softsign": _through_float(softsign),
+    "degrees": _through_float(lambda b, x: b.mul(x, 180 / pi)),
+    "radians": _through_float(lambda b, x: b.mul(x, pi / 180)),
     "logical_not": lambda b, x: b.cast(b.eq(x, 0), x.type.dtype),
     "ceil": _rounding("ceil"),
     "floor": _rounding("floor"),

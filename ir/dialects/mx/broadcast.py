@@ -8,7 +8,7 @@ from .arithmetic import BINARY, Binary
 from .builder import MxBuilder
 from .operator import Operator, declare, operator
 from .parameters import Ints, OptionalInts
-from .shapes import PartialShape, normalize_axis
+from .shapes import PartialShape, distinct_axes, normalize_axis
 
 # name, function, aliases
 _TABLE: tuple[tuple[str, str, tuple[str, ...]], ...] = (
@@ -73,7 +73,12 @@ class BroadcastAxis(Operator):
 
     def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
         shape = list(inputs[0].type.shape)
+        if len(self.axis) != len(self.size) or any(n < 0 for n in self.size):
+            raise ValueError(f"axis={self.axis} and size={self.size} must name each axis with an extent")
+        distinct_axes(self.axis, len(shape))
         for axis, size in zip(self.axis, self.size, strict=True):
+            if shape[normalize_axis(axis, len(shape))] != 1:
+                raise ValueError(f"axis {axis} of {inputs[0].type.shape} has not the extent 1")
             shape[normalize_axis(axis, len(shape))] = size
         return b.broadcast_to(inputs[0], tuple(shape))
 
@@ -93,6 +98,8 @@ class BroadcastLike(Operator):
 
     def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
         x, like = inputs
+        if self.lhs_axes is None and x.type.rank != like.type.rank:
+            raise ValueError(f"lhs {x.type.shape} and rhs {like.type.shape} must have as many axes")
         return b.broadcast_to(x, self._shape(x.type.shape, like.type.shape))
 
     def _shape(self, given: Shape, like: Shape) -> Shape:

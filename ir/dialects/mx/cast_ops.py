@@ -12,6 +12,9 @@ from .operator import Elementwise, Operator, operator
 from .parameters import Bool, DTypeName, DTypeNameOrBool, Float
 from .shapes import PartialShape, unify
 
+MIXED = (DType.F16, DType.BF16, DType.F32)
+"""The dtypes among which automatic mixed precision moves; float64 stays what it is."""
+
 
 class _CastBase(Operator):
     def complete(self, inputs: list[PartialShape], outputs: list[PartialShape]) -> None:
@@ -30,13 +33,17 @@ class Cast(_CastBase):
 
 @operator("amp_cast")
 class AmpCast(_CastBase):
-    """Converts floating elements to another floating dtype; other arrays pass unchanged."""
+    """Converts float32 and 16-bit floats to another dtype; other arrays pass unchanged."""
 
     dtype: DTypeName
 
+    def output_dtypes(self, inputs: Sequence[DType]) -> Sequence[DType | None]:
+        return [DType.from_numpy(self.dtype) if inputs[0] in MIXED else inputs[0]]
+
     def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
-        x = inputs[0]
-        return b.cast(x, DType.from_numpy(self.dtype)) if x.type.dtype.is_float else x
+        (target,) = self.output_dtypes([inputs[0].type.dtype])
+        assert target is not None
+        return b.cast(inputs[0], target)
 
 
 class _Identity(Elementwise):

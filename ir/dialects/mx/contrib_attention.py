@@ -7,13 +7,15 @@ from math import sqrt
 from ...graph import Value
 from .builder import MxBuilder
 from .operator import Operator, operator
-from .parameters import Int
+from .parameters import Positive
 
 
 def head_part(b: MxBuilder, x: Value, heads: int, parts: int, part: int) -> Value:
     """One of the projections that are interleaved in x, as (batch * heads, time, width)."""
     time, batch, channels = x.type.shape
-    width = channels // (heads * parts)
+    width, left = divmod(channels, heads * parts)
+    if left:
+        raise ValueError(f"{channels} channels do not divide among {heads} heads with {parts} projections each")
     split = b.reshape(x, (time, batch, heads, parts, width))
     picked = b.reshape(b.slice_axis(split, 3, part, part + 1), (time, batch, heads, width))
     return b.reshape(b.transpose(picked, (1, 2, 0, 3)), (batch * heads, time, width))
@@ -37,8 +39,9 @@ def weighted(b: MxBuilder, attention: Value, values: Value, heads: int) -> Value
 class InterleavedMatmulSelfattQK(Operator):
     """Scores of self attention from interleaved queries, keys and values."""
 
+    floats = True
     inputs = ("queries_keys_values",)
-    heads: Int
+    heads: Positive
 
     def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
         queries, keys = (head_part(b, inputs[0], self.heads, 3, part) for part in (0, 1))
@@ -49,8 +52,9 @@ class InterleavedMatmulSelfattQK(Operator):
 class InterleavedMatmulSelfattValatt(Operator):
     """Values weighted by self attention."""
 
+    floats = True
     inputs = ("queries_keys_values", "attention")
-    heads: Int
+    heads: Positive
 
     def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
         return weighted(b, inputs[1], head_part(b, inputs[0], self.heads, 3, 2), self.heads)
@@ -60,8 +64,9 @@ class InterleavedMatmulSelfattValatt(Operator):
 class InterleavedMatmulEncdecQK(Operator):
     """Scores of attention from queries and interleaved keys and values."""
 
+    floats = True
     inputs = ("queries", "keys_values")
-    heads: Int
+    heads: Positive
 
     def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
         return scores(b, head_part(b, inputs[0], self.heads, 1, 0), head_part(b, inputs[1], self.heads, 2, 0))
@@ -71,8 +76,9 @@ class InterleavedMatmulEncdecQK(Operator):
 class InterleavedMatmulEncdecValatt(Operator):
     """Values weighted by attention to an encoder."""
 
+    floats = True
     inputs = ("keys_values", "attention")
-    heads: Int
+    heads: Positive
 
     def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
         return weighted(b, inputs[1], head_part(b, inputs[0], self.heads, 2, 1), self.heads)

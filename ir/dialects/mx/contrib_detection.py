@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from math import prod, sqrt
+from math import prod
 from typing import Literal
 
 import numpy as np
@@ -102,6 +102,8 @@ BoxFormat = Literal["center", "corner"]
 class BoxNMS(Operator):
     """Keeps the best of overlapping boxes, best first; rows of removed boxes are -1, at the end."""
 
+    floats = True
+
     outputs = ("output0", "output1")
     hidden = 1
     overlap_thresh: Float = 0.5
@@ -114,6 +116,13 @@ class BoxNMS(Operator):
     force_suppress: Bool = False
     in_format: BoxFormat = "corner"
     out_format: BoxFormat = "corner"
+
+    def check(self) -> None:
+        coordinates = range(self.coord_start, self.coord_start + 4)
+        if self.coord_start < 0 or self.score_index < 0 or self.score_index in coordinates:
+            raise ValueError(f"{self.mx_name()}: score_index={self.score_index} must lie outside of the coordinates")
+        if self.id_index >= 0 and (self.id_index in coordinates or self.id_index == self.score_index):
+            raise ValueError(f"{self.mx_name()}: id_index={self.id_index} must lie outside of coordinates and score")
 
     def decompose(self, b: MxBuilder, *inputs: Value) -> tuple[Value, Value]:
         *lead, count, width = inputs[0].type.shape
@@ -181,29 +190,45 @@ def _corner_to_center(b: MxBuilder, box: Corners) -> Corners:
 class MultiBoxPrior(Operator):
     """Anchor boxes around each position of data: every size in the first ratio, every other ratio in the first size."""
 
+    floats = True
+
     sizes: Floats = (1.0,)
     ratios: Floats = (1.0,)
     clip: Bool = False
     steps: Floats = (-1.0, -1.0)
     offsets: Floats = (0.5, 0.5)
 
+    def check(self) -> None:
+        if not self.sizes or not self.ratios:
+            raise ValueError(f"{self.mx_name()}: sizes={self.sizes} and ratios={self.ratios}: must not be empty")
+        for name, given in (("steps", self.steps), ("offsets", self.offsets)):
+            if len(given) != 2:
+                raise ValueError(f"{self.mx_name()}: {name}={given}: must be two numbers")
+        if not all(0 <= offset <= 1 for offset in self.offsets):
+            raise ValueError(f"{self.mx_name()}: offsets={self.offsets}: must lie in [0, 1]")
+
     def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
         height, width = inputs[0].type.shape[2:4]
+        if not height or not width:
+            raise ValueError(f"data of shape {inputs[0].type.shape} has no positions")
         step_y, step_x = self.steps if self.steps[0] > 0 else (1 / height, 1 / width)
         y = (np.arange(height) + self.offsets[0]) * step_y
         x = (np.arange(width) + self.offsets[1]) * step_x
         halves = np.array(self._halves(height / width))
         shape = (height, width, len(halves))
         center = np.broadcast_to(np.stack(np.meshgrid(x, y), -1)[:, :, None], (*shape, 2))
-        boxes = np.concatenate([center - halves, center + halves], -1)
+        with np.errstate(all="ignore"):
+            boxes = np.concatenate([center - halves, center + halves], -1)
         boxes = np.clip(boxes, 0, 1) if self.clip else boxes
         return b.constant(boxes.reshape(1, -1, 4), inputs[0].type.dtype)
 
     def _halves(self, aspect: float) -> list[tuple[float, float]]:
         """Half of the width and height of each box; widths are in proportion to the image's."""
         first = self.sizes[0]
-        sized = [(size * aspect * sqrt(self.ratios[0]) / 2, size / sqrt(self.ratios[0]) / 2) for size in self.sizes]
-        return sized + [(first * aspect * sqrt(r) / 2, first / sqrt(r) / 2) for r in self.ratios[1:]]
+        with np.errstate(all="ignore"):  # a ratio of 0 gives infinite boxes
+            roots = np.sqrt(np.array(self.ratios))
+            sized = [(size * aspect * roots[0] / 2, size / roots[0] / 2) for size in self.sizes]
+            return sized + [(first * aspect * r / 2, first / r / 2) for r in roots[1:]]
 
 
 def _count(b: MxBuilder, flags: Value) -> Value:
@@ -213,8 +238,12 @@ def _count(b: MxBuilder, flags: Value) -> Value:
 
 @operator("_contrib_MultiBoxDetection", aliases=("_npx_multibox_detection",))
 class MultiBoxDetection(Operator):
-    """Decodes box predictions and suppresses overlaps: rows of class, score and corners; class -1 is no box."""
+    """Decodes box predictions and suppresses overlaps: rows of class, score and corners; class -1 is no box.
 
+    The background is class 0: MXNet takes `background_id` and ignores it.
+    """
+
+    floats = True
     inputs = ("cls_prob", "loc_pred", "anchor")
     clip: Bool = True
     threshold: Float = 0.00999999978
@@ -227,8 +256,6 @@ class MultiBoxDetection(Operator):
     def check(self) -> None:
         if len(self.variances) != 4:
             raise ValueError(f"_contrib_MultiBoxDetection: variances={self.variances}: must be four numbers")
-        if self.background_id != 0:
-            raise ValueError(f"_contrib_MultiBoxDetection: background_id={self.background_id}: only 0 is supported")
 
     def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
         probabilities, locations, anchors = inputs

@@ -16,10 +16,19 @@ def corner(b: MxBuilder, rois: Value, index: int) -> Value:
     return b.reshape(b.slice_axis(rois, 1, index, index + 1), (rois.type.shape[0],))
 
 
+def check_regions(data: Value, rois: Value, size: Shape, scale: float) -> None:
+    """ValueError where data has not 4 axes, regions not 5 numbers, or the size and scale are not positive."""
+    if data.type.rank != 4 or rois.type.rank != 2 or rois.type.shape[1] != 5:
+        raise ValueError(f"needs data (N, C, H, W) and rois (R, 5), got {data.type.shape} and {rois.type.shape}")
+    if len(size) != 2 or min(size) < 1 or scale < 0:
+        raise ValueError(f"pooled_size={size} must be two positive numbers, spatial_scale={scale} not negative")
+
+
 @operator("ROIPooling", aliases=("_npx_roi_pooling",))
 class ROIPooling(Operator):
     """The maximum over each cell of a grid of whole positions laid over each region; empty cells give 0."""
 
+    floats = True
     inputs = ("data", "rois")
     outputs = ("output", "maxidx")
     hidden = 1
@@ -28,6 +37,7 @@ class ROIPooling(Operator):
 
     def decompose(self, b: MxBuilder, *inputs: Value) -> tuple[Value, Value]:
         data, rois = inputs
+        check_regions(data, rois, self.pooled_size, self.spatial_scale)
         count, (channels, height, width) = rois.type.shape[0], data.type.shape[1:]
         image = b.take(data, b.cast(corner(b, rois, 0), DType.I32), 0)
         inside_y = self._cells(b, rois, 2, self.pooled_size[0], height)
@@ -86,6 +96,7 @@ class ROIAlign(Operator):
     Each cell has `sample_ratio` samples along either axis, or as many as positions it covers, rounded up.
     """
 
+    floats = True
     inputs = ("data", "rois")
     pooled_size: Ints
     spatial_scale: Float
@@ -95,6 +106,7 @@ class ROIAlign(Operator):
 
     def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
         data, rois = inputs
+        check_regions(data, rois, self.pooled_size, self.spatial_scale)
         axes = [self._axis(b, rois, first, cells) for first, cells in zip((2, 1), self.pooled_size, strict=True)]
         geometry = [v for axis in axes for v in axis]
         sample = self._adaptive if self.sample_ratio <= 0 else self._fixed

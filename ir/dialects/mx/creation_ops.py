@@ -23,6 +23,7 @@ from .parameters import (
     OptionalFloat,
     OptionalInt,
     OptionalInts,
+    Positive,
     Text,
 )
 from .shapes import PartialShape, unify, unify_at
@@ -49,7 +50,7 @@ class _Filled(Operator):
         return type(self).parse({**self.attrs(), "shape": types[0].shape})
 
     def _fill(self, b: MxBuilder, value: float, dtype: str) -> Value:
-        if 0 in self._shape():
+        if any(n < 1 for n in self._shape()):
             raise ValueError(f"{self.mx_name()}: shape {self._shape()} has unknown extents")
         return b.full(self._shape() or (1,), value, DType.from_numpy(dtype))
 
@@ -116,7 +117,7 @@ class Eye(Operator):
     dtype: Literal["float16", "float32", "float64", "int32", "int64", "int8", "uint8"] = "float32"
 
     def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
-        shape = (self.N, self.M or self.N)
+        shape = (self.N, self.M if self.M > 0 else self.N)
         hit = b.eq(b.add(b.iota(shape, DType.I32, 0), self.k), b.iota(shape, DType.I32, 1))
         return b.cast(hit, DType.from_numpy(self.dtype))
 
@@ -137,7 +138,7 @@ class ARange(Operator):
     start: Float
     stop: OptionalFloat = None
     step: Float = 1.0
-    repeat: Int = 1
+    repeat: Positive = 1
     infer_range: Bool = False
     ctx: Text = ""
     dtype: DTypeName = "float32"
@@ -157,6 +158,8 @@ class ARange(Operator):
 
     def _count(self) -> int:
         start, stop = self._bounds()
+        if not self.step or (stop - start) / self.step <= 0:
+            raise ValueError(f"_arange: no number from {start} to {stop} in steps of {self.step}")
         return max(0, ceil((stop - start) / self.step)) * self.repeat
 
     def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
@@ -191,7 +194,7 @@ class ARangeLike(Operator):
 
     start: Float = 0.0
     step: Float = 1.0
-    repeat: Int = 1
+    repeat: Positive = 1
     ctx: Text = ""
     axis: OptionalInt = Field(None)
 

@@ -130,11 +130,18 @@ class ScalarOperator(Elementwise):
             super().complete_dtypes(inputs, outputs)
 
     def output_dtypes(self, inputs: Sequence[DType]) -> Sequence[DType | None]:
-        return [inputs[0] if self.is_int or inputs[0].is_float else DType.F64]
+        return [self._dtype(inputs[0])]
+
+    def _dtype(self, given: DType) -> DType:
+        """The array's, but float64 where whole numbers meet a scalar that is declared not to be one, and int64 for
+        booleans."""
+        if given.is_float:
+            return given
+        return DType.F64 if not self.is_int else DType.I64 if given is DType.BOOL else given
 
     def operand(self, b: MxBuilder, x: Value) -> Value:
-        """The array, as float64 where whole numbers meet a scalar that is declared not to be one."""
-        return x if self.is_int or x.type.dtype.is_float else b.cast(x, DType.F64)
+        """The array in the dtype of the result."""
+        return b.cast(x, self._dtype(x.type.dtype))
 
     def number(self, b: MxBuilder, x: Value) -> Value:
         """The scalar in the array's dtype, of the array's shape; integers cut its fraction off."""

@@ -56,6 +56,8 @@ class BatchTake(Operator):
 
     def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
         x = inputs[0]
+        if x.type.rank < 2 or inputs[1].type.size != x.type.shape[0]:
+            raise ValueError(f"needs one index for each row of a, got {x.type.shape} and {inputs[1].type.shape}")
         rows = b.reshape(x, (x.type.shape[0], x.type.size // x.type.shape[0]))
         indices = b.reshape(whole(b, inputs[1]), (x.type.shape[0], 1))
         return b.reshape(b.gather(rows, indices, axes=(1,), batch=1), inputs[1].type.shape)
@@ -100,6 +102,8 @@ class FillElement0Index(Operator):
 
     def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
         x, values, columns = inputs
+        if x.type.rank != 2 or values.type.shape != x.type.shape[:1] or columns.type.shape != x.type.shape[:1]:
+            raise ValueError(f"lhs must be a matrix, mhs and rhs have one number for each of its rows: {x.type.shape}")
         at = b.reshape(whole(b, columns), (x.type.shape[0], 1))
         return b.scatter(x, at, values, "set", axes=(1,), batch=1)
 
@@ -158,6 +162,8 @@ class ScatterND(Operator):
 
     def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
         data, points = inputs[0], coordinates(b, inputs[1])
+        if min(self.shape, default=0) < 1:
+            raise ValueError(f"shape={self.shape} must have positive extents")
         zeros = b.full(self.shape, 0, data.type.dtype)
         return b.scatter(zeros, points, data, "set", axes=tuple(range(points.type.shape[-1])))
 
@@ -188,8 +194,13 @@ class RavelMultiIndex(Operator):
 
     def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
         x = inputs[0]
+        self._require_rows(x.type.shape[0])
         weights = b.broadcast_along(b.constant(np.array(_weights(self.shape)), x.type.dtype), x.type.shape, 0)
         return b.sum(b.mul(x, weights), (0,))
+
+    def _require_rows(self, rows: int) -> None:
+        if rows != len(self.shape):
+            raise ValueError(f"shape={self.shape} has not one number for each of the {rows} rows of coordinates")
 
 
 @operator("_unravel_index", aliases=("unravel_index",))

@@ -9,8 +9,9 @@ from pydantic import Field
 from ...graph import Value
 from ...types import DType
 from .builder import MxBuilder
+from .cast_ops import MIXED
 from .operator import Operator, operator
-from .parameters import Bool, Int, Ints
+from .parameters import Bool, Int, Ints, Positive
 from .shapes import PartialShape, normalize_axis, unify
 
 
@@ -104,7 +105,7 @@ def part(b: MxBuilder, x: Value, axis: int, begin: int, end: int, squeeze: bool)
 class SliceChannel(Operator):
     """Splits an array into equal parts along an axis."""
 
-    sections: Int = Field(alias="num_outputs")
+    sections: Positive = Field(alias="num_outputs")
     axis: Int = 1
     squeeze_axis: Bool = False
 
@@ -132,25 +133,34 @@ class SplitV2(Operator):
     sections: Int = 0
 
     def output_names(self) -> tuple[str, ...]:
-        count = self.sections or len(self.indices)
-        return tuple(f"output{i}" for i in range(count))
+        return tuple(f"output{i}" for i in range(self._count()))
+
+    def _count(self) -> int:
+        return self.sections if self.sections > 0 else len(self.indices)
+
+    def _cuts(self, extent: int) -> list[int]:
+        """Where each part begins; of equal parts the first are one longer where the extent does not split evenly."""
+        if self.sections > 0:
+            width, longer = divmod(extent, self.sections)
+            return [i * width + min(i, longer) for i in range(self.sections)]
+        rising = list(self.indices) == sorted(set(self.indices)) and self.indices[:1] == (0,)
+        if not rising or self.indices[-1] >= extent:
+            raise ValueError(f"indices={self.indices} must rise from 0 within the axis's extent of {extent}")
+        return list(self.indices)
 
     def decompose(self, b: MxBuilder, *inputs: Value) -> tuple[Value, ...]:
         x = inputs[0]
         axis = normalize_axis(self.axis, x.type.rank)
         extent = x.type.shape[axis]
-        if self.sections and extent % self.sections:
-            raise ValueError(f"an extent of {extent} does not split into {self.sections} equal parts")
-        cuts = list(self.indices)
-        if self.sections:
-            cuts = list(range(0, extent, extent // self.sections))
+        cuts = self._cuts(extent)
         spans = zip(cuts, [*cuts[1:], extent], strict=True)
         return tuple(part(b, x, axis, begin, end, self.squeeze_axis) for begin, end in spans)
 
 
 @operator("amp_multicast")
 class AmpMulticast(Operator):
-    """Casts floating arrays to the widest of their dtypes, or to the narrowest with `cast_narrow`."""
+    """Casts float32 and 16-bit arrays to the widest of their dtypes, or to the narrowest with `cast_narrow`; other
+    arrays pass unchanged."""
 
     inputs = ("data*",)
     variadic = "sections"
@@ -167,11 +177,13 @@ class AmpMulticast(Operator):
         """Each array has a dtype of its own."""
 
     def output_dtypes(self, inputs: Sequence[DType]) -> Sequence[DType | None]:
-        return [self._target(inputs)] * self.sections
+        return self._targets(inputs)
 
-    def _target(self, dtypes: Sequence[DType]) -> DType:
-        return (min if self.cast_narrow else max)(dtypes, key=lambda d: d.bits)
+    def _targets(self, dtypes: Sequence[DType]) -> list[DType]:
+        moving = [d for d in dtypes if d in MIXED]
+        chosen = (min if self.cast_narrow else max)(moving, key=lambda d: d.bits, default=None)
+        return [chosen if chosen and d in MIXED else d for d in dtypes]
 
     def decompose(self, b: MxBuilder, *inputs: Value) -> tuple[Value, ...]:
-        target = self._target([x.type.dtype for x in inputs])
-        return tuple(b.cast(x, target) for x in inputs)
+        targets = self._targets([x.type.dtype for x in inputs])
+        return tuple(b.cast(x, target) for x, target in zip(inputs, targets, strict=True))

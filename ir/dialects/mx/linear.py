@@ -56,6 +56,8 @@ class KhatriRao(Operator):
     def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
         product = inputs[0]
         for factor in inputs[1:]:
+            if product.type.rank != 2 or factor.type.rank != 2 or product.type.shape[1] != factor.type.shape[1]:
+                raise ValueError(f"needs matrices of as many columns, got {product.type.shape}, {factor.type.shape}")
             (m, columns), n = product.type.shape, factor.type.shape[0]
             shape: Shape = (m, n, columns)
             pair = b.mul(b.broadcast(product, shape, (0, 2)), b.broadcast(factor, shape, (1, 2)))

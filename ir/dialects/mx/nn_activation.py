@@ -12,7 +12,7 @@ from .builder import MxBuilder
 from .operator import Elementwise, Operator, Results, operator
 from .parameters import Float, Ints, OptionalBool
 from .random_bits import uniform
-from .shapes import PartialShape, unify, unify_at
+from .shapes import PartialShape, distinct_axes, unify, unify_at
 
 SELU_ALPHA = 1.6732632423543772848170429916717
 SELU_SCALE = 1.0507009873554804934193349852946
@@ -54,6 +54,8 @@ _ACTIVATIONS: dict[str, Callable[[MxBuilder, Value], Value]] = {
 class Activation(Elementwise):
     """Applies an activation function to each element."""
 
+    floats = True
+
     act_type: Literal["relu", "sigmoid", "softrelu", "softsign", "tanh"]
 
     def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
@@ -68,6 +70,7 @@ class LeakyReLU(Operator):
     between the bounds in training and uses their mean otherwise.
     """
 
+    floats = True
     inputs = ("data", "gamma?")
     act_type: Literal["elu", "gelu", "leaky", "prelu", "rrelu", "selu"] = "leaky"
     slope: Float = 0.25
@@ -124,6 +127,8 @@ class LeakyReLU(Operator):
 class HardSigmoid(Elementwise):
     """max(0, min(1, alpha x + beta))."""
 
+    floats = True
+
     alpha: Float = 0.200000003
     beta: Float = 0.5
 
@@ -156,10 +161,13 @@ class SmoothL1(Elementwise):
     scalar: Float
 
     def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
-        x, square = inputs[0], self.scalar * self.scalar
+        given, square = inputs[0], self.scalar * self.scalar
+        x = given if given.type.dtype.is_float else b.cast(given, DType.F32)
         small = b.mul(b.mul(x, x), 0.5 * square)
+        if not square:  # nothing is large
+            return b.cast(small, given.type.dtype)
         large = b.sub(b.abs(x), 0.5 / square)
-        return b.select(b.lt(b.abs(x), 1 / square), small, large)
+        return b.cast(b.select(b.lt(b.abs(x), 1 / square), small, large), given.type.dtype)
 
 
 @operator("Dropout", aliases=("_npx_dropout",))
@@ -168,6 +176,8 @@ class Dropout(Operator):
 
     Elements along `axes` share one decision. With mode "always" it acts outside training too.
     """
+
+    floats = True
 
     outputs = ("output", "mask")
     hidden = 1
@@ -186,7 +196,7 @@ class Dropout(Operator):
             unify_at(outputs, 1, self._mask_shape(inputs[0]))
 
     def _mask_shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
-        shared = {a % len(shape) for a in self.axes}
+        shared = distinct_axes(self.axes, len(shape))
         return tuple(1 if i in shared else n for i, n in enumerate(shape))
 
     def decompose(self, b: MxBuilder, *inputs: Value) -> tuple[Value, Value]:

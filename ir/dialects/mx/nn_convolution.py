@@ -8,8 +8,8 @@ from ...graph import Value
 from ...types import Shape
 from .builder import MxBuilder
 from .operator import Operator, operator
-from .parameters import Bool, ConvLayout, CudnnTune, ImageLayout, Ints, Natural
-from .shapes import PartialShape, unify_at
+from .parameters import Bool, ConvLayout, CudnnTune, ImageLayout, Ints, Natural, Positive
+from .shapes import PartialShape, check_layout, check_window, unify_at
 
 
 def is_channels_last(layout: str | None) -> bool:
@@ -48,10 +48,11 @@ class _ConvolutionBase(Operator):
 
     def check(self) -> None:
         rank = len(self.kernel)
-        for name in ("stride", "dilate", "pad"):
-            given = getattr(self, name)
-            if given and len(given) != rank:
-                raise ValueError(f"{self.mx_name()}: {name}={given}: must have as many numbers as kernel={self.kernel}")
+        if not 1 <= rank <= 3:
+            raise ValueError(f"{self.mx_name()}: kernel={self.kernel}: must have 1 to 3 numbers")
+        windows = {"kernel": self.kernel, "stride": self.stride, "dilate": self.dilate, "pad": self.pad}
+        check_window(self.mx_name(), rank, **windows)
+        check_layout(self.mx_name(), self.layout, rank)
 
     def check_rank(self, data: PartialShape) -> None:
         """ValueError where data has not the batch, the channels and one axis for each of the kernel's."""
@@ -77,8 +78,8 @@ class _ConvolutionBase(Operator):
 
 
 class _Convolution(_ConvolutionBase):
-    num_filter: Natural
-    num_group: Natural = 1
+    num_filter: Positive
+    num_group: Positive = 1
     workspace: Natural = 1024
     no_bias: Bool = False
     cudnn_tune: CudnnTune = None
@@ -140,13 +141,19 @@ class Deconvolution(_ConvolutionBase):
 
     adj: Ints = ()
     target_shape: Ints = ()
-    num_filter: Natural
-    num_group: Natural = 1
+    num_filter: Positive
+    num_group: Positive = 1
     workspace: Natural = 512
     no_bias: Bool = True
     cudnn_tune: CudnnTune = None
     cudnn_off: Bool = False
     layout: ConvLayout = None
+
+    def check(self) -> None:
+        super().check()
+        check_window(self.mx_name(), len(self.kernel), adj=self.adj, target_shape=self.target_shape)
+        if not self.target_shape and any(a >= s for a, s in zip(self.adj, self.strides, strict=False)):
+            raise ValueError(f"Deconvolution: adj={self.adj}: must be less than stride={self.strides}")
 
     def complete(self, inputs: list[PartialShape], outputs: list[PartialShape]) -> None:
         last = is_channels_last(self.layout)

@@ -9,7 +9,7 @@ from ...graph import Value
 from ...types import DType
 from .builder import MxBuilder
 from .operator import Operator, operator
-from .parameters import Bool, DTypeName, Int
+from .parameters import Bool, DTypeName, Int, Positive
 from .shapes import PartialShape, is_known, unify_at
 
 
@@ -54,8 +54,8 @@ class Embedding(Operator):
 
     inputs = ("data", "weight")
     own_dtypes = frozenset(("data",))
-    input_dim: Int
-    output_dim: Int
+    input_dim: Positive
+    output_dim: Positive
     dtype: DTypeName = "float32"
     sparse_grad: Bool = False
 

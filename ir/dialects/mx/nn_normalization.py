@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from ...graph import Value
 from ...kernel import ReduceOp
-from ...types import DType, Shape
+from ...types import DType, Shape, TensorType
 from .builder import MxBuilder
 from .operator import Elementwise, Operator, operator
-from .parameters import Bool, Float, Int, Natural, OptionalFloat, Text
+from .parameters import Bool, Float, Int, OptionalFloat, Positive, Text
 from .shapes import PartialShape, normalize_axis, unify, unify_at
 
 Three = tuple[Value, Value, Value]
@@ -35,6 +35,7 @@ class _BatchNormBase(Operator):
     inputs = ("data", "gamma", "beta", "moving_mean!", "moving_var!")
     outputs = ("output", "mean", "var")
     hidden = 2
+    keeps_variance: ClassVar[bool] = False
     own_dtypes = frozenset(("gamma", "beta", "moving_mean", "moving_var"))
 
     @property
@@ -63,7 +64,7 @@ class _BatchNormBase(Operator):
         return [inputs[0], inputs[1], inputs[1]]
 
     def normalize(self, b: MxBuilder, inputs: tuple[Value, ...]) -> Three:
-        """Output, mean and 1/sqrt(var + eps), by x * scale + shift with two vectors."""
+        """Output, by x * scale + shift with two vectors, mean and 1/sqrt(var + eps), or var with `keeps_variance`."""
         data, gamma, beta, *moving = inputs
         axis = self.channel_axis(data.type.rank)
         x = b.cast(data, gamma.type.dtype)
@@ -73,11 +74,22 @@ class _BatchNormBase(Operator):
         else:
             mean, var = moving
         inverse = b.rsqrt(b.add(var, self.eps))
+        spread = var if self.keeps_variance else inverse
         scale = inverse if self.fix_gamma else b.mul(gamma, inverse)
         shift = b.sub(beta, b.mul(mean, scale))
         shape = x.type.shape
         y = b.add(b.mul(x, b.broadcast_along(scale, shape, axis)), b.broadcast_along(shift, shape, axis))
-        return b.cast(y, data.type.dtype), mean, inverse
+        return b.cast(y, data.type.dtype), mean, spread
+
+    def require_dtypes(self, types: Sequence[TensorType]) -> None:
+        """The vectors have the dtype of data, or float32 beside 16-bit data."""
+        names = self.input_names(len(types))
+        if not types[0].dtype.is_float:
+            raise TypeError(f"data must be of a floating dtype, it is {types[0].dtype.value}")
+        allowed = {types[0].dtype, DType.F32} if types[0].dtype.bits < 32 else {types[0].dtype}
+        for name, t in zip(names[1:], types[1:], strict=True):
+            if t.dtype not in allowed or t.dtype is not types[1].dtype:
+                raise TypeError(f"{name} is {t.dtype.value}, which does not go with data of {types[0].dtype.value}")
 
     def _update(self, b: MxBuilder, moving: list[Value], new: tuple[Value, Value], momentum: float) -> None:
         for state, value in zip(moving, new, strict=False):
@@ -125,8 +137,9 @@ class BatchNormWithReLU(BatchNorm):
 
 @operator("BatchNorm_v1")
 class BatchNormV1(_BatchNormBase):
-    """The first version of batch normalisation, kept for old models."""
+    """The first version of batch normalisation, kept for old models: `var` is the variance itself."""
 
+    keeps_variance = True
     eps: Float = 0.00100000005
     momentum: Float = 0.899999976
     fix_gamma: Bool = True
@@ -152,6 +165,7 @@ class LayerNorm(Operator):
     """Normalises along one axis, then scales by gamma and shifts by beta."""
 
     inputs = ("data", "gamma", "beta")
+    floats = True
     outputs = ("output", "mean", "std")
     axis: Int = -1
     eps: Float = 9.99999975e-06
@@ -194,8 +208,9 @@ class GroupNorm(Operator):
     """Normalises over groups of channels and all positions; gamma and beta have one number per group."""
 
     inputs = ("data", "gamma", "beta")
+    floats = True
     outputs = ("output", "mean", "std")
-    num_groups: Int = 1
+    num_groups: Positive = 1
     eps: Float = 9.99999975e-06
     output_mean_var: Bool = False
 
@@ -211,6 +226,8 @@ class GroupNorm(Operator):
     def decompose(self, b: MxBuilder, *inputs: Value) -> Three:
         data, gamma, beta = inputs
         shape = data.type.shape
+        if shape[1] % self.num_groups:
+            raise ValueError(f"{shape[1]} channels do not divide into num_groups={self.num_groups}")
         grouped: Shape = (shape[0], self.num_groups, prod(shape[1:]) // self.num_groups)
         x = b.reshape(_wide(b, data), grouped)
         mean, var = _moments(b, x, (2,))
@@ -227,6 +244,7 @@ class InstanceNorm(Operator):
     """Normalises each channel of each instance over its positions."""
 
     inputs = ("data", "gamma", "beta")
+    floats = True
     eps: Float = 0.00100000005
 
     def complete(self, inputs: list[PartialShape], outputs: list[PartialShape]) -> None:
@@ -264,20 +282,24 @@ class L2Normalization(Elementwise):
 class LRN(Elementwise):
     """Divides by a power of the squares summed over `nsize` neighbouring channels (AlexNet's normalisation)."""
 
+    floats = True
+
     outputs = ("output", "tmp_norm")
     hidden = 1
     alpha: Float = 9.99999975e-05
     beta: Float = 0.75
     knorm: Float = 2.0
-    nsize: Natural
+    nsize: Positive
 
     def decompose(self, b: MxBuilder, *inputs: Value) -> tuple[Value, Value]:
         x = inputs[0]
-        rank, half = x.type.rank, self.nsize // 2
+        rank, half = x.type.rank, (self.nsize - 1) // 2  # an even nsize covers one channel less, as in MXNet
+        if rank != 4:
+            raise ValueError(f"data must have 4 axes, its shape is {x.type.shape}")
         total = b.reduce_window(
             ReduceOp.ADD,
             b.square(x),
-            window=(1, self.nsize, *(1,) * (rank - 2)),
+            window=(1, 2 * half + 1, *(1,) * (rank - 2)),
             strides=(1,) * rank,
             padding=((0, 0), (half, half), *((0, 0),) * (rank - 2)),
         )

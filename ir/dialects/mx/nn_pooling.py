@@ -15,7 +15,7 @@ from .builder import MxBuilder
 from .nn_convolution import is_channels_last
 from .operator import Operator, operator
 from .parameters import Bool, Ints, OptionalBool, OptionalInt, PoolingLayout
-from .shapes import PartialShape
+from .shapes import PartialShape, check_layout, check_window
 
 _T = TypeVar("_T")
 Pads = tuple[tuple[int, int], ...]
@@ -24,8 +24,18 @@ Pads = tuple[tuple[int, int], ...]
 class _PoolingBase(Operator):
     """What both versions share; sizes are those of the spatial axes."""
 
-    if TYPE_CHECKING:  # each subclass declares it at MXNet's own place
+    if TYPE_CHECKING:  # each subclass declares these at MXNet's own place
+        kernel: Shape
+        stride: Shape
+        pad: Shape
         pool_type: Any
+        global_pool: bool
+
+    def check(self) -> None:
+        if not self.global_pool:
+            rank = len(self.kernel)
+            check_window(self.mx_name(), rank, kernel=self.kernel, stride=self.stride, pad=self.pad)
+            check_layout(self.mx_name(), getattr(self, "layout", None), rank)
 
     def _spatial(self, rank: int) -> tuple[int, ...]:
         last = is_channels_last(getattr(self, "layout", None))
@@ -40,11 +50,14 @@ class _PoolingBase(Operator):
 
         window, steps, padding = full(kernel, 1), full(strides, 1), full(pads, (0, 0))
         if self.pool_type == "max":
-            return b.reduce_window(ReduceOp.MAX, x, window, steps, padding)
+            return self._maximum(b, x, window, steps, padding)
         if self.pool_type == "lp":
             return self._root(b, b.reduce_window(ReduceOp.ADD, self._power(b, x), window, steps, padding))
         total = b.reduce_window(ReduceOp.ADD, x, window, steps, padding)
         return self._divide(b, total, counts, axes) if self.pool_type == "avg" else total
+
+    def _maximum(self, b: MxBuilder, x: Value, window: Shape, steps: Shape, padding: Pads) -> Value:
+        return b.reduce_window(ReduceOp.MAX, x, window, steps, padding)
 
     def _divide(self, b: MxBuilder, total: Value, counts: np.ndarray, axes: tuple[int, ...]) -> Value:
         counts = np.maximum(counts, 1)  # the average of a window of padding alone is 0
@@ -182,6 +195,13 @@ class PoolingV1(_PoolingBase):
         sizes = zip(spatial, out, self.kernel, strides, pad, strict=True)
         pads = tuple((p, (o - 1) * s + k - n - p) for n, o, k, s, p in sizes)
         return self._windows(b, x, self.kernel, strides, pads, np.full(out, np.prod(self.kernel)))
+
+    def _maximum(self, b: MxBuilder, x: Value, window: Shape, steps: Shape, padding: Pads) -> Value:
+        """Padding counts as zeros; positions past it, which the convention "full" reaches, do not count."""
+        zeros = tuple(p for p, _ in padding)
+        padded = b.pad(x, b.full((), 0, x.type.dtype), zeros, zeros)
+        past = tuple((0, high - low) for low, high in padding)
+        return super()._maximum(b, padded, window, steps, past)
 
 
 def complete_batch(inputs: list[PartialShape], outputs: list[PartialShape]) -> None:

@@ -119,7 +119,11 @@ def flat_softmax(b: MxBuilder, x: Value) -> Value:
 class SoftmaxActivation(Elementwise):
     """The softmax over the last axis, or with mode "channel" over axis 1."""
 
+    floats = True
+
     mode: Literal["channel", "instance"] = "instance"
 
     def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
+        if self.mode == "channel" and inputs[0].type.rank < 3:
+            raise ValueError(f"mode='channel' needs data with 3 axes or more, its shape is {inputs[0].type.shape}")
         return softmax(b, inputs[0], 1 if self.mode == "channel" else inputs[0].type.rank - 1)

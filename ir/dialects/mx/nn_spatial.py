@@ -13,9 +13,9 @@ from ...types import Shape
 from .builder import MxBuilder
 from .nn_convolution import Deconvolution
 from .operator import Operator, operator
-from .parameters import Bool, Int, Ints, Natural, OptionalBool, OptionalFloat
+from .parameters import Bool, Int, Ints, Natural, OptionalBool, OptionalFloat, Positive
 from .sampling import affine_grid, sample_at_grid
-from .shapes import PartialShape, unify_at
+from .shapes import PartialShape, check_window, unify_at
 
 
 def stretch(b: MxBuilder, x: Value, scale: int) -> Value:
@@ -33,7 +33,7 @@ class UpSampling(Operator):
     """
 
     inputs = ("data*",)
-    scale: Int
+    scale: Positive
     num_filter: Int = 0
     sample_type: Literal["bilinear", "nearest"]
     multi_input_mode: Literal["concat", "sum"] = "concat"
@@ -95,6 +95,7 @@ def interpolate(b: MxBuilder, x: Value, axis: int, size: int, align_corners: boo
 class BilinearResize2D(Operator):
     """Resizes by bilinear interpolation to a size, by a factor, to another array's size, or to an odd or even size."""
 
+    floats = True
     inputs = ("data", "like?")
     height: Int = 1
     width: Int = 1
@@ -111,8 +112,12 @@ class BilinearResize2D(Operator):
         if self.mode == "like":
             size = inputs[1].type.shape[2:]
         else:
-            wanted = ((self.height, self.scale_height), (self.width, self.scale_width))
-            size = tuple(self._extent(n, *w) for n, w in zip(x.type.shape[2:], wanted, strict=True))
+            scaled = self.mode != "size" or (self.scale_height is not None and self.scale_width is not None)
+            scales = (self.scale_height, self.scale_width) if scaled else (None, None)
+            wanted = zip(x.type.shape[2:], (self.height, self.width), scales, strict=True)
+            size = tuple(self._extent(*w) for w in wanted)
+        if min(size) < 1:
+            raise ValueError(f"the result would have the size {size}")
         for axis, extent in zip((2, 3), size, strict=True):
             x = interpolate(b, x, axis, extent, self.align_corners)
         return x
@@ -139,12 +144,19 @@ class BilinearResize2D(Operator):
 class AdaptiveAvgPooling2D(Operator):
     """Averages windows that divide the positions as evenly as possible into `output_size`."""
 
+    floats = True
+
     output_size: Ints = ()
+
+    def check(self) -> None:
+        if len(self.output_size) > 2 or any(n < 1 for n in self.output_size):
+            raise ValueError(f"{self.mx_name()}: output_size={self.output_size}: must be one or two positive numbers")
 
     def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
         x = inputs[0]
-        size = self.output_size or (1, 1)
-        rows, columns = size if len(size) == 2 else (size[0], size[0])
+        if x.type.rank != 4:
+            raise ValueError(f"data must have 4 axes (N, C, H, W), its shape is {x.type.shape}")
+        rows, columns = self.output_size * 2 if len(self.output_size) == 1 else self.output_size or (1, 1)
         x = self._along(b, self._along(b, x, 3, columns), 2, rows)
         return x
 
@@ -167,6 +179,7 @@ class _Columns(Operator):
     """What im2col and col2im share; the spatial axes may be 1 to 3."""
 
     def _window(self, kernel: Ints, stride: Ints, dilate: Ints, pad: Ints) -> list[tuple[int, int, int, int]]:
+        check_window(self.mx_name(), len(kernel), kernel=kernel, stride=stride, dilate=dilate, pad=pad)
         ones, zeros = (1,) * len(kernel), (0,) * len(kernel)
         return list(zip(kernel, stride or ones, dilate or ones, pad or zeros, strict=True))
 
@@ -186,6 +199,8 @@ class Im2Col(_Columns):
         kernel, stride, dilate, pad = zip(*self._window(self.kernel, self.stride, self.dilate, self.pad), strict=True)
         padding = ((0, 0), (0, 0), *((p, p) for p in pad))
         windows = b.windows(x, 0, (1, 1, *kernel), (1, 1, *stride), padding, (1, 1, *dilate))
+        if windows.type.size == 0 and x.type.size:
+            raise ValueError(f"kernel {kernel} does not fit {x.type.shape[2:]} padded by {pad}")
         rank = windows.type.rank
         ordered = b.transpose(windows, (0, 1, rank - 1, *range(2, rank - 1)))
         return b.reshape(ordered, (n, c * prod(kernel), prod(windows.type.shape[2:-1])))
@@ -228,9 +243,18 @@ class Col2Im(_Columns):
         return flat.transpose(*range(0, 2 * rank, 2), *range(1, 2 * rank, 2)).reshape(-1, 1)
 
 
+def check_size(size: Shape) -> Shape:
+    """Height and width of a grid. ValueError where they are not two positive numbers."""
+    if len(size) != 2 or min(size) < 1:
+        raise ValueError(f"target_shape={size} must be two positive numbers")
+    return size
+
+
 @operator("GridGenerator")
 class GridGenerator(Operator):
     """Where to sample, as coordinates x, y in [-1, 1]: from affine matrices (N, 6) or from a flow (N, 2, H, W)."""
+
+    floats = True
 
     transform_type: Literal["affine", "warp"]
     target_shape: Ints = (0, 0)
@@ -238,6 +262,7 @@ class GridGenerator(Operator):
     def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
         data = inputs[0]
         if self.transform_type == "affine":
+            check_size(self.target_shape)
             return affine_grid(b, data, self.target_shape)
         _, _, h, w = data.type.shape
         y, x = np.mgrid[:h, :w]
@@ -250,6 +275,7 @@ class GridGenerator(Operator):
 class BilinearSampler(Operator):
     """Data at the positions of a grid (N, 2, H, W) of x, y in [-1, 1], interpolated; zeros outside."""
 
+    floats = True
     inputs = ("data", "grid")
     outputs = ("output", "tmp")
     hidden = 1
@@ -263,6 +289,7 @@ class BilinearSampler(Operator):
 class SpatialTransformer(Operator):
     """Data sampled at the positions that affine matrices (N, 6) make of a regular grid."""
 
+    floats = True
     inputs = ("data", "loc")
     outputs = ("output", "grid")
     hidden = 1
@@ -276,6 +303,6 @@ class SpatialTransformer(Operator):
             unify_at(inputs, 1, (inputs[0][0], 6))
 
     def decompose(self, b: MxBuilder, *inputs: Value) -> tuple[Value, Value]:
-        size = self.target_shape if any(self.target_shape) else inputs[0].type.shape[2:]
+        size = check_size(self.target_shape)
         grid = affine_grid(b, inputs[1], size)
         return sample_at_grid(b, inputs[0], grid), grid

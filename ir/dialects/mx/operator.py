@@ -53,6 +53,9 @@ class Operator(BaseModel, Op):
     """The parameter that counts the inputs of an operator whose input is marked "*"."""
     own_dtypes: ClassVar[frozenset[str]] = frozenset()
     """Inputs whose dtype says nothing about the others' (indices, lengths)."""
+    floats: ClassVar[bool] = False
+    """Whether it takes floating numbers alone (outside `own_dtypes`): a layer of a network, of which MXNet has no
+    meaning for whole numbers."""
     output_dtype: ClassVar[DType | None] = None
     """The dtype of every output where it does not depend on the inputs."""
     scalars: ClassVar[tuple[str, ...]] = ()
@@ -173,6 +176,30 @@ class Operator(BaseModel, Op):
                 f"Shape inconsistent: {names[error.position]} should be {error.inferred}, provided is {error.provided}"
             ) from None
 
+    def require_dtypes(self, types: Sequence[TensorType]) -> None:
+        """TypeError where operands outside `own_dtypes` have several dtypes, unless `complete_dtypes` gives each one of
+        its own, or where whole numbers reach a layer."""
+        shared = type(self).complete_dtypes in (Operator.complete_dtypes, Elementwise.complete_dtypes)
+        names = self.input_names(len(types))
+        first: tuple[str, DType] | None = None
+        for name, t in zip(names, types, strict=True):
+            if name in type(self).own_dtypes:
+                continue
+            if type(self).floats and not t.dtype.is_float:
+                raise TypeError(f"{name} must be of a floating dtype, it is {_dtype_name(t.dtype)}")
+            if shared and first is not None and t.dtype is not first[1]:
+                wanted = _dtype_name(first[1])
+                raise TypeError(f"{name} should be {wanted} as {first[0]} is, it is {_dtype_name(t.dtype)}")
+            first = first or (name, t.dtype)
+
+    def require_count(self, given: int) -> None:
+        """ValueError where the parameter that counts the inputs of a variadic operator says another number."""
+        count = (
+            getattr(self, type(self).variadic, None) if type(self).inputs[:1] and "*" in type(self).inputs[-1] else None
+        )
+        if count is not None and self.variadic_count(None) != given:
+            raise ValueError(f"{type(self).variadic}={count} does not count the {given} arrays that are given")
+
     def require_shapes(self, types: Sequence[TensorType]) -> None:
         """ValueError where the operands' shapes do not fit the parameters or each other."""
         shapes: list[PartialShape] = [t.shape for t in types]
@@ -222,10 +249,21 @@ class Operator(BaseModel, Op):
         return None
 
     def results(self, b: MxBuilder, *inputs: Value) -> tuple[Value, ...]:
-        """The decomposition's values, always as a tuple. ValueError where the operands' shapes do not fit."""
-        self.require_shapes([v.type for v in inputs])
-        values = self.decompose(b, *inputs)
-        return (values,) if isinstance(values, Value) else values
+        """The decomposition's values, always as a tuple. ValueError or TypeError where the operands do not fit."""
+        types = [v.type for v in inputs]
+        self.require_count(len(types))
+        self.require_dtypes(types)
+        self.require_shapes(types)
+        try:
+            values = self.decompose(b, *inputs)
+        except ArithmeticError as error:  # a parameter or an extent of 0 that somebody divides by
+            raise ValueError(f"parameters and shapes do not fit: {error}") from error
+        made = (values,) if isinstance(values, Value) else values
+        if any(n < 0 for v in made for n in v.type.shape):
+            raise ValueError(
+                f"the result would have the shape {next(v.type.shape for v in made if min(v.type.shape) < 0)}"
+            )
+        return made
 
 
 # pydantic knows these class variables by now; without their annotations it does not evaluate them for each subclass
@@ -329,6 +367,10 @@ def _infer(op: Operator, types: tuple[TensorType, ...]) -> tuple[TensorType, ...
 
     b = MxBuilder("infer")
     return tuple(v.type for v in op.results(b, *(b.input(t) for t in types)))
+
+
+def _dtype_name(dtype: DType) -> str:
+    return "bfloat16" if dtype is DType.BF16 else dtype.numpy.name
 
 
 def _printable(value: Any) -> Attribute:

@@ -7,7 +7,7 @@ from math import prod
 from typing import Literal
 
 from ...graph import Value
-from ...types import DType
+from ...types import DType, Shape
 from .builder import MxBuilder
 from .nn_softmax import flat_softmax, softmax
 from .operator import Elementwise, Operator, operator
@@ -32,6 +32,10 @@ class SoftmaxOutput(Operator):
     out_grad: Bool = False
     smooth_alpha: Float = 0.0
 
+    def check(self) -> None:
+        if not 0 <= self.smooth_alpha <= 1:
+            raise ValueError(f"SoftmaxOutput: smooth_alpha={self.smooth_alpha}: must lie in [0, 1]")
+
     def complete(self, inputs: list[PartialShape], outputs: list[PartialShape]) -> None:
         inputs[0] = outputs[0] = data = unify(inputs[0], outputs[0])
         if data is None or inputs[1] is not None:
@@ -40,6 +44,7 @@ class SoftmaxOutput(Operator):
 
     def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
         x = inputs[0]
+        self._require_label(x.type.shape, inputs[1].type.shape)
         if self.multi_output:
             return softmax(b, x, 1)
         return softmax(b, x, x.type.rank - 1) if self.preserve_shape else flat_softmax(b, x)
@@ -58,6 +63,12 @@ class SoftmaxOutput(Operator):
         g = self._normalize(b, g, labels)
         g = b.mul(g, b.reshape(cotangents[0], flat)) if self.out_grad else g
         return [b.reshape(g, shape), None]
+
+    def _require_label(self, data: Shape, label: Shape) -> None:
+        """ValueError where the label has neither the shape of data nor one number for each distribution."""
+        expected = {(data[0], prod(data[2:])), (data[0], *data[2:])} if self.multi_output else {data[:-1], data[:1]}
+        if label != data and label not in expected:
+            raise ValueError(f"label should be {data[:-1]}, provided is {label}")
 
     def _class_axis(self, p: Value) -> int:
         return p.type.rank - 1 if self.preserve_shape else 1

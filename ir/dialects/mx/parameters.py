@@ -32,6 +32,13 @@ def _natural(value: Any) -> int:
     return number
 
 
+def _positive(value: Any) -> int:
+    number = _integer(value)
+    if number < 1:
+        raise ValueError(f"must be positive, got {number}")
+    return number
+
+
 def _number(value: Any) -> float:
     return float(value)
 
@@ -76,6 +83,7 @@ def _same(value: Any) -> Any:
 
 
 Int = Annotated[int, BeforeValidator(_integer)]
+Positive = Annotated[int, BeforeValidator(_positive)]
 Natural = Annotated[int, BeforeValidator(_natural)]
 Float = Annotated[float, BeforeValidator(_number)]
 Bool = Annotated[bool, BeforeValidator(_boolean)]

@@ -11,7 +11,7 @@ from ...types import DType
 from .builder import MxBuilder
 from .operator import Operator, declare, operator
 from .parameters import OR_NONE, Bool, Int, OptionalInt, OptionalInts
-from .shapes import normalize_axes, normalize_axis
+from .shapes import distinct_axes, normalize_axis
 
 Reduction = Callable[[MxBuilder, Value, tuple[int, ...]], Value]
 ReducedDType = Annotated[Literal["float16", "float32", "float64", "int32", "int64", "int8"] | None, OR_NONE]
@@ -19,7 +19,7 @@ ReducedDType = Annotated[Literal["float16", "float32", "float64", "int32", "int6
 
 def reduced_axes(axis: tuple[int, ...] | None, rank: int, exclude: bool = False) -> tuple[int, ...]:
     """The axes that a reduction removes: all of them for None or (); with `exclude` the others."""
-    named = normalize_axes(axis, rank) if axis else tuple(range(rank))
+    named = distinct_axes(axis, rank) if axis else tuple(range(rank))
     return tuple(i for i in range(rank) if i not in named) if exclude and axis else named
 
 
@@ -123,23 +123,22 @@ class Moments(Operator):
 
 
 class _ArgOperator(Operator):
-    output_dtype = DType.F32
     axis: OptionalInt = None
     keepdims: Bool = False
 
     def _find(self, b: MxBuilder, x: Value, kind: str) -> Value:
-        """Positions along the axis as float32, of which integers above 2^24 are rounded, as in MXNet."""
+        """Positions along the axis in x's dtype, as in MXNet: what the dtype cannot hold is rounded or cut off."""
         shape = x.type.shape
         if self.axis is None:
             found = b.arg_reduce(kind, b.reshape(x, (x.type.size,)), 0)
-            return b.reshape(b.cast(found, DType.F32), (1,) * len(shape) if self.keepdims else (1,))
+            return b.reshape(b.cast(found, x.type.dtype), (1,) * len(shape) if self.keepdims else (1,))
         axis = normalize_axis(self.axis, len(shape))
         left = (
             tuple(1 if i == axis else n for i, n in enumerate(shape))
             if self.keepdims
             else (shape[:axis] + shape[axis + 1 :] or (1,))
         )
-        return b.reshape(b.cast(b.arg_reduce(kind, x, axis), DType.F32), left)
+        return b.reshape(b.cast(b.arg_reduce(kind, x, axis), x.type.dtype), left)
 
 
 @operator("argmax")
@@ -162,10 +161,10 @@ class ArgMin(_ArgOperator):
 class ArgMaxChannel(Operator):
     """Position of the largest element along axis 1."""
 
-    output_dtype = DType.F32
-
     def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
-        return b.cast(b.arg_reduce("max", inputs[0], 1), DType.F32)
+        if inputs[0].type.rank < 2:
+            raise ValueError(f"data must have at least 2 axes, its shape is {inputs[0].type.shape}")
+        return b.cast(b.arg_reduce("max", inputs[0], 1), inputs[0].type.dtype)
 
 
 @operator("_np_cumsum", aliases=("cumsum",))
@@ -177,7 +176,16 @@ class CumSum(Operator):
     dtype: ReducedDType = None
 
     def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
-        x = b.cast(inputs[0], DType.from_numpy(self.dtype)) if self.dtype else inputs[0]
+        x = b.cast(inputs[0], self._dtype(inputs[0].type.dtype))
         if self.axis is None:
             return b.cumulative(ReduceOp.ADD, b.reshape(x, (x.type.size,)), 0)
         return b.cumulative(ReduceOp.ADD, x, normalize_axis(self.axis, x.type.rank))
+
+    def output_dtypes(self, inputs: Sequence[DType]) -> Sequence[DType | None]:
+        return [self._dtype(inputs[0])]
+
+    def _dtype(self, given: DType) -> DType:
+        """`dtype`, or that of the elements; booleans are counted in int64."""
+        if self.dtype:
+            return DType.from_numpy(self.dtype)
+        return DType.I64 if given is DType.BOOL else given

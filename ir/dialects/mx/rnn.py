@@ -11,7 +11,7 @@ from ...types import DType, Shape
 from .builder import MxBuilder
 from .nn_activation import Dropout
 from .operator import Operator, operator
-from .parameters import Bool, Float, Natural, OptionalFloat, OptionalInt
+from .parameters import Bool, Float, OptionalFloat, OptionalInt, Positive
 from .shapes import PartialShape, unify_at
 
 _GATES = {"rnn_relu": 1, "rnn_tanh": 1, "lstm": 4, "gru": 3}
@@ -55,10 +55,11 @@ class RNN(Operator):
     zeros.
     """
 
+    floats = True
     inputs = ("data", "parameters", "state", "state_cell?", "sequence_length?")
     own_dtypes = frozenset(("sequence_length",))
-    state_size: Natural
-    num_layers: Natural
+    state_size: Positive
+    num_layers: Positive
     bidirectional: Bool = False
     mode: Literal["gru", "lstm", "rnn_relu", "rnn_tanh"]
     p: Float = 0.0
@@ -70,6 +71,8 @@ class RNN(Operator):
     use_sequence_length: Bool = False
 
     def check(self) -> None:
+        if not 0 <= self.p < 1:
+            raise ValueError(f"RNN: p={self.p}: must lie in [0, 1)")
         if self.projection_size is not None and self.mode != "lstm":
             raise ValueError(f"RNN: projection_size={self.projection_size}: only lstm has a projection")
 

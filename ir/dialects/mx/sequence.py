@@ -23,6 +23,10 @@ class _SequenceBase(Operator):
     def has_input(self, name: str) -> bool:
         return self.use_sequence_length
 
+    def check(self) -> None:
+        if self.axis not in (0, 1):
+            raise ValueError(f"{self.mx_name()}: axis={self.axis}: time must stand on axis 0 or 1")
+
     def complete(self, inputs: list[PartialShape], outputs: list[PartialShape]) -> None:
         if inputs[0] is not None:
             unify_at(inputs, 1, (inputs[0][1 - self.axis],))
@@ -73,6 +77,10 @@ class SequenceReverse(_SequenceBase):
     """Reverses each sequence within its length; what follows stays."""
 
     axis: Int = 0
+
+    def check(self) -> None:
+        if self.axis != 0:
+            raise ValueError(f"SequenceReverse: axis={self.axis}: only axis 0 is supported, as in MXNet")
 
     def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
         x = inputs[0]

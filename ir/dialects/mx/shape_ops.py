@@ -11,8 +11,8 @@ from ...graph import Value
 from ...types import DType, Shape
 from .builder import MxBuilder
 from .operator import Operator, operator
-from .parameters import Bool, Float, Int, Ints, OptionalInt, OptionalInts
-from .shapes import PartialShape, is_known, normalize_axes, normalize_axis, unify_at
+from .parameters import Bool, Float, Int, Ints, Natural, OptionalInt, OptionalInts, Positive
+from .shapes import PartialShape, distinct_axes, is_known, normalize_axes, normalize_axis, unify_at
 
 
 def reshaped(shape: Shape, target: Shape, reverse: bool = False) -> Shape:
@@ -138,6 +138,8 @@ class Transpose(Operator):
     def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
         rank = inputs[0].type.rank
         axes = tuple(normalize_axis(a, rank) for a in self.axes) or tuple(range(rank))[::-1]
+        if sorted(axes) != list(range(rank)):
+            raise ValueError(f"axes={self.axes} must name each of the {rank} axes once")
         return b.transpose(inputs[0], axes)
 
 
@@ -200,6 +202,9 @@ class ReshapeLike(Operator):
 
     def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
         x, like = (v.type.shape for v in inputs)
+        for rank, end in ((len(x), self.lhs_end), (len(like), self.rhs_end)):
+            if end is not None and not -rank <= end <= rank:
+                raise ValueError(f"the end {end} lies beyond {rank} axes")
         left = slice(self.lhs_begin, self.lhs_end).indices(len(x))
         right = slice(self.rhs_begin, self.rhs_end)
         return b.reshape(inputs[0], (*x[: left[0]], *like[right], *x[left[1] :]))
@@ -245,7 +250,7 @@ class Tile(Operator):
 class Repeat(Operator):
     """Repeats each element along an axis, or each element of the flattened array."""
 
-    repeats: Int
+    repeats: Natural
     axis: OptionalInt = None
 
     def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
@@ -264,18 +269,27 @@ class Reverse(Operator):
     axis: Ints
 
     def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
-        return b.reverse(inputs[0], normalize_axes(self.axis, inputs[0].type.rank))
+        return b.reverse(inputs[0], distinct_axes(self.axis, inputs[0].type.rank))
+
+
+def four_axes(x: Value) -> Shape:
+    """The shape (N, C, H, W) of x. ValueError where it has another count of axes."""
+    if x.type.rank != 4:
+        raise ValueError(f"data must have 4 axes (N, C, H, W), its shape is {x.type.shape}")
+    return x.type.shape
 
 
 @operator("depth_to_space")
 class DepthToSpace(Operator):
     """Moves channels into blocks of positions: (N, C, H, W) -> (N, C / s^2, H s, W s)."""
 
-    block_size: Int
+    block_size: Positive
 
     def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
-        n, c, h, w = inputs[0].type.shape
+        n, c, h, w = four_axes(inputs[0])
         s = self.block_size
+        if c % (s * s):
+            raise ValueError(f"{c} channels do not divide by the square of block_size={s}")
         blocks = b.transpose(b.reshape(inputs[0], (n, s, s, c // (s * s), h, w)), (0, 3, 4, 1, 5, 2))
         return b.reshape(blocks, (n, c // (s * s), h * s, w * s))
 
@@ -284,11 +298,13 @@ class DepthToSpace(Operator):
 class SpaceToDepth(Operator):
     """Moves blocks of positions into channels: (N, C, H, W) -> (N, C s^2, H / s, W / s)."""
 
-    block_size: Int
+    block_size: Positive
 
     def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
-        n, c, h, w = inputs[0].type.shape
+        n, c, h, w = four_axes(inputs[0])
         s = self.block_size
+        if h % s or w % s:
+            raise ValueError(f"{h} x {w} positions do not divide by block_size={s}")
         blocks = b.transpose(b.reshape(inputs[0], (n, c, h // s, s, w // s, s)), (0, 3, 5, 1, 2, 4))
         return b.reshape(blocks, (n, c * s * s, h // s, w // s))
 

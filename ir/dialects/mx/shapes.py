@@ -55,11 +55,36 @@ def unify_all(*lists: list[PartialShape]) -> None:
         shapes[:] = [common] * len(shapes)
 
 
+def check_window(name: str, rank: int, **numbers: Sequence[int]) -> None:
+    """ValueError where kernel, stride, dilate or pad of a moving window has another count of numbers than `rank`, or
+    numbers that are not positive (pad: negative); an empty one is a default."""
+    for parameter, given in numbers.items():
+        if given and len(given) != rank:
+            raise ValueError(f"{name}: {parameter}={tuple(given)}: must have {rank} numbers, one for each spatial axis")
+        least = 1 if parameter in ("kernel", "stride", "dilate") else 0
+        if any(n < least for n in given):
+            raise ValueError(f"{name}: {parameter}={tuple(given)}: must not be less than {least}")
+
+
+def check_layout(name: str, layout: str | None, rank: int) -> None:
+    """ValueError where a layout such as "NCHW" has not `rank` spatial axes."""
+    if layout is not None and len(layout) != rank + 2:
+        raise ValueError(f"{name}: layout={layout!r}: has not {rank} spatial axes as the kernel")
+
+
 def normalize_axis(axis: int, rank: int) -> int:
     """The axis counted from the front; ValueError when there is no such axis."""
     if not -rank <= axis < rank:
         raise ValueError(f"axis {axis} is out of range for {rank} dimensions")
     return axis % rank
+
+
+def distinct_axes(axes: Sequence[int], rank: int) -> tuple[int, ...]:
+    """Axes counted from the front, sorted. ValueError where one is named twice."""
+    found = normalize_axes(axes, rank)
+    if len(found) != len(axes):
+        raise ValueError(f"axes {tuple(axes)} name an axis twice")
+    return found
 
 
 def normalize_axes(axes: Sequence[int], rank: int) -> tuple[int, ...]:

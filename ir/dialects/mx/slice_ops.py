@@ -21,10 +21,7 @@ def spans_of(shape: Shape, begin: Limits, end: Limits, step: Limits) -> Spans:
         lo, hi, by = (bounds[axis] if axis < len(bounds) else None for bounds in (begin, end, step))
         if by == 0:
             raise ValueError(f"the step of axis {axis} is 0")
-        start, stop, stride = slice(lo, hi, by).indices(n)
-        if not range(start, stop, stride):
-            raise ValueError(f"the slice {lo}:{hi}:{by} of axis {axis} with extent {n} is empty")
-        spans.append((start, stop, stride))
+        spans.append(slice(lo, hi, by).indices(n))
     return spans
 
 
@@ -40,12 +37,16 @@ def take_spans(b: MxBuilder, x: Value, spans: Spans) -> Value:
 def _forward(start: int, stop: int, step: int) -> tuple[int, int, int]:
     """The same elements counted upwards."""
     positions = range(start, stop, step)
+    if not positions:
+        return 0, 0, 1
     low, high = min(positions[0], positions[-1]), max(positions[0], positions[-1])
     return low, high + 1, abs(step)
 
 
 def put_spans(b: MxBuilder, x: Value, part: Value, spans: Spans) -> Value:
     """x with the elements of the spans replaced by `part`, by padding the part and selecting."""
+    if part.type.size == 0:
+        return x
     flipped = tuple(axis for axis, (_, _, step) in enumerate(spans) if step < 0)
     part = b.reverse(part, flipped) if flipped else part
     forward = [_forward(*span) for span in spans]
@@ -57,10 +58,21 @@ def put_spans(b: MxBuilder, x: Value, part: Value, spans: Spans) -> Value:
     return b.select(mask, b.pad(part, b.full((), 0, x.type.dtype), low, high, interior), x)
 
 
+def check_bounds(name: str, begin: Limits, end: Limits, step: Limits) -> None:
+    """ValueError where begin, end and step have different counts of numbers."""
+    if len(begin) != len(end) or not begin or (step and len(step) != len(begin)):
+        raise ValueError(
+            f"{name}: begin={begin}, end={end} and step={step}: must have one number for each axis they name"
+        )
+
+
 class _SliceBase(Operator):
     begin: Bounds
     end: Bounds
     step: Bounds = ()
+
+    def check(self) -> None:
+        check_bounds(self.mx_name(), self.begin, self.end, self.step)
 
     def spans(self, shape: Shape) -> Spans:
         if len(self.begin) > len(shape):
@@ -97,6 +109,9 @@ class SliceAssignScalar(Operator):
     end: Bounds
     step: Bounds = ()
 
+    def check(self) -> None:
+        check_bounds(self.mx_name(), self.begin, self.end, self.step)
+
     def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
         x = inputs[0]
         spans = spans_of(x.type.shape, self.begin, self.end, self.step)
@@ -115,9 +130,11 @@ class SliceAxis(Operator):
     def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
         shape = inputs[0].type.shape
         axis = normalize_axis(self.axis, len(shape))
-        begin, end, _ = slice(self.begin, self.end).indices(shape[axis])
-        if begin >= end:
-            raise ValueError(f"the slice {self.begin}:{self.end} of axis {axis} with extent {shape[axis]} is empty")
+        n = shape[axis]
+        begin = self.begin + n if self.begin < 0 else self.begin
+        end = n if self.end is None else self.end + n if self.end < 0 else self.end
+        if not 0 <= begin < end <= n:
+            raise ValueError(f"the slice {self.begin}:{self.end} does not lie within axis {axis} with extent {n}")
         return b.slice_axis(inputs[0], axis, begin, end)
 
 
@@ -131,6 +148,8 @@ class SliceLike(Operator):
 
     def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
         x, like = (v.type.shape for v in inputs)
+        if not self.axes and len(x) != len(like):
+            raise ValueError(f"without axes data {x} and shape_like {like} need as many axes")
         axes = tuple(normalize_axis(a, len(x)) for a in self.axes) or tuple(range(len(x)))
         stop = tuple(like[i] if i in axes else n for i, n in enumerate(x))
         return b.slice(inputs[0], (0,) * len(x), stop)
@@ -149,6 +168,8 @@ class Crop(Operator):
     def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
         shape = inputs[0].type.shape
         size: Shape = inputs[1].type.shape[2:] if self.num_args > 1 else self.h_w
+        if len(shape) != 4 or len(size) != 2 or len(self.offset) != 2 or min(size) < 1:
+            raise ValueError(f"a crop of h_w={tuple(size)} at offset={self.offset} does not fit {shape}")
         free = [n - m for n, m in zip(shape[2:], size, strict=True)]
         offset = tuple(n // 2 for n in free) if self.center_crop else self.offset
         if any(not 0 <= o <= n for o, n in zip(offset, free, strict=True)):

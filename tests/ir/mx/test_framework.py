@@ -27,7 +27,7 @@ def test_parameters_are_read_as_mxnet_writes_them() -> None:
         ("Activation", {"act_type": "foo"}, r"Activation: act_type='foo': valid values are 'relu', 'sigmoid'"),
         ("Activation", {}, "Activation needs the parameter 'act_type'"),
         ("Activation", {"act_type": "relu", "bogus": "1"}, "Activation has no parameter 'bogus'"),
-        ("Convolution", {"kernel": "(3,3)", "num_filter": "2", "pad": "(1,)"}, "pad=.*as many numbers as kernel"),
+        ("Convolution", {"kernel": "(3,3)", "num_filter": "2", "pad": "(1,)"}, "pad=.*must have 2 numbers"),
         ("FullyConnected", {"num_hidden": "2.5"}, "FullyConnected: num_hidden='2.5'"),
         ("FullyConnected", {"num_hidden": "2", "no_bias": "yes"}, "no_bias='yes': not a boolean"),
     ],

@@ -1,0 +1,87 @@
+"""Many recorded calls of one operator as one graph, so that they are compiled together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from goldens import Golden
+from mxforge.ir.dialects.mx.builder import MxBuilder
+from mxforge.ir.dialects.mx.operator import Operator, lookup
+from mxforge.ir.graph import Graph, GraphError
+from mxforge.ir.types import DType, TensorType
+
+Array = npt.NDArray[np.generic]
+
+# Functions that lose more digits than a few: MXNet computes them in float32 by series.
+TOLERANCES = {"gamma": 1e-4, "gammaln": 1e-4, "erfinv": 1e-4}
+
+
+def tolerance(golden: Golden) -> float:
+    """Relative and absolute: a few roundings of 16-bit floats where they take part, else sums in another order."""
+    half = any(x.dtype == np.float16 for x in (*golden.inputs, *golden.outputs))
+    bfloat = golden.attributes.get("dtype") == "bfloat16"
+    return 5e-3 if half or bfloat else TOLERANCES.get(golden.op, 3e-5)
+
+
+def parsed(golden: Golden) -> Operator:
+    return lookup(golden.op).parse(golden.attributes)
+
+
+def types_of(golden: Golden) -> list[TensorType]:
+    return [TensorType(x.shape, DType.from_numpy(x.dtype)) for x in golden.inputs]
+
+
+def is_refused(golden: Golden) -> bool:
+    """Whether the declaration refuses the call."""
+    try:
+        parsed(golden).infer(*types_of(golden))
+    except (ValueError, TypeError, IndexError, GraphError):
+        return True
+    return False
+
+
+@dataclass(frozen=True)
+class Together:
+    """The graph of several calls: its outputs are theirs in order, those in bfloat16 as float32."""
+
+    graph: Graph
+    inputs: tuple[Array, ...]
+    calls: tuple[Golden, ...]
+
+    def split(self, results: list[Array]) -> list[tuple[Golden, list[Array]]]:
+        """The results of each call."""
+        rest = list(results)
+        return [(golden, [rest.pop(0) for _ in golden.outputs]) for golden in self.calls]
+
+
+def together(name: str, calls: Iterable[Golden], training: bool = False) -> Together:
+    """One graph of calls that the declarations accept."""
+    b = MxBuilder(name, training=training)
+    kept, outputs = tuple(calls), []
+    for golden in kept:
+        op = parsed(golden)
+        b.begin_operator()
+        found = op.results(b, *(b.input(t) for t in types_of(golden)))[: op.visible_outputs]
+        outputs += [b.cast(v, DType.F32) if v.type.dtype is DType.BF16 else v for v in found]
+    b.updated.clear()
+    graph = b.build(outputs)
+    inputs = [x for golden in kept for x in golden.inputs]
+    keys = [np.zeros(4, np.uint32)] * (len(graph.inputs) - len(inputs))
+    return Together(graph, (*inputs, *keys), kept)
+
+
+def difference(golden: Golden, results: list[Array]) -> str:
+    """What differs from the record: empty when nothing does."""
+    limit = tolerance(golden)
+    for found, wanted in zip(results, golden.outputs, strict=True):
+        if (found.shape, found.dtype) != (wanted.shape, wanted.dtype):
+            return f"{golden}: {found.dtype}{found.shape}, MXNet gives {wanted.dtype}{wanted.shape}"
+        with np.errstate(all="ignore"):
+            x, y = (v.astype(np.float64) if v.dtype.kind == "f" else v.astype(object) for v in (found, wanted))
+            close = np.allclose(x, y, limit, limit, equal_nan=True) if found.dtype.kind == "f" else (x == y).all()
+        if not close:
+            return f"{golden}: {found.ravel()[:12]}, MXNet gives {wanted.ravel()[:12]}"
+    return ""
