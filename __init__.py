@@ -39,6 +39,7 @@ _ALIASES = {
     "onnx": "onnx",
     "opt": "optimizer",
     "optimizer": "optimizer",
+    "profiler": "profiler",
     "random": "random",
     "recordio": "recordio",
     "registry": "registry",

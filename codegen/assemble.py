@@ -8,8 +8,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ..ir.dialects.core import Constant
-from ..ir.graph import Graph, Value
+from ..ir.dialects.core import Constant, Fused
+from ..ir.graph import Graph, Node, Value
 from ..ir.program import Alias, Launch, Place, Program, Space
 from ..ir.types import DType
 from ..passes.plan_memory import ALIGNMENT, Block, Sharing, assign_offsets
@@ -173,14 +173,14 @@ class _Assembler:
             key = self._packed_key(value, packing, number)
             packed = self._block_place(*self.packed[key])
             if key not in self.launched:
-                launch = _launch(spec, (arguments[position], packed), f"pack {step.node.name}")
+                launch = _launch(spec, (arguments[position], packed), f"pack {_label(step.node)}")
                 done[self.packed[key][0]].append(launch)
             self.launched.add(key)
             arguments[position] = packed
         arguments += step.extents
         if number in self.work:
             arguments.append(self._block_place(self._phase(step), self.work[number]))
-        return [_launch(spec, tuple(arguments), step.node.name) for spec in step.emission.launches]
+        return [_launch(spec, tuple(arguments), _label(step.node)) for spec in step.emission.launches]
 
 
 def _stored(op: Constant) -> np.ndarray[Any, Any]:
@@ -188,6 +188,12 @@ def _stored(op: Constant) -> np.ndarray[Any, Any]:
     if op.dtype is DType.BF16:
         return (op.value.view(np.uint32) >> 16).astype(np.uint16)
     return np.ascontiguousarray(op.value)
+
+
+def _label(node: Node) -> str:
+    """The names of the nodes that were fused into one, in order."""
+    inner = node.op.body.nodes if isinstance(node.op, Fused) else (node,)
+    return " + ".join(dict.fromkeys(n.name for n in inner if n.name))
 
 
 def _launch(spec: LaunchSpec, arguments: tuple[Place | int, ...], label: str) -> Launch:

@@ -1,0 +1,148 @@
+"""Tests of mx.profiler: the trace, the tables, and that nothing is recorded when it does not run."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import mxforge as mx
+import pytest
+from mxforge.runtime import executable
+
+
+@pytest.fixture
+def trace(tmp_path: Path) -> Iterator[Path]:
+    path = tmp_path / "trace.json"
+    mx.profiler.set_config(profile_all=True, aggregate_stats=True, filename=str(path))
+    mx.profiler.dumps(reset=True)
+    yield path
+    mx.profiler.set_state("stop")
+    mx.profiler.resume()
+    mx.profiler.set_config(filename=str(path))
+    mx.profiler.dump()
+
+
+def events(path: Path, phase: str) -> list[dict[str, Any]]:
+    return [e for e in json.loads(path.read_text())["traceEvents"] if e["ph"] == phase]
+
+
+def network() -> mx.executor.Executor:
+    x = mx.sym.FullyConnected(mx.sym.var("data"), num_hidden=8, name="first")
+    x = mx.sym.FullyConnected(mx.sym.Activation(x, act_type="relu", name="rectify"), num_hidden=4, name="second")
+    return x.simple_bind(mx.cpu(), data=(2, 6))
+
+
+def test_launches_are_named_by_the_operators_in_them(trace: Path) -> None:
+    net, a = network(), mx.nd.ones((3, 3))
+    mx.nd.dot(a, a)  # compiled before: the ready call must be seen too
+    mx.profiler.set_state("run")
+    net.forward()
+    mx.nd.dot(a, a)
+    a.exp()
+    mx.profiler.set_state("stop")
+    a.sqrt()
+    mx.profiler.dump(finished=False)
+    names = [e["name"] for e in events(trace, "X")]
+    assert names == ["first + rectify", "second", "second", "dot", "exp"]
+    first, second, whole, dot, _ = events(trace, "X")
+    assert (first["cat"], whole["cat"], dot["args"]["program"]) == ("operator", "program", "dot")
+    assert first["ts"] + first["dur"] <= second["ts"] and whole["dur"] >= first["dur"] + second["dur"] > 0
+    mx.profiler.dump()
+    mx.profiler.dump()
+    assert events(trace, "X") == []
+
+
+def test_pausing_and_stopping_leave_no_listener(trace: Path) -> None:
+    mx.profiler.set_state("run")
+    assert executable._listener is not None
+    mx.profiler.pause()
+    assert executable._listener is None
+    mx.profiler.resume()
+    assert executable._listener is not None
+    mx.profiler.set_state("stop")
+    assert executable._listener is None
+
+
+def test_tables(trace: Path) -> None:
+    a = mx.nd.ones((3, 3))
+    mx.profiler.set_state("run")
+    for _ in range(3):
+        a.exp()
+    a.sqrt()
+    mx.profiler.set_state("stop")
+    found = json.loads(mx.profiler.dumps(format="json", sort_by="count"))
+    assert found["Unit"]["Time"] == "ms" and list(found["Time"]["operator"]) == ["exp", "sqrt"]
+    exp = found["Time"]["operator"]["exp"]
+    assert exp["Count"] == 3 and exp["Min"] <= exp["Avg"] <= exp["Max"] <= exp["Total"] == pytest.approx(3 * exp["Avg"])
+    table = mx.profiler.dumps(reset=True, sort_by="count", ascending=True)
+    rows = [line.split() for line in table.splitlines() if line.startswith(("exp", "sqrt"))]
+    assert [row[:2] for row in rows] == [["sqrt", "1"], ["exp", "3"]]
+    assert json.loads(mx.profiler.dumps(format="json"))["Time"] == {}
+
+
+def test_own_events(trace: Path) -> None:
+    domain = mx.profiler.Domain("mine")
+    task, event = domain.new_task("work"), mx.profiler.Event("alone")
+    with pytest.raises(mx.MXNetError, match="'work' was not started"):
+        task.stop()
+    counter = domain.new_counter("count", 5)  # not running: not recorded
+    mx.profiler.set_state("run")
+    for timed in (task, domain.new_frame("frame"), event):
+        timed.start()
+        timed.stop()
+    counter += 3
+    counter -= 1
+    domain.new_marker("here").mark("thread")
+    mx.profiler.dump(finished=False)
+    assert [(e["name"], e["cat"]) for e in events(trace, "X")] == [
+        ("work", "mine"),
+        ("frame", "mine,frame"),
+        ("alone", "event"),
+    ]
+    assert [e["args"]["count"] for e in events(trace, "C")] == [8, 7]
+    assert [(e["name"], e["s"]) for e in events(trace, "i")] == [("here", "t")]
+    assert (str(domain), str(task), str(counter)) == ("mine", "work", "count")
+
+
+def test_wrong_words(trace: Path) -> None:
+    with pytest.raises(mx.MXNetError, match="Cannot find argument 'nonsense', Possible Arguments: profile_all"):
+        mx.profiler.set_config(nonsense=True)
+    with pytest.raises(mx.MXNetError, match="profile_all is True or False, not 3"):
+        mx.profiler.set_config(profile_all=3)
+    with pytest.raises(KeyError):
+        mx.profiler.set_state("walk")
+    with pytest.raises(mx.MXNetError, match="no server"):
+        mx.profiler.pause("server")
+    wrongs: tuple[dict[str, Any], ...] = ({"format": "xml"}, {"sort_by": "name"}, {"reset": 2})
+    for wrong in wrongs:
+        with pytest.raises(AssertionError, match="Invalid value"):
+            mx.profiler.dumps(**wrong)
+    with pytest.raises(mx.MXNetError, match="scope"):
+        mx.profiler.Domain("d").new_marker("m").mark("here")
+
+
+def test_old_names(trace: Path) -> None:
+    with pytest.warns(UserWarning, match="use profiler.set_config"):
+        mx.profiler.profiler_set_config("all", str(trace))
+    with pytest.warns(UserWarning, match="use profiler.set_state"):
+        mx.profiler.profiler_set_state("run")
+    mx.nd.ones((2,)).exp()
+    with pytest.warns(UserWarning, match="use profiler.dump"):
+        mx.profiler.dump_profile()
+    assert "exp" in [e["name"] for e in events(trace, "X")]
+
+
+def test_traces_while_it_runs(trace: Path) -> None:
+    mx.profiler.set_config(profile_all=True, continuous_dump=True, dump_period=0.02, filename=str(trace))
+    mx.profiler.set_state("run")
+    mx.nd.ones((2,)).exp()
+    for _ in range(100):
+        if trace.exists():
+            break
+        time.sleep(0.02)
+    assert trace.exists()
+    mx.profiler.set_state("stop")
+    assert "exp" in [e["name"] for e in events(trace, "X")]
