@@ -96,6 +96,7 @@ if __name__ == "mxforge":  # the checkout's own folder name is not the package
             name,
             ndarray,
             optimizer,
+            profiler,
             random,
             recordio,
             registry,
