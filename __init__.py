@@ -61,8 +61,16 @@ _MEMBERS = {
     "current_context": "context",
     "gpu": "context",
     "gpu_memory_info": "context",
+    "is_np_array": "util",
+    "is_np_shape": "util",
     "load_compiled": "frontend.compiled",
+    "np_array": "util",
+    "np_shape": "util",
     "num_gpus": "context",
+    "set_np_shape": "util",
+    "use_np": "util",
+    "use_np_array": "util",
+    "use_np_shape": "util",
 }
 """Names of the face that are members of such a module."""
 

@@ -19,7 +19,8 @@ def dtype_of(dtype: Any) -> DType:
     """The element type of a NumPy type, dtype or name; None is float32. TypeError for one that is not supported."""
     found = _KNOWN.get(dtype)
     if found is None:
-        found = _KNOWN[dtype] = DType.from_numpy(dtype)
+        native = np.dtype(dtype).newbyteorder("=")
+        found = _KNOWN[dtype] = DType.from_numpy(native)
     return found
 
 

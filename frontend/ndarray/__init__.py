@@ -34,6 +34,7 @@ from .creation import (
     from_numpy,
     full,
     histogram,
+    imdecode,
     linspace,
     moveaxis,
     onehot_encode,
@@ -44,8 +45,15 @@ from .creation import (
 )
 from .dlpack import from_dlpack, to_dlpack_for_read, to_dlpack_for_write
 from .files import load, load_frombuffer, save
-from .ndarray import _DTYPE_MX_TO_NP, _DTYPE_NP_TO_MX, _GRAD_REQ_MAP, NDArray
+from .keys import (
+    check_boolean_array_dimension,
+    get_indexing_dispatch_code,
+    get_oshape_of_gather_nd_op,
+    indexing_key_expand_implicit_axes,
+)
+from .ndarray import NDArray
 from .sparse import BaseSparseNDArray, CSRNDArray, RowSparseNDArray
+from .tables import _DTYPE_MX_TO_NP, _DTYPE_NP_TO_MX, _GRAD_REQ_MAP
 
 if TYPE_CHECKING:
     from .op import *  # noqa: F403

@@ -25,6 +25,7 @@ __all__ = [
     "from_numpy",
     "full",
     "histogram",
+    "imdecode",
     "linspace",
     "moveaxis",
     "onehot_encode",
@@ -150,7 +151,10 @@ def linspace(
     start: float, stop: float, num: int, endpoint: bool = True, ctx: Context | None = None, dtype: Any = np.float32
 ) -> NDArray:
     """`num` numbers at equal distances from `start` to `stop`."""
-    return _filled(np.linspace(start, stop, num, endpoint=endpoint), ctx, dtype)
+    if num < 0:
+        raise MXNetError(f"linspace: {num} numbers cannot be made")
+    values = np.linspace(start, stop, num, endpoint=endpoint)
+    return _filled(values, ctx, dtype) if num else empty_array((0,), dtype_of(dtype), usable(ctx))
 
 
 def eye(N: int, M: int = 0, k: int = 0, ctx: Context | None = None, dtype: Any = None, **kwargs: Any) -> NDArray:
@@ -197,6 +201,8 @@ def moveaxis(tensor: NDArray, source: int | Sequence[int], destination: int | Se
     rank = tensor.ndim
     if any(not -rank <= a < rank for a in (*sources, *targets)):
         raise ValueError(f"axes {sources} and {targets} do not all exist in {rank} dimensions")
+    if len({a % rank for a in sources}) < len(sources) or len({a % rank for a in targets}) < len(targets):
+        raise ValueError(f"repeated axis in source {sources} or destination {targets}")
     order = [a for a in range(rank) if a not in {s % rank for s in sources}]
     for target, axis in sorted((t % rank, s % rank) for s, t in zip(sources, targets, strict=True)):
         order.insert(target, axis)
@@ -218,13 +224,13 @@ def split_v2(ary: NDArray, indices_or_sections: int | Sequence[int], axis: int =
 
 def histogram(a: NDArray, bins: Any = 10, range: tuple[float, float] | None = None) -> Any:
     """Counts of the elements in `bins` equal intervals (or between the edges that `bins` holds), and the edges."""
-    operator = operator_named("_histogram")
     if isinstance(bins, NDArray):
-        return invoke(operator, (a, bins), {})
+        return invoke(operator_named("_histogram"), (a, bins), {})
     if not isinstance(bins, int):
         raise ValueError("bins argument should be either an integer or an NDArray")
-    low, high = (float(a.asnumpy().min()), float(a.asnumpy().max())) if range is None else range
-    return invoke(operator, (a,), {"bin_cnt": bins, "range": (low, high)})
+    if range is None:  # MXNet's operator needs a range, and counts in int64; without one the counts are float32
+        return [array(part, a.context) for part in np.histogram(a.asnumpy(), bins)]
+    return invoke(operator_named("_histogram"), (a,), {"bin_cnt": bins, "range": tuple(range)})
 
 
 def onehot_encode(indices: NDArray, out: NDArray) -> NDArray:
@@ -232,6 +238,32 @@ def onehot_encode(indices: NDArray, out: NDArray) -> NDArray:
     memory = out._memory()
     memory[...] = 0
     memory[np.arange(len(indices)), indices.asnumpy().astype(np.int64)] = 1
+    return out
+
+
+def imdecode(
+    str_img: bytes,
+    clip_rect: tuple[int, int, int, int] = (0, 0, 0, 0),
+    out: NDArray | None = None,
+    index: int = 0,
+    channels: int = 3,
+    mean: NDArray | None = None,
+) -> NDArray:
+    """An encoded image as float32 (channels, height, width), cut to `clip_rect` (x0, y0, x1, y1; zeros: whole), less
+    `mean`; with `out` it becomes out[index]. Deprecated: see `mx.image.imdecode`."""
+    from ..image import imdecode as decode
+
+    x0, y0, x1, y1 = clip_rect
+    image = decode(str_img, flag=int(channels == 3)).asnumpy().astype(np.float32)
+    if x1 > x0 and y1 > y0:
+        image = image[y0:y1, x0:x1]
+    made = array(image.transpose(2, 0, 1))
+    if mean is not None:
+        made -= mean
+    if out is None:
+        return made
+    target = out[index] if out.ndim == 4 else out
+    target[:] = made
     return out
 
 

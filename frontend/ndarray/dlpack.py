@@ -37,7 +37,12 @@ class _Capsule:
 
 
 def from_dlpack(dlpack: Any) -> NDArray:
-    """An array on the memory of a DLPack capsule, or of anything with `__dlpack__`."""
+    """An array on the memory of a DLPack capsule, or of anything with `__dlpack__`. AssertionError for a capsule that
+    was used before, and for what is none."""
+    if not hasattr(dlpack, "__dlpack__") and '"dltensor"' not in repr(dlpack):
+        raise AssertionError(
+            f"Invalid DLPack Tensor. DLTensor capsules can be consumed only once, and {dlpack!r} is none that is fresh"
+        )
     shared = np.from_dlpack(dlpack if hasattr(dlpack, "__dlpack__") else _Capsule(dlpack))
     if not shared.flags.c_contiguous:
         raise ValueError("only C-contiguous arrays can be shared; copy this one first")

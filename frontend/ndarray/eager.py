@@ -96,7 +96,10 @@ def about_storage(operator: Operator, arrays: Sequence[NDArray], out: Any = None
     if any(a._is_sparse for a in arrays) or operator.name in _STORAGE_OPERATORS:
         return True
     outs = out if isinstance(out, list | tuple) else (out,)
-    return any(o is not None and o._is_sparse for o in outs)
+    try:
+        return any(o is not None and o._is_sparse for o in outs)
+    except AttributeError:
+        raise TypeError(f"{operator.mx_name()}: out must be an NDArray or a list of them, not {out!r}") from None
 
 
 def bind(cls: type[Operator], params: Mapping[str, Any]) -> Bound:
@@ -276,7 +279,9 @@ class Call:
         straight = self.executable.straight()
         if straight is None or not self.simple or len(self.types) != 1:
             return lambda *arrays: self.run(arrays, None, None)
-        maker: Any = _fast_unary if len(self.executable.inputs) == 1 else _fast_binary
+        from .ready import fast_binary, fast_unary
+
+        maker: Any = fast_unary if len(self.executable.inputs) == 1 else fast_binary
         return maker(straight, self.types[0])
 
 
@@ -291,44 +296,6 @@ def write_in_place(call: Call) -> Callable[[NDArray, NDArray], None] | None:
         straight(x._address, y._address, x._address)
 
     return write
-
-
-def _fast_unary(straight: Callable[..., None], type: TensorType) -> Callable[[NDArray], NDArray]:
-    from .ndarray import NDArray
-
-    new, shape, dtype, nbytes = object.__new__, type.shape, type.dtype, type.nbytes
-
-    def call(x: NDArray) -> NDArray:
-        storage = allocate(nbytes)
-        result = new(NDArray)
-        result._storage = storage
-        result._address = address = storage.address
-        result._shape = shape
-        result._dtype = dtype
-        result._context = x._context
-        straight(x._address, address)
-        return result
-
-    return call
-
-
-def _fast_binary(straight: Callable[..., None], type: TensorType) -> Callable[[NDArray, NDArray], NDArray]:
-    from .ndarray import NDArray
-
-    new, shape, dtype, nbytes = object.__new__, type.shape, type.dtype, type.nbytes
-
-    def call(x: NDArray, y: NDArray) -> NDArray:
-        storage = allocate(nbytes)
-        result = new(NDArray)
-        result._storage = storage
-        result._address = address = storage.address
-        result._shape = shape
-        result._dtype = dtype
-        result._context = x._context
-        straight(x._address, y._address, address)
-        return result
-
-    return call
 
 
 def _graph(operator: Operator, types: tuple[TensorType, ...], training: bool) -> tuple[Graph, bool]:

@@ -57,8 +57,10 @@ def _named(data: Any) -> tuple[list[str], list[NDArray]]:
         if all(isinstance(k, str) and isinstance(v, NDArray) for k, v in data.items()):
             return list(data), list(data.values())
         raise TypeError("save only accept dict str->NDArray or list of NDArray")
-    if isinstance(data, list | tuple) and all(isinstance(v, NDArray) for v in data):
-        return [], list(data)
+    if isinstance(data, list | tuple):
+        if all(isinstance(v, NDArray) for v in data):
+            return [], list(data)
+        raise TypeError("save only accept dict str->NDArray or list of NDArray")
     raise ValueError(
         f"data needs to either be a NDArray, dict of str, NDArray pairs or a list of NDarrays, not {type(data)}"
     )

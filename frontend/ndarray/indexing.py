@@ -41,12 +41,12 @@ class Indexing:
             return self._at(key)
         if key.__class__ is slice and self._shape and (key.step is None or key.step == 1):
             return self if key.start is None and key.stop is None else self._slice(key.start, key.stop)
-        return _select(self, normalized(key))
+        return _select(self, normalized(int(key) if isinstance(key, bool) else key))
 
     def __setitem__(self: NDArray, key: Any, value: Any) -> None:  # type: ignore[misc]
         """Write a number, an array or anything array-like, broadcast to the shape that `key` selects."""
         try:
-            self._memory()[normalized(key)] = _assignable(self, value)
+            self._memory()[_open_ended(normalized(key))] = _assignable(self, value)
         except ValueError as error:
             raise ValueError(f"cannot assign to part of an array of shape {self._shape}: {error}") from None
         written(self._storage)
@@ -78,6 +78,12 @@ def _select(array: NDArray, key: Any) -> NDArray:
         here, start = (m.__array_interface__["data"][0] for m in (selected, memory))
         return array._view(shape, here - start)
     return array._like(np.ascontiguousarray(selected).reshape(shape))
+
+
+def _open_ended(key: Any) -> Any:
+    """The key with `...` at its end, so that it selects an array and never a scalar, which takes no array of (1,)."""
+    parts = key if isinstance(key, tuple) else (key,)
+    return parts if any(part is Ellipsis for part in parts) else (*parts, ...)
 
 
 def _is_basic(key: Any) -> bool:

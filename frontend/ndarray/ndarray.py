@@ -15,7 +15,7 @@ from ...ir.types import DType
 from ...runtime.storage import Storage, allocate, as_numpy
 from ..base import MXNetError, ShapeError
 from ..context import Context, usable
-from ..dtypes import bfloat16, dtype_of, from_memory, memory_dtype, numpy_type, to_memory
+from ..dtypes import dtype_of, from_memory, memory_dtype, numpy_type, to_memory
 from .arithmetic import Arithmetic
 from .fluent import Fluent
 from .indexing import Indexing
@@ -219,6 +219,10 @@ class NDArray(Arithmetic, Indexing, Fluent):
         """The array itself: it is no mx.np array."""
         return self
 
+    def as_np_ndarray(self) -> Any:
+        """Raises MXNetError: there are no mx.np arrays."""
+        raise MXNetError("as_np_ndarray: MXNet's NumPy mode (mx.np) is not supported")
+
     def detach(self) -> NDArray:
         """A view of the same memory that no gradient flows through."""
         return self._view(self._shape)
@@ -328,6 +332,8 @@ def array_at(storage: Storage, address: int, shape: tuple[int, ...], dtype: DTyp
 
 @lru_cache(4096)
 def _reshaped(shape: tuple[int, ...], target: tuple[int, ...], reverse: bool) -> tuple[int, ...]:
+    if any(isinstance(n, str) for n in target):
+        raise TypeError(f"reshape: a shape holds integers, not {target}")
     made = tuple(map(int, target))
     if min(target, default=0) <= 0:
         from ...ir.dialects.mx.shape_ops import reshaped
@@ -350,26 +356,15 @@ def _unpickled(cls: type[NDArray], context: str, content: bytes) -> NDArray:
     return array
 
 
-# Programs that know MXNet's own table.
-_DTYPE_NP_TO_MX: dict[Any, int] = {
-    None: -1,
-    np.float32: 0,
-    np.float64: 1,
-    np.float16: 2,
-    np.uint8: 3,
-    np.int32: 4,
-    np.int8: 5,
-    np.int64: 6,
-    np.bool_: 7,
-    np.int16: 8,
-    bfloat16: 12,
-}
-_DTYPE_MX_TO_NP: dict[int, Any] = {number: dtype for dtype, number in _DTYPE_NP_TO_MX.items()}
-_GRAD_REQ_MAP = {"null": 0, "write": 1, "add": 3}
+NDArrayBase = NDArray  # its base class in MXNet
 
 
 def __getattr__(name: str) -> Any:
-    """MXNet keeps `array`, `zeros`, ... in this module; here they stand in files of their own."""
+    """MXNet keeps `array`, `zeros`, ... in this module, and imports `check_call`, ...; here they stand elsewhere."""
     if name.startswith("__"):
         raise AttributeError(name)
+    for place in (".tables", "..base", "..context", "..util"):
+        module = importlib.import_module(place, __package__)
+        if name in vars(module):
+            return vars(module)[name]
     return getattr(importlib.import_module(__package__ or ""), name)

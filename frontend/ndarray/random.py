@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..base import _Null, numeric_types
+from ..base import MXNetError, _Null, numeric_types
 from ..context import Context
 from . import _internal
 from .functions import attribute_finder
@@ -42,8 +42,10 @@ def _draw(
 ) -> Any:
     """Draw with numbers (`_random_*`) or with arrays (`_sample_*`) as parameters; one kind for all of them."""
     values = list(params.values())
+    _check_parameters(distribution, params)
     given = {k: v for k, v in {"shape": shape, "dtype": dtype, **kwargs}.items() if v is not _Null}
     if all(isinstance(v, NDArray) for v in values):
+        given.setdefault("dtype", "float32" if out is None else out.dtype)
         return getattr(_internal, f"_sample_{distribution}")(*values, out=out, **given)
     if not all(isinstance(v, numeric_types) for v in values):
         kinds = ", ".join(type(v).__name__ for v in values)
@@ -53,6 +55,29 @@ def _draw(
         given.setdefault("dtype", out.dtype)
     given.setdefault("shape", 1)
     return getattr(_internal, f"_random_{distribution}")(**params, **given, ctx=ctx, out=out)
+
+
+_POSITIVE = {"normal": ("scale",), "exponential": ("lam",), "gamma": ("alpha", "beta")}
+_NOT_NEGATIVE = {
+    "poisson": ("lam",),
+    "negative_binomial": ("k", "p"),
+    "generalized_negative_binomial": ("mu", "alpha"),
+}
+
+
+def _check_parameters(distribution: str, params: dict[str, Any]) -> None:
+    """MXNetError for numbers that no distribution has, and for arrays of different shapes."""
+    shapes = {v._shape for v in params.values() if isinstance(v, NDArray)}
+    if len(shapes) > 1:
+        raise MXNetError(f"random.{distribution}: the parameters differ in shape: {', '.join(map(str, shapes))}")
+    for name, value in params.items():
+        if not isinstance(value, numeric_types):
+            continue
+        value = float(value)
+        if value < 0 and name in _NOT_NEGATIVE.get(distribution, ()):
+            raise MXNetError(f"random.{distribution}: {name} is {value}, and must not be negative")
+        if value <= 0 and name in _POSITIVE.get(distribution, ()):
+            raise MXNetError(f"random.{distribution}: {name} is {value}, and must be positive")
 
 
 def uniform(
@@ -139,4 +164,6 @@ def randint(
     low: int, high: int, shape: Any = _Null, dtype: Any = _Null, ctx: Any = None, out: Any = None, **kwargs: Any
 ) -> Any:
     """Uniform integers in [low, high); int32 unless told."""
+    if not isinstance(low, numeric_types) or not isinstance(high, numeric_types):
+        raise TypeError(f"random.randint: low and high are integers, not {type(low).__name__}, {type(high).__name__}")
     return _draw("randint", {"low": low, "high": high}, shape, dtype, ctx, out, kwargs)

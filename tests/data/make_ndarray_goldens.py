@@ -1,8 +1,8 @@
-"""Records what programs on NDArrays give in MXNet: ndarray.json and sparse.json beside this file.
+"""Records what programs on NDArrays give in MXNet: ndarray.json, array.json and sparse.json beside this file.
 
 Run by real MXNet 1.9.1 and not by this project: `python make_ndarray_goldens.py`, in an environment with Python 3.9,
-`mxnet==1.9.1` and `numpy==1.23.5`. The programs stand in ndarray_cases.py and sparse_cases.py, which the
-tests run too.
+`mxnet==1.9.1` and `numpy==1.23.5`. The programs stand in ndarray_cases.py, array_cases.py and
+sparse_cases.py, which the tests run too.
 """
 
 from __future__ import annotations
@@ -11,11 +11,12 @@ import json
 from pathlib import Path
 from typing import Any
 
+import array_cases
 import ndarray_cases
 import numpy as np
 import sparse_cases
 
-CASES = {"ndarray": ndarray_cases, "sparse": sparse_cases}
+CASES = {"ndarray": ndarray_cases, "array": array_cases, "sparse": sparse_cases}
 """The file of records that each module's programs have."""
 
 

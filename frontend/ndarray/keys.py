@@ -1,0 +1,66 @@
+"""Helpers about keys of arrays, which MXNet has in the same module as NDArray."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ..base import integer_types
+
+__all__ = [
+    "check_boolean_array_dimension",
+    "get_indexing_dispatch_code",
+    "get_oshape_of_gather_nd_op",
+    "indexing_key_expand_implicit_axes",
+]
+
+_NDARRAY_UNSUPPORTED_INDEXING = -1
+_NDARRAY_BASIC_INDEXING = 0
+_NDARRAY_ADVANCED_INDEXING = 1
+_NDARRAY_EMPTY_TUPLE_INDEXING = 2
+_NDARRAY_NO_ZERO_DIM_BOOL_ARRAY = -1
+
+
+def get_indexing_dispatch_code(key: tuple[Any, ...]) -> int:
+    """0 for a key of integers, slices and None, 1 for one with arrays or lists, 2 for one with ()."""
+    from .ndarray import NDArray
+
+    for part in key:
+        if isinstance(part, NDArray | np.ndarray | list | tuple | range):
+            empty = isinstance(part, tuple) and not part
+            return _NDARRAY_EMPTY_TUPLE_INDEXING if empty else _NDARRAY_ADVANCED_INDEXING
+        if not isinstance(part, slice | None) and not isinstance(part, integer_types):
+            raise ValueError(f"NDArray does not support slicing with key {part} of type {type(part)}.")
+    return _NDARRAY_BASIC_INDEXING
+
+
+def get_oshape_of_gather_nd_op(dshape: Sequence[int], ishape: Sequence[int]) -> tuple[int, ...]:
+    """The shape that `gather_nd` gives for data and indices of these shapes."""
+    return (*ishape[1:], *dshape[ishape[0] :])
+
+
+def indexing_key_expand_implicit_axes(key: Any, shape: Sequence[int]) -> tuple[tuple[Any, ...], int]:
+    """The key with `...`, and the axes that it does not name, as full slices; and -1, as no 0-d boolean is among it.
+
+    IndexError for two ellipses.
+    """
+    parts = key if isinstance(key, tuple) else (key,)
+    places = [i for i, part in enumerate(parts) if part is Ellipsis]
+    if len(places) > 1:
+        raise IndexError("Cannot use more than one ellipsis (`...`) for indexing")
+    named = [part for part in parts if part is not Ellipsis]
+    at = places[0] if places else len(named)
+    missing = len(shape) - sum(part is not None for part in named)
+    return (*named[:at], *[slice(None)] * missing, *named[at:]), _NDARRAY_NO_ZERO_DIM_BOOL_ARRAY
+
+
+def check_boolean_array_dimension(array_shape: Sequence[int], axis: int, bool_shape: Sequence[int]) -> None:
+    """IndexError unless a mask of `bool_shape` fits the axes from `axis` on."""
+    for i, extent in enumerate(bool_shape, axis):
+        if array_shape[i] != extent:
+            raise IndexError(
+                f"boolean index did not match indexed array along axis {i}; size is {array_shape[i]} but corresponding "
+                f"boolean size is {extent}"
+            )
