@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -60,6 +61,30 @@ def test_the_import_inside_a_program(tmp_path: Path) -> None:
     script.write_text("import mxforge.as_mxnet\n" + PROGRAM)
     done = run(script)
     assert done.returncode == 0, done.stderr
+
+
+def test_names_that_python_and_numpy_have_dropped_are_back() -> None:
+    program = """
+from collections import Iterable, Mapping
+import inspect, mxnet, numpy as np
+assert isinstance([], Iterable) and isinstance({}, Mapping)
+assert inspect.getargspec(lambda a, b=1, *c: 0)[:2] == (["a", "b"], "c")
+assert np.float is float and np.zeros(2, np.int).dtype == int and np.isnan(np.NaN) and np.product([2, 3]) == 6
+assert np.bool is np.bool_ and np.asscalar(np.array([2])) == 2
+"""
+    done = run("-m", "mxforge", "exec", "-c", program)
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_sitecustomize_that_was_there_still_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "sitecustomize.py").write_text("print('mine')")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
+    assert run("-m", "mxforge", "exec", "-c", "pass").stdout.count("mine") == 2  # for mxforge and for the program
+
+
+def test_importing_mxforge_brings_nothing_back() -> None:
+    done = run("-c", "import mxforge, mxforge.nd, numpy, collections; print(hasattr(collections, 'Iterable'))")
+    assert done.stdout == "False\n", done.stderr
 
 
 def test_what_is_absent_is_named_after_mxnet() -> None:

@@ -1,0 +1,77 @@
+"""Names that Python and NumPy have dropped since MXNet's days, for programs and packages of that time.
+
+`mxforge exec` and `import mxforge.as_mxnet` bring them back; `import mxforge` does not. What exists is not replaced.
+"""
+
+from __future__ import annotations
+
+import collections
+import collections.abc
+import inspect
+import sys
+from collections import namedtuple
+from typing import Any
+
+_ArgSpec = namedtuple("ArgSpec", "args varargs keywords defaults")
+
+
+def _getargspec(func: Any) -> _ArgSpec:
+    """The first four fields of `inspect.getfullargspec`."""
+    return _ArgSpec(*inspect.getfullargspec(func)[:4])
+
+
+def restore_in_python() -> None:
+    """`collections.Iterable` and its kin, `inspect.getargspec`."""
+    for name in collections.abc.__all__:
+        _restore(collections, name, getattr(collections.abc, name))
+    _restore(inspect, "ArgSpec", _ArgSpec)
+    _restore(inspect, "getargspec", _getargspec)
+
+
+# What NumPy 1.x had, as an expression of what NumPy 2 has. `np.bool` is back, and is not Python's.
+_NUMPY = {
+    "int": int,
+    "float": float,
+    "complex": complex,
+    "object": object,
+    "str": str,
+    "unicode": str,
+    "float_": "float64",
+    "complex_": "complex128",
+    "string_": "bytes_",
+    "unicode_": "str_",
+    "Inf": "inf",
+    "Infinity": "inf",
+    "infty": "inf",
+    "PINF": "inf",
+    "NaN": "nan",
+    "product": "prod",
+    "cumproduct": "cumprod",
+    "sometrue": "any",
+    "alltrue": "all",
+    "round_": "round",
+    "row_stack": "vstack",
+    "trapz": "trapezoid",
+}
+
+
+def restore_in_numpy() -> None:
+    """`np.float`, `np.int`, `np.NaN`, `np.product` and their kin."""
+    import numpy as np
+
+    for name, meaning in _NUMPY.items():
+        _restore(np, name, getattr(np, meaning) if isinstance(meaning, str) else meaning)
+    _restore(np, "NINF", -np.inf)
+    _restore(np, "asscalar", lambda a: a.item())
+    _restore(np, "asfarray", lambda a, dtype=np.float64: np.asarray(a, dtype))
+    _restore(np, "in1d", lambda a, b, **kwargs: np.isin(np.ravel(a), b, **kwargs))
+
+
+def _restore(module: Any, name: str, value: Any) -> None:
+    # NumPy's own __getattr__ explains what became of a name: what counts is whether the name is there.
+    if name not in vars(module) and not _is_submodule(module, name):
+        setattr(module, name, value)
+
+
+def _is_submodule(module: Any, name: str) -> bool:
+    return f"{module.__name__}.{name}" in sys.modules

@@ -1,0 +1,26 @@
+"""Runs when an interpreter starts for `mxforge exec`: brings back what Python has dropped, then runs what it hides."""
+
+import importlib.machinery
+import importlib.util
+import sys
+from pathlib import Path
+
+_HERE = str(Path(__file__).resolve().parent)
+
+
+def _restore() -> None:
+    from mxforge.frontend.old_names import restore_in_python
+
+    restore_in_python()
+
+
+def _run_the_next_one() -> None:
+    """The sitecustomize that this one hides, if there is one."""
+    others = [path for path in sys.path if path != _HERE]
+    found = importlib.machinery.PathFinder.find_spec("sitecustomize", others)
+    if found is not None and found.loader is not None:
+        found.loader.exec_module(importlib.util.module_from_spec(found))
+
+
+_restore()
+_run_the_next_one()
