@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Callable, Sequence
 from math import prod
 from typing import Literal
 
@@ -16,6 +15,7 @@ from .operator import Operator, operator
 from .parameters import Bool, Float, Floats, Int
 
 Corners = tuple[Value, Value, Value, Value]
+Conflict = Callable[[MxBuilder, Corners, Corners], Value]
 
 
 def column(b: MxBuilder, boxes: Value, index: int) -> Value:
@@ -43,31 +43,55 @@ def _area(b: MxBuilder, box: Corners) -> Value:
 
 
 def suppress(
-    b: MxBuilder, boxes: Corners, classes: Value | None, alive: Value, threshold: float, closed: bool
+    b: MxBuilder, boxes: Corners, classes: Value | None, alive: Value, conflict: Conflict, most: int | None = None
 ) -> Value:
-    """Which boxes (B, N), best first, remain: each that remains removes later ones that overlap it by more than
-    `threshold` (or as much, if `closed`); with `classes` only those of its own class."""
-    count = alive.type.shape[1]
+    """Which boxes (B, N), best first, remain: each that remains removes later ones that it has a conflict with; with
+    `classes` only those of its own class. Only the first `most` that remain are sure to be right.
+
+    A loop whose steps are the boxes that remain, in all images at once: their number is known at run time only.
+    """
     tables = [*boxes, *([classes] if classes is not None else [])]
-    scanned = [b.iota((count,), DType.I32, 0), *(b.transpose(t, (1, 0)) for t in tables)]
-    body = _suppression_step(alive.type, [t.type for t in tables], threshold, closed)
-    return b.scan(body, [alive], scanned, tables, count)[0]
+    images, count = alive.type.shape
+    index = _next_alive(b, alive, b.full((images,), -1, DType.I32))
+    state = [b.full((), 0, DType.I32), alive, index, *tables]
+    types = [v.type for v in state]
+    return b.while_(_more_boxes(types, most or count), _suppression_step(types, conflict), *state)[1]
 
 
-def _suppression_step(alive_type: TensorType, tables: list[TensorType], threshold: float, closed: bool) -> Graph:
+def _next_alive(b: MxBuilder, alive: Value, index: Value) -> Value:
+    """In each image the first box behind `index` that is alive, or the number of boxes."""
+    places = b.iota(alive.type.shape, DType.I32, 1)
+    behind = b.and_(alive, b.gt(places, b.broadcast(index, alive.type.shape, (0,))))
+    return b.min(b.select(behind, places, b.full_like(places, alive.type.shape[1])), (1,))
+
+
+def _more_boxes(types: list[TensorType], most: int) -> Graph:
+    b = MxBuilder("more_boxes")
+    done, alive, index, *_ = [b.input(t) for t in types]
+    return b.build([b.and_(b.lt(done, most), b.any(b.lt(index, alive.type.shape[1])))])
+
+
+def _suppression_step(types: list[TensorType], conflict: Conflict) -> Graph:
     b = MxBuilder("suppress")
-    shape = alive_type.shape
-    alive, index = b.input(alive_type), b.input(TensorType((), DType.I32))
-    current = [b.broadcast(b.input(replace(t, shape=shape[:1])), shape, (0,)) for t in tables]
-    others = [b.input(t) for t in tables]
-    position, here = b.iota(shape, DType.I32, 1), b.broadcast(index, shape, ())
-    shared = overlap(b, _four(current), _four(others))
-    conflict = b.and_((b.ge if closed else b.gt)(shared, threshold), b.gt(position, here))
+    done, alive, index, *tables = [b.input(t) for t in types]
+    shape = alive.type.shape
+    at = b.expand_dims(index, 1)
+    current = [b.broadcast(b.gather(t, at, (1,), 1), shape, (0,)) for t in tables]
+    later = b.gt(b.iota(shape, DType.I32, 1), b.broadcast(index, shape, (0,)))
+    removed = b.and_(conflict(b, _four(current), _four(tables)), later)
     if len(tables) > 4:
-        conflict = b.and_(conflict, b.eq(current[4], others[4]))
-    present = b.any(b.and_(alive, b.eq(position, here)), (1,))
-    removed = b.and_(conflict, b.broadcast(present, shape, (0,)))
-    return b.build([b.and_(alive, b.not_(removed))])
+        removed = b.and_(removed, b.eq(current[4], tables[4]))
+    alive = b.and_(alive, b.not_(removed))
+    return b.build([b.add(done, 1), alive, _next_alive(b, alive, index), *tables])
+
+
+def overlap_above(threshold: float, closed: bool) -> Conflict:
+    """Whether boxes overlap by more than `threshold` (or as much, if `closed`)."""
+
+    def conflict(b: MxBuilder, first: Corners, second: Corners) -> Value:
+        return (b.ge if closed else b.gt)(overlap(b, first, second), threshold)
+
+    return conflict
 
 
 def _four(values: Sequence[Value]) -> Corners:
@@ -134,7 +158,8 @@ class BoxNMS(Operator):
         order, alive = self._candidates(b, rows, limit)
         ranked = rows_at(b, rows, order)
         classes = None if self.force_suppress or self.id_index < 0 else column(b, ranked, self.id_index)
-        keep = suppress(b, self._corners(b, ranked), classes, alive, self.overlap_thresh, closed=False)
+        conflict = overlap_above(self.overlap_thresh, closed=False)
+        keep = suppress(b, self._corners(b, ranked), classes, alive, conflict)
         final = kept_first(b, keep)
         keep = take_flags(b, keep, final)
         output = self._converted(b, filled(b, rows_at(b, ranked, final), keep))
@@ -281,7 +306,8 @@ class MultiBoxDetection(Operator):
         alive = b.and_(valid, b.lt(places, self.nms_topk)) if self.nms_topk > 0 else valid
         parts = [column(b, rows, i) for i in range(6)]
         classes = None if self.force_suppress else parts[0]
-        keep = suppress(b, _four(parts[2:]), classes, alive, self.nms_threshold, closed=True)
+        conflict = overlap_above(self.nms_threshold, closed=True)
+        keep = suppress(b, _four(parts[2:]), classes, alive, conflict)
         parts[0] = b.select(keep, parts[0], b.full_like(parts[0], -1))
         return filled(b, columns(b, parts), valid)
 
