@@ -78,7 +78,7 @@ def _suppression_step(types: list[TensorType], conflict: Conflict) -> Graph:
     at = b.expand_dims(index, 1)
     current = [b.broadcast(b.gather(t, at, (1,), 1), shape, (0,)) for t in tables]
     later = b.gt(b.iota(shape, DType.I32, 1), b.broadcast(index, shape, (0,)))
-    removed = b.and_(conflict(b, _four(current), _four(tables)), later)
+    removed = b.and_(conflict(b, four(current), four(tables)), later)
     if len(tables) > 4:
         removed = b.and_(removed, b.eq(current[4], tables[4]))
     alive = b.and_(alive, b.not_(removed))
@@ -94,7 +94,7 @@ def overlap_above(threshold: float, closed: bool) -> Conflict:
     return conflict
 
 
-def _four(values: Sequence[Value]) -> Corners:
+def four(values: Sequence[Value]) -> Corners:
     return values[0], values[1], values[2], values[3]
 
 
@@ -183,16 +183,16 @@ class BoxNMS(Operator):
         return order, b.and_(take_flags(b, valid, order), b.lt(places, limit))
 
     def _corners(self, b: MxBuilder, rows: Value) -> Corners:
-        box = _four([column(b, rows, self.coord_start + i) for i in range(4)])
-        return _center_to_corner(b, box) if self.in_format == "center" else box
+        box = four([column(b, rows, self.coord_start + i) for i in range(4)])
+        return center_to_corner(b, box) if self.in_format == "center" else box
 
     def _converted(self, b: MxBuilder, rows: Value) -> Value:
         """Boxes in the output's format; MXNet leaves those alone whose first number is negative."""
         if self.in_format == self.out_format:
             return rows
         parts = [column(b, rows, i) for i in range(rows.type.shape[2])]
-        box = _four(parts[self.coord_start : self.coord_start + 4])
-        convert = _center_to_corner if self.in_format == "center" else _corner_to_center
+        box = four(parts[self.coord_start : self.coord_start + 4])
+        convert = center_to_corner if self.in_format == "center" else corner_to_center
         untouched = b.lt(box[0], 0)
         parts[self.coord_start : self.coord_start + 4] = [
             b.select(untouched, old, new) for old, new in zip(box, convert(b, box), strict=True)
@@ -200,13 +200,13 @@ class BoxNMS(Operator):
         return columns(b, parts)
 
 
-def _center_to_corner(b: MxBuilder, box: Corners) -> Corners:
+def center_to_corner(b: MxBuilder, box: Corners) -> Corners:
     x, y, width, height = box
     dx, dy = b.mul(width, 0.5), b.mul(height, 0.5)
     return b.sub(x, dx), b.sub(y, dy), b.add(x, dx), b.add(y, dy)
 
 
-def _corner_to_center(b: MxBuilder, box: Corners) -> Corners:
+def corner_to_center(b: MxBuilder, box: Corners) -> Corners:
     left, top, right, bottom = box
     return b.mul(b.add(left, right), 0.5), b.mul(b.add(top, bottom), 0.5), b.sub(right, left), b.sub(bottom, top)
 
@@ -307,17 +307,17 @@ class MultiBoxDetection(Operator):
         parts = [column(b, rows, i) for i in range(6)]
         classes = None if self.force_suppress else parts[0]
         conflict = overlap_above(self.nms_threshold, closed=True)
-        keep = suppress(b, _four(parts[2:]), classes, alive, conflict)
+        keep = suppress(b, four(parts[2:]), classes, alive, conflict)
         parts[0] = b.select(keep, parts[0], b.full_like(parts[0], -1))
         return filled(b, columns(b, parts), valid)
 
     def _decode(self, b: MxBuilder, locations: Value, anchors: Value) -> Corners:
         shape = locations.type.shape[:2]
         flat = b.reshape(anchors, (shape[1], 4))
-        anchor = _four([b.broadcast_along(column(b, flat, i), shape, 1) for i in range(4)])
-        x, y, width, height = _corner_to_center(b, anchor)
+        anchor = four([b.broadcast_along(column(b, flat, i), shape, 1) for i in range(4)])
+        x, y, width, height = corner_to_center(b, anchor)
         moves = [b.mul(column(b, locations, i), v) for i, v in enumerate(self.variances)]
         center = b.add(b.mul(moves[0], width), x), b.add(b.mul(moves[1], height), y)
         size = b.mul(b.exp(moves[2]), width), b.mul(b.exp(moves[3]), height)
-        box = _center_to_corner(b, (*center, *size))
-        return _four([b.minimum(b.maximum(v, 0), 1) for v in box]) if self.clip else box
+        box = center_to_corner(b, (*center, *size))
+        return four([b.minimum(b.maximum(v, 0), 1) for v in box]) if self.clip else box

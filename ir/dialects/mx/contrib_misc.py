@@ -58,6 +58,17 @@ class Quadratic(Elementwise):
         return b.add(b.mul(b.add(b.mul(x, self.a), self.b), x), self.c)
 
 
+@operator("_contrib_backward_gradientmultiplier")
+class BackwardGradientMultiplier(Elementwise):
+    """The gradient of gradientmultiplier: data times `scalar`."""
+
+    scalar: Float = 1.0
+    is_int: Bool = True
+
+    def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
+        return b.mul(inputs[0], self.scalar)
+
+
 @operator("_contrib_index_array")
 class IndexArray(Operator):
     """The coordinates of each element (int64), along all axes or the given ones, on a new last axis."""

@@ -28,7 +28,12 @@ DECLARED_NAMES: dict[str, str] = {
     ),
     "contrib_misc": (
         "_contrib_round_ste _sparse__contrib_round_ste _contrib_sign_ste _sparse__contrib_sign_ste _contrib_quadratic "
-        "_contrib_index_array _contrib_allclose all_finite softmax_cross_entropy _contrib_box_iou"
+        "_contrib_backward_gradientmultiplier _contrib_index_array _contrib_allclose all_finite softmax_cross_entropy "
+        "_contrib_box_iou"
+    ),
+    "contrib_targets": (
+        "_contrib_bipartite_matching _contrib_box_encode _contrib_box_decode _contrib_MultiBoxTarget "
+        "_npx_multibox_target"
     ),
     "contrib_vision": ("ROIPooling _npx_roi_pooling _contrib_ROIAlign"),
     "control_flow": ("_foreach _cond _while_loop"),
@@ -85,8 +90,10 @@ DECLARED_NAMES: dict[str, str] = {
         "_npx_smooth_l1 Dropout _npx_dropout"
     ),
     "nn_convolution": ("Convolution _npx_convolution Convolution_v1 Deconvolution _npx_deconvolution"),
+    "nn_ctc": ("CTCLoss _contrib_CTCLoss _contrib_ctc_loss ctc_loss"),
     "nn_dense": (
-        "FullyConnected _npx_fully_connected _sparse_FullyConnected Embedding _npx_embedding _sparse_Embedding"
+        "FullyConnected _npx_fully_connected _sparse_FullyConnected Embedding _npx_embedding _sparse_Embedding "
+        "_contrib_SparseEmbedding"
     ),
     "nn_normalization": (
         "BatchNorm _npx_batch_norm _contrib_BatchNormWithReLU BatchNorm_v1 _contrib_SyncBatchNorm LayerNorm "

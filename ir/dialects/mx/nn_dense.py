@@ -76,3 +76,8 @@ class Embedding(Operator):
     def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
         data, weight = inputs
         return b.take(weight, b.cast(data, DType.I32 if not data.type.dtype.is_integer else data.type.dtype), 0)
+
+
+@operator("_contrib_SparseEmbedding")
+class SparseEmbedding(Embedding):
+    """Embedding, whose gradient MXNet keeps as rows."""

@@ -1,0 +1,131 @@
+"""Connectionist temporal classification: the loss of sequences without alignment (Graves et al., 2006)."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from ...graph import Graph, Value
+from ...kernel import ReduceOp
+from ...types import DType, TensorType
+from ..core.gradient import pull_back
+from .builder import MxBuilder
+from .nn_softmax import log_softmax
+from .operator import Operator, operator
+from .parameters import Bool
+from .shapes import PartialShape, unify_at
+
+_NEVER = -1e30  # the logarithm of a probability of 0; that of a difference of two such numbers is finite
+
+
+@operator("CTCLoss", aliases=("_contrib_CTCLoss", "_contrib_ctc_loss", "ctc_loss"))
+class CTCLoss(Operator):
+    """-log of the probability that softmax of data (T, B, classes) says the labels (B, L), summed over all alignments.
+
+    A label ends at the first padding (0, or -1 with `blank_label="last"`) unless its length is given. The loss of a
+    label that does not fit into its sequence is 0.
+    """
+
+    inputs = ("data", "label", "data_lengths?", "label_lengths?")
+    outputs = ("output0", "output1")
+    hidden = 1
+    own_dtypes = frozenset(("label", "data_lengths", "label_lengths"))
+    use_data_lengths: Bool = False
+    use_label_lengths: Bool = False
+    blank_label: Literal["first", "last"] = "first"
+
+    def has_input(self, name: str) -> bool:
+        return self.use_data_lengths if name == "data_lengths" else self.use_label_lengths
+
+    def complete(self, inputs: list[PartialShape], outputs: list[PartialShape]) -> None:
+        if inputs[0] is not None and len(inputs[0]) == 3:
+            for lengths in range(2, len(inputs)):
+                unify_at(inputs, lengths, inputs[0][1:2])
+            unify_at(outputs, 0, inputs[0][1:2])
+
+    def decompose(self, b: MxBuilder, *inputs: Value) -> tuple[Value, Value]:
+        data, label = inputs[:2]
+        self._check(data, label)
+        first = len(b.nodes)
+        loss = self._loss(b, data, b.cast(label, DType.I32), *self._lengths(b, inputs))
+        gradient = pull_back(b, b.nodes[first:], {loss: b.full_like(loss, 1)}, [data])[0]
+        return loss, gradient
+
+    def _check(self, data: Value, label: Value) -> None:
+        if data.type.rank != 3 or label.type.rank != 2 or label.type.shape[0] != data.type.shape[1]:
+            shapes = f"{data.type.shape} and {label.type.shape}"
+            raise ValueError(f"needs data (time, batch, classes) and label (batch, length), got {shapes}")
+
+    def _lengths(self, b: MxBuilder, inputs: tuple[Value, ...]) -> tuple[Value, Value]:
+        """Of each sequence and each label, (B,) of I32."""
+        given = [b.cast(v, DType.I32) for v in inputs[2:]]
+        steps, batch, _ = inputs[0].type.shape
+        of_data = given.pop(0) if self.use_data_lengths else b.full((batch,), steps, DType.I32)
+        if self.use_label_lengths:
+            return of_data, given.pop(0)
+        padding = 0 if self.blank_label == "first" else -1
+        letters = b.cast(b.ne(b.cast(inputs[1], DType.I32), padding), DType.I32)
+        return of_data, b.sum(b.cumulative(ReduceOp.MUL, letters, 1), (1,))
+
+    def _loss(self, b: MxBuilder, data: Value, label: Value, steps: Value, letters: Value) -> Value:
+        states = self._states(b, data, label)
+        shape = states.type.shape
+        skips = self._skips(b, states)
+        scores = b.transpose(log_softmax(b, data, 2), (1, 2, 0))  # (B, classes, T)
+        said = b.transpose(b.gather(scores, b.expand_dims(states, 2), (1,), 1), (2, 0, 1))  # (T, B, states)
+        places = b.iota(shape, DType.I32, 1)
+        start = b.select(b.eq(places, 0), b.full(shape, 0, data.type.dtype), b.full(shape, _NEVER, data.type.dtype))
+        times = b.iota((data.type.shape[0],), DType.I32, 0)
+        body = _step(start.type)
+        (end,) = b.scan(body, [start], [said, times], [skips, steps], data.type.shape[0])
+        last = b.broadcast(b.mul(letters, 2), shape, (0,))
+        final = b.or_(b.eq(places, last), b.eq(places, b.sub(last, 1)))
+        loss = b.neg(_log_sum(b, b.select(final, end, b.full_like(end, _NEVER))))
+        fits = self._fits(b, label, steps, letters)
+        return b.select(fits, loss, b.full_like(loss, 0))
+
+    def _states(self, b: MxBuilder, data: Value, label: Value) -> Value:
+        """The classes to say one after the other: a blank, then a letter and a blank for each, (B, 2 L + 1)."""
+        batch, count = label.type.shape
+        blank = 0 if self.blank_label == "first" else data.type.shape[2] - 1
+        pairs = b.concat([b.expand_dims(label, 2), b.full((batch, count, 1), blank, DType.I32)], 2)
+        rest = b.reshape(pairs, (batch, 2 * count))
+        return b.concat([b.full((batch, 1), blank, DType.I32), rest], 1)
+
+    def _skips(self, b: MxBuilder, states: Value) -> Value:
+        """BOOL: whether a state may follow the second before it, because the blank between them is not needed."""
+        places = b.iota(states.type.shape, DType.I32, 1)
+        letter = b.eq(b.mod(places, 2), 1)
+        return b.and_(letter, b.ne(states, _shifted(b, states, 2, -1)))
+
+    def _fits(self, b: MxBuilder, label: Value, steps: Value, letters: Value) -> Value:
+        """Whether a label has a way through its sequence: equal letters in a row need a blank between them."""
+        places = b.iota(label.type.shape, DType.I32, 1)
+        inside = b.and_(b.gt(places, 0), b.lt(places, b.broadcast(letters, label.type.shape, (0,))))
+        doubled = b.and_(inside, b.eq(label, _shifted(b, label, 1, -1)))
+        return b.le(b.add(letters, b.sum(b.cast(doubled, DType.I32), (1,))), steps)
+
+
+def _step(state: TensorType) -> Graph:
+    """One step: each state is reached from itself, from the one before it, or by a skip."""
+    b = MxBuilder("ctc")
+    before, said, time = b.input(state), b.input(state), b.input(TensorType((), DType.I32))
+    skips, steps = b.input(TensorType(state.shape, DType.BOOL)), b.input(TensorType(state.shape[:1], DType.I32))
+    skipped = b.select(skips, _shifted(b, before, 2, _NEVER), b.full_like(before, _NEVER))
+    ways = b.concat([b.expand_dims(v, 2) for v in (before, _shifted(b, before, 1, _NEVER), skipped)], 2)
+    after = b.maximum(b.add(_log_sum(b, ways), said), _NEVER)
+    runs = b.lt(b.broadcast(time, steps.type.shape, ()), steps)
+    return b.build([b.select(b.broadcast(runs, state.shape, (0,)), after, before)])
+
+
+def _shifted(b: MxBuilder, x: Value, by: int, fill: float) -> Value:
+    """x moved up along the last axis, `fill` in front."""
+    by = min(by, x.type.shape[1])
+    return b.pad(x, b.constant(fill, x.type.dtype), (0, by), (0, -by))
+
+
+def _log_sum(b: MxBuilder, x: Value) -> Value:
+    """The logarithm of the sum of exponentials along the last axis."""
+    last = (x.type.rank - 1,)
+    most = b.max(x, last)
+    shares = b.exp(b.sub(x, b.broadcast(most, x.type.shape, range(most.type.rank))))
+    return b.add(b.log(b.sum(shares, last)), most)
