@@ -16,10 +16,10 @@ def corner(b: MxBuilder, rois: Value, index: int) -> Value:
     return b.reshape(b.slice_axis(rois, 1, index, index + 1), (rois.type.shape[0],))
 
 
-def check_regions(data: Value, rois: Value, size: Shape, scale: float) -> None:
-    """ValueError where data has not 4 axes, regions not 5 numbers, or the size and scale are not positive."""
-    if data.type.rank != 4 or rois.type.rank != 2 or rois.type.shape[1] != 5:
-        raise ValueError(f"needs data (N, C, H, W) and rois (R, 5), got {data.type.shape} and {rois.type.shape}")
+def check_regions(data: Value, rois: Value, size: Shape, scale: float, width: int = 5) -> None:
+    """ValueError where data has not 4 axes, regions not `width` numbers, or the size and scale are not positive."""
+    if data.type.rank != 4 or rois.type.rank != 2 or rois.type.shape[1] != width:
+        raise ValueError(f"needs data (N, C, H, W) and rois (R, {width}), got {data.type.shape} and {rois.type.shape}")
     if len(size) != 2 or min(size) < 1 or scale < 0:
         raise ValueError(f"pooled_size={size} must be two positive numbers, spatial_scale={scale} not negative")
 
@@ -89,42 +89,40 @@ def bilinear(b: MxBuilder, data: Value, batch: Value, y: Value, x: Value) -> Val
     return total
 
 
-@operator("_contrib_ROIAlign")
-class ROIAlign(Operator):
-    """The mean of bilinear samples in each cell of a grid laid over each region; regions of a negative batch give 0.
+class _Aligned(Operator):
+    """The mean of bilinear samples in each cell of a grid laid over each region.
 
-    Each cell has `sample_ratio` samples along either axis, or as many as positions it covers, rounded up.
+    `sampled` is how many samples a cell has along either axis; 0 or less: as many as positions it covers, rounded up.
     """
 
     floats = True
     inputs = ("data", "rois")
     pooled_size: Ints
     spatial_scale: Float
-    sample_ratio: Int = -1
-    position_sensitive: Bool = False
-    aligned: Bool = False
 
-    def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
-        data, rois = inputs
-        check_regions(data, rois, self.pooled_size, self.spatial_scale)
-        axes = [self._axis(b, rois, first, cells) for first, cells in zip((2, 1), self.pooled_size, strict=True)]
-        geometry = [v for axis in axes for v in axis]
-        sample = self._adaptive if self.sample_ratio <= 0 else self._fixed
+    @property
+    def sampled(self) -> int:
+        raise NotImplementedError
+
+    def _axis(self, b: MxBuilder, rois: Value, along: int) -> list[Value]:
+        """Where each region begins, the size of its cells and how many samples a cell has, along one axis: 0 or 1."""
+        raise NotImplementedError
+
+    def _samples(self, b: MxBuilder, size: Value) -> Value:
+        return b.full_like(size, self.sampled) if self.sampled > 0 else b.maximum(b.ceil(size), 1)
+
+    def _mean(self, b: MxBuilder, data: Value, rois: Value) -> Value:
+        """(R, C, cells y, cells x)."""
+        geometry = [v for along in range(2) for v in self._axis(b, rois, along)]
+        sample = self._adaptive if self.sampled <= 0 else self._fixed
         total = sample(b, data, rois, geometry)
         samples = b.mul(geometry[2], geometry[5])
         mean = b.div(total, b.broadcast_along(samples, total.type.shape, 0))
-        output = b.transpose(mean, (0, 3, 1, 2))
-        return self._diagonal(b, output) if self.position_sensitive else output
+        return b.transpose(mean, (0, 3, 1, 2))
 
-    def _axis(self, b: MxBuilder, rois: Value, first: int, cells: int) -> list[Value]:
-        """Where each region begins, the size of its cells and how many samples a cell has, along one axis."""
-        shift = 0.5 if self.aligned else 0.0
-        begin, end = (b.sub(b.mul(corner(b, rois, i), self.spatial_scale), shift) for i in (first, first + 2))
-        extent = b.sub(end, begin)
-        extent = extent if self.aligned else b.maximum(extent, 1)
-        size = b.div(extent, cells)
-        samples = b.full_like(size, self.sample_ratio) if self.sample_ratio > 0 else b.maximum(b.ceil(size), 1)
-        return [begin, size, samples]
+    def _turned(self, b: MxBuilder, rois: Value, y: Value, x: Value) -> tuple[Value, Value]:
+        """Where samples (R, cells y, cells x) are in data."""
+        return y, x
 
     def _sample(
         self, b: MxBuilder, data: Value, rois: Value, geometry: list[Value], row: Value, column: Value
@@ -133,6 +131,7 @@ class ROIAlign(Operator):
         space = (rois.type.shape[0], *self.pooled_size)
         y = self._place(b, geometry[:3], row, space, 1)
         x = self._place(b, geometry[3:], column, space, 2)
+        y, x = self._turned(b, rois, y, x)
         batch = b.broadcast_along(corner(b, rois, 0), space, 0)
         flat = [b.reshape(v, (batch.type.size,)) for v in (batch, y, x)]
         return b.reshape(bilinear(b, data, *flat), (*space, data.type.shape[1]))
@@ -145,8 +144,8 @@ class ROIAlign(Operator):
 
     def _fixed(self, b: MxBuilder, data: Value, rois: Value, geometry: list[Value]) -> Value:
         total: Value | None = None
-        for k in range(self.sample_ratio**2):
-            at = [b.full((), n, rois.type.dtype) for n in divmod(k, self.sample_ratio)]
+        for k in range(self.sampled**2):
+            at = [b.full((), n, rois.type.dtype) for n in divmod(k, self.sampled)]
             part = self._sample(b, data, rois, geometry, *at)
             total = part if total is None else b.add(total, part)
         assert total is not None
@@ -168,6 +167,36 @@ class ROIAlign(Operator):
         part = b.select(b.broadcast_along(counted, part.type.shape, 0), part, b.full_like(part, 0))
         return b.build([b.add(index, 1), b.add(total, part), rows, columns, data, rois, *geometry])
 
+
+@operator("_contrib_ROIAlign")
+class ROIAlign(_Aligned):
+    """The mean of bilinear samples in each cell of a grid laid over each region; regions of a negative batch give 0.
+
+    Each cell has `sample_ratio` samples along either axis, or as many as positions it covers, rounded up.
+    """
+
+    sample_ratio: Int = -1
+    position_sensitive: Bool = False
+    aligned: Bool = False
+
+    @property
+    def sampled(self) -> int:
+        return self.sample_ratio
+
+    def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
+        data, rois = inputs
+        check_regions(data, rois, self.pooled_size, self.spatial_scale)
+        output = self._mean(b, data, rois)
+        return self._diagonal(b, output) if self.position_sensitive else output
+
+    def _axis(self, b: MxBuilder, rois: Value, along: int) -> list[Value]:
+        shift = 0.5 if self.aligned else 0.0
+        ends = (2 - along, 4 - along)
+        begin, end = (b.sub(b.mul(corner(b, rois, i), self.spatial_scale), shift) for i in ends)
+        extent = b.sub(end, begin)
+        size = b.div(extent if self.aligned else b.maximum(extent, 1), self.pooled_size[along])
+        return [begin, size, self._samples(b, size)]
+
     def _diagonal(self, b: MxBuilder, pooled: Value) -> Value:
         """Channel (c, i, j) at cell (i, j): each cell has channels of its own."""
         count, channels, rows, columns = pooled.type.shape
@@ -175,6 +204,38 @@ class ROIAlign(Operator):
         cells = np.arange(rows * columns, dtype=np.int32)
         picked = b.gather(split, b.constant(np.stack([cells, cells], 1)), (2, 3))
         return b.reshape(b.transpose(picked, (1, 2, 0)), (count, channels // (rows * columns), rows, columns))
+
+
+@operator("_contrib_RROIAlign")
+class RROIAlign(_Aligned):
+    """ROIAlign of turned regions: rows of batch index, center x, y, width, height and degrees against the clock."""
+
+    sampling_ratio: Int = -1
+
+    @property
+    def sampled(self) -> int:
+        return self.sampling_ratio
+
+    def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
+        data, rois = inputs
+        check_regions(data, rois, self.pooled_size, self.spatial_scale, width=6)
+        return self._mean(b, data, rois)
+
+    def _axis(self, b: MxBuilder, rois: Value, along: int) -> list[Value]:
+        """Beside the region's center."""
+        extent = b.maximum(b.mul(corner(b, rois, 4 - along), self.spatial_scale), 1)
+        size = b.div(extent, self.pooled_size[along])
+        return [b.mul(extent, -0.5), size, self._samples(b, size)]
+
+    def _turned(self, b: MxBuilder, rois: Value, y: Value, x: Value) -> tuple[Value, Value]:
+        angle = b.mul(corner(b, rois, 5), np.pi / 180)
+        center = [b.mul(corner(b, rois, i), self.spatial_scale) for i in (2, 1)]
+        cosine, sine, down, right = (
+            b.broadcast_along(v, y.type.shape, 0) for v in (b.cos(angle), b.sin(angle), *center)
+        )
+        turned_y = b.sub(b.mul(y, cosine), b.mul(x, sine))
+        turned_x = b.add(b.mul(x, cosine), b.mul(y, sine))
+        return b.add(turned_y, down), b.add(turned_x, right)
 
 
 def _below(b: MxBuilder, number: Value, limits: Value) -> Value:

@@ -35,10 +35,9 @@ def _corner(b: MxBuilder, data: Value, y: Value, x: Value, weight: Value) -> Val
     return b.mul(found, b.broadcast(kept, found.type.shape, (0, 1)))
 
 
-def sample_at_grid(b: MxBuilder, data: Value, grid: Value) -> Value:
-    """(N, C, *grid positions): data between its four neighbours, of which those outside count as zero."""
-    n, c, h, w = data.type.shape
-    x, y = _coordinate(b, grid, 0, w), _coordinate(b, grid, 1, h)
+def sample_at(b: MxBuilder, data: Value, y: Value, x: Value) -> Value:
+    """(N, positions, C): data (N, C, H, W) between the four neighbours of positions (N, positions), of which those
+    outside count as zero."""
     left, top = b.floor(x), b.floor(y)
     dx, dy = b.sub(x, left), b.sub(y, top)
     total: Value | None = None
@@ -47,4 +46,12 @@ def sample_at_grid(b: MxBuilder, data: Value, grid: Value) -> Value:
         part = _corner(b, data, b.add(top, row), b.add(left, column), weight)
         total = part if total is None else b.add(total, part)
     assert total is not None
+    return total
+
+
+def sample_at_grid(b: MxBuilder, data: Value, grid: Value) -> Value:
+    """(N, C, *grid positions): data between its four neighbours, of which those outside count as zero."""
+    n, c, h, w = data.type.shape
+    x, y = _coordinate(b, grid, 0, w), _coordinate(b, grid, 1, h)
+    total = sample_at(b, data, y, x)
     return b.reshape(b.transpose(total, (0, 2, 1)), (n, c, *grid.type.shape[2:]))

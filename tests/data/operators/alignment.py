@@ -23,10 +23,31 @@ def classifications() -> list[Case]:
     ]
 
 
+def processes() -> list[Case]:
+    marks = a([[0, 1, 2, 1], [2, 2, 0, 1]], "int32")
+    rates = r(2, 3, low=0.5, high=2), r(3, low=0.1, high=0.5), r(3, low=0.5, high=2)
+    times = r(2, 4, low=0.25, high=2), marks, a([3, 4]), a([9, 8])
+    return [
+        case("_contrib_hawkesll", *rates, a([[0, 0, 0], [0.5, 0, 1]]), *times),
+        case(
+            "_contrib_hawkesll",
+            r(1, 1, low=1, high=2),
+            a([0.25]),
+            a([1.5]),
+            a([[0]]),
+            a([[1, 2]]),
+            a([[0, 0]], "int32"),
+            a([0]),
+            a([4]),
+        ),
+    ]
+
+
 def cases() -> list[Case]:
     table = r(4, 3)
     return [
         *classifications(),
+        *processes(),
         case("_contrib_SparseEmbedding", a([[0, 3], [1, 1]]), table, input_dim=4, output_dim=3),
         case("_contrib_backward_gradientmultiplier", r(2, 3), scalar=-0.5),
     ]

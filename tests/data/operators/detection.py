@@ -10,7 +10,7 @@ RANDOM = np.random.default_rng(5)
 
 def boxes(*shape: int, size: float = 1.0) -> np.ndarray:
     """Corners of boxes inside of [0, size]."""
-    corners = np.sort(RANDOM.uniform(0, 1, (*shape, 2, 2)), -2) + [[0, 0], [0.1, 0.1]]
+    corners = np.sort(RANDOM.uniform(0, 1, (*shape, 2, 2)), -2) + np.array([[0, 0], [0.1, 0.1]])
     return (corners.reshape(*shape, 4) * size / 1.1).astype("float32")
 
 
@@ -57,5 +57,94 @@ def targets() -> list[Case]:
     return [*made, case("_contrib_MultiBoxTarget", anchors, wide, r(1, 2, 12))]
 
 
+def proposals() -> list[Case]:
+    scores, moves = distinct(1, 8, 5, 4), r(1, 16, 5, 4, low=-0.5, high=0.5)
+    small = {"scales": (1, 3), "ratios": (0.5, 1.5), "feature_stride": 8, "rpn_min_size": 4}
+    options = [
+        {"rpn_post_nms_top_n": 6, "output_score": True},
+        {"rpn_post_nms_top_n": 90, "threshold": 0.3},
+        {"rpn_pre_nms_top_n": 7, "rpn_post_nms_top_n": 4, "threshold": 0.1, "output_score": True},
+        {"rpn_pre_nms_top_n": -1, "rpn_post_nms_top_n": 5, "iou_loss": True, "rpn_min_size": 12},
+    ]
+    info = a([[38, 30, 1.25]])
+    made = [case("_contrib_Proposal", scores, moves, info, **{**small, **given}) for given in options]
+    several = distinct(2, 8, 3, 4), r(2, 16, 3, 4), a([[24, 32, 1], [16, 25, 2]])
+    made += [case("_contrib_MultiProposal", *several, **{**small, **given}) for given in options[:3]]
+    return [*made, case("_contrib_Proposal", distinct(1, 24, 4, 4), r(1, 48, 4, 4), a([[64, 64, 1]]))]
+
+
+def regions() -> list[Case]:
+    data = r(2, 18, 9, 7)
+    rois = a([[0, 1, 1, 10, 9], [1, 0.4, 2.5, 5.5, 16], [1, 6, 6, 6, 6], [0, 20, 20, 30, 30]])
+    turned = a([[0, 5, 4, 8, 3, 30], [1, 2, 3.5, 4, 6, -70], [1, 6, 6, 0.5, 0.25, 0]])
+    cut = {"spatial_scale": 0.5, "output_dim": 2, "pooled_size": 3}
+    return [
+        case("_contrib_PSROIPooling", data, rois, **cut),
+        case(
+            "_contrib_PSROIPooling", r(2, 8, 9, 7), rois, spatial_scale=0.5, output_dim=2, pooled_size=3, group_size=2
+        ),
+        case("_contrib_DeformablePSROIPooling", data, rois, group_size=3, no_trans=True, sample_per_part=2, **cut),
+        case(
+            "_contrib_DeformablePSROIPooling",
+            data,
+            rois,
+            r(4, 4, 2, 2),
+            group_size=3,
+            part_size=2,
+            sample_per_part=3,
+            trans_std=0.25,
+            **cut,
+        ),
+        case("_contrib_DeformablePSROIPooling", data, rois, r(4, 2, 3, 3), group_size=3, trans_std=0.5, **cut),
+        case("_contrib_RROIAlign", r(2, 3, 9, 7), turned, pooled_size=(2, 3), spatial_scale=1.0, sampling_ratio=2),
+        case("_contrib_RROIAlign", r(2, 3, 9, 7), turned, pooled_size=(2, 3), spatial_scale=0.5),
+    ]
+
+
+def deformed() -> list[Case]:
+    data = r(2, 4, 7, 6)
+    plain = {"kernel": (3, 3), "num_filter": 6}
+    other = {"kernel": (3, 2), "num_filter": 4, "stride": (2, 1), "dilate": (1, 2), "pad": (1, 2)}
+    far = {"low": -4, "high": 4}
+    return [
+        case("_contrib_DeformableConvolution", data, r(2, 18, 5, 4), r(6, 4, 3, 3), r(6), **plain),
+        case(
+            "_contrib_DeformableConvolution",
+            data,
+            r(2, 24, 4, 8, **far),
+            r(4, 2, 3, 2),
+            num_group=2,
+            num_deformable_group=2,
+            no_bias=True,
+            **other,
+        ),
+        case(
+            "_contrib_ModulatedDeformableConvolution", data, r(2, 18, 5, 4), r(2, 9, 5, 4), r(6, 4, 3, 3), r(6), **plain
+        ),
+        case(
+            "_contrib_ModulatedDeformableConvolution",
+            data,
+            r(2, 24, 4, 8, **far),
+            r(2, 12, 4, 8),
+            r(4, 2, 3, 2),
+            num_group=2,
+            num_deformable_group=2,
+            no_bias=True,
+            **other,
+        ),
+    ]
+
+
+def correlations() -> list[Case]:
+    pair = r(2, 3, 6, 7), r(2, 3, 6, 7)
+    options = [
+        {},
+        {"kernel_size": 1, "max_displacement": 2, "pad_size": 2},
+        {"kernel_size": 3, "max_displacement": 2, "stride1": 2, "stride2": 2, "pad_size": 3},
+        {"kernel_size": 3, "max_displacement": 3, "stride2": 2, "pad_size": 4, "is_multiply": False},
+    ]
+    return [case("Correlation", *pair, **given) for given in options]
+
+
 def cases() -> list[Case]:
-    return [*pairs(), *targets()]
+    return [*pairs(), *targets(), *proposals(), *regions(), *deformed(), *correlations()]

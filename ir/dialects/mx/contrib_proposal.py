@@ -1,0 +1,156 @@
+"""Region proposals: anchors moved by predictions, filtered, and suppressed where they overlap."""
+
+from __future__ import annotations
+
+from math import floor, sqrt
+
+import numpy as np
+
+from ...graph import Value
+from ...types import DType
+from .builder import MxBuilder
+from .contrib_detection import Corners, column, columns, four, kept_first, rows_at, suppress
+from .operator import Operator, operator
+from .parameters import Bool, Float, Floats, Int
+
+
+class _Proposals(Operator):
+    """Rows of image number and corners in pixels, best first; too few repeat from the first."""
+
+    inputs = ("cls_prob", "bbox_pred", "im_info")
+    outputs = ("output", "score")
+    rpn_pre_nms_top_n: Int = 6000
+    rpn_post_nms_top_n: Int = 300
+    threshold: Float = 0.699999988
+    rpn_min_size: Int = 16
+    scales: Floats = (4.0, 8.0, 16.0, 32.0)
+    ratios: Floats = (0.5, 1.0, 2.0)
+    feature_stride: Int = 16
+    output_score: Bool = False
+    iou_loss: Bool = False
+
+    @property
+    def visible_outputs(self) -> int:
+        return 2 if self.output_score else 1
+
+    def decompose(self, b: MxBuilder, *inputs: Value) -> tuple[Value, Value]:
+        scores, moves, info = inputs
+        self._check(scores, moves, info)
+        batch, _, height, width = scores.type.shape
+        kinds = scores.type.shape[1] // 2
+        foreground = b.slice_axis(scores, 1, kinds, 2 * kinds)
+        score = b.reshape(b.transpose(foreground, (0, 2, 3, 1)), (batch, height * width * kinds))
+        split = b.reshape(moves, (batch, kinds, 4, height, width))
+        rows = b.reshape(b.transpose(split, (0, 3, 4, 1, 2)), (batch, height * width * kinds, 4))
+        anchors = b.constant(self._anchors(height, width), scores.type.dtype)
+        boxes = self._moved(b, b.broadcast_to(anchors, rows.type.shape), rows, info)
+        boxes, score = self._filtered(b, boxes, score, info, (height, width))
+        return self._best(b, columns(b, [*boxes, score]))
+
+    def _check(self, scores: Value, moves: Value, info: Value) -> None:
+        batch, count, *size = scores.type.shape if scores.type.rank == 4 else (0, 0, 0, 0)
+        kinds = len(self.scales) * len(self.ratios)
+        if count != 2 * kinds:
+            raise ValueError(f"cls_prob should be (N, {2 * kinds}, H, W), it is {scores.type.shape}")
+        if moves.type.shape != (batch, 4 * kinds, *size) or info.type.shape != (batch, 3):
+            wanted = f"{(batch, 4 * kinds, *size)} and {(batch, 3)}"
+            given = f"{moves.type.shape} and {info.type.shape}"
+            raise ValueError(f"bbox_pred and im_info should be {wanted}, they are {given}")
+
+    def _anchors(self, height: int, width: int) -> np.ndarray:
+        """Boxes of every ratio and scale around each cell: (height * width * kinds, 4)."""
+        stride = self.feature_stride
+        center, area = (stride - 1) / 2, stride * stride
+        base: list[tuple[float, float, float, float]] = []
+        for ratio in self.ratios:
+            across = floor(sqrt(floor(area / ratio)) + 0.5)
+            down = floor(across * ratio + 0.5)
+            for scale in self.scales:
+                half_x, half_y = (across * scale - 1) / 2, (down * scale - 1) / 2
+                base.append((center - half_x, center - half_y, center + half_x, center + half_y))
+        y, x = np.mgrid[:height, :width] * stride
+        shifts = np.stack([x, y, x, y], -1)[:, :, None]
+        return (np.array(base) + shifts).reshape(-1, 4)
+
+    def _moved(self, b: MxBuilder, anchors: Value, moves: Value, info: Value) -> Corners:
+        """The predicted boxes, cut at the image's border."""
+        anchor, move = ([column(b, v, i) for i in range(4)] for v in (anchors, moves))
+        if self.iou_loss:
+            box = [b.add(a, m) for a, m in zip(anchor, move, strict=True)]
+        else:
+            box = [v for pair in zip(*(self._scaled(b, anchor, move, k) for k in range(2)), strict=True) for v in pair]
+        limits = [self._info(b, info, 1 - k % 2, box[0]) for k in range(4)]
+        return four([b.maximum(b.minimum(v, b.sub(n, 1)), 0) for v, n in zip(box, limits, strict=True)])
+
+    def _scaled(self, b: MxBuilder, anchor: list[Value], move: list[Value], axis: int) -> tuple[Value, Value]:
+        """Begin and end along one axis: the center moves by anchor sizes, the size grows by exp."""
+        size = b.add(b.sub(anchor[axis + 2], anchor[axis]), 1)
+        center = b.add(anchor[axis], b.mul(b.sub(size, 1), 0.5))
+        center = b.add(b.mul(move[axis], size), center)
+        half = b.mul(b.sub(b.mul(b.exp(move[axis + 2]), size), 1), 0.5)
+        return b.sub(center, half), b.add(center, half)
+
+    def _info(self, b: MxBuilder, info: Value, which: int, like: Value) -> Value:
+        """One number of each image, in the shape (images, boxes)."""
+        return b.broadcast(column(b, info, which), like.type.shape, (0,))
+
+    def _filtered(
+        self, b: MxBuilder, boxes: Corners, score: Value, info: Value, size: tuple[int, int]
+    ) -> tuple[Corners, Value]:
+        """Boxes that are too small grow and have the score -1; so have those of cells behind the image's end."""
+        height, width = size
+        kinds = score.type.shape[1] // (height * width)
+        cells = np.stack([np.repeat(v.ravel(), kinds) for v in np.mgrid[:height, :width]])
+        for axis in range(2):
+            cell = b.broadcast_to(b.constant(cells[axis], score.type.dtype), score.type.shape)
+            real = b.floor(b.div(self._info(b, info, axis, score), self.feature_stride))
+            score = b.select(b.lt(cell, real), score, b.full_like(score, -1))
+        least = b.mul(self._info(b, info, 2, score), self.rpn_min_size)
+        small = b.or_(*(b.lt(b.add(b.sub(boxes[k + 2], boxes[k]), 1), least) for k in range(2)))
+        grown = b.select(small, b.mul(least, 0.5), b.full_like(least, 0))
+        wider = [(b.sub if k < 2 else b.add)(v, grown) for k, v in enumerate(boxes)]
+        return four(wider), b.select(small, b.full_like(score, -1), score)
+
+    def _best(self, b: MxBuilder, rows: Value) -> tuple[Value, Value]:
+        batch, count, _ = rows.type.shape
+        wanted = self.rpn_post_nms_top_n
+        limit = min(self.rpn_pre_nms_top_n, count) if self.rpn_pre_nms_top_n > 0 else count
+        score = column(b, rows, 4)
+        order = b.sort([score, b.iota(score.type.shape, DType.I32, 1)], 1, descending=True)[1]
+        ranked = rows_at(b, rows, b.slice_axis(order, 1, 0, limit))
+        most = min(wanted, limit)
+        alive = b.full((batch, limit), True, DType.BOOL)
+        keep = suppress(b, four([column(b, ranked, i) for i in range(4)]), None, alive, self._conflict, most)
+        kept = b.minimum(b.sum(b.cast(keep, DType.I32), (1,)), most)
+        repeated = b.mod(b.iota((batch, wanted), DType.I32, 1), b.broadcast(kept, (batch, wanted), (0,)))
+        places = b.gather(kept_first(b, keep), b.expand_dims(repeated, 2), (1,), 1)
+        found = rows_at(b, ranked, places)
+        images = b.iota((batch, wanted, 1), rows.type.dtype, 0)
+        output = b.concat([images, b.slice_axis(found, 2, 0, 4)], 2)
+        total = batch * wanted
+        return b.reshape(output, (total, 5)), b.reshape(b.slice_axis(found, 2, 4, 5), (total, 1))
+
+    def _conflict(self, b: MxBuilder, first: Corners, second: Corners) -> Value:
+        """Whether boxes of whole pixels, the last of which belongs to them, overlap by more than the threshold."""
+        sides = [
+            b.maximum(b.add(b.sub(b.minimum(first[k + 2], second[k + 2]), b.maximum(first[k], second[k])), 1), 0)
+            for k in range(2)
+        ]
+        common = b.mul(*sides)
+        areas = [b.mul(*(b.add(b.sub(v[k + 2], v[k]), 1) for k in range(2))) for v in (first, second)]
+        return b.gt(b.div(common, b.sub(b.add(*areas), common)), self.threshold)
+
+
+@operator("_contrib_Proposal")
+class Proposal(_Proposals):
+    """Regions of one image that probably hold an object: rows of 0 and corners in pixels, best first."""
+
+    def _check(self, scores: Value, moves: Value, info: Value) -> None:
+        super()._check(scores, moves, info)
+        if scores.type.shape[0] != 1:
+            raise ValueError(f"takes one image, cls_prob is {scores.type.shape}: use MultiProposal")
+
+
+@operator("_contrib_MultiProposal")
+class MultiProposal(_Proposals):
+    """Regions of each image that probably hold an object: rows of image number and corners in pixels, best first."""

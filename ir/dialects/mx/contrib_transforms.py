@@ -1,0 +1,70 @@
+"""Linear transforms of the last axis: discrete Fourier transforms and count sketches."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...graph import Value
+from ...types import DType
+from .builder import MxBuilder
+from .operator import Operator, operator
+from .parameters import Int
+
+
+def _waves(count: int) -> tuple[np.ndarray, np.ndarray]:
+    """Cosines and sines of all products of positions and frequencies."""
+    angles = 2 * np.pi * (np.outer(np.arange(count), np.arange(count)) % count) / count
+    return np.cos(angles), np.sin(angles)
+
+
+@operator("_contrib_fft")
+class FFT(Operator):
+    """The Fourier transform of the last axis: for d numbers d pairs of real and imaginary parts side by side."""
+
+    compute_size: Int = 128
+
+    def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
+        """As a product with a matrix: exact to rounding, and fast for the extents of hundreds that are usual."""
+        (x,) = inputs
+        count = x.type.shape[-1]
+        cosines, sines = _waves(count)
+        matrix = np.stack([cosines, -sines], -1).reshape(count, 2 * count)
+        return b.contract(x, b.constant(matrix, x.type.dtype), x.type.rank - 1, 0)
+
+
+@operator("_contrib_ifft")
+class InverseFFT(Operator):
+    """The real part of the inverse Fourier transform of pairs (real, imaginary), times how many there are."""
+
+    compute_size: Int = 128
+
+    def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
+        (x,) = inputs
+        if x.type.shape[-1] % 2:
+            raise ValueError(f"data should have pairs along its last axis, it is {x.type.shape}")
+        cosines, sines = _waves(x.type.shape[-1] // 2)
+        matrix = np.stack([cosines, -sines], 1).reshape(x.type.shape[-1], -1)
+        return b.contract(x, b.constant(matrix, x.type.dtype), x.type.rank - 1, 0)
+
+
+@operator("_contrib_count_sketch")
+class CountSketch(Operator):
+    """Adds element i of each row, times its sign s[i], to element h[i] of a row of `out_dim` numbers."""
+
+    inputs = ("data", "h", "s")
+    out_dim: Int
+    processing_batch_size: Int = 32
+
+    def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
+        x, places, signs = inputs
+        *lead, count = x.type.shape
+        if places.type.size != count or signs.type.size != count:
+            raise ValueError(
+                f"h and s should have {count} numbers, they are {places.type.shape} and {signs.type.shape}"
+            )
+        rows = b.reshape(x, (-1, count)) if x.type.rank != 2 else x
+        signed = b.mul(rows, b.broadcast_to(b.reshape(signs, (1, count)), rows.type.shape))
+        at = b.reshape(b.cast(places, DType.I32), (count, 1))
+        zeros = b.full((rows.type.shape[0], self.out_dim), 0, x.type.dtype)
+        sketch = b.scatter(zeros, at, b.transpose(signed, (1, 0)), "add", (1,))
+        return b.reshape(sketch, (*lead, self.out_dim))

@@ -1,0 +1,72 @@
+"""How alike two images are at positions beside each other."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...graph import Value
+from ...kernel import ReduceOp
+from .builder import MxBuilder
+from .operator import Operator, operator
+from .parameters import Bool, Natural
+
+
+@operator("Correlation")
+class Correlation(Operator):
+    """The mean product, or difference, of windows of data1 with windows of data2 moved by up to `max_displacement`.
+
+    data1, data2 (N, C, H, W) -> (N, moves, H', W'), one channel for each move (y, x) in steps of `stride2`.
+    """
+
+    inputs = ("data1", "data2")
+    outputs = ("output", "tmp1", "tmp2")
+    hidden = 2
+    kernel_size: Natural = 1
+    max_displacement: Natural = 1
+    stride1: Natural = 1
+    stride2: Natural = 1
+    pad_size: Natural = 0
+    is_multiply: Bool = True
+
+    def check(self) -> None:
+        for name in ("kernel_size", "stride1", "stride2"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"Correlation: {name}={getattr(self, name)}: must be at least 1")
+        if self.kernel_size % 2 == 0:
+            raise ValueError(f"Correlation: kernel_size={self.kernel_size}: must be odd")
+
+    def decompose(self, b: MxBuilder, *inputs: Value) -> tuple[Value, ...]:
+        if inputs[0].type.rank != 4 or inputs[0].type.shape != inputs[1].type.shape:
+            shapes = " and ".join(str(v.type.shape) for v in inputs)
+            raise ValueError(f"needs two arrays of one shape (N, C, H, W), got {shapes}")
+        edge = (0, 0, self.pad_size, self.pad_size)
+        first, second = (b.pad(x, b.constant(0, x.type.dtype), edge, edge) for x in inputs)
+        rows, columns = (self._extent(n) for n in first.type.shape[2:])
+        height, width = ((n - 1) * self.stride1 + self.kernel_size for n in (rows, columns))
+        begin = self.max_displacement
+        still = b.slice(first, (0, 0, begin, begin), (*first.type.shape[:2], begin + height, begin + width))
+        reach = self.max_displacement // self.stride2
+        moves = np.arange(-reach, reach + 1) * self.stride2 + begin
+        aside = b.take(second, b.constant(moves[:, None] + np.arange(width)), 3)  # (N, C, H, moves, width)
+        found = [self._compared(b, still, b.slice_axis(aside, 2, move, move + height)) for move in moves.tolist()]
+        return b.concat(found, 1), *(b.transpose(x, (0, 2, 3, 1)) for x in (first, second))
+
+    def _extent(self, padded: int) -> int:
+        """How many windows fit so that each may be moved."""
+        border = self.max_displacement + (self.kernel_size - 1) // 2
+        count = -(-(padded - 2 * border) // self.stride1)
+        if count < 1:
+            raise ValueError(f"an extent of {padded} with its padding is too small for windows that move by {border}")
+        return count
+
+    def _compared(self, b: MxBuilder, still: Value, moved: Value) -> Value:
+        """(N, moves x, H', W') of one move along y."""
+        shape = moved.type.shape
+        other = b.broadcast(still, shape, (0, 1, 2, 4))
+        alike = b.mul(other, moved) if self.is_multiply else b.abs(b.sub(other, moved))
+        summed = b.transpose(b.sum(alike, (1,)), (0, 2, 1, 3))
+        size, stride = self.kernel_size, self.stride1
+        if size > 1 or stride > 1:
+            window, strides = (1, 1, size, size), (1, 1, stride, stride)
+            summed = b.reduce_window(ReduceOp.ADD, summed, window, strides, [(0, 0)] * 4)
+        return b.mul(summed, 1 / (size * size * shape[1]))
