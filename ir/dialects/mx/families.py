@@ -22,20 +22,27 @@ DECLARED_NAMES: dict[str, str] = {
         "_contrib_interleaved_matmul_selfatt_qk _contrib_interleaved_matmul_selfatt_valatt "
         "_contrib_interleaved_matmul_encdec_qk _contrib_interleaved_matmul_encdec_valatt"
     ),
+    "contrib_deformable": (
+        "_contrib_DeformableConvolution _contrib_ModulatedDeformableConvolution _contrib_PSROIPooling "
+        "_contrib_DeformablePSROIPooling"
+    ),
     "contrib_detection": (
         "_contrib_box_nms _contrib_box_non_maximum_suppression _contrib_MultiBoxPrior _npx_multibox_prior "
         "_contrib_MultiBoxDetection _npx_multibox_detection"
     ),
+    "contrib_hawkes": ("_contrib_hawkesll"),
     "contrib_misc": (
         "_contrib_round_ste _sparse__contrib_round_ste _contrib_sign_ste _sparse__contrib_sign_ste _contrib_quadratic "
         "_contrib_backward_gradientmultiplier _contrib_index_array _contrib_allclose all_finite softmax_cross_entropy "
         "_contrib_box_iou"
     ),
+    "contrib_proposal": ("_contrib_Proposal _contrib_MultiProposal"),
     "contrib_targets": (
         "_contrib_bipartite_matching _contrib_box_encode _contrib_box_decode _contrib_MultiBoxTarget "
         "_npx_multibox_target"
     ),
-    "contrib_vision": ("ROIPooling _npx_roi_pooling _contrib_ROIAlign"),
+    "contrib_transforms": ("_contrib_fft _contrib_ifft _contrib_count_sketch"),
+    "contrib_vision": ("ROIPooling _npx_roi_pooling _contrib_ROIAlign _contrib_RROIAlign"),
     "control_flow": ("_foreach _cond _while_loop"),
     "creation_ops": (
         "_zeros _zeros_without_dtype _ones _full _npi_full _eye _arange _linspace _npi_linspace _contrib_arange_like "
@@ -90,6 +97,7 @@ DECLARED_NAMES: dict[str, str] = {
         "_npx_smooth_l1 Dropout _npx_dropout"
     ),
     "nn_convolution": ("Convolution _npx_convolution Convolution_v1 Deconvolution _npx_deconvolution"),
+    "nn_correlation": ("Correlation"),
     "nn_ctc": ("CTCLoss _contrib_CTCLoss _contrib_ctc_loss ctc_loss"),
     "nn_dense": (
         "FullyConnected _npx_fully_connected _sparse_FullyConnected Embedding _npx_embedding _sparse_Embedding "
