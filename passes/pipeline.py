@@ -15,10 +15,11 @@ from .unroll_scan import UnrollScan
 
 TO_CORE: tuple[Pass, ...] = (
     Decompose(),  # everything below speaks core
+    EliminateDeadCode(),  # hidden outputs that nobody reads: moving statistics, masks, loops for gradients
     UnrollScan(),  # the steps of a loop are ordinary nodes to everything below
     Simplify(),  # decompositions leave identities and constant arithmetic behind
     EliminateCommonSubexpressions(),  # repeated broadcasts and batch-norm scales become one
-    EliminateDeadCode(),  # hidden outputs that nobody reads (moving statistics, masks)
+    EliminateDeadCode(),
 )
 
 FOR_CPU: tuple[Pass, ...] = (

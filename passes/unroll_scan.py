@@ -13,7 +13,8 @@ from .manager import Context, Pass
 
 @dataclass(frozen=True)
 class UnrollScan(Pass):
-    """Replace each Scan of at most `limit` nodes in all its steps together by the steps, and each Call by its body.
+    """Replace each Scan of at most `limit` nodes in all its steps together by the steps, and each Call by its body; a
+    Scan that stacks nothing, which gains nothing by being placed, has a limit of its own.
 
     Longer ones stay loops, whose kernels run on one thread. The steps compute with equal shapes, so they compile to the
     same kernels: the program gets more launches, not more code. Slices of the scanned operands and the pieces of
@@ -22,6 +23,7 @@ class UnrollScan(Pass):
 
     name = "unroll-scan"
     limit: int = 4096
+    without_stacks: int = 256
 
     def run(self, graph: Graph, context: Context) -> Graph:
         if not any(self._unrolls(n.op) for n in graph.nodes):
@@ -29,7 +31,10 @@ class UnrollScan(Pass):
         return self.run(rebuild(graph, self._unroll, CoreBuilder(graph.name)), context)
 
     def _unrolls(self, op: Op) -> bool:
-        return isinstance(op, Call) or (isinstance(op, Scan) and _size(op) <= self.limit)
+        if not isinstance(op, Scan):
+            return isinstance(op, Call)
+        stacks = len(op.body.outputs) > op.carries
+        return _size(op) <= (self.limit if stacks else self.without_stacks)
 
     def _unroll(self, b: GraphBuilder, node: Node, operands: tuple[Value, ...]) -> Replacement:
         if not self._unrolls(node.op):

@@ -10,13 +10,18 @@ from goldens import Golden, operator_goldens, symbol_function
 
 # MXNet's functions for these do not take all inputs that were recorded.
 OTHER_INPUTS = ("BatchNorm_v1", "fill_element_0index")
+# An input in the middle may be left out, so that the ones behind it need their names.
+NAMED_INPUTS = ("CTCLoss",)
 
 
 @pytest.mark.parametrize("op", sorted({g.op for g in operator_goldens()} - set(OTHER_INPUTS)))
 def test_the_files_of_an_operator(op: str) -> None:
     def differs(golden: Golden) -> bool:
         inputs = [mx.sym.var(f"x{i}") for i in range(len(golden.inputs))]
-        text = symbol_function(op)(*inputs, name="n", **golden.attributes).tojson()
+        named: dict[str, Any] = {}
+        if op in NAMED_INPUTS:
+            named = dict(zip(lookup(op).parse(golden.attributes).input_names(), inputs, strict=True))
+        text = symbol_function(op)(*([] if named else inputs), name="n", **named, **golden.attributes).tojson()
         return hashlib.sha256(text.encode()).hexdigest()[:8] != golden.file
 
     assert [str(golden) for golden in operator_goldens() if golden.op == op and golden.file and differs(golden)] == []

@@ -114,3 +114,14 @@ def test_a_loop_of_too_many_nodes_stays() -> None:
     b = CoreBuilder()
     start, items, scale = b.input(tensor(2)), b.input(tensor(3000, 2)), b.input(tensor(2))
     assert_unchanged(UNROLL, b.build(list(b.scan(running_sum(), [start], [items], [scale], 3000))))
+
+
+def test_many_steps_that_stack_nothing_stay_a_loop() -> None:
+    body = CoreBuilder("step")
+    carry, item, scale = body.input(tensor(2)), body.input(tensor(2)), body.input(tensor(2))
+    step = body.build([body.add(carry, body.mul(scale, item))])
+    b = CoreBuilder()
+    start, scale = b.input(tensor(2)), b.input(tensor(2))
+    short, long = (b.scan(step, [start], [b.input(tensor(n, 2))], [scale], n)[0] for n in (20, 200))
+    nodes = run_pass(UNROLL, b.build([short, long])).nodes
+    assert [n.op.length for n in nodes if isinstance(n.op, Scan)] == [200]

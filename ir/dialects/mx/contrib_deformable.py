@@ -198,7 +198,7 @@ class PSROIPooling(_PositionSensitive):
         channel = b.broadcast_to(b.constant(self._channels(self.pooled_size, groups).astype(np.int32)), space)
 
         def at(y: Value, x: Value) -> Value:
-            return b.gather(sums, columns_of(b, batch, channel, y, x), (0, 1, 2, 3))
+            return elements_at(b, sums, batch, channel, y, x)
 
         total = b.add(b.sub(b.sub(at(high_y, high_x), at(low_y, high_x)), at(high_y, low_x)), at(low_y, low_x))
         count = b.mul(b.sub(high_y, low_y), b.sub(high_x, low_x))
@@ -218,9 +218,11 @@ class PSROIPooling(_PositionSensitive):
         return first, last
 
 
-def columns_of(b: MxBuilder, *parts: Value) -> Value:
-    """Coordinates side by side on a new last axis."""
-    return b.concat([b.expand_dims(p, p.type.rank) for p in parts], parts[0].type.rank)
+def elements_at(b: MxBuilder, data: Value, batch: Value, channel: Value, y: Value, x: Value) -> Value:
+    """Single elements of data (N, C, H, W); a position behind an edge is another element."""
+    _, channels, height, width = data.type.shape
+    place = b.add(b.mul(b.add(b.mul(b.add(b.mul(batch, channels), channel), height), y), width), x)
+    return b.gather(b.reshape(data, (data.type.size,)), b.expand_dims(place, place.type.rank), (0,))
 
 
 @operator("_contrib_DeformablePSROIPooling")
@@ -287,14 +289,16 @@ class DeformablePSROIPooling(_PositionSensitive):
 
     def _sampled(self, b: MxBuilder, data: Value, batch: Value, channel: Value, points: list[Value]) -> Value:
         """Data between the four neighbours of positions, which are moved inside."""
-        y, x = (b.minimum(b.maximum(p, 0), n - 1) for p, n in zip(points, data.type.shape[2:], strict=True))
+        height, width = data.type.shape[2:]
+        y, x = (b.minimum(b.maximum(p, 0), n - 1) for p, n in zip(points, (height, width), strict=True))
         top, left = b.floor(y), b.floor(x)
         dy, dx = b.sub(y, top), b.sub(x, left)
         total: Value | None = None
         for row, column in ((0, 0), (0, 1), (1, 0), (1, 1)):
             share = b.mul(dy if row else b.sub(1, dy), dx if column else b.sub(1, dx))
-            place = (b.cast(b.add(v, n), DType.I32) for v, n in ((top, row), (left, column)))
-            part = b.mul(b.gather(data, columns_of(b, batch, channel, *place), (0, 1, 2, 3)), share)
+            moved = (b.minimum(b.add(v, n), end - 1) for v, n, end in ((top, row, height), (left, column, width)))
+            below, aside = (b.cast(v, DType.I32) for v in moved)
+            part = b.mul(elements_at(b, data, batch, channel, below, aside), share)
             total = part if total is None else b.add(total, part)
         assert total is not None
         return total

@@ -13,7 +13,7 @@ from .arithmetic import sign
 from .builder import MxBuilder
 from .contrib_detection import Corners, overlap
 from .nn_softmax import log_softmax
-from .operator import Elementwise, Operator, operator
+from .operator import Elementwise, Operator, declare, operator
 from .parameters import Bool, Float, OptionalInts
 from .shapes import PartialShape, normalize_axis
 
@@ -67,6 +67,19 @@ class BackwardGradientMultiplier(Elementwise):
 
     def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
         return b.mul(inputs[0], self.scalar)
+
+
+class _BackwardOnly(Operator):
+    """A step of MXNet's backward pass, which has a name but takes no arrays: a call of it is an error, as in MXNet."""
+
+    inputs = ()
+
+    def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
+        raise ValueError("is a step of the backward pass, which cannot be called")
+
+
+for _step in ("hawkesll", "index_copy", "quadratic"):
+    declare(f"_contrib_backward_{_step}", _BackwardOnly, {"__doc__": f"A step of the gradient of {_step}."})
 
 
 @operator("_contrib_index_array")

@@ -33,7 +33,8 @@ DECLARED_NAMES: dict[str, str] = {
     "contrib_hawkes": ("_contrib_hawkesll"),
     "contrib_misc": (
         "_contrib_round_ste _sparse__contrib_round_ste _contrib_sign_ste _sparse__contrib_sign_ste _contrib_quadratic "
-        "_contrib_backward_gradientmultiplier _contrib_index_array _contrib_allclose all_finite softmax_cross_entropy "
+        "_contrib_backward_gradientmultiplier _contrib_backward_hawkesll _contrib_backward_index_copy "
+        "_contrib_backward_quadratic _contrib_index_array _contrib_allclose all_finite softmax_cross_entropy "
         "_contrib_box_iou"
     ),
     "contrib_proposal": ("_contrib_Proposal _contrib_MultiProposal"),

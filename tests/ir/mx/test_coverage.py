@@ -12,35 +12,7 @@ NOT_DECLARED = frozenset(
     Custom
     IdentityAttachKLSparseReg
     SVMOutput
-<<<<<<< HEAD
-    _contrib_DeformableConvolution
-    _contrib_DeformablePSROIPooling
-    _contrib_ModulatedDeformableConvolution
-    _contrib_MultiBoxTarget
-    _contrib_MultiProposal
-    _contrib_PSROIPooling
-    _contrib_Proposal
-    _contrib_RROIAlign
-    _contrib_SparseEmbedding
-    _contrib_backward_gradientmultiplier
-=======
-    _adamw_update
-    _cond
->>>>>>> 5d2dca6 (Add proposals, deformable and position-sensitive pooling and convolution, Correlation, hawkesll, Fourier transforms and count sketches)
-    _contrib_backward_hawkesll
-    _contrib_backward_index_copy
-    _contrib_backward_quadratic
     _contrib_boolean_mask
-<<<<<<< HEAD
-    _contrib_box_decode
-    _contrib_box_encode
-    _contrib_count_sketch
-    _contrib_fft
-    _contrib_ifft
-=======
-    _contrib_group_adagrad_update
-    _foreach
->>>>>>> 5d2dca6 (Add proposals, deformable and position-sensitive pooling and convolution, Correlation, hawkesll, Fourier transforms and count sketches)
     _histogram
     _onehot_encode
     _set_value
