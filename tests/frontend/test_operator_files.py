@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+from typing import Any
 
 import mxforge as mx
 import pytest
 from goldens import Golden, operator_goldens, symbol_function
+from mxforge.ir.dialects.mx.operator import lookup
 
 # MXNet's functions for these do not take all inputs that were recorded.
 OTHER_INPUTS = ("BatchNorm_v1", "fill_element_0index")

@@ -21,6 +21,7 @@ from .shapes import PartialShape, unify_at
 class _Deformable(Operator):
     """A convolution over two axes that reads each element of each window beside its place, by an offset (y, x)."""
 
+    floats = True
     kernel: Ints
     stride: Ints = ()
     dilate: Ints = ()
@@ -152,6 +153,7 @@ class ModulatedDeformableConvolution(_Deformable):
 class _PositionSensitive(Operator):
     """Pooling in which each cell (y, x) of each result channel has a channel of data of its own."""
 
+    floats = True
     spatial_scale: Float
     output_dim: Int
 

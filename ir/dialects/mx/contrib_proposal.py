@@ -17,6 +17,7 @@ from .parameters import Bool, Float, Floats, Int
 class _Proposals(Operator):
     """Rows of image number and corners in pixels, best first; too few repeat from the first."""
 
+    floats = True
     inputs = ("cls_prob", "bbox_pred", "im_info")
     outputs = ("output", "score")
     rpn_pre_nms_top_n: Int = 6000

@@ -71,6 +71,7 @@ class BipartiteMatching(Operator):
     """Pairs rows and columns of scores (..., rows, columns) greedily: the column of each row, the row of each column,
     -1 for none. A `topk` above 0 stops after topk + 1 pairs, as in MXNet."""
 
+    floats = True
     outputs = ("output0", "output1")
     is_ascend: Bool = False
     threshold: Float
@@ -96,6 +97,7 @@ class BoxEncode(Operator):
     samples, matches (B, N); anchors (B, N, 4), refs (B, M, 4) as corners; means, stds (4,).
     """
 
+    floats = True
     inputs = ("samples", "matches", "anchors", "refs", "means", "stds")
     outputs = ("output0", "output1")
 
@@ -126,6 +128,7 @@ def moves_between(b: MxBuilder, anchor: Corners, box: Corners) -> Corners:
 class BoxDecode(Operator):
     """The corners of boxes (B, N, 4) that are given beside their anchors (1, N, 4): the inverse of box_encode."""
 
+    floats = True
     inputs = ("data", "anchors")
     std0: Float = 1.0
     std1: Float = 1.0
@@ -156,6 +159,7 @@ class MultiBoxTarget(Operator):
     and each anchor the object that it overlaps by more than `overlap_threshold`.
     """
 
+    floats = True
     inputs = ("anchor", "label", "cls_pred")
     outputs = ("loc_target", "loc_mask", "cls_target")
     overlap_threshold: Float = 0.5

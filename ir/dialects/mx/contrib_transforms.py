@@ -21,6 +21,7 @@ def _waves(count: int) -> tuple[np.ndarray, np.ndarray]:
 class FFT(Operator):
     """The Fourier transform of the last axis: for d numbers d pairs of real and imaginary parts side by side."""
 
+    floats = True
     compute_size: Int = 128
 
     def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
@@ -36,6 +37,7 @@ class FFT(Operator):
 class InverseFFT(Operator):
     """The real part of the inverse Fourier transform of pairs (real, imaginary), times how many there are."""
 
+    floats = True
     compute_size: Int = 128
 
     def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
@@ -51,6 +53,7 @@ class InverseFFT(Operator):
 class CountSketch(Operator):
     """Adds element i of each row, times its sign s[i], to element h[i] of a row of `out_dim` numbers."""
 
+    floats = True
     inputs = ("data", "h", "s")
     out_dim: Int
     processing_batch_size: Int = 32

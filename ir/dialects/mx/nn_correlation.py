@@ -18,6 +18,7 @@ class Correlation(Operator):
     data1, data2 (N, C, H, W) -> (N, moves, H', W'), one channel for each move (y, x) in steps of `stride2`.
     """
 
+    floats = True
     inputs = ("data1", "data2")
     outputs = ("output", "tmp1", "tmp2")
     hidden = 2
