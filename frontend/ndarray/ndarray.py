@@ -15,12 +15,14 @@ from ...ir.types import DType
 from ...runtime.storage import Storage, allocate, as_numpy
 from ..base import MXNetError, ShapeError
 from ..context import Context, usable
-from ..dtypes import dtype_of, from_memory, memory_dtype, numpy_type, to_memory
+from ..dtypes import dtype_name, dtype_of, from_memory, memory_dtype, numpy_type, to_memory
 from .arithmetic import Arithmetic
 from .fluent import Fluent
 from .indexing import Indexing
 
 __all__ = ["NDArray", "empty_array"]
+
+_LARGE = 1 << 18  # elements from which a kernel converts: it is faster than NumPy, and costs a compilation
 
 
 class NDArray(Arithmetic, Indexing, Fluent):
@@ -177,6 +179,10 @@ class NDArray(Arithmetic, Indexing, Fluent):
         wanted = dtype_of(dtype)
         if wanted is self._dtype:
             return self.copy() if copy else self
+        if self.size >= _LARGE:
+            from .eager import invoke, operator_named
+
+            return invoke(operator_named("Cast"), [self], {"dtype": dtype_name(numpy_type(wanted))})
         made = empty_array(self._shape, wanted, self._context)
         made._memory()[...] = to_memory(self.asnumpy(), wanted)
         return made

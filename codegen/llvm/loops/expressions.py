@@ -14,6 +14,9 @@ from ..types import I64, Type, memory_type_of, type_of
 from .nest import Access, Bound, Nest
 from .plan import LoopSchedule, clippable_bounds
 
+SHUFFLED = (2, -1)
+"""Steps along the vector axis for which vectors are read whole."""
+
 Point = dict[str, Operand]  # index along each axis; for the vector axis that of lane 0
 Locals = dict[str, tuple[Value, DType]]
 
@@ -225,6 +228,8 @@ class Evaluator:
             width = max(at.type.lanes, scaled.type.lanes)
             at = f.add(self.wide(at, width), self.wide(scaled, width))
         step = access.stride(self.s.vector) if self.s.vector else 0
+        if step in SHUFFLED and at.type.lanes == 1 and inside is None:
+            return self._read_shuffled(base, at, element.with_lanes(lanes), step)
         if step and at.type.lanes == 1 and step != 1:
             at = self._ramp(at, step)
         elif step and at.type.lanes > 1:
@@ -246,6 +251,16 @@ class Evaluator:
             return self.f.load(pointer, type)
         mask = self.wide(inside, type.lanes)
         return self.f.masked_load(pointer, type, mask, self.f.const(type, other))
+
+    def _read_shuffled(self, base: Value, at: Value, type: Type, step: Extent) -> Value:
+        """Every second element, or elements backwards: by whole vectors that stay between the first and the last."""
+        f, lanes = self.f, type.lanes
+        if step == -1:
+            row = f.load(f.gep(base, f.sub(at, lanes - 1), type.scalar), type)
+            return f.shuffle(row, row, range(lanes)[::-1])
+        low = f.load(f.gep(base, at, type.scalar), type)
+        high = f.load(f.gep(base, f.add(at, lanes - 1), type.scalar), type)
+        return f.shuffle(low, high, [2 * i if 2 * i < lanes else 2 * i + 1 for i in range(lanes)])
 
     def _read_one(self, base: Value, at: Value, element: Type, inside: Value | None, other: float | int) -> Value:
         """One element for all lanes. A test that differs by lane (a tail mask) does not matter to a shared element;

@@ -34,6 +34,7 @@ from ....ir.kernel import (
     walk,
 )
 from ....ir.types import DType
+from .expressions import SHUFFLED
 from .nest import Access, Nest, build_nest, hoist_reductions
 
 _COMMON = (0.0, 1.0, -1.0, float("inf"), float("-inf"))  # part of what is computed, and cheaper when they are known
@@ -110,11 +111,12 @@ class _Generalizer:
         gathered = [self._expr(index) for index, _, _ in access.gathers]
         name = f"v{len(self.buffers)}"
         position = next(i for i, b in enumerate(self.kernel.buffers) if b.name == key[0])
-        walked = [(self.axes[a.name], access.stride(a.name)) for a in self.nest.axes if access.stride(a.name)]
-        dimensions: list[tuple[Extent, Extent, Affine | Expr]] = [
-            (self.extents[axis], s if s == 1 else self._named(f"{name}s{axis}", s), affine((axis, 1)))
-            for axis, s in walked
-        ]
+        walked = [(a.name, access.stride(a.name)) for a in self.nest.axes if access.stride(a.name)]
+        dimensions: list[tuple[Extent, Extent, Affine | Expr]] = []
+        for axis, s in walked:
+            own = self.axes[axis]
+            stride = s if s == 1 or _is_shuffled(key[1], axis, s) else self._named(f"{name}s{own}", s)
+            dimensions.append((self.extents[own], stride, affine((own, 1))))
         for k, (index, (_, step, extent)) in enumerate(zip(gathered, access.gathers, strict=True)):
             size = 0 if extent is None else self._named(f"{name}e{k}", extent)
             step = step if step == 1 else self._named(f"{name}g{k}", step)
@@ -171,6 +173,13 @@ class _Generalizer:
             name = self._named(f"c{len(self.numbers)}", bits)
             found = self.numbers[dtype, bits] = Given(name, dtype)
         return found
+
+
+def _is_shuffled(index: Index, axis: str, stride: Extent) -> bool:
+    """Whether the operation itself takes every second element, or turns the axis round: other strides of that size are
+    a matter of the shape."""
+    terms = [t for i in index if isinstance(i, Affine) for t in i.terms]
+    return stride in SHUFFLED and (axis, stride) in terms
 
 
 def _bits(value: float, dtype: DType) -> int:
