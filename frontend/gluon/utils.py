@@ -10,7 +10,7 @@ from math import isfinite
 from typing import TYPE_CHECKING, Any
 
 from .. import ndarray  # noqa: F401  (MXNet's module has these names too)
-from ..downloads import check_sha1, download, replace_file
+from ..downloads import _get_repo_file_url, _get_repo_url, check_sha1, download, replace_file  # noqa: F401
 from ..util import is_np_array, is_np_shape  # noqa: F401
 
 if TYPE_CHECKING:

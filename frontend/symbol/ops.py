@@ -62,7 +62,8 @@ def make_function(op: type[Operator], op_name: str, name: str) -> Callable[..., 
 
         given, symbols = bind(args, kwargs)
         given.pop("out", None)
-        params = resolved_attrs(given.pop("attr", None))
+        attr = given.pop("attr", None) or {}
+        params = resolved_attrs({key: str(value) for key, value in attr.items()})  # only variables demand texts
         chosen = given.pop("name", None)
         for key, value in given.items():
             if isinstance(value, Symbol):

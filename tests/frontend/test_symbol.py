@@ -159,3 +159,10 @@ def test_training_mode_of_an_executor() -> None:
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(mx.MXNetError, match=r"nothing\.json"):
         mx.sym.load(str(tmp_path / "nothing.json"))
+
+
+def test_operators_turn_attributes_into_texts_and_variables_demand_them() -> None:
+    made = mx.sym.relu(mx.sym.var("x"), attr={"__lr_mult__": 2})
+    assert made.attr("__lr_mult__") == "2"
+    with pytest.raises(ValueError, match="only accepts string values"):
+        mx.sym.var("x", attr={"__lr_mult__": 2})

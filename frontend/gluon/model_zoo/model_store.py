@@ -14,8 +14,9 @@ from typing import Any, TypeVar
 from ... import base
 from ...base import MXNetError
 from ...context import Context, cpu
+from ...downloads import MXNET_STORE
 from ..block import HybridBlock
-from ..utils import check_sha1, download, replace_file
+from ..utils import _get_repo_url, check_sha1, download, replace_file
 
 Net = TypeVar("Net", bound=HybridBlock)
 
@@ -23,8 +24,7 @@ MODELS_FOLDER: str = os.path.join(base.data_dir(), "models")
 """$MXNET_HOME/models."""
 CPU: Context = cpu()
 """Where weights go unless a context is given."""
-apache_repo_url = "https://apache-mxnet.s3-accelerate.dualstack.amazonaws.com/"
-"""MXNet's store; the environment variable MXNET_GLUON_REPO names another one."""
+apache_repo_url = MXNET_STORE
 _url_format = "{repo_url}gluon/models/{file_name}.zip"
 _LARGEST_FILE = 1 << 30
 _model_sha1 = {
@@ -94,10 +94,9 @@ def get_model_file(name: str, root: str = MODELS_FOLDER) -> str:
 
 def _fetch(file_name: str, path: str) -> None:
     """Download the archive of a file and put the file in its place."""
-    store = os.environ.get("MXNET_GLUON_REPO", apache_repo_url).rstrip("/") + "/"
     with tempfile.TemporaryDirectory(dir=os.path.dirname(path)) as folder:
         archive = os.path.join(folder, "archive.zip")
-        url = _url_format.format(repo_url=store, file_name=file_name)
+        url = _url_format.format(repo_url=_get_repo_url(), file_name=file_name)
         try:
             download(url, path=archive, overwrite=True)
         except Exception as error:
