@@ -12,6 +12,18 @@ from .. import __version__, mxforge_version
 
 PEERS = ("mxnet", "mxnet-mkldnn", "onnxruntime", "torch", "numpy", "mxforge")
 SUITES = ("pointwise", "softmax", "layernorm", "eager", "mlp")
+OPERATORS = (
+    "exp",
+    "add",
+    "add-row",
+    "sum-rows",
+    "sum-columns",
+    "transpose",
+    "concat",
+    "slice",
+    "slice-step",
+    "product",
+)
 _SHAPE = re.compile(r"(?P<name>[^=]+)=(?P<shape>\d+(,\d+)*)?(:(?P<dtype>[a-z]+\d*))?")
 
 _RUN_EXAMPLES = """\
@@ -226,7 +238,13 @@ def _fill_bench(parser: argparse.ArgumentParser) -> None:
     _add_model(parser, nargs="?")
     _add_shapes(parser)
     _add_inputs(parser)
-    parser.add_argument("--suite", choices=SUITES, help="a micro workload instead of a model")
+    parser.add_argument(
+        "--suite",
+        choices=(*SUITES, *OPERATORS, "operators", "calls"),
+        metavar="NAME",
+        help=f"a micro workload instead of a model: {', '.join(SUITES)}; an operator on large arrays: "
+        f"{', '.join(OPERATORS)}, or all of them: operators; calls: first calls and calls with new shapes",
+    )
     parser.add_argument("--batch", type=positive, metavar="N", help="the first extent of every input")
     parser.add_argument("--repeat", type=positive, default=20, metavar="N", help="turns of each program (default: 20)")
     parser.add_argument("--against", type=peers, default=(), metavar="PEER,...", help=f"any of {', '.join(PEERS)}")

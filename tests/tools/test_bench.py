@@ -17,7 +17,7 @@ from mxforge.tools.bench.process import Worker, WorkerError
 from mxforge.tools.bench.report import time_text
 from mxforge.tools.bench.suites import suite
 from mxforge.tools.errors import ToolError
-from mxforge.tools.grammar import PEERS, SUITES
+from mxforge.tools.grammar import OPERATORS, PEERS, SUITES
 
 QUICK = ("--repeat", "2", "--threads", "1")
 
@@ -47,6 +47,13 @@ def test_a_micro_workload_against_numpy(mxforge: Any) -> None:
     done = mxforge("bench", "--suite", "eager", "--against", "numpy", *QUICK, "--repeat", "1")
     assert done.status == 0, done.err
     assert "numpy" in done.out
+
+
+def test_first_calls_and_new_shapes_are_listed(mxforge: Any) -> None:
+    done = mxforge("bench", "--suite", "calls", "--threads", "1")
+    assert done.status == 0, done.err
+    assert "FullyConnected" in done.out
+    assert "import mxforge" in done.out
 
 
 @pytest.mark.parametrize(
@@ -123,9 +130,9 @@ def test_difference() -> None:
 
 def test_workloads_are_complete() -> None:
     assert set(PEERS) == set(ENGINES)
-    assert set(SUITES) == set(ARGUMENTS)
-    for name in SUITES:
-        assert hasattr(Numpy, name)
+    assert {*SUITES, *OPERATORS} == set(ARGUMENTS)
+    for name in ARGUMENTS:
+        assert name in Numpy().operators() if name in OPERATORS else hasattr(Numpy, name)
         _, arrays = suite(name)
         assert len(arrays) >= ARGUMENTS[name]
 

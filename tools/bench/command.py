@@ -16,9 +16,11 @@ from ...frontend.artifacts import write_atomically
 from ...frontend.compiled_folder import read_folder
 from ...frontend.dtypes import memory_dtype
 from ..errors import ToolError, UsageError
+from ..grammar import OPERATORS
 from ..inputs import ImageOptions, random_inputs, read_inputs
 from ..models import GivenShapes, Model, ModelFiles, data_types, find_model, load_model
 from ..progress import Progress
+from .calls import measure_calls
 from .measure import Figures, Participant, measure
 from .report import Conditions, as_json, as_markdown, as_text
 from .suites import suite
@@ -31,6 +33,14 @@ def run(options: argparse.Namespace) -> int:
     if (options.model is None) == (options.suite is None):
         raise UsageError("give a model or --suite, one of them")
     threads = options.threads or len(os.sched_getaffinity(0))
+    if options.suite == "calls":
+        return measure_calls(threads)
+    if options.suite == "operators":
+        return max(_run_one(argparse.Namespace(**{**vars(options), "suite": name}), threads) for name in OPERATORS)
+    return _run_one(options, threads)
+
+
+def _run_one(options: argparse.Namespace, threads: int) -> int:
     with Progress("reading the model") as progress:
         workload, arrays, specs = _micro(options) if options.suite else _model(options)
         participants = [_participant(engine, specs, options.pythons) for engine in ("mxforge", *options.against)]

@@ -12,6 +12,11 @@ from __future__ import annotations
 import importlib
 
 
+def workload(engine, suite, arrays):
+    """The function that an engine runs for a suite."""
+    return engine.operators()[suite] if suite in OPERATORS else getattr(engine, suite)(arrays)
+
+
 class Program:
     """A function of fixed arguments. `wait` returns when a result is computed, `convert` makes NumPy of it."""
 
@@ -52,7 +57,7 @@ class Mxnet:
     def load(self, spec, arrays):
         arrays = [self.array(a, dtype=a.dtype) for a in arrays]
         if "suite" in spec:
-            function = getattr(self, spec["suite"])(arrays)
+            function = workload(self, spec["suite"], arrays)
             arrays = arrays[: ARGUMENTS[spec["suite"]]]
         else:
             function = self.load_model(spec)
@@ -91,6 +96,21 @@ class Mxnet:
     def eager(self, arrays):
         return lambda x, y: x + y
 
+    def operators(self):
+        nd = self.mx.nd
+        return {
+            "exp": nd.exp,
+            "add": lambda x, y: x + y,
+            "add-row": nd.broadcast_add,
+            "sum-rows": lambda x: nd.sum(x, axis=1),
+            "sum-columns": lambda x: nd.sum(x, axis=0),
+            "transpose": nd.transpose,
+            "concat": lambda x, y: nd.concat(x, y, dim=1),
+            "slice": lambda x: nd.slice(x, begin=(96, 96), end=(4000, 4000)),
+            "slice-step": lambda x: nd.slice(x, begin=(None, None), end=(None, None), step=(1, 2)),
+            "product": nd.dot,
+        }
+
     def mlp(self, arrays):
         net = self.mx.gluon.nn.HybridSequential()
         net.add(self.dense(arrays[1].shape[0], activation="relu", in_units=arrays[1].shape[1]))
@@ -122,7 +142,7 @@ class Torch:
         torch = self.torch
         arrays = [torch.from_numpy(a) for a in arrays]
         if "suite" in spec:
-            function = getattr(self, spec["suite"])(arrays)
+            function = workload(self, spec["suite"], arrays)
             arrays = arrays[: ARGUMENTS[spec["suite"]]]
         else:
             function = self.load_model(spec["torch"])
@@ -160,6 +180,21 @@ class Torch:
 
     def eager(self, arrays):
         return lambda x, y: x + y
+
+    def operators(self):
+        torch = self.torch
+        return {
+            "exp": torch.exp,
+            "add": lambda x, y: x + y,
+            "add-row": lambda x, y: x + y,
+            "sum-rows": lambda x: x.sum(1),
+            "sum-columns": lambda x: x.sum(0),
+            "transpose": lambda x: x.t().contiguous(),
+            "concat": lambda x, y: torch.cat((x, y), 1),
+            "slice": lambda x: x[96:4000, 96:4000].contiguous(),
+            "slice-step": lambda x: x[:, ::2].contiguous(),
+            "product": torch.matmul,
+        }
 
     def mlp(self, arrays):
         nn = self.torch.nn
@@ -205,7 +240,9 @@ class Numpy:
     def load(self, spec, arrays):
         if "suite" not in spec:
             raise ValueError("numpy runs micro workloads only")
-        return Program(getattr(self, spec["suite"]), arrays, nothing, lambda x: x)
+        suite = spec["suite"]
+        function = self.operators()[suite] if suite in OPERATORS else getattr(self, suite)
+        return Program(function, arrays, nothing, lambda x: x)
 
     def pointwise(self, x, y):
         np = self.np
@@ -223,12 +260,39 @@ class Numpy:
     def eager(self, x, y):
         return x + y
 
+    def operators(self):
+        np = self.np
+        return {
+            "exp": np.exp,
+            "add": lambda x, y: x + y,
+            "add-row": lambda x, y: x + y,
+            "sum-rows": lambda x: x.sum(1),
+            "sum-columns": lambda x: x.sum(0),
+            "transpose": lambda x: np.ascontiguousarray(x.T),
+            "concat": lambda x, y: np.concatenate((x, y), 1),
+            "slice": lambda x: x[96:4000, 96:4000].copy(),
+            "slice-step": lambda x: x[:, ::2].copy(),
+            "product": np.dot,
+        }
+
     def mlp(self, x, w1, b1, w2, b2):
         return self.np.maximum(x @ w1.T + b1, 0) @ w2.T + b2
 
 
 # How many of a workload's arrays are arguments of the call; the others are weights.
-ARGUMENTS = {"pointwise": 2, "softmax": 1, "layernorm": 3, "eager": 2, "mlp": 1}
+OPERATORS = {
+    "exp": 1,
+    "add": 2,
+    "add-row": 2,
+    "sum-rows": 1,
+    "sum-columns": 1,
+    "transpose": 1,
+    "concat": 2,
+    "slice": 1,
+    "slice-step": 1,
+    "product": 2,
+}
+ARGUMENTS = dict({"pointwise": 2, "softmax": 1, "layernorm": 3, "eager": 2, "mlp": 1}, **OPERATORS)
 
 ENGINES = {
     "mxforge": lambda threads: Mxforge("mxforge"),

@@ -40,12 +40,34 @@ def _mlp(g: np.random.Generator) -> Arrays:
     }
 
 
+def _one(g: np.random.Generator) -> Arrays:
+    return {"x": _normal(g, 4096, 4096)}
+
+
+def _with_row(g: np.random.Generator) -> Arrays:
+    return {"x": _normal(g, 4096, 4096), "y": _normal(g, 1, 4096)}
+
+
+def _factors(g: np.random.Generator) -> Arrays:
+    return {"x": _normal(g, 1024, 1024), "y": _normal(g, 1024, 1024)}
+
+
 _SUITES: dict[str, tuple[str, _Make]] = {
     "pointwise": ("z = sigmoid(x) * y + tanh(x - y), t = 2z - 1, relu(t) + exp(-|t|)", _pointwise),
     "softmax": ("softmax of rows", _softmax),
     "layernorm": ("layer norm of rows", _layernorm),
     "eager": ("one eager addition", _eager),
     "mlp": ("a hybridized network of two layers", _mlp),
+    "exp": ("exp(x), eager", _one),
+    "add": ("x + y, eager", _pointwise),
+    "add-row": ("x plus a row, eager", _with_row),
+    "sum-rows": ("sums of rows, eager", _one),
+    "sum-columns": ("sums of columns, eager", _one),
+    "transpose": ("the transpose as a copy, eager", _one),
+    "concat": ("two arrays side by side, eager", _pointwise),
+    "slice": ("a copy of inner rows and columns, eager", _one),
+    "slice-step": ("a copy of every second column, eager", _one),
+    "product": ("a matrix product, eager", _factors),
 }
 
 
