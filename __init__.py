@@ -26,7 +26,10 @@ _ALIASES = {
     "init": "initializer",
     "initializer": "initializer",
     "io": "io",
+    "kv": "kvstore",
+    "kvstore": "kvstore",
     "libinfo": "libinfo",
+    "library": "library",
     "log": "log",
     "lr_scheduler": "lr_scheduler",
     "metric": "metric",
@@ -37,6 +40,7 @@ _ALIASES = {
     "monitor": "monitor",
     "name": "name",
     "onnx": "onnx",
+    "operator": "operator",
     "opt": "optimizer",
     "optimizer": "optimizer",
     "profiler": "profiler",
@@ -45,6 +49,7 @@ _ALIASES = {
     "registry": "registry",
     "rnd": "random",
     "rnn": "rnn",
+    "rtc": "rtc",
     "test_utils": "test_utils",
     "util": "util",
     "visualization": "visualization",
@@ -94,7 +99,9 @@ if __name__ == "mxforge":  # the checkout's own folder name is not the package
             image,
             initializer,
             io,
+            kvstore,
             libinfo,
+            library,
             log,
             lr_scheduler,
             metric,
@@ -103,18 +110,21 @@ if __name__ == "mxforge":  # the checkout's own folder name is not the package
             monitor,
             name,
             ndarray,
+            operator,
             optimizer,
             profiler,
             random,
             recordio,
             registry,
             rnn,
+            rtc,
             symbol,
             test_utils,
             util,
             visualization,
         )
         from .frontend import initializer as init
+        from .frontend import kvstore as kv
         from .frontend import module as mod
         from .frontend import monitor as mon
         from .frontend import ndarray as nd

@@ -1,0 +1,8 @@
+"""`mxforge.kv`: arrays by key, where workers meet."""
+
+from __future__ import annotations
+
+from . import base, kvstore, kvstore_server
+from .base import KVStoreBase, create
+from .kvstore import KVStore
+from .kvstore_server import KVStoreServer

@@ -1,0 +1,226 @@
+"""Operators that users write in Python, and what is known of all others.
+
+`nd.Custom(x, op_type="name")` and `sym.Custom` look properties up by `custom_property`.
+"""
+
+from __future__ import annotations
+
+import types
+import typing
+from collections import namedtuple
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+from .base import MXNetError
+from .ndarray import NDArray
+
+_P = TypeVar("_P", bound="type[CustomOpProp]")
+_registered: dict[str, type[CustomOpProp]] = {}
+
+OperatorArguments = namedtuple("OperatorArguments", ["narg", "names", "types"])
+
+
+class CustomOp:
+    """An operator in Python: `forward` reads `in_data` and assigns to `out_data`."""
+
+    def forward(self, is_train: bool, req: list[str], in_data: Any, out_data: Any, aux: Any) -> None:
+        """Compute the outputs, with `assign(out_data[i], req[i], value)`."""
+
+    def backward(self, req: list[str], out_grad: Any, in_data: Any, out_data: Any, in_grad: Any, aux: Any) -> None:
+        """Compute the gradients of the inputs, with `assign(in_grad[i], req[i], value)`."""
+
+    def assign(self, dst: NDArray, req: str, src: Any) -> None:
+        """Do with a result what was asked for: "null" nothing, "write" or "inplace" put it there, "add" add it."""
+        if req in ("write", "inplace"):
+            dst[:] = src
+        elif req == "add":
+            dst[:] += src
+
+
+class CustomOpProp:
+    """What is known of an operator in Python: names, shapes and dtypes, and how it is made.
+
+    The parameters of `nd.Custom` besides the arrays and `op_type` are given to the constructor as texts.
+    """
+
+    def __init__(self, need_top_grad: bool = True) -> None:
+        self.need_top_grad_ = need_top_grad
+
+    def list_arguments(self) -> list[str]:
+        """Names of the inputs."""
+        return ["data"]
+
+    def list_outputs(self) -> list[str]:
+        """Names of the outputs."""
+        return ["output"]
+
+    def list_auxiliary_states(self) -> list[str]:
+        """Names of the auxiliary states."""
+        return []
+
+    def infer_shape(self, in_shape: Any) -> Any:
+        """Shapes of inputs, outputs and states from those of the inputs; by default outputs are like the first."""
+        return in_shape, (in_shape[0],) * len(self.list_outputs()), ()
+
+    def infer_type(self, in_type: Any) -> Any:
+        """Dtypes of inputs, outputs and states; by default those of the first input."""
+        return in_type, [in_type[0]] * len(self.list_outputs()), [in_type[0]] * len(self.list_auxiliary_states())
+
+    def infer_storage_type(self, in_stype: Sequence[str]) -> Any:
+        """Storage types of inputs, outputs and states; by default dense, AssertionError for sparse inputs."""
+        _check_dense("infer_storage_type", "in_stype", in_stype)
+        return in_stype, ["default"] * len(self.list_outputs()), ["default"] * len(self.list_auxiliary_states())
+
+    def infer_storage_type_backward(
+        self, ograd_stype: list[str], in_stype: list[str], out_stype: list[str], igrad_stype: list[str],
+        aux_stype: list[str],
+    ) -> Any:  # fmt: skip
+        """Storage types of the backward pass; by default dense."""
+        _check_dense("infer_storage_type_backward", "ograd_stype", ograd_stype)
+        asked = ["default" if stype == "undefined" else stype for stype in igrad_stype]
+        _check_dense("infer_storage_type_backward", "igrad_stype", asked)
+        lists = (ograd_stype, in_stype, out_stype, igrad_stype, aux_stype)
+        for listed in lists:
+            listed[:] = ["default"] * len(listed)
+        return lists
+
+    def declare_backward_dependency(
+        self, out_grad: Sequence[int], in_data: Sequence[int], out_data: Sequence[int]
+    ) -> list[int]:
+        """Which arrays `backward` reads."""
+        return [*(out_grad if self.need_top_grad_ else ()), *in_data, *out_data]
+
+    def create_operator(self, ctx: Any, in_shapes: Any, in_dtypes: Any) -> CustomOp:
+        """The operator for inputs of these shapes and dtypes."""
+        return CustomOp()
+
+
+def _check_dense(method: str, what: str, stypes: Sequence[str]) -> None:
+    for i, stype in enumerate(stypes):
+        if stype != "default":
+            raise AssertionError(
+                f"Default {method} implementation doesnt allow non default stypes: found non default stype {stype!r} "
+                f"for {what}[{i}]. Please implement infer_storage_type and infer_storage_type_backward interface in "
+                "your custom operator if you have non-default stypes"
+            )
+
+
+def register(reg_name: str) -> Callable[[_P], _P]:
+    """A decorator: the class is what `op_type=reg_name` means to `nd.Custom` and `sym.Custom`."""
+
+    def do_register(prop_cls: _P) -> _P:
+        if not (isinstance(prop_cls, type) and issubclass(prop_cls, CustomOpProp)):
+            raise TypeError(f"register({reg_name!r}): {prop_cls!r} is no subclass of CustomOpProp")
+        _registered[reg_name] = prop_cls
+        return prop_cls
+
+    return do_register
+
+
+def custom_property(op_type: str) -> type[CustomOpProp]:
+    """The class that was registered under a name. MXNetError names one that is not."""
+    if op_type not in _registered:
+        known = ", ".join(sorted(_registered)) or "none is"
+        raise MXNetError(f"Custom: op_type {op_type!r} is not registered with mx.operator.register ({known})")
+    return _registered[op_type]
+
+
+# --- the operators of MXNet ---------------------------------------------------------------------------------------
+
+
+def get_all_registered_operators() -> list[str]:
+    """The names of all operators, aliases included."""
+    from ..ir.dialects.mx.operator import all_names
+
+    return list(all_names())
+
+
+def get_operator_arguments(op_name: str) -> OperatorArguments:
+    """Number, names and types of an operator's arguments: inputs, then parameters. MXNetError for an unknown name."""
+    from ..ir.dialects.mx.operator import lookup
+
+    try:
+        found = lookup(op_name)
+    except KeyError as error:
+        raise MXNetError(f"Operator {op_name} is not registered: {error.args[0]}") from None
+    inputs = {name.rstrip("?*!"): "NDArray-or-Symbol" + "[]" * name.endswith("*") for name in found.inputs}
+    described = {**inputs, **{name: _described(info) for name, info in found.parameters().items()}}
+    return OperatorArguments(len(described), list(described), list(described.values()))
+
+
+_WORDS = {int: "int", float: "float", bool: "boolean", str: "string", tuple: "Shape(tuple)"}
+
+
+def _described(info: Any) -> str:
+    """What a parameter may be, in MXNet's words: "int, optional, default='1'"."""
+    kinds = typing.get_args(info.annotation)
+    optional = types.NoneType in kinds
+    kind = next(k for k in kinds if k is not types.NoneType) if optional else info.annotation
+    if typing.get_origin(kind) is typing.Literal:
+        words = (*(["None"] if optional else []), *map(repr, typing.get_args(kind)))
+        word = "{" + ", ".join(words) + "}"
+    else:
+        word = _WORDS.get(typing.get_origin(kind) or kind, getattr(kind, "__name__", str(kind)))
+        word += " or None" if optional else ""
+    if info.is_required():
+        return f"{word}, required"
+    default = int(info.default) if isinstance(info.default, bool) else info.default
+    return f"{word}, optional, default={'[]' if default == () else repr(default)}"
+
+
+# --- the interfaces before CustomOp -------------------------------------------------------------------------------
+
+
+class PythonOp:
+    """The oldest interface of operators in Python. Deprecated, and not run: write a CustomOp."""
+
+    _ref_holder: list[Any] = []
+
+    def __init__(self, need_top_grad: bool = True) -> None:
+        self.info_: Any = None
+        self.need_top_grad_ = need_top_grad
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.get_symbol(*args, **kwargs)
+
+    def get_symbol(self, *args: Any, **kwargs: Any) -> Any:
+        """Raises MXNetError."""
+        raise MXNetError(f"{type(self).__name__}: PythonOp, NumpyOp and NDArrayOp are not run, write a CustomOp")
+
+    def forward(self, in_data: Any, out_data: Any) -> None:
+        """Compute the outputs; by default a copy of the first input."""
+        out_data[0][:] = in_data[0]
+
+    def backward(self, out_grad: Any, in_data: Any, out_data: Any, in_grad: Any) -> None:
+        """Compute the gradients; by default 1."""
+        in_grad[0][:] = 1.0
+
+    def infer_shape(self, in_shape: Any) -> Any:
+        """Shapes of inputs and outputs."""
+        return in_shape, [in_shape[0]]
+
+    def list_outputs(self) -> list[str]:
+        """Names of the outputs."""
+        return ["output"]
+
+    def list_arguments(self) -> list[str]:
+        """Names of the inputs."""
+        return ["data"]
+
+    def need_top_grad(self) -> bool:
+        """Whether `backward` reads the gradients of the outputs."""
+        return self.need_top_grad_
+
+
+class NumpyOp(PythonOp):
+    """An operator on NumPy arrays. Deprecated, and not run: write a CustomOp."""
+
+
+class NDArrayOp(PythonOp):
+    """An operator on NDArrays. Deprecated, and not run: write a CustomOp."""
+
+    def declare_backward_dependency(
+        self, out_grad: Sequence[int], in_data: Sequence[int], out_data: Sequence[int]
+    ) -> list[int]:
+        """Which arrays `backward` reads."""
+        return [*(out_grad if self.need_top_grad() else ()), *in_data, *out_data]
