@@ -27,6 +27,14 @@ class HybridBlock(Block):
     After `hybridize()` the first call traces the block with symbols and compiles the graph; later calls run it.
     """
 
+    _is_direct = True
+    """Whether `forward` does nothing around the compiled graph, so that a call may go straight there."""
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        owner = next(base for base in cls.__mro__ if "forward" in base.__dict__)
+        cls._is_direct = owner.__dict__.get("_is_direct", False)
+
     def __init__(self, prefix: str | None = None, params: ParameterDict | None = None) -> None:
         super().__init__(prefix=prefix, params=params)
         self._cached_graph: Any = ()
@@ -201,7 +209,7 @@ class HybridBlock(Block):
 
     def __call__(self, *args: Any) -> Any:
         # The way of a hybridized call that was made before: nothing but the compiled graph.
-        compiled = self._cached_op
+        compiled = self._cached_op if self._is_direct else None
         if compiled is not None and self._active and not self._forward_hooks and not self._forward_pre_hooks:
             out = compiled.fast(args, self._in_format, self._out_format)
             if out is not None:

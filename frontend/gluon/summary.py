@@ -20,19 +20,16 @@ def print_summary(block: Block, inputs: tuple[Any, ...]) -> None:
     rows: list[tuple[str, str, int]] = [("Input", _shapes(list(inputs)), 0)]
     handles: list[Any] = []
     seen: set[Any] = set()
-    counts = {"shared": 0, "trainable": 0, "total": 0}
+    counts = {"shared": 0, "trainable": 0}
 
     def observe(layer: Block, _: Any, outputs: Any) -> None:
         own = 0
         for param in layer.params.values():
             size = prod(param.shape or (0,))
             own += size
-            if param in seen:
-                counts["shared"] += size
-                continue
-            seen.add(param)
-            counts["total"] += size
             counts["trainable"] += size if param.grad_req != "null" else 0
+            counts["shared"] += size if param in seen else 0
+            seen.add(param)
         rows.append((f"{type(layer).__name__}-{len(rows)}", _shapes(outputs), own))
 
     def attach(layer: Block) -> None:
@@ -57,16 +54,23 @@ def _print(rows: list[tuple[str, str, int]], counts: dict[str, int]) -> None:
     for row in rows:
         print(_ROW.format(*row))
     print("=" * 80)
-    print(f"Parameters in forward computation graph, duplicate included\n   Total params: {sum(r[2] for r in rows)}")
-    print(
-        f"   Trainable params: {counts['trainable']}\n   Non-trainable params: {counts['total'] - counts['trainable']}"
-    )
+    total = sum(row[2] for row in rows)
+    print("Parameters in forward computation graph, duplicate included")
+    print(f"   Total params: {total}")
+    print(f"   Trainable params: {counts['trainable']}")
+    print(f"   Non-trainable params: {total - counts['trainable']}")
     print(f"Shared params in forward computation graph: {counts['shared']}")
-    print(f"Unique parameters in model: {counts['total']}")
+    print(f"Unique parameters in model: {total - counts['shared']}")
     print("-" * 80)
 
 
 def _shapes(value: Any) -> str:
+    """Shapes, nested as the arrays are; the outermost list without its brackets."""
+    found = _nested(value)
+    return str(found)[1:-1] if isinstance(found, list) else str(found)
+
+
+def _nested(value: Any) -> Any:
     if isinstance(value, list | tuple):
-        return ", ".join(_shapes(item) for item in value)
-    return str(value.shape) if isinstance(value, NDArray) else str(value)
+        return [_nested(item) for item in value]
+    return value.shape if isinstance(value, NDArray) else value

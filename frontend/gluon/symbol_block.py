@@ -19,6 +19,8 @@ from .structure import flatten, regroup
 class SymbolBlock(HybridBlock):
     """A block that computes `outputs` from the variables `inputs`; all other variables are its parameters."""
 
+    _is_direct = True
+
     @staticmethod
     def imports(
         symbol_file: str | os.PathLike[str],

@@ -53,10 +53,10 @@ def described(symbol):
     }
 
 
-def failure(function):
+def failure(function, *args, **kwargs):
     """The type of the error that a call raises."""
     try:
-        function()
+        function(*args, **kwargs)
     except Exception as error:
         return type(error).__name__
     return "none"

@@ -22,6 +22,8 @@ _MODIFIED = (
 class RecurrentCell(Block):
     """One step of a recurrent network: `output, states = cell(input, states)`."""
 
+    _is_direct = True  # what `forward` counts gives names in graphs alone
+
     def __init__(self, prefix: str | None = None, params: Any = None) -> None:
         super().__init__(prefix=prefix, params=params)
         self._modified = False
