@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from ...runtime.writes import touch
 from .. import autograd, context
 from ..base import MXNetError
@@ -70,7 +72,7 @@ class ParameterArrays:
         return self._get_row_sparse(self._data, list, row_id)
 
     def _get_row_sparse(self, arr_list: list[Any] | None, ctx: Any, row_id: Any) -> Any:
-        from ..ndarray import NDArray
+        from ..ndarray import NDArray, array
 
         if not isinstance(row_id, NDArray):
             raise TypeError(f"row_id must have NDArray type, but {type(row_id)} is given")
@@ -78,8 +80,10 @@ class ParameterArrays:
             raise RuntimeError(
                 f"Cannot get row_sparse data for Parameter '{self.name}' when no Trainer is created with it."
             )
+        rows = np.unique(row_id.asnumpy()).astype(np.int64)
         found = self._check_and_get(arr_list, ctx)
-        return [a.retain(row_id) for a in found] if ctx is list else found.retain(row_id)
+        taken = [a.retain(array(rows, a.context, np.int64)) for a in (found if ctx is list else [found])]
+        return taken if ctx is list else taken[0]
 
     def list_ctx(self) -> list[Context]:
         """The contexts of the arrays, or those that they will be made on."""
