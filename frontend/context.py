@@ -85,6 +85,10 @@ class Context(metaclass=_MXClassPropertyMetaClass):
     def __reduce__(self) -> tuple[type[Context], tuple[str, int]]:
         return Context, (self.device_type, self.device_id)
 
+    def __setstate__(self, state: dict[str, int]) -> None:
+        """What MXNet's own pickles hold."""
+        self.device_typeid, self.device_id, self._entered = state["device_typeid"], state["device_id"], []
+
     def __enter__(self) -> Self:
         self._entered.append(_current.context)
         _current.context = self

@@ -7,7 +7,9 @@ import threading
 from types import TracebackType
 from typing import Self
 
-__all__ = ["bulk", "set_bulk_size"]
+from .base import check_call
+
+__all__ = ["bulk", "check_call", "set_bulk_size"]
 
 
 class _Bulk(threading.local):

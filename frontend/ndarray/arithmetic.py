@@ -213,7 +213,16 @@ class Arithmetic:
 def _function(name: str, operator: str, of_numbers: Callable[[Any, Any], Any], doc: str) -> Callable[[Any, Any], Any]:
     """A function of two arrays, an array and a number in either order, or two numbers."""
 
+    table = _table(operator)
+
     def function(lhs: Any, rhs: Any) -> Any:
+        try:
+            call = table[lhs._dtype, lhs._shape, rhs._dtype, rhs._shape]
+        except (AttributeError, KeyError):
+            return slowly(lhs, rhs)
+        return call(lhs, rhs)
+
+    def slowly(lhs: Any, rhs: Any) -> Any:
         from .ndarray import NDArray
 
         if isinstance(lhs, NDArray):

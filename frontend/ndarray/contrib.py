@@ -59,6 +59,21 @@ def getnnz(data: NDArray, axis: int | None = None, out: NDArray | None = None, n
     return found if out is None else found.copyto(out)
 
 
+def boolean_mask(
+    data: NDArray, index: NDArray, axis: int = 0, out: NDArray | None = None, name: str | None = None
+) -> NDArray:
+    """The slices of `data` along axis 0 where `index`, a vector of as many elements, is not 0.
+
+    How many they are is known only when it runs, so there is no such operator for symbols.
+    """
+    if axis != 0:
+        raise MXNetError(f"boolean_mask: axis {axis} is not supported, only 0")
+    if index.shape != data.shape[:1]:
+        raise MXNetError(f"boolean_mask: an index of shape {index.shape} does not fit data of shape {data.shape}")
+    chosen = data._like(data._memory()[index.asnumpy() != 0])
+    return chosen if out is None else chosen.copyto(out)
+
+
 def rand_zipfian(
     true_classes: NDArray, num_sampled: int, range_max: int, ctx: Context | None = None
 ) -> tuple[NDArray, NDArray, NDArray]:

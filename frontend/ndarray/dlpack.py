@@ -7,7 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from ...ir.types import DType
 from ...runtime.storage import wrap_numpy
+from ..base import MXNetError
 from ..context import cpu
 from ..dtypes import dtype_of
 from .ndarray import NDArray
@@ -16,8 +18,15 @@ __all__ = ["from_dlpack", "to_dlpack_for_read", "to_dlpack_for_write"]
 
 
 def to_dlpack(data: NDArray) -> Any:
-    """A DLPack capsule that shares the memory of `data` and keeps it alive."""
-    return data._memory().__dlpack__()
+    """A DLPack capsule that shares the memory of `data` and keeps it alive. MXNetError for bfloat16."""
+    return exported(data)
+
+
+def exported(data: NDArray, **kwargs: Any) -> Any:
+    """NumPy's capsule for the memory of an array, with the arguments of the protocol."""
+    if data._dtype is DType.BF16:
+        raise MXNetError("bfloat16 arrays cannot be shared through DLPack: NumPy has no such dtype")
+    return data._memory().__dlpack__(**kwargs)
 
 
 to_dlpack_for_read = to_dlpack_for_write = to_dlpack

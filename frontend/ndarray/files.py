@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import struct
 from collections.abc import Sequence
 from typing import Any
 
@@ -21,6 +22,7 @@ from ..artifacts import (
     read_params,
     write_params,
 )
+from ..artifacts.arrays import LIST_MAGIC
 from ..base import MXNetError
 from ..context import cpu
 from ..dtypes import dtype_of
@@ -127,3 +129,12 @@ def to_bytes(array: NDArray) -> bytes:
 def from_bytes(content: bytes) -> Any:
     """The array of `to_bytes`."""
     return from_data(read_params(content).arrays[0])
+
+
+def from_raw_bytes(content: bytes) -> Any:
+    """The array that MXNet wrote without a file's head and names, as it does in pickles."""
+    head, no_names = struct.pack("<QQQ", LIST_MAGIC, 0, 1), struct.pack("<Q", 0)
+    try:
+        return from_bytes(head + content + no_names)
+    except ArtifactError as error:
+        raise MXNetError(f"a pickled array cannot be read: {error}") from error

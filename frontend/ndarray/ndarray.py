@@ -298,6 +298,21 @@ class NDArray(Arithmetic, Indexing, Fluent):
 
         return to_bytes(self)
 
+    def __init__(self, handle: None = None, writable: bool = True) -> None:
+        """An array without memory, for `__setstate__` alone: arrays are made by `nd.array`, `nd.zeros`, ..."""
+        if handle is not None:
+            raise MXNetError("an NDArray has no handle of C here: make arrays by nd.array, nd.zeros, ...")
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Take over the content of an array that MXNet pickled."""
+        from .files import from_raw_bytes
+
+        self._take_over(from_raw_bytes(bytes(state["handle"])))
+
+    def _take_over(self, other: NDArray) -> None:
+        self._storage, self._address, self._shape = other._storage, other._address, other._shape
+        self._dtype, self._context = other._dtype, other._context
+
     def __copy__(self) -> NDArray:
         return self.copy()
 
@@ -313,7 +328,9 @@ class NDArray(Arithmetic, Indexing, Fluent):
     to_dlpack_for_write = to_dlpack_for_read
 
     def __dlpack__(self, *, stream: Any = None, **kwargs: Any) -> Any:
-        return self._memory().__dlpack__(**kwargs)
+        from .dlpack import exported
+
+        return exported(self, **kwargs)
 
     def __dlpack_device__(self) -> tuple[int, int]:
         return (1, 0)

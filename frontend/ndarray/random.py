@@ -9,12 +9,13 @@ from __future__ import annotations
 from typing import Any
 
 from ..base import MXNetError, _Null, numeric_types
-from ..context import Context
+from ..context import Context, current_context
 from . import _internal
 from .functions import attribute_finder
 from .ndarray import NDArray
 
 __all__ = [
+    "current_context",
     "exponential",
     "gamma",
     "generalized_negative_binomial",

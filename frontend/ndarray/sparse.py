@@ -9,12 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from ..base import (
-    integer_types,
-    mx_real_t,
-    numeric_types,
-)
-from ..context import Context, usable
+from .. import base
+from ..base import integer_types, mx_real_t, numeric_types
+from ..context import Context, current_context, usable
 from .creation import array as dense_array
 from .creation import zeros as dense_zeros
 from .functions import attribute_finder
@@ -30,6 +27,7 @@ __all__ = [
     "add",
     "array",
     "csr_matrix",
+    "current_context",
     "divide",
     "empty",
     "multiply",
@@ -47,6 +45,8 @@ def __getattr__(name: str) -> Any:
         from . import _internal, op
 
         return {"op": op, "_internal": _internal}[name]
+    if name in ("NDArrayHandle", "NotSupportedForSparseNDArray", "c_array_buf", "check_call"):
+        return getattr(base, name)
     return _find("retain" if name == "gs_retain" else name)
 
 

@@ -115,6 +115,9 @@ class BaseSparseNDArray(SparseArithmetic, NDArray):
     def _order_problem(self) -> str | None:
         raise NotImplementedError
 
+    def _take_over(self, other: Any) -> None:
+        self._parts, self._shape, self._context = other._parts, other._shape, other._context
+
     # Copies.
 
     def _with_parts(self, *parts: NDArray) -> Any:

@@ -8,6 +8,7 @@ the others. Two files in fixtures are not made here: save_000800.json and legacy
 and before 0.9, from the tests of MXNet itself. All else comes out the same again, up to the rounding of training.
 """
 
+import pickle
 import sys
 
 import mxnet as mx
@@ -113,6 +114,13 @@ arrays["csr"] = mx.nd.array([[0, 1, 0], [2, 0, 3]]).tostype("csr")
 arrays["row_sparse"] = mx.nd.array([[0, 0, 0], [1, 2, 3], [0, 0, 0]]).tostype("row_sparse")
 mx.nd.save(f"{out}/arrays_dict.params", arrays)
 mx.nd.save(f"{out}/arrays_list.params", [mx.nd.ones((2, 2)), mx.nd.zeros((3,))])
+
+# A pickle of arrays and of a context.
+dense = mx.nd.arange(6).reshape((3, 2))
+pickled = {"a": dense, "c": dense.tostype("csr"), "r": dense.tostype("row_sparse"), "k": mx.cpu(1)}
+mx.nd.waitall()
+with open(f"{out}/arrays.pickle", "wb") as file:
+    pickle.dump(pickled, file, 2)
 
 adam = mx.optimizer.create(
     "adam", lr_scheduler=mx.lr_scheduler.PolyScheduler(10, base_lr=0.001), param_idx2name={0: "w"}

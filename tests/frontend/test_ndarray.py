@@ -15,6 +15,7 @@ from typing import Any
 import mxforge as mx
 import numpy as np
 import pytest
+from goldens import DATA
 from mxforge import MXNetError, nd
 from mxforge.ir.settings import settings
 
@@ -252,6 +253,23 @@ def test_pickles_and_copies(copied: Any) -> None:
     assert y.context == mx.cpu(2) and x.asnumpy()[0].tolist() == [0, 1, 2] and y.asnumpy()[1].tolist() == [3, 4, 5]
 
 
+class _OfMXNet(pickle.Unpickler):
+    """Reads pickles of programs that ran on MXNet."""
+
+    def find_class(self, module_name: str, global_name: str, /) -> Any:
+        return super().find_class(module_name.replace("mxnet", "mxforge", 1), global_name)
+
+
+def test_pickles_of_mxnet() -> None:
+    with (DATA / "fixtures" / "arrays.pickle").open("rb") as file:
+        found = _OfMXNet(file).load()
+    expected = [[0, 1], [2, 3], [4, 5]]
+    assert {name: found[name].asnumpy().tolist() for name in "acr"} == dict.fromkeys("acr", expected)
+    assert [found[name].stype for name in "acr"] == ["default", "csr", "row_sparse"] and found["k"] == mx.cpu(1)
+    with pytest.raises(MXNetError, match="cannot be read"):
+        nd.NDArray(None).__setstate__({"handle": b"nonsense"})  # type: ignore[typeddict-item]
+
+
 # Random numbers.
 
 
@@ -365,3 +383,88 @@ def test_threads() -> None:
     for thread in threads:
         thread.join()
     assert wrong == []
+
+
+def test_threads_share_what_was_compiled() -> None:
+    """Threads meet at first calls, tables that are cleared, streams of random numbers and contexts."""
+    failures: list[BaseException] = []
+
+    def work(seed: int) -> None:
+        draw = np.random.RandomState(seed)
+        try:
+            for i in range(12):
+                a = draw.rand(*draw.randint(1, 6, 2)).astype(np.float32)
+                x = nd.array(a)
+                np.testing.assert_allclose((x + x * 2).asnumpy(), a * 3, rtol=1e-5)
+                np.testing.assert_allclose(nd.dot(x, x.T).asnumpy(), a @ a.T, rtol=1e-4)
+                np.testing.assert_allclose(nd.clip(x, 0.2, 0.3 + i).asnumpy(), a.clip(0.2, 0.3 + i), rtol=1e-5)
+                assert nd.random.uniform(shape=a.shape).shape == a.shape
+                with mx.cpu(seed):
+                    assert nd.zeros(1).context == mx.cpu(seed)
+                x += x
+                np.testing.assert_allclose(nd.sum(x, axis=0).asnumpy(), 2 * a.sum(axis=0), rtol=1e-4)
+        except BaseException as error:
+            failures.append(error)
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    try:
+        threads = [threading.Thread(target=work, args=(seed,)) for seed in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(interval)
+    assert not failures, failures
+
+
+def test_dlpack_refuses_bfloat16() -> None:
+    x = nd.ones((2,)).astype("bfloat16")
+    for share in (x.to_dlpack_for_read, x.__dlpack__):
+        with pytest.raises(MXNetError, match="bfloat16"):
+            share()
+
+
+def test_boolean_mask() -> None:
+    x = nd.arange(6).reshape((3, 2))
+    assert nd.contrib.boolean_mask(x, nd.array([0.5, 0, 2])).asnumpy().tolist() == [[0, 1], [4, 5]]
+    assert nd.contrib.boolean_mask(x, nd.zeros(3)).shape == (0, 2)
+    out = nd.zeros((1, 2))
+    assert nd.contrib.boolean_mask(x, nd.array([0, 1, 0]), out=out) is out and out.asnumpy().tolist() == [[2, 3]]
+    with pytest.raises(MXNetError, match="does not fit"):
+        nd.contrib.boolean_mask(x, nd.ones(2))
+
+
+def test_keys_of_all_ranks_take_arrays_of_one_element() -> None:
+    x = nd.zeros((2, 3))
+    x[0, 0] = nd.array([5])
+    x[1, -1] = nd.array([[6]])
+    x[np.int64(1), 0] = np.array([7.0])
+    assert x.asnumpy().tolist() == [[5, 0, 0], [7, 0, 6]]
+
+
+def test_power_in_place_makes_a_new_array() -> None:
+    x = y = nd.array([1, 2, 3])
+    x **= 2
+    assert x.asnumpy().tolist() == [1, 4, 9] and y.asnumpy().tolist() == [1, 2, 3]
+
+
+def test_imdecode_of_nd(tmp_path: Path) -> None:
+    pytest.importorskip("cv2")
+    pixels = np.arange(36, dtype=np.uint8).reshape(4, 3, 3)
+    encoded = mx.image.image.codec.opencv().imencode(".png", pixels[:, :, ::-1])[1].tobytes()
+    assert (nd.imdecode(encoded).asnumpy() == pixels.transpose(2, 0, 1)).all()
+    assert nd.imdecode(encoded, (1, 0, 3, 2)).shape == (3, 2, 2)
+    out = nd.zeros((2, 3, 4, 3))
+    assert nd.imdecode(encoded, out=out, index=1) is out and (out[1].asnumpy() == pixels.transpose(2, 0, 1)).all()
+
+
+def test_random_parameters_are_checked() -> None:
+    for call in (
+        lambda: nd.random.normal(0, -1),
+        lambda: nd.random.exponential(-1),
+        lambda: nd.random.uniform(nd.ones(2), nd.ones(3)),
+    ):
+        with pytest.raises(MXNetError, match=r"random\."):
+            call()

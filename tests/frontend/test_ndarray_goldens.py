@@ -53,10 +53,6 @@ NOT_YET = {
 }
 
 
-UNDECLARED = ("poisson", "gamma", "negative_binomial", "histogram")
-"""Operators that are not declared, by words of the programs that need them."""
-
-
 @cache
 def recorder() -> Any:
     """tests/data/make_ndarray_goldens.py, whose `run` made the records."""
@@ -106,7 +102,6 @@ def test_program(name: str, program: str) -> None:
     if program in DIFFERENT:
         assert not agrees(found, recorded), "it agrees now: take it off the list"
         return
-    undeclared = any(word in program for word in UNDECLARED)
-    if (program in NOT_YET or undeclared) and not agrees(found, recorded):
-        pytest.xfail(NOT_YET.get(program, "an operator is not declared"))
+    if program in NOT_YET and not agrees(found, recorded):
+        pytest.xfail(NOT_YET[program])
     assert agrees(found, recorded), f"{found} instead of {recorded}"
