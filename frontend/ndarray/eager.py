@@ -59,7 +59,24 @@ class Bound:
         if found is None:
             found = Call(self.operator, tuple(TensorType(a._shape, a._dtype) for a in arrays), training)
             bounded(self.calls)[key] = found
+        elif self.scalars and checks_scalars(type(self.operator)):
+            self._require(arrays)
         return found
+
+    def _require(self, arrays: Sequence[NDArray]) -> None:
+        """MXNetError where these numbers do not fit the operands; a call that was compiled has seen others."""
+        try:
+            self.operator.require_shapes([TensorType(a._shape, a._dtype) for a in arrays])
+        except ValueError as error:
+            raise MXNetError(str(error)) from error
+
+
+@cache
+def checks_scalars(cls: type[Operator]) -> bool:
+    """Whether an operator has to see its numbers before each call."""
+    from ...ir.dialects.mx.operator import Operator
+
+    return cls.check is not Operator.check or cls.require_shapes is not Operator.require_shapes
 
 
 def invoke(

@@ -4,14 +4,13 @@ the compiled call, and the states are written where they stand."""
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ...runtime import writes
 from ..context import as_context
-from .eager import Call, about_storage, apply_bound, bind, bounded
+from .eager import Call, about_storage, apply_bound, bind, bounded, checks_scalars
 
 if TYPE_CHECKING:
     from ...ir.dialects.mx.operator import Operator
@@ -82,14 +81,6 @@ def _positions(out: Any, args: tuple[Any, ...]) -> Any:
     return tuple(found)
 
 
-@cache
-def _no_check() -> Any:
-    """The check of operators that have none; the numbers of the others are seen by theirs each time."""
-    from ...ir.dialects.mx.operator import Operator
-
-    return Operator.check
-
-
 def _remember(
     known: dict[Any, Ready],
     args: tuple[Any, ...],
@@ -104,7 +95,7 @@ def _remember(
         out = _positions(kwargs.get("out"), args)
     except (TypeError, AttributeError):
         return
-    if kwargs.get("ctx") is not None or type(operator).check is not _no_check():
+    if kwargs.get("ctx") is not None or checks_scalars(type(operator)):
         return
     given = [name for name in kwargs if name in scalars]
     if not any(isinstance(getattr(operator, name), int) and not isinstance(kwargs[name], int) for name in given):

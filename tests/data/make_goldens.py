@@ -35,7 +35,7 @@ DIED = "the process died or hung"
 PLAIN = {"MXNET_MKLDNN_ENABLED": "0"}
 # MXNet's own plumbing, its newer NumPy interface, and what belongs to sparse storage, quantisation and GPUs.
 NO_SIGNATURE = re.compile(
-    r"^_(backward|broadcast_backward|np|sg_|Native|NDArray|CachedOp|CustomFunction|NoGradient|cv|image|FusedOp|"
+    r"^_(backward|broadcast_backward|np|sg_|Native|NDArray|CachedOp|CustomFunction|NoGradient|cv|FusedOp|"
     r"contrib_(quant|dgl|tvm|intgemm|dequantize|requantize|calibrate|edge_id|getnnz)|sparse|scatter_(elem|plus|minus)"
     r"|split_v2_backward|TensorRT|RPC|CrossDeviceCopy|imdecode)|_backward$|^test_"
 )

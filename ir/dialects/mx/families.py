@@ -73,6 +73,16 @@ DECLARED_NAMES: dict[str, str] = {
         "_LogicalOrScalar _logical_xor_scalar _LogicalXorScalar add_n ElementWiseSum _sparse_ElementWiseSum "
         "_sparse_add_n where _sparse_where _identity_with_attr_like_rhs"
     ),
+    "image_ops": (
+        "_image_to_tensor _npx__image_to_tensor _image_normalize _npx__image_normalize _image_crop _npx__image_crop "
+        "_image_resize _npx__image_resize _image_flip_left_right _npx__image_flip_left_right "
+        "_image_random_flip_left_right _npx__image_random_flip_left_right _image_flip_top_bottom "
+        "_npx__image_flip_top_bottom _image_random_flip_top_bottom _npx__image_random_flip_top_bottom "
+        "_image_random_brightness _npx__image_random_brightness _image_random_contrast _npx__image_random_contrast "
+        "_image_random_saturation _npx__image_random_saturation _image_random_hue _npx__image_random_hue "
+        "_image_random_color_jitter _npx__image_random_color_jitter _image_adjust_lighting "
+        "_npx__image_adjust_lighting _image_random_lighting _npx__image_random_lighting"
+    ),
     "indexing_ops": (
         "take _npi_take batch_take pick _npx_pick choose_element_0index fill_element_0index one_hot _npx_one_hot "
         "gather_nd _npi_gather_nd _npx_gather_nd scatter_nd _scatter_set_nd _npi_scatter_set_nd _ravel_multi_index "
