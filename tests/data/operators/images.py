@@ -12,8 +12,8 @@ def photo(*shape: int, dtype: str = "uint8") -> Any:
 
 
 # Flips have even extents and a colour jitter is not among the cases: MXNet leaves the middle of an odd row, and the
-# result of a jitter by nothing, as they stand in memory. The hue of whole numbers hangs on the last digit before they are
-# cut off.
+# result of a jitter by nothing, as they stand in memory. The hue of whole numbers hangs on the last
+# digit before they are cut off.
 
 
 def cases() -> list[Case]:

@@ -1,0 +1,110 @@
+"""Operators on images: what changes from call to call compiles nothing, what is drawn lies where it should."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import mxforge as mx
+import numpy as np
+import pytest
+from mxforge.frontend.ndarray import eager
+
+image = mx.nd.image
+PHOTO = np.arange(6 * 7 * 3, dtype=np.uint8).reshape(6, 7, 3)
+
+
+def photo() -> Any:
+    return mx.nd.array(PHOTO, dtype="uint8")
+
+
+def test_crops_at_any_place_are_one_program(monkeypatch: pytest.MonkeyPatch) -> None:
+    x = photo()
+    image.crop(x, 0, 0, 3, 2)
+    monkeypatch.setattr(eager.Call, "__init__", None)
+    for left, top in ((1, 0), (4, 4), (0, 3)):
+        found = image.crop(x, x=left, y=top, width=3, height=2).asnumpy()
+        assert (found == PHOTO[top : top + 2, left : left + 3]).all()
+
+
+@pytest.mark.parametrize("place", [(5, 0, 3, 2), (0, 5, 3, 2), (-1, 0, 3, 2), (0, 0, 0, 2), (0, 0, 8, 2)])
+def test_a_crop_stays_inside(place: tuple[int, ...]) -> None:
+    image.crop(photo(), 0, 0, 3, 2)
+    with pytest.raises(mx.base.MXNetError, match="leaves an image of 7 x 6"):
+        image.crop(photo(), *place)
+
+
+def test_flips_are_drawn() -> None:
+    mx.random.seed(1)
+    x = photo()
+    for flip, plain in ((image.random_flip_left_right, PHOTO[:, ::-1]), (image.random_flip_top_bottom, PHOTO[::-1])):
+        flipped = [bool((flip(x).asnumpy() == plain).all()) for _ in range(40)]
+        assert 5 < sum(flipped) < 35
+    assert (image.flip_left_right(x).asnumpy() == PHOTO[:, ::-1]).all()
+
+
+def test_factors_are_drawn_between_their_bounds() -> None:
+    mx.random.seed(4)
+    x = mx.nd.full((2, 2, 3), 100.0)
+    found = [image.random_brightness(x, 0.5, 1.5).asnumpy()[0, 0, 0] / 100 for _ in range(50)]
+    assert 0.5 <= min(found) < 0.7 and 1.3 < max(found) <= 1.5
+    with pytest.raises(mx.base.MXNetError, match="min_factor"):
+        image.random_brightness(x, 1.5, 0.5)
+
+
+def test_a_jitter_of_one_kind_is_that_adjustment() -> None:
+    mx.random.seed(6)
+    x = mx.nd.full((2, 2, 3), 100.0)
+    found = [image.random_color_jitter(x, 0.2, 0, 0, 0).asnumpy() for _ in range(20)]
+    assert all(np.ptp(f) == 0 and 80 <= f[0, 0, 0] <= 120 for f in found)
+    assert len({float(f[0, 0, 0]) for f in found}) == 20
+    assert (image.random_color_jitter(photo(), 0, 0, 0, 0).asnumpy() == PHOTO).all()
+
+
+def test_a_jitter_of_all_kinds_keeps_gray_gray() -> None:
+    mx.random.seed(7)
+    x = mx.nd.full((4, 4, 3), 100.0)
+    for _ in range(6):
+        found = image.random_color_jitter(x, 0.2, 0.2, 0, 0.5).asnumpy()
+        assert np.ptp(found) < 1e-3
+        assert 70 < found.mean() < 130
+
+
+def test_lighting_has_the_deviation_asked_for() -> None:
+    mx.random.seed(8)
+    x = mx.nd.zeros((1, 1, 3))
+    found = np.array([image.random_lighting(x, alpha_std=0.1).asnumpy().ravel() for _ in range(300)])
+    wanted = 0.1 * np.hypot(np.hypot(55.46 * 0.5675, 4.794 * 0.7192), 1.148 * 0.4009)
+    assert found[:, 0].std() == pytest.approx(wanted, rel=0.2)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        lambda: image.to_tensor(mx.nd.ones((2, 2))),
+        lambda: image.normalize(mx.nd.ones((2, 4, 4)), mean=(0,), std=(1,)),
+        lambda: image.normalize(mx.nd.ones((3, 4, 4)), mean=(0, 1), std=(1,)),
+        lambda: image.resize(photo(), size=(0, 3)),
+        lambda: image.resize(photo(), size=4, interp=7),
+        lambda: image.adjust_lighting(photo(), alpha=(1, 2)),
+    ],
+)
+def test_what_does_not_fit_is_refused(wrong: Any) -> None:
+    with pytest.raises(mx.base.MXNetError, match="_image_"):
+        wrong()
+
+
+class Prepare(mx.gluon.HybridBlock):
+    """What a model for photographs does first."""
+
+    def hybrid_forward(self, F: Any, x: Any) -> Any:
+        small = F.image.resize(F.image.crop(x, 1, 1, 5, 4), size=(8, 6))
+        return F.image.normalize(F.image.to_tensor(F.image.flip_left_right(small)), mean=(0.5,), std=(0.25,))
+
+
+def test_a_hybridized_block_of_image_operators() -> None:
+    net = Prepare()
+    eager_result = net(photo()).asnumpy()
+    net.hybridize()
+    assert eager_result.shape == (3, 6, 8)
+    np.testing.assert_allclose(net(photo()).asnumpy(), eager_result, rtol=1e-6)
+    assert mx.sym.image.to_tensor(mx.sym.var("x")).infer_shape(x=(6, 7, 3))[1] == [(3, 6, 7)]
