@@ -23,11 +23,18 @@ REFUSED_HERE: tuple[tuple[str, str], ...] = (
     (r"[Rr]eshape\(", "MXNet makes an array of another size, whose memory is not its own"),
     (r"_contrib_interleaved_matmul", "channels that do not divide among the heads are read from other heads"),
     (r"(flip|reverse|transpose|Dropout)\(.*ax[ei]s=\(1, 1, 1\)", "an axis named several times"),
+    (r"Correlation\(.*(x10:|1x1x1x1:|=-)", "arrays of two shapes, or sizes below 0: MXNet reads beyond them"),
+    (r"_contrib_(Modulated)?DeformableConvolution\(.*=\(1, 1, 1\)", "numbers beyond the spatial axes"),
+    (r"_contrib_(Deformable)?PSROIPooling\((1x1x1x1|.*(dim|size|part)=(0|-))", "too few channels, or sizes below 1"),
+    (r"_contrib_(Multi)?Proposal\(.*ratios=\((0|-)", "boxes of no width"),
+    (r"_contrib_hawkesll\(2x3:u?int", "likelihoods as whole numbers"),
     (r"smooth_l1\(3x4:float32\)", "MXNet documents that the parameter scalar is required"),
 )
 
 # Both compute, and the results differ.
 OTHER_RESULT: tuple[tuple[str, str], ...] = (
+    (r"CTCLoss\((1x1x1|6x3x1):", "labels that are no classes"),
+    (r"_contrib_MultiProposal\(.*scales=\(0, 1\)", "boxes without area, whose overlap is a quotient of nothing"),
     (r"unravel_index\(.*(2x\d+|shape=\(-1)", "MXNet unravels the first row of positions alone"),
     (r"(GridGenerator|SpatialTransformer)\(.*target_shape=\(2, 1\)", "MXNet divides by 0 for an axis of one position"),
     (r"Pad\(1x2x3x0:", "MXNet takes the extent 0 for an unknown one"),

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 from golden_case import Case, Distinct, Uniform
-from operators import arrays, layers
+from operators import alignment, arrays, detection, layers, linalg
 
 DTYPES = ("float16", "float64", "int8", "uint8", "int32", "int64", "bool")
 OTHERS = ("float64", "int32")
@@ -34,9 +34,18 @@ TRIED = {
 
 
 def bases() -> list[Case]:
-    """The first case of each operator."""
+    """The first case of each operator of the groups arrays and layers."""
+    return _firsts(*arrays.cases(), *layers.cases())
+
+
+def later_bases() -> list[Case]:
+    """The first case of each operator of the groups alignment, detection and linalg."""
+    return _firsts(*alignment.cases(), *detection.cases(), *linalg.cases())
+
+
+def _firsts(*cases: Case) -> list[Case]:
     found: dict[str, Case] = {}
-    for case in (*arrays.cases(), *layers.cases()):
+    for case in cases:
         found.setdefault(case.op, case)
     return list(found.values())
 

@@ -172,8 +172,10 @@ class _PositionSensitive(Operator):
 
     def _check_channels(self, data: Value, groups: int) -> None:
         wanted = self.output_dim * groups * groups
-        if data.type.rank != 4 or data.type.shape[1] != wanted:
-            raise ValueError(f"data should be (N, {wanted}, H, W), it is {data.type.shape}")
+        if min(self.output_dim, groups) < 1:
+            raise ValueError(f"output_dim={self.output_dim}, groups of {groups}: must be at least 1")
+        if data.type.rank != 4 or data.type.shape[1] < wanted:
+            raise ValueError(f"data should be (N, {wanted} or more, H, W), it is {data.type.shape}")
 
 
 @operator("_contrib_PSROIPooling")

@@ -58,17 +58,6 @@ class Quadratic(Elementwise):
         return b.add(b.mul(b.add(b.mul(x, self.a), self.b), x), self.c)
 
 
-@operator("_contrib_backward_gradientmultiplier")
-class BackwardGradientMultiplier(Elementwise):
-    """The gradient of gradientmultiplier: data times `scalar`."""
-
-    scalar: Float = 1.0
-    is_int: Bool = True
-
-    def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
-        return b.mul(inputs[0], self.scalar)
-
-
 class _BackwardOnly(Operator):
     """A step of MXNet's backward pass, which has a name but takes no arrays: a call of it is an error, as in MXNet."""
 

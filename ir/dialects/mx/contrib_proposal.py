@@ -30,6 +30,13 @@ class _Proposals(Operator):
     output_score: Bool = False
     iou_loss: Bool = False
 
+    def check(self) -> None:
+        if not self.scales or not self.ratios or min(self.ratios) <= 0 or min(self.scales) < 0:
+            raise ValueError(f"{self.mx_name()}: scales={self.scales}, ratios={self.ratios}: must be positive numbers")
+        if self.feature_stride < 1 or self.rpn_post_nms_top_n < 1:
+            least = f"feature_stride={self.feature_stride}, rpn_post_nms_top_n={self.rpn_post_nms_top_n}"
+            raise ValueError(f"{self.mx_name()}: {least}: must be at least 1")
+
     @property
     def visible_outputs(self) -> int:
         return 2 if self.output_score else 1

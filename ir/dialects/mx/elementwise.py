@@ -110,6 +110,7 @@ _SCALAR_TABLE: tuple[tuple[str, str, bool, tuple[str, ...]], ...] = (
     ("_logical_and_scalar", "logical_and", False, ("_LogicalAndScalar",)),
     ("_logical_or_scalar", "logical_or", False, ("_LogicalOrScalar",)),
     ("_logical_xor_scalar", "logical_xor", False, ("_LogicalXorScalar",)),
+    ("_contrib_backward_gradientmultiplier", "mul", False, ()),
 )
 
 

@@ -33,9 +33,8 @@ DECLARED_NAMES: dict[str, str] = {
     "contrib_hawkes": ("_contrib_hawkesll"),
     "contrib_misc": (
         "_contrib_round_ste _sparse__contrib_round_ste _contrib_sign_ste _sparse__contrib_sign_ste _contrib_quadratic "
-        "_contrib_backward_gradientmultiplier _contrib_backward_hawkesll _contrib_backward_index_copy "
-        "_contrib_backward_quadratic _contrib_index_array _contrib_allclose all_finite softmax_cross_entropy "
-        "_contrib_box_iou"
+        "_contrib_backward_hawkesll _contrib_backward_index_copy _contrib_backward_quadratic _contrib_index_array "
+        "_contrib_allclose all_finite softmax_cross_entropy _contrib_box_iou"
     ),
     "contrib_proposal": ("_contrib_Proposal _contrib_MultiProposal"),
     "contrib_targets": (
@@ -70,8 +69,8 @@ DECLARED_NAMES: dict[str, str] = {
         "_hypot_scalar _HypotScalar _npi_hypot_scalar _equal_scalar _EqualScalar _not_equal_scalar _NotEqualScalar "
         "_greater_scalar _GreaterScalar _greater_equal_scalar _GreaterEqualScalar _lesser_scalar _LesserScalar "
         "_lesser_equal_scalar _LesserEqualScalar _logical_and_scalar _LogicalAndScalar _logical_or_scalar "
-        "_LogicalOrScalar _logical_xor_scalar _LogicalXorScalar add_n ElementWiseSum _sparse_ElementWiseSum "
-        "_sparse_add_n where _sparse_where _identity_with_attr_like_rhs"
+        "_LogicalOrScalar _logical_xor_scalar _LogicalXorScalar _contrib_backward_gradientmultiplier add_n "
+        "ElementWiseSum _sparse_ElementWiseSum _sparse_add_n where _sparse_where _identity_with_attr_like_rhs"
     ),
     "image_ops": (
         "_image_to_tensor _npx__image_to_tensor _image_normalize _npx__image_normalize _image_crop _npx__image_crop "

@@ -67,9 +67,10 @@ class CTCLoss(Operator):
         return of_data, b.sum(b.cumulative(ReduceOp.MUL, letters, 1), (1,))
 
     def _loss(self, b: MxBuilder, data: Value, label: Value, steps: Value, letters: Value) -> Value:
-        states = self._states(b, data, label)
+        blank = 0 if self.blank_label == "first" else data.type.shape[2] - 1
+        states = self._states(b, label, blank)
         shape = states.type.shape
-        skips = self._skips(b, states)
+        skips = self._skips(b, states, blank)
         scores = b.transpose(log_softmax(b, data, 2), (1, 2, 0))  # (B, classes, T)
         said = b.transpose(b.gather(scores, b.expand_dims(states, 2), (1,), 1), (2, 0, 1))  # (T, B, states)
         places = b.iota(shape, DType.I32, 1)
@@ -83,19 +84,16 @@ class CTCLoss(Operator):
         fits = self._fits(b, label, steps, letters)
         return b.select(fits, loss, b.full_like(loss, 0))
 
-    def _states(self, b: MxBuilder, data: Value, label: Value) -> Value:
+    def _states(self, b: MxBuilder, label: Value, blank: int) -> Value:
         """The classes to say one after the other: a blank, then a letter and a blank for each, (B, 2 L + 1)."""
         batch, count = label.type.shape
-        blank = 0 if self.blank_label == "first" else data.type.shape[2] - 1
         pairs = b.concat([b.expand_dims(label, 2), b.full((batch, count, 1), blank, DType.I32)], 2)
         rest = b.reshape(pairs, (batch, 2 * count))
         return b.concat([b.full((batch, 1), blank, DType.I32), rest], 1)
 
-    def _skips(self, b: MxBuilder, states: Value) -> Value:
+    def _skips(self, b: MxBuilder, states: Value, blank: int) -> Value:
         """BOOL: whether a state may follow the second before it, because the blank between them is not needed."""
-        places = b.iota(states.type.shape, DType.I32, 1)
-        letter = b.eq(b.mod(places, 2), 1)
-        return b.and_(letter, b.ne(states, _shifted(b, states, 2, -1)))
+        return b.and_(b.ne(states, blank), b.ne(states, _shifted(b, states, 2, -1)))
 
     def _fits(self, b: MxBuilder, label: Value, steps: Value, letters: Value) -> Value:
         """Whether a label has a way through its sequence: equal letters in a row need a blank between them."""
