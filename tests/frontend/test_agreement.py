@@ -1,0 +1,127 @@
+"""Every operator, called at once, as a symbol and in a hybridized block, gives the same numbers, and again the same."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from itertools import groupby
+from typing import Any
+
+import mxforge as mx
+import numpy as np
+import pytest
+from differences import other_result
+from goldens import Golden, operator_goldens, swept_goldens
+from sweeps import is_refused
+
+NAMESPACES = ("contrib", "linalg", "image", "sparse", "random")
+MOST_CALLS = 5
+# What draws numbers draws others in each form; control flow takes functions.
+OTHER_FORMS = ("_foreach", "_while_loop", "_cond")
+
+
+def function(module: Any, op: str) -> Callable[..., Any]:
+    """The function of nd or sym for an operator's full name."""
+    for name in NAMESPACES:
+        space = getattr(module, name)
+        if op.startswith(f"_{name}_") and hasattr(space, op[len(name) + 2 :]):
+            return getattr(space, op[len(name) + 2 :])
+    return getattr(module, op, None) or getattr(module._internal, op)
+
+
+def chosen() -> dict[tuple[str, bool], list[Golden]]:
+    """Some calls of each operator in either mode: those written down, then one for each set of dtypes."""
+    found: dict[tuple[str, bool], list[Golden]] = defaultdict(list)
+    for golden in operator_goldens():
+        if golden.op not in OTHER_FORMS:
+            found[golden.op, golden.train].append(golden)
+    by_dtypes = groupby(swept_goldens(), key=lambda g: (g.op, tuple(x.dtype for x in g.inputs)))
+    firsts = [next(calls) for _, calls in by_dtypes]
+    for golden in firsts:
+        known = found[golden.op, False]
+        if len(known) < MOST_CALLS and not other_result(golden) and not is_refused(golden):
+            known.append(golden)
+    return {key: calls[:MOST_CALLS] for key, calls in found.items() if calls}
+
+
+CHOSEN = chosen()
+
+
+def as_list(outputs: Any) -> list[Any]:
+    return list(outputs) if isinstance(outputs, list | tuple) else [outputs]
+
+
+def arrays_of(golden: Golden) -> list[mx.nd.NDArray]:
+    """Fresh arrays each time: some operators write to theirs."""
+    return [mx.nd.array(x, dtype=x.dtype) for x in golden.inputs]
+
+
+class Calls(mx.gluon.HybridBlock):
+    """All calls on their own slices of the inputs; the first input comes back, for operators without any."""
+
+    def __init__(self, calls: Sequence[Golden]) -> None:
+        super().__init__()
+        self.calls = calls
+
+    def hybrid_forward(self, F: Any, x: Any, *inputs: Any) -> list[Any]:
+        rest = list(inputs)
+        outputs: list[Any] = [F.identity(x)]
+        for golden in self.calls:
+            data = [rest.pop(0) for _ in golden.inputs]
+            made = function(F, golden.op)(*data, **golden.attributes)
+            outputs += list(made) if isinstance(made, list | tuple | mx.sym.Symbol) else [made]
+        return outputs
+
+
+def eager(calls: Sequence[Golden]) -> list[np.ndarray]:
+    results = [as_list(function(mx.nd, g.op)(*arrays_of(g), **g.attributes)) for g in calls]
+    return [y.asnumpy() for outputs in results for y in outputs]
+
+
+def hybridized(calls: Sequence[Golden]) -> Callable[[], list[np.ndarray]]:
+    block = Calls(calls)
+    block.hybridize()
+
+    def run() -> list[np.ndarray]:
+        return [y.asnumpy() for y in block(mx.nd.ones((1,)), *[x for g in calls for x in arrays_of(g)])[1:]]
+
+    return run
+
+
+def symbolic(calls: Sequence[Golden]) -> Callable[[bool], list[np.ndarray]]:
+    variables = [[mx.sym.var(f"x{i}_{k}") for k in range(len(g.inputs))] for i, g in enumerate(calls)]
+    group = mx.sym.Group(
+        [function(mx.sym, g.op)(*given, **g.attributes) for g, given in zip(calls, variables, strict=True)]
+    )
+    names = [v.name for given in variables for v in given]
+
+    def run(train: bool) -> list[np.ndarray]:
+        arrays = dict(zip(names, [x for g in calls for x in arrays_of(g)], strict=True))
+        states = {name: arrays.pop(name) for name in group.list_auxiliary_states()}
+        executor = group.bind(mx.cpu(), arrays, aux_states=states)
+        return [y.asnumpy() for y in executor.forward(is_train=train)]
+
+    return run
+
+
+def close(x: np.ndarray, y: np.ndarray) -> bool:
+    if (x.shape, x.dtype) != (y.shape, y.dtype):
+        return False
+    if x.dtype.kind != "f":
+        return bool((x == y).all())
+    limit = {2: 4e-3, 4: 1e-5, 8: 1e-5}[x.dtype.itemsize]
+    return np.allclose(x, y, limit, limit, equal_nan=True)
+
+
+@pytest.mark.parametrize(("op", "train"), CHOSEN)
+def test_three_ways_to_call_agree(op: str, train: bool) -> None:
+    calls = CHOSEN[op, train]
+    hybrid, symbol = hybridized(calls), symbolic(calls)
+    with mx.autograd.pause(train_mode=train):
+        forms = {"eager": [eager(calls), eager(calls)], "hybrid": [hybrid(), hybrid()]}
+    forms["symbol"] = [symbol(train), symbol(train)]
+    for form, (first, second) in forms.items():
+        assert [x.tobytes() for x in first] == [x.tobytes() for x in second], f"{form}: other bits the second time"
+    for form in ("hybrid", "symbol"):
+        pairs = zip(forms["eager"][0], forms[form][0], strict=True)
+        assert all(close(x, y) for x, y in pairs), f"{form} differs from eager in {[str(g) for g in calls]}"
