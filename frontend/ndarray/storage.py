@@ -25,7 +25,8 @@ def dispatch(bound: Bound, arrays: Sequence[NDArray], out: Any, context: Context
     """Apply an operator to operands of which some may be sparse; `out` may be so too."""
     from .storage_rules import RULES
 
-    rule = RULES.get(bound.operator.mx_name())
+    counted = len(bound.operator.input_names(len(arrays))) == len(arrays)
+    rule = RULES.get(bound.operator.mx_name()) if counted else None
     result = None if rule is None else rule(bound.operator, list(arrays))
     if result is None:
         result = _densely(bound, arrays, context)

@@ -37,7 +37,7 @@ class Network:
         from ...ir.dialects.mx.infer_types import Use
 
         return [
-            Use(n.operator, tuple(map(self.number, n.inputs)), tuple(self._outputs(n)), n.name)
+            Use(n.operator, tuple(map(self.number, n.inputs)), tuple(self._outputs(n)), n.name, n.location)
             for n in self.nodes
             if not n.is_variable
         ]

@@ -11,22 +11,13 @@ import mxforge as mx
 import numpy as np
 import pytest
 from differences import other_result
+from forms import Calls, function
 from goldens import Golden, operator_goldens, swept_goldens
 from sweeps import is_refused
 
-NAMESPACES = ("contrib", "linalg", "image", "sparse", "random")
 MOST_CALLS = 5
 # What draws numbers draws others in each form; control flow takes functions.
 OTHER_FORMS = ("_foreach", "_while_loop", "_cond")
-
-
-def function(module: Any, op: str) -> Callable[..., Any]:
-    """The function of nd or sym for an operator's full name."""
-    for name in NAMESPACES:
-        space = getattr(module, name)
-        if op.startswith(f"_{name}_") and hasattr(space, op[len(name) + 2 :]):
-            return getattr(space, op[len(name) + 2 :])
-    return getattr(module, op, None) or getattr(module._internal, op)
 
 
 def chosen() -> dict[tuple[str, bool], list[Golden]]:
@@ -56,30 +47,13 @@ def arrays_of(golden: Golden) -> list[mx.nd.NDArray]:
     return [mx.nd.array(x, dtype=x.dtype) for x in golden.inputs]
 
 
-class Calls(mx.gluon.HybridBlock):
-    """All calls on their own slices of the inputs; the first input comes back, for operators without any."""
-
-    def __init__(self, calls: Sequence[Golden]) -> None:
-        super().__init__()
-        self.calls = calls
-
-    def hybrid_forward(self, F: Any, x: Any, *inputs: Any) -> list[Any]:
-        rest = list(inputs)
-        outputs: list[Any] = [F.identity(x)]
-        for golden in self.calls:
-            data = [rest.pop(0) for _ in golden.inputs]
-            made = function(F, golden.op)(*data, **golden.attributes)
-            outputs += list(made) if isinstance(made, list | tuple | mx.sym.Symbol) else [made]
-        return outputs
-
-
 def eager(calls: Sequence[Golden]) -> list[np.ndarray]:
     results = [as_list(function(mx.nd, g.op)(*arrays_of(g), **g.attributes)) for g in calls]
     return [y.asnumpy() for outputs in results for y in outputs]
 
 
 def hybridized(calls: Sequence[Golden]) -> Callable[[], list[np.ndarray]]:
-    block = Calls(calls)
+    block = Calls([(g.op, g.attributes, len(g.inputs)) for g in calls])
     block.hybridize()
 
     def run() -> list[np.ndarray]:

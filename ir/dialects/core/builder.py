@@ -90,7 +90,10 @@ class CoreBuilder(ScalarMethods):
         """Both tensors in their common shape by NumPy's rules."""
         if x.type.shape == y.type.shape:
             return x, y
-        shape = np.broadcast_shapes(x.type.shape, y.type.shape)
+        try:
+            shape = np.broadcast_shapes(x.type.shape, y.type.shape)
+        except ValueError:
+            raise ValueError(f"shapes {x.type.shape} and {y.type.shape} do not broadcast to one") from None
         return self.broadcast_to(x, shape), self.broadcast_to(y, shape)
 
     def reshape(self, x: Value, shape: Sequence[int]) -> Value:

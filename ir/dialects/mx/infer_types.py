@@ -7,7 +7,7 @@ given by its uses of operators on numbered values; a shape of None has unknown r
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from ...graph import GraphError
@@ -22,12 +22,14 @@ class InferenceError(ValueError):
 
 @dataclass(frozen=True)
 class Use:
-    """One use of an operator: `inputs` and `outputs` number values; hidden outputs are numbered too."""
+    """One use of an operator: `inputs` and `outputs` number values; hidden outputs are numbered too. `location` is the
+    user's line."""
 
     op: Operator
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
     name: str = ""
+    location: str = ""
 
 
 @dataclass
@@ -154,10 +156,11 @@ def _resolved(known: Inference, use: Use) -> Use:
     if None in types:
         return use
     op = use.op.resolve([t for t in types if t is not None])
-    return use if op is use.op else Use(op, use.inputs, use.outputs, use.name)
+    return use if op is use.op else replace(use, op=op)
 
 
 def _explain(use: Use, shapes: Sequence[PartialShape], error: Exception) -> str:
     names = (*use.op.input_names(len(use.inputs)), *use.op.output_names())
     given = ", ".join(f"{n}: {'unknown' if s is None else s}" for n, s in zip(names, shapes, strict=False))
-    return f"node '{use.name}' ({type(use.op).mx_name()}): {error}; {given}"
+    where = f", made at {use.location}" if use.location else ""
+    return f"node '{use.name}' ({type(use.op).mx_name()}{where}): {error}; {given}"

@@ -132,6 +132,10 @@ class SplitV2(Operator):
     squeeze_axis: Bool = False
     sections: Int = 0
 
+    def check(self) -> None:
+        if not self._count():
+            raise ValueError(f"_split_v2: indices={self.indices} and sections={self.sections}: make no part")
+
     def output_names(self) -> tuple[str, ...]:
         return tuple(f"output{i}" for i in range(self._count()))
 
@@ -164,7 +168,7 @@ class AmpMulticast(Operator):
 
     inputs = ("data*",)
     variadic = "sections"
-    sections: Int = Field(alias="num_outputs")
+    sections: Positive = Field(alias="num_outputs")
     cast_narrow: Bool = False
 
     def output_names(self) -> tuple[str, ...]:

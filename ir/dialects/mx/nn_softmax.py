@@ -80,6 +80,12 @@ class _SoftmaxBase(Operator):
         return -1e30
 
 
+def without_lengths(op: _SoftmaxBase) -> None:
+    """ValueError where lengths are asked for, which the operator does not take."""
+    if op.use_length:
+        raise ValueError(f"{op.mx_name()}: use_length=True: only softmax takes lengths")
+
+
 @operator("softmax", aliases=("_npx_softmax",))
 class Softmax(_SoftmaxBase):
     """e^x / sum(e^x) along an axis; positions from `length` on count for nothing and become 0."""
@@ -94,6 +100,9 @@ class LogSoftmax(_SoftmaxBase):
 
     inputs = ("data",)
 
+    def check(self) -> None:
+        without_lengths(self)
+
     def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
         return self._apply(b, inputs, log_softmax)
 
@@ -103,6 +112,9 @@ class Softmin(_SoftmaxBase):
     """The softmax of -x along an axis."""
 
     inputs = ("data",)
+
+    def check(self) -> None:
+        without_lengths(self)
 
     def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
         return self._apply(b, inputs, softmin)

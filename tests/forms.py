@@ -1,0 +1,36 @@
+"""The forms in which an operator can be called by name: at once, as a symbol, in a hybridized block."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import mxforge as mx
+
+NAMESPACES = ("contrib", "linalg", "image", "sparse", "random")
+
+
+def function(module: Any, op: str) -> Callable[..., Any]:
+    """The function of nd or sym for an operator's full name."""
+    for name in NAMESPACES:
+        space = getattr(module, name)
+        if op.startswith(f"_{name}_") and hasattr(space, op[len(name) + 2 :]):
+            return getattr(space, op[len(name) + 2 :])
+    return getattr(module, op, None) or getattr(module._internal, op)
+
+
+class Calls(mx.gluon.HybridBlock):
+    """Calls, given as operator, parameters and number of inputs, on their own slices of the inputs; the first input
+    comes back, for operators without any."""
+
+    def __init__(self, calls: Sequence[tuple[str, Mapping[str, str], int]]) -> None:
+        super().__init__()
+        self.calls = calls
+
+    def hybrid_forward(self, F: Any, x: Any, *inputs: Any) -> list[Any]:
+        rest = list(inputs)
+        outputs: list[Any] = [F.identity(x)]
+        for op, attributes, count in self.calls:
+            made = function(F, op)(*[rest.pop(0) for _ in range(count)], **attributes)
+            outputs += list(made) if isinstance(made, list | tuple | mx.sym.Symbol) else [made]
+        return outputs

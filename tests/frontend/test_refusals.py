@@ -1,0 +1,116 @@
+"""What MXNet refuses is refused at the call, by arrays, symbols and hybridized blocks, with a text that says what."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+import mxforge as mx
+import numpy as np
+import pytest
+from differences import ACCEPTED_HERE, accepted_here
+from forms import Calls, function
+from goldens import Refusal, refusals
+from mxforge.frontend.ndarray.eager import invoke, operator_named
+from mxforge.ir.dialects.mx.operator import Operator, all_operators
+
+HERE = Path(__file__).name
+BY_OPERATOR = {op: list(calls) for op, calls in groupby(sorted(refusals(), key=lambda r: r.op), key=lambda r: r.op)}
+
+
+def arrays_of(refusal: Refusal) -> list[mx.nd.NDArray]:
+    return [mx.nd.array(np.ones(shape), dtype=dtype) for dtype, shape in refusal.types]
+
+
+def at_once(refusal: Refusal) -> str:
+    """The text of the error, or "" when there is none."""
+    operator = operator_named(refusal.op)
+    try:
+        invoke(operator, arrays_of(refusal), refusal.attributes)
+    except mx.MXNetError as error:
+        assert operator.mx_name() in str(error), str(error)
+        return str(error)
+    return ""
+
+
+@pytest.mark.parametrize("op", BY_OPERATOR)
+def test_what_mxnet_refuses_is_refused_at_the_call(op: str) -> None:
+    assert [str(r) for r in BY_OPERATOR[op] if not accepted_here(r) and not at_once(r)] == []
+
+
+@pytest.mark.parametrize("pattern", [pattern for pattern, _ in ACCEPTED_HERE])
+def test_each_acceptance_is_still_there(pattern: str) -> None:
+    assert any(not at_once(r) for r in refusals() if re.match(pattern, str(r)))
+
+
+def as_symbol(refusal: Refusal) -> str:
+    """The text of the error of a symbol that is made, bound and run."""
+    names = [f"x{i}" for i in range(len(refusal.types))]
+    try:
+        symbol = function(mx.sym, refusal.op)(*map(mx.sym.var, names), **refusal.attributes)
+        arrays = dict(zip(names, arrays_of(refusal), strict=True))
+        states = {name: arrays.pop(name) for name in symbol.list_auxiliary_states() if name in arrays}
+        symbol.bind(mx.cpu(), arrays, aux_states=states).forward()
+    except (mx.MXNetError, ValueError) as error:
+        return str(error)
+    return ""
+
+
+@pytest.mark.parametrize("op", BY_OPERATOR)
+def test_what_mxnet_refuses_is_refused_by_symbols(op: str) -> None:
+    assert [str(r) for r in BY_OPERATOR[op] if not accepted_here(r) and not as_symbol(r)] == []
+
+
+@pytest.mark.parametrize("op", [op for op, calls in BY_OPERATOR.items() if not accepted_here(calls[0])])
+def test_a_hybridized_block_says_the_operator(op: str) -> None:
+    refusal = BY_OPERATOR[op][0]
+    block = Calls([(op, refusal.attributes, len(refusal.types))])
+    block.hybridize()
+    with pytest.raises(mx.MXNetError, match=re.escape(operator_named(op).mx_name())):
+        block(mx.nd.ones((1,)), *arrays_of(refusal))
+
+
+def described(op: type[Operator]) -> tuple[Any, Any]:
+    """The operator's functions of nd and sym."""
+    name = op.mx_name()
+    nd, sym = (m._internal if name.startswith("_") else m for m in (mx.nd, mx.sym))
+    return getattr(nd, name), getattr(sym, name)
+
+
+OWN_SIGNATURE = ("_foreach", "_while_loop", "_cond", "Custom")  # control flow takes functions, Custom any parameter
+DECLARED = [op for op in all_operators() if op.mx_name() not in OWN_SIGNATURE]
+
+
+@pytest.mark.parametrize("op", DECLARED, ids=lambda op: op.mx_name())
+def test_an_unknown_parameter_is_named(op: type[Operator]) -> None:
+    for call in described(op):
+        with pytest.raises(mx.MXNetError, match=f"{re.escape(op.mx_name())}.*'unknown'"):
+            call(unknown=1)
+
+
+@pytest.mark.parametrize("op", DECLARED, ids=lambda op: op.mx_name())
+def test_a_missing_parameter_is_named(op: type[Operator]) -> None:
+    required = [name for name, info in op.parameters().items() if info.is_required()]
+    counted = [name for name in required if name != op.variadic]
+    for call in described(op) if counted else ():
+        with pytest.raises(mx.MXNetError, match=rf"{re.escape(op.mx_name())}.*'{counted[0]}'"):
+            call()
+
+
+@pytest.mark.parametrize("op", DECLARED, ids=lambda op: op.mx_name())
+def test_missing_arrays_are_named(op: type[Operator]) -> None:
+    inputs = [name for name in op.inputs if not name.endswith(("*", "?"))]
+    if not inputs or any(info.is_required() for info in op.parameters().values()):
+        return
+    with pytest.raises(mx.MXNetError, match=rf"{re.escape(op.mx_name())}.*\b{inputs[0].rstrip('!')}\b"):
+        described(op)[0]()
+
+
+def test_a_graph_names_the_line_that_made_the_node() -> None:
+    line = inspect.currentframe().f_lineno + 1  # type: ignore[union-attr]
+    total = mx.sym.broadcast_add(mx.sym.var("x"), mx.sym.var("y"), name="total")
+    with pytest.raises(mx.MXNetError, match=rf"'total' \(broadcast_add, made at .*{HERE}:{line}\): .*\(2, 3\).*\(4,\)"):
+        total.infer_shape(x=(2, 3), y=(4,))
