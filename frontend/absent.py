@@ -7,7 +7,7 @@ from importlib import import_module
 from typing import Any
 
 ABSENT = {
-    "": """contrib notebook np npx numpy numpy_extension torch""",
+    "": """notebook np npx numpy numpy_extension torch""",
     "gluon": "",
     "gluon.data.vision": "CIFAR10 CIFAR100 FashionMNIST MNIST",
     "gluon.data.vision.transforms": "RandomRotation Rotate",
