@@ -1,0 +1,160 @@
+"""Initializers that fill an array: with numbers, from distributions, and as layers need it."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .base import Initializer, alias, bilinear_kernel, register
+
+if TYPE_CHECKING:
+    from ..ndarray import NDArray
+
+
+@register
+@alias("zeros")
+class Zero(Initializer):
+    """Zeros."""
+
+    def _init_weight(self, name: str, arr: NDArray) -> None:
+        arr[:] = 0
+
+
+@register
+@alias("ones")
+class One(Initializer):
+    """Ones."""
+
+    def _init_weight(self, name: str, arr: NDArray) -> None:
+        arr[:] = 1
+
+
+@register
+class Constant(Initializer):
+    """One value everywhere, or the values of an array."""
+
+    def __init__(self, value: Any) -> None:
+        super().__init__(value=value)
+        self.value = value
+
+    def _init_weight(self, name: str, arr: NDArray) -> None:
+        arr[:] = self.value
+
+    def dumps(self) -> str:
+        value = self.value
+        if not np.isscalar(value):
+            value = (value.asnumpy() if hasattr(value, "asnumpy") else np.asarray(value)).tolist()
+        return json.dumps([type(self).__name__.lower(), {"value": value}])
+
+
+@register
+class Uniform(Initializer):
+    """Uniform in [-scale, scale)."""
+
+    def __init__(self, scale: float = 0.07) -> None:
+        super().__init__(scale=scale)
+        self.scale = scale
+
+    def _init_weight(self, name: str, arr: NDArray) -> None:
+        _fill("uniform", -self.scale, self.scale, arr)
+
+
+@register
+class Normal(Initializer):
+    """Normal with mean 0."""
+
+    def __init__(self, sigma: float = 0.01) -> None:
+        super().__init__(sigma=sigma)
+        self.sigma = sigma
+
+    def _init_weight(self, name: str, arr: NDArray) -> None:
+        _fill("normal", 0, self.sigma, arr)
+
+
+def _fill(distribution: str, first: float, second: float, arr: NDArray) -> None:
+    """Fill `arr` from a distribution with two parameters."""
+    from .. import random
+
+    getattr(random, distribution)(float(first), float(second), arr.shape, out=arr)
+
+
+@register
+class Orthogonal(Initializer):
+    """An orthogonal matrix times `scale` (Saxe et al. 2013); further axes are folded into the second."""
+
+    def __init__(self, scale: float = 1.414, rand_type: str = "uniform") -> None:
+        super().__init__(scale=scale, rand_type=rand_type)
+        self.scale = scale
+        self.rand_type = rand_type
+
+    def _init_weight(self, name: str, arr: NDArray) -> None:
+        from .. import random
+
+        shape = (arr.shape[0], math.prod(arr.shape[1:]))
+        if self.rand_type not in ("uniform", "normal"):
+            raise ValueError(f"rand_type is 'uniform' or 'normal', not {self.rand_type!r}")
+        drawn = random.uniform(-1.0, 1.0, shape) if self.rand_type == "uniform" else random.normal(0.0, 1.0, shape)
+        u, _, v = np.linalg.svd(drawn.asnumpy(), full_matrices=False)
+        arr[:] = self.scale * (u if u.shape == shape else v).reshape(arr.shape)
+
+
+@register
+class Xavier(Initializer):
+    """Scaled by the numbers of connections (Glorot and Bengio 2010): by fan in, fan out or their mean."""
+
+    def __init__(self, rnd_type: str = "uniform", factor_type: str = "avg", magnitude: float = 3) -> None:
+        super().__init__(rnd_type=rnd_type, factor_type=factor_type, magnitude=magnitude)
+        self.rnd_type = rnd_type
+        self.factor_type = factor_type
+        self.magnitude = float(magnitude)
+
+    def _init_weight(self, name: str, arr: NDArray) -> None:
+        shape = arr.shape
+        if len(shape) < 2:
+            raise ValueError(f"Xavier initializer cannot be applied to vector {name}. It requires at least 2D.")
+        positions = math.prod(shape[2:])
+        fan_in, fan_out = shape[1] * positions, shape[0] * positions
+        factors = {"avg": (fan_in + fan_out) / 2.0, "in": fan_in, "out": fan_out}
+        if self.factor_type not in factors:
+            raise ValueError("Incorrect factor type")
+        scale = math.sqrt(self.magnitude / factors[self.factor_type])
+        if self.rnd_type not in ("uniform", "gaussian"):
+            raise ValueError("Unknown random type")
+        if self.rnd_type == "uniform":
+            _fill("uniform", -scale, scale, arr)
+        else:
+            _fill("normal", 0, scale, arr)
+
+
+@register
+class MSRAPrelu(Xavier):
+    """For rectifiers (He et al. 2015): gaussian, with the slope of a PReLU taken into account."""
+
+    def __init__(self, factor_type: str = "avg", slope: float = 0.25) -> None:
+        super().__init__("gaussian", factor_type, 2.0 / (1 + slope**2))
+        self._kwargs = {"factor_type": factor_type, "slope": slope}
+
+
+@register
+class Bilinear(Initializer):
+    """Bilinear upsampling by a transposed convolution."""
+
+    def _init_weight(self, name: str, arr: NDArray) -> None:
+        arr[:] = bilinear_kernel(arr.shape)
+
+
+@register
+class LSTMBias(Initializer):
+    """Zeros, and `forget_bias` for the forget gate, the second of an LSTM's four."""
+
+    def __init__(self, forget_bias: float = 1.0) -> None:
+        super().__init__(forget_bias=forget_bias)
+        self.forget_bias = forget_bias
+
+    def _init_weight(self, name: str, arr: NDArray) -> None:
+        arr[:] = 0.0
+        hidden = arr.shape[0] // 4
+        arr[hidden : 2 * hidden] = self.forget_bias

@@ -1,0 +1,60 @@
+"""Initializers that choose by name: from loaded arrays, and among others by patterns."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ..ndarray import NDArray
+
+
+class Load:
+    """Fills parameters from a file or a dictionary (without `arg:` and `aux:`), others by `default_init`."""
+
+    def __init__(self, param: str | Mapping[str, NDArray], default_init: Any = None, verbose: bool = False) -> None:
+        from ..ndarray import load
+
+        loaded: Mapping[str, Any] = load(param) if isinstance(param, str) else param
+        self.param = {name.removeprefix("arg:").removeprefix("aux:"): arr for name, arr in loaded.items()}
+        self.default_init = default_init
+        self.verbose = verbose
+
+    def __call__(self, name: str, arr: NDArray) -> None:
+        found = self.param.get(str(name))
+        if found is None and self.default_init is None:
+            raise AssertionError(
+                f"Cannot Initialize {name}. Not found in loaded param and no default Initializer is provided."
+            )
+        if found is None:
+            self.default_init(name, arr)
+        elif arr.shape != found.shape:
+            raise AssertionError(
+                f"Parameter {name} cannot be initialized from loading. "
+                f"Shape mismatch, target {arr.shape} vs loaded {found.shape}"
+            )
+        else:
+            arr[:] = found
+        if self.verbose:
+            logging.info("Initialized %s by %s", name, "default" if found is None else "loading")
+
+
+class Mixed:
+    """Several initializers, each for the names that its pattern matches; the first match counts."""
+
+    def __init__(self, patterns: Sequence[str], initializers: Sequence[Any]) -> None:
+        if len(patterns) != len(initializers):
+            raise AssertionError(f"{len(patterns)} patterns for {len(initializers)} initializers")
+        self.map = list(zip(map(re.compile, patterns), initializers, strict=True))
+
+    def __call__(self, name: str, arr: NDArray) -> None:
+        for pattern, init in self.map:
+            if pattern.match(name):
+                init(name, arr)
+                return
+        raise ValueError(
+            f"Parameter name {name} did not match any pattern. Consider "
+            'add a ".*" pattern at the end with default Initializer.'
+        )
