@@ -247,3 +247,23 @@ def test_numbers_that_follow_from_the_shape_are_given_at_run_time(
         kernels.add(general.kernel)
     assert len(kernels) == 1
     assert "kernel.extent" in print_kernel(kernels.pop())
+
+
+@pytest.mark.parametrize("dtype", [DType.F32, DType.F64, DType.F16, DType.I8, DType.BOOL], ids=lambda d: d.value)
+@pytest.mark.parametrize("shape", [(70, 45), (4, 100), (100, 3), (16, 32), (1, 9), (17, 5000)], ids=str)
+def test_transposes_by_tiles(shape: tuple[int, int], dtype: DType) -> None:
+    b = CoreBuilder()
+    x, y = b.input(tensor(*shape, dtype=dtype)), b.input(tensor(*shape[::-1], dtype=dtype))
+    turned = b.transpose(x)
+    both = b.logical_and(turned, y) if dtype is DType.BOOL else b.add(turned, y)
+    graph = b.build([both])
+    check(graph, *random_inputs(graph), tolerance=1e-3, options=Options(static_shape=False))
+
+
+@pytest.mark.parametrize("order", [(0, 2, 1), (2, 1, 0), (2, 0, 1), (1, 2, 0)], ids=str)
+def test_transposes_of_three_axes(order: tuple[int, ...]) -> None:
+    b = CoreBuilder()
+    x = b.input(tensor(19, 33, 21))
+    graph = b.build([b.transpose(x, order)])
+    program = check(graph, *random_inputs(graph), options=Options(static_shape=False))
+    assert all(launch.symbol.startswith("g_") for launch in program.launches)

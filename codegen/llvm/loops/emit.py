@@ -15,6 +15,7 @@ from .expressions import Evaluator, Point, compute_dtype
 from .nest import Nest, build_nest, hoist_reductions
 from .plan import LoopSchedule, schedule_general, schedule_nest
 from .rows import RowEmitter
+from .turn import TurnedTiles
 
 
 def emit_loops(
@@ -130,7 +131,7 @@ class _Emitter(RowEmitter):
         """Units in order with their indices, which are counted up: a division for each would cost as much as a short
         row."""
         f, s = self.f, self.s
-        extents = [self.eval.extent(axis) for axis in reversed(s.units)]
+        extents = [self._unit_extent(axis) for axis in reversed(s.units)]
         blocked = s.blocks == 0 and self.mask is None
         if blocked:
             extents.insert(0, f.udiv(self.eval.plus(self.eval.extent(s.vector), s.block - 1), s.block))
@@ -143,8 +144,17 @@ class _Emitter(RowEmitter):
         with f.carry_loop(begin, end, starts) as loop:
             digits = list(loop.values)
             low: Operand = f.mul(digits.pop(0), s.block) if blocked else 0
-            self._vector_axis(dict(zip(reversed(s.units), digits, strict=True)), low)
+            point: Point = dict(zip(reversed(s.units), digits, strict=True))
+            if s.turned:
+                assert isinstance(low, Value)
+                TurnedTiles(self).emit(point, low)
+            else:
+                self._vector_axis(point, low)
             loop.next(*self._next_unit(loop.values, extents))
+
+    def _unit_extent(self, axis: str) -> Operand:
+        extent = self.eval.extent(axis)
+        return self.f.udiv(self.eval.plus(extent, self.s.lanes - 1), self.s.lanes) if axis == self.s.turned else extent
 
     def _next_unit(self, digits: Sequence[Value], extents: Sequence[Operand]) -> list[Value]:
         """The indices of the next unit, the fastest first; the slowest one only grows."""

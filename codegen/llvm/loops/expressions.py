@@ -4,7 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ....ir.kernel import AxisValue, Cast, Const, Expr, Extent, Given, Kernel, Load, Local, Reduce, Ref, Scalar, Store
+from ....ir.kernel import (
+    AxisValue,
+    Cast,
+    Const,
+    Expr,
+    Extent,
+    Given,
+    Index,
+    Kernel,
+    Load,
+    Local,
+    Reduce,
+    Ref,
+    Scalar,
+    Store,
+)
 from ....ir.scalar import ScalarOp, result_dtype
 from ....ir.types import DType
 from ..arithmetic import Operand, Value
@@ -45,6 +60,7 @@ class Evaluator:
         self.buffers = {b.name: b for b in kernel.buffers}
         self.stages = {s.name: s for s in nest.stages if isinstance(s, Local)}
         self.dtypes: dict[str, DType] = {}
+        self.turned: dict[tuple[str, Index], Value] = {}  # vectors of operands that are read by tiles
 
     # -- dtypes
 
@@ -173,7 +189,9 @@ class Evaluator:
         clipped = self._clipped(load)
         inside = self._inside(access, buffer.layout is None, clipped, point, mask)
         other = load.other.value if load.other is not None else 0
-        raw = self._read(access, memory_type_of(buffer.dtype), point, inside, other, seen, mask)
+        raw = self.turned.get((load.buffer, load.index))
+        if raw is None:
+            raw = self._read(access, memory_type_of(buffer.dtype), point, inside, other, seen, mask)
         value = self.f.convert(raw, "i1") if buffer.dtype is DType.BOOL else raw
         wide = compute_dtype(buffer.dtype)
         return (value if wide is buffer.dtype else emit_cast(self.f, value, buffer.dtype, wide)), wide

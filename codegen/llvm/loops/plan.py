@@ -15,6 +15,7 @@ from ....ir.kernel import (
     Const,
     Extent,
     Given,
+    Index,
     Load,
     Local,
     Reduce,
@@ -31,6 +32,7 @@ from .nest import Bound, Nest
 
 _UNIT_ELEMENTS = 2048  # least elements of the vector axis in one unit of parallel work
 _GENERAL_BLOCK = 4096  # elements of a vector axis of run-time extent in one unit
+_TURNED_BLOCK = 1024  # the same where operands are transposed
 _GENERAL_ROWS = 16  # vectors of such an axis in one unit where other axes are reduced
 _ROWS_ABREAST = 8  # vectors of rows that a reduction across them reads side by side, so that memory is read in pieces
 STACK_ELEMENTS = 1 << 15  # rows kept on the stack; longer ones are computed again where they are read
@@ -46,7 +48,8 @@ class LoopSchedule:
     elements, are shared among threads too (1 piece when the axis is not split).
     `unroll` independent accumulators hide the latency of reductions; `abreast` vectors of rows are reduced together.
     `masked`: each vector has a mask, so that the body is there once. `scratch`: rows are kept on the stack. `narrow`:
-    the code has a way of its own for a vector axis that one vector holds.
+    the code has a way of its own for a vector axis that one vector holds. `turned`: the axis along which operands stand
+    that are transposed in registers ("" for none); a unit has as many places of it as a vector has lanes.
     """
 
     lanes: int
@@ -63,6 +66,7 @@ class LoopSchedule:
     masked: bool = False
     scratch: bool = True
     narrow: bool = False
+    turned: str = ""
 
 
 def schedule_nest(nest: Nest, dtypes: dict[str, DType], target: CpuTarget) -> LoopSchedule:
@@ -112,6 +116,12 @@ def schedule_general(
         return LoopSchedule(
             lanes, vector, units, (), order, 1, 1, rows, grain, 1 if masked else 4, 1, masked, fits, light
         )
+    turned = turned_axis(nest, vector) if light else ""
+    if turned:
+        tiles = rows // max(1, numbers[turned]) * -(-numbers[turned] // lanes)
+        count = tiles * -(-numbers[vector] // _TURNED_BLOCK)
+        grain = max(1, _GRAIN_ELEMENTS // max(1, min(numbers[vector], _TURNED_BLOCK) * lanes))
+        return LoopSchedule(lanes, vector, units, (), (), 0, _TURNED_BLOCK, count, grain, 1, turned=turned)
     block = _GENERAL_ROWS * lanes if reductions else _GENERAL_BLOCK
     count = rows * -(-numbers[vector] // block)
     grain = max(1, _GRAIN_ELEMENTS // max(1, min(numbers[vector], block) * reduced))
@@ -120,6 +130,26 @@ def schedule_general(
     return LoopSchedule(
         lanes, vector, units, (), tuple(reductions), 0, block, count, grain, 1, abreast, masked, fits, light
     )
+
+
+def turned_axis(nest: Nest, vector: str) -> str:
+    """The axis along which operands stand that are far apart along the vector axis: "" where there is none, and where
+    vectors of results or of other operands do not stand together."""
+    if nest.reduced or any(a.gathers or a.bounds for a in nest.accesses.values()):
+        return ""
+    stored = {(s.buffer, s.index) for s in nest.stages if isinstance(s, Store)}
+    if any(nest.accesses[key].stride(vector) != 1 for key in stored):
+        return ""
+    apart = [a for key, a in nest.accesses.items() if key not in stored and a.stride(vector) not in (0, 1)]
+    axes = {axis for a in apart for axis, stride in a.strides if stride == 1}
+    standing = all(any(stride == 1 for _, stride in a.strides) for a in apart)
+    return axes.pop() if len(axes) == 1 and standing and len(apart) <= 2 else ""
+
+
+def turned_loads(nest: Nest, vector: str) -> list[tuple[str, Index]]:
+    """The operands that are turned."""
+    stored = {(s.buffer, s.index) for s in nest.stages if isinstance(s, Store)}
+    return [key for key, a in nest.accesses.items() if key not in stored and a.stride(vector) not in (0, 1)]
 
 
 _LIGHT = frozenset(

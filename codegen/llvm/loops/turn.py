@@ -1,0 +1,82 @@
+"""Turns blocks of rows into columns in registers: what transposes read along one axis and write along another."""
+
+from __future__ import annotations
+
+from ....ir.kernel import Index
+from ..arithmetic import Operand, Value
+from ..emitter import FunctionBuilder
+from ..types import Type, memory_type_of
+from .expressions import Point
+from .plan import turned_loads
+from .rows import RowEmitter
+
+Key = tuple[str, Index]
+
+
+class TurnedTiles:
+    """Squares of as many rows as a vector has lanes: the vector axis and the turned one, each `lanes` long."""
+
+    def __init__(self, rows: RowEmitter) -> None:
+        self.rows, self.f, self.s, self.eval = rows, rows.f, rows.s, rows.eval
+        self.keys = turned_loads(rows.nest, rows.s.vector)
+
+    def emit(self, point: Point, low: Value) -> None:
+        """The tiles of one unit: those from `point` on along the turned axis, a block from `low` on along the other."""
+        f, s = self.f, self.s
+        vectors, across = self.eval.extent(s.vector), self.eval.extent(s.turned)
+        high = f.smin(f.add(low, s.block), vectors)
+        first = f.mul(point[s.turned], s.lanes)
+        point = {**point, s.turned: first}
+        whole = f.select(
+            f.cmp("le", f.add(first, s.lanes), across), f.sub(high, f.urem(f.sub(high, low), s.lanes)), low
+        )
+        with f.loop(low, whole, s.lanes) as at:
+            self._tile({**point, s.vector: at}, None)
+        with f.loop(whole, high, s.lanes) as at:
+            self._tile({**point, s.vector: at}, high)
+
+    def _tile(self, point: Point, high: Value | None) -> None:
+        """One tile; `high` bounds one that is not whole."""
+        f, s = self.f, self.s
+        across, at, first = self.eval.extent(s.turned), point[s.vector], point[s.turned]
+        assert isinstance(at, Value) and isinstance(first, Value)
+        row_mask = column_mask = None
+        if high is not None:
+            column_mask, row_mask = f.rest_mask(first, across, s.lanes), f.rest_mask(at, high, s.lanes)
+        turned = {key: self._turned(key, point, high, column_mask) for key in self.keys}
+        for r in range(s.lanes):
+            here = {**point, s.turned: f.add(first, r)}
+            self.eval.turned = {key: vectors[r] for key, vectors in turned.items()}
+            if high is None:
+                self.rows.rows([here], None)
+                continue
+            with f.when(f.cmp("lt", here[s.turned], across)):
+                self.rows.rows([here], row_mask)
+        self.eval.turned = {}
+
+    def _turned(self, key: Key, point: Point, high: Value | None, mask: Value | None) -> list[Value]:
+        """Vectors along the vector axis, for each place along the turned axis."""
+        f, s = self.f, self.s
+        access = self.rows.nest.accesses[key]
+        type = memory_type_of(self.eval.buffers[key[0]].dtype, s.lanes)
+        rows: list[Value] = []
+        for i in range(s.lanes):
+            row: Operand = f.add(point[s.vector], i)
+            row = row if high is None else f.smin(row, f.sub(high, 1))
+            at = self.eval.sum_terms(access.strides, access.offset, {**point, s.vector: row})
+            place = f.gep(self.eval.pointers[access.buffer], at, type.scalar)
+            rows.append(f.load(place, type) if mask is None else f.masked_load(place, type, mask))
+        return transpose_lanes(f, rows, type)
+
+
+def transpose_lanes(f: FunctionBuilder, rows: list[Value], type: Type) -> list[Value]:
+    """The transpose of a square of vectors: one bit of the row's number and of the lane's change places at a time."""
+    n, step = type.lanes, 1
+    while step < n:
+        low = [lane if not lane & step else n + lane - step for lane in range(n)]
+        high = [lane + step if not lane & step else n + lane for lane in range(n)]
+        made = list(rows)
+        for i in (i for i in range(n) if not i & step):
+            made[i], made[i + step] = f.shuffle(rows[i], rows[i + step], low), f.shuffle(rows[i], rows[i + step], high)
+        rows, step = made, 2 * step
+    return rows
