@@ -13,6 +13,7 @@ from .context import Context
 from .dtypes import dtype_of
 from .executor import Executor
 from .ndarray import NDArray, zeros
+from .symbol.variable import STORAGE_NUMBERS
 
 if TYPE_CHECKING:
     from .symbol import Symbol
@@ -29,8 +30,10 @@ def simple_bind(
     shared_names: Sequence[str] | None = None,
     shared: Executor | None = None,
     buffer: dict[str, NDArray] | None = None,
+    stypes: Mapping[str, str] | None = None,
 ) -> Executor:
-    """Arrays for everything, with shapes and dtypes inferred (float32 where nothing says otherwise).
+    """Arrays for everything, with shapes and dtypes inferred (float32 where nothing says otherwise), in the storage
+    types that `stypes` or the variables name.
 
     With a `buffer` memory is shared, as in MXNet: arguments in `shared_names` and auxiliary states are those of the
     executor `shared`, if there is one; other arguments and their gradients begin an array of their name in the buffer,
@@ -45,7 +48,7 @@ def simple_bind(
         raise RuntimeError(f"simple_bind error. Arguments:\n{given}\nshapes cannot be inferred from these")
     kinds = infer_dtypes(symbol, {n: d for n, d in (type_dict or {}).items() if n in known})
     names = symbol.list_arguments()
-    memory = _Memory(ctx, frozenset(shared_names or ()), shared, buffer)
+    memory = _Memory(ctx, frozenset(shared_names or ()), shared, buffer, _storage_types(symbol, stypes))
     made = [memory.argument(n, s, kinds[n]) for n, s in zip(names, arguments, strict=True)]
     grads: list[NDArray | None] = [
         None if r == "null" else memory.gradient(n, a)
@@ -55,18 +58,31 @@ def simple_bind(
     return Executor(symbol, ctx, made, grads, auxiliary, grad_req, tuple(given))
 
 
+def _storage_types(symbol: Symbol, given: Mapping[str, str] | None) -> dict[str, str]:
+    """The arguments that are sparse, and how."""
+    names = {str(number): stype for stype, number in STORAGE_NUMBERS.items()}
+    variables = {n.name: n.attrs.get("__storage_type__", "0") for n in symbol._variables()[0]}
+    found = {name: names.get(number, "default") for name, number in variables.items()} | dict(given or {})
+    return {name: stype for name, stype in found.items() if stype != "default"}
+
+
 class _Memory:
     """Where the arrays of `simple_bind` come from."""
 
     def __init__(
-        self, ctx: Context, names: frozenset[str], shared: Executor | None, buffer: dict[str, NDArray] | None
+        self,
+        ctx: Context,
+        names: frozenset[str],
+        shared: Executor | None,
+        buffer: dict[str, NDArray] | None,
+        stypes: Mapping[str, str],
     ) -> None:
-        self.ctx, self.names, self.buffer = ctx, names, buffer
+        self.ctx, self.names, self.buffer, self.stypes = ctx, names, buffer, stypes
         self.shared = shared if buffer is not None else None
 
     def argument(self, name: str, shape: tuple[int, ...], dtype: Any) -> NDArray:
-        if self.buffer is None or name in self.names:
-            return self._of(self.shared and self.shared.arg_dict, name, shape, dtype)
+        if self.buffer is None or name in self.names or name in self.stypes:
+            return self._of(self.shared and self.shared.arg_dict, name, shape, dtype, self.stypes.get(name))
         return self._buffered(name, shape, dtype)
 
     def gradient(self, name: str, argument: NDArray) -> NDArray:
@@ -78,11 +94,18 @@ class _Memory:
     def state(self, name: str, shape: tuple[int, ...], dtype: Any) -> NDArray:
         return self._of(self.shared and self.shared.aux_dict, name, shape, dtype)
 
-    def _of(self, shared: Mapping[str, NDArray] | None, name: str, shape: tuple[int, ...], dtype: Any) -> NDArray:
+    def _of(
+        self,
+        shared: Mapping[str, NDArray] | None,
+        name: str,
+        shape: tuple[int, ...],
+        dtype: Any,
+        stype: str | None = None,
+    ) -> NDArray:
         """The array of the other executor; MXNetError where it does not fit."""
         old = (shared or {}).get(name)
         if old is None:
-            return zeros(shape, dtype=dtype, ctx=self.ctx)
+            return zeros(shape, dtype=dtype, ctx=self.ctx, stype=stype)
         if old.shape != shape or dtype_of(old.dtype) is not dtype_of(dtype):
             raise MXNetError(
                 f"simple_bind: {name} of the shared executor is {np.dtype(old.dtype)}{old.shape}, this one needs "

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import itertools
 from collections.abc import Hashable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from ..ir.graph import Graph, GraphError
 from ..ir.types import TensorType
@@ -43,8 +43,13 @@ class CompiledSymbol:
         self._plans: Bounded[Any, Plan] = Bounded(PROGRAMS)
 
     def plan(self, arrays: Sequence[NDArray], training: bool) -> Plan:
-        """The program for inputs like these."""
-        key = (training, *[(a._shape, a._dtype) for a in arrays])
+        """The program for inputs like these; with sparse ones the operators run one by one."""
+        try:
+            key = (training, *[(a._shape, a._dtype) for a in arrays])
+        except AttributeError:  # a sparse array has no _dtype
+            from .sparse_plan import SparsePlan
+
+            return cast("Plan", SparsePlan(self.symbol, training))
         return self._plans.get(key, lambda: self._make(arrays, training))
 
     def _make(self, arrays: Sequence[NDArray], training: bool) -> Plan:
@@ -125,7 +130,7 @@ class ParameterVersion:
     def refresh(self, arrays: Sequence[NDArray]) -> Version:
         """The version of these arrays."""
         now = clock.now  # read first: a write during the check is seen by the next one
-        storages = tuple([a._storage for a in arrays])
+        storages = tuple([a._storage for a in arrays if not a._is_sparse])
         watch = self._watch
         same = watch is not None and len(watch.storages) == len(storages)
         if not same or any(a is not b for a, b in zip(watch.storages, storages, strict=True)):  # type: ignore[union-attr]

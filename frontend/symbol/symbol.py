@@ -267,7 +267,8 @@ class Symbol:
         """An executor with arrays of its own, whose shapes follow from those in `kwargs`."""
         from ..binding import simple_bind
 
-        return simple_bind(self, ctx, grad_req, type_dict, kwargs, shared_arg_names, shared_exec, shared_buffer)
+        shared = shared_arg_names, shared_exec, shared_buffer
+        return simple_bind(self, ctx, grad_req, type_dict, kwargs, *shared, stype_dict)
 
     def bind(
         self,

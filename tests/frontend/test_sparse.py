@@ -99,6 +99,54 @@ def test_retain_in_a_graph() -> None:
     assert same.asnumpy().tolist() == [[1, 1]] * 3
 
 
+class Halved(mx.gluon.HybridBlock):
+    """A dense layer after an operator that keeps zeros."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.dense = mx.gluon.nn.Dense(2, in_units=11, weight_initializer="ones")
+
+    def hybrid_forward(self, F: Any, x: Any) -> Any:
+        return F.square(x) / 2, self.dense(x)
+
+
+def test_blocks_take_sparse_data() -> None:
+    net = Halved()
+    net.initialize()
+    x = nd.array(X).tostype("csr")
+    for _ in range(2):
+        halves, made = net(x)
+        assert halves.stype == "csr" and made.stype == "default"
+        np.testing.assert_allclose(halves.asnumpy(), X**2 / 2, rtol=1e-6)
+        np.testing.assert_allclose(made.asnumpy(), np.repeat(X.sum(axis=1, keepdims=True), 2, axis=1), rtol=1e-5)
+        net.hybridize()
+    np.testing.assert_allclose(net(nd.array(X))[0].asnumpy(), X**2 / 2, rtol=1e-6)
+
+
+def test_executors_on_sparse_arrays() -> None:
+    symbol = mx.sym.dot(mx.sym.var("data", stype="csr"), mx.sym.var("w", stype="row_sparse"))
+    x, weight = nd.array(X).tostype("csr"), random_matrix(11, 3, 9)
+    bound = symbol.bind(mx.cpu(), {"data": x, "w": nd.array(weight).tostype("row_sparse")})
+    made = symbol.simple_bind(mx.cpu(), grad_req="null", data=X.shape, w=(11, 3))
+    assert (made.arg_dict["data"].stype, made.arg_dict["w"].stype) == ("csr", "row_sparse")
+    made.arg_dict["w"][:] = nd.array(weight)
+    for result in (bound.forward()[0], made.forward(data=x)[0], symbol.eval(data=x, w=nd.array(weight))[0]):
+        np.testing.assert_allclose(result.asnumpy(), X @ weight, rtol=1e-5, atol=1e-6)
+    dense = symbol.simple_bind(mx.cpu(), grad_req="null", stype_dict={"data": "default"}, data=X.shape, w=(11, 3))
+    assert dense.arg_dict["data"].stype == "default"
+
+
+def test_a_module_on_sparse_data() -> None:
+    weight = mx.sym.var("fc_weight", stype="row_sparse", shape=(11, 2), init=mx.init.One())
+    out = mx.sym.LinearRegressionOutput(mx.sym.dot(mx.sym.var("data", stype="csr"), weight), name="lro")
+    module = mx.mod.Module(out, label_names=["lro_label"])
+    module.bind([("data", X.shape)], [("lro_label", (17, 2))], for_training=False)
+    module.init_params()
+    module.forward(mx.io.DataBatch([nd.array(X).tostype("csr")], None), is_train=False)
+    expected = np.repeat(X.sum(axis=1, keepdims=True), 2, axis=1)
+    np.testing.assert_allclose(module.get_outputs()[0].asnumpy(), expected, rtol=1e-4, atol=1e-5)
+
+
 def test_writes_reach_no_other_array() -> None:
     x = nd.array(X).tostype("csr")
     copies = [x.copy(), x[:].copy(), x.detach(), x.astype("float32"), nd.array(x), x.as_in_context(mx.cpu(1))]
