@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from .. import ndarray, symbol
-from ..base import MXNetError, mx_real_t
+from ..base import mx_real_t
 from ..symbol import Symbol
 from .hybrid_block import HybridBlock
 from .parameter_dict import ParameterDict
@@ -64,7 +64,9 @@ class SymbolBlock(HybridBlock):
     def _check_storage(self, out: Symbol) -> None:
         for name, attrs in out.attr_dict().items():
             if attrs.get("__storage_type__", "0") != "0":
-                raise MXNetError(f"SymbolBlock doesn't support Parameter '{name}' because its storage type is sparse.")
+                raise AssertionError(
+                    f"SymbolBlock doesn't support Parameter '{name}' because its storage type is sparse."
+                )
 
     def _make_params(self, out: Symbol, variables: Sequence[Symbol]) -> None:
         """Parameters for all variables that are no inputs, with dtypes inferred where the inputs' are known."""

@@ -31,6 +31,11 @@ def operands(mx):
         "distribution": mx.nd.softmax(other * 4),
         "logarithms": mx.nd.log_softmax(pred),
         "pairs": mx.nd.array([1, -1, 1]),
+        "sequence": ramp(mx, 2, 5, 4),
+        "labels": mx.nd.array([[0, 1, -1], [2, 2, 1]]),
+        "labels_by_time": mx.nd.array([[0, 2], [1, 2], [-1, 1]]),
+        "lengths": mx.nd.array([4, 5]),
+        "label_lengths": mx.nd.array([2, 3]),
     }
 
 
@@ -57,6 +62,9 @@ LOSSES = {
     "triplet_weighted": (lambda loss: loss.TripletLoss(3, 0.5), "pred other third"),
     "poisson": (lambda loss: loss.PoissonNLLLoss(), "pred binary"),
     "poisson_counts": (lambda loss: loss.PoissonNLLLoss(from_logits=False), "probability counts weights"),
+    "ctc": (lambda loss: loss.CTCLoss(), "sequence labels"),
+    "ctc_lengths": (lambda loss: loss.CTCLoss(weight=2), "sequence labels lengths label_lengths"),
+    "ctc_layouts": (lambda loss: loss.CTCLoss("NTC", "TN"), "sequence labels_by_time"),
 }
 
 
@@ -102,6 +110,14 @@ LAYERS = {
     "shuffle2_square": (lambda mx, nn: nn.PixelShuffle2D(2), (1, 8, 2, 2)),
     "shuffle3": (lambda mx, nn: nn.PixelShuffle3D((2, 1, 3)), (1, 12, 2, 1, 2)),
     "batch_norm": (lambda mx, nn: nn.SyncBatchNorm(num_devices=1), (2, 3, 4)),
+    "deformable": (lambda mx, nn: mx.gluon.contrib.cnn.DeformableConvolution(3, 3, padding=1), (1, 2, 5, 5)),
+    "deformable_groups": (
+        lambda mx, nn: mx.gluon.contrib.cnn.DeformableConvolution(
+            4, (3, 2), use_bias=False, offset_use_bias=False, num_deformable_group=2, activation="relu"
+        ),
+        (1, 4, 5, 5),
+    ),
+    "modulated": (lambda mx, nn: mx.gluon.contrib.cnn.ModulatedDeformableConvolution(3, 3, padding=1), (1, 2, 5, 5)),
 }
 
 
