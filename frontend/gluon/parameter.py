@@ -56,7 +56,7 @@ class Parameter(ParameterArrays):
         self.lr_mult = lr_mult
         self.wd_mult = wd_mult
         self.init = init
-        self._shape = (shape,) if isinstance(shape, int) else None if shape is None else tuple(shape)
+        self._shape: Any = (shape,) if isinstance(shape, int) else shape
         self._dtype = dtype
         self._differentiable = differentiable
         self._allow_deferred_init = allow_deferred_init

@@ -72,6 +72,9 @@ LAYERS: dict[str, tuple[Callable[[], Any], Shapes]] = {
     "GRU": (lambda: rnn.GRU(3, bidirectional=True), ((4, 2, 3),)),
     "LSTM": (lambda: rnn.LSTM(3, num_layers=2), ((4, 2, 3),)),
     "RNN": (lambda: rnn.RNN(3, layout="NTC"), ((2, 4, 3),)),
+    "CTCLoss": (loss.CTCLoss, ((2, 5, 4), (2, 3))),
+    "DeformableConvolution": (lambda: contrib.cnn.DeformableConvolution(3, 3), ((1, 2, 5, 5),)),
+    "ModulatedDeformableConvolution": (lambda: contrib.cnn.ModulatedDeformableConvolution(3, 3), ((1, 2, 5, 5),)),
     "CosineEmbeddingLoss": (loss.CosineEmbeddingLoss, ((2, 3), (2, 3), (2,))),
     "HingeLoss": (loss.HingeLoss, ((2, 3), (2, 3))),
     "HuberLoss": (loss.HuberLoss, ((2, 3), (2, 3))),
@@ -125,9 +128,6 @@ ELSEWHERE = {
     "ModifierCell": "an interface",
     "Loss": "an interface",
     "BidirectionalCell": "works by unroll alone: tests/data/programs/gluon_cells.py",
-    "CTCLoss": "its operator has tests of its own",
-    "DeformableConvolution": "its operator has tests of its own",
-    "ModulatedDeformableConvolution": "its operator has tests of its own",
     "SDMLLoss": "asks for shapes, so it does not hybridize, as in MXNet",
 }
 

@@ -105,7 +105,7 @@ class DeformableConvolution(HybridBlock):
             )
 
     def _make_weight(self, weight_initializer: Any, bias_initializer: Any) -> None:
-        shape = (self._channels, 0, *self._kwargs_offset["kernel"])
+        shape: Any = [self._channels, 0, *self._kwargs_offset["kernel"]]  # a list, as graphs of MXNet show it
         self.deformable_conv_weight = self.params.get(
             "deformable_conv_weight", shape=shape, init=weight_initializer, allow_deferred_init=True
         )
@@ -205,11 +205,9 @@ class ModulatedDeformableConvolution(DeformableConvolution):
         )
 
     def _placed(self, F: Any, offset: Any) -> dict[str, Any]:
-        mask = F.slice_axis(offset, axis=1, begin=self.offset_split_index, end=None)
-        return {
-            "offset": F.slice_axis(offset, axis=1, begin=0, end=self.offset_split_index),
-            "mask": F.sigmoid(mask) * 2,
-        }
+        moves = F.slice_axis(offset, axis=1, begin=0, end=self.offset_split_index)
+        weights = F.slice_axis(offset, axis=1, begin=self.offset_split_index, end=None)
+        return {"offset": moves, "mask": F.sigmoid(weights) * 2}
 
     def _alias(self) -> str:
         return "modulated_deformable_conv"
