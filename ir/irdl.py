@@ -33,11 +33,14 @@ _OPERANDS = {
     "core.pad": 2,
     "core.gather": 2,
     "core.dot": 2,
+    "core.triangular_solve": 2,
     "core.conv": 2,
     "core.select_and_scatter": 2,
     "core.scatter": 3,
 }
 """Primitives that do not have one operand."""
+_RESULTS = {"core.lu": 2, "core.lq": 2, "core.symmetric_eigen": 2}
+"""Primitives that do not have one result."""
 _ATTRIBUTES: dict[str, dict[str, Sequence[str]]] = {
     "core.constant": {"value": ELEMENTS, "dtype": TYPE},
     "core.relayout": {},
@@ -85,7 +88,8 @@ def _fixed(prefix: str) -> Iterable[Definition]:
             continue
         if prefix == "core":
             rest = "variadic" if kind.name == "core.pointwise" else ""
-            yield Definition(stem_of(kind), _OPERANDS.get(kind.name, 1), 1, attributes_of(kind), rest=rest)
+            operands, results = _OPERANDS.get(kind.name, 1), _RESULTS.get(kind.name, 1)
+            yield Definition(stem_of(kind), operands, results, attributes_of(kind), rest=rest)
         else:
             yield _operator(kind)
 
