@@ -44,6 +44,7 @@ DECLARED_NAMES: dict[str, str] = {
     "contrib_transforms": ("_contrib_fft _contrib_ifft _contrib_count_sketch"),
     "contrib_vision": ("ROIPooling _npx_roi_pooling _contrib_ROIAlign _contrib_RROIAlign"),
     "control_flow": ("_foreach _cond _while_loop"),
+    "counting": ("_histogram _npi_histogram"),
     "creation_ops": (
         "_zeros _zeros_without_dtype _ones _full _npi_full _eye _arange _linspace _npi_linspace _contrib_arange_like "
         "_npx_arange_like"

@@ -356,6 +356,17 @@ def ordering() -> list[Case]:
     ]
 
 
+def counts() -> list[Case]:
+    x = a([0, 1, 2, 3, 4, 5, 2.5, -1, 7, 5, 0.3])
+    return [
+        case("_histogram", x, bin_cnt=5, range=(0, 5)),
+        case("_histogram", x, a([0, 1, 2.5, 5])),
+        case("_histogram", r(4, 5, low=-3, high=9, dtype="int32"), bin_cnt=3, range=(-1, 8)),
+        case("_histogram", r(3, 7, dtype="float64"), a([-0.5, 0, 0.125, 1], "float64")),
+        case("_histogram", SPECIAL, bin_cnt=2, range=(-1, 1)),
+    ]
+
+
 def products() -> list[Case]:
     return [
         case("dot", r(3, 4), r(4, 2)),
@@ -381,5 +392,5 @@ def products() -> list[Case]:
 
 def cases() -> list[Case]:
     """All cases of this file."""
-    families = (unary, scalars, binary, reductions, shapes, slices, indexing, ordering, products)
+    families = (unary, scalars, binary, reductions, shapes, slices, indexing, ordering, products, counts)
     return [found for family in families for found in family()]

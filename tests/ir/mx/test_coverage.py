@@ -13,7 +13,6 @@ NOT_DECLARED = frozenset(
     IdentityAttachKLSparseReg
     SVMOutput
     _contrib_boolean_mask
-    _histogram
     _onehot_encode
     _set_value
     """.split()
