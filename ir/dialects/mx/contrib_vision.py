@@ -58,6 +58,9 @@ class ROIPooling(Operator):
     def _cells(self, b: MxBuilder, rois: Value, first: int, cells: int, extent: int) -> Value:
         """BOOL (R, cells, extent): which positions of one axis belong to which cell."""
         count = rois.type.shape[0]
+        rois = (
+            b.cast(rois, DType.F32) if rois.type.dtype.bits < 32 else rois
+        )  # a cell's end must not depend on rounding
         begin, end = (b.round(b.mul(corner(b, rois, i), self.spatial_scale)) for i in (first, first + 2))
         size = b.div(b.maximum(b.add(b.sub(end, begin), 1), 1), cells)
         flat = (count, cells)
