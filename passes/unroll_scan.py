@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import prod
 
-from ..ir.dialects.core import Call, CoreBuilder, Scan
+from ..ir.dialects.core import Call, Conv, CoreBuilder, Dot, Scan
 from ..ir.graph import Graph, GraphBuilder, Node, Op, Value
 from ..ir.rewrite import Replacement, rebuild
 from .manager import Context, Pass
@@ -13,17 +14,19 @@ from .manager import Context, Pass
 
 @dataclass(frozen=True)
 class UnrollScan(Pass):
-    """Replace each Scan of at most `limit` nodes in all its steps together by the steps, and each Call by its body; a
-    Scan that stacks nothing, which gains nothing by being placed, has a limit of its own.
+    """Replace each Scan of at most `limit` nodes in all its steps together by the steps, and each Call by its body.
 
-    Longer ones stay loops, whose kernels run on one thread. The steps compute with equal shapes, so they compile to the
-    same kernels: the program gets more launches, not more code. Slices of the scanned operands and the pieces of
-    stacked results are views, which memory planning finds. Needs: core. Keeps: values.
+    Longer ones stay loops, which compile as fast as one step does; but their kernels run on one thread. So where the
+    contractions of a step take more than `heavy` products, which threads should share, the limit is `heavy_limit`. The
+    steps compute with equal shapes, so they compile to the same kernels: the program gets more launches, not more code.
+    Slices of the scanned operands and the pieces of stacked results are views, which memory planning finds. Needs:
+    core. Keeps: values.
     """
 
     name = "unroll-scan"
-    limit: int = 4096
-    without_stacks: int = 256
+    limit: int = 256
+    heavy_limit: int = 2048
+    heavy: int = 1 << 24
 
     def run(self, graph: Graph, context: Context) -> Graph:
         if not any(self._unrolls(n.op) for n in graph.nodes):
@@ -33,8 +36,7 @@ class UnrollScan(Pass):
     def _unrolls(self, op: Op) -> bool:
         if not isinstance(op, Scan):
             return isinstance(op, Call)
-        stacks = len(op.body.outputs) > op.carries
-        return _size(op) <= (self.limit if stacks else self.without_stacks)
+        return _size(op) <= (self.heavy_limit if _products(op) > self.heavy * op.length else self.limit)
 
     def _unroll(self, b: GraphBuilder, node: Node, operands: tuple[Value, ...]) -> Replacement:
         if not self._unrolls(node.op):
@@ -64,6 +66,21 @@ def inline(b: GraphBuilder, body: Graph, operands: Sequence[Value]) -> list[Valu
         made = b.node(node.op, *(new[v] for v in node.inputs), name=node.name, location=node.location)
         new.update(zip(node.outputs, made.outputs, strict=True))
     return [new[v] for v in body.outputs]
+
+
+def _products(op: Op) -> int:
+    """How many products the contractions inside an op take."""
+    total = 0
+    for body in op.regions():
+        for node in body.nodes:
+            if isinstance(node.op, Dot):
+                x = node.inputs[0].type
+                total += node.outputs[0].type.size * prod(x.shape[a] for a in node.op.lhs_contract)
+            elif isinstance(node.op, Conv):
+                weight = node.inputs[1].type
+                total += node.outputs[0].type.size * weight.size // weight.shape[0]
+            total += _products(node.op)
+    return total * (op.length if isinstance(op, Scan) else 1)
 
 
 def _unroll_scan(b: CoreBuilder, op: Scan, operands: tuple[Value, ...]) -> list[Value]:

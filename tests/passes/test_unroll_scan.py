@@ -125,3 +125,14 @@ def test_many_steps_that_stack_nothing_stay_a_loop() -> None:
     short, long = (b.scan(step, [start], [b.input(tensor(n, 2))], [scale], n)[0] for n in (20, 200))
     nodes = run_pass(UNROLL, b.build([short, long])).nodes
     assert [n.op.length for n in nodes if isinstance(n.op, Scan)] == [200]
+
+
+def test_a_loop_of_heavy_steps_is_unrolled_further() -> None:
+    """Threads share the launches of a program, and not those of a loop."""
+    b = CoreBuilder("step")
+    state, weight = b.input(tensor(64, 600)), b.input(tensor(600, 600))
+    body = b.build([b.tanh(b.matmul(state, weight))])
+    b = CoreBuilder()
+    graph = b.build(list(b.scan(body, [b.input(tensor(64, 600))], [], [b.input(tensor(600, 600))], 300)))
+    assert len(run_pass(UNROLL, graph).nodes) == 600
+    assert_unchanged(UnrollScan(heavy=1 << 26), graph)
