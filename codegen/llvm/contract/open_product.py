@@ -8,6 +8,7 @@ from ....ir.target import CpuTarget
 from ...emission import Emission, LaunchSpec
 from ..arithmetic import Value
 from ..emitter import FunctionBuilder, ModuleBuilder
+from ..loops.turn import transpose_lanes
 from ..types import I64, PTR, Type, memory_type_of
 from .finish import Finish
 from .micro import PanelEnd, hold_loads
@@ -251,13 +252,28 @@ class _Packer(_Open):
         start = f.gep(source, column * n("source.column"), self.scalar)
         wide = I64.with_lanes(lanes)
         apart = f.iota(wide) * f.splat(n("source.column"), wide)
-        with f.loop(0, n("inner")) as k:
+        done = f.const(I64, 0) if self.form.in_rows else self._squares(source, column, target, row)
+        with f.loop(done, n("inner")) as k:
             place = f.gep(start, k * n("source.step"), self.scalar)
             if self.form.in_rows:
                 value = f.masked_load(place, self.vector, mask)
             else:
                 value = f.gather(place, apart, self.scalar, mask)
             f.store(value, f.gep(target, k * row, self.scalar))
+
+    def _squares(self, source: Value, column: Value, target: Value, row: Value) -> Value:
+        """Pack by squares that are turned in registers where columns stand along the reduction; returns the steps that
+        are done."""
+        f, n, lanes = self.f, self.number, self.form.lanes
+        last = n("columns") - 1
+        starts = [f.gep(source, f.smin(f.add(column, c), last) * n("source.column"), self.scalar) for c in range(lanes)]
+        whole = f.sub(n("inner"), f.urem(n("inner"), lanes))
+        whole = f.select(f.cmp("eq", n("source.step"), 1), whole, f.const(I64, 0))
+        with f.loop(0, whole, lanes) as k:
+            square = [f.load(f.gep(start, k, self.scalar), self.vector) for start in starts]
+            for i, vector in enumerate(transpose_lanes(f, square, self.vector)):
+                f.store(vector, f.gep(target, f.add(k, i) * row, self.scalar))
+        return whole
 
 
 class _Dots(_Open):
