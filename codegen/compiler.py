@@ -6,10 +6,11 @@ import sys
 import time
 from dataclasses import dataclass, field
 
-from ..ir.dialects.core import Cond, Constant, Fused, Scan, While
+from ..ir.dialects.core import Cond, Constant, Fused, HostCallback, Scan, While
 from ..ir.graph import Graph, GraphError, Node, Value
 from ..ir.hashing import structural_hash
 from ..ir.kernel import Kernel
+from ..ir.program import HostFunction
 from ..ir.target import CpuTarget
 from ..passes.manager import Context
 from ..passes.plan_memory import Sharing, concat_of, view_of
@@ -53,6 +54,7 @@ class KernelCompiler:
     general: dict[str, None] = field(default_factory=dict[str, None])
     routines: dict[str, Emission] = field(default_factory=dict[str, Emission])
     controls: dict[str, Emission] = field(default_factory=dict[str, Emission])
+    functions: list[HostFunction] | None = field(default_factory=list[HostFunction])
 
     def __post_init__(self) -> None:
         self.module, self.fresh = ModuleBuilder(self.target), ModuleBuilder(self.target)
@@ -71,6 +73,8 @@ class KernelCompiler:
                 made.append(self._region(node, node.op, sharing))
             elif has_routine(node.op):
                 made.append(self._routine(node))
+            elif isinstance(node.op, HostCallback):
+                made.append(self._host_call(node, node.op))
             elif isinstance(node.op, Cond | While | Scan):
                 made.append(self._control(node))
             else:
@@ -88,6 +92,15 @@ class KernelCompiler:
             emission = self.routines[key] = emit_routine(node, self.target, self.module, symbol)
         return Step(node, emission, (*node.inputs, *node.outputs), ())
 
+    def _host_call(self, node: Node, op: HostCallback) -> Step:
+        """A call of a Python function, in a launch of its own."""
+        if self.functions is None:
+            raise GraphError(f"{node.describe()} is a Python function inside a branch or a loop, which cannot call it")
+        types, results = (tuple(v.type for v in values) for values in (node.inputs, node.outputs))
+        symbol = f"host{len(self.functions)}"
+        self.functions.append(HostFunction(symbol, op.evaluate, types, results, node.describe()))
+        return Step(node, Emission((LaunchSpec(symbol, 1, 1),)), (*node.inputs, *node.outputs), ())
+
     def _control(self, node: Node) -> Step:
         """A branch or a loop, whose nested graphs are compiled into this module."""
         from .control import emit_control
@@ -100,6 +113,7 @@ class KernelCompiler:
         made.module, made.emissions, made.packings = self.module, self.emissions, self.packings
         made.routines, made.controls = self.routines, self.controls
         made.fresh, made.general = self.fresh, self.general
+        made.functions = None
         return made
 
     def _region(self, node: Node, op: Fused, sharing: Sharing) -> Step:

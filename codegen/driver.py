@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from dataclasses import replace
 
 from ..ir.graph import Graph
 from ..ir.program import Program
@@ -30,7 +31,7 @@ def compile_graph(graph: Graph, target: CpuTarget, options: Options | None = Non
     compiler = KernelCompiler(target, context)
     steps = compiler.steps(fused, sharing)
     code = _compile_module(compiler, context)
-    program = assemble(fused, sharing, steps, code)
+    program = replace(assemble(fused, sharing, steps, code), functions=tuple(compiler.functions or ()))
     if context.settings.verify:
         from ..ir.verifier import verify_program
 

@@ -29,7 +29,10 @@ class ManifestError(ValueError):
 
 
 def program_to_bytes(program: Program) -> bytes:
-    """The program, self-contained."""
+    """The program, self-contained. ManifestError for one that calls Python functions, which bytes cannot hold."""
+    if program.functions:
+        names = ", ".join(f.label or f.symbol for f in program.functions)
+        raise ManifestError(f"{program.name} calls Python functions ({names}): it cannot be written")
     header = {
         "name": program.name,
         "inputs": [_type_to_json(t) for t in program.inputs],

@@ -64,6 +64,9 @@ def write_folder(
     """Write the model; `folder` appears whole or not at all. CompiledFolderError as from `check_free`."""
     path = Path(os.path.abspath(folder))
     check_free(path, replace_existing)
+    if model.program.functions:
+        names = ", ".join(f.label or f.symbol for f in model.program.functions)
+        raise CompiledFolderError(f"{model.name} calls Python functions, which a folder cannot hold: {names}")
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp")
     temporary.mkdir(parents=True)
     try:

@@ -1,6 +1,6 @@
 """Operators that users write in Python, and what is known of all others.
 
-`nd.Custom(x, op_type="name")` and `sym.Custom` look properties up by `custom_property`.
+`nd.Custom(x, op_type="name")` and `sym.Custom` run them; see `custom`.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ import types
 import typing
 from collections import namedtuple
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, TypeVar
 
 from .base import MXNetError
@@ -109,9 +110,15 @@ def register(reg_name: str) -> Callable[[_P], _P]:
     """A decorator: the class is what `op_type=reg_name` means to `nd.Custom` and `sym.Custom`."""
 
     def do_register(prop_cls: _P) -> _P:
+        from ..ir.dialects.mx.custom import register_custom
+        from .custom import make_kind
+        from .ndarray.eager import forget_bound
+
         if not (isinstance(prop_cls, type) and issubclass(prop_cls, CustomOpProp)):
             raise TypeError(f"register({reg_name!r}): {prop_cls!r} is no subclass of CustomOpProp")
         _registered[reg_name] = prop_cls
+        register_custom(reg_name, partial(make_kind, prop_cls))
+        forget_bound()
         return prop_cls
 
     return do_register

@@ -12,8 +12,12 @@ ahead-of-time compilation writes the program as a manifest.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from typing import Any
+
+import numpy as np
 
 from .types import TensorType
 
@@ -63,6 +67,21 @@ class Alias:
 
 
 @dataclass(frozen=True, eq=False)
+class HostFunction:
+    """A Python function that launches call by `symbol`, with the addresses of its operands and then of its results.
+
+    It takes arrays of the operands' types and gives arrays of the results'; BF16 tensors are float32 arrays. A program
+    that has one lives in its process alone.
+    """
+
+    symbol: str
+    function: Callable[..., Sequence[np.ndarray[Any, Any]]]
+    inputs: tuple[TensorType, ...]
+    outputs: tuple[TensorType, ...]
+    label: str = ""
+
+
+@dataclass(frozen=True, eq=False)
 class Program:
     """What the runtime executes. `code` holds the object files that define the launches' symbols.
 
@@ -81,3 +100,4 @@ class Program:
     prepared_bytes: int
     constants: bytes
     code: tuple[bytes, ...]
+    functions: tuple[HostFunction, ...] = ()

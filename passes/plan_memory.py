@@ -6,7 +6,7 @@ from bisect import insort
 from dataclasses import dataclass, field
 from math import prod
 
-from ..ir.dialects.core import Concat, Constant, Fused, Relayout, Reshape, Slice
+from ..ir.dialects.core import Concat, Constant, Fused, HostCallback, Relayout, Reshape, Slice
 from ..ir.graph import Graph, Node, Op, Value
 from ..ir.types import TensorType
 
@@ -122,6 +122,8 @@ def concat_of(node: Node) -> Concat | None:
 def _find_prepared(graph: Graph) -> set[Value]:
     prepared = {graph.inputs[i] for i in graph.parameters}
     for node in graph.nodes:
+        if isinstance(node.op, HostCallback):  # a Python function may give something else each time
+            continue
         if isinstance(node.op, Constant) or prepared.issuperset(node.inputs):
             prepared.update(node.outputs)
     return prepared

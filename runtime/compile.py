@@ -94,7 +94,8 @@ def _compiled(graph: Graph, options: Options) -> Executable:
         except (ManifestError, LinkError, KeyError):
             pass  # written by a compiler with the same identity, so damaged: compiled anew and replaced
     program = compile_program(graph, options, target)
-    disk.put(key, program_to_bytes(program))
+    if not program.functions:
+        disk.put(key, program_to_bytes(program))
     return Executable(program)
 
 

@@ -22,6 +22,7 @@ from ..ir.program import Launch, Place, Program, Space
 from ..ir.settings import settings
 from ..ir.types import TensorType
 from .elf import LoadedObject, load_object
+from .host_calls import HostCalls
 from .storage import Storage, allocate
 from .threads import ThreadPool, get_pool
 
@@ -86,6 +87,7 @@ class Executable:
         self.inputs = program.inputs
         self.outputs = program.outputs
         self._code = [_load(code) for code in program.code]
+        self._host = HostCalls(program.functions) if program.functions else None
         self._pool = get_pool()
         self._constants = _filled(program.constants)
         first = self._new_instance()
@@ -106,7 +108,8 @@ class Executable:
     @property
     def _is_single(self) -> bool:
         """Whether it is one launch and nothing else."""
-        return len(self.program.launches) == 1 and not self.program.prepare and not self.program.aliases
+        program = self.program
+        return len(program.launches) == 1 and not (program.prepare or program.aliases or program.functions)
 
     def run(self, inputs: Sequence[int], outputs: Sequence[int], parameters_version: Hashable = 0) -> None:
         """Run on tensors at these addresses; see `Runnable`. ValueError for a wrong number of them."""
@@ -116,8 +119,14 @@ class Executable:
                 f"not {len(inputs)} and {len(outputs)}"
             )
         instance = self._take(parameters_version)
+        if self._host is None:
+            instance.run((*inputs, *outputs), parameters_version)
+            self._idle.append(instance)
+            return
+        outer = self._host.begin()
         instance.run((*inputs, *outputs), parameters_version)
         self._idle.append(instance)
+        self._host.finish(outer)
 
     def straight(self) -> Straight | None:
         """A function of all addresses that patches and calls, and does nothing else: two or three operands of a tiny
@@ -160,7 +169,8 @@ class Executable:
         return Instance(self.program, self._address_of, self._constants, self._pool)
 
     def _address_of(self, symbol: str) -> int:
-        return _find(self._code, symbol)
+        found = self._host.address(symbol) if self._host is not None else None
+        return _find(self._code, symbol) if found is None else found
 
     def _of_two(self, i: int, j: int) -> Straight:
         # Instances of its own: those of `run` remember which addresses they hold.

@@ -71,6 +71,11 @@ class Bound:
             raise MXNetError(str(error)) from error
 
 
+def forget_bound() -> None:
+    """Forget what parameters mean, after an operator of a user's was registered anew."""
+    _bound.clear()
+
+
 @cache
 def checks_scalars(cls: type[Operator]) -> bool:
     """Whether an operator has to see its numbers before each call."""

@@ -10,6 +10,8 @@ from ...ir.dialects.mx.builder import MxBuilder
 class ObservingBuilder(MxBuilder):
     """`asked` tells whether `training` was read."""
 
+    single = True
+
     def __init__(self, name: str, *, training: bool) -> None:
         self._training = training
         super().__init__(name, training=training)

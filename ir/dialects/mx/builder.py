@@ -50,8 +50,11 @@ class MxBuilder(CoreBuilder):
     """Builds a core graph from mx operators.
 
     `training` is MXNet's train mode. States that an operator changes are recorded by `update`; `build` appends their
-    new values to the outputs and names the inputs they replace.
+    new values to the outputs and names the inputs they replace. `single` says that the graph is one call of one
+    operator: what a user's operator keeps in itself does not last from call to call then.
     """
+
+    single = False
 
     def __init__(self, name: str = "main", *, training: bool = False) -> None:
         super().__init__(name)

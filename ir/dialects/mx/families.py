@@ -49,6 +49,7 @@ DECLARED_NAMES: dict[str, str] = {
         "_zeros _zeros_without_dtype _ones _full _npi_full _eye _arange _linspace _npi_linspace _contrib_arange_like "
         "_npx_arange_like"
     ),
+    "custom": ("Custom _npi_Custom"),
     "elementwise": (
         "abs _sparse_abs arccos _sparse_arccos arccosh _sparse_arccosh arcsin _sparse_arcsin arcsinh _sparse_arcsinh "
         "arctan _sparse_arctan arctanh _sparse_arctanh cbrt _sparse_cbrt ceil _sparse_ceil cos _sparse_cos cosh "

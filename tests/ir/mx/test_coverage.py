@@ -9,7 +9,6 @@ from mxforge.ir.dialects.mx.operator import all_names, all_operators, lookup
 # sparse storage, quantisation, graphs and control flow. An operator that gets declared must leave this list.
 NOT_DECLARED = frozenset(
     """
-    Custom
     IdentityAttachKLSparseReg
     SVMOutput
     _contrib_boolean_mask

@@ -1,0 +1,109 @@
+"""Runs operators that users wrote in Python (`mx.operator.CustomOp`): between their methods on NDArrays and the
+compiler's functions on arrays."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..ir.types import DType, Shape, TensorType
+from .context import current_context
+
+if TYPE_CHECKING:
+    from .operator import CustomOp, CustomOpProp
+
+Array = np.ndarray[Any, Any]
+
+
+class PythonKind:
+    """What a property says, in the form that the operator `Custom` reads; see `ir.dialects.mx.custom.CustomKind`."""
+
+    def __init__(self, prop: CustomOpProp) -> None:
+        self.prop = prop
+        self.arguments = tuple(prop.list_arguments())
+        self.results = tuple(prop.list_outputs())
+        self.states = tuple(prop.list_auxiliary_states())
+
+    def shapes(self, inputs: Sequence[Shape | None]) -> tuple[list[Shape], list[Shape], list[Shape]]:
+        """`infer_shape`; an unknown shape is an empty list, as in MXNet."""
+        found = self.prop.infer_shape([[] if shape is None else list(shape) for shape in inputs])
+        parts = self._parts("infer_shape", found)
+        arguments, results, states = ([tuple(int(n) for n in shape) for shape in part] for part in parts)
+        return arguments, results, states
+
+    def dtypes(self, inputs: Sequence[DType]) -> tuple[list[DType], list[DType], list[DType]]:
+        """`infer_type`, in NumPy's types."""
+        found = self.prop.infer_type([_numpy_type(d) for d in inputs])
+        parts = self._parts("infer_type", found)
+        arguments, results, states = ([DType.from_numpy(np.dtype(t)) for t in part] for part in parts)
+        return arguments, results, states
+
+    def _parts(self, method: str, found: Any) -> list[Sequence[Any]]:
+        """Those of arguments, results and states. AssertionError where there are too few."""
+        if len(found) not in (2, 3):
+            raise AssertionError(f"{method} must return 2 or 3 lists, it returned {len(found)}")
+        parts = [*found] if len(found) == 3 else [*found, ()]
+        names = (self.arguments, self.results, self.states)
+        for part, wanted, what in zip(parts, names, ("arguments", "outputs", "auxiliary states"), strict=True):
+            if len(part) != len(wanted):
+                raise AssertionError(f"{method} gives {len(part)} {what}, there are {len(wanted)}: {', '.join(wanted)}")
+        return parts
+
+    def function(
+        self, training: bool, single: bool, inputs: Sequence[TensorType], outputs: Sequence[TensorType]
+    ) -> Callable[..., Sequence[Array]]:
+        """`forward` as a function of arrays. The operator is made at the first run, for `single` calls at each."""
+        count = len(self.arguments)
+        made: list[CustomOp] = []
+
+        def run(*arrays: Array) -> list[Array]:
+            context = current_context()
+            if single or not made:
+                shapes, dtypes = [list(t.shape) for t in inputs[:count]], [_numpy_type(t.dtype) for t in inputs[:count]]
+                made[:] = [self.prop.create_operator(context, shapes, dtypes)]
+            given = [_array(x, t) for x, t in zip(arrays, inputs, strict=True)]
+            results = [_empty(t) for t in outputs]
+            states = given[count:]
+            made[0].forward(training, ["write"] * len(results), given[:count], results, states)
+            return [_values(x) for x in (*results, *states)]
+
+        return run
+
+
+def make_kind(prop_class: type[CustomOpProp], parameters: Mapping[str, str]) -> PythonKind:
+    """One use of a registered class. TypeError where its constructor takes no such parameter."""
+    try:
+        inspect.signature(prop_class).bind(**parameters)
+    except TypeError as error:
+        raise TypeError(f"{prop_class.__name__}: {error}") from None
+    maker: Any = prop_class  # the base class takes a truth value, its subclasses texts
+    return PythonKind(maker(**parameters))
+
+
+def _numpy_type(dtype: DType) -> Any:
+    return np.float32 if dtype is DType.BF16 else dtype.numpy.type
+
+
+def _array(values: Array, type: TensorType) -> Any:
+    from .ndarray import array
+    from .ndarray.ndarray import empty_array
+
+    if type.size:
+        return array(values, dtype="bfloat16" if type.dtype is DType.BF16 else values.dtype)
+    return empty_array(type.shape, type.dtype, current_context())
+
+
+def _empty(type: TensorType) -> Any:
+    from .ndarray.ndarray import empty_array
+
+    made = empty_array(type.shape, type.dtype, current_context())
+    if type.size:
+        made[:] = 0
+    return made
+
+
+def _values(array: Any) -> Array:
+    return np.asarray(array.asnumpy())

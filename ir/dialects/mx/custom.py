@@ -1,0 +1,144 @@
+"""The operator that runs what users wrote in Python: `Custom`, and the table of what they registered.
+
+The frontend registers a maker for each `op_type`; a graph holds the operator with its texts alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
+from typing import Any, Protocol
+
+import numpy as np
+from pydantic import ConfigDict
+
+from ...graph import Attribute, Value
+from ...types import DType, Shape, TensorType
+from .builder import MxBuilder
+from .operator import Operator, Results, operator
+from .parameters import Text
+from .shapes import PartialShape, is_known, unify_at
+
+Array = np.ndarray[Any, Any]
+
+
+class CustomKind(Protocol):
+    """What one use of a registered operator says of itself. Shapes and dtypes are those of arguments, results and
+    states; `function` takes the arrays of arguments and states and gives those of results and new states."""
+
+    arguments: tuple[str, ...]
+    results: tuple[str, ...]
+    states: tuple[str, ...]
+
+    def shapes(self, inputs: Sequence[Shape | None]) -> tuple[list[Shape], list[Shape], list[Shape]]: ...
+
+    def dtypes(self, inputs: Sequence[DType]) -> tuple[list[DType], list[DType], list[DType]]: ...
+
+    def function(
+        self, training: bool, single: bool, inputs: Sequence[TensorType], outputs: Sequence[TensorType]
+    ) -> Callable[..., Sequence[Array]]: ...
+
+
+Maker = Callable[[Mapping[str, str]], CustomKind]
+_makers: dict[str, Maker] = {}
+
+
+def register_custom(op_type: str, maker: Maker) -> None:
+    """Let `op_type` mean what `maker` makes of the other parameters, from now on."""
+    _makers[op_type] = maker
+    _made.cache_clear()
+
+
+@lru_cache(maxsize=256)
+def _made(op_type: str, parameters: tuple[tuple[str, str], ...]) -> CustomKind:
+    return _makers[op_type](dict(parameters))
+
+
+@operator("Custom", aliases=("_npi_Custom",))
+class Custom(Operator):
+    """An operator that is registered with mx.operator.register under `op_type`; other parameters are handed to it as
+    texts."""
+
+    model_config = ConfigDict(frozen=True, extra="allow", defer_build=True, populate_by_name=True)
+    inputs = ("data*",)
+    variadic = ""
+    op_type: Text
+
+    def check(self) -> None:
+        if self.op_type not in _makers:
+            known = ", ".join(sorted(_makers)) or "none is"
+            raise ValueError(f"Custom: op_type {self.op_type!r} is not registered with mx.operator.register ({known})")
+        try:
+            _ = self.kind
+        except Exception as error:
+            raise ValueError(f"Custom: {self.op_type} was not made: {type(error).__name__}: {error}") from error
+
+    @property
+    def kind(self) -> CustomKind:
+        return _made(self.op_type, self._texts())
+
+    def _texts(self) -> tuple[tuple[str, str], ...]:
+        return tuple((name, str(value)) for name, value in (self.model_extra or {}).items())
+
+    def _key(self) -> tuple[Any, ...]:
+        return (type(self), self.op_type, self._texts())
+
+    def attributes(self) -> dict[str, Attribute]:
+        return {"op_type": self.op_type, **dict(self._texts())}
+
+    def input_names(self, given: int | None = None) -> tuple[str, ...]:
+        return (*self.kind.arguments, *self.kind.states)
+
+    def output_names(self) -> tuple[str, ...]:
+        return self.kind.results
+
+    @property
+    def auxiliary(self) -> dict[str, int]:
+        first = len(self.kind.arguments)
+        return {name: first + i for i, name in enumerate(self.kind.states)}
+
+    def complete(self, inputs: list[PartialShape], outputs: list[PartialShape]) -> None:
+        count = len(self.kind.arguments)
+        given = [s if is_known(s) else None for s in inputs[:count]]
+        if not any(s is not None for s in given) and count:
+            return
+        try:
+            found = self.kind.shapes(given)
+        except Exception as error:
+            if all(s is not None for s in given):
+                raise ValueError(f"{self.op_type}: infer_shape: {type(error).__name__}: {error}") from error
+            return  # it wants to know more
+        for position, shape in enumerate((*found[0], *found[2])):
+            unify_at(inputs, position, shape)
+        for position, shape in enumerate(found[1]):
+            unify_at(outputs, position, shape)
+
+    def complete_dtypes(self, inputs: list[DType | None], outputs: list[DType | None]) -> None:
+        count = len(self.kind.arguments)
+        first = next((d for d in inputs[:count] if d is not None), None)
+        if first is None and count:
+            return
+        arguments, results, states = self._dtypes([d or first or DType.F32 for d in inputs[:count]])
+        inputs[:] = [d or f for d, f in zip(inputs, (*arguments, *states), strict=True)]
+        outputs[:] = [d or f for d, f in zip(outputs, results, strict=True)]
+
+    def output_dtypes(self, inputs: Sequence[DType]) -> Sequence[DType | None]:
+        return self._dtypes(list(inputs[: len(self.kind.arguments)]))[1]
+
+    def _dtypes(self, inputs: list[DType]) -> tuple[list[DType], list[DType], list[DType]]:
+        try:
+            return self.kind.dtypes(inputs)
+        except Exception as error:
+            raise ValueError(f"{self.op_type}: infer_type: {type(error).__name__}: {error}") from error
+
+    def decompose(self, b: MxBuilder, *inputs: Value) -> Results:
+        kind, types = self.kind, [v.type for v in inputs]
+        count = len(kind.arguments)
+        shapes = kind.shapes([t.shape for t in types[:count]])[1]
+        dtypes = self._dtypes([t.dtype for t in types[:count]])[1]
+        outputs = [TensorType(s, d) for s, d in zip(shapes, dtypes, strict=True)]
+        function = kind.function(b.training, b.single, types, outputs)
+        found = b.host_callback(function, [*outputs, *types[count:]], *inputs)
+        for state, value in zip(inputs[count:], found[len(outputs) :], strict=True):
+            b.update(state, value)
+        return found[: len(outputs)]

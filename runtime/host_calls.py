@@ -1,0 +1,85 @@
+"""Lets programs call Python functions: native code that passes arrays in, takes arrays out, and keeps errors for the
+caller of the program, since no exception passes through native code."""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+from typing import Any
+
+import numpy as np
+
+from ..ir.program import HostFunction
+from ..ir.types import DType, TensorType
+
+_KERNEL = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_int32)
+
+
+class HostCalls:
+    """The functions of one program as kernels. A launch of one runs on the thread that runs the program."""
+
+    def __init__(self, functions: tuple[HostFunction, ...]) -> None:
+        self._raised = threading.local()
+        self._kernels = {f.symbol: _KERNEL(self._kernel(f)) for f in functions}
+
+    def address(self, symbol: str) -> int | None:
+        """The kernel of this name, if it is one of these functions."""
+        kernel = self._kernels.get(symbol)
+        return None if kernel is None else ctypes.cast(kernel, ctypes.c_void_p).value
+
+    def begin(self) -> BaseException | None:
+        """Forget what this thread's last run raised, and give it back for a run inside of which this one happens."""
+        outer: BaseException | None = getattr(self._raised, "error", None)
+        self._raised.error = None
+        return outer
+
+    def finish(self, outer: BaseException | None) -> None:
+        """Raise what a function raised in this thread's run."""
+        error: BaseException | None = self._raised.error
+        self._raised.error = outer
+        if error is not None:
+            raise error
+
+    def _kernel(self, function: HostFunction) -> Any:
+        types = (*function.inputs, *function.outputs)
+
+        def call(arguments: int, begin: int, end: int, worker: int) -> None:
+            addresses = (ctypes.c_int64 * len(types)).from_address(arguments)
+            arrays = [_at(address, type) for address, type in zip(addresses, types, strict=True)]
+            operands, results = arrays[: len(function.inputs)], arrays[len(function.inputs) :]
+            try:
+                if self._raised.error is not None:
+                    raise RuntimeError("an earlier function failed")
+                found = function.function(*map(_read, operands, function.inputs))
+                for target, type, value in zip(results, function.outputs, found, strict=True):
+                    np.copyto(target, _written(value, type), casting="no")
+            except BaseException as error:
+                self._raised.error = self._raised.error or error
+                for target in results:
+                    target[...] = 0
+
+        return call
+
+
+def _at(address: int, type: TensorType) -> np.ndarray[Any, Any]:
+    """The memory of a tensor: that of a BF16 holds 16-bit words."""
+    dtype = np.dtype(np.uint16) if type.dtype is DType.BF16 else type.dtype.numpy
+    if not type.size:
+        return np.empty(type.shape, dtype)
+    memory: Any = (ctypes.c_char * type.nbytes).from_address(address)
+    return np.ndarray(type.shape, dtype, memory)
+
+
+def _read(memory: np.ndarray[Any, Any], type: TensorType) -> np.ndarray[Any, Any]:
+    """A copy: the program's memory is gone when a function keeps its arrays."""
+    if type.dtype is not DType.BF16:
+        return memory.copy()
+    return (memory.astype(np.uint32) << 16).view(np.float32)
+
+
+def _written(value: np.ndarray[Any, Any], type: TensorType) -> np.ndarray[Any, Any]:
+    if type.dtype is not DType.BF16:
+        return value
+    words = np.ascontiguousarray(value, np.float32).view(np.uint32)
+    rounded = np.where(np.isnan(value), words | 0x400000, words + 0x7FFF + ((words >> 16) & 1))  # to even
+    return (rounded >> 16).astype(np.uint16)

@@ -1,0 +1,200 @@
+"""Operators that users write in Python: one by one, in symbols, in hybridized blocks, with states and errors."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import mxforge as mx
+import numpy as np
+import pytest
+from mxforge.ir.settings import settings
+
+nd = mx.nd
+made: list[Any] = []
+
+
+class Scale(mx.operator.CustomOp):
+    """Multiplies, counts its calls, and notes whether it trains."""
+
+    def __init__(self, factor: float) -> None:
+        super().__init__()
+        self.factor, self.calls = factor, 0
+        made.append(self)
+
+    def forward(self, is_train: bool, req: list[str], in_data: Any, out_data: Any, aux: Any) -> None:
+        self.calls += 1
+        if in_data[0].asnumpy().min() < 0:
+            raise KeyError("below zero")
+        self.assign(out_data[0], req[0], in_data[0] * self.factor + in_data[1])
+        self.assign(out_data[1], req[1], nd.full((1,), float(is_train)))
+        aux[0][:] = aux[0] + in_data[0].sum()
+
+
+@mx.operator.register("test_scale")
+class ScaleProp(mx.operator.CustomOpProp):
+    """One parameter, two inputs, two outputs and a state."""
+
+    def __init__(self, factor: str = "2") -> None:
+        super().__init__(need_top_grad=True)
+        self.factor = float(factor)
+
+    def list_arguments(self) -> list[str]:
+        return ["data", "bias"]
+
+    def list_outputs(self) -> list[str]:
+        return ["scaled", "mode"]
+
+    def list_auxiliary_states(self) -> list[str]:
+        return ["total"]
+
+    def infer_shape(self, in_shape: Any) -> Any:
+        return [in_shape[0], in_shape[0]], [in_shape[0], (1,)], [(1,)]
+
+    def create_operator(self, ctx: Any, in_shapes: Any, in_dtypes: Any) -> Scale:
+        assert isinstance(ctx, mx.Context)
+        assert in_shapes[0] == in_shapes[1]
+        return Scale(self.factor)
+
+
+X, BIAS = np.array([[1, 2], [3, 4]], np.float32), np.full((2, 2), 0.5, np.float32)
+
+
+def test_a_single_call() -> None:
+    total = nd.zeros(1)
+    for factor in (2, "2", 3.0):
+        scaled, mode = nd.Custom(nd.array(X), nd.array(BIAS), total, op_type="test_scale", factor=factor)
+        assert (scaled.asnumpy() == X * float(factor) + 0.5).all()
+        assert mode.asscalar() == 0
+    assert total.asscalar() == 30
+    with mx.autograd.train_mode():
+        assert nd.Custom(nd.array(X), nd.array(BIAS), total, op_type="test_scale")[1].asscalar() == 1
+    assert made[-1].calls == 1
+
+
+def test_a_symbol() -> None:
+    data: Any = mx.sym.var("data")
+    symbol = mx.sym.Custom(data=data * 2, op_type="test_scale", factor=3, name="sc")
+    assert symbol.list_arguments() == ["data", "sc_bias"]
+    assert symbol.list_outputs() == ["sc_scaled", "sc_mode"]
+    assert symbol.list_auxiliary_states() == ["sc_total"]
+    assert symbol.infer_shape(data=(2, 2)) == ([(2, 2), (2, 2)], [(2, 2), (1,)], [(1,)])
+    again = mx.sym.load_json((symbol[0] + 1).tojson())
+    executor = again.simple_bind(mx.cpu(), data=(2, 2))
+    executor.arg_dict["sc_bias"][:] = nd.array(BIAS)
+    count = len(made)
+    for run in range(1, 4):
+        assert (executor.forward(data=nd.array(X))[0].asnumpy() == X * 6 + 1.5).all()
+        assert executor.aux_dict["sc_total"].asscalar() == 20 * run
+    assert len(made) == count + 1  # the operator lasts as long as the program
+    assert made[-1].calls == 3
+
+
+class Net(mx.gluon.HybridBlock):
+    """A user's operator between others, with a parameter of its own."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.bias = self.params.get("bias", shape=(2, 2), init="ones")
+        self.total = self.params.get("total", shape=(1,), init="zeros", grad_req="null")
+
+    def hybrid_forward(self, F: Any, x: Any, bias: Any, total: Any) -> Any:
+        return F.exp(F.Custom(F.relu(x) + 1, bias, total, op_type="test_scale")[0] * 0.1)
+
+
+def test_a_hybridized_block() -> None:
+    net = Net()
+    net.initialize()
+    single = net(nd.array(X)).asnumpy()
+    np.testing.assert_allclose(single, np.exp(((X + 1) * 2 + 1) * 0.1), 1e-6)
+    net.hybridize()
+    for _ in range(3):
+        np.testing.assert_allclose(net(nd.array(X)).asnumpy(), single, 1e-6)
+    assert net.total.data().asscalar() == 4 * 14
+
+
+def test_an_error_reaches_the_caller_and_the_next_call_works() -> None:
+    symbol = mx.sym.Custom(mx.sym.var("x"), mx.sym.var("b"), mx.sym.var("t"), op_type="test_scale")[0] + 1
+    executor = symbol.bind(mx.cpu(), {"x": nd.array(-X), "b": nd.array(BIAS)}, aux_states={"t": nd.zeros(1)})
+    for _ in range(2):
+        with pytest.raises(KeyError, match="below zero"):
+            executor.forward(x=nd.array(-X))
+        assert (executor.forward(x=nd.array(X))[0].asnumpy() == X * 2 + 1.5).all()
+    with pytest.raises(KeyError, match="below zero"):
+        nd.Custom(nd.array(-X), nd.array(BIAS), nd.zeros(1), op_type="test_scale")
+
+
+class Wrong(mx.operator.CustomOpProp):
+    """Says that it has another shape than it gives."""
+
+    def infer_shape(self, in_shape: Any) -> Any:
+        return [in_shape[0]], [in_shape[0], in_shape[0]]
+
+
+def test_what_a_property_says_wrongly_is_named() -> None:
+    mx.operator.register("test_wrong")(Wrong)
+    with pytest.raises(mx.base.MXNetError, match="infer_shape gives 2 outputs, there are 1"):
+        nd.Custom(nd.ones(2), op_type="test_wrong")
+    with pytest.raises(mx.base.MXNetError, match="'test_nothing' is not registered"):
+        nd.Custom(nd.ones(2), op_type="test_nothing")
+    with pytest.raises(mx.base.MXNetError, match="unexpected keyword argument 'colour'"):
+        nd.Custom(nd.ones(2), op_type="test_scale", colour=1)
+    with pytest.raises(mx.base.MXNetError, match="takes 3 arrays"):
+        nd.Custom(nd.ones(2), op_type="test_scale")
+
+
+class Plain(mx.operator.CustomOpProp):
+    """One input, one output, no parameters."""
+
+    sign = 1
+
+    def create_operator(self, ctx: Any, in_shapes: Any, in_dtypes: Any) -> Any:
+        sign = self.sign
+
+        class Op(mx.operator.CustomOp):
+            def forward(self, is_train: bool, req: list[str], in_data: Any, out_data: Any, aux: Any) -> None:
+                self.assign(out_data[0], req[0], in_data[0] * sign)
+
+        return Op()
+
+
+class Negative(Plain):
+    """The same with another sign."""
+
+    sign = -1
+
+
+def test_a_name_that_is_registered_anew() -> None:
+    for prop, wanted in ((Plain, 1), (Negative, -1), (Plain, 1)):
+        mx.operator.register("test_plain")(prop)
+        assert nd.Custom(nd.ones(1), op_type="test_plain").asscalar() == wanted
+
+
+@pytest.mark.skipif(settings().target == "reference", reason="the reference keeps bfloat16 as float32")
+def test_a_bfloat16_input_is_read_and_its_result_is_float32() -> None:
+    mx.operator.register("test_plain")(Plain)
+    found = nd.Custom(nd.array([1, 2.5, 3]).astype("bfloat16"), op_type="test_plain")
+    assert found.dtype == np.float32
+    assert found.asnumpy().tolist() == [1, 2.5, 3]
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "int32", "uint8"])
+def test_dtypes_pass_through(dtype: str) -> None:
+    mx.operator.register("test_plain")(Plain)
+    found = nd.Custom(nd.array([1, 2, 3]).astype(dtype), op_type="test_plain")
+    assert found.dtype == nd.zeros(1, dtype=dtype).dtype
+    assert found.asnumpy().astype("float32").tolist() == [1, 2, 3]
+
+
+def test_a_compiled_folder_refuses(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    from mxforge.tools.main import main
+
+    mx.operator.register("test_plain")(Plain)
+    symbol = mx.sym.Custom(mx.sym.var("data"), op_type="test_plain", name="mine")
+    symbol.save(str(tmp_path / "m-symbol.json"))
+    nd.save(str(tmp_path / "m-0000.params"), {})
+    model = str(tmp_path / "m-symbol.json")
+    status = main(["compile", model, "--input-shape", "data=2,3", "-o", str(tmp_path / "out")])
+    assert status != 0
+    assert "calls Python functions" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
