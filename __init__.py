@@ -8,8 +8,10 @@ __version__ = "1.9.1"  # the version of MXNet whose API this is: programs compar
 _ALIASES = {
     "nd": "ndarray",
     "ndarray": "ndarray",
+    "ndarray_doc": "ndarray_doc",
     "sym": "symbol",
     "symbol": "symbol",
+    "symbol_doc": "symbol_doc",
     "as_mxnet": "as_mxnet",
     "attribute": "attribute",
     "autograd": "autograd",

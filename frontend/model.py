@@ -281,3 +281,28 @@ class FeedForward:
         made.fit(X, y, eval_data, eval_metric, epoch_end_callback, batch_end_callback, kvstore, logger, work_load_list,
                  None, eval_end_callback, eval_batch_end_callback)  # fmt: skip
         return made
+
+
+SKLEARN_INSTALLED = False
+"""MXNet's FeedForward is a class of scikit-learn where that is installed; this one never is."""
+
+# Names of other modules that MXNet's has.
+_PLACES = {
+    "nd": (".ndarray", ""),
+    "sym": (".symbol", ""),
+    "io": (".io", ""),
+    "kvs": (".kvstore", ""),
+    "opt": (".optimizer", ""),
+    "get_updater": (".optimizer", "get_updater"),
+    "DataParallelExecutorManager": (".executor_manager", "DataParallelExecutorManager"),
+}
+
+
+def __getattr__(name: str) -> Any:
+    from importlib import import_module
+
+    if name not in _PLACES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    place, member = _PLACES[name]
+    module = import_module(place, __package__)
+    return getattr(module, member) if member else module
