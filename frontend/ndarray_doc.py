@@ -11,7 +11,7 @@ class ReshapeDoc(NDArrayDoc):
     """`nd.reshape(x, shape=(-1, 2))` is the same elements under another shape."""
 
 
-class elemwise_addDoc(NDArrayDoc):  # noqa: N801 (MXNet's name)
+class elemwise_addDoc(NDArrayDoc):
     """`nd.elemwise_add(a, b)` adds arrays of one shape."""
 
 
