@@ -47,7 +47,8 @@ class Histogram(Operator):
 
     def _edges(self, b: MxBuilder, dtype: DType) -> Value:
         assert self.bin_cnt is not None
-        return b.constant(np.linspace(*self.range, self.bin_cnt + 1), dtype)
+        low, high = self.range
+        return b.constant(np.linspace(low, high, self.bin_cnt + 1, dtype=np.float64), dtype)
 
     def _counts(self, b: MxBuilder, x: Value, edges: Value) -> Value:
         """Adds one for each element in the interval before the first edge above it."""
