@@ -2,4 +2,6 @@
 
 from __future__ import annotations
 
-from . import amp
+from . import amp, autograd, io, ndarray, symbol, tensorboard, text
+from . import ndarray as nd
+from . import symbol as sym
