@@ -29,19 +29,19 @@ _tables: dict[str, dict[Any, Callable[..., Any]]] = {}
 
 def cell(dtype: DType, value: Any) -> NDArray:
     """A number as an array of shape (1,). Callers only read it."""
-    found = _cells.get((dtype, value)) if value else None  # 0.0 and -0.0 are equal, and are not the same
-    return _new_cell(dtype, value) if found is None else found
+    key = dtype, value or str(value)  # 0.0 and -0.0 are equal, and are not the same
+    found = _cells.get(key)
+    return _new_cell(key, value) if found is None else found
 
 
-def _new_cell(dtype: DType, value: Any) -> NDArray:
+def _new_cell(key: tuple[DType, Any], value: Any) -> NDArray:
     from .ndarray import empty_array
 
-    made = empty_array((1,), dtype, _CPU)
-    made._memory()[:] = to_memory(value, dtype)
-    if value:
-        if len(_cells) >= _CELLS:
-            _cells.clear()
-        _cells[dtype, value] = made
+    made = empty_array((1,), key[0], _CPU)
+    made._memory()[:] = to_memory(value, key[0])
+    if len(_cells) >= _CELLS:
+        _cells.clear()
+    _cells[key] = made
     return made
 
 

@@ -74,15 +74,26 @@ def operators(nd: Any) -> dict[str, Callable[[Any], Any]]:
     return found
 
 
+def _again(call: Callable[[Any], Any], x: Any) -> float:
+    """Seconds of one of many calls on a small array, the least of some samples."""
+    samples: list[float] = []
+    for _ in range(5):
+        start = time.process_time()
+        for _ in range(200):
+            call(x)
+        samples.append((time.process_time() - start) / 200)
+    return min(samples)
+
+
 def report(nd: Any, imported: float) -> None:
-    """Warm LLVM up, then measure each operator's first call and one call of each further shape, in CPU time: a
-    compilation runs on one core, and what other processes do disturbs this least."""
+    """Warm LLVM up, then measure each operator's first call, one call of each further shape, and calls that were made
+    before, in CPU time: a compilation runs on one core, and what other processes do disturbs this least."""
     from ...codegen.llvm.compile import statistics
 
     for shape in SHAPES:
         (nd.ones(shape) / 3).wait_to_read()
     print(f"import mxforge: {1e3 * imported:.1f} ms")
-    print(f"\n{'CPU time':20} {'first call':>11} {'new shapes, each':>17} {'compiled then':>14}")
+    print(f"\n{'CPU time':20} {'first call':>11} {'new shapes, each':>17} {'compiled then':>14} {'again':>11}")
     firsts: list[float] = []
     for name, call in operators(nd).items():
         times: list[float] = []
@@ -94,7 +105,7 @@ def report(nd: Any, imported: float) -> None:
             times.append(1e3 * (time.process_time() - start))
             compiled.append(statistics.modules - before)
         firsts.append(times[0])
-        later = sum(times[1:]) / len(times[1:])
-        print(f"{name:20} {times[0]:8.1f} ms {later:14.1f} ms {sum(compiled[1:]):14}")
+        later, again = sum(times[1:]) / len(times[1:]), 1e6 * _again(call, nd.ones(SHAPES[0]))
+        print(f"{name:20} {times[0]:8.1f} ms {later:14.1f} ms {sum(compiled[1:]):14} {again:8.2f} us")
     firsts.sort()
     print(f"\nfirst calls: median {firsts[len(firsts) // 2]:.1f} ms, most {firsts[-1]:.1f} ms")
