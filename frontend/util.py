@@ -85,7 +85,7 @@ def reset_np() -> None:
     """Back to the classic mode, which is always on."""
 
 
-def use_np(function: _T) -> _T:
+def use_np(func: _T) -> _T:
     """A decorator of MXNet's NumPy mode; raises."""
     raise MXNetError(_NO_NUMPY_MODE)
 

@@ -247,7 +247,14 @@ subtract = _function("subtract", "broadcast_sub", lambda x, y: x - y, "lhs - rhs
 multiply = _function("multiply", "broadcast_mul", lambda x, y: x * y, "lhs * rhs")
 divide = _function("divide", "broadcast_div", lambda x, y: x / y, "lhs / rhs")
 modulo = _function("modulo", "broadcast_mod", lambda x, y: x % y, "lhs % rhs")
-power = _function("power", "broadcast_power", lambda x, y: x**y, "base ** exp")
+_power = _function("power", "broadcast_power", lambda x, y: x**y, "base ** exp")
+
+
+def power(base: Any, exp: Any) -> Any:
+    """`base ** exp`, element by element with broadcasting. Either may be a number."""
+    return _power(base, exp)
+
+
 maximum = _function("maximum", "broadcast_maximum", max, "The larger of both")
 minimum = _function("minimum", "broadcast_minimum", min, "The smaller of both")
 equal = _function("equal", "broadcast_equal", lambda x, y: int(x == y), "Whether equal, as 0 or 1")

@@ -44,7 +44,7 @@ def isfinite(data: NDArray) -> NDArray:
     return not_equal(data.abs(), np.inf) * equal(data, data)  # type: ignore[attr-defined]
 
 
-def getnnz(data: NDArray, axis: int | None = None, out: NDArray | None = None, name: str | None = None) -> NDArray:
+def getnnz(data: Any = None, axis: int | None = None, out: NDArray | None = None, name: str | None = None) -> NDArray:
     """How many elements a csr matrix stores: all together for None, in each row for axis 1; int64."""
     from .creation import array
     from .sparse_arrays import CSRNDArray
@@ -60,7 +60,7 @@ def getnnz(data: NDArray, axis: int | None = None, out: NDArray | None = None, n
 
 
 def boolean_mask(
-    data: NDArray, index: NDArray, axis: int = 0, out: NDArray | None = None, name: str | None = None
+    data: Any = None, index: Any = None, axis: int = 0, out: NDArray | None = None, name: str | None = None
 ) -> NDArray:
     """The slices of `data` along axis 0 where `index`, a vector of as many elements, is not 0.
 

@@ -168,7 +168,7 @@ def _filled(values: np.ndarray, ctx: Context | None, dtype: Any) -> NDArray:
     return made
 
 
-def from_numpy(ndarray: np.ndarray, zero_copy: bool = True) -> NDArray:
+def from_numpy(ndarray: np.ndarray, zero_copy: bool = True, array_cls: type[NDArray] = NDArray) -> NDArray:
     """An array of the same dtype: on the memory of `ndarray`, which becomes read-only, or with `zero_copy=False` a
     copy."""
     if not zero_copy:
@@ -177,7 +177,7 @@ def from_numpy(ndarray: np.ndarray, zero_copy: bool = True) -> NDArray:
         raise ValueError("Only c-contiguous arrays are supported for zero-copy")
     storage = wrap_numpy(ndarray.view())  # a view stays writable
     ndarray.flags.writeable = False
-    made: NDArray = object.__new__(NDArray)
+    made: NDArray = object.__new__(array_cls)
     made._storage, made._address, made._shape = storage, storage.address, ndarray.shape
     made._dtype, made._context = dtype_of(ndarray.dtype), usable(None)
     return made

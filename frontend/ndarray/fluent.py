@@ -10,8 +10,8 @@ if TYPE_CHECKING:
 
 METHODS = """
     abs arccos arccosh arcsin arcsinh arctan arctanh argmax argmax_channel argmin argsort broadcast_axes
-    broadcast_like cbrt ceil clip cos
-    cosh degrees depth_to_space diag exp expm1 fix flip floor log log10 log1p log2 log_softmax max mean min nanprod
+    cbrt ceil clip cos
+    cosh degrees depth_to_space exp expm1 fix flip floor log log10 log1p log2 log_softmax max mean min nanprod
     nansum norm one_hot
     ones_like pad pick prod radians rcbrt reciprocal relu repeat reshape_like rint round rsqrt shape_array sigmoid
     sign sin sinh
@@ -48,6 +48,18 @@ class Fluent:
         shape = list(self._shape)
         shape.insert(axis % rank, 1)
         return self._view(tuple(shape))
+
+    def broadcast_like(self: NDArray, other: NDArray, *args: Any, **kwargs: Any) -> NDArray:  # type: ignore[misc]
+        """Repeated along axes of extent 1 to the shape of `other`."""
+        from . import op
+
+        return op.broadcast_like(self, other, *args, **kwargs)
+
+    def diag(self: NDArray, k: int = 0, **kwargs: Any) -> NDArray:  # type: ignore[misc]
+        """The diagonal number `k` of a matrix, or a matrix that has a vector there."""
+        from . import op
+
+        return op.diag(self, k, **kwargs)
 
     def flatten(self: NDArray, inplace: bool = False) -> NDArray:  # type: ignore[misc]
         """(first axis, all others): a copy, or with `inplace` a view."""

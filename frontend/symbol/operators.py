@@ -65,11 +65,33 @@ def _array_only(method: str) -> Callable[..., NoReturn]:
 
 def _fluent(op: str) -> Callable[..., Symbol]:
     def method(self: Symbol, *args: Any, **kwargs: Any) -> Symbol:
-        kwargs.pop("inplace", None)
         return internal(op, self, *args, **kwargs)
 
     method.__doc__ = f"`sym.{op}` of this symbol."
     return method
+
+
+# `inplace` is for programs that also run on arrays: a symbol has no memory.
+
+
+def _expand_dims(self: Symbol, axis: int, inplace: bool = False, **kwargs: Any) -> Symbol:
+    """A new axis of extent 1."""
+    return internal("expand_dims", self, axis=axis, **kwargs)
+
+
+def _flatten(self: Symbol, inplace: bool = False, **kwargs: Any) -> Symbol:
+    """(first axis, all others)."""
+    return internal("flatten", self, **kwargs)
+
+
+def _squeeze(self: Symbol, axis: Any = None, inplace: bool = False, **kwargs: Any) -> Symbol:
+    """Without axes of extent 1."""
+    return internal("squeeze", self, axis=axis, **kwargs)
+
+
+def _diag(self: Symbol, k: int = 0, **kwargs: Any) -> Symbol:
+    """The diagonal number `k` of a matrix, or a matrix that has a vector there."""
+    return internal("diag", self, k=k, **kwargs)
 
 
 # Python method: the operators for two symbols and for a symbol and a number.
@@ -93,11 +115,11 @@ _IN_PLACE = {"__iadd__": "+=", "__isub__": "-=", "__imul__": "*=", "__itruediv__
 _ARRAY_ONLY = "wait_to_read asnumpy asscalar copy as_in_context detach backward"
 _FLUENT = """
     reshape reshape_like zeros_like ones_like broadcast_axes repeat pad swapaxes split slice slice_axis slice_like
-    take one_hot pick sort topk argsort argmax argmax_channel argmin clip abs sign flatten shape_array size_array
-    expand_dims broadcast_to broadcast_like tile transpose flip depth_to_space space_to_depth diag sum nansum prod
+    take one_hot pick sort topk argsort argmax argmax_channel argmin clip abs sign shape_array size_array
+    broadcast_to broadcast_like tile transpose flip depth_to_space space_to_depth sum nansum prod
     nanprod mean max min norm round rint fix floor ceil trunc sin cos tan arcsin arccos arctan degrees radians sinh
     cosh tanh arcsinh arccosh arctanh exp expm1 log log10 log2 log1p sqrt rsqrt cbrt rcbrt square reciprocal relu
-    sigmoid softmax log_softmax softmin squeeze
+    sigmoid softmax log_softmax softmin
 """
 
 
@@ -114,4 +136,6 @@ def install(kind: type[Symbol]) -> None:
         setattr(kind, name, _array_only(name))
     for name in _FLUENT.split():
         setattr(kind, name, _fluent(name))
+    for method in (_expand_dims, _flatten, _squeeze, _diag):
+        setattr(kind, method.__name__[1:], method)
     kind.astype = _fluent("cast")  # type: ignore[attr-defined]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
+from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -143,7 +144,7 @@ def _signature(op: type[Operator], inputs: tuple[str, ...]) -> inspect.Signature
     for p in parameters(op):
         if p.name.isidentifier() and p.name not in inputs:
             made.append(kind(p.name, named, default=p.default))
-    made += [kind(n, kind.KEYWORD_ONLY, default=None) for n in ("name", "attr")]
+    made += [kind(n, kind.KEYWORD_ONLY, default=None) for n in ("name", "attr", "out")]
     return inspect.Signature(made)
 
 
@@ -152,6 +153,7 @@ class Namespace(ModuleType):
 
     def __init__(self, name: str, namespace: str, extra: Mapping[str, Any] | None = None) -> None:
         super().__init__(name, f"Operators of the namespace {namespace}, made from their declarations.")
+        self.__spec__ = ModuleSpec(name, None)  # for those who import it by name
         self.__dict__.update(extra or {})
         self._namespace = namespace
 

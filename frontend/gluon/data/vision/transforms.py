@@ -100,8 +100,7 @@ class RandomResizedCrop(Block):
         super().__init__()
         self._args = (_pair(size), scale, ratio, interpolation)
 
-    def forward(self, *args: Any) -> Any:
-        (x,) = args
+    def forward(self, x: Any) -> Any:  # type: ignore[override]
         return image.random_size_crop(x, *self._args)[0]
 
 
@@ -131,8 +130,7 @@ class CenterCrop(Block):
         super().__init__()
         self._args = (_pair(size), interpolation)
 
-    def forward(self, *args: Any) -> Any:
-        (x,) = args
+    def forward(self, x: Any) -> Any:  # type: ignore[override]
         return image.center_crop(x, *self._args)[0]
 
 
