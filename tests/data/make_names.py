@@ -1,7 +1,7 @@
 """Records the public names of MXNet with their signatures, in names.json: python make_names.py, under real MXNet 1.9.1.
 
-A module's entry has each public name that is its own: a function's signature, or a class's with those of its members.
-A member that is no function has "property", a signature that cannot be told is null, another default than a literal "...".
+A module's entry has each public name that is its own: the signature of a function, or that of a class and its members.
+A member that is no function is "property", a signature that cannot be told is null, a default that is no literal "...".
 """
 
 import inspect
