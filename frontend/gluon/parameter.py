@@ -63,7 +63,7 @@ class Parameter(ParameterArrays):
         self._stype, self._grad_stype = stype, grad_stype
         self._var: Symbol | None = None
         self._data: list[NDArray] | None = None
-        self._grad: list[NDArray] | None = None
+        self._grads: list[NDArray] | None = None
         self._ctx_list: list[Context] | None = None
         self._trainer: Any = None
         # (init, contexts, default init, data) while initialization waits for the shape
@@ -85,7 +85,7 @@ class Parameter(ParameterArrays):
         if req not in ("write", "add", "null"):
             raise AssertionError(f"grad_req must be one of 'write', 'add', or 'null', but got '{req}'")
         self._grad_req = req if self._differentiable else "null"
-        self._grad = None
+        self._grads = None
 
     @property
     def dtype(self) -> Any:
@@ -131,7 +131,7 @@ class Parameter(ParameterArrays):
             return
         default_init = initializer.Uniform() if default_init is None else default_init
         init = init or self.init or default_init
-        self._data = self._grad = None
+        self._data = self._grads = None
         self._deferred_init = (init, as_contexts(ctx), default_init, None)
         if shape_is_known(self._shape):
             self._finish_deferred_init()
@@ -222,7 +222,7 @@ class Parameter(ParameterArrays):
         with autograd.pause():
             self._data = [array.astype(dtype) for array in self._data]
             touch()
-            self._grad = None if self._grad is None else [grad.astype(dtype) for grad in self._grad]
+            self._grads = None if self._grads is None else [grad.astype(dtype) for grad in self._grads]
 
     def var(self) -> Symbol:
         """The variable that stands for the parameter in symbols."""

@@ -31,7 +31,7 @@ class ParameterArrays:
     _trainer: Any
     _shape: tuple[int, ...] | None
     _data: list[NDArray] | None
-    _grad: list[NDArray] | None
+    _grads: list[NDArray] | None
     _ctx_list: list[Context] | None
     _deferred_init: tuple[Any, Any, Any, Any] | tuple[()]
 
@@ -145,20 +145,26 @@ class ParameterArrays:
 
     def list_grad(self) -> list[NDArray]:
         """The gradients' arrays on all contexts, zeros before the first backward pass."""
+        self._check_and_get(self._data, list)
+        found = self._grad
+        if found is None:
+            raise RuntimeError(f"Cannot get gradient array for Parameter '{self.name}' because grad_req='null'")
+        return list(found)
+
+    @property
+    def _grad(self) -> list[NDArray] | None:
+        """The gradients' arrays, made when they are first asked for; None where there are none."""
         from ..ndarray import zeros
 
-        arrays = self._check_and_get(self._data, list)
-        if self._grad_req == "null":
-            raise RuntimeError(f"Cannot get gradient array for Parameter '{self.name}' because grad_req='null'")
-        if self._grad is None:
-            self._grad = [zeros(a.shape, a.context, a.dtype, self._grad_stype) for a in arrays]
-        return list(self._grad)
+        if self._grads is None and self._data is not None and self._grad_req != "null":
+            self._grads = [zeros(a.shape, a.context, a.dtype, self._grad_stype) for a in self._data]
+        return self._grads
 
     def zero_grad(self) -> None:
         """Set the gradients to zero; those that nobody has asked for yet begin with zeros."""
         if self._grad_stype != "default":
-            self._grad = None
-        for grad in self._grad or ():
+            self._grads = None
+        for grad in self._grads or ():
             grad[:] = 0
 
     def _init_impl(self, data: NDArray, ctx_list: Sequence[Context], adopt: bool = False) -> None:
@@ -168,12 +174,12 @@ class ParameterArrays:
             data if adopt and i == 0 and ctx == data.context else data.copyto(ctx)
             for i, ctx in enumerate(self._ctx_list)
         ]
-        self._grad = None
+        self._grads = None
         touch()
 
     def _init_grad(self) -> None:
         """Begin with gradients of zero again."""
-        self._grad = None
+        self._grads = None
 
     def _write(self, data: Any) -> None:
         """Give all arrays these values; arrays of rows are replaced."""
