@@ -86,7 +86,10 @@ def test_what_has_no_factor() -> None:
 
 
 def test_zero_batch_and_wrong_operands() -> None:
-    assert run(Cholesky(), np.zeros((0, 3, 3)))[0].shape == (0, 3, 3)
+    for empty in (np.zeros((0, 3, 3)), np.zeros((2, 0, 0))):
+        for op in (Cholesky(), LU(), LQ(), SymmetricEigen()):
+            assert empty.shape in [y.shape for y in run(op, empty)]
+        assert run(TriangularSolve(), empty, empty)[0].shape == empty.shape
     with pytest.raises(TypeError, match="float32 or float64, got f16"):
         Cholesky().infer(TensorType((2, 2), DType.F16))
     with pytest.raises(ValueError, match="must be square"):

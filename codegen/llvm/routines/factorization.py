@@ -21,6 +21,8 @@ Types = tuple[TensorType, ...]
 def shared(symbol: str, type: TensorType, workspace: int = 0) -> Emission:
     """A launch over the matrices of a batch; small ones come in chunks."""
     rows, columns = type.shape[-2:]
+    if not type.size:
+        return Emission(())
     grain = max(1, 32768 // max(1, rows * rows * columns))
     return Emission((LaunchSpec(symbol, prod(type.shape[:-2]), grain),), workspace)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -36,7 +37,7 @@ def _check_square(x: TensorType) -> None:
 
 def _flat(x: Array) -> Array:
     """A copy in float64 as (batch, rows, columns)."""
-    return x.astype(np.float64).reshape(-1, *x.shape[-2:])
+    return x.astype(np.float64).reshape(prod(x.shape[:-2]), *x.shape[-2:])
 
 
 # -- what the gradients share

@@ -73,19 +73,23 @@ class ROIPooling(Operator):
         return b.and_(b.ge(position, b.broadcast(low, space, (0, 1))), b.lt(position, b.broadcast(high, space, (0, 1))))
 
 
-def bilinear(b: MxBuilder, data: Value, batch: Value, y: Value, x: Value) -> Value:
-    """Samples (P, C) of data (N, C, H, W) at (P,) positions, clamped at the edge; zeros one position outside."""
-    height, width = data.type.shape[2:]
+def bilinear(b: MxBuilder, pixels: Value, batch: Value, y: Value, x: Value) -> Value:
+    """Samples (P, C) of pixels (N, H, W, C) at (P,) positions, clamped at the edge; zeros one position outside."""
+    images, height, width, channels = pixels.type.shape
     outside = b.or_(b.or_(b.lt(y, -1), b.gt(y, height)), b.or_(b.lt(x, -1), b.gt(x, width)))
     weight = b.select(b.or_(outside, b.lt(batch, 0)), b.full_like(y, 0), b.full_like(y, 1))
     y, x = (b.minimum(b.maximum(v, 0), n - 1) for v, n in ((y, height), (x, width)))
     top, left = b.floor(y), b.floor(x)
     dy, dx = b.sub(y, top), b.sub(x, left)
+    rows = b.reshape(pixels, (images * height * width, channels))
+    first = b.mul(b.cast(batch, DType.I32), height)
     total: Value | None = None
     for row, column in ((0, 0), (0, 1), (1, 0), (1, 1)):
         share = b.mul(b.mul(dy if row else b.sub(1, dy), dx if column else b.sub(1, dx)), weight)
-        points = [b.expand_dims(b.cast(v, DType.I32), 1) for v in (batch, b.add(top, row), b.add(left, column))]
-        found = b.gather(data, b.concat(points, 1), (0, 2, 3))
+        below = b.cast(b.minimum(b.add(top, row), height - 1), DType.I32)
+        aside = b.cast(b.minimum(b.add(left, column), width - 1), DType.I32)
+        place = b.add(b.mul(b.add(first, below), width), aside)
+        found = b.gather(rows, b.expand_dims(place, 1), (0,))
         part = b.mul(found, b.broadcast_along(share, found.type.shape, 0))
         total = part if total is None else b.add(total, part)
     assert total is not None
@@ -118,7 +122,7 @@ class _Aligned(Operator):
         """(R, C, cells y, cells x)."""
         geometry = [v for along in range(2) for v in self._axis(b, rois, along)]
         sample = self._adaptive if self.sampled <= 0 else self._fixed
-        total = sample(b, data, rois, geometry)
+        total = sample(b, b.transpose(data, (0, 2, 3, 1)), rois, geometry)
         samples = b.mul(geometry[2], geometry[5])
         mean = b.div(total, b.broadcast_along(samples, total.type.shape, 0))
         return b.transpose(mean, (0, 3, 1, 2))
@@ -128,7 +132,7 @@ class _Aligned(Operator):
         return y, x
 
     def _sample(
-        self, b: MxBuilder, data: Value, rois: Value, geometry: list[Value], row: Value, column: Value
+        self, b: MxBuilder, pixels: Value, rois: Value, geometry: list[Value], row: Value, column: Value
     ) -> Value:
         """One sample of every cell: (R, cells y, cells x, C); `row` and `column` are numbers of rank 0."""
         space = (rois.type.shape[0], *self.pooled_size)
@@ -137,7 +141,7 @@ class _Aligned(Operator):
         y, x = self._turned(b, rois, y, x)
         batch = b.broadcast_along(corner(b, rois, 0), space, 0)
         flat = [b.reshape(v, (batch.type.size,)) for v in (batch, y, x)]
-        return b.reshape(bilinear(b, data, *flat), (*space, data.type.shape[1]))
+        return b.reshape(bilinear(b, pixels, *flat), (*space, pixels.type.shape[3]))
 
     def _place(self, b: MxBuilder, axis: list[Value], which: Value, space: Shape, along: int) -> Value:
         begin, size, samples = (b.broadcast_along(v, space, 0) for v in axis)
@@ -145,30 +149,30 @@ class _Aligned(Operator):
         within = b.div(b.add(b.broadcast(which, space, ()), 0.5), samples)
         return b.add(begin, b.mul(b.add(cell, within), size))
 
-    def _fixed(self, b: MxBuilder, data: Value, rois: Value, geometry: list[Value]) -> Value:
+    def _fixed(self, b: MxBuilder, pixels: Value, rois: Value, geometry: list[Value]) -> Value:
         total: Value | None = None
         for k in range(self.sampled**2):
             at = [b.full((), n, rois.type.dtype) for n in divmod(k, self.sampled)]
-            part = self._sample(b, data, rois, geometry, *at)
+            part = self._sample(b, pixels, rois, geometry, *at)
             total = part if total is None else b.add(total, part)
         assert total is not None
         return total
 
-    def _adaptive(self, b: MxBuilder, data: Value, rois: Value, geometry: list[Value]) -> Value:
+    def _adaptive(self, b: MxBuilder, pixels: Value, rois: Value, geometry: list[Value]) -> Value:
         """A loop over as many samples as the largest cell has; smaller cells leave the rest out."""
         rows, columns = (b.cast(b.max(geometry[i]), DType.I32) for i in (2, 5))
-        total = b.full((rois.type.shape[0], *self.pooled_size, data.type.shape[1]), 0, data.type.dtype)
-        state = [b.full((), 0, DType.I32), total, rows, columns, data, rois, *geometry]
+        total = b.full((rois.type.shape[0], *self.pooled_size, pixels.type.shape[3]), 0, pixels.type.dtype)
+        state = [b.full((), 0, DType.I32), total, rows, columns, pixels, rois, *geometry]
         return b.while_(_more(state), self._step(state), *state)[1]
 
     def _step(self, state: list[Value]) -> Graph:
         b = MxBuilder("sample")
-        index, total, rows, columns, data, rois, *geometry = [b.input(v.type) for v in state]
+        index, total, rows, columns, pixels, rois, *geometry = [b.input(v.type) for v in state]
         row, column = (b.cast(v, rois.type.dtype) for v in (b.div(index, columns), b.mod(index, columns)))
-        part = self._sample(b, data, rois, geometry, row, column)
+        part = self._sample(b, pixels, rois, geometry, row, column)
         counted = b.and_(_below(b, row, geometry[2]), _below(b, column, geometry[5]))
         part = b.select(b.broadcast_along(counted, part.type.shape, 0), part, b.full_like(part, 0))
-        return b.build([b.add(index, 1), b.add(total, part), rows, columns, data, rois, *geometry])
+        return b.build([b.add(index, 1), b.add(total, part), rows, columns, pixels, rois, *geometry])
 
 
 @operator("_contrib_ROIAlign")

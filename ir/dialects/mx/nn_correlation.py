@@ -40,17 +40,19 @@ class Correlation(Operator):
         if inputs[0].type.rank != 4 or inputs[0].type.shape != inputs[1].type.shape:
             shapes = " and ".join(str(v.type.shape) for v in inputs)
             raise ValueError(f"needs two arrays of one shape (N, C, H, W), got {shapes}")
-        edge = (0, 0, self.pad_size, self.pad_size)
-        first, second = (b.pad(x, b.constant(0, x.type.dtype), edge, edge) for x in inputs)
-        rows, columns = (self._extent(n) for n in first.type.shape[2:])
+        edge = (0, self.pad_size, self.pad_size, 0)
+        first, second = (b.transpose(x, (0, 2, 3, 1)) for x in inputs)  # sums over channels read neighbours
+        first, second = (b.pad(x, b.constant(0, x.type.dtype), edge, edge) for x in (first, second))
+        batch, *extents, channels = first.type.shape
+        rows, columns = map(self._extent, extents)
         height, width = ((n - 1) * self.stride1 + self.kernel_size for n in (rows, columns))
         begin = self.max_displacement
-        still = b.slice(first, (0, 0, begin, begin), (*first.type.shape[:2], begin + height, begin + width))
+        still = b.slice(first, (0, begin, begin, 0), (batch, begin + height, begin + width, channels))
         reach = self.max_displacement // self.stride2
         moves = np.arange(-reach, reach + 1) * self.stride2 + begin
-        aside = b.take(second, b.constant(moves[:, None] + np.arange(width)), 3)  # (N, C, H, moves, width)
-        found = [self._compared(b, still, b.slice_axis(aside, 2, move, move + height)) for move in moves.tolist()]
-        return b.concat(found, 1), *(b.transpose(x, (0, 2, 3, 1)) for x in (first, second))
+        aside = b.take(second, b.constant(moves[:, None] + np.arange(width)), 2)  # (N, H, moves, width, C)
+        found = [self._compared(b, still, b.slice_axis(aside, 1, move, move + height)) for move in moves.tolist()]
+        return b.concat(found, 1), first, second
 
     def _extent(self, padded: int) -> int:
         """How many windows fit so that each may be moved."""
@@ -63,11 +65,11 @@ class Correlation(Operator):
     def _compared(self, b: MxBuilder, still: Value, moved: Value) -> Value:
         """(N, moves x, H', W') of one move along y."""
         shape = moved.type.shape
-        other = b.broadcast(still, shape, (0, 1, 2, 4))
+        other = b.broadcast(still, shape, (0, 1, 3, 4))
         alike = b.mul(other, moved) if self.is_multiply else b.abs(b.sub(other, moved))
-        summed = b.transpose(b.sum(alike, (1,)), (0, 2, 1, 3))
+        summed = b.transpose(b.sum(alike, (4,)), (0, 2, 1, 3))
         size, stride = self.kernel_size, self.stride1
         if size > 1 or stride > 1:
             window, strides = (1, 1, size, size), (1, 1, stride, stride)
             summed = b.reduce_window(ReduceOp.ADD, summed, window, strides, [(0, 0)] * 4)
-        return b.mul(summed, 1 / (size * size * shape[1]))
+        return b.mul(summed, 1 / (size * size * shape[4]))

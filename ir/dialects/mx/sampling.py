@@ -25,12 +25,12 @@ def _coordinate(b: MxBuilder, grid: Value, which: int, extent: int) -> Value:
     return b.mul(b.add(plane, 1), (extent - 1) / 2)
 
 
-def _corner(b: MxBuilder, data: Value, y: Value, x: Value, weight: Value) -> Value:
-    """Elements at whole positions times a weight, (N, positions, C); zero outside."""
-    h, w = data.type.shape[2:]
+def _corner(b: MxBuilder, pixels: Value, width: int, y: Value, x: Value, weight: Value) -> Value:
+    """Pixels (N, H * W, C) at whole positions times a weight, (N, positions, C); zero outside."""
+    h, w = pixels.type.shape[1] // width, width
     inside = b.and_(b.and_(b.ge(y, 0), b.le(y, h - 1)), b.and_(b.ge(x, 0), b.le(x, w - 1)))
-    points = b.concat([b.expand_dims(b.cast(v, DType.I32), 2) for v in (y, x)], 2)
-    found = b.gather(data, points, (2, 3), 1)
+    below, aside = (b.cast(b.minimum(b.maximum(v, 0), n - 1), DType.I32) for v, n in ((y, h), (x, w)))
+    found = b.gather(pixels, b.expand_dims(b.add(b.mul(below, w), aside), 2), (1,), 1)
     kept = b.select(inside, weight, b.full_like(weight, 0))
     return b.mul(found, b.broadcast(kept, found.type.shape, (0, 1)))
 
@@ -40,10 +40,12 @@ def sample_at(b: MxBuilder, data: Value, y: Value, x: Value) -> Value:
     outside count as zero."""
     left, top = b.floor(x), b.floor(y)
     dx, dy = b.sub(x, left), b.sub(y, top)
+    n, c, h, w = data.type.shape
+    pixels = b.reshape(b.transpose(data, (0, 2, 3, 1)), (n, h * w, c))
     total: Value | None = None
     for row, column in ((0, 0), (0, 1), (1, 0), (1, 1)):
         weight = b.mul(dy if row else b.sub(1, dy), dx if column else b.sub(1, dx))
-        part = _corner(b, data, b.add(top, row), b.add(left, column), weight)
+        part = _corner(b, pixels, w, b.add(top, row), b.add(left, column), weight)
         total = part if total is None else b.add(total, part)
     assert total is not None
     return total
