@@ -15,6 +15,7 @@ from ...ir.dialects.core.indexing import Gather, Scatter
 from ...ir.dialects.core.ordering import Sort
 from ...ir.dialects.core.pointwise import Cast, Pointwise
 from ...ir.dialects.core.reduction import ArgReduce, Cumulative, Reduce
+from ...ir.dialects.core.scan import Scan
 from ...ir.dialects.core.shape import Broadcast, Concat, Pad, Reshape, Reverse, Slice, Transpose
 from ...ir.dialects.core.window import ReduceWindow
 from ...ir.graph import Graph, Node
@@ -298,6 +299,21 @@ def _while(w: Writer, node: Node, op: While) -> list[str]:
     return w.ops("Loop", ["", first, *states], len(states), node.name, body=inner.graph("body", inputs, outputs))
 
 
+def _scan(w: Writer, node: Node, op: Scan) -> list[str]:
+    """ONNX's scan runs over something always: over zeros where there is nothing. Invariants are read from around it."""
+    operands, last = [w.input(v) for v in node.inputs], op.carries + op.scanned
+    moving = operands[:last] if op.scanned else [*operands[:last], w.constant(np.zeros(op.length, np.int64))]
+    inner = Writer(w)
+    own = [inner.fresh(v.name or "operand") for v in op.body.inputs[:last]]
+    inputs = [inner.value_info(n, v.type) for n, v in zip(own, op.body.inputs, strict=False)]
+    if not op.scanned:
+        inputs.append(inner.value_info(inner.fresh("zero"), TensorType((), DType.I64)))
+    names = _own_names(inner, write_inline(inner, op.body, [*own, *operands[last:]]))
+    outputs = [inner.value_info(n, v.type) for n, v in zip(names, op.body.outputs, strict=True)]
+    body = inner.graph("step", inputs, outputs)
+    return w.ops("Scan", moving, len(node.outputs), node.name, body=body, num_scan_inputs=max(op.scanned, 1))
+
+
 Rule = Callable[[Writer, Node, Any], "str | list[str]"]
 
 RULES: dict[type, Rule] = {
@@ -324,6 +340,7 @@ RULES: dict[type, Rule] = {
     Call: _call,
     Cond: _cond,
     While: _while,
+    Scan: _scan,
 }
 """By primitive. What is missing here has no counterpart: random bits, callbacks, factorizations, gradients."""
 

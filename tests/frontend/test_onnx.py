@@ -105,3 +105,26 @@ def test_bad_calls_say_what_is_missing(tmp_path: Path) -> None:
     draw = mx.sym.random.uniform(shape=(2,), name="draw")
     with pytest.raises(mx.MXNetError, match=r"'draw'.* draws random numbers"):
         mx.onnx.export_model(draw, {}, [], onnx_file_path=str(tmp_path / "a.onnx"))
+
+
+def test_loops_and_branches_are_written() -> None:
+    """Many steps are one loop there too; one loop has data to run over, the other has not."""
+    sym: Any = mx.sym
+
+    def step(x: Any, states: Any) -> Any:
+        chosen = sym.contrib.cond(sym.sum(x) > 0, lambda: x * sym.var("scale"), lambda: x - states[0])
+        return chosen, [states[0] + x * 0.1]
+
+    outs, states = sym.contrib.foreach(step, sym.var("data"), [sym.var("state")])
+    stacked, last = sym.contrib.while_loop(
+        lambda i, s: i < 5, lambda i, s: (s * 2, (i + 1, s + 1)), (sym.var("i"), states[0]), max_iterations=300
+    )
+    graph = sym.Group([outs, stacked, *last])
+    data = np.cos(np.arange(900, dtype=np.float32) * 0.37).reshape(300, 3)
+    arrays = {"data": data, "state": data[0], "scale": data[1], "i": np.zeros(1, np.float32)}
+    wanted = graph.bind(mx.cpu(), {n: mx.nd.array(a) for n, a in arrays.items()}).forward()
+    types = {n: TensorType(a.shape, DType.F32) for n, a in arrays.items()}
+    model = export_symbol(graph, {}, types)
+    assert len(model.graph.node) < 50
+    for found, expected in zip(run(model, arrays), wanted, strict=True):
+        np.testing.assert_allclose(found, expected.asnumpy(), rtol=1e-5, atol=1e-5)
