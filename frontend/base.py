@@ -101,9 +101,9 @@ SymbolHandle = ctypes.c_void_p
 mx_uint = ctypes.c_uint
 
 
-def py_str(text: bytes) -> str:
+def py_str(x: bytes) -> str:
     """The text of UTF-8 bytes."""
-    return text.decode("utf-8")
+    return x.decode("utf-8")
 
 
 def data_dir_default() -> str:

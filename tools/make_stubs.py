@@ -157,9 +157,10 @@ def _parameters(cls: type[Operator]) -> Iterable[str]:
         yield from (f"{i}: NDArray | None = ..." for i in inputs)
     named = [p for p in parameters(cls) if p.name.isidentifier() and p.name not in (*inputs, *_CONTROL)]
     yield from (f"{p.name}: {_type(p)} = ..." for p in named)
-    if not variadic:
-        yield "*"
-    yield from (f"{name}: {type} = ..." for name, type in _CONTROL.items())
+    for name, type in _CONTROL.items():
+        if name == "ctx" and not variadic:
+            yield "*"  # what stands before may be given by position
+        yield f"{name}: {type} = ..."
 
 
 def _type(parameter: Parameter) -> str:

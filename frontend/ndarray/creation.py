@@ -170,7 +170,9 @@ def _filled(values: np.ndarray, ctx: Context | None, dtype: Any) -> NDArray:
 
 def from_numpy(ndarray: np.ndarray, zero_copy: bool = True, array_cls: type[NDArray] = NDArray) -> NDArray:
     """An array of the same dtype: on the memory of `ndarray`, which becomes read-only, or with `zero_copy=False` a
-    copy."""
+    copy. `array_cls` is NDArray, the one class of dense arrays."""
+    if array_cls is not NDArray:
+        raise TypeError(f"from_numpy makes arrays of the class NDArray, not {array_cls}")
     if not zero_copy:
         return array(ndarray, dtype=ndarray.dtype)
     if not ndarray.flags.c_contiguous:

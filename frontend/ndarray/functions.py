@@ -141,8 +141,9 @@ Split = Callable[[tuple[Any, ...], dict[str, Any]], tuple[list[Any], dict[str, A
 
 
 def _by_name(cls: type[Operator], name: str, inputs: Sequence[str]) -> Split:
-    """Splits a call into arrays and parameters: positional arguments are arrays first, then parameters, as in MXNet."""
-    order = (*inputs, *(p for p in cls.parameters() if p not in inputs))
+    """Splits a call into arrays and parameters: positional arguments are arrays first, then parameters, then `out` and
+    `name`, as in MXNet."""
+    order = (*inputs, *(p for p in cls.parameters() if p not in inputs), "out", "name")
     count = len(inputs)
 
     def split(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
@@ -211,7 +212,7 @@ def signature(cls: type[Operator], inputs: Sequence[str]) -> inspect.Signature:
     for p in parameters(cls):
         if p.name.isidentifier() and p.name not in inputs:
             made.append(kind(p.name, named, default=_Null if p.required else p.default))
-    made += [kind(n, kind.KEYWORD_ONLY, default=None) for n in ("out", "name")]
+    made += [kind(n, named, default=None) for n in ("out", "name")]
     return inspect.Signature(made)
 
 

@@ -468,3 +468,13 @@ def test_random_parameters_are_checked() -> None:
     ):
         with pytest.raises(MXNetError, match=r"random\."):
             call()
+
+
+def test_out_may_be_positional() -> None:
+    x, out = nd.array([1, -2, 3]), nd.zeros(3)
+    for _ in range(2):
+        assert nd.abs(x, out) is out and out.asnumpy().tolist() == [1, 2, 3]
+        out[:] = 0
+    assert nd.clip(x, 0, 1, out).asnumpy().tolist() == [1, 0, 1]
+    with pytest.raises(TypeError, match="at most"):
+        nd.abs(x, out, "name", 5)  # type: ignore[call-arg]
