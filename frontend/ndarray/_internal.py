@@ -3,7 +3,18 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from ..base import MXNetError
 from .functions import attribute_finder
 from .ndarray import NDArray as NDArrayBase  # noqa: F401 (a name of MXNet)
 
 __getattr__, __dir__ = attribute_finder("_internal", globals())
+
+
+def _set_value(src: float, out: Any = None, name: Any = None) -> Any:
+    """Fill `out` with a number."""
+    if out is None:
+        raise MXNetError("_set_value: Set value target must not be empty: out is not given")
+    out[:] = float(src)
+    return out

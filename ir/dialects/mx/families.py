@@ -6,6 +6,7 @@ Written by tools/make_stubs.py: not to be changed by hand.
 from __future__ import annotations
 
 DECLARED_NAMES: dict[str, str] = {
+    "array_functions": ("_set_value _onehot_encode _contrib_boolean_mask _npi_boolean_mask"),
     "broadcast": (
         "broadcast_add _sparse_broadcast_add _sparse_broadcast_plus broadcast_plus broadcast_sub "
         "_sparse_broadcast_minus _sparse_broadcast_sub broadcast_minus broadcast_mul _sparse_broadcast_mul "
@@ -141,7 +142,8 @@ DECLARED_NAMES: dict[str, str] = {
     "ordering": ("sort _npi_sort argsort _npi_argsort topk _npx_topk"),
     "output_ops": (
         "SoftmaxOutput Softmax LinearRegressionOutput _sparse_LinearRegressionOutput MAERegressionOutput "
-        "_sparse_MAERegressionOutput LogisticRegressionOutput _sparse_LogisticRegressionOutput MakeLoss"
+        "_sparse_MAERegressionOutput LogisticRegressionOutput _sparse_LogisticRegressionOutput MakeLoss SVMOutput "
+        "IdentityAttachKLSparseReg"
     ),
     "random_densities": (
         "_random_pdf_uniform random_pdf_uniform _random_pdf_normal random_pdf_normal _random_pdf_gamma "

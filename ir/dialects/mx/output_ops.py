@@ -12,7 +12,7 @@ from .builder import MxBuilder
 from .nn_softmax import flat_softmax, softmax
 from .operator import Elementwise, Operator, operator
 from .parameters import Bool, Float
-from .shapes import PartialShape, unify
+from .shapes import PartialShape, unify, unify_at
 
 
 @operator("SoftmaxOutput", aliases=("Softmax",))
@@ -172,3 +172,55 @@ class MakeLoss(Elementwise):
         above = b.cast(b.gt(x, self.valid_thresh), x.type.dtype)
         count = b.maximum(b.sum(above, tuple(range(x.type.rank))), 1)
         return [b.div(ones, b.broadcast(count, x.type.shape, ()))]
+
+
+@operator("SVMOutput")
+class SVMOutput(Operator):
+    """Data as it is; the gradient is that of the hinge loss with the classes in `label`, squared or (`use_linear`)
+    not: scores are pushed beyond `margin`, upwards for the right class and downwards for all others."""
+
+    inputs = ("data", "label")
+    margin: Float = 1.0
+    regularization_coefficient: Float = 1.0
+    use_linear: Bool = False
+
+    def complete(self, inputs: list[PartialShape], outputs: list[PartialShape]) -> None:
+        inputs[0] = outputs[0] = data = unify(inputs[0], outputs[0])
+        if data is not None:
+            unify_at(inputs, 1, data[:-1])
+
+    def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
+        return inputs[0]
+
+    def gradient(  # type: ignore[override]
+        self, b: MxBuilder, operands: Sequence[Value], results: Sequence[Value], cotangents: Sequence[Value]
+    ) -> list[Value | None]:
+        """How far each score lacks its margin, with a sign, times regularization_coefficient."""
+        scores, label = operands
+        shape, axis = scores.type.shape, scores.type.rank - 1
+        kinds = b.broadcast(b.cast(label, DType.I32), shape, tuple(range(axis)))
+        right = b.eq(kinds, b.iota(shape, DType.I32, axis))
+        one = b.full_like(scores, 1)
+        away = b.select(right, b.neg(one), one)
+        lack = b.add(b.mul(away, scores), self.margin)
+        size = one if self.use_linear else b.mul(lack, 2.0)
+        pushed = b.select(b.gt(lack, 0), b.mul(away, size), b.full_like(scores, 0))
+        return [b.mul(pushed, self.regularization_coefficient), None]
+
+
+@operator("IdentityAttachKLSparseReg")
+class IdentityAttachKLSparseReg(Elementwise):
+    """Data as it is, (batch, units); in training a penalty keeps the units' mean activation at `sparseness_target`."""
+
+    inputs = ("data", "moving_avg!")
+    sparseness_target: Float = 0.100000001
+    penalty: Float = 0.00100000005
+    momentum: Float = 0.899999976
+
+    def complete(self, inputs: list[PartialShape], outputs: list[PartialShape]) -> None:
+        inputs[0] = outputs[0] = data = unify(inputs[0], outputs[0])
+        if data is not None:
+            unify_at(inputs, 1, data[1:2])
+
+    def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
+        return inputs[0]

@@ -1,0 +1,56 @@
+"""What MXNet has as functions of single arrays: some write into `out`, the shape of some results depends on values."""
+
+from __future__ import annotations
+
+from ...graph import Value
+from ...types import DType
+from .builder import MxBuilder
+from .operator import Operator, operator
+from .parameters import Float, Int
+from .shapes import PartialShape, unify
+
+
+@operator("_set_value")
+class SetValue(Operator):
+    """Fills `out` with a number. Only `nd` has it: without `out` there is no result."""
+
+    inputs = ()
+    src: Float
+
+    def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
+        raise ValueError("_set_value writes into out, which is not given")
+
+
+@operator("_onehot_encode")
+class OnehotEncode(Operator):
+    """Rows of the shape of rhs that are 1 at the places in lhs, elsewhere 0; an index out of range gives a row of
+    zeros."""
+
+    inputs = ("lhs", "rhs")
+    own_dtypes = frozenset(("lhs",))
+
+    def complete(self, inputs: list[PartialShape], outputs: list[PartialShape]) -> None:
+        inputs[1] = outputs[0] = unify(inputs[1], outputs[0])
+
+    def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
+        places, like = inputs
+        shape = like.type.shape
+        if len(shape) != 2 or places.type.shape != shape[:1]:
+            raise ValueError(f"_onehot_encode takes (rows,) and (rows, classes), got {places.type.shape} and {shape}")
+        column = b.broadcast(b.cast(places, DType.I64), shape, (0,))
+        return b.cast(b.eq(column, b.iota(shape, DType.I64, 1)), like.type.dtype)
+
+
+@operator("_contrib_boolean_mask", aliases=("_npi_boolean_mask",))
+class BooleanMask(Operator):
+    """The slices along the first axis where `index` is not 0. Their number depends on values, so `nd` alone has it."""
+
+    inputs = ("data", "index")
+    own_dtypes = frozenset(("index",))
+    axis: Int = 0
+
+    def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
+        raise ValueError(
+            "the extent of the result depends on the values of index: call nd.contrib.boolean_mask on arrays, outside "
+            "of symbols and hybridized blocks"
+        )

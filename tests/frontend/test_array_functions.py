@@ -1,0 +1,65 @@
+"""Operators that MXNet has for single arrays, and the gradient of a head of its own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import mxforge as mx
+import numpy as np
+import pytest
+from mxforge.ir.dialects.core import interpret
+from mxforge.ir.dialects.mx.builder import MxBuilder
+from mxforge.ir.dialects.mx.operator import lookup
+from mxforge.ir.types import DType, TensorType
+
+nd = mx.nd
+internal: Any = nd._internal
+
+
+def test_an_array_is_set() -> None:
+    out = nd.zeros((2, 2))
+    assert internal._set_value(src=3.5, out=out) is out
+    assert out.asnumpy().tolist() == [[3.5, 3.5], [3.5, 3.5]]
+    with pytest.raises(mx.base.MXNetError, match="must not be empty"):
+        internal._set_value(src=1)
+
+
+def test_rows_of_one_one() -> None:
+    out = nd.ones((3, 4))
+    found = internal._onehot_encode(nd.array([1, 0, 7]), out)
+    assert found.asnumpy().tolist() == [[0, 1, 0, 0], [1, 0, 0, 0], [0, 0, 0, 0]]
+    assert internal._onehot_encode(nd.array([3, 3, 3]), out, out=out) is out
+    assert out.asnumpy().tolist() == [[0, 0, 0, 1]] * 3
+    with pytest.raises(mx.base.MXNetError, match="takes"):
+        internal._onehot_encode(nd.array([1, 0]), out)
+
+
+def test_a_mask_of_slices() -> None:
+    data = nd.array([[1, 2], [3, 4], [5, 6]])
+    assert nd.contrib.boolean_mask(data, nd.array([1, 0, 2])).asnumpy().tolist() == [[1, 2], [5, 6]]
+    assert nd.contrib.boolean_mask(data, nd.array([0, 0, 0])).shape == (0, 2)
+    symbol = mx.sym.contrib.boolean_mask(mx.sym.var("d"), mx.sym.var("i"))
+    with pytest.raises(mx.base.MXNetError, match="depends on the values of index"):
+        symbol.bind(mx.cpu(), {"d": data, "i": nd.array([1, 0, 2])}).forward()
+
+
+@pytest.mark.parametrize(
+    ("linear", "wanted"),
+    [
+        ("False", [[1.4, 0, 0], [3.9, 0.65, -0.15]]),
+        ("True", [[0.5, 0, 0], [0.5, 0.5, -0.5]]),
+    ],
+)
+def test_the_gradient_of_a_support_vector_machine(linear: str, wanted: Any) -> None:
+    """As MXNet gave it."""
+    op = lookup("SVMOutput").parse({"margin": "0.9", "regularization_coefficient": "0.5", "use_linear": linear})
+    scores, label = np.array([[0.5, 2, -1.5], [3, -0.25, 0.75]], np.float32), np.array([1, 2], np.float32)
+    b = MxBuilder("svm", training=True)
+    operands = [b.input(TensorType(x.shape, DType.F32)) for x in (scores, label)]
+    results = op.results(b, *operands)
+    assert op.gradient is not None
+    gradients = op.gradient(b, operands, results, results)
+    assert gradients[0] is not None
+    found = interpret(b.build([gradients[0]]), [scores, label])
+    np.testing.assert_allclose(found[0], wanted, atol=1e-6)
+    assert gradients[1] is None
