@@ -222,3 +222,13 @@ def test_parts_of_a_net_hybridize() -> None:
     net[1].hybridize()
     assert_same(net(x), expected)
     assert net[1]._cached_op is not None and net[0]._cached_op is None
+
+
+def test_constructors_show_the_defaults_of_mxnet() -> None:
+    shown = {name: str(inspect.signature(getattr(nn, name))) for name in ("Conv2D", "Conv1D", "MaxPool2D", "AvgPool3D")}
+    assert "strides: 'Sizes' = (1, 1)" in shown["Conv2D"] and "layout: 'str | None' = 'NCHW'" in shown["Conv2D"]
+    assert "strides: 'Sizes' = 1" in shown["Conv1D"] and "= 'NCW'" in shown["Conv1D"]
+    assert "pool_size: 'Sizes' = (2, 2)" in shown["MaxPool2D"] and "padding: 'Sizes' = 0" in shown["MaxPool2D"]
+    assert list(inspect.signature(nn.AvgPool3D).parameters)[3:5] == ["ceil_mode", "layout"]
+    with pytest.raises(TypeError, match="colour"):
+        nn.Conv2D(2, 3, colour=1)

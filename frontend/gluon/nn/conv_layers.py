@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Sequence
-from typing import Any
+from types import FunctionType
+from typing import Any, ClassVar, TypeVar
 
 from ... import symbol
 from ..hybrid_block import HybridBlock
 from .activations import Activation
 
 Sizes = int | Sequence[int]
+_C = TypeVar("_C", bound="_Spatial")
 _LAYOUTS = {1: ("NCW",), 2: ("NCHW", "NHWC"), 3: ("NCDHW", "NDHWC")}
 _POOL_LAYOUTS = {1: ("NCW", "NWC"), 2: ("NCHW", "NHWC"), 3: ("NCDHW", "NDHWC")}
 
@@ -22,10 +25,34 @@ def _sizes(value: Sizes, dimensions: int, what: str) -> tuple[int, ...]:
     return found
 
 
-class _Conv(HybridBlock):
+def _by_dimensions(cls: type[_C]) -> type[_C]:
+    """Give a constructor the defaults of its number of dimensions, as MXNet's have them: `strides=(1, 1)`."""
+    n, plain = cls.dimensions, cls.__init__
+    names = list(inspect.signature(plain).parameters)
+    defaults: list[Any] = list(plain.__defaults__ or ())
+    first = plain.__code__.co_argcount - len(defaults)
+    for i, name in enumerate(names[first : plain.__code__.co_argcount]):
+        if name == "layout":
+            defaults[i] = _POOL_LAYOUTS[n][0]
+        elif name in cls.spatial and n > 1:
+            defaults[i] = (defaults[i],) * n
+    made: Any = FunctionType(plain.__code__, plain.__globals__, plain.__name__, tuple(defaults), plain.__closure__)
+    made.__annotations__, made.__qualname__ = plain.__annotations__, f"{cls.__qualname__}.__init__"
+    cls.__init__ = made
+    return cls
+
+
+class _Spatial(HybridBlock):
+    """A layer over `dimensions` spatial axes; its `spatial` arguments have one number for each of them."""
+
+    dimensions: ClassVar[int] = 2
+    spatial: ClassVar[tuple[str, ...]] = ()
+
+
+class _Conv(_Spatial):
     """A convolution; `dimensions` and the operator are the subclass's."""
 
-    dimensions = 2
+    spatial = ("strides", "padding", "dilation", "output_padding")
     _operator = "Convolution"
 
     def __init__(
@@ -42,12 +69,10 @@ class _Conv(HybridBlock):
         weight_initializer: Any = None,
         bias_initializer: Any = "zeros",
         in_channels: int = 0,
-        op_name: str | None = None,
-        adj: tuple[int, ...] | None = None,
-        prefix: str | None = None,
-        params: Any = None,
+        **kwargs: Any,
     ) -> None:
-        super().__init__(prefix=prefix, params=params)
+        op_name, adj = kwargs.pop("op_name", None), kwargs.pop("adj", None)
+        super().__init__(**kwargs)
         n = self.dimensions
         layout = layout or _LAYOUTS[n][0]
         if layout not in _LAYOUTS[n]:
@@ -100,18 +125,21 @@ class _Conv(HybridBlock):
         return f"{type(self).__name__}({', '.join(parts)})"
 
 
+@_by_dimensions
 class Conv1D(_Conv):
     """Convolution of (batch, channels, width)."""
 
     dimensions = 1
 
 
+@_by_dimensions
 class Conv2D(_Conv):
     """Convolution of (batch, channels, height, width), or with layout NHWC of channels last."""
 
     dimensions = 2
 
 
+@_by_dimensions
 class Conv3D(_Conv):
     """Convolution of (batch, channels, depth, height, width)."""
 
@@ -159,28 +187,31 @@ class _ConvTranspose(_Conv):
         )
 
 
+@_by_dimensions
 class Conv1DTranspose(_ConvTranspose):
     """Transposed convolution of (batch, channels, width)."""
 
     dimensions = 1
 
 
+@_by_dimensions
 class Conv2DTranspose(_ConvTranspose):
     """Transposed convolution of (batch, channels, height, width)."""
 
     dimensions = 2
 
 
+@_by_dimensions
 class Conv3DTranspose(_ConvTranspose):
     """Transposed convolution of (batch, channels, depth, height, width)."""
 
     dimensions = 3
 
 
-class _Pooling(HybridBlock):
+class _Pooling(_Spatial):
     """A pooling; `dimensions`, `pool_type` and whether it is global are the subclass's."""
 
-    dimensions = 2
+    spatial = ("pool_size",)
     pool_type = "max"
 
     def _configure(
@@ -295,7 +326,7 @@ def _pooling(name: str, base: type[_Pooling], dimensions: int, pool_type: str, d
         "__doc__": f"{doc} of {_SHAPES[dimensions]}.",
         "__module__": __name__,
     }
-    return type(name, (base,), body)
+    return _by_dimensions(type(name, (base,), body))
 
 
 MaxPool1D = _pooling("MaxPool1D", _MaxPool, 1, "max", "Maximum over windows")
