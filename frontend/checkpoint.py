@@ -19,10 +19,11 @@ BatchEndParam = namedtuple("BatchEndParams", ["epoch", "nbatch", "eval_metric", 
 Arrays = dict[str, NDArray]
 
 
-def call_all(callbacks: Any, param: BatchEndParam) -> None:
-    """Call a callback, or each of a list."""
+def call_all(callbacks: Any, *args: Any, **kwargs: Any) -> None:
+    """Call a callback, or each of a list; None is none."""
     for callback in callbacks if isinstance(callbacks, list) else [callbacks]:
-        callback(param)
+        if callback is not None:
+            callback(*args, **kwargs)
 
 
 def save_checkpoint(

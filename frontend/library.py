@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 from .base import MXNetError
+from .borrowed import borrow
 
 __all__ = ["load"]
 
@@ -21,3 +22,6 @@ def load(path: str, verbose: bool = True) -> None:
         f"library.load: {path} is built against MXNet's C++ headers and cannot run on mxforge's compiler: say its "
         "operators in others, or as a CustomOp"
     )
+
+
+__getattr__ = borrow(__name__)

@@ -10,6 +10,7 @@ import numpy as np
 
 from . import metric, ndarray
 from .base import MXNetError, mx_real_t
+from .borrowed import borrow
 from .callback import LogValidationMetricsCallback
 from .checkpoint import (
     BatchEndParam,
@@ -26,11 +27,25 @@ from .executor_manager import _check_arguments, _load_data
 from .initializer import Uniform
 from .io import DataDesc, DataIter, NDArrayIter
 from .ndarray import NDArray
+from .parameter_updates import (
+    _create_kvstore,
+    _create_sparse_kvstore,
+    _initialize_kvstore,
+    _update_params,
+    _update_params_on_kvstore,
+    _update_params_on_kvstore_nccl,
+)
 from .symbol import Symbol
 
 __all__ = [
     "BatchEndParam",
     "FeedForward",
+    "_create_kvstore",
+    "_create_sparse_kvstore",
+    "_initialize_kvstore",
+    "_update_params",
+    "_update_params_on_kvstore",
+    "_update_params_on_kvstore_nccl",
     "load_arrays",
     "load_checkpoint",
     "load_params",
@@ -38,6 +53,7 @@ __all__ = [
     "save_checkpoint",
 ]
 
+_multiple_callbacks = call_all
 _DEFAULT_INITIALIZER = Uniform(0.01)
 
 
@@ -286,23 +302,13 @@ class FeedForward:
 SKLEARN_INSTALLED = False
 """MXNet's FeedForward is a class of scikit-learn where that is installed; this one never is."""
 
-# Names of other modules that MXNet's has.
-_PLACES = {
-    "nd": (".ndarray", ""),
-    "sym": (".symbol", ""),
-    "io": (".io", ""),
-    "kvs": (".kvstore", ""),
-    "opt": (".optimizer", ""),
-    "get_updater": (".optimizer", "get_updater"),
-    "DataParallelExecutorManager": (".executor_manager", "DataParallelExecutorManager"),
-}
-
-
-def __getattr__(name: str) -> Any:
-    from importlib import import_module
-
-    if name not in _PLACES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    place, member = _PLACES[name]
-    module = import_module(place, __package__)
-    return getattr(module, member) if member else module
+__getattr__ = borrow(
+    __name__,
+    nd="ndarray",
+    sym="symbol",
+    io="io",
+    kvs="kvstore",
+    opt="optimizer",
+    get_updater="optimizer:get_updater",
+    DataParallelExecutorManager="executor_manager:DataParallelExecutorManager",
+)

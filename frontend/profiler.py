@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from .artifacts.atomic import write_atomically
 from .base import MXNetError
+from .borrowed import borrow
 
 if TYPE_CHECKING:
     from ..ir.program import Launch, Program
@@ -380,3 +381,6 @@ class Marker:
         if _profiler.active:
             category = f"{self.domain.name},instant_marker"
             _profiler.add("i", self.name, category, time.perf_counter_ns(), s=_SCOPES[scope])
+
+
+__getattr__ = borrow(__name__)

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from ..borrowed import borrow
 from ..context import Context, cpu
 from ..io import DataBatch
 from ..model import load_params
@@ -316,3 +317,6 @@ def _assembled(
     default._arg_params, default._aux_params = arg_params, aux_params
     default.params_initialized = made.params_initialized = True
     return made
+
+
+__getattr__ = borrow(__name__, Uniform="initializer:Uniform", ctx="context", nd="ndarray", sym="symbol")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ..borrowed import borrow
 from .base_cell import BaseRNNCell, RNNParams
 from .cells import GRUCell, LSTMCell, RNNCell
 from .conv_cells import BaseConvRNNCell, ConvGRUCell, ConvLSTMCell, ConvRNNCell
@@ -26,3 +27,6 @@ __all__ = [
     "SequentialRNNCell",
     "ZoneoutCell",
 ]
+
+
+__getattr__ = borrow(__name__, init="initializer", ndarray="ndarray", symbol="symbol")

@@ -46,6 +46,52 @@ def test_what_was_pushed_and_pulled_is_nobody_elses() -> None:
     assert out.asnumpy().tolist() == [6, 6]
 
 
+def test_parameters_are_updated_by_a_store_or_after_it() -> None:
+    params = {"w": mx.nd.zeros((2,)), "b": mx.nd.ones((1,))}
+    assert mx.model._create_kvstore("local", 1, params) == (None, False)
+    assert mx.model._create_kvstore(None, 2, params) == (None, False)
+    with pytest.raises(TypeError, match="KVStore, str or None"):
+        mx.model._create_kvstore(3, 2, params)
+    devices = [[a.copy() for _ in range(2)] for a in params.values()]
+    grads: list[list[mx.nd.NDArray]] = [[mx.nd.ones((2,)) * i for i in (1, 2)], [mx.nd.ones((1,)) * 5] * 2]
+    seen: list[int] = []
+
+    def step(indices: list[int], gradients: list[mx.nd.NDArray], weights: list[mx.nd.NDArray]) -> None:
+        seen.extend(indices)
+        for weight, gradient in zip(weights, gradients, strict=True):
+            weight -= gradient
+
+    for own in (True, False):
+        store, updates = mx.model._create_kvstore("device", 2, params)
+        assert updates
+        mx.model._initialize_kvstore(store, devices, params, list(params), own)
+        if own:
+            store._set_updater(lambda key, gradient, value: value.__isub__(gradient))
+            mx.model._update_params_on_kvstore(devices, grads, store, list(params))
+        else:
+            mx.model._update_params(devices, grads, step, 2, store, list(params))
+            assert seen == [0, 2, 1, 3]
+    found = [[a.asnumpy().tolist() for a in of_one] for of_one in devices]
+    assert found == [[[-6, -6]] * 2, [[-19]] * 2]
+
+
+def test_large_parameters_are_left_to_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert mx.model._create_kvstore("local", 2, {"w": mx.nd.zeros((1,))})[1]
+    monkeypatch.setattr("mxforge.frontend.parameter_updates._LARGE", 4)
+    assert not mx.model._create_kvstore("local", 2, {"w": mx.nd.zeros((5,))})[1]
+    assert mx.model._create_kvstore("device", 2, {"w": mx.nd.zeros((5,))})[1]
+    monkeypatch.setenv("MXNET_UPDATE_ON_KVSTORE", "0")
+    assert not mx.model._create_kvstore("device", 2, {"w": mx.nd.zeros((5,))})[1]
+
+
+def test_notebooks_and_borrowed_names() -> None:
+    with pytest.raises(mx.MXNetError, match=r"PandasLogger is not in mxforge: use mx.callback"):
+        mx.notebook.callback.PandasLogger(batch_size=3)
+    assert mx.module.module.nd is mx.nd and mx.model.kvs is mx.kv
+    with pytest.raises(AttributeError, match="'nonsense'"):
+        mx.model.nonsense  # noqa: B018
+
+
 def test_custom_operators_are_found_by_name() -> None:
     @mx.operator.register("of_a_test")
     class Prop(mx.operator.CustomOpProp):

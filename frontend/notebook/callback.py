@@ -1,0 +1,33 @@
+"""Charts of metrics in notebooks, which MXNet draws with bokeh: each raises an error that says what to use."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..base import MXNetError
+
+__all__ = ["LiveBokehChart", "LiveLearningCurve", "LiveTimeSeries", "PandasLogger"]
+
+
+class _Absent:
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        raise MXNetError(
+            f"notebook.callback.{type(self).__name__} is not in mxforge: use mx.callback.Speedometer, a callback of "
+            "your own, or mx.contrib.tensorboard.LogMetricsCallback"
+        )
+
+
+class PandasLogger(_Absent):
+    """Raises MXNetError."""
+
+
+class LiveBokehChart(_Absent):
+    """Raises MXNetError."""
+
+
+class LiveTimeSeries(_Absent):
+    """Raises MXNetError."""
+
+
+class LiveLearningCurve(_Absent):
+    """Raises MXNetError."""

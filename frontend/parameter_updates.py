@@ -1,0 +1,106 @@
+"""How training loops update parameters: by a KVStore, or by an updater after a KVStore has added gradients up."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from math import prod
+from typing import Any
+
+from . import kvstore as kvs
+from .ndarray import NDArray
+
+_LARGE = 16 << 20  # elements of a parameter from which a local store only adds up
+
+
+def _create_sparse_kvstore(kvstore: Any) -> tuple[Any, bool]:
+    """A store for `row_sparse` parameters, which it updates itself."""
+    if not isinstance(kvstore, str | kvs.KVStore):
+        raise TypeError(
+            f"Cannot create {kvstore!r} KVStore with row_sparse parameters. The type must be KVStore or str."
+        )
+    store = kvs.create(kvstore) if isinstance(kvstore, str) else kvstore
+    if not store.is_capable(kvs.KVStoreBase.OPTIMIZER):
+        raise AssertionError(
+            f"KVStore with sparse weight requires optimizer support, which {type(store)} does not have"
+        )
+    return store, True
+
+
+def _create_kvstore(kvstore: Any, num_device: int, arg_params: Mapping[str, NDArray]) -> tuple[Any, bool]:
+    """The store of a training loop, and whether it updates parameters itself.
+
+    A name gives none for one device. `MXNET_UPDATE_ON_KVSTORE=0` and large parameters leave updates to the loop.
+    """
+    update = bool(int(os.environ.get("MXNET_UPDATE_ON_KVSTORE", "1")))
+    if kvstore is not None and not isinstance(kvstore, str | kvs.KVStoreBase):
+        raise TypeError("kvstore must be KVStore, str or None")
+    store: Any = kvstore
+    if isinstance(kvstore, str):
+        alone = num_device == 1 and "dist" not in kvstore
+        store = None if alone else kvs.create(kvstore)
+        if kvstore == "local" and not alone:
+            update = update and max(prod(param.shape) for param in arg_params.values()) <= _LARGE
+    if store is None:
+        return None, False
+    return store, update and store.is_capable(kvs.KVStoreBase.OPTIMIZER)
+
+
+def _initialize_kvstore(
+    kvstore: Any,
+    param_arrays: Sequence[list[NDArray]],
+    arg_params: Mapping[str, NDArray],
+    param_names: Sequence[str],
+    update_on_kvstore: bool,
+) -> None:
+    """Give a store the parameters, and where it updates them the devices its values."""
+    for name, arrays in zip(param_names, param_arrays, strict=False):
+        if not update_on_kvstore or arg_params[name].stype != "default":
+            kvstore.init(name, arg_params[name])
+        else:
+            kvstore.broadcast(name, arg_params[name], out=arrays)
+
+
+def _exchange(kvstore: Any, name: str, grads: list[NDArray], out: list[NDArray], priority: int) -> None:
+    """Push gradients and pull what comes of them."""
+    if grads[0].stype == "default" and out[0].stype == "default":
+        kvstore.pushpull(name, grads, out=out, priority=priority)
+    else:
+        kvstore.push(name, grads, priority=priority)
+        kvstore.pull(name, out=out, priority=priority)
+
+
+def _update_params_on_kvstore(
+    param_arrays: Sequence[list[NDArray]], grad_arrays: Sequence[list[Any]], kvstore: Any, param_names: Sequence[str]
+) -> None:
+    """Have a store update parameters, and take the new ones from it."""
+    for i, (arrays, grads) in enumerate(zip(param_arrays, grad_arrays, strict=True)):
+        if grads[0] is not None:
+            _exchange(kvstore, param_names[i], grads, arrays, -i)
+
+
+_update_params_on_kvstore_nccl = _update_params_on_kvstore  # there is no NCCL to make groups for
+
+
+def _update_params(
+    param_arrays: Sequence[list[NDArray]],
+    grad_arrays: Sequence[list[Any]],
+    updater: Callable[[Any, Any, Any], None],
+    num_device: int,
+    kvstore: Any = None,
+    param_names: Sequence[str] | None = None,
+) -> None:
+    """Update parameters on each device with `updater(indices, gradients, weights)`, after a store, if there is one, has
+    added up the gradients of all devices. Device k has index i * num_device + k of parameter i."""
+    updates: list[list[tuple[int, Any, NDArray]]] = [[] for _ in range(num_device)]
+    for i, (arrays, grads) in enumerate(zip(param_arrays, grad_arrays, strict=True)):
+        if grads[0] is None:
+            continue
+        if kvstore:
+            _exchange(kvstore, (param_names or [])[i], grads, grads, -i)
+        for k, (weight, grad) in enumerate(zip(arrays, grads, strict=True)):
+            updates[k].append((i * num_device + k, grad, weight))
+    for of_device in updates:
+        if of_device:
+            indices, gradients, weights = zip(*of_device, strict=True)
+            updater(indices, gradients, weights)
