@@ -91,20 +91,22 @@ class _Matrix:
             r.add(behind, f.neg(r.get(self.row, i)), v, count)
 
     def diagonalize(self) -> None:
-        """Rotate e away, one value after the other."""
+        """Rotate e away, one value after the other; where one does not converge, the others are not tried."""
         f, n = self.f, self.n
         if n < 2:
             return
-        with f.loop(0, n - 1) as low:
+        with f.carry_loop(0, n - 1, [f.const(I1, 1)]) as loop:
+            low, (converges,) = loop.index, loop.values
 
             def unfinished(high: Value, sweeps: Value) -> Value:
-                return f.cmp("ne", high, low) & f.cmp("lt", sweeps, _SWEEPS)
+                return f.cmp("ne", high, low) & f.cmp("lt", sweeps, _SWEEPS) & converges
 
             def sweep(high: Value, sweeps: Value) -> tuple[Value, Value]:
                 self._sweep(low, high)
                 return self._end(low), sweeps + 1
 
-            f.while_loop([self._end(low), f.const(I64, 0)], unfinished, sweep)
+            _, sweeps = f.while_loop([self._end(low), f.const(I64, 0)], unfinished, sweep)
+            loop.next(converges & f.cmp("lt", sweeps, _SWEEPS))
 
     def _end(self, low: Value) -> Value:
         """The first row from `low` on beside which nothing is left."""
