@@ -185,11 +185,14 @@ class _Emitter(RowEmitter):
         low = self._abreast(point, low, high) if s.abreast > 1 else low
         self._vectors(low, high, even, lambda at, mask: self.rows([{**point, s.vector: at}], mask))
 
-    def _abreast(self, point: Point, low: Operand, high: Operand) -> Value:
+    def _abreast(self, point: Point, low: Operand, high: Operand) -> Operand:
         """Run several vectors of rows together while there are as many; returns where the others begin."""
         f, s = self.f, self.s
         step = s.abreast * s.lanes
-        rest = f.sub(high, f.urem(f.sub(high, low), step))
+        if isinstance(low, int) and isinstance(high, int):
+            rest: Operand = high - (high - low) % step
+        else:
+            rest = f.sub(high, f.urem(f.sub(high, low), step))
         with f.loop(low, rest, step) as at:
             self.rows([{**point, s.vector: f.add(at, i * s.lanes)} for i in range(s.abreast)], None)
         return rest

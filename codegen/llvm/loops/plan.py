@@ -34,6 +34,7 @@ _UNIT_ELEMENTS = 2048  # least elements of the vector axis in one unit of parall
 _GENERAL_BLOCK = 4096  # elements of a vector axis of run-time extent in one unit
 _TURNED_BLOCK = 1024  # the same where operands are transposed
 _GENERAL_ROWS = 16  # vectors of such an axis in one unit where other axes are reduced
+_FEW_ACCESSES = 3
 _ROWS_ABREAST = 8  # vectors of rows that a reduction across them reads side by side, so that memory is read in pieces
 STACK_ELEMENTS = 1 << 15  # rows kept on the stack; longer ones are computed again where they are read
 _GRAIN_ELEMENTS = 16384  # least elements in one chunk handed to a thread
@@ -94,7 +95,16 @@ def schedule_nest(nest: Nest, dtypes: dict[str, DType], target: CpuTarget) -> Lo
         count=outer * blocks,
         grain=max(1, _GRAIN_ELEMENTS // elements),
         unroll=4 if not is_parallel and vector and nest.known_extent(vector) >= 8 * lanes else 1,
+        abreast=_ROWS_ABREAST if min(width, block) >= _ROWS_ABREAST * lanes and _reads_abreast(nest) else 1,
     )
+
+
+def _reads_abreast(nest: Nest) -> bool:
+    """Whether the nest reduces across rows, with so little to do that memory is what it waits for."""
+    if nest.guard or not nest.names(AxisKind.REDUCE) or any(a.bounds or a.gathers for a in nest.accesses.values()):
+        return False
+    few = len(nest.accesses) <= _FEW_ACCESSES and not kept_rows(plan_steps(nest))
+    return few and _LIGHT.issuperset(_operations(nest))
 
 
 def schedule_general(
@@ -125,7 +135,7 @@ def schedule_general(
     block = _GENERAL_ROWS * lanes if reductions else _GENERAL_BLOCK
     count = rows * -(-numbers[vector] // block)
     grain = max(1, _GRAIN_ELEMENTS // max(1, min(numbers[vector], block) * reduced))
-    abreast = _ROWS_ABREAST if reductions and light and not kept and len(nest.accesses) <= 3 else 1
+    abreast = _ROWS_ABREAST if light and _reads_abreast(nest) else 1
     fits = reduced * lanes * kept <= STACK_ELEMENTS
     return LoopSchedule(
         lanes, vector, units, (), tuple(reductions), 0, block, count, grain, 1, abreast, masked, fits, light

@@ -239,7 +239,7 @@ class RowEmitter:
         accumulators = iter(carry)
         later: list[Value] = []
         for name, (address, dtype) in row.scratch.items():
-            if name not in {s.name for s in group.stages if isinstance(s, Local)}:
+            if name not in seen and name not in {s.name for s in group.stages if isinstance(s, Local)}:
                 seen[name] = self._scratch_load(address, dtype, point), dtype
         for stage in group.stages:
             if isinstance(stage.value, Reduce):
@@ -250,9 +250,15 @@ class RowEmitter:
                 self.eval.store(stage, value, dtype, point, mask)
                 continue
             seen[stage.name] = value, dtype
-            if stage.name in row.scratch:
+            if self._is_one_vector():
+                row.locals[stage.name] = value, dtype
+            elif stage.name in row.scratch:
                 self._scratch_store(row.scratch[stage.name][0], value, point)
         return later
+
+    def _is_one_vector(self) -> bool:
+        """Whether the reduced axes are one vector: full Locals stay in registers."""
+        return self.mask is not None and self.vector_reduced and len(self.s.reductions) == 1
 
     def _accumulate(
         self, reduce: Reduce, total: Value, point: Point, mask: Value | None, seen: dict[str, tuple[Value, DType]]
