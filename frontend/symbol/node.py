@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..artifacts import SymbolFile
 from ..base import MXNetError
@@ -105,22 +105,18 @@ def is_hidden(key: str) -> bool:
 
 def subgraph_attribute(subgraphs: Sequence[SymbolFile]) -> dict[str, str]:
     """The parameter that gives an operator its subgraphs; nothing for an operator without."""
-    return {"subgraphs": json.dumps([_subgraph_text(g) for g in subgraphs])} if subgraphs else {}
+    return {"subgraphs": json.dumps([_structure(g) for g in subgraphs])} if subgraphs else {}
 
 
-def _subgraph_text(file: SymbolFile) -> str:
-    from ...ir.dialects.mx.subgraph import subgraph_text
-
-    nodes = [
-        (
-            n.op,
-            n.name,
-            {**{k: v for k, v in n.attrs.items() if not is_hidden(k)}, **subgraph_attribute(n.subgraphs)},
-            [(e.node_id, e.index) for e in n.inputs],
-        )
-        for n in file.nodes
-    ]
-    return subgraph_text(nodes, [(e.node_id, e.index) for e in file.heads])
+def _structure(file: SymbolFile) -> Any:
+    """A subgraph as ir/dialects/mx/subgraph.py reads it."""
+    nodes: list[Any] = []
+    for n in file.nodes:
+        attrs: dict[str, Any] = {k: v for k, v in n.attrs.items() if not is_hidden(k)}
+        if n.subgraphs:
+            attrs["subgraphs"] = [_structure(g) for g in n.subgraphs]
+        nodes.append([n.op, n.name, attrs, [[e.node_id, e.index] for e in n.inputs]])
+    return [nodes, [[e.node_id, e.index] for e in file.heads]]
 
 
 def parse_operator(op: str, attrs: dict[str, str], name: str) -> Operator:

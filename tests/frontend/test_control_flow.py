@@ -187,3 +187,25 @@ def test_a_damaged_subgraph_is_refused() -> None:
         assert old in text
         with pytest.raises(mx.MXNetError):
             sym.load_json(text.replace(old, new)).infer_shape(data=(3, 2))
+
+
+def nested(depth: int, x: Any, state: Any) -> Any:
+    if not depth:
+        return x + state, state + 1
+
+    def body(item: Any, states: Any) -> Any:
+        out, after = nested(depth - 1, item, states[0])
+        return out, [after]
+
+    outs, states = sym.contrib.foreach(body, x, [state])
+    return outs, states[0]
+
+
+def test_deep_loops_take_time_in_proportion() -> None:
+    graph = sym.Group(list(nested(7, sym.var("data"), sym.var("state"))))
+    begin = time.perf_counter()
+    again = sym.load_json(graph.tojson())
+    outs, last = again.bind(mx.cpu(), {"data": nd.ones((2,) * 7 + (3,)), "state": nd.ones((3,))}).forward()
+    assert time.perf_counter() - begin < 20
+    np.testing.assert_array_equal(outs.asnumpy().reshape(-1, 3)[:, 0], np.arange(2, 130))
+    np.testing.assert_array_equal(last.asnumpy(), np.full(3, 129))

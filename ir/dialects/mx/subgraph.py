@@ -1,15 +1,16 @@
 """Networks inside operators: the bodies of loops and the branches of conditions, as networks of mx operators.
 
-A subgraph has no types: they follow from the operands wherever it is used. Its text is JSON: a list of nodes
-`[op, name, attributes, [[node, output], ...]]` in order, where op "null" is an input, and the list of results.
+A subgraph has no types: they follow from the operands wherever it is used. The text of an operator's subgraphs is a
+JSON list with, for each, a list of nodes `[op, name, attributes, [[node, output], ...]]` in order, where op "null" is
+an input, and the list of results. The attribute "subgraphs" of a node is such a list itself.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any, cast
+from typing import Any, TypeVar
 
 from ...graph import Graph, Value
 from ...types import DType, TensorType
@@ -22,9 +23,9 @@ from .shapes import PartialShape
 class Subgraph:
     """Uses of operators on numbered values: `inputs` number the inputs, whose names are `names`."""
 
-    def __init__(self, text: str) -> None:
-        """Read a text; ValueError or KeyError says what is wrong with it."""
-        nodes, results = _checked(json.loads(text))
+    def __init__(self, parsed: Any) -> None:
+        """Read what stands in a text; ValueError or KeyError says what is wrong with it."""
+        nodes, results = _checked(parsed)
         self.inputs: list[int] = []
         self.names: list[str] = []
         self.uses: list[Use] = []
@@ -38,6 +39,8 @@ class Subgraph:
                 self.names.append(name)
                 count += 1
                 continue
+            if "subgraphs" in attrs:
+                attrs = {**attrs, "subgraphs": json.dumps(attrs["subgraphs"])}
             made = lookup(op).parse(attrs)
             outputs = tuple(range(count, count + made.num_outputs))
             self.uses.append(Use(made, tuple(first[n] + i for n, i in operands), outputs, name))
@@ -51,18 +54,9 @@ class Subgraph:
         out_shapes: Sequence[PartialShape] = (),
         out_dtypes: Sequence[DType | None] = (),
     ) -> Inference:
-        """What follows from what is known of the inputs and of the results; InferenceError where it contradicts."""
-        known_shapes: dict[int, PartialShape] = {}
-        known_dtypes: dict[int, DType | None] = {}
-        for numbers, found, table in (
-            (self.outputs, out_shapes, known_shapes),
-            (self.outputs, out_dtypes, known_dtypes),
-            (self.inputs, shapes, known_shapes),
-            (self.inputs, dtypes, known_dtypes),
-        ):
-            table: dict[int, Any]
-            table.update((n, f) for n, f in zip(numbers, found, strict=False) if f is not None)
-        return infer_types(self.uses, known_shapes, known_dtypes)
+        """What follows from what is known of the inputs and of the results, not to be changed; InferenceError where it
+        contradicts."""
+        return _inferred(self, tuple(shapes), tuple(dtypes), tuple(out_shapes), tuple(out_dtypes))
 
     def apply(self, b: MxBuilder, operands: Sequence[Value]) -> list[Value]:
         """The results on these operands, said in core."""
@@ -75,8 +69,30 @@ class Subgraph:
         return [values[n] for n in self.outputs]
 
 
+_T = TypeVar("_T")
+
+
+def _given(numbers: Sequence[int], found: Sequence[_T | None]) -> dict[int, _T | None]:
+    """What is known, by the numbers of the values."""
+    return {n: f for n, f in zip(numbers, found, strict=False) if f is not None}
+
+
+@lru_cache(maxsize=4096)
+def _inferred(
+    g: Subgraph,
+    shapes: tuple[PartialShape, ...],
+    dtypes: tuple[DType | None, ...],
+    out_shapes: tuple[PartialShape, ...],
+    out_dtypes: tuple[DType | None, ...],
+) -> Inference:
+    """Remembered: inference asks the same again and again, and each loop in a loop would multiply that."""
+    known_shapes = {**_given(g.outputs, out_shapes), **_given(g.inputs, shapes)}
+    known_dtypes = {**_given(g.outputs, out_dtypes), **_given(g.inputs, dtypes)}
+    return infer_types(g.uses, known_shapes, known_dtypes)
+
+
 Links = list[tuple[int, int]]
-Nodes = list[tuple[str, str, dict[str, str], Links]]
+Nodes = list[tuple[str, str, dict[str, Any], Links]]
 
 
 def _checked(parsed: Any) -> tuple[Nodes, Links]:
@@ -96,16 +112,8 @@ def _checked(parsed: Any) -> tuple[Nodes, Links]:
 
 @lru_cache(maxsize=256)
 def read_subgraphs(text: str) -> tuple[Subgraph, ...]:
-    """Subgraphs from a JSON list of their texts."""
-    texts = cast("list[str]", json.loads(text)) if text else []
-    return tuple(Subgraph(t) for t in texts)
-
-
-def subgraph_text(
-    nodes: Sequence[tuple[str, str, Mapping[str, str], Sequence[tuple[int, int]]]], results: Sequence[tuple[int, int]]
-) -> str:
-    """The text of a subgraph with these nodes and results."""
-    return json.dumps([nodes, results])
+    """The subgraphs in a text; ValueError or KeyError says what is wrong with it."""
+    return tuple(Subgraph(parsed) for parsed in json.loads(text)) if text else ()
 
 
 class BodyBuilder(MxBuilder):
