@@ -25,12 +25,11 @@ from ..base import MXNetError
 from ..context import Context, usable
 from ..dtypes import dtype_name
 from ..random import next_key
+from .operator_graph import compiled, operator_graph, pointwise_inputs, shown
 from .scalars import ScalarBlock
 
 if TYPE_CHECKING:
     from ...ir.dialects.mx.operator import Operator
-    from ...ir.graph import Graph
-    from ...runtime.executable import Runnable
     from .ndarray import NDArray
 
 _REMEMBERED = 4096  # entries of a table before it starts anew
@@ -208,15 +207,15 @@ class Call:
 
     def __init__(self, operator: Operator, types: tuple[TensorType, ...], training: bool) -> None:
         self.operator = operator
-        graph, self.modal = _graph(operator, types, training)
-        self.executable = _executable(graph, operator)
+        graph, self.modal = operator_graph(operator, types, training)
+        self.executable = compiled(graph, operator)
         self.updates = graph.updates
         self.scalars = ScalarBlock.of(operator)
         self.draws = len(graph.inputs) - len(types) - self.scalars.count
         self.types = graph.output_types()[: len(graph.outputs) - len(graph.updates)]
         self.complains = type(operator).complaint is not _no_complaint()
         self.simple = not (self.updates or self.draws or self.scalars.count or self.complains)
-        self.pointwise = _pointwise_inputs(graph)
+        self.pointwise = pointwise_inputs(graph)
 
     def run(
         self,
@@ -260,7 +259,7 @@ class Call:
         if reason is not None:
             names = self.operator.input_names(len(arrays))
             raise MXNetError(
-                f"{_shown(self.operator, names, [TensorType(a._shape, a._dtype) for a in arrays])}: {reason}"
+                f"{shown(self.operator, names, [TensorType(a._shape, a._dtype) for a in arrays])}: {reason}"
             )
 
     def _new(self, context: Context) -> list[NDArray]:
@@ -318,55 +317,6 @@ def write_in_place(call: Call) -> Callable[[NDArray, NDArray], None] | None:
         straight(x._address, y._address, x._address)
 
     return write
-
-
-def _graph(operator: Operator, types: tuple[TensorType, ...], training: bool) -> tuple[Graph, bool]:
-    """The operator in core, with its visible outputs and then the new values of the states that it changes, and whether
-    it asked for the mode."""
-    from ...ir.graph import GraphError
-    from .observer import ObservingBuilder
-
-    names = operator.input_names(len(types))
-    if len(names) != len(types):
-        raise MXNetError(
-            f"{operator.mx_name()} takes {len(names)} arrays ({', '.join(names)}), {len(types)} were given"
-        )
-    b = ObservingBuilder(operator.mx_name(), training=training)
-    try:
-        inputs = [b.input(t, name) for t, name in zip(types, names, strict=True)]
-        b.scalar_inputs(operator)
-        outputs = operator.results(b, *inputs)
-        return b.build(outputs[: operator.visible_outputs]), b.asked
-    except (TypeError, ValueError, IndexError, NotImplementedError, GraphError) as error:
-        raise MXNetError(f"{_shown(operator, names, types)}: {error}") from error
-
-
-def _shown(operator: Operator, names: Sequence[str], types: Sequence[TensorType]) -> str:
-    operands = ", ".join(f"{n}: {t.dtype.value}{list(t.shape)}" for n, t in zip(names, types, strict=False))
-    return f"{operator.mx_name()}({operands})"
-
-
-def _executable(graph: Graph, operator: Operator) -> Runnable:
-    from ...ir.graph import GraphError
-    from ...passes.manager import Options
-    from ...runtime.compile import executable_for
-
-    any_extents = Options(static_shape=False)  # an array of a new shape should not cost a compilation
-
-    try:
-        return executable_for(graph, any_extents)
-    except GraphError as error:
-        raise MXNetError(f"{_shown(operator, [v.name for v in graph.inputs], graph.input_types())}: {error}") from error
-
-
-def _pointwise_inputs(graph: Graph) -> frozenset[int]:
-    from ...ir.dialects.core import Cast, Pointwise
-
-    moved = {v for node in graph.nodes if not isinstance(node.op, Cast | Pointwise) for v in node.inputs}
-    for node in reversed(graph.nodes):
-        if moved.intersection(node.outputs):
-            moved.update(node.inputs)
-    return frozenset(i for i, value in enumerate(graph.inputs) if value not in moved)
 
 
 def _overlap(x: NDArray, y: NDArray) -> bool:

@@ -1,0 +1,63 @@
+"""One operator as a graph of core for operands of certain types, and its program."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from ...ir.types import TensorType
+from ..base import MXNetError
+
+if TYPE_CHECKING:
+    from ...ir.dialects.mx.operator import Operator
+    from ...ir.graph import Graph
+    from ...runtime.executable import Runnable
+
+
+def operator_graph(operator: Operator, types: tuple[TensorType, ...], training: bool) -> tuple[Graph, bool]:
+    """The operator in core, with its visible outputs and then the new values of the states that it changes, and whether
+    it asked for the mode."""
+    from ...ir.graph import GraphError
+    from .observer import ObservingBuilder
+
+    names = operator.input_names(len(types))
+    if len(names) != len(types):
+        raise MXNetError(
+            f"{operator.mx_name()} takes {len(names)} arrays ({', '.join(names)}), {len(types)} were given"
+        )
+    b = ObservingBuilder(operator.mx_name(), training=training)
+    try:
+        inputs = [b.input(t, name) for t, name in zip(types, names, strict=True)]
+        b.scalar_inputs(operator)
+        outputs = operator.results(b, *inputs)
+        return b.build(outputs[: operator.visible_outputs]), b.asked
+    except (TypeError, ValueError, IndexError, NotImplementedError, GraphError) as error:
+        raise MXNetError(f"{shown(operator, names, types)}: {error}") from error
+
+
+def shown(operator: Operator, names: Sequence[str], types: Sequence[TensorType]) -> str:
+    operands = ", ".join(f"{n}: {t.dtype.value}{list(t.shape)}" for n, t in zip(names, types, strict=False))
+    return f"{operator.mx_name()}({operands})"
+
+
+def compiled(graph: Graph, operator: Operator) -> Runnable:
+    from ...ir.graph import GraphError
+    from ...passes.manager import Options
+    from ...runtime.compile import executable_for
+
+    any_extents = Options(static_shape=False)  # an array of a new shape should not cost a compilation
+
+    try:
+        return executable_for(graph, any_extents)
+    except GraphError as error:
+        raise MXNetError(f"{shown(operator, [v.name for v in graph.inputs], graph.input_types())}: {error}") from error
+
+
+def pointwise_inputs(graph: Graph) -> frozenset[int]:
+    from ...ir.dialects.core import Cast, Pointwise
+
+    moved = {v for node in graph.nodes if not isinstance(node.op, Cast | Pointwise) for v in node.inputs}
+    for node in reversed(graph.nodes):
+        if moved.intersection(node.outputs):
+            moved.update(node.inputs)
+    return frozenset(i for i, value in enumerate(graph.inputs) if value not in moved)
