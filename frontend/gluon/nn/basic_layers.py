@@ -7,7 +7,7 @@ from typing import Any
 from ..hybrid_block import HybridBlock
 from .activations import Activation
 from .containers import HybridLambda, HybridSequential, Lambda, Sequential
-from .normalization import BatchNorm, BatchNormReLU, GroupNorm, InstanceNorm, LayerNorm
+from .normalization import BatchNorm, BatchNormReLU, GroupNorm, InstanceNorm, LayerNorm, _BatchNorm  # noqa: F401
 
 __all__ = [
     "BatchNorm",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from types import FunctionType
 from typing import Any, ClassVar, TypeVar
 
@@ -23,6 +23,12 @@ def _sizes(value: Sizes, dimensions: int, what: str) -> tuple[int, ...]:
     if len(found) != dimensions:
         raise AssertionError(f"{what} must be a number or a list of {dimensions} ints, not {value}")
     return found
+
+
+def _infer_weight_shape(op_name: str, data_shape: tuple[int, ...], kwargs: Mapping[str, Any]) -> list[tuple[int, ...]]:
+    """The shapes of an operator's arguments, data first, as far as they follow from that of the data."""
+    used = getattr(symbol, op_name)(symbol.var("data", shape=data_shape), name="shapes", **kwargs)
+    return used.infer_shape_partial()[0]
 
 
 def _by_dimensions(cls: type[_C]) -> type[_C]:
@@ -102,8 +108,7 @@ class _Conv(_Spatial):
     def _parameter_shapes(self, layout: str, in_channels: int) -> list[tuple[int, ...]]:
         """What the operator says about weight and bias when only the number of channels is known."""
         shape = tuple({"N": 1, "C": in_channels}.get(axis, 0) for axis in layout)
-        used = getattr(symbol, self._op_name)(symbol.var("data", shape=shape), name="shapes", **self._kwargs)
-        return used.infer_shape_partial()[0][1:]
+        return _infer_weight_shape(self._op_name, shape, self._kwargs)[1:]
 
     def hybrid_forward(self, F: Any, x: Any, weight: Any, bias: Any = None) -> Any:  # type: ignore[override]
         operands = (x, weight) if bias is None else (x, weight, bias)

@@ -46,10 +46,11 @@ class _Normalization(HybridBlock):
         return f"{type(self).__name__}({', '.join(parts)})"
 
 
-class BatchNorm(_Normalization):
-    """Normalises each channel over all other axes: in training by the batch's statistics, else by moving ones."""
+class _BatchNorm(_Normalization):
+    """Normalises each channel over all other axes: in training by the batch's statistics, else by moving ones.
 
-    _operator = "BatchNorm"
+    `fuse_relu` rectifies the result.
+    """
 
     def __init__(
         self,
@@ -59,6 +60,7 @@ class BatchNorm(_Normalization):
         center: bool = True,
         scale: bool = True,
         use_global_stats: bool = False,
+        fuse_relu: bool = False,
         beta_initializer: Any = "zeros",
         gamma_initializer: Any = "ones",
         running_mean_initializer: Any = "zeros",
@@ -67,6 +69,7 @@ class BatchNorm(_Normalization):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
+        self.fuse_relu = fuse_relu
         self._kwargs = {
             "axis": axis,
             "eps": epsilon,
@@ -96,14 +99,55 @@ class BatchNorm(_Normalization):
     def hybrid_forward(  # type: ignore[override]
         self, F: Any, x: Any, gamma: Any, beta: Any, running_mean: Any, running_var: Any
     ) -> Any:
-        function = F.BatchNorm if self._operator == "BatchNorm" else getattr(F.contrib, self._operator)
+        function = F.contrib.BatchNormWithReLU if self.fuse_relu else F.BatchNorm
         return function(x, gamma, beta, running_mean, running_var, name="fwd", **self._kwargs)
 
 
-class BatchNormReLU(BatchNorm):
+class _NamedBatchNorm(_BatchNorm):
+    """A batch normalisation that rectifies or not by its class."""
+
+    _fused = False
+
+    def __init__(
+        self,
+        axis: int = 1,
+        momentum: float = 0.9,
+        epsilon: float = 1e-5,
+        center: bool = True,
+        scale: bool = True,
+        use_global_stats: bool = False,
+        beta_initializer: Any = "zeros",
+        gamma_initializer: Any = "ones",
+        running_mean_initializer: Any = "zeros",
+        running_variance_initializer: Any = "ones",
+        in_channels: int = 0,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(
+            axis,
+            momentum,
+            epsilon,
+            center,
+            scale,
+            use_global_stats,
+            self._fused,
+            beta_initializer,
+            gamma_initializer,
+            running_mean_initializer,
+            running_variance_initializer,
+            in_channels,
+            **kwargs,
+        )
+
+
+class BatchNorm(_NamedBatchNorm):
+    """Normalises each channel over all other axes: in training by the batch's statistics, else by moving ones."""
+
+
+class BatchNormReLU(_NamedBatchNorm):
     """BatchNorm followed by a rectifier."""
 
-    _operator = "BatchNormWithReLU"
+    _fused = True
 
 
 class InstanceNorm(_Normalization):

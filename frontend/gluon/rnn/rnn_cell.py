@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+from ... import ndarray, symbol  # noqa: F401  (other people's cells import all these from here)
+from ...base import numeric_types, string_types  # noqa: F401
+from ..hybrid_block import HybridBlock  # noqa: F401
+from ..nn.activations import LeakyReLU  # noqa: F401
+from ..plain_block import Block  # noqa: F401
+from ..utils import _indent  # noqa: F401
 from .basic_cells import GRUCell, LSTMCell, RNNCell
 from .modifier_cells import DropoutCell, ModifierCell, ResidualCell, ZoneoutCell
 from .recurrent_cell import HybridRecurrentCell, RecurrentCell
-from .sequences import (  # noqa: F401  (other people's cells import these from here)
+from .sequences import (  # noqa: F401
     _format_sequence,
     _get_begin_state,
     _mask_sequence_variable_length,
     _reverse_sequences,
     tensor_types,
 )
+from .sequences import as_list as _as_list  # noqa: F401
 from .stacked_cells import BidirectionalCell, HybridSequentialRNNCell, SequentialRNNCell
 
 __all__ = [

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from .... import symbol
 from ...hybrid_block import HybridBlock
 from ...nn.activations import Activation
-from ...nn.conv_layers import Sizes, _sizes
+from ...nn.conv_layers import Sizes, _infer_weight_shape, _sizes
 
 __all__ = ["DeformableConvolution", "ModulatedDeformableConvolution"]
 
@@ -93,8 +92,7 @@ class DeformableConvolution(HybridBlock):
     def _make_offset(self, in_channels: int, weight_initializer: Any, bias_initializer: Any) -> None:
         layout = self._kwargs_offset["layout"]
         shape = tuple({"N": 1, "C": in_channels}.get(axis, 0) for axis in layout)
-        used = symbol.Convolution(symbol.var("data", shape=shape), name="shapes", **self._kwargs_offset)  # type: ignore[attr-defined]
-        shapes = used.infer_shape_partial()[0]
+        shapes = _infer_weight_shape("Convolution", shape, self._kwargs_offset)
         self.offset_weight = self.params.get(
             "offset_weight", shape=shapes[1], init=weight_initializer, allow_deferred_init=True
         )

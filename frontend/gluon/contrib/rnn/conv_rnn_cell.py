@@ -34,9 +34,12 @@ def _sizes(value: Sizes, dimensions: int) -> tuple[int, ...]:
     return found  # type: ignore[return-value]
 
 
-def _extent(size: int, kernel: int, pad: int, dilate: int) -> int:
-    """The extent of a convolution's result, 0 where that of its operand is unknown."""
-    return size + 2 * pad - dilate * (kernel - 1) if size else 0
+def _get_conv_out_size(
+    dimensions: Sequence[int], kernels: Sequence[int], paddings: Sequence[int], dilations: Sequence[int]
+) -> tuple[int, ...]:
+    """The extents of a convolution's result, 0 where those of its operand are unknown."""
+    options = zip(dimensions, kernels, paddings, dilations, strict=True)
+    return tuple(size + 2 * pad - dilate * (kernel - 1) if size else 0 for size, kernel, pad, dilate in options)
 
 
 class _BaseConvRNNCell(HybridRecurrentCell):
@@ -88,8 +91,7 @@ class _BaseConvRNNCell(HybridRecurrentCell):
     def _extents(self) -> tuple[int, ...]:
         """Spatial extents of the states."""
         spatial = self._input_shape[1:] if self._channel_axis == 1 else self._input_shape[:-1]
-        options = zip(spatial, self._i2h_kernel, self._i2h_pad, self._i2h_dilate, strict=True)
-        return tuple(_extent(*option) for option in options)
+        return _get_conv_out_size(spatial, self._i2h_kernel, self._i2h_pad, self._i2h_dilate)
 
     def _shapes(self) -> dict[str, Sequence[int]]:
         rows = self._hidden_channels * self._num_gates
