@@ -55,6 +55,8 @@ _ALIASES = {
     "rtc": "rtc",
     "symbol_doc": "symbol_doc",
     "test_utils": "test_utils",
+    "th": "torch_plugin",
+    "torch": "torch_plugin",
     "util": "util",
     "visualization": "visualization",
     "viz": "visualization",

@@ -7,7 +7,7 @@ from importlib import import_module
 from typing import Any
 
 ABSENT = {
-    "": """np npx numpy numpy_extension torch""",
+    "": """np npx numpy numpy_extension""",
     "gluon": "",
     "gluon.data.vision": "CIFAR10 CIFAR100 FashionMNIST MNIST",
     "gluon.data.vision.transforms": "RandomRotation Rotate",

@@ -317,8 +317,9 @@ class Instance:
             self._tell(None, begin, time.perf_counter_ns())
 
     def _tell(self, launch: Launch | None, start: int, end: int) -> None:
-        if _listener is not None:
-            _listener(self.program, launch, start, end)
+        listener = _listener  # another thread may end the listening meanwhile
+        if listener is not None:
+            listener(self.program, launch, start, end)
         if settings().debug >= _OBSERVED and launch is not None:
             shown = f"{self.program.name} {(end - start) / 1000:9.1f} us  {_shown(launch)}"
             print(f"mxforge: {shown}", file=sys.stderr)

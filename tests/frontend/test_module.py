@@ -94,3 +94,27 @@ def test_a_batch_that_does_not_fit_the_parameters_changes_nothing() -> None:
     for batch in (2, 5):
         module.forward(mx.io.DataBatch([mx.nd.ones((batch, 3))]))
         assert np.array_equal(module.get_outputs()[0].asnumpy(), np.full((batch, 2), 3))
+
+
+def test_buckets_share_parameters_and_the_memory_of_inputs() -> None:
+    def generate(length: int) -> tuple[mx.sym.Symbol, tuple[str, ...], None]:
+        net = mx.sym.FullyConnected(mx.sym.var("data"), num_hidden=2, flatten=False, name="f")
+        return mx.sym.sum(net, axis=1), ("data",), None
+
+    module = mx.mod.BucketingModule(generate, default_bucket_key=8)
+    module.bind([("data", (2, 8, 3))], for_training=False)
+    module.init_params(mx.init.One())
+    for length in (5, 8):
+        desc = [mx.io.DataDesc("data", (2, length, 3))]
+        module.forward(mx.io.DataBatch([mx.nd.ones((2, length, 3))], bucket_key=length, provide_data=desc))
+        assert np.array_equal(module.get_outputs()[0].asnumpy(), np.full((2, 2), 3 * length))
+    short, long = (module._buckets[key]._exec_group.execs[0] for key in (5, 8))  # type: ignore[union-attr]
+    assert short.arg_dict["f_weight"] is long.arg_dict["f_weight"]
+    long.arg_dict["data"][:] = 7
+    assert short.arg_dict["data"].asnumpy().min() == 7
+
+
+def test_a_file_of_buckets_without_the_default_one_is_refused(tmp_path: Path) -> None:
+    net = mx.sym.FullyConnected(mx.sym.var("data"), num_hidden=2, name="f")
+    with pytest.raises(ValueError, match="default bucket 9 is not among"):
+        mx.mod.BucketingModule.load_dict({3: net}, lambda key: (net, ("data",), None), 9, {}, {})
