@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import copy
+import ctypes
 import inspect
 import json
 import pickle
 import threading
 from pathlib import Path
+from typing import Any
 
 import mxforge as mx
 import numpy as np
@@ -166,3 +168,39 @@ def test_operators_turn_attributes_into_texts_and_variables_demand_them() -> Non
     assert made.attr("__lr_mult__") == "2"
     with pytest.raises(ValueError, match="only accepts string values"):
         mx.sym.var("x", attr={"__lr_mult__": 2})
+
+
+def test_the_current_scopes_are_deprecated_names() -> None:
+    with mx.AttrScope(a="b") as scope, pytest.warns(DeprecationWarning, match="AttrScope.current"):
+        assert mx.AttrScope.current is scope
+    with mx.name.Prefix("p_") as manager, pytest.warns(DeprecationWarning, match="NameManager.current"):
+        assert mx.name.Prefix.current is manager
+    own = mx.name.NameManager()
+    before = mx.name.current_manager()
+    mx.name.NameManager.current = own
+    try:
+        assert mx.name.current_manager() is own
+    finally:
+        mx.name.NameManager.current = before
+
+
+def test_backends_are_accepted_and_unknown_ones_reported(caplog: pytest.LogCaptureFixture) -> None:
+    net: Any = mx.sym.FullyConnected(mx.sym.var("x"), num_hidden=3, name="fc")
+    assert net.optimize_for("MKLDNN").tojson() == net.tojson() and not caplog.records
+    assert net.optimize_for("other").tojson() == net.tojson()
+    assert "'other' cannot be found" in caplog.text
+    assert isinstance(net.handle, ctypes.c_void_p) and net.handle.value
+    with pytest.raises(mx.MXNetError, match="as_np_ndarray"):
+        net.as_np_ndarray()
+
+
+def test_an_executor_shows_its_optimized_symbol_and_keeps_its_monitor() -> None:
+    net: Any = mx.sym.FullyConnected(mx.sym.var("x"), num_hidden=3, name="fc")
+    executor = net.simple_bind(mx.cpu(), x=(4, 2))
+    assert executor.get_optimized_symbol().tojson() == net.tojson()
+    names: list[bytes] = []
+    executor.set_monitor_callback(lambda name, array: names.append(name))
+    smaller = executor.reshape(x=(2, 2))
+    assert smaller.forward()[0].shape == (2, 3) and names == [b"fc_output"]
+    with pytest.raises(TypeError, match="ctx"):
+        net.simple_bind("cpu", x=(4, 2))
