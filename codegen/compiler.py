@@ -24,6 +24,7 @@ from .llvm.loops.generalize import GeneralKernel, generalize
 from .llvm.routines import emit_routine, has_routine
 from .lower import Strides, lower_concat, lower_region
 from .lower_contract import read_apart
+from .shared import LOOPS, PRODUCTS, share_code, shared_code
 
 _FEW_REGIONS = 3  # beyond, what shape-free kernels gain by more code is less than the time to compile it
 
@@ -181,20 +182,20 @@ class KernelCompiler:
         return Step(node, self._emit_general(node, general), used, (), general.extents)
 
     def _emit_product(self, product: OpenProduct) -> Emission:
-        symbol = f"p_{structural_hash(product.form)[:24]}"
+        symbol = f"{PRODUCTS}{structural_hash(product.form)[:24]}"
         if self._is_new(symbol):
             emit_open_product(self.fresh, product.form, symbol)
         return open_launches(product, self.target, symbol)
 
     def _is_new(self, symbol: str) -> bool:
         """Note the use of shape-free code, and tell whether it must be emitted."""
-        new = symbol not in self.general and (symbol, self.target) not in _general_code
+        new = symbol not in self.general and shared_code(symbol, self.target) is None
         self.general[symbol] = None
         return new
 
     def _emit_general(self, node: Node, general: GeneralKernel) -> Emission:
         """A shape-free kernel: its code is compiled once in the life of the process."""
-        name = f"g_{structural_hash(general.kernel)[:24]}"
+        name = f"{LOOPS}{structural_hash(general.kernel)[:24]}"
         emission = emit_loops(general.kernel, self.target, None, name, general.extents, self.compact)
         symbol = emission.launches[0].symbol
         if self._is_new(symbol):
@@ -207,11 +208,11 @@ class KernelCompiler:
 
     def shared_code(self) -> tuple[bytes, ...]:
         """The objects that define the shape-free kernels; those that are new are compiled as one."""
-        missing = [s for s in self.general if (s, self.target) not in _general_code]
+        missing = [s for s in self.general if shared_code(s, self.target) is None]
         if missing:
-            code = compiled(self.fresh, "shared", self.context)
-            _general_code.update(((symbol, self.target), code) for symbol in missing)
-        return tuple(dict.fromkeys(_general_code[symbol, self.target] for symbol in self.general))
+            share_code(missing, self.target, compiled(self.fresh, "shared", self.context))
+        found = (shared_code(symbol, self.target) for symbol in self.general)
+        return tuple(dict.fromkeys(code for code in found if code is not None))
 
     def _packing(self, packing: Packing) -> LaunchSpec:
         launch = self.packings.get(packing)
@@ -229,9 +230,6 @@ class KernelCompiler:
         if self.context.settings.debug >= 4:
             print(text, file=sys.stderr)
         self.context.dump("kernel", "mlir", text)
-
-
-_general_code: dict[tuple[str, CpuTarget], bytes] = {}  # a few kilobytes each, one for each operation in use
 
 
 def compiled(module: ModuleBuilder, name: str, context: Context) -> bytes:

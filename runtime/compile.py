@@ -18,6 +18,7 @@ from pathlib import Path
 import numpy as np
 
 from ..codegen.manifest import ManifestError, program_from_bytes, program_to_bytes
+from ..codegen.shared import share_code
 from ..ir.graph import Graph
 from ..ir.hashing import structural_hash
 from ..ir.program import Program
@@ -90,13 +91,20 @@ def _compiled(graph: Graph, options: Options) -> Executable:
     stored = disk.get(key)
     if stored is not None:
         try:
-            return Executable(program_from_bytes(stored))
+            return _shared(Executable(program_from_bytes(stored)), target)
         except (ManifestError, LinkError, KeyError):
             pass  # written by a compiler with the same identity, so damaged: compiled anew and replaced
     program = compile_program(graph, options, target)
     if not program.functions:
         disk.put(key, program_to_bytes(program))
     return Executable(program)
+
+
+def _shared(executable: Executable, target: CpuTarget) -> Executable:
+    """The executable, with its shape-free code noted for programs of other shapes."""
+    for code, symbols in executable.symbols():
+        share_code(symbols, target, code)
+    return executable
 
 
 def compile_program(graph: Graph, options: Options, target: CpuTarget) -> Program:

@@ -128,6 +128,10 @@ class Executable:
         self._idle.append(instance)
         self._host.finish(outer)
 
+    def symbols(self) -> list[tuple[bytes, tuple[str, ...]]]:
+        """The objects of the program and the symbols that each defines."""
+        return [(c, tuple(loaded.symbols)) for c, loaded in zip(self.program.code, self._code, strict=True)]
+
     def straight(self) -> Straight | None:
         """A function of all addresses that patches and calls, and does nothing else: two or three operands of a tiny
         program."""

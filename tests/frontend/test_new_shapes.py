@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable
 
 import mxforge as mx
@@ -104,3 +106,18 @@ def test_scalars_are_no_part_of_the_code() -> None:
     assert (x + 3.5).asnumpy()[0, 0] == 4.5
     assert (x - 7.25).asnumpy()[0, 0] == -6.25
     assert statistics.modules - before <= 1
+
+
+def test_a_program_from_the_disk_cache_brings_its_code_along() -> None:
+    """In a new process, a new shape of an operator that was called with another one before does not import LLVM."""
+    text = (
+        "import sys, mxforge as mx; x = mx.nd.ones(({rows}, 5)); "
+        "print(mx.nd.sum(x, axis=1).asnumpy().sum(), mx.nd.dot(x, x, transpose_a=True).asnumpy()[0, 0]); "
+        "mx.nd.sum(mx.nd.ones(({rows} + 1, 5)), axis=1); print('llvmlite' in sys.modules)"
+    )
+    first = subprocess.run([sys.executable, "-c", text.format(rows=20)], capture_output=True, text=True, check=True)
+    assert first.stdout.splitlines()[0] == "100.0 20.0"
+    # The first shape of the second process is known, the second one is not.
+    second = text.format(rows=20).replace("20 + 1", "33")
+    again = subprocess.run([sys.executable, "-c", second], capture_output=True, text=True, check=True)
+    assert again.stdout.splitlines() == ["100.0 20.0", "False"]

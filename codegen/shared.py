@@ -1,0 +1,32 @@
+"""The machine code that programs share: shape-free kernels, each compiled once in the life of a process.
+
+A program that comes from the disk cache brings the code of its kernels along, which then serves new shapes too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ..ir.target import CpuTarget
+
+LOOPS, PRODUCTS = "g_", "p_"
+"""How symbols of shape-free code begin; the rest is the hash of their form."""
+
+_code: dict[tuple[str, CpuTarget], bytes] = {}  # a few kilobytes each, one for each form in use
+
+
+def shared_code(symbol: str, target: CpuTarget) -> bytes | None:
+    """The object that defines a symbol, if this process has it."""
+    return _code.get((symbol, target))
+
+
+def share_code(symbols: Iterable[str], target: CpuTarget, code: bytes) -> None:
+    """Note that an object defines these symbols; those of code for fixed shapes are left out."""
+    for symbol in symbols:
+        if symbol.startswith((LOOPS, PRODUCTS)):
+            _code.setdefault((symbol, target), code)
+
+
+def forget_shared_code() -> None:
+    """Empty the table: for tests."""
+    _code.clear()
