@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ..base import MXNetError
 from .base import EvalMetric, alias, check_label_shapes, register
 
 _Names = list[str] | None
@@ -28,6 +29,8 @@ class Accuracy(EvalMetric):
         for label, pred in zip(labels, preds, strict=False):
             said = pred.asnumpy()
             if said.shape != label.shape:
+                if not -said.ndim <= self.axis < said.ndim:
+                    raise MXNetError(f"{self.name}: predictions {said.shape} have no axis {self.axis}")
                 said = np.argmax(said, axis=self.axis)
             said, true = said.astype("int32").ravel(), label.asnumpy().astype("int32").ravel()
             check_label_shapes(true, said)
@@ -183,6 +186,8 @@ class PCC(EvalMetric):
         for label, pred in zip(labels, preds, strict=False):
             true, said = label.asnumpy().astype("int32"), pred.asnumpy()
             said = said.argmax(axis=1) if said.shape != true.shape else said.astype("int32")
+            true, said = true.ravel(), said.ravel()
+            check_label_shapes(true, said)
             largest = int(max(said.max(), true.max()))
             if largest >= self.k:
                 self._grow(largest + 1 - self.k)

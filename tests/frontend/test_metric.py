@@ -1,0 +1,36 @@
+"""Tests of mx.metric beyond the recorded programs: where MXNet itself goes wrong."""
+
+from __future__ import annotations
+
+import mxforge as mx
+import numpy as np
+import pytest
+
+
+def test_pcc_counts_every_label_whatever_its_shape() -> None:
+    draws = np.random.RandomState(0)
+    labels, preds = draws.randint(0, 3, (4, 5)), draws.rand(4, 3, 5)
+    flat, shaped = mx.metric.PCC(), mx.metric.PCC()
+    flat.update([mx.nd.array(labels.ravel())], [mx.nd.array(preds.transpose(0, 2, 1).reshape(-1, 3))])
+    shaped.update([mx.nd.array(labels)], [mx.nd.array(preds)])
+    column = mx.metric.PCC()
+    column.update([mx.nd.array(labels.reshape(-1, 1))], [mx.nd.array(preds.transpose(0, 2, 1).reshape(-1, 3))])
+    assert flat.lcm.sum() == 20
+    assert flat.get() == shaped.get() == column.get()
+    with pytest.raises(ValueError, match="does not match"):
+        flat.update([mx.nd.ones((3,))], [mx.nd.ones((4, 2))])
+
+
+def test_accuracy_names_an_axis_that_is_not_there() -> None:
+    with pytest.raises(mx.MXNetError, match=r"accuracy: predictions \(4,\) have no axis 1"):
+        mx.metric.Accuracy().update([mx.nd.ones((3,))], [mx.nd.ones((4,))])
+
+
+def test_sums_of_a_metric_may_be_set_by_subclasses() -> None:
+    class Last(mx.metric.EvalMetric):
+        def update(self, labels: list[mx.nd.NDArray], preds: list[mx.nd.NDArray]) -> None:
+            self.sum_metric, self.num_inst = float(preds[0].asnumpy()[-1]), 1
+
+    metric = Last("last", label_names=["y"], output_names=["out"])
+    metric.update_dict({"y": mx.nd.ones((1,)), "z": mx.nd.ones((2,))}, {"out": mx.nd.array([1, 4])})
+    assert metric.get_global() == metric.get() == ("last", 4.0)
