@@ -184,13 +184,6 @@ def _array_module() -> Any:
     return ndarray
 
 
-@cache
-def _no_complaint() -> Callable[..., str | None]:
-    from ...ir.dialects.mx.operator import Operator
-
-    return Operator.complaint
-
-
 def bounded(table: dict[Any, Any]) -> dict[Any, Any]:
     """The table, emptied when it has grown beyond what is worth remembering."""
     if len(table) >= _REMEMBERED:
@@ -213,7 +206,7 @@ class Call:
         self.scalars = ScalarBlock.of(operator)
         self.draws = len(graph.inputs) - len(types) - self.scalars.count
         self.types = graph.output_types()[: len(graph.outputs) - len(graph.updates)]
-        self.complains = type(operator).complaint is not _no_complaint()
+        self.complains = operator.complains()
         self.simple = not (self.updates or self.draws or self.scalars.count or self.complains)
         self.pointwise = pointwise_inputs(graph)
 

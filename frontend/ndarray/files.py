@@ -36,7 +36,7 @@ def save(fname: str | os.PathLike[str], data: NDArray | Sequence[NDArray] | dict
     names, arrays = _named(data)
     try:
         write_params(fname, names, [to_data(a) for a in arrays])
-    except ArtifactError as error:
+    except (ArtifactError, OSError) as error:
         raise MXNetError(str(error)) from error
 
 

@@ -478,3 +478,16 @@ def test_out_may_be_positional() -> None:
     assert nd.clip(x, 0, 1, out).asnumpy().tolist() == [1, 0, 1]
     with pytest.raises(TypeError, match="at most"):
         nd.abs(x, out, "name", 5)  # type: ignore[call-arg]
+
+
+@pytest.mark.parametrize(("indices", "axis"), [([5], 0), ([-1], 0), ([0, 3], 1)])
+def test_take_may_raise(indices: list[int], axis: int) -> None:
+    x = nd.arange(6).reshape((2, 3))
+    with pytest.raises(MXNetError, match="out of bounds"):
+        nd.take(x, nd.array(indices), axis=axis, mode="raise")
+    assert nd.take(x, nd.array([1]), axis=axis, mode="raise").shape == ((1, 3) if axis == 0 else (2, 1))
+
+
+def test_a_file_in_no_folder() -> None:
+    with pytest.raises(MXNetError, match="nowhere"):
+        nd.save("/nowhere/x.params", nd.ones(1))

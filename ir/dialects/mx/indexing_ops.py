@@ -31,7 +31,7 @@ def wrapped(b: MxBuilder, indices: Value, extent: int) -> Value:
 class Take(Operator):
     """The slices of `a` along an axis at the given indices, which are clipped to the axis or wrap around it.
 
-    A compiled program cannot raise for an index outside: mode "raise" clips.
+    Mode "raise" raises in an eager call for an index outside; a compiled program cannot, and clips.
     """
 
     inputs = ("a", "indices")
@@ -45,6 +45,15 @@ class Take(Operator):
         if self.mode == "wrap":
             indices = wrapped(b, indices, x.type.shape[axis])
         return b.take(x, indices, axis)
+
+    def complains(self) -> bool:
+        return self.mode == "raise"
+
+    def complaint(self, operands: list[np.ndarray], results: list[np.ndarray]) -> str | None:
+        indices, extent = operands[1].astype(np.int64), operands[0].shape[self.axis]
+        if indices.size and (indices.min() < 0 or indices.max() >= extent):
+            return f"indices from {indices.min()} to {indices.max()} are out of bounds for axis {self.axis} of {extent}"
+        return None
 
 
 @operator("batch_take")

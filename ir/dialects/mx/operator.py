@@ -248,6 +248,10 @@ class Operator(BaseModel, Op):
         it."""
         return None
 
+    def complains(self) -> bool:
+        """Whether `complaint` is worth asking with these parameters: it takes copies of the operands."""
+        return type(self).complaint is not Operator.complaint
+
     def results(self, b: MxBuilder, *inputs: Value) -> tuple[Value, ...]:
         """The decomposition's values, always as a tuple. ValueError or TypeError where the operands do not fit."""
         types = [v.type for v in inputs]
