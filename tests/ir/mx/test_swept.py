@@ -7,9 +7,9 @@ from itertools import groupby
 
 import pytest
 from differences import OTHER_RESULT, REFUSED_HERE, other_result, refused_here
-from goldens import Golden, swept_goldens
+from goldens import Golden, operator_goldens, swept_goldens
 from mxforge.ir.dialects.core import interpret
-from sweeps import difference, is_refused, together
+from sweeps import difference, is_refused, parsed, together, types_of
 
 BY_OPERATOR = {
     op: list(calls) for op, calls in groupby(sorted(swept_goldens(), key=lambda g: g.op), key=lambda g: g.op)
@@ -41,3 +41,15 @@ def test_each_refusal_of_ours_is_still_there(pattern: str) -> None:
 @pytest.mark.parametrize("pattern", [pattern for pattern, _ in OTHER_RESULT])
 def test_each_difference_is_still_there(pattern: str) -> None:
     assert any(differs(g) for g in swept_goldens() if re.match(pattern, str(g)) and not is_refused(g))
+
+
+def test_dtypes_are_predicted_as_they_come_out() -> None:
+    """What inference says of the visible results, which it must know before shapes, is what the graph has."""
+
+    def wrong(golden: Golden) -> bool:
+        op, types = parsed(golden), types_of(golden)
+        predicted = op.output_dtypes([t.dtype for t in types])[: op.visible_outputs]
+        return any(d not in (None, t.dtype) for d, t in zip(predicted, op.infer(*types), strict=False))
+
+    calls = [g for g in (*operator_goldens(), *swept_goldens()) if not (g.swept and is_refused(g))]
+    assert [str(golden) for golden in calls if wrong(golden)] == []
