@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import mxforge as mx
+from mxforge.ir.dialects.mx.operator import lookup
 
 NAMESPACES = ("contrib", "linalg", "image", "sparse", "random")
 
@@ -17,6 +18,16 @@ def function(module: Any, op: str) -> Callable[..., Any]:
         if op.startswith(f"_{name}_") and hasattr(space, op[len(name) + 2 :]):
             return getattr(space, op[len(name) + 2 :])
     return getattr(module, op, None) or getattr(module._internal, op)
+
+
+def applied(module: Any, op: str, inputs: Sequence[Any], attributes: Mapping[str, str]) -> Any:
+    """The operator of nd or sym on inputs in the order of its declaration; by name where some are optional, of which a
+    call by position could not leave one out."""
+    cls = lookup(op)
+    if not any(name.endswith("?") for name in cls.inputs):
+        return function(module, op)(*inputs, **attributes)
+    names = cls.parse(attributes).input_names()
+    return function(module, op)(**dict(zip(names, inputs, strict=False)), **attributes)
 
 
 class Calls(mx.gluon.HybridBlock):
@@ -31,6 +42,6 @@ class Calls(mx.gluon.HybridBlock):
         rest = list(inputs)
         outputs: list[Any] = [F.identity(x)]
         for op, attributes, count in self.calls:
-            made = function(F, op)(*[rest.pop(0) for _ in range(count)], **attributes)
+            made = applied(F, op, [rest.pop(0) for _ in range(count)], attributes)
             outputs += list(made) if isinstance(made, list | tuple | mx.sym.Symbol) else [made]
         return outputs

@@ -11,7 +11,7 @@ import mxforge as mx
 import numpy as np
 import pytest
 from differences import other_result
-from forms import Calls, function
+from forms import Calls, applied
 from goldens import Golden, operator_goldens, swept_goldens
 from sweeps import is_refused
 
@@ -48,7 +48,7 @@ def arrays_of(golden: Golden) -> list[mx.nd.NDArray]:
 
 
 def eager(calls: Sequence[Golden]) -> list[np.ndarray]:
-    results = [as_list(function(mx.nd, g.op)(*arrays_of(g), **g.attributes)) for g in calls]
+    results = [as_list(applied(mx.nd, g.op, arrays_of(g), g.attributes)) for g in calls]
     return [y.asnumpy() for outputs in results for y in outputs]
 
 
@@ -64,7 +64,7 @@ def hybridized(calls: Sequence[Golden]) -> Callable[[], list[np.ndarray]]:
 
 def symbolic(calls: Sequence[Golden]) -> Callable[[bool], list[np.ndarray]]:
     variables = [[mx.sym.var(f"x{i}_{k}") for k in range(len(g.inputs))] for i, g in enumerate(calls)]
-    outputs = [function(mx.sym, g.op)(*given, **g.attributes) for g, given in zip(calls, variables, strict=True)]
+    outputs = [applied(mx.sym, g.op, given, g.attributes) for g, given in zip(calls, variables, strict=True)]
     # The hybridized block's graph, so that it is compiled once for both.
     group = mx.sym.Group([mx.sym.identity(mx.sym.var("first")), *outputs])
     names = ["first", *[v.name for given in variables for v in given]]

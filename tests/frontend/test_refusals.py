@@ -80,7 +80,8 @@ def described(op: type[Operator]) -> tuple[Any, Any]:
     return getattr(nd, name), getattr(sym, name)
 
 
-OWN_SIGNATURE = ("_foreach", "_while_loop", "_cond", "Custom")  # control flow takes functions, Custom any parameter
+# Control flow takes functions, Custom any parameter, and _set_value writes into its argument.
+OWN_SIGNATURE = ("_foreach", "_while_loop", "_cond", "Custom", "_set_value")
 DECLARED = [op for op in all_operators() if op.mx_name() not in OWN_SIGNATURE]
 
 

@@ -10,12 +10,12 @@ from ...graph import Value
 from ...kernel import ReduceOp
 from ...types import DType, Shape
 from .builder import MxBuilder
-from .contrib_vision import corner
+from .contrib_vision import check_regions, corner
 from .nn_convolution import add_channel_bias
 from .operator import Operator, operator
 from .parameters import Bool, Float, Int, Ints, Natural, PlainLayout
 from .sampling import sample_at
-from .shapes import PartialShape, unify_at
+from .shapes import PartialShape, check_layout, unify_at
 
 
 class _Deformable(Operator):
@@ -38,6 +38,7 @@ class _Deformable(Operator):
     def check(self) -> None:
         if len(self.kernel) != 2:
             raise ValueError(f"{self.mx_name()}: kernel={self.kernel}: must have two numbers")
+        check_layout(self.mx_name(), self.layout, 2)
         for name in ("stride", "dilate", "pad"):
             given = getattr(self, name)
             if given and len(given) != 2:
@@ -190,6 +191,7 @@ class PSROIPooling(_PositionSensitive):
         """By sums over rectangles from a corner, in float64: the mean is a difference of four of them."""
         data, rois = inputs
         groups = self.group_size or self.pooled_size
+        check_regions(data, rois, (self.pooled_size, self.pooled_size), self.spatial_scale)
         self._check_channels(data, groups)
         sums = b.pad(b.cast(data, DType.F64), b.constant(0.0, DType.F64), (0, 0, 1, 1), (0, 0, 0, 0))
         sums = b.cumulative(ReduceOp.ADD, b.cumulative(ReduceOp.ADD, sums, 2), 3)
@@ -248,6 +250,9 @@ class DeformablePSROIPooling(_PositionSensitive):
 
     def decompose(self, b: MxBuilder, *inputs: Value) -> tuple[Value, Value]:
         data, rois, *trans = inputs
+        check_regions(data, rois, (self.pooled_size, self.pooled_size), self.spatial_scale)
+        if self.trans_std < 0:
+            raise ValueError(f"trans_std={self.trans_std} must not be negative")
         self._check_channels(data, self.group_size)
         points = [self._points(b, rois, trans, along) for along in range(2)]
         space = points[0].type.shape

@@ -103,6 +103,10 @@ class BoxEncode(Operator):
 
     def decompose(self, b: MxBuilder, *inputs: Value) -> tuple[Value, Value]:
         samples, matches, anchors, refs, means, stds = inputs
+        shapes = [v.type.shape for v in inputs]
+        boxes = all(len(s) == 3 and s[2] == 4 for s in shapes[2:4])
+        if not boxes or shapes[0] != shapes[2][:2] or shapes[1] != shapes[0] or shapes[4:] != [(4,), (4,)]:
+            raise ValueError(f"needs (B, N), (B, N), (B, N, 4), (B, M, 4), (4,), (4,), got {shapes}")
         at = b.expand_dims(b.cast(matches, DType.I32), 2)
         moves = columns(b, moves_between(b, _box(b, anchors), _box(b, b.gather(refs, at, (1,), 1))))
         shape = moves.type.shape
@@ -139,6 +143,9 @@ class BoxDecode(Operator):
 
     def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
         data, anchors = inputs
+        shape = data.type.shape
+        if len(shape) != 3 or shape[2] != 4 or anchors.type.shape != (1, *shape[1:]):
+            raise ValueError(f"needs data (B, N, 4) and anchors (1, N, 4), got {shape} and {anchors.type.shape}")
         anchor = _box(b, b.broadcast_to(anchors, data.type.shape))
         x, y, width, height = corner_to_center(b, anchor) if self.format == "corner" else anchor
         stds = (self.std0, self.std1, self.std2, self.std3)
