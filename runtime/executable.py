@@ -15,6 +15,7 @@ import sys
 import time
 from collections.abc import Callable, Hashable, Sequence
 from contextlib import suppress
+from functools import cached_property
 from typing import NamedTuple, Protocol
 from weakref import WeakValueDictionary
 
@@ -101,9 +102,21 @@ class Executable:
         copied = any(a.output == output for a in program.aliases) or (Space.INPUT, operand) in sources
         if program.prepare or copied:
             return False
-        written = (n for n, launch in enumerate(program.launches) if _touches(launch, Space.OUTPUT, output))
-        first = next(written, len(program.launches))
-        return not any(_touches(launch, Space.INPUT, operand) for launch in program.launches[first + 1 :])
+        written, read = self._order
+        return read.get(operand, -1) <= written.get(output, len(program.launches))
+
+    @cached_property
+    def _order(self) -> tuple[dict[int, int], dict[int, int]]:
+        """The first launch that takes each output, and the last that takes each input."""
+        written: dict[int, int] = {}
+        read: dict[int, int] = {}
+        for number, launch in enumerate(self.program.launches):
+            for place in launch.arguments:
+                if isinstance(place, Place) and place.space is Space.OUTPUT:
+                    written.setdefault(place.index, number)
+                elif isinstance(place, Place) and place.space is Space.INPUT:
+                    read[place.index] = number
+        return written, read
 
     @property
     def _is_single(self) -> bool:
@@ -331,11 +344,6 @@ class Instance:
     def _address(self, place: Place) -> int:
         own = self._spaces.get(place.space)
         return (self.addresses[self._operand(place)] if own is None else own.address) + place.offset
-
-
-def _touches(launch: Launch, space: Space, index: int) -> bool:
-    """Whether a launch takes an operand of the program as an argument."""
-    return any(isinstance(a, Place) and a.space is space and a.index == index for a in launch.arguments)
 
 
 def _shown(launch: Launch) -> str:

@@ -26,7 +26,7 @@ from ..context import Context, usable
 from ..dtypes import dtype_name
 from ..random import next_key
 from .operator_graph import compiled, operator_graph, pointwise_inputs, shown
-from .scalars import ScalarBlock
+from .scalars import ScalarBlock, checks_scalars
 
 if TYPE_CHECKING:
     from ...ir.dialects.mx.operator import Operator
@@ -73,14 +73,6 @@ class Bound:
 def forget_bound() -> None:
     """Forget what parameters mean, after an operator of a user's was registered anew."""
     _bound.clear()
-
-
-@cache
-def checks_scalars(cls: type[Operator]) -> bool:
-    """Whether an operator has to see its numbers before each call."""
-    from ...ir.dialects.mx.operator import Operator
-
-    return cls.check is not Operator.check or cls.require_shapes is not Operator.require_shapes
 
 
 def invoke(

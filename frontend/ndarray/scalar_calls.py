@@ -10,7 +10,8 @@ import numpy as np
 
 from ...runtime import writes
 from ..context import as_context
-from .eager import Call, about_storage, apply_bound, bind, bounded, checks_scalars
+from .eager import Call, about_storage, apply_bound, bind, bounded
+from .scalars import checks_scalars
 
 if TYPE_CHECKING:
     from ...ir.dialects.mx.operator import Operator
@@ -28,11 +29,10 @@ def scalar_function(cls: type[Operator], split: Split) -> Callable[..., Any]:
 
     def function(*args: Any, **kwargs: Any) -> Any:
         try:
-            key = _key_of(args, kwargs, scalars)
-            ready = known[key]
-        except (KeyError, TypeError, AttributeError):
-            return first_call(args, kwargs)
-        return ready(args, kwargs)
+            ready = known.get(_key_of(args, kwargs, scalars))
+        except (TypeError, AttributeError):
+            ready = None
+        return first_call(args, kwargs) if ready is None else ready(args, kwargs)
 
     def first_call(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         arrays, params = split(args, kwargs.copy())
@@ -72,12 +72,10 @@ def _positions(out: Any, args: tuple[Any, ...]) -> Any:
     """The positions of the operands that are `out` itself. TypeError where it is another array."""
     if out is None:
         return None
-    found: list[int] = []
-    for array in out if out.__class__ in (list, tuple) else (out,):
-        position = next((i for i, a in enumerate(args) if a is array), None)
-        if position is None:
-            raise TypeError
-        found.append(position)
+    places = {id(a): i for i, a in enumerate(args)}
+    found = [places.get(id(array)) for array in (out if out.__class__ in (list, tuple) else (out,))]
+    if None in found:
+        raise TypeError
     return tuple(found)
 
 

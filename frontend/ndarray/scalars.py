@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import struct
 from collections.abc import Sequence
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from ..base import MXNetError
@@ -40,3 +41,11 @@ class ScalarBlock:
         except (struct.error, OverflowError) as error:
             raise MXNetError(f"the numbers {tuple(values)} do not fit: {error}") from None
         return block, block[1]
+
+
+@cache
+def checks_scalars(cls: type[Operator]) -> bool:
+    """Whether an operator has to see its numbers before each call."""
+    from ...ir.dialects.mx.operator import Operator
+
+    return cls.check is not Operator.check or cls.require_shapes is not Operator.require_shapes

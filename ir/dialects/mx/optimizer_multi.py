@@ -36,9 +36,10 @@ class MultiUpdate(Operator):
         """How many weights there are."""
         return getattr(self, type(self).counter)
 
-    def check(self) -> None:
+    def require_count(self, given: int) -> None:
         if self.count < 1:
             raise ValueError(f"{self.mx_name()}: {type(self).counter}={self.count} must be positive")
+        super().require_count(given)
         for name in type(self).plural.values():
             found: tuple[float, ...] | None = getattr(self, name, None)
             if found is not None and len(found) != self.count:
