@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 class Zero(Initializer):
     """Zeros."""
 
+    def __init__(self) -> None:
+        super().__init__()
+
     def _init_weight(self, name: str, arr: NDArray) -> None:
         arr[:] = 0
 
@@ -27,6 +30,9 @@ class Zero(Initializer):
 @alias("ones")
 class One(Initializer):
     """Ones."""
+
+    def __init__(self) -> None:
+        super().__init__()
 
     def _init_weight(self, name: str, arr: NDArray) -> None:
         arr[:] = 1
@@ -141,6 +147,9 @@ class MSRAPrelu(Xavier):
 @register
 class Bilinear(Initializer):
     """Bilinear upsampling by a transposed convolution."""
+
+    def __init__(self) -> None:
+        super().__init__()
 
     def _init_weight(self, name: str, arr: NDArray) -> None:
         arr[:] = bilinear_kernel(arr.shape)

@@ -5,6 +5,9 @@ from __future__ import annotations
 import sys
 from typing import Any
 
+import numpy as np
+from numpy import random as rnd
+
 from ...runtime import Features
 from ..context import Context, current_context
 from ..ndarray import array
