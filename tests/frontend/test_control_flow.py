@@ -209,3 +209,20 @@ def test_deep_loops_take_time_in_proportion() -> None:
     assert time.perf_counter() - begin < 20
     np.testing.assert_array_equal(outs.asnumpy().reshape(-1, 3)[:, 0], np.arange(2, 130))
     np.testing.assert_array_equal(last.asnumpy(), np.full(3, 129))
+
+
+def test_python_functions_run_inside_loops_that_are_unrolled() -> None:
+    class Triple(mx.operator.CustomOp):
+        def forward(self, is_train: bool, req: Any, in_data: Any, out_data: Any, aux: Any) -> None:
+            self.assign(out_data[0], req[0], in_data[0] * 3)
+
+    @mx.operator.register("triple_in_a_loop")
+    class TripleProp(mx.operator.CustomOpProp):
+        def create_operator(self, ctx: Any, in_shapes: Any, in_dtypes: Any) -> Any:
+            return Triple()
+
+    outs, _ = sym.contrib.foreach(lambda x, s: (sym.Custom(x, op_type="triple_in_a_loop"), []), sym.var("data"), [])
+    found = outs.bind(mx.cpu(), {"data": nd.ones((300, 2))}).forward()[0]
+    np.testing.assert_array_equal(found.asnumpy(), np.full((300, 2), 3))
+    with pytest.raises(mx.MXNetError, match="inside a branch or a loop"):
+        outs.bind(mx.cpu(), {"data": nd.ones((3000, 2))}).forward()
