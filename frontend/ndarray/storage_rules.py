@@ -255,7 +255,8 @@ def _cast_storage(operator: Any, arrays: list[NDArray]) -> Any:
 
 _KEEPS_ZERO = """abs arcsin arcsinh arctan arctanh cbrt ceil degrees expm1 fix floor log1p negative radians relu rint
 round sign sin sinh sqrt square tan tanh trunc BlockGrad _copy make_loss _mul_scalar _div_scalar _scatter_plus_scalar
-_scatter_minus_scalar _contrib_gradientmultiplier _contrib_round_ste _contrib_sign_ste""".split()
+_scatter_minus_scalar _contrib_gradientmultiplier
+_contrib_backward_gradientmultiplier _contrib_round_ste _contrib_sign_ste""".split()
 _COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
     "_equal_scalar": python.eq,
     "_not_equal_scalar": python.ne,

@@ -158,7 +158,7 @@ class Clip(Elementwise):
 class SmoothL1(Elementwise):
     """Squares small elements and takes the absolute value of large ones: the bound is 1/scalar^2."""
 
-    scalar: Float
+    scalar: Float = 1.0
 
     def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
         given, square = inputs[0], self.scalar * self.scalar
