@@ -28,7 +28,6 @@ REFUSED_HERE: tuple[tuple[str, str], ...] = (
     (r"_contrib_(Deformable)?PSROIPooling\((1x1x1x1|.*(dim|size|part)=(0|-))", "too few channels, or sizes below 1"),
     (r"_contrib_(Multi)?Proposal\(.*ratios=\((0|-)", "boxes of no width"),
     (r"_contrib_hawkesll\(2x3:u?int", "likelihoods as whole numbers"),
-    (r"smooth_l1\(3x4:float32\)", "MXNet documents that the parameter scalar is required"),
 )
 
 # Both compute, and the results differ.
