@@ -31,28 +31,35 @@ class TurnedTiles:
             f.cmp("le", f.add(first, s.lanes), across), f.sub(high, f.urem(f.sub(high, low), s.lanes)), low
         )
         with f.loop(low, whole, s.lanes) as at:
-            self._tile({**point, s.vector: at}, None)
+            self._whole_tile({**point, s.vector: at})
         with f.loop(whole, high, s.lanes) as at:
-            self._tile({**point, s.vector: at}, high)
+            self._part_of_tile({**point, s.vector: at}, high)
+        self.eval.turned = {}
 
-    def _tile(self, point: Point, high: Value | None) -> None:
-        """One tile; `high` bounds one that is not whole."""
+    def _whole_tile(self, point: Point) -> None:
+        s = self.s
+        turned = {key: self._turned(key, point, None, None) for key in self.keys}
+        for r in range(s.lanes):
+            self.eval.turned = {key: vectors[r] for key, vectors in turned.items()}
+            self.rows.rows([{**point, s.turned: self.eval.plus(point[s.turned], r)}], None)
+
+    def _part_of_tile(self, point: Point, high: Value) -> None:
+        """A tile of which `high` or the end of the turned axis cuts something off: by way of memory, in little code."""
         f, s = self.f, self.s
         across, at, first = self.eval.extent(s.turned), point[s.vector], point[s.turned]
         assert isinstance(at, Value) and isinstance(first, Value)
-        row_mask = column_mask = None
-        if high is not None:
-            column_mask, row_mask = f.rest_mask(first, across, s.lanes), f.rest_mask(at, high, s.lanes)
-        turned = {key: self._turned(key, point, high, column_mask) for key in self.keys}
-        for r in range(s.lanes):
-            here = {**point, s.turned: f.add(first, r)}
-            self.eval.turned = {key: vectors[r] for key, vectors in turned.items()}
-            if high is None:
-                self.rows.rows([here], None)
-                continue
-            with f.when(f.cmp("lt", here[s.turned], across)):
-                self.rows.rows([here], row_mask)
-        self.eval.turned = {}
+        column_mask, row_mask = f.rest_mask(first, across, s.lanes), f.rest_mask(at, high, s.lanes)
+        kept: dict[Key, tuple[Value, Type]] = {}
+        for key in self.keys:
+            vectors = self._turned(key, point, high, column_mask)
+            memory = f.alloca(vectors[0].type.scalar, s.lanes * s.lanes)
+            for r, vector in enumerate(vectors):
+                f.store(vector, f.gep(memory, r * s.lanes, vector.type.scalar))
+            kept[key] = memory, vectors[0].type
+        with f.loop(0, f.smin(f.sub(across, first), s.lanes)) as r:
+            row = r * s.lanes
+            self.eval.turned = {key: f.load(f.gep(m, row, t.scalar), t) for key, (m, t) in kept.items()}
+            self.rows.rows([{**point, s.turned: f.add(first, r)}], row_mask)
 
     def _turned(self, key: Key, point: Point, high: Value | None, mask: Value | None) -> list[Value]:
         """Vectors along the vector axis, for each place along the turned axis."""
