@@ -38,6 +38,7 @@ from .expressions import SHUFFLED
 from .nest import Access, Nest, build_nest, hoist_reductions
 
 _COMMON = (0.0, 1.0, -1.0, float("inf"), float("-inf"))  # part of what is computed, and cheaper when they are known
+_FIXED = (DType.BOOL, DType.U32, DType.U64)  # numbers of random streams, whose products are cheap when they are known
 _BEYOND = Affine((), 1)  # the index along the dimension whose stride is where an operand begins
 
 
@@ -165,7 +166,7 @@ class _Generalizer:
         of a gathered axis)."""
         value, dtype = const.value, const.dtype
         is_index = dtype is DType.I64 and value != 0
-        if dtype is DType.BOOL or value != value or (value in _COMMON and not is_index):
+        if dtype in _FIXED or value != value or (value in _COMMON and not is_index):
             return const
         bits = _bits(value, dtype)
         found = self.numbers.get((dtype, bits))
