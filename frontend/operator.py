@@ -179,7 +179,8 @@ def _described(info: Any) -> str:
 
 
 class PythonOp:
-    """The oldest interface of operators in Python. Deprecated, and not run: write a CustomOp."""
+    """The oldest interface of operators in Python; an instance applied to symbols gives a symbol. Deprecated: a
+    CustomOp also runs on arrays, and has a name."""
 
     _ref_holder: list[Any] = []
 
@@ -191,8 +192,8 @@ class PythonOp:
         return self.get_symbol(*args, **kwargs)
 
     def get_symbol(self, *args: Any, **kwargs: Any) -> Any:
-        """Raises MXNetError."""
-        raise MXNetError(f"{type(self).__name__}: PythonOp, NumpyOp and NDArrayOp are not run, write a CustomOp")
+        """The symbol that uses this operator. NotImplementedError: subclasses have one."""
+        raise NotImplementedError("Must override this")
 
     def forward(self, in_data: Any, out_data: Any) -> None:
         """Compute the outputs; by default a copy of the first input."""
@@ -220,11 +221,23 @@ class PythonOp:
 
 
 class NumpyOp(PythonOp):
-    """An operator on NumPy arrays. Deprecated, and not run: write a CustomOp."""
+    """An operator on NumPy arrays, float32 all of them."""
+
+    def get_symbol(self, *args: Any, **kwargs: Any) -> Any:
+        """The symbol that uses this operator, with the inputs that `list_arguments` names."""
+        from .custom import symbol_of
+
+        return symbol_of(self, True, args, kwargs)
 
 
 class NDArrayOp(PythonOp):
-    """An operator on NDArrays. Deprecated, and not run: write a CustomOp."""
+    """An operator on NDArrays."""
+
+    def get_symbol(self, *args: Any, **kwargs: Any) -> Any:
+        """The symbol that uses this operator, with the inputs that `list_arguments` names."""
+        from .custom import symbol_of
+
+        return symbol_of(self, False, args, kwargs)
 
     def declare_backward_dependency(
         self, out_grad: Sequence[int], in_data: Sequence[int], out_data: Sequence[int]

@@ -26,6 +26,9 @@ class Fuse(Pass):
         return _Fuser(graph).run()
 
 
+_MOST_RESULTS = 8  # of one region: all of them wait in registers until the last is computed
+
+
 class _Fuser:
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
@@ -171,7 +174,7 @@ class _Fuser:
             if len(readers) != 1:
                 continue
             own = next(iter(readers.values()))
-            if self._is_output(node) and not _is_flat(before, own):
+            if self._is_output(node) and not self._may_have_results(before, own):
                 continue
             if own.kind is Kind.ROW:
                 fits = own.rows is not None and node.outputs[0].type.shape == own.rows[0]
@@ -182,17 +185,18 @@ class _Fuser:
                 for n in own.nodes:
                     self.group[n] = own
 
+    def _may_have_results(self, before: Group, own: Group) -> bool:
+        """Whether two groups compute each element of their few results from the elements at the same place."""
+        nodes = (*before.nodes, *own.nodes)
+        flat = all(isinstance(n.op, Pointwise | Cast) for n in nodes)
+        return flat and sum(map(self._is_output, nodes)) <= _MOST_RESULTS
+
 
 def _joined_kind(before: Group, own: Group) -> Kind:
     for kind in (Kind.CONTRACT, Kind.WINDOW, Kind.ROW, Kind.POINTWISE):
         if kind in (before.kind, own.kind):
             return kind
     return before.kind
-
-
-def _is_flat(before: Group, own: Group) -> bool:
-    """Whether two groups compute each element of their results from the elements at the same place."""
-    return all(isinstance(n.op, Pointwise | Cast) for n in (*before.nodes, *own.nodes))
 
 
 def _is_index_map(node: Node) -> bool:

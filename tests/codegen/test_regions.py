@@ -7,11 +7,13 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 from compiled import Array, check, compiled, run_program
-from mxforge.ir.dialects.core import CoreBuilder
-from mxforge.ir.graph import Graph, Value
+from mxforge.codegen.manifest import ManifestError, program_to_bytes
+from mxforge.ir.dialects.core import CoreBuilder, evaluate_graph
+from mxforge.ir.graph import Graph, GraphError, Value
 from mxforge.ir.kernel import ReduceOp
 from mxforge.ir.types import DType, TensorType
 from mxforge.passes.manager import Options
+from mxforge.runtime.executable import Executable
 
 F32, I32 = DType.F32, DType.I32
 
@@ -250,3 +252,43 @@ def test_shape_free_code_walks_any_strides() -> None:
     found = run_program(compiled(graph, Options(static_shape=False)), arrays)
     assert np.array_equal(found[0], arrays[0] - arrays[1].T)
     assert np.array_equal(found[1], arrays[0].T)
+
+
+def test_results_of_one_region_may_stand_over_its_operands() -> None:
+    """Each result reads both operands, so none may be stored before the others are computed."""
+    b = CoreBuilder()
+    x, y = b.input(tensor(1000)), b.input(tensor(1000))
+    total = b.add(x, y)
+    graph = b.build([total, b.mul(total, b.sub(x, y))])
+    program = compiled(graph)
+    assert len(program.launches) == 1
+    executable = Executable(program)
+    assert all(executable.may_overwrite(i, k) for i in range(2) for k in range(2))
+    left, right = normal(1000), normal(1000)
+    expected = evaluate_graph(graph, [left.copy(), right.copy()])
+    addresses = [left.ctypes.data, right.ctypes.data]
+    executable.run(addresses, addresses)
+    for found, wanted in zip((left, right), expected, strict=True):
+        np.testing.assert_allclose(found, wanted, 1e-6)
+
+
+def test_a_python_function_between_regions() -> None:
+    b = CoreBuilder()
+    x = b.input(tensor(4, 6))
+    (found,) = b.host_callback(lambda a: [np.cumsum(a, 1, dtype=np.float32)], [tensor(4, 6)], b.exp(x))
+    program = check(b.build([b.neg(found), b.transpose(found)]), normal(4, 6))
+    assert [f.symbol for f in program.functions] == ["host0"]
+    with pytest.raises(ManifestError, match="calls Python functions"):
+        program_to_bytes(program)
+
+
+def test_a_python_function_in_a_branch_is_refused() -> None:
+    def branch(called: bool) -> Graph:
+        inner = CoreBuilder("branch")
+        x = inner.input(tensor(4))
+        return inner.build(inner.host_callback(lambda a: [a], [tensor(4)], x) if called else [x])
+
+    b = CoreBuilder()
+    pred, x = b.input(TensorType((), DType.BOOL)), b.input(tensor(4))
+    with pytest.raises(GraphError, match="inside a branch or a loop"):
+        compiled(b.build(b.cond(pred, branch(True), branch(False), x)))

@@ -198,3 +198,34 @@ def test_a_compiled_folder_refuses(tmp_path: Path, capsys: pytest.CaptureFixture
     assert status != 0
     assert "calls Python functions" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
+
+
+class OldSoftmax(mx.operator.NumpyOp):
+    """As MXNet's first examples have it."""
+
+    def list_arguments(self) -> list[str]:
+        return ["data", "label"]
+
+    def infer_shape(self, in_shape: Any) -> Any:
+        return [in_shape[0], (in_shape[0][0],)], [in_shape[0]]
+
+    def forward(self, in_data: Any, out_data: Any) -> None:
+        x, y = in_data[0], out_data[0]
+        y[:] = np.exp(x - x.max(axis=1)[:, None])
+        y /= y.sum(axis=1)[:, None]
+
+
+class OldTwice(mx.operator.NDArrayOp):
+    """The same interface on NDArrays."""
+
+    def forward(self, in_data: Any, out_data: Any) -> None:
+        out_data[0][:] = in_data[0] * 2
+
+
+def test_the_interfaces_before_custom_operators() -> None:
+    data: Any = mx.sym.var("data")
+    symbol = OldSoftmax()(data=OldTwice()(data), name="softmax")
+    assert symbol.list_arguments() == ["data", "softmax_label"]
+    executor = symbol.simple_bind(mx.cpu(), data=(2, 2))
+    wanted = np.exp(2 * X) / np.exp(2 * X).sum(1, keepdims=True)
+    np.testing.assert_allclose(executor.forward(data=nd.array(X))[0].asnumpy(), wanted, 1e-5)
