@@ -96,7 +96,9 @@ class KernelCompiler:
     def _host_call(self, node: Node, op: HostCallback) -> Step:
         """A call of a Python function, in a launch of its own."""
         if self.functions is None:
-            raise GraphError(f"{node.describe()} is a Python function inside a branch or a loop, which cannot call it")
+            raise GraphError(
+                f"{node.describe()} is a Python function inside a loop that data end, which cannot call it"
+            )
         types, results = (tuple(v.type for v in values) for values in (node.inputs, node.outputs))
         symbol = f"host{len(self.functions)}"
         self.functions.append(HostFunction(symbol, op.evaluate, types, results, node.describe()))
@@ -108,13 +110,14 @@ class KernelCompiler:
 
         return Step(node, emit_control(node, self), (*node.inputs, *node.outputs), ())
 
-    def nested(self, context: Context) -> KernelCompiler:
-        """A compiler that adds to the same module, for a nested graph."""
+    def nested(self, context: Context, endless: bool) -> KernelCompiler:
+        """A compiler that adds to the same module, for a nested graph. One that runs until data end it (`endless`) has
+        no Python functions: it might never end when one of them fails."""
         made = KernelCompiler(self.target, context)
         made.module, made.emissions, made.packings = self.module, self.emissions, self.packings
         made.routines, made.controls = self.routines, self.controls
         made.fresh, made.general = self.fresh, self.general
-        made.functions = None
+        made.functions = None if endless else self.functions
         return made
 
     def _region(self, node: Node, op: Fused, sharing: Sharing) -> Step:

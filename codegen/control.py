@@ -28,7 +28,7 @@ def emit_control(node: Node, compiler: KernelCompiler) -> Emission:
     """One function whose arguments are the operands' addresses, the results', and the workspace. It runs on one thread,
     and so do the kernels that it calls.
     """
-    programs = [_compile(graph, compiler) for graph in _regions(node.op)]
+    programs = [_compile(graph, compiler, isinstance(node.op, While)) for graph in _regions(node.op)]
     symbol = f"c{len(compiler.controls)}_{node.op.name.rpartition('.')[2]}"  # after those of nested loops
     state = [v.type.nbytes for v in node.outputs[: _state_of(node)]]
     function = _Function(node, programs, begin(compiler.module, symbol))
@@ -54,13 +54,13 @@ def _state_of(node: Node) -> int:
     return len(node.outputs) if isinstance(node.op, While) else 0
 
 
-def _compile(graph: Graph, compiler: KernelCompiler) -> Program:
+def _compile(graph: Graph, compiler: KernelCompiler, endless: bool) -> Program:
     """The program of a nested graph, its kernels in the module of the outer one."""
     outer = compiler.context
     context = Context(outer.target, replace(outer.options, static_shape=True), outer.settings)
     fused = run_passes(FOR_CPU, graph, context)
     sharing = share_memory(fused)
-    return assemble(fused, sharing, compiler.nested(context).steps(fused, sharing), ())
+    return assemble(fused, sharing, compiler.nested(context, endless).steps(fused, sharing), ())
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,6 +231,8 @@ class _Call:
 
     def _launch(self, launch: Launch, table: Value) -> None:
         f = self.f
+        if not f.module.has_function(launch.symbol):  # a Python function, which the loader knows
+            f.module.declare_raw(launch.symbol, "void", "ptr, i64, i64, i32")
         f.call_void(f"@{launch.symbol}", table, f.const(I64, 0), f.const(I64, launch.count), f.const(I32, 0))
 
     def _address(self, place: Place) -> Value:

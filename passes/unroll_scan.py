@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 
-from ..ir.dialects.core import Call, Conv, CoreBuilder, Dot, HostCallback, Scan
+from ..ir.dialects.core import Call, Conv, CoreBuilder, Dot, Scan
 from ..ir.graph import Graph, GraphBuilder, Node, Op, Value
 from ..ir.rewrite import Replacement, rebuild
 from .manager import Context, Pass
@@ -17,10 +17,10 @@ class UnrollScan(Pass):
     """Replace each Scan of at most `limit` nodes in all its steps together by the steps, and each Call by its body.
 
     Longer ones stay loops, which compile as fast as one step does; but their kernels run on one thread. So where the
-    contractions of a step take more than `heavy` products, which threads should share, and where a step calls a Python
-    function, which a loop cannot do, the limit is `heavy_limit`. The steps compute with equal shapes, so they compile
-    to the same kernels: the program gets more launches, not more code. Slices of the scanned operands and the pieces of
-    stacked results are views, which memory planning finds. Needs: core. Keeps: values.
+    contractions of a step take more than `heavy` products, which threads should share, the limit is `heavy_limit`. The
+    steps compute with equal shapes, so they compile to the same kernels: the program gets more launches, not more code.
+    Slices of the scanned operands and the pieces of stacked results are views, which memory planning finds. Needs:
+    core. Keeps: values.
     """
 
     name = "unroll-scan"
@@ -36,8 +36,7 @@ class UnrollScan(Pass):
     def _unrolls(self, op: Op) -> bool:
         if not isinstance(op, Scan):
             return isinstance(op, Call)
-        further = _products(op) > self.heavy * op.length or _calls_back(op)
-        return _size(op) <= (self.heavy_limit if further else self.limit)
+        return _size(op) <= (self.heavy_limit if _products(op) > self.heavy * op.length else self.limit)
 
     def _unroll(self, b: GraphBuilder, node: Node, operands: tuple[Value, ...]) -> Replacement:
         if not self._unrolls(node.op):
@@ -67,11 +66,6 @@ def inline(b: GraphBuilder, body: Graph, operands: Sequence[Value]) -> list[Valu
         made = b.node(node.op, *(new[v] for v in node.inputs), name=node.name, location=node.location)
         new.update(zip(node.outputs, made.outputs, strict=True))
     return [new[v] for v in body.outputs]
-
-
-def _calls_back(op: Op) -> bool:
-    """Whether Python functions are called inside an op."""
-    return isinstance(op, HostCallback) or any(_calls_back(n.op) for body in op.regions() for n in body.nodes)
 
 
 def _products(op: Op) -> int:

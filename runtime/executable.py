@@ -22,7 +22,7 @@ from weakref import WeakValueDictionary
 from ..ir.program import Launch, Place, Program, Space
 from ..ir.settings import settings
 from ..ir.types import TensorType
-from .elf import LoadedObject, load_object
+from .elf import LoadedObject, load_object, resolve_libc
 from .host_calls import HostCalls
 from .storage import Storage, allocate
 from .threads import ThreadPool, get_pool
@@ -87,8 +87,8 @@ class Executable:
         self.program = program
         self.inputs = program.inputs
         self.outputs = program.outputs
-        self._code = [_load(code) for code in program.code]
         self._host = HostCalls(program.functions) if program.functions else None
+        self._code = [_load(code, self._host) for code in program.code]
         self._pool = get_pool()
         self._constants = _filled(program.constants)
         first = self._new_instance()
@@ -235,8 +235,10 @@ class Executable:
 _objects: WeakValueDictionary[bytes, LoadedObject] = WeakValueDictionary()
 
 
-def _load(code: bytes) -> LoadedObject:
-    """An object in memory: programs that hold the same code share it."""
+def _load(code: bytes, host: HostCalls | None) -> LoadedObject:
+    """An object in memory: programs that hold the same code share it, but for those that call functions of Python."""
+    if host is not None:
+        return load_object(code, lambda name: host.address(name) or resolve_libc(name))
     found = _objects.get(code)
     if found is None:
         found = _objects[code] = load_object(code)

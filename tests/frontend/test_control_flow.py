@@ -211,18 +211,44 @@ def test_deep_loops_take_time_in_proportion() -> None:
     np.testing.assert_array_equal(last.asnumpy(), np.full(3, 129))
 
 
-def test_python_functions_run_inside_loops_that_are_unrolled() -> None:
-    class Triple(mx.operator.CustomOp):
-        def forward(self, is_train: bool, req: Any, in_data: Any, out_data: Any, aux: Any) -> None:
-            self.assign(out_data[0], req[0], in_data[0] * 3)
+class Triple(mx.operator.CustomOp):
+    """Three times its operand, of which no element may be negative."""
 
-    @mx.operator.register("triple_in_a_loop")
-    class TripleProp(mx.operator.CustomOpProp):
-        def create_operator(self, ctx: Any, in_shapes: Any, in_dtypes: Any) -> Any:
-            return Triple()
+    def forward(self, is_train: bool, req: Any, in_data: Any, out_data: Any, aux: Any) -> None:
+        if (in_data[0].asnumpy() < 0).any():
+            raise ValueError("a negative element")
+        self.assign(out_data[0], req[0], in_data[0] * 3)
 
-    outs, _ = sym.contrib.foreach(lambda x, s: (sym.Custom(x, op_type="triple_in_a_loop"), []), sym.var("data"), [])
-    found = outs.bind(mx.cpu(), {"data": nd.ones((300, 2))}).forward()[0]
-    np.testing.assert_array_equal(found.asnumpy(), np.full((300, 2), 3))
-    with pytest.raises(mx.MXNetError, match="inside a branch or a loop"):
-        outs.bind(mx.cpu(), {"data": nd.ones((3000, 2))}).forward()
+
+@mx.operator.register("triple_in_a_loop")
+class TripleProp(mx.operator.CustomOpProp):
+    def create_operator(self, ctx: Any, in_shapes: Any, in_dtypes: Any) -> Any:
+        return Triple()
+
+
+def triple(x: Any) -> Any:
+    return sym.Custom(x, op_type="triple_in_a_loop")
+
+
+@pytest.mark.parametrize("length", [3, 700])
+def test_python_functions_run_inside_loops(length: int) -> None:
+    def step(x: Any, states: Any) -> Any:
+        return sym.contrib.cond(sym.sum(x) > 4, lambda: triple(x), lambda: x), [states[0] + triple(x)]
+
+    outs, states = sym.contrib.foreach(step, sym.var("data"), [sym.var("state")])
+    data = np.arange(length, dtype=np.float32).repeat(2).reshape(length, 2) % 7
+    graph = sym.Group([outs, states[0]])
+    arrays = {"data": nd.array(data), "state": nd.zeros((2,))}
+    found, total = (o.asnumpy() for o in graph.bind(mx.cpu(), arrays).forward())
+    np.testing.assert_array_equal(found, np.where(data > 2, data * 3, data))
+    np.testing.assert_array_equal(total, data.sum(axis=0) * 3)
+    arrays["data"][length // 2] = -1
+    with pytest.raises(ValueError, match="a negative element"):
+        graph.bind(mx.cpu(), arrays).forward()
+
+
+def test_a_loop_that_data_end_calls_no_python() -> None:
+    """It might never end when a call fails."""
+    _, (last,) = sym.contrib.while_loop(lambda i: i < 30, lambda i: ([], [triple(i)]), [sym.var("i")], max_iterations=9)
+    with pytest.raises(mx.MXNetError, match="inside a loop that data end"):
+        last.bind(mx.cpu(), {"i": nd.ones((1,))}).forward()
