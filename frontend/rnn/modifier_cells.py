@@ -31,7 +31,7 @@ class ModifierCell(BaseRNNCell):
         """The first states of the inner cell."""
         self._check_unmodified()
         self.base_cell._modified = False
-        begin = self.base_cell.begin_state(func=init_sym, **kwargs)
+        begin = self.base_cell.begin_state(kwargs.pop("func", init_sym), **kwargs)
         self.base_cell._modified = True
         return begin
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from .. import initializer, ndarray
@@ -179,10 +179,10 @@ class _CellOfCells(BaseRNNCell):
     def state_info(self) -> list[dict[str, Any]]:
         return [info for cell in self._cells for info in cell.state_info]
 
-    def begin_state(self, **kwargs: Any) -> list[Sym]:  # type: ignore[override]
+    def begin_state(self, func: Callable[..., Sym] = ops.zeros, **kwargs: Any) -> list[Sym]:
         """The first states of all cells."""
         self._check_unmodified()
-        return [state for cell in self._cells for state in cell.begin_state(**kwargs)]
+        return [state for cell in self._cells for state in cell.begin_state(func, **kwargs)]
 
     def unpack_weights(self, args: Arrays) -> Arrays:
         """Parameters with the weights of each gate of each cell apart."""
