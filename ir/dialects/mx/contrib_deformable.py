@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from math import prod
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -20,6 +21,9 @@ from .shapes import PartialShape, check_layout, unify_at
 
 class _Deformable(Operator):
     """A convolution over two axes that reads each element of each window beside its place, by an offset (y, x)."""
+
+    if TYPE_CHECKING:  # each subclass declares it at MXNet's own place
+        layout: Any
 
     floats = True
     kernel: Ints
