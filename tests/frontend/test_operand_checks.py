@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import mxforge as mx
+import numpy as np
 import pytest
 from mxforge import nd
 from mxforge.frontend.ndarray.eager import operator_named
@@ -75,3 +76,26 @@ def test_the_maximum_of_padding_alone_is_the_lowest_number() -> None:
 def test_an_absent_operator_is_said_to_be_absent() -> None:
     with pytest.raises(mx.MXNetError, match="'_absent': no such operator is declared"):
         operator_named("_absent")
+
+
+@pytest.mark.parametrize("kind", ["max", "sum"])
+@pytest.mark.parametrize("shape", [(7,), (5, 4), (3, 4, 5)])
+def test_the_convention_same_gives_a_window_for_each_stride(kind: str, shape: tuple[int, ...]) -> None:
+    """MXNet refuses it, or fails inside: windows begin at each multiple of the stride and end with the input."""
+    x = np.random.default_rng(0).standard_normal(shape).astype(np.float32)
+    starts = list(np.ndindex(*[-(-n // 2) for n in shape]))
+    parts = [x[tuple(slice(2 * i, 2 * i + 3) for i in start)] for start in starts]
+    expected = [part.max() if kind == "max" else part.sum() for part in parts]
+    kernel, stride = (3,) * len(shape), (2,) * len(shape)
+    data = nd.array(x[None, None])
+    pooled = nd.Pooling(data, kernel=kernel, stride=stride, pool_type=kind, pooling_convention="same")
+    assert pooled.shape == (1, 1, *[-(-n // 2) for n in shape])
+    np.testing.assert_allclose(pooled.asnumpy().ravel(), expected, 1e-5, 1e-6)
+
+
+def test_operands_of_two_dtypes_are_refused() -> None:
+    with pytest.raises(mx.MXNetError, match=r"rhs should be float32 as lhs is, it is int32"):
+        _ = nd.ones((2,)) + nd.ones((2,), dtype="int32")
+    with pytest.raises(mx.MXNetError, match=r"LayerNorm.*data must be of a floating dtype, it is int32"):
+        x = nd.ones((3,), dtype="int32")
+        nd.LayerNorm(x, x, x)
