@@ -118,3 +118,19 @@ def test_a_file_of_buckets_without_the_default_one_is_refused(tmp_path: Path) ->
     net = mx.sym.FullyConnected(mx.sym.var("data"), num_hidden=2, name="f")
     with pytest.raises(ValueError, match="default bucket 9 is not among"):
         mx.mod.BucketingModule.load_dict({3: net}, lambda key: (net, ("data",), None), 9, {}, {})
+
+
+def test_feed_forward_names_training(recorded: dict[str, np.ndarray]) -> None:
+    with pytest.warns(DeprecationWarning, match="deprecated"):
+        model = mx.model.FeedForward.load(str(FIXTURES / "mlp"), 3)
+    assert error(model.predict(recorded["x0"]), recorded["y0"]) < 1e-5
+    with pytest.raises(mx.MXNetError, match="training"):
+        model.fit(recorded["x0"], np.zeros(64))
+    symbol = model.symbol
+    assert symbol is not None
+    with pytest.warns(DeprecationWarning), pytest.raises(mx.MXNetError, match="training"):
+        mx.model.FeedForward.create(symbol, recorded["x0"], np.zeros(64), num_epoch=1)
+    with pytest.warns(DeprecationWarning):
+        made_later = mx.model.FeedForward(lambda key: symbol)
+    with pytest.raises(mx.MXNetError, match="use BucketingModule"):
+        made_later.predict(recorded["x0"])
