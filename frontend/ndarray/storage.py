@@ -23,8 +23,12 @@ if TYPE_CHECKING:
 
 def dispatch(bound: Bound, arrays: Sequence[NDArray], out: Any, context: Context | None) -> Any:
     """Apply an operator to operands of which some may be sparse; `out` may be so too."""
+    from .lazy_updates import update_rows
     from .storage_rules import RULES
 
+    updated = update_rows(bound, arrays, out)
+    if updated is not None:
+        return updated
     counted = len(bound.operator.input_names(len(arrays))) == len(arrays)
     rule = RULES.get(bound.operator.mx_name()) if counted else None
     result = None if rule is None else rule(bound.operator, list(arrays))

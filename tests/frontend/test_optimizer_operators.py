@@ -171,3 +171,40 @@ def test_arrays_are_reset_and_tested() -> None:
     assert out.asscalar() == 1
     nd.all_finite(nd.array([np.inf]), init_output=False, out=out)
     assert out.asscalar() == 0
+
+
+ROWS = np.array([[1, 1], [0, 0], [2, 2]], np.float32)
+# What MXNet made, one after the other, of a weight, a momentum and a variance of ones by a gradient of two rows.
+LAZY = [
+    (nd.sgd_update, 0, {}, [0.89, 1, 0.79], None),
+    (nd.sgd_mom_update, 1, {"momentum": 0.5}, [1.2811, 1, 1.0821], [0.3911, 1, 0.2921]),
+    (nd.adam_update, 2, {}, [1.2346263, 1, 1.0348103], [0.46480104, 1, 0.47371107]),
+]
+EAGER = [
+    (nd.sgd_update, 0, {}, [0.89, 0.99, 0.79], None),
+    (nd.sgd_mom_update, 1, {"momentum": 0.5}, [1.2811, 1.4801, 1.0821], [0.3911, 0.4901, 0.2921]),
+    (nd.adam_update, 2, {}, [1.2346263, 1.4344887, 1.0348103], [0.46480104, 0.45589098, 0.4737111]),
+]
+
+
+@pytest.mark.parametrize(("lazy", "steps"), [(True, LAZY), (False, EAGER)])
+@pytest.mark.parametrize("stype", ["default", "row_sparse"])
+def test_rows_without_a_gradient_stay_as_they_are(lazy: bool, steps: Any, stype: str) -> None:
+    weight, mean, var = (nd.ones((3, 2)).tostype(stype) for _ in range(3))
+    grad = nd.array(ROWS).tostype("row_sparse")
+    for update, count, numbers, wanted, moved in steps:
+        states = (mean, var)[:count]
+        found = update(weight, grad, *states, out=weight, lr=0.1, wd=0.1, lazy_update=lazy, **numbers)
+        assert found is weight
+        np.testing.assert_allclose(weight.asnumpy()[:, 0], wanted, 1e-5)
+        if moved is not None:
+            np.testing.assert_allclose(mean.asnumpy()[:, 0], moved, 1e-5)
+
+
+def test_an_update_by_no_rows_changes_nothing() -> None:
+    weight = nd.ones((3, 2))
+    found = nd.sgd_update(weight, nd.sparse.zeros("row_sparse", (3, 2)), lr=1, wd=1)
+    assert found is not weight
+    assert (found.asnumpy() == 1).all()
+    with pytest.raises(mx.base.MXNetError, match="sgd_update"):
+        nd.sgd_update(weight, nd.sparse.zeros("row_sparse", (4, 2)), lr=1)
