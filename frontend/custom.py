@@ -59,17 +59,22 @@ class PythonKind:
     ) -> Callable[..., Sequence[Array]]:
         """`forward` as a function of arrays. The operator is made at the first run, for `single` calls at each."""
         count = len(self.arguments)
-        made: list[CustomOp] = []
+        shapes, dtypes = [list(t.shape) for t in inputs[:count]], [_numpy_type(t.dtype) for t in inputs[:count]]
+        kept: list[CustomOp] = []
+
+        def operator() -> CustomOp:
+            if kept:
+                return kept[0]
+            made = self.prop.create_operator(current_context(), list(shapes), list(dtypes))
+            if not single:
+                kept.append(made)
+            return made
 
         def run(*arrays: Array) -> list[Array]:
-            context = current_context()
-            if single or not made:
-                shapes, dtypes = [list(t.shape) for t in inputs[:count]], [_numpy_type(t.dtype) for t in inputs[:count]]
-                made[:] = [self.prop.create_operator(context, shapes, dtypes)]
             given = [_array(x, t) for x, t in zip(arrays, inputs, strict=True)]
             results = [_empty(t) for t in outputs]
             states = given[count:]
-            made[0].forward(training, ["write"] * len(results), given[:count], results, states)
+            operator().forward(training, ["write"] * len(results), given[:count], results, states)
             return [_values(x) for x in (*results, *states)]
 
         return run
