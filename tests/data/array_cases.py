@@ -181,21 +181,17 @@ import pickle; pickle.loads(pickle.dumps(i, 2)) | import pickle; pickle.loads(pi
 import copy; copy.copy(m) | import copy; copy.deepcopy({'a': m})['a']
 import pickle; pickle.loads(pickle.dumps(m[1])) | import pickle; pickle.loads(pickle.dumps(mx.cpu(1)))
 import copy; y = copy.deepcopy(m); y[:] = 0; m | import copy; y = copy.copy(m); y[:] = 0; m
-nd.save('/tmp/mxforge_case.nd', m); nd.load('/tmp/mxforge_case.nd')
-nd.save('/tmp/mxforge_case.nd', [m, i]); nd.load('/tmp/mxforge_case.nd')
-nd.save('/tmp/mxforge_case.nd', {'a': m}); nd.load('/tmp/mxforge_case.nd')['a']
-nd.save('/tmp/mxforge_case.nd', {}); nd.load('/tmp/mxforge_case.nd')
-nd.save('/tmp/mxforge_case.nd', []); nd.load('/tmp/mxforge_case.nd') | nd.save('/tmp/mxforge_case.nd', 5)
-nd.save('/tmp/mxforge_case.nd', [5]) | nd.save('/tmp/mxforge_case.nd', {1: m}) | nd.load('/tmp/mxforge_no_such_file')
-nd.load(5) | nd.load_frombuffer(b'abc')
-nd.save('/tmp/mxforge_case.nd', m.astype('float16')); nd.load('/tmp/mxforge_case.nd')
-nd.save('/tmp/mxforge_case.nd', {'é': m}); sorted(nd.load('/tmp/mxforge_case.nd'))
-nd.save('/tmp/mxforge_case.nd', m[1]); nd.load('/tmp/mxforge_case.nd')
-nd.save('/tmp/mxforge_case.nd', {'a': m, 'b': None}) | nd.utils.zeros((2, 2)) | nd.utils.zeros((2, 2), stype='csr')
-nd.utils.empty((2,)).shape | nd.utils.empty((2, 2), stype='row_sparse') | nd.utils.array([1, 2]) | nd.utils.array(m)
-nd.utils.array(m.tostype('csr')) | nd.utils.zeros((2,), mx.cpu(1), 'int32').dtype | nd.utils.load is nd.load
-nd.ndarray.zeros((2,)) | nd.ndarray.NDArray is nd.NDArray | nd.ndarray.array([1])
-nd.ndarray._DTYPE_NP_TO_MX[np.float32] | nd.ndarray._DTYPE_MX_TO_NP[2] is np.float16 | nd.ndarray._GRAD_REQ_MAP['add']
+nd.save('case.nd', m); nd.load('case.nd') | nd.save('case.nd', [m, i]); nd.load('case.nd')
+nd.save('case.nd', {'a': m}); nd.load('case.nd')['a'] | nd.save('case.nd', {}); nd.load('case.nd')
+nd.save('case.nd', []); nd.load('case.nd') | nd.save('case.nd', 5) | nd.save('case.nd', [5])
+nd.save('case.nd', {1: m}) | nd.load('/tmp/mxforge_no_such_file') | nd.load(5) | nd.load_frombuffer(b'abc')
+nd.save('case.nd', m.astype('float16')); nd.load('case.nd') | nd.save('case.nd', {'é': m}); sorted(nd.load('case.nd'))
+nd.save('case.nd', m[1]); nd.load('case.nd') | nd.save('case.nd', {'a': m, 'b': None}) | nd.utils.zeros((2, 2))
+nd.utils.zeros((2, 2), stype='csr') | nd.utils.empty((2,)).shape | nd.utils.empty((2, 2), stype='row_sparse')
+nd.utils.array([1, 2]) | nd.utils.array(m) | nd.utils.array(m.tostype('csr'))
+nd.utils.zeros((2,), mx.cpu(1), 'int32').dtype | nd.utils.load is nd.load | nd.ndarray.zeros((2,))
+nd.ndarray.NDArray is nd.NDArray | nd.ndarray.array([1]) | nd.ndarray._DTYPE_NP_TO_MX[np.float32]
+nd.ndarray._DTYPE_MX_TO_NP[2] is np.float16 | nd.ndarray._GRAD_REQ_MAP['add']
 nd.ndarray._STORAGE_TYPE_STR_TO_ID['csr'] | nd.contrib.isinf(nd.array([1, np.inf, -np.inf, np.nan]))
 nd.contrib.isfinite(nd.array([1, np.inf, -np.inf, np.nan])) | nd.contrib.isnan(nd.array([1, np.inf, np.nan]))
 nd.contrib.isnan(i) | [a.shape for a in nd.contrib.rand_zipfian(nd.array([3]), 4, 5)]

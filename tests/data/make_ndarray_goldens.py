@@ -8,6 +8,8 @@ sparse_cases.py, which the tests run too.
 from __future__ import annotations
 
 import json
+import os
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +18,7 @@ import ndarray_cases
 import numpy as np
 import sparse_cases
 
+HERE = Path(__file__).resolve().parent
 CASES = {"ndarray": ndarray_cases, "array": array_cases, "sparse": sparse_cases}
 """The file of records that each module's programs have."""
 
@@ -69,9 +72,11 @@ def main() -> None:
     import mxnet as mx
 
     for name, cases in CASES.items():
-        records = {program: run(program, mx, cases.SETUP) for program in cases.programs()}
+        with tempfile.TemporaryDirectory() as folder:
+            os.chdir(folder)  # where some programs leave files
+            records = {program: run(program, mx, cases.SETUP) for program in cases.programs()}
         lines = ",\n".join(f"{json.dumps(p)}: {json.dumps(r)}" for p, r in records.items())
-        Path(__file__).with_name(f"{name}.json").write_text("{\n" + lines + "\n}\n")
+        (HERE / f"{name}.json").write_text("{\n" + lines + "\n}\n")
 
 
 if __name__ == "__main__":

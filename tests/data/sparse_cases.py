@@ -184,14 +184,12 @@ nd.dot(c, sp.zeros('row_sparse', (3, 2))) | nd.batch_dot(nd.ones((1, 2, 2)), nd.
 
 FILES = """
 import pickle; pickle.loads(pickle.dumps(c)) | import pickle; pickle.loads(pickle.dumps(r))
-import copy; copy.deepcopy(c) | import copy; copy.copy(r)
-nd.save('/tmp/mxforge_case.nd', [c, r, d]); nd.load('/tmp/mxforge_case.nd')
-nd.save('/tmp/mxforge_case.nd', c); nd.load('/tmp/mxforge_case.nd')
-nd.save('/tmp/mxforge_case.nd', {'a': r}); nd.load('/tmp/mxforge_case.nd')['a']
-nd.save('/tmp/mxforge_case.nd', {'a': c, 'b': d}); sorted(nd.load('/tmp/mxforge_case.nd'))
-nd.save('/tmp/mxforge_case.nd', sp.zeros('csr', (2, 3))); nd.load('/tmp/mxforge_case.nd')
-nd.save('/tmp/mxforge_case.nd', sp.zeros('row_sparse', (2, 3))); nd.load('/tmp/mxforge_case.nd')
-isinstance(c, nd.NDArray) | isinstance(c, sp.BaseSparseNDArray) | isinstance(c, nd.sparse.CSRNDArray) | nd.waitall()
+import copy; copy.deepcopy(c) | import copy; copy.copy(r) | nd.save('case.nd', [c, r, d]); nd.load('case.nd')
+nd.save('case.nd', c); nd.load('case.nd') | nd.save('case.nd', {'a': r}); nd.load('case.nd')['a']
+nd.save('case.nd', {'a': c, 'b': d}); sorted(nd.load('case.nd'))
+nd.save('case.nd', sp.zeros('csr', (2, 3))); nd.load('case.nd')
+nd.save('case.nd', sp.zeros('row_sparse', (2, 3))); nd.load('case.nd') | isinstance(c, nd.NDArray)
+isinstance(c, sp.BaseSparseNDArray) | isinstance(c, nd.sparse.CSRNDArray) | nd.waitall()
 """.replace("\n", "|")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import mxforge as mx
@@ -94,7 +95,9 @@ def test_every_program_is_recorded(name: str) -> None:
 
 @pytest.mark.parametrize(("name", "program"), [(name, p) for name in FILES for p in sorted(RECORDS[name])])
 @pytest.mark.filterwarnings("ignore:You are attempting to copy:RuntimeWarning")
-def test_program(name: str, program: str) -> None:
+def test_program(name: str, program: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    if "case.nd" in program:
+        monkeypatch.chdir(tmp_path)  # where the program leaves its file
     found, recorded = recorder().run(program, mx, recorder().CASES[name].SETUP), RECORDS[name][program]
     if program in DIFFERENT:
         assert not agrees(found, recorded), "it agrees now: take it off the list"
