@@ -25,20 +25,6 @@ def _get_repo_file_url(namespace: str, filename: str) -> str:
     return f"{_get_repo_url()}{namespace}/{filename}"
 
 
-MXNET_STORE = "https://apache-mxnet.s3-accelerate.dualstack.amazonaws.com/"
-"""Where MXNet keeps weights and data sets; the environment variable MXNET_GLUON_REPO names another place."""
-
-
-def _get_repo_url() -> str:
-    """The store's address, which ends with a slash."""
-    return os.environ.get("MXNET_GLUON_REPO", MXNET_STORE).rstrip("/") + "/"
-
-
-def _get_repo_file_url(namespace: str, filename: str) -> str:
-    """The address of a file of the store."""
-    return f"{_get_repo_url()}{namespace}/{filename}"
-
-
 def check_sha1(filename: str, sha1_hash: str) -> bool:
     """Whether a file has this SHA-1, in hexadecimal digits."""
     with open(filename, "rb") as file:

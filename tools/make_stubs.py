@@ -8,7 +8,7 @@ from __future__ import annotations
 import inspect
 import re
 import textwrap
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from importlib import import_module
 from pathlib import Path
 from types import FunctionType, ModuleType
@@ -39,7 +39,7 @@ from .ndarray import NDArray
 
 '''
 _SYMBOLS = FOLDER.parent / "symbol"
-_SYMBOL_CONTROL = "name: str | None = ..., attr: dict[str, str] | None = ..."
+_SYMBOL_CONTROL = {"name": "str | None", "attr": "dict[str, str] | None", "out": "Any"}
 _SYMBOL_HEADER = '''"""The operators as functions of symbols. Written by tools/make_stubs.py, not by hand."""
 
 from __future__ import annotations
@@ -129,9 +129,8 @@ def _module(namespace: str, module: ModuleType) -> str:
 def _symbols() -> str:
     """The functions of sym: those of nd on symbols, with a name and attributes instead of a result and a context."""
     names = [n for n in names_of("") if n.isidentifier()]
-    made = [function_stub(n, lookup(n)).replace("NDArray", "Symbol") for n in names]
-    control = ", ".join(f"{k}: {v} = ..." for k, v in _CONTROL.items()).replace("NDArray", "Symbol")
-    return "\n".join([_SYMBOL_HEADER, *(m.replace(control, _SYMBOL_CONTROL) for m in made), ""])
+    made = [function_stub(n, lookup(n), _SYMBOL_CONTROL).replace("NDArray", "Symbol") for n in names]
+    return "\n".join([_SYMBOL_HEADER, *made, ""])
 
 
 def _header(doc: str) -> str:
@@ -143,21 +142,21 @@ def _written_function(function: FunctionType) -> str:
     return f"def {function.__name__}{signature}: ..."
 
 
-def function_stub(name: str, cls: type[Operator]) -> str:
-    """The function of an operator under one of its names, as one line."""
-    return f"def {name}({', '.join(_parameters(cls))}) -> {_result(cls)}: ..."
+def function_stub(name: str, cls: type[Operator], control: Mapping[str, str] = _CONTROL) -> str:
+    """The function of an operator under one of its names, as one line; `control` are the arguments of all operators."""
+    return f"def {name}({', '.join(_parameters(cls, control))}) -> {_result(cls)}: ..."
 
 
-def _parameters(cls: type[Operator]) -> Iterable[str]:
+def _parameters(cls: type[Operator], control: Mapping[str, str]) -> Iterable[str]:
     inputs = arguments(cls)
     variadic = [i for i in inputs if i.startswith("*")]
     if variadic:
         yield f"{variadic[0]}: NDArray | Sequence[NDArray]"
     else:
         yield from (f"{i}: NDArray | None = ..." for i in inputs)
-    named = [p for p in parameters(cls) if p.name.isidentifier() and p.name not in (*inputs, *_CONTROL)]
+    named = [p for p in parameters(cls) if p.name.isidentifier() and p.name not in (*inputs, *control)]
     yield from (f"{p.name}: {_type(p)} = ..." for p in named)
-    for name, type in _CONTROL.items():
+    for name, type in control.items():
         if name == "ctx" and not variadic:
             yield "*"  # what stands before may be given by position
         yield f"{name}: {type} = ..."

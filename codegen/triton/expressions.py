@@ -11,6 +11,7 @@ from ...ir.kernel import (
     Const,
     Contract,
     Expr,
+    Given,
     Kernel,
     Load,
     Reduce,
@@ -178,6 +179,10 @@ class Expressions:
         match expr:
             case Const(value=number, dtype=dtype):
                 return constant(number, dtype)
+            case Given(name=name):
+                raise NotImplementedError(
+                    f"kernel {self.kernel.name}: the run-time number {name} has no Triton emission"
+                )
             case AxisValue(axis=axis):
                 return self._axis_value(axis)
             case Load():

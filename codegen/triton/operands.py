@@ -12,6 +12,7 @@ from ...ir.kernel import (
     Const,
     Contract,
     Expr,
+    Given,
     Kernel,
     Load,
     Local,
@@ -83,7 +84,7 @@ def local(kernel: Kernel, name: str) -> Local:
 def dtype_of(kernel: Kernel, expr: Expr) -> DType:
     """The element type of an expression's values."""
     match expr:
-        case Const(dtype=dtype) | Cast(dtype=dtype):
+        case Const(dtype=dtype) | Given(dtype=dtype) | Cast(dtype=dtype):
             return dtype
         case AxisValue():
             return DType.I64

@@ -150,7 +150,7 @@ def random_size_crop(
         area = kwargs.pop("min_area")
     assert not kwargs, "unexpected keyword arguments for `random_size_crop`."
     h, w, _ = src.shape
-    low, high = (area, 1.0) if isinstance(area, numeric_types) else area
+    low, high = (float(area), 1.0) if isinstance(area, numeric_types) else area
     for _ in range(10):
         target = random.uniform(low, high) * h * w
         new_ratio = np.exp(random.uniform(np.log(ratio[0]), np.log(ratio[1])))

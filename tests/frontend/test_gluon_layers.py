@@ -9,7 +9,7 @@ from typing import Any
 import mxforge as mx
 import numpy as np
 import pytest
-from mxforge.gluon import HybridBlock
+from mxforge.frontend.gluon import HybridBlock
 
 gluon = mx.gluon
 nn, rnn, loss, contrib = gluon.nn, gluon.rnn, gluon.loss, gluon.contrib

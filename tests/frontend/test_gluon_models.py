@@ -17,7 +17,7 @@ from mxforge.frontend.bounded import Bounded
 gluon, nn = mx.gluon, mx.gluon.nn
 
 
-def small_net(**kwargs: Any) -> nn.HybridSequential:
+def small_net(**kwargs: Any) -> Any:
     net = nn.HybridSequential(**kwargs)
     with net.name_scope():
         net.add(nn.Conv2D(2, 3, activation="relu"), nn.BatchNorm(), nn.Dense(2))

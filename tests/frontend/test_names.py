@@ -25,7 +25,6 @@ ABSENT = {
     "gradients": r"autograd\.(Function|get_symbol)",
     "MXNet lists a function of NumPy": r"ndarray\.contrib\.uniform",
     "its result's shape depends on values": r"symbol\.contrib\.boolean_mask",
-    "parameter servers": r"kvstore\.KVStoreServer\.run",
     "readers of data files": r"io\.(\w*Iter|\w*Iter_v1)|image\..*(Aug|Augmenter|Iter|rotate)|"
     r"gluon\.data\.vision\.transforms\.(Rotate|RandomRotation)",
 }

@@ -10,7 +10,8 @@ import pytest
 from goldens import Golden, operator_goldens, symbol_function
 from mxforge.frontend.ndarray import eager
 
-nd = mx.nd
+nd: Any = mx.nd  # numbers are given as texts and as arrays too
+sym: Any = mx.sym
 UPDATES = [g for g in operator_goldens() if g.op.endswith(("_update", "_phase1", "_phase2"))]
 
 
@@ -148,7 +149,7 @@ def test_wrappers_of_contrib() -> None:
     halves = [nd.ones(2, dtype="float16")], [nd.ones(2, dtype="float16")], [nd.zeros(2)], [nd.zeros(2)], [nd.ones(2)]
     nd.contrib.multi_mp_lamb_update(*halves, step_count=[1], lrs=[0.1], wds=[0], out=halves[0])
     assert halves[0][0].asnumpy()[0] == np.float16(halves[4][0].asnumpy()[0]) < 1
-    names = mx.sym.contrib.adamw_update(*map(mx.sym.var, "wgmv"), 0.5, lr=1, eta=1).list_arguments()
+    names = sym.contrib.adamw_update(*map(mx.sym.var, "wgmv"), 0.5, lr=1, eta=1).list_arguments()
     assert names == ["w", "g"]
 
 

@@ -164,10 +164,11 @@ def test_a_file_that_is_not_there(tmp_path: Path) -> None:
 
 
 def test_operators_turn_attributes_into_texts_and_variables_demand_them() -> None:
-    made = mx.sym.relu(mx.sym.var("x"), attr={"__lr_mult__": 2})
+    attr: Any = {"__lr_mult__": 2}
+    made = mx.sym.relu(mx.sym.var("x"), attr=attr)
     assert made.attr("__lr_mult__") == "2"
     with pytest.raises(ValueError, match="only accepts string values"):
-        mx.sym.var("x", attr={"__lr_mult__": 2})
+        mx.sym.var("x", attr=attr)
 
 
 def test_the_current_scopes_are_deprecated_names() -> None:
