@@ -65,6 +65,7 @@ class Parameter(ParameterArrays):
         self._data: list[NDArray] | None = None
         self._grads: list[NDArray] | None = None
         self._ctx_list: list[Context] | None = None
+        self._ctx_map: list[list[int | None]] | None = None
         self._trainer: Any = None
         # (init, contexts, default init, data) while initialization waits for the shape
         self._deferred_init: tuple[Any, Any, Any, Any] | tuple[()] = ()

@@ -33,6 +33,7 @@ class ParameterArrays:
     _data: list[NDArray] | None
     _grads: list[NDArray] | None
     _ctx_list: list[Context] | None
+    _ctx_map: list[list[int | None]] | None
     _deferred_init: tuple[Any, Any, Any, Any] | tuple[()]
 
     def data(self, ctx: Context | None = None) -> NDArray:
@@ -160,6 +161,10 @@ class ParameterArrays:
             self._grads = [zeros(a.shape, a.context, a.dtype, self._grad_stype) for a in self._data]
         return self._grads
 
+    @_grad.setter
+    def _grad(self, grads: list[NDArray] | None) -> None:
+        self._grads = grads
+
     def zero_grad(self) -> None:
         """Set the gradients to zero; those that nobody has asked for yet begin with zeros."""
         if self._grad_stype != "default":
@@ -170,6 +175,7 @@ class ParameterArrays:
     def _init_impl(self, data: NDArray, ctx_list: Sequence[Context], adopt: bool = False) -> None:
         """Hold `data` in each context; with `adopt` it belongs to nobody else and is not copied where it is already."""
         self._ctx_list = list(ctx_list)
+        self._ctx_map = _places(self._ctx_list)
         self._data = [
             data if adopt and i == 0 and ctx == data.context else data.copyto(ctx)
             for i, ctx in enumerate(self._ctx_list)
@@ -213,6 +219,16 @@ class ParameterArrays:
         if len(arrays) == 1 or self._stype != "default":
             return arrays[0]
         return add_n(*arrays) / len(arrays)
+
+
+def _places(contexts: Sequence[Context]) -> list[list[int | None]]:
+    """The number of each context in `contexts`, by the parity of its kind (GPUs first) and by its device number."""
+    found: list[list[int | None]] = [[], []]
+    for number, ctx in enumerate(contexts):
+        row = found[ctx.device_typeid & 1]
+        row.extend([None] * (ctx.device_id + 1 - len(row)))
+        row[ctx.device_id] = number
+    return found
 
 
 def as_contexts(ctx: Any) -> list[Context]:

@@ -218,8 +218,28 @@ class BucketingModule(BaseModule):
             )
             if self._monitor is not None:
                 module.install_monitor(self._monitor)
+            if self.optimizer_initialized:
+                module.borrow_optimizer(current)
         self._buckets[bucket_key] = module
         self._curr_module, self._curr_bucket_key = module, bucket_key
+
+    def init_optimizer(
+        self,
+        kvstore: Any = "local",
+        optimizer: Any = "sgd",
+        optimizer_params: Any = (("learning_rate", 0.01),),
+        force_init: bool = False,
+    ) -> None:
+        """Install an optimizer in the current bucket; the others use it too."""
+        current = self._ready()
+        if self.optimizer_initialized and not force_init:
+            self.logger.warning("optimizer already initialized, ignoring.")
+            return
+        current.init_optimizer(kvstore, optimizer, optimizer_params, force_init)
+        for module in self._buckets.values():
+            if module is not current:
+                module.borrow_optimizer(current)
+        self.optimizer_initialized = True
 
     # --- running ----------------------------------------------------------------------------------------------------
 

@@ -14,11 +14,12 @@ from ..io import DataBatch, DataDesc
 from ..model import load_checkpoint
 from ..ndarray import NDArray, zeros
 from ..symbol import Symbol
-from .base_module import _DEFAULT_INITIALIZER, BaseModule, _check_input_names, _parse_data_desc
+from .base_module import _DEFAULT_INITIALIZER, _check_input_names, _parse_data_desc
 from .executor_group import DataParallelExecutorGroup
+from .installed_optimizer import ModuleWithOptimizer
 
 
-class Module(BaseModule):
+class Module(ModuleWithOptimizer):
     """A symbol on one or more contexts; arguments that are neither data nor labels are its parameters."""
 
     def __init__(
@@ -304,20 +305,6 @@ class Module(BaseModule):
     def install_monitor(self, mon: Any) -> None:
         """Have a Monitor watch all executors."""
         self._group().install_monitor(mon)
-
-    # --- training, which is not there yet ---------------------------------------------------------------------------
-
-    def borrow_optimizer(self, shared_module: Module) -> None:
-        """Raises MXNetError: training comes later."""
-        raise self._untrained("borrow_optimizer")
-
-    def save_optimizer_states(self, fname: str) -> None:
-        """Raises MXNetError: training comes later."""
-        raise self._untrained("save_optimizer_states")
-
-    def load_optimizer_states(self, fname: str) -> None:
-        """Raises MXNetError: training comes later."""
-        raise self._untrained("load_optimizer_states")
 
 
 def _batch_shapes(batch: DataBatch | list[DataBatch]) -> list[tuple[int, ...]]:

@@ -126,6 +126,22 @@ class SequentialModule(BaseModule):
         self._label_shapes = label_shapes if anyone else None
         self.for_training, self.inputs_need_grad, self.binded = for_training, inputs_need_grad, True
 
+    def init_optimizer(
+        self,
+        kvstore: Any = "local",
+        optimizer: Any = "sgd",
+        optimizer_params: Any = (("learning_rate", 0.01),),
+        force_init: bool = False,
+    ) -> None:
+        """Install an optimizer in each module."""
+        self._check_ready()
+        if self.optimizer_initialized and not force_init:
+            self.logger.warning("optimizer already initialized, ignoring.")
+            return
+        for module in self._modules:
+            module.init_optimizer(kvstore, optimizer, optimizer_params, force_init)
+        self.optimizer_initialized = True
+
     def forward(self, data_batch: DataBatch, is_train: bool | None = None) -> None:
         """Run all modules; the batch is not changed."""
         self._check_ready()

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from ...ir.dialects.mx.parameters import attribute_text
 from ..artifacts.symbol_upgrade import INPUT_INITIALIZERS
 from ..attribute import current_scope
 from ..base import MXNetError
@@ -24,11 +25,6 @@ def user_location() -> str:
     while frame is not None and str(frame.f_globals.get("__name__")).startswith(PACKAGE):
         frame = frame.f_back
     return f"{frame.f_code.co_filename}:{frame.f_lineno}" if frame is not None else ""
-
-
-def attribute_text(value: Any) -> str:
-    """A parameter as MXNet's Python writes it."""
-    return str(value)
 
 
 def dtype_text(value: Any) -> str:

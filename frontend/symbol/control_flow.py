@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from ...ir.dialects.mx.parameters import attribute_text
 from ..attribute import AttrScope, current_scope
 from .compose import resolved_attrs, resolved_name, user_location
 from .files import to_file
@@ -119,7 +120,7 @@ def _distinct(symbols: Sequence[Symbol], mark: str, taken: Sequence[str]) -> lis
 
 def _node(op: str, subgraphs: Sequence[_Cut], inputs: Sequence[Symbol], attrs: Mapping[str, Any]) -> list[Symbol]:
     """The results of a new operator with subgraphs."""
-    texts = {key: str(value) for key, value in attrs.items()}
+    texts = {key: attribute_text(value) for key, value in attrs.items()}
     texts["num_args"] = str(len(inputs) + len(subgraphs))
     name = resolved_name(None, op)
     node = SymNode(op, name, {**resolved_attrs(None), **texts}, [s._entries[0] for s in inputs], user_location())

@@ -13,6 +13,7 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from ...ir.dialects.mx.parameters import attribute_text
 from ..base import _Null
 from .compose import create_node, dtype_text, resolved_attrs, resolved_name
 
@@ -64,7 +65,8 @@ def make_function(op: type[Operator], op_name: str, name: str) -> Callable[..., 
         given, symbols = bind(args, kwargs)
         given.pop("out", None)
         attr = given.pop("attr", None) or {}
-        params = resolved_attrs({key: str(value) for key, value in attr.items()})  # only variables demand texts
+        # only variables demand texts
+        params = resolved_attrs({key: attribute_text(value) for key, value in attr.items()})
         chosen = given.pop("name", None)
         for key, value in given.items():
             if isinstance(value, Symbol):

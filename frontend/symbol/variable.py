@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from ...ir.dialects.mx.parameters import attribute_text
 from ..base import MXNetError
 from . import ops
 from .compose import hidden_attrs, resolved_attrs
@@ -36,7 +37,7 @@ def var(
         raise TypeError("Expect a string for variable `name`")
     attrs: dict[str, Any] = {**resolved_attrs(attr)}
     known = {"__shape__": shape, "__lr_mult__": lr_mult, "__wd_mult__": wd_mult}
-    attrs.update({key: str(value) for key, value in known.items() if value is not None})
+    attrs.update({key: attribute_text(value) for key, value in known.items() if value is not None})
     if dtype is not None:
         attrs["__dtype__"] = str(_DTYPE_NUMBERS[ops.dtype_text(dtype)])
     if init is not None:
@@ -49,7 +50,7 @@ def var(
                 f"Attribute name={key} is not supported. Additional attributes must start and end with double "
                 "underscores, e.g, __yourattr__"
             )
-        attrs[key] = str(value)
+        attrs[key] = attribute_text(value)
     return Symbol([Entry(SymNode("null", name, hidden_attrs(attrs, "Variable")))])
 
 

@@ -16,7 +16,7 @@ from ...graph import Attribute, Value
 from ...types import DType, Shape, TensorType
 from .builder import MxBuilder
 from .operator import Operator, Results, operator
-from .parameters import Text
+from .parameters import Text, attribute_text
 from .shapes import PartialShape, is_known, unify_at
 
 Array = np.ndarray[Any, Any]
@@ -78,7 +78,7 @@ class Custom(Operator):
         return _made(self.op_type, self._texts())
 
     def _texts(self) -> tuple[tuple[str, str], ...]:
-        return tuple((name, str(value)) for name, value in (self.model_extra or {}).items())
+        return tuple((name, attribute_text(value)) for name, value in (self.model_extra or {}).items())
 
     def _key(self) -> tuple[Any, ...]:
         return (type(self), self.op_type, self._texts())

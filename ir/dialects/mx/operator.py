@@ -29,6 +29,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from ...graph import Attribute, Op, Value
 from ...types import DType, TensorType
 from .families import DECLARED_NAMES, FAMILY_OF
+from .parameters import attribute_text
 from .shapes import PartialShape, ShapeConflict, unify_all
 
 if TYPE_CHECKING:
@@ -80,14 +81,15 @@ class Operator(BaseModel, Op):
     def parse(cls, attrs: Mapping[str, Any]) -> Self:
         """The operator with these parameters, given as MXNet's strings or as Python values.
 
-        ValueError names the operator, the parameter and what it may be.
+        ValueError names the operator, the parameter and what it may be. An operator without parameters reads none, as
+        in MXNet: what packages give to it is kept as it is (`zeros_like(x, dtype="int32")` has the dtype of x).
         """
         try:
-            made = cls.model_validate(dict(attrs))
+            made = cls.model_validate(dict(attrs) if cls.model_fields else {})
         except ValidationError as error:
             raise ValueError("; ".join(_explain(cls, e) for e in error.errors())) from None
         made.check()
-        vars(made)["_given"] = {key: str(value) for key, value in attrs.items()}
+        vars(made)["_given"] = {key: attribute_text(value) for key, value in attrs.items()}
         return made
 
     def check(self) -> None:

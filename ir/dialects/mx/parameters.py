@@ -7,13 +7,30 @@ is annotated with one of these types accepts that text or the Python value, and 
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from operator import index
 from typing import Annotated, Any, Literal, SupportsIndex, cast
 
+import numpy as np
 from pydantic import BeforeValidator
 
 _BOOLS = {"True": True, "true": True, "1": True, "False": False, "false": False, "0": False}
+
+
+def attribute_text(value: Any) -> str:
+    """A parameter as MXNet's Python writes it; numbers of NumPy in tuples stand there as digits whatever the NumPy."""
+    if not isinstance(value, (tuple, list)):
+        return str(value)
+    items = [_item_text(item) for item in cast("Sequence[object]", value)]
+    if isinstance(value, list):
+        return f"[{', '.join(items)}]"
+    return f"({', '.join(items)}{',' if len(items) == 1 else ''})"
+
+
+def _item_text(item: object) -> str:
+    if isinstance(item, np.str_):
+        return repr(str(item))
+    return attribute_text(item) if isinstance(item, (np.generic, tuple, list)) else repr(item)
 
 
 def _integer(value: Any) -> int:

@@ -37,6 +37,12 @@ def test_a_wrong_parameter_is_named(name: str, attrs: dict[str, str], message: s
         lookup(name).parse(attrs)
 
 
+def test_an_operator_without_parameters_reads_none() -> None:
+    op = lookup("zeros_like").parse({"dtype": "int32"})
+    assert op == lookup("zeros_like").parse({})
+    assert op.attrs() == {"dtype": "int32"}
+
+
 @pytest.mark.parametrize(
     ("name", "attrs"),
     [

@@ -1,0 +1,115 @@
+"""The part of Module that holds an optimizer: how it is made, shared between modules, saved and loaded."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from .. import optimizer as optimizers
+from ..artifacts import write_atomically
+from ..parameter_updates import _create_kvstore, _initialize_kvstore
+from .base_module import BaseModule
+from .executor_group import DataParallelExecutorGroup
+
+
+class ModuleWithOptimizer(BaseModule):
+    """A module whose parameters one optimizer changes, through a KVStore or beside it."""
+
+    _context: list[Any]
+    _exec_group: DataParallelExecutorGroup | None
+    _param_names: list[str]
+    _compression_params: Any
+    _preload_opt_states: str | None
+    _optimizer: Any = None
+    _kvstore: Any = None
+    _update_on_kvstore: bool | None = None
+    _updater: Any = None
+
+    def init_optimizer(
+        self,
+        kvstore: Any = "local",
+        optimizer: Any = "sgd",
+        optimizer_params: Any = (("learning_rate", 0.01),),
+        force_init: bool = False,
+    ) -> None:
+        """Install an optimizer: one of these parameters for the bound batch size, or one that is made already."""
+        self._check_ready()
+        if self.optimizer_initialized and not force_init:
+            self.logger.warning("optimizer already initialized, ignoring...")
+            return
+        arguments, _ = self.get_params()
+        group = self._exec_group
+        assert group is not None
+        store, on_store = _create_kvstore(kvstore, len(self._context), arguments)
+        self._optimizer = self._made_optimizer(optimizer, optimizer_params, 1.0 / _all_rows(group, store), on_store)
+        self._kvstore, self._update_on_kvstore = store, on_store
+        if store:
+            if self._compression_params:
+                store.set_gradient_compression(self._compression_params)
+            if on_store:
+                store.set_optimizer(self._optimizer)
+            _initialize_kvstore(store, group.param_arrays, arguments, self._param_names, on_store)
+        self._updater = None if on_store else optimizers.get_updater(self._optimizer)
+        self.optimizer_initialized = True
+        if self._preload_opt_states is not None:
+            self.load_optimizer_states(self._preload_opt_states)
+            self._preload_opt_states = None
+
+    def _made_optimizer(self, optimizer: Any, parameters: Any, rescale: float, on_store: bool) -> Any:
+        names = _numbered(self._param_names, 1 if on_store else len(self._context))
+        if isinstance(optimizer, str):
+            options = {"rescale_grad": rescale, **dict(parameters)}
+            return optimizers.create(optimizer, sym=self.symbol, param_idx2name=names, **options)
+        if not isinstance(optimizer, optimizers.Optimizer):
+            raise AssertionError(f"init_optimizer: {optimizer!r} is neither an optimizer nor the name of one")
+        if optimizer.rescale_grad != rescale:
+            warnings.warn(
+                "Optimizer created manually outside Module but rescale_grad is not normalized to "
+                f"1.0/batch_size/num_workers ({optimizer.rescale_grad} vs. {rescale}). Is this intended?",
+                stacklevel=4,
+            )
+        if not optimizer.idx2name:
+            optimizer.idx2name = names
+        return optimizer
+
+    def borrow_optimizer(self, shared_module: ModuleWithOptimizer) -> None:
+        """Use another module's optimizer and KVStore."""
+        if not shared_module.optimizer_initialized:
+            raise AssertionError("borrow_optimizer: the other module has no optimizer")
+        self._optimizer, self._kvstore = shared_module._optimizer, shared_module._kvstore
+        self._update_on_kvstore, self._updater = shared_module._update_on_kvstore, shared_module._updater
+        self.optimizer_initialized = True
+
+    def save_optimizer_states(self, fname: str) -> None:
+        """Write the optimizer's states as MXNet does."""
+        self._check_optimizer("save_optimizer_states")
+        if self._update_on_kvstore:
+            self._kvstore.save_optimizer_states(fname)
+        else:
+            write_atomically(fname, self._updater.get_states())
+
+    def load_optimizer_states(self, fname: str) -> None:
+        """Read states that this or MXNet's `save_optimizer_states` wrote."""
+        self._check_optimizer("load_optimizer_states")
+        if self._update_on_kvstore:
+            self._kvstore.load_optimizer_states(fname)
+            return
+        self._updater.set_states(Path(fname).read_bytes())
+
+    def _check_optimizer(self, what: str) -> None:
+        if not self.optimizer_initialized:
+            raise AssertionError(f"{what}: the module has no optimizer: call init_optimizer first")
+
+
+def _all_rows(group: DataParallelExecutorGroup, store: Any) -> int:
+    """The rows of a batch, of all workers where they meet after each."""
+    rows = group.batch_size or 1
+    together = store and "dist" in store.type and "_sync" in store.type
+    return rows * store.num_workers if together else rows
+
+
+def _numbered(names: Sequence[str], copies: int) -> dict[int, str]:
+    """Names by the numbers that parameters have for an optimizer, with one number for each copy."""
+    return {number * copies + k: name for number, name in enumerate(names) for k in range(copies)}
