@@ -25,8 +25,3 @@ def share_code(symbols: Iterable[str], target: CpuTarget, code: bytes) -> None:
     for symbol in symbols:
         if symbol.startswith((LOOPS, PRODUCTS)):
             _code.setdefault((symbol, target), code)
-
-
-def forget_shared_code() -> None:
-    """Empty the table: for tests."""
-    _code.clear()

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from .base_errors import MXNetError, error_types
+from .base_errors import MXNetError
 
 mx_float = ctypes.c_float
 mx_float_p = ctypes.POINTER(ctypes.c_float)
@@ -96,8 +96,3 @@ def c2pyerror(err_msg: str) -> tuple[str, str | None]:
 def _error_name(line: str) -> str | None:
     name, colon, _ = line.partition(":")
     return name if colon and all(c.isalnum() or c in "_." for c in name) else None
-
-
-def error_named(name: str, message: str) -> Exception:
-    """The error that was registered under a name, else MXNetError."""
-    return error_types.get(name, MXNetError)(message)

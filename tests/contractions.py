@@ -5,7 +5,6 @@ back.
 from __future__ import annotations
 
 import ctypes
-import platform
 from dataclasses import replace
 
 import numpy as np
@@ -22,7 +21,6 @@ from mxforge.runtime.host import host_target
 
 FUNCTION = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_int32)
 HOST = replace(host_target(threads=2))
-IS_X86 = platform.machine() == "x86_64"
 
 
 def aligned(count: int, dtype: np.dtype | type = np.float32, fill: float = 0.0) -> np.ndarray:

@@ -77,6 +77,6 @@ def _one_line(error: Exception) -> str:
     text = " ".join(line.strip() for line in str(error).splitlines() if line.strip())
     if isinstance(error, OSError) and error.strerror and error.filename is not None:
         return f"{error.filename}: {error.strerror}"
-    if isinstance(error, ToolError | GraphError | OSError | ValueError | RuntimeError) and text:
+    if isinstance(error, ToolError | GraphError | OSError | ValueError | RuntimeError | ImportError) and text:
         return text
     return f"{type(error).__name__}: {text} (this should not happen; --traceback shows where)"

@@ -118,21 +118,6 @@ def winograd_reach(shape: ConvShape, output: int) -> tuple[int, ...]:
     return tuple(output * -(-w.extent // output) + 2 for w in shape.windows)
 
 
-def required_halo(shape: ConvShape, schedule: ContractionSchedule | None = None) -> tuple[tuple[int, int], ...]:
-    """Elements that must stand before and after each spatial axis of the input for `schedule` to read it where it is.
-
-    Without a schedule: what direct convolution needs. An input with interior zeros is copied and needs none.
-    """
-    if any(w.interior != 1 for w in shape.windows):
-        return ((0, 0),) * len(shape.windows)
-    wino = isinstance(schedule, WinogradSchedule)
-    reach = winograd_reach(shape, schedule.output) if wino else tuple(w.reach for w in shape.windows)
-    size = fixed_shape(shape.kernel.buffer(shape.x.buffer))
-    return tuple(
-        (max(0, w.low), max(0, n - w.low - size[w.dimension])) for w, n in zip(shape.windows, reach, strict=True)
-    )
-
-
 def takes_winograd(shape: ConvShape) -> bool:
     """3x3 with stride 1 over two axes, in float32."""
     unit = all((w.taps, w.stride, w.dilation, w.interior) == (3, 1, 1, 1) for w in shape.windows)

@@ -7,7 +7,6 @@ from __future__ import annotations
 from ...ir.schedule import RegisterTile
 from ...ir.target import CpuTarget
 
-_LOADS_PER_CYCLE = 2
 _FREE_LOADS = 0.75
 """Loads per multiply-add up to which the pipes stay full; beyond, time grows with the loads (measured on Zen 3)."""
 

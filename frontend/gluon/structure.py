@@ -15,9 +15,6 @@ from .parameter_dict import ParameterDict
 if TYPE_CHECKING:
     from .plain_block import Block
 
-Format = int | list[Any]
-"""How a value was nested: 0 one array, -1 None, n > 0 that many outputs of a symbol, a list for a list."""
-
 
 class BlockScope:
     """Where children of a block get their names: the block's prefix, and a counter for each kind of child."""
@@ -64,7 +61,10 @@ class BlockScope:
 
 
 def flatten(args: Any, what: str) -> tuple[list[Any], Any]:
-    """All arrays or symbols in order, and how they were nested; `what` says "input" or "output" in errors."""
+    """All arrays or symbols in order, and how they were nested; `what` says "input" or "output" in errors.
+
+    The nesting of one array is 0, of None -1, of a symbol with n > 1 outputs n, of a list the list of its elements'.
+    """
     if isinstance(args, NDArray):
         return [args], 0
     if isinstance(args, Symbol):

@@ -9,10 +9,12 @@ import os
 import struct
 import zipfile
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
 
+from ..artifacts.atomic import write_atomically
 from ..base import MXNetError
 from ..downloads import download as _fetch
 
@@ -142,14 +144,13 @@ def get_zip_data(data_dir: str, url: str, data_origin_name: str) -> None:
 
 
 def get_bz2_data(data_dir: str, data_name: str, url: str, data_origin_name: str) -> None:
-    """Fetch a bz2 file into a folder and unpack it there as `data_name`, unless that is there."""
+    """Fetch a bz2 file into a folder and unpack it there as `data_name`, whole or not at all, unless that is there."""
     path, packed = os.path.join(data_dir, data_name), os.path.join(data_dir, data_origin_name)
     if os.path.exists(path):
         return
     download(url, fname=data_origin_name, dirname=data_dir, overwrite=False)
-    with bz2.open(packed, "rb") as source, open(path, "wb") as target:
-        for line in source:
-            target.write(line)
+    with bz2.open(packed, "rb") as source:
+        write_atomically(path, iter(partial(source.read, 1 << 20), b""))
     os.remove(packed)
 
 

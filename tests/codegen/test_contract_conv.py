@@ -12,7 +12,7 @@ from contractions import HOST, Runner, conv_reference
 from mxforge.codegen.llvm.contract import emit_contraction
 from mxforge.codegen.llvm.emitter import ModuleBuilder
 from mxforge.codegen.lower_contract import ConvSpec, Extras, conv_kernel
-from mxforge.codegen.schedule.contract import required_halo, schedule_contraction, schedule_direct, winograd_blocks
+from mxforge.codegen.schedule.contract import schedule_contraction, schedule_direct, winograd_blocks
 from mxforge.codegen.schedule.describe import ContractionError, ConvShape, describe_contraction
 from mxforge.ir.kernel import Buffer, Cast, Const, Expr, Index, Load, Scalar, affine
 from mxforge.ir.scalar import ScalarOp
@@ -221,13 +221,6 @@ def test_winograd(output: int, tiles: int, fused: bool) -> None:
     whole = -(-11 // output) * -(-13 // output)
     runner = Runner(kernel, schedule=replace(schedule, tiles=tiles or whole, fused=fused), values={"x": x, "w": w})
     close(runner.run(), conv_reference(x, w, case.spec))
-
-
-def test_required_halo() -> None:
-    case = Case((1, 32, 9, 14), (32, 32, 3, 3), same(1))
-    shape = shape_of(case)
-    assert required_halo(shape, winograd_blocks(shape, 4, HOST)) == ((1, 4), (1, 3))
-    assert required_halo(shape) == ((1, 1), (1, 1))
 
 
 def load(buffer: str, index: Index) -> Load:

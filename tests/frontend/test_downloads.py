@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bz2
 import hashlib
 import zipfile
 from pathlib import Path
@@ -83,3 +84,17 @@ def test_damaged_weights_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyP
     archive_in(tmp_path / "store", f"alexnet-{model_store.short_hash('alexnet')}", DATA)
     with pytest.raises(ValueError, match="different hash"):
         model_store.get_model_file("alexnet", root=str(tmp_path / "models"))
+
+
+def test_a_packed_file_is_unpacked_whole_or_not_at_all(tmp_path: Path) -> None:
+    packed = bz2.compress(DATA)
+    for name, content in (("whole.bz2", packed), ("cut.bz2", packed[:-20])):
+        (tmp_path / name).write_bytes(content)
+    (tmp_path / "data").mkdir()
+    folder = str(tmp_path / "data")
+    mx.test_utils.get_bz2_data(folder, "rows", (tmp_path / "whole.bz2").as_uri(), "whole.bz2")
+    assert [p.name for p in (tmp_path / "data").iterdir()] == ["rows"]
+    assert (tmp_path / "data" / "rows").read_bytes() == DATA
+    with pytest.raises(EOFError, match="ended before"):
+        mx.test_utils.get_bz2_data(folder, "others", (tmp_path / "cut.bz2").as_uri(), "cut.bz2")
+    assert not (tmp_path / "data" / "others").exists()

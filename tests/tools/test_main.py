@@ -107,6 +107,7 @@ def test_a_traceback_on_demand(mxforge: Any, tmp_path: Path, monkeypatch: pytest
             "mxforge: error: x.npy: No such file or directory\n",
         ),
         (ValueError("first\n  second"), 1, "mxforge: error: first second\n"),
+        (ImportError("install it"), 1, "mxforge: error: install it\n"),
         (KeyError("k"), 1, "mxforge: error: KeyError: 'k' (this should not happen; --traceback shows where)\n"),
     ],
     ids=lambda value: type(value).__name__ if isinstance(value, BaseException) else None,

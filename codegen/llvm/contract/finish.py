@@ -48,10 +48,6 @@ class Finish:
     out: Access
     dtype: DType
 
-    @property
-    def is_plain(self) -> bool:
-        return self.expr == Ref(SUM)
-
 
 def access_of(view: View, table: int, dtype: DType) -> Access:
     if view.block == 1 and view.stride == 0:

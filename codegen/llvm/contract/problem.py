@@ -87,11 +87,6 @@ class Problem:
     def count(self) -> int:
         return prod(self.points)
 
-    @property
-    def vectors_apart(self) -> int:
-        """The block that vectors of channels must be a divisor of, over all operands (1: no blocks)."""
-        return max(v.block for v in (self.out, *(v for _, v, _, _ in self.loads)))
-
 
 def plain_segments(outer: list[tuple[int, int]], inner: list[tuple[int, int]]) -> tuple[Segment, ...]:
     """The reduction over outer x inner, pairs of (input offset, weight offset); inner is unrolled, in chunks."""
