@@ -9,7 +9,7 @@ import pytest
 from compiled import Array, check, compiled, run_program
 from mxforge.codegen.manifest import ManifestError, program_to_bytes
 from mxforge.ir.dialects.core import CoreBuilder, evaluate_graph
-from mxforge.ir.graph import Graph, GraphError, Value
+from mxforge.ir.graph import Graph, Value
 from mxforge.ir.kernel import ReduceOp
 from mxforge.ir.types import DType, TensorType
 from mxforge.passes.manager import Options
@@ -282,13 +282,22 @@ def test_a_python_function_between_regions() -> None:
         program_to_bytes(program)
 
 
-def test_a_python_function_in_a_branch_is_refused() -> None:
+@pytest.mark.parametrize("taken", [True, False])
+def test_a_python_function_in_a_branch(taken: bool) -> None:
+    calls: list[int] = []
+
+    def doubled(a: np.ndarray) -> list[np.ndarray]:
+        calls.append(1)
+        return [a * 2]
+
     def branch(called: bool) -> Graph:
         inner = CoreBuilder("branch")
         x = inner.input(tensor(4))
-        return inner.build(inner.host_callback(lambda a: [a], [tensor(4)], x) if called else [x])
+        return inner.build(inner.host_callback(doubled, [tensor(4)], x) if called else [x])
 
     b = CoreBuilder()
     pred, x = b.input(TensorType((), DType.BOOL)), b.input(tensor(4))
-    with pytest.raises(GraphError, match="inside a branch or a loop"):
-        compiled(b.build(b.cond(pred, branch(True), branch(False), x)))
+    program = compiled(b.build(b.cond(pred, branch(True), branch(False), x)))
+    (found,) = run_program(program, [np.array(taken), np.arange(4, dtype=np.float32)])
+    np.testing.assert_array_equal(found, np.arange(4) * (2 if taken else 1))
+    assert bool(calls) == taken
