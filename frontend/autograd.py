@@ -104,3 +104,38 @@ def grad(
 ) -> list[Any]:
     """Raises MXNetError: gradients come with training."""
     raise MXNetError(f"autograd.grad: {_LATER}")
+
+
+def get_symbol(x: Any) -> Any:
+    """Raises MXNetError: what is recorded comes with training."""
+    raise MXNetError(f"autograd.get_symbol: {_LATER}")
+
+
+class Function:
+    """A differentiable function that a user writes: `forward` on arrays, and `backward` from gradients to gradients.
+
+    An instance is called once, as in MXNet: RuntimeError for the second call.
+    """
+
+    def __init__(self) -> None:
+        self._used = False
+        self.saved_tensors: Any = ()
+
+    def save_for_backward(self, *args: Any) -> None:
+        """Keep arrays as `saved_tensors`, for `backward`."""
+        self.saved_tensors = args
+
+    def __call__(self, *inputs: Any) -> Any:
+        if self._used:
+            raise AssertionError("Each Function instance can only be called once. Please create another instance.")
+        self._used = True
+        with pause(is_training()):
+            return self.forward(*inputs)
+
+    def forward(self, *inputs: Any) -> Any:
+        """The results, one array or a tuple."""
+        raise NotImplementedError(f"{type(self).__name__} has no forward")
+
+    def backward(self, *output_grads: Any) -> Any:
+        """The gradients of the inputs; nothing calls it before training is there."""
+        raise NotImplementedError(f"{type(self).__name__} has no backward")

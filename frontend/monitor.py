@@ -94,4 +94,4 @@ def _text(values: Any) -> str:
     listed = [values] if isinstance(values, NDArray) else values
     if not isinstance(listed, list) or not all(isinstance(v, NDArray) for v in listed):
         raise AssertionError(f"a statistic is an NDArray or a list of them, not {type(values).__name__}")
-    return "".join(f"{v.asscalar() if v.shape == (1,) else v.asnumpy()}\t" for v in listed)
+    return "".join(str(v.asscalar() if v.shape == (1,) else v.asnumpy()) + "\t" for v in listed)

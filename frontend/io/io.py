@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections import namedtuple
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from ..base import mx_real_t
-from ..ndarray import NDArray, array
+from ..ndarray import NDArray
+from ..ndarray.sparse import CSRNDArray
+from .sources import Named, dtype_of_source, named_sources, take_examples
 
 __all__ = ["DataBatch", "DataDesc", "DataIter", "NDArrayIter", "ResizeIter"]
 
@@ -138,8 +140,9 @@ class ResizeIter(DataIter):
 
 
 class NDArrayIter(DataIter):
-    """Batches of arrays in memory, given as one array, a list, or a dictionary by name.
+    """Batches of arrays in memory or in HDF5 files, given as one array, a list, or a dictionary by name.
 
+    Batches have the dtype of the NDArray that they come from, and are float32 where they come from other things.
     `last_batch_handle` says what becomes of an incomplete last batch: 'pad' fills it up from the beginning, 'discard'
     leaves it out, 'roll_over' keeps it for the next epoch.
     """
@@ -158,8 +161,10 @@ class NDArrayIter(DataIter):
         super().__init__(batch_size)
         if last_batch_handle not in ("pad", "discard", "roll_over"):
             raise ValueError(f"last_batch_handle is 'pad', 'discard' or 'roll_over', not {last_batch_handle!r}")
-        self.data = _named(data, data_name, allow_empty=False)
-        self.label = _named(label, label_name, allow_empty=True)
+        self.data = named_sources(data, data_name, allow_empty=False)
+        self.label = named_sources(label, label_name, allow_empty=True)
+        if last_batch_handle != "discard" and any(isinstance(v, CSRNDArray) for _, v in (*self.data, *self.label)):
+            raise NotImplementedError("NDArrayIter takes csr matrices with last_batch_handle='discard' alone")
         self.layout = layout
         self._axis = layout.find("N")
         self.num_data = self.data[0][1].shape[self._axis]
@@ -172,11 +177,11 @@ class NDArrayIter(DataIter):
         self.cursor = -batch_size
         self.reset()
 
-    def _describe(self, source: list[tuple[str, np.ndarray]]) -> list[DataDesc]:
-        def shape(values: np.ndarray) -> tuple[int, ...]:
+    def _describe(self, source: Named) -> list[DataDesc]:
+        def shape(values: Any) -> tuple[int, ...]:
             return (*values.shape[: self._axis], self.batch_size, *values.shape[self._axis + 1 :])
 
-        return [DataDesc(name, shape(values), values.dtype, self.layout) for name, values in source]
+        return [DataDesc(name, shape(values), dtype_of_source(values), self.layout) for name, values in source]
 
     @property
     def provide_data(self) -> list[DataDesc]:
@@ -230,9 +235,9 @@ class NDArrayIter(DataIter):
             raise AssertionError("DataIter needs reset.")
         return self.idx[np.arange(self.cursor, self.cursor + self.batch_size) % self.num_data]
 
-    def _batch(self, source: list[tuple[str, np.ndarray]]) -> list[NDArray]:
+    def _batch(self, source: Named) -> list[NDArray]:
         positions = self._positions()
-        return [array(np.take(values, positions, axis=self._axis), dtype=values.dtype) for _, values in source]
+        return [take_examples(values, positions, self._axis) for _, values in source]
 
     def getdata(self) -> list[NDArray]:
         return self._batch(self.data)
@@ -244,28 +249,3 @@ class NDArrayIter(DataIter):
         if self.last_batch_handle == "pad":
             return max(self.cursor + self.batch_size - self.num_data, 0)
         return max(-self.cursor, 0) if self.last_batch_handle == "roll_over" else 0
-
-
-def _named(data: Any, default_name: str, allow_empty: bool) -> list[tuple[str, np.ndarray]]:
-    """Arrays with names: one array is `default_name`, several are numbered `_0_data`, ...; sorted by name"""
-    if data is None:
-        data = []
-    if isinstance(data, np.ndarray | NDArray) or hasattr(data, "__array__"):
-        data = [data]
-    if isinstance(data, Mapping):
-        named = list(data.items())
-    elif len(data) == 1:
-        named = [(default_name, data[0])]
-    else:
-        named = [(f"_{i}_{default_name}", values) for i, values in enumerate(data)]
-    if not named and not allow_empty:
-        raise ValueError("NDArrayIter needs data")
-    return sorted(((name, _as_numpy(name, values)) for name, values in named), key=lambda pair: pair[0])
-
-
-def _as_numpy(name: str, values: Any) -> np.ndarray:
-    if isinstance(values, NDArray):
-        return values.asnumpy()
-    if not isinstance(values, np.ndarray):
-        raise TypeError(f"Invalid type '{type(values)}' for {name}, should be NDArray or numpy.ndarray")
-    return values.astype(mx_real_t) if values.dtype == np.float64 else values

@@ -226,8 +226,9 @@ class DataParallelExecutorGroup:
     def _load(self, number: int, batch: DataBatch, whole: bool) -> None:
         """Copy a batch, or the slice of it that is executor `number`'s, into that executor's inputs."""
         named = dict(zip(self.data_names, batch.data, strict=True))
-        if batch.label:
-            named.update(zip(self.label_names, batch.label, strict=False))
+        labels = getattr(batch, "label", None)  # batches may be tuples of data alone
+        if labels:
+            named.update(zip(self.label_names, labels, strict=False))
         arrays = self.execs[number].arg_dict
         for desc in self._inputs:
             if desc.name not in named:

@@ -324,7 +324,7 @@ def _described(descs: Sequence[DataDesc], shapes: Sequence[tuple[int, ...]]) -> 
 
 
 def _new_like(array: NDArray) -> NDArray:
-    return zeros(array.shape, dtype=array.dtype)
+    return zeros(array.shape, dtype=array.dtype, stype=array.stype)
 
 
 def _fill(

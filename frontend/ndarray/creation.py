@@ -82,11 +82,11 @@ def full(
 
 
 def _given_out(made: NDArray, kwargs: dict[str, Any]) -> NDArray:
-    """`made`, or what `out=` names, filled with it."""
+    """`made`, or what `out=` names, filled with it. Hidden attributes (`__layout__`) say nothing here."""
     out = kwargs.pop("out", None)
-    kwargs.pop("name", None)
-    if kwargs:
-        raise TypeError(f"unexpected arguments {', '.join(kwargs)}")
+    unknown = [name for name in kwargs if name != "name" and not (name.startswith("__") and name.endswith("__"))]
+    if unknown:
+        raise TypeError(f"unexpected arguments {', '.join(unknown)}")
     return made if out is None else made.copyto(out)
 
 

@@ -17,6 +17,7 @@ class _Normalization(HybridBlock):
 
     _kwargs: Mapping[str, Any]
     _shows_channels = True
+    _unknown_channels: int | None = 0
 
     def _make_affine(
         self,
@@ -42,7 +43,8 @@ class _Normalization(HybridBlock):
     def __repr__(self) -> str:
         parts = [f"{key}={value!r}" for key, value in self._kwargs.items()]
         if self._shows_channels:
-            parts.append(f"in_channels={(self._reg_params['gamma'].shape or (0,))[0] or None}")
+            channels = (self._reg_params["gamma"].shape or (0,))[0]
+            parts.append(f"in_channels={channels or self._unknown_channels}")
         return f"{type(self).__name__}({', '.join(parts)})"
 
 
@@ -51,6 +53,8 @@ class _BatchNorm(_Normalization):
 
     `fuse_relu` rectifies the result.
     """
+
+    _unknown_channels = None
 
     def __init__(
         self,

@@ -52,8 +52,6 @@ class RecurrentCell(Block):
         for info in self.state_info(batch_size):
             self._init_counter += 1
             options = {**(info or {}), **kwargs}
-            if func is ndarray.zeros:  # arrays have no layout
-                options.pop("__layout__", None)
             states.append(func(name=f"{self._prefix}begin_state_{self._init_counter}", **options))
         return states
 
