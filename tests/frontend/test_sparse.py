@@ -7,6 +7,7 @@ from typing import Any
 import mxforge as mx
 import numpy as np
 import pytest
+import scipy.sparse
 from mxforge import MXNetError, nd
 from mxforge.frontend.ndarray import sparse_dot
 
@@ -173,9 +174,8 @@ def test_bad_indices_are_refused_when_made() -> None:
 
 
 def test_scipy() -> None:
-    scipy_sparse = pytest.importorskip("scipy.sparse")
     x = nd.array(X).tostype("csr")
     there = x.asscipy()
     assert there.shape == X.shape and (there.toarray() == X).all()
-    for back in (nd.array(there), sp.array(there), sp.csr_matrix(there), sp.csr_matrix(scipy_sparse.csr_matrix(X))):
+    for back in (nd.array(there), sp.array(there), sp.csr_matrix(there), sp.csr_matrix(scipy.sparse.csr_matrix(X))):
         assert back.stype == "csr" and (back.asnumpy() == X).all()
