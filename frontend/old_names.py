@@ -10,6 +10,7 @@ import collections.abc
 import inspect
 import sys
 from collections import namedtuple
+from importlib import import_module
 from typing import Any
 
 _ArgSpec = namedtuple("ArgSpec", "args varargs keywords defaults")
@@ -21,7 +22,8 @@ def _getargspec(func: Any) -> _ArgSpec:
 
 
 def restore_in_python() -> None:
-    """`collections.Iterable` and its kin, `inspect.getargspec`."""
+    """`collections.Iterable` and its kin, `inspect.getargspec`, and `multiprocessing.pool`, which MXNet loads."""
+    import_module("multiprocessing.pool")
     for name in collections.abc.__all__:
         _restore(collections, name, getattr(collections.abc, name))
     _restore(inspect, "ArgSpec", _ArgSpec)

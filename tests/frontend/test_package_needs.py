@@ -70,6 +70,23 @@ def test_what_operators_without_parameters_are_given_changes_nothing() -> None:
     assert symbol.infer_type(x="float32")[1] == [np.float32]
 
 
+def test_a_function_with_a_gradient_of_its_own_runs_forward() -> None:
+    class Sigmoid(mx.autograd.Function):
+        def forward(self, *inputs: Any) -> Any:
+            assert not mx.autograd.is_recording()
+            y = 1 / (1 + mx.nd.exp(-inputs[0]))
+            self.save_for_backward(y)
+            return y
+
+    function = Sigmoid()
+    with mx.autograd.record():
+        y = function(mx.nd.zeros((2,)))
+    assert y.asnumpy().tolist() == [0.5, 0.5]
+    assert function.saved_tensors[0] is y
+    with pytest.raises(AssertionError, match="only be called once"):
+        function(y)
+
+
 @pytest.fixture
 def module() -> Any:
     with mx.name.NameManager():

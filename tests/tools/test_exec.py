@@ -70,6 +70,8 @@ import inspect, mxnet, numpy as np
 assert isinstance([], Iterable) and isinstance({}, Mapping)
 assert inspect.getargspec(lambda a, b=1, *c: 0)[:2] == (["a", "b"], "c")
 assert np.float is float and np.zeros(2, np.int).dtype == int and np.isnan(np.NaN) and np.product([2, 3]) == 6
+import multiprocessing
+assert multiprocessing.pool.ThreadPool
 assert np.bool is np.bool_ and np.asscalar(np.array([2])) == 2
 """
     done = run("-m", "mxforge", "exec", "-c", program)
