@@ -1,0 +1,67 @@
+"""Programs that use packages written for MXNet: what they need, and how results compare with recorded ones."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).parent
+PROGRAMS = HERE / "programs"
+RECORDED = HERE / "recorded"
+
+# The modules that a program imports; the versions with which results were recorded stand in docs/drop-in.md.
+NEEDS = {
+    "gluoncv_models": ["gluoncv"],
+    "gluonnlp_models": ["gluonnlp"],
+    "keras_models": ["keras", "h5py"],
+    "mxboard_events": ["mxboard"],
+    "insightface_models": ["insightface.model_zoo.face_genderage", "skimage"],
+    "gluonfr_models": ["gluonfr"],
+    "gluoncv2_models": ["gluoncv2"],
+    "gluonts_models": ["gluonts.mx", "pandas"],
+    "mxfusion_models": ["mxfusion.inference"],
+    "sockeye_models": ["sockeye.inference", "sacrebleu"],
+}
+TOLERANCE = 2e-5
+"""How far numbers may lie from those of MXNet, as a part of the largest magnitude of their array."""
+
+
+def lines(text: str) -> dict[str, dict[str, Any]]:
+    """The results that a program printed, by case."""
+    found = (json.loads(line) for line in text.splitlines() if line.startswith("{"))
+    return {line["case"]: line for line in found}
+
+
+def recorded(program: str) -> dict[str, dict[str, Any]]:
+    """MXNet's results by case."""
+    return json.loads((RECORDED / f"{program}.json").read_text())
+
+
+def differences(ours: dict[str, Any], theirs: dict[str, Any]) -> list[str]:
+    """What a case's results have that MXNet's do not, one line for each."""
+    if "error" in ours:
+        return [f"{ours['error']} at {' > '.join(ours['at'])}"]
+    found = [f"facts {ours['facts']}, not {theirs['facts']}"] if ours["facts"] != theirs["facts"] else []
+    if len(ours["outputs"]) != len(theirs["outputs"]):
+        return [*found, f"{len(ours['outputs'])} outputs, not {len(theirs['outputs'])}"]
+    for number, (one, other) in enumerate(zip(ours["outputs"], theirs["outputs"], strict=True)):
+        if any(one[key] != other[key] for key in ("shape", "dtype")):
+            found.append(f"output {number} is {one['dtype']} {one['shape']}, not {other['dtype']} {other['shape']}")
+        elif (error := distance(one, other)) > TOLERANCE:
+            found.append(f"output {number} of shape {one['shape']} is off by {error:.1e} of its largest element")
+    return found
+
+
+def distance(one: dict[str, Any], other: dict[str, Any]) -> float:
+    """The largest difference of the numbers that are kept of two arrays, as a part of the largest magnitude."""
+    scale = max(other["largest"], 1e-30)
+    pairs = zip([*one["values"], one["largest"]], [*other["values"], other["largest"]], strict=True)
+    return max(_apart(a, b) / scale for a, b in pairs)
+
+
+def _apart(a: float, b: float) -> float:
+    if math.isfinite(a) and math.isfinite(b):
+        return abs(a - b)
+    return 0.0 if str(a) == str(b) else math.inf
