@@ -99,3 +99,10 @@ def test_operands_of_two_dtypes_are_refused() -> None:
     with pytest.raises(mx.MXNetError, match=r"LayerNorm.*data must be of a floating dtype, it is int32"):
         x = nd.ones((3,), dtype="int32")
         nd.LayerNorm(x, x, x)
+
+
+def test_broadcast_like_needs_axes_where_they_are_given() -> None:
+    x, like = mx.nd.ones((1, 2)), mx.nd.ones((5, 2))
+    with pytest.raises(mx.MXNetError, match="broadcast_like: lhs_axes and rhs_axes: must name an axis"):
+        mx.nd.broadcast_like(x, like, lhs_axes=(), rhs_axes=())
+    assert mx.nd.broadcast_like(x, like, lhs_axes=(0,), rhs_axes=(-2,)).shape == (5, 2)

@@ -6,6 +6,7 @@ from typing import Any
 
 import mxforge as mx
 import numpy as np
+import pytest
 
 
 class Noisy(mx.gluon.HybridBlock):
@@ -35,3 +36,20 @@ def test_a_compiled_graph_draws_what_its_operators_draw() -> None:
     assert not np.array_equal(eager[0], eager[1])
     for one, other in zip(eager, compiled, strict=True):
         assert np.allclose(one, other, rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("name", "numbers"),
+    [
+        ("uniform", {"low": 2, "high": 1}),
+        ("normal", {"scale": 0}),
+        ("exponential", {"lam": -1}),
+        ("gamma", {"beta": 0}),
+    ],
+)
+def test_numbers_that_no_distribution_has_are_refused(name: str, numbers: dict[str, float]) -> None:
+    text = rf"{next(reversed(numbers))}=\S+ has to be"
+    with pytest.raises(mx.MXNetError, match=text):
+        getattr(mx.nd, f"random_{name}")(shape=(2,), **numbers)
+    with pytest.raises(mx.MXNetError, match=text):
+        getattr(mx.sym, f"random_{name}")(shape=(2,), **numbers).bind(mx.cpu(), {})

@@ -92,6 +92,10 @@ class BroadcastLike(Operator):
     lhs_axes: OptionalInts = None
     rhs_axes: OptionalInts = None
 
+    def check(self) -> None:
+        if () in (self.lhs_axes, self.rhs_axes):
+            raise ValueError("broadcast_like: lhs_axes and rhs_axes: must name an axis where they are given")
+
     def complete(self, inputs: list[PartialShape], outputs: list[PartialShape]) -> None:
         if self.lhs_axes is None and inputs[1] is None:
             inputs[1] = outputs[0]

@@ -12,7 +12,7 @@ from .builder import MxBuilder
 from .cast_ops import MIXED
 from .operator import Operator, operator
 from .parameters import Bool, Int, Ints, Positive
-from .shapes import PartialShape, normalize_axis, unify
+from .shapes import PartialShape, normalize_axis, unify, unify_all, unify_at
 
 
 @operator("Concat", aliases=("_sparse_concat", "concat"))
@@ -111,6 +111,18 @@ class SliceChannel(Operator):
 
     def output_names(self) -> tuple[str, ...]:
         return tuple(f"output{i}" for i in range(self.sections))
+
+    def complete(self, inputs: list[PartialShape], outputs: list[PartialShape]) -> None:
+        unify_all(outputs)
+        data, piece = inputs[0], outputs[0]
+        if data is None or piece is None or (self.squeeze_axis and len(data) == 1):
+            return
+        axis = normalize_axis(self.axis, len(data))
+        before, after = piece[:axis], piece[axis:]
+        if self.squeeze_axis:
+            unify_at(inputs, 0, (*before, self.sections, *after))
+        else:
+            unify_at(inputs, 0, (*before, after[0] * self.sections, *after[1:]))
 
     def decompose(self, b: MxBuilder, *inputs: Value) -> tuple[Value, ...]:
         x = inputs[0]

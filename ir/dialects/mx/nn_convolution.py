@@ -98,7 +98,13 @@ class _Convolution(_ConvolutionBase):
         spatial = self._output_extents(data[1:-1] if last else data[2:])
         unify_at(outputs, 0, (data[0], *spatial, self.num_filter) if last else (data[0], self.num_filter, *spatial))
         if out is not None:
-            unify_at(inputs, 0, (out[0], *data[1:]))
+            spatial = self._input_extents(out[1:-1] if last else out[2:])
+            unify_at(inputs, 0, (out[0], *spatial, data[-1]) if last else (out[0], data[1], *spatial))
+
+    def _input_extents(self, spatial: Shape) -> Shape:
+        """What the result's extents say about the data's: all where the stride is 1, nothing (0) elsewhere."""
+        sizes = zip(spatial, self.padding, self.extents, self.strides, strict=True)
+        return tuple(n + k - 1 - 2 * p if n and s == 1 else 0 for n, p, k, s in sizes)
 
     def _output_extents(self, spatial: Shape) -> Shape:
         sizes = list(zip(spatial, self.padding, self.extents, self.strides, strict=True))

@@ -78,16 +78,19 @@ _TABLE: tuple[tuple[str, Parameters, str, Draw, tuple[str, ...]], ...] = (
     ),
 )
 # What numbers must be, as MXNet demands; array elements that are not give NaN.
-_DEMANDS: dict[str, dict[str, tuple[str, Callable[[float], bool]]]] = {
-    "gamma": {"alpha": ("positive", lambda v: v > 0), "beta": ("positive", lambda v: v > 0)},
-    "poisson": {"lam": ("non-negative", lambda v: v >= 0)},
+_DEMANDS: dict[str, dict[str, tuple[str, Callable[[Any], bool]]]] = {
+    "uniform": {"high": ("at least low", lambda op: op.high >= op.low)},
+    "normal": {"scale": ("positive", lambda op: op.scale > 0)},
+    "exponential": {"lam": ("positive", lambda op: op.lam > 0)},
+    "gamma": {"alpha": ("positive", lambda op: op.alpha > 0), "beta": ("positive", lambda op: op.beta > 0)},
+    "poisson": {"lam": ("non-negative", lambda op: op.lam >= 0)},
     "negative_binomial": {
-        "k": ("non-negative", lambda v: v >= 0),
-        "p": ("between 0 and 1", lambda v: 0 <= v <= 1),
+        "k": ("non-negative", lambda op: op.k >= 0),
+        "p": ("between 0 and 1", lambda op: 0 <= op.p <= 1),
     },
     "generalized_negative_binomial": {
-        "mu": ("non-negative", lambda v: v >= 0),
-        "alpha": ("non-negative", lambda v: v >= 0),
+        "mu": ("non-negative", lambda op: op.mu >= 0),
+        "alpha": ("non-negative", lambda op: op.alpha >= 0),
     },
 }
 # The names of the distributions' parameters where they are arrays.
@@ -128,15 +131,11 @@ def _types(parameters: Parameters) -> dict[str, Any]:
 
 def _checked(kind: str, names: list[str]) -> dict[str, Any]:
     """The members that say which numbers change from call to call, and that refuse those MXNet refuses."""
-    demands = _DEMANDS.get(kind)
-    if demands is None:
-        return {"scalars": tuple(names)}
 
     def check(self: Operator) -> None:
-        for name, (wanted, holds) in demands.items():
-            value = getattr(self, name)
-            if not holds(value):
-                raise ValueError(f"{self.mx_name()}: {name}={value} has to be {wanted}")
+        for name, (wanted, holds) in _DEMANDS[kind].items():
+            if not holds(self):
+                raise ValueError(f"{self.mx_name()}: {name}={getattr(self, name)} has to be {wanted}")
 
     return {"scalars": tuple(names), "check": check}
 

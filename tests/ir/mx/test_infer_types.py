@@ -75,3 +75,24 @@ def test_unknown_extents_stay_unknown_and_the_others_follow(
     operator = op(name, **attrs)
     known = infer_types([Use(operator, (0,), tuple(range(1, 1 + operator.num_outputs)))], {0: shape})
     assert known.shapes[1] == expected
+
+
+@pytest.mark.parametrize(
+    ("squeeze", "piece", "data"),
+    [(True, (5, 2), (5, 3, 2)), (False, (5, 4, 2), (5, 12, 2)), (False, (5, 0, 2), (5, 0, 2))],
+)
+def test_the_parts_of_a_split_say_what_the_whole_is(squeeze: bool, piece: Any, data: tuple[int, ...]) -> None:
+    use = Use(op("SliceChannel", num_outputs=3, squeeze_axis=squeeze), (0,), (1, 2, 3))
+    known = infer_types([use], {0: (0, 0, 0), 2: piece})
+    assert known.shapes[0] == data
+    assert known.shapes[1] == piece
+
+
+def test_a_convolution_of_stride_1_says_what_its_data_are() -> None:
+    attributes = dict(kernel=(3, 5), dilate=(2, 1), pad=(1, 0), num_filter=8)
+    use = Use(op("Convolution", **attributes), (0, 1, 2), (3,))
+    assert infer_types([use], {0: (0, 3, 0, 0), 3: (2, 8, 10, 7)}).shapes[0] == (2, 3, 12, 11)
+    strided = Use(op("Convolution", stride=(2, 1), **attributes), (0, 1, 2), (3,))
+    assert infer_types([strided], {0: (0, 3, 0, 0), 3: (2, 8, 10, 7)}).shapes[0] == (2, 3, 0, 11)
+    last = Use(op("Convolution", layout="NHWC", **attributes), (0, 1, 2), (3,))
+    assert infer_types([last], {0: (0, 0, 0, 3), 3: (2, 10, 7, 8)}).shapes[0] == (2, 12, 11, 3)
