@@ -31,9 +31,10 @@ def simple_bind(
     shared: Executor | None = None,
     buffer: dict[str, NDArray] | None = None,
     stypes: Mapping[str, str] | None = None,
+    groups: Mapping[str, Context] | None = None,
 ) -> Executor:
     """Arrays for everything, with shapes and dtypes inferred (float32 where nothing says otherwise), in the storage
-    types that `stypes` or the variables name.
+    types that `stypes` or the variables name. `groups` say on which contexts the arrays of each `ctx_group` stand.
 
     With a `buffer` memory is shared, as in MXNet: arguments in `shared_names` and auxiliary states are those of the
     executor `shared`, if there is one; other arguments and their gradients begin an array of their name in the buffer,
@@ -48,7 +49,8 @@ def simple_bind(
         raise RuntimeError(f"simple_bind error. Arguments:\n{given}\nshapes cannot be inferred from these")
     kinds = infer_dtypes(symbol, {n: d for n, d in (type_dict or {}).items() if n in known})
     names = symbol.list_arguments()
-    memory = _Memory(ctx, frozenset(shared_names or ()), shared, buffer, _storage_types(symbol, stypes))
+    contexts = _contexts(symbol, groups or {})
+    memory = _Memory(ctx, frozenset(shared_names or ()), shared, buffer, _storage_types(symbol, stypes), contexts)
     made = [memory.argument(n, s, kinds[n]) for n, s in zip(names, arguments, strict=True)]
     grads: list[NDArray | None] = [
         None if r == "null" else memory.gradient(n, a)
@@ -66,6 +68,19 @@ def _storage_types(symbol: Symbol, given: Mapping[str, str] | None) -> dict[str,
     return {name: stype for name, stype in found.items() if stype != "default"}
 
 
+def _contexts(symbol: Symbol, groups: Mapping[str, Context]) -> dict[str, Context]:
+    """The contexts of the variables whose group, or that of the first operator that takes them, is in `groups`."""
+    from .symbol.node import depth_first
+
+    found: dict[str, Context] = {}
+    for node in depth_first(symbol._entries) if groups else ():
+        for variable in [node] if node.is_variable else [e.node for e in node.inputs if e.node.is_variable]:
+            context = groups.get(node.attrs.get("__ctx_group__", ""))
+            if context is not None:
+                found.setdefault(variable.name, context)
+    return found
+
+
 class _Memory:
     """Where the arrays of `simple_bind` come from."""
 
@@ -76,8 +91,9 @@ class _Memory:
         shared: Executor | None,
         buffer: dict[str, NDArray] | None,
         stypes: Mapping[str, str],
+        contexts: Mapping[str, Context],
     ) -> None:
-        self.ctx, self.names, self.buffer, self.stypes = ctx, names, buffer, stypes
+        self.ctx, self.names, self.buffer, self.stypes, self.contexts = ctx, names, buffer, stypes, contexts
         self.shared = shared if buffer is not None else None
 
     def argument(self, name: str, shape: tuple[int, ...], dtype: Any) -> NDArray:
@@ -105,7 +121,7 @@ class _Memory:
         """The array of the other executor; MXNetError where it does not fit."""
         old = (shared or {}).get(name)
         if old is None:
-            return zeros(shape, dtype=dtype, ctx=self.ctx, stype=stype)
+            return zeros(shape, dtype=dtype, ctx=self.contexts.get(name, self.ctx), stype=stype)
         if old.shape != shape or dtype_of(old.dtype) is not dtype_of(dtype):
             raise MXNetError(
                 f"simple_bind: {name} of the shared executor is {np.dtype(old.dtype)}{old.shape}, this one needs "

@@ -5,17 +5,20 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable, Mapping, Sequence
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
+from ..runtime.writes import written
 from .base import MXNetError
 from .context import Context
-from .dtypes import numpy_type
+from .dtypes import dtype_of
 from .ndarray import NDArray, zeros
+from .ndarray.ndarray import empty_array
 from .plan import CompiledSymbol, ParameterVersion
 
 if TYPE_CHECKING:
+    from ..ir.types import TensorType
     from .symbol import Symbol
 
 __all__ = ["Executor"]
@@ -50,6 +53,7 @@ class Executor:
         self.compiled = compiled or CompiledSymbol(symbol, set(names) - set(inputs) if inputs else ())
         self._version = ParameterVersion()
         self._outputs: list[NDArray] | None = None
+        self._lender: Executor | None = None  # whose results' memory this one's begin, if they fit
         self._monitor: Monitored | None = None
 
     @property
@@ -74,11 +78,28 @@ class Executor:
 
     @property
     def outputs(self) -> list[NDArray]:
-        """The results of the last `forward`; before the first, zeros of the right shapes."""
-        if self._outputs is None:
-            plan = self.compiled.plan(self._arrays(), False)
-            self._outputs = [zeros(t.shape, dtype=numpy_type(t.dtype), ctx=self._ctx) for t in plan.types]
+        """The results, as MXNet keeps them: arrays that each `forward` overwrites; before the first, zeros."""
+        return self._make_outputs(self._output_types()) if self._outputs is None else self._outputs
+
+    def _make_outputs(self, types: Sequence[TensorType]) -> list[NDArray]:
+        made = [empty_array(t.shape, t.dtype, self._ctx) for t in types]
+        for array in made:
+            array._memory()[...] = 0
+        lent = made if self._lender is None else self._lender.outputs
+        self._lender = None
+        self._outputs = [_begin_of(old, new) for old, new in zip(lent, made, strict=True)]
         return self._outputs
+
+    def _output_types(self) -> Sequence[TensorType]:
+        from .symbol.network import Network
+
+        bound = self.arg_dict | self.aux_dict
+        network = Network(self._symbol._entries)
+        known = network.infer({n: a.shape for n, a in bound.items()}, {n: dtype_of(a.dtype) for n, a in bound.items()})
+        types = [known.type_of(network.number(entry)) for entry in network.entries]
+        if None in types:  # extents of 0 count as unknown in inference
+            return self.compiled.plan(self._arrays(), False).types
+        return cast("list[TensorType]", types)
 
     @property
     def output_dict(self) -> dict[str, NDArray]:
@@ -98,9 +119,24 @@ class Executor:
             marked = self.compiled.parameters
             self._version.refresh([a for n, a in zip(self.compiled.names, arrays, strict=True) if n in marked])
         runner = self.compiled if self._monitor is None else self._monitor.compiled
-        found = runner.plan(arrays, bool(is_train)).run(arrays, self._version.stamp)
-        self._outputs = found if self._monitor is None else self._monitor.report(arrays, found)
-        return self._outputs
+        plan = runner.plan(arrays, bool(is_train))
+        if self._monitor is not None:
+            self._replace(self._monitor.report(arrays, plan.run(arrays, self._version.stamp)))
+        elif not plan.types:  # of sparse results nothing is known before they are there
+            self._outputs = plan.run(arrays, self._version.stamp)
+        else:
+            outputs = self._make_outputs(plan.types) if self._outputs is None else self._outputs
+            plan.run_into(arrays, outputs, self._version.stamp, self._ctx)
+            for array in outputs:
+                written(array._storage)
+        return self.outputs
+
+    def _replace(self, found: Sequence[NDArray]) -> None:
+        if any(a._is_sparse for a in found):
+            self._outputs = list(found)
+            return
+        for kept, new in zip(self.outputs, found, strict=True):
+            kept[:] = new
 
     def _assign(self, name: str, array: Any) -> None:
         if not isinstance(array, NDArray | np.ndarray):
@@ -175,12 +211,17 @@ class Executor:
         auxiliary = reshaped(symbol.list_auxiliary_states(), self.aux_arrays, states)
         inputs = self._inputs or tuple(kwargs)
         made = Executor(symbol, self._ctx, arguments, grads, auxiliary, self._grad_req, inputs, self.compiled)
-        made._monitor = self._monitor
+        made._monitor, made._lender = self._monitor, self
         return made
 
     def debug_str(self) -> str:
-        """The graph for people."""
-        return self._symbol.debug_str()
+        """The graph for people, and how much memory its results and what lies between them take."""
+        from ..runtime.executable import Executable
+
+        executable = getattr(self.compiled.plan(self._arrays(), False), "executable", None)
+        between = executable.program.arena_bytes if isinstance(executable, Executable) else 0
+        total = between + sum(a._nbytes() for a in self.outputs if not a._is_sparse)
+        return f"{self._symbol.debug_str()}Total {total >> 20} MB allocated\n"
 
 
 class Monitored:
@@ -228,6 +269,13 @@ def _reshaped(name: str, array: NDArray, shape: tuple[int, ...], grow: bool) -> 
             "set allow_up_sizing=True to enable allocation of new arrays."
         )
     return zeros(shape, dtype=array.dtype, ctx=array.context)
+
+
+def _begin_of(lent: NDArray, wanted: NDArray) -> NDArray:
+    """The first elements of the memory of `lent` as an array like `wanted`; `wanted` itself where they do not fit."""
+    if lent is wanted or lent._is_sparse or lent._dtype is not wanted._dtype or lent.size < wanted.size:
+        return wanted
+    return _reshaped("output", lent, wanted.shape, False)
 
 
 def _dictionary(names: Sequence[str], arrays: Sequence[Any]) -> dict[str, Any]:

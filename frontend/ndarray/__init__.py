@@ -25,6 +25,7 @@ from .arithmetic import (
     subtract,
     true_divide,
 )
+from .cached_op import CachedOp
 from .creation import (
     arange,
     array,

@@ -268,7 +268,7 @@ class Symbol:
         from ..binding import simple_bind
 
         shared = shared_arg_names, shared_exec, shared_buffer
-        return simple_bind(self, ctx, grad_req, type_dict, kwargs, *shared, stype_dict)
+        return simple_bind(self, ctx, grad_req, type_dict, kwargs, *shared, stype_dict, group2ctx)
 
     def bind(
         self,

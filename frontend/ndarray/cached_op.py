@@ -1,0 +1,45 @@
+"""CachedOp: a symbol as a function of arrays, compiled once for each signature."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from ..base import MXNetError
+
+if TYPE_CHECKING:
+    from ..symbol import Symbol
+    from .ndarray import NDArray
+
+__all__ = ["CachedOp"]
+
+
+class CachedOp:
+    """A function of arrays in the order of `sym.list_inputs()`. `flags` are pairs that MXNet tunes its memory by; the
+    compiler needs none of them."""
+
+    def __init__(self, sym: Symbol, flags: Sequence[tuple[str, Any]] = ()) -> None:
+        from ..plan import CompiledSymbol, ParameterVersion
+
+        self.flags = dict(flags)
+        self._compiled = CompiledSymbol(sym)
+        self._stamp = ParameterVersion().refresh([])
+
+    def __call__(self, *args: NDArray, out: NDArray | Sequence[NDArray] | None = None) -> Any:
+        """The result, or the list of results, written to `out` where it is given. MXNetError where the arrays are not
+        as many as the inputs."""
+        from .. import autograd
+        from .ndarray import NDArray
+
+        names = self._compiled.names
+        if len(args) != len(names):
+            raise MXNetError(f"CachedOp takes {len(names)} arrays, {', '.join(names)}, and got {len(args)}")
+        found = self._compiled.plan(args, autograd.is_training()).run(args, self._stamp)
+        if out is None:
+            return found[0] if len(found) == 1 else found
+        outputs = [out] if isinstance(out, NDArray) else list(out)
+        if len(outputs) != len(found):
+            raise MXNetError(f"CachedOp has {len(found)} results, out has {len(outputs)}")
+        for kept, new in zip(outputs, found, strict=True):
+            new.copyto(kept)
+        return out

@@ -1,0 +1,95 @@
+"""Executors keep their results' memory, place arrays by group, and say how much memory they take; CachedOp."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import mxforge as mx
+import numpy as np
+import pytest
+
+
+@pytest.fixture
+def doubled() -> mx.executor.Executor:
+    a: Any = mx.sym.Variable("a")
+    return (a * 2).bind(mx.cpu(), {"a": mx.nd.ones((4, 3))})
+
+
+def test_results_stay_the_same_arrays(doubled: mx.executor.Executor) -> None:
+    kept = doubled.outputs[0]
+    view = kept[1:]
+    assert doubled.forward()[0] is kept
+    np.testing.assert_array_equal(view.asnumpy(), np.full((3, 3), 2))
+    doubled.forward(a=mx.nd.full((4, 3), 5))
+    np.testing.assert_array_equal(view.asnumpy(), np.full((3, 3), 10))
+
+
+def test_results_of_one_executor_feed_another(doubled: mx.executor.Executor) -> None:
+    summed = mx.sym.FullyConnected(mx.sym.Variable("x"), mx.sym.Variable("w"), num_hidden=1, no_bias=True)
+    after = summed.bind(mx.cpu(), {"x": mx.nd.ones((1, 3)), "w": doubled.outputs[0][:1]})
+    sums: list[float] = []
+    for value in (1, 4):
+        doubled.forward(a=mx.nd.full((4, 3), value))
+        sums.append(after.forward()[0].asscalar())
+    assert sums == [6, 24]
+
+
+def test_a_reshaped_executor_shares_the_results_memory(doubled: mx.executor.Executor) -> None:
+    smaller = doubled.reshape(a=(2, 3))
+    smaller.forward()
+    np.testing.assert_array_equal(doubled.outputs[0].asnumpy(), [[2] * 3] * 2 + [[0] * 3] * 2)
+    larger = doubled.reshape(allow_up_sizing=True, a=(5, 3))
+    larger.forward(a=mx.nd.full((5, 3), 7))
+    assert doubled.outputs[0].asnumpy().max() == 2
+
+
+def test_a_monitor_leaves_the_results_where_they_are(doubled: mx.executor.Executor) -> None:
+    kept, seen = doubled.outputs[0], []
+    doubled.set_monitor_callback(lambda name, array: seen.append(name))
+    doubled.forward()
+    assert doubled.outputs[0] is kept
+    assert kept.asnumpy().min() == 2
+    assert len(seen) == 1
+
+
+def test_arrays_stand_on_the_contexts_of_their_groups() -> None:
+    with mx.AttrScope(ctx_group="first"):
+        hidden = mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=4, name="fc1")
+    shift: Any = mx.sym.Variable("shift", shape=(2, 4))
+    out = shift + hidden
+    with mx.AttrScope(ctx_group="second"):
+        out = mx.sym.BatchNorm(out, name="bn")
+    executor = out.simple_bind(mx.cpu(), group2ctx={"first": mx.cpu(1), "second": mx.cpu(2)}, data=(2, 3))
+    where = {name: array.context.device_id for name, array in (executor.arg_dict | executor.aux_dict).items()}
+    expected = {"data": 1, "fc1_weight": 1, "fc1_bias": 1, "shift": 0, "bn_gamma": 2, "bn_beta": 2}
+    assert where == expected | {"bn_moving_mean": 2, "bn_moving_var": 2}
+    assert executor.forward()[0].shape == (2, 4)
+
+
+def test_debug_str_says_how_much_memory() -> None:
+    data: Any = mx.sym.Variable("data")
+    for _ in range(3):
+        data = mx.sym.softmax(data * data)
+    executor = data.simple_bind(mx.cpu(), data=(10, 3, 256, 256), grad_req="null")
+    found = re.search(r"Total (\d+) MB allocated", executor.debug_str())
+    assert found is not None
+    assert int(found.group(1)) >= 7  # the result alone
+
+
+def test_cached_op_is_a_function_of_arrays() -> None:
+    convolution: Any = mx.sym.Convolution(kernel=(3, 3), num_filter=2, name="c")
+    op = mx.nd.CachedOp(convolution + 2)
+    data, weight, bias = mx.nd.ones((1, 4, 5, 5)), mx.nd.ones((2, 4, 3, 3)), mx.nd.ones((2,))
+    np.testing.assert_array_equal(op(data, weight, bias).asnumpy(), np.full((1, 2, 3, 3), 39))
+    bias[:] = 2
+    out = mx.nd.zeros((1, 2, 3, 3))
+    assert op(data, weight, bias, out=out) is out
+    assert out.asnumpy().max() == 40
+    assert op(mx.nd.ones((1, 1, 3, 3)), mx.nd.ones((2, 1, 3, 3)), bias).shape == (1, 2, 1, 1)
+    pair = mx.nd.CachedOp(mx.sym.split(mx.sym.Variable("x"), num_outputs=2), [("static_alloc", True)])
+    assert [part.shape for part in pair(mx.nd.ones((3, 4)))] == [(3, 2), (3, 2)]
+    with pytest.raises(mx.MXNetError, match="takes 3 arrays"):
+        op(data)
+    with pytest.raises(mx.MXNetError, match="2 results, out has 1"):
+        pair(mx.nd.ones((3, 4)), out=out)
