@@ -8,6 +8,7 @@ from typing import Any
 
 ABSENT = {
     "": """np npx numpy numpy_extension""",
+    "contrib": "onnx quant quantization svrg_optimization tensorrt",
     "gluon": "",
     "gluon.data.vision": "CIFAR10 CIFAR100 FashionMNIST MNIST",
     "gluon.data.vision.transforms": "RandomRotation Rotate",

@@ -21,6 +21,6 @@ def test_absent_parts_say_so(module: str) -> None:
 
 
 def test_other_names_are_plainly_unknown() -> None:
-    for place in (mx, mx.gluon, mx.gluon.contrib, mx.io, mx.mod, mx.model):
+    for place in (mx, mx.contrib, mx.gluon, mx.gluon.contrib, mx.io, mx.mod, mx.model):
         with pytest.raises(AttributeError, match=r"has no attribute 'nonsense'$"):
             place.nonsense  # type: ignore[attr-defined]  # noqa: B018

@@ -245,7 +245,11 @@ def test_sparse_files(tmp_path: Path) -> None:
         nd.sparse.csr_matrix(([1.0], [7], [0, 1]), shape=(1, 3))
 
 
-@pytest.mark.parametrize("copied", [lambda x: pickle.loads(pickle.dumps(x)), copy.copy, copy.deepcopy], ids=str)
+@pytest.mark.parametrize(
+    "copied",
+    [lambda x: pickle.loads(pickle.dumps(x)), copy.copy, copy.deepcopy],
+    ids=["pickle", "copy", "deepcopy"],
+)
 def test_pickles_and_copies(copied: Any) -> None:
     x = nd.arange(6, ctx=mx.cpu(2)).reshape((2, 3))
     y = copied(x)

@@ -45,11 +45,6 @@ DIFFERENT = {
     "x[[0, 5]].shape": "errors come at the call, not at the next synchronisation",
 }
 
-NOT_YET = {
-    "nd.histogram(m, bins=2, range=(0, 10))": "_histogram is not declared",
-    "nd.histogram(m, bins=nd.array([0, 2, 4, 7]))": "_histogram is not declared",
-}
-
 
 @cache
 def recorder() -> Any:
@@ -102,6 +97,4 @@ def test_program(name: str, program: str, tmp_path: Path, monkeypatch: pytest.Mo
     if program in DIFFERENT:
         assert not agrees(found, recorded), "it agrees now: take it off the list"
         return
-    if program in NOT_YET and not agrees(found, recorded):
-        pytest.xfail(NOT_YET[program])
     assert agrees(found, recorded), f"{found} instead of {recorded}"
