@@ -5,8 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
+import numpy
+
 from .. import registry
 from ..ndarray import NDArray
+
+_ZERO = numpy.float64(0)  # a sum that begins with Python's 0.0 and takes float32 goes on in float32, from NumPy 2 on
 
 
 def check_label_shapes(labels: Any, preds: Any, wrap: bool = False, shape: bool = False) -> tuple[Any, Any]:
@@ -39,7 +43,7 @@ class EvalMetric:
         self.reset()
 
     def __str__(self) -> str:
-        return f"EvalMetric: {dict(self.get_name_value())}"
+        return f"EvalMetric: {({name: plain(value) for name, value in self.get_name_value()})}"
 
     def get_config(self) -> dict[str, Any]:
         """What `create` makes an equal metric of."""
@@ -63,14 +67,14 @@ class EvalMetric:
     def reset(self) -> None:
         """Forget everything."""
         self.num_inst: Any = 0
-        self.sum_metric: Any = 0.0
+        self.sum_metric: Any = _ZERO
         self.global_num_inst: Any = 0
-        self.global_sum_metric: Any = 0.0
+        self.global_sum_metric: Any = _ZERO
 
     def reset_local(self) -> None:
         """Begin a new local count; the global one goes on."""
         self.num_inst = 0
-        self.sum_metric = 0.0
+        self.sum_metric = _ZERO
 
     def get(self) -> tuple[Any, Any]:
         """Name and value since the last reset; NaN when there was no instance."""
@@ -92,7 +96,12 @@ class EvalMetric:
 
 
 def _mean(amount: Any, instances: Any) -> Any:
-    return float("nan") if instances == 0 else amount / instances
+    return float("nan") if instances == 0 else plain(amount / instances)
+
+
+def plain(value: Any) -> Any:
+    """A number of NumPy's as Python's, whose text is the same in every version of NumPy."""
+    return value.item() if isinstance(value, numpy.generic) else value
 
 
 def _pairs(found: tuple[Any, Any]) -> list[tuple[str, Any]]:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..ndarray import NDArray
-from .base import EvalMetric, alias, check_label_shapes, register
+from .base import EvalMetric, alias, check_label_shapes, plain, register
 
 _Names = list[str] | None
 
@@ -127,7 +127,7 @@ class PearsonCorrelation(EvalMetric):
         if self.num_inst == 0 or self.average == "macro":
             return super().get()
         free = self._label_nums - 1
-        return self.name, self._conv / (free * np.sqrt(self._sse_p / free) * np.sqrt(self._sse_l / free))
+        return self.name, plain(self._conv / (free * np.sqrt(self._sse_p / free) * np.sqrt(self._sse_l / free)))
 
 
 @register

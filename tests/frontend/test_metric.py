@@ -34,3 +34,18 @@ def test_sums_of_a_metric_may_be_set_by_subclasses() -> None:
     metric = Last("last", label_names=["y"], output_names=["out"])
     metric.update_dict({"y": mx.nd.ones((1,)), "z": mx.nd.ones((2,))}, {"out": mx.nd.array([1, 4])})
     assert metric.get_global() == metric.get() == ("last", 4.0)
+
+
+def test_sums_stay_exact_over_many_batches_and_read_as_numbers() -> None:
+    class Own(mx.metric.EvalMetric):
+        def update(self, labels: list[mx.nd.NDArray], preds: list[mx.nd.NDArray]) -> None:
+            self.sum_metric += preds[0].asnumpy().sum()
+            self.num_inst += 1
+
+    loss, own = mx.metric.Loss(), Own("own")
+    for amount in (2**24, 1, 1):  # float32 would lose both ones
+        loss.update(None, [mx.nd.array([amount])])
+        own.update([], [mx.nd.array([amount])])
+    assert loss.sum_metric == own.sum_metric == 2**24 + 2
+    assert str(loss) == f"EvalMetric: {{'loss': {(2**24 + 2) / 3}}}"
+    assert type(own.get()[1]) is float
