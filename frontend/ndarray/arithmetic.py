@@ -1,7 +1,7 @@
 """The arithmetic of arrays: the operators of Python, and `nd.add`, `nd.maximum`, ... which take arrays and numbers.
 
 A number takes part as an array of one element in the array's own dtype, as MXNet does it (so an int array plus 1.5 is
-plus 1); then no number is compiled into a program. Shapes broadcast as in NumPy.
+plus 1); then no number is compiled into a program. Booleans meet a number as int64. Shapes broadcast as in NumPy.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ...ir.types import DType
-from ..base import numeric_types
+from ..base import MXNetError, numeric_types
 from ..context import cpu
 from ..dtypes import to_memory
 from .eager import apply_bound, bind, bounded, operator_named, write_in_place
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 _CELLS = 4096
 _CPU = cpu()
+_BOOL = DType.BOOL
 _NUMBERS = frozenset((float, int))
 
 _cells: dict[tuple[DType, Any], NDArray] = {}
@@ -75,6 +76,8 @@ def _method(name: str, python_name: str, doc: str) -> Callable[[NDArray, Any], N
 
     def method(self: NDArray, other: Any) -> NDArray:
         if other.__class__ in _NUMBERS:
+            if self._dtype is _BOOL:
+                self = self.astype("int64")
             other = cell(self._dtype, other)
         try:
             call = table[self._dtype, self._shape, other._dtype, other._shape]
@@ -91,6 +94,7 @@ def _reflected(name: str, python_name: str, doc: str) -> Callable[[NDArray, Any]
     table = _table(name)
 
     def method(self: NDArray, other: Any) -> NDArray:
+        self = whole(self)
         other = as_operand(other, self._dtype)
         call = table.get((other._dtype, other._shape, self._dtype, self._shape))
         result = _prepare(name, other, self) if call is None else call(other, self)
@@ -105,6 +109,8 @@ def _in_place(name: str, python_name: str, doc: str) -> Callable[[NDArray, Any],
     table = _table(f"{name} in place")
 
     def method(self: NDArray, other: Any) -> NDArray:
+        if self._dtype is _BOOL and isinstance(other, numeric_types):
+            raise MXNetError(f"{name}: booleans and a number give int64, which cannot be written into them")
         other = as_operand(other, self._dtype)
         if other._is_sparse:
             return _in_place_slowly(name, table, self, densified(other))
@@ -133,7 +139,7 @@ def _unary(name: str, python_name: str, doc: str) -> Callable[[NDArray], NDArray
 
     def method(self: NDArray) -> NDArray:
         call = table.get((self._dtype, self._shape))
-        return _prepare_unary(name, self) if call is None else call(self)
+        return _prepare_unary(name, whole(self)) if call is None else call(self)
 
     return _named(method, python_name, doc)
 
@@ -154,6 +160,11 @@ def as_operand(value: Any, dtype: DType) -> NDArray:
     raise _unsupported(value)
 
 
+def whole(array: NDArray) -> NDArray:
+    """The array as it meets a number: booleans as int64."""
+    return array.astype("int64") if array._dtype is _BOOL else array
+
+
 def densified(array: NDArray) -> NDArray:
     """A sparse array as a dense one."""
     return array.tostype("default")
@@ -163,6 +174,8 @@ def apply(name: str, x: NDArray, y: Any) -> NDArray:
     """A binary operator on two arrays, or an array and a number."""
     if x._is_sparse:
         return binary(name, x, y)
+    if isinstance(y, numeric_types):
+        x = whole(x)
     y = as_operand(y, x._dtype)
     if y._is_sparse:
         return binary(name, x, y)
@@ -230,6 +243,7 @@ def _function(name: str, operator: str, of_numbers: Callable[[Any, Any], Any], d
         if isinstance(rhs, NDArray):
             if rhs._is_sparse:
                 return binary(operator, lhs, rhs)
+            rhs = whole(rhs)
             result = apply(operator, as_operand(lhs, rhs._dtype), rhs)
             result._context = rhs._context
             return result

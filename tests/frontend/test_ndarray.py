@@ -494,3 +494,20 @@ def test_take_may_raise(indices: list[int], axis: int) -> None:
 def test_a_file_in_no_folder() -> None:
     with pytest.raises(MXNetError, match="nowhere"):
         nd.save("/nowhere/x.params", nd.ones(1))
+
+
+def test_booleans_meet_numbers_as_int64() -> None:
+    x = mx.nd.array([0, 1, 1], dtype="bool")
+    for found, expected in [
+        (x * 3, [0, 3, 3]),
+        (2 - x, [2, 1, 1]),
+        (mx.nd.maximum(x, 2), [2, 2, 2]),
+        (mx.nd.subtract(1, x), [1, 0, 0]),
+        (-x, [0, -1, -1]),
+        (x == 0, [1, 0, 0]),
+    ]:
+        assert found.dtype == np.int64
+        assert found.asnumpy().tolist() == expected
+    with pytest.raises(mx.MXNetError, match="int64"):
+        x += 1
+    assert (mx.sym.var("x") * 3).eval(x=x)[0].dtype == np.int64
