@@ -46,7 +46,7 @@ def simple_bind(
     given = {n: tuple(s) for n, s in shapes.items() if isinstance(s, tuple | list) and n in known}
     arguments, _, states = symbol.infer_shape(**given)
     if arguments is None or states is None:
-        raise RuntimeError(f"simple_bind error. Arguments:\n{given}\nshapes cannot be inferred from these")
+        raise RuntimeError(_insufficient(symbol, shapes, given))
     kinds = infer_dtypes(symbol, {n: d for n, d in (type_dict or {}).items() if n in known})
     names = symbol.list_arguments()
     contexts = _contexts(symbol, groups or {})
@@ -58,6 +58,15 @@ def simple_bind(
     ]
     auxiliary = [memory.state(n, s, kinds[n]) for n, s in zip(symbol.list_auxiliary_states(), states, strict=True)]
     return Executor(symbol, ctx, made, grads, auxiliary, grad_req, tuple(given))
+
+
+def _insufficient(symbol: Symbol, shapes: Mapping[str, Any], used: Mapping[str, Any]) -> str:
+    """Why shapes cannot be inferred: what was given, and which of it names no argument or is no shape."""
+    listed = "".join(f"  {name}: {shape}\n" for name, shape in shapes.items())
+    ignored = ", ".join(repr(name) for name in shapes if name not in used)
+    why = f" ({ignored}: no argument of the symbol, or no shape)" if ignored else ""
+    names = ", ".join(symbol.list_arguments())
+    return f"simple_bind error. Arguments:\n{listed}the shapes of {names} cannot be inferred from these{why}"
 
 
 def _storage_types(symbol: Symbol, given: Mapping[str, str] | None) -> dict[str, str]:
@@ -150,8 +159,14 @@ def infer_dtypes(symbol: Symbol, given: Mapping[str, Any]) -> dict[str, Any]:
         known[undecided] = np.float32
 
 
-def bind(symbol: Symbol, ctx: Context, args: Any, args_grad: Any, grad_req: Any, aux_states: Any) -> Executor:
-    """An executor on arrays of the caller."""
+def bind(
+    symbol: Symbol, ctx: Context, args: Any, args_grad: Any, grad_req: Any, aux_states: Any, group2ctx: Any = None
+) -> Executor:
+    """An executor on arrays of the caller.
+
+    MXNetError names the node where their shapes or dtypes contradict each other, and the array that lives elsewhere
+    than on `ctx` although no groups have contexts of their own.
+    """
     if not isinstance(ctx, Context):
         raise TypeError("Context type error")
     names, auxiliary = symbol.list_arguments(), symbol.list_auxiliary_states()
@@ -161,8 +176,18 @@ def bind(symbol: Symbol, ctx: Context, args: Any, args_grad: Any, grad_req: Any,
     if args_grad is not None:
         grads = _listed("args_grad", args_grad, names, missing=True)
     reqs = _requests(names, grad_req)
+    _check_arrays(symbol, ctx, dict(zip((*names, *auxiliary), (*arguments, *states), strict=True)), not group2ctx)
     kept: list[Any] = [grad if req != "null" else None for grad, req in zip(grads, reqs, strict=True)]
     return Executor(symbol, ctx, arguments, kept, states, grad_req)
+
+
+def _check_arrays(symbol: Symbol, ctx: Context, arrays: Mapping[str, NDArray], together: bool) -> None:
+    """MXNetError unless the arrays fit the symbol and, if `together`, live on the context."""
+    symbol.infer_type_partial(**{name: array.dtype for name, array in arrays.items()})
+    symbol.infer_shape_partial(**{name: array.shape for name, array in arrays.items()})
+    for name, array in arrays.items():
+        if together and array.context != ctx:
+            raise MXNetError(f"bind: {name} is on {array.context}, the executor on {ctx}")
 
 
 def _requests(names: Sequence[str], grad_req: Any) -> list[str]:

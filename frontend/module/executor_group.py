@@ -128,10 +128,12 @@ class DataParallelExecutorGroup:
     def _check_shared(self, shared: Executor, shapes: Mapping[str, tuple[int, ...]]) -> None:
         """MXNetError unless the shared parameters keep their shapes when the inputs have these."""
         arguments, _, states = self.symbol.infer_shape(**shapes)
+        if arguments is None or states is None:
+            raise RuntimeError(f"the inputs {dict(shapes)} do not decide the shapes of all arguments")
         names = (*self.arg_names, *self.aux_names)
         old = {**shared.arg_dict, **shared.aux_dict}
         parameters = {*self.param_names, *self.aux_names} & old.keys()
-        for name, shape in zip(names, (*(arguments or ()), *(states or ())), strict=True):
+        for name, shape in zip(names, (*arguments, *states), strict=True):
             if name in parameters and old[name].shape != shape:
                 raise MXNetError(
                     f"Shape of unspecified arg {name} changed: {old[name].shape} is bound, the inputs "
@@ -225,6 +227,8 @@ class DataParallelExecutorGroup:
 
     def _load(self, number: int, batch: DataBatch, whole: bool) -> None:
         """Copy a batch, or the slice of it that is executor `number`'s, into that executor's inputs."""
+        if len(batch.data) != len(self.data_names):
+            raise ValueError(f"the batch has {len(batch.data)} arrays, the module needs {self.data_names}")
         named = dict(zip(self.data_names, batch.data, strict=True))
         labels = getattr(batch, "label", None)  # batches may be tuples of data alone
         if labels:

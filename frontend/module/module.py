@@ -320,6 +320,8 @@ def _batch_shapes(batch: DataBatch | list[DataBatch]) -> list[tuple[int, ...]]:
 
 
 def _described(descs: Sequence[DataDesc], shapes: Sequence[tuple[int, ...]]) -> list[DataDesc]:
+    if len(shapes) != len(descs):
+        raise ValueError(f"the batch has {len(shapes)} arrays, the module needs {[d.name for d in descs]}")
     return [DataDesc(d.name, shape, d.dtype, d.layout) for d, shape in zip(descs, shapes, strict=True)]
 
 

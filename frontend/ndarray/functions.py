@@ -156,6 +156,9 @@ def _by_name(cls: type[Operator], name: str, inputs: Sequence[str]) -> Split:
                 raise TypeError(f"{name} got multiple values for argument {key!r}")
             if value is not _Null:
                 params[key] = value
+        twice = params.keys() & inputs[: len(arrays)]
+        if twice:
+            raise TypeError(f"{name} got multiple values for argument {min(twice)!r}")
         for key in inputs[len(arrays) :]:
             arrays.append(params.pop(key, None))
         _check_arrays(name, inputs, arrays)
@@ -193,7 +196,9 @@ def _check_arrays(name: str, inputs: Sequence[str], arrays: Sequence[Any]) -> No
     array = _array_class()
     for argument, value in zip(inputs, arrays, strict=True):
         if value is not None and not isinstance(value, array):
-            raise TypeError(f"{name}: argument {argument} must have NDArray type, but got {value!r} of {type(value)}")
+            raise AssertionError(
+                f"{name}: argument {argument} must have NDArray type, but got {value!r} of {type(value)}"
+            )
 
 
 def signature(cls: type[Operator], inputs: Sequence[str]) -> inspect.Signature:

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ...ir.types import DType
+from ..base import MXNetError
 from ..dtypes import dtype_of, numpy_type
 from .network import Network
 from .node import Entry, SymNode, depth_first
@@ -60,7 +61,10 @@ def _given(symbol: Symbol, args: Sequence[Any], kwargs: Mapping[str, Any], what:
     if args and kwargs:
         raise ValueError(f"Can only specify known argument {what} either by positional or kwargs way.")
     if args:
-        return {n: a for n, a in zip(symbol.list_arguments(), args, strict=False) if a is not None}
+        names = symbol.list_arguments()
+        if len(args) > len(names):
+            raise MXNetError(f"{len(args)} {what} are given, and there are {len(names)} arguments: {', '.join(names)}")
+        return {n: a for n, a in zip(names, args, strict=False) if a is not None}
     return {name: value for name, value in kwargs.items() if value is not None}
 
 

@@ -283,7 +283,7 @@ class Symbol:
         """An executor on the caller's arrays, given as lists in order or as dictionaries by name."""
         from ..binding import bind
 
-        return bind(self, ctx, args, args_grad, grad_req, aux_states)
+        return bind(self, ctx, args, args_grad, grad_req, aux_states, group2ctx)
 
     def eval(self, ctx: Context | None = None, **kwargs: NDArray) -> list[NDArray]:
         """The outputs for these arguments."""

@@ -84,6 +84,10 @@ def _to_fixed_point(known: Inference, step: _Step) -> None:
 def _step_dtypes(known: Inference, use: Use) -> bool:
     inputs = [known.dtypes.get(v) for v in use.inputs]
     outputs = [known.dtypes.get(v) for v in use.outputs]
+    try:
+        use.op.require_one_dtype(inputs)
+    except TypeError as error:
+        raise InferenceError(f"{_described(use)}: {error}") from error
     use.op.complete_dtypes(inputs, outputs)
     if None not in inputs:
         predicted = use.op.output_dtypes([d for d in inputs if d is not None])
@@ -162,5 +166,9 @@ def _resolved(known: Inference, use: Use) -> Use:
 def _explain(use: Use, shapes: Sequence[PartialShape], error: Exception) -> str:
     names = (*use.op.input_names(len(use.inputs)), *use.op.output_names())
     given = ", ".join(f"{n}: {'unknown' if s is None else s}" for n, s in zip(names, shapes, strict=False))
+    return f"{_described(use)}: {error}; {given}"
+
+
+def _described(use: Use) -> str:
     where = f", made at {use.location}" if use.location else ""
-    return f"node '{use.name}' ({type(use.op).mx_name()}{where}): {error}; {given}"
+    return f"node '{use.name}' ({type(use.op).mx_name()}{where})"

@@ -179,20 +179,25 @@ class Operator(BaseModel, Op):
             ) from None
 
     def require_dtypes(self, types: Sequence[TensorType]) -> None:
-        """TypeError where operands outside `own_dtypes` have several dtypes, unless `complete_dtypes` gives each one of
-        its own, or where whole numbers reach a layer."""
-        shared = type(self).complete_dtypes in (Operator.complete_dtypes, Elementwise.complete_dtypes)
-        names = self.input_names(len(types))
-        first: tuple[str, DType] | None = None
-        for name, t in zip(names, types, strict=True):
-            if name in type(self).own_dtypes:
-                continue
-            if type(self).floats and not t.dtype.is_float:
+        """TypeError where `require_one_dtype` has one, or where whole numbers reach a layer."""
+        for name, t in zip(self.input_names(len(types)), types, strict=True):
+            if type(self).floats and name not in type(self).own_dtypes and not t.dtype.is_float:
                 raise TypeError(f"{name} must be of a floating dtype, it is {_dtype_name(t.dtype)}")
-            if shared and first is not None and t.dtype is not first[1]:
+        self.require_one_dtype([t.dtype for t in types])
+
+    def require_one_dtype(self, dtypes: Sequence[DType | None]) -> None:
+        """TypeError where operands outside `own_dtypes` have several dtypes, as far as they are known, unless
+        `complete_dtypes` gives each one of its own."""
+        if type(self).complete_dtypes not in (Operator.complete_dtypes, Elementwise.complete_dtypes):
+            return
+        first: tuple[str, DType] | None = None
+        for name, dtype in zip(self.input_names(len(dtypes)), dtypes, strict=False):
+            if dtype is None or name in type(self).own_dtypes:
+                continue
+            first = first or (name, dtype)
+            if dtype is not first[1]:
                 wanted = _dtype_name(first[1])
-                raise TypeError(f"{name} should be {wanted} as {first[0]} is, it is {_dtype_name(t.dtype)}")
-            first = first or (name, t.dtype)
+                raise TypeError(f"{name} should be {wanted} as {first[0]} is, it is {_dtype_name(dtype)}")
 
     def require_count(self, given: int) -> None:
         """ValueError where the parameter that counts the inputs of a variadic operator says another number."""

@@ -1,0 +1,62 @@
+"""What cannot be bound is refused when it is bound, with a text that says what does not fit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import mxforge as mx
+import pytest
+
+LAYER = mx.sym.FullyConnected(mx.sym.var("x"), num_hidden=3, name="fc")
+
+
+def bound(**changed: Any) -> Any:
+    arrays = {"x": mx.nd.ones((2, 4)), "fc_weight": mx.nd.ones((3, 4)), "fc_bias": mx.nd.ones(3)}
+    return LAYER.bind(mx.cpu(), {**arrays, **changed})
+
+
+@pytest.mark.parametrize(
+    ("array", "text"),
+    [
+        (lambda: mx.nd.ones((3, 5)), r"'fc' .*weight should be \(3, 4\), provided is \(3, 5\)"),
+        (lambda: mx.nd.ones((3, 4), dtype="float16"), r"'fc' .*weight should be float32 as data is, it is float16"),
+        (lambda: mx.nd.ones((3, 4), ctx=mx.cpu(1)), r"fc_weight is on cpu\(1\), the executor on cpu\(0\)"),
+    ],
+)
+def test_arrays_that_do_not_fit_are_refused(array: Callable[[], mx.nd.NDArray], text: str) -> None:
+    with pytest.raises(mx.MXNetError, match=text):
+        bound(fc_weight=array())
+    assert bound().forward()[0].shape == (2, 3)
+
+
+def test_dtypes_that_contradict_each_other_are_no_types() -> None:
+    with pytest.raises(mx.MXNetError, match=r"'fc' .*weight should be float64 as data is, it is float32"):
+        LAYER.infer_type(x="float64", fc_weight="float32")
+    with pytest.raises(mx.MXNetError, match="4 types are given, and there are 3 arguments: x, fc_weight, fc_bias"):
+        LAYER.infer_type(*["float32"] * 4)
+    with pytest.raises(mx.MXNetError, match="4 shapes are given"):
+        LAYER.infer_shape((2, 4), None, None, (2,))
+
+
+def test_an_unknown_input_is_named() -> None:
+    with (
+        pytest.warns(UserWarning, match="Cannot decide shape"),
+        pytest.raises(RuntimeError, match=r"datx: \(3, 4\)\n.*'datx': no argument"),
+    ):
+        LAYER.simple_bind(mx.cpu(), datx=(3, 4))
+
+
+def test_a_batch_with_too_few_arrays_is_refused() -> None:
+    module = mx.mod.Module(LAYER, data_names=["x"], label_names=None)
+    module.bind([("x", (2, 4))], for_training=False)
+    module.init_params()
+    with pytest.raises(ValueError, match=r"0 arrays, the module needs \['x'\]"):
+        module.forward(mx.io.DataBatch([]))
+
+
+def test_an_operator_takes_arrays_alone() -> None:
+    with pytest.raises(AssertionError, match="relu: argument data must have NDArray type, but got 5"):
+        mx.nd.relu(5)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="relu got multiple values for argument 'data'"):
+        mx.nd.relu(mx.nd.ones(2), data=mx.nd.ones(2))  # type: ignore[misc]
