@@ -43,7 +43,8 @@ class EvalMetric:
         self.reset()
 
     def __str__(self) -> str:
-        return f"EvalMetric: {({name: plain(value) for name, value in self.get_name_value()})}"
+        found = {name: plain(value) for name, value in self.get_name_value()}
+        return f"EvalMetric: {found}"
 
     def get_config(self) -> dict[str, Any]:
         """What `create` makes an equal metric of."""
