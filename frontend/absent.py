@@ -8,7 +8,7 @@ from typing import Any
 
 ABSENT = {
     "": """np npx numpy numpy_extension""",
-    "contrib": "onnx quant quantization svrg_optimization tensorrt",
+    "contrib": "quant quantization svrg_optimization tensorrt",
     "gluon": "",
     "gluon.data.vision": "CIFAR10 CIFAR100 FashionMNIST MNIST",
     "gluon.data.vision.transforms": "RandomRotation Rotate",
@@ -18,8 +18,8 @@ ABSENT = {
     DetRandomCropAug DetRandomPadAug DetRandomSelectAug ForceResizeAug HorizontalFlipAug HueJitterAug ImageDetIter
     ImageIter LightingAug RandomCropAug RandomGrayAug RandomOrderAug RandomSizedCropAug ResizeAug SaturationJitterAug
     SequentialAug det detection imrotate random_rotate""",
-    "io": """CSVIter ImageDetRecordIter ImageRecordInt8Iter ImageRecordIter ImageRecordUInt8Iter LibSVMIter MNISTIter
-    PrefetchingIter""",
+    "io": """CSVIter ImageDetRecordIter ImageRecordInt8Iter ImageRecordIter ImageRecordUInt8Iter LibSVMIter
+    MNISTIter""",
 }
 """Names by the module of MXNet that has them, as its path below the root."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..absent import refuse_absent
-from . import amp, autograd, io, ndarray, symbol, tensorboard, text
+from . import amp, autograd, io, ndarray, onnx, symbol, tensorboard, text
 from . import ndarray as nd
 from . import symbol as sym
 

@@ -65,7 +65,7 @@ def _indent(text: str, spaces: int) -> str:
 def _brief_print_list(names: Iterable[str], limit: int = 7) -> str:
     names = [f"'{name}'" for name in names]
     if len(names) > limit:
-        names = [*names[: limit // 2], "...", *names[-(limit // 2) :]]
+        names = [*names[: limit // 2], "...", *names[-limit // 2 :]]  # -5 // 2 is -3, as MXNet counts
     return ", ".join(names)
 
 

@@ -58,3 +58,28 @@ def test_shuffled_sparse_rows_keep_their_labels() -> None:
 def test_what_is_no_array_is_refused(source: object) -> None:
     with pytest.raises(TypeError, match=r"NDArrayIter takes arrays|should be NDArray"):
         mx.io.NDArrayIter(source)
+
+
+class Breaking(mx.io.NDArrayIter):
+    """Raises at its second batch."""
+
+    def getdata(self) -> list[mx.nd.NDArray]:
+        if self.cursor:
+            raise OSError("the file is gone")
+        return super().getdata()
+
+
+def test_what_a_prefetched_iterator_raises_is_raised() -> None:
+    batches = mx.io.PrefetchingIter(Breaking(MATRIX, None, 2))
+    assert next(batches).data[0].shape == (2, 3)
+    with pytest.raises(OSError, match="the file is gone"):
+        next(batches)
+    batches.reset()
+    assert next(batches).data[0].shape == (2, 3)
+
+
+def test_prefetched_iterators_have_one_length() -> None:
+    batches = mx.io.PrefetchingIter([mx.io.NDArrayIter(MATRIX[:n], None, 1) for n in (1, 2)])
+    next(batches)
+    with pytest.raises(AssertionError, match="mismatches"):
+        next(batches)

@@ -120,3 +120,28 @@ def layers_as_texts(mx):
         layer(mx.nd.ones((1, 2, 3)))
         texts.append([before, repr(layer)])
     return texts
+
+
+def _described(batches):
+    return [[repr(d) for d in batches.provide_data], [repr(d) for d in batches.provide_label]]
+
+
+@program
+def prefetched_batches(mx):
+    """Batches of one iterator and of two with new names, over two epochs."""
+
+    def one(name):
+        return mx.io.NDArrayIter({name: ramp(mx, 5, 2)}, {"y": np.arange(5)}, 2)
+
+    single = mx.io.PrefetchingIter(one("data"))
+    names = {"rename_data": [{"a": "left"}, {"a": "right"}], "rename_label": [{"y": "l"}, {"y": "r"}]}
+    double = mx.io.PrefetchingIter([one("a"), one("a")], **names)
+    found = []
+    for batches in (single, double):
+        for _ in range(2):
+            found.append([[[numbers(a) for a in (*b.data, *b.label)], b.pad] for b in batches])
+            batches.reset()
+        batches.iter_next()
+        found.append([_described(batches), batches.batch_size, batches.getpad(), numbers(batches.getdata()[0])])
+        found.append([numbers(batches.getlabel()[0]), batches.getindex()])
+    return [found, failure(mx.io.PrefetchingIter, [])]
