@@ -171,14 +171,13 @@ def _segments(shape: ConvShape, place: InputPlace, grouping: Grouping) -> tuple[
     window = list(zip(offsets(taps, x_taps), offsets(taps, w_taps), strict=True))
     if place.block > 1:
         return (_blocked_segment(shape, place, grouping, window, w_channel),)
-    channels = [
-        (c * place.channel, (c % shape.channels) * w_channel, c // shape.channels) for c in range(grouping.channels)
-    ]
+    count = shape.channels
+    channels = [(c * place.channel, (c % count) * w_channel) for c in range(grouping.channels)]
     if len(window) == 1:
-        found = plain_segments([(0, 0)], [(x, w) for x, w, _ in channels])
+        found = plain_segments([(0, 0)], channels)
     else:
         row = taps[-1]
-        outer = [(x + window[k][0], w + window[k][1]) for x, w, _ in channels for k in range(0, len(window), row)]
+        outer = [(x + window[k][0], w + window[k][1]) for x, w in channels for k in range(0, len(window), row)]
         found = plain_segments(outer, window[:row])
     return found if grouping.merged == 1 else tuple(_with_owners(s, place, shape) for s in found)
 
@@ -194,17 +193,19 @@ def _with_owners(segment: Segment, place: InputPlace, shape: ConvShape) -> Segme
 def _blocked_segment(
     shape: ConvShape, place: InputPlace, grouping: Grouping, window: list[tuple[int, int]], w_channel: int
 ) -> Segment:
-    block, count = place.block, grouping.channels
+    block, count, channels = place.block, grouping.channels, shape.channels
     steps = tuple(c * place.channel + x for c in range(-(-count // block)) for x, _ in window)
     unroll = tuple(range(min(block, count)))
     sources: list[int] = []
     owners: list[int] = []
     for first in range(0, count, block):
+        block_channels = range(first, first + len(unroll))
+        at = [c % channels * w_channel if c < count else None for c in block_channels]
         for _, tap in window:
-            for c in range(first, first + len(unroll)):
-                owners.append(c // shape.channels)
-                sources.append(c % shape.channels * w_channel + tap if c < count else -1)
-    return Segment(steps, unroll, tuple(sources), tuple(owners) if grouping.merged > 1 else ())
+            sources.extend(-1 if a is None else a + tap for a in at)
+        if grouping.merged > 1:
+            owners.extend([c // channels for c in block_channels] * len(window))
+    return Segment(steps, unroll, tuple(sources), tuple(owners))
 
 
 def weight_strides(shape: ConvShape) -> tuple[int, tuple[int, ...]]:
