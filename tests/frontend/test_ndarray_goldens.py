@@ -20,7 +20,6 @@ FILES = ("ndarray", "array", "sparse")
 DIFFERENT = {
     "y = nd.ones((2, 2)); nd.dot(y, y, out=y); y": "MXNet overwrites the operand while it still reads it",
     "nd.array([m, m])": "a list of arrays is array-like",
-    "nd.relu(m, bogus=1)": "an unknown parameter is an error",
     "x -= x[0]; x": "MXNet overwrites x[0] while it still reads it",
     "x[[0, 1], None]": "None after an index array makes an axis after that array's, as in NumPy",
     "x[np.array([True, False])]": "masks of NumPy's select as there, where MXNet takes them for indices 0 and 1",

@@ -52,21 +52,21 @@ def test_the_map_of_a_parameters_contexts() -> None:
 def test_numbers_of_numpy_in_the_parameters_of_symbols() -> None:
     shape: Any = (np.int64(2), np.int32(6))
     x = mx.sym.var("x", shape=shape, lr_mult=float(np.float32(2)))
-    y = mx.sym.reshape(x, shape=cast(Any, (np.int64(3), 4)))
-    y = mx.sym.sum(mx.sym.clip(y, np.float64(0.5), 3), axis=cast(Any, (np.int64(1),)))
+    y = mx.sym.reshape(x, shape=cast(Any, (np.int64(3), 4)), name="reshaped")
+    y = mx.sym.sum(mx.sym.clip(y, np.float64(0.5), 3), axis=cast(Any, (np.int64(1),)), name="total")
     again = mx.sym.load_json(y.tojson())
     attributes = again.attr_dict()
     assert attributes["x"] == {"__shape__": "(2, 6)", "__lr_mult__": "2.0", "lr_mult": "2.0"}
-    assert attributes["reshape0"]["shape"] == "(3, 4)"
-    assert attributes["sum0"]["axis"] == "(1,)"
+    assert attributes["reshaped"]["shape"] == "(3, 4)"
+    assert attributes["total"]["axis"] == "(1,)"
     assert again.infer_shape()[1] == [(3,)]
 
 
 def test_what_operators_without_parameters_are_given_changes_nothing() -> None:
     more: Any = {"dtype": "int32"}
     assert mx.nd.zeros_like(mx.nd.ones((2,)), **more).dtype == np.float32
-    symbol = mx.sym.zeros_like(mx.sym.var("x"), **more)
-    assert symbol.attr_dict()["zeros_like0"] == {"dtype": "int32"}
+    symbol = mx.sym.zeros_like(mx.sym.var("x"), name="zeros", **more)
+    assert symbol.attr_dict()["zeros"] == {"dtype": "int32"}
     assert symbol.infer_type(x="float32")[1] == [np.float32]
 
 
