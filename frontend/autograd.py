@@ -7,9 +7,7 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import Any, Self
 
-from .base import MXNetError
-
-_LATER = "gradients are not there yet; they come with training"
+from .base_errors import gradients_missing
 
 
 class _Mode(threading.local):
@@ -86,12 +84,12 @@ def predict_mode() -> _Scope:
 
 def mark_variables(variables: Any, gradients: Any, grad_reqs: str | Sequence[str] = "write") -> None:
     """Raises MXNetError: gradients come with training."""
-    raise MXNetError(f"autograd.mark_variables: {_LATER}")
+    raise gradients_missing("autograd.mark_variables")
 
 
 def backward(heads: Any, head_grads: Any = None, retain_graph: bool = False, train_mode: bool = True) -> None:
     """Raises MXNetError: gradients come with training."""
-    raise MXNetError(f"autograd.backward: {_LATER}")
+    raise gradients_missing("autograd.backward")
 
 
 def grad(
@@ -103,12 +101,12 @@ def grad(
     train_mode: bool = True,
 ) -> list[Any]:
     """Raises MXNetError: gradients come with training."""
-    raise MXNetError(f"autograd.grad: {_LATER}")
+    raise gradients_missing("autograd.grad")
 
 
 def get_symbol(x: Any) -> Any:
     """Raises MXNetError: what is recorded comes with training."""
-    raise MXNetError(f"autograd.get_symbol: {_LATER}")
+    raise gradients_missing("autograd.get_symbol")
 
 
 class Function:

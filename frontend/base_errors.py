@@ -13,6 +13,11 @@ class MXNetError(RuntimeError):
     """A call that MXNet refuses: it names the operator, the argument, and what does not fit."""
 
 
+def gradients_missing(what: str) -> MXNetError:
+    """The error of a call that needs gradients, which come with training."""
+    return MXNetError(f"{what}: gradients are not there yet; they come with training")
+
+
 class ShapeError(MXNetError, ValueError):
     """A shape that does not fit: MXNet raises MXNetError in some such cases and ValueError in others."""
 

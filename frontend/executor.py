@@ -11,6 +11,7 @@ import numpy as np
 
 from ..runtime.writes import written
 from .base import MXNetError
+from .base_errors import gradients_missing
 from .context import Context
 from .dtypes import dtype_of
 from .ndarray import NDArray, zeros
@@ -151,7 +152,7 @@ class Executor:
 
     def backward(self, out_grads: Any = None, is_train: bool = True) -> None:
         """Raises MXNetError: gradients come with training."""
-        raise MXNetError("Executor.backward: gradients are not there yet; they come with training (autograd)")
+        raise gradients_missing("Executor.backward")
 
     def set_monitor_callback(self, callback: Callable[[bytes, NDArray], Any], monitor_all: bool = False) -> None:
         """Have each `forward` call `callback(name, array)` for every result of every operator, in order.

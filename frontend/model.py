@@ -10,6 +10,7 @@ import numpy as np
 
 from . import metric, ndarray
 from .base import MXNetError, mx_real_t
+from .base_errors import gradients_missing
 from .borrowed import borrow
 from .callback import LogValidationMetricsCallback
 from .checkpoint import (
@@ -249,7 +250,7 @@ class FeedForward:
         eval_batch_end_callback: Any = None,
     ) -> None:
         """Raises MXNetError: training comes later."""
-        raise MXNetError("FeedForward.fit: gradients are not there yet; they come with training")
+        raise gradients_missing("FeedForward.fit")
 
     # --- files ------------------------------------------------------------------------------------------------------
 

@@ -175,6 +175,7 @@ def _bfloat_bits(number: float) -> int:
 
 
 _spelled: dict[tuple[Type, Number, type, bool], str] = {}
+_REMEMBERED = 1 << 16
 
 
 def constant(type: Type, number: Number) -> str:
@@ -182,6 +183,8 @@ def constant(type: Type, number: Number) -> str:
     key = (type, number, number.__class__, number == 0 and math.copysign(1.0, number) < 0)
     found = _spelled.get(key)
     if found is None:
+        if len(_spelled) >= _REMEMBERED:
+            _spelled.clear()
         text = scalar_constant(type.kind, number)
         found = _spelled[key] = text if type.lanes == 1 else f"splat ({type.kind} {text})"
     return found

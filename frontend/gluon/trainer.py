@@ -7,14 +7,12 @@ from typing import Any, NoReturn
 
 from .. import optimizer as opt
 from ..artifacts import write_atomically
-from ..base import MXNetError
+from ..base_errors import gradients_missing
 from ..context import Context
 from .parameter import Parameter
 from .parameter_dict import ParameterDict
 
 __all__ = ["Trainer"]
-
-_LATER = "gradients are not there yet; they come with training"
 
 
 class Trainer:
@@ -95,15 +93,15 @@ class Trainer:
 
     def step(self, batch_size: int, ignore_stale_grad: bool = False) -> NoReturn:
         """Raises MXNetError: gradients come with training."""
-        raise MXNetError(f"Trainer.step: {_LATER}")
+        raise gradients_missing("Trainer.step")
 
     def allreduce_grads(self) -> NoReturn:
         """Raises MXNetError: gradients come with training."""
-        raise MXNetError(f"Trainer.allreduce_grads: {_LATER}")
+        raise gradients_missing("Trainer.allreduce_grads")
 
     def update(self, batch_size: int, ignore_stale_grad: bool = False) -> NoReturn:
         """Raises MXNetError: gradients come with training."""
-        raise MXNetError(f"Trainer.update: {_LATER}")
+        raise gradients_missing("Trainer.update")
 
     def save_states(self, fname: str | os.PathLike[str]) -> None:
         """Write the optimizer and its states, as MXNet does."""

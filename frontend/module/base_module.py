@@ -11,6 +11,7 @@ import numpy as np
 
 from .. import metric
 from ..base import MXNetError
+from ..base_errors import gradients_missing
 from ..borrowed import borrow
 from ..checkpoint import BatchEndParam, call_all, load_arrays, save_arrays
 from ..initializer import Uniform
@@ -18,7 +19,6 @@ from ..io import DataBatch, DataDesc, DataIter
 from ..ndarray import NDArray, array, concatenate
 from ..symbol import Symbol
 
-_LATER = "gradients are not there yet; they come with training"
 _DEFAULT_INITIALIZER = Uniform(0.01)
 
 
@@ -269,7 +269,7 @@ class BaseModule:
         raise self._untrained("fit")
 
     def _untrained(self, what: str) -> MXNetError:
-        return MXNetError(f"{type(self).__name__}.{what}: {_LATER}")
+        return gradients_missing(f"{type(self).__name__}.{what}")
 
     def backward(self, out_grads: Any = None) -> None:
         """Raises MXNetError: training comes later."""

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn
 
 from ..base import MXNetError
+from ..base_errors import gradients_missing
 from ..borrowed import borrow
 from ..context import Context
 from ..executor import Executor
@@ -281,15 +282,13 @@ class DataParallelExecutorGroup:
         """Raises MXNetError: training comes later."""
         if not self.for_training:
             raise AssertionError("re-bind with for_training=True to run backward")
-        raise MXNetError("DataParallelExecutorGroup.backward: gradients are not there yet; they come with training")
+        raise gradients_missing("DataParallelExecutorGroup.backward")
 
     def get_input_grads(self, merge_multi_context: bool = True) -> NoReturn:
         """Raises MXNetError: training comes later."""
         if not self.inputs_need_grad:
             raise AssertionError("bind with inputs_need_grad=True to get gradients of inputs")
-        raise MXNetError(
-            "DataParallelExecutorGroup.get_input_grads: gradients are not there yet; they come with training"
-        )
+        raise gradients_missing("DataParallelExecutorGroup.get_input_grads")
 
 
 def _descs(shapes: Any) -> list[DataDesc]:

@@ -14,6 +14,7 @@ import numpy as np
 from ...ir.types import DType
 from ...runtime.storage import Storage, allocate, as_numpy
 from ..base import MXNetError, ShapeError
+from ..base_errors import gradients_missing
 from ..context import Context, usable
 from ..dtypes import dtype_name, dtype_of, from_memory, memory_dtype, numpy_type, to_memory
 from .arithmetic import Arithmetic
@@ -245,10 +246,10 @@ class NDArray(Arithmetic, Indexing, Fluent):
     wait_to_write = wait_to_read
 
     def attach_grad(self, grad_req: str = "write", stype: str | None = None) -> None:
-        raise MXNetError("attach_grad: gradients of NDArrays are not there yet (autograd)")
+        raise gradients_missing("NDArray.attach_grad")
 
     def backward(self, out_grad: Any = None, retain_graph: bool = False, train_mode: bool = True) -> None:
-        raise MXNetError("backward: gradients of NDArrays are not there yet (autograd)")
+        raise gradients_missing("NDArray.backward")
 
     def _full(self, value: Any) -> None:
         """Set every element to a number."""
