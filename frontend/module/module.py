@@ -111,6 +111,13 @@ class Module(ModuleWithOptimizer):
     def output_shapes(self) -> list[tuple[str, tuple[int, ...]]]:
         return self._group().get_output_shapes()
 
+    @property
+    def _total_exec_bytes(self) -> int:
+        """How much memory the dense arrays take that its executors run on; by it programs watch over what buckets
+        share."""
+        bound = [a for e in self._group().execs for a in (*e.arg_arrays, *e.aux_arrays) if a.stype == "default"]
+        return sum(array._nbytes() for array in {id(a._storage): a for a in bound}.values())
+
     def _group(self) -> DataParallelExecutorGroup:
         if self._exec_group is None:
             raise AssertionError("the module is not bound: call bind first")

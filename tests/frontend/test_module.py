@@ -134,3 +134,19 @@ def test_feed_forward_names_training(recorded: dict[str, np.ndarray]) -> None:
         made_later = mx.model.FeedForward(lambda key: symbol)
     with pytest.raises(mx.MXNetError, match="use BucketingModule"):
         made_later.predict(recorded["x0"])
+
+
+def test_a_bucket_made_again_takes_no_more_memory() -> None:
+    def network(length: int) -> tuple[mx.sym.Symbol, list[str], None]:
+        data = mx.sym.Embedding(mx.sym.var("data"), input_dim=5, output_dim=2, name="embed")
+        return mx.sym.FullyConnected(mx.sym.sum(data, axis=1), num_hidden=2, name="fc"), ["data"], None
+
+    module = mx.mod.BucketingModule(network, default_bucket_key=4)
+    module.bind([("data", (3, 4))], for_training=False)
+    module.init_params()
+    sizes = []
+    for _ in range(2):
+        module.switch_bucket(2, [("data", (3, 2))])
+        sizes += [module._buckets[4]._total_exec_bytes, module._buckets.pop(2)._total_exec_bytes]
+    assert sizes[:2] == sizes[2:]
+    assert sizes[0] == 4 * (3 * 4 + 5 * 2 + 2 * 2 + 2)
