@@ -217,12 +217,16 @@ class Executor:
 
     def debug_str(self) -> str:
         """The graph for people, and how much memory its results and what lies between them take."""
+        return (
+            f"{self._symbol.debug_str()}Total {self._megabytes()} MB allocated\nTotal 0 TempSpace resource requested\n"
+        )
+
+    def _megabytes(self) -> int:
         from ..runtime.executable import Executable
 
         executable = getattr(self.compiled.plan(self._arrays(), False), "executable", None)
         between = executable.program.arena_bytes if isinstance(executable, Executable) else 0
-        total = between + sum(a._nbytes() for a in self.outputs if not a._is_sparse)
-        return f"{self._symbol.debug_str()}Total {total >> 20} MB allocated\n"
+        return (between + sum(a._nbytes() for a in self.outputs if not a._is_sparse)) >> 20
 
 
 class Monitored:
