@@ -23,12 +23,13 @@ class Bounded(Generic[_K, _V]):
 
     def get(self, key: _K, make: Callable[[], _V]) -> _V:
         """The entry of `key`, made if there is none."""
+        found: _V | None
         try:
             found = self._entries[key]
             self._entries.move_to_end(key)
-            return found
         except KeyError:  # none yet, or another thread let it go between the two lines
-            return self._made(key, make)
+            found = None  # what `make` raises has no part in this error
+        return self._made(key, make) if found is None else found
 
     def _made(self, key: _K, make: Callable[[], _V]) -> _V:
         with self._making:

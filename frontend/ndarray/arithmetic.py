@@ -82,8 +82,8 @@ def _method(name: str, python_name: str, doc: str) -> Callable[[NDArray, Any], N
         try:
             call = table[self._dtype, self._shape, other._dtype, other._shape]
         except (AttributeError, KeyError):
-            return _prepare(name, self, as_operand(other, self._dtype))
-        return call(self, other)
+            call = None  # an error below has no part in this one
+        return _prepare(name, self, as_operand(other, self._dtype)) if call is None else call(self, other)
 
     return _named(method, python_name, doc)
 
@@ -232,8 +232,8 @@ def _function(name: str, operator: str, of_numbers: Callable[[Any, Any], Any], d
         try:
             call = table[lhs._dtype, lhs._shape, rhs._dtype, rhs._shape]
         except (AttributeError, KeyError):
-            return slowly(lhs, rhs)
-        return call(lhs, rhs)
+            call = None
+        return slowly(lhs, rhs) if call is None else call(lhs, rhs)
 
     def slowly(lhs: Any, rhs: Any) -> Any:
         from .ndarray import NDArray

@@ -74,8 +74,8 @@ def make_function(cls: type[Operator], name: str, module: str) -> Callable[..., 
             key = _signature_of(args, kwargs) if kwargs or len(args) != 1 else (args[0]._dtype, args[0]._shape)
             count, call = known[key]
         except (AttributeError, KeyError, TypeError):
-            return first_call(args, kwargs)
-        return call(*args[:count])
+            count, call = 0, None
+        return first_call(args, kwargs) if call is None else call(*args[:count])
 
     def first_call(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         arrays, params = split(args, kwargs.copy())

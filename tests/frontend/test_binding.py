@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Callable
 from typing import Any
 
@@ -60,3 +61,29 @@ def test_an_operator_takes_arrays_alone() -> None:
         mx.nd.relu(5)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="relu got multiple values for argument 'data'"):
         mx.nd.relu(mx.nd.ones(2), data=mx.nd.ones(2))  # type: ignore[misc]
+
+
+def through_a_hybridized_layer(x: mx.nd.NDArray) -> Any:
+    layer = mx.gluon.nn.Dense(3, in_units=4)
+    layer.initialize()
+    layer.hybridize()
+    return layer(x)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda x: mx.nd.dot(x, x),
+        lambda x: x + mx.nd.ones((4, 5)),
+        lambda x: mx.nd.maximum(x, mx.nd.ones((4, 5))),
+        lambda x: LAYER.eval(x=x, fc_weight=mx.nd.ones((3, 3)), fc_bias=mx.nd.ones(5)),
+        lambda x: mx.nd.sgd_update(x, mx.nd.ones(4), lr=0.1),
+        through_a_hybridized_layer,
+    ],
+)
+def test_errors_do_not_tell_how_calls_are_looked_up(call: Callable[[mx.nd.NDArray], Any]) -> None:
+    with pytest.raises(mx.MXNetError) as caught:
+        call(mx.nd.ones((2, 3)))
+    told = "".join(traceback.format_exception(caught.value))
+    assert "During handling" not in told
+    assert "KeyError" not in told
