@@ -40,6 +40,7 @@ DIFFERENT = {
     "nd.dot(c, nd.array([1, 2, 3]))": "a vector is multiplied as a dense operand",
     "nd.dot(c, nd.array([1, 2, 3, 4]), transpose_a=True)": "a vector is multiplied as a dense operand",
     "nd.dot(nd.ones((3,)), c, transpose_b=True)": "a vector is multiplied as a dense operand",
+    "nd.random.uniform(1, 0, shape=2).shape": "errors come at the call, not at the next synchronisation",
     "x[[0, 5]].shape": "errors come at the call, not at the next synchronisation",
 }
 

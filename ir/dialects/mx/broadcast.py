@@ -93,8 +93,12 @@ class BroadcastLike(Operator):
     rhs_axes: OptionalInts = None
 
     def check(self) -> None:
-        if () in (self.lhs_axes, self.rhs_axes):
-            raise ValueError("broadcast_like: lhs_axes and rhs_axes: must name an axis where they are given")
+        """Axes count where both sides name some."""
+        if self.lhs_axes is None or self.rhs_axes is None:
+            return
+        if not self.lhs_axes or len(self.lhs_axes) != len(self.rhs_axes):
+            given = f"lhs_axes={self.lhs_axes} and rhs_axes={self.rhs_axes}"
+            raise ValueError(f"broadcast_like: {given} must name as many axes, at least one")
 
     def complete(self, inputs: list[PartialShape], outputs: list[PartialShape]) -> None:
         if self.lhs_axes is None and inputs[1] is None:
