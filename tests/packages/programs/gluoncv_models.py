@@ -19,8 +19,8 @@ DETECTORS = """
 ssd_300_vgg16_atrous_voc:300 ssd_512_resnet50_v1_voc:256 ssd_512_mobilenet1.0_voc:256 ssd_300_mobilenet0.25_voc:256
 ssd_300_resnet34_v1b_voc:300 yolo3_darknet53_voc:96 yolo3_mobilenet1.0_coco:96 yolo3_mobilenet0.25_voc:96
 center_net_resnet18_v1b_voc:128 center_net_resnet18_v1b_dcnv2_voc:128 center_net_mobilenetv3_small_duc_voc:128
-center_net_dla34_voc:128 faster_rcnn_resnet50_v1b_voc:128 faster_rcnn_fpn_resnet50_v1b_coco:128
-doublehead_rcnn_resnet50_v1b_voc:128 mask_rcnn_resnet18_v1b_coco:192 mask_rcnn_fpn_resnet18_v1b_coco:128
+center_net_dla34_voc:128 faster_rcnn_resnet50_v1b_voc:128
+doublehead_rcnn_resnet50_v1b_voc:128 mask_rcnn_resnet18_v1b_coco:192
 """.split()
 SEGMENTERS = """
 fcn_resnet50_voc:480 psp_resnet50_ade:480 deeplab_resnet50_ade:480 icnet_resnet50_citys:480 fastscnn_citys:1024
@@ -63,15 +63,7 @@ def run(name, shape, options=None):
     net(x)
     cases.fill(net)
     outputs = net(x)
-    if "rcnn_fpn" in name:
-        outputs = by_score(*cases.flat(outputs))
     return {"names": cases.names(net), "outputs": outputs}
-
-
-def by_score(classes, scores, boxes, *masks):
-    """Of a thousand regions some differ in score by less than rounding does, so that their places are of no account."""
-    boxes = np.where(scores > 0, boxes, 0)
-    return [np.sort(scores, axis=1)[:, -200:], boxes.mean(axis=1), *(mask.mean(axis=(0, 1)) for mask in masks)]
 
 
 def segment_by_hrnet():
