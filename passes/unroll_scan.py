@@ -94,6 +94,9 @@ def _unroll_scan(b: CoreBuilder, op: Scan, operands: tuple[Value, ...]) -> list[
         carries = results[: op.carries]
         for pieces, piece in zip(stacked, results[op.carries :], strict=True):
             pieces.append(b.reshape(piece, (1, *piece.type.shape)))
+    if not op.length:
+        rows = [v.type for v in op.body.outputs[op.carries :]]
+        return [*carries, *(b.full((0, *t.shape), 0, t.dtype) for t in rows)]
     return [*carries, *(b.concat(pieces, 0) for pieces in stacked)]
 
 

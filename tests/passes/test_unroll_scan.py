@@ -80,6 +80,14 @@ def test_a_loop_without_carries_maps() -> None:
     assert_same_values(graph, run_pass(UNROLL, graph))
 
 
+def test_a_loop_without_steps_gives_its_start_and_no_rows() -> None:
+    b = CoreBuilder()
+    start, items, scale = b.input(tensor(2)), b.input(tensor(0, 2)), b.input(tensor(2))
+    unrolled = run_pass(UNROLL, b.build(list(b.scan(running_sum(), [start], [items], [scale], 0))))
+    assert unrolled.outputs[0] is unrolled.inputs[0]
+    assert unrolled.outputs[1].type == tensor(0, 2)
+
+
 def test_a_call_becomes_its_body() -> None:
     body = CoreBuilder("body")
     x, y = body.input(tensor(2)), body.input(tensor(2))
