@@ -19,11 +19,12 @@ Array = npt.NDArray[np.generic]
 TOLERANCES = {"gamma": 1e-4, "gammaln": 1e-4, "erfinv": 1e-4}
 
 
-def tolerance(golden: Golden) -> float:
-    """Relative and absolute: a few roundings of 16-bit floats where they take part, else sums in another order."""
+def tolerance(golden: Golden, single: float = 3e-5) -> float:
+    """Relative and absolute: a few roundings of 16-bit floats where they take part, else (`single`) sums in another
+    order."""
     half = any(x.dtype == np.float16 for x in (*golden.inputs, *golden.outputs))
     bfloat = golden.attributes.get("dtype") == "bfloat16"
-    return 5e-3 if half or bfloat else TOLERANCES.get(golden.op, 3e-5)
+    return 5e-3 if half or bfloat else TOLERANCES.get(golden.op, single)
 
 
 def parsed(golden: Golden) -> Operator:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from compiled import compiled, run_program
+from differences import WRONG_IN_MXNET
 from goldens import Golden, operator_goldens
 from mxforge.ir.dialects.core import evaluate_graph
 from mxforge.ir.dialects.mx.builder import MxBuilder
@@ -14,18 +15,7 @@ from mxforge.passes.decompose import Decompose
 from mxforge.passes.differentiate import vjp_graph
 from mxforge.passes.manager import Context, Options, run_passes
 from mxforge.runtime.host import host_target
-
-# MXNet unravels only the first row of positions with more than one axis.
-WRONG_IN_MXNET = {"unravel_index(2x2:int32, shape=(7, 6))"}
-
-# Functions that lose more digits than a few: MXNet computes them in float32 by series.
-TOLERANCES = {"gamma": 1e-4, "gammaln": 1e-4, "erfinv": 1e-4}
-
-
-def tolerance(golden: Golden) -> float:
-    """Relative and absolute: a few roundings of float16 where it takes part, else sums in float32 in another order."""
-    half = any(x.dtype == np.float16 for x in (*golden.inputs, *golden.outputs))
-    return 5e-3 if half else TOLERANCES.get(golden.op, 2e-5)
+from sweeps import tolerance
 
 
 @pytest.mark.parametrize("static", [True, False], ids=["static", "any-extents"])
@@ -37,7 +27,7 @@ def test_forward_agrees_with_mxnet(golden: Golden, static: bool) -> None:
     graph = b.build(op.results(b, *inputs)[: op.visible_outputs])
     keys = [np.zeros(4, np.uint32)] * (len(graph.inputs) - len(inputs))
     results = run_program(compiled(graph, Options(golden.train, static_shape=static)), [*golden.inputs, *keys])
-    limit = tolerance(golden)
+    limit = tolerance(golden, 2e-5)
     states = dict(zip(graph.updates, results[op.visible_outputs :], strict=True))
     written = [(states[i], expected) for i, expected in golden.states.items()]
     for result, expected in (*zip(results[: op.visible_outputs], golden.outputs, strict=True), *written):
@@ -70,6 +60,6 @@ def test_gradients_agree_with_the_interpreter(golden: Golden) -> None:
         arrays.append(rng.standard_normal(t.shape).astype(t.dtype.numpy) if t.dtype.is_float else np.zeros(4, "u4"))
     with np.errstate(all="ignore"):
         wanted = evaluate_graph(graph, arrays)
-    limit = max(2e-4, 2 * tolerance(golden))
+    limit = max(2e-4, 2 * tolerance(golden, 2e-5))
     for result, expected in zip(run_program(compiled(graph, training), arrays), wanted, strict=True):
         np.testing.assert_allclose(result, expected, limit, limit, equal_nan=True)

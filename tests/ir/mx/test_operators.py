@@ -7,12 +7,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from differences import WRONG_IN_MXNET
 from goldens import Golden, operator_goldens, signatures
 from mxforge.ir.dialects.core import interpret
 from mxforge.ir.dialects.mx import describe
 from mxforge.ir.dialects.mx.builder import MxBuilder
 from mxforge.ir.dialects.mx.operator import Operator, all_operators, lookup
 from mxforge.ir.types import DType, TensorType
+from sweeps import tolerance
 
 # MXNet's listing describes another operator's parameters, or hides some that it takes.
 MISDOCUMENTED = {
@@ -26,14 +28,8 @@ MISDOCUMENTED = {
     "smooth_l1",
 }
 
-# Recorded calls in which MXNet is wrong: it unravels only the first row of positions with more than one axis.
-WRONG_IN_MXNET = {"unravel_index(2x2:int32, shape=(7, 6))"}
-
 # MXNet gives several inputs of these one name: op_weight_0, op_weight_0, op_grad_1, ...
 MISNAMED = {"_multi_lamb_update", "_multi_mp_lamb_update"}
-
-# Functions that lose more digits than a few: MXNet computes them in float32 by series.
-TOLERANCES = {"gamma": 1e-4, "gammaln": 1e-4, "erfinv": 1e-4}
 
 
 def run(golden: Golden) -> tuple[dict[int, np.ndarray], list[np.ndarray]]:
@@ -63,9 +59,8 @@ def test_forward_agrees_with_mxnet(golden: Golden) -> None:
     for result, expected in (*zip(results, golden.outputs, strict=True), *written):
         assert result.shape == expected.shape
         assert result.dtype == expected.dtype
-        half = expected.dtype == np.float16 or any(x.dtype == np.float16 for x in golden.inputs)
-        tolerance = 5e-3 if half else TOLERANCES.get(golden.op, 2e-5)
-        np.testing.assert_allclose(result, expected, tolerance, tolerance, equal_nan=True)
+        limit = tolerance(golden, 2e-5)
+        np.testing.assert_allclose(result, expected, limit, limit, equal_nan=True)
 
 
 @pytest.mark.parametrize("golden", [g for g in known() if g.op not in MISNAMED], ids=str)
