@@ -187,7 +187,7 @@ def _complete(name: str, found: _Found) -> TensorType:
     shape = found.shape(name)
     if shape is None or 0 in shape:
         known = "" if shape is None else f" (known is {','.join(str(n or '?') for n in shape)})"
-        ways = f"--input-shape {name}=D,D,... or an array, --input {name}=FILE"
+        ways = f"--input-shape {name}=D,D,... (mxforge run takes it from an array too: --input {name}=FILE)"
         raise UsageError(f"the shape of input {name!r} is not known{known}: give it with {ways}")
     return TensorType(shape, found.dtypes.get(name) or DType.F32)
 
