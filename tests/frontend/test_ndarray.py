@@ -510,4 +510,5 @@ def test_booleans_meet_numbers_as_int64() -> None:
         assert found.asnumpy().tolist() == expected
     with pytest.raises(mx.MXNetError, match="int64"):
         x += 1
-    assert (mx.sym.var("x") * 3).eval(x=x)[0].dtype == np.int64
+    symbol: Any = mx.sym.var("x")
+    assert (symbol * 3).eval(x=x)[0].dtype == np.int64
