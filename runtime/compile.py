@@ -34,6 +34,8 @@ _PACKAGE = Path(__file__).resolve().parent.parent
 _COMPILER_FOLDERS = ("ir", "passes", "codegen")
 _REMEMBERED = 4096  # executables; each loaded program takes three mappings of the 65530 that Linux allows a process
 
+_REMEMBERED_BYTES = 256 << 20  # of their own memory: whoever uses one holds it, so the table holds what nobody uses
+
 _table: OrderedDict[tuple[str, str], Runnable] = OrderedDict()
 
 
@@ -70,8 +72,10 @@ def forget_executables() -> None:
 def _remember(key: tuple[str, str], made: Runnable) -> Runnable:
     """Of two threads that made one executable the first wins."""
     kept = _table.setdefault(key, made)
-    while len(_table) > _REMEMBERED:
-        _table.popitem(last=False)
+    with _turn.lock:
+        held = sum(executable.own_bytes for executable in tuple(_table.values()))
+        while len(_table) > _REMEMBERED or (held > _REMEMBERED_BYTES and len(_table) > 1):
+            held -= _table.popitem(last=False)[1].own_bytes
     return kept
 
 

@@ -67,6 +67,8 @@ class Runnable(Protocol):
 
     inputs: tuple[TensorType, ...]
     outputs: tuple[TensorType, ...]
+    own_bytes: int
+    """Memory of its own: packed weights, results on the way, constants."""
 
     def may_overwrite(self, output: int, operand: int) -> bool:
         """Whether `output` may stand in the memory of an input of its size of which each element is read only for
@@ -87,6 +89,7 @@ class Executable:
         self.program = program
         self.inputs = program.inputs
         self.outputs = program.outputs
+        self.own_bytes = program.arena_bytes + program.prepared_bytes + len(program.constants)
         self._host = HostCalls(program.functions) if program.functions else None
         self._code = [_load(code, self._host) for code in program.code]
         self._pool = get_pool()

@@ -23,6 +23,7 @@ class ReferenceExecutable:
         self._graph = run_passes(TO_CORE, graph, Context(AVX2, options or Options()))
         self.inputs = self._graph.input_types()
         self.outputs = self._graph.output_types()
+        self.own_bytes = 0
 
     def may_overwrite(self, output: int, operand: int) -> bool:
         return True  # all inputs are copied first

@@ -6,7 +6,9 @@ from __future__ import annotations
 import subprocess
 import sys
 import threading
+from collections import OrderedDict
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,6 +20,7 @@ from mxforge.ir.program import Alias, Launch, Place, Program, Space
 from mxforge.ir.settings import Settings
 from mxforge.ir.types import DType, TensorType
 from mxforge.passes.manager import Options
+from mxforge.runtime import compile as compiling
 from mxforge.runtime.compile import compiler_identity, disk_key, executable_for, forget_executables
 from mxforge.runtime.executable import Executable
 from mxforge.runtime.host import host_target
@@ -238,3 +241,18 @@ def test_a_warm_start_imports_no_llvm() -> None:
     runs = [subprocess.run([sys.executable, "-c", WARM], capture_output=True, text=True, check=True) for _ in range(2)]
     assert runs[0].stdout.split()[0] == "63.0"
     assert runs[1].stdout == "63.0 False False\n"
+
+
+def test_programs_that_nobody_uses_take_a_bounded_amount_of_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Heavy:
+        own_bytes = 100
+
+    monkeypatch.setattr(compiling, "_table", OrderedDict())
+    monkeypatch.setattr(compiling, "_REMEMBERED_BYTES", 250)
+    made: list[Any] = [Heavy() for _ in range(5)]
+    for number, executable in enumerate(made):
+        assert compiling._remember(("cpu", str(number)), executable) is executable
+    assert list(compiling._table.values()) == made[3:]
+    monkeypatch.setattr(compiling, "_REMEMBERED_BYTES", 50)
+    assert compiling._remember(("cpu", "last"), made[0]) is made[0]
+    assert list(compiling._table.values()) == [made[0]]  # the newest stays, however large
