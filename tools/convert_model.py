@@ -42,11 +42,17 @@ def _convert_parameters(source: Path, target: Path, options: argparse.Namespace)
     _check_target(target)
     arrays = _renamed(_read(source), options)
     if target.suffix.lower() == _PARAMS:
-        write_params(target, list(arrays), list(arrays.values()))
+        names = [] if _is_list(arrays) else list(arrays)
+        write_params(target, names, list(arrays.values()))
     else:
         FORMATS[target.suffix.lower()][1](target, arrays)
     print(f"wrote {len(arrays)} arrays to {target}")
     return 0
+
+
+def _is_list(arrays: Mapping[str, ParamsArray]) -> bool:
+    """Whether the names are those that a list without names gets."""
+    return list(arrays) == [f"arr_{i}" for i in range(len(arrays))]
 
 
 def _check_target(target: Path) -> None:

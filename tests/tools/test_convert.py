@@ -35,6 +35,13 @@ def test_parameters_come_back(mxforge: Any, params: Path, suffix: str) -> None:
     assert back.read_bytes() == params.read_bytes()
 
 
+def test_a_list_without_names_comes_back(mxforge: Any, tmp_path: Path) -> None:
+    write_params(tmp_path / "a.params", [], [np.ones(2, np.float32), np.zeros(3, np.int32)])
+    assert mxforge("convert", tmp_path / "a.params", tmp_path / "a.npz").status == 0
+    assert mxforge("convert", tmp_path / "a.npz", tmp_path / "b.params").status == 0
+    assert (tmp_path / "b.params").read_bytes() == (tmp_path / "a.params").read_bytes()
+
+
 def test_names_lose_their_prefixes_and_get_them_back(mxforge: Any, convnet: Path, tmp_path: Path) -> None:
     params, symbol = f"{convnet}-0000.params", f"{convnet}-symbol.json"
     assert mxforge("convert", params, tmp_path / "a.npz", "--plain-names").status == 0
