@@ -170,7 +170,9 @@ class Parameter(ParameterArrays):
         if cast_dtype and dtype_source not in ("current", "saved"):
             raise AssertionError(f"dtype_source is 'current' or 'saved', not {dtype_source!r}")
         self._check_loaded_shape(data)
-        data = self._with_dtype(data, cast_dtype, dtype_source).tostype(self._stype)
+        data = self._with_dtype(data, cast_dtype, dtype_source)
+        if data.stype != self._stype:
+            data = data.tostype(self._stype)
         contexts = None if ctx is None else as_contexts(ctx)
         known = self.list_ctx() if self._data is not None or self._deferred_init else None
         if contexts is not None and known is not None and set(contexts) != set(known):

@@ -268,3 +268,22 @@ def test_layers_as_activations_of_cells() -> None:
     cell.initialize(mx.init.One())
     outputs, _ = cell.unroll(1, mx.nd.array([[[-1, -1]]]), merge_outputs=True)
     assert outputs.asnumpy().tolist() == [[[-1, -1]]]
+
+
+def test_parameters_that_are_read_from_a_file_are_not_copied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    net = small_net()
+    net.hybridize()
+    net(mx.nd.ones((1, 3, 8, 8)))
+    net.export(str(tmp_path / "net"))
+    read: list[int] = []
+    load = mx.nd.load
+
+    def noted(file: Any) -> Any:
+        found = load(file)
+        read.extend(array._address for array in found.values())
+        return found
+
+    monkeypatch.setattr("mxforge.frontend.ndarray.load", noted)
+    files = str(tmp_path / "net-symbol.json"), ["data"], str(tmp_path / "net-0000.params")
+    params = gluon.SymbolBlock.imports(*files).collect_params().values()
+    assert sorted(param.data()._address for param in params) == sorted(read)
