@@ -72,11 +72,22 @@ def forget_executables() -> None:
 def _remember(key: tuple[str, str], made: Runnable) -> Runnable:
     """Of two threads that made one executable the first wins."""
     kept = _table.setdefault(key, made)
-    with _turn.lock:
-        held = sum(executable.own_bytes for executable in tuple(_table.values()))
-        while len(_table) > _REMEMBERED or (held > _REMEMBERED_BYTES and len(_table) > 1):
-            held -= _table.popitem(last=False)[1].own_bytes
+    while len(_table) > _REMEMBERED:
+        _table.popitem(last=False)
+    if made.own_bytes:  # most programs of single operators hold nothing
+        _forget_heavy()
     return kept
+
+
+def _forget_heavy() -> None:
+    """Drop the oldest programs that hold memory while they hold too much together; the newest of them stays."""
+    heavy = [(key, executable.own_bytes) for key, executable in tuple(_table.items()) if executable.own_bytes]
+    held = sum(size for _, size in heavy)
+    for key, size in heavy[:-1]:
+        if held <= _REMEMBERED_BYTES:
+            return
+        _table.pop(key, None)
+        held -= size
 
 
 def _make(graph: Graph, options: Options, chosen: Settings) -> Runnable:

@@ -26,6 +26,10 @@ def run(options: argparse.Namespace) -> int:
     kind = target.suffix.lower()
     if kind != ".onnx" and (options.verify or options.shapes):
         raise UsageError("--verify and --input-shape go with a .onnx file")
+    if kind not in (_PARAMS, *FORMATS) and (options.plain_names or options.symbol):
+        raise UsageError("--plain-names and --symbol go with files of parameters")
+    if options.plain_names and options.symbol:
+        raise UsageError("--plain-names and --symbol contradict each other")
     if kind in (_PARAMS, *FORMATS):
         return _convert_parameters(source, target, options)
     if kind == ".json":

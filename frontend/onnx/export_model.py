@@ -162,5 +162,11 @@ def write_model(model: Any, path: str | os.PathLike[str]) -> None:
 
 
 def get_operator_support(opset_version: int | None = None) -> list[str]:
-    """The names of the operators that can be written: all but those that need what ONNX lacks for some parameters."""
+    """The names of all operators.
+
+    Whether one can be written depends on the primitives that its parameters ask for, and `export_model` names those
+    that cannot. MXNetError for an `opset_version` other than the one that is written.
+    """
+    if opset_version not in (None, OPSET):
+        raise MXNetError(f"get_operator_support: files are written in opset {OPSET}, not {opset_version}")
     return sorted(op.mx_name() for op in all_operators())

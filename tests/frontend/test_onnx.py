@@ -131,3 +131,9 @@ def test_loops_and_branches_are_written() -> None:
     assert len(model.graph.node) < 50
     for found, expected in zip(run(model, arrays), wanted, strict=True):
         np.testing.assert_allclose(found, expected.asnumpy(), rtol=1e-5, atol=1e-5)
+
+
+def test_the_opset_that_is_written_can_be_asked_for() -> None:
+    assert {"Convolution", "_contrib_box_nms"} <= {*mx.onnx.get_operator_support(), *mx.onnx.get_operator_support(18)}
+    with pytest.raises(mx.MXNetError, match="opset 18, not 9"):
+        mx.onnx.get_operator_support(9)

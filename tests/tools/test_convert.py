@@ -114,6 +114,9 @@ def test_a_model_becomes_onnx_that_computes_the_same(mxforge: Any, convnet: Path
 
 
 def test_contradictions_are_said(mxforge: Any, params: Path, tmp_path: Path) -> None:
+    both = "--plain-names", "--symbol", "a-symbol.json"
+    assert "contradict" in mxforge("convert", params, tmp_path / "a.npz", *both).err
+    assert "files of parameters" in mxforge("convert", "a.json", tmp_path / "b.json", "--plain-names").err
     assert mxforge("convert", params, tmp_path / "a.npz", "--verify").status == 2
     assert "give a .params" in mxforge("convert", params, tmp_path / "a.txt").err
     assert "no folder" in mxforge("convert", params, tmp_path / "none" / "a.npz").err
