@@ -20,6 +20,7 @@ class Settings:
     dump: Path | None = None  # folder that receives a numbered file for each stage of each compilation
     verify: bool = False  # verify the graph after each pass and each kernel
     target: str = "cpu"  # reference | cpu
+    cpu: str = "host"  # processor to compile for: host, or a lesser one (x86-64-v3, x86-64-v4)
     num_threads: int = 0  # threads of the pool; 0: OMP_NUM_THREADS, else the cores this process may use
     cache: bool = True  # keep compiled code on disk
     cache_dir: Path | None = None  # default: $XDG_CACHE_HOME/mxforge or ~/.cache/mxforge

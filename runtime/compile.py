@@ -36,7 +36,7 @@ _REMEMBERED = 4096  # executables; each loaded program takes three mappings of t
 
 _REMEMBERED_BYTES = 256 << 20  # of their own memory: whoever uses one holds it, so the table holds what nobody uses
 
-_table: OrderedDict[tuple[str, str], Runnable] = OrderedDict()
+_table: OrderedDict[tuple[str, str, str], Runnable] = OrderedDict()
 
 
 class _Turn:
@@ -57,7 +57,7 @@ def executable_for(graph: Graph, options: Options | None = None) -> Runnable:
     """
     options = options or Options()
     chosen = settings()
-    key = (chosen.target, f"{structural_hash(graph)} {astuple(options)}")
+    key = (chosen.target, chosen.cpu, f"{structural_hash(graph)} {astuple(options)}")
     found = _table.get(key)
     if found is None:
         found = _remember(key, _make(graph, options, chosen))
@@ -69,7 +69,7 @@ def forget_executables() -> None:
     _table.clear()
 
 
-def _remember(key: tuple[str, str], made: Runnable) -> Runnable:
+def _remember(key: tuple[str, str, str], made: Runnable) -> Runnable:
     """Of two threads that made one executable the first wins."""
     kept = _table.setdefault(key, made)
     while len(_table) > _REMEMBERED:
@@ -96,12 +96,12 @@ def _make(graph: Graph, options: Options, chosen: Settings) -> Runnable:
 
         return ReferenceExecutable(graph, options)
     if chosen.target == "cpu":
-        return _compiled(graph, options)
+        return _compiled(graph, options, _target(chosen.cpu))
     raise ValueError(f"MXFORGE_TARGET={chosen.target!r} is unknown: use cpu or reference")
 
 
-def _compiled(graph: Graph, options: Options) -> Executable:
-    target, disk = _target(), _disk()
+def _compiled(graph: Graph, options: Options, target: CpuTarget) -> Executable:
+    disk = _disk()
     key = disk_key(graph, options, target)
     stored = disk.get(key)
     if stored is not None:
@@ -148,7 +148,8 @@ def compiler_identity() -> str:
 
 
 @cache
-def _target() -> CpuTarget:
+def _target(cpu: str) -> CpuTarget:
+    """The target while MXFORGE_CPU is `cpu`."""
     return host_target()
 
 

@@ -50,16 +50,33 @@ _X86_AVX512 = (
 _AARCH64 = ("atomics", "asimdrdm", "fphp", "asimddp", "bf16", "i8mm")
 _X86_AVX2_NEEDED = frozenset({"avx", "avx2", "fma", "f16c", "bmi1", "bmi2", "abm", "movbe"})
 
+_X86_V3 = frozenset({"cx16", "pni", "ssse3", "sse4_1", "sse4_2", "popcnt"}) | _X86_AVX2_NEEDED
+X86_LEVELS = {"x86-64-v3": _X86_V3, "x86-64-v4": _X86_V3 | frozenset(_X86_AVX512_BASE)}
+"""The flags of /proc/cpuinfo that each level guarantees. Source: the System V ABI for AMD64, section 3.1.1."""
+
 
 def host_target(threads: int | None = None) -> CpuTarget:
-    """The CpuTarget of this machine with `threads` threads (default: `default_threads`).
+    """The CpuTarget that code for this machine is compiled for, with `threads` threads (default: `default_threads`).
 
-    Read from /proc and /sys, so that a warm start needs no LLVM. Raises RuntimeError on a machine that mxforge has no
-    code for.
+    That is the machine itself, or the lesser processor that MXFORGE_CPU names. Read from /proc and /sys, so that a warm
+    start needs no LLVM. Raises RuntimeError on a machine that mxforge has no code for, and ValueError if MXFORGE_CPU
+    names an unknown processor or one whose instructions this machine lacks.
     """
     machine, info = platform.machine(), read_cpuinfo(_CPUINFO.read_text())
-    caches = cache_sizes(_CACHES)
-    return target_from_cpuinfo(machine, info, caches, default_threads() if threads is None else threads)
+    info = limited(info, read_settings().cpu)
+    return target_from_cpuinfo(machine, info, cache_sizes(_CACHES), default_threads() if threads is None else threads)
+
+
+def limited(info: dict[str, str], level: str) -> dict[str, str]:
+    """The fields of /proc/cpuinfo without the instruction sets that an x86-64 level does not guarantee; "host" keeps
+    all."""
+    if level == "host":
+        return info
+    if level not in X86_LEVELS:
+        raise ValueError(f"MXFORGE_CPU={level!r} is unknown: use host, {' or '.join(X86_LEVELS)}")
+    if missing := X86_LEVELS[level] - set(info.get("flags", "").split()):
+        raise ValueError(f"MXFORGE_CPU={level!r}: this processor lacks {', '.join(sorted(missing))}")
+    return {**info, "flags": " ".join(sorted(X86_LEVELS[level]))}
 
 
 def target_from_cpuinfo(machine: str, info: dict[str, str], caches: dict[int, int], threads: int) -> CpuTarget:
@@ -76,9 +93,13 @@ def target_from_cpuinfo(machine: str, info: dict[str, str], caches: dict[int, in
 
 
 def _x86(info: dict[str, str]) -> tuple[str, str, int, int, int]:
+    """RuntimeError below x86-64-v3: without the FMA instruction each multiply-add would be a call of libm."""
     flags = set(info.get("flags", "").split())
-    if not flags >= _X86_AVX2_NEEDED:
-        return "generic", _features(_X86_SSE, flags), 128, 16, 1
+    if missing := _X86_AVX2_NEEDED - flags:
+        raise RuntimeError(
+            "mxforge compiles for x86-64 processors with AVX2 and FMA (x86-64-v3: Intel since Haswell, AMD since "
+            f"Excavator); this one lacks {', '.join(sorted(missing))}. MXFORGE_TARGET=reference interprets with NumPy"
+        )
     if not flags.issuperset(_X86_AVX512_BASE):
         return "x86-64-v3", _features((*_X86_SSE, *_X86_AVX2), flags), 256, 16, 1 if _splits_avx2(info) else 2
     bits = 256 if _splits_avx512(info) else 512

@@ -11,6 +11,7 @@ from typing import NoReturn
 from .. import __version__, mxforge_version
 
 PEERS = ("mxnet", "mxnet-mkldnn", "onnxruntime", "torch", "numpy", "mxforge")
+CPUS = ("host", "x86-64-v3", "x86-64-v4")
 SUITES = ("pointwise", "softmax", "layernorm", "eager", "mlp")
 OPERATORS = (
     "exp",
@@ -200,9 +201,16 @@ def _add_inputs(parser: argparse.ArgumentParser) -> None:
     images.add_argument("--std", type=numbers, default=(1.0,), metavar="R,G,B", help="divided by, per channel")
 
 
-def _add_threads(parser: argparse.ArgumentParser) -> None:
+def _add_machine(parser: argparse.ArgumentParser, *names: str) -> None:
+    """The options that say for which machine to compile; `names` are further names of --cpu."""
     parser.add_argument(
         "--threads", type=positive, metavar="N", help="threads of kernels (default: the CPUs of this process)"
+    )
+    parser.add_argument(
+        *("--cpu", *names),
+        dest="cpu",
+        choices=CPUS,
+        help="compile for a lesser processor: x86-64-v3 has AVX2, x86-64-v4 has AVX-512 (default: host, this machine)",
     )
 
 
@@ -214,7 +222,7 @@ def _fill_run(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--labels", type=Path, metavar="FILE", help="names of the classes, one a line, for the top 5")
     parser.add_argument("--target", choices=("cpu", "reference"), help="reference interprets the graph with NumPy")
-    _add_threads(parser)
+    _add_machine(parser)
 
 
 def _fill_inspect(parser: argparse.ArgumentParser) -> None:
@@ -223,7 +231,7 @@ def _fill_inspect(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--profile", action="store_true", help="run the program and show the time of each launch")
     parser.add_argument("--dump", type=Path, metavar="DIR", help="write every stage of the compilation to this folder")
     parser.add_argument("--json", action="store_true", help="print JSON instead of text")
-    _add_threads(parser)
+    _add_machine(parser)
 
 
 def _fill_compile(parser: argparse.ArgumentParser) -> None:
@@ -231,7 +239,7 @@ def _fill_compile(parser: argparse.ArgumentParser) -> None:
     _add_shapes(parser)
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="DIR", help="the folder to write")
     parser.add_argument("--force", action="store_true", help="replace a compiled folder that is there already")
-    _add_threads(parser)
+    _add_machine(parser, "--target")
 
 
 def _fill_bench(parser: argparse.ArgumentParser) -> None:
@@ -263,7 +271,7 @@ def _fill_bench(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--tolerance", type=float, default=1e-5, metavar="X", help="largest difference (default: 1e-5)")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures to this file")
     parser.add_argument("--markdown", type=Path, metavar="FILE", help="write a table to this file")
-    _add_threads(parser)
+    _add_machine(parser)
 
 
 def _fill_convert(parser: argparse.ArgumentParser) -> None:

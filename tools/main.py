@@ -12,6 +12,7 @@ from importlib import import_module
 from .errors import ToolError, UsageError
 from .grammar import build_parser, split_program
 
+_SETTINGS = (("threads", "MXFORGE_NUM_THREADS"), ("target", "MXFORGE_TARGET"), ("cpu", "MXFORGE_CPU"))
 OK, FAILED, USAGE, INTERRUPTED, PIPE_CLOSED = 0, 1, 2, 130, 141
 
 
@@ -52,7 +53,7 @@ def _run(options: argparse.Namespace) -> int:
 
 def _apply_settings(options: argparse.Namespace) -> None:
     """Options that are settings of the library travel in the environment, which the library reads once."""
-    for option, variable in (("threads", "MXFORGE_NUM_THREADS"), ("target", "MXFORGE_TARGET")):
+    for option, variable in _SETTINGS:
         value = getattr(options, option, None)
         if value is not None:
             os.environ[variable] = str(value)

@@ -267,7 +267,9 @@ class Arithmetic:
     def bitcast(self, a: Value, kind: str | Type) -> Value:
         """The same bits as another kind, lane by lane, or as another Type of the same total width."""
         type = kind if isinstance(kind, Type) else a.type.with_kind(kind)
-        return a if type is a.type else self.op(f"bitcast {a.type.text} {a.text} to {type.text}", type)
+        if type.text == a.type.text:
+            return Value(a.text, type, self)
+        return self.op(f"bitcast {a.type.text} {a.text} to {type.text}", type)
 
     def cast(self, how: str, a: Value, kind: str) -> Value:
         """LLVM's own conversion instruction `how` (zext, trunc, sitofp, ...) to `kind`."""
@@ -285,7 +287,7 @@ class Arithmetic:
         if source.kind == kind:
             return a
         if kind == "i1":
-            return self.cmp("ne", a, 0)
+            return self.cmp("ne", self._widen(a) if source.kind == "bfloat" else a, 0)
         if source.is_float:
             return self._float_to_float(a, kind) if Type.of(kind).is_float else self._float_to_int(a, kind, signed)
         if Type.of(kind).is_float:
@@ -297,7 +299,7 @@ class Arithmetic:
     def _float_to_float(self, a: Value, kind: str) -> Value:
         source = a.type
         if source.bits == 16:
-            wide = self.cast("fpext", a, "float")
+            wide = self._widen(a)
             return wide if kind == "float" else self._float_to_float(wide, kind)
         if Type.of(kind).bits == 16 and source.kind == "double":  # mshadow's way, and no library call
             return self._float_to_float(self.cast("fptrunc", a, "float"), kind)
@@ -305,8 +307,14 @@ class Arithmetic:
             return self._round_to_bfloat(a)
         return self.cast("fpext" if Type.of(kind).bits > source.bits else "fptrunc", a, kind)
 
+    def _widen(self, a: Value) -> Value:
+        """A half or a bfloat as float, exactly."""
+        if a.type.kind == "half":
+            return self.cast("fpext", a, "float")
+        return self.bitcast(self.shl(self.cast("zext", a, "i32"), 16), "float")
+
     def _round_to_bfloat(self, a: Value) -> Value:
-        """Float to bfloat, ties to even, in integers: on a CPU without the instruction LLVM would call a library."""
+        """Float to bfloat, ties to even, in integers (`types.py` says why)."""
         bits = self.bitcast(a, "i32")
         rounded = bits + (self.lshr(bits, 16) & 1) + 0x7FFF
         kept = self.select(self.is_nan(a), bits | 0x400000, rounded)
@@ -316,7 +324,7 @@ class Arithmetic:
         """Cuts the fraction off. What i32 or i64 cannot hold becomes its least number, as x86 converts (LLVM leaves it
         undefined); narrower integers keep the low bits of an i32."""
         if a.type.bits == 16:
-            a = self.cast("fpext", a, "float")
+            a = self._widen(a)
         if kind == "i64" and not signed:
             return self.cast("fptoui", a, kind)
         wide = "i32" if kind in ("i8", "i16") or (kind == "i32" and signed) else "i64"

@@ -103,12 +103,14 @@ class ModuleBuilder:
     def table(self, type: Type, numbers: Sequence[Number], align: int = 64) -> str:
         """The symbol of an internal constant array of scalars, aligned to a cache line; equal tables are one."""
         spelled = [scalar_constant(type.kind, n) for n in numbers]
-        body = ", ".join([f"{type.kind} {n}" for n in spelled])
+        body = ", ".join([f"{type.scalar.text} {n}" for n in spelled])
         key = (type.kind, align, body)
         symbol = self._tables.get(key)
         if symbol is None:
             symbol = self._tables[key] = f"@table.{len(self._tables)}"
-            self._globals.append(f"{symbol} = internal constant [{len(spelled)} x {type.kind}] [{body}], align {align}")
+            self._globals.append(
+                f"{symbol} = internal constant [{len(spelled)} x {type.scalar.text}] [{body}], align {align}"
+            )
         return symbol
 
     def global_(self, name: str, definition: str) -> str:

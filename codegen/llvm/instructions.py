@@ -133,7 +133,7 @@ class Instructions(Arithmetic):
         """A constant with a number for each lane."""
         if type.lanes == 1:
             return self.const(type, numbers[0])
-        lanes = ", ".join([f"{type.kind} {scalar_constant(type.kind, x)}" for x in numbers])
+        lanes = ", ".join([f"{type.scalar.text} {scalar_constant(type.kind, x)}" for x in numbers])
         return Value(f"<{lanes}>", type, self)
 
     def extract(self, a: Value, lane: Operand) -> Value:

@@ -3,6 +3,9 @@
 A `Type` is a scalar kind and a lane count (1 = a scalar). Types are interned: `Type.of` gives the same object for the
 same kind and lanes, so they compare by identity. Pointers are opaque and always scalar, except as the result of a
 vector gep.
+
+A bfloat is spelled as the i16 of its bits, and conversions from and to it are integer instructions: on a processor
+without bfloat16 instructions LLVM would scalarize a masked store of its own `bfloat` and call `__truncsfbf2`.
 """
 
 from __future__ import annotations
@@ -26,7 +29,8 @@ _BITS = {
     "ptr": 64,
 }
 _FLOATS = frozenset(("half", "bfloat", "float", "double"))
-_MANGLED = {"half": "f16", "bfloat": "bf16", "float": "f32", "double": "f64", "ptr": "p0"}
+_SPELLED = {"bfloat": "i16"}  # other kinds are spelled as they are called
+_MANGLED = {"half": "f16", "bfloat": "i16", "float": "f32", "double": "f64", "ptr": "p0"}
 
 
 class Type:
@@ -39,9 +43,9 @@ class Type:
     _interned: ClassVar[dict[tuple[str, int], Type]] = {}
 
     def __init__(self, kind: str, lanes: int) -> None:
-        scalar = _MANGLED.get(kind, kind)
+        scalar, spelled = _MANGLED.get(kind, kind), _SPELLED.get(kind, kind)
         self.kind, self.lanes, self.bits, self.is_float = kind, lanes, _BITS[kind], kind in _FLOATS
-        self.text = kind if lanes == 1 else f"<{lanes} x {kind}>"
+        self.text = spelled if lanes == 1 else f"<{lanes} x {spelled}>"
         self.mangled = scalar if lanes == 1 else f"v{lanes}{scalar}"
 
     @classmethod
@@ -112,7 +116,7 @@ Number = int | float
 def scalar_constant(kind: str, number: Number) -> str:
     """The exact spelling of `number` rounded to `kind`; integers wrap to the kind's width.
 
-    LLVM wants a float constant as the bits of the double of the same value, half and bfloat as their own bits.
+    LLVM reads a float constant as the bits of the double of the same value, and a half as its own bits.
     """
     if kind == "float":
         return f"0x{_double_bits(_round_float(number)):016X}"
@@ -121,7 +125,7 @@ def scalar_constant(kind: str, number: Number) -> str:
     if kind == "half":
         return f"0xH{_half_bits(float(number)):04X}"
     if kind == "bfloat":
-        return f"0xR{_bfloat_bits(float(number)):04X}"
+        return str(_bfloat_bits(float(number)))
     if kind == "i1":
         return "true" if number else "false"
     if kind == "ptr":
@@ -186,5 +190,5 @@ def constant(type: Type, number: Number) -> str:
         if len(_spelled) >= _REMEMBERED:
             _spelled.clear()
         text = scalar_constant(type.kind, number)
-        found = _spelled[key] = text if type.lanes == 1 else f"splat ({type.kind} {text})"
+        found = _spelled[key] = text if type.lanes == 1 else f"splat ({type.scalar.text} {text})"
     return found

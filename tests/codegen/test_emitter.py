@@ -40,9 +40,9 @@ def begin(count: int) -> tuple[ModuleBuilder, FunctionBuilder]:
         (F64, -math.nan, "0x7FF8000000000000"),
         (F16, 65504, "0xH7BFF"),
         (F16, -math.inf, "0xHFC00"),
-        (BF16, 1.0, "0xR3F80"),
-        (BF16, 1.00390625, "0xR3F80"),  # a tie goes to even
-        (BF16, math.nan, "0xR7FC0"),
+        (BF16, 1.0, str(0x3F80)),  # the bits of a bfloat, as an i16
+        (BF16, 1.00390625, str(0x3F80)),  # a tie goes to even
+        (BF16, math.nan, str(0x7FC0)),
         (I8, 200, "-56"),
         (I64, -(1 << 63), "-9223372036854775808"),
         (I1, True, "true"),

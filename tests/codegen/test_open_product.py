@@ -17,7 +17,7 @@ from mxforge.ir.graph import Graph
 from mxforge.ir.target import AVX2, AVX512, NEON, CpuTarget
 from mxforge.ir.types import DType
 from mxforge.passes.manager import Options
-from mxforge.runtime.host import host_target
+from mxforge.runtime.host import X86_LEVELS, host_target
 from rewriting import random_inputs, tensor
 
 pytest.importorskip("llvmlite.binding")
@@ -79,6 +79,19 @@ def test_an_operand_that_is_both_sides() -> None:
     b = CoreBuilder()
     x = b.input(tensor(21, 34))
     graph = b.build([b.dot(x, x, (), (), (1,), (1,))])
+    check(graph, *random_inputs(graph), options=ANY_EXTENTS)
+
+
+@pytest.mark.parametrize("level", X86_LEVELS)
+@pytest.mark.parametrize("size", SIZES, ids=str)
+def test_product_on_a_lesser_processor(size: tuple[int, int, int], level: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Narrow panels have fewer widths of tiles, and every number of columns is covered there too."""
+    monkeypatch.setenv("MXFORGE_CPU", level)
+    try:
+        host_target()
+    except (ValueError, RuntimeError) as error:
+        pytest.skip(str(error))
+    graph = product(*size, (False, False))
     check(graph, *random_inputs(graph), options=ANY_EXTENTS)
 
 

@@ -10,7 +10,15 @@ from pathlib import Path
 import pytest
 from mxforge.codegen.llvm.compile import compile_object
 from mxforge.runtime import host
-from mxforge.runtime.host import cache_sizes, cpu_quota, default_threads, host_target, read_cpuinfo, target_from_cpuinfo
+from mxforge.runtime.host import (
+    cache_sizes,
+    cpu_quota,
+    default_threads,
+    host_target,
+    limited,
+    read_cpuinfo,
+    target_from_cpuinfo,
+)
 
 SSE = "fpu sse sse2 ht pni ssse3 cx16 sse4_1 sse4_2 popcnt"
 AVX2 = f"{SSE} movbe avx f16c abm bmi1 avx2 fma bmi2"
@@ -32,7 +40,6 @@ def cpuinfo(vendor: str, family: int, flags: str, model: int = 100) -> dict[str,
         (cpuinfo("AuthenticAMD", 23, AVX2, 0x31), "x86-64-v3", 256, 16, 2),  # Zen 2
         (cpuinfo("AuthenticAMD", 23, AVX2, 1), "x86-64-v3", 256, 16, 1),  # Zen 1
         (cpuinfo("GenuineIntel", 6, AVX2 + " avx512f"), "x86-64-v3", 256, 16, 2),  # an AVX-512 without its VL part
-        (cpuinfo("GenuineIntel", 6, SSE + " avx"), "generic", 128, 16, 1),
     ],
 )
 def test_x86(info: dict[str, str], cpu: str, bits: int, registers: int, fmas: int) -> None:
@@ -52,6 +59,33 @@ def test_x86(info: dict[str, str], cpu: str, bits: int, registers: int, fmas: in
     assert ("+avx512vl" in target.features) == (registers == 32)
     assert ("+fma" in target.features) == (bits >= 256)
     assert compile_object("define void @f() {\n  ret void\n}\n", target)
+
+
+def test_a_processor_without_avx2_is_refused() -> None:
+    with pytest.raises(RuntimeError, match=r"AVX2 and FMA .* this one lacks abm, avx2, .*MXFORGE_TARGET=reference"):
+        target_from_cpuinfo("x86_64", cpuinfo("GenuineIntel", 6, SSE + " avx"), {}, 1)
+
+
+@pytest.mark.parametrize(("level", "bits", "registers"), [("x86-64-v3", 256, 16), ("x86-64-v4", 512, 32)])
+def test_a_lesser_processor(level: str, bits: int, registers: int) -> None:
+    """What the level does not guarantee is left out, here VNNI; the vendor still decides about widths."""
+    host = cpuinfo("GenuineIntel", 6, f"{AVX512} avx_vnni avx512_vnni")
+    target = target_from_cpuinfo("x86_64", limited(host, level), CACHES, 2)
+    assert (target.cpu, target.vector_bits, target.vector_registers) == (level, bits, registers)
+    assert "vnni" not in target.features
+    assert limited(host, "host") is host
+
+
+def test_a_greater_or_unknown_processor_is_refused() -> None:
+    with pytest.raises(ValueError, match="MXFORGE_CPU='x86-64-v4': this processor lacks avx512bw, avx512cd"):
+        limited(cpuinfo("GenuineIntel", 6, AVX2), "x86-64-v4")
+    with pytest.raises(ValueError, match="MXFORGE_CPU='pentium' is unknown: use host, x86-64-v3 or x86-64-v4"):
+        limited(cpuinfo("GenuineIntel", 6, AVX2), "pentium")
+
+
+def test_the_target_is_of_the_processor_that_the_environment_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MXFORGE_CPU", "x86-64-v3")
+    assert (host_target().cpu, host_target().vector_bits) == ("x86-64-v3", 256)
 
 
 def test_aarch64() -> None:

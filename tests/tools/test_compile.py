@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +55,15 @@ def test_shapes_of_a_folder_are_fixed(mxforge: Any, compiled: Path, tmp_path: Pa
     done = mxforge("run", compiled, "--input", tmp_path / "x.npy")
     assert done.status == 1
     assert "has shape (2, 3, 32, 32), not (1, 3, 32, 32)" in done.err
+
+
+def test_code_for_a_lesser_processor(mxforge: Any, convnet: Path, tmp_path: Path) -> None:
+    done = mxforge("compile", convnet, "-o", tmp_path / "v3", *SHAPE, "--target", "x86-64-v3")
+    assert done.status == 0, done.err
+    machine = json.loads((tmp_path / "v3" / "manifest.json").read_text())["machine"]
+    assert machine["cpu"] == "x86-64-v3"
+    assert "avx512" not in machine["features"]
+    assert mxforge("run", tmp_path / "v3", "--input", convnet.with_suffix(".npz")).status == 0
 
 
 def test_no_more_threads_than_the_code_has_room_for(mxforge: Any, convnet: Path, tmp_path: Path) -> None:

@@ -161,8 +161,9 @@ class _Tiles(_Open):
 
 
 def _widths(vectors: int) -> list[int]:
-    """Widths of tiles: whole panels, and what covers the rest. Each is a function more to compile."""
-    return [vectors, *(w for w in (4, 1) if 2 * w < vectors)]
+    """Widths of the tiles, in vectors: whole panels first, then those that cover the remaining columns. The last width
+    is always 1, so that any number of columns is covered. Each width is one more function to compile."""
+    return [vectors, *(w for w in (4, 1) if 2 * w <= vectors)]
 
 
 def _heights(rows: int, vectors: int) -> list[int]:
