@@ -33,6 +33,8 @@ class Op(ABC):
     """What a node does. Subclasses are frozen and compared by value; `name` is `dialect.mnemonic`."""
 
     name: ClassVar[str]
+    reads_strided: ClassVar[bool] = False
+    """Whether generated code can read operands at any strides. Other ops need each operand contiguous."""
 
     @abstractmethod
     def infer(self, *types: TensorType) -> tuple[TensorType, ...]:

@@ -61,11 +61,12 @@ def share_memory(graph: Graph) -> Sharing:
         if view is not None:
             views[node.outputs[0]] = view
     prepared = _find_prepared(graph)
+    unstrided = {v for node in graph.nodes if not node.op.reads_strided for v in node.inputs}
     placed: set[tuple[Value, int]] = set()
     for node in graph.nodes:
         concat = concat_of(node)
         if concat is not None and node.outputs[0] not in prepared:
-            positions = _place_pieces(graph, node, concat.axis, views, prepared)
+            positions = _place_pieces(graph, node, concat.axis, views, prepared, unstrided)
             placed.update((node.outputs[0], i) for i in positions)
     return Sharing(views, frozenset(prepared), frozenset(placed))
 
@@ -129,8 +130,13 @@ def _find_prepared(graph: Graph) -> set[Value]:
     return prepared
 
 
-def _place_pieces(graph: Graph, node: Node, axis: int, views: dict[Value, View], prepared: set[Value]) -> list[int]:
-    """Let operands of a concatenation stand inside the result where they can; return their positions."""
+def _place_pieces(
+    graph: Graph, node: Node, axis: int, views: dict[Value, View], prepared: set[Value], unstrided: set[Value]
+) -> list[int]:
+    """Compute operands of a concatenation inside the result where that is possible; return their positions.
+
+    `unstrided` are the values that some node can read only if they are contiguous.
+    """
     whole = node.outputs[0]
     strides = physical_strides(whole.type)
     spaced = prod(whole.type.shape[:axis]) > 1  # then a piece is not contiguous
@@ -138,7 +144,7 @@ def _place_pieces(graph: Graph, node: Node, axis: int, views: dict[Value, View],
     placed: list[int] = []
     offset = 0
     for i, (piece, owner) in enumerate(zip(node.inputs, owners, strict=True)):
-        contiguous = spaced and (owner is not piece or _needs_contiguous(piece, views))
+        contiguous = spaced and (owner is not piece or _needs_contiguous(piece, views, unstrided))
         if not contiguous and owners.count(owner) == 1 and _may_stand_inside(graph, owner, whole, views, prepared):
             views[owner] = View(whole, offset, strides if spaced else None, axis=axis)
             placed.append(i)
@@ -146,10 +152,11 @@ def _place_pieces(graph: Graph, node: Node, axis: int, views: dict[Value, View],
     return placed
 
 
-def _needs_contiguous(value: Value, views: dict[Value, View]) -> bool:
-    """Whether something that stands in `value` has other axes, so that `value` cannot be spread over a larger one."""
-    return any(
-        view.renamed or not _has_axes_of(inner, value, view.axis) or _needs_contiguous(inner, views)
+def _needs_contiguous(value: Value, views: dict[Value, View], unstrided: set[Value]) -> bool:
+    """Whether `value`, or a value in its memory, has a reader that needs it contiguous, or a value in its memory has
+    other axes."""
+    return value in unstrided or any(
+        view.renamed or not _has_axes_of(inner, value, view.axis) or _needs_contiguous(inner, views, unstrided)
         for inner, view in views.items()
         if view.base is value
     )

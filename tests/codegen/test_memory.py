@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
+import pytest
 from compiled import check
 from mxforge.ir.dialects.core import CoreBuilder
+from mxforge.ir.graph import Graph, Value
+from mxforge.ir.kernel import ReduceOp
 from mxforge.ir.types import DType, TensorType
 from mxforge.passes.plan_memory import share_memory
 
@@ -52,6 +57,36 @@ def test_the_place_of_a_piece_counts_in_the_strides_of_the_outermost_whole() -> 
     sharing = share_memory(graph)
     places = sorted((v.offset, v.strides) for v in map(sharing.resolve, sharing.views))
     assert places == [(0, (48, 8, 1)), (0, (48, 8, 1)), (4, (48, 8, 1)), (24, (48, 8, 1))]
+
+
+def _branch(b: CoreBuilder, x: Value) -> Value:
+    made: list[Graph] = []
+    for name in ("then", "otherwise"):
+        inner = CoreBuilder(name)
+        made.append(inner.build([getattr(inner, "neg" if name == "then" else "exp")(inner.input(x.type))]))
+    return b.cond(b.gt(b.constant(np.float32(2)), b.constant(np.float32(1))), *made, x)[0]
+
+
+UNSTRIDED: dict[str, Callable[[CoreBuilder, Value], Value]] = {
+    "cumulative": lambda b, x: b.cumulative(ReduceOp.ADD, x, 1),
+    "sort": lambda b, x: b.sort([x], 1)[0],
+    "cholesky": lambda b, x: b.cholesky(b.dot(x, x, [], [], [1], [1])),
+    "triangular solve": lambda b, x: b.triangular_solve(x, b.neg(x)),
+    "branch": _branch,
+    "callback": lambda b, x: b.host_callback(lambda a: (a * 2,), (x.type,), x)[0],
+}
+
+
+@pytest.mark.parametrize("reader", UNSTRIDED)
+@pytest.mark.parametrize("nested", [False, True], ids=["one whole", "whole in a whole"])
+def test_what_a_routine_reads_is_contiguous(reader: str, nested: bool) -> None:
+    """A piece of a concatenation along a later axis is strided when it is computed in its place."""
+    b = CoreBuilder("read twice")
+    x = b.input(TensorType((3, 3), DType.F32))
+    y = b.maximum(x, b.full_like(x, 0.25))
+    whole = b.concat([y, b.neg(x)], 0 if nested else 1)
+    whole = b.concat([whole, b.abs(whole)], 1) if nested else whole
+    check(b.build([whole, UNSTRIDED[reader](b, y)]), numbers(3, 3)[::-1] / 8)
 
 
 def test_steps_that_pack_the_same_value_do_not_share_its_memory_for_longer() -> None:

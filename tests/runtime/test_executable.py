@@ -253,11 +253,11 @@ def test_programs_that_nobody_uses_take_a_bounded_amount_of_memory(monkeypatch: 
     monkeypatch.setattr(compiling, "_table", OrderedDict())
     monkeypatch.setattr(compiling, "_REMEMBERED_BYTES", 250)
     light: Any = Light()
-    compiling._remember(("cpu", "light"), light)
+    compiling._remember(("cpu", "host", "light"), light)
     made: list[Any] = [Heavy() for _ in range(5)]
     for number, executable in enumerate(made):
-        assert compiling._remember(("cpu", str(number)), executable) is executable
+        assert compiling._remember(("cpu", "host", str(number)), executable) is executable
     assert list(compiling._table.values()) == [light, *made[3:]]
     monkeypatch.setattr(compiling, "_REMEMBERED_BYTES", 50)
-    assert compiling._remember(("cpu", "last"), made[0]) is made[0]
+    assert compiling._remember(("cpu", "host", "last"), made[0]) is made[0]
     assert list(compiling._table.values()) == [light, made[0]]  # the newest stays, however large

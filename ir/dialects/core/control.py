@@ -49,6 +49,7 @@ class Fused(Primitive):
     """A region that becomes one kernel of the given kind."""
 
     name = "core.fused"
+    reads_strided = True  # a kernel's buffers have strides
     body: Graph
     kind: str
 
