@@ -1,0 +1,25 @@
+"""Random programs of MXNet's operators, eager, hybridized and bound, against the reference target."""
+
+from __future__ import annotations
+
+import warnings
+
+import pytest
+from random_program_forms import check
+from random_programs import Program
+from run_random_programs import reference_programs
+
+COUNT, SHARE = 200, 20
+
+
+@pytest.mark.parametrize("first", range(0, COUNT, SHARE))
+def test_every_form_of_a_random_program_agrees_with_the_reference(first: int) -> None:
+    """`python tests/run_random_programs.py --first SEED --count 1` runs one of them."""
+    for program in reference_programs(first, SHARE):
+        assert isinstance(program, Program)
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "The .* input to HybridBlock is not used")
+            try:
+                check(program)
+            except Exception as error:
+                raise AssertionError(f"{error}\n{program}") from error

@@ -1,0 +1,110 @@
+"""The forms in which a random program runs, and the comparison with what the reference target gives."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import mxforge as mx
+import numpy as np
+from mxforge.runtime.compile import forget_executables
+from mxforge.runtime.threads import get_num_threads, set_num_threads
+from random_programs import Array, Program
+
+Results = list[Array]
+Form = Callable[[], Results]
+
+
+class Block(mx.gluon.HybridBlock):
+    """A program as a hybridized block."""
+
+    def __init__(self, program: Program) -> None:
+        super().__init__()
+        self.program = program
+
+    def hybrid_forward(self, F: Any, x: Any, *inputs: Any) -> list[Any]:
+        return self.program.run(F, [x, *inputs])
+
+
+def check(program: Program) -> None:
+    """Assert that every form gives the expected arrays, and the same bits when it runs again."""
+    for name, run in forms(program):
+        first = run()
+        compare(program, name, first)
+        same_bits(name, first, run())
+        if get_num_threads() > 1:
+            compare(program, f"{name}, one thread", with_one_thread(run))
+
+
+def forms(program: Program) -> list[tuple[str, Form]]:
+    """The forms by name. A symbol takes an extent of 0 for an unknown one, so programs with such arrays run eagerly."""
+    found: list[tuple[str, Form]] = [("eager", lambda: eager(program))]
+    empty = any(0 in x.shape for x in (*program.inputs, *program.expected))
+    if not empty:
+        found += [("hybridized", hybridized(program)), ("bound", bound(program)), ("cached", cached(program))]
+    return found
+
+
+def arrays(program: Program) -> list[Any]:
+    return [mx.nd.array(x, dtype=x.dtype) for x in program.inputs]
+
+
+def eager(program: Program) -> Results:
+    return [y.asnumpy() for y in program.run(mx.nd, arrays(program))]
+
+
+def hybridized(program: Program) -> Form:
+    block = Block(program)
+    static = bool(program.seed % 2)
+    block.hybridize(static_alloc=static, static_shape=static)
+
+    def run() -> Results:
+        made = block(*arrays(program))
+        return [y.asnumpy() for y in (made if isinstance(made, list | tuple) else [made])]
+
+    return run
+
+
+def bound(program: Program) -> Form:
+    names = [f"x{i}" for i in range(len(program.inputs))]
+    variables = [mx.sym.var(n, shape=x.shape, dtype=x.dtype) for n, x in zip(names, program.inputs, strict=True)]
+    group = mx.sym.Group(program.run(mx.sym, variables))
+    given = dict(zip(names, arrays(program), strict=True))
+    executor = group.bind(mx.cpu(), {n: given[n] for n in group.list_arguments()})
+    return lambda: [y.asnumpy() for y in executor.forward(is_train=False)]
+
+
+def cached(program: Program) -> Form:
+    """A bound executor whose program comes from the disk cache, where `bound` has left it."""
+
+    def run() -> Results:
+        forget_executables()
+        return bound(program)()
+
+    return run
+
+
+def with_one_thread(run: Form) -> Results:
+    threads = get_num_threads()
+    set_num_threads(1)
+    try:
+        return run()
+    finally:
+        set_num_threads(threads)
+
+
+def compare(program: Program, form: str, found: Sequence[Array]) -> None:
+    """AssertionError unless the arrays are the expected ones: integers exactly, floats within the tolerance."""
+    assert len(found) == len(program.expected), f"{form}: {len(found)} outputs"
+    for number, y, wanted in zip(program.outputs, found, program.expected, strict=True):
+        where = f"{form}: v{number}"
+        assert (y.shape, y.dtype) == (wanted.shape, wanted.dtype), f"{where}: {y.dtype}{y.shape}"
+        scale = max(1.0, float(np.abs(wanted.astype(np.float64)).max(initial=0)))
+        tolerance = program.tolerance * scale if wanted.dtype.kind == "f" else 0
+        worst = float(np.abs(y.astype(np.float64) - wanted.astype(np.float64)).max(initial=0))
+        assert worst <= tolerance, f"{where}: differs by {worst:.3g}, tolerance {tolerance:.3g}"
+
+
+def same_bits(form: str, first: Sequence[Array], second: Sequence[Array]) -> None:
+    for i, (a, b) in enumerate(zip(first, second, strict=True)):
+        assert a.tobytes() == b.tobytes(), f"{form}: output {i} differs when it runs again"

@@ -1,0 +1,117 @@
+"""Runs random programs in every form and compares them with the reference target.
+
+    python tests/run_random_programs.py --first 0 --count 5000 --processes 2
+
+Each program runs eagerly, in a hybridized block, in a bound executor, and bound once more from the disk cache: each
+twice, then with one thread. MXFORGE_CPU=x86-64-v3 compiles for processors without AVX-512. A program that fails is
+printed with its seed; `--first SEED --count 1` repeats it. The exit status is 1 if any failed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import pickle
+import subprocess
+import sys
+import tempfile
+import traceback
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+
+
+def reference_programs(first: int, count: int) -> Iterator[object]:
+    """The programs of some seeds, made by a process that interprets core with NumPy."""
+    command = [sys.executable, __file__, "--make", "--first", str(first), "--count", str(count)]
+    environment = {**os.environ, "MXFORGE_TARGET": "reference"}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, env=environment) as process:
+        assert process.stdout is not None
+        for _ in range(count):
+            yield pickle.load(process.stdout)
+
+
+def _make(first: int, count: int) -> None:
+    from random_program_steps import make_program
+
+    for seed in range(first, first + count):
+        pickle.dump(make_program(seed), sys.stdout.buffer)
+
+
+def _check(first: int, count: int) -> int:
+    """Run the programs in this process; prints what fails, and each seed before it runs."""
+    from random_program_forms import check
+    from random_programs import Program
+
+    warnings.filterwarnings("ignore", "The .* input to HybridBlock is not used")
+    failed = 0
+    for program in reference_programs(first, count):
+        assert isinstance(program, Program)
+        print(f"seed {program.seed}", flush=True)
+        try:
+            check(program)
+        except Exception:
+            failed += 1
+            print(f"FAILED {program}\n{traceback.format_exc(limit=-3)}", flush=True)
+    return 1 if failed else 0
+
+
+def _supervise(first: int, count: int) -> int:
+    """Run the programs in a child; after a crash go on behind the program that crashed. Returns how many failed."""
+    failed, end = 0, first + count
+    while first < end:
+        command = [sys.executable, __file__, "--check", "--first", str(first), "--count", str(end - first)]
+        seed = first - 1
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as child:
+            assert child.stdout is not None
+            for line in child.stdout:
+                if line.startswith("seed "):
+                    seed = int(line.split()[1])
+                    continue
+                failed += line.startswith("FAILED")
+                print(line, end="", flush=True)
+        if child.returncode in (0, 1) and seed == end - 1:
+            break
+        print(f"FAILED program {seed}: the process ended with status {child.returncode}", flush=True)
+        failed, first = failed + 1, seed + 1
+    return failed
+
+
+def _share(first: int, count: int, processes: int) -> int:
+    """Run the programs in several processes, each with a compile cache of its own."""
+    shares = [(first + count * i // processes, first + count * (i + 1) // processes) for i in range(processes)]
+    if processes == 1:
+        with tempfile.TemporaryDirectory(prefix="mxforge-random-") as cache:
+            os.environ.update(MXFORGE_CACHE_DIR=cache, MXFORGE_VERIFY=os.environ.get("MXFORGE_VERIFY", "1"))
+            return _supervise(first, count)
+    commands = [
+        [sys.executable, __file__, "--first", str(a), "--count", str(b - a), "--processes", "1"] for a, b in shares
+    ]
+    children = [subprocess.Popen(c) for c in commands]
+    return sum(child.wait() for child in children)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--first", type=int, default=0, help="the first seed")
+    parser.add_argument("--count", type=int, default=1000, help="how many programs")
+    parser.add_argument("--processes", type=int, default=1)
+    parser.add_argument("--make", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--check", action="store_true", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.make:
+        _make(options.first, options.count)
+        return 0
+    if options.check:
+        return _check(options.first, options.count)
+    failed = _share(options.first, options.count, options.processes)
+    if options.processes > 1 or not failed:
+        print(f"{options.count} programs from {options.first}: {'some failed' if failed else 'all agree'}")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.path.insert(0, str(HERE))
+    sys.exit(main())
