@@ -146,8 +146,7 @@ class KernelCompiler:
                 return open_step
         parameters = frozenset(b.name for b, v in zip(kernel.buffers, operands, strict=True) if v in prepared)
         emission = self._emit(node, kernel, parameters if is_contraction(kernel) else frozenset())
-        positions = {b.name: i for i, b in enumerate(kernel.buffers)}
-        packs = tuple((positions[name], packing, self._packing(packing)) for name, packing in emission.packings)
+        packs = tuple((position, packing, self._packing(packing)) for position, packing in emission.packings)
         return Step(node, emission, operands, packs)
 
     def _verify(self, kernel: Kernel) -> None:

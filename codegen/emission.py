@@ -44,9 +44,10 @@ class Emission:
 
     `workspace` is in bytes, for the whole kernel (an emitter that wants one per worker multiplies by the target's
     threads).
-    `packings` pairs names of buffers with the form in which the kernel reads them.
+    `packings` pairs positions of buffers with the form in which the kernel reads them: equal kernels share an emission,
+    and the names of their buffers may differ.
     """
 
     launches: tuple[LaunchSpec, ...]
     workspace: int = 0
-    packings: tuple[tuple[str, Packing], ...] = ()
+    packings: tuple[tuple[int, Packing], ...] = ()

@@ -227,8 +227,10 @@ def _reduce(low: Region, node: Node, index: Index) -> Expr:
         if k in node.op.axes:
             inner.append(next(names))
             mapped.append(affine((inner[-1], 1)))
-        else:
-            mapped.append(next(kept))
+            continue
+        mapped.append(next(kept))
+        if low.rows is not None and mapped[-1] not in (Affine(), affine((f"i{k}", 1))):
+            raise GraphError(f"{node.describe()} is read at another row than its own")
     return ReduceExpr(node.op.op, tuple(inner), low.read(node.inputs[0], tuple(mapped)))
 
 

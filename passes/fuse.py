@@ -8,6 +8,7 @@ from ..ir.dialects.core import Cast, Pointwise, Reverse, Slice
 from ..ir.graph import Graph, Node
 from .manager import Context, Pass
 from .regions import INDEX_MAPS, Group, Kind, extract_regions, kind_of
+from .row_reads import reads_own_rows
 
 
 @dataclass(frozen=True)
@@ -34,6 +35,7 @@ class _Fuser:
         self.graph = graph
         self.users = graph.users()
         self.outputs = set(graph.outputs)
+        self.order = {n: i for i, n in enumerate(graph.nodes)}
         self.group: dict[Node, Group] = {}
 
     def run(self) -> Graph:
@@ -90,9 +92,24 @@ class _Fuser:
         before, own = self.group[producer], self.group[node]
         if before is own or not self._fits(before, own, producer, node):
             return
-        if not self._acyclic(before, own):
+        if not self._acyclic(before, own) or not self._keeps_rows(before, own):
             return
         self._merge(before, own)
+
+    def _keeps_rows(self, before: Group, own: Group) -> bool:
+        """Whether both groups as one would read their reductions at their own rows only."""
+        rows = before.rows or own.rows
+        if rows is None or all(rows[0].count(n) == 1 for n in rows[0] if n != 1):  # extents tell the axes apart
+            return True
+        members = {*before.nodes, *own.nodes}
+        between: set[Node] = set()
+        stack = [v for n in members for v in n.inputs]
+        while stack:
+            source = stack.pop().node
+            if source is not None and source not in between and kind_of(source) is Kind.VIRTUAL:
+                between.add(source)
+                stack.extend(source.inputs)
+        return reads_own_rows(sorted(members | between, key=self.order.__getitem__), rows)
 
     def _merge(self, before: Group, own: Group) -> None:
         before.nodes.extend(own.nodes)
@@ -180,7 +197,7 @@ class _Fuser:
                 fits = own.rows is not None and node.outputs[0].type.shape == own.rows[0]
             else:
                 fits = own.kind is Kind.POINTWISE and _result_space(node) == _result_space(own.nodes[-1])
-            if own is not before and fits and self._acyclic(before, own):
+            if own is not before and fits and self._acyclic(before, own) and self._keeps_rows(before, own):
                 before.nodes, own.nodes = [], before.nodes + own.nodes
                 for n in own.nodes:
                     self.group[n] = own

@@ -116,7 +116,8 @@ class Runner:
         self.schedule = schedule or schedule_contraction(kernel, target, frozenset(("w", "b")))
         module = ModuleBuilder(target)
         self.emission: Emission = emit_contraction(kernel, self.schedule, target, module, "kernel")
-        self.packs = [(b, p, p.emit(module, target, f"pack.{b}")) for b, p in self.emission.packings]
+        packings = [(kernel.buffers[i].name, p) for i, p in self.emission.packings]
+        self.packs = [(b, p, p.emit(module, target, f"pack.{b}")) for b, p in packings]
         self.text = module.text()
         self.code = Compiled(self.text, target)
         self.memory = {b.name: physical(b, (values or {}).get(b.name)) for b in kernel.buffers}

@@ -301,3 +301,23 @@ def test_a_python_function_in_a_branch(taken: bool) -> None:
     (found,) = run_program(program, [np.array(taken), np.arange(4, dtype=np.float32)])
     np.testing.assert_array_equal(found, np.arange(4) * (2 if taken else 1))
     assert bool(calls) == taken
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+def test_reductions_of_other_rows_of_a_square_matrix(axis: int) -> None:
+    """Sums over one axis are broadcast along each axis, as squared distances need them."""
+    b = CoreBuilder()
+    x = b.input(TensorType((5, 5), DType.F32))
+    s = b.reduce(ReduceOp.ADD, b.mul(x, x), axis)
+    both = [b.broadcast(s, (5, 5), (k,)) for k in range(2)]
+    check(b.build([b.add(*both), b.sub(x, both[axis]), b.sub(x, both[1 - axis])]), normal(5, 5))
+
+
+def test_products_with_equal_kernels_and_other_names_of_operands() -> None:
+    """`x y` and `z z^T` are one kernel; the second reads one value as two buffers, each under a name of its own."""
+    b = CoreBuilder()
+    x, y = b.input(TensorType((6, 6), DType.F32)), b.input(TensorType((6, 6), DType.F32))
+    z = b.tanh(x)
+    products = [b.dot(x, y, [], [], [1], [1]), b.dot(z, z, [], [], [1], [1])]
+    check(b.build(products), normal(6, 6), normal(6, 6))
+    check(b.build(products[::-1]), normal(6, 6), normal(6, 6))

@@ -272,3 +272,48 @@ def test_deep_graphs_do_not_exhaust_the_stack() -> None:
     for i in range(3000):
         y = b.neg(y) if i % 3 else b.reshape(b.reshape(y, (2, 2)), (4,))
     assert len(run_pass(FUSE, b.build([y])).nodes) == 3000
+
+
+def _sums(b: CoreBuilder, x: Value, axis: int) -> Value:
+    return b.reduce(ReduceOp.ADD, x, axis)
+
+
+def _pairs(b: CoreBuilder, x: Value) -> Value:
+    """Squared distances without their products: sums of each pair of rows."""
+    s = _sums(b, b.mul(x, x), 1)
+    return b.add(b.broadcast(s, (4, 4), (0,)), b.broadcast(s, (4, 4), (1,)))
+
+
+def _transposed(b: CoreBuilder, x: Value) -> Value:
+    s = b.reduce(ReduceOp.ADD, b.broadcast(x, (4, 4, 3), (0, 1)), 2)
+    return b.add(s, b.transpose(s))
+
+
+OTHER_ROWS = {
+    "rows by columns": lambda b, x: b.sub(x, b.broadcast(_sums(b, x, 0), (4, 4), (0,))),
+    "columns by rows": lambda b, x: b.sub(x, b.broadcast(_sums(b, x, 1), (4, 4), (1,))),
+    "pairs": _pairs,
+    "transposed": _transposed,
+    "through a reshape": lambda b, x: b.sub(x, b.broadcast_to(b.reshape(_sums(b, x, 1), (1, 4)), (4, 4))),
+    "scaled first": lambda b, x: b.sub(x, b.broadcast(b.exp(_sums(b, x, 1)), (4, 4), (1,))),
+    "two readers": lambda b, x: b.add(
+        b.sub(x, b.broadcast(s := _sums(b, x, 1), (4, 4), (0,))), b.neg(b.broadcast(s, (4, 4), (1,)))
+    ),
+}
+
+
+@pytest.mark.parametrize("case", OTHER_ROWS)
+def test_reductions_of_other_rows_are_of_another_region(case: str) -> None:
+    """The space is square, so that shapes do not tell the axes apart."""
+    b = CoreBuilder()
+    found = fused(b.build([OTHER_ROWS[case](b, b.input(tensor(4, 4)))]))
+    assert len(found) > 1
+
+
+def test_rows_of_a_square_space_are_one_region() -> None:
+    b = CoreBuilder()
+    x = b.input(tensor(4, 4))
+    centred = b.sub(x, b.broadcast_to(b.mean(x, 1, keepdims=True), (4, 4)))
+    scale = b.rsqrt(b.mean(b.mul(centred, centred), 1, keepdims=True))
+    (found,) = fused(b.build([b.mul(centred, b.broadcast_to(scale, (4, 4)))]))
+    assert found[0] == "row"

@@ -79,7 +79,7 @@ def _emit_direct(
         )
     kinds, group_size = panel_kinds(problem, schedule)
     packing = packed_panels(problem, schedule.lanes, kinds, group_size)
-    return Emission(tuple(launches), size + workspace_bytes(problem, schedule, target), ((shape.w.buffer, packing),))
+    return Emission(tuple(launches), size + workspace_bytes(problem, schedule, target), ((problem.w_slot, packing),))
 
 
 def _emit_depthwise(
@@ -114,7 +114,8 @@ def _emit_depthwise(
     x_slot = slot if place.copied else kernel.buffers.index(x)
     launch = DepthwiseNest(shape, place, ending, schedule, module, x_slot, kind).emit(symbol)
     packing = depthwise_filters(shape, schedule, kind)
-    return Emission((*copies, launch, *finish), used * Type.of(kind).bytes, ((shape.w.buffer, packing),))
+    w_slot = kernel.buffers.index(kernel.buffer(shape.w.buffer))
+    return Emission((*copies, launch, *finish), used * Type.of(kind).bytes, ((w_slot, packing),))
 
 
 def _emit_winograd(
@@ -145,7 +146,7 @@ def _emit_winograd(
     nest = WinogradNest(shape, place, ending, schedule, kinds, module, (problem.x_slot, slot, used))
     packing = winograd_filters(shape, schedule, kinds, place.block, problem)
     size = used + winograd_workspace(shape, schedule, place.block, target)
-    return Emission((*copies, *nest.emit(symbol), *finish), size * 4, ((shape.w.buffer, packing),))
+    return Emission((*copies, *nest.emit(symbol), *finish), size * 4, ((problem.w_slot, packing),))
 
 
 def _emit_product(
@@ -166,7 +167,8 @@ def _emit_product(
         return Emission((*widen, emit_gemv(module, problem, schedule, symbol), *finish), size)
     launch = emit_tiles(module, problem, schedule, symbol, (slot, size))
     kinds, group_size = panel_kinds(problem, schedule)
-    packings = ((shape.rhs.buffer, packed_panels(problem, schedule.lanes, kinds, group_size)),) if schedule.pack else ()
+    packed = packed_panels(problem, schedule.lanes, kinds, group_size)
+    packings = ((problem.w_slot, packed),) if schedule.pack else ()
     return Emission((*widen, launch, *finish), size + workspace_bytes(problem, schedule, target), packings)
 
 

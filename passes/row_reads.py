@@ -1,0 +1,80 @@
+"""Checks that a region of rows reads its own reductions only at the row that they belong to.
+
+A region of rows computes its reductions once for each row. In a square space a reduction can be broadcast along another
+axis than its own (`s[i] + s[j]` for sums s of the rows of a square matrix): shapes agree, but the reader needs the
+reduction of another row, so it cannot be in the same region.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from ..ir.dialects.core import Broadcast, Cast, Pointwise, Reduce, Reshape, Transpose
+from ..ir.graph import Node, Value
+
+Rows = tuple[tuple[int, ...], tuple[int, ...]]
+"""The shape of the space that reductions walk, and the axes that they reduce."""
+
+Axes = tuple[int | None, ...]
+"""For each dimension of a value the axis of the space along which it holds reductions; None: readable anywhere."""
+
+
+def reads_own_rows(nodes: Sequence[Node], rows: Rows) -> bool:
+    """True if every node reads the reductions among `nodes` at its own row. `nodes` are in an order that respects their
+    dependencies, and include nodes without memory (broadcasts, reshapes) between them."""
+    known: dict[Value, Axes] = {}
+    for node in nodes:
+        found = _result_axes(node, [known.get(v, (None,) * v.type.rank) for v in node.inputs], rows)
+        if found is None:
+            return False
+        known.update((v, found) for v in node.outputs if any(a is not None for a in found))
+    return True
+
+
+def _result_axes(node: Node, operands: Sequence[Axes], rows: Rows) -> Axes | None:
+    """The axes of a node's result; None if it reads reductions of other rows."""
+    op = node.op
+    space = range(len(rows[0]))
+    if isinstance(op, Reduce):
+        kept = tuple(None if rows[0][k] == 1 else k for k in space if k not in op.axes)
+        return kept if _matches(operands[0], space) else None
+    if all(a is None for axes in operands for a in axes):
+        return (None,) * node.outputs[0].type.rank
+    if isinstance(op, Pointwise | Cast):
+        merged = _merged(operands)
+        return merged if merged is not None and _matches(merged, _own_axes(node, rows)) else None
+    return _moved(node, operands[0])
+
+
+def _moved(node: Node, axes: Axes) -> Axes | None:
+    """The axes of the result of an index map; None for one that this file does not follow."""
+    op, shape = node.op, node.outputs[0].type.shape
+    if isinstance(op, Broadcast):
+        source = dict(zip(op.axes, axes, strict=True))
+        return tuple(source.get(k) for k in range(len(shape)))
+    if isinstance(op, Transpose):
+        return tuple(axes[p] for p in op.permutation)
+    if isinstance(op, Reshape):  # of axes of extent 1 only: others are not in a region
+        kept = iter([a for a, n in zip(axes, node.inputs[0].type.shape, strict=True) if n != 1])
+        return tuple(None if n == 1 else next(kept) for n in shape)
+    return None
+
+
+def _merged(operands: Iterable[Axes]) -> Axes | None:
+    """The axes of the result of an elementwise node; None if operands disagree."""
+    found = [{a for a in along if a is not None} for along in zip(*operands, strict=True)]
+    return tuple(next(iter(f), None) for f in found) if all(len(f) <= 1 for f in found) else None
+
+
+def _matches(axes: Axes, own: Iterable[int | None]) -> bool:
+    return all(a is None or a == k for a, k in zip(axes, own, strict=True))
+
+
+def _own_axes(node: Node, rows: Rows) -> list[int | None]:
+    """The axis of the space for each dimension of a result that has the full space, or one element for each row."""
+    space, reduced = rows
+    shape = node.outputs[0].type.shape
+    if shape == space:
+        return list(range(len(space)))
+    kept = iter([k for k, n in enumerate(space) if k not in reduced and n != 1])
+    return [None if n == 1 else next(kept, None) for n in shape]
