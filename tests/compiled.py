@@ -11,6 +11,7 @@ from mxforge.codegen.driver import compile_graph
 from mxforge.ir.dialects.core import evaluate_graph
 from mxforge.ir.graph import Graph
 from mxforge.ir.program import Program
+from mxforge.ir.types import TensorType
 from mxforge.passes.manager import Options
 from mxforge.runtime.executable import Executable
 from mxforge.runtime.host import host_target
@@ -23,14 +24,30 @@ def compiled(graph: Graph, options: Options | None = None) -> Program:
     return compile_graph(graph, host_target(2), options)
 
 
+_GUARD = 256  # bytes on each side of an output, which no program may write
+
+
+def guarded(type: TensorType) -> tuple[Array, Array]:
+    """The bytes of an output between two guards, and the output in them, aligned as the runtime's are."""
+    memory = np.full(type.nbytes + 2 * _GUARD + 64, 0xAB, np.uint8)
+    start = _GUARD + -(memory.ctypes.data + _GUARD) % 64
+    return memory, memory[start : start + type.nbytes].view(type.dtype.numpy).reshape(type.shape)
+
+
 def run_program(program: Program, arrays: Sequence[Array]) -> list[Array]:
-    """The results of a program, run twice on one executable so that state left behind would show."""
+    """The results of a program, run twice on one executable so that state left behind would show. AssertionError if it
+    writes beside an output."""
     executable = Executable(program)
     inputs = [np.ascontiguousarray(a) for a in arrays]
     outputs: list[Array] = []
     for _ in range(2):
-        outputs = [np.empty(t.shape, t.dtype.numpy) for t in program.outputs]
-        executable.run([a.ctypes.data for a in inputs], [a.ctypes.data for a in outputs])
+        made = [guarded(t) for t in program.outputs]
+        outputs = [y for _, y in made]
+        executable.run([a.ctypes.data for a in inputs], [y.ctypes.data for y in outputs])
+        for memory, y in made:
+            start = y.ctypes.data - memory.ctypes.data
+            beside = np.concatenate([memory[:start], memory[start + y.nbytes :]])
+            assert (beside == 0xAB).all(), f"{program.name} writes beside an output"
     return outputs
 
 

@@ -5,10 +5,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from .arithmetic import Arithmetic, Operand, Value
 from .types import I1, I32, I64, PTR, Number, Type, constant, scalar_constant
+
+_ONLY_FIRST = re.compile(r"<i1 true(, i1 false)+>")
 
 
 def _vector(type: Type) -> str:
@@ -54,8 +57,14 @@ class Instructions(Arithmetic):
         type = I1.with_lanes(lanes)
         if lanes == 1:
             return self.cmp("ult", begin, end)
+        if begin.text.isdecimal() and isinstance(end, int):
+            return self.first_lanes(lanes, end - int(begin.text))
         symbol = self.module.declare_raw(f"llvm.get.active.lane.mask.{type.mangled}.i64", type.text, "i64, i64")
         return self.op(f"call {type.text} {symbol}(i64 {begin.text}, i64 {self._text(end, I64)})", type)
+
+    def first_lanes(self, lanes: int, count: int) -> Value:
+        """The constant mask of the first `count` lanes."""
+        return self.vector_const(I1.with_lanes(lanes), [int(k < count) for k in range(lanes)])
 
     def rest_mask(self, begin: Value, end: Operand, lanes: int) -> Value:
         """The same where begin < end, in few instructions: for the inside of loops."""
@@ -73,8 +82,15 @@ class Instructions(Arithmetic):
         return self.op(f"call {t} {symbol}({operands})", type)
 
     def masked_store(self, value: Value, pointer: Value, mask: Value, align: int = 0) -> None:
-        """Store the lanes where `mask`. Vectors only."""
+        """Store the lanes where `mask`. Vectors only.
+
+        A constant mask of the first lane alone is a scalar store: for a truncated vector, LLVM 22 would store the whole
+        element from before the truncation (X86ISelLowering, truncating masked stores).
+        """
         type = value.type
+        if _ONLY_FIRST.fullmatch(mask.text):
+            self.store(self.extract(value, 0), pointer, align)
+            return
         t, m = _vector(type), mask.type.text
         symbol = self.module.declare_raw(f"llvm.masked.store.{type.mangled}.p0", "void", f"{t}, ptr, i32, {m}")
         operands = f"{t} {value.text}, ptr {pointer.text}, i32 {align or type.bytes}, {m} {mask.text}"

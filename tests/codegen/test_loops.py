@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
+import numpy as np
 import pytest
 from compiled import check
-from mxforge.codegen.llvm.compile import emit_assembly
+from mxforge.codegen.llvm.compile import CompileError, check_masked_stores, emit_assembly
 from mxforge.codegen.llvm.emitter import ModuleBuilder
 from mxforge.codegen.llvm.loops.emit import emit_loops
 from mxforge.codegen.llvm.loops.generalize import generalize
@@ -273,3 +274,23 @@ def test_transposes_of_three_axes(order: tuple[int, ...]) -> None:
     graph = b.build([b.transpose(x, order)])
     program = check(graph, *random_inputs(graph), options=Options(static_shape=False))
     assert all(launch.symbol.startswith("g_") for launch in program.launches)
+
+
+@pytest.mark.parametrize(("source", "narrow"), [("i32", "ui8"), ("i32", "i16"), ("i64", "i32"), ("f32", "ui8")])
+@pytest.mark.parametrize("extent", [1, 9, 17, 33])
+def test_a_last_vector_of_one_narrow_element_stores_that_element(source: str, narrow: str, extent: int) -> None:
+    """LLVM makes a wide scalar store of a truncated vector under a constant mask of one lane."""
+    b = CoreBuilder()
+    x = b.input(tensor(extent, dtype=DType(source)))
+    graph = b.build([b.cast(b.maximum(x, b.full_like(x, 2)), DType(narrow))])
+    check(graph, (np.arange(extent) % 50).astype(DType(source).numpy))
+
+
+def test_masks_of_one_lane_over_truncated_vectors_are_found() -> None:
+    wide = "%2 = load <8 x i32>, ptr %0, align 4"
+    call = "call void @llvm.masked.store.v8i8.p0(<8 x i8> {}, ptr align 1 %1, <8 x i1> <i1 true{}>)"
+    truncated = f"  {wide}\n  %3 = trunc <8 x i32> %2 to <8 x i8>\n"
+    with pytest.raises(CompileError, match="more than one lane"):
+        check_masked_stores(f"{truncated}  {call.format('%3', ', i1 false' * 7)}\n")
+    check_masked_stores(f"{truncated}  {call.format('%3', ', i1 true' + ', i1 false' * 6)}\n")
+    check_masked_stores(f"{truncated}  {call.format('%1', ', i1 false' * 7)}\n")

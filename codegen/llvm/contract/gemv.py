@@ -11,7 +11,7 @@ from ...emission import LaunchSpec
 from ..arithmetic import Value
 from ..emitter import ModuleBuilder
 from ..types import I32, I64, PTR, Type, memory_type_of
-from .micro import PanelEnd, lane_constant
+from .micro import PanelEnd
 from .points import FILL_LANES, fill_table
 from .problem import Problem, point_tables
 from .tiles import KERNEL_PARAMETERS, argument
@@ -129,7 +129,7 @@ class _Gemv:
             return (
                 f.load(address, self.vector)
                 if count == lanes
-                else f.masked_load(address, self.vector, lane_constant(f, lanes, count))
+                else f.masked_load(address, self.vector, f.first_lanes(lanes, count))
             )
 
         left = [read(r) for r in rows]

@@ -180,12 +180,7 @@ def _load_lanes(f: FunctionBuilder, address: Value, vector: Type, count: int) ->
         return f.load(address, vector)
     if count == 0:
         return f.const(vector, 0)
-    return f.masked_load(address, vector, lane_constant(f, vector.lanes, count))
-
-
-def lane_constant(f: FunctionBuilder, lanes: int, count: int) -> Value:
-    """The mask of the first `count` lanes."""
-    return f.vector_const(I1.with_lanes(lanes), [int(k < count) for k in range(lanes)])
+    return f.masked_load(address, vector, f.first_lanes(vector.lanes, count))
 
 
 class PanelEnd:
@@ -234,9 +229,9 @@ class PanelEnd:
             f.store(value, address)
         elif out.padded:
             zero = f.const(value.type, 0)
-            f.store(f.select(lane_constant(f, self.lanes, count), value, zero) if count else zero, address)
+            f.store(f.select(f.first_lanes(self.lanes, count), value, zero) if count else zero, address)
         elif count:
-            f.masked_store(value, address, lane_constant(f, self.lanes, count))
+            f.masked_store(value, address, f.first_lanes(self.lanes, count))
 
     def _reader(self, k: int, j: int, at: dict[int, Value]) -> Callable[[], Value]:
         access = self.finish.loads[k]
@@ -260,7 +255,7 @@ class PanelEnd:
             value = f.splat(f.load(address, memory.scalar), memory)
         elif access.gathered:
             lanes = f.iota(I64.with_lanes(self.lanes)) * f.splat(self.strides[1 + k], I64.with_lanes(self.lanes))
-            mask = lane_constant(f, self.lanes, count) if self.mask is None else self.mask
+            mask = f.first_lanes(self.lanes, count) if self.mask is None else self.mask
             value = f.gather(address, lanes, memory.scalar, mask)
         elif self.mask is not None:
             value = f.masked_load(address, memory, self.mask)
