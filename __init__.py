@@ -87,7 +87,9 @@ _MEMBERS = {
 
 if __name__ == "mxforge":  # the checkout's own folder name is not the package
     from .frontend.aliases import install_aliases
+    from .frontend.whole_imports import install_whole_imports
 
+    install_whole_imports(__name__)
     install_aliases(__name__, _ALIASES)
 
     if TYPE_CHECKING:

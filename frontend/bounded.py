@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from typing import Generic, TypeVar
+
+from ..ir.locks import ForkSafeLock
 
 _K = TypeVar("_K", bound=Hashable)
 _V = TypeVar("_V")
@@ -19,7 +20,7 @@ class Bounded(Generic[_K, _V]):
     def __init__(self, limit: int) -> None:
         self.limit = limit
         self._entries: OrderedDict[_K, _V] = OrderedDict()
-        self._making = threading.RLock()
+        self._making = ForkSafeLock()
 
     def get(self, key: _K, make: Callable[[], _V]) -> _V:
         """The entry of `key`, made if there is none."""

@@ -16,6 +16,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from ..ir.locks import ForkSafeLock
 from .artifacts.atomic import write_atomically
 from .base import MXNetError
 from .borrowed import borrow
@@ -54,7 +55,7 @@ class _Profiler:
         self.paused = False
         self.events: deque[dict[str, Any]] = deque(maxlen=_EVENTS)
         self.sums: dict[str, dict[str, list[float]]] = {}
-        self.lock = threading.Lock()
+        self.lock = ForkSafeLock()
         self.dumper: threading.Timer | None = None
 
     @property

@@ -8,9 +8,9 @@ The numbers differ from MXNet's for the same seed; that a seed repeats them, and
 from __future__ import annotations
 
 import os
-import threading
 from typing import Any
 
+from ..ir.locks import ForkSafeLock
 from .base import check_call, integer_types
 from .context import Context, as_context
 
@@ -32,7 +32,7 @@ class _State:
 
     def __init__(self) -> None:
         self.streams: dict[Context | None, _Stream] = {None: _Stream(_entropy())}
-        self.lock = threading.Lock()
+        self.lock = ForkSafeLock()
 
 
 def _entropy() -> int:
@@ -73,13 +73,6 @@ def next_key(context: Context, operators: int = 1) -> tuple[int, int, int, int]:
         stream.calls += operators
     return stream.seed & _MASK, stream.seed >> 32, number & _MASK, 0
 
-
-def _unlock() -> None:
-    """A forked child begins with a lock that nobody holds."""
-    _state.lock = threading.Lock()
-
-
-os.register_at_fork(after_in_child=_unlock)
 
 _DRAWS = frozenset(
     """uniform normal randn poisson exponential gamma multinomial negative_binomial generalized_negative_binomial

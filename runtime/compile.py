@@ -7,9 +7,7 @@ so a warm start runs no pass and imports no LLVM.
 from __future__ import annotations
 
 import hashlib
-import os
 import platform
-import threading
 from collections import OrderedDict
 from dataclasses import astuple
 from functools import cache
@@ -21,6 +19,7 @@ from ..codegen.manifest import ManifestError, program_from_bytes, program_to_byt
 from ..codegen.shared import share_code
 from ..ir.graph import Graph
 from ..ir.hashing import structural_hash
+from ..ir.locks import ForkSafeLock
 from ..ir.program import Program
 from ..ir.settings import Settings, settings
 from ..ir.target import CpuTarget
@@ -39,15 +38,7 @@ _REMEMBERED_BYTES = 256 << 20  # of their own memory: whoever uses one holds it,
 _table: OrderedDict[tuple[str, str, str], Runnable] = OrderedDict()
 
 
-class _Turn:
-    """The right to compile; new in a forked child, whose parent's threads may have held it."""
-
-    def __init__(self) -> None:
-        self.lock = threading.Lock()
-
-
-_turn = _Turn()
-os.register_at_fork(after_in_child=_turn.__init__)
+_compiling = ForkSafeLock()
 
 
 def executable_for(graph: Graph, options: Options | None = None) -> Runnable:
@@ -126,7 +117,7 @@ def compile_program(graph: Graph, options: Options, target: CpuTarget) -> Progra
     """Run the compiler; one compilation at a time, since LLVM's Python binding is not made for more."""
     from ..codegen.driver import compile_graph
 
-    with _turn.lock:
+    with _compiling:
         return compile_graph(graph, target, options)
 
 

@@ -15,7 +15,6 @@ import sys
 import time
 from collections.abc import Callable, Hashable, Sequence
 from contextlib import suppress
-from functools import cached_property
 from typing import NamedTuple, Protocol
 from weakref import WeakValueDictionary
 
@@ -94,6 +93,7 @@ class Executable:
         self._code = [_load(code, self._host) for code in program.code]
         self._pool = get_pool()
         self._constants = _filled(program.constants)
+        self._order: tuple[dict[int, int], dict[int, int]] | None = None
         first = self._new_instance()
         self._patches = first.patches
         self._idle = [first]
@@ -105,11 +105,12 @@ class Executable:
         copied = any(a.output == output for a in program.aliases) or (Space.INPUT, operand) in sources
         if program.prepare or copied:
             return False
+        if self._order is None:
+            self._order = self._first_and_last()
         written, read = self._order
         return read.get(operand, -1) <= written.get(output, len(program.launches))
 
-    @cached_property
-    def _order(self) -> tuple[dict[int, int], dict[int, int]]:
+    def _first_and_last(self) -> tuple[dict[int, int], dict[int, int]]:
         """The first launch that takes each output, and the last that takes each input."""
         written: dict[int, int] = {}
         read: dict[int, int] = {}

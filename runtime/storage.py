@@ -15,8 +15,6 @@ import ctypes
 import functools
 import gc
 import mmap
-import os
-import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -24,6 +22,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ..ir.locks import ForkSafeLock
 from .host import physical_memory
 
 ALIGNMENT = 64
@@ -206,16 +205,12 @@ class _System:
         self._region = 0  # address behind the uncut bytes of the region that small blocks are cut from
         self._freed = 0  # bytes freed since the idle ones were last counted; races between threads may lose a few
         self._large: dict[int, _LargeClass] = {}
-        self.renew_lock()
+        self._lock = ForkSafeLock()  # re-entrant, since finalizers may interrupt its holder
         self._libc = ctypes.CDLL(None, use_errno=True)
         self._libc.mmap.restype = ctypes.c_void_p
         self._libc.mmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long)
         self._libc.munmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t)
         self._libc.madvise.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
-
-    def renew_lock(self) -> None:
-        """Reentrant, since finalizers may interrupt its holder; new in a forked child, as the parent may hold it."""
-        self._lock = threading.RLock()
 
     def large_class(self, size: int) -> _LargeClass:
         found = self._large.get(size)
@@ -303,4 +298,3 @@ def _nothing() -> None:
 
 
 _system = _System()
-os.register_at_fork(after_in_child=_system.renew_lock)

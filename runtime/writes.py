@@ -8,14 +8,14 @@ changed.
 from __future__ import annotations
 
 import itertools
-import threading
 import weakref
 from collections.abc import Iterable
 
+from ..ir.locks import ForkSafeLock
 from .storage import Storage
 
 _counter = itertools.count(1)
-_changing = threading.RLock()  # of `_watched`; re-entrant, since a watch may be collected while another begins
+_changing = ForkSafeLock()  # of `_watched`; re-entrant, since a watch may be collected while another begins
 _watched: dict[int, list[int]] = {}  # by the block's identity: how many watch it, and the number of its last write
 
 

@@ -9,11 +9,12 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from ...ir.locks import ForkSafeLock, await_at_fork
 from ...ir.settings import settings
 from ...ir.target import CpuTarget
 
 if TYPE_CHECKING:
-    from llvmlite import binding
+    from .library import binding
 
 _LIGHT_PASSES = (
     "add_always_inliner_pass",  # the math library is small functions marked alwaysinline
@@ -39,6 +40,9 @@ class Statistics:
 
 statistics = Statistics()
 
+# LLVM and its Python binding have locks of their own, which a forked child would find held: forks wait for LLVM.
+_calling = await_at_fork(ForkSafeLock())
+
 
 class CompileError(RuntimeError):
     """LLVM refused a module. `line` counts the lines of its text from 1; None when LLVM names none."""
@@ -54,21 +58,34 @@ def compile_object(ir_text: str, target: CpuTarget, *, optimize: int = 1) -> byt
     `optimize` is 0 for no IR passes, 1 for a light list (inlining, scalars out of memory, common subexpressions), 2 for
     LLVM's O2 without its vectorizers: kernels come vectorized. Raises CompileError, which names the line of `ir_text`.
     """
+    with _calling:
+        return _object(ir_text, target, optimize)
+
+
+def emit_assembly(ir_text: str, target: CpuTarget, *, optimize: int = 1) -> str:
+    """The assembly of a module, for dumps and tests; the target may be of another architecture than this machine."""
+    with _calling:
+        return _assembly(ir_text, target, optimize)
+
+
+# What these make of LLVM's is freed when they return, while the caller holds the lock.
+
+
+def _object(ir_text: str, target: CpuTarget, optimize: int) -> bytes:
     machine = _target_machine(target)
     module = _optimized_module(ir_text, machine, optimize)
     statistics.modules += 1
     return machine.emit_object(module)
 
 
-def emit_assembly(ir_text: str, target: CpuTarget, *, optimize: int = 1) -> str:
-    """The assembly of a module, for dumps and tests; the target may be of another architecture than this machine."""
+def _assembly(ir_text: str, target: CpuTarget, optimize: int) -> str:
     machine = _target_machine(target)
     module = _optimized_module(ir_text, machine, optimize)
     return machine.emit_assembly(module)
 
 
 def _target_machine(target: CpuTarget) -> binding.TargetMachine:
-    from llvmlite import binding
+    from .library import binding
 
     binding.initialize_all_targets()
     binding.initialize_all_asmprinters()
@@ -105,7 +122,7 @@ def check_masked_stores(optimized: str) -> None:
 
 
 def _verified_module(ir_text: str) -> binding.ModuleRef:
-    from llvmlite import binding
+    from .library import binding
 
     try:
         module = binding.parse_assembly(ir_text)
@@ -141,7 +158,7 @@ def _error_at(line: int, message: str, ir_text: str) -> CompileError:
 
 
 def _run_light_passes(module: binding.ModuleRef, machine: binding.TargetMachine) -> None:
-    from llvmlite import binding
+    from .library import binding
 
     builder = binding.create_pass_builder(machine, binding.create_pipeline_tuning_options(speed_level=1))
     manager = binding.create_new_module_pass_manager()
@@ -151,7 +168,7 @@ def _run_light_passes(module: binding.ModuleRef, machine: binding.TargetMachine)
 
 
 def _run_default_passes(module: binding.ModuleRef, machine: binding.TargetMachine) -> None:
-    from llvmlite import binding
+    from .library import binding
 
     options = binding.create_pipeline_tuning_options(speed_level=2)
     options.loop_vectorization = options.slp_vectorization = options.loop_unrolling = False

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
-import threading
 import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from ...ir.locks import ForkSafeLock
 from .. import ndarray, symbol
 from ..base import MXNetError
 from ..symbol import Symbol
@@ -17,16 +16,7 @@ from .parameter_dict import ParameterDict
 from .plain_block import Block
 from .structure import flatten, kinds_in, regroup, same_format
 
-
-class _Turn:
-    """The right to make a graph; new in a forked child, whose parent's threads may have held it."""
-
-    def __init__(self) -> None:
-        self.lock = threading.RLock()
-
-
-_turn = _Turn()
-os.register_at_fork(after_in_child=_turn.__init__)
+_tracing = ForkSafeLock()
 _NO_INPUT = "In HybridBlock, there must be one NDArray or one Symbol in the input. Please check the type of the args.\n"
 _ONE_CONTEXT = "After hybridized, the HybridBlock only supports one input context."
 
@@ -263,7 +253,7 @@ class HybridBlock(Block):
     def _call_cached_op(self, *args: Any) -> Any:
         compiled = self._cached_op
         if compiled is None:
-            with _turn.lock:  # threads that come meanwhile wait for the one graph
+            with _tracing:  # threads that come meanwhile wait for the one graph
                 if self._cached_op is None:
                     self._build_cache(*args)
                 compiled = self._cached_op
@@ -333,7 +323,7 @@ class HybridBlock(Block):
             raise ValueError(_NO_INPUT)
         if len(contexts) > 1:
             raise ValueError(f"Found multiple contexts in the input: {contexts}. {_ONE_CONTEXT}")
-        with _turn.lock:
+        with _tracing:
             self._build_cache(x, *args)
 
     def register_op_hook(self, callback: Callable[..., Any], monitor_all: bool = False) -> None:

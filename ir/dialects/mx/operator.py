@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar, cast
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from ...graph import Attribute, Op, Value
+from ...locks import ForkSafeLock, await_at_fork
 from ...types import DType, TensorType
 from .families import DECLARED_NAMES, FAMILY_OF
 from .parameters import attribute_text
@@ -38,6 +39,8 @@ if TYPE_CHECKING:
     from .builder import MxBuilder
 
 Results = Value | tuple[Value, ...]
+
+_validating = await_at_fork(ForkSafeLock())  # Pydantic has locks of its own, in Python and in native code
 
 
 class Operator(BaseModel, Op):
@@ -68,6 +71,12 @@ class Operator(BaseModel, Op):
     # --- the parameters as text -------------------------------------------------------------------------------------
 
     @classmethod
+    def model_rebuild(cls, *, _parent_namespace_depth: int = 2, **options: Any) -> bool | None:
+        """Build the validator, as Pydantic does when a class is first used; a fork in another thread waits for it."""
+        with _validating:
+            return super().model_rebuild(_parent_namespace_depth=_parent_namespace_depth + 1, **options)
+
+    @classmethod
     def mx_name(cls) -> str:
         """The canonical name in MXNet."""
         return cls.name.removeprefix("mx.")
@@ -85,7 +94,8 @@ class Operator(BaseModel, Op):
         in MXNet: what packages give to it is kept as it is (`zeros_like(x, dtype="int32")` has the dtype of x).
         """
         try:
-            made = cls.model_validate(dict(attrs) if cls.model_fields else {})
+            with _validating:
+                made = cls.model_validate(dict(attrs) if cls.model_fields else {})
         except ValidationError as error:
             raise ValueError("; ".join(_explain(cls, e) for e in error.errors())) from None
         made.check()

@@ -1,0 +1,86 @@
+"""Forks while other threads compile and import: the children compute too."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+# A thread is stopped amid a call of LLVM or amid an import, where it waits until the fork has begun to wait for it, and
+# at the latest for two seconds: without forks that wait, the child is born then and hangs.
+PREPARE = """
+import os, signal, sys, threading
+import mxforge as mx
+amid, forking = threading.Event(), threading.Event()
+os.register_at_fork(before=forking.set)
+def stop(*_):
+    if threading.current_thread() is not threading.main_thread():
+        amid.set()
+        forking.wait(2)
+"""
+COMPILING = """
+from llvmlite.binding import ffi
+def work():
+    mx.nd.ones((2, 3)).sum()
+ffi.register_lock_callback(stop, lambda: None)
+"""
+IMPORTING = """
+class Stop:
+    def find_spec(self, fullname, path=None, target=None):
+        if fullname == {module!r}:
+            stop()
+sys.meta_path.insert(0, Stop())
+def work():
+    mx.nd.ones((2, 3)).sum()
+"""
+TRACING = """
+net = mx.gluon.nn.Dense(3, in_units=4)
+net.initialize()
+net.hybridize()
+from mxforge.passes import fuse
+fuse_all = fuse.Fuse.run
+def run(self, *args):
+    stop()
+    return fuse_all(self, *args)
+fuse.Fuse.run = run
+def work():
+    net(mx.nd.ones((2, 4)))
+"""
+FORK = """
+thread = threading.Thread(target=work)
+thread.start()
+amid.wait()
+child = os.fork()
+if not child:
+    signal.alarm(20)
+    work()
+    mx.nd.ones((4, 3)).max(axis=1)
+    os._exit(0)
+work()
+thread.join()
+status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+assert status == 0, status
+"""
+AMID = {
+    "compiling": COMPILING,
+    "llvm's import": IMPORTING.format(module="llvmlite.binding"),
+    "numpy's import": IMPORTING.format(module="numpy.linalg"),
+    "an import of ours": IMPORTING.format(module="mxforge.codegen.assemble"),
+    "tracing": TRACING,
+}
+
+
+@pytest.mark.parametrize("work", AMID)
+def test_a_child_forked_while_another_thread_works_computes_too(work: str, tmp_path: Path) -> None:
+    code = PREPARE + AMID[work] + FORK
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", code],
+        env={"PATH": "/usr/bin", "MXFORGE_CACHE_DIR": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr

@@ -1,0 +1,82 @@
+"""Ctrl-C while modules are loaded lazily: it is raised, and the next use works."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+# SIGINT comes when `module` is looked for.
+CODE = """
+import signal, sys
+class Interrupt:
+    def find_spec(self, fullname, path=None, target=None):
+        if fullname == {module!r}:
+            sys.meta_path.remove(self)
+            signal.raise_signal(signal.SIGINT)
+import mxforge as mx
+sys.meta_path.insert(0, Interrupt())
+def work():
+    {work}
+try:
+    work()
+except KeyboardInterrupt:
+    before = set(sys.modules)
+    work()
+    work()
+else:
+    raise AssertionError("not interrupted")
+assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+"""
+SUM = "assert mx.nd.ones((2, 3)).sum().asscalar() == 6"
+NET = "net = mx.gluon.nn.Dense(2, in_units=3); net.initialize(); net.hybridize(); net(mx.nd.ones((1, 3)))"
+CASES = [
+    ("numpy", SUM),
+    ("numpy.linalg", SUM),
+    ("mxforge.nd", SUM),
+    ("mxforge.frontend.ndarray", SUM),
+    ("mxforge.frontend.ndarray.op", SUM),
+    ("mxforge.ir.types", SUM),
+    ("mxforge.ir.dialects.mx.reduce", SUM),
+    ("mxforge.codegen.driver", SUM),
+    ("mxforge.codegen.llvm.compile", SUM),
+    ("llvmlite", SUM),
+    ("llvmlite.binding.ffi", SUM),
+    ("mxforge.frontend.gluon.nn", NET),
+    ("mxforge.frontend.symbol", NET),
+    ("numpy.linalg", "from mxforge.gluon import nn"),
+    ("numpy.linalg", "import mxforge.frontend.optimizer"),
+]
+
+
+@pytest.mark.parametrize(("module", "work"), CASES)
+def test_the_next_use_works(module: str, work: str, tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", CODE.format(module=module, work=work)],
+        env={"PATH": "/usr/bin", "MXFORGE_CACHE_DIR": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+
+
+OTHERS = """
+import signal, sys, threading
+import mxforge as mx
+noted = []
+signal.signal(signal.SIGINT, lambda *_: noted.append(sys.modules["mxforge.frontend.ndarray"].ones))
+class Interrupt:
+    def find_spec(self, fullname, path=None, target=None):
+        if fullname == "numpy.linalg":
+            signal.raise_signal(signal.SIGINT)
+sys.meta_path.insert(0, Interrupt())
+mx.nd.ones
+assert len(noted) == 1
+"""
+
+
+def test_the_programs_own_handler_is_called_after_the_import() -> None:
+    subprocess.run([sys.executable, "-W", "error", "-c", OTHERS], check=True, timeout=120)
