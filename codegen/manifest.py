@@ -175,7 +175,10 @@ def _type_from_json(record: list[Any]) -> TensorType:
     except ValueError:
         raise ManifestError(f"dtype {dtype!r} is unknown") from None
     dims = tuple(_natural(n, "a dimension") for n in shape)
-    return TensorType(dims, element, None if layout is None else _layout_from_json(layout, len(dims)))
+    try:
+        return TensorType(dims, element, None if layout is None else _layout_from_json(layout, len(dims)))
+    except ValueError as error:
+        raise ManifestError(str(error)) from None
 
 
 def _layout_from_json(record: list[Any], rank: int) -> Layout:

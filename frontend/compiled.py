@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..ir.types import TensorType
-from ..runtime.storage import allocate, as_numpy
+from ..runtime.storage import as_numpy
 from .base import MXNetError
 from .context import current_context
 from .dtypes import from_memory, memory_dtype, to_memory
+from .memory import allocate
 
 if TYPE_CHECKING:
     from ..runtime.executable import Runnable

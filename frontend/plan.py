@@ -11,11 +11,12 @@ from ..ir.graph import Graph, GraphError
 from ..ir.types import TensorType
 from ..passes.manager import Options
 from ..runtime.executable import Version
-from ..runtime.storage import Storage, allocate
+from ..runtime.storage import Storage
 from ..runtime.writes import Watch, clock, written
 from .base import MXNetError
 from .bounded import Bounded
 from .context import Context
+from .memory import OutOfMemory, allocate
 from .random import next_key
 
 if TYPE_CHECKING:
@@ -76,6 +77,8 @@ class Plan:
             self.executable = executable_for(core, options)
         except GraphError as error:
             raise MXNetError(str(error)) from error
+        except OutOfMemory as error:
+            raise error.of(f"{graph.name}: what it computes on the way") from error
         self.types = graph.output_types()
         self.updates = core.updates
         self.draws = drawing_operators(core)

@@ -97,6 +97,9 @@ _FROM_NUMPY = {n: d for d, n in _NUMPY.items()}
 
 Shape = tuple[int, ...]
 
+LARGEST_BYTES = (1 << 63) - 1
+"""Sizes and offsets are numbers of 64 bits with a sign, in native code as in files."""
+
 
 @dataclass(frozen=True, slots=True)
 class Layout:
@@ -117,11 +120,19 @@ class Layout:
 
 @dataclass(frozen=True, slots=True)
 class TensorType:
-    """A tensor's shape and element type; `layout` is None for plain row-major memory."""
+    """A tensor's shape and element type; `layout` is None for plain row-major memory.
+
+    ValueError when its bytes, halos and channel padding included, are more than 63 bits count.
+    """
 
     shape: Shape
     dtype: DType
     layout: Layout | None = None
+
+    def __post_init__(self) -> None:
+        fits = self.layout is not None and len(self.layout.halo) == len(self.shape) - 2  # the verifier tells of others
+        if (self.nbytes if fits else self.size * self.dtype.itemsize) > LARGEST_BYTES:
+            raise ValueError(f"a {self.dtype.value} tensor of shape {self.shape} has more bytes than memory can have")
 
     @property
     def rank(self) -> int:

@@ -93,7 +93,10 @@ _SMALL_FREE = tuple(_FREE_BY_SIZE[size] for size in _SMALL_SIZES)  # by (nbytes 
 
 
 def allocate(nbytes: int) -> Storage:
-    """At least `nbytes`, 64-byte aligned, of arbitrary content. Raises MemoryError, and ValueError below 0."""
+    """At least `nbytes`, 64-byte aligned, of arbitrary content.
+
+    MemoryError (see `raise_as`) when there is no such memory, ValueError below 0.
+    """
     if nbytes < 0:
         raise ValueError(f"cannot allocate {nbytes} bytes")
     try:
@@ -229,7 +232,12 @@ class _System:
         return first
 
     def reserve(self, size: int) -> int:
-        """Maps `size` bytes of zeros; on failure again without idle blocks, and again without garbage."""
+        """Maps `size` bytes of zeros; on failure again without idle blocks, and again without garbage.
+
+        What is larger than the machine's memory is refused at once: Linux may grant it, and end the process when it is
+        written.
+        """
+        require_memory(size)
         for relief in (_nothing, self._trim_all, gc.collect, self._trim_all):
             relief()
             address = self._map(size)
@@ -239,7 +247,7 @@ class _System:
                     self.peak = max(self.peak, self.reserved)
                 return address
         used = statistics().in_use
-        raise MemoryError(
+        raise _out_of_memory(
             f"cannot allocate {size:,} bytes: {used:,} are in use, and no idle ones are left to give back"
         )
 
@@ -298,3 +306,17 @@ def _nothing() -> None:
 
 
 _system = _System()
+_physical = physical_memory()
+_out_of_memory: type[MemoryError] = MemoryError
+
+
+def raise_as(error: type[MemoryError]) -> None:
+    """Have `error` raised where memory is missing: a caller's class for all of its errors may be one of them."""
+    global _out_of_memory  # noqa: PLW0603
+    _out_of_memory = error
+
+
+def require_memory(nbytes: int) -> None:
+    """The error of `allocate` for what is larger than the machine's memory."""
+    if nbytes > _physical:
+        raise _out_of_memory(f"cannot allocate {nbytes:,} bytes: the machine has {_physical:,} bytes of memory")

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ...runtime.storage import allocate
 from .. import autograd
 from ..executor import Monitored
+from ..memory import allocate
 from ..ndarray import NDArray
 from ..plan import PROGRAMS, CompiledSymbol, ParameterVersion, Plan
 

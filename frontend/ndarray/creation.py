@@ -13,6 +13,7 @@ from ...runtime.storage import wrap_numpy
 from ..base import MXNetError
 from ..context import Context, usable
 from ..dtypes import dtype_of, to_memory
+from ..memory import require_room
 from .eager import invoke, operator_named
 from .ndarray import NDArray, empty_array
 
@@ -108,7 +109,9 @@ def array(source_array: Any, ctx: Context | None = None, dtype: Any = None) -> N
         from .sparse import array as sparse_array
 
         return sparse_array(source_array, ctx, dtype)
-    memory = to_memory(_values(source_array), wanted)
+    values = _values(source_array)
+    require_room(values.shape, wanted)
+    memory = to_memory(values, wanted)
     made = empty_array(memory.shape, wanted, usable(ctx))
     made._memory()[...] = memory
     return made
@@ -143,6 +146,7 @@ def arange(
     if step == 0:
         raise MXNetError("arange: step is 0")
     count = max(int(np.ceil((stop - start) / step)), 0)
+    require_room((count * repeat,), DType.F64)
     values = np.repeat(start + step * np.arange(count), repeat)
     return _filled(values, ctx, dtype)
 
@@ -153,12 +157,14 @@ def linspace(
     """`num` numbers at equal distances from `start` to `stop`."""
     if num < 0:
         raise MXNetError(f"linspace: {num} numbers cannot be made")
+    require_room((num,), DType.F64)
     values = np.linspace(start, stop, num, endpoint=endpoint)
     return _filled(values, ctx, dtype) if num else empty_array((0,), dtype_of(dtype), usable(ctx))
 
 
 def eye(N: int, M: int = 0, k: int = 0, ctx: Context | None = None, dtype: Any = None, **kwargs: Any) -> NDArray:
     """A matrix of ones on the k-th diagonal, and zeros elsewhere."""
+    require_room((N, M or N), DType.F64)
     return _given_out(_filled(np.eye(N, M or N, k), ctx, dtype), kwargs)
 
 

@@ -19,11 +19,12 @@ import numpy as np
 
 from ...ir.types import TensorType
 from ...runtime import writes
-from ...runtime.storage import Storage, allocate
+from ...runtime.storage import Storage
 from ..autograd import is_training
 from ..base import MXNetError
 from ..context import Context, usable
 from ..dtypes import dtype_name
+from ..memory import OutOfMemory, allocate
 from ..random import next_key
 from .operator_graph import compiled, operator_graph, pointwise_inputs, shown
 from .scalars import ScalarBlock, checks_scalars
@@ -248,7 +249,10 @@ class Call:
             )
 
     def _new(self, context: Context) -> list[NDArray]:
-        return [_array_module().empty_array(t.shape, t.dtype, context) for t in self.types]
+        try:
+            return [_array_module().empty_array(t.shape, t.dtype, context) for t in self.types]
+        except OutOfMemory as error:
+            raise error.of(self.operator.mx_name()) from None
 
     def _targets(
         self, arrays: Sequence[NDArray], written: Sequence[NDArray], fresh: bool

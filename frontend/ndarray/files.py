@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ...ir.types import DType
-from ...runtime.storage import Storage, allocate, as_numpy
+from ...runtime.storage import Storage, as_numpy
 from ..artifacts import (
     ArtifactError,
     BFloat16Data,
@@ -26,6 +26,7 @@ from ..artifacts.arrays import LIST_MAGIC
 from ..base import MXNetError
 from ..context import cpu
 from ..dtypes import dtype_of
+from ..memory import allocate
 from .ndarray import NDArray, array_at, empty_array
 
 __all__ = ["load", "load_frombuffer", "save"]

@@ -12,11 +12,12 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ...ir.types import DType
-from ...runtime.storage import Storage, allocate, as_numpy
+from ...runtime.storage import Storage, as_numpy
 from ..base import MXNetError, ShapeError
 from ..base_errors import gradients_missing
 from ..context import Context, usable
 from ..dtypes import dtype_name, dtype_of, from_memory, memory_dtype, numpy_type, to_memory
+from ..memory import OutOfMemory, allocate
 from .arithmetic import Arithmetic
 from .fluent import Fluent
 from .indexing import Indexing
@@ -340,7 +341,10 @@ class NDArray(Arithmetic, Indexing, Fluent):
 def empty_array(shape: tuple[int, ...], dtype: DType, context: Context) -> NDArray:
     """A new array of arbitrary content."""
     array: NDArray = object.__new__(NDArray)
-    storage = allocate(prod(shape) * dtype.itemsize)
+    try:
+        storage = allocate(prod(shape) * dtype.itemsize)
+    except OutOfMemory as error:
+        raise error.of(f"an array of shape {shape} and dtype {dtype.value}") from None
     array._storage, array._address, array._shape = storage, storage.address, shape
     array._dtype, array._context = dtype, context
     return array

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ...ir.types import TensorType
-from ...runtime.storage import allocate
+from ..memory import allocate
 from .ndarray import NDArray
 
 

@@ -9,9 +9,11 @@ from typing import Any
 
 import numpy as np
 
+from ...ir.types import DType
 from .. import base
 from ..base import integer_types, mx_real_t, numeric_types
 from ..context import Context, current_context, usable
+from ..memory import require_room
 from .creation import array as dense_array
 from .creation import zeros as dense_zeros
 from .functions import attribute_finder
@@ -172,6 +174,7 @@ def zeros(stype: str, shape: Any, ctx: Context | None = None, dtype: Any = None,
     none = dense_array(np.empty(0, np.int64), context, np.int64)
     if stype == "row_sparse":
         return build(RowSparseNDArray, (data, none), extents, context)
+    require_room((extents[0] + 1,), DType.I64)
     pointers = dense_array(np.zeros(extents[0] + 1), context, np.int64)
     return build(CSRNDArray, (data, none, pointers), extents, context)
 

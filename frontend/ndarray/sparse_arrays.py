@@ -19,6 +19,7 @@ from ..artifacts.arrays import CSRData, RowSparseData, sparse_problem
 from ..base import MXNetError, NotSupportedForSparseNDArray, numeric_types
 from ..context import Context, usable
 from ..dtypes import numpy_type
+from ..memory import require_room
 from .creation import array as dense_array
 from .ndarray import NDArray
 from .sparse_arithmetic import SparseArithmetic
@@ -238,6 +239,7 @@ class CSRNDArray(BaseSparseNDArray):
     def asnumpy(self) -> np.ndarray:
         """The matrix with its zeros."""
         data, indices, _ = (p.asnumpy() for p in self._parts)
+        require_room(self._shape, self._parts[0]._dtype)
         dense = np.zeros(self._shape, data.dtype)
         dense[self._rows(), indices] = data
         return dense
@@ -305,6 +307,7 @@ class RowSparseNDArray(BaseSparseNDArray):
     def asnumpy(self) -> np.ndarray:
         """The tensor with its zeros."""
         data, indices = (p.asnumpy() for p in self._parts)
+        require_room(self._shape, self._parts[0]._dtype)
         dense = np.zeros(self._shape, data.dtype)
         dense[indices] = data
         return dense

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 from mxforge.runtime import storage as module
+from mxforge.runtime.host import physical_memory
 from mxforge.runtime.storage import (
     allocate,
     allocate_zeroed,
@@ -78,11 +79,20 @@ def test_negative_size_is_refused() -> None:
         allocate(-1)
 
 
-def test_impossible_size_is_a_memory_error_after_trimming() -> None:
+def test_impossible_size_is_a_memory_error_after_trimming(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_physical", 1 << 51)
     allocate(8 << 20)
     with pytest.raises(MemoryError, match="cannot allocate 1,125,899,906,842,624 bytes"):
         allocate(1 << 50)
     assert module._system.cached_large() == 0
+
+
+def test_more_than_the_machines_memory_is_refused_at_once() -> None:
+    allocate(8 << 20)
+    for nbytes in (1 << 50, 1 << 64):
+        with pytest.raises(MemoryError, match=f"cannot allocate .* bytes: the machine has {physical_memory():,} bytes"):
+            allocate(nbytes)
+    assert module._system.cached_large() >= 8 << 20
 
 
 def test_view_keeps_its_storage_alive() -> None:

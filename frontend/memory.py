@@ -1,0 +1,30 @@
+"""Memory for arrays, whose lack is an MXNetError."""
+
+from __future__ import annotations
+
+from math import prod
+
+from ..ir.types import DType
+from ..runtime.storage import allocate, raise_as, require_memory
+from .base_errors import MXNetError
+
+__all__ = ["OutOfMemory", "allocate", "require_room"]
+
+
+class OutOfMemory(MXNetError, MemoryError):
+    """There is no memory of that size."""
+
+    def of(self, what: str) -> OutOfMemory:
+        """This error as that of something."""
+        return OutOfMemory(f"{what}: {self}")
+
+
+raise_as(OutOfMemory)
+
+
+def require_room(shape: tuple[int, ...], dtype: DType) -> None:
+    """OutOfMemory for an array that is larger than the machine's memory, before NumPy tries to make it."""
+    try:
+        require_memory(prod(shape) * dtype.itemsize)
+    except OutOfMemory as error:
+        raise error.of(f"an array of shape {shape} and dtype {dtype.value}") from None
