@@ -5,19 +5,21 @@
     FOLDER/memory.bin      parameters, packed weights and constants, laid out as the kernels read them
 
 The program in the folder has no parameters left: what it reads of them stands in one block, its last input, which is
-mapped from `memory.bin`. So loading computes and copies nothing, and processes share the pages.
+mapped from `memory.bin`. So loading copies nothing, and processes share the pages.
+
+Each file is read once when it is loaded and compared with its CRC-32, which finds any flipped bit. It is there to find
+damage, not forgery: the folder holds machine code. On one machine CRC-32 reads 6.5 GB/s, SHA-1 2.0, SHA-256 1.9 and
+BLAKE2b 1.3; sums of NumPy's reach 17, but miss pairs of flipped bits.
 """
 
 from __future__ import annotations
 
-import hashlib
+import ctypes
 import json
 import mmap
 import os
-import secrets
-import shutil
+import zlib
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -28,11 +30,13 @@ from ..codegen.manifest import ManifestError, program_from_bytes, program_to_byt
 from ..ir.program import Program
 from ..ir.target import CpuTarget
 from ..ir.types import DType, TensorType
+from .artifacts.atomic import new_folder, sync_folder, temporary_beside
 from .compiled import Argument
 
-FORMAT, VERSION = "mxforge-compiled", 1
+FORMAT, VERSION = "mxforge-compiled", 2
 MANIFEST, PROGRAM, MEMORY = "manifest.json", "program.bin", "memory.bin"
 _LARGEST_MANIFEST = 16 << 20
+_AT_FDCWD, _RENAME_EXCHANGE = -100, 2  # of Linux, for renameat2
 
 
 class CompiledFolderError(ValueError):
@@ -67,17 +71,14 @@ def write_folder(
     if model.program.functions:
         names = ", ".join(f.label or f.symbol for f in model.program.functions)
         raise CompiledFolderError(f"{model.name} calls Python functions, which a folder cannot hold: {names}")
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp")
-    temporary.mkdir(parents=True)
-    try:
+    with temporary_beside(path, new_folder) as (temporary, descriptor):
         contents = {PROGRAM: program_to_bytes(model.program), MEMORY: model.memory.data}
         for name, data in contents.items():
             _write(temporary / name, data)
-        _write(temporary / MANIFEST, json.dumps(_manifest(model, target, contents), indent=1).encode())
+        _write(temporary / MANIFEST, json.dumps(sealed(_manifest(model, target, contents)), indent=1).encode())
+        os.fsync(descriptor)
         _put_in_place(temporary, path)
-    except BaseException:
-        shutil.rmtree(temporary, ignore_errors=True)
-        raise
+    sync_folder(path.parent)
 
 
 def check_free(folder: str | os.PathLike[str], replace_existing: bool = False) -> None:
@@ -100,17 +101,21 @@ def _write(path: Path, data: bytes | memoryview) -> None:
 
 
 def _put_in_place(temporary: Path, path: Path) -> None:
-    """An older model steps aside first: a folder that is not empty cannot be replaced in one step."""
-    old = path.with_name(f"{temporary.name}.old")
+    """Move the folder to its path; it changes places with an older model, in one step."""
     if is_compiled_folder(path):
-        path.rename(old)
-    try:
+        _exchange(temporary, path)
+    else:
         temporary.rename(path)
-    except BaseException:
-        with suppress(OSError):
-            old.rename(path)
-        raise
-    shutil.rmtree(old, ignore_errors=True)
+
+
+def _exchange(one: Path, other: Path) -> None:
+    """Swap two paths in one step. OSError where the file system cannot."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    names = os.fsencode(one), os.fsencode(other)
+    if libc.renameat2(_AT_FDCWD, names[0], _AT_FDCWD, names[1], _RENAME_EXCHANGE):
+        number = ctypes.get_errno()
+        problem = f"cannot be replaced in one step ({os.strerror(number)}): remove it first"
+        raise OSError(number, problem, os.fspath(other))
 
 
 def _manifest(model: StoredModel, target: CpuTarget, contents: Mapping[str, bytes | memoryview]) -> dict[str, Any]:
@@ -126,23 +131,25 @@ def _manifest(model: StoredModel, target: CpuTarget, contents: Mapping[str, byte
             "features": target.features,
             "threads": target.threads,
         },
-        "files": {name: {"bytes": len(data), "blake2b": _digest(data)} for name, data in contents.items()},
+        "files": {name: {"bytes": len(data), "crc32": zlib.crc32(data)} for name, data in contents.items()},
     }
+
+
+def sealed(manifest: Mapping[str, Any]) -> dict[str, Any]:
+    """The manifest with the checksum of all else that it says."""
+    content = {key: value for key, value in manifest.items() if key != "crc32"}
+    return {**content, "crc32": zlib.crc32(json.dumps(content, sort_keys=True).encode())}
 
 
 def _argument_to_json(argument: Argument) -> dict[str, Any]:
     return {"name": argument.name, "shape": list(argument.type.shape), "dtype": argument.type.dtype.value}
 
 
-def _digest(data: bytes | memoryview | mmap.mmap) -> str:
-    return hashlib.blake2b(data, digest_size=16).hexdigest()
-
-
 # --- reading ----------------------------------------------------------------------------------------------------------
 
 
 def read_folder(folder: str | os.PathLike[str]) -> StoredModel:
-    """The model in the folder, checked; its memory is mapped and not read. CompiledFolderError says what is wrong."""
+    """The model in the folder, checked; its memory is mapped. CompiledFolderError says what is wrong."""
     path = Path(folder)
     try:
         manifest = _read_manifest(path)
@@ -176,6 +183,8 @@ def _read_manifest(path: Path) -> dict[str, Any]:
         raise CompiledFolderError(
             f"{file}: has version {found!r}, this mxforge reads {VERSION}: compile the model again"
         )
+    if manifest != sealed(manifest):
+        raise CompiledFolderError(f"{file}: its checksum does not match: the file is damaged")
     return manifest
 
 
@@ -212,17 +221,22 @@ def _read_program(path: Path, record: Mapping[str, Any]) -> Program:
     file = path / PROGRAM
     _check_size(file, record)
     data = file.read_bytes()
-    if _digest(data) != record["blake2b"]:
-        raise CompiledFolderError(f"{file}: its checksum does not match: the file is damaged")
+    _check_sum(file, data, record)
     return program_from_bytes(data)
 
 
 def _map_memory(path: Path, record: Mapping[str, Any]) -> np.ndarray:
-    """Its checksum is not looked at: that would read everything before the first result."""
     file = path / MEMORY
     _check_size(file, record)
     with file.open("rb") as opened:
-        return np.frombuffer(mmap.mmap(opened.fileno(), 0, prot=mmap.PROT_READ), np.uint8)
+        memory = np.frombuffer(mmap.mmap(opened.fileno(), 0, prot=mmap.PROT_READ), np.uint8)
+    _check_sum(file, memory.data, record)
+    return memory
+
+
+def _check_sum(file: Path, data: bytes | memoryview, record: Mapping[str, Any]) -> None:
+    if zlib.crc32(data) != record["crc32"]:
+        raise CompiledFolderError(f"{file}: its checksum does not match: the file is damaged")
 
 
 def _check_size(file: Path, record: Mapping[str, Any]) -> None:

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
+import re
 import secrets
+import shutil
 import stat
-from collections.abc import Iterable
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 Chunk = bytes | bytearray | memoryview
+
+_TEMPORARY = re.compile(r"\..+\.[0-9a-f]{16}\.mxforge")
 
 
 def write_atomically(path: str | os.PathLike[str], data: Chunk | Iterable[Chunk]) -> None:
@@ -17,9 +22,9 @@ def write_atomically(path: str | os.PathLike[str], data: Chunk | Iterable[Chunk]
 
     The bytes go to a new file in the same folder, reach the disk, and take the path's place in one rename. When
     anything fails on the way, also in the producer of the chunks, the old file stays as it was and the new one is
-    removed. An existing file keeps its permissions and a symbolic link keeps pointing where it did; a new file gets
-    the permissions that `open` would give it. A path that is no regular file (a pipe, /dev/null) is written directly.
-    OSError as from `open`.
+    removed; what a killed process left is removed by the next that writes to the folder. An existing file keeps its
+    permissions and a symbolic link keeps pointing where it did; a new file gets the permissions that `open` would give
+    it. A path that is no regular file (a pipe, /dev/null) is written directly. OSError as from `open`.
     """
     chunks = _chunks(data)
     target = Path(os.path.realpath(path))
@@ -28,19 +33,82 @@ def write_atomically(path: str | os.PathLike[str], data: Chunk | Iterable[Chunk]
         with target.open("wb") as file:
             file.writelines(chunks)
         return
-    temporary = target.with_name(f".{target.name[:64]}.{secrets.token_hex(8)}.tmp")
     try:
-        _write_durably(temporary, chunks)
-        if mode is not None:
-            temporary.chmod(stat.S_IMODE(mode))
-        temporary.replace(target)
-    except BaseException as error:
-        with suppress(OSError):
-            temporary.unlink()
-        if isinstance(error, OSError) and error.filename == str(temporary):
+        with temporary_beside(target, _new_file) as (temporary, descriptor):
+            with open(descriptor, "wb", closefd=False) as file:
+                file.writelines(chunks)
+            os.fsync(descriptor)
+            if mode is not None:
+                os.fchmod(descriptor, stat.S_IMODE(mode))
+            temporary.replace(target)
+    except OSError as error:
+        if isinstance(error.filename, str) and _TEMPORARY.fullmatch(os.path.basename(error.filename)):
             error.filename = os.fspath(path)  # the name that the caller knows
         raise
-    _sync_folder(target.parent)
+    sync_folder(target.parent)
+
+
+@contextmanager
+def temporary_beside(target: Path, make: Callable[[Path], int]) -> Iterator[tuple[Path, int]]:
+    """A new file or folder in the folder of `target`, which `make` makes and opens, and its descriptor.
+
+    What has its name at the end is removed, and so are those that killed processes left in that folder: nobody has
+    them locked.
+    """
+    _remove_abandoned(target.parent)
+    temporary, descriptor = _locked(target, make)
+    try:
+        yield temporary, descriptor
+    finally:
+        _remove(temporary)
+        os.close(descriptor)
+
+
+def _locked(target: Path, make: Callable[[Path], int]) -> tuple[Path, int]:
+    while True:
+        path = target.with_name(f".{target.name[:64]}.{secrets.token_hex(8)}.mxforge")
+        descriptor = make(path)
+        with suppress(OSError):  # a file system without locks, where nothing is taken for abandoned either
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        with suppress(FileNotFoundError):  # another process took it for abandoned before it was locked
+            if os.path.samestat(path.stat(), os.fstat(descriptor)):
+                return path, descriptor
+        os.close(descriptor)
+
+
+def _remove_abandoned(folder: Path) -> None:
+    with suppress(OSError), os.scandir(folder) as entries:  # who cannot list the folder cleans nothing
+        found = [entry.path for entry in entries if _TEMPORARY.fullmatch(entry.name)]
+        for path in found:
+            with suppress(OSError):
+                _remove_unlocked(Path(path))
+
+
+def _remove_unlocked(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        _remove(path)
+    finally:
+        os.close(descriptor)
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
+        return
+    with suppress(OSError):
+        path.unlink()
+
+
+def _new_file(path: Path) -> int:
+    return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+
+
+def new_folder(path: Path) -> int:
+    """Make a folder, with those above it, and open it."""
+    path.mkdir(parents=True)
+    return os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
 
 
 def _chunks(data: Chunk | Iterable[Chunk]) -> Iterable[Chunk]:
@@ -54,17 +122,8 @@ def _existing_mode(path: Path) -> int | None:
         return None
 
 
-def _write_durably(path: Path, chunks: Iterable[Chunk]) -> None:
-    with path.open("xb") as file:
-        file.writelines(chunks)
-        file.flush()
-        os.fsync(file.fileno())
-
-
-def _sync_folder(folder: Path) -> None:
-    """Make the rename itself durable; file systems that cannot sync a folder keep their own promise."""
-    if os.name != "posix":
-        return
+def sync_folder(folder: Path) -> None:
+    """Make a rename itself durable; file systems that cannot sync a folder keep their own promise."""
     with suppress(OSError):
         descriptor = os.open(folder, os.O_RDONLY)
         try:

@@ -124,7 +124,7 @@ def edit(folder: Path, change: Change) -> None:
     path = folder / compiled_folder.MANIFEST
     manifest = json.loads(path.read_text())
     change(manifest)
-    path.write_text(json.dumps(manifest))
+    path.write_text(json.dumps(compiled_folder.sealed(manifest)))
 
 
 @pytest.mark.parametrize(
@@ -162,12 +162,30 @@ def test_files_cut_short_or_missing(copy: Path, file: str) -> None:
         mx.load_compiled(copy)
 
 
-def test_flipped_bits_in_the_code(copy: Path) -> None:
-    data = bytearray((copy / "program.bin").read_bytes())
-    data[len(data) // 2] ^= 1
-    (copy / "program.bin").write_bytes(data)
-    with pytest.raises(CompiledFolderError, match="checksum"):
+@pytest.mark.parametrize("place", [0.0, 0.5, 1.0])
+@pytest.mark.parametrize("file", ["program.bin", "memory.bin"])
+def test_flipped_bits(copy: Path, file: str, place: float) -> None:
+    data = bytearray((copy / file).read_bytes())
+    data[int(place * (len(data) - 1))] ^= 64
+    (copy / file).write_bytes(data)
+    with pytest.raises(CompiledFolderError, match=f"{file}: its checksum does not match: the file is damaged"):
         mx.load_compiled(copy)
+
+
+def test_flipped_bits_in_the_manifest(copy: Path) -> None:
+    """Any that changes what it says: names, numbers, checksums."""
+    file = copy / compiled_folder.MANIFEST
+    good = file.read_bytes()
+    meaning = json.loads(good)
+    for at in range(len(good)):
+        damaged = good[:at] + bytes([good[at] ^ 1]) + good[at + 1 :]
+        file.write_bytes(damaged)
+        try:
+            mx.load_compiled(copy)
+        except CompiledFolderError as error:
+            assert compiled_folder.MANIFEST in str(error)
+        else:
+            assert json.loads(damaged) == meaning
 
 
 def test_no_folder_at_all(tmp_path: Path) -> None:
@@ -178,6 +196,32 @@ def test_no_folder_at_all(tmp_path: Path) -> None:
 
 
 # Writing.
+
+
+KILLED = """
+import os, shutil, signal, sys
+from mxforge.frontend import compiled_folder
+from mxforge.runtime.host import host_target
+stored = compiled_folder.read_folder(sys.argv[1])
+def kill(*args, **options):
+    os.kill(os.getpid(), signal.SIGKILL)
+setattr(shutil if sys.argv[3] == "rmtree" else compiled_folder, sys.argv[3], kill)
+compiled_folder.write_folder(sys.argv[2], stored, host_target(), replace_existing=True)
+"""
+
+
+@pytest.mark.parametrize("step", ["_write", "_put_in_place", "rmtree"])
+def test_a_killed_process_leaves_a_whole_model(folder: Path, tmp_path: Path, step: str) -> None:
+    """Killed amid writing, before the folders change places, and after: then the old one is left over."""
+    made = tmp_path / "made"
+    write_folder(made, compiled_folder.read_folder(folder), host_target())
+    call = [sys.executable, "-c", KILLED, folder, made, step]
+    assert subprocess.run(call, check=False).returncode == -9
+    assert len(list(tmp_path.iterdir())) == 2
+    mx.load_compiled(made)
+    write_folder(made, compiled_folder.read_folder(folder), host_target(), replace_existing=True)
+    assert [p.name for p in tmp_path.iterdir()] == ["made"]
+    mx.load_compiled(made)
 
 
 def test_whole_or_not_at_all(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

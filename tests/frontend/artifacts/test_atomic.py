@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from mxforge.frontend.artifacts import write_atomically
+from mxforge.frontend.artifacts import atomic, write_atomically
 
 
 def names(folder: Path) -> list[str]:
@@ -54,9 +54,51 @@ def test_a_killed_process_leaves_the_old_file_whole(tmp_path: Path) -> None:
         "write_atomically(sys.argv[1], chunks())\n"
     )
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    result = subprocess.run([sys.executable, "-c", script, str(path)], env=environment, check=False)
-    assert result.returncode == -9
-    assert path.read_bytes() == b"old"
+    for _ in range(2):
+        result = subprocess.run([sys.executable, "-c", script, str(path)], env=environment, check=False)
+        assert result.returncode == -9
+        assert path.read_bytes() == b"old"
+        assert len(names(tmp_path)) == 2  # what it left, which the next save in the folder removes
+    write_atomically(tmp_path / "other", b"new")
+    assert names(tmp_path) == ["file", "other"]
+
+
+def test_files_that_somebody_still_writes_stay(tmp_path: Path) -> None:
+    path, other = tmp_path / "file", tmp_path / "other"
+
+    def chunks() -> Iterator[bytes]:
+        yield b"one "
+        write_atomically(path, b"meanwhile")
+        write_atomically(other, b"new")
+        yield b"two"
+
+    write_atomically(path, chunks())
+    assert path.read_bytes() == b"one two" and names(tmp_path) == ["file", "other"]
+
+
+def test_a_file_that_was_taken_for_abandoned_is_made_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between its making and its lock another process may see it unlocked."""
+    made: list[Path] = []
+
+    def removed_at_first(path: Path) -> int:
+        descriptor = new_file(path)
+        if not made:
+            path.unlink()
+        made.append(path)
+        return descriptor
+
+    new_file = atomic._new_file
+    monkeypatch.setattr(atomic, "_new_file", removed_at_first)
+    write_atomically(tmp_path / "file", b"new")
+    assert len(made) == 2 and names(tmp_path) == ["file"]
+
+
+def test_other_hidden_files_stay(tmp_path: Path) -> None:
+    kept = [".file.0123456789abcdef.tmp", ".mxforge", "file.0123456789abcdef.mxforge"]
+    for name in kept:
+        (tmp_path / name).write_bytes(b"")
+    write_atomically(tmp_path / "file", b"new")
+    assert names(tmp_path) == sorted([*kept, "file"])
 
 
 def test_permissions_are_those_of_the_old_file_or_of_open(tmp_path: Path) -> None:
