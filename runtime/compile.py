@@ -33,9 +33,48 @@ _PACKAGE = Path(__file__).resolve().parent.parent
 _COMPILER_FOLDERS = ("ir", "passes", "codegen")
 _REMEMBERED = 4096  # executables; each loaded program takes three mappings of the 65530 that Linux allows a process
 
-_REMEMBERED_BYTES = 256 << 20  # of their own memory: whoever uses one holds it, so the table holds what nobody uses
+_REMEMBERED_BYTES = 32 << 20  # whoever uses a program holds it, so the table holds what nobody uses
+_Key = tuple[str, str, str]
 
-_table: OrderedDict[tuple[str, str, str], Runnable] = OrderedDict()
+
+class _Table:
+    """Programs by graph; those asked for longest ago make room."""
+
+    def __init__(self) -> None:
+        self._lock = ForkSafeLock()
+        self._entries: OrderedDict[_Key, Runnable] = OrderedDict()
+        self._bytes = 0
+
+    def get(self, key: _Key) -> Runnable | None:
+        with self._lock:
+            found = self._entries.get(key)
+            if found is not None:
+                self._entries.move_to_end(key)
+            return found
+
+    def add(self, key: _Key, made: Runnable) -> Runnable:
+        """Of two threads that made one program the first wins. The newest stays, however large."""
+        with self._lock:
+            kept = self._entries.setdefault(key, made)
+            self._bytes += made.own_bytes if kept is made else 0
+            while len(self._entries) > 1 and (len(self._entries) > _REMEMBERED or self._bytes > _REMEMBERED_BYTES):
+                self._bytes -= self._entries.popitem(last=False)[1].own_bytes
+            return kept
+
+    def clear(self) -> None:
+        with self._lock:
+            self._entries.clear()
+            self._bytes = 0
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def order(self) -> list[_Key]:
+        """Those asked for longest ago first."""
+        return list(self._entries)
+
+
+_table = _Table()
 
 
 _compiling = ForkSafeLock()
@@ -51,34 +90,13 @@ def executable_for(graph: Graph, options: Options | None = None) -> Runnable:
     key = (chosen.target, chosen.cpu, f"{structural_hash(graph)} {astuple(options)}")
     found = _table.get(key)
     if found is None:
-        found = _remember(key, _make(graph, options, chosen))
+        found = _table.add(key, _make(graph, options, chosen))
     return found
 
 
 def forget_executables() -> None:
     """Empty this process's table: for tests, and after a change of settings."""
     _table.clear()
-
-
-def _remember(key: tuple[str, str, str], made: Runnable) -> Runnable:
-    """Of two threads that made one executable the first wins."""
-    kept = _table.setdefault(key, made)
-    while len(_table) > _REMEMBERED:
-        _table.popitem(last=False)
-    if made.own_bytes:  # most programs of single operators hold nothing
-        _forget_heavy()
-    return kept
-
-
-def _forget_heavy() -> None:
-    """Drop the oldest programs that hold memory while they hold too much together; the newest of them stays."""
-    heavy = [(key, executable.own_bytes) for key, executable in tuple(_table.items()) if executable.own_bytes]
-    held = sum(size for _, size in heavy)
-    for key, size in heavy[:-1]:
-        if held <= _REMEMBERED_BYTES:
-            return
-        _table.pop(key, None)
-        held -= size
 
 
 def _make(graph: Graph, options: Options, chosen: Settings) -> Runnable:

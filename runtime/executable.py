@@ -23,6 +23,7 @@ from ..ir.settings import settings
 from ..ir.types import TensorType
 from .elf import LoadedObject, load_object, resolve_libc
 from .host_calls import HostCalls
+from .idle import clock, hold
 from .storage import Storage, allocate
 from .threads import ThreadPool, get_pool
 
@@ -67,7 +68,7 @@ class Runnable(Protocol):
     inputs: tuple[TensorType, ...]
     outputs: tuple[TensorType, ...]
     own_bytes: int
-    """Memory of its own: packed weights, results on the way, constants."""
+    """About what it takes besides what `runtime/idle.py` bounds: code, records and constants."""
 
     def may_overwrite(self, output: int, operand: int) -> bool:
         """Whether `output` may stand in the memory of an input of its size of which each element is read only for
@@ -88,15 +89,17 @@ class Executable:
         self.program = program
         self.inputs = program.inputs
         self.outputs = program.outputs
-        self.own_bytes = program.arena_bytes + program.prepared_bytes + len(program.constants)
+        self.own_bytes = _own_bytes(program)
+        self.last_run = clock.now
         self._host = HostCalls(program.functions) if program.functions else None
         self._code = [_load(code, self._host) for code in program.code]
         self._pool = get_pool()
         self._constants = _filled(program.constants)
         self._order: tuple[dict[int, int], dict[int, int]] | None = None
+        self._idle: list[Instance] = []
         first = self._new_instance()
         self._patches = first.patches
-        self._idle = [first]
+        self._idle.append(first)
 
     def may_overwrite(self, output: int, operand: int) -> bool:
         """See `Runnable`: no launch reads the input after the one that first writes the output."""
@@ -160,7 +163,20 @@ class Executable:
         make = {2: self._of_two, 3: self._of_three}.get(len(words))
         return make(*words) if make else None
 
+    def idle_bytes(self) -> int:
+        """See `Idle`."""
+        return len(self._idle) * self._instance_bytes
+
+    def give_back(self) -> None:
+        """See `Idle`."""
+        self._idle.clear()
+
+    @property
+    def _instance_bytes(self) -> int:
+        return self.program.arena_bytes + self.program.prepared_bytes
+
     def _take(self, version: Hashable) -> Instance:
+        self.last_run = clock.now
         try:
             instance = self._idle.pop()
         except IndexError:
@@ -187,6 +203,7 @@ class Executable:
             return self._new_instance()
 
     def _new_instance(self) -> Instance:
+        hold(self, self._instance_bytes)
         return Instance(self.program, self._address_of, self._constants, self._pool)
 
     def _address_of(self, symbol: str) -> int:
@@ -350,6 +367,12 @@ class Instance:
     def _address(self, place: Place) -> int:
         own = self._spaces.get(place.space)
         return (self.addresses[self._operand(place)] if own is None else own.address) + place.offset
+
+
+def _own_bytes(program: Program) -> int:
+    """An estimate: a Python object or two for each number, and code as bytes and as pages."""
+    launches = len(program.launches) + len(program.prepare)
+    return 16_384 + 1024 * launches + 2 * sum(map(len, program.code)) + len(program.constants)
 
 
 def _shown(launch: Launch) -> str:

@@ -171,9 +171,14 @@ def statistics() -> MemoryStatistics:
     return MemoryStatistics(_system.reserved - _system.uncut - cached, cached, _system.peak)
 
 
-def release_cached() -> None:
-    """Gives idle blocks larger than 32 KiB back to the system."""
-    _system.trim(0)
+def cached_bytes() -> int:
+    """Bytes of idle blocks larger than 32 KiB."""
+    return _system.cached_large()
+
+
+def release_cached(limit: int = 0) -> None:
+    """Gives idle blocks larger than 32 KiB back to the system, until at most `limit` bytes are idle."""
+    _system.trim(limit)
 
 
 def set_cache_limit(nbytes: int) -> None:

@@ -6,7 +6,6 @@ from __future__ import annotations
 import subprocess
 import sys
 import threading
-from collections import OrderedDict
 from collections.abc import Sequence
 from typing import Any
 
@@ -243,21 +242,33 @@ def test_a_warm_start_imports_no_llvm() -> None:
     assert runs[1].stdout == "63.0 False False\n"
 
 
+class Weighty:
+    """A program that takes 100 bytes."""
+
+    own_bytes = 100
+
+
 def test_programs_that_nobody_uses_take_a_bounded_amount_of_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Heavy:
-        own_bytes = 100
-
-    class Light:
-        own_bytes = 0
-
-    monkeypatch.setattr(compiling, "_table", OrderedDict())
-    monkeypatch.setattr(compiling, "_REMEMBERED_BYTES", 250)
-    light: Any = Light()
-    compiling._remember(("cpu", "host", "light"), light)
-    made: list[Any] = [Heavy() for _ in range(5)]
-    for number, executable in enumerate(made):
-        assert compiling._remember(("cpu", "host", str(number)), executable) is executable
-    assert list(compiling._table.values()) == [light, *made[3:]]
+    table = compiling._Table()
+    monkeypatch.setattr(compiling, "_REMEMBERED_BYTES", 350)
+    made: list[Any] = [Weighty() for _ in range(5)]
+    for number, program in enumerate(made[:3]):
+        assert table.add(("cpu", "host", str(number)), program) is program
+    assert table.add(("cpu", "host", "0"), made[4]) is made[0]  # the first of two equal ones stays, and counts once
+    assert table.get(("cpu", "host", "0")) is made[0]
+    table.add(("cpu", "host", "3"), made[3])
+    assert [key[2] for key in table.order()] == ["2", "0", "3"]  # 1 was asked for longest ago
     monkeypatch.setattr(compiling, "_REMEMBERED_BYTES", 50)
-    assert compiling._remember(("cpu", "host", "last"), made[0]) is made[0]
-    assert list(compiling._table.values()) == [light, made[0]]  # the newest stays, however large
+    table.add(("cpu", "host", "4"), made[4])
+    assert [key[2] for key in table.order()] == ["4"]  # the newest stays, however large
+    table.clear()
+    assert table.get(("cpu", "host", "4")) is None
+
+
+def test_a_program_that_gave_its_memory_back_prepares_it_again(code: bytes) -> None:
+    executable = Executable(program(code, 1, 1, [launch(PREPARED, CONSTANT, OUT[0])], [launch(IN[0], IN[0], PREPARED)]))
+    for _ in range(2):
+        assert (run(executable, [vector(3)], 1, 1)[0] == 2 * vector(3) + 100).all()
+        assert executable.idle_bytes() == 2 * VECTOR.nbytes
+        executable.give_back()
+        assert executable.idle_bytes() == 0

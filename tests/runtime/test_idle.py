@@ -1,0 +1,89 @@
+"""Memory of idle programs: those that ran longest ago give theirs back, and some that ran last never do."""
+
+from __future__ import annotations
+
+import gc
+import threading
+from weakref import WeakSet
+
+import mxforge as mx
+import pytest
+from mxforge.runtime import idle
+
+MIB = 1 << 20
+
+
+class Program:
+    """Holds as much as it is told."""
+
+    def __init__(self, nbytes: int) -> None:
+        self.nbytes = nbytes
+        self.last_run = idle.clock.now
+        idle.hold(self, nbytes)
+
+    def idle_bytes(self) -> int:
+        return self.nbytes
+
+    def give_back(self) -> None:
+        self.nbytes = 0
+
+
+@pytest.fixture(autouse=True)
+def alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(idle, "_holders", WeakSet())
+
+
+def test_those_that_ran_longest_ago_give_back() -> None:
+    programs = [Program(MIB) for _ in range(100)]
+    assert sum(p.nbytes for p in programs) <= idle.LIMIT + idle.LIMIT // 8
+    assert all(p.nbytes for p in programs[-24:]) and not any(p.nbytes for p in programs[:50])
+
+
+def test_a_run_counts() -> None:
+    first = Program(MIB)
+    others: list[Program] = []
+    for _ in range(100):
+        first.last_run = idle.clock.now
+        others.append(Program(MIB))
+    assert first.nbytes and not others[0].nbytes
+
+
+def test_a_few_that_take_turns_keep_theirs_however_much() -> None:
+    programs = [Program(idle.LIMIT) for _ in range(idle.ALWAYS_KEPT)]
+    assert all(p.nbytes for p in programs)
+    Program(idle.LIMIT)
+    assert not programs[0].nbytes and all(p.nbytes for p in programs[1:])
+
+
+def test_any_thread_may_hold() -> None:
+    def work() -> None:
+        for _ in range(300):
+            kept.append(Program(MIB))
+
+    kept: list[Program] = []
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sum(p.nbytes for p in kept) <= idle.LIMIT + idle.LIMIT // 8
+
+
+NETS = {"hybridized": True, "one by one": False}
+
+
+@pytest.mark.parametrize("form", NETS)
+def test_many_shapes_take_a_bounded_amount_of_memory(form: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(idle, "LIMIT", 4 * MIB)
+    monkeypatch.setattr(idle, "ALWAYS_KEPT", 1)
+    net = mx.gluon.nn.HybridSequential()
+    net.add(mx.gluon.nn.Conv2D(32, 3, padding=1, in_channels=3), mx.gluon.nn.MaxPool2D())
+    net.initialize()
+    net.hybridize(NETS[form])
+    first = net(mx.nd.ones((2, 3, 100, 100))).asnumpy()
+    for width in range(101, 108):
+        net(mx.nd.ones((2, 3, 100, width)))
+    gc.collect()
+    held = [program.idle_bytes() for program in idle._holders]
+    assert sum(held) <= idle.LIMIT + max(held) + idle.LIMIT // 8
+    assert (net(mx.nd.ones((2, 3, 100, 100))).asnumpy() == first).all()
