@@ -84,3 +84,48 @@ def test_a_child_forked_while_another_thread_works_computes_too(work: str, tmp_p
         check=False,
     )
     assert done.returncode == 0, done.stderr
+
+
+CROWD = """
+import os, signal, threading
+import mxforge as mx
+net = mx.gluon.nn.HybridSequential()
+net.add(mx.gluon.nn.Dense(3, in_units=4, activation="relu"), mx.gluon.nn.Dense(2, in_units=3))
+net.initialize(mx.init.One())
+net.hybridize()
+def check(rows):
+    assert (net(mx.nd.ones((rows, 4))).asnumpy() == 12).all()
+def work(first):
+    for rows in range(first, first + 8):
+        check(rows)
+        begun.set()
+begun = threading.Event()
+threads = [threading.Thread(target=work, args=(first,)) for first in (1, 1, 5)]
+for thread in threads:
+    thread.start()
+begun.wait()
+children = []
+for number in range(8):
+    child = os.fork()
+    if not child:
+        signal.alarm(60)
+        check(number + 1)
+        check(100 + number)
+        os._exit(0)
+    children.append(child)
+for thread in threads:
+    thread.join()
+assert [os.waitpid(child, 0)[1] for child in children] == [0] * 8
+"""
+
+
+def test_forks_while_threads_call_one_block_with_new_shapes(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", CROWD],
+        env={"PATH": "/usr/bin", "MXFORGE_CACHE_DIR": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
