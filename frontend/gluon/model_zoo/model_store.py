@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import logging
 import os
-import tempfile
 import zipfile
+from pathlib import Path
 from typing import Any, TypeVar
 
 from ... import base
+from ...artifacts.atomic import new_folder, temporary_beside
 from ...base import MXNetError
 from ...context import Context, cpu
 from ...downloads import MXNET_STORE
@@ -94,7 +95,7 @@ def get_model_file(name: str, root: str = MODELS_FOLDER) -> str:
 
 def _fetch(file_name: str, path: str) -> None:
     """Download the archive of a file and put the file in its place."""
-    with tempfile.TemporaryDirectory(dir=os.path.dirname(path)) as folder:
+    with temporary_beside(Path(path), new_folder) as (folder, _):
         archive = os.path.join(folder, "archive.zip")
         url = _url_format.format(repo_url=_get_repo_url(), file_name=file_name)
         try:

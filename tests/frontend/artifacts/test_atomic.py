@@ -63,6 +63,45 @@ def test_a_killed_process_leaves_the_old_file_whole(tmp_path: Path) -> None:
     assert names(tmp_path) == ["file", "other"]
 
 
+KILLED_AT_EACH_STEP = """
+import os, signal, sys
+from mxforge.frontend.artifacts.atomic import write_atomically
+
+path, old, new = sys.argv[1], b"old" * 1000, b"new" * 1000
+
+def save_until(step):
+    seen = 0
+    def count(frame, event, argument):
+        nonlocal seen
+        seen += event == "c_call"
+        if seen == step:
+            os.kill(os.getpid(), signal.SIGKILL)
+    sys.setprofile(count)
+    write_atomically(path, [new[:1000], new[1000:]])
+    sys.setprofile(None)
+    os._exit(0)
+
+found, step, killed = [], 0, True
+while killed:
+    step += 1
+    write_atomically(path, old)
+    child = os.fork()
+    if not child:
+        save_until(step)
+    killed = os.waitpid(child, 0)[1] != 0
+    found.append(open(path, "rb").read())
+assert step > 20 and set(found) == {old, new}, step
+assert found == sorted(found, reverse=True)  # old ones first: "old" > "new"
+"""
+
+
+def test_killed_at_any_step_the_file_is_whole(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    subprocess.run([sys.executable, "-c", KILLED_AT_EACH_STEP, str(path)], check=True, timeout=60)
+    write_atomically(path, b"last")
+    assert names(tmp_path) == ["file"]
+
+
 def test_files_that_somebody_still_writes_stay(tmp_path: Path) -> None:
     path, other = tmp_path / "file", tmp_path / "other"
 
