@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 else:
     MetaPathFinder = object  # importing importlib.abc takes 10 ms, and its classes are interfaces
 
-_awaited = {"llvmlite", "numpy", "pydantic", "pydantic_core"}
+_awaited = {"llvmlite", "mxnet", "numpy", "pydantic", "pydantic_core"}
 _complete: dict[str, ModuleType] = {}  # modules that were loaded when Ctrl-C was raised at the end of their import
 
 

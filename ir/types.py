@@ -100,6 +100,8 @@ Shape = tuple[int, ...]
 LARGEST_BYTES = (1 << 63) - 1
 """Sizes and offsets are numbers of 64 bits with a sign, in native code as in files."""
 
+_FEW = 1 << 60  # elements, which fit in any dtype
+
 
 @dataclass(frozen=True, slots=True)
 class Layout:
@@ -130,6 +132,8 @@ class TensorType:
     layout: Layout | None = None
 
     def __post_init__(self) -> None:
+        if self.layout is None and prod(self.shape) < _FEW:
+            return
         fits = self.layout is not None and len(self.layout.halo) == len(self.shape) - 2  # the verifier tells of others
         if (self.nbytes if fits else self.size * self.dtype.itemsize) > LARGEST_BYTES:
             raise ValueError(f"a {self.dtype.value} tensor of shape {self.shape} has more bytes than memory can have")
