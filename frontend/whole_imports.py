@@ -9,7 +9,10 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
-from importlib import _bootstrap  # type: ignore[attr-defined]
+from importlib import (
+    _bootstrap,  # type: ignore[attr-defined]
+    import_module,
+)
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from threading import current_thread, get_ident, main_thread
 from types import FrameType, ModuleType
@@ -96,6 +99,15 @@ class _Note:
 
     def __call__(self, number: int, frame: FrameType | None) -> None:
         self._interrupts.append(number)
+
+
+def import_whole(name: str) -> ModuleType:
+    """A module of another package, which Ctrl-C interrupts as little as ours."""
+    _awaited.add(name.partition(".")[0])
+    if current_thread() is not main_thread():
+        return import_module(name)
+    with _Uninterrupted():
+        return import_module(name)
 
 
 def _others_import() -> bool:

@@ -8,15 +8,15 @@ from typing import Any
 import numpy as np
 
 from ..base import MXNetError
+from ..whole_imports import import_whole
 
 
 def opencv() -> Any:
     """The module cv2; ImportError that says what needs it."""
     try:
-        import cv2  # pyright: ignore[reportMissingImports]
+        return import_whole("cv2")
     except ImportError as error:
         raise ImportError("this work on images needs OpenCV: pip install opencv-python-headless") from error
-    return cv2
 
 
 def decode(data: bytes, color: bool, rgb: bool) -> np.ndarray:

@@ -10,6 +10,7 @@ import numpy as np
 from ...ir.graph import Graph, Node, Value
 from ...ir.types import DType, TensorType
 from ..base import MXNetError
+from ..whole_imports import import_whole
 
 OPSET = 18
 """The version of ONNX's operators that is written: the first with reductions in ScatterND and axes as inputs."""
@@ -40,10 +41,9 @@ def onnx_type(dtype: DType) -> int:
 def onnx_library() -> Any:
     """The package onnx; ImportError that says what needs it."""
     try:
-        import onnx
+        return import_whole("onnx")
     except ImportError as error:
         raise ImportError("writing ONNX files needs the package onnx: pip install 'mxforge[convert]'") from error
-    return onnx
 
 
 class Writer:

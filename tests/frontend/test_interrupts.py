@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -32,6 +33,7 @@ assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 """
 SUM = "assert mx.nd.ones((2, 3)).sum().asscalar() == 6"
 NET = "net = mx.gluon.nn.Dense(2, in_units=3); net.initialize(); net.hybridize(); net(mx.nd.ones((1, 3)))"
+IMAGE = "import numpy; mx.recordio.pack_img(mx.recordio.IRHeader(0, 1, 2, 0), numpy.zeros((4, 4, 3), 'uint8'))"
 CASES = [
     ("numpy", SUM),
     ("numpy.linalg", SUM),
@@ -47,6 +49,7 @@ CASES = [
     ("mxforge.frontend.gluon.nn", NET),
     ("mxforge.frontend.symbol", NET),
     ("numpy.linalg", "from mxforge.gluon import nn"),
+    pytest.param("cv2.version", IMAGE, marks=pytest.mark.skipif(find_spec("cv2") is None, reason="needs OpenCV")),
     ("numpy.linalg", "import mxforge.frontend.optimizer"),
 ]
 
