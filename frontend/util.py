@@ -1,14 +1,16 @@
-"""Questions that programs ask about MXNet's NumPy mode, which mxforge does not have, and about its devices."""
+"""The switches of MXNet's NumPy mode, questions about devices, and helpers that MXNet's own modules share."""
 
 from __future__ import annotations
 
+import inspect
+import logging
 import os
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from functools import wraps
+import threading
+from collections.abc import Callable
+from functools import cache, wraps
 from typing import Any, TypeVar
 
-from .base import MXNetError, c_str, check_call, py_str
+from .base import c_str, check_call, py_str
 from .context import Context, gpu_memory_info, num_gpus
 
 __all__ = [
@@ -37,60 +39,173 @@ __all__ = [
 ]
 
 _T = TypeVar("_T")
-_NO_NUMPY_MODE = (
-    "MXNet's NumPy mode (mx.np, npx.set_np) is not supported: mxforge runs the classic nd, sym and gluon API"
+_SHAPES_ARE_ON = (
+    "NumPy-shape semantics has been activated in your code. This is required for creating and manipulating scalar and "
+    "zero-size tensors, which were not supported in MXNet before, as in the official NumPy library. Please DO NOT "
+    "manually deactivate this semantics while using `mxnet.numpy` and `mxnet.numpy_extension` modules."
+)
+_ARRAYS_ARE_ON = (
+    "NumPy array semantics has been activated in your code. This allows you to use operators from MXNet NumPy and "
+    "NumPy Extension modules as well as MXNet NumPy `ndarray`s."
 )
 
 
+# MXNet's NumPy mode. Each thread has its state, for programs that set it and ask for it. With NumPy's shapes the
+# functions that make arrays take () and extents of 0. mx.np itself is absent (absent.py): blocks refuse to run on it.
+
+
+@cache
+def _log_once(text: str) -> None:
+    logging.info(text)
+
+
+class _ShapeMode(threading.local):
+    active = False
+
+
+_shape_mode = _ShapeMode()
+
+
 def is_np_shape() -> bool:
-    """Whether shapes have NumPy's meaning (0 is a size and () a scalar): never."""
-    return False
-
-
-def is_np_array() -> bool:
-    """Whether Gluon works on mx.np arrays: never."""
-    return False
-
-
-@contextmanager
-def np_shape(active: bool = True) -> Iterator[None]:
-    """A scope with NumPy's shapes or without; without alone is supported."""
-    set_np_shape(active)
-    yield
-
-
-@contextmanager
-def np_array(active: bool = True) -> Iterator[None]:
-    """A scope with mx.np arrays or without; without alone is supported."""
-    set_np(active, active)
-    yield
+    """Whether this thread says that shapes have NumPy's meaning: 0 is a size and () a scalar."""
+    return _shape_mode.active
 
 
 def set_np_shape(active: bool) -> bool:
-    """Accepts False alone; returns the former state."""
+    """Turn NumPy's shapes on or off for this thread; returns the former state.
+
+    ValueError when they are turned off while NumPy's arrays are on.
+    """
     if active:
-        raise MXNetError(_NO_NUMPY_MODE)
-    return False
+        _log_once(_SHAPES_ARE_ON)
+    if not active and is_np_array():
+        raise ValueError(
+            "Deactivating NumPy shape semantics while NumPy array semantics is still active is not allowed. Please "
+            "consider calling `npx.reset_np()` to deactivate both of them."
+        )
+    before, _shape_mode.active = _shape_mode.active, bool(active)
+    return before
+
+
+class _NumpyShapeScope:
+    """A scope with NumPy's shapes or without; None changes nothing."""
+
+    def __init__(self, is_np_shape: bool | None) -> None:
+        self._enter_is_np_shape = is_np_shape
+        self._prev_is_np_shape: bool | None = None
+
+    def __enter__(self) -> None:
+        if self._enter_is_np_shape is not None:
+            self._prev_is_np_shape = set_np_shape(self._enter_is_np_shape)
+
+    def __exit__(self, *_: object) -> None:
+        before = self._prev_is_np_shape
+        if self._enter_is_np_shape is not None and before is not None and before != self._enter_is_np_shape:
+            set_np_shape(before)
+
+
+def np_shape(active: bool = True) -> _NumpyShapeScope:
+    """A scope with NumPy's shapes or without."""
+    return _NumpyShapeScope(active)
+
+
+class _NumpyArrayScope:
+    """A scope in which Gluon is to work on mx.np arrays, or not."""
+
+    _current = threading.local()
+
+    def __init__(self, is_np_array: bool) -> None:
+        self._old_scope: _NumpyArrayScope | None = None
+        self._is_np_array = is_np_array
+
+    def __enter__(self) -> _NumpyArrayScope:
+        self._old_scope = getattr(_NumpyArrayScope._current, "value", None) or _NumpyArrayScope(False)
+        _NumpyArrayScope._current.value = self
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        assert self._old_scope
+        _NumpyArrayScope._current.value = self._old_scope
+
+
+def np_array(active: bool = True) -> _NumpyArrayScope:
+    """A scope in which Gluon is to work on mx.np arrays, or not: blocks refuse to run in it."""
+    return _NumpyArrayScope(active)
+
+
+def is_np_array() -> bool:
+    """Whether this thread says that Gluon is to work on mx.np arrays."""
+    scope = getattr(_NumpyArrayScope._current, "value", None)
+    return scope is not None and scope._is_np_array
+
+
+def _set_np_array(active: bool) -> bool:
+    """Say for this thread that Gluon is to work on mx.np arrays, or not; returns the former state."""
+    if active:
+        _log_once(_ARRAYS_ARE_ON)
+    before = is_np_array()
+    _NumpyArrayScope._current.value = _NumpyArrayScope(active)
+    return before
 
 
 def set_np(shape: bool = True, array: bool = True) -> None:
-    """Accepts the classic mode alone."""
+    """Turn NumPy's shapes and mx.np arrays on or off for this thread. ValueError for arrays without shapes."""
     if array and not shape:
         raise ValueError("NumPy Shape semantics is required in using NumPy array semantics.")
-    if shape:
-        raise MXNetError(_NO_NUMPY_MODE)
+    _set_np_array(array)
+    set_np_shape(shape)
 
 
 def reset_np() -> None:
-    """Back to the classic mode, which is always on."""
+    """Back to the classic mode."""
+    set_np(shape=False, array=False)
+
+
+def _scoped(name: str, scope: Callable[[], Any]) -> Callable[[Any], Any]:
+    """A decorator that runs a function, or each method and property of a class, in a scope."""
+
+    def is_method(value: Any) -> bool:
+        return inspect.isfunction(value) or inspect.ismethod(value) or isinstance(value, property)
+
+    def decorate(func: Any) -> Any:
+        if inspect.isclass(func):
+            for member, method in inspect.getmembers(func, is_method):
+                found = inspect.getattr_static(func, member)
+                if isinstance(found, staticmethod | classmethod):
+                    setattr(func, member, type(found)(decorate(found.__func__)))
+                elif isinstance(method, property):
+                    getter = decorate(method.__get__)
+                    setattr(func, member, property(getter, method.__set__, method.__delete__, method.__doc__))
+                else:
+                    setattr(func, member, decorate(method))
+            return func
+        if not callable(func):
+            kind = type(func)
+            raise TypeError(f"{name} can only decorate classes and callable objects, while received a {kind}")
+
+        @wraps(func)
+        def run(*args: Any, **kwargs: Any) -> Any:
+            with scope():
+                return func(*args, **kwargs)
+
+        return run
+
+    return decorate
+
+
+def use_np_shape(func: _T) -> _T:
+    """A decorator: a function, or the methods of a class, run in a scope with NumPy's shapes."""
+    return _scoped("use_np_shape", np_shape)(func)
+
+
+def use_np_array(func: _T) -> _T:
+    """A decorator: a function, or the methods of a class, run in a scope of mx.np arrays."""
+    return _scoped("use_np_array", np_array)(func)
 
 
 def use_np(func: _T) -> _T:
-    """A decorator of MXNet's NumPy mode; raises."""
-    raise MXNetError(_NO_NUMPY_MODE)
-
-
-use_np_shape = use_np_array = use_np
+    """A decorator: a function, or the methods of a class, run in MXNet's NumPy mode."""
+    return use_np_shape(use_np_array(func))
 
 
 def set_module(module: str) -> Callable[[_T], _T]:
@@ -121,7 +236,7 @@ def get_cuda_compute_capability(ctx: Context) -> int:
 
 _UFUNC_DTYPES = frozenset("int8 uint8 int32 int64 float16 float32 float64".split())
 _UFUNC_CASTINGS = ("no", "equiv", "safe", "same_kind", "unsafe")
-_UFUNC_DEFAULTS: dict[str, Any] = {
+_np_ufunc_default_kwargs: dict[str, Any] = {
     "where": True,
     "casting": "same_kind",
     "order": "K",
@@ -145,9 +260,9 @@ def np_ufunc_legal_option(key: str, value: Any) -> bool:
 def _check_ufunc_options(function: Any, options: dict[str, Any]) -> None:
     """NotImplementedError for an option of NumPy's that is not the default, TypeError for what NumPy does not know."""
     for key, value in options.items():
-        if key not in _UFUNC_DEFAULTS:
+        if key not in _np_ufunc_default_kwargs:
             raise TypeError(f"{key} is an invalid keyword to function '{function.__name__}'")
-        if value == _UFUNC_DEFAULTS[key]:
+        if value == _np_ufunc_default_kwargs[key]:
             continue
         if np_ufunc_legal_option(key, value):
             raise NotImplementedError(f"{key}={value} is not implemented yet for operator {function.__name__}")

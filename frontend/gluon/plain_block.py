@@ -10,10 +10,11 @@ from collections.abc import Callable
 from typing import Any
 
 from ..ndarray import NDArray
+from ..util import is_np_array
 from .parameter import Parameter
 from .parameter_dict import ParameterDict
 from .structure import BlockScope
-from .utils import HookHandle, _brief_print_list, _indent
+from .utils import HookHandle, _brief_print_list, _check_all_np_ndarrays, _indent
 
 
 class Block:
@@ -235,6 +236,8 @@ class Block:
         out = self.forward(*args)
         for hook in list(self._forward_hooks.values()):
             hook(self, args, out)
+        if is_np_array():
+            _check_all_np_ndarrays(out)
         return out
 
     def forward(self, *args: Any) -> Any:

@@ -98,8 +98,18 @@ def _check_same_symbol_type(symbols: Sequence[Any]) -> type:
 
 
 def _check_all_np_ndarrays(out: Any) -> None:
-    """Raises TypeError: outputs are no mx.np arrays, which do not exist here."""
-    raise TypeError(f"Block's output must be mx.np arrays in MXNet's NumPy mode, while got {type(out)}")
+    """TypeError for outputs that are arrays or symbols: in MXNet's NumPy mode they would have to be mx.np arrays."""
+    from ..ndarray import NDArray
+    from ..symbol import Symbol
+
+    if isinstance(out, list | tuple):
+        for item in out:
+            _check_all_np_ndarrays(item)
+    elif isinstance(out, NDArray | Symbol):
+        raise TypeError(
+            f"Block's output must be mx.np arrays in MXNet's NumPy mode, while got {type(out)}: mx.np is not in "
+            "mxforge, so call the block outside of use_np, np_array and set_np"
+        )
 
 
 class HookHandle:

@@ -14,6 +14,7 @@ from ..base import MXNetError
 from ..context import Context, usable
 from ..dtypes import dtype_of, to_memory
 from ..memory import require_room
+from ..util import is_np_shape
 from .eager import invoke, operator_named
 from .ndarray import NDArray, empty_array
 
@@ -39,7 +40,8 @@ __all__ = [
 
 def _new(shape: Any, ctx: Context | None, dtype: Any) -> NDArray:
     extents = tuple(int(n) for n in shape) if hasattr(shape, "__iter__") else (int(shape),)
-    if min(extents, default=0) <= 0:
+    least = min(extents, default=0)
+    if least < 0 or (least == 0 and not is_np_shape()):
         raise MXNetError(f"an array of shape {extents} cannot be made: every extent must be known, and at least 1")
     return empty_array(extents, dtype_of(dtype), usable(ctx))
 
@@ -69,7 +71,7 @@ def zeros(
 def ones(shape: Any, ctx: Context | None = None, dtype: Any = None, **kwargs: Any) -> NDArray:
     """An array of ones; float32 unless told."""
     made = _new(shape, ctx, dtype)
-    made[:] = 1
+    made[...] = 1
     return _given_out(made, kwargs)
 
 
@@ -78,7 +80,7 @@ def full(
 ) -> NDArray:
     """An array of one value; float32 unless told."""
     made = _new(shape, ctx, dtype) if out is None else out
-    made[:] = val
+    made[...] = val
     return made
 
 

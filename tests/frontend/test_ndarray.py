@@ -323,15 +323,6 @@ def test_private_methods_that_packages_use() -> None:
     assert x.asnumpy()[:, 0].tolist() == [1, 1]
 
 
-def test_numpy_mode_is_refused() -> None:
-    assert not mx.util.is_np_array() and not mx.util.is_np_shape()
-    with mx.util.np_shape(False), mx.util.np_array(False):
-        pass
-    for use in (mx.util.set_np, mx.util.np_shape().__enter__, lambda: mx.util.use_np(len)):
-        with pytest.raises(MXNetError, match="NumPy mode"):
-            use()
-
-
 def test_training_mode_reaches_operators() -> None:
     x = nd.ones((100,))
     assert (nd.Dropout(x, p=0.5) == 1).sum().asscalar() == 100

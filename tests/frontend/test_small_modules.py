@@ -96,15 +96,6 @@ def test_ufunc_options() -> None:
         wrapped(2, nonsense=1)
 
 
-def test_classic_mode() -> None:
-    util = mx.util
-    assert not util.is_np_array() and not util.is_np_shape() and not util.set_np_shape(False)
-    with util.np_shape(False), util.np_array(False):
-        util.reset_np()
-    with pytest.raises(ValueError, match="Shape semantics"):
-        util.set_np(shape=False, array=True)
-
-
 def test_loggers(tmp_path: Path) -> None:
     file = tmp_path / "log.txt"
     logger = mx.log.get_logger("mxforge.test", str(file), "w", mx.log.INFO)

@@ -1,0 +1,121 @@
+"""MXNet's NumPy mode: switches, scopes and decorators work, and blocks refuse to run in it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import mxforge as mx
+import pytest
+from mxforge import gluon, nd, util
+
+
+@pytest.fixture(autouse=True)
+def classic_mode_after() -> Iterator[None]:
+    yield
+    util.reset_np()
+
+
+def modes() -> tuple[bool, bool]:
+    return util.is_np_shape(), util.is_np_array()
+
+
+def test_scopes_turn_modes_on_and_back() -> None:
+    with util.np_shape() as entered:
+        assert modes() == (True, False) and entered is None
+        with util.np_array():
+            assert modes() == (True, True)
+        assert modes() == (True, False)
+    assert modes() == (False, False)
+    with util._NumpyArrayScope(True) as scope:
+        assert isinstance(scope, util._NumpyArrayScope) and modes() == (False, True)
+    with util._NumpyShapeScope(None):
+        assert modes() == (False, False)
+
+
+def test_switches() -> None:
+    assert not util.set_np_shape(True) and util.set_np_shape(False)
+    util.set_np()
+    assert modes() == (True, True)
+    with pytest.raises(ValueError, match="Deactivating NumPy shape semantics while"):
+        util.set_np_shape(False)
+    util.reset_np()
+    assert modes() == (False, False)
+    with pytest.raises(ValueError, match="Shape semantics"):
+        util.set_np(shape=False, array=True)
+
+
+def test_each_thread_has_its_own_mode() -> None:
+    found: list[tuple[bool, bool]] = []
+    util.set_np()
+    thread = threading.Thread(target=lambda: found.append(modes()))
+    thread.start()
+    thread.join()
+    assert found == [(False, False)]
+
+
+def test_functions_are_decorated() -> None:
+    @util.use_np
+    def both(value: int) -> Any:
+        return value, modes()
+
+    assert both(3) == (3, (True, True)) and both.__name__ == "both"
+    assert util.use_np_shape(modes)() == (True, False) and util.use_np_array(modes)() == (False, True)
+    with pytest.raises(
+        TypeError, match="can only decorate classes and callable objects, while received a <class 'int'>"
+    ):
+        util.use_np(3)
+
+
+def test_the_methods_of_a_class_are_decorated() -> None:
+    @util.use_np
+    class Asked:
+        made = "kept"
+
+        def __init__(self) -> None:
+            self.first = modes()
+
+        @property
+        def shown(self) -> Any:
+            return modes()
+
+        @staticmethod
+        def static() -> Any:
+            return modes()
+
+        @classmethod
+        def of_class(cls) -> Any:
+            return cls.made, modes()
+
+    on = (True, True)
+    asked = Asked()
+    assert (asked.first, asked.shown, asked.static(), Asked.static(), asked.of_class()) == (
+        on,
+        on,
+        on,
+        on,
+        ("kept", on),
+    )
+    assert modes() == (False, False)
+
+
+def test_blocks_do_not_give_classic_arrays_in_numpy_mode() -> None:
+    net = gluon.nn.Dense(2)
+    net.initialize()
+    with util.np_array(), pytest.raises(TypeError, match=r"output must be mx.np arrays .* outside of use_np"):
+        net(nd.ones((1, 3)))
+    assert net(nd.ones((1, 3))).shape == (1, 2)
+
+
+def test_arrays_may_be_scalars_and_empty_with_numpy_s_shapes() -> None:
+    for shape in ((), (0, 2)):
+        for make in (nd.ones, nd.zeros, nd.empty, lambda shape: nd.full(shape, 3)):
+            with pytest.raises(mx.MXNetError, match="every extent must be known"):
+                make(shape)
+            with util.np_shape():
+                assert make(shape).shape == shape
+    with util.np_shape():
+        assert (nd.ones(()) + 2).asscalar() == 3
+        with pytest.raises(mx.MXNetError, match="every extent must be known"):
+            nd.ones((-1, 2))
