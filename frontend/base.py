@@ -22,7 +22,10 @@ from .base_errors import (
     register_error,
 )
 from .native import (
+    _LIB,  # noqa: F401  (a name of MXNet, as the next ones)
     MXCallbackList,
+    _find_error_type,  # noqa: F401
+    _valid_error_name,  # noqa: F401
     c2pyerror,
     c_array,
     c_array_buf,
@@ -99,6 +102,38 @@ mx_real_t = np.float32
 NDArrayHandle = ctypes.c_void_p
 SymbolHandle = ctypes.c_void_p
 mx_uint = ctypes.c_uint
+
+
+# How MXNet's operators are called by namespace: `_contrib_box_nms` is `nd.contrib.box_nms`.
+_OP_NAME_PREFIX_LIST = ["_contrib_", "_linalg_", "_sparse_", "_image_", "_random_"]
+_NP_OP_PREFIX = "_np_"
+_NP_OP_SUBMODULE_LIST = ["_random_", "_linalg_"]
+_NP_EXT_OP_PREFIX = "_npx_"
+_NP_EXT_OP_SUBMODULE_LIST = ["_image_", "_random_"]
+_NP_INTERNAL_OP_PREFIX = "_npi_"
+_NP_OUTPUT_IS_LIST_OPERATORS = {"_npi_split", "_npi_hsplit"}
+
+
+def _get_op_name_prefix(op_name: str) -> str:
+    """The namespace that an operator's name begins with, "_contrib_", or ""."""
+    return next((prefix for prefix in _OP_NAME_PREFIX_LIST if op_name.startswith(prefix)), "")
+
+
+def _get_op_submodule_name(op_name: str, op_name_prefix: str, submodule_name_list: Sequence[str]) -> str:
+    """The name of the list that follows the prefix in an operator's name, or ""."""
+    assert op_name.startswith(op_name_prefix)
+    rest = op_name.removeprefix(op_name_prefix)
+    return next((name for name in submodule_name_list if rest.startswith(name)), "")
+
+
+def _is_np_op(op_name: str) -> bool:
+    """True for the names of operators of mx.np and mx.npx."""
+    return op_name.startswith((_NP_OP_PREFIX, _NP_EXT_OP_PREFIX, _NP_INTERNAL_OP_PREFIX))
+
+
+def _output_is_list(op_name: str) -> bool:
+    """True for the operators of mx.np whose result is a list whatever its length."""
+    return op_name in _NP_OUTPUT_IS_LIST_OPERATORS
 
 
 def py_str(x: bytes) -> str:

@@ -82,6 +82,15 @@ class Executor:
         """The results, as MXNet keeps them: arrays that each `forward` overwrites; before the first, zeros."""
         return self._make_outputs(self._output_types()) if self._outputs is None else self._outputs
 
+    def _get_outputs(self) -> list[NDArray]:
+        """As `outputs`."""
+        return self.outputs
+
+    @staticmethod
+    def _get_dict(names: Sequence[str], ndarrays: Sequence[Any]) -> dict[str, Any]:
+        """Arrays by name. ValueError where a name comes twice."""
+        return _dictionary(names, ndarrays)
+
     def _make_outputs(self, types: Sequence[TensorType]) -> list[NDArray]:
         made = [empty_array(t.shape, t.dtype, self._ctx) for t in types]
         for array in made:

@@ -1,13 +1,14 @@
 """Values as C code sees them: what other people's native extensions of MXNet build their calls from.
 
-mxforge itself has no C library behind it. `check_call` and the makers of C strings and arrays work on any library.
+mxforge itself has no C library behind it: calling a function of `_LIB` raises. `check_call` and the makers of C strings
+and arrays work on any library.
 """
 
 from __future__ import annotations
 
 import ctypes
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -15,6 +16,37 @@ from .base_errors import MXNetError
 
 mx_float = ctypes.c_float
 mx_float_p = ctypes.POINTER(ctypes.c_float)
+
+
+class _MissingFunction:
+    """A function of MXNet's C interface: its types can be declared, calling it raises MXNetError."""
+
+    argtypes: Any = None
+    restype: Any = ctypes.c_int
+
+    def __init__(self, name: str) -> None:
+        self.__name__ = name
+
+    def __call__(self, *args: Any) -> NoReturn:
+        raise MXNetError(
+            f"{self.__name__} is a function of MXNet's C library, which is not behind mxforge: use the functions of "
+            "mx.nd, mx.sym and gluon instead"
+        )
+
+
+class _MissingLibrary:
+    """Stands for MXNet's C library, from which other people's code takes functions by name."""
+
+    _name = None
+
+    def __getattr__(self, name: str) -> _MissingFunction:
+        if not name.startswith(("MX", "NN")):
+            raise AttributeError(f"MXNet's C library has no function {name!r}", name=name)
+        made = self.__dict__[name] = _MissingFunction(name)
+        return made
+
+
+_LIB = _MissingLibrary()
 
 
 def c_str(string: str) -> ctypes.c_char_p:
@@ -90,9 +122,15 @@ def c2pyerror(err_msg: str) -> tuple[str, str | None]:
         if not starts:
             (trace if inside else message).append(line)
     heading = ["Traceback (most recent call last):", *reversed(trace)] if trace else []
-    return "\n".join([*heading, *message]), _error_name(lines[0])
+    return "\n".join([*heading, *message]), _find_error_type(lines[0])
 
 
-def _error_name(line: str) -> str | None:
+def _find_error_type(line: str) -> str | None:
+    """The name of the error in the first line of a message, "ValueError: ..."; None if there is none."""
     name, colon, _ = line.partition(":")
-    return name if colon and all(c.isalnum() or c in "_." for c in name) else None
+    return name if colon and _valid_error_name(name) else None
+
+
+def _valid_error_name(name: str) -> bool:
+    """True if this can be the name of a class of errors, with dots."""
+    return all(c.isalnum() or c in "_." for c in name)

@@ -9,6 +9,8 @@ from .. import optimizer as opt
 from ..artifacts import write_atomically
 from ..base_errors import gradients_missing
 from ..context import Context
+from ..kvstore import KVStore, KVStoreBase
+from ..parameter_updates import _create_kvstore, _create_sparse_kvstore
 from .parameter import Parameter
 from .parameter_dict import ParameterDict
 
@@ -77,6 +79,78 @@ class Trainer:
         self._distributed: bool | None = None
         self._update_on_kvstore: bool | None = None
         self._params_to_init = list(self._params)
+
+    def _init_kvstore(self) -> None:
+        """Make the store that sums gradients, if one is needed. ValueError for an update that it cannot do."""
+        wanted = self._kvstore_params["update_on_kvstore"]
+        store, update = self._store_and_place_of_updates()
+        self._distributed = store is not None and "dist" in store.type
+        if wanted is False and self._contains_sparse_weight:
+            raise ValueError("Cannot set update_on_kvstore=False when sparse weights are present.")
+        if not self._contains_sparse_weight and wanted is not None:
+            update = wanted
+        if store is not None and update and not store.is_capable(KVStoreBase.OPTIMIZER):
+            if wanted:
+                raise ValueError(f"Please set update_on_kvstore=False when training with {type(store)}")
+            update = False
+        if store is not None:
+            if self._compression_params:
+                store.set_gradient_compression(self._compression_params)
+            if update:
+                store.set_optimizer(self._optimizer)
+        self._kvstore, self._update_on_kvstore = store, None if store is None else update
+        self._kv_initialized = True
+
+    def _store_and_place_of_updates(self) -> tuple[Any, bool]:
+        """The store, and whether it updates parameters itself unless the user says otherwise."""
+        kvstore = self._kvstore_params["kvstore"]
+        if self._contains_sparse_weight:
+            return _create_sparse_kvstore(kvstore)
+        arrays = {param.name: param.data(self._contexts[0]) for param in self._params}
+        store, update = _create_kvstore(kvstore, len(self._contexts), arrays)
+        if not self._contains_sparse_grad:
+            return store, update
+        if store is not None and not isinstance(store, KVStore):
+            raise ValueError(f"Cannot use {type(store)} for multi-device training with sparse gradients")
+        return store, False
+
+    def _init_params(self) -> None:
+        """Give the store the parameters; those whose shape is not known yet stay in `_params_to_init`."""
+        assert self._kv_initialized, "Cannot initialize parameters in KVStore when KVStore is not initialized."
+        waiting = [param for param in self._params_to_init if param._deferred_init] if self._kvstore else []
+        for param in self._params_to_init if self._kvstore else []:
+            if param in waiting:
+                continue
+            place, arrays = self._param2idx[param.name], param._check_and_get(param._data, list)
+            if param._stype != "default":
+                self._kvstore.init(place, arrays[0])
+            else:
+                self._kvstore.broadcast(place, arrays[0], arrays)
+        self._params_to_init = waiting
+
+    def _row_sparse_pull(self, parameter: Parameter, out: Any, row_id: Any, full_idx: bool = False) -> None:
+        """Read rows of a sparse parameter from the store; all of them if `full_idx`."""
+        if not self._kv_initialized:
+            self._init_kvstore()
+        if self._params_to_init:
+            self._init_params()
+        place = self._param2idx[parameter.name]
+        if full_idx and "dist" not in self._kvstore.type:
+            assert row_id.size == out.shape[0]
+            self._kvstore.pull(place, out=out, priority=-place, ignore_sparse=False)
+        else:
+            self._kvstore.row_sparse_pull(place, out=out, row_ids=row_id, priority=-place)
+
+    def _check_and_rescale_grad(self, scale: float) -> None:
+        """Have the optimizer multiply gradients by this; UserWarning where a distributed store keeps another number."""
+        fixed = self._update_on_kvstore and self._distributed and self._kv_initialized
+        if fixed and self._optimizer.rescale_grad != scale:
+            raise UserWarning(
+                "Possible change in the `batch_size` from previous `step` detected. Optimizer gradient normalizing "
+                "factor will not change w.r.t new batch_size when update_on_kvstore=True and when distributed kvstore "
+                "is used."
+            )
+        self._optimizer.rescale_grad = scale
 
     @property
     def learning_rate(self) -> float:

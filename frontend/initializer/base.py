@@ -69,18 +69,18 @@ class Initializer:
         wish = desc.attrs.get("__init__", "")
         if wish:
             create(wish)._init_weight(desc, arr)
-            self._report(desc, str(wish), arr)
+            self._verbose_print(desc, str(wish), arr)
             return
         suffix = next((s for s in _BY_SUFFIX if desc.endswith(s)), None)
         if suffix is None:
             self._init_default(desc, arr)
             return
         getattr(self, _BY_SUFFIX[suffix])(desc, arr)
-        self._report(desc, suffix, arr)
+        self._verbose_print(desc, suffix, arr)
 
-    def _report(self, desc: str, how: str, arr: NDArray) -> None:
+    def _verbose_print(self, desc: str, init: str, arr: NDArray) -> None:
         if self._verbose and self._print_func:
-            logging.info("Initialized %s as %s: %s", desc, how, self._print_func(arr))
+            logging.info("Initialized %s as %s: %s", desc, init, self._print_func(arr))
 
     def _legacy_init(self, name: str, arr: NDArray) -> None:
         from ..ndarray import NDArray

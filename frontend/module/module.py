@@ -255,9 +255,13 @@ class Module(ModuleWithOptimizer):
         if not self.params_initialized or self._arg_params is None or self._aux_params is None:
             raise AssertionError("the parameters are not initialized: call init_params or set_params first")
         if self._params_dirty:
-            self._group().get_params(self._arg_params, self._aux_params)
-            self._params_dirty = False
+            self._sync_params_from_devices()
         return self._arg_params, self._aux_params
+
+    def _sync_params_from_devices(self) -> None:
+        """Read the parameters that the devices have into those that `get_params` gives."""
+        self._group().get_params(self._arg_params or {}, self._aux_params or {})
+        self._params_dirty = False
 
     def prepare(self, data_batch: DataBatch, sparse_row_id_fn: Any = None) -> None:
         """Called before each batch; rows of parameters are pulled from a KVStore only where one updates them."""

@@ -3,13 +3,21 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NoReturn
 
 from ..base import MXNetError
 from .functions import attribute_finder
 from .ndarray import NDArray as NDArrayBase  # noqa: F401 (a name of MXNet)
 
 __getattr__, __dir__ = attribute_finder("_internal", globals())
+
+
+def _CachedOp(*data: Any, **kwargs: Any) -> NoReturn:
+    """Raises MXNetError, as in MXNet: the operator needs the graph that a CachedOp holds."""
+    raise MXNetError("_CachedOp has no graph: call mx.nd.CachedOp(symbol)")
+
+
+_CachedOpThreadSafe = _CachedOp
 
 
 def _set_value(src: float, out: Any = None, name: Any = None) -> Any:

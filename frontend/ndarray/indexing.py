@@ -15,6 +15,7 @@ import numpy as np
 from ...runtime.writes import written
 from ..base import numeric_types
 from ..dtypes import to_memory
+from .key_helpers import KeyHelpers
 
 if TYPE_CHECKING:
     from .ndarray import NDArray
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 _BASIC = (int, np.integer, slice, type(None), type(Ellipsis))
 
 
-class Indexing:
+class Indexing(KeyHelpers):
     """`x[key]`, `x[key] = value`, len(x) and iteration along the first axis."""
 
     __slots__ = ()

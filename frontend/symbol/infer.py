@@ -53,6 +53,12 @@ def infer_type(symbol: Symbol, args: Sequence[Any], kwargs: Mapping[str, Any], p
     return None, None, None
 
 
+def known_lists(lists: Any, partial: bool) -> Any:
+    """What inference has found: all of it if `partial`, else three times None as soon as something is unknown."""
+    known = all(all(value) if isinstance(value, tuple) and value else bool(value) for v in lists for value in v)
+    return lists if partial or known else (None, None, None)
+
+
 def _numpy_or_none(dtype: DType | None) -> Any:
     return None if dtype is None else numpy_type(dtype)
 

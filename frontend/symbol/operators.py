@@ -111,7 +111,8 @@ _COMPARISONS = {
     "lt": "lesser",
     "le": "lesser_equal",
 }
-_IN_PLACE = {"__iadd__": "+=", "__isub__": "-=", "__imul__": "*=", "__itruediv__": "/="}
+_IN_PLACE = {"__iadd__": "+=", "__isub__": "-=", "__imul__": "*=", "__itruediv__": "/=", "__idiv__": "/="}
+_OF_PYTHON_2 = ("__div__", "__rdiv__")
 _ARRAY_ONLY = "wait_to_read asnumpy asscalar copy as_in_context detach backward"
 _FLUENT = """
     reshape reshape_like zeros_like ones_like broadcast_axes repeat pad swapaxes split slice slice_axis slice_like
@@ -132,6 +133,8 @@ def install(kind: type[Symbol]) -> None:
         setattr(kind, f"__{name}__", _operator_method(f"_{op}", f"_{op}_scalar"))
     for name, op in _IN_PLACE.items():
         setattr(kind, name, _in_place_method(name, op))
+    for name in _OF_PYTHON_2:
+        setattr(kind, name, getattr(kind, name.replace("div", "truediv")))
     for name in _ARRAY_ONLY.split():
         setattr(kind, name, _array_only(name))
     for name in _FLUENT.split():

@@ -250,6 +250,18 @@ class Symbol:
 
         return infer_type(self, args, kwargs, partial=True)
 
+    def _infer_shape_impl(self, partial: bool, *args: Any, **kwargs: Any) -> Any:
+        """`infer_shape_partial` or `infer_shape` without its warning."""
+        from .infer import infer_shape, known_lists
+
+        return known_lists(infer_shape(self, args, kwargs, partial=True), partial)
+
+    def _infer_type_impl(self, partial: bool, *args: Any, **kwargs: Any) -> Any:
+        """`infer_type_partial` or `infer_type` without its warning."""
+        from .infer import infer_type, known_lists
+
+        return known_lists(infer_type(self, args, kwargs, partial=True), partial)
+
     # --- execution --------------------------------------------------------------------------------------------------
 
     def simple_bind(
@@ -330,6 +342,8 @@ class Symbol:
 
     def __bool__(self) -> NoReturn:
         raise NotImplementedForSymbol("__bool__", "bool")
+
+    __nonzero__ = __bool__  # its name in Python 2
 
     def __abs__(self) -> Symbol:
         return internal("abs", self)

@@ -22,7 +22,7 @@ class Dataset:
 
     def filter(self, fn: Callable[[Any], Any]) -> Dataset:
         """The samples for which `fn(sample)` is true; `fn` is called on all of them now."""
-        return _SampledDataset(self, FilterSampler(fn, self))
+        return _FilteredDataset(self, fn)
 
     def shard(self, num_shards: int, index: int) -> Dataset:
         """The part number `index` of `num_shards` parts in a row, whose sizes differ by at most one."""
@@ -101,6 +101,11 @@ class _SampledDataset(Dataset):
 
     def __getitem__(self, idx: Any) -> Any:
         return self._dataset[self._indices[idx]]
+
+
+class _FilteredDataset(_SampledDataset):
+    def __init__(self, dataset: Dataset, fn: Callable[[Any], Any]) -> None:
+        super().__init__(dataset, FilterSampler(fn, dataset))
 
 
 class ArrayDataset(Dataset):

@@ -26,7 +26,7 @@ def _normalized(*layers: Any) -> tuple[Any, ...]:
     return (nn.BatchNorm(), nn.Activation("relu"), *layers)
 
 
-def _dense_layer(growth_rate: int, bn_size: int, dropout: float) -> HybridConcurrent:
+def _make_dense_layer(growth_rate: int, bn_size: int, dropout: float) -> HybridConcurrent:
     """The input and, beside it along the channels, `growth_rate` new ones computed from it."""
     new = nn.HybridSequential(prefix="")
     new.add(*_normalized(nn.Conv2D(bn_size * growth_rate, kernel_size=1, use_bias=False)))
@@ -38,15 +38,15 @@ def _dense_layer(growth_rate: int, bn_size: int, dropout: float) -> HybridConcur
     return layer
 
 
-def _dense_block(layers: int, bn_size: int, growth_rate: int, dropout: float, stage: int) -> nn.HybridSequential:
+def _make_dense_block(layers: int, bn_size: int, growth_rate: int, dropout: float, stage: int) -> nn.HybridSequential:
     block = nn.HybridSequential(prefix=f"stage{stage}_")
     with block.name_scope():
         for _ in range(layers):
-            block.add(_dense_layer(growth_rate, bn_size, dropout))
+            block.add(_make_dense_layer(growth_rate, bn_size, dropout))
     return block
 
 
-def _transition(channels: int) -> nn.HybridSequential:
+def _make_transition(channels: int) -> nn.HybridSequential:
     """Fewer channels and half the resolution."""
     block = nn.HybridSequential(prefix="")
     block.add(*_normalized(nn.Conv2D(channels, kernel_size=1, use_bias=False), nn.AvgPool2D(pool_size=2, strides=2)))
@@ -73,11 +73,11 @@ class DenseNet(Classifier):
             self.features.add(*_normalized(nn.MaxPool2D(pool_size=3, strides=2, padding=1)))
             channels = num_init_features
             for stage, layers in enumerate(block_config, start=1):
-                self.features.add(_dense_block(layers, bn_size, growth_rate, dropout, stage))
+                self.features.add(_make_dense_block(layers, bn_size, growth_rate, dropout, stage))
                 channels += layers * growth_rate
                 if stage < len(block_config):
                     channels //= 2
-                    self.features.add(_transition(channels))
+                    self.features.add(_make_transition(channels))
             self.features.add(*_normalized(nn.AvgPool2D(pool_size=7), nn.Flatten()))
             self.output = nn.Dense(classes)
 

@@ -20,18 +20,18 @@ _LAYERS: dict[str, tuple[tuple[int, int], tuple[int, ...]]] = {
 pooling."""
 
 
-def _conv(channels: int, kernel: int, padding: int = 0) -> nn.HybridSequential:
+def _make_fire_conv(channels: int, kernel: int, padding: int = 0) -> nn.HybridSequential:
     out = nn.HybridSequential(prefix="")
     out.add(nn.Conv2D(channels, kernel, padding=padding), nn.Activation("relu"))
     return out
 
 
-def _fire(squeezed: int) -> nn.HybridSequential:
-    """Squeezes to few channels and expands to eight times as many, half of them by 1 x 1 and half by 3 x 3."""
+def _make_fire(squeeze_channels: int, expand1x1_channels: int, expand3x3_channels: int) -> nn.HybridSequential:
+    """Squeezes to few channels and expands to more, some of them by 1 x 1 and the others by 3 x 3."""
     out = nn.HybridSequential(prefix="")
-    out.add(_conv(squeezed, 1))
+    out.add(_make_fire_conv(squeeze_channels, 1))
     expanded = HybridConcurrent(axis=1, prefix="")
-    expanded.add(_conv(4 * squeezed, 1), _conv(4 * squeezed, 3, 1))
+    expanded.add(_make_fire_conv(expand1x1_channels, 1), _make_fire_conv(expand3x3_channels, 3, 1))
     out.add(expanded)
     return out
 
@@ -48,7 +48,7 @@ class SqueezeNet(Classifier):
             self.features.add(nn.Conv2D(channels, kernel_size=kernel, strides=2), nn.Activation("relu"))
             for squeezed in layers:
                 pooling = nn.MaxPool2D(pool_size=3, strides=2, ceil_mode=True) if not squeezed else None
-                self.features.add(pooling or _fire(squeezed))
+                self.features.add(pooling or _make_fire(squeezed, 4 * squeezed, 4 * squeezed))
             self.features.add(nn.Dropout(0.5))
             self.output = nn.HybridSequential(prefix="")
             self.output.add(nn.Conv2D(classes, kernel_size=1), nn.Activation("relu"), nn.AvgPool2D(13), nn.Flatten())
