@@ -85,6 +85,15 @@ _MEMBERS = {
 }
 """Names of the face that are members of such a module."""
 
+_ABSENT = {
+    "np": "numpy",
+    "npx": "numpy_extension",
+    "np_symbol": "symbol.numpy._symbol",
+    "numpy": "numpy",
+    "numpy_extension": "numpy_extension",
+}
+"""Modules of MXNet that mxforge does not have: they import, and refuse to be used."""
+
 if __name__ == "mxforge":  # the checkout's own folder name is not the package
     from .frontend.aliases import install_aliases
     from .frontend.whole_imports import install_whole_imports
@@ -154,13 +163,17 @@ def __getattr__(name: str) -> Any:
         found = getattr(import_module(f"{__name__}.{_MEMBERS[name]}"), name)
     elif name in _ALIASES or name == "runtime":  # the package of that name answers for mx.runtime
         found = import_module(f"{__name__}.{name}")
+    elif name == "__all__":
+        return sorted(name for name in {*_ALIASES, *_MEMBERS, *_ABSENT, "runtime"} if not name.startswith("_"))
     else:
-        from .frontend.absent import attribute_error
+        from .frontend.absent import absent_module, attribute_error
 
-        raise attribute_error(__name__, "", name)
+        found = absent_module(__name__, _ABSENT.get(name, name))
+        if found is None:
+            raise attribute_error(__name__, "", name)
     globals()[name] = found
     return found
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_ALIASES, *_MEMBERS, "runtime"})
+    return sorted({*globals(), *_ALIASES, *_MEMBERS, *_ABSENT, "runtime"})

@@ -1,7 +1,9 @@
 """Makes the packages of `frontend` importable under MXNet's names: `mxforge.nd`, `mxforge.ndarray.ndarray`,
 `mxforge.gluon.nn`.
 
-The files are loaded once, under their own names; an alias is a second name for the same module.
+The files are loaded once, under their own names; an alias is a second name for the same module. Modules of MXNet that
+mxforge does not have import too (see absent.py), and loaded ones get the names that MXNet's have beside their own
+contents (see borrowed.py).
 """
 
 from __future__ import annotations
@@ -9,15 +11,28 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping, Sequence
 from importlib import import_module
-from importlib.machinery import ModuleSpec
+from importlib.machinery import ModuleSpec, PathFinder
 from importlib.util import find_spec
 from types import ModuleType
 from typing import TYPE_CHECKING
 
+from .absent import ABSENT_MODULES
+from .borrowed_names import BORROWED
+
 if TYPE_CHECKING:
     from importlib.abc import Loader, MetaPathFinder
+
+    from .late import LateModule
 else:
     Loader = MetaPathFinder = object  # importing importlib.abc takes 10 ms, and its classes are interfaces
+
+_GENERATED = ("_internal", "contrib", "image", "linalg", "op", "random", "sparse")
+SECOND_NAMES = {
+    **{f"{kind}.gen_{name}": f"{kind}.{name}" for kind in ("ndarray", "symbol") for name in _GENERATED},
+    "ndarray.register": "ndarray.functions",
+    "symbol.register": "symbol.ops",
+}
+"""Modules of MXNet whose contents stand elsewhere: both are paths below the root."""
 
 
 class ModuleAliases(MetaPathFinder):
@@ -42,13 +57,42 @@ class FolderAliases(ModuleAliases):
     def __init__(self, root: str, aliases: Mapping[str, str]) -> None:
         self.root = root
         self.aliases = aliases
+        self.frontend = f"{root}.frontend."
+        self.late: dict[str, LateModule] = {}
 
     def real_name(self, fullname: str) -> str | None:
-        root, _, rest = fullname.partition(".")
-        alias, dot, inner = rest.partition(".")
+        root, _, path = fullname.partition(".")
+        path = SECOND_NAMES.get(path, path)
+        alias, dot, inner = path.partition(".")
         if root != self.root or alias not in self.aliases:
             return None
-        return f"{root}.frontend.{self.aliases[alias]}{dot}{inner}"
+        return f"{self.frontend}{self.aliases[alias]}{dot}{inner}"
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        if fullname.startswith(self.frontend) or fullname in self.late:
+            return self._completed(fullname, path)
+        if fullname.startswith(self.root + "."):
+            absent = self._absent(fullname.removeprefix(self.root + "."))
+            if absent is not None:
+                return absent
+        return super().find_spec(fullname, path, target)
+
+    def _absent(self, path: str) -> ModuleSpec | None:
+        if path not in ABSENT_MODULES:
+            return None
+        return ModuleSpec(f"{self.root}.{path}", _AbsentLoader(self.root, path), is_package=True)
+
+    def _completed(self, fullname: str, path: Sequence[str] | None) -> ModuleSpec | None:
+        place = fullname.removeprefix(self.frontend)
+        late = self.late.get(fullname)
+        if place not in BORROWED and late is None:
+            return None
+        spec = PathFinder.find_spec(fullname, path)
+        if spec is not None and spec.loader is not None:
+            spec.loader = _CompletingLoader(spec.loader, self.root, place, late)
+        return spec
 
 
 class RenamedPackage(ModuleAliases):
@@ -76,6 +120,68 @@ class _AliasLoader(Loader):
 
     def exec_module(self, module: ModuleType) -> None:
         module.__spec__ = self.spec  # the import system has put the alias's there
+
+
+class _AbsentLoader(Loader):
+    """Makes a module that refuses to be used."""
+
+    def __init__(self, root: str, path: str) -> None:
+        self.root = root
+        self.path = path
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        from .absent import AbsentModule
+
+        return AbsentModule(self.root, self.path)
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Nothing: the module has no contents."""
+
+
+class _CompletingLoader(Loader):
+    """Runs a module's own loader, into `late` if that is given, then adds the names that MXNet's module of that place
+    has from elsewhere."""
+
+    def __init__(self, own: Loader, root: str, place: str, late: LateModule | None) -> None:
+        self.own = own
+        self.root = root
+        self.place = place
+        self.late = late
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
+        if self.late is None:
+            return self.own.create_module(spec)
+        from .late import begin
+
+        begin(self.late)
+        return self.late
+
+    def exec_module(self, module: ModuleType) -> None:
+        if self.late is None:
+            return self._run(module)
+        from .late import finish
+
+        loaded = False
+        try:
+            self._run(module)
+            loaded = True
+        finally:
+            finish(self.late, loaded)
+
+    def _run(self, module: ModuleType) -> None:
+        spec = module.__spec__
+        assert spec is not None
+        spec.loader = module.__loader__ = self.own
+        self.own.exec_module(module)
+        if self.place in BORROWED:
+            from .borrowed import complete
+
+            complete(module, self.root, self.place)
+
+
+def folder_aliases(root: str) -> FolderAliases:
+    """What `install_aliases` has put among the finders of the import system."""
+    return next(finder for finder in sys.meta_path if isinstance(finder, FolderAliases) and finder.root == root)
 
 
 def install_aliases(root: str, aliases: Mapping[str, str]) -> None:

@@ -7,7 +7,7 @@ import warnings
 from collections import Counter
 from collections.abc import Mapping
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
 from .base import string_types
 
@@ -71,11 +71,3 @@ def current_scope() -> AttrScope:
     if found is None:
         found = AttrScope._current.value = AttrScope()
     return found
-
-
-def __getattr__(name: str) -> Any:
-    if name in ("classproperty", "with_metaclass"):
-        from . import base
-
-        return getattr(base, name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

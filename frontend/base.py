@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import importlib
 import inspect
 import os
 import platform
@@ -240,9 +239,3 @@ def _add_fileline(function: Callable[..., Any]) -> None:
 def _as_list(obj: Any) -> Any:
     """A list or tuple as it is, anything else in a list."""
     return obj if isinstance(obj, list | tuple) else [obj]
-
-
-def __getattr__(name: str) -> Any:
-    if name == "libinfo":
-        return importlib.import_module(".libinfo", __package__)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}", name=name)

@@ -296,18 +296,3 @@ def _dictionary(names: Sequence[str], arrays: Sequence[Any]) -> dict[str, Any]:
     if len(set(names)) != len(names):
         raise ValueError(f"Duplicate names detected, {names}")
     return dict(zip(names, arrays, strict=True))
-
-
-# What MXNet's module has beside its class.
-_PLACES = {
-    "ndarray": ".",
-    **dict.fromkeys("_split_input_slice _check_arguments _load_data _load_label".split(), ".executor_manager"),
-}
-
-
-def __getattr__(name: str) -> Any:
-    from importlib import import_module
-
-    if name.startswith("__"):
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(_PLACES.get(name, ".base"), __package__), name)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 
 from .base import MXNetError
-from .borrowed import borrow
 
 __all__ = ["load"]
 
@@ -22,6 +21,3 @@ def load(path: str, verbose: bool = True) -> None:
         f"library.load: {path} is built against MXNet's C++ headers and cannot run on mxforge's compiler: say its "
         "operators in others, or as a CustomOp"
     )
-
-
-__getattr__ = borrow(__name__)

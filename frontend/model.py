@@ -11,7 +11,6 @@ import numpy as np
 from . import metric, ndarray
 from .base import MXNetError, mx_real_t
 from .base_errors import gradients_missing
-from .borrowed import borrow
 from .callback import LogValidationMetricsCallback
 from .checkpoint import (
     BatchEndParam,
@@ -302,14 +301,3 @@ class FeedForward:
 
 SKLEARN_INSTALLED = False
 """MXNet's FeedForward is a class of scikit-learn where that is installed; this one never is."""
-
-__getattr__ = borrow(
-    __name__,
-    nd="ndarray",
-    sym="symbol",
-    io="io",
-    kvs="kvstore",
-    opt="optimizer",
-    get_updater="optimizer:get_updater",
-    DataParallelExecutorManager="executor_manager:DataParallelExecutorManager",
-)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import warnings
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
 
 class _Managers(type):
@@ -68,11 +68,3 @@ def current_manager() -> NameManager:
     if found is None:
         found = NameManager._current.value = NameManager()
     return found
-
-
-def __getattr__(name: str) -> Any:
-    if name in ("classproperty", "with_metaclass"):
-        from . import base
-
-        return getattr(base, name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

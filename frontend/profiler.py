@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any
 from ..ir.locks import ForkSafeLock
 from .artifacts.atomic import write_atomically
 from .base import MXNetError
-from .borrowed import borrow
 
 if TYPE_CHECKING:
     from ..ir.program import Launch, Program
@@ -382,6 +381,3 @@ class Marker:
         if _profiler.active:
             category = f"{self.domain.name},instant_marker"
             _profiler.add("i", self.name, category, time.perf_counter_ns(), s=_SCOPES[scope])
-
-
-__getattr__ = borrow(__name__)

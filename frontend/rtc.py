@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from .base import MXNetError
-from .borrowed import borrow
 
 __all__ = ["CudaKernel", "CudaModule"]
 
@@ -33,6 +32,3 @@ class CudaKernel:
     def launch(self, args: Any, ctx: Any, grid_dims: Any, block_dims: Any, shared_mem: int = 0) -> None:
         """Raises MXNetError."""
         raise MXNetError(_TEXT)
-
-
-__getattr__ = borrow(__name__, NDArray="ndarray:NDArray")

@@ -7,7 +7,6 @@ from functools import wraps
 from typing import Any
 
 from .. import autograd
-from ..borrowed import borrow
 from ..ndarray import NDArray, zeros
 
 __all__ = [
@@ -93,6 +92,3 @@ def grad(func: Callable[..., Any], argnum: Any = None) -> Callable[..., list[NDA
         return both(*args)[0]
 
     return wrapped
-
-
-__getattr__ = borrow(__name__, zeros_like="ndarray:zeros_like")

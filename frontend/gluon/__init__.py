@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from ..absent import refuse_absent
 from . import contrib, loss, model_zoo, nn, rnn, utils
 from .block import Block, HybridBlock, SymbolBlock
 from .parameter import Constant, DeferredInitializationError, Parameter, tensor_types
 from .parameter_dict import ParameterDict
 
 if TYPE_CHECKING:
+    from . import data, trainer
     from .trainer import Trainer
-
-_find = refuse_absent(__name__, "gluon", lazy=["data", "trainer"])
-
-
-def __getattr__(name: str) -> Any:
-    return _find("trainer").Trainer if name == "Trainer" else _find(name)

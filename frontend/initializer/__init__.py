@@ -22,13 +22,3 @@ from .fillers import (
 )
 from .fused_rnn import FusedRNN
 from .mixtures import Load, Mixed
-
-
-def __getattr__(name: str) -> Any:
-    from importlib import import_module
-
-    if name in ("ndarray", "random"):
-        return import_module(f"..{name}", __package__)
-    if name in ("NDArray", "load"):
-        return getattr(import_module("..ndarray", __package__), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

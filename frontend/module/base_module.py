@@ -12,7 +12,6 @@ import numpy as np
 from .. import metric
 from ..base import MXNetError
 from ..base_errors import gradients_missing
-from ..borrowed import borrow
 from ..checkpoint import BatchEndParam, call_all, load_arrays, save_arrays
 from ..initializer import Uniform
 from ..io import DataBatch, DataDesc, DataIter
@@ -332,6 +331,3 @@ def _parse_data_desc(
             stacklevel=3,
         )
     return data, labels
-
-
-__getattr__ = borrow(__name__, cpu="context:cpu", ndarray="ndarray")

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from ..borrowed import borrow
 from ..context import Context, cpu
 from ..io import DataBatch
 from ..model import load_params
@@ -337,6 +336,3 @@ def _assembled(
     default._arg_params, default._aux_params = arg_params, aux_params
     default.params_initialized = made.params_initialized = True
     return made
-
-
-__getattr__ = borrow(__name__, Uniform="initializer:Uniform", ctx="context", nd="ndarray", sym="symbol")

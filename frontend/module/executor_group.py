@@ -8,7 +8,6 @@ from typing import Any, NoReturn
 
 from ..base import MXNetError
 from ..base_errors import gradients_missing
-from ..borrowed import borrow
 from ..context import Context
 from ..executor import Executor
 from ..executor_manager import _split_input_slice
@@ -314,6 +313,3 @@ def _merged(parts: list[NDArray], axis: int) -> NDArray:
     if len(parts) == 1 or axis < 0:
         return parts[0]
     return concat(*[p.as_in_context(parts[0].context) for p in parts], dim=axis)
-
-
-__getattr__ = borrow(__name__, ctx="context", nd="ndarray")

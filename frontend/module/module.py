@@ -7,7 +7,6 @@ import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..borrowed import borrow
 from ..context import Context, cpu
 from ..initializer import InitDesc
 from ..io import DataBatch, DataDesc
@@ -354,6 +353,3 @@ def _fill(
         initializer(desc, array)
     elif source is None:
         raise TypeError(f"init_params: there is neither an initializer nor a value for {desc}")
-
-
-__getattr__ = borrow(__name__, Uniform="initializer:Uniform", ctx="context", nd="ndarray", opt="optimizer")

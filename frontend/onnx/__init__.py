@@ -2,5 +2,4 @@
 
 from __future__ import annotations
 
-from . import export_model as mx2onnx
 from .export_model import export_model, get_operator_support

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from ..borrowed import borrow
 from . import io, rnn, rnn_cell
 from .io import BucketSentenceIter, encode_sentences
 from .rnn import do_rnn_checkpoint, load_rnn_checkpoint, rnn_unroll, save_rnn_checkpoint
@@ -23,16 +22,4 @@ from .rnn_cell import (
     RNNParams,
     SequentialRNNCell,
     ZoneoutCell,
-)
-
-__getattr__ = borrow(
-    __name__,
-    DataBatch="io:DataBatch",
-    DataDesc="io:DataDesc",
-    DataIter="io:DataIter",
-    init="initializer",
-    load_checkpoint="checkpoint:load_checkpoint",
-    save_checkpoint="checkpoint:save_checkpoint",
-    ndarray="ndarray",
-    symbol="symbol",
 )

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from ..borrowed import borrow
 from ..io import DataBatch, DataDesc, DataIter
 from ..ndarray import NDArray, array
 
@@ -137,6 +136,3 @@ def _in_buckets(sentences: Sequence[Sequence[float]], buckets: list[int], fill: 
         row[: len(sentence)] = sentence
         found[number].append(row)
     return found
-
-
-__getattr__ = borrow(__name__, ndarray="ndarray")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from ..borrowed import borrow
 from .base_cell import BaseRNNCell, RNNParams
 from .cells import GRUCell, LSTMCell, RNNCell
 from .conv_cells import BaseConvRNNCell, ConvGRUCell, ConvLSTMCell, ConvRNNCell
@@ -27,6 +26,3 @@ __all__ = [
     "SequentialRNNCell",
     "ZoneoutCell",
 ]
-
-
-__getattr__ = borrow(__name__, init="initializer", ndarray="ndarray", symbol="symbol")

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import sys as _sys
 from typing import TYPE_CHECKING, Any
 
-from ..name import NameManager as _NameManager
-from . import contrib, random
-from . import ops as _ops
+from . import _internal, contrib, image, linalg, op, random, sparse
 from .creation import (
     arange,
     eye,
@@ -26,36 +23,16 @@ from .creation import (
 from .symbol import NotImplementedForSymbol, Symbol
 from .variable import Group, Variable, fromjson, load, load_json, var
 
-linalg = _ops.Namespace(f"{__name__}.linalg", "linalg")
-sparse = _ops.Namespace(f"{__name__}.sparse", "sparse")
-image = _ops.Namespace(f"{__name__}.image", "image")
-op = _ops.Namespace(f"{__name__}.op", "")
-_internal = _ops.Namespace(
-    f"{__name__}._internal",
-    "_internal",
-    {"AttrScope": contrib.AttrScope, "NameManager": _NameManager, "SymbolBase": Symbol},
-)
-for _module in (linalg, sparse, image, op, _internal):
-    _sys.modules[_module.__name__] = _module
-
 if TYPE_CHECKING:
     from .op import *  # noqa: F403  # pyright: ignore[reportMissingModuleSource]
 
 
-# The modules into which MXNet generates functions, and the one that does it.
-_GENERATED = {f"gen_{name}": name for name in ("op", "_internal", "contrib", "image", "linalg", "random", "sparse")}
-_GENERATED["register"] = "_ops"
-
-
 def __getattr__(name: str) -> Any:
-    if name in _GENERATED:
-        return globals()[_GENERATED[name]]
-    found = None if name.startswith("__") else _ops.find_function("", name)
-    if found is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    globals()[name] = found
-    return found
+    if name.startswith("__"):
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}", name=name)
+    made = globals()[name] = getattr(op, name)
+    return made
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_ops.names_of("")})
+    return sorted({*globals(), *dir(op)})

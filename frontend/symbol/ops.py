@@ -8,9 +8,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
-from importlib.machinery import ModuleSpec
-from types import ModuleType
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ...ir.dialects.mx.parameters import attribute_text
@@ -150,21 +148,18 @@ def _signature(op: type[Operator], inputs: tuple[str, ...]) -> inspect.Signature
     return inspect.Signature(made)
 
 
-class Namespace(ModuleType):
-    """A module whose functions are made when they are first asked for."""
+def attribute_finder(namespace: str, table: dict[str, Any]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """`__getattr__` and `__dir__` of a module that offers a namespace; functions that were made stay in `table`, its
+    globals."""
 
-    def __init__(self, name: str, namespace: str, extra: Mapping[str, Any] | None = None) -> None:
-        super().__init__(name, f"Operators of the namespace {namespace}, made from their declarations.")
-        self.__spec__ = ModuleSpec(name, None)  # for those who import it by name
-        self.__dict__.update(extra or {})
-        self._namespace = namespace
+    def find(name: str) -> Any:
+        made = None if name.startswith("__") else find_function(namespace, name)
+        if made is None:
+            raise AttributeError(f"module {table['__name__']!r} has no attribute {name!r}", name=name)
+        table[name] = made
+        return made
 
-    def __getattr__(self, name: str) -> Any:
-        found = None if name.startswith("__") else find_function(self._namespace, name)
-        if found is None:
-            raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
-        setattr(self, name, found)
-        return found
+    def names() -> list[str]:
+        return sorted({*table, *names_of(namespace)})
 
-    def __dir__(self) -> list[str]:
-        return sorted({*self.__dict__, *names_of(self._namespace)})
+    return find, names

@@ -101,8 +101,8 @@ def shuffle(data: Symbol, **kwargs: Any) -> Symbol:
 
 
 def __getattr__(name: str) -> Any:
-    """The functions that draw in the shape of their argument, `uniform_like` and so on, are operators."""
-    found = find_function("random", name) if name.endswith("_like") else None
+    """The functions that draw in the shape of their argument, `uniform_like` and so on, and densities are operators."""
+    found = find_function("random", name) if _is_operator(name) else None
     if found is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     globals()[name] = found
@@ -110,4 +110,8 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *(n for n in names_of("random") if n.endswith("_like"))})
+    return sorted({*globals(), *filter(_is_operator, names_of("random"))})
+
+
+def _is_operator(name: str) -> bool:
+    return name.endswith("_like") or name.startswith("pdf_")

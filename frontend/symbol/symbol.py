@@ -359,27 +359,3 @@ def _listed(attrs: Mapping[str, str]) -> dict[str, str]:
 
 
 install(Symbol)
-
-# The functions that make symbols stand in files that need this one. `mx.symbol.symbol` has them all, as in MXNet.
-_VARIABLE = "var Variable Group load load_json fromjson"
-_CREATION = "arange eye full histogram hypot linspace maximum minimum ones pow power split_v2 zeros"
-_PLACES = {
-    **dict.fromkeys(_VARIABLE.split(), ".variable"),
-    **dict.fromkeys(_CREATION.split(), ".creation"),
-    **dict.fromkeys("AttrScope".split(), "..attribute"),
-    **dict.fromkeys("Context current_context".split(), "..context"),
-    "Executor": "..executor",
-    "NDArray": "..ndarray",
-    "is_np_shape": "..util",
-    **dict.fromkeys("op _internal".split(), "."),
-}
-
-
-def __getattr__(name: str) -> Any:
-    from importlib import import_module
-
-    if name.startswith("__"):
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    if name == "SymbolBase":
-        return Symbol
-    return getattr(import_module(_PLACES.get(name, "..base"), __package__), name)

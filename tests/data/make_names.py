@@ -1,13 +1,19 @@
-"""Records the public names of MXNet with their signatures, in names.json: python make_names.py, under real MXNet 1.9.1.
+"""Records the names of MXNet, in names.json: python make_names.py, under real MXNet 1.9.1.
 
-A module's entry has each public name that is its own: the signature of a function, or that of a class and its members.
-A member that is no function is "property", a signature that cannot be told is null, a default that is no literal "...".
+"signatures" has for the modules that users know each public name that is their own: the signature of a function, or
+that of a class and its members. A member that is no function is "property", a signature that cannot be told is null, a
+default that is no literal "...". "loaded" are the modules that `import mxnet` loads. For every module, private ones
+too, "names" are all its names, and "exports" those in its `__all__` where it has one; "members" are the names of all
+classes, inherited ones too.
 """
 
 import inspect
 import json
 import pathlib
+import pkgutil
+import sys
 import types
+import warnings
 from importlib import import_module
 
 MODULES = """ndarray ndarray.random ndarray.linalg ndarray.contrib ndarray.image ndarray.sparse ndarray.utils
@@ -73,6 +79,51 @@ def record(name):
     return found
 
 
+def loaded():
+    """The modules that have been loaded with MXNet, as paths below it."""
+    import_module("mxnet")
+    return sorted(name[6:] for name in sys.modules if name.startswith("mxnet."))
+
+
+def all_modules():
+    """Every module of MXNet that can be imported, by its path."""
+    paths = {info.name for info in pkgutil.walk_packages(import_module("mxnet").__path__, "mxnet.")}
+    paths |= {"mxnet." + path for path in loaded()}
+    paths -= {"mxnet.libmxnet", "mxnet.onnx.setup"}  # the C library, and a script
+    return {path[6:]: import_module(path) for path in sorted(paths)}
+
+
+def is_plain(name):
+    return not (name.startswith("__") and name.endswith("__"))
+
+
+def class_names(modules):
+    """The names of each class that a module defines; special methods only where `object` does not have them."""
+    found = {}
+    ordinary = set(dir(type("Plain", (), {}))) | set("__annotations__ __slotnames__ __slots__ _abc_impl".split())
+    ordinary.add("__abstractmethods__")
+    for path, module in modules.items():
+        for name, value in sorted(vars(module).items()):
+            if inspect.isclass(value) and value.__module__ == module.__name__:
+                found[path + "." + name] = " ".join(sorted(set(dir(value)) - ordinary))
+    return found
+
+
+def as_lines(table):
+    lines = ["{}: {}".format(json.dumps(k), json.dumps(v, separators=(",", ":"))) for k, v in table.items()]
+    return "{\n" + ",\n".join(lines) + "\n}"
+
+
 if __name__ == "__main__":
-    lines = ["{}: {}".format(json.dumps(m), json.dumps(record(m), separators=(",", ":"))) for m in MODULES]
-    (pathlib.Path(__file__).resolve().parent / "names.json").write_text("{\n" + ",\n".join(lines) + "\n}\n")
+    warnings.simplefilter("ignore")  # some members are deprecated
+    at_first = loaded()
+    modules = all_modules()
+    tables = {
+        "signatures": {name: record(name) for name in MODULES},
+        "names": {path: " ".join(sorted(filter(is_plain, vars(module)))) for path, module in modules.items()},
+        "exports": {p: " ".join(sorted(m.__all__)) for p, m in modules.items() if hasattr(m, "__all__")},
+        "members": class_names(modules),
+    }
+    texts = ['"loaded": ' + json.dumps(" ".join(at_first))]
+    texts += ["{}: {}".format(json.dumps(name), as_lines(table)) for name, table in tables.items()]
+    (pathlib.Path(__file__).resolve().parent / "names.json").write_text("{\n" + ",\n".join(texts) + "\n}\n")

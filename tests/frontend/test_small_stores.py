@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import mxforge as mx
 import numpy as np
@@ -87,9 +88,11 @@ def test_large_parameters_are_left_to_the_loop(monkeypatch: pytest.MonkeyPatch) 
 def test_notebooks_and_borrowed_names() -> None:
     with pytest.raises(mx.MXNetError, match=r"PandasLogger is not in mxforge: use mx.callback"):
         mx.notebook.callback.PandasLogger(batch_size=3)
-    assert mx.module.module.nd is mx.nd and mx.model.kvs is mx.kv
+    model: Any = mx.model
+    module: Any = mx.module.module
+    assert module.nd is mx.nd and model.kvs is mx.kv
     with pytest.raises(AttributeError, match="'nonsense'"):
-        mx.model.nonsense  # noqa: B018
+        model.nonsense  # noqa: B018
 
 
 def test_custom_operators_are_found_by_name() -> None:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any, NoReturn
 
-from ..base import MXNetError
+from ...base import MXNetError
 
 __all__ = ["export_model", "get_model_metadata", "import_model", "import_to_gluon"]
 
 
 def export_model(*args: Any, **kwargs: Any) -> str:
     """As `mxforge.onnx.export_model`."""
-    from ..onnx import export_model
+    from ...onnx import export_model
 
     return export_model(*args, **kwargs)
 

@@ -1,0 +1,330 @@
+"""Which names MXNet's modules have from elsewhere, as its version 1.9.1 has them: tables of borrowed.py."""
+
+from __future__ import annotations
+
+SOURCES = {
+    ".": "mx=",
+    ".attribute": "AttrScope",
+    ".autograd": "_RecordingStateScope=_Scope",
+    ".base": """MXCallbackList _LIB _MXClassPropertyMetaClass _Null _as_list _build_param_doc=build_param_doc base
+    c_array c_array_buf c_handle_array c_str c_str_array check_call classproperty ctypes2numpy_shared integer_types
+    numeric_types py_str string_types with_metaclass""",
+    ".context": "Context context cpu cpu_pinned ctx= current_context gpu gpu_memory_info num_gpus",
+    ".contrib.amp.lists": "lists",
+    ".contrib.onnx": """get_model_metadata_=get_model_metadata import_model_=import_model
+    import_to_gluon_=import_to_gluon""",
+    ".contrib.quantization": "quant=",
+    ".contrib.text.vocab": "vocab",
+    ".executor": "Executor",
+    ".executor_manager": "DataParallelExecutorManager _check_arguments _load_data _load_label _split_input_slice",
+    ".gluon.block": "Block HybridBlock _flatten _regroup",
+    ".gluon.data.dataset": "dataset",
+    ".gluon.data.sampler": "_sampler=",
+    ".gluon.parameter": "tensor_types",
+    ".gluon.rnn.rnn_cell": "SequentialRNNCell rnn_cell",
+    ".gluon.trainer": "trainer",
+    ".gluon.utils": "_get_repo_file_url _indent check_sha1 download",
+    ".image.detection": "det=",
+    ".initializer": "Uniform init=",
+    ".io": "PrefetchingIter io",
+    ".io.io": "DataBatch DataDesc DataIter",
+    ".io.utils": "_getdata_by_idx _has_instance _init_data _slice_along_batch_axis utils",
+    ".kvstore": "kvs=",
+    ".kvstore.base": "create",
+    ".kvstore.kvstore": "KVStore",
+    ".libinfo": "libinfo",
+    ".model": """_create_kvstore _create_sparse_kvstore _initialize_kvstore _update_params _update_params_on_kvstore
+    load_checkpoint save_checkpoint""",
+    ".module.base_module": "BaseModule",
+    ".module.bucketing_module": "BucketingModule",
+    ".ndarray": """CachedOp NDnorm=norm adam_update clip concat ftml_update ftrl_update lamb_update_phase1
+    lamb_update_phase2 mean mp_lamb_update_phase1 mp_lamb_update_phase2 mp_nag_mom_update mp_sgd_mom_update
+    mp_sgd_update multi_lars multi_mp_sgd_mom_update multi_mp_sgd_update multi_sgd_mom_update multi_sgd_update
+    multi_sum_sq nag_mom_update nd= ndarray preloaded_multi_mp_sgd_mom_update preloaded_multi_mp_sgd_update
+    preloaded_multi_sgd_mom_update preloaded_multi_sgd_update rmsprop_update rmspropalex_update sgd_mom_update
+    sgd_update signsgd_update signum_update sqrt square tile waitall zeros_like""",
+    ".ndarray.contrib": "contrib multi_lamb_update multi_mp_lamb_update",
+    ".ndarray.key_helpers": """_broadcast_shapes _get_broadcast_shape _get_dim_size _get_index_range _get_slice_len
+    _int64_enabled _int_to_slice _is_advanced_index _shape_for_bcast""",
+    ".ndarray.keys": """_NDARRAY_ADVANCED_INDEXING _NDARRAY_BASIC_INDEXING _NDARRAY_EMPTY_TUPLE_INDEXING
+    _NDARRAY_NO_ZERO_DIM_BOOL_ARRAY _NDARRAY_UNSUPPORTED_INDEXING _NDARRAY_ZERO_DIM_BOOL_ARRAY_FALSE
+    _NDARRAY_ZERO_DIM_BOOL_ARRAY_TRUE""",
+    ".ndarray.ndarray": """NDArray NDArrayBase _DTYPE_MX_TO_NP _DTYPE_NP_TO_MX _GRAD_REQ_MAP _STORAGE_TYPE_CSR
+    _STORAGE_TYPE_DEFAULT _STORAGE_TYPE_ID_TO_STR _STORAGE_TYPE_ROW_SPARSE _STORAGE_TYPE_STR_TO_ID
+    _STORAGE_TYPE_UNDEFINED _array=array _empty_ndarray=empty _zeros_ndarray=zeros maximum multiply""",
+    ".ndarray.numpy._internal": "_npi=",
+    ".ndarray.numpy_extension": "npx=",
+    ".ndarray.random": "normal uniform",
+    ".ndarray.sparse": "_empty_sparse_ndarray=empty _sparse_array=array _zeros_sparse_ndarray=zeros sparse",
+    ".ndarray.utils": "load zeros",
+    ".numpy": "_mx_np=",
+    ".numpy_extension": "_mx_npx=",
+    ".onnx": "export_model export_model_=export_model get_operator_support",
+    ".optimizer": "opt=",
+    ".optimizer.optimizer": "get_updater",
+    ".profiler": "set_kvstore_handle",
+    ".random": "seed",
+    ".recordio": "recordio",
+    ".runtime": "Features",
+    ".symbol": """Group SymbolBase=Symbol Variable arange eye fromjson full histogram hypot linspace load_json minimum
+    ones pow power split_v2 sym= symbol var""",
+    ".symbol._internal": "_internal",
+    ".symbol.contrib": "symbol_contrib=",
+    ".symbol.numpy._symbol": "np_symbol=",
+    ".symbol.op": "op",
+    ".symbol.symbol": "Symbol",
+    ".util": "get_cuda_compute_capability is_np_array is_np_shape reset_np set_np",
+    "array": "array=array native_array=array py_array=array",
+    "atexit": "atexit",
+    "bisect": "bisect",
+    "builtins": "BASE_ESTIMATOR=object basestring=str long=int py_slice=slice py_sum=sum",
+    "bz2": "bz2",
+    "collections": "OrderedDict collections defaultdict namedtuple",
+    "contextlib": "contextlib contextmanager",
+    "copy": "copy",
+    "ctypes": """CFUNCTYPE CachedOpHandle=c_void_p CudaKernelHandle=c_void_p CudaModuleHandle=c_void_p
+    DLPackHandle=c_void_p DataIterCreatorHandle=c_void_p DataIterHandle=c_void_p ExecutorHandle=c_void_p
+    FunctionHandle=c_void_p KVStoreHandle=c_void_p NDArrayHandle=c_void_p OpHandle=c_void_p POINTER
+    ProfileHandle=c_void_p RecordIOHandle=c_void_p RtcHandle=c_void_p Structure SymbolHandle=c_void_p c_bool c_char
+    c_char_p c_int c_void_p cast ctypes mx_float=c_float mx_int64=c_long mx_int=c_int mx_uint=c_uint pointer""",
+    "cv2?": "cv2",
+    "datetime": "datetime",
+    "errno": "errno",
+    "functools": "functools reduce",
+    "gzip": "gzip",
+    "hashlib": "hashlib",
+    "inspect": "inspect",
+    "json": "json",
+    "logging": "logging",
+    "math": "floor math",
+    "multiprocessing": "multiprocessing",
+    "multiprocessing.process": "current_process",
+    "numbers": "Number numbers",
+    "numpy": "_np= _numpy= np= numpy",
+    "numpy.testing": "npt=",
+    "operator": "operator",
+    "os": "_os= os",
+    "pickle": "pickle",
+    "platform": "platform",
+    "random": "random",
+    "re": "_re= re",
+    "requests?": "requests",
+    "scipy.sparse?": "spsp=",
+    "scipy.stats?": "ss=",
+    "shutil": "shutil",
+    "signal": "signal",
+    "struct": "struct",
+    "sys": "_sys= sys",
+    "tarfile": "tarfile",
+    "threading": "Lock threading",
+    "time": "time",
+    "traceback": "traceback",
+    "uuid": "uuid",
+    "warnings": "warnings",
+    "zipfile": "zipfile",
+}
+"""Where borrowed names come from: ".base" is a module below the root, "os" one of Python's or a package, "scipy?" a
+package that may be missing, for which the value is None. A name stands for itself (the place's own name for the module
+itself), `name=member` for a member called otherwise, `name=` for the module."""
+
+BORROWED = {
+    "_ctypes.ndarray": "CachedOp NDArrayBase",
+    "_ctypes.symbol": "SymbolBase=.symbol.symbol:SymbolBase",
+    "attribute": "_MXClassPropertyMetaClass classproperty defaultdict with_metaclass",
+    "autograd": """CFUNCTYPE Lock MXCallbackList NDArray NDArrayHandle POINTER Symbol SymbolHandle _GRAD_REQ_MAP _LIB
+    _RecordingStateScope array c_array c_array_buf c_handle_array c_int c_void_p cast check_call ctypes mx_uint
+    string_types traceback""",
+    "base": """CachedOpHandle CudaKernelHandle CudaModuleHandle DLPackHandle DataIterCreatorHandle DataIterHandle
+    ExecutorHandle FunctionHandle KVStoreHandle OpHandle ProfileHandle RecordIOHandle RtcHandle _np atexit basestring
+    libinfo long mx_int mx_int64 re""",
+    "callback": "",
+    "context": "_LIB ctypes",
+    "contrib": "quant",
+    "contrib.amp": "",
+    "contrib.amp.amp": """BucketingModule NDArray Symbol SymbolHandle _DTYPE_MX_TO_NP _DTYPE_NP_TO_MX _LIB array base
+    c_array_buf c_str_array check_call contextlib ctypes gpu lists logging mx_uint ndarray np opt symbol symbol_contrib
+    trainer""",
+    "contrib.autograd": """NDArrayHandle _GRAD_REQ_MAP _LIB array c_array c_array_buf c_handle_array check_call ctypes
+    functools mx_uint string_types zeros_like""",
+    "contrib.io": "",
+    "contrib.ndarray": "",
+    "contrib.onnx": "export_model_ get_model_metadata_ import_model_ import_to_gluon_",
+    "contrib.symbol": "",
+    "contrib.tensorboard": "",
+    "contrib.text.embedding": "_mx_np _mx_npx base is_np_array vocab",
+    "contrib.text.utils": "collections",
+    "contrib.text.vocab": "collections",
+    "engine": "_LIB ctypes",
+    "executor": """ExecutorHandle NDArrayHandle SymbolHandle _LIB _check_arguments _load_data _load_label
+    _split_input_slice c_array_buf c_handle_array c_str_array check_call copy mx_int mx_uint ndarray py_array py_str""",
+    "executor_manager": "np",
+    "gluon": "Trainer=.gluon.trainer:Trainer data=.gluon.data trainer",
+    "gluon.block": "OrderedDict _mx_np _mx_npx copy defaultdict json np np_symbol re threading warnings",
+    "gluon.contrib": "",
+    "gluon.contrib.cnn.conv_layers": "numeric_types symbol",
+    "gluon.contrib.nn.basic_layers": "context nd",
+    "gluon.contrib.rnn.conv_rnn_cell": "floor",
+    "gluon.contrib.rnn.rnn_cell": "SequentialRNNCell _as_list",
+    "gluon.data.dataloader": """_mx_np _sampler io=io is_np_array is_np_shape multiprocessing pickle set_np signal sys
+    threading""",
+    "gluon.data.dataset": "ndarray",
+    "gluon.data.vision": "",
+    "gluon.data.vision.datasets": """_get_repo_file_url _mx_np base check_sha1 dataset download gzip is_np_array nd np
+    struct tarfile""",
+    "gluon.data.vision.transforms": "is_np_array np",
+    "gluon.model_zoo.model_store": "shutil uuid",
+    "gluon.model_zoo.vision.alexnet": "HybridBlock base cpu os",
+    "gluon.model_zoo.vision.densenet": "HybridBlock base cpu os",
+    "gluon.model_zoo.vision.inception": "base cpu os",
+    "gluon.model_zoo.vision.mobilenet": "base cpu os",
+    "gluon.model_zoo.vision.resnet": "base cpu is_np_array os",
+    "gluon.model_zoo.vision.squeezenet": "HybridBlock base cpu os",
+    "gluon.model_zoo.vision.vgg": "HybridBlock base cpu os",
+    "gluon.nn.activations": "is_np_array",
+    "gluon.nn.basic_layers": "Block _indent is_np_array nd np sym warnings",
+    "gluon.nn.conv_layers": "is_np_array numeric_types",
+    "gluon.parameter": "OrderedDict _mx_np defaultdict np",
+    "gluon.rnn.rnn_layer": "is_np_array rnn_cell tensor_types",
+    "gluon.trainer": "KVStore _create_kvstore _create_sparse_kvstore",
+    "gluon.utils": "_mx_np collections hashlib np os requests sys uuid",
+    "image": "Number cv2 det io is_np_array json logging nd np numeric_types os random recordio sys warnings",
+    "image.image": """Number _internal=.ndarray._internal _mx_np _npi cv2 io is_np_array json logging os recordio sys
+    warnings""",
+    "initializer": "NDArray _mx_np json load logging ndarray np random=.random re sqrt=math:sqrt warnings",
+    "io": "_getdata_by_idx _has_instance _init_data utils",
+    "io.io": """DataIterHandle NDArrayHandle PrefetchingIter _LIB _build_param_doc _getdata_by_idx _has_instance
+    _init_data _slice_along_batch_axis array=.ndarray.utils:array c_str_array check_call concat ctypes logging mx_uint
+    py_str sys threading tile""",
+    "io.utils": """CSRNDArray=.ndarray.sparse:CSRNDArray OrderedDict array=.ndarray:array h5py=h5py?
+    sparse_array=.ndarray.sparse:array""",
+    "kvstore.base": """KVStoreHandle _LIB array c_array c_array_buf c_handle_array c_str c_str_array check_call ctypes
+    set_kvstore_handle string_types""",
+    "kvstore.kvstore": "KVStoreHandle NDArrayHandle _LIB c_str check_call ctypes mx_uint opt os pickle py_str",
+    "kvstore.kvstore_server": "_LIB check_call create ctypes logging pickle sys",
+    "libinfo": "logging platform",
+    "library": "_LIB check_call ctypes mx_uint sys",
+    "log": "",
+    "lr_scheduler": "",
+    "metric": "OrderedDict math numpy",
+    "model": "BASE_ESTIMATOR DataParallelExecutorManager get_updater io kvs logging namedtuple nd opt os sym time",
+    "module.base_module": "_as_list cpu ndarray time",
+    "module.bucketing_module": "Uniform ctx nd sym",
+    "module.executor_group": "OrderedDict _DTYPE_MX_TO_NP ctx nd",
+    "module.module": """BaseModule Uniform _create_kvstore _initialize_kvstore _update_params _update_params_on_kvstore
+    ctx nd opt""",
+    "module.python_module": "Uniform nd",
+    "module.sequential_module": "Uniform",
+    "monitor": "NDArrayHandle ctypes",
+    "name": "_MXClassPropertyMetaClass classproperty with_metaclass",
+    "ndarray": "np=.ndarray.numpy npx",
+    "ndarray._internal": "CachedOp _Null _os _sys",
+    "ndarray.contrib": "NDArrayBase _Null _as_list _flatten _regroup mx ndarray=.ndarray.ndarray uniform",
+    "ndarray.functions": """NDArrayBase _LIB _is_np_op=.base:_is_np_op _np _os _output_is_list=.base:_output_is_list
+    adamw_update=.ndarray.contrib:adamw_update check_call ctypes mp_adamw_update=.ndarray.contrib:mp_adamw_update
+    mx_uint py_str use_np_shape=.util:use_np_shape""",
+    "ndarray.image": "NDArrayBase _Null",
+    "ndarray.linalg": "NDArrayBase _Null",
+    "ndarray.ndarray": """DLPackHandle Features _LIB _NDARRAY_ADVANCED_INDEXING _NDARRAY_BASIC_INDEXING
+    _NDARRAY_EMPTY_TUPLE_INDEXING _NDARRAY_NO_ZERO_DIM_BOOL_ARRAY _NDARRAY_UNSUPPORTED_INDEXING
+    _NDARRAY_ZERO_DIM_BOOL_ARRAY_FALSE _NDARRAY_ZERO_DIM_BOOL_ARRAY_TRUE _broadcast_shapes _get_broadcast_shape
+    _get_dim_size _get_index_range _get_slice_len _int64_enabled _int_to_slice _is_advanced_index _shape_for_bcast
+    mx_int mx_int64 native_array operator py_slice reduce""",
+    "ndarray.op": "CachedOp NDArrayBase _Null",
+    "ndarray.random": "NDArrayBase",
+    "ndarray.sparse": """NDArrayBase _DTYPE_MX_TO_NP _DTYPE_NP_TO_MX _LIB _Null _STORAGE_TYPE_CSR _STORAGE_TYPE_DEFAULT
+    _STORAGE_TYPE_ROW_SPARSE _STORAGE_TYPE_STR_TO_ID _STORAGE_TYPE_UNDEFINED _array _int64_enabled _zeros_ndarray
+    ctypes py_slice py_sum spsp warnings""",
+    "ndarray.utils": """NDArrayHandle _LIB _array _empty_ndarray _empty_sparse_ndarray _sparse_array _zeros_ndarray
+    _zeros_sparse_ndarray ctypes mx_uint spsp""",
+    "ndarray_doc": "_build_param_doc _re",
+    "notebook": "",
+    "notebook.callback": "datetime defaultdict time",
+    "numpy_extension": """Context cpu cpu_pinned current_context get_cuda_compute_capability gpu gpu_memory_info
+    is_np_array is_np_shape num_gpus reset_np set_np waitall""",
+    "numpy_extension.random": "seed",
+    "onnx": "",
+    "onnx.mx2onnx": "export_model get_operator_support",
+    "onnx.mx2onnx._export_model": "export_model",
+    "operator": """CFUNCTYPE Lock MXCallbackList NDArrayHandle OpHandle POINTER Structure _DTYPE_MX_TO_NP
+    _DTYPE_NP_TO_MX _LIB _STORAGE_TYPE_CSR _STORAGE_TYPE_DEFAULT _STORAGE_TYPE_ID_TO_STR _STORAGE_TYPE_ROW_SPARSE
+    _STORAGE_TYPE_STR_TO_ID _STORAGE_TYPE_UNDEFINED array c_array c_array_buf c_bool c_char c_char_p c_int c_str
+    c_void_p cast check_call collections context ctypes ctypes2numpy_shared is_np_array mx_float mx_int mx_uint pointer
+    py_str symbol traceback warnings""",
+    "optimizer.contrib": "clip contrib mean sqrt square zeros",
+    "optimizer.optimizer": """NDArray NDnorm adam_update array=.ndarray.utils:array cast=.ndarray:cast clip ftml_update
+    ftrl_update is_np_array lamb_update_phase1 lamb_update_phase2 logging math maximum mp_lamb_update_phase1
+    mp_lamb_update_phase2 mp_nag_mom_update mp_sgd_mom_update mp_sgd_update multi_lamb_update multi_lars
+    multi_mp_lamb_update multi_mp_sgd_mom_update multi_mp_sgd_update multi_sgd_mom_update multi_sgd_update multi_sum_sq
+    multiply nag_mom_update normal numpy os pickle preloaded_multi_mp_sgd_mom_update preloaded_multi_mp_sgd_update
+    preloaded_multi_sgd_mom_update preloaded_multi_sgd_update py_str rmsprop_update rmspropalex_update sgd_mom_update
+    sgd_update signsgd_update signum_update sparse sqrt square warnings zeros""",
+    "profiler": "KVStoreHandle ProfileHandle _LIB c_str c_str_array check_call ctypes py_str",
+    "random": "_LIB ctypes",
+    "recordio": "RecordIOHandle _LIB c_str check_call ctypes current_process cv2",
+    "registry": "string_types",
+    "rnn": """DataBatch DataDesc DataIter bisect functools init load_checkpoint ndarray np numeric_types random
+    save_checkpoint string_types symbol warnings""",
+    "rnn.io": "bisect ndarray",
+    "rnn.rnn": "",
+    "rnn.rnn_cell": "functools init ndarray numeric_types string_types symbol warnings",
+    "rtc": """CudaKernelHandle CudaModuleHandle NDArray _DTYPE_MX_TO_NP _DTYPE_NP_TO_MX _LIB array c_array c_array_buf
+    c_str c_str_array check_call ctypes mx_uint np numeric_types re string_types""",
+    "symbol": "np=.symbol.numpy npx=.symbol.numpy_extension",
+    "symbol._internal": "_Null _os _sys",
+    "symbol.contrib": "SymbolBase SymbolHandle _LIB _Null _as_list _flatten _regroup copy ctypes",
+    "symbol.image": "SymbolBase _Null",
+    "symbol.linalg": "SymbolBase _Null",
+    "symbol.op": "SymbolBase _Null",
+    "symbol.ops": """AttrScope NameManager=.name:NameManager SymbolBase _LIB _internal=.symbol._internal
+    _is_np_op=.base:_is_np_op _np _os _output_is_list=.base:_output_is_list adamw_update=.symbol.contrib:adamw_update
+    check_call ctypes mp_adamw_update=.symbol.contrib:mp_adamw_update mx_uint py_str""",
+    "symbol.random": "SymbolBase _internal",
+    "symbol.sparse": "SymbolBase _Null",
+    "symbol.symbol": """AttrScope Context Executor ExecutorHandle Group NDArray NDArrayHandle Number SymbolBase
+    SymbolHandle Variable _DTYPE_MX_TO_NP _DTYPE_NP_TO_MX _GRAD_REQ_MAP _LIB _STORAGE_TYPE_STR_TO_ID _int64_enabled
+    _internal _numpy arange array c_array c_array_buf c_handle_array c_str c_str_array check_call current_context eye
+    fromjson full histogram hypot integer_types is_np_shape linspace load=.symbol:load load_json
+    maximum=.symbol:maximum minimum mx_int mx_int64 mx_uint numeric_types ones op pow power py_slice py_str split_v2
+    string_types var warnings zeros=.symbol:zeros""",
+    "symbol_doc": "_build_param_doc _re",
+    "test_utils": """OrderedDict bz2 contextmanager errno gzip json logging npt numbers os platform requests ss struct
+    time traceback zipfile""",
+    "torch": "",
+    "torch_plugin": """FunctionHandle NDArray _LIB _build_param_doc c_array c_handle_array c_str_array check_call
+    ctypes mx_float mx_uint py_str sys""",
+    "util": "_LIB ctypes functools inspect threading",
+    "visualization": "copy json",
+}
+"""The names that a module borrows, by its path below the folder of the frontends: from where SOURCES says, or else
+`name=place:member`."""
+
+LISTED = frozenset(
+    """base contrib.amp.amp contrib.ndarray contrib.symbol gluon.block gluon.contrib.cnn.conv_layers
+    gluon.contrib.nn.basic_layers gluon.contrib.rnn.conv_rnn_cell gluon.contrib.rnn.rnn_cell gluon.data.dataloader
+    gluon.data.dataset gluon.data.vision.datasets gluon.model_zoo.model_store gluon.model_zoo.vision.alexnet
+    gluon.model_zoo.vision.densenet gluon.model_zoo.vision.inception gluon.model_zoo.vision.mobilenet
+    gluon.model_zoo.vision.resnet gluon.model_zoo.vision.squeezenet gluon.model_zoo.vision.vgg gluon.nn.activations
+    gluon.nn.basic_layers gluon.nn.conv_layers gluon.parameter gluon.rnn.rnn_layer gluon.trainer gluon.utils
+    kvstore.base kvstore.kvstore kvstore.kvstore_server ndarray ndarray._internal ndarray.contrib ndarray.image
+    ndarray.linalg ndarray.ndarray ndarray.op ndarray.random ndarray.sparse ndarray.utils optimizer.contrib
+    optimizer.optimizer symbol symbol._internal symbol.contrib symbol.image symbol.linalg symbol.op symbol.random
+    symbol.sparse symbol.symbol""".split()
+)
+"""The modules among them that say in MXNet what they export, in `__all__`: borrowed names are not exported."""
+
+EXPORTED = {
+    "ndarray": "_DTYPE_MX_TO_NP _DTYPE_NP_TO_MX _GRAD_REQ_MAP",
+    "ndarray._internal": "CachedOp",
+    "ndarray.contrib": "boolean_mask",
+    "ndarray.ndarray": """_DTYPE_MX_TO_NP _DTYPE_NP_TO_MX _GRAD_REQ_MAP add arange concatenate divide equal eye
+    from_dlpack from_numpy full get_indexing_dispatch_code get_oshape_of_gather_nd_op greater greater_equal histogram
+    imdecode indexing_key_expand_implicit_axes lesser lesser_equal linspace logical_and logical_or logical_xor maximum
+    minimum modulo moveaxis multiply not_equal onehot_encode ones power split_v2 subtract to_dlpack_for_read
+    to_dlpack_for_write true_divide waitall zeros""",
+    "ndarray.op": "CachedOp",
+    "ndarray.sparse": "_contrib_round_ste _contrib_sign_ste",
+    "symbol.sparse": "_contrib_round_ste _contrib_sign_ste",
+    "symbol.symbol": """Group Variable arange eye full histogram hypot linspace load load_json maximum minimum ones
+    pow power split_v2 var zeros""",
+}
+"""What these modules export beside their own public contents."""

@@ -1,0 +1,7 @@
+"""`mx.sym.sparse`: operators that know sparse storage, made from their declarations."""
+
+from __future__ import annotations
+
+from .ops import attribute_finder
+
+__getattr__, __dir__ = attribute_finder("sparse", globals())

@@ -1,0 +1,127 @@
+"""Private names of MXNet that mxforge does not have, with the reasons."""
+
+from __future__ import annotations
+
+import re
+
+_FULL_NAMES = r"(ndarray|symbol)\.(_internal|gen__internal)\."
+_CONTRIB = r"(contrib\.)?(ndarray|symbol)(\.contrib|\.gen_contrib)?\."
+
+PATTERNS = {
+    "operators of quantisation, of graphs for DGL, and of sparse training": rf"{_CONTRIB}"
+    r"(quantize\w*|quantized_\w+|dequantize|requantize|calibrate_entropy|dgl_\w+|edge_id)|"
+    r"(contrib\.symbol|symbol\.contrib|symbol\.gen_contrib)\.getnnz|(ndarray|symbol)\.(gen_)?sparse\.adagrad_update|"
+    rf"{_FULL_NAMES}_scatter_(elemwise_div|plus_scalar|minus_scalar)",
+    "operators of MXNet's backward passes": rf"{_FULL_NAMES}(_backward_\w+|_broadcast_backward|_split_v2_backward)",
+    "operators of mx.np": rf"{_FULL_NAMES}_np\w*",
+    "operators that plugins and oneDNN's passes make": rf"{_FULL_NAMES}"
+    r"(_sg_mkldnn_\w+|_NDArray|_Native|_CustomFunction|_CrossDeviceCopy|_NoGradient)",
+    "second names of mx.image's functions": rf"{_FULL_NAMES}(_cv\w+|_imdecode)",
+    "functions and classes on C pointers": r".*\.(_ndarray_cls|_np_ndarray_cls|_new_empty_handle|_new_alloc_handle|"
+    r"_new_from_shared_mem|_storage_type|_monitor_callback_wrapper|_updater_wrapper|_ctype_\w+|_imperative_invoke|"
+    r"_set_(np_)?(ndarray|symbol)_class|_set_handle|_gen_atomic_symbol|_tvm_\w+|_to_shared_mem|"
+    r"DL(Context|DataType|ManagedTensor|Tensor)|\w*dlpack_deleter|_c_str_\w*dltensor|DeleterFunc|PyCapsuleDestructor|"
+    r"dl_managed_tensor_deleter|c_int_p|_bwd_functype|_del_functype|_notify_shutdown|_load_lib|_symbol_creator|"
+    r"_get_kvstore_server_command_type|_LUAJIT)",
+    "what makes Python functions of C operators": r".*\."
+    r"(_init_\w*(module|np_op_module)|_make_(ndarray|symbol|torch)_function|"
+    r"_make_io_iterator|_verify_\w+|_generate_\w+|_build_doc)",
+}
+"""Regular expressions for "module.name" and "module.Class.name", by the reason."""
+
+NAMES = {
+    "training": {
+        "autograd": "_parse_head",
+        "model": "_train_multi_device",
+    },
+    "readers of data files, and augmenters of images": {
+        "gluon.data.vision": "CIFAR10 CIFAR100 FashionMNIST MNIST",
+        "gluon.data.vision.datasets": "CIFAR10 CIFAR100 FashionMNIST MNIST",
+        "gluon.data.vision.transforms": "RandomRotation Rotate",
+        "image": """Augmenter BrightnessJitterAug CastAug CenterCropAug ColorJitterAug ColorNormalizeAug
+        ContrastJitterAug CreateAugmenter CreateDetAugmenter CreateMultiRandCropAugmenter DetAugmenter DetBorrowAug
+        DetHorizontalFlipAug DetRandomCropAug DetRandomPadAug DetRandomSelectAug ForceResizeAug HorizontalFlipAug
+        HueJitterAug ImageDetIter ImageIter LightingAug RandomCropAug RandomGrayAug RandomOrderAug RandomSizedCropAug
+        ResizeAug SaturationJitterAug SequentialAug imrotate random_rotate""",
+        "image.image": """Augmenter BrightnessJitterAug CastAug CenterCropAug ColorJitterAug ColorNormalizeAug
+        ContrastJitterAug CreateAugmenter ForceResizeAug HorizontalFlipAug HueJitterAug ImageIter LightingAug
+        RandomCropAug RandomGrayAug RandomOrderAug RandomSizedCropAug ResizeAug SaturationJitterAug SequentialAug
+        imrotate random_rotate""",
+        "io": """CSVIter ImageDetRecordIter ImageRecordInt8Iter ImageRecordIter ImageRecordIter_v1
+        ImageRecordUInt8Iter ImageRecordUInt8Iter_v1 LibSVMIter MNISTIter MXDataIter""",
+        "io.io": """CSVIter ImageDetRecordIter ImageRecordInt8Iter ImageRecordIter ImageRecordIter_v1
+        ImageRecordUInt8Iter ImageRecordUInt8Iter_v1 LibSVMIter MNISTIter MXDataIter""",
+    },
+    "mixed precision: net.cast does it": {
+        "contrib.amp": """list_conditional_fp32_ops list_fp32_ops list_loss_output_functions list_lp16_fp32_ops
+        list_lp16_ops list_lp16_use_fp32_params list_widest_type_cast""",
+        "contrib.amp.amp": """LossScaler _amp_loss_scale_initialized _cast_symbol_NDArray _get_fun_to_wrap
+        _loss_scaler _wrap_loss_output_functions _wrap_symbol_functions bfloat16 convert_bucketing_module
+        list_conditional_fp32_ops list_fp32_ops list_loss_output_functions list_lp16_fp32_ops list_lp16_ops
+        list_lp16_use_fp32_params list_widest_type_cast""",
+    },
+    "charts in notebooks": {
+        "notebook": "Bokeh_Failed_To_Import bokeh",
+        "notebook.callback": "Pandas_Failed_To_Import _add_new_columns _extend args_wrapper pd",
+    },
+    "MXNet's NumPy interface": {
+        "test_utils": "np_symbol",
+    },
+    "worker processes of MXNet's loaders": {
+        "gluon.data.dataloader": """ConnectionWrapper Queue SimpleQueue _MultiWorkerIterV1 _thread_worker_initializer
+        _worker_dataset _worker_fn _worker_initializer fetcher_loop_v1 rebuild_ndarray rebuild_np_ndarray
+        reduce_ndarray reduce_np_ndarray worker_loop_v1""",
+    },
+    "mxforge.runtime is a package of mxforge's own": {
+        "runtime": "_LIB check_call collections ctypes",
+    },
+    "how MXNet's own code is divided": {
+        "gluon.block": "_infer_param_types",
+        "gluon.model_zoo.vision.inception": "_make_A _make_B _make_C _make_D _make_E _make_basic_conv _make_branch",
+        "gluon.model_zoo.vision.mobilenet": "_add_conv_dw",
+        "module.base_module": "_check_names_match",
+        "module.executor_group": "_load_data _load_general _load_label _merge_multi_context _prepare_group2ctxs",
+        "ndarray.contrib": "_flatten_list _get_rescale_grad",
+        "ndarray.ndarray": "_INT64_TENSOR_SIZE_ENABLED _SIGNED_INT32_UPPER_LIMIT _ufunc_helper",
+        "ndarray.random": "_random_helper",
+        "ndarray.register": "_adamw_update _mp_adamw_update",
+        "ndarray.sparse": """_STORAGE_AUX_TYPES _csr_matrix_from_definition _prepare_default_dtype _prepare_src_array
+        _row_sparse_ndarray_from_definition _ufunc_helper""",
+        "operator": "_Registry _registry",
+        "optimizer.optimizer": "_as_classic _flatten_list",
+        "rnn.rnn_cell": """_cells_begin_state _cells_pack_weights _cells_state_info _cells_state_shape
+        _cells_unpack_weights _normalize_sequence""",
+        "rtc": "_DTYPE_CPP_TO_NP",
+        "symbol.contrib": """_check_data _construct_subgraph _cut_subgraph _get_graph_inputs _get_sym_uniq_name
+        _get_unique_subgraph_name""",
+        "symbol.random": "_random_helper",
+        "symbol.register": "_adamw_update _mp_adamw_update",
+        "symbol.symbol": "_SIGNED_INT32_UPPER_LIMIT",
+        "util": "_CUDA_SUCCESS _sanity_check_params _set_np_array_logged _set_np_shape_logged",
+    },
+}
+"""By the reason: names by module."""
+
+MEMBERS = {
+    "what frees C pointers, and makes objects of them": r"(executor|kvstore|profiler|rtc|ndarray|symbol|io)\..*"
+    r"\.__del__|"
+    r"symbol\.symbol\.Symbol\.(__setstate__|_get_ndarray_inputs)|model\.FeedForward\.__setstate__|autograd\.Function\._[rR]egistry|runtime\.Feature\._\w+",
+    "training": r".*\._fresh_grad|"
+    r"gluon\.trainer\.Trainer\.(_allreduce_grads|_update)|model\.FeedForward\._init_eval_iter|"
+    r"optimizer\.optimizer\.(LBSGD\._\w+_cum_gradient|(NAG|Signum)\._update_impl)",
+    "charts in notebooks": r"notebook\.callback\.\w+\.\w+",
+    "how MXNet's own code is divided": r"context\.Context\._default_ctx|"
+    r"contrib\.text\..*\._index_(counter_keys|unknown\w+)|"
+    r".*\._decide_shapes|"
+    r"io\.io\.NDArrayIter\.(_batchify|_concat|_getdata|_shuffle_data|_tile)|.*\._controller|log\._Formatter\._get_\w+|"
+    r"module\.executor_group\.DataParallelExecutorGroup\.(_bind_ith_exec|_sliced_shape)|"
+    r".*\.(_get_index_nd|_prepare_value_nd)",
+}
+"""Regular expressions for "module.Class.name", by the reason."""
+
+
+def is_absent(place: str, name: str) -> bool:
+    """True if a name of a module or a class is listed here."""
+    full = f"{place}.{name}"
+    listed = any(name in table.get(place, "").split() for table in NAMES.values())
+    return listed or any(re.fullmatch(pattern, full) for table in (PATTERNS, MEMBERS) for pattern in table.values())
