@@ -246,21 +246,16 @@ def unpack(s: bytes) -> tuple[Any, bytes]:
     return header, s
 
 
-def unpack_img(s: bytes, iscolor: int = -1) -> tuple[Any, np.ndarray]:
-    """Header and image (H, W, 3) in BGR, or (H, W) of a grey one, of a record; needs OpenCV."""
-    from .image.codec import opencv
+def unpack_img(s: bytes, iscolor: int = -1) -> tuple[Any, np.ndarray | None]:
+    """Header and image (H, W, 3) in BGR, or (H, W) of a grey one, of a record."""
+    from .image.codec import decode_packed
 
     header, s = unpack(s)
-    return header, opencv().imdecode(np.frombuffer(s, np.uint8), iscolor)
+    return header, decode_packed(s, iscolor)
 
 
 def pack_img(header: Any, img: np.ndarray, quality: int = 95, img_fmt: str = ".jpg") -> bytes:
-    """A header and an image as one record, encoded as .jpg (`quality` 1 to 100) or .png (1 to 9); needs OpenCV."""
-    from .image.codec import opencv
+    """A header and an image as one record, encoded as .jpg (`quality` 1 to 100) or .png (1 to 9)."""
+    from .image.codec import encode
 
-    cv2 = opencv()
-    flags = {".JPG": cv2.IMWRITE_JPEG_QUALITY, ".JPEG": cv2.IMWRITE_JPEG_QUALITY, ".PNG": cv2.IMWRITE_PNG_COMPRESSION}
-    flag = flags.get(img_fmt.upper())
-    done, buffer = cv2.imencode(img_fmt, img, None if flag is None else [flag, quality])
-    assert done, "failed to encode image"
-    return pack(header, buffer.tobytes())
+    return pack(header, encode(img, img_fmt, quality))

@@ -1,30 +1,29 @@
-"""Decodes and resizes images with OpenCV, as MXNet does; Pillow decodes too where OpenCV is not installed."""
+"""Decodes, encodes, resizes and borders images with OpenCV, as MXNet does, or without it where it is not installed."""
 
 from __future__ import annotations
 
-import io
 from typing import Any
 
 import numpy as np
 
 from ..base import MXNetError
 from ..whole_imports import import_whole
+from . import without_opencv
 
 
 def opencv() -> Any:
-    """The module cv2; ImportError that says what needs it."""
+    """The module cv2, or None where it is not installed."""
     try:
         return import_whole("cv2")
-    except ImportError as error:
-        raise ImportError("this work on images needs OpenCV: pip install opencv-python-headless") from error
+    except ImportError:
+        return None
 
 
 def decode(data: bytes, color: bool, rgb: bool) -> np.ndarray:
     """An encoded image as uint8: (H, W, 3) in RGB or BGR, or (H, W, 1) without `color`. MXNetError when it is none."""
-    try:
-        cv2 = opencv()
-    except ImportError:
-        return _decode_with_pillow(data, color, rgb)
+    cv2 = opencv()
+    if cv2 is None:
+        return without_opencv.decode(data, color, rgb)
     image = cv2.imdecode(np.frombuffer(data, np.uint8), cv2.IMREAD_COLOR if color else cv2.IMREAD_GRAYSCALE)
     if image is None:
         raise MXNetError(f"Decoding failed. Invalid image file: {len(data)} bytes are no image that OpenCV knows")
@@ -33,21 +32,48 @@ def decode(data: bytes, color: bool, rgb: bool) -> np.ndarray:
     return np.ascontiguousarray(image[:, :, ::-1]) if rgb else image
 
 
-def _decode_with_pillow(data: bytes, color: bool, rgb: bool) -> np.ndarray:
-    try:
-        from PIL import Image
-    except ImportError as error:
-        raise ImportError("decoding images needs OpenCV or Pillow: pip install pillow") from error
-    try:
-        image = np.asarray(Image.open(io.BytesIO(data)).convert("RGB" if color else "L"))
-    except Exception as error:
-        raise MXNetError(f"Decoding failed. Invalid image file: {error}") from error
-    if not color:
-        return image[:, :, None]
-    return image if rgb else np.ascontiguousarray(image[:, :, ::-1])
-
-
 def resize(image: np.ndarray, width: int, height: int, interp: int) -> np.ndarray:
     """An image (H, W, C) at another size; `interp` is OpenCV's: 0 nearest, 1 linear, 2 cubic, 3 area, 4 Lanczos."""
-    out = opencv().resize(image, (width, height), interpolation=interp)
+    cv2 = opencv()
+    if cv2 is None:
+        return without_opencv.resize(image, width, height, interp)
+    out = cv2.resize(image, (width, height), interpolation=interp)
     return out.reshape(height, width, image.shape[2])
+
+
+def add_border(image: np.ndarray, edges: tuple[int, int, int, int], kind: int, values: list[float]) -> np.ndarray:
+    """An image (H, W, C) with borders of these widths (top, bottom, left, right); `kind` is OpenCV's: 0 fills with
+    `values` by channel."""
+    cv2 = opencv()
+    if cv2 is None:
+        return without_opencv.add_border(image, edges, kind, values)
+    made = cv2.copyMakeBorder(image, *edges, kind, value=values)
+    return made.reshape(*made.shape[:2], image.shape[2])
+
+
+def decode_packed(data: bytes, iscolor: int) -> np.ndarray | None:
+    """An encoded image in BGR as OpenCV gives it for the flag `iscolor` (-1 as it is, 0 grey, 1 colour), or None.
+
+    Without OpenCV MXNetError when it is no image, and for other flags.
+    """
+    cv2 = opencv()
+    if cv2 is not None:
+        return cv2.imdecode(np.frombuffer(data, np.uint8), iscolor)
+    if iscolor not in (-1, 0, 1):
+        raise MXNetError(f"unpack_img: iscolor={iscolor} needs OpenCV: pip install opencv-python-headless")
+    if iscolor < 0:
+        return without_opencv.decode_unchanged(data)
+    image = without_opencv.decode(data, bool(iscolor), rgb=False)
+    return image if iscolor else image[:, :, 0]
+
+
+def encode(image: np.ndarray, img_fmt: str, quality: int) -> bytes:
+    """An image in BGR as the content of a file: .jpg of `quality` 1 to 100, .png of compression 1 to 9, others."""
+    cv2 = opencv()
+    if cv2 is None:
+        return without_opencv.encode(image, img_fmt, quality)
+    flags = {".JPG": cv2.IMWRITE_JPEG_QUALITY, ".JPEG": cv2.IMWRITE_JPEG_QUALITY, ".PNG": cv2.IMWRITE_PNG_COMPRESSION}
+    flag = flags.get(img_fmt.upper())
+    done, buffer = cv2.imencode(img_fmt, image, None if flag is None else [flag, quality])
+    assert done, "failed to encode image"
+    return buffer.tobytes()

@@ -59,8 +59,7 @@ def copyMakeBorder(
 ) -> NDArray:
     """The image with borders of these widths; `type` is OpenCV's: 0 fills with `value`, or with `values` by channel."""
     border = list(values) if values else [value] * 4
-    image = codec.opencv().copyMakeBorder(src.asnumpy(), top, bot, left, right, type, value=border)
-    return _array(image.reshape(*image.shape[:2], src.shape[2]), out)
+    return _array(codec.add_border(src.asnumpy(), (top, bot, left, right), type, border), out)
 
 
 def _array(image: np.ndarray, out: NDArray | None) -> NDArray:
