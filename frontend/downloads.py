@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from .artifacts.atomic import write_atomically
 
 TIMEOUT_SECONDS = 30
+_BLOCK = 1 << 20
 MXNET_STORE = "https://apache-mxnet.s3-accelerate.dualstack.amazonaws.com/"
 """Where MXNet keeps weights and data sets; the environment variable MXNET_GLUON_REPO names another place."""
 
@@ -46,8 +47,9 @@ def download(
 ) -> str:
     """Fetch `url` into a file and give its path; a file that is there and has the hash is kept unless `overwrite`.
 
-    `path` is the file, or a folder for a file called as in the URL. The last error of `retries + 1` attempts is raised;
-    UserWarning when what came has another hash.
+    `path` is the file, or a folder for a file called as in the URL. `requests` fetches, so proxies and certificates are
+    those that its environment variables name. The last error of `retries` attempts, one at least, is raised:
+    RuntimeError when the answer is not the file, UserWarning when the file has another hash, or what `requests` raises.
     """
     target = _target(url, path)
     assert retries >= 0, f"Number of retries should be at least 0, currently it's {retries}"
@@ -60,17 +62,16 @@ def download(
     if not overwrite and os.path.exists(target) and (not sha1_hash or check_sha1(target, sha1_hash)):
         return target
     os.makedirs(os.path.dirname(os.path.abspath(target)), exist_ok=True)
-    print(f"Downloading {target} from {url}...")
-    for left in reversed(range(retries + 1)):
+    for left in reversed(range(max(retries, 1))):
+        print(f"Downloading {target} from {url}...")
         try:
-            _fetch(url, target, verify_ssl)
+            _fetch(url, target, sha1_hash, verify_ssl)
             break
-        except OSError as error:  # of which urllib's errors are some
+        except Exception as error:
             if not left:
+                error.add_note(f"{url} could not be downloaded: put the file at {os.path.abspath(target)} yourself")
                 raise
             logging.warning("download failed due to %r, retrying, %d attempts left", error, left)
-    if sha1_hash and not check_sha1(target, sha1_hash):
-        raise UserWarning(f"File {target} is downloaded but the content hash does not match. The repo may be outdated.")
     return target
 
 
@@ -84,16 +85,30 @@ def _target(url: str, path: str | None) -> str:
     return os.path.join(path, name) if os.path.isdir(path) else path
 
 
-def _fetch(url: str, target: str, verify_ssl: bool) -> None:
-    """Write what the URL holds to the file, which appears whole or not at all. OSError when it cannot be read."""
-    import ssl
+def _fetch(url: str, target: str, sha1_hash: str | None, verify_ssl: bool) -> None:
+    """Write what the URL holds to the file, which appears whole or not at all; UserWarning when it has another hash."""
+    write_atomically(target, _file_blocks(url) if url.startswith("file:") else _web_blocks(url, verify_ssl))
+    if sha1_hash and not check_sha1(target, sha1_hash):
+        raise UserWarning(
+            f"File {target} is downloaded but the content hash does not match. The repo may be outdated or download "
+            'may be incomplete. If the "repo_url" is overridden, consider switching to the default repo.'
+        )
+
+
+def _web_blocks(url: str, verify_ssl: bool) -> Iterator[bytes]:
+    """The content of an address of the web. RuntimeError when the answer is another one than 200."""
+    import requests  # takes 50 ms to import
+
+    answer = requests.get(url, stream=True, verify=verify_ssl, timeout=TIMEOUT_SECONDS)
+    if answer.status_code != 200:
+        raise RuntimeError(f"Failed downloading url {url}: the answer is {answer.status_code}")
+    yield from filter(None, answer.iter_content(chunk_size=_BLOCK))
+
+
+def _file_blocks(url: str) -> Iterator[bytes]:
+    """The content of a file on this machine, which `requests` does not read. OSError when there is none."""
     from urllib.request import urlopen
 
-    context = None if verify_ssl else ssl._create_unverified_context()
-    with urlopen(url, timeout=TIMEOUT_SECONDS, context=context) as source:
-
-        def blocks() -> Iterator[bytes]:
-            while block := source.read(1 << 20):
-                yield block
-
-        write_atomically(target, blocks())
+    with urlopen(url) as source:
+        while block := source.read(_BLOCK):
+            yield block

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import bz2
 import hashlib
+import io
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import mxforge as mx
 import pytest
+import requests
 from mxforge.frontend.gluon.model_zoo import model_store
 from mxforge.frontend.gluon.utils import check_sha1, download
 
@@ -49,6 +52,78 @@ def test_a_failure_is_the_last_error_and_leaves_nothing(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="nothing"):
         download((tmp_path / "nothing").as_uri(), path=str(tmp_path / "file.bin"), retries=1)
     assert not (tmp_path / "file.bin").exists()
+
+
+class Answer(requests.Response):
+    def __init__(self, status: int, content: bytes = b"") -> None:
+        super().__init__()
+        self.status_code, self.raw = status, io.BytesIO(content)
+
+
+class Web:
+    """Stands for `requests.get`: gives or raises one thing after the other, the last one again and again."""
+
+    def __init__(self, *answers: Any) -> None:
+        self.answers = answers
+        self.calls: list[tuple[Any, Any]] = []
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        found = self.answers[min(len(self.calls), len(self.answers) - 1)]
+        self.calls.append((args, kwargs))
+        if isinstance(found, type):
+            raise found("no route")
+        return Answer(*found)
+
+
+URL = "https://nowhere.invalid/file.bin"
+
+
+def test_requests_fetches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    web = Web((200, DATA))
+    monkeypatch.setattr("requests.get", web)
+    target = download(URL, path=str(tmp_path), sha1_hash=SHA1)
+    assert Path(target).read_bytes() == DATA and [p.name for p in tmp_path.iterdir()] == ["file.bin"]
+    ((args, kwargs),) = web.calls
+    assert args == (URL,) and kwargs["stream"] and kwargs["verify"] and kwargs["timeout"]
+    with pytest.warns(UserWarning, match="Unverified HTTPS"):
+        download(URL, path=str(tmp_path), overwrite=True, verify_ssl=False)
+    assert web.calls[1][1]["verify"] is False
+    assert mx.gluon.utils.requests is mx.test_utils.requests is requests  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("retries, attempts", [(0, 1), (1, 1), (2, 2), (5, 5)])
+@pytest.mark.parametrize("answer", [(500,), requests.ConnectionError, (200, b"other")])
+def test_attempts_and_the_last_error(
+    retries: int, attempts: int, answer: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    web = Web(answer)
+    monkeypatch.setattr("requests.get", web)
+    with pytest.raises((RuntimeError, requests.ConnectionError, UserWarning)) as caught:
+        download(URL, path=str(tmp_path), retries=retries, sha1_hash=SHA1)
+    assert len(web.calls) == attempts
+    kinds = {(500,): RuntimeError, (200, b"other"): UserWarning}
+    assert type(caught.value) is (kinds[answer] if isinstance(answer, tuple) else answer)
+    assert caught.value.__notes__ == [f"{URL} could not be downloaded: put the file at {tmp_path}/file.bin yourself"]
+
+
+def test_a_second_attempt_may_succeed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    web = Web((500,), requests.ConnectionError, (200, DATA))
+    monkeypatch.setattr("requests.get", web)
+    assert Path(download(URL, path=str(tmp_path), retries=3)).read_bytes() == DATA and len(web.calls) == 3
+
+
+def test_a_download_that_breaks_off_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Cut(io.BytesIO):
+        def read(self, *_: Any) -> bytes:
+            raise OSError("connection reset")
+
+    answer = Answer(200)
+    answer.raw = Cut()
+    monkeypatch.setattr("requests.get", lambda *_, **__: answer)
+    (tmp_path / "file.bin").write_bytes(b"old")
+    with pytest.raises(OSError, match="connection reset"):
+        download(URL, path=str(tmp_path), overwrite=True, retries=0)
+    assert [(p.name, p.read_bytes()) for p in tmp_path.iterdir()] == [("file.bin", b"old")]
 
 
 def archive_in(folder: Path, name: str, data: bytes) -> None:

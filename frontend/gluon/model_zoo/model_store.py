@@ -100,7 +100,7 @@ def _fetch(file_name: str, path: str) -> None:
         url = _url_format.format(repo_url=_get_repo_url(), file_name=file_name)
         try:
             download(url, path=archive, overwrite=True)
-        except OSError as error:
+        except (OSError, RuntimeError) as error:
             raise MXNetError(
                 f"the weights {file_name}.params are not in {os.path.dirname(path)} and cannot be fetched from {url}: "
                 f"{error}. Put the file there, or give its folder as root="
