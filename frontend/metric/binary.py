@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -91,21 +90,27 @@ class _BinaryClassificationMetrics:
 
 
 class _BinaryMetric(EvalMetric):
-    """A value of the counts: the mean over batches ("macro"), or of all instances together ("micro")."""
+    """A value of the counts: the mean over batches ("macro"), or of all instances together ("micro").
 
-    _counts: _BinaryClassificationMetrics
-    _value: Callable[[bool], float]
-    _kind: str
+    A subclass says how it averages, where its counts are and what their value is. It keeps no closure over its counts,
+    because a copy of the metric would share them with the original.
+    """
 
-    def _setup(self, average: str, value: Callable[[bool], float], counts: _BinaryClassificationMetrics) -> None:
-        self._kind, self._value, self._counts = average, value, counts
+    def _kind(self) -> str:
+        raise NotImplementedError
+
+    def _counts(self) -> _BinaryClassificationMetrics:
+        raise NotImplementedError
+
+    def _value(self, use_global: bool) -> float:
+        raise NotImplementedError
 
     def update(self, labels: Any, preds: Any) -> None:
         labels, preds = check_label_shapes(labels, preds, True)
-        counts = self._counts
+        counts = self._counts()
         for label, pred in zip(labels, preds, strict=False):
             counts.update_binary_stats(label, pred)
-        if self._kind == "macro":
+        if self._kind() == "macro":
             self.sum_metric += self._value(False)
             self.global_sum_metric += self._value(True)
             self.num_inst += 1
@@ -118,11 +123,11 @@ class _BinaryMetric(EvalMetric):
 
     def reset(self) -> None:
         super().reset()
-        self._counts.reset_stats()
+        self._counts().reset_stats()
 
     def reset_local(self) -> None:
         super().reset_local()
-        self._counts.local_reset_stats()
+        self._counts().local_reset_stats()
 
 
 @register
@@ -137,9 +142,17 @@ class F1(_BinaryMetric):
         average: str = "macro",
     ) -> None:
         self.average = average
-        self.metrics = counts = _BinaryClassificationMetrics()
-        self._setup(average, lambda whole: counts.global_fscore if whole else counts.fscore, counts)
+        self.metrics = _BinaryClassificationMetrics()
         super().__init__(name, output_names=output_names, label_names=label_names, has_global_stats=True)
+
+    def _kind(self) -> str:
+        return self.average
+
+    def _counts(self) -> _BinaryClassificationMetrics:
+        return self.metrics
+
+    def _value(self, use_global: bool) -> float:
+        return self.metrics.global_fscore if use_global else self.metrics.fscore
 
 
 @register
@@ -154,6 +167,14 @@ class MCC(_BinaryMetric):
         average: str = "macro",
     ) -> None:
         self._average = average
-        self._metrics = counts = _BinaryClassificationMetrics()
-        self._setup(average, counts.matthewscc, counts)
+        self._metrics = _BinaryClassificationMetrics()
         super().__init__(name, output_names=output_names, label_names=label_names, has_global_stats=True)
+
+    def _kind(self) -> str:
+        return self._average
+
+    def _counts(self) -> _BinaryClassificationMetrics:
+        return self._metrics
+
+    def _value(self, use_global: bool) -> float:
+        return self._metrics.matthewscc(use_global)

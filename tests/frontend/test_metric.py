@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
+from collections.abc import Callable
+from typing import Any
+
 import mxforge as mx
 import numpy as np
 import pytest
@@ -49,3 +54,24 @@ def test_sums_stay_exact_over_many_batches_and_read_as_numbers() -> None:
     assert loss.sum_metric == own.sum_metric == 2**24 + 2
     assert str(loss) == f"EvalMetric: {{'loss': {(2**24 + 2) / 3}}}"
     assert type(own.get()[1]) is float
+
+
+def _through_pickle(metric: Any) -> Any:
+    return pickle.loads(pickle.dumps(metric))
+
+
+@pytest.mark.parametrize("copied", [copy.deepcopy, _through_pickle])
+@pytest.mark.parametrize("average", ["macro", "micro"])
+@pytest.mark.parametrize("kind", ["f1", "mcc"])
+def test_a_copy_of_a_binary_metric_counts_for_itself(kind: str, average: str, copied: Callable[[Any], Any]) -> None:
+    label, right = [mx.nd.array([1, 0, 1])], [mx.nd.array([[0, 1], [1, 0], [0, 1]])]
+    wrong = [mx.nd.array([[1, 0], [0, 1], [1, 0]])]
+    metric = mx.metric.create(kind, average=average)
+    metric.update(label, right)
+    twin = copied(metric)
+    assert twin.get() == metric.get() == (kind, 1.0)
+    metric.reset()
+    metric.update(label, wrong)
+    twin.update(label, right)
+    assert twin.get() == twin.get_global() == (kind, 1.0)
+    assert metric.get()[1] == {"f1": 0.0, "mcc": -1.0}[kind]
