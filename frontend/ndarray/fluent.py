@@ -88,7 +88,7 @@ class Fluent:
             raise ValueError(
                 f"operands could not be broadcast together with remapped shapes: {self._shape} and {target}"
             )
-        return op.broadcast_to(self._view(source), shape=target)
+        return op.broadcast_to(self.reshape(source) if missing else self, shape=target)
 
     def split_v2(self: NDArray, *args: Any, **kwargs: Any) -> Any:  # type: ignore[misc]
         """`nd.split_v2(x, ...)` for this array as x."""

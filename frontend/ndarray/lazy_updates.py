@@ -1,21 +1,27 @@
-"""Updates of weights by gradients that store some rows alone: the other rows, and their states, stay as they are."""
+"""Updates of weights by row-sparse gradients: rows that a gradient does not store stay as they are, with their states.
+
+With `lazy_update=False` they are updated too, by a gradient of zeros.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from ...ir.types import TensorType
 from ...runtime.writes import written
 from ..base import MXNetError
 from .sparse_arrays import RowSparseNDArray
-from .storage import densified, write
+from .storage import densified, row_sparse_of, write
 
 if TYPE_CHECKING:
     from .eager import Bound
     from .ndarray import NDArray
 
-_LAZY = frozenset(("mx.sgd_update", "mx.sgd_mom_update", "mx.adam_update", "mx._contrib_group_adagrad_update"))
+_ADAGRAD = ("mx._contrib_group_adagrad_update", "mx._sparse_adagrad_update")
+_BY_ROWS = frozenset(("mx.sgd_update", "mx.sgd_mom_update", "mx.adam_update", "mx.ftrl_update", *_ADAGRAD))
 
 
 def update_rows(bound: Bound, arrays: Sequence[NDArray], out: Any) -> Any:
@@ -24,29 +30,49 @@ def update_rows(bound: Bound, arrays: Sequence[NDArray], out: Any) -> Any:
     The arrays are the weight, the gradient, and states that are written in place.
     """
     operator: Any = bound.operator
-    if operator.name not in _LAZY or not getattr(operator, "lazy_update", True):
+    if operator.name not in _BY_ROWS or not _updates_by_rows(operator.name, arrays, out):
         return None
-    gradient = arrays[1]
-    if not isinstance(gradient, RowSparseNDArray):
-        return None
+    gradient: Any = arrays[1]
     data, indices = gradient._parts
     try:
         operator.require_shapes([TensorType(a.shape, data._dtype) for a in arrays])
     except ValueError as error:
         raise MXNetError(f"{operator.mx_name()}: {error}") from error
-    rows = indices.asnumpy()
+    lazy = getattr(operator, "lazy_update", True)
+    rows: Any = indices.asnumpy() if lazy else slice(None)
     whole = [densified(a) for i, a in enumerate(arrays) if i != 1]
     parts = [a._like(a._memory()[rows]) for a in whole]
-    parts.insert(1, data)
-    result = bound.call_for(parts).run(parts, None, None, bound.scalars) if len(rows) else parts[0]
+    parts.insert(1, data if lazy else densified(gradient))
+    result = bound.call_for(parts).run(parts, None, None, bound.scalars) if parts[0].size else parts[0]
     kept = whole[0] if out is arrays[0] else whole[0].copy()
     for target, part in zip((kept, *whole[1:]), (result, *parts[2:]), strict=True):
         target._memory()[rows] = part._memory()
         written(target._storage)
-    for array, dense in zip((a for i, a in enumerate(arrays) if i > 1), whole[1:], strict=True):
-        if array is not dense:
-            write(array, dense)
-    if out is None or out is kept:
+    for array, dense in zip(arrays[2:], whole[1:], strict=True):
+        _write_back(array, dense)
+    if out is None:
         return kept
-    write(out, kept)
+    _write_back(out, kept)
     return out
+
+
+def _updates_by_rows(name: str, arrays: Sequence[NDArray], out: Any) -> bool:
+    """Whether MXNet has code for these storage types: a row-sparse gradient, and one storage type for the weight, the
+    result and the states. FTRL knows row-sparse weights alone. Both AdaGrads mean the same for all storage types."""
+    weight, gradient, *states = arrays
+    if not isinstance(gradient, RowSparseNDArray):
+        return False
+    if name in _ADAGRAD:
+        return True
+    alike = all(a.stype == weight.stype for a in (*states, *([] if out is None else [out])))
+    return alike and (weight.stype == "row_sparse" or name != "mx.ftrl_update")
+
+
+def _write_back(array: Any, dense: NDArray) -> None:
+    """Write a dense array over another; a row-sparse one stores all rows from then on, as in MXNet."""
+    if array is dense:
+        return
+    if isinstance(array, RowSparseNDArray):
+        values = dense.asnumpy()
+        dense = row_sparse_of(values, np.arange(len(values)), values.shape, array.context, array.dtype)
+    write(array, dense)

@@ -30,7 +30,7 @@ def dispatch(bound: Bound, arrays: Sequence[NDArray], out: Any, context: Context
     if updated is not None:
         return updated
     counted = len(bound.operator.input_names(len(arrays))) == len(arrays)
-    rule = RULES.get(bound.operator.mx_name()) if counted else None
+    rule = RULES.get(bound.operator.mx_name()) if counted and not _fills_zeros(bound.operator, out) else None
     result = None if rule is None else rule(bound.operator, list(arrays))
     if result is None:
         result = _densely(bound, arrays, context)
@@ -42,6 +42,11 @@ def dispatch(bound: Bound, arrays: Sequence[NDArray], out: Any, context: Context
     for target, source in zip(outs, results, strict=True):
         write(target, source)
     return out
+
+
+def _fills_zeros(operator: Any, out: Any) -> bool:
+    """Whether an operator that leaves elements alone which are not stored computes them too, for a dense `out`."""
+    return operator.name.startswith("mx._scatter_") and out is not None and not _listed(out)[0]._is_sparse
 
 
 def _listed(arrays: Any) -> list[NDArray]:

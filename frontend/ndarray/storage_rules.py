@@ -105,6 +105,16 @@ def _product(operator: Any, arrays: list[NDArray]) -> Any:
     return _at_stored(operator, arrays, x if x._is_sparse else y)
 
 
+def _divided_rows(operator: Any, arrays: list[NDArray]) -> Any:
+    """The rows that a row-sparse array stores, divided by those of an array of its shape."""
+    x, y = arrays
+    if not isinstance(x, RowSparseNDArray):
+        return None
+    if x._shape != y._shape:
+        raise MXNetError(f"{operator.mx_name()}: incompatible shapes {x._shape} and {y._shape}")
+    return _at_stored(operator, arrays, x)
+
+
 def _csr_with_broadcast(operator: Any, arrays: list[NDArray]) -> Any:
     """A csr matrix multiplied or divided by a dense array that broadcasts to its shape."""
     x, y = arrays
@@ -169,20 +179,49 @@ def _concat(operator: Any, arrays: list[NDArray]) -> Any:
     return csr_at(data, rows, columns, shape, arrays[0]._context, arrays[0].dtype)
 
 
-def _rows_of(index: int, table: int) -> Rule:
-    """Look rows up in a row-sparse table by the array at `index`."""
+def _take(operator: Any, arrays: list[NDArray]) -> Any:
+    """Rows of a csr matrix stay csr, those of a row-sparse array are dense."""
+    table, indices = arrays
+    in_csr = isinstance(table, CSRNDArray) and operator.mode != "raise"
+    if operator.axis != 0 or indices._is_sparse or not (in_csr or isinstance(table, RowSparseNDArray)):
+        return None
+    numbers = _row_numbers(operator, indices, table, operator.mode)
+    return _csr_rows(table, numbers) if in_csr else _dense_rows(table, numbers)
 
-    def rule(operator: Any, arrays: list[NDArray]) -> Any:
-        rows = arrays[table]
-        by_rows = getattr(operator, "axis", 0) == 0 and not arrays[index]._is_sparse
-        if not isinstance(rows, RowSparseNDArray) or not by_rows:
-            return None
-        numbers, extent = arrays[index].asnumpy().astype(np.int64), rows._shape[0]
-        mode = getattr(operator, "mode", "clip")
-        numbers = numbers % extent if mode == "wrap" else np.clip(numbers, 0, extent - 1)
-        return dense_array(_looked_up(rows, numbers), rows._context, rows.dtype)
 
-    return rule
+def _embedding(operator: Any, arrays: list[NDArray]) -> Any:
+    """Look rows up in a row-sparse weight, which has to have all of them."""
+    indices, table = arrays
+    if indices._is_sparse or not isinstance(table, RowSparseNDArray):
+        return None
+    return _dense_rows(table, _row_numbers(operator, indices, table, "raise"))
+
+
+def _row_numbers(operator: Any, indices: NDArray, table: Any, mode: str) -> np.ndarray:
+    """The numbers of rows, those that the table does not have mapped to others, or refused with an MXNetError."""
+    numbers, extent = indices.asnumpy().astype(np.int64), table._shape[0]
+    if mode == "raise" and numbers.size and not 0 <= numbers.min() <= numbers.max() < extent:
+        raise MXNetError(
+            f"{operator.mx_name()}: the indices {numbers.min()}..{numbers.max()} go beyond the {extent} rows"
+        )
+    return numbers % extent if mode == "wrap" else np.clip(numbers, 0, extent - 1)
+
+
+def _dense_rows(table: RowSparseNDArray, numbers: np.ndarray) -> NDArray:
+    return dense_array(_looked_up(table, numbers), table._context, table.dtype)
+
+
+def _csr_rows(matrix: Any, numbers: np.ndarray) -> CSRNDArray:
+    """The matrix of the rows with these numbers."""
+    if numbers.ndim != 1:
+        raise MXNetError(f"take: rows of a csr matrix are taken by indices of one axis, not of shape {numbers.shape}")
+    data, columns, pointers = (p.asnumpy() for p in matrix._parts)
+    counts = np.diff(pointers)[numbers]
+    ends = np.cumsum(counts)
+    places = np.arange(counts.sum()) + np.repeat(pointers[numbers] - (ends - counts), counts)
+    rows = np.repeat(np.arange(len(numbers)), counts)
+    shape = (len(numbers), matrix._shape[1])
+    return csr_at(data[places], rows, columns[places], shape, matrix._context, matrix.dtype)
 
 
 def _looked_up(table: RowSparseNDArray, numbers: np.ndarray) -> np.ndarray:
@@ -290,8 +329,10 @@ RULES: dict[str, Rule] = {
     ),
     "slice": _slice,
     "Concat": _concat,
-    "take": _rows_of(1, 0),
-    "Embedding": _rows_of(0, 1),
+    "_scatter_elemwise_div": _divided_rows,
+    "take": _take,
+    "Embedding": _embedding,
+    "_contrib_SparseEmbedding": _embedding,
     "_sparse_retain": _retain,
     "cast_storage": _cast_storage,
     "dot": dot,

@@ -36,10 +36,10 @@ PLAIN = {"MXNET_MKLDNN_ENABLED": "0"}
 # MXNet's own plumbing, its newer NumPy interface, and what belongs to sparse storage, quantisation and GPUs.
 NO_SIGNATURE = re.compile(
     r"^_(backward|broadcast_backward|np|sg_|Native|NDArray|CachedOp|CustomFunction|NoGradient|cv|FusedOp|"
-    r"contrib_(quant|dgl|tvm|intgemm|dequantize|requantize|calibrate|edge_id|getnnz)|sparse|scatter_(elem|plus|minus)"
+    r"contrib_(quant|dgl|tvm|intgemm|dequantize|requantize|calibrate|edge_id|getnnz)|sparse"
     r"|split_v2_backward|TensorRT|RPC|CrossDeviceCopy|imdecode)|_backward$|^test_"
 )
-KEPT = {"_np_cumsum", "_sparse_retain"}
+KEPT = {"_np_cumsum", "_sparse_adagrad_update", "_sparse_retain"}
 
 
 def cases_of(group: str) -> list[Case]:

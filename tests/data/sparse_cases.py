@@ -1,6 +1,6 @@
 """Short programs on sparse arrays, in the form of ndarray_cases.py.
 
-`d` and `e` are dense (4, 3), `c` and `ce` the same in csr, `r` and `re` in row_sparse.
+`d` and `e` are dense (4, 3), `c` and `ce` the same in csr, `r` and `re` in row_sparse; `g` is a gradient of two rows.
 """
 
 SETUP = """
@@ -8,6 +8,7 @@ d = nd.array([[0, 1, 0], [0, 0, 0], [2, 0, -3], [0, 0, 4]])
 e = nd.array([[1, 0, 2], [0, 0, 0], [0, 5, 0], [6, 0, 0]])
 c = d.tostype("csr"); r = d.tostype("row_sparse")
 ce = e.tostype("csr"); re = e.tostype("row_sparse"); sp = nd.sparse
+g = sp.row_sparse_array((nd.array([[0.5, -1, 2], [0, 3, -0.25]]), [1, 3]), shape=(4, 3))
 """
 
 CREATION = """
@@ -192,8 +193,89 @@ nd.save('case.nd', sp.zeros('row_sparse', (2, 3))); nd.load('case.nd') | isinsta
 isinstance(c, sp.BaseSparseNDArray) | isinstance(c, nd.sparse.CSRNDArray) | nd.waitall()
 """.replace("\n", "|")
 
+SCATTERED = """
+nd._internal._scatter_elemwise_div(r, e + 1) | nd._internal._scatter_elemwise_div(r, re)
+nd._internal._scatter_elemwise_div(c, e + 1) | nd._internal._scatter_elemwise_div(d, re)
+nd._internal._scatter_elemwise_div(r, e, out=nd.zeros((4, 3))) | nd._internal._scatter_elemwise_div(r, nd.ones((4, 1)))
+nd._internal._scatter_elemwise_div(sp.zeros('row_sparse', (4, 3)), e)
+nd._internal._scatter_plus_scalar(r, scalar=2) | nd._internal._scatter_plus_scalar(c, scalar=2)
+nd._internal._scatter_plus_scalar(d, scalar=2) | nd._internal._scatter_plus_scalar(sp.zeros('csr', (4, 3)), scalar=2)
+nd._internal._scatter_plus_scalar(r, scalar=2, out=nd.zeros((4, 3)))
+nd._internal._scatter_minus_scalar(r, 2) | nd._internal._scatter_minus_scalar(c, scalar=2)
+nd._internal._scatter_minus_scalar(d.astype('int32'), scalar=2)
+nd.take(c, nd.array([0, 2, 2, 3, 0])) | nd.take(c, nd.array([0, 2]), axis=1) | nd.take(c, nd.array([9, -1]))
+nd.take(c, nd.array([9, -1]), mode='wrap') | nd.take(c, nd.array([0, 2]), mode='raise')
+nd.take(c, nd.array([0, 9]), mode='raise') | nd.take(c, nd.array([[0, 2]])) | c.take(nd.array([0, 2], dtype='int32'))
+nd.take(sp.zeros('csr', (4, 3)), nd.array([0, 1])) | nd.take(c, nd.array([0, 2]), out=nd.zeros((2, 3)))
+nd.take(r, nd.array([9, -1])) | nd.take(r, nd.array([9, -3]), mode='wrap') | nd.take(r, nd.array([0, 9]), mode='raise')
+nd.Embedding(nd.array([0, 4]), r, input_dim=4, output_dim=3)
+nd.Embedding(nd.array([0, -1]), r, input_dim=4, output_dim=3)
+nd.contrib.SparseEmbedding(nd.array([0, 2]), r, input_dim=4, output_dim=3)
+nd.contrib.SparseEmbedding(nd.array([0, 2]), r, input_dim=4, output_dim=3, deterministic=True)
+nd.contrib.SparseEmbedding(nd.array([0, 7]), d, input_dim=4, output_dim=3, deterministic=True)
+nd.contrib.SparseEmbedding(nd.array([0, 7]), r, input_dim=4, output_dim=3)
+c.broadcast_to((4, 3)) | c[0:1].broadcast_to((4, 3)) | r.broadcast_to((4, 3)) | c.broadcast_to((2, 4, 3))
+c.broadcast_to((4, 4)) | c.broadcast_to((4,)) | c.broadcast_like(d) | nd.broadcast_axis(c[0:1], axis=0, size=4)
+nd.FullyConnected(c, nd.ones((2, 3)), nd.array([[1], [2]]), num_hidden=2)
+nd.FullyConnected(c, nd.ones((2, 3)).tostype('row_sparse'), nd.array([[1], [2]]), num_hidden=2)
+sp.FullyConnected(c, nd.ones((2, 3)), nd.array([[1], [2]]).tostype('row_sparse'), num_hidden=2)
+nd.FullyConnected(c, nd.ones((2, 3)), nd.array([[1, 2]]), num_hidden=2)
+""".replace("\n", "|")
+
+# name, states, whether it has lazy_update, parameters
+UPDATES = (
+    ("sgd_update", "", True, "lr=0.1"),
+    ("sgd_mom_update", "s", True, "lr=0.1, momentum=0.9"),
+    ("adam_update", "st", True, "lr=0.1"),
+    ("ftrl_update", "st", False, "lr=0.1"),
+    ("rmsprop_update", "s", False, "lr=0.1"),
+    ("signum_update", "s", False, "lr=0.1, momentum=0.9"),
+    ("sparse.adagrad_update", "s", False, "lr=0.1"),
+    ("contrib.group_adagrad_update", "h", False, "lr=0.1"),
+)
+OPTIMIZERS = """sgd sgd,lazy_update=True sgd,lazy_update=True,momentum=0.9 sgd,momentum=0.9 adam adam,lazy_update=False
+ftrl adagrad adagrad,wd=0.1 groupadagrad rmsprop rmsprop,centered=True nag,momentum=0.9 signum ftml lamb adamax nadam
+adadelta"""
+
+
+def updates():
+    """Updates by row-sparse gradients, of dense and of row-sparse weights."""
+    found = []
+    for name, states, has_lazy, parameters in UPDATES:
+        for weight in ("default", "row_sparse"):
+            for options in ("", *([", wd=0.1, lazy_update=False"] if has_lazy else [])):
+                found.append(update(name, weight, {s: weight for s in states}, parameters + options))
+        clipped = parameters + ", rescale_grad=0.5, clip_gradient=0.7"
+        found.append(update(name, "row_sparse", {s: "none" for s in states}, clipped))
+    for name, states, _, parameters in UPDATES[1:6]:
+        for weight, other in (("default", "row_sparse"), ("row_sparse", "default")):
+            found.append(update(name, weight, {s: other for s in states}, parameters))
+    found.append("nd.sparse.adagrad_update(d, g, d, lr=0.1, wd=0.1, out=d)")
+    found.append("w = (e + 1).tostype('row_sparse'); z = nd.zeros((4, 3)); nd.sgd_update(w, g, lr=0.1, wd=0.1, out=z)")
+    return found + [optimizer(text) for text in OPTIMIZERS.split()]
+
+
+def update(name, weight, states, parameters):
+    """The weight and the states after one update; a state of storage type `none` is row-sparse and stores no row."""
+    shapes = {"s": "(e + 2)", "t": "(d * d + 1)", "h": "nd.array([[0.5], [0.25], [1], [2]])"}
+    empty = {"h": "sp.zeros('row_sparse', (4, 1))"}
+    steps = [f"w = (e + 1).tostype('{weight}')"]
+    for state, stype in states.items():
+        none = empty.get(state, "sp.zeros('row_sparse', (4, 3))")
+        steps.append(f"{state} = {none if stype == 'none' else f'{shapes[state]}.tostype({stype!r})'}")
+    given = ", ".join(["w", "g", *states, parameters])
+    return "; ".join([*steps, f"y = nd.{name}({given}, out=w)", f"[w, {', '.join(states)}]"])
+
+
+def optimizer(text):
+    """A row-sparse weight after two updates."""
+    name, *options = text.split(",")
+    make = f"o = mx.optimizer.create('{name}'{''.join(f', {o}' for o in options)})"
+    step = "o.update(0, w, g, s)"
+    return f"w = (e + 1).tostype('row_sparse'); {make}; s = o.create_state(0, w); {step}; {step}; w"
+
 
 def programs():
     """Every program, in order."""
-    groups = (CREATION, INDEXING, COPYING, ARITHMETIC, PRODUCTS, FILES)
-    return [p.strip() for g in groups for p in g.split("|") if p.strip()]
+    groups = (CREATION, INDEXING, COPYING, ARITHMETIC, PRODUCTS, FILES, SCATTERED)
+    return [*(p.strip() for g in groups for p in g.split("|") if p.strip()), *updates()]

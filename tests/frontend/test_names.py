@@ -18,8 +18,8 @@ import pytest
 DATA = Path(__file__).resolve().parents[1] / "data"
 
 ABSENT = {
-    "quantization, sparse training and graph sampling": r"(ndarray|symbol)\.(contrib|sparse)\."
-    r"(quantize\w*|dequantize|requantize|calibrate_entropy|dgl_\w+|edge_id|adagrad_update)|symbol\.contrib\.getnnz",
+    "quantization and graph sampling": r"(ndarray|symbol)\.(contrib|sparse)\."
+    r"(quantize\w*|dequantize|requantize|calibrate_entropy|dgl_\w+|edge_id)|symbol\.contrib\.getnnz",
     "readers of data files": r"io\.(CSV|LibSVM|MNIST|MXData)Iter|io\.Image\w+|image\.\w*(Aug|Augmenter|Iter|rotate)|"
     r"gluon\.data\.vision\.transforms\.(Rotate|RandomRotation)",
 }

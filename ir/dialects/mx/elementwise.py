@@ -70,6 +70,7 @@ _BINARY_TABLE: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("elemwise_mul", "mul", ("_Mul", "_mul", "_sparse_elemwise_mul")),
     ("elemwise_div", "div", ("_Div", "_div", "_sparse_elemwise_div")),
     ("_grad_add", "add", ()),
+    ("_scatter_elemwise_div", "div", ()),
     ("_mod", "mod", ("_Mod",)),
     ("_power", "power", ("_Power",)),
     ("_maximum", "maximum", ("_Maximum",)),
@@ -111,6 +112,8 @@ _SCALAR_TABLE: tuple[tuple[str, str, bool, tuple[str, ...]], ...] = (
     ("_logical_or_scalar", "logical_or", False, ("_LogicalOrScalar",)),
     ("_logical_xor_scalar", "logical_xor", False, ("_LogicalXorScalar",)),
     ("_contrib_backward_gradientmultiplier", "mul", False, ()),
+    ("_scatter_plus_scalar", "add", False, ()),
+    ("_scatter_minus_scalar", "sub", False, ()),
 )
 
 

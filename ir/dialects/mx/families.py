@@ -62,9 +62,9 @@ DECLARED_NAMES: dict[str, str] = {
         "_sparse_sqrt square _sparse_square tan _sparse_tan tanh _sparse_tanh trunc _sparse_trunc _copy identity "
         "_copyto _npi_copyto ones_like zeros_like _sparse_zeros_like elemwise_add _Plus _add _plus "
         "_sparse_elemwise_add elemwise_sub _Minus _minus _sparse_elemwise_sub _sub elemwise_mul _Mul _mul "
-        "_sparse_elemwise_mul elemwise_div _Div _div _sparse_elemwise_div _grad_add _mod _Mod _power _Power _maximum "
-        "_Maximum _minimum _Minimum _hypot _Hypot _equal _Equal _not_equal _Not_Equal _greater _Greater "
-        "_greater_equal _Greater_Equal _lesser _Lesser _lesser_equal _Lesser_Equal _logical_and _Logical_And "
+        "_sparse_elemwise_mul elemwise_div _Div _div _sparse_elemwise_div _grad_add _scatter_elemwise_div _mod _Mod "
+        "_power _Power _maximum _Maximum _minimum _Minimum _hypot _Hypot _equal _Equal _not_equal _Not_Equal _greater "
+        "_Greater _greater_equal _Greater_Equal _lesser _Lesser _lesser_equal _Lesser_Equal _logical_and _Logical_And "
         "_logical_or _Logical_Or _logical_xor _Logical_Xor _plus_scalar _PlusScalar _minus_scalar _MinusScalar "
         "_rminus_scalar _RMinusScalar _mul_scalar _MulScalar _div_scalar _DivScalar _rdiv_scalar _RDivScalar "
         "_mod_scalar _ModScalar _rmod_scalar _RModScalar _power_scalar _PowerScalar _rpower_scalar _RPowerScalar "
@@ -72,8 +72,9 @@ DECLARED_NAMES: dict[str, str] = {
         "_hypot_scalar _HypotScalar _npi_hypot_scalar _equal_scalar _EqualScalar _not_equal_scalar _NotEqualScalar "
         "_greater_scalar _GreaterScalar _greater_equal_scalar _GreaterEqualScalar _lesser_scalar _LesserScalar "
         "_lesser_equal_scalar _LesserEqualScalar _logical_and_scalar _LogicalAndScalar _logical_or_scalar "
-        "_LogicalOrScalar _logical_xor_scalar _LogicalXorScalar _contrib_backward_gradientmultiplier add_n "
-        "ElementWiseSum _sparse_ElementWiseSum _sparse_add_n where _sparse_where _identity_with_attr_like_rhs"
+        "_LogicalOrScalar _logical_xor_scalar _LogicalXorScalar _contrib_backward_gradientmultiplier "
+        "_scatter_plus_scalar _scatter_minus_scalar add_n ElementWiseSum _sparse_ElementWiseSum _sparse_add_n where "
+        "_sparse_where _identity_with_attr_like_rhs"
     ),
     "image_ops": (
         "_image_to_tensor _npx__image_to_tensor _image_normalize _npx__image_normalize _image_crop _npx__image_crop "
@@ -137,7 +138,7 @@ DECLARED_NAMES: dict[str, str] = {
         "nag_mom_update mp_nag_mom_update adam_update _sparse_adam_update ftrl_update _sparse_ftrl_update "
         "rmsprop_update rmspropalex_update signsgd_update signum_update ftml_update lamb_update_phase1 "
         "mp_lamb_update_phase1 lamb_update_phase2 mp_lamb_update_phase2 _adamw_update _mp_adamw_update "
-        "_contrib_group_adagrad_update"
+        "_sparse_adagrad_update _contrib_group_adagrad_update"
     ),
     "ordering": ("sort _npi_sort argsort _npi_argsort topk _npx_topk"),
     "output_ops": (

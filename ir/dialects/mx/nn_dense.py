@@ -15,7 +15,7 @@ from .shapes import PartialShape, is_known, unify_at
 
 @operator("FullyConnected", aliases=("_npx_fully_connected", "_sparse_FullyConnected"))
 class FullyConnected(Operator):
-    """Applies a linear transformation: y = x W^T + b.
+    """Applies a linear transformation: y = x W^T + b. The bias has the shape (num_hidden,) or (num_hidden, 1).
 
     With `flatten` all axes of data but the first are folded into one; otherwise it acts on the last axis.
     """
@@ -33,7 +33,9 @@ class FullyConnected(Operator):
         if data is None:
             return
         unify_at(inputs, 1, (self.num_hidden, prod(data[1:]) if self.flatten else data[-1]))
-        unify_at(inputs, 2, (self.num_hidden,))
+        if len(inputs) > 2:
+            column = inputs[2] is not None and len(inputs[2]) == 2
+            unify_at(inputs, 2, (self.num_hidden, 1) if column else (self.num_hidden,))
         unify_at(outputs, 0, (data[0], self.num_hidden) if self.flatten else (*data[:-1], self.num_hidden))
         if self.flatten and outputs[0] is not None:
             unify_at(inputs, 0, (outputs[0][0], *data[1:]))
@@ -80,4 +82,6 @@ class Embedding(Operator):
 
 @operator("_contrib_SparseEmbedding")
 class SparseEmbedding(Embedding):
-    """Embedding, whose gradient MXNet keeps as rows."""
+    """Embedding, whose gradient is row-sparse; `deterministic` is about the order in which a gradient is added up."""
+
+    deterministic: Bool = False

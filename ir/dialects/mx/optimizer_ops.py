@@ -290,6 +290,28 @@ class MpAdamWUpdate(_AdamW):
     mixed = True
 
 
+@operator("_sparse_adagrad_update")
+class AdagradUpdate(Update):
+    """AdaGrad: history + grad^2; w - lr * grad / sqrt(history + epsilon). Weights must not decay."""
+
+    inputs = ("weight", "grad", "history!")
+    scalars = ("lr", "epsilon", "rescale_grad", "clip_gradient")
+    lr: Float
+    epsilon: Float = 1.00000001e-07
+    wd: Float = 0.0
+    rescale_grad: Float = 1.0
+    clip_gradient: Float = -1.0
+
+    def check(self) -> None:
+        if self.wd:
+            raise ValueError(f"_sparse_adagrad_update has no weight decay: wd must be 0, it is {self.wd}")
+
+    def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
+        named = dict(zip(self.input_names(), inputs, strict=True))
+        step = self.step(b, named)
+        return self.finish(b, named, step, rules.adagrad(step))
+
+
 @operator("_contrib_group_adagrad_update")
 class GroupAdagradUpdate(Update):
     """AdaGrad with one history for each row of the weight: w - lr * grad / sqrt(history + epsilon)."""

@@ -156,6 +156,12 @@ def ftrl(s: Step) -> Value:
     return b.select(b.gt(b.abs(z), l1), b.div(b.sub(b.mul(b.sign(z), l1), z), rate), b.full_like(z, 0))
 
 
+def adagrad(s: Step) -> Value:
+    b, grad = s.b, s.rescaled()
+    s.new["history"] = history = b.add(s.states["history"], b.mul(grad, grad))
+    return b.sub(s.weight, b.div(s.scaled("lr", grad), b.sqrt(b.add(history, s.number("epsilon")))))
+
+
 def rmsprop(s: Step) -> Value:
     b, grad = s.b, s.bounded_decayed()
     s.new["n"] = n = s.blended("gamma1", s.states["n"], b.mul(grad, grad))

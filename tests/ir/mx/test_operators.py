@@ -26,6 +26,7 @@ MISDOCUMENTED = {
     "_linalg_potrf",
     "_linalg_potri",
     "smooth_l1",
+    "_contrib_SparseEmbedding",  # it reads `deterministic`, which MXNet does not list
 }
 
 # MXNet gives several inputs of these one name: op_weight_0, op_weight_0, op_grad_1, ...
