@@ -7,7 +7,7 @@ import inspect
 import os
 import platform
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -234,6 +234,21 @@ def _add_fileline(function: Callable[..., Any]) -> None:
         return
     code = function.__code__
     function.__doc__ += f"\n\nFrom:{code.co_filename}:{code.co_firstlineno}"
+
+
+def integers(values: Iterable[Any]) -> tuple[int, ...]:
+    """The numbers of a shape. TypeError for what is no integer, 2.0 and True among it: nothing is cut off."""
+    found = tuple(values)
+    for n in found:
+        if n.__class__ is not int:
+            return _as_integers(found)
+    return found
+
+
+def _as_integers(values: tuple[Any, ...]) -> tuple[int, ...]:
+    if not all(isinstance(n, int | np.integer) and not isinstance(n, bool) for n in values):
+        raise TypeError(f"a shape holds integers, not {values}")
+    return tuple(map(int, values))
 
 
 def _as_list(obj: Any) -> Any:

@@ -86,26 +86,35 @@ def sparse_problem(array: CSRData | RowSparseData) -> str | None:
     if array.indices.ndim != 1 or array.indices.dtype.kind not in "iu":
         return f"indices of shape {array.indices.shape} and dtype {array.indices.dtype}"
     if isinstance(array, CSRData):
-        return _indptr_problem(array) or _data_problem(array, ()) or _bounds_problem(array.indices, array.shape[1])
-    return _data_problem(array, array.shape[1:]) or _bounds_problem(array.indices, array.shape[0])
+        return _indptr_problem(array) or data_problem(array) or _bounds_problem(array.indices, array.shape[1])
+    return data_problem(array) or _bounds_problem(array.indices, array.shape[0])
 
 
-def _data_problem(array: CSRData | RowSparseData, item: tuple[int, ...]) -> str | None:
+def data_problem(array: CSRData | RowSparseData) -> str | None:
+    """What is wrong with the number of stored elements, or None."""
+    item = () if isinstance(array, CSRData) else array.shape[1:]
     expected = (len(array.indices), *item)
     if array.data.shape != expected:
         return f"sparse data of shape {array.data.shape}, but the indices ask for {expected}"
     return None
 
 
-def _indptr_problem(array: CSRData) -> str | None:
+def rows_problem(array: CSRData) -> str | None:
+    """What is wrong with the number of rows, or None."""
     if len(array.shape) != 2:
         return f"a csr array has 2 dimensions, this has {len(array.shape)}"
-    indptr, rows, stored = array.indptr, array.shape[0], len(array.indices)
+    indptr, rows = array.indptr, array.shape[0]
     if indptr.shape != (rows + 1,) or indptr.dtype.kind not in "iu":
         return f"csr indptr of shape {indptr.shape} and dtype {indptr.dtype} for {rows} rows"
-    if indptr[0] != 0 or indptr[-1] != stored or np.any(indptr[1:] < indptr[:-1]):
-        return f"csr indptr does not rise from 0 to the {stored} stored values"
     return None
+
+
+def _indptr_problem(array: CSRData) -> str | None:
+    indptr, stored = array.indptr, len(array.indices)
+    wrong = rows_problem(array)
+    if wrong is None and (indptr[0] != 0 or indptr[-1] != stored or np.any(indptr[1:] < indptr[:-1])):
+        return f"csr indptr does not rise from 0 to the {stored} stored values"
+    return wrong
 
 
 def _bounds_problem(indices: np.ndarray, size: int) -> str | None:

@@ -11,7 +11,7 @@ import numpy as np
 
 from ...ir.types import DType
 from .. import base
-from ..base import integer_types, mx_real_t, numeric_types
+from ..base import integer_types, integers, mx_real_t, numeric_types
 from ..context import Context, current_context, usable
 from ..memory import require_room
 from .creation import array as dense_array
@@ -19,7 +19,7 @@ from .creation import zeros as dense_zeros
 from .functions import attribute_finder
 from .ndarray import NDArray
 from .sparse_arithmetic import matched
-from .sparse_arrays import BaseSparseNDArray, CSRNDArray, RowSparseNDArray, build
+from .sparse_arrays import BaseSparseNDArray, CSRNDArray, RowSparseNDArray, build, build_unchecked
 from .storage import csr_at
 
 __all__ = [
@@ -79,7 +79,7 @@ def csr_matrix(arg1: Any, shape: Any = None, ctx: Context | None = None, dtype: 
             raise ValueError(f"Unexpected length of input tuple: {len(arg1)}")
         if isinstance(arg1[1], tuple) and len(arg1[1]) == 2:
             return _csr_from_coordinates(arg1[0], *arg1[1], shape, ctx, dtype)
-        if not all(isinstance(n, integer_types) for n in arg1):
+        if not all(isinstance(n, numeric_types) for n in arg1):
             raise ValueError(f"a shape of two integers is expected, not {arg1}")
         _check_shape(arg1, shape)
         return empty("csr", arg1, ctx, dtype)
@@ -113,7 +113,7 @@ def _csr_from_definition(data: Any, indices: Any, indptr: Any, shape: Any, ctx: 
     if not one_axis or not pointers.shape[0] or len(shape) != 2:
         shapes = f"data {elements.shape}, indices {columns.shape}, indptr {pointers.shape}"
         raise ValueError(f"invalid shape: {shapes} for a matrix of shape {tuple(shape)}")
-    return build(CSRNDArray, (elements, columns, pointers), tuple(map(int, shape)), usable(ctx))
+    return build_unchecked(CSRNDArray, (elements, columns, pointers), integers(shape), usable(ctx))
 
 
 def _csr_from_coordinates(data: Any, rows: Any, columns: Any, shape: Any, ctx: Context | None, dtype: Any) -> Any:
@@ -159,7 +159,7 @@ def _row_sparse_from_definition(data: Any, indices: Any, shape: Any, ctx: Contex
         shape = (int(rows.asnumpy()[-1]) + 1, *elements.shape[1:])
     if elements.ndim != len(shape) or rows.ndim != 1 or not np.prod(shape[1:]):
         raise ValueError(f"invalid shape: data {elements.shape}, indices {rows.shape} for shape {tuple(shape)}")
-    return build(RowSparseNDArray, (elements, rows), tuple(map(int, shape)), usable(ctx))
+    return build_unchecked(RowSparseNDArray, (elements, rows), integers(shape), usable(ctx))
 
 
 def zeros(stype: str, shape: Any, ctx: Context | None = None, dtype: Any = None, **kwargs: Any) -> Any:
@@ -168,7 +168,7 @@ def zeros(stype: str, shape: Any, ctx: Context | None = None, dtype: Any = None,
         return dense_zeros(shape, ctx, dtype, **kwargs)
     if stype not in ("csr", "row_sparse"):
         raise ValueError(f"unknown storage type{stype}")
-    context, extents = usable(ctx), tuple(map(int, shape))
+    context, extents = usable(ctx), integers(shape)
     stored = (0,) if stype == "csr" else (0, *extents[1:])
     data = dense_array(np.empty(stored, np.float32), context, mx_real_t if dtype is None else dtype)
     none = dense_array(np.empty(0, np.int64), context, np.int64)

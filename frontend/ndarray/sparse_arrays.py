@@ -15,7 +15,7 @@ from typing import Any, ClassVar, NoReturn
 
 import numpy as np
 
-from ..artifacts.arrays import CSRData, RowSparseData, sparse_problem
+from ..artifacts.arrays import CSRData, RowSparseData, data_problem, rows_problem, sparse_problem
 from ..base import MXNetError, NotSupportedForSparseNDArray, numeric_types
 from ..context import Context, usable
 from ..dtypes import numpy_type
@@ -24,7 +24,7 @@ from .creation import array as dense_array
 from .ndarray import NDArray
 from .sparse_arithmetic import SparseArithmetic
 
-__all__ = ["BaseSparseNDArray", "CSRNDArray", "RowSparseNDArray", "build"]
+__all__ = ["BaseSparseNDArray", "CSRNDArray", "RowSparseNDArray", "build", "build_unchecked"]
 
 
 class BaseSparseNDArray(SparseArithmetic, NDArray):
@@ -34,9 +34,10 @@ class BaseSparseNDArray(SparseArithmetic, NDArray):
     operands never hold one for it, and `storage.py` decides what an operator does with it.
     """
 
-    __slots__ = ("_parts",)
+    __slots__ = ("_stored", "_unchecked")
 
-    _parts: tuple[NDArray, ...]
+    _stored: tuple[NDArray, ...]
+    _unchecked: bool
     _is_sparse: ClassVar[bool] = True
     _aux_names: ClassVar[tuple[str, ...]] = ()
 
@@ -50,12 +51,29 @@ class BaseSparseNDArray(SparseArithmetic, NDArray):
 
     _storage = _address  # type: ignore[assignment]
 
+    @property
+    def _parts(self) -> tuple[NDArray, ...]:
+        """The stored elements and the indices. MXNetError where the indices are impossible: a user's are checked when
+        they are used first."""
+        if self._unchecked:
+            self._require_possible(_problem(type(self), self._stored, self._shape))
+            self._unchecked = False
+        return self._stored
+
+    @_parts.setter
+    def _parts(self, parts: tuple[NDArray, ...]) -> None:
+        self._stored, self._unchecked = parts, False
+
+    def _require_possible(self, problem: str | None) -> None:
+        if problem:
+            raise MXNetError(f"{type(self).__name__}: {problem}")
+
     # What it is.
 
     @property
     def dtype(self) -> Any:
         """The type of the stored elements: numpy.float32, ..."""
-        return numpy_type(self._parts[0]._dtype)
+        return numpy_type(self._stored[0]._dtype)
 
     @property
     def size(self) -> NoReturn:  # type: ignore[override]
@@ -69,7 +87,7 @@ class BaseSparseNDArray(SparseArithmetic, NDArray):
     @property
     def indices(self) -> NDArray:
         """A copy of where the stored elements stand: columns, or rows of a row-sparse array."""
-        return self._parts[1].copy()
+        return self._stored[1].copy()
 
     @data.setter
     def data(self, data: Any) -> NoReturn:
@@ -82,7 +100,7 @@ class BaseSparseNDArray(SparseArithmetic, NDArray):
     @property
     def handle(self) -> Any:
         """The address of the stored elements."""
-        return self._parts[0].handle
+        return self._stored[0].handle
 
     @property
     def _num_aux(self) -> int:
@@ -96,7 +114,7 @@ class BaseSparseNDArray(SparseArithmetic, NDArray):
         return self._aux_types[i]
 
     def _data(self) -> NDArray:
-        return self._parts[0].copy()
+        return self._stored[0].copy()
 
     def _aux_data(self, i: int) -> NDArray:
         """A copy of one of the index arrays, in MXNet's order."""
@@ -106,18 +124,18 @@ class BaseSparseNDArray(SparseArithmetic, NDArray):
         return f"\n<{type(self).__name__} {'x'.join(map(str, self._shape))} @{self._context}>"
 
     def check_format(self, full_check: bool = True) -> None:
-        """MXNetError when the indices are impossible; with `full_check` also when they are not in ascending order."""
-        problem = _problem(type(self), self._parts, self._shape)
-        if problem is None and full_check:
-            problem = self._order_problem()
-        if problem:
-            raise MXNetError(f"{type(self).__name__}: {problem}")
+        """MXNetError when there are too few or too many indices; with `full_check` also when they are impossible or
+        not in ascending order."""
+        self._require_possible(_sizes_problem(_as_data(type(self), self._stored, self._shape)))
+        if full_check:
+            self._require_possible(_problem(type(self), self._stored, self._shape) or self._order_problem())
 
     def _order_problem(self) -> str | None:
         raise NotImplementedError
 
     def _take_over(self, other: Any) -> None:
-        self._parts, self._shape, self._context = other._parts, other._shape, other._context
+        self._stored, self._unchecked = other._stored, other._unchecked
+        self._shape, self._context = other._shape, other._context
 
     # Copies.
 
@@ -127,7 +145,7 @@ class BaseSparseNDArray(SparseArithmetic, NDArray):
 
     def _like_this(self) -> Any:
         made = object.__new__(type(self))
-        made._parts, made._shape, made._context = self._parts, self._shape, self._context
+        made._take_over(self)
         return made
 
     def copy(self) -> Any:
@@ -230,7 +248,7 @@ class CSRNDArray(BaseSparseNDArray):
     @property
     def indptr(self) -> NDArray:
         """A copy of where each row begins among the stored elements."""
-        return self._parts[2].copy()
+        return self._stored[2].copy()
 
     @indptr.setter
     def indptr(self, indptr: Any) -> NoReturn:
@@ -342,11 +360,18 @@ class RowSparseNDArray(BaseSparseNDArray):
 
 def build(cls: type[Any], parts: tuple[NDArray, ...], shape: tuple[int, ...], context: Context) -> Any:
     """A sparse array from its stored elements and indices. MXNetError when the indices are impossible."""
-    problem = _problem(cls, parts, shape)
-    if problem:
-        raise MXNetError(f"{cls.__name__}: {problem}")
+    made = build_unchecked(cls, parts, shape, context)
+    made._require_possible(_problem(cls, parts, shape))
+    made._unchecked = False
+    return made
+
+
+def build_unchecked(cls: type[Any], parts: tuple[NDArray, ...], shape: tuple[int, ...], context: Context) -> Any:
+    """A sparse array from a user's elements and indices. MXNetError when their numbers do not fit; the indices are
+    checked when they are used."""
     made = object.__new__(cls)
-    made._parts, made._shape, made._context = parts, shape, context
+    made._parts, made._shape, made._context, made._unchecked = parts, shape, context, True
+    made._require_possible(data_problem(_as_data(cls, parts, shape)))
     return made
 
 
@@ -357,6 +382,14 @@ def _arrays(like: BaseSparseNDArray, parts: Any) -> tuple[NDArray, ...]:
     return (dense_array(data, context, like.dtype), *(dense_array(i, context, np.int64) for i in indices))
 
 
-def _problem(cls: type[Any], parts: tuple[NDArray, ...], shape: tuple[int, ...]) -> str | None:
+def _as_data(cls: type[Any], parts: tuple[NDArray, ...], shape: tuple[int, ...]) -> CSRData | RowSparseData:
     arrays = [p.asnumpy() for p in parts]
-    return sparse_problem(CSRData(shape, *arrays) if cls is CSRNDArray else RowSparseData(shape, *arrays))
+    return CSRData(shape, *arrays) if cls is CSRNDArray else RowSparseData(shape, *arrays)
+
+
+def _sizes_problem(array: CSRData | RowSparseData) -> str | None:
+    return data_problem(array) or (rows_problem(array) if isinstance(array, CSRData) else None)
+
+
+def _problem(cls: type[Any], parts: tuple[NDArray, ...], shape: tuple[int, ...]) -> str | None:
+    return sparse_problem(_as_data(cls, parts, shape))

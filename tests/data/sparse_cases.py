@@ -221,6 +221,33 @@ nd.FullyConnected(c, nd.ones((2, 3)).tostype('row_sparse'), nd.array([[1], [2]])
 sp.FullyConnected(c, nd.ones((2, 3)), nd.array([[1], [2]]).tostype('row_sparse'), num_hidden=2)
 nd.FullyConnected(c, nd.ones((2, 3)), nd.array([[1, 2]]), num_hidden=2)
 """.replace("\n", "|")
+CHECKS = """
+sp.csr_matrix(([1, 2], [0, 5], [0, 1, 2]), shape=(2, 2)).indices
+sp.csr_matrix(([1, 2], [0, 5], [0, 1, 2]), shape=(2, 2)).check_format()
+sp.csr_matrix(([1, 2], [0, 1], [0, 1, 5]), shape=(2, 2)).indptr
+sp.csr_matrix(([1, 2], [0, 1], [0, 1, 5]), shape=(2, 2)).check_format(False)
+sp.csr_matrix(([1, 2], [0, 1], [0, 1, 5]), shape=(2, 2)).check_format()
+sp.csr_matrix(([1, 2], [0, 1], [0, 1]), shape=(2, 2)).shape
+sp.csr_matrix(([1, 2], [0, 1], [0, 1]), shape=(2, 2)).check_format(False)
+sp.csr_matrix(([1, 2], [0, 1], [0, 2, 1]), shape=(2, 2)).check_format(False)
+sp.csr_matrix(([1, 2], [0, 1], [0, 2, 1]), shape=(2, 2)).check_format()
+sp.csr_matrix(([1, 2], [0, 1], [1, 1, 2]), shape=(2, 2)).check_format()
+sp.csr_matrix(([1, 2], [-1, 1], [0, 1, 2]), shape=(2, 2)).check_format(False)
+sp.csr_matrix(([1, 2], [-1, 1], [0, 1, 2]), shape=(2, 2)).check_format()
+sp.csr_matrix(([1, 2, 3], [0, 1], [0, 1, 2]), shape=(2, 2)) | sp.csr_matrix(([1], [0, 1], [0, 1, 2]), shape=(2, 2))
+sp.csr_matrix(([1, 2], [1, 0], [0, 2, 2]), shape=(2, 2)).check_format(False)
+sp.csr_matrix(([1, 2], [1, 0], [0, 2, 2]), shape=(2, 2)).check_format()
+sp.csr_matrix(([1, 2], [0, 1], [0, 1, 2]), shape=(3, 2)).check_format(False)
+sp.csr_matrix(([1, 2], [0, 1], [0, 1, 2]), shape=(1, 2)).dtype.__name__
+sp.csr_matrix(([1, 2], [0, 5], [0, 1, 2]), shape=(2, 2)).copy().shape
+sp.row_sparse_array(([[1, 2]], [9]), shape=(3, 2)).indices
+sp.row_sparse_array(([[1, 2]], [9]), shape=(3, 2)).check_format(False)
+sp.row_sparse_array(([[1, 2]], [9]), shape=(3, 2)).check_format()
+sp.row_sparse_array(([[1, 2]], [-1]), shape=(3, 2)).check_format()
+sp.row_sparse_array(([[1, 2], [3, 4]], [2, 1]), shape=(3, 2)).check_format()
+sp.row_sparse_array(([[1, 2], [3, 4]], [1]), shape=(3, 2)) | sp.row_sparse_array(([[1, 2]], [1, 2]), shape=(3, 2))
+sp.row_sparse_array(([[1, 2, 5]], [1]), shape=(3, 2))
+""".replace("\n", "|")
 
 # name, states, whether it has lazy_update, parameters
 UPDATES = (
@@ -277,5 +304,5 @@ def optimizer(text):
 
 def programs():
     """Every program, in order."""
-    groups = (CREATION, INDEXING, COPYING, ARITHMETIC, PRODUCTS, FILES, SCATTERED)
+    groups = (CREATION, INDEXING, COPYING, ARITHMETIC, PRODUCTS, FILES, SCATTERED, CHECKS)
     return [*(p.strip() for g in groups for p in g.split("|") if p.strip()), *updates()]

@@ -32,7 +32,6 @@ DIFFERENT = {
     "d[:] = re; d": "a dense array takes the elements of a sparse one",
     "d[0] = ce[0]; d": "a dense array takes the elements of a sparse one",
     "d[0:2] = ce[1:3]; d": "a dense array takes the elements of a sparse one",
-    "sp.csr_matrix(([1, 2], [0, 5], [0, 1, 2]), shape=(2, 2)).check_format(False)": "refused when it is made",
     "c / e": "MXNet does not find its own operator for it",
     "nd.broadcast_div(c, e)": "MXNet does not find its own operator for it",
     "sp.subtract(2, r)": "MXNet gives r - 2",

@@ -167,10 +167,15 @@ def test_names_of_the_module() -> None:
         nd.contrib.getnnz(nd.ones((2, 2)))
 
 
-def test_bad_indices_are_refused_when_made() -> None:
-    for indptr, indices in (([0, 3], [0]), ([0, 1], [9]), ([0, 1], [-1])):
-        with pytest.raises(MXNetError, match="CSRNDArray"):
-            sp.csr_matrix(([1.0] * len(indices), indices, indptr), shape=(1, 3))
+def test_bad_indices_are_refused_when_they_are_used() -> None:
+    for indptr, indices in (([0, 3], [0]), ([0, 1], [9]), ([0, 1], [-1]), ([0, 1, 1], [0])):
+        made = sp.csr_matrix(([1.0] * len(indices), indices, indptr), shape=(1, 3))
+        for use in (made.asnumpy, made.copy().asnumpy, lambda: nd.dot(made, nd.ones((3, 2))), lambda: made + made):  # noqa: B023
+            with pytest.raises(MXNetError, match="CSRNDArray"):
+                use()
+    rows = sp.row_sparse_array(([[1, 2]], [9]), shape=(3, 2))
+    with pytest.raises(MXNetError, match="RowSparseNDArray: indices reach from 9 to 9"):
+        nd.sgd_update(nd.ones((3, 2)), rows, lr=0.1)
 
 
 def test_scipy() -> None:
