@@ -141,6 +141,23 @@ def wrap_numpy(array: npt.NDArray[Any]) -> Storage:
     return storage
 
 
+def writable_view(array: npt.NDArray[Any]) -> npt.NDArray[Any] | None:
+    """A view of `array` that may be written, though `array` be read-only; None for memory that really is read-only."""
+    if array.flags.writeable or not array.size:
+        return array.view()
+    owner = array
+    while isinstance(owner.base, np.ndarray):
+        owner = owner.base
+    try:
+        if owner.base is not None and memoryview(owner.base).readonly:  # pyright: ignore[reportArgumentType]
+            return None
+    except TypeError:  # memory of something that shows no buffer
+        return None
+    window: Any = _window_type(array.nbytes).from_address(array.__array_interface__["data"][0])
+    window.owner = array
+    return np.ndarray(array.shape, array.dtype, window)
+
+
 def as_numpy(storage: Storage, dtype: npt.DTypeLike, shape: Sequence[int], offset: int = 0) -> npt.NDArray[Any]:
     """A view of the storage from byte `offset` on, which keeps it alive. Raises ValueError when it does not fit."""
     if isinstance(storage, _WrappedStorage):

@@ -94,18 +94,24 @@ class KVStore(KVStoreBase):
         self.pull(key, out, priority)
 
     def row_sparse_pull(self, key: Any, out: Any = None, priority: int = 0, row_ids: Any = None) -> None:
-        """Copy the rows with these numbers into `row_sparse` arrays; the other rows become zero."""
+        """Copy the rows with these numbers into `row_sparse` arrays; the other rows become zero.
+
+        `row_ids` are those of all arrays, or lists as `out` has them.
+        """
         if out is None or row_ids is None:
             raise AssertionError("row_sparse_pull needs out and row_ids")
         wanted = [row_ids] if isinstance(row_ids, NDArray) else row_ids
         if not isinstance(wanted, list):
             raise AssertionError("row_ids should be NDArray or list of NDArray")
-        outs = [array for _, arrays in _grouped(key, out) for array in arrays]
-        keys = [k for k, arrays in _grouped(key, out) for _ in arrays]
-        rows = wanted * len(outs) if len(wanted) == 1 else wanted
-        if len(rows) != len(outs):
+        outs = [(k, array) for k, arrays in _grouped(key, out) for array in arrays]
+        of_all = len(wanted) == 1 and isinstance(wanted[0], NDArray)
+        rows = [(key, wanted)] if of_all else _grouped(key, wanted)
+        numbers_of = [numbers for _, found in rows for numbers in found]
+        if len(numbers_of) == 1:
+            numbers_of *= len(outs)
+        if len(numbers_of) != len(outs):
             raise AssertionError("the number of row_ids doesn't match the number of values")
-        for k, array, numbers in zip(keys, outs, rows, strict=True):
+        for (k, array), numbers in zip(outs, numbers_of, strict=True):
             if array.stype != "row_sparse":
                 raise MXNetError(f"KVStore: row_sparse_pull of {k!r} writes row_sparse arrays, out is {array.stype}")
             dense = self._value(k).tostype("default")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import ctypes
 from collections.abc import Sequence
 from typing import Any
@@ -9,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from ...ir.types import DType
-from ...runtime.storage import wrap_numpy
-from ..base import MXNetError
+from ...runtime.storage import wrap_numpy, writable_view
+from ..base import MXNetError, integers
 from ..context import Context, usable
 from ..dtypes import dtype_of, to_memory
 from ..memory import require_room
@@ -39,11 +40,23 @@ __all__ = [
 
 
 def _new(shape: Any, ctx: Context | None, dtype: Any) -> NDArray:
-    extents = tuple(int(n) for n in shape) if hasattr(shape, "__iter__") else (int(shape),)
+    return _of_extents(integers(shape if hasattr(shape, "__iter__") else (shape,)), ctx, dtype)
+
+
+def _of_extents(extents: tuple[int, ...], ctx: Context | None, dtype: Any) -> NDArray:
     least = min(extents, default=0)
     if least < 0 or (least == 0 and not is_np_shape()):
         raise MXNetError(f"an array of shape {extents} cannot be made: every extent must be known, and at least 1")
     return empty_array(extents, dtype_of(dtype), usable(ctx))
+
+
+def _declared(shape: Any) -> tuple[int, ...]:
+    """A shape as operators take it: text too, and what is no shape is an MXNetError."""
+    try:
+        given = ast.literal_eval(shape) if isinstance(shape, str) else shape
+        return integers(given if hasattr(given, "__iter__") else (given,))
+    except (TypeError, ValueError, SyntaxError) as error:
+        raise MXNetError(f"shape={shape!r}: {error}") from None
 
 
 def empty(shape: Any, ctx: Context | None = None, dtype: Any = None, stype: str | None = None) -> NDArray:
@@ -63,14 +76,14 @@ def zeros(
         from .sparse import zeros as sparse_zeros
 
         return sparse_zeros(stype, shape, ctx, dtype, **kwargs)
-    made = _new(shape, ctx, dtype)
+    made = _of_extents(_declared(shape), ctx, dtype)
     ctypes.memset(made._address, 0, made._nbytes())
     return _given_out(made, kwargs)
 
 
 def ones(shape: Any, ctx: Context | None = None, dtype: Any = None, **kwargs: Any) -> NDArray:
     """An array of ones; float32 unless told."""
-    made = _new(shape, ctx, dtype)
+    made = _of_extents(_declared(shape), ctx, dtype)
     made[...] = 1
     return _given_out(made, kwargs)
 
@@ -142,13 +155,18 @@ def arange(
     ctx: Context | None = None,
     dtype: Any = np.float32,
 ) -> NDArray:
-    """Numbers from `start` (0 when it is the only one) up to and without `stop`, each `repeat` times."""
+    """Numbers from `start` (0 when it is the only one) up to and without `stop`, each `repeat` times.
+
+    In integers both start and step are cut to whole numbers, as in NumPy, while the count is that of the numbers given.
+    """
     if stop is None:
         start, stop = 0, start
     if step == 0:
         raise MXNetError("arange: step is 0")
     count = max(int(np.ceil((stop - start) / step)), 0)
     require_room((count * repeat,), DType.F64)
+    if dtype_of(dtype).is_integer:
+        start, step = int(start), int(step)
     values = np.repeat(start + step * np.arange(count), repeat)
     return _filled(values, ctx, dtype)
 
@@ -166,8 +184,12 @@ def linspace(
 
 def eye(N: int, M: int = 0, k: int = 0, ctx: Context | None = None, dtype: Any = None, **kwargs: Any) -> NDArray:
     """A matrix of ones on the k-th diagonal, and zeros elsewhere."""
-    require_room((N, M or N), DType.F64)
-    return _given_out(_filled(np.eye(N, M or N, k), ctx, dtype), kwargs)
+    try:
+        rows, columns, diagonal = integers((N, M or N, k))
+    except TypeError:
+        raise MXNetError(f"eye: N, M and k are integers, not {N!r}, {M!r} and {k!r}") from None
+    require_room((rows, columns), DType.F64)
+    return _given_out(_filled(np.eye(rows, columns, diagonal), ctx, dtype), kwargs)
 
 
 def _filled(values: np.ndarray, ctx: Context | None, dtype: Any) -> NDArray:
@@ -178,18 +200,29 @@ def _filled(values: np.ndarray, ctx: Context | None, dtype: Any) -> NDArray:
 
 def from_numpy(ndarray: np.ndarray, zero_copy: bool = True, array_cls: type[NDArray] = NDArray) -> NDArray:
     """An array of the same dtype: on the memory of `ndarray`, which becomes read-only, or with `zero_copy=False` a
-    copy. `array_cls` is NDArray, the one class of dense arrays."""
+    copy. `array_cls` is NDArray, the one class of dense arrays.
+
+    Memory that nobody may write to (of a file mapped for reading, of bytes) is copied: writing to the result would end
+    the process.
+    """
     if array_cls is not NDArray:
         raise TypeError(f"from_numpy makes arrays of the class NDArray, not {array_cls}")
     if not zero_copy:
         return array(ndarray, dtype=ndarray.dtype)
     if not ndarray.flags.c_contiguous:
         raise ValueError("Only c-contiguous arrays are supported for zero-copy")
-    storage = wrap_numpy(ndarray.view())  # a view stays writable
+    try:
+        dtype = dtype_of(ndarray.dtype)
+    except TypeError:
+        raise ValueError(f"{ndarray.dtype} is not supported.") from None
+    shared = writable_view(ndarray)
+    if shared is None:
+        return array(ndarray, dtype=ndarray.dtype)
+    storage = wrap_numpy(shared)
     ndarray.flags.writeable = False
     made: NDArray = object.__new__(array_cls)
     made._storage, made._address, made._shape = storage, storage.address, ndarray.shape
-    made._dtype, made._context = dtype_of(ndarray.dtype), usable(None)
+    made._dtype, made._context = dtype, usable(None)
     return made
 
 

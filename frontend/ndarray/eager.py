@@ -23,7 +23,7 @@ from ...runtime.storage import Storage
 from ..autograd import is_training
 from ..base import MXNetError
 from ..context import Context, usable
-from ..dtypes import dtype_name
+from ..dtypes import dtype_name, from_memory
 from ..memory import OutOfMemory, allocate
 from ..random import next_key
 from .operator_graph import compiled, operator_graph, pointwise_inputs, shown
@@ -116,11 +116,17 @@ def about_storage(operator: Operator, arrays: Sequence[NDArray], out: Any = None
         raise TypeError(f"{operator.mx_name()}: out must be an NDArray or a list of them, not {out!r}") from None
 
 
+def kind_of(value: Any) -> Any:
+    """The type of a parameter, or those of the items of a tuple: 2, 2.0 and True are equal, and not all are allowed."""
+    kind = value.__class__
+    return kind if kind is not tuple else tuple(map(type, value))
+
+
 def bind(cls: type[Operator], params: Mapping[str, Any]) -> Bound:
     """The operator with these parameters, parsed once. MXNetError says which one is wrong."""
     values = tuple(params.values())
     try:
-        key = (cls, tuple(params), values, tuple(map(type, values)))
+        key = (cls, tuple(params), values, tuple(map(kind_of, values)))
         found = _bound.get(key)
     except TypeError:  # lists
         return bind(cls, {name: _frozen(value) for name, value in params.items()})
@@ -199,8 +205,8 @@ class Call:
         self.scalars = ScalarBlock.of(operator)
         self.draws = len(graph.inputs) - len(types) - self.scalars.count
         self.types = graph.output_types()[: len(graph.outputs) - len(graph.updates)]
-        self.complains = operator.complains()
-        self.simple = not (self.updates or self.draws or self.scalars.count or self.complains)
+        self.complains, self.objects = operator.complains(), operator.objects()
+        self.simple = not (self.updates or self.draws or self.scalars.count or self.complains or self.objects)
         self.pointwise = pointwise_inputs(graph)
 
     def run(
@@ -216,6 +222,8 @@ class Call:
             results = self._new(context)
             self.executable.run([a._address for a in arrays], [r._address for r in results])
             return results[0] if len(results) == 1 else results
+        if self.objects:
+            self._raise_objection(arrays)
         results = self._new(context) if out is None else _as_outputs(out, self)
         written = [*results, *(arrays[i] for i in self.updates)]
         targets, copies = self._targets(arrays, written, out is None)
@@ -243,10 +251,18 @@ class Call:
         """MXNetError where the operator says that what the operands were `before` has no results."""
         reason = self.operator.complaint(before, [r.asnumpy() for r in results])
         if reason is not None:
-            names = self.operator.input_names(len(arrays))
-            raise MXNetError(
-                f"{shown(self.operator, names, [TensorType(a._shape, a._dtype) for a in arrays])}: {reason}"
-            )
+            raise MXNetError(f"{self._shown(arrays)}: {reason}")
+
+    def _raise_objection(self, arrays: Sequence[NDArray]) -> None:
+        """MXNetError or IndexError where the operator says that it takes no such elements."""
+        reason = self.operator.objection([from_memory(a._memory(), a._dtype) for a in arrays])
+        if reason is not None:
+            kind = IndexError if type(self.operator).index_errors else MXNetError
+            raise kind(f"{self._shown(arrays)}: {reason}")
+
+    def _shown(self, arrays: Sequence[NDArray]) -> str:
+        names = self.operator.input_names(len(arrays))
+        return shown(self.operator, names, [TensorType(a._shape, a._dtype) for a in arrays])
 
     def _new(self, context: Context) -> list[NDArray]:
         try:

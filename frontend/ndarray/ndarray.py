@@ -13,7 +13,7 @@ import numpy as np
 
 from ...ir.types import DType
 from ...runtime.storage import Storage, as_numpy
-from ..base import MXNetError, ShapeError
+from ..base import MXNetError, ShapeError, integers
 from ..base_errors import gradients_missing
 from ..context import Context, usable
 from ..dtypes import dtype_name, dtype_of, from_memory, memory_dtype, numpy_type, to_memory
@@ -288,7 +288,7 @@ class NDArray(Arithmetic, Indexing, Fluent):
             raise TypeError(
                 f"Got unknown keywords in reshape: {', '.join(unknown)}. Accepted are 'shape' and 'reverse'."
             )
-        return self._view(_reshaped(self._shape, shape, bool(kwargs.get("reverse", False))))
+        return self._view(_reshaped(self._shape, integers(shape), bool(kwargs.get("reverse", False))))
 
     # Pickling: through the bytes of a `.params` file, which every version of MXNet reads.
 
@@ -360,14 +360,12 @@ def array_at(storage: Storage, address: int, shape: tuple[int, ...], dtype: DTyp
 
 @lru_cache(4096)
 def _reshaped(shape: tuple[int, ...], target: tuple[int, ...], reverse: bool) -> tuple[int, ...]:
-    if any(isinstance(n, str) for n in target):
-        raise TypeError(f"reshape: a shape holds integers, not {target}")
-    made = tuple(map(int, target))
+    made = target
     if min(target, default=0) <= 0:
         from ...ir.dialects.mx.shape_ops import reshaped
 
         try:
-            made = tuple(reshaped(shape, made, reverse))
+            made = tuple(reshaped(shape, target, reverse))
         except ValueError as error:
             raise ShapeError(f"cannot reshape an array of shape {shape} into {target}: {error}") from error
     if prod(made) != prod(shape):

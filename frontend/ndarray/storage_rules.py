@@ -182,11 +182,13 @@ def _concat(operator: Any, arrays: list[NDArray]) -> Any:
 def _take(operator: Any, arrays: list[NDArray]) -> Any:
     """Rows of a csr matrix stay csr, those of a row-sparse array are dense."""
     table, indices = arrays
-    in_csr = isinstance(table, CSRNDArray) and operator.mode != "raise"
-    if operator.axis != 0 or indices._is_sparse or not (in_csr or isinstance(table, RowSparseNDArray)):
+    if operator.axis != 0 or indices._is_sparse:
         return None
-    numbers = _row_numbers(operator, indices, table, operator.mode)
-    return _csr_rows(table, numbers) if in_csr else _dense_rows(table, numbers)
+    if isinstance(table, RowSparseNDArray):
+        return _dense_rows(table, _row_numbers(operator, indices, table, operator.mode))
+    if isinstance(table, CSRNDArray) and operator.mode != "raise":
+        return _csr_rows(table, _row_numbers(operator, indices, table, operator.mode))
+    return None
 
 
 def _embedding(operator: Any, arrays: list[NDArray]) -> Any:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ...ir.types import DType
-from ..base import MXNetError
+from ..base import MXNetError, integers
 from ..dtypes import dtype_of, numpy_type
 from .network import Network
 from .node import Entry, SymNode, depth_first
@@ -28,7 +28,7 @@ def infer_shape(symbol: Symbol, args: Sequence[Any], kwargs: Mapping[str, Any], 
         if not isinstance(shape, tuple):
             raise TypeError(f"Arguments need to be shapes (tuple), but '{name}' is {type(shape)}.")
     network.check_names(given, "InferShape")
-    found = network.infer({name: tuple(max(n, 0) for n in shape) for name, shape in given.items()}, {})
+    found = network.infer({name: tuple(max(n, 0) for n in integers(shape)) for name, shape in given.items()}, {})
     lists = _in_order(symbol, network, {i: found.shapes.get(i) or () for i in range(_count(network))})
     if partial or all(shape and 0 not in shape for shapes in lists for shape in shapes):
         return lists

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from goldens import DATA
 
-FILES = ("ndarray", "array", "sparse")
+FILES = ("ndarray", "array", "sparse", "limit")
 """Files of records, and of programs in tests/data/NAME_cases.py."""
 
 # Where mxforge means to differ, and why.

@@ -6,6 +6,7 @@ import gc
 import itertools
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -20,6 +21,7 @@ from mxforge.runtime.storage import (
     size_of_block,
     statistics,
     wrap_numpy,
+    writable_view,
 )
 
 SIZES = (0, 1, 63, 64, 65, 400, 1024, 1025, 4096, 32768, 32769, 100_000, 1 << 20, (2 << 20) + 1, 5_000_001)
@@ -141,6 +143,19 @@ def test_array_that_cannot_be_shared_is_refused() -> None:
     for array in (np.zeros((4, 4)).T[1:], read_only):
         with pytest.raises(ValueError, match="C-contiguous"):
             wrap_numpy(array)
+
+
+def test_a_read_only_array_has_a_writable_view_where_its_memory_may_be_written(tmp_path: Path) -> None:
+    array = np.arange(6, dtype=np.float32).reshape(2, 3)
+    array.flags.writeable = False
+    for view in (array, array[1:]):
+        shared = writable_view(view)
+        assert shared is not None and shared.shape == view.shape and shared.ctypes.data == view.ctypes.data
+        shared[0, 0] += 10
+    assert array[0, 0] == 10 and array[1, 0] == 13
+    (tmp_path / "mapped").write_bytes(bytes(16))
+    mapped = np.memmap(tmp_path / "mapped", np.float32, "r")
+    assert writable_view(np.frombuffer(b"abcd", np.uint8)) is None and writable_view(mapped) is None
 
 
 def test_statistics_follow_blocks() -> None:

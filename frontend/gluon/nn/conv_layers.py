@@ -17,9 +17,14 @@ _LAYOUTS = {1: ("NCW",), 2: ("NCHW", "NHWC"), 3: ("NCDHW", "NDHWC")}
 _POOL_LAYOUTS = {1: ("NCW", "NWC"), 2: ("NCHW", "NHWC"), 3: ("NCDHW", "NDHWC")}
 
 
+def _repeated(value: Sizes, dimensions: int) -> tuple[int, ...]:
+    """A number for each dimension; several as they are."""
+    return (value,) * dimensions if isinstance(value, int) else tuple(value)
+
+
 def _sizes(value: Sizes, dimensions: int, what: str) -> tuple[int, ...]:
     """One number for each dimension."""
-    found = (value,) * dimensions if isinstance(value, int) else tuple(value)
+    found = _repeated(value, dimensions)
     if len(found) != dimensions:
         raise AssertionError(f"{what} must be a number or a list of {dimensions} ints, not {value}")
     return found
@@ -230,8 +235,8 @@ class _Pooling(_Spatial):
         kernel = _sizes(pool, n, "pool_size")
         self._kwargs: dict[str, Any] = {
             "kernel": kernel,
-            "stride": kernel if strides is None else _sizes(strides, n, "strides"),
-            "pad": _sizes(padding, n, "padding"),
+            "stride": kernel if strides is None else _repeated(strides, n),
+            "pad": _repeated(padding, n),
             "global_pool": whole,
             "pool_type": self.pool_type,
             "layout": layout,

@@ -123,10 +123,15 @@ class Eye(Operator):
 
 
 def ramp(b: MxBuilder, count: int, start: float, step: float, repeat: int, dtype: DType) -> Value:
-    """start, start + step, ... each `repeat` times, `count` elements in all, computed in at least float32."""
-    wide = DType.F64 if dtype in (DType.F64, DType.I64) else DType.F32
-    steps = b.iota((count,), DType.I32, 0)
-    steps = b.cast(b.div(steps, repeat) if repeat > 1 else steps, wide)
+    """start, start + step, ... each `repeat` times, `count` elements in all, computed in at least float32.
+
+    In integers both start and step are cut to whole numbers first, as NumPy and MXNet do.
+    """
+    steps = b.iota((count,), DType.I64 if dtype.is_integer else DType.I32, 0)
+    steps = b.div(steps, repeat) if repeat > 1 else steps
+    if dtype.is_integer:
+        return b.cast(b.add(b.mul(steps, int(step)), int(start)), dtype)
+    steps = b.cast(steps, DType.F64 if dtype is DType.F64 else DType.F32)
     return b.cast(b.add(b.mul(steps, step), start), dtype)
 
 

@@ -46,10 +46,10 @@ class Take(Operator):
             indices = wrapped(b, indices, x.type.shape[axis])
         return b.take(x, indices, axis)
 
-    def complains(self) -> bool:
+    def objects(self) -> bool:
         return self.mode == "raise"
 
-    def complaint(self, operands: list[np.ndarray], results: list[np.ndarray]) -> str | None:
+    def objection(self, operands: list[np.ndarray]) -> str | None:
         indices, extent = operands[1].astype(np.int64), operands[0].shape[self.axis]
         if indices.size and (indices.min() < 0 or indices.max() >= extent):
             return f"indices from {indices.min()} to {indices.max()} are out of bounds for axis {self.axis} of {extent}"
@@ -141,10 +141,22 @@ class OneHot(Operator):
 
 @operator("gather_nd", aliases=("_npi_gather_nd", "_npx_gather_nd"))
 class GatherND(Operator):
-    """Elements or slices of data at coordinates: column j of `indices` (K, ...) holds the first K coordinates."""
+    """Elements or slices of data at coordinates: column j of `indices` (K, ...) holds the first K coordinates.
+
+    Coordinates below 0 count from the end. An eager call raises for one outside; a compiled program cannot, and clips.
+    """
 
     inputs = ("data", "indices")
     own_dtypes = frozenset(("indices",))
+    index_errors = True
+
+    def objection(self, operands: list[np.ndarray]) -> str | None:
+        data, indices = operands
+        for axis, (extent, found) in enumerate(zip(data.shape, indices, strict=False)):
+            outside = found[(found < -extent) | (found > extent - 1)]
+            if outside.size:
+                return f"index {outside[0]:g} is out of bounds for axis {axis} with size {extent}"
+        return None
 
     def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
         x, points = inputs[0], coordinates(b, inputs[1])

@@ -66,8 +66,8 @@ class Activation(Elementwise):
 class LeakyReLU(Operator):
     """Applies a leaky rectifier, or one of its kin, to each element.
 
-    leaky and elu use `slope`; prelu uses the learned `gamma`, one per channel or one in all; rrelu draws its slope
-    between the bounds in training and uses their mean otherwise.
+    leaky and elu use `slope`; prelu uses the learned `gamma`, one per channel, one per row, one per row and channel or
+    one in all; rrelu draws its slope between the bounds in training and uses their mean otherwise.
     """
 
     floats = True
@@ -108,10 +108,16 @@ class LeakyReLU(Operator):
                 return self._randomized(b, x)
 
     def _gamma(self, b: MxBuilder, x: Value, gamma: Value) -> Value:
-        shape = x.type.shape
-        if gamma.type.shape == (1,) or gamma.type.rank > 1:
-            return b.broadcast_to(gamma, shape)
-        return b.broadcast_along(gamma, shape, min(1, len(shape) - 1))
+        """gamma in the shape of x. Its axes, from the last on, are matched with axes 1 and 0 of x: each goes with the
+        first that has its extent, or any if that is 1."""
+        shape, given = x.type.shape, list(gamma.type.shape)
+        extents = [1] * len(shape)
+        for axis in range(min(1, len(shape) - 1), -1, -1):
+            if given and given[-1] in (1, shape[axis]):
+                extents[axis] = given.pop()
+        if given:
+            raise ValueError(f"gamma of shape {gamma.type.shape} does not broadcast to the first axes of {shape}")
+        return b.broadcast_to(b.reshape(gamma, tuple(extents)), shape)
 
     def _randomized(self, b: MxBuilder, x: Value) -> Results:
         if b.training:

@@ -34,8 +34,13 @@ class _PoolingBase(Operator):
     def check(self) -> None:
         if not self.global_pool:
             rank = len(self.kernel)
-            check_window(self.mx_name(), rank, kernel=self.kernel, stride=self.stride, pad=self.pad)
+            strides, pad = self._steps_and_pads(rank)
+            check_window(self.mx_name(), rank, kernel=self.kernel, stride=strides, pad=pad)
             check_layout(self.mx_name(), getattr(self, "layout", None), rank)
+
+    def _steps_and_pads(self, rank: int) -> tuple[Shape, Shape]:
+        """The strides and the padding of `rank` spatial axes, as far as they are given: numbers beyond are ignored."""
+        return self.stride[:rank] or (1,) * rank, self.pad[:rank] or (0,) * rank
 
     def _spatial(self, rank: int) -> tuple[int, ...]:
         last = is_channels_last(getattr(self, "layout", None))
@@ -154,7 +159,7 @@ class Pooling(_PoolingBase):
         if self.global_pool:
             return self._global(b, x)
         spatial = tuple(x.type.shape[a] for a in self._spatial(x.type.rank))
-        strides, pad = self.stride or (1,) * len(spatial), self.pad or (0,) * len(spatial)
+        strides, pad = self._steps_and_pads(len(spatial))
         out = pooled_extents(spatial, self.kernel, strides, pad, self.pooling_convention)
         if any(p >= k for p, k in zip(pad, self.kernel, strict=True)):
             raise ValueError(f"pad={pad} must be smaller than kernel={self.kernel}")
@@ -190,7 +195,7 @@ class PoolingV1(_PoolingBase):
         if self.global_pool:
             return self._global(b, x)
         spatial = x.type.shape[2:]
-        strides, pad = self.stride or (1,) * len(spatial), self.pad or (0,) * len(spatial)
+        strides, pad = self._steps_and_pads(len(spatial))
         out = pooled_extents(spatial, self.kernel, strides, pad, self.pooling_convention)
         sizes = zip(spatial, out, self.kernel, strides, pad, strict=True)
         pads = tuple((p, (o - 1) * s + k - n - p) for n, o, k, s, p in sizes)

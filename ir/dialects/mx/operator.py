@@ -65,6 +65,8 @@ class Operator(BaseModel, Op):
     scalars: ClassVar[tuple[str, ...]] = ()
     """Numbers that change from call to call (learning rates): a program made for single calls takes them as operands,
     so that other values need no other program. `decompose` reads them by `b.number`."""
+    index_errors: ClassVar[bool] = False
+    """Whether an objection is an IndexError, as in MXNet, and not an MXNetError."""
     gradient: ClassVar[Callable[..., Sequence[Value | None]] | None] = None
     """gradient(self, b, operands, results, cotangents) -> one value or None per input; None: derived from core."""
 
@@ -268,6 +270,15 @@ class Operator(BaseModel, Op):
     def complains(self) -> bool:
         """Whether `complaint` is worth asking with these parameters: it takes copies of the operands."""
         return type(self).complaint is not Operator.complaint
+
+    def objection(self, operands: list[np.ndarray]) -> str | None:
+        """What is wrong with the operands' elements, which an eager call raises before it computes anything; a compiled
+        program does not look."""
+        return None
+
+    def objects(self) -> bool:
+        """Whether `objection` is worth asking with these parameters."""
+        return type(self).objection is not Operator.objection
 
     def results(self, b: MxBuilder, *inputs: Value) -> tuple[Value, ...]:
         """The decomposition's values, always as a tuple. ValueError or TypeError where the operands do not fit."""

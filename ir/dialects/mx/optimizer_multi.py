@@ -311,10 +311,13 @@ class MultiLars(Operator):
 
 @operator("reset_arrays")
 class ResetArrays(_OfArrays):
-    """Fills all arrays with zeros, in place. Has no result."""
+    """Fills all arrays with zeros, in place; each may have a dtype of its own. Has no result."""
 
     outputs = ()
     num_arrays: Int
+
+    def complete_dtypes(self, inputs: list[DType | None], outputs: list[DType | None]) -> None:
+        """No dtype says anything about another."""
 
     @property
     def auxiliary(self) -> dict[str, int]:

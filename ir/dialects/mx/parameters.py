@@ -34,10 +34,13 @@ def _item_text(item: object) -> str:
 
 
 def _integer(value: Any) -> int:
+    """2.0 and True are no integers: MXNet reads the text of a parameter."""
     try:
         if isinstance(value, str):
             return int(value.strip().removesuffix("L"))
-        return int(value) if isinstance(value, float) and value.is_integer() else index(cast("SupportsIndex", value))
+        if isinstance(value, bool):
+            raise TypeError
+        return index(cast("SupportsIndex", value))
     except (TypeError, ValueError):
         raise ValueError(f"{value!r} is not an integer") from None
 

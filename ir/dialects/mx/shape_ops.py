@@ -279,6 +279,14 @@ def four_axes(x: Value) -> Shape:
     return x.type.shape
 
 
+def _four_axes_with_elements(x: Value) -> Shape:
+    """The extents of (N, C, H, W). ValueError for an extent of 0, which MXNet refuses in numbers of blocks."""
+    extents = four_axes(x)
+    if 0 in extents:
+        raise ValueError(f"no extent of data may be 0, its shape is {extents}")
+    return extents
+
+
 @operator("depth_to_space")
 class DepthToSpace(Operator):
     """Moves channels into blocks of positions: (N, C, H, W) -> (N, C / s^2, H s, W s)."""
@@ -286,7 +294,7 @@ class DepthToSpace(Operator):
     block_size: Positive
 
     def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
-        n, c, h, w = four_axes(inputs[0])
+        n, c, h, w = _four_axes_with_elements(inputs[0])
         s = self.block_size
         if c % (s * s):
             raise ValueError(f"{c} channels do not divide by the square of block_size={s}")
@@ -301,7 +309,7 @@ class SpaceToDepth(Operator):
     block_size: Positive
 
     def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
-        n, c, h, w = four_axes(inputs[0])
+        n, c, h, w = _four_axes_with_elements(inputs[0])
         s = self.block_size
         if h % s or w % s:
             raise ValueError(f"{h} x {w} positions do not divide by block_size={s}")
