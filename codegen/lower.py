@@ -7,7 +7,7 @@ new axes; an input of the region is a Load. Values that are read more than once 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import islice
 
 from ..ir.dialects.core import Cast, Conv, Dot, Fused, Pointwise, Reduce, ReduceWindow
@@ -16,6 +16,7 @@ from ..ir.kernel import (
     Affine,
     Axis,
     AxisKind,
+    AxisValue,
     Buffer,
     Expr,
     Index,
@@ -183,8 +184,7 @@ class Lowering:
     def local(self, expr: Expr, index: Index) -> Ref:
         """A new Local that holds `expr` at the points of `index`."""
         name = f"t{sum(isinstance(s, Local) for s in self.stages)}"
-        used = tuple(a for i in index if isinstance(i, Affine) for a, _ in i.terms)
-        self.stages.append(Local(name, used, expr))
+        self.stages.append(Local(name, tuple(dict.fromkeys(_axes_of(index))), expr))
         return Ref(name)
 
     def input_name(self, value: Value) -> str | None:
@@ -200,6 +200,19 @@ class Lowering:
     def new_axes(self, extents: Sequence[int]) -> list[str]:
         first = sum(a.kind is AxisKind.REDUCE for a in self.axes)
         return [self._axis(f"r{first + k}", n, AxisKind.REDUCE) for k, n in enumerate(extents)]
+
+
+def _axes_of(index: Index) -> Iterator[str]:
+    """The axes on which an index depends, also through the elements that it is read from."""
+    for part in index:
+        if isinstance(part, Affine):
+            yield from (axis for axis, _ in part.terms)
+            continue
+        for expr in walk(part):
+            if isinstance(expr, AxisValue):
+                yield expr.axis
+            elif isinstance(expr, Load):
+                yield from (axis for i in expr.index if isinstance(i, Affine) for axis, _ in i.terms)
 
 
 _INLINE_LIMIT = 64  # parts of an expression that may be computed once for each place where it is read

@@ -9,7 +9,7 @@ from mxforge.codegen.lower import LoweringError, lower_concat, lower_region
 from mxforge.ir.dialects.core import CoreBuilder, Fused
 from mxforge.ir.graph import Value
 from mxforge.ir.kernel import AxisKind, Kernel, Local, ReduceOp
-from mxforge.ir.types import DType, Layout
+from mxforge.ir.types import DType, Layout, TensorType
 from mxforge.ir.verifier import verify_kernel
 from rewriting import assert_text, kernel_text, tensor
 
@@ -350,6 +350,15 @@ def test_a_piece_is_copied_to_its_place() -> None:
         }) at [i0, i1 + 3, i2]
         """,
     )
+
+
+def test_a_value_read_at_gathered_rows_holds_for_the_axes_of_their_numbers() -> None:
+    def body(b: CoreBuilder) -> Value:
+        root, rows = b.sqrt(b.input(tensor(5, 3))), b.input(TensorType((5,), DType.I64))
+        return b.add(root, b.take(root, rows, 0))
+
+    kernel = lowered("move", body)
+    assert [stage.axes for stage in kernel.stages if isinstance(stage, Local)] == [("i0", "i1")] * 2
 
 
 def test_layouts_belong_to_the_buffers_alone() -> None:
