@@ -8,10 +8,9 @@ _FULL_NAMES = r"(ndarray|symbol)\.(_internal|gen__internal)\."
 _CONTRIB = r"(contrib\.)?(ndarray|symbol)(\.contrib|\.gen_contrib)?\."
 
 PATTERNS = {
-    "operators of quantisation, of graphs for DGL, and of sparse training": rf"{_CONTRIB}"
+    "operators of quantisation, and of graphs for DGL": rf"{_CONTRIB}"
     r"(quantize\w*|quantized_\w+|dequantize|requantize|calibrate_entropy|dgl_\w+|edge_id)|"
-    r"(contrib\.symbol|symbol\.contrib|symbol\.gen_contrib)\.getnnz|(ndarray|symbol)\.(gen_)?sparse\.adagrad_update|"
-    rf"{_FULL_NAMES}_scatter_(elemwise_div|plus_scalar|minus_scalar)",
+    r"(contrib\.symbol|symbol\.contrib|symbol\.gen_contrib)\.getnnz",
     "operators of MXNet's backward passes": rf"{_FULL_NAMES}(_backward_\w+|_broadcast_backward|_split_v2_backward)",
     "operators of mx.np": rf"{_FULL_NAMES}_np\w*",
     "operators that plugins and oneDNN's passes make": rf"{_FULL_NAMES}"

@@ -32,11 +32,15 @@ def decode(data: bytes, color: bool, rgb: bool) -> np.ndarray:
     return np.ascontiguousarray(image[:, :, ::-1]) if rgb else image
 
 
-def resize(image: np.ndarray, width: int, height: int, interp: int) -> np.ndarray:
-    """An image (H, W, C) at another size; `interp` is OpenCV's: 0 nearest, 1 linear, 2 cubic, 3 area, 4 Lanczos."""
+def resize_bytes(image: np.ndarray, width: int, height: int, interp: int) -> np.ndarray | None:
+    """An 8-bit image (H, W, C) at another size, as the operator `image.resize` gives it; None where OpenCV is not
+    installed, or would round otherwise: floats and cubic interpolation differ among its versions.
+
+    Images of many sizes are resized here, for each of which the operator would need a program of its own.
+    """
     cv2 = opencv()
-    if cv2 is None:
-        return without_opencv.resize(image, width, height, interp)
+    if cv2 is None or image.dtype != np.uint8 or interp not in (0, 1, 3, 4) or min(width, height, *image.shape) < 1:
+        return None
     out = cv2.resize(image, (width, height), interpolation=interp)
     return out.reshape(height, width, image.shape[2])
 

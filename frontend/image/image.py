@@ -43,7 +43,12 @@ def imdecode(buf: Any, flag: int = 1, to_rgb: int = 1, out: NDArray | None = Non
 
 def imresize(src: NDArray, w: int, h: int, interp: int = 1, out: NDArray | None = None) -> NDArray:
     """The image at width `w` and height `h`; see `resize_short` for `interp`."""
-    return _array(codec.resize(src.asnumpy(), w, h, interp), out)
+    if src.dtype == np.uint8 and src.ndim == 3:
+        image = codec.resize_bytes(src.asnumpy(), w, h, interp)
+        if image is not None:
+            return _array(image, out)
+    made = nd.image.resize(src, size=(w, h), interp=interp)
+    return made if out is None else made.copyto(out)
 
 
 def copyMakeBorder(

@@ -1,6 +1,6 @@
-"""What images need where OpenCV is not installed: Pillow decodes and encodes, NumPy and an operator do the rest.
+"""What images need where OpenCV is not installed: Pillow decodes and encodes, NumPy does the rest.
 
-The elements are OpenCV's, except that grey values that are made of colours, and resized 8-bit images, may differ by 1.
+The elements are OpenCV's, except that grey values that are made of colours may differ by 1.
 """
 
 from __future__ import annotations
@@ -69,16 +69,6 @@ def encode(image: np.ndarray, img_fmt: str, quality: int) -> bytes:
     made = io.BytesIO()
     _pillow().fromarray(np.ascontiguousarray(image)).save(made, kind, **options)
     return made.getvalue()
-
-
-def resize(image: np.ndarray, width: int, height: int, interp: int) -> np.ndarray:
-    """An image (H, W, C) at another size, by the operator `image.resize`."""
-    from ..ndarray import array
-    from ..ndarray import image as operators
-
-    if image.shape[:2] == (height, width):
-        return image.copy()
-    return operators.resize(array(image, dtype=image.dtype), size=(width, height), interp=interp).asnumpy()
 
 
 def add_border(image: np.ndarray, edges: tuple[int, int, int, int], kind: int, values: Sequence[float]) -> np.ndarray:

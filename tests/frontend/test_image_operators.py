@@ -7,6 +7,8 @@ from typing import Any
 import mxforge as mx
 import numpy as np
 import pytest
+from goldens import Golden, operator_goldens
+from mxforge.frontend.image import codec
 from mxforge.frontend.ndarray import eager
 
 image = mx.nd.image
@@ -108,3 +110,25 @@ def test_a_hybridized_block_of_image_operators() -> None:
     assert eager_result.shape == (3, 6, 8)
     np.testing.assert_allclose(net(photo()).asnumpy(), eager_result, rtol=1e-6)
     assert mx.sym.image.to_tensor(mx.sym.var("x")).infer_shape(x=(6, 7, 3))[1] == [(3, 6, 7)]
+
+
+RESIZED = [g for g in operator_goldens() if g.op == "_image_resize" and g.inputs[0].ndim == 3]
+
+
+@pytest.mark.parametrize("with_opencv", [True, False])
+@pytest.mark.parametrize("golden", RESIZED, ids=str)
+def test_imresize_and_resize_give_the_same_picture(
+    golden: Golden, with_opencv: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The bytes that MXNet gives, or floats to 1e-6 of their range."""
+    if not with_opencv:
+        monkeypatch.setattr(codec, "opencv", lambda: None)
+    (pixels,), (expected,) = golden.inputs, golden.outputs
+    interp = int(golden.attributes.get("interp", 1))
+    x = mx.nd.array(pixels, dtype=pixels.dtype)
+    one = image.resize(x, size=expected.shape[1::-1], interp=interp).asnumpy()
+    other = mx.image.imresize(x, expected.shape[1], expected.shape[0], interp).asnumpy()
+    assert one.dtype == other.dtype == expected.dtype
+    np.testing.assert_array_equal(one, other)
+    limit = 1e-6 * np.abs(pixels).max() if pixels.dtype == np.float32 else 0
+    np.testing.assert_allclose(other, expected, 0, limit)

@@ -1,12 +1,13 @@
 """Resizes images along two axes: each new row, and then each new column, is a weighted sum of a few old ones.
 
-Positions and weights are those of OpenCV's resize, which MXNet uses.
+Positions and weights are those of the resize of OpenCV 3, which MXNet uses, and so are the roundings of 8-bit images:
+sums of whole numbers, but for areas that are no multiples.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import ceil, floor
+from math import ceil, floor, prod
 from typing import Any
 
 import numpy as np
@@ -66,17 +67,16 @@ def _lanczos(old: int, new: int) -> Taps:
 
 
 def _area(old: int, new: int) -> Taps:
-    """The part of each old row that the new one covers; a growing image is resized as by `_growing`."""
-    if new >= old:
-        return _growing(old, new)
+    """The part of each old row that the new one covers, of `new` up to `old`; parts below a thousandth do not count."""
     scale = old / new
     count = ceil(scale) + 1
     positions, weights = np.zeros((count, new), np.int64), np.zeros((count, new))
     for i in range(new):
-        low, high = i * scale, min((i + 1) * scale, old)
-        for k, row in enumerate(range(floor(low), min(ceil(high), old))):
+        low, width = i * scale, min(scale, old - i * scale)
+        for k, row in enumerate(range(floor(low), min(ceil(low + scale), old))):
+            part = min(low + scale, row + 1) - max(low, row)
             positions[k, i] = row
-            weights[k, i] = max(0.0, min(high, row + 1) - max(low, row)) / (high - low)
+            weights[k, i] = part / width if part > 1e-3 else 0
     return positions, weights
 
 
@@ -100,19 +100,28 @@ def resize(b: MxBuilder, x: Value, axes: tuple[int, int], size: tuple[int, int],
     if interp not in TAPS:
         raise ValueError(f"interp={interp} is none of {', '.join(map(str, TAPS))}")
     old = x.type.shape[axes[0]], x.type.shape[axes[1]]
-    if interp == 3 and (size[0] > old[0] or size[1] > old[1]):
-        rows, columns = (_growing(n, m) for n, m in zip(old, size, strict=True))
-    else:
-        rows, columns = (TAPS[interp](n, m) for n, m in zip(old, size, strict=True))
+    shrinks = size[0] <= old[0] and size[1] <= old[1]
+    find = _growing if interp == 3 and not shrinks else TAPS[interp]
+    rows, columns = (find(n, m) for n, m in zip(old, size, strict=True))
     if interp == 0:
         return b.take(b.take(x, b.constant(rows[0][0]), axes[0]), b.constant(columns[0][0]), axes[1])
-    if x.type.dtype is DType.U8 and interp == 1:
-        return _resize_bytes(b, x, axes, _linear_rows(old[0], size[0]), columns)
+    if x.type.dtype is DType.U8:
+        if interp == 1:
+            rows = _linear_rows(old[0], size[0])
+        if interp == 1 or find is _growing:
+            return _blend_two_bytes(b, x, axes, rows, columns)
+        if interp in (2, 4):
+            return _blend_bytes(b, x, axes, rows, columns)
+        if old[0] % size[0] == old[1] % size[1] == 0:
+            return _average_bytes(b, x, axes, rows, columns)
     wide = b.cast(x, DType.F64 if x.type.dtype is DType.F64 else DType.F32)
     found = _blend(b, _blend(b, wide, axes[1], columns), axes[0], rows)
-    if x.type.dtype.is_float:
-        return b.cast(found, x.type.dtype)
-    return b.cast(b.minimum(b.maximum(b.rint(found), 0), 255), x.type.dtype)
+    return b.cast(found, x.type.dtype) if x.type.dtype.is_float else _bounded(b, b.rint(found), x.type.dtype)
+
+
+def _bounded(b: MxBuilder, x: Value, dtype: DType) -> Value:
+    """x within the range of 8-bit images."""
+    return b.cast(b.minimum(b.maximum(x, 0), 255), dtype)
 
 
 def _blend(b: MxBuilder, x: Value, axis: int, taps: Taps) -> Value:
@@ -126,15 +135,49 @@ def _blend(b: MxBuilder, x: Value, axis: int, taps: Taps) -> Value:
     return total
 
 
-def _resize_bytes(b: MxBuilder, x: Value, axes: tuple[int, int], rows: Taps, columns: Taps) -> Value:
-    """Linear interpolation of 8-bit images in whole numbers, with OpenCV's roundings."""
+def _fixed(taps: Taps) -> Taps:
+    """The weights as multiples of 2 ^ -11."""
+    return taps[0], np.rint(taps[1].astype(np.float32) * np.float32(1 << _BITS)).astype(np.int64)
 
-    def fixed(taps: Taps) -> Taps:
-        return taps[0], np.rint(taps[1] * (1 << _BITS)).astype(np.int64)
 
-    wide = _blend(b, b.cast(x, DType.I32), axes[1], fixed(columns))
+def _blend_bytes(b: MxBuilder, x: Value, axes: tuple[int, int], rows: Taps, columns: Taps) -> Value:
+    """Weighted sums of 8-bit images in whole numbers, rounded once."""
+    wide = _blend(b, b.cast(x, DType.I32), axes[1], _fixed(columns))
+    total = _blend(b, wide, axes[0], _fixed(rows))
+    half = 1 << (2 * _BITS - 1)
+    found = _bounded(b, b.shift_right(b.add(total, half), 2 * _BITS), DType.U8)
+    return _in_eights(b, found, wide, axes, rows) if len(rows[0]) == 4 else found
+
+
+def _in_eights(b: MxBuilder, found: Value, wide: Value, axes: tuple[int, int], rows: Taps) -> Value:
+    """`found` in the last elements of each row; before them OpenCV adds the rows of a cubic interpolation in float32,
+    eight elements at a time, and rounds halves to even numbers."""
+    shape = found.type.shape
+    width = prod(shape[axes[1] :])
+    in_vectors = (np.arange(width) < width - width % 8).reshape(shape[axes[1] :])
+    positions, weights = _fixed(rows)
+    scaled = positions, weights.astype(np.float32) * np.float32(2.0 ** (-2 * _BITS))
+    sums = _bounded(b, b.rint(_blend(b, b.cast(wide, DType.F32), axes[0], scaled)), DType.U8)
+    mask = b.broadcast(b.constant(in_vectors), shape, tuple(range(axes[1], len(shape))))
+    return b.select(mask, sums, found)
+
+
+def _average_bytes(b: MxBuilder, x: Value, axes: tuple[int, int], rows: Taps, columns: Taps) -> Value:
+    """Averages of whole blocks of 8-bit images: of 2 x 2 the halves are rounded up, of others to even numbers."""
+    ones = [(positions, (weights > 0).astype(np.int64)) for positions, weights in (rows, columns)]
+    total = _blend(b, _blend(b, b.cast(x, DType.I32), axes[1], ones[1]), axes[0], ones[0])
+    size = [int(weights[:, 0].sum()) for _, weights in ones]
+    if size == [2, 2]:
+        return b.cast(b.shift_right(b.add(total, 2), 2), DType.U8)
+    scale = float(np.float32(1) / np.float32(size[0] * size[1]))
+    return _bounded(b, b.rint(b.mul(b.cast(total, DType.F32), scale)), DType.U8)
+
+
+def _blend_two_bytes(b: MxBuilder, x: Value, axes: tuple[int, int], rows: Taps, columns: Taps) -> Value:
+    """As `_blend_bytes` for two taps, of which OpenCV cuts digits off before it adds them."""
+    wide = _blend(b, b.cast(x, DType.I32), axes[1], _fixed(columns))
     total: Value | None = None
-    for positions, weights in zip(*fixed(rows), strict=True):
+    for positions, weights in zip(*_fixed(rows), strict=True):
         part = b.shift_right(b.take(wide, b.constant(positions), axes[0]), 4)
         scale = b.broadcast_along(b.constant(weights, DType.I32), part.type.shape, axes[0])
         product = b.shift_right(b.mul(part, scale), 16)

@@ -38,6 +38,9 @@ def cases() -> list[Case]:
         found.append(case("_image_resize", photo(8, 6, 3), size=size, interp=0))
         for interp in (1, 2, 3, 4):
             found.append(case("_image_resize", r(8, 6, 3), size=size, interp=interp))
+    for size in ("(3, 4)", "(6, 8)", "(3, 8)", "(11, 9)", "(2, 19)", "(40, 3)"):
+        found += [case("_image_resize", photo(16, 12, 3), size=size, interp=interp) for interp in (2, 3, 4)]
+        found.append(case("_image_resize", photo(9, 14, 1), size=size, interp=2))
     found += [
         case("_image_resize", photo(9, 6, 3), size="4", keep_ratio="True"),
         case("_image_resize", photo(6, 9, 3), size="4", keep_ratio="True"),
