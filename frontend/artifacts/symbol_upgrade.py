@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
+from .errors import ArtifactError
 from .symbol_graph import CURRENT_VERSION, GraphAttr, NodeEntry, SymbolFile, SymbolNode, arrange
 
 InputNames = Callable[[str, Mapping[str, str]], Sequence[str]]
@@ -54,7 +55,11 @@ class _Draft:
         self.input_names = input_names
 
     def names_of_inputs(self, number: int) -> Sequence[str]:
-        return self.input_names(self.nodes[number].op, self.attrs[number])
+        node = self.nodes[number]
+        try:
+            return self.input_names(node.op, self.attrs[number])
+        except ValueError as error:
+            raise ArtifactError(f"node {node.name!r}: {error}") from None
 
     def add_variable(self, name: str, attrs: Mapping[str, str]) -> NodeEntry:
         self.nodes.append(SymbolNode("null", name, {}, num_outputs=1))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from ..artifacts import (
     ArtifactError,
@@ -84,22 +85,64 @@ def from_json(text: str | bytes, label: str = "symbol") -> list[Entry]:
     """
     try:
         file = read_symbol_json(text, label)
-        _check_operators(file, label)
-        return from_file(upgrade_symbol(file, _input_names))
     except ArtifactError as error:
         raise MXNetError(str(error)) from None
+    try:
+        _check_operators(file)
+        return from_file(upgrade_symbol(file, _input_names))
+    except (ArtifactError, MXNetError) as error:
+        raise MXNetError(f"{label}: {error}") from error
 
 
 def from_file(file: SymbolFile) -> list[Entry]:
-    """The heads of a graph that is already current."""
+    """The heads of a graph that is already current.
+
+    MXNetError names the node whose parameters are wrong, that has another number of inputs than its operator takes, or
+    that reads an output which does not exist. What a head, or an input of a subgraph, reads is checked too.
+    """
     nodes: list[SymNode] = []
     for node in file.nodes:
         inputs = [Entry(nodes[e.node_id], e.index, e.version) for e in node.inputs]
         made = SymNode(node.op, node.name, dict(node.attrs), inputs)
-        made.subgraphs = node.subgraphs
+        made.subgraphs = tuple(map(_with_outputs, node.subgraphs))
         nodes.append(made)
     _canonize(nodes)
-    return [Entry(nodes[e.node_id], e.index, e.version) for e in file.heads]
+    for made in nodes:
+        _check_node(made)
+    heads = [Entry(nodes[e.node_id], e.index, e.version) for e in file.heads]
+    _check_entries(heads, "the graph's outputs")
+    return heads
+
+
+def _with_outputs(file: SymbolFile) -> SymbolFile:
+    """A subgraph whose nodes know their numbers of outputs, which `to_json` writes: not every file says them."""
+    return replace(file, nodes=tuple(map(_with_output_count, file.nodes)))
+
+
+def _with_output_count(node: SymbolNode) -> SymbolNode:
+    node = replace(node, subgraphs=tuple(map(_with_outputs, node.subgraphs)))
+    if node.num_outputs is not None:
+        return node
+    made = SymNode(node.op, node.name, dict(node.attrs))
+    made.subgraphs = node.subgraphs
+    return replace(node, num_outputs=_outputs_in_files(made))
+
+
+def _check_node(node: SymNode) -> None:
+    """MXNetError unless the node fits its operator."""
+    what = f"node {node.name!r} ({node.op})"
+    if not node.is_variable:
+        try:
+            node.operator.require_inputs(len(node.inputs))
+        except ValueError as error:
+            raise MXNetError(f"{what}: {error}") from None
+    _check_entries(node.inputs, what)
+
+
+def _check_entries(entries: Sequence[Entry], reader: str) -> None:
+    for entry in entries:
+        if entry.index >= entry.node.num_outputs:
+            raise MXNetError(f"{reader}: node {entry.node.name!r} has no output {entry.index}")
 
 
 def _canonize(nodes: Sequence[SymNode]) -> None:
@@ -113,7 +156,7 @@ def _canonize(nodes: Sequence[SymNode]) -> None:
                 entry.node.version = max(entry.node.version, entry.version)
 
 
-def _check_operators(file: SymbolFile, label: str) -> None:
+def _check_operators(file: SymbolFile) -> None:
     from ...ir.dialects.mx.operator import find
 
     users: dict[str, list[str]] = {}
@@ -122,7 +165,7 @@ def _check_operators(file: SymbolFile, label: str) -> None:
             users.setdefault(node.op, []).append(node.name)
     if users:
         lines = "\n".join(f"  {op}: used by {', '.join(map(repr, names))}" for op, names in users.items())
-        raise MXNetError(f"{label}: the graph uses operators that are not known:\n{lines}")
+        raise MXNetError(f"the graph uses operators that are not known:\n{lines}")
 
 
 def _all_nodes(file: SymbolFile) -> Iterator[SymbolNode]:

@@ -219,6 +219,14 @@ class Operator(BaseModel, Op):
         if count is not None and self.variadic_count(None) != given:
             raise ValueError(f"{type(self).variadic}={count} does not count the {given} arrays that are given")
 
+    def require_inputs(self, given: int) -> None:
+        """ValueError unless these parameters ask for `given` inputs."""
+        self.require_count(given)
+        names = self.input_names(given)
+        if len(names) != given:
+            listed = f" ({', '.join(names)})" if names else ""
+            raise ValueError(f"takes {len(names)} inputs{listed}, {given} are given")
+
     def require_shapes(self, types: Sequence[TensorType]) -> None:
         """ValueError where the operands' shapes do not fit the parameters or each other."""
         shapes: list[PartialShape] = [t.shape for t in types]
@@ -283,7 +291,7 @@ class Operator(BaseModel, Op):
     def results(self, b: MxBuilder, *inputs: Value) -> tuple[Value, ...]:
         """The decomposition's values, always as a tuple. ValueError or TypeError where the operands do not fit."""
         types = [v.type for v in inputs]
-        self.require_count(len(types))
+        self.require_inputs(len(types))
         self.require_dtypes(types)
         self.require_shapes(types)
         try:

@@ -6,7 +6,7 @@ is annotated with one of these types accepts that text or the Python value, and 
 
 from __future__ import annotations
 
-import ast
+import re
 from collections.abc import Callable, Iterable, Sequence
 from operator import index
 from typing import Annotated, Any, Literal, SupportsIndex, cast
@@ -37,12 +37,23 @@ def _integer(value: Any) -> int:
     """2.0 and True are no integers: MXNet reads the text of a parameter."""
     try:
         if isinstance(value, str):
-            return int(value.strip().removesuffix("L"))
+            return _written_integer(value)
         if isinstance(value, bool):
             raise TypeError
         return index(cast("SupportsIndex", value))
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise ValueError(f"{value!r} is not an integer") from None
+
+
+_INTEGER = re.compile(r"\s*([+-]?[0-9]{1,19})L?\s*", re.ASCII)
+
+
+def _written_integer(text: str) -> int:
+    """A number of 64 bits in decimal digits, after which Python 2 wrote an L."""
+    matched = _INTEGER.fullmatch(text)
+    if matched is None or not -(2**63) <= int(matched[1]) < 2**63:
+        raise ValueError(text)
+    return int(matched[1])
 
 
 def _natural(value: Any) -> int:
@@ -60,7 +71,10 @@ def _positive(value: Any) -> int:
 
 
 def _number(value: Any) -> float:
-    return float(value)
+    try:
+        return float(value)
+    except (TypeError, OverflowError):
+        raise ValueError(f"{value!r} is not a number") from None
 
 
 def _boolean(value: Any) -> bool:
@@ -76,10 +90,24 @@ def _boolean(value: Any) -> bool:
 def _sequence(value: Any) -> tuple[Any, ...]:
     """A tuple written as MXNet or Python write it; a single number is a tuple of one, None is empty."""
     if isinstance(value, str):
-        value = ast.literal_eval(value.replace("L", ""))
+        return _items(value.strip())
     if value is None:
         return ()
     return tuple(cast("Iterable[Any]", value)) if hasattr(value, "__iter__") else (value,)
+
+
+def _items(text: str) -> tuple[str | None, ...]:
+    """The items of a tuple of numbers and None, each as text."""
+    if text == "None":
+        return ()
+    if text[:1] not in ("(", "["):
+        return (text,)
+    if text[-1] not in (")", "]"):
+        raise ValueError(f"the bracket {text[0]!r} is not closed")
+    items = [item.strip() for item in text[1:-1].split(",")]
+    if not items[-1]:
+        items.pop()
+    return tuple(None if item == "None" else item for item in items)
 
 
 def _shape(value: Any) -> tuple[int, ...]:

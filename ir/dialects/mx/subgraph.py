@@ -10,13 +10,13 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from ...graph import Graph, Value
 from ...types import DType, TensorType
 from .builder import KEY, MxBuilder
 from .infer_types import Inference, Use, infer_types
-from .operator import lookup
+from .operator import Operator, lookup
 from .shapes import PartialShape
 
 
@@ -24,28 +24,26 @@ class Subgraph:
     """Uses of operators on numbered values: `inputs` number the inputs, whose names are `names`."""
 
     def __init__(self, parsed: Any) -> None:
-        """Read what stands in a text; ValueError or KeyError says what is wrong with it."""
+        """Read what stands in a text; ValueError or KeyError says what is wrong with it, and in which node."""
         nodes, results = _checked(parsed)
         self.inputs: list[int] = []
         self.names: list[str] = []
         self.uses: list[Use] = []
         self.outputs: list[int] = []
-        first: list[int] = []
-        count = 0
+        first = [0]
         for op, name, attrs, operands in nodes:
-            first.append(count)
+            count = first[-1]
             if op == "null":
                 self.inputs.append(count)
                 self.names.append(name)
-                count += 1
+                first.append(count + 1)
                 continue
-            if "subgraphs" in attrs:
-                attrs = {**attrs, "subgraphs": json.dumps(attrs["subgraphs"])}
-            made = lookup(op).parse(attrs)
+            where = f"node {name!r} ({op}) of a subgraph"
+            made = _operator(op, attrs, len(operands), where)
             outputs = tuple(range(count, count + made.num_outputs))
-            self.uses.append(Use(made, tuple(first[n] + i for n, i in operands), outputs, name))
-            count += made.num_outputs
-        self.outputs += [first[n] + i for n, i in results]
+            self.uses.append(Use(made, _numbers(first, operands, where), outputs, name))
+            first.append(count + made.num_outputs)
+        self.outputs += _numbers(first, results, "the results of a subgraph")
 
     def infer(
         self,
@@ -95,6 +93,26 @@ Links = list[tuple[int, int]]
 Nodes = list[tuple[str, str, dict[str, Any], Links]]
 
 
+def _operator(op: str, attrs: dict[str, Any], given: int, where: str) -> Operator:
+    """The operator of a node that has `given` inputs."""
+    if "subgraphs" in attrs:
+        attrs = {**attrs, "subgraphs": json.dumps(attrs["subgraphs"])}
+    try:
+        made = lookup(op).parse(attrs)
+        made.require_inputs(given)
+    except ValueError as error:
+        raise ValueError(f"{where}: {error}") from None
+    return made
+
+
+def _numbers(first: Sequence[int], links: Links, where: str) -> tuple[int, ...]:
+    """The numbers of the values that `links` name; node n has those from first[n] to first[n + 1]."""
+    for n, i in links:
+        if first[n] + i >= first[n + 1]:
+            raise ValueError(f"{where}: node {n} has no output {i}")
+    return tuple(first[n] + i for n, i in links)
+
+
 def _checked(parsed: Any) -> tuple[Nodes, Links]:
     """The two parts of a text; ValueError unless all numbers name something that comes before."""
     try:
@@ -113,7 +131,13 @@ def _checked(parsed: Any) -> tuple[Nodes, Links]:
 @lru_cache(maxsize=256)
 def read_subgraphs(text: str) -> tuple[Subgraph, ...]:
     """The subgraphs in a text; ValueError or KeyError says what is wrong with it."""
-    return tuple(Subgraph(parsed) for parsed in json.loads(text)) if text else ()
+    try:
+        parsed: Any = json.loads(text or "[]")
+    except RecursionError:
+        raise ValueError("the text of a subgraph is nested too deeply") from None
+    if not isinstance(parsed, list):
+        raise ValueError("the text of a subgraph is no list")
+    return tuple(Subgraph(one) for one in cast("list[Any]", parsed))
 
 
 class BodyBuilder(MxBuilder):
