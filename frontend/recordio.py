@@ -11,7 +11,7 @@ import numbers
 import os
 import struct
 from collections import namedtuple
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import IO, Any
 
 import numpy as np
@@ -168,16 +168,25 @@ class MXIndexedRecordIO(MXRecordIO):
         """Open both files and read the index."""
         super().open()
         self.idx, self.keys = {}, []
-        self.fidx = open(self.idx_path, self.flag)  # noqa: SIM115
+        self.fidx = open(self.idx_path, self.flag, encoding="utf-8")  # noqa: SIM115
         if self.writable:
             return
-        for number, line in enumerate(self.fidx, start=1):
-            try:
+        try:
+            self._read_index(self.fidx)
+        except MXNetError:
+            self.close()
+            raise
+
+    def _read_index(self, lines: Iterable[str]) -> None:
+        number, line = 0, ""
+        try:
+            for number, line in enumerate(lines, start=1):  # noqa: B007
                 key, position = line.rstrip("\n").split("\t")
                 self._add(self.key_type(key), int(position))
-            except ValueError as error:
-                self.close()
-                raise MXNetError(f"invalid index {self.idx_path}, line {number}: {line[:80]!r}") from error
+        except UnicodeDecodeError as error:
+            raise MXNetError(f"invalid index {self.idx_path}, after line {number}: it is not UTF-8") from error
+        except ValueError as error:
+            raise MXNetError(f"invalid index {self.idx_path}, line {number}: {line[:80]!r}") from error
 
     def _add(self, key: Any, position: int) -> None:
         self.idx[key] = position

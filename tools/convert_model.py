@@ -66,7 +66,7 @@ def _check_target(target: Path) -> None:
         raise ToolError(f"{target}: there is no folder {target.parent}")
 
 
-def _read(path: Path) -> dict[str, ParamsArray]:
+def _read(path: Path) -> Mapping[str, ParamsArray]:
     """The arrays of a file by name; a list without names gets arr_0, arr_1, ..., as NumPy calls them."""
     kind = path.suffix.lower()
     if kind in FORMATS:

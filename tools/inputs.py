@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import zipfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
+from ..frontend.artifacts.numpy_files import read_npy, read_npz
 from .errors import ToolError, UsageError
 
 IMAGES = frozenset((".png", ".jpg", ".jpeg", ".bmp", ".webp", ".gif", ".ppm"))
@@ -77,10 +77,7 @@ def _read_array(path: Path, images: ImageOptions) -> np.ndarray:
         return read_image(path, images)
     if suffix != ".npy":
         raise UsageError(f"{path}: an input is a .npy or .npz file or an image ({', '.join(sorted(IMAGES))})")
-    try:
-        return _numbers(np.load(path, allow_pickle=False), path)
-    except (ValueError, EOFError) as error:
-        raise ToolError(f"{path}: {error}") from None
+    return _numbers(read_npy(path), path)
 
 
 def _numbers(array: np.ndarray, path: Path) -> np.ndarray:
@@ -91,29 +88,27 @@ def _numbers(array: np.ndarray, path: Path) -> np.ndarray:
 
 def _read_npz(path: Path, names: Sequence[str]) -> dict[str, np.ndarray]:
     """Those arrays of the archive that the model's inputs name, by name or by position."""
-    try:
-        with np.load(path, allow_pickle=False) as archive:
-            keys = {key: key for key in names if key in archive.files}
-            keys = keys or {name: f"x{i}" for i, name in enumerate(names) if f"x{i}" in archive.files}
-            if not keys:
-                has = ", ".join(archive.files)
-                raise ToolError(f"{path}: has {has}, none of which is an input ({', '.join(names)})")
-            return {name: _numbers(archive[key], path) for name, key in keys.items()}
-    except (ValueError, EOFError, zipfile.BadZipFile) as error:
-        raise ToolError(f"{path}: {error}") from None
+    archive = read_npz(path)
+    keys = {key: key for key in names if key in archive}
+    keys = keys or {name: f"x{i}" for i, name in enumerate(names) if f"x{i}" in archive}
+    if not keys:
+        raise ToolError(f"{path}: has {', '.join(archive)}, none of which is an input ({', '.join(names)})")
+    return {name: _numbers(archive[key], path) for name, key in keys.items()}
 
 
 def read_image(path: Path, options: ImageOptions) -> np.ndarray:
     """An image as (1, 3, H, W) float32: (RGB / 255 - mean) / std. Resizing is bilinear and keeps no proportions."""
     try:
-        from PIL import Image, UnidentifiedImageError
+        from PIL import Image
     except ImportError:
         raise ToolError(f"{path}: images need Pillow: pip install pillow") from None
     try:
         with Image.open(path) as opened:
             image = opened.convert("RGB")
-    except UnidentifiedImageError:
-        raise ToolError(f"{path}: this is no image that Pillow can read") from None
+    except FileNotFoundError:
+        raise
+    except Exception as error:  # each of Pillow's formats raises what its parser meets in a damaged file
+        raise ToolError(f"{path}: this is no image that Pillow can read ({type(error).__name__})") from error
     if options.size is not None:
         height, width = options.size
         image = image.resize((width, height), Image.Resampling.BILINEAR)

@@ -123,6 +123,12 @@ def _bounds_problem(indices: np.ndarray, size: int) -> str | None:
     return None
 
 
+def valid_bools(array: np.ndarray) -> np.ndarray:
+    """`array`, or a copy where each byte but 0 is a proper True: NumPy assumes that only bytes 0 and 1 occur."""
+    raw = array.view(np.uint8)
+    return raw != 0 if raw.size and raw.max() > 1 else array
+
+
 # None is MXNet's array that was never allocated.
 ParamsArray = np.ndarray | BFloat16Data | CSRData | RowSparseData | None
 

@@ -1,19 +1,19 @@
-"""Arrays by name in the formats of others: NumPy's .npz and safetensors."""
+"""Arrays by name in the formats of others: safetensors here, NumPy's .npz in `numpy_files`."""
 
 from __future__ import annotations
 
-import io
 import json
-import zipfile
 from collections.abc import Callable, Mapping
+from math import prod
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from .arrays import BFloat16Data, ParamsArray
+from .arrays import BFloat16Data, ParamsArray, valid_bools
 from .atomic import write_atomically
 from .errors import ArtifactError
+from .numpy_files import dense_array, read_npz, write_npz
 
 # safetensors' names of dtypes but bfloat16, which goes by its bits.
 _SAFETENSORS = {
@@ -33,39 +33,6 @@ _SAFETENSORS = {
 _NAME_OF_DTYPE = {np.dtype(dtype): name for name, dtype in _SAFETENSORS.items()}
 
 
-def read_npz(path: Path) -> dict[str, ParamsArray]:
-    """The arrays of a .npz file. ArtifactError when it is damaged or holds Python objects."""
-    try:
-        with np.load(path, allow_pickle=False) as stored:
-            return {name: stored[name] for name in stored.files}
-    except (ValueError, EOFError, KeyError, NotImplementedError, zipfile.BadZipFile) as error:
-        raise ArtifactError(f"{path}: not a .npz file of arrays ({error})") from error
-
-
-def write_npz(path: Path, arrays: Mapping[str, ParamsArray]) -> None:
-    """A .npz file, atomically. ArtifactError for arrays that NumPy cannot hold."""
-    dense = {name: _numpy(name, array) for name, array in arrays.items()}
-    buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w") as archive:  # np.savez takes names as keywords, and not all are good ones
-        for name, array in dense.items():
-            with archive.open(f"{name}.npy", "w", force_zip64=True) as file:
-                np.lib.format.write_array(file, array, allow_pickle=False)
-    write_atomically(path, buffer.getvalue())
-
-
-def _numpy(name: str, array: ParamsArray) -> np.ndarray:
-    if isinstance(array, BFloat16Data):
-        raise ArtifactError(f"{name!r} is bfloat16, which .npz cannot hold: use .safetensors")
-    return _dense(name, array)
-
-
-def _dense(name: str, array: ParamsArray) -> np.ndarray:
-    if not isinstance(array, np.ndarray):
-        kind = "was never allocated" if array is None else "is sparse"
-        raise ArtifactError(f"{name!r} {kind}, which only .params can hold")
-    return np.asarray(array, array.dtype.newbyteorder("<"), order="C")
-
-
 def read_safetensors(path: Path) -> dict[str, ParamsArray]:
     """The arrays of a safetensors file. ArtifactError when it is damaged or holds a dtype that MXNet lacks.
 
@@ -80,8 +47,8 @@ def read_safetensors(path: Path) -> dict[str, ParamsArray]:
         head = json.loads(data[8 : 8 + size])
         entries = {name: entry for name, entry in head.items() if name != "__metadata__"}
         return {name: _from_safetensors(name, entry, data[8 + size :]) for name, entry in entries.items()}
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise ArtifactError(f"{path}: not a safetensors file: {error}") from error
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
+        raise ArtifactError(f"{path}: not a safetensors file, or a damaged one: {error}") from error
 
 
 def _from_safetensors(name: str, entry: Mapping[str, Any], data: bytes) -> ParamsArray:
@@ -91,7 +58,10 @@ def _from_safetensors(name: str, entry: Mapping[str, Any], data: bytes) -> Param
     if not 0 <= begin <= end <= len(data):
         raise ArtifactError(f"the bytes of {name!r} are not in the file")
     dtype = np.dtype("<u2" if kind == "BF16" else _SAFETENSORS[kind])
+    if any(type(n) is not int or n < 0 for n in shape) or prod(shape) * dtype.itemsize != end - begin:
+        raise ArtifactError(f"{name!r} of shape {shape} and dtype {kind} has {end - begin} bytes")
     values = np.frombuffer(data[begin:end], dtype).reshape(shape)
+    values = valid_bools(values) if kind == "BOOL" else values
     return BFloat16Data(values) if kind == "BF16" else values
 
 
@@ -101,7 +71,7 @@ def write_safetensors(path: Path, arrays: Mapping[str, ParamsArray]) -> None:
     chunks: list[bytes] = []
     end = 0
     for name, array in arrays.items():
-        dense = _dense(name, array.bits if isinstance(array, BFloat16Data) else array)
+        dense = dense_array(name, array.bits if isinstance(array, BFloat16Data) else array)
         kind = "BF16" if isinstance(array, BFloat16Data) else _NAME_OF_DTYPE[dense.dtype]
         begin, end = end, end + dense.nbytes
         head[name] = {"dtype": kind, "shape": dense.shape, "data_offsets": [begin, end]}
@@ -111,7 +81,7 @@ def write_safetensors(path: Path, arrays: Mapping[str, ParamsArray]) -> None:
     write_atomically(path, [len(text).to_bytes(8, "little"), text, *chunks])
 
 
-Reader = Callable[[Path], dict[str, ParamsArray]]
+Reader = Callable[[Path], Mapping[str, ParamsArray]]
 Writer = Callable[[Path, Mapping[str, ParamsArray]], None]
 
 FORMATS: dict[str, tuple[Reader, Writer]] = {

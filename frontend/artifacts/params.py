@@ -44,6 +44,7 @@ from .arrays import (
     ParamsFile,
     RowSparseData,
     sparse_problem,
+    valid_bools,
 )
 from .atomic import Chunk, write_atomically
 from .errors import ArtifactError
@@ -210,7 +211,7 @@ class _Reader:
         size = prod(shape)
         begin = self.take(size * dtype.itemsize, f"{dtype.name} data of shape {shape}")
         array = np.frombuffer(self.buffer, dtype, size, begin) if size else np.empty(0, dtype)
-        array = _valid_bools(array) if dtype == np.bool_ else array
+        array = valid_bools(array) if dtype == np.bool_ else array
         array = (array if array.flags.aligned else array.copy()).reshape(shape)
         array.flags.writeable = False
         return array
@@ -220,12 +221,6 @@ class _Reader:
         if dtype is None or dtype.kind not in "iu" or len(shape) != 1:
             self.fail(f"an index array of shape {shape} and dtype flag {flag}; integers along one axis are possible")
         return self.values(shape, dtype)
-
-
-def _valid_bools(array: np.ndarray) -> np.ndarray:
-    """`array`, or a copy where each byte but 0 is a proper True: NumPy assumes that only bytes 0 and 1 occur."""
-    raw = array.view(np.uint8)
-    return raw != 0 if raw.size and raw.max() > 1 else array
 
 
 def write_params(

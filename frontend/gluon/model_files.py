@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from .. import symbol
 from ..artifacts import write_atomically
+from ..base import MXNetError
 from .hybrid_block import HybridBlock
 
 if TYPE_CHECKING:
@@ -33,8 +34,8 @@ def load_model(block: Block, prefix: str | os.PathLike[str]) -> None:
     """
     file = Path(f"{os.fspath(prefix)}-model.json")
     try:
-        model = json.loads(file.read_text())
-    except ValueError as error:
+        model = json.loads(file.read_text(encoding="utf-8"))
+    except (ValueError, RecursionError) as error:
         raise ValueError(f"{file} is no JSON: {error}") from error
     _restore(block, [0], model, file)
     block.load_parameters(f"{os.fspath(prefix)}-model.params")
@@ -73,7 +74,10 @@ def _restore(block: Block, counter: list[int], structure: Structure, file: Path)
         raise ValueError(f"{file} was not saved from a block of this structure: it has no {key}")
     block._name = str(described.get("orig_name"))
     if isinstance(block, HybridBlock) and described.get("hybridized"):
-        _restore_graph(block, described)
+        try:
+            _restore_graph(block, described)
+        except (KeyError, TypeError, MXNetError) as error:
+            raise ValueError(f"{file}: the graph of {key} is damaged ({error})") from error
     _rename_parameters(block)
     for child in block._children.values():
         counter[0] += 1
@@ -98,7 +102,7 @@ def _rename_parameters(block: Block) -> None:
 
 
 def _rename_children(block: Block, names: dict[str, str], file: Path) -> None:
-    missing = [child.name for child in block._children.values() if child.name not in names]
+    missing = [child.name for child in block._children.values() if not isinstance(names.get(child.name), str)]
     if missing:
         raise ValueError(f"{file} was not saved from a block of this structure: {block.name} has no {missing[0]}")
     renamed = {names[child.name]: child for child in block._children.values()}

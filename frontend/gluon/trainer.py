@@ -10,6 +10,7 @@ from ..artifacts import write_atomically
 from ..base_errors import gradients_missing
 from ..context import Context
 from ..kvstore import KVStore, KVStoreBase
+from ..optimizer.updater import load_states
 from ..parameter_updates import _create_kvstore, _create_sparse_kvstore
 from .parameter import Parameter
 from .parameter_dict import ParameterDict
@@ -186,10 +187,8 @@ class Trainer:
 
         UnpicklingError where the file holds anything else.
         """
-        with open(fname, "rb") as file:
-            states = file.read()
         for updater in self._updaters:
-            updater.set_states(states)
+            load_states(updater, fname)
             updater.optimizer = self._updaters[0].optimizer
         self._optimizer = self._updaters[0].optimizer
         self._optimizer.param_dict = dict(enumerate(self._params))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,6 +11,7 @@ from .. import ndarray as nd
 from ..artifacts.atomic import write_atomically
 from ..base import MXNetError
 from ..ndarray import NDArray
+from ..optimizer.updater import load_states
 from .base import KVStoreBase
 
 __all__ = ["KVStore"]
@@ -153,7 +153,7 @@ class KVStore(KVStoreBase):
         """Read what `save_optimizer_states` wrote."""
         if self._updater is None:
             raise AssertionError("Cannot load states for distributed training")
-        self._updater.set_states(Path(fname).read_bytes())
+        load_states(self._updater, fname)
 
     def set_gradient_compression(self, compression_params: dict[str, Any]) -> None:
         """Push arrays of several devices as two bits an element: `{"type": "2bit", "threshold": 0.5}`.

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 from .. import optimizer as optimizers
 from ..artifacts import write_atomically
+from ..optimizer.updater import load_states
 from ..parameter_updates import _create_kvstore, _initialize_kvstore
 from .base_module import BaseModule
 from .executor_group import DataParallelExecutorGroup
@@ -96,7 +96,7 @@ class ModuleWithOptimizer(BaseModule):
         if self._update_on_kvstore:
             self._kvstore.load_optimizer_states(fname)
             return
-        self._updater.set_states(Path(fname).read_bytes())
+        load_states(self._updater, fname)
 
     def _check_optimizer(self, what: str) -> None:
         if not self.optimizer_initialized:

@@ -81,7 +81,11 @@ def _loaded(source: Any) -> Any:
         file: ParamsFile = read_params(source, memory)
     except (ArtifactError, OSError) as error:
         raise MXNetError(str(error)) from error
-    arrays = [from_data(a, blocks[0] if blocks else None) for a in file.arrays]
+    label = os.fspath(source) if isinstance(source, str | os.PathLike) else "params data"
+    try:
+        arrays = [from_data(a, blocks[0] if blocks else None) for a in file.arrays]
+    except MXNetError as error:
+        raise MXNetError(f"{label}: {error}") from None
     return dict(zip(file.names, arrays, strict=True)) if file.names else arrays
 
 

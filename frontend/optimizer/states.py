@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import pickle
+import re
 import struct
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
@@ -60,7 +61,6 @@ def _subclasses(cls: type) -> Iterator[type]:
 
 def _known() -> dict[tuple[str, str], Callable[..., Any]]:
     """What a pickle may name, by module and name: classes that this program has, and makers of plain values."""
-    scalar: Any = np.float64(0).__reduce__()[0]
     known: dict[tuple[str, str], Callable[..., Any]] = {
         ("mxnet.ndarray.ndarray", "NDArray"): _Array,
         ("mxnet.context", "Context"): Context,
@@ -68,14 +68,15 @@ def _known() -> dict[tuple[str, str], Callable[..., Any]]:
         ("copyreg", "_reconstructor"): _reconstructed,
         ("copy_reg", "_reconstructor"): _reconstructed,
         ("_codecs", "encode"): _encoded,
-        ("numpy", "dtype"): np.dtype,
-        ("numpy.core.multiarray", "scalar"): scalar,
-        ("numpy._core.multiarray", "scalar"): scalar,
+        ("numpy", "dtype"): _DType,
+        ("numpy.core.multiarray", "scalar"): _scalar,
+        ("numpy._core.multiarray", "scalar"): _scalar,
     }
     for name in ("float16", "float32", "float64", "int8", "int32", "int64", "uint8", "bool_"):
         known["numpy", name] = getattr(np, name)
     for module in ("builtins", "__builtin__"):
-        known |= {(module, cls.__name__): cls for cls in (bytearray, bytes, set, list, dict, tuple, object)}
+        known |= {(module, cls.__name__): cls for cls in (set, list, dict, tuple, object)}
+        known |= {(module, "bytes"): _bytes, (module, "bytearray"): _bytearray}
     for cls in (*_subclasses(Optimizer), *_subclasses(LRScheduler)):
         known[cls.__module__, cls.__qualname__] = cls
         if cls.__module__ in _MODULES:
@@ -90,6 +91,38 @@ def _reconstructed(cls: type, base: type, state: Any) -> Any:
     return object.__new__(cls)
 
 
+def _bytes(*args: Any) -> bytes:
+    return bytes(_bytearray(*args))
+
+
+def _bytearray(*args: Any) -> bytearray:
+    """How old pickles make bytes; a number in place of a content would ask for that much memory."""
+    if args and not isinstance(args[0], str | bytes | bytearray | list | tuple):
+        raise pickle.UnpicklingError(f"bytes of a {type(args[0]).__name__}")
+    return bytearray(*args)
+
+
+_NUMBER = re.compile(r"[<>=|]?([biuf][1248]|bool)")
+
+
+class _DType:
+    """Stands for NumPy's type of a number, which a pickle makes of a text and then tells its byte order."""
+
+    def __init__(self, text: str, *_: object) -> None:
+        if not _NUMBER.fullmatch(text):
+            raise pickle.UnpicklingError(f"states hold no numbers of type {text!r}")
+        self.dtype: np.dtype = np.dtype(text)
+
+    def __setstate__(self, state: tuple[Any, ...]) -> None:
+        self.dtype = self.dtype.newbyteorder(state[1])
+
+
+def _scalar(kind: _DType, content: bytes | str) -> Any:
+    """A number of NumPy from its bytes."""
+    data = content.encode("latin1") if isinstance(content, str) else content
+    return np.frombuffer(data, kind.dtype, 1)[0]
+
+
 def _encoded(text: str, encoding: str) -> bytes:
     """How pickles of protocol 2 write bytes."""
     if encoding != "latin1":
@@ -97,7 +130,10 @@ def _encoded(text: str, encoding: str) -> bytes:
     return text.encode("latin1")
 
 
-class _Reader(pickle.Unpickler):
+_Unpickler: Any = pickle._Unpickler  # type: ignore[attr-defined]  # the one that allocates nothing before it is there
+
+
+class _Reader(_Unpickler):
     """Makes what is known, and nothing else."""
 
     def __init__(self, file: io.BytesIO) -> None:
@@ -116,23 +152,30 @@ class _Reader(pickle.Unpickler):
 def read_states(data: bytes) -> Any:
     """The states in the bytes. UnpicklingError for anything else."""
     try:
-        return _arrays(_Reader(io.BytesIO(data)).load())
+        return _arrays(_Reader(io.BytesIO(data)).load(), {})
     except pickle.UnpicklingError:
         raise
     except Exception as error:
         raise pickle.UnpicklingError(f"damaged states of an optimizer: {error}") from error
 
 
-def _arrays(value: Any) -> Any:
-    """The value with arrays in place of what stands for them."""
+def _arrays(value: Any, seen: dict[int, tuple[Any, Any]]) -> Any:
+    """The value with arrays in place of what stands for them. `seen` holds, by identity, what was asked before and the
+    answer: a pickle may name one part many times."""
+    if id(value) not in seen:
+        seen[id(value)] = value, _replaced(value, seen)
+    return seen[id(value)][1]
+
+
+def _replaced(value: Any, seen: dict[int, tuple[Any, Any]]) -> Any:
     if isinstance(value, _Array):
         return value.made
     if isinstance(value, list | tuple):
-        return type(value)(map(_arrays, value))
+        return type(value)(_arrays(part, seen) for part in value)
     if isinstance(value, dict):
-        return type(value)((key, _arrays(part)) for key, part in value.items())
+        return type(value)((key, _arrays(part, seen)) for key, part in value.items())
     if isinstance(value, Optimizer | LRScheduler):
-        value.__dict__.update({key: _arrays(part) for key, part in value.__dict__.items()})
+        value.__dict__.update({key: _arrays(part, seen) for key, part in value.__dict__.items()})
     return value
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
 from pickle import UnpicklingError
 from typing import Any
 
@@ -74,6 +76,8 @@ class Updater:
         kept, optimizer = found if isinstance(found, tuple) and len(found) == 2 else (found, self.optimizer)
         if not isinstance(kept, dict) or not isinstance(optimizer, Optimizer):
             raise UnpicklingError("states of an optimizer are a dictionary, or a pair of it and the optimizer")
+        if not isinstance(getattr(optimizer, "aggregate_num", None), int):
+            raise UnpicklingError(f"the optimizer is not whole: {type(optimizer).__name__} lacks aggregate_num")
         self.states, self.optimizer = kept, optimizer
         self.aggregate_updates = optimizer.aggregate_num > 0
         self.states_synced = dict.fromkeys(self.states, False)
@@ -86,3 +90,11 @@ class Updater:
 def get_updater(optimizer: Optimizer) -> Updater:
     """An updater without states."""
     return Updater(optimizer)
+
+
+def load_states(updater: Updater, fname: str | os.PathLike[str]) -> None:
+    """Give the updater the states of a file. UnpicklingError names a file that holds anything else."""
+    try:
+        updater.set_states(Path(fname).read_bytes())
+    except UnpicklingError as error:
+        raise UnpicklingError(f"{os.fspath(fname)}: {error}") from error

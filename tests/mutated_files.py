@@ -1,0 +1,351 @@
+"""Feeds damaged files to all readers: each read ends in success, or in the reader's own error, which names the file.
+
+    python tests/mutated_files.py --cases 10000
+    python tests/mutated_files.py --format npz --first 1234 --cases 1 --keep folder
+
+Each case has a number, and equal numbers are equal cases. A read may take `SECONDS`, and `_MEMORY` bytes more than the
+process has; what goes beyond, and every other error, is printed with the command that repeats it. Exit status 1 then.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import os
+import pickle
+import random
+import resource
+import shutil
+import signal
+import sys
+import tempfile
+import time
+import traceback
+import warnings
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, redirect_stdout
+from dataclasses import dataclass
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import mxforge as mx
+import numpy as np
+from mutations import Random, mutate_bytes, mutate_text_of_json
+from mxforge.codegen.manifest import ManifestError, program_from_bytes
+from mxforge.frontend.artifacts import ArtifactError
+from mxforge.frontend.artifacts.named_arrays import read_safetensors, write_safetensors
+from mxforge.frontend.artifacts.numpy_files import read_npy, read_npz
+from mxforge.frontend.compiled_folder import MANIFEST, PROGRAM, CompiledFolderError, read_folder
+from mxforge.frontend.optimizer.updater import load_states
+from mxforge.runtime.threads import get_num_threads, set_num_threads
+from mxforge.tools.main import main as mxforge_command
+
+DATA = Path(__file__).parent / "data"
+SECONDS = 5.0
+_MEMORY = 64 << 20
+_ADDRESSES = 4 << 30  # what the whole process may map
+
+Mutate = Callable[[bytes, Random], bytes]
+
+
+@dataclass(frozen=True)
+class Format:
+    """Sound files, how they are damaged, how they are read, and what the reader may raise."""
+
+    samples: tuple[Path, ...]
+    mutations: tuple[Mutate, ...]
+    read: Callable[[Path], Any]
+    errors: tuple[type[Exception], ...]
+    names_file: bool = True
+
+
+# --- samples ----------------------------------------------------------------------------------------------------------
+
+
+def _arrays() -> dict[str, Any]:
+    return {"w": np.arange(12, dtype=np.float32).reshape(3, 4), "b": np.arange(3), "é": np.ones((2, 1, 2), np.float16)}
+
+
+def _params(folder: Path) -> list[Path]:
+    path = folder / "sparse.params"
+    dense = mx.nd.array([[0, 1, 0], [2, 0, 3]])
+    mx.nd.save(str(path), {"csr": dense.tostype("csr"), "rows": dense.tostype("row_sparse"), "x": dense})
+    fixtures = DATA / "fixtures"
+    old = sorted((DATA / "artifacts").glob("*.params"))
+    return [path, *old, fixtures / "arrays_dict.params", fixtures / "mlp-0003.params", fixtures / "legacy_ndarray.v0"]
+
+
+def _npz(folder: Path) -> list[Path]:
+    paths = [folder / "stored.npz", folder / "deflated.npz"]
+    np.savez(paths[0], **_arrays())
+    np.savez_compressed(paths[1], **_arrays())
+    return paths
+
+
+def _npy(folder: Path) -> list[Path]:
+    paths = [folder / "x.npy", folder / "columns.npy"]
+    np.save(paths[0], _arrays()["w"])
+    np.save(paths[1], np.asfortranarray(_arrays()["w"]))
+    return paths
+
+
+def _safetensors(folder: Path) -> list[Path]:
+    write_safetensors(folder / "x.safetensors", dict(_arrays()))
+    return [folder / "x.safetensors"]
+
+
+def _symbols(folder: Path) -> list[Path]:
+    fixtures = [DATA / "fixtures" / name for name in ("mlp-symbol.json", "convnet-symbol.json", "save_000800.json")]
+    return [*fixtures, *sorted((DATA / "artifacts").glob("*-symbol.json")), DATA / "fixtures" / "tagger-symbol.json"]
+
+
+def _states(folder: Path) -> list[Path]:
+    updater = mx.optimizer.get_updater(
+        mx.optimizer.Adam(lr_scheduler=mx.lr_scheduler.FactorScheduler(3, base_lr=0.001))
+    )
+    weight = mx.nd.ones((2, 3))
+    updater(0, weight, weight.copy())
+    (folder / "own.states").write_bytes(updater.get_states(dump_optimizer=True))
+    return [folder / "own.states", DATA / "fixtures" / "adam.states", DATA / "fixtures" / "mlp-0003.states"]
+
+
+def _records(folder: Path) -> list[Path]:
+    path = folder / "x.rec"
+    writer = mx.recordio.MXIndexedRecordIO(str(path.with_suffix(".idx")), str(path), "w")
+    for i, record in enumerate((b"abc", b"", b"\x0a\x23\xd7\xce" * 3, bytes(range(40)))):
+        writer.write_idx(i, mx.recordio.pack(mx.recordio.IRHeader(0, [1, 2], i, 0), record))
+    writer.close()
+    return [path]
+
+
+def _folders(folder: Path) -> list[Path]:
+    target = folder / "compiled"
+    if not target.exists():
+        arguments = ["compile", str(DATA / "fixtures" / "mlp"), "-o", str(target), "--input-shape", "data=2,12"]
+        with redirect_stdout(StringIO()):
+            assert mxforge_command(arguments) == 0
+    return [target / MANIFEST, target / PROGRAM, target / "memory.bin"]
+
+
+def _programs(folder: Path) -> list[Path]:
+    return [_folders(folder)[1]]
+
+
+def _network() -> mx.gluon.nn.HybridSequential:
+    net = mx.gluon.nn.HybridSequential(prefix="net_")
+    net.add(mx.gluon.nn.Dense(3, in_units=2), mx.gluon.nn.Dropout(0.5))
+    return net
+
+
+def _models(folder: Path) -> list[Path]:
+    net = _network()
+    net.initialize()
+    net.hybridize()
+    net(mx.nd.ones((1, 2)))
+    net.save(str(folder / "net"))
+    return [folder / "net-model.json"]
+
+
+# --- reading ----------------------------------------------------------------------------------------------------------
+
+
+def _read_symbol(path: Path) -> None:
+    symbol = mx.sym.load(str(path))
+    assert symbol.list_outputs() and symbol.tojson()
+    symbol.list_arguments()
+    symbol.attr_dict()
+
+
+def _infer(path: Path) -> None:
+    """What a bind asks for, beyond reading: the node is named, the file is not known any more."""
+    try:
+        symbol = mx.sym.load(str(path))
+    except mx.MXNetError:
+        return
+    inputs = {name: (4, 3, 32, 32) for name in symbol.list_arguments() if name == "data"}
+    symbol.infer_shape_partial(**inputs)
+    symbol.infer_type_partial()
+
+
+def _read_records(path: Path) -> None:
+    reader = mx.recordio.MXRecordIO(str(path), "r")
+    for record in iter(reader.read, None):
+        with _expected(mx.MXNetError):
+            mx.recordio.unpack(record)  # type: ignore[arg-type]
+
+
+def _read_index(path: Path) -> None:
+    reader = mx.recordio.MXIndexedRecordIO(str(path), str(path.with_name("x.rec")), "r")
+    for key in reader.keys:
+        with _expected(mx.MXNetError):  # a position where no record begins
+            reader.read_idx(key)
+
+
+@contextmanager
+def _expected(error: type[Exception]) -> Iterator[None]:
+    try:
+        yield
+    except error as raised:
+        assert str(raised)
+
+
+def _read_states(path: Path) -> None:
+    load_states(mx.optimizer.get_updater(mx.optimizer.SGD()), path)
+
+
+def _read_folder(path: Path) -> None:
+    threads = get_num_threads()
+    try:
+        read_folder(path.parent)
+    finally:
+        set_num_threads(threads)
+
+
+def _read_model(path: Path) -> None:
+    _network().load(str(path).removesuffix("-model.json"))
+
+
+def _sign(path: Path) -> None:
+    """Write size and checksum of a damaged program into the manifest beside it."""
+    manifest = json.loads((path.parent / MANIFEST).read_bytes())
+    data = path.read_bytes()
+    manifest["files"][path.name] = {"bytes": len(data), "blake2b": hashlib.blake2b(data, digest_size=16).hexdigest()}
+    (path.parent / MANIFEST).write_text(json.dumps(manifest))
+
+
+def _read_program(path: Path) -> None:
+    program_from_bytes(path.read_bytes())
+
+
+def _mutate_head(data: bytes, rng: Random) -> bytes:
+    """Damage to the JSON that stands in front of a program or of safetensors, with its length right."""
+    skip = 8 if data[:4] == b"mxfp" else 0
+    end = skip + 8 + int.from_bytes(data[skip : skip + 8], "little")
+    head = mutate_text_of_json(data[skip + 8 : end], rng)
+    return data[:skip] + len(head).to_bytes(8, "little") + head + data[end:]
+
+
+BOTH = (mutate_bytes, mutate_text_of_json, mutate_text_of_json)
+
+
+def formats(folder: Path) -> dict[str, Format]:
+    """All formats by name, their samples in `folder`."""
+    return {
+        "params": Format(tuple(_params(folder)), (mutate_bytes,), lambda p: mx.nd.load(str(p)), (mx.MXNetError,)),
+        "npz": Format(tuple(_npz(folder)), (mutate_bytes,), read_npz, (ArtifactError,)),
+        "npy": Format(tuple(_npy(folder)), (mutate_bytes,), read_npy, (ArtifactError,)),
+        "safetensors": Format(
+            tuple(_safetensors(folder)), (mutate_bytes, _mutate_head), read_safetensors, (ArtifactError,)
+        ),
+        "symbol": Format(tuple(_symbols(folder)), BOTH, _read_symbol, (mx.MXNetError,)),
+        "infer": Format(tuple(_symbols(folder)), (mutate_text_of_json,), _infer, (mx.MXNetError,), names_file=False),
+        "states": Format(tuple(_states(folder)), (mutate_bytes,), _read_states, (pickle.UnpicklingError,)),
+        "record": Format(tuple(_records(folder)), (mutate_bytes,), _read_records, (mx.MXNetError,)),
+        "index": Format((folder / "x.idx",), (mutate_bytes,), _read_index, (mx.MXNetError,)),
+        "folder": Format(tuple(_folders(folder)), BOTH, _read_folder, (CompiledFolderError,)),
+        "signed": Format(tuple(_programs(folder)), (mutate_bytes, _mutate_head), _read_folder, (CompiledFolderError,)),
+        "model": Format(tuple(_models(folder)), (mutate_text_of_json,), _read_model, (ValueError, AssertionError)),
+        "program": Format(
+            tuple(_programs(folder)), (mutate_bytes, _mutate_head), _read_program, (ManifestError,), names_file=False
+        ),
+    }
+
+
+# --- cases ------------------------------------------------------------------------------------------------------------
+
+
+class TooSlow(BaseException):
+    """A read did not end in time; no reader catches it."""
+
+
+@contextmanager
+def _limited() -> Iterator[None]:
+    def stop(*_: object) -> None:
+        raise TooSlow(f"more than {SECONDS} seconds")
+
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.setitimer(signal.ITIMER_REAL, SECONDS)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def damaged(name: str, kind: Format, number: int, folder: Path) -> Path:
+    """The file of a case, written into `folder` with what stands beside its sample."""
+    rng = random.Random(f"{name} {number}")
+    sample = rng.choice(kind.samples)
+    mutate = rng.choice(kind.mutations)
+    data = sample.read_bytes()
+    if mutate is mutate_text_of_json and sample.suffix != ".json":
+        mutate = mutate_bytes
+    shutil.rmtree(folder, ignore_errors=True)
+    if name in ("folder", "signed", "index", "model"):
+        shutil.copytree(sample.parent, folder, ignore=shutil.ignore_patterns("case", "compiled"))
+    folder.mkdir(exist_ok=True)
+    path = folder / sample.name
+    path.write_bytes(mutate(data, rng))
+    if name == "signed":
+        _sign(path)
+    return path
+
+
+def complaint(kind: Format, path: Path) -> tuple[str, str]:
+    """How a read ended in a word, and what is wrong with that, if anything."""
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    try:
+        with _limited():
+            kind.read(path)
+        ending, wrong = "read", ""
+    except kind.errors as error:
+        names = str(path) in str(error) or str(path.parent) in str(error)
+        ending = "refused"
+        wrong = "" if names or not kind.names_file else f"the error does not name the file: {error}"
+        wrong = wrong or ("allow_pickle is advised" if "allow_pickle" in str(error) else "")
+    except (Exception, TooSlow):
+        ending, wrong = "wrong", traceback.format_exc()
+    grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) << 10
+    return ending, wrong or (f"{grown >> 20} MiB of memory" if grown > _MEMORY else "")
+
+
+def run(names: Sequence[str], first: int, count: int, keep: Path | None = None) -> int:
+    """Run `count` cases of each format; gives how many went wrong."""
+    wrong = 0
+    with tempfile.TemporaryDirectory(prefix="mutated-") as made:
+        known = formats(Path(made))
+        for name in names or known:
+            begin, endings = time.perf_counter(), Counter[str]()
+            for number in range(first, first + count):
+                path = damaged(name, known[name], number, Path(made) / "case")
+                ending, problem = complaint(known[name], path)
+                endings[ending] += 1
+                if problem:
+                    wrong += 1
+                    print(f"{name} {number}: {problem}\n  again: --format {name} --first {number} --cases 1")
+                if keep is not None:
+                    shutil.copytree(path.parent, keep / f"{name}-{number}", dirs_exist_ok=True)
+            print(f"{name}: {dict(sorted(endings.items()))} in {time.perf_counter() - begin:.1f} s", flush=True)
+    return wrong
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else "")
+    parser.add_argument("--cases", type=int, default=1000, help="of each format (default 1000)")
+    parser.add_argument("--first", type=int, default=0, help="the number of the first case (default 0)")
+    parser.add_argument("--format", action="append", default=[], help="only this one; may be given several times")
+    parser.add_argument("--keep", type=Path, help="a folder that receives the damaged files")
+    options = parser.parse_args()
+    resource.setrlimit(resource.RLIMIT_AS, (_ADDRESSES, _ADDRESSES))
+    warnings.simplefilter("ignore")
+    wrong = run(options.format, options.first, options.cases, options.keep)
+    print(f"{wrong} cases went wrong" if wrong else "every read ended as it should")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    os.environ.setdefault("MXFORGE_CACHE", "0")
+    sys.exit(main())
