@@ -36,6 +36,8 @@ def simple_bind(
     """Arrays for everything, with shapes and dtypes inferred (float32 where nothing says otherwise), in the storage
     types that `stypes` or the variables name. `groups` say on which contexts the arrays of each `ctx_group` stand.
 
+    RuntimeError, as in MXNet, where shapes or dtypes contradict each other or do not suffice.
+
     With a `buffer` memory is shared, as in MXNet: arguments in `shared_names` and auxiliary states are those of the
     executor `shared`, if there is one; other arguments and their gradients begin an array of their name in the buffer,
     which receives a larger one where there is none large enough.
@@ -44,10 +46,13 @@ def simple_bind(
         raise TypeError(f"simple_bind: ctx is {ctx!r} and not a Context")
     known = set(symbol.list_inputs())
     given = {n: tuple(s) for n, s in shapes.items() if isinstance(s, tuple | list) and n in known}
-    arguments, _, states = symbol.infer_shape(**given)
+    try:
+        arguments, _, states = symbol.infer_shape(**given)
+        kinds = infer_dtypes(symbol, {n: d for n, d in (type_dict or {}).items() if n in known})
+    except MXNetError as error:
+        raise RuntimeError(f"{_failed(shapes)}{error}") from error
     if arguments is None or states is None:
         raise RuntimeError(_insufficient(symbol, shapes, given))
-    kinds = infer_dtypes(symbol, {n: d for n, d in (type_dict or {}).items() if n in known})
     names = symbol.list_arguments()
     contexts = _contexts(symbol, groups or {})
     memory = _Memory(ctx, frozenset(shared_names or ()), shared, buffer, _storage_types(symbol, stypes), contexts)
@@ -60,13 +65,17 @@ def simple_bind(
     return Executor(symbol, ctx, made, grads, auxiliary, grad_req, tuple(given))
 
 
+def _failed(shapes: Mapping[str, Any]) -> str:
+    """What was given, before the reason why it does not do."""
+    return "simple_bind error. Arguments:\n" + "".join(f"{name}: {shape}\n" for name, shape in shapes.items())
+
+
 def _insufficient(symbol: Symbol, shapes: Mapping[str, Any], used: Mapping[str, Any]) -> str:
     """Why shapes cannot be inferred: what was given, and which of it names no argument or is no shape."""
-    listed = "".join(f"  {name}: {shape}\n" for name, shape in shapes.items())
     ignored = ", ".join(repr(name) for name in shapes if name not in used)
     why = f" ({ignored}: no argument of the symbol, or no shape)" if ignored else ""
     names = ", ".join(symbol.list_arguments())
-    return f"simple_bind error. Arguments:\n{listed}the shapes of {names} cannot be inferred from these{why}"
+    return f"{_failed(shapes)}the shapes of {names} cannot be inferred from these{why}"
 
 
 def _storage_types(symbol: Symbol, given: Mapping[str, str] | None) -> dict[str, str]:

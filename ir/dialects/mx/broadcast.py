@@ -8,7 +8,7 @@ from .arithmetic import BINARY, Binary
 from .builder import MxBuilder
 from .operator import Operator, declare, operator
 from .parameters import Ints, OptionalInts
-from .shapes import PartialShape, distinct_axes, normalize_axis
+from .shapes import PartialShape, broadcast_partial, distinct_axes, normalize_axis, unify_at
 
 # name, function, aliases
 _TABLE: tuple[tuple[str, str, tuple[str, ...]], ...] = (
@@ -37,6 +37,11 @@ class BroadcastOperator(Operator):
     """A function of two arrays that broadcast to one shape."""
 
     inputs = ("lhs", "rhs")
+
+    def complete(self, inputs: list[PartialShape], outputs: list[PartialShape]) -> None:
+        left, right = inputs
+        if left is not None and right is not None:
+            unify_at(outputs, 0, broadcast_partial(left, right))
 
 
 def _declare(name: str, function: Binary, aliases: tuple[str, ...]) -> None:
@@ -103,15 +108,22 @@ class BroadcastLike(Operator):
     def complete(self, inputs: list[PartialShape], outputs: list[PartialShape]) -> None:
         if self.lhs_axes is None and inputs[1] is None:
             inputs[1] = outputs[0]
+        x, like = inputs
+        if x is None or like is None:
+            return
+        wanted = tuple(n or (m if m > 1 else 0) for m, n in zip(x, self._shape(x, like), strict=True))
+        if any(m and n and m not in (1, n) for m, n in zip(x, wanted, strict=True)):
+            raise ValueError(f"lhs {x} does not broadcast to {wanted}")
+        unify_at(outputs, 0, wanted)
 
     def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
         x, like = inputs
-        if self.lhs_axes is None and x.type.rank != like.type.rank:
-            raise ValueError(f"lhs {x.type.shape} and rhs {like.type.shape} must have as many axes")
         return b.broadcast_to(x, self._shape(x.type.shape, like.type.shape))
 
     def _shape(self, given: Shape, like: Shape) -> Shape:
         if self.lhs_axes is None or self.rhs_axes is None:
+            if len(given) != len(like):
+                raise ValueError(f"lhs {given} and rhs {like} must have as many axes")
             return like
         shape = list(given)
         for left, right in zip(self.lhs_axes, self.rhs_axes, strict=True):

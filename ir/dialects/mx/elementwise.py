@@ -10,7 +10,7 @@ from .arithmetic import BINARY, UNARY, Binary, Unary
 from .builder import MxBuilder
 from .operator import Elementwise, Operator, declare, operator
 from .parameters import Bool, Float, OptionalInt
-from .shapes import PartialShape, unify_all
+from .shapes import PartialShape, unify_all, unify_at
 
 # name, function, description, further aliases; those whose function is sparse in MXNet are also known as _sparse_NAME
 _UNARY_TABLE: tuple[tuple[str, str, str, tuple[str, ...]], ...] = (
@@ -210,6 +210,15 @@ class Where(Operator):
         both = inputs[1:]
         unify_all(both, outputs)
         inputs[1:] = both
+        condition, shape = inputs[0], both[0]
+        if condition is None or shape is None:
+            return
+        if len(condition) == len(shape):
+            unify_at(inputs, 0, shape)
+        elif len(condition) == 1:
+            unify_at(inputs, 0, shape[:1])
+        else:
+            raise ValueError(f"condition should be {shape} or {shape[:1]}, it is {condition}")
 
     def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
         condition, x, y = inputs

@@ -63,6 +63,10 @@ class BatchTake(Operator):
     inputs = ("a", "indices")
     own_dtypes = frozenset(("indices",))
 
+    def complete_dtypes(self, inputs: list[DType | None], outputs: list[DType | None]) -> None:
+        super().complete_dtypes(inputs, outputs)
+        inputs[1] = inputs[1] or DType.I32
+
     def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
         x = inputs[0]
         if x.type.rank < 2 or inputs[1].type.size != x.type.shape[0]:
@@ -83,10 +87,13 @@ class Pick(Operator):
     mode: Literal["clip", "wrap"] = "clip"
 
     def complete(self, inputs: list[PartialShape], outputs: list[PartialShape]) -> None:
-        data = inputs[0]
-        if data is not None and inputs[1] is None and self.axis is not None:
-            axis = normalize_axis(self.axis, len(data))
-            inputs[1] = data[:axis] + data[axis + 1 :] or (1,)
+        data, index = inputs
+        if data is None or self.axis is None:
+            return
+        axis = normalize_axis(self.axis, len(data))
+        kept, wide = data[:axis] + data[axis + 1 :] or (1,), (*data[:axis], 1, *data[axis + 1 :])
+        unify_at(inputs, 1, wide if index is not None and len(index) == len(data) else kept)
+        unify_at(outputs, 0, wide if self.keepdims else kept)
 
     def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
         x, index = inputs[0], whole(b, inputs[1])

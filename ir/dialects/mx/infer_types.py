@@ -61,15 +61,14 @@ def infer_types(
     known = Inference(list(uses), {**nothing, **shapes}, {**nothing, **(dtypes or {})})
     _to_fixed_point(known, _step_dtypes)
     _to_fixed_point(known, _step_shapes)
+    for use in uses:
+        _check(known, use)
     known.uses = [_resolved(known, use) for use in known.uses]
     return known
 
 
 _Step = Callable[[Inference, Use], bool]
 _T = TypeVar("_T")
-
-
-_STAND_INS = (60, 120)  # for an unknown extent: both have many divisors
 
 
 def _to_fixed_point(known: Inference, step: _Step) -> None:
@@ -86,13 +85,23 @@ def _step_dtypes(known: Inference, use: Use) -> bool:
     outputs = [known.dtypes.get(v) for v in use.outputs]
     try:
         use.op.require_one_dtype(inputs)
-    except TypeError as error:
+        use.op.complete_dtypes(inputs, outputs)
+        predicted = _output_dtypes(use.op, inputs)
+    except (TypeError, ValueError) as error:
         raise InferenceError(f"{_described(use)}: {error}") from error
-    use.op.complete_dtypes(inputs, outputs)
-    if None not in inputs:
-        predicted = use.op.output_dtypes([d for d in inputs if d is not None])
+    if predicted is not None:
         outputs = [have or found for have, found in zip(outputs, predicted, strict=False)]
     return _record(known.dtypes, (*use.inputs, *use.outputs), (*inputs, *outputs))
+
+
+def _output_dtypes(op: Operator, inputs: Sequence[DType | None]) -> Sequence[DType | None] | None:
+    """The outputs' dtypes; None where they wait for inputs. Inputs with dtypes of their own do not decide, unless the
+    operator says how."""
+    names = op.input_names(len(inputs))
+    own = type(op).own_dtypes if type(op).output_dtypes is Operator.output_dtypes else frozenset[str]()
+    if any(d is None and name not in own for d, name in zip(inputs, names, strict=False)):
+        return None
+    return op.output_dtypes([d or DType.F32 for d in inputs])
 
 
 def _step_shapes(known: Inference, use: Use) -> bool:
@@ -106,6 +115,21 @@ def _step_shapes(known: Inference, use: Use) -> bool:
     except (TypeError, ValueError, GraphError, IndexError) as error:
         raise InferenceError(_explain(use, before, error)) from error
     return _record(known.shapes, (*use.inputs, *use.outputs), (*inputs, *outputs))
+
+
+def _check(known: Inference, use: Use) -> None:
+    """InferenceError where the operator refuses its operands, or gives other results than are known: what `complete`
+    found need not be all that the operator asks for."""
+    shapes = [known.shapes.get(v) for v in use.inputs]
+    if not use.inputs or not all(is_known(s) for s in shapes):
+        return
+    found = [known.shapes.get(v) for v in use.outputs]
+    try:
+        results = _apply(use.op, [s for s in shapes if s is not None], [known.dtypes.get(v) for v in use.inputs])
+        for shape, result in zip(found, results, strict=False):
+            unify(shape, result.shape)
+    except (TypeError, ValueError, GraphError, IndexError) as error:
+        raise InferenceError(_explain(use, (*shapes, *found), error)) from error
 
 
 def _infer_outputs(known: Inference, use: Use, inputs: Sequence[PartialShape], outputs: list[PartialShape]) -> None:
@@ -129,21 +153,23 @@ def _apply(op: Operator, shapes: Sequence[Shape], dtypes: Sequence[DType | None]
 
 
 def _probe(op: Operator, shapes: Sequence[Shape], dtypes: Sequence[DType | None]) -> list[PartialShape]:
-    """The outputs' shapes with unknown extents: those that depend on what two stand-ins for the unknown ones are.
+    """The outputs' shapes with unknown extents: those that depend on which stand-in the unknown ones have.
 
     Where a stand-in does not fit (a window larger than it, parts that do not divide it) nothing is known.
     """
     found: list[tuple[TensorType, ...]] = []
-    for extent in _STAND_INS:
+    for extent in op.stand_ins:
         try:
             found.append(_apply(op, [tuple(n or extent for n in s) for s in shapes], dtypes))
         except (TypeError, ValueError, GraphError, IndexError):
             return [None] * op.num_outputs
-    return [_agreement(a.shape, b.shape) for a, b in zip(*found, strict=True)]
+    return [_agreement([t.shape for t in types]) for types in zip(*found, strict=True)]
 
 
-def _agreement(a: Shape, b: Shape) -> PartialShape:
-    return tuple(m if m == n else 0 for m, n in zip(a, b, strict=True)) if len(a) == len(b) else None
+def _agreement(shapes: Sequence[Shape]) -> PartialShape:
+    if len({len(shape) for shape in shapes}) > 1:
+        return None
+    return tuple(extents[0] if len(set(extents)) == 1 else 0 for extents in zip(*shapes, strict=True))
 
 
 def _record(table: dict[int, _T], values: Sequence[int], found: Sequence[_T]) -> bool:

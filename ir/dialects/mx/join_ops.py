@@ -12,7 +12,7 @@ from .builder import MxBuilder
 from .cast_ops import MIXED
 from .operator import Operator, operator
 from .parameters import Bool, Int, Ints, Positive
-from .shapes import PartialShape, normalize_axis, unify, unify_all, unify_at
+from .shapes import PartialShape, known_rank, normalize_axis, unify, unify_all, unify_at
 
 
 @operator("Concat", aliases=("_sparse_concat", "concat"))
@@ -163,6 +163,15 @@ class SplitV2(Operator):
         if not rising or self.indices[-1] >= extent:
             raise ValueError(f"indices={self.indices} must rise from 0 within the axis's extent of {extent}")
         return list(self.indices)
+
+    def complete(self, inputs: list[PartialShape], outputs: list[PartialShape]) -> None:
+        rank = known_rank(inputs[0])
+        if rank is None or (self.squeeze_axis and rank == 1):
+            return
+        axis = normalize_axis(self.axis, rank)
+        for piece in outputs:
+            if piece is not None:
+                unify_at(inputs, 0, (*piece[:axis], 0, *piece[axis if self.squeeze_axis else axis + 1 :]))
 
     def decompose(self, b: MxBuilder, *inputs: Value) -> tuple[Value, ...]:
         x = inputs[0]

@@ -11,7 +11,7 @@ from .builder import MxBuilder
 from .linalg_diagonal import Matrices, diagonal_of, not_scalar
 from .operator import operator
 from .parameters import Bool, Float, Int
-from .shapes import normalize_axis
+from .shapes import PartialShape, normalize_axis, unify, unify_all, unify_at
 
 
 def _times(b: MxBuilder, x: Value, factor: float) -> Value:
@@ -104,6 +104,12 @@ class _Triangular(Matrices):
     lower: Bool = True
     alpha: Float = 1.0
 
+    def complete(self, inputs: list[PartialShape], outputs: list[PartialShape]) -> None:
+        inputs[1] = outputs[0] = sides = unify(inputs[1], outputs[0])
+        if sides is not None and len(sides) > 1:
+            extent = sides[-1 if self.rightside else -2]
+            unify_at(inputs, 0, (*sides[:-2], extent, extent))
+
     def _check_sides(self, a: Value, y: Value) -> None:
         self.check_matrices(a, y, square=1)
         self.check_same_batch(a, y)
@@ -140,7 +146,10 @@ class Trsm(_Triangular):
 
 
 class _MayFail(Matrices):
-    """What some finite matrices have no result for."""
+    """A function of square matrices that gives matrices; some finite ones have no result."""
+
+    def complete(self, inputs: list[PartialShape], outputs: list[PartialShape]) -> None:
+        unify_all(inputs, outputs)
 
     def complaint(self, operands: list[np.ndarray], results: list[np.ndarray]) -> str | None:
         known = all(np.isfinite(x).all() for x in operands)
@@ -205,6 +214,11 @@ class Gelqf(Matrices):
     """Q with orthonormal rows and lower triangular L, A = L Q; A has at least as many columns as rows."""
 
     outputs = ("output0", "output1")
+
+    def complete(self, inputs: list[PartialShape], outputs: list[PartialShape]) -> None:
+        inputs[0] = outputs[0] = shape = unify(inputs[0], outputs[0])
+        if shape is not None and len(shape) > 1:
+            unify_at(outputs, 1, (*shape[:-1], shape[-2]))
 
     def decompose(self, b: MxBuilder, *inputs: Value) -> tuple[Value, Value]:
         (x,) = inputs

@@ -11,6 +11,7 @@ from ...types import DType
 from .builder import MxBuilder
 from .operator import Operator, operator
 from .parameters import Bool, Int
+from .shapes import PartialShape, unify_at
 
 
 class Matrices(Operator):
@@ -55,6 +56,10 @@ def not_scalar(b: MxBuilder, x: Value) -> Value:
 @operator("_linalg_sumlogdiag", aliases=("linalg_sumlogdiag",))
 class SumLogDiag(Matrices):
     """The sum of the logarithms of the elements on the diagonal."""
+
+    def complete(self, inputs: list[PartialShape], outputs: list[PartialShape]) -> None:
+        if inputs[0] is not None:
+            unify_at(outputs, 0, inputs[0][:-2] or (1,))
 
     def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
         (x,) = inputs

@@ -37,8 +37,8 @@ class FullyConnected(Operator):
             column = inputs[2] is not None and len(inputs[2]) == 2
             unify_at(inputs, 2, (self.num_hidden, 1) if column else (self.num_hidden,))
         unify_at(outputs, 0, (data[0], self.num_hidden) if self.flatten else (*data[:-1], self.num_hidden))
-        if self.flatten and outputs[0] is not None:
-            unify_at(inputs, 0, (outputs[0][0], *data[1:]))
+        if outputs[0] is not None:
+            unify_at(inputs, 0, (outputs[0][0], *data[1:]) if self.flatten else (*outputs[0][:-1], data[-1]))
 
     def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
         data, weight, *bias = inputs

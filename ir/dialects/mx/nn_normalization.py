@@ -270,6 +270,12 @@ class L2Normalization(Elementwise):
     eps: Float = 1.00000001e-10
     mode: Literal["channel", "instance", "spatial"] = "instance"
 
+    def complete(self, inputs: list[PartialShape], outputs: list[PartialShape]) -> None:
+        super().complete(inputs, outputs)
+        shape = inputs[0]
+        if self.mode != "instance" and shape is not None and len(shape) < 3:
+            raise ValueError(f"mode={self.mode!r}: data needs at least 3 axes, its shape is {shape}")
+
     def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
         x = inputs[0]
         first = 2 if self.mode == "spatial" else 1

@@ -62,6 +62,9 @@ class Operator(BaseModel, Op):
     meaning for whole numbers."""
     output_dtype: ClassVar[DType | None] = None
     """The dtype of every output where it does not depend on the inputs."""
+    stand_ins: ClassVar[tuple[int, ...]] = (60, 120)
+    """What inference tries in place of an unknown extent; what the results have in common is known. Both have many
+    divisors; an operator that treats small extents otherwise names one of them too."""
     scalars: ClassVar[tuple[str, ...]] = ()
     """Numbers that change from call to call (learning rates): a program made for single calls takes them as operands,
     so that other values need no other program. `decompose` reads them by `b.number`."""

@@ -12,7 +12,7 @@ from .builder import MxBuilder
 from .nn_softmax import flat_softmax, softmax
 from .operator import Elementwise, Operator, operator
 from .parameters import Bool, Float
-from .shapes import PartialShape, unify, unify_at
+from .shapes import PartialShape, is_known, unify, unify_at
 
 
 @operator("SoftmaxOutput", aliases=("Softmax",))
@@ -38,13 +38,18 @@ class SoftmaxOutput(Operator):
 
     def complete(self, inputs: list[PartialShape], outputs: list[PartialShape]) -> None:
         inputs[0] = outputs[0] = data = unify(inputs[0], outputs[0])
-        if data is None or inputs[1] is not None:
+        label = inputs[1]
+        if data is None or label == data:
             return
-        inputs[1] = (data[0], *data[2:]) if self.multi_output else data[:-1]
+        if not self.multi_output:
+            unify_at(inputs, 1, data[:-1])
+        elif label is None:
+            inputs[1] = (data[0], prod(data[2:]))
+        elif is_known(data) and is_known(label):
+            self._require_label(data, label)
 
     def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
         x = inputs[0]
-        self._require_label(x.type.shape, inputs[1].type.shape)
         if self.multi_output:
             return softmax(b, x, 1)
         return softmax(b, x, x.type.rank - 1) if self.preserve_shape else flat_softmax(b, x)
@@ -65,10 +70,10 @@ class SoftmaxOutput(Operator):
         return [b.reshape(g, shape), None]
 
     def _require_label(self, data: Shape, label: Shape) -> None:
-        """ValueError where the label has neither the shape of data nor one number for each distribution."""
-        expected = {(data[0], prod(data[2:])), (data[0], *data[2:])} if self.multi_output else {data[:-1], data[:1]}
-        if label != data and label not in expected:
-            raise ValueError(f"label should be {data[:-1]}, provided is {label}")
+        """ValueError where labels of several axes do not have one number for each distribution."""
+        expected = ((data[0], prod(data[2:])), (data[0], *data[2:]), (data[0], 1, *data[2:]))
+        if label not in expected:
+            raise ValueError(f"label should be {' or '.join(map(str, expected))}, provided is {label}")
 
     def _class_axis(self, p: Value) -> int:
         return p.type.rank - 1 if self.preserve_shape else 1
@@ -108,9 +113,13 @@ class _RegressionOutput(Operator):
 
     def complete(self, inputs: list[PartialShape], outputs: list[PartialShape]) -> None:
         inputs[0] = outputs[0] = data = unify(inputs[0], outputs[0])
-        if data is None or inputs[1] is not None:
+        label = inputs[1]
+        if data is None:
             return
-        inputs[1] = data[:1] if len(data) == 2 and data[1] == 1 else data
+        if label is None:
+            inputs[1] = data[:1] if len(data) == 2 and data[1] == 1 else data
+        elif is_known(data) and is_known(label) and (label[0] != data[0] or prod(label) != prod(data)):
+            raise ValueError(f"label should be {data}, or have as many numbers for each of {data[0]}, it is {label}")
 
     def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
         return inputs[0]

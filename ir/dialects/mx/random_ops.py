@@ -16,6 +16,7 @@ from . import random_rejection as rejection
 from .builder import MxBuilder
 from .operator import Elementwise, Operator, Results, declare, operator
 from .parameters import OR_NONE, Bool, Float, Int, Ints, Text
+from .shapes import PartialShape, unify_all, unify_at
 
 RandomDType = Annotated[Literal["float16", "float32", "float64"] | None, OR_NONE]
 RandomIntDType = Annotated[Literal["int32", "int64"] | None, OR_NONE]
@@ -124,6 +125,17 @@ class _Sample(Operator):
     shape: Ints = ()
     dtype: RandomDType = None
 
+    def complete(self, inputs: list[PartialShape], outputs: list[PartialShape]) -> None:
+        rank = None if outputs[0] is None else len(outputs[0]) - len(self.shape)
+        if rank is not None and rank > 0 and outputs[0] is not None:
+            unify_at(inputs, 0, outputs[0][:rank])
+        unify_all(inputs)
+        if inputs[0] is not None:
+            unify_at(outputs, 0, inputs[0] + self.shape)
+
+    def output_dtypes(self, inputs: Sequence[DType]) -> Sequence[DType | None]:
+        return [DType.from_numpy(self.dtype or "float32")]
+
 
 def _types(parameters: Parameters) -> dict[str, Any]:
     return {name: Int if isinstance(default, int) else Float for name, default in parameters}
@@ -174,7 +186,7 @@ def _declare_sample(kind: str, doc: str, function: Draw) -> None:
         shape = given.shape + self.shape
         axes = tuple(range(given.rank))
         values = function(b, shape, [b.broadcast(b.cast(p, DType.F32), shape, axes) for p in inputs])
-        return b.cast(values, DType.from_numpy(self.dtype) if self.dtype else given.dtype)
+        return b.cast(values, DType.from_numpy(self.dtype or "float32"))
 
     text = f"{doc} With arrays as parameters, `shape` numbers for each of their elements."
     members = {"inputs": _SAMPLE_INPUTS[kind], "__doc__": text, "decompose": decompose}
@@ -212,7 +224,7 @@ class RandomRandint(Operator):
 
 
 @operator("_shuffle", aliases=("_npi_shuffle", "shuffle"))
-class Shuffle(Operator):
+class Shuffle(Elementwise):
     """The slices along the first axis in random order."""
 
     def decompose(self, b: MxBuilder, *inputs: Value) -> Value:

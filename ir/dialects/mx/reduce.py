@@ -11,7 +11,7 @@ from ...types import DType
 from .builder import MxBuilder
 from .operator import Operator, declare, operator
 from .parameters import OR_NONE, Bool, Int, OptionalInt, OptionalInts
-from .shapes import distinct_axes, normalize_axis
+from .shapes import PartialShape, distinct_axes, normalize_axis, unify_all
 
 Reduction = Callable[[MxBuilder, Value, tuple[int, ...]], Value]
 ReducedDType = Annotated[Literal["float16", "float32", "float64", "int32", "int64", "int8"] | None, OR_NONE]
@@ -90,6 +90,9 @@ class Norm(Operator):
     def check(self) -> None:
         if self.ord not in (1, 2):
             raise ValueError(f"norm: ord={self.ord}: must be 1 or 2")
+
+    def complete_dtypes(self, inputs: list[DType | None], outputs: list[DType | None]) -> None:
+        inputs[0] = inputs[0] or (None if self.out_dtype else outputs[0])
 
     def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
         axes = reduced_axes(self.axis, inputs[0].type.rank)
@@ -174,6 +177,10 @@ class CumSum(Operator):
     inputs = ("a",)
     axis: OptionalInt = None
     dtype: ReducedDType = None
+
+    def complete(self, inputs: list[PartialShape], outputs: list[PartialShape]) -> None:
+        if self.axis is not None:
+            unify_all(inputs, outputs)
 
     def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
         x = b.cast(inputs[0], self._dtype(inputs[0].type.dtype))

@@ -10,9 +10,18 @@ import numpy as np
 from ...graph import Value
 from ...types import DType, Shape
 from .builder import MxBuilder
-from .operator import Operator, operator
+from .operator import Elementwise, Operator, operator
 from .parameters import Bool, Float, Int, Ints, Natural, OptionalInt, OptionalInts, Positive
-from .shapes import PartialShape, distinct_axes, is_known, normalize_axes, normalize_axis, unify_at
+from .shapes import (
+    PartialShape,
+    distinct_axes,
+    is_known,
+    known_rank,
+    normalize_axes,
+    normalize_axis,
+    unify_at,
+    unify_permuted,
+)
 
 
 def reshaped(shape: Shape, target: Shape, reverse: bool = False) -> Shape:
@@ -135,12 +144,19 @@ class Transpose(Operator):
 
     axes: Ints = ()
 
+    def complete(self, inputs: list[PartialShape], outputs: list[PartialShape]) -> None:
+        rank = known_rank(inputs[0], outputs[0])
+        if rank is not None:
+            unify_permuted(inputs, outputs, self._order(rank))
+
     def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
-        rank = inputs[0].type.rank
+        return b.transpose(inputs[0], self._order(inputs[0].type.rank))
+
+    def _order(self, rank: int) -> tuple[int, ...]:
         axes = tuple(normalize_axis(a, rank) for a in self.axes) or tuple(range(rank))[::-1]
         if sorted(axes) != list(range(rank)):
             raise ValueError(f"axes={self.axes} must name each of the {rank} axes once")
-        return b.transpose(inputs[0], axes)
+        return axes
 
 
 @operator("SwapAxis", aliases=("_npi_swapaxes", "swapaxes"))
@@ -150,11 +166,19 @@ class SwapAxis(Operator):
     dim1: Int = 0
     dim2: Int = 0
 
+    def complete(self, inputs: list[PartialShape], outputs: list[PartialShape]) -> None:
+        rank = known_rank(inputs[0], outputs[0])
+        if rank is not None:
+            unify_permuted(inputs, outputs, self._order(rank))
+
     def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
-        order = list(range(inputs[0].type.rank))
-        first, second = (normalize_axis(a, len(order)) for a in (self.dim1, self.dim2))
+        return b.transpose(inputs[0], self._order(inputs[0].type.rank))
+
+    def _order(self, rank: int) -> tuple[int, ...]:
+        order = list(range(rank))
+        first, second = (normalize_axis(a, rank) for a in (self.dim1, self.dim2))
         order[first], order[second] = order[second], order[first]
-        return b.transpose(inputs[0], tuple(order))
+        return tuple(order)
 
 
 @operator("expand_dims", aliases=("_npi_expand_dims",))
@@ -162,6 +186,16 @@ class ExpandDims(Operator):
     """Inserts an axis of extent 1."""
 
     axis: Int
+
+    def complete(self, inputs: list[PartialShape], outputs: list[PartialShape]) -> None:
+        if inputs[0] is not None:
+            axis = normalize_axis(self.axis, len(inputs[0]) + 1)
+            unify_at(outputs, 0, (*inputs[0][:axis], 1, *inputs[0][axis:]))
+        shape = outputs[0]
+        if shape is not None and len(shape) > 1:
+            axis = normalize_axis(self.axis, len(shape))
+            unify_at(outputs, 0, (*shape[:axis], 1, *shape[axis + 1 :]))
+            unify_at(inputs, 0, (*shape[:axis], *shape[axis + 1 :]))
 
     def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
         shape = inputs[0].type.shape
@@ -173,6 +207,7 @@ class ExpandDims(Operator):
 class Squeeze(Operator):
     """Removes axes of extent 1: the given ones or all."""
 
+    stand_ins = (1, 60, 120)
     axis: OptionalInts = None
 
     def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
@@ -263,7 +298,7 @@ class Repeat(Operator):
 
 
 @operator("reverse", aliases=("flip",))
-class Reverse(Operator):
+class Reverse(Elementwise):
     """The elements in opposite order along axes."""
 
     axis: Ints
@@ -359,6 +394,7 @@ class Pad(Operator):
 class Diag(Operator):
     """The k-th diagonal of the planes of two axes; of one axis, the square matrix with that diagonal."""
 
+    stand_ins = (1, 60, 120)  # the shorter axis decides
     k: Int = 0
     axis1: Int = 0
     axis2: Int = 1

@@ -55,6 +55,35 @@ def unify_all(*lists: list[PartialShape]) -> None:
         shapes[:] = [common] * len(shapes)
 
 
+def unify_permuted(inputs: list[PartialShape], outputs: list[PartialShape], order: Sequence[int]) -> None:
+    """Add what the first input and output say about each other, where output axis i is input axis order[i]."""
+    if inputs[0] is not None:
+        unify_at(outputs, 0, tuple(inputs[0][axis] for axis in order))
+    if outputs[0] is not None:
+        extents = dict(zip(order, outputs[0], strict=True))
+        unify_at(inputs, 0, tuple(extents[axis] for axis in range(len(order))))
+
+
+def known_rank(*shapes: PartialShape) -> int | None:
+    """The count of axes of the first shape whose count is known."""
+    return next((len(shape) for shape in shapes if shape is not None), None)
+
+
+def broadcast_partial(a: Shape, b: Shape) -> Shape:
+    """The shape that two partly known shapes broadcast to; ValueError where they do not."""
+    rank = max(len(a), len(b))
+    pairs = zip((1,) * (rank - len(a)) + a, (1,) * (rank - len(b)) + b, strict=True)
+    return tuple(_broadcast_extent(m, n, a, b) for m, n in pairs)
+
+
+def _broadcast_extent(m: int, n: int, a: Shape, b: Shape) -> int:
+    if 0 in (m, n):  # unknown: only an extent other than 1 decides
+        return max(m, n) if max(m, n) > 1 else 0
+    if m != n and 1 not in (m, n):
+        raise ValueError(f"shapes {a} and {b} do not broadcast to one shape")
+    return max(m, n)
+
+
 def check_window(name: str, rank: int, **numbers: Sequence[int]) -> None:
     """ValueError where kernel, stride, dilate or pad of a moving window has another count of numbers than `rank`, or
     numbers that are not positive (pad: negative); an empty one is a default."""

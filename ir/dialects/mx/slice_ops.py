@@ -7,7 +7,7 @@ from ...types import DType, Shape
 from .builder import MxBuilder
 from .operator import Operator, operator
 from .parameters import Bool, Bounds, Float, Int, Ints, OptionalInt
-from .shapes import normalize_axis
+from .shapes import PartialShape, normalize_axis, unify_at
 
 Spans = list[tuple[int, int, int]]
 Limits = tuple[int | None, ...]
@@ -84,6 +84,8 @@ class _SliceBase(Operator):
 class Slice(_SliceBase):
     """The part between begin and end, None for an open side, by steps that may be negative."""
 
+    stand_ins = (1, 60, 120)  # bounds beyond an extent are cut
+
     def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
         return take_spans(b, inputs[0], self.spans(inputs[0].type.shape))
 
@@ -146,13 +148,24 @@ class SliceLike(Operator):
     own_dtypes = frozenset(("shape_like",))
     axes: Ints = ()
 
-    def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
-        x, like = (v.type.shape for v in inputs)
+    def complete(self, inputs: list[PartialShape], outputs: list[PartialShape]) -> None:
+        x, like = inputs
+        if x is None or like is None:
+            return
+        wanted = self._extents(x, like)
+        if any(m and n > m for m, n in zip(x, wanted, strict=True)):
+            raise ValueError(f"data {x} has no slice of shape {wanted}")
+        unify_at(outputs, 0, wanted)
+
+    def _extents(self, x: Shape, like: Shape) -> Shape:
         if not self.axes and len(x) != len(like):
             raise ValueError(f"without axes data {x} and shape_like {like} need as many axes")
         axes = tuple(normalize_axis(a, len(x)) for a in self.axes) or tuple(range(len(x)))
-        stop = tuple(like[i] if i in axes else n for i, n in enumerate(x))
-        return b.slice(inputs[0], (0,) * len(x), stop)
+        return tuple(like[i] if i in axes else n for i, n in enumerate(x))
+
+    def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
+        x, like = (v.type.shape for v in inputs)
+        return b.slice(inputs[0], (0,) * len(x), self._extents(x, like))
 
 
 @operator("Crop")
