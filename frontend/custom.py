@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..ir.types import DType, Shape, TensorType
+from .base import MXNetError
 from .context import current_context
 
 if TYPE_CHECKING:
@@ -54,10 +55,21 @@ class PythonKind:
                 raise AssertionError(f"{method} gives {len(part)} {what}, there are {len(wanted)}: {', '.join(wanted)}")
         return parts
 
+    def _call(self, method: Callable[..., Any], *args: Any) -> Any:
+        """A user's method. MXNetError, as in MXNet, in place of what it raises, which is the cause."""
+        try:
+            return method(*args)
+        except Exception as error:
+            where = f"{type(self.prop).__name__}: {getattr(method, '__name__', method)}"
+            raise MXNetError(f"{where} raised {type(error).__name__}: {error}") from error
+
     def function(
         self, training: bool, single: bool, inputs: Sequence[TensorType], outputs: Sequence[TensorType]
     ) -> Callable[..., Sequence[Array]]:
-        """`forward` as a function of arrays. The operator is made at the first run, for `single` calls at each."""
+        """`forward` as a function of arrays. The operator is made at the first run, for `single` calls at each.
+
+        MXNetError, whose cause is what the user's methods raise.
+        """
         count = len(self.arguments)
         shapes, dtypes = [list(t.shape) for t in inputs[:count]], [_numpy_type(t.dtype) for t in inputs[:count]]
         kept: list[CustomOp] = []
@@ -65,7 +77,7 @@ class PythonKind:
         def operator() -> CustomOp:
             if kept:
                 return kept[0]
-            made = self.prop.create_operator(current_context(), list(shapes), list(dtypes))
+            made = self._call(self.prop.create_operator, current_context(), list(shapes), list(dtypes))
             if not single:
                 kept.append(made)
             return made
@@ -74,7 +86,7 @@ class PythonKind:
             given = [_array(x, t) for x, t in zip(arrays, inputs, strict=True)]
             results = [_empty(t) for t in outputs]
             states = given[count:]
-            operator().forward(training, ["write"] * len(results), given[:count], results, states)
+            self._call(operator().forward, training, ["write"] * len(results), given[:count], results, states)
             return [_values(x) for x in (*results, *states)]
 
         return run

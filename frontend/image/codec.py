@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -19,12 +21,30 @@ def opencv() -> Any:
         return None
 
 
+@contextmanager
+def refusing(work: str) -> Iterator[None]:
+    """MXNetError in place of whatever a library for images raises during `work`."""
+    try:
+        yield
+    except (ImportError, MXNetError):
+        raise
+    except Exception as error:
+        raise MXNetError(f"{work}: {type(error).__name__}: {error}") from error
+
+
+def require_image(image: np.ndarray) -> None:
+    """MXNetError unless the array is an image (H, W, C)."""
+    if image.ndim != 3:
+        raise MXNetError(f"an image has 3 axes (H, W, C), this has the shape {image.shape}")
+
+
 def decode(data: bytes, color: bool, rgb: bool) -> np.ndarray:
     """An encoded image as uint8: (H, W, 3) in RGB or BGR, or (H, W, 1) without `color`. MXNetError when it is none."""
     cv2 = opencv()
     if cv2 is None:
         return without_opencv.decode(data, color, rgb)
-    image = cv2.imdecode(np.frombuffer(data, np.uint8), cv2.IMREAD_COLOR if color else cv2.IMREAD_GRAYSCALE)
+    with refusing(f"Decoding {len(data)} bytes failed"):
+        image = cv2.imdecode(np.frombuffer(data, np.uint8), cv2.IMREAD_COLOR if color else cv2.IMREAD_GRAYSCALE)
     if image is None:
         raise MXNetError(f"Decoding failed. Invalid image file: {len(data)} bytes are no image that OpenCV knows")
     if not color:
@@ -41,17 +61,20 @@ def resize_bytes(image: np.ndarray, width: int, height: int, interp: int) -> np.
     cv2 = opencv()
     if cv2 is None or image.dtype != np.uint8 or interp not in (0, 1, 3, 4) or min(width, height, *image.shape) < 1:
         return None
-    out = cv2.resize(image, (width, height), interpolation=interp)
+    with refusing(f"imresize of {image.shape} to w={width}, h={height} with interp={interp}"):
+        out = cv2.resize(image, (width, height), interpolation=interp)
     return out.reshape(height, width, image.shape[2])
 
 
 def add_border(image: np.ndarray, edges: tuple[int, int, int, int], kind: int, values: list[float]) -> np.ndarray:
     """An image (H, W, C) with borders of these widths (top, bottom, left, right); `kind` is OpenCV's: 0 fills with
-    `values` by channel."""
+    `values` by channel. MXNetError for what is no image or no border."""
+    require_image(image)
     cv2 = opencv()
-    if cv2 is None:
-        return without_opencv.add_border(image, edges, kind, values)
-    made = cv2.copyMakeBorder(image, *edges, kind, value=values)
+    with refusing(f"copyMakeBorder of {image.shape} by {edges} with type={kind}"):
+        if cv2 is None:
+            return without_opencv.add_border(image, edges, kind, values)
+        made = cv2.copyMakeBorder(image, *edges, kind, value=values)
     return made.reshape(*made.shape[:2], image.shape[2])
 
 

@@ -128,7 +128,7 @@ def parse_operator(op: str, attrs: dict[str, str], name: str) -> Operator:
     except KeyError as error:
         raise MXNetError(f"node {name!r}: {error.args[0]}") from None
     except ValueError as error:
-        raise MXNetError(f"{error}, in operator {op}(name={name!r})") from None
+        raise MXNetError(f"{error}, in operator {op}(name={name!r})") from error
 
 
 def depth_first(entries: Iterable[Entry]) -> list[SymNode]:

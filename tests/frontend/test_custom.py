@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import traceback
 from pathlib import Path
 from typing import Any
 
@@ -118,11 +119,43 @@ def test_an_error_reaches_the_caller_and_the_next_call_works() -> None:
     symbol = sym.Custom(mx.sym.var("x"), mx.sym.var("b"), mx.sym.var("t"), op_type="test_scale")[0] + 1
     executor = symbol.bind(mx.cpu(), {"x": nd.array(-X), "b": nd.array(BIAS)}, aux_states={"t": nd.zeros(1)})
     for _ in range(2):
-        with pytest.raises(KeyError, match="below zero"):
+        with pytest.raises(mx.MXNetError, match="forward raised KeyError: 'below zero'") as caught:
             executor.forward(x=nd.array(-X))
+        assert isinstance(caught.value.__cause__, KeyError)
         assert (executor.forward(x=nd.array(X))[0].asnumpy() == X * 2 + 1.5).all()
-    with pytest.raises(KeyError, match="below zero"):
+    with pytest.raises(mx.MXNetError, match="forward raised KeyError: 'below zero'") as caught:
         nd.Custom(nd.array(-X), nd.array(BIAS), nd.zeros(1), op_type="test_scale")
+    frames = traceback.extract_tb(caught.value.__cause__.__traceback__)  # type: ignore[union-attr]
+    assert frames[-1].filename == __file__
+
+
+METHODS = ("__init__", "list_arguments", "infer_shape", "infer_type", "create_operator", "forward")
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("error", [ValueError("my text"), StopIteration("my text")], ids=lambda e: type(e).__name__)
+def test_what_a_method_raises_ends_in_an_error_of_mxnet(method: str, error: Exception) -> None:
+    def fail(*args: Any, **kwargs: Any) -> Any:
+        raise error
+
+    class Operator(mx.operator.CustomOp):
+        forward = fail
+
+    class Prop(mx.operator.CustomOpProp):
+        def create_operator(self, ctx: Any, in_shapes: Any, in_dtypes: Any) -> Any:
+            return Operator()
+
+    if method != "forward":
+        setattr(Prop, method, fail)
+    mx.operator.register("test_failing")(Prop)
+    with pytest.raises(mx.MXNetError, match=f"{type(error).__name__}: my text"):
+        nd.Custom(nd.ones((2, 2)), op_type="test_failing")
+    with pytest.raises(RuntimeError, match=f"{type(error).__name__}: my text") as caught:
+        sym.Custom(sym.var("data"), op_type="test_failing").simple_bind(mx.cpu(), data=(2, 2)).forward()
+    causes: list[BaseException] = [caught.value]
+    while causes[-1].__cause__ is not None:
+        causes.append(causes[-1].__cause__)
+    assert causes[-1] is error  # the user's traceback is shown
 
 
 class Wrong(mx.operator.CustomOpProp):

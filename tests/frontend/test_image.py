@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import cv2  # pyright: ignore[reportMissingImports]
 import mxforge as mx
@@ -70,3 +72,28 @@ def test_transforms_make_a_tensor() -> None:
     made = transforms.Compose(steps)(photo()).asnumpy()
     expected = (PIXELS[1:5, 2:6].astype(np.float32) / 255 - 0.5) / 2
     np.testing.assert_allclose(made, expected.transpose(2, 0, 1), rtol=1e-6)
+
+
+REFUSED: dict[str, Callable[[], Any]] = {
+    "nothing": lambda: image.imdecode(b""),
+    "no image": lambda: image.imdecode(b"hello world"),
+    "no file": lambda: image.imread("/nonexistent.png"),
+    "width 0": lambda: image.imresize(photo(), 0, 3),
+    "a negative width": lambda: image.imresize(photo(), -1, 3),
+    "an unknown method": lambda: image.imresize(photo(), 3, 3, interp=99),
+    "a width that is no number": lambda: image.imresize(photo(), "a", 3),  # type: ignore[arg-type]
+    "two axes": lambda: image.imresize(mx.nd.ones((4, 5)), 3, 3),
+    "whole numbers of 32 bits": lambda: image.imresize(photo().astype("int32"), 3, 3),
+    "float16": lambda: image.imresize(photo().astype("float16"), 3, 3),
+    "a size of 0": lambda: image.resize_short(photo(), 0),
+    "a place outside": lambda: image.fixed_crop(photo(), 10, 10, 3, 3, (2, 2)),
+    "a negative border": lambda: image.copyMakeBorder(photo(), -1, 0, 0, 0),
+    "an unknown border": lambda: image.copyMakeBorder(photo(), 1, 0, 0, 0, type=99),
+    "a border of two axes": lambda: image.copyMakeBorder(mx.nd.ones((4, 5)), 1, 0, 0, 0),
+}
+
+
+@pytest.mark.parametrize("what", REFUSED)
+def test_what_mxnet_refuses_ends_in_its_error(what: str) -> None:
+    with pytest.raises(mx.MXNetError):
+        REFUSED[what]()
