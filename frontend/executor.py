@@ -258,8 +258,11 @@ class Monitored:
 
     def report(self, arrays: Sequence[NDArray], found: Sequence[NDArray]) -> list[NDArray]:
         """Tell of the results of one run on `arrays`; gives those of the symbol."""
+        from ..ir.dialects.mx.monitored_names import monitored_names
+
         for node in self.nodes:
-            for name, entry in zip(node.input_names(), node.inputs, strict=True) if self.operands else ():
+            names = monitored_names(node.operator, len(node.inputs)) if self.operands else ()
+            for name, entry in zip(names, node.inputs, strict=False):
                 variable = entry.node.is_variable
                 value = arrays[self.places[entry.node]] if variable else found[self.numbers[entry.node, entry.index]]
                 if variable:

@@ -1,0 +1,46 @@
+"""Monitors hear of operators' inputs under MXNet's names."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import mxforge as mx
+import pytest
+from mxforge.ir.dialects.mx.monitored_names import monitored_names
+from mxforge.ir.dialects.mx.operator import lookup
+
+RECORDED = json.loads((Path(__file__).parents[1] / "data" / "monitored_inputs.json").read_text())
+
+
+@pytest.mark.parametrize("row", RECORDED, ids=lambda row: row[0])
+def test_names_are_those_of_mxnet(row: Any) -> None:
+    op, attributes, count, names = row
+    assert list(monitored_names(lookup(op).parse(attributes), count)) == names
+
+
+def test_a_monitor_of_a_module_hears_them(caplog: pytest.LogCaptureFixture) -> None:
+    data = mx.sym.FullyConnected(mx.sym.var("data"), num_hidden=3, name="fc")
+    out = mx.sym.SoftmaxOutput(mx.sym.Activation(data, act_type="relu", name="act") + 1, name="softmax")
+    module = mx.mod.Module(out)
+    module.bind([("data", (2, 4))], [("softmax_label", (2,))], for_training=False)
+    module.init_params()
+    monitor = mx.mon.Monitor(1, monitor_all=True)
+    module.install_monitor(monitor)
+    monitor.tic()
+    module.forward(mx.io.DataBatch([mx.nd.ones((2, 4))], [mx.nd.ones((2,))]))
+    heard = [name for _, name, _ in monitor.toc()]
+    inside = [
+        "data",
+        "fc_data",
+        "fc_weight",
+        "fc_weight",
+        "fc_bias",
+        "fc_bias",
+        "fc_output",
+        "act_input0",
+        "act_output",
+    ]
+    assert heard[: len(inside)] == inside
+    assert heard[len(inside)].endswith("_input0") and heard[len(inside)].startswith("_plusscalar")
