@@ -154,9 +154,8 @@ def _models(folder: Path) -> list[Path]:
 
 def _read_symbol(path: Path) -> None:
     symbol = mx.sym.load(str(path))
-    assert symbol.list_outputs() and symbol.tojson()
-    symbol.list_arguments()
-    symbol.attr_dict()
+    for ask in (symbol.list_arguments, symbol.list_outputs, symbol.attr_dict, symbol.tojson):
+        ask()
 
 
 def _infer(path: Path) -> None:

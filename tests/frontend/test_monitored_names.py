@@ -22,7 +22,8 @@ def test_names_are_those_of_mxnet(row: Any) -> None:
 
 def test_a_monitor_of_a_module_hears_them(caplog: pytest.LogCaptureFixture) -> None:
     data = mx.sym.FullyConnected(mx.sym.var("data"), num_hidden=3, name="fc")
-    out = mx.sym.SoftmaxOutput(mx.sym.Activation(data, act_type="relu", name="act") + 1, name="softmax")
+    active: Any = mx.sym.Activation(data, act_type="relu", name="act")
+    out = mx.sym.SoftmaxOutput(active + 1, name="softmax")
     module = mx.mod.Module(out)
     module.bind([("data", (2, 4))], [("softmax_label", (2,))], for_training=False)
     module.init_params()
