@@ -10,9 +10,9 @@ from random_program_maker import Draw, Drawn, Maker, Value
 from random_programs import Program
 
 
-def unary(names: str) -> Draw:
+def unary(names: str, kinds: tuple[str, ...] = ("float", "int", "uint")) -> Draw:
     choices = names.split()
-    return lambda m: (m.one(choices), [m.pick().number], {})
+    return lambda m: (m.one(choices), [m.pick(lambda v: v.dtype.startswith(kinds)).number], {})
 
 
 def binary(names: str, *, broadcast: bool = False) -> Draw:
@@ -408,7 +408,7 @@ def cast(m: Maker) -> Drawn:
 
 
 ROUNDED: list[Draw] = [
-    *[unary("sigmoid tanh sin cos square softsign erf")] * 3,
+    *[unary("sigmoid tanh sin cos square softsign erf", ("float",))] * 3,  # of integers they are rounded to integers
     *[binary("elemwise_add elemwise_sub elemwise_mul")] * 2,
     *[binary("broadcast_add broadcast_sub broadcast_mul", broadcast=True)] * 2,
     *(scalar, scalar, reduce, reduce, norm, softmax, softmax, cumsum, cumsum, dot, dot, batch_dot, dense),
