@@ -11,13 +11,14 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping, Sequence
 from importlib import import_module
-from importlib.machinery import ModuleSpec, PathFinder
+from importlib.machinery import ModuleSpec
 from importlib.util import find_spec
 from types import ModuleType
 from typing import TYPE_CHECKING
 
 from .absent import ABSENT_MODULES
 from .borrowed_names import BORROWED
+from .whole_imports import find_whole, load_whole
 
 if TYPE_CHECKING:
     from importlib.abc import Loader, MetaPathFinder
@@ -89,7 +90,7 @@ class FolderAliases(ModuleAliases):
         late = self.late.get(fullname)
         if place not in BORROWED and late is None:
             return None
-        spec = PathFinder.find_spec(fullname, path)
+        spec = find_whole(fullname, path)
         if spec is not None and spec.loader is not None:
             spec.loader = _CompletingLoader(spec.loader, self.root, place, late)
         return spec
@@ -158,12 +159,13 @@ class _CompletingLoader(Loader):
 
     def exec_module(self, module: ModuleType) -> None:
         if self.late is None:
-            return self._run(module)
+            load_whole(module, self._run)
+            return
         from .late import finish
 
         loaded = False
         try:
-            self._run(module)
+            load_whole(module, self._run)
             loaded = True
         finally:
             finish(self.late, loaded)

@@ -116,6 +116,7 @@ SOURCES = {
     "struct": "struct",
     "sys": "_sys= sys",
     "tarfile": "tarfile",
+    "tempfile": "tempfile",
     "threading": "Lock threading",
     "time": "time",
     "traceback": "traceback",
@@ -172,7 +173,7 @@ BORROWED = {
     "gluon.data.vision.datasets": """_get_repo_file_url _mx_np base check_sha1 dataset download gzip is_np_array nd np
     struct tarfile""",
     "gluon.data.vision.transforms": "is_np_array np",
-    "gluon.model_zoo.model_store": "shutil uuid",
+    "gluon.model_zoo.model_store": "shutil tempfile uuid",
     "gluon.model_zoo.vision.alexnet": "HybridBlock base cpu os",
     "gluon.model_zoo.vision.densenet": "HybridBlock base cpu os",
     "gluon.model_zoo.vision.inception": "base cpu os",

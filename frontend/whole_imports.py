@@ -38,12 +38,7 @@ class WholeImports(MetaPathFinder):
     def find_spec(
         self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        if not fullname.startswith(self._prefix):
-            return None
-        spec = PathFinder.find_spec(fullname, path, target)
-        if spec is not None and type(spec.loader) is SourceFileLoader:
-            spec.loader = _WholeLoader(spec.loader.name, spec.loader.path)
-        return spec
+        return find_whole(fullname, path) if fullname.startswith(self._prefix) else None
 
 
 class _WholeLoader(SourceFileLoader):
@@ -53,16 +48,29 @@ class _WholeLoader(SourceFileLoader):
         return _complete.get(spec.name)
 
     def exec_module(self, module: ModuleType) -> None:
-        name = module.__name__
-        if _complete.pop(name, None) is not None:
-            return
-        if current_thread() is not main_thread():  # which alone is interrupted
-            super().exec_module(module)
-            return
-        with _Uninterrupted() as interrupts:
-            super().exec_module(module)
-            if interrupts:  # to be raised: the import system takes that for a failure and forgets the module
-                _complete[name] = module
+        load_whole(module, super().exec_module)
+
+
+def load_whole(module: ModuleType, run: Callable[[ModuleType], None]) -> None:
+    """Run the code of a module that the import system has made, without being interrupted."""
+    name = module.__name__
+    if _complete.pop(name, None) is not None:
+        return
+    if current_thread() is not main_thread():  # which alone is interrupted
+        run(module)
+        return
+    with _Uninterrupted() as interrupts:
+        run(module)
+        if interrupts:  # to be raised: the import system takes that for a failure and forgets the module
+            _complete[name] = module
+
+
+def find_whole(fullname: str, path: Sequence[str] | None) -> ModuleSpec | None:
+    """What the import system finds, to be loaded whole if it is Python's source."""
+    spec = PathFinder.find_spec(fullname, path)
+    if spec is not None and type(spec.loader) is SourceFileLoader:
+        spec.loader = _WholeLoader(spec.loader.name, spec.loader.path)
+    return spec
 
 
 class _Uninterrupted:

@@ -43,7 +43,7 @@ def imdecode(buf: Any, flag: int = 1, to_rgb: int = 1, out: NDArray | None = Non
 
 def imresize(src: NDArray, w: int, h: int, interp: int = 1, out: NDArray | None = None) -> NDArray:
     """The image at width `w` and height `h`; see `resize_short` for `interp`."""
-    if src.dtype == np.uint8 and src.ndim == 3:
+    if src.dtype == np.uint8 and src.ndim == 3 and isinstance(w, int) and isinstance(h, int):
         image = codec.resize_bytes(src.asnumpy(), w, h, interp)
         if image is not None:
             return _array(image, out)

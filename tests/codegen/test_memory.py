@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from compiled import check
 from mxforge.ir.dialects.core import CoreBuilder
-from mxforge.ir.graph import Graph, Value
+from mxforge.ir.graph import Value
 from mxforge.ir.kernel import ReduceOp
 from mxforge.ir.types import DType, TensorType
 from mxforge.passes.plan_memory import share_memory
@@ -60,11 +60,9 @@ def test_the_place_of_a_piece_counts_in_the_strides_of_the_outermost_whole() -> 
 
 
 def _branch(b: CoreBuilder, x: Value) -> Value:
-    made: list[Graph] = []
-    for name in ("then", "otherwise"):
-        inner = CoreBuilder(name)
-        made.append(inner.build([getattr(inner, "neg" if name == "then" else "exp")(inner.input(x.type))]))
-    return b.cond(b.gt(b.constant(np.float32(2)), b.constant(np.float32(1))), *made, x)[0]
+    then, otherwise = CoreBuilder("then"), CoreBuilder("otherwise")
+    graphs = then.build([then.neg(then.input(x.type))]), otherwise.build([otherwise.exp(otherwise.input(x.type))])
+    return b.cond(b.gt(b.constant(np.float32(2)), b.constant(np.float32(1))), graphs[0], graphs[1], x)[0]
 
 
 UNSTRIDED: dict[str, Callable[[CoreBuilder, Value], Value]] = {
