@@ -56,6 +56,7 @@ class _Profiler:
         self.sums: dict[str, dict[str, list[float]]] = {}
         self.lock = ForkSafeLock()
         self.dumper: threading.Timer | None = None
+        self.thread = threading.local()  # `number`: a number takes part in the next call of an operator
 
     @property
     def active(self) -> bool:
@@ -64,16 +65,35 @@ class _Profiler:
     def apply(self) -> None:
         """Listen to programs, or stop listening."""
         from ..runtime import executable
+        from .ndarray.arithmetic import observe_numbers
 
         kernels = self.config["profile_all"] or self.config["profile_symbolic"] or self.config["profile_imperative"]
-        executable.listen(self.launched if self.active and kernels else None)
+        listens = self.active and kernels
+        executable.listen(self.launched if listens else None)
+        observe_numbers(self._note_number if listens else None)
+
+    def _note_number(self) -> None:
+        self.thread.number = True
+
+    def _label(self, program: Program, launch: Launch) -> str:
+        """The names of the operators in a launch. `x + 1` runs the program of `broadcast_add` on an array of one
+        element; its name is that of MXNet's operator on numbers."""
+        from .ndarray.sparse_arithmetic import OF_NUMBERS
+
+        label = launch.label or program.name
+        names = OF_NUMBERS.get(label)
+        if names is None or not getattr(self.thread, "number", False):
+            return label
+        self.thread.number = False
+        right, left = names
+        return right if program.inputs[1].shape == (1,) else left
 
     def launched(self, program: Program, launch: Launch | None, begin: int, end: int) -> None:
         if launch is None:
             self.duration(program.name, "program", begin, end)
             return
         about = {"program": program.name, "kernel": launch.symbol, "count": launch.count}
-        self.duration(launch.label or program.name, "operator", begin, end, about)
+        self.duration(self._label(program, launch), "operator", begin, end, about)
 
     def duration(self, name: str, category: str, begin: int, end: int, about: dict[str, Any] | None = None) -> None:
         """Record what took from `begin` to `end`, in nanoseconds."""

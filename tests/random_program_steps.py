@@ -15,6 +15,11 @@ def unary(names: str, kinds: tuple[str, ...] = ("float", "int", "uint")) -> Draw
     return lambda m: (m.one(choices), [m.pick(lambda v: v.dtype.startswith(kinds)).number], {})
 
 
+def jump(m: Maker) -> Drawn:
+    """A function that a rounding error before a jump would change by 1."""
+    return m.one("floor ceil rint sign trunc logical_not".split()), [m.pick(lambda v: v.exact).number], {}
+
+
 def binary(names: str, *, broadcast: bool = False) -> Draw:
     choices = names.split()
 
@@ -417,7 +422,8 @@ ROUNDED: list[Draw] = [
 ]
 EXACT: list[Draw] = [
     *[unary("relu abs negative identity")] * 3,
-    unary("floor ceil rint sign trunc logical_not shape_array size_array"),
+    unary("shape_array size_array"),
+    jump,
     binary("broadcast_maximum broadcast_minimum", broadcast=True),
     *(clip, exact_compare, select, exact_index, rank, sort, sort, topk, topk, topk_both, transpose, transpose, swap),
     *(reshape, reshape, expand, squeeze, slice_axis, rows, slices, split, split, *[concat] * 4, stack, stack, flip),

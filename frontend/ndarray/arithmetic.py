@@ -28,11 +28,29 @@ _cells: dict[tuple[DType, Any], NDArray] = {}
 _tables: dict[str, dict[Any, Callable[..., Any]]] = {}
 
 
-def cell(dtype: DType, value: Any) -> NDArray:
+def _cell(dtype: DType, value: Any) -> NDArray:
     """A number as an array of shape (1,). Callers only read it."""
     key = dtype, value or str(value)  # 0.0 and -0.0 are equal, and are not the same
     found = _cells.get(key)
     return _new_cell(key, value) if found is None else found
+
+
+cell = _cell
+
+
+def observe_numbers(observe: Callable[[], None] | None) -> None:
+    """Call `observe` before each call of an operator in which a number takes part; None ends that.
+
+    Calls that nobody observes pay nothing: the function that they look up is replaced.
+    """
+    global cell  # noqa: PLW0603
+
+    def observed(dtype: DType, value: Any) -> NDArray:
+        assert observe is not None
+        observe()
+        return _cell(dtype, value)
+
+    cell = _cell if observe is None else observed
 
 
 def _new_cell(key: tuple[DType, Any], value: Any) -> NDArray:

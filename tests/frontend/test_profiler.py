@@ -55,6 +55,20 @@ def test_launches_are_named_by_the_operators_in_them(trace: Path) -> None:
     assert events(trace, "X") == []
 
 
+def test_calls_with_numbers_have_the_names_of_mxnets_operators_on_numbers(trace: Path) -> None:
+    x, row = mx.nd.ones((3, 4)), mx.nd.ones((4,))
+    calls = [lambda: x + 1, lambda: 2 - x, lambda: x - row, lambda: mx.nd.greater(2, x), lambda: x**2, lambda: x + x]
+    expected = "_plus_scalar _rminus_scalar broadcast_sub _lesser_scalar _power_scalar broadcast_add".split()
+    mx.profiler.set_state("run")
+    for call in [*calls, *calls]:  # the first time, and a ready call
+        call()
+    x += 1
+    mx.profiler.set_state("stop")
+    x + 1
+    mx.profiler.dump(finished=False)
+    assert [e["name"] for e in events(trace, "X")] == [*expected, *expected, "_plus_scalar"]
+
+
 def test_pausing_and_stopping_leave_no_listener(trace: Path) -> None:
     mx.profiler.set_state("run")
     assert executable._listener is not None
