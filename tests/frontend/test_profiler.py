@@ -64,7 +64,7 @@ def test_calls_with_numbers_have_the_names_of_mxnets_operators_on_numbers(trace:
         call()
     x += 1
     mx.profiler.set_state("stop")
-    x + 1
+    _ = x + 1
     mx.profiler.dump(finished=False)
     assert [e["name"] for e in events(trace, "X")] == [*expected, *expected, "_plus_scalar"]
 
