@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from compiled import check
+from compiled import check, run_program
+from mxforge.codegen.driver import compile_graph
 from mxforge.codegen.llvm.compile import emit_assembly
 from mxforge.codegen.llvm.contract.open_form import open_product
 from mxforge.codegen.llvm.contract.open_product import emit_open_product
@@ -139,3 +140,29 @@ def test_threads_share_units() -> None:
     units = made.numbers["units"] * made.numbers["blocks"]
     assert units >= 16
     assert np.prod(made.groups) == 1
+
+
+@pytest.mark.parametrize("dtype", [DType.F32, DType.F64])
+@pytest.mark.parametrize("size", [(19, 300, 130), (5, 257, 33), (40, 0, 50)], ids=str)
+def test_passes_over_the_reduction_give_the_same_bits(size: tuple[int, int, int], dtype: DType) -> None:
+    """A small L2 cache makes many passes, which store the sums in the result and continue there."""
+    graph = product(*size, (False, False), dtype)
+    arrays = [np.asarray(a) for a in random_inputs(graph)]
+    target = host_target(2)
+    results: list[np.ndarray] = []
+    for l2_bytes in (1 << 24, 1 << 13):
+        program = compile_graph(graph, replace(target, l2_bytes=l2_bytes), ANY_EXTENTS)
+        results += run_program(program, arrays)
+    np.testing.assert_array_equal(results[0], results[1])
+    np.testing.assert_allclose(results[0], np.matmul(arrays[0], arrays[1]), 1e-4, 1e-4)
+
+
+def test_only_bare_sums_are_continued() -> None:
+    kernel = gemm_kernel((), 64, 64, 5000)
+    small = replace(AVX512, l2_bytes=1 << 13)
+    made = open_product(kernel, small)
+    assert made is not None and made.form.resumes and made.numbers["pass"] < 100
+    b = CoreBuilder()
+    x, y = b.input(tensor(64, 5000)), b.input(tensor(5000, 64))
+    graph = b.build([b.exp(b.mul(b.dot(x, y, [], [], [1], [0]), 0.001))])
+    check(graph, *random_inputs(graph), options=ANY_EXTENTS, tolerance=1e-4)

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from mxforge.tools.bench import process
 from mxforge.tools.bench.engines import ARGUMENTS, ENGINES, Numpy
 from mxforge.tools.bench.measure import difference
 from mxforge.tools.bench.process import Worker, WorkerError
@@ -113,6 +114,13 @@ def test_a_worker_stands_still_between_requests() -> None:
         with pytest.raises(WorkerError, match="unknown request"):
             worker.ask("frobnicate")
     assert worker._process.returncode == -signal.SIGKILL
+
+
+def test_peers_choose_their_own_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENBLAS_CORETYPE", "Haswell")
+    found = process._environment("numpy", 3)
+    assert "OPENBLAS_CORETYPE" not in found
+    assert found["OPENBLAS_NUM_THREADS"] == "3"
 
 
 def test_difference() -> None:

@@ -233,6 +233,11 @@ class PanelEnd:
         elif count:
             f.masked_store(value, address, f.first_lanes(self.lanes, count))
 
+    def stored(self, j: int, at: dict[int, Value]) -> Value:
+        """What vector j of the result holds, where all of its lanes or those of `mask` exist."""
+        address, type = self._address(0, self.finish.out, j, at), memory_type_of(self.finish.out.dtype, self.lanes)
+        return self.f.load(address, type) if self.mask is None else self.f.masked_load(address, type, self.mask)
+
     def _reader(self, k: int, j: int, at: dict[int, Value]) -> Callable[[], Value]:
         access = self.finish.loads[k]
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 
-from ....ir.kernel import Expr, Kernel
+from ....ir.kernel import Expr, Kernel, Ref
 from ....ir.schedule import RegisterTile
 from ....ir.target import CpuTarget
 from ....ir.types import DType
@@ -22,7 +22,7 @@ from ...schedule.product import operand
 from ...schedule.registers import tile_of
 from ...schedule.strides import View, Walk
 from .ending import Ending, end_of
-from .finish import Access, access_of
+from .finish import SUM, Access, access_of
 from .problem import collapse
 
 COLUMNS_OF_DOTS = 8
@@ -35,7 +35,16 @@ _ROWS_IN_PLACE = 16
 _BYTES_IN_PLACE = 128 << 10
 """Up to so many rows, or so large a right operand, packing one that stands in rows gains nothing."""
 
-EXTENTS = ("rows", "columns", "inner", "groups", "block", "blocks", "panels", "units", "packed")
+_PANEL_SHARE = 0.4
+"""The share of the L2 cache that a panel of the right operand may take: rows of the left operand stream past it."""
+
+_ROWS_OF_BLOCK = 512
+"""Rows in a unit of work: a panel is read once for all of them."""
+
+_UNITS_OF_THREAD = 16
+"""Units for each thread, so that none waits long for the last one."""
+
+EXTENTS = ("rows", "columns", "inner", "groups", "block", "blocks", "panels", "units", "packed", "pass")
 X_STRIDES = ("row", "step")
 W_STRIDES = ("panel", "row", "tail", "narrow")  # between panels, between rows of one, to the tail, between its rows
 SOURCE_STRIDES = ("column", "step")
@@ -56,6 +65,11 @@ class ProductForm:
     expr: Expr
     loads: tuple[Access, ...]
     out: Access
+
+    @property
+    def resumes(self) -> bool:
+        """Whether sums can be stored in the result and continued from there: the result holds the bare sums."""
+        return self.expr == Ref(SUM) and self.out.dtype is self.dtype
 
     def names(self) -> tuple[str, ...]:
         """The numbers of a launch in order."""
@@ -176,18 +190,26 @@ class _Opener:
         block = sizes.rows if form.dots else self._block(form.tile, sizes, units)
         blocks = max(1, -(-sizes.rows // max(1, block)))
         values = (sizes.rows, sizes.columns, sizes.inner, sizes.groups[1], block, blocks, panels, units, int(packed))
-        return dict(zip(EXTENTS, values, strict=True))
+        return dict(zip(EXTENTS, (*values, self._pass(form, sizes)), strict=True))
+
+    def _pass(self, form: ProductForm, sizes: _Sizes) -> int:
+        """Steps of the reduction after which the sums are stored and the next rows taken, so that the panel stays in
+        the L2 cache. The sums continue in order, so their bits do not depend on it."""
+        if not form.resumes:
+            return max(1, sizes.inner)
+        step = form.tile.vectors * form.lanes * form.dtype.itemsize
+        passes = -(-sizes.inner // max(1, int(self.target.l2_bytes * _PANEL_SHARE) // step))
+        return -(-sizes.inner // passes) if passes else 1
 
     def _stays(self, sizes: _Sizes) -> bool:
         small = sizes.inner * sizes.columns * self.shape.dtype.itemsize <= _BYTES_IN_PLACE
         return sizes.rows <= _ROWS_IN_PLACE or small
 
     def _block(self, tile: RegisterTile, sizes: _Sizes, units: int) -> int:
-        """Rows in a unit of work: their inputs stay in the L2 cache, and every thread has several units."""
-        cached = self.target.l2_bytes // 4 // (self.shape.dtype.itemsize * max(1, sizes.inner))
-        block = max(48, min(240, cached))
+        """Rows in a unit of work; every thread has several units."""
+        block = _ROWS_OF_BLOCK
         if self.target.threads > 1:
-            wanted = -(-4 * self.target.threads // max(1, units * prod(sizes.groups)))
+            wanted = -(-_UNITS_OF_THREAD * self.target.threads // max(1, units * prod(sizes.groups)))
             block = min(block, max(2 * tile.rows, -(-sizes.rows // wanted)))
         return -(-block // tile.rows) * tile.rows
 

@@ -146,18 +146,22 @@ class _Tiles(_Open):
         f.branch(f.cmp("lt", panel, n("panels")), whole, vectors)
 
     def _rows(self, first: Value, rows: Value, x: Value, w: Value, row: Value, vectors: int, columns: Value) -> None:
-        """Tiles of falling heights cover the rows; `columns` that exist matter to a single vector alone."""
+        """Tiles of falling heights cover the rows; `columns` that exist matter to a single vector alone. Passes over
+        the reduction, at least one, are the outer loop."""
         f, n = self.f, self.number
-        done = f.const(I64, 0)
-        for height in _heights(self.form.tile.rows, vectors):
-            micro = _micro(self.module, self.form, height, vectors)
-            end = f.sub(rows, f.urem(f.sub(rows, done), height))
-            with f.loop(done, end, height) as at:
-                start = f.gep(x, f.add(first, at) * n("x.row"), self.scalar)
-                point = f.add(first, at)
-                steps = (n("inner"), n("x.row"), n("x.step"), row)
-                f.call_void(micro, start, w, self.context, *steps, point, columns)
-            done = end
+        with f.loop(0, f.smax(n("inner"), 1), n("pass")) as k:
+            steps = f.smin(n("inner") - k, n("pass"))
+            left, right = f.gep(x, k * n("x.step"), self.scalar), f.gep(w, k * row, self.scalar)
+            done = f.const(I64, 0)
+            for height in _heights(self.form.tile.rows, vectors):
+                micro = _micro(self.module, self.form, height, vectors)
+                end = f.sub(rows, f.urem(f.sub(rows, done), height))
+                with f.loop(done, end, height) as at:
+                    point = f.add(first, at)
+                    start = f.gep(left, point * n("x.row"), self.scalar)
+                    strides = (n("x.row"), n("x.step"), row)
+                    f.call_void(micro, start, right, self.context, steps, *strides, point, columns, k)
+                done = end
 
 
 def _widths(vectors: int) -> list[int]:
@@ -172,12 +176,12 @@ def _heights(rows: int, vectors: int) -> list[int]:
 
 _MICRO = [
     *((name, PTR, "") for name in ("x", "w", "context")),
-    *((name, I64, "") for name in ("inner", "x_row", "x_step", "w_row", "point", "columns")),
+    *((name, I64, "") for name in ("inner", "x_row", "x_step", "w_row", "point", "columns", "begin")),
 ]
 
 
 def _micro(module: ModuleBuilder, form: ProductForm, rows: int, vectors: int) -> str:
-    """The symbol of the tile of that size: sums over the whole reduction, then the end."""
+    """The symbol of the tile of that size: sums over a pass of the reduction that starts at `begin`, then the end."""
     from ....ir.hashing import structural_hash
 
     name = f"open.{rows}x{vectors}.{structural_hash(form)[:12]}"
@@ -189,13 +193,18 @@ def _micro(module: ModuleBuilder, form: ProductForm, rows: int, vectors: int) ->
 
 
 def _emit_micro(f: FunctionBuilder, form: ProductForm, rows: int, vectors: int) -> None:
-    x, w, context, inner, x_row, x_step, w_row, point, columns = f.args
+    x, w, context, inner, x_row, x_step, w_row, point, columns, begin = f.args
     scalar = memory_type_of(form.dtype)
     vector = scalar.with_lanes(form.lanes)
     mask = f.rest_mask(f.const(I64, 0), columns, form.lanes) if vectors == 1 else None
     starts = [f.gep(x, x_row * i, scalar) for i in range(rows)]
-    zeros = [f.const(vector, 0.0)] * (rows * vectors)
-    with f.carry_loop(0, inner, [w, f.const(I64, 0), *zeros]) as loop:
+    end = _panel_end(f, form, context, form.lanes, mask)
+    at = [_row_offsets(f, form, context, point + i) for i in range(rows)]
+    first = [f.const(vector, 0.0)] * (rows * vectors)
+    if form.resumes:
+        so_far = [(i, j) for i in range(rows) for j in range(vectors)]
+        first = f.branch(f.cmp("eq", begin, 0), lambda: first, lambda: [end.stored(j, at[i]) for i, j in so_far])
+    with f.carry_loop(0, inner, [w, f.const(I64, 0), *first]) as loop:
         weights, offset, *sums = loop.values
         places = [f.gep(weights, j * form.lanes, scalar) for j in range(vectors)]
         loaded = [f.load(p, vector) if mask is None else f.masked_load(p, vector, mask) for p in places]
@@ -206,11 +215,9 @@ def _emit_micro(f: FunctionBuilder, form: ProductForm, rows: int, vectors: int) 
                 sums[i * vectors + j] = f.fma(value, weight, sums[i * vectors + j])
         loop.next(f.gep(weights, w_row, scalar), f.add(offset, x_step), *sums)
     totals = loop.results[2:]
-    end = _panel_end(f, form, context, form.lanes, mask)
     for i in range(rows):
-        at = _row_offsets(f, form, context, point + i)
         for j in range(vectors):
-            end.store(totals[i * vectors + j], j, at)
+            end.store(totals[i * vectors + j], j, at[i])
 
 
 def _panel_end(f: FunctionBuilder, form: ProductForm, context: Value, lanes: int, mask: Value | None) -> PanelEnd:
