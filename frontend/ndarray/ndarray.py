@@ -288,7 +288,11 @@ class NDArray(Arithmetic, Indexing, Fluent):
             raise TypeError(
                 f"Got unknown keywords in reshape: {', '.join(unknown)}. Accepted are 'shape' and 'reverse'."
             )
-        return self._view(_reshaped(self._shape, integers(shape), bool(kwargs.get("reverse", False))))
+        for n in shape:
+            if n.__class__ is not int:
+                shape = integers(shape)
+                break
+        return self._view(_reshaped(self._shape, shape, bool(kwargs and kwargs.get("reverse"))))
 
     # Pickling: through the bytes of a `.params` file, which every version of MXNet reads.
 
