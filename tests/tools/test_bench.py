@@ -121,6 +121,7 @@ def test_peers_choose_their_own_kernels(monkeypatch: pytest.MonkeyPatch) -> None
     found = process._environment("numpy", 3)
     assert "OPENBLAS_CORETYPE" not in found
     assert found["OPENBLAS_NUM_THREADS"] == "3"
+    assert process._environment("mxnet", 3)["OPENBLAS_CORETYPE"] == "Haswell"
 
 
 def test_difference() -> None:
