@@ -184,8 +184,22 @@ class Lowering:
     def local(self, expr: Expr, index: Index) -> Ref:
         """A new Local that holds `expr` at the points of `index`."""
         name = f"t{sum(isinstance(s, Local) for s in self.stages)}"
-        self.stages.append(Local(name, tuple(dict.fromkeys(_axes_of(index))), expr))
+        self.stages.append(Local(name, tuple(dict.fromkeys(self._axes_of(index))), expr))
         return Ref(name)
+
+    def _axes_of(self, index: Index) -> Iterator[str]:
+        """The axes on which an index depends, also through the elements that it is read from."""
+        for part in index:
+            if isinstance(part, Affine):
+                yield from (axis for axis, _ in part.terms)
+                continue
+            for expr in walk(part):
+                if isinstance(expr, AxisValue):
+                    yield expr.axis
+                elif isinstance(expr, Load):
+                    yield from self._axes_of(expr.index)
+                elif isinstance(expr, Ref):
+                    yield from next(s.axes for s in self.stages if isinstance(s, Local) and s.name == expr.local)
 
     def input_name(self, value: Value) -> str | None:
         """The buffer of a value that is an input of the region."""
@@ -200,19 +214,6 @@ class Lowering:
     def new_axes(self, extents: Sequence[int]) -> list[str]:
         first = sum(a.kind is AxisKind.REDUCE for a in self.axes)
         return [self._axis(f"r{first + k}", n, AxisKind.REDUCE) for k, n in enumerate(extents)]
-
-
-def _axes_of(index: Index) -> Iterator[str]:
-    """The axes on which an index depends, also through the elements that it is read from."""
-    for part in index:
-        if isinstance(part, Affine):
-            yield from (axis for axis, _ in part.terms)
-            continue
-        for expr in walk(part):
-            if isinstance(expr, AxisValue):
-                yield expr.axis
-            elif isinstance(expr, Load):
-                yield from (axis for i in expr.index if isinstance(i, Affine) for axis, _ in i.terms)
 
 
 _INLINE_LIMIT = 64  # parts of an expression that may be computed once for each place where it is read

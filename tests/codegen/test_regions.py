@@ -321,3 +321,12 @@ def test_products_with_equal_kernels_and_other_names_of_operands() -> None:
     products = [b.dot(x, y, [], [], [1], [1]), b.dot(z, z, [], [], [1], [1])]
     check(b.build(products), normal(6, 6), normal(6, 6))
     check(b.build(products[::-1]), normal(6, 6), normal(6, 6))
+
+
+def test_a_value_gathered_by_itself() -> None:
+    """The value is read at a point, as an index, and at the place that this index names: all in one region."""
+    b = CoreBuilder()
+    x = b.input(TensorType((7,), DType.I64))
+    y = b.mul(x, x)
+    taken = b.take(y, y, 0)
+    check(b.build([b.maximum(taken, b.neg(taken))]), np.array([1, 0, 2, 1, 0, 2, 1]))
