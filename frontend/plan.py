@@ -11,6 +11,7 @@ from ..ir.graph import Graph, GraphError
 from ..ir.types import TensorType
 from ..passes.manager import Options
 from ..runtime.executable import Version
+from ..runtime.idle import add_owner
 from ..runtime.storage import Storage
 from ..runtime.writes import Watch, clock, written
 from .base import MXNetError
@@ -118,11 +119,12 @@ class ParameterVersion:
     since.
     """
 
-    __slots__ = ("_owner", "_versions", "_watch", "checked", "stamp")
+    __slots__ = ("__weakref__", "_owner", "_versions", "_watch", "checked", "stamp")
 
     def __init__(self) -> None:
         self.checked = -1
         self._owner = next(_numbers)
+        add_owner(self._owner, self)
         self.stamp = Version(self._owner, 0)
         self._watch: Watch | None = None
         self._versions: tuple[int, ...] = ()

@@ -167,6 +167,10 @@ class Executable:
         """See `Idle`."""
         return len(self._idle) * self._instance_bytes
 
+    def owners(self) -> set[int]:
+        """See `Idle`."""
+        return {instance.owner for instance in tuple(self._idle) if instance.owner is not None}
+
     def give_back(self) -> None:
         """See `Idle`."""
         self._idle.clear()

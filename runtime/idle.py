@@ -2,13 +2,14 @@
 
 A program keeps its arena and what it prepared from parameters for the next run. Each shape has a program of its own, so
 a process that sees many shapes would hold many arenas of which it uses one. What was given back is made again when the
-program runs again: zeroed, and prepared anew.
+program runs again: zeroed, and prepared anew. Preparing is slow, so of each living owner of parameters (a block, an
+executor) the program that ran last keeps its memory: a process may serve any number of models.
 """
 
 from __future__ import annotations
 
 from typing import Protocol
-from weakref import WeakSet
+from weakref import WeakSet, WeakValueDictionary
 
 from ..ir.locks import ForkSafeLock
 from .storage import cached_bytes, release_cached
@@ -30,6 +31,10 @@ class Idle(Protocol):
         """What it would give back."""
         ...
 
+    def owners(self) -> set[int]:
+        """The owners of the parameters that this memory was prepared from, by their numbers."""
+        ...
+
     def give_back(self) -> None:
         """Free the memory that no run is using."""
         ...
@@ -47,7 +52,13 @@ class _Clock:
 
 clock = _Clock()
 _holders: WeakSet[Idle] = WeakSet()
+_owners: WeakValueDictionary[int, object] = WeakValueDictionary()
 _lock = ForkSafeLock()
+
+
+def add_owner(number: int, owner: object) -> None:
+    """Note an owner of parameters, for as long as it lives."""
+    _owners[number] = owner
 
 
 def hold(program: Idle, nbytes: int) -> None:
@@ -64,12 +75,24 @@ def hold(program: Idle, nbytes: int) -> None:
 
 
 def _bound() -> None:
-    holders = sorted(_holders, key=lambda program: program.last_run)
+    holders = sorted(_holders, key=lambda program: program.last_run, reverse=True)
     excess = sum(program.idle_bytes() for program in holders) - LIMIT
     before = cached_bytes()
-    for program in holders[:-ALWAYS_KEPT]:
+    for program in reversed(_dispensable(holders)):
         if excess <= 0:
             break
         excess -= program.idle_bytes()
         program.give_back()
     release_cached(before)  # shapes differ, so other programs could not use these blocks
+
+
+def _dispensable(newest_first: list[Idle]) -> list[Idle]:
+    """The programs behind those that ran last of all, and last of their owners."""
+    seen: set[int] = set()
+    found: list[Idle] = []
+    for number, program in enumerate(newest_first):
+        owners = {o for o in program.owners() if o in _owners} - seen
+        seen |= owners
+        if number >= ALWAYS_KEPT and not owners:
+            found.append(program)
+    return found

@@ -16,16 +16,23 @@ MIB = 1 << 20
 class Program:
     """Holds as much as it is told."""
 
-    def __init__(self, nbytes: int) -> None:
-        self.nbytes = nbytes
+    def __init__(self, nbytes: int, owner: int | None = None) -> None:
+        self.nbytes, self.owner = nbytes, owner
         self.last_run = idle.clock.now
         idle.hold(self, nbytes)
 
     def idle_bytes(self) -> int:
         return self.nbytes
 
+    def owners(self) -> set[int]:
+        return set() if self.owner is None else {self.owner}
+
     def give_back(self) -> None:
         self.nbytes = 0
+
+
+class Owner:
+    """Has parameters."""
 
 
 @pytest.fixture(autouse=True)
@@ -53,6 +60,18 @@ def test_a_few_that_take_turns_keep_theirs_however_much() -> None:
     assert all(p.nbytes for p in programs)
     Program(idle.LIMIT)
     assert not programs[0].nbytes and all(p.nbytes for p in programs[1:])
+
+
+def test_the_program_of_each_living_owner_that_ran_last_keeps_its_memory() -> None:
+    owners = [Owner() for _ in range(100)]
+    for number, owner in enumerate(owners):
+        idle.add_owner(-1 - number, owner)
+    programs = [Program(idle.LIMIT, -1 - n % 100) for n in range(200)]
+    assert not any(p.nbytes for p in programs[:100])
+    assert all(p.nbytes for p in programs[100:])
+    owners.clear()
+    Program(idle.LIMIT)
+    assert sum(p.nbytes > 0 for p in programs) == idle.ALWAYS_KEPT - 1
 
 
 def test_any_thread_may_hold() -> None:
