@@ -249,7 +249,7 @@ def _as_product(kernel: Kernel, store: Store, contract: Contract) -> GemmShape:
         lhs, rhs, only_rhs = rhs, lhs, only_lhs
     in_rhs = axes_of(rhs.index)
     column = column if column in only_rhs else only_rhs[-1] if only_rhs else NO_AXIS
-    rows = tuple(a for a in parallel if a not in in_rhs)
+    rows = tuple(a for a in parallel if a not in in_rhs and a != column)  # an axis may be in neither operand
     batches = tuple(a for a in parallel if a in in_rhs and a != column)
     return GemmShape(kernel, contract, lhs, rhs, store, batches, rows, column, contract.axes)
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from compiled import check
 from contractions import HOST, Runner
 from mxforge.codegen.lower_contract import Extras, gemm_kernel
 from mxforge.codegen.schedule.contract import schedule_contraction
 from mxforge.codegen.schedule.describe import ContractionError, GemmShape, describe_contraction
+from mxforge.ir.dialects.core import CoreBuilder
 from mxforge.ir.kernel import (
     Axis,
     AxisKind,
@@ -26,6 +28,8 @@ from mxforge.ir.kernel import (
 from mxforge.ir.scalar import ScalarOp
 from mxforge.ir.schedule import GemvSchedule, RegisterTile, TileSchedule
 from mxforge.ir.types import DType
+from mxforge.passes.manager import Options
+from rewriting import random_inputs, tensor
 
 pytest.importorskip("llvmlite.binding")
 RNG = np.random.default_rng(11)
@@ -196,3 +200,15 @@ def test_what_is_not_understood_is_named() -> None:
         broken = Kernel("k", kernel.buffers, (), kernel.axes, (Store("y", store.index, value),))
         with pytest.raises(ContractionError, match=message):
             describe_contraction(broken)
+
+
+@pytest.mark.parametrize("n", [2, 4, 5, 19])
+@pytest.mark.parametrize("static", [True, False], ids=["static", "any extents"])
+@pytest.mark.parametrize("rows", [(1,), (1, 1)], ids=["rows", "elements"])
+def test_operands_that_are_equal_along_an_axis_of_the_result(n: int, static: bool, rows: tuple[int, ...]) -> None:
+    """An axis of the result that neither operand has was a row and the column at once: stores went past the result."""
+    b = CoreBuilder()
+    x = b.input(tensor(*rows, *(n for _ in range(2 - len(rows)))))
+    y = b.broadcast_to(x, (n, n))
+    graph = b.build([b.dot(y, y, [], [], [1], [1]), b.dot(y, y, [], [], [0], [0]), b.dot(y, y, [], [], [1], [0])])
+    check(graph, *random_inputs(graph), options=Options(static_shape=static))
