@@ -57,8 +57,8 @@ def test_launches_are_named_by_the_operators_in_them(trace: Path) -> None:
 
 def test_calls_with_numbers_have_the_names_of_mxnets_operators_on_numbers(trace: Path) -> None:
     x, row = mx.nd.ones((3, 4)), mx.nd.ones((4,))
-    calls = [lambda: x + 1, lambda: 2 - x, lambda: x - row, lambda: mx.nd.greater(2, x), lambda: x**2, lambda: x + x]
-    expected = "_plus_scalar _rminus_scalar broadcast_sub _lesser_scalar _power_scalar broadcast_add".split()
+    calls = [lambda: x + 1, lambda: 2 - x, lambda: x - row, lambda: mx.nd.greater(2, x), lambda: x**2]
+    expected = "_plus_scalar _rminus_scalar broadcast_sub _lesser_scalar _power_scalar".split()
     mx.profiler.set_state("run")
     for call in [*calls, *calls]:  # the first time, and a ready call
         call()

@@ -46,7 +46,8 @@ def test_the_index_names_the_file_that_declares() -> None:
 
 
 def test_functions_that_are_in_use_change_nothing() -> None:
-    """A function of an operator is made when it is first used, and stands among the module's names from then on."""
-    for module, name in ((mx.nd.op, "Activation"), (mx.nd.contrib, "box_nms"), (mx.nd.linalg, "potrf")):
+    """A function of an operator is made when it is first used, and is among the module's names from then on."""
+    before = stubs()  # other tests may have declared operators
+    for module, name in ((mx.nd.op, "SVMOutput"), (mx.nd.contrib, "box_nms"), (mx.nd.linalg, "potrf")):
         getattr(module, name)
-    assert stubs() == STUBS
+    assert stubs() == before
