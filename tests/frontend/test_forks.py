@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from processes import run_apart
 
 # A thread is stopped amid a call of LLVM or amid an import, where it waits until the fork has begun to wait for it, and
 # at the latest for two seconds: without forks that wait, the child is born then and hangs.
@@ -75,15 +74,7 @@ AMID = {
 @pytest.mark.parametrize("work", AMID)
 def test_a_child_forked_while_another_thread_works_computes_too(work: str, tmp_path: Path) -> None:
     code = PREPARE + AMID[work] + FORK
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", code],
-        env={"PATH": "/usr/bin", "MXFORGE_CACHE_DIR": str(tmp_path)},
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
+    run_apart(code, tmp_path, warnings="ignore")
 
 
 CROWD = """
@@ -120,12 +111,4 @@ assert [os.waitpid(child, 0)[1] for child in children] == [0] * 8
 
 
 def test_forks_while_threads_call_one_block_with_new_shapes(tmp_path: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", CROWD],
-        env={"PATH": "/usr/bin", "MXFORGE_CACHE_DIR": str(tmp_path)},
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
+    run_apart(CROWD, tmp_path, warnings="ignore")

@@ -8,6 +8,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+from processes import run_apart
 
 # SIGINT comes when `module` is looked for.
 CODE = """
@@ -56,15 +57,7 @@ CASES = [
 
 @pytest.mark.parametrize(("module", "work"), CASES)
 def test_the_next_use_works(module: str, work: str, tmp_path: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", CODE.format(module=module, work=work)],
-        env={"PATH": "/usr/bin", "MXFORGE_CACHE_DIR": str(tmp_path)},
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
+    run_apart(CODE.format(module=module, work=work), tmp_path)
 
 
 OTHERS = """
