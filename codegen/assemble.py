@@ -10,8 +10,9 @@ import numpy as np
 
 from ..ir.dialects.core import Constant, Fused
 from ..ir.graph import Graph, Node, Value
-from ..ir.program import Alias, Launch, Place, Program, Space
+from ..ir.program import Copy, Launch, Place, Program, Space
 from ..ir.types import DType
+from ..passes.elementwise import elementwise_inputs
 from ..passes.plan_memory import ALIGNMENT, Block, Sharing, assign_offsets
 from .compiler import Step
 from .emission import LaunchSpec, Packing
@@ -50,6 +51,9 @@ class _Assembler:
         self.work: dict[int, Block] = {}
         self.fixed: dict[Value, Place] = {}
         self.constants = bytearray()
+        visible = len(graph.outputs) - len(graph.updates)
+        self.outputs, self.states = graph.outputs[:visible], graph.outputs[visible:]
+        self.saved: dict[int, Block] = {}  # states whose new value is another input, read before inputs are replaced
 
     def program(self, code: tuple[bytes, ...]) -> Program:
         self._fix_places()
@@ -62,15 +66,18 @@ class _Assembler:
         return Program(
             name=self.graph.name,
             inputs=self.graph.input_types(),
-            outputs=self.graph.output_types(),
+            outputs=tuple(v.type for v in self.outputs),
             parameters=self.graph.parameters,
             launches=tuple(launches["run"]),
             prepare=tuple(launches["prepare"]),
-            aliases=self._aliases(),
+            copies=self._copies(),
             arena_bytes=arena,
             prepared_bytes=prepared,
             constants=bytes(self.constants),
             code=code,
+            state=self.graph.updates,
+            random=self.graph.random,
+            elementwise=elementwise_inputs(self.graph),
         )
 
     # -- places that do not depend on lifetimes
@@ -81,11 +88,40 @@ class _Assembler:
         for node in self.graph.nodes:
             if isinstance(node.op, Constant):
                 self.fixed[node.outputs[0]] = Place(Space.CONSTANT, 0, self._constant(node.op))
-        for i, value in enumerate(self.graph.outputs):
-            root = self.sharing.resolve(value)
-            computed = root.base not in self.fixed and root.base not in self.sharing.prepared
-            if computed and root.offset == 0 and root.base.type.nbytes == value.type.nbytes:
-                self.fixed[root.base] = Place(Space.OUTPUT, i)
+        for i, value in enumerate(self.outputs):
+            if self._is_computed_whole(value):
+                self.fixed[self.sharing.resolve(value).base] = Place(Space.OUTPUT, i)
+        for i, value in zip(self.graph.updates, self.states, strict=True):
+            if self._is_computed_whole(value) and self._may_replace(i, self.sharing.resolve(value).base):
+                self.fixed[self.sharing.resolve(value).base] = Place(Space.INPUT, i)
+
+    def _is_computed_whole(self, value: Value) -> bool:
+        """True if a run computes `value`, it fills its block of memory, and the block has no place yet."""
+        root = self.sharing.resolve(value)
+        computed = root.base not in self.fixed and root.base not in self.sharing.prepared
+        return computed and root.offset == 0 and root.base.type.nbytes == value.type.nbytes
+
+    def _may_replace(self, position: int, new: Value) -> bool:
+        """True if launches can write `new` over an input: no step reads the input after `new` is first written, the
+        step that writes it reads the input element by element, and no output is a copy of the input.
+        """
+        old = self.graph.inputs[position]
+        if any(self.sharing.resolve(v).base is old for v in self.graph.outputs):
+            return False
+        first = next(n for n, step in enumerate(self.steps) if new in map(self._base, step.operands))
+        reads = [n for n, step in enumerate(self.steps) if old in map(self._base, step.operands)]
+        last = max(reads, default=-1)
+        return last < first or (last == first and self._reads_elementwise(self.steps[first].node, old, new))
+
+    def _base(self, value: Value) -> Value:
+        return self.sharing.resolve(value).base
+
+    def _reads_elementwise(self, node: Node, old: Value, new: Value) -> bool:
+        """True if `node` reads `old` itself, and only to compute the same elements of `new` and its other results."""
+        if not isinstance(node.op, Fused) or new not in node.outputs or old.type != new.type:
+            return False
+        kept = elementwise_inputs(node.op.body)
+        return all(v is old and i in kept for i, v in enumerate(node.inputs) if self._base(v) is old)
 
     def _constant(self, op: Constant) -> int:
         self.constants += bytes(-len(self.constants) % ALIGNMENT)
@@ -93,9 +129,21 @@ class _Assembler:
         self.constants += _stored(op).tobytes()
         return offset
 
-    def _aliases(self) -> tuple[Alias, ...]:
-        places = [(i, self._place(v)) for i, v in enumerate(self.graph.outputs)]
-        return tuple(Alias(i, p) for i, p in places if p != Place(Space.OUTPUT, i))
+    def _copies(self) -> tuple[Copy, ...]:
+        """Outputs that no launch computes, then the new values of states that are not computed in place."""
+        outputs = [(Place(Space.OUTPUT, i), v) for i, v in enumerate(self.outputs)]
+        saved = [(self._block_place("run", block), self.states[k]) for k, block in self.saved.items()]
+        read_first = [Copy(target, self._place(v), v.type.nbytes) for target, v in (*outputs, *saved)]
+        replaced = [
+            Copy(Place(Space.INPUT, i), self._new_state(k), self.states[k].type.nbytes)
+            for k, i in enumerate(self.graph.updates)
+        ]
+        return tuple(copy for copy in (*read_first, *replaced) if copy.target != copy.source)
+
+    def _new_state(self, number: int) -> Place:
+        """Where the new value of a state is when the inputs are replaced."""
+        block = self.saved.get(number)
+        return self._place(self.states[number]) if block is None else self._block_place("run", block)
 
     # -- lifetimes
 
@@ -112,6 +160,10 @@ class _Assembler:
                 self._need_packed(step.operands[position], packing, phase, number)
             if step.emission.workspace:
                 self.work[number] = self.time[phase].block(step.emission.workspace, number, number)
+        for k, value in enumerate(self.states):
+            place = self.fixed.get(self._base(value))
+            if place is not None and place.space is Space.INPUT and place.index != self.graph.updates[k]:
+                self.saved[k] = self.time["run"].block(value.type.nbytes, 0, _FOREVER)
 
     def _last_uses(self) -> dict[Value, int]:
         """The last step that reads each value's memory. What a run reads of the prepared values lives for ever,

@@ -206,10 +206,9 @@ class _Call:
         for launch, table in zip(self.program.launches, self.tables[len(self.program.prepare) :], strict=True):
             self._launch(launch, table)
         unchanged = self.unchanged()
-        for alias in self.program.aliases:
-            if alias.output not in unchanged:
-                nbytes = self.program.outputs[alias.output].nbytes
-                self.owner.copy(self._address(alias.place), self.outputs[alias.output], nbytes)
+        for copy in self.program.copies:
+            if copy.target.index not in unchanged:
+                self.owner.copy(self._address(copy.source), self._address(copy.target), copy.nbytes)
 
     def run_once(self) -> tuple[Value, ...]:
         self.prepare()
@@ -218,8 +217,8 @@ class _Call:
 
     def unchanged(self) -> set[int]:
         """The parts of a loop's state that its body hands on: they stay where they are."""
-        found = self.program.aliases
-        return {a.output for a in found if a.output < self.state and a.place == Place(Space.INPUT, a.output)}
+        targets = {c.target.index for c in self.program.copies if c.source == Place(Space.INPUT, c.target.index)}
+        return {i for i in targets if i < self.state}
 
     def _table(self, launch: Launch) -> Value:
         f = self.f

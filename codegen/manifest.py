@@ -15,10 +15,11 @@ import struct
 from collections.abc import Iterable
 from typing import Any
 
-from ..ir.program import Alias, Launch, Place, Program, Space
+from ..ir.graph import RandomKey
+from ..ir.program import Copy, Launch, Place, Program, Space
 from ..ir.types import DType, Layout, TensorType
 
-_MAGIC = b"mxfprog1"
+_MAGIC = b"mxfprog2"
 _PREFIX = struct.Struct("<8sQ")
 _LARGEST = 1 << 62
 _SPACES = {space.value: space for space in Space}
@@ -40,7 +41,10 @@ def program_to_bytes(program: Program) -> bytes:
         "parameters": sorted(program.parameters),
         "launches": [_launch_to_json(launch) for launch in program.launches],
         "prepare": [_launch_to_json(launch) for launch in program.prepare],
-        "aliases": [[a.output, _place_to_json(a.place)] for a in program.aliases],
+        "copies": [[_place_to_json(c.target), _place_to_json(c.source), c.nbytes] for c in program.copies],
+        "state": program.state,
+        "random": [] if program.random is None else [program.random.input, program.random.draws],
+        "elementwise": sorted(program.elementwise),
         "arena": program.arena_bytes,
         "prepared": program.prepared_bytes,
         "constants": len(program.constants),
@@ -98,27 +102,43 @@ class _Reader:
             name=_text(header["name"]),
             inputs=self.inputs,
             outputs=self.outputs,
-            parameters=frozenset(_below(i, len(self.inputs), "a parameter") for i in header["parameters"]),
+            parameters=frozenset(self.positions(header["parameters"], "a parameter")),
             launches=tuple(map(self.launch, header["launches"])),
             prepare=tuple(map(self.launch, header["prepare"])),
-            aliases=tuple(map(self.alias, header["aliases"])),
+            copies=tuple(map(self.copy, header["copies"])),
             arena_bytes=self.arena,
             prepared_bytes=self.prepared,
             constants=blobs[0],
             code=tuple(blobs[1:]),
+            state=self.positions(header["state"], "state"),
+            random=self.random(header["random"]),
+            elementwise=frozenset(self.positions(header["elementwise"], "an input")),
         )
+
+    def positions(self, listed: list[Any], what: str) -> tuple[int, ...]:
+        return tuple(_below(i, len(self.inputs), what) for i in listed)
+
+    def random(self, record: list[Any]) -> RandomKey | None:
+        if record == []:
+            return None
+        position, draws = record
+        (at,) = self.positions([position], "the random key")
+        if self.inputs[at] != TensorType((4,), DType.U32):
+            raise ManifestError(f"the random key has the type {self.inputs[at]}")
+        return RandomKey(at, _natural(draws, "a number of draws"))
 
     def launch(self, record: list[Any]) -> Launch:
         symbol, arguments, count, grain, label = record
         given = tuple(_integer(a) if isinstance(a, int) else self.place(a) for a in arguments)
         return Launch(_text(symbol), given, _natural(count, "a count"), _natural(grain, "a grain"), _text(label))
 
-    def alias(self, record: list[Any]) -> Alias:
-        output = _below(record[0], len(self.outputs), "an aliased output")
-        place = self.place(record[1])
-        if place.offset + self.outputs[output].nbytes > self.extent(place):
-            raise ManifestError(f"output {output} is longer than the memory it is copied from")
-        return Alias(output, place)
+    def copy(self, record: list[Any]) -> Copy:
+        target, source, nbytes = record
+        copy = Copy(self.place(target), self.place(source), _natural(nbytes, "the size of a copy"))
+        for place in (copy.target, copy.source):
+            if place.offset + copy.nbytes > self.extent(place):
+                raise ManifestError(f"a copy of {nbytes} bytes leaves {place.space.value} {place.index}")
+        return copy
 
     def place(self, record: list[Any]) -> Place:
         name, index, offset = record

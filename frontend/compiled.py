@@ -59,7 +59,7 @@ class CompiledModel:
         self._types = [a.type for a in outputs]
         count = len(executable.inputs)
         self._free = [i for i in range(count) if i not in bound]
-        self._draws = len(self._free) > len(self.inputs)
+        self._random = executable.random
         self._bound = dict(bound)  # keeps the memory alive
         self._addresses = [_address(bound[i]) if i in bound else 0 for i in range(count)]
 
@@ -98,8 +98,8 @@ class CompiledModel:
         if len(inputs) != len(self.inputs):
             raise MXNetError(f"{self.name} takes {len(self.inputs)} inputs ({_listed(self.inputs)}), not {len(inputs)}")
         found = [_operand(x, argument) for x, argument in zip(inputs, self.inputs, strict=True)]
-        if self._draws:
-            found.append(_random_key())
+        if self._random is not None:
+            found.append(_random_key(self._random.draws))
         addresses = self._addresses.copy()
         for position, (address, _) in zip(self._free, found, strict=True):
             addresses[position] = address
@@ -165,13 +165,10 @@ def _new_memory(type: TensorType) -> tuple[np.ndarray, int]:
     return as_numpy(storage, memory_dtype(type.dtype), type.shape), storage.address
 
 
-_DRAWING_OPERATORS = 1 << 16  # a folder does not say how many of its operators draw: more than any model has
-
-
-def _random_key() -> tuple[int, object]:
+def _random_key(draws: int) -> tuple[int, object]:
     from .random import next_key
 
-    key = np.array(next_key(current_context(), _DRAWING_OPERATORS), np.uint32)
+    key = np.array(next_key(current_context(), draws), np.uint32)
     return _address(key), key
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from ..ir.program import Alias, Launch, Place, Program, Space
+from ..ir.program import Copy, Launch, Place, Program, Space
 from ..ir.types import DType, TensorType
 
 ALIGNMENT = 64
@@ -18,8 +18,11 @@ def freeze(program: Program, parameters: Mapping[int, np.ndarray]) -> tuple[Prog
 
     `parameters` holds the values of all inputs that are parameters, by position, in memory as the program reads it. The
     other inputs keep their order. The block holds the prepared values, the constants, and those parameters that a run
-    reads as they are.
+    reads as they are. ValueError if the program replaces a parameter.
     """
+    replaced = [i for i in program.state if i in parameters]
+    if replaced:
+        raise ValueError(f"{program.name} replaces its parameters {replaced}: they cannot be bound")
     direct = sorted({p.index for p in _places(program) if p.space is Space.INPUT and p.index in parameters})
     parts = {
         (Space.PREPARED, 0): _prepared(program, parameters),
@@ -42,9 +45,12 @@ def freeze(program: Program, parameters: Mapping[int, np.ndarray]) -> tuple[Prog
         parameters=frozenset(),
         launches=_moved(program.launches, move),
         prepare=(),
-        aliases=tuple(Alias(a.output, move(a.place)) for a in program.aliases),
+        copies=tuple(Copy(move(c.target), move(c.source), c.nbytes) for c in program.copies),
         prepared_bytes=0,
         constants=b"",
+        state=tuple(positions[i] for i in program.state),
+        random=program.random and replace(program.random, input=positions[program.random.input]),
+        elementwise=frozenset(positions[i] for i in program.elementwise if i in positions),
     )
     return frozen, block
 
@@ -60,7 +66,7 @@ def _moved(launches: Iterable[Launch], move: Callable[[Place], Place]) -> tuple[
 def _places(program: Program) -> list[Place]:
     """All places that a run touches."""
     arguments = [a for launch in program.launches for a in launch.arguments if isinstance(a, Place)]
-    return arguments + [alias.place for alias in program.aliases]
+    return arguments + [place for copy in program.copies for place in (copy.target, copy.source)]
 
 
 def _prepared(program: Program, parameters: Mapping[int, np.ndarray]) -> np.ndarray:
@@ -78,7 +84,8 @@ def _prepared(program: Program, parameters: Mapping[int, np.ndarray]) -> np.ndar
         outputs=(TensorType(block.shape, DType.U8),),
         launches=_moved(program.prepare, move),
         prepare=(),
-        aliases=(),
+        copies=(),
+        random=None,
         prepared_bytes=0,
     )
     inputs = [parameters[i].ctypes.data if i in parameters else 0 for i in range(len(program.inputs))]

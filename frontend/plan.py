@@ -12,6 +12,7 @@ from ..ir.types import TensorType
 from ..passes.manager import Options
 from ..runtime.executable import Version
 from ..runtime.idle import add_owner
+from ..runtime.shared_state import copy_shared_state, write_back
 from ..runtime.storage import Storage
 from ..runtime.writes import Watch, clock, written
 from .base import MXNetError
@@ -63,26 +64,21 @@ class CompiledSymbol:
 
 
 class Plan:
-    """A graph compiled for one signature.
-
-    The program's inputs are the graph's, then a key when it draws random numbers; its outputs are the graph's, then
-    the new values of the inputs at `updates` (moving statistics).
-    """
+    """A graph compiled for one signature. The program's inputs are the graph's, then a key if it draws random
+    numbers."""
 
     def __init__(self, graph: Graph, options: Options) -> None:
-        from ..ir.dialects.mx.builder import drawing_operators
         from ..runtime.compile import executable_for
 
         try:
-            core = _in_core(graph, options)
-            self.executable = executable_for(core, options)
+            self.executable = executable_for(graph, options)
         except GraphError as error:
             raise MXNetError(str(error)) from error
         except OutOfMemory as error:
             raise error.of(f"{graph.name}: what it computes on the way") from error
-        self.types = graph.output_types()
-        self.updates = core.updates
-        self.draws = drawing_operators(core)
+        self.types = self.executable.outputs
+        self.state = self.executable.state
+        self.random = self.executable.random
 
     def run(self, arrays: Sequence[NDArray], version: Hashable) -> list[NDArray]:
         """Run on arrays of the plan's signature; `version` tells apart the values that parameters have had."""
@@ -98,18 +94,17 @@ class Plan:
     ) -> None:
         """As `run`, with the results written to arrays of the right types that overlap no input."""
         inputs = [a._address for a in arrays]
-        key = key_storage(context, self.draws) if self.draws else None
+        key = key_storage(context, self.random.draws) if self.random else None
         if key is not None:
             inputs.append(key.address)
-        if not self.updates:
+        if not self.state:
             self.executable.run(inputs, [o._address for o in outputs], version)
             return
-        states = [arrays[i] for i in self.updates]
-        news = [allocate(s._nbytes()) for s in states]
-        self.executable.run(inputs, [*[o._address for o in outputs], *[n.address for n in news]], version)
-        for state, new in zip(states, news, strict=True):
-            ctypes.memmove(state._address, new.address, state._nbytes())
-            written(state._storage)
+        copies = copy_shared_state(inputs, self.executable.inputs, self.state)
+        self.executable.run(inputs, [o._address for o in outputs], version)
+        write_back(copies)
+        for i in self.state:
+            written(arrays[i]._storage)
 
 
 class ParameterVersion:
@@ -145,14 +140,6 @@ class ParameterVersion:
             self._watch, self._versions, self.stamp = watch, versions, Version(self._owner, next(_numbers))
         self.checked = now
         return self.stamp
-
-
-def _in_core(graph: Graph, options: Options) -> Graph:
-    from ..ir.target import AVX2
-    from ..passes.decompose import Decompose
-    from ..passes.manager import Context as PassContext
-
-    return Decompose().run(graph, PassContext(AVX2, options))
 
 
 def key_storage(context: Context, operators: int) -> Storage:

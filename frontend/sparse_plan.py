@@ -19,8 +19,8 @@ class SparsePlan:
     states themselves."""
 
     types: tuple[Any, ...] = ()
-    updates: tuple[int, ...] = ()
-    draws = 0
+    state: tuple[int, ...] = ()
+    random = None
 
     def __init__(self, symbol: Symbol, training: bool) -> None:
         from .ndarray.eager import bound_of

@@ -48,6 +48,10 @@ class Op(ABC):
         """Nested graphs: loop bodies and fused regions."""
         return ()
 
+    def calls_python(self) -> bool:
+        """True if the op runs a Python function of a user, which may keep state: its programs are not shared."""
+        return any(region.calls_python() for region in self.regions())
+
 
 class Value:
     """One tensor of a graph. `node` is None for a graph's input; `index` counts among the node's results or the
@@ -91,13 +95,25 @@ class Node:
         return f"{self.op.name}{called}{where}"
 
 
+@dataclass(frozen=True, slots=True)
+class RandomKey:
+    """The input that takes the random key of a run (u32[4]), and how many operators draw from it.
+
+    Each run advances the caller's count of draws by `draws`.
+    """
+
+    input: int
+    draws: int
+
+
 @dataclass(frozen=True, eq=False)
 class Graph:
     """A function on tensors.
 
     `parameters` are positions of inputs that change rarely (weights): what depends on them and on constants alone is
     computed once and kept. `updates` are positions of inputs that the last `len(updates)` outputs replace after a
-    run (moving statistics): state is functional here and written back by the runtime.
+    run (moving statistics): state is functional here and written back by the program. `random` names the input
+    that takes a random key; None if the graph draws nothing.
     """
 
     name: str
@@ -106,6 +122,7 @@ class Graph:
     outputs: tuple[Value, ...]
     parameters: frozenset[int] = field(default_factory=frozenset[int])
     updates: tuple[int, ...] = ()
+    random: RandomKey | None = None
 
     def users(self) -> dict[Value, list[tuple[Node, int]]]:
         """For each value the nodes that read it, with the operand's position, in order. Outputs of the graph are not
@@ -118,6 +135,10 @@ class Graph:
             for v in node.outputs:
                 found[v] = []
         return found
+
+    def calls_python(self) -> bool:
+        """True if a run calls a Python function of a user."""
+        return any(node.op.calls_python() for node in self.nodes)
 
     def input_types(self) -> tuple[TensorType, ...]:
         return tuple(v.type for v in self.inputs)
@@ -140,6 +161,7 @@ class GraphBuilder:
         self.nodes: list[Node] = []
         self.parameters: set[int] = set()
         self.updates: tuple[int, ...] = ()
+        self.random: RandomKey | None = None
         self.location = ""
 
     def input(self, type: TensorType, name: str = "", *, parameter: bool = False) -> Value:
@@ -172,5 +194,11 @@ class GraphBuilder:
 
     def build(self, outputs: Sequence[Value]) -> Graph:
         return Graph(
-            self.name, tuple(self.inputs), tuple(self.nodes), tuple(outputs), frozenset(self.parameters), self.updates
+            self.name,
+            tuple(self.inputs),
+            tuple(self.nodes),
+            tuple(outputs),
+            frozenset(self.parameters),
+            self.updates,
+            self.random,
         )

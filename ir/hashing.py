@@ -1,10 +1,10 @@
 """Structural hashes: what graphs, kernels or schedules share that mean the same, whatever their values are called.
 
-The hash of a graph depends on its operations, attributes, types, constants, parameters and updates; not on the names
-of values, nodes or graphs, nor on locations. A kernel counts without its name and those of buffers, axes, locals and
-extents: a cache of compiled code adds the symbol's name to the key. All other frozen dataclasses (schedules, targets,
-programs) count with every field. The hash is the same in every process, so it serves as a key on disk; only that of a
-graph which calls Python functions is of this process alone, and holds as long as the functions live.
+The hash of a graph depends on its operations, attributes, types, constants, parameters, updates and random key; not on
+the names of values, nodes or graphs, nor on locations. A kernel counts without its name and those of buffers, axes,
+locals and extents: a cache of compiled code adds the symbol's name to the key. All other frozen dataclasses (schedules,
+targets, programs) count with every field. The hash is the same in every process, so it serves as a key on disk; only
+that of a graph which calls Python functions is of this process alone, and holds as long as the functions live.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class _Writer:
 
     def graph(self, graph: Graph) -> str:
         numbers: dict[Value, int] = {v: i for i, v in enumerate(graph.inputs)}
-        lines = [f"graph ({self.type_list(graph.inputs)}) {sorted(graph.parameters)} {graph.updates}"]
+        lines = [f"graph ({self.type_list(graph.inputs)}) {sorted(graph.parameters)} {graph.updates} {graph.random}"]
         for node in graph.nodes:
             operands = [numbers[v] for v in node.inputs]
             for v in node.outputs:

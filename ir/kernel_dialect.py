@@ -126,7 +126,9 @@ PROGRAM = """\
     %t = irdl.base "!builtin.tensor"
     %i = irdl.base "#builtin.integer"
     %p = irdl.base "#builtin.integer"
-    irdl.attributes {"index" = %i, "parameter" = %p}
+    %s = irdl.base "#builtin.integer"
+    %d = irdl.base "#builtin.integer"
+    irdl.attributes {"index" = %i, "parameter" = %p, "state" = %s, "draws" = %d}
     irdl.results(tensor: %t)
   }
   irdl.operation @output {
@@ -151,10 +153,11 @@ PROGRAM = """\
     %g = irdl.base "#builtin.integer"
     irdl.attributes {"symbol" = %s, "arguments" = %a, "count" = %c, "grain" = %g, "label" = %l}
   }
-  irdl.operation @alias {
-    %o = irdl.base "#builtin.integer"
-    %p = irdl.base "#builtin.string"
-    irdl.attributes {"output" = %o, "place" = %p}
+  irdl.operation @copy {
+    %t = irdl.base "#builtin.string"
+    %s = irdl.base "#builtin.string"
+    %b = irdl.base "#builtin.integer"
+    irdl.attributes {"target" = %t, "source" = %s, "bytes" = %b}
   }"""
 
 DEFINITIONS = {"kernel": KERNEL, "program": PROGRAM}

@@ -7,10 +7,11 @@ dialect through `registry`. Types are taken as they stand: `verify_graph` compar
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NoReturn, cast
 
-from .graph import Attribute, Graph, Node, Op, Value
+from .graph import Attribute, Graph, Node, Op, RandomKey, Value
 from .parse_attributes import STRING, TENSOR, AttributeSyntaxError, parse_dictionary, tensor_type, unquote
 from .registry import build_op
 from .types import TensorType
@@ -100,7 +101,7 @@ class _Parser:
         self.expect(_FUNCTION_END, "'} : () -> ()' and the end of the module")
         if self.at != len(self.text):
             self.fail("expected the end of the text")
-        return _graph(body, name, state.get("core.parameters", ()), state.get("core.updates", ()))
+        return self.graph(body, name, state, self.at)
 
     def regions(self, depth: int, terminator: str) -> list[_Block]:
         """The regions `({...}, {...})` at this place, if there are any."""
@@ -216,10 +217,18 @@ class _Parser:
     def nested(self, body: _Block, at: int) -> Graph:
         match self.attributes(body.ending, at):
             case {"core.graph": str(name), **state}:
-                parameters, updates = (_integers(state.get(f"core.{key}", ())) for key in ("parameters", "updates"))
-                return _graph(body, name, parameters, updates)
+                return self.graph(body, name, {key: _integers(value) for key, value in state.items()}, at)
             case _:
                 self.fail("the region's terminator must name its graph: {core.graph = ...}", at)
+
+    def graph(self, body: _Block, name: str, state: Mapping[str, tuple[int, ...]], at: int) -> Graph:
+        """The graph of a block with its state: parameters, updates and random key."""
+        parameters, updates = state.get("core.parameters", ()), state.get("core.updates", ())
+        random = state.get("core.random", ())
+        if len(random) not in (0, 2):
+            self.fail("core.random holds the position of an input and a number of draws", at)
+        key = RandomKey(*random) if random else None
+        return Graph(name, body.inputs, body.nodes, body.outputs, frozenset(parameters), updates, key)
 
     def attributes(self, text: str, at: int) -> dict[str, Attribute]:
         try:
@@ -267,7 +276,3 @@ class _Parser:
 
 def _integers(value: Attribute) -> tuple[int, ...]:
     return cast("tuple[int, ...]", value) if isinstance(value, tuple) else ()
-
-
-def _graph(body: _Block, name: str, parameters: tuple[int, ...], updates: tuple[int, ...]) -> Graph:
-    return Graph(name, body.inputs, body.nodes, body.outputs, frozenset(parameters), updates)

@@ -10,7 +10,7 @@
 
 A node's name and the user's line are its location. Nested graphs are regions that end in `vector.yield`, upstream's
 terminator that passes values of any type to any parent (an operation declared in IRDL cannot end a block); it carries
-the nested graph's name, parameters and updates. Kernels and programs have printers of their own.
+the nested graph's name, parameters, updates and random key. Kernels and programs have printers of their own.
 """
 
 from __future__ import annotations
@@ -127,7 +127,9 @@ class _Printer:
 
 
 def _state(graph: Graph) -> str:
-    """The graph's parameters and updates, where it has any."""
+    """The graph's parameters, updates and random key (its input, the number of draws), where it has any."""
     parameters = f", core.parameters = {integers_text(tuple(sorted(graph.parameters)))}" if graph.parameters else ""
     updates = f", core.updates = {integers_text(graph.updates)}" if graph.updates else ""
-    return parameters + updates
+    key = graph.random
+    random = f", core.random = {integers_text((key.input, key.draws))}" if key is not None else ""
+    return parameters + updates + random

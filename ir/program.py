@@ -1,13 +1,13 @@
 """The program IR: launches of compiled kernels over planned buffers, in order.
 
-    program = Program(name, slots, launches, prepare, sizes, constants, inputs, outputs, symbols)
+    program = Program(name, inputs, outputs, parameters, launches, prepare, copies, sizes, constants, code, ...)
     launch  = Launch(symbol, arguments, count, grain)     argument: a Place, or an int (extent, stride, scalar bits)
     place   = Place(space, index, offset)                 INPUT i | OUTPUT i | ARENA | PREPARED | CONSTANT, offset in
     bytes
 
 `prepare` holds the launches that depend on parameters alone (folded batch norms, packed weights): they run again only
-when a parameter changed, and fill the PREPARED space. The runtime executes `launches` in one native call;
-ahead-of-time compilation writes the program as a manifest.
+when a parameter changed, and fill the PREPARED space. The runtime executes `launches` in one native call, then
+`copies` in order; ahead-of-time compilation writes the program as a manifest.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from .graph import RandomKey
 from .types import TensorType
 
 
@@ -57,13 +58,16 @@ class Launch:
 
 
 @dataclass(frozen=True, slots=True)
-class Alias:
-    """Output `output` is not computed: it is `place` (an input, a constant, a prepared value, part of another value or
-    an output that is computed), copied by the runtime.
+class Copy:
+    """`nbytes` bytes that the runtime copies from `source` to `target` after the launches.
+
+    The target is an output that no launch computes, an input that the program replaces, or the arena. The two do not
+    overlap.
     """
 
-    output: int
-    place: Place
+    target: Place
+    source: Place
+    nbytes: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,6 +89,10 @@ class HostFunction:
 class Program:
     """What the runtime executes. `code` holds the object files that define the launches' symbols.
 
+    `state` lists the inputs that a run replaces; launches and copies write their new values in place. `random` names
+    the input that takes the run's random key. Each element of the inputs `elementwise` is read only to compute results
+    at the same place, so that an output may overwrite them; see `Executable.may_overwrite`.
+
     `arena_bytes` and `prepared_bytes` are the sizes of the program's own memory, both zeroed once when they are
     allocated (halos and channel padding stay zero); `constants` is the content of the CONSTANT space.
     """
@@ -95,9 +103,12 @@ class Program:
     parameters: frozenset[int]
     launches: tuple[Launch, ...]
     prepare: tuple[Launch, ...]
-    aliases: tuple[Alias, ...]
+    copies: tuple[Copy, ...]
     arena_bytes: int
     prepared_bytes: int
     constants: bytes
     code: tuple[bytes, ...]
     functions: tuple[HostFunction, ...] = ()
+    state: tuple[int, ...] = ()
+    random: RandomKey | None = None
+    elementwise: frozenset[int] = frozenset()

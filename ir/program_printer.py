@@ -7,7 +7,7 @@ bytes.
 from __future__ import annotations
 
 from .attributes import attribute_text, dictionary_text, quote
-from .program import Launch, Place, Program, Space
+from .program import Copy, Launch, Place, Program, Space
 
 
 def print_program(program: Program) -> str:
@@ -20,7 +20,7 @@ def print_program(program: Program) -> str:
         '      "vector.yield"() : () -> ()',
         "    }) : () -> ()",
         *(f"    {_launch(launch)}" for launch in program.launches),
-        *(f"    {_op('alias', {'output': a.output, 'place': place_text(a.place)})}" for a in program.aliases),
+        *(f"    {_copy(copy)}" for copy in program.copies),
         '    "func.return"() : () -> ()',
     ]
     body = "\n".join(lines)
@@ -38,9 +38,16 @@ def place_text(place: Place) -> str:
 def _tensors(program: Program) -> list[str]:
     lines: list[str] = []
     for i, kind in enumerate(program.inputs):
-        described = dictionary_text({"index": i, "parameter": i in program.parameters})
+        uses = {"parameter": i in program.parameters, "state": i in program.state, "draws": _draws(program, i)}
+        described = dictionary_text({"index": i, **uses})
         lines.append(f'    %input{i} = "program.input"() {described} : () -> {kind}')
     return [*lines, *(f"    {_op('output', {'index': i, 'type': t})}" for i, t in enumerate(program.outputs))]
+
+
+def _draws(program: Program, position: int) -> int:
+    """How many operators draw from the random key that an input takes: 0 for any other input."""
+    key = program.random
+    return key.draws if key is not None and key.input == position else 0
 
 
 def _memory(program: Program) -> list[str]:
@@ -57,6 +64,10 @@ def _launch(launch: Launch) -> str:
     listed = ", ".join(map(attribute_text, arguments))
     rest = dictionary_text({"count": launch.count, "grain": launch.grain, "label": launch.label})[1:]
     return f'"program.launch"() {{symbol = {quote(launch.symbol)}, arguments = [{listed}], {rest} : () -> ()'
+
+
+def _copy(copy: Copy) -> str:
+    return _op("copy", {"target": place_text(copy.target), "source": place_text(copy.source), "bytes": copy.nbytes})
 
 
 def _op(mnemonic: str, attributes: dict[str, object]) -> str:

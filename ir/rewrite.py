@@ -18,7 +18,7 @@ def rebuild(graph: Graph, rule: Rule, builder: GraphBuilder | None = None) -> Gr
     """
     b = builder if builder is not None else GraphBuilder(graph.name)
     b.inputs, b.parameters = list(graph.inputs), set(graph.parameters)
-    b.updates = graph.updates
+    b.updates, b.random = graph.updates, graph.random
     new: dict[Value, Value] = {v: v for v in graph.inputs}
     changed = False
     for node in graph.nodes:

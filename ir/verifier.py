@@ -11,9 +11,9 @@ from typing import NoReturn
 
 from .graph import Graph, GraphError, Node, Value
 from .kernel_verifier import verify_kernel
-from .program import Launch, Place, Program, Space
+from .program import Copy, Launch, Place, Program, Space
 from .program_printer import place_text
-from .types import TensorType
+from .types import DType, TensorType
 
 __all__ = ["verify_graph", "verify_kernel", "verify_program"]
 
@@ -55,7 +55,7 @@ class _Verifier:
         self.defined.add(value)
 
     def state(self) -> None:
-        """Parameters and updates are positions of inputs, updates among the last outputs."""
+        """Parameters, updates and the random key are positions of inputs; updates are the last outputs."""
         graph = self.graph
         for what, positions in (("parameter", graph.parameters), ("update", graph.updates)):
             for i in positions:
@@ -67,6 +67,11 @@ class _Verifier:
         for i, new in zip(graph.updates, news, strict=True):
             if new.type.with_layout(None) != graph.inputs[i].type.with_layout(None):
                 self.fail(f"input {i} of type {graph.inputs[i].type} is updated with {new.type}")
+        key = graph.random
+        if key is not None and (not 0 <= key.input < len(graph.inputs) or key.draws < 1):
+            self.fail(f"random key {key} requires an input and at least one draw")
+        if key is not None and graph.inputs[key.input].type != TensorType((4,), DType.U32):
+            self.fail(f"input {key.input} takes the random key, but has type {graph.inputs[key.input].type}")
 
     def node(self, node: Node) -> None:
         for i, value in enumerate(node.inputs):
@@ -123,7 +128,7 @@ class _Verifier:
 
 
 def verify_program(program: Program, symbols: Collection[str] | None = None) -> None:
-    """GraphError unless all places of the program stand inside their spaces and its launches and aliases make sense.
+    """GraphError unless all places of the program stand inside their spaces and its launches and copies make sense.
 
     `symbols` are those that the program's code defines; without them the launches' symbols are not checked. What is
     prepared may read no input that is not a parameter, and write no output.
@@ -152,12 +157,22 @@ class _ProgramVerifier:
             self.launch(launch, symbols, prepared=True)
         for launch in program.launches:
             self.launch(launch, symbols, prepared=False)
-        copied = {alias.output for alias in program.aliases}
-        for alias in program.aliases:
-            of_a_copy = alias.place.space is Space.OUTPUT and alias.place.index in copied
-            if not 0 <= alias.output < len(program.outputs) or of_a_copy:
-                self.fail(f"output {alias.output} cannot stand for {place_text(alias.place)}")
-            self.place(alias.place, f"alias of output {alias.output}")
+        for copy in program.copies:
+            self.copy(copy)
+        if not all(0 <= i < len(program.inputs) for i in program.state):
+            self.fail(f"state {program.state} are no positions of the {len(program.inputs)} inputs")
+        key = program.random
+        if key is not None and not 0 <= key.input < len(program.inputs):
+            self.fail(f"the random key is input {key.input} of {len(program.inputs)}")
+
+    def copy(self, copy: Copy) -> None:
+        what = f"copy of {place_text(copy.source)} to {place_text(copy.target)}"
+        self.place(copy.source, what, copy.nbytes)
+        self.place(copy.target, what, copy.nbytes)
+        target = copy.target
+        replaced = target.space is Space.INPUT and target.index in self.program.state
+        if not replaced and target.space not in (Space.OUTPUT, Space.ARENA):
+            self.fail(f"{what}: the target is neither an output nor state")
 
     def launch(self, launch: Launch, symbols: Collection[str] | None, *, prepared: bool) -> None:
         what = f"launch of {launch.symbol!r}" + (f" ({launch.label})" if launch.label else "")
@@ -176,11 +191,11 @@ class _ProgramVerifier:
         is_input = place.space is Space.INPUT
         return place.space is Space.OUTPUT or (is_input and place.index not in self.program.parameters)
 
-    def place(self, place: Place, what: str) -> None:
+    def place(self, place: Place, what: str, nbytes: int = 0) -> None:
         tensors = self.tensors.get(place.space)
         if tensors is not None and not 0 <= place.index < len(tensors):
             self.fail(f"{what}: there is no {place.space.value} {place.index}")
         size = self.sizes[place.space] if tensors is None else tensors[place.index].nbytes
         # An empty tensor may stand at the end of its space.
-        if not 0 <= place.offset <= size:
+        if not 0 <= place.offset <= size - nbytes:
             self.fail(f"{what}: {place_text(place)} leaves its space of {size} bytes")

@@ -15,8 +15,8 @@ from .manager import Context, Pass
 class Decompose(Pass):
     """Replace each mx node by the core nodes of its declaration; the new nodes carry its name and location.
 
-    Needs: nothing. Keeps: the graph's inputs and their order (operators that draw random numbers append one input,
-    `random_key`).
+    Needs: nothing. Keeps: the graph's inputs and their order. If operators draw random numbers, one input for their
+    key is appended, which `Graph.random` names.
     """
 
     name = "decompose"

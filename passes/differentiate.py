@@ -39,7 +39,8 @@ def differentiate(graph: Graph, wrt: Sequence[int]) -> Graph:
         both.outputs[plain : len(graph.outputs)],
         both.outputs[len(graph.outputs) :],
     )
-    return replace(both, name=graph.name, outputs=kept + gradients + updated, updates=graph.updates)
+    outputs = kept + gradients + updated
+    return replace(both, name=graph.name, outputs=outputs, updates=graph.updates, random=graph.random)
 
 
 def vjp_graph(graph: Graph) -> Graph:

@@ -112,7 +112,8 @@ class _Extractor:
         self.graph, self.group, self.users = graph, group, graph.users()
         self.outputs = set(graph.outputs)
         self.b = GraphBuilder(graph.name)
-        self.b.inputs, self.b.parameters, self.b.updates = list(graph.inputs), set(graph.parameters), graph.updates
+        self.b.inputs, self.b.parameters = list(graph.inputs), set(graph.parameters)
+        self.b.updates, self.b.random = graph.updates, graph.random
         self.new: dict[Value, Value] = {v: v for v in graph.inputs}
         self.order = {n: i for i, n in enumerate(graph.nodes)}
         self.done: set[int] = set()

@@ -81,12 +81,15 @@ _compiling = ForkSafeLock()
 
 
 def executable_for(graph: Graph, options: Options | None = None) -> Runnable:
-    """An executable of the graph for the target of the settings. Equal graphs share one.
+    """An executable of the graph for the target of the settings. Equal graphs share one, unless they call Python
+    functions, which may keep state.
 
     GraphError names the node that cannot be compiled; ValueError an unknown target.
     """
     options = options or Options()
     chosen = settings()
+    if graph.calls_python():
+        return _make(graph, options, chosen)
     key = (chosen.target, chosen.cpu, f"{structural_hash(graph)} {astuple(options)}")
     found = _table.get(key)
     if found is None:
@@ -110,6 +113,8 @@ def _make(graph: Graph, options: Options, chosen: Settings) -> Runnable:
 
 
 def _compiled(graph: Graph, options: Options, target: CpuTarget) -> Executable:
+    if graph.calls_python():
+        return Executable(compile_program(graph, options, target))
     disk = _disk()
     key = disk_key(graph, options, target)
     stored = disk.get(key)
@@ -119,8 +124,7 @@ def _compiled(graph: Graph, options: Options, target: CpuTarget) -> Executable:
         except (ManifestError, LinkError, KeyError):
             pass  # written by a compiler with the same identity, so damaged: compiled anew and replaced
     program = compile_program(graph, options, target)
-    if not program.functions:
-        disk.put(key, program_to_bytes(program))
+    disk.put(key, program_to_bytes(program))
     return Executable(program)
 
 

@@ -18,6 +18,7 @@ from contextlib import suppress
 from typing import NamedTuple, Protocol
 from weakref import WeakValueDictionary
 
+from ..ir.graph import RandomKey
 from ..ir.program import Launch, Place, Program, Space
 from ..ir.settings import settings
 from ..ir.types import TensorType
@@ -67,12 +68,16 @@ class Runnable(Protocol):
 
     inputs: tuple[TensorType, ...]
     outputs: tuple[TensorType, ...]
+    state: tuple[int, ...]
+    """Positions of the inputs that a run replaces in their memory."""
+    random: RandomKey | None
+    """The input that takes the random key of the run; None if nothing is drawn."""
     own_bytes: int
     """About what it takes besides what `runtime/idle.py` bounds: code, records and constants."""
 
     def may_overwrite(self, output: int, operand: int) -> bool:
-        """Whether `output` may stand in the memory of an input of its size of which each element is read only for
-        results at the same place."""
+        """True if `output` can reuse the buffer of `operand`: same size, and no element of the operand is read after
+        another element of the output is written over it."""
         ...
 
     def run(self, inputs: Sequence[int], outputs: Sequence[int], parameters_version: Hashable = 0) -> None: ...
@@ -89,6 +94,8 @@ class Executable:
         self.program = program
         self.inputs = program.inputs
         self.outputs = program.outputs
+        self.state = program.state
+        self.random = program.random
         self.own_bytes = _own_bytes(program)
         self.last_run = clock.now
         self._host = HostCalls(program.functions) if program.functions else None
@@ -102,11 +109,12 @@ class Executable:
         self._idle.append(first)
 
     def may_overwrite(self, output: int, operand: int) -> bool:
-        """See `Runnable`: no launch reads the input after the one that first writes the output."""
+        """See `Runnable`: launches read the input element by element, none after the launch that first writes the
+        output."""
         program = self.program
-        sources = {(a.place.space, a.place.index) for a in program.aliases}
-        copied = any(a.output == output for a in program.aliases) or (Space.INPUT, operand) in sources
-        if program.prepare or copied:
+        touched = {(p.space, p.index) for copy in program.copies for p in (copy.target, copy.source)}
+        copied = (Space.OUTPUT, output) in touched or (Space.INPUT, operand) in touched
+        if program.prepare or copied or operand not in program.elementwise:
             return False
         if self._order is None:
             self._order = self._first_and_last()
@@ -129,7 +137,7 @@ class Executable:
     def _is_single(self) -> bool:
         """Whether it is one launch and nothing else."""
         program = self.program
-        return len(program.launches) == 1 and not (program.prepare or program.aliases or program.functions)
+        return len(program.launches) == 1 and not (program.prepare or program.copies or program.functions)
 
     def run(self, inputs: Sequence[int], outputs: Sequence[int], parameters_version: Hashable = 0) -> None:
         """Run on tensors at these addresses; see `Runnable`. ValueError for a wrong number of them."""
@@ -302,7 +310,7 @@ class Instance:
         self._prepare_native = pool.run
         self._prepared_for: Hashable = object()
         self.owner: int | None = None
-        self._copies = [(a.output + self._operands, a.place, program.outputs[a.output].nbytes) for a in program.aliases]
+        self._copies = [(copy.target, copy.source, copy.nbytes) for copy in program.copies]
 
     def _write(self, launches: Sequence[Launch], address_of: Callable[[str], int]) -> None:
         base = ctypes.addressof(self._block)
@@ -343,8 +351,8 @@ class Instance:
             self.owner = parameters_version.owner if isinstance(parameters_version, Version) else None
         if self._count.value:
             self.launch(self._native, (self.records, self._count))
-        for operand, place, nbytes in self._copies:
-            ctypes.memmove(current[operand], self._address(place), nbytes)
+        for target, source, nbytes in self._copies:
+            ctypes.memmove(self._address(target), self._address(source), nbytes)
 
     def launch(self, native: Callable[..., None], call: tuple[ctypes.c_void_p, ctypes.c_int64]) -> None:
         """One native call for all launches, or one for each where they are observed."""

@@ -22,7 +22,8 @@ class ReferenceExecutable:
     def __init__(self, graph: Graph, options: Options | None = None) -> None:
         self._graph = run_passes(TO_CORE, graph, Context(AVX2, options or Options()))
         self.inputs = self._graph.input_types()
-        self.outputs = self._graph.output_types()
+        self.state, self.random = self._graph.updates, self._graph.random
+        self.outputs = self._graph.output_types()[: len(self._graph.outputs) - len(self.state)]
         self.own_bytes = 0
 
     def may_overwrite(self, output: int, operand: int) -> bool:
@@ -34,7 +35,8 @@ class ReferenceExecutable:
 
         arrays = [_at(address, type).copy() for address, type in zip(inputs, self.inputs, strict=True)]
         results = evaluate_graph(self._graph, arrays)
-        for address, type, result in zip(outputs, self.outputs, results, strict=True):
+        replaced = [(inputs[i], self.inputs[i]) for i in self.state]
+        for (address, type), result in zip((*zip(outputs, self.outputs, strict=True), *replaced), results, strict=True):
             np.copyto(_at(address, type), result, casting="no")
 
     def straight(self) -> Callable[..., None] | None:

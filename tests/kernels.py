@@ -20,7 +20,7 @@ from mxforge.ir.kernel import (
     Store,
     affine,
 )
-from mxforge.ir.program import Alias, Launch, Place, Program, Space
+from mxforge.ir.program import Copy, Launch, Place, Program, Space
 from mxforge.ir.scalar import ScalarOp
 from mxforge.ir.types import DType, Layout, TensorType
 
@@ -55,7 +55,7 @@ PROGRAM = Program(
     frozenset({1}),
     (Launch("k", (Place(Space.INPUT), Place(Space.ARENA, 0, 64), Place(Space.OUTPUT, 0, 8), 7), 4, 1, "relu"),),
     (Launch("pack", (Place(Space.INPUT, 1), Place(Space.PREPARED)), 1, 1),),
-    (Alias(1, Place(Space.INPUT, 1)),),
+    (Copy(Place(Space.OUTPUT, 1), Place(Space.INPUT, 1), 16),),
     128,
     16,
     b"\0\0\0\0",

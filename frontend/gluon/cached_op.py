@@ -55,7 +55,7 @@ class CachedOp:
             plan = self._hook.compiled.plan(arrays, training)
             return self._hook.report(arrays, plan.run(arrays, placed.version.stamp))
         plan = self.compiled.plan(arrays, training)
-        if len(plan.types) == 1 and not plan.updates and not plan.draws:
+        if len(plan.types) == 1 and not plan.state and not plan.random:
             self._remember(data, training, placed, plan)
         return plan.run(arrays, placed.version.stamp)
 

@@ -19,6 +19,7 @@ import numpy as np
 
 from ...ir.types import TensorType
 from ...runtime import writes
+from ...runtime.shared_state import copy_shared_state, write_back
 from ...runtime.storage import Storage
 from ..autograd import is_training
 from ..base import MXNetError
@@ -26,7 +27,7 @@ from ..context import Context, usable
 from ..dtypes import dtype_name, from_memory
 from ..memory import OutOfMemory, allocate
 from ..random import next_key
-from .operator_graph import compiled, operator_graph, pointwise_inputs, shown
+from .operator_graph import compiled, operator_graph, shown
 from .scalars import ScalarBlock, checks_scalars
 
 if TYPE_CHECKING:
@@ -193,21 +194,19 @@ def bounded(table: dict[Any, Any]) -> dict[Any, Any]:
 class Call:
     """An operator compiled for operands of certain types.
 
-    `updates` are the operands that the last outputs of the program replace; `pointwise` those of which each element
-    is read only to compute the result at the same place, so that the result may be written over them.
+    `state` are the operands that the program replaces.
     """
 
     def __init__(self, operator: Operator, types: tuple[TensorType, ...], training: bool) -> None:
         self.operator = operator
         graph, self.modal = operator_graph(operator, types, training)
         self.executable = compiled(graph, operator)
-        self.updates = graph.updates
+        self.state = graph.updates
         self.scalars = ScalarBlock.of(operator)
-        self.draws = len(graph.inputs) - len(types) - self.scalars.count
-        self.types = graph.output_types()[: len(graph.outputs) - len(graph.updates)]
+        self.random = self.executable.random
+        self.types = self.executable.outputs
         self.complains, self.objects = operator.complains(), operator.objects()
-        self.simple = not (self.updates or self.draws or self.scalars.count or self.complains or self.objects)
-        self.pointwise = pointwise_inputs(graph)
+        self.simple = not (self.state or self.random or self.scalars.count or self.complains or self.objects)
 
     def run(
         self,
@@ -225,25 +224,27 @@ class Call:
         if self.objects:
             self._raise_objection(arrays)
         results = self._new(context) if out is None else _as_outputs(out, self)
-        written = [*results, *(arrays[i] for i in self.updates)]
-        targets, copies = self._targets(arrays, written, out is None)
+        targets, copies = self._targets(arrays, results, out is None)
         inputs = [a._address for a in arrays]
         block, places = self.scalars.filled(scalars)
         inputs += places
-        key = _key_storage(context) if self.draws else None
+        key = _key_storage(context) if self.random else None
         if key is not None:
             inputs.append(key.address)
         before = [a.asnumpy() for a in arrays] if self.complains else []
+        shared = copy_shared_state(inputs, self.executable.inputs, self.state) if self.state else ()
         self.executable.run(inputs, targets)
+        write_back(shared)
         self.scalars.free.append(block)
         for target, source, nbytes in copies:
             ctypes.memmove(target, source.address, nbytes)
         if self.complains:
             self._raise_complaint(arrays, before, results)
-        if out is not None or self.updates:
-            for array in written:
-                writes.written(array._storage)
+        for i in self.state:
+            writes.written(arrays[i]._storage)
         if out is not None:
+            for array in results:
+                writes.written(array._storage)
             return out
         return results[0] if len(results) == 1 else results
 
@@ -275,7 +276,7 @@ class Call:
     ) -> tuple[list[int], list[tuple[int, Storage, int]]]:
         """Where the program writes each output, and what is copied afterwards: an output over an operand goes through
         a temporary."""
-        if fresh and not self.updates:
+        if fresh:
             return [w._address for w in written], []
         targets: list[int] = []
         copies: list[tuple[int, Storage, int]] = []
@@ -292,13 +293,10 @@ class Call:
         for i, array in enumerate(arrays):
             if array._storage is not target._storage or not _overlap(array, target):
                 continue
-            if not self.may_overwrite(output, i) or array._address != target._address or array._shape != target._shape:
+            same = array._address == target._address and array._shape == target._shape
+            if not same or not self.executable.may_overwrite(output, i):
                 return False
         return True
-
-    def may_overwrite(self, output: int, operand: int) -> bool:
-        """Whether an output may be written over an operand that has its shape and dtype."""
-        return operand in self.pointwise and self.executable.may_overwrite(output, operand)
 
     def fast(self) -> Callable[..., NDArray]:
         """The call as a function of its one or two operands, the way that costs least."""
@@ -315,7 +313,7 @@ def write_in_place(call: Call) -> Callable[[NDArray, NDArray], None] | None:
     """A call of two operands that overwrites the first, the way that costs least; None where that needs a temporary."""
     straight = call.executable.straight()
     same = call.types[0] == call.executable.inputs[0]
-    if straight is None or not call.simple or not same or not call.may_overwrite(0, 0):
+    if straight is None or not call.simple or not same or not call.executable.may_overwrite(0, 0):
         return None
 
     def write(x: NDArray, y: NDArray) -> None:

@@ -51,13 +51,3 @@ def compiled(graph: Graph, operator: Operator) -> Runnable:
         return executable_for(graph, any_extents)
     except GraphError as error:
         raise MXNetError(f"{shown(operator, [v.name for v in graph.inputs], graph.input_types())}: {error}") from error
-
-
-def pointwise_inputs(graph: Graph) -> frozenset[int]:
-    from ...ir.dialects.core import Cast, Pointwise
-
-    moved = {v for node in graph.nodes if not isinstance(node.op, Cast | Pointwise) for v in node.inputs}
-    for node in reversed(graph.nodes):
-        if moved.intersection(node.outputs):
-            moved.update(node.inputs)
-    return frozenset(i for i, value in enumerate(graph.inputs) if value not in moved)

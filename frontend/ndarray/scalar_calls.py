@@ -131,13 +131,13 @@ def _values(operator: Operator, given: Sequence[str]) -> Values:
 
 
 def _in_place_targets(call: Call, out: tuple[int, ...] | None, operands: int) -> list[int] | None:
-    """The operands over which a call writes its outputs and new states, where it may."""
-    if out is None or call.draws or len(out) != len(call.types):
+    """The operands over which a call writes its outputs, where it may."""
+    if out is None or call.random or len(out) != len(call.types):
         return None
-    targets = [*out, *call.updates]
-    types = call.executable.outputs
-    apart = all(call.may_overwrite(i, t) and call.executable.inputs[t] == types[i] for i, t in enumerate(targets))
-    return targets if apart and len(set(targets)) == len(targets) else None
+    targets = list(out)
+    program = call.executable
+    apart = all(program.may_overwrite(i, t) and program.inputs[t] == program.outputs[i] for i, t in enumerate(targets))
+    return targets if apart and len({*targets, *call.state}) == len(targets) + len(call.state) else None
 
 
 def _general(call: Call, values: Values) -> Ready:
@@ -150,6 +150,7 @@ def _general(call: Call, values: Values) -> Ready:
 def _in_place(call: Call, values: Values, targets: list[int]) -> Ready:
     """A call whose results are written over operands; those must not share memory."""
     filled, free, run = call.scalars.filled, call.scalars.free, call.executable.run
+    changed = (*targets, *call.state)
 
     def ready(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         numbers = values(kwargs)
@@ -161,7 +162,7 @@ def _in_place(call: Call, values: Values, targets: list[int]) -> Ready:
         addresses += places
         run(addresses, written)
         free.append(block)
-        for i in targets:
+        for i in changed:
             writes.written(args[i]._storage)
         return kwargs["out"]
 

@@ -58,7 +58,7 @@ def _densely(bound: Bound, arrays: Sequence[NDArray], context: Context | None) -
     dense = [densified(a) for a in arrays]
     call = bound.call_for(dense)
     result = call.run(dense, None, context, bound.scalars)
-    for i in call.updates:
+    for i in call.state:
         if arrays[i] is not dense[i]:
             write(arrays[i], dense[i])
     return result

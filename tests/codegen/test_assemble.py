@@ -1,13 +1,15 @@
-"""Programs: what is prepared and what runs, packed parameters, constants, aliases, and memory that is used again."""
+"""Programs: what is prepared and what runs, packed parameters, constants, copies, state, memory."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import numpy as np
 from compiled import Array, check, compiled, run_program
 from mxforge.ir.dialects.core import CoreBuilder, evaluate_graph
 from mxforge.ir.graph import Graph, Value
 from mxforge.ir.kernel import ReduceOp
-from mxforge.ir.program import Alias, Launch, Place, Program, Space
+from mxforge.ir.program import Copy, Launch, Place, Program, Space
 from mxforge.ir.types import DType
 from mxforge.ir.verifier import verify_program
 from mxforge.runtime.executable import Executable
@@ -125,17 +127,17 @@ def test_constants_begin_at_cache_lines() -> None:
 # -- results that nothing computes
 
 
-def test_results_that_are_inputs_constants_or_prepared_are_aliases() -> None:
+def test_results_that_are_inputs_constants_or_prepared_are_copied() -> None:
     b = CoreBuilder()
     x, w = b.input(tensor(2, 3)), b.input(tensor(4), parameter=True)
     prepared = b.sort(w, 0)[0]
     table = b.constant([5.0, 6.0], F32)
     program = agrees(b.build([x, b.reshape(x, (6,)), table, prepared, b.slice_axis(x, 0, 1, 2)]))
-    assert [(a.output, a.place.space.value, a.place.offset) for a in program.aliases] == [
+    assert [(c.target.index, c.source.space.value, c.source.offset) for c in program.copies] == [
         (0, "input", 0),
         (1, "input", 0),
         (2, "constant", 0),
-        (3, "prepared", program.aliases[3].place.offset),
+        (3, "prepared", program.copies[3].source.offset),
         (4, "input", 12),
     ]
     assert program.launches == ()
@@ -146,26 +148,74 @@ def test_a_result_twice_is_computed_once() -> None:
     y = b.exp(b.input(tensor(2, 3)))
     program = agrees(b.build([y, y, b.reshape(y, (6,))]))
     assert len(program.launches) == 1
-    assert program.aliases == (Alias(1, Place(Space.OUTPUT, 0)), Alias(2, Place(Space.OUTPUT, 0)))
+    assert program.copies == tuple(Copy(Place(Space.OUTPUT, i), Place(Space.OUTPUT, 0), 24) for i in (1, 2))
 
 
 def test_results_are_computed_in_the_callers_memory() -> None:
     b = CoreBuilder()
     x = b.input(tensor(2, 3))
     program = agrees(b.build([b.reshape(b.exp(x), (6,)), b.neg(x)]))
-    assert program.aliases == ()
+    assert program.copies == ()
     assert [spaces(n)[-1] for n in program.launches] == ["output", "output"]
     assert program.arena_bytes == 0
 
 
-def test_part_of_a_value_is_an_alias_of_the_arena() -> None:
+def test_part_of_a_value_is_copied_from_the_arena() -> None:
     b = CoreBuilder()
     y = b.sort(b.input(tensor(4, 3)), 1)[0]
     program = agrees(b.build([b.slice_axis(y, 0, 1, 3)]))
-    (alias,) = program.aliases
+    (copy,) = program.copies
     written = program.launches[-1].arguments[1]
     assert isinstance(written, Place)
-    assert alias == Alias(0, Place(Space.ARENA, 0, written.offset + 12))
+    assert copy == Copy(Place(Space.OUTPUT), Place(Space.ARENA, 0, written.offset + 12), 24)
+
+
+# -- state
+
+
+def with_state(b: CoreBuilder, results: Sequence[Value], new: dict[int, Value]) -> Program:
+    """The program of a graph that replaces some inputs, checked against the interpreter."""
+    b.updates = tuple(new)
+    graph = b.build([*results, *new.values()])
+    program = compiled(graph)
+    verify_program(program)
+    arrays = random_inputs(graph)
+    expected = evaluate_graph(graph, [a.copy() for a in arrays])
+    outputs = [np.empty(t.shape, t.dtype.numpy) for t in program.outputs]
+    Executable(program).run([a.ctypes.data for a in arrays], [o.ctypes.data for o in outputs])
+    for found, right in zip([*outputs, *(arrays[i] for i in new)], expected, strict=True):
+        np.testing.assert_allclose(found, right, rtol=1e-5, atol=1e-6)
+    return program
+
+
+def test_state_is_replaced_in_place() -> None:
+    b = CoreBuilder()
+    state, x = b.input(tensor(8)), b.input(tensor(8))
+    program = with_state(b, [b.exp(x)], {0: b.add(state, x)})
+    assert program.state == (0,) and len(program.outputs) == 1
+    assert program.copies == () and program.arena_bytes == 0
+
+
+def test_state_that_is_read_later_or_elsewhere_is_copied_at_the_end() -> None:
+    b = CoreBuilder()
+    state, x = b.input(tensor(8)), b.input(tensor(8))
+    new = b.add(state, b.reverse(state, (0,)))
+    program = with_state(b, [b.sort(b.add(x, state), 0)[0], b.sort(b.mul(new, x), 0)[0]], {0: new})
+    assert [(c.target.space, c.source.space) for c in program.copies] == [(Space.INPUT, Space.ARENA)]
+
+
+def test_an_output_that_is_the_old_state_is_copied_before_it_is_replaced() -> None:
+    b = CoreBuilder()
+    state, x = b.input(tensor(8)), b.input(tensor(8))
+    program = with_state(b, [state], {0: b.add(state, x)})
+    assert [c.target.space for c in program.copies] == [Space.OUTPUT, Space.INPUT]
+
+
+def test_states_that_change_places() -> None:
+    b = CoreBuilder()
+    first, second = b.input(tensor(8)), b.input(tensor(8))
+    program = with_state(b, [b.add(first, second)], {0: second, 1: first})
+    assert [c.target.space for c in program.copies] == [Space.ARENA, Space.ARENA, Space.INPUT, Space.INPUT]
 
 
 # -- memory

@@ -9,25 +9,29 @@ from typing import Any
 
 import pytest
 from mxforge.codegen.manifest import ManifestError, program_from_bytes, program_to_bytes
-from mxforge.ir.program import Alias, Launch, Place, Program, Space
+from mxforge.ir.graph import RandomKey
+from mxforge.ir.program import Copy, Launch, Place, Program, Space
 from mxforge.ir.types import DType, Layout, TensorType
 
 PLAIN = TensorType((2, 3), DType.F32)
 BLOCKED = TensorType((1, 5, 4, 4), DType.BF16, Layout(8, ((1, 1), (0, 2))))
 PROGRAM = Program(
     name="net",
-    inputs=(PLAIN, BLOCKED),
+    inputs=(PLAIN, BLOCKED, TensorType((4,), DType.U32)),
     outputs=(PLAIN,),
     parameters=frozenset({1}),
     launches=(
         Launch("k", (Place(Space.INPUT, 0), Place(Space.ARENA, 0, 64), -3, Place(Space.OUTPUT, 0)), 6, 100, "conv0"),
     ),
     prepare=(Launch("p", (Place(Space.INPUT, 1), Place(Space.PREPARED)), 1, 1),),
-    aliases=(Alias(0, Place(Space.CONSTANT, 0, 8)),),
+    copies=(Copy(Place(Space.OUTPUT, 0), Place(Space.CONSTANT, 0, 8), 24),),
     arena_bytes=128,
     prepared_bytes=256,
     constants=bytes(range(32)),
     code=(b"object", b"another"),
+    state=(0,),
+    random=RandomKey(2, 3),
+    elementwise=frozenset({0}),
 )
 
 
@@ -64,19 +68,25 @@ def changed(**fields: Any) -> bytes:
         {"code": [6, 8]},
         {"code": [6]},
         {"code": "6"},
-        {"parameters": [2]},
+        {"parameters": [3]},
+        {"state": [3]},
+        {"elementwise": [-1]},
+        {"random": [1, 1]},
+        {"random": [2]},
+        {"random": [2, -1]},
         {"inputs": [[[2, 3], "f33", None]]},
         {"inputs": [[[2, -3], "f32", None]]},
         {"outputs": [[[2, 3], "f32", [0, []]]]},
-        {"launches": [["k", [["input", 2, 0]], 1, 1, ""]]},
+        {"launches": [["k", [["input", 3, 0]], 1, 1, ""]]},
         {"launches": [["k", [["output", 0, 25]], 1, 1, ""]]},
         {"launches": [["k", [["nowhere", 0, 0]], 1, 1, ""]]},
         {"launches": [["k", [True], 1, 1, ""]]},
         {"launches": [["k", [], -1, 1, ""]]},
         {"launches": [[5, [], 1, 1, ""]]},
         {"launches": [["k"]]},
-        {"aliases": [[1, ["constant", 0, 0]]]},
-        {"aliases": [[0, ["constant", 0, 9]]]},
+        {"copies": [[["output", 1, 0], ["constant", 0, 0], 8]]},
+        {"copies": [[["output", 0, 0], ["constant", 0, 9], 24]]},
+        {"copies": [[["output", 0, 1], ["constant", 0, 0], 24]]},
         {"name": None},
         {"prepare": 7},
     ],
@@ -87,7 +97,7 @@ def test_header_that_does_not_fit(fields: dict[str, Any]) -> None:
         program_from_bytes(changed(**fields))
 
 
-@pytest.mark.parametrize("data", [b"", b"mxfprog1", b"x" * 100, b"mxfprog1" + struct.pack("<Q", 2) + b"[]"], ids=str)
+@pytest.mark.parametrize("data", [b"", b"mxfprog2", b"x" * 100, b"mxfprog2" + struct.pack("<Q", 2) + b"[]"], ids=str)
 def test_other_bytes(data: bytes) -> None:
     with pytest.raises(ManifestError):
         program_from_bytes(data)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from kernels import EXPONENT, PROGRAM, ROW_AXIS, SOFTMAX, K, X
 from mxforge.ir.dialects.core import CoreBuilder, Fused
-from mxforge.ir.graph import Graph, GraphError, Node, Value
+from mxforge.ir.graph import Graph, GraphError, Node, RandomKey, Value
 from mxforge.ir.kernel import (
     Axis,
     AxisKind,
@@ -24,7 +24,7 @@ from mxforge.ir.kernel import (
     Store,
     affine,
 )
-from mxforge.ir.program import Alias, Launch, Place, Program, Space
+from mxforge.ir.program import Copy, Launch, Place, Program, Space
 from mxforge.ir.scalar import ScalarOp
 from mxforge.ir.types import DType, Layout, TensorType
 from mxforge.ir.verifier import verify_graph, verify_kernel, verify_program
@@ -155,7 +155,11 @@ BROKEN_PROGRAMS = [
     (r"arena\+129 leaves its space of 128 bytes", launching(Place(Space.ARENA, 0, 129))),
     (r"output1\+17 leaves its space of 16 bytes", launching(Place(Space.OUTPUT, 1, 17))),
     ("count -1", launching(count=-1)),
-    ("output 2 cannot stand", replace(PROGRAM, aliases=(Alias(2, Place(Space.INPUT)),))),
+    ("there is no output 2", replace(PROGRAM, copies=(Copy(Place(Space.OUTPUT, 2), Place(Space.INPUT), 16),))),
+    (r"input1\+0 leaves its space", replace(PROGRAM, copies=(Copy(Place(Space.OUTPUT), Place(Space.INPUT, 1), 24),))),
+    ("neither an output nor state", replace(PROGRAM, copies=(Copy(Place(Space.INPUT), Place(Space.OUTPUT), 8),))),
+    ("state .* are no positions", replace(PROGRAM, state=(2,))),
+    ("the random key is input 2", replace(PROGRAM, random=RandomKey(2, 1))),
     ("is no parameter, and the launch prepares", replace(PROGRAM, parameters=frozenset[int]())),
     ("are no positions", replace(PROGRAM, parameters=frozenset({1, 5}))),
 ]

@@ -1,4 +1,4 @@
-"""Executables: native records patched per run, preparation by version, aliases, nesting threads, and the way through
+"""Executables: native records patched per run, preparation by version, copies, nesting threads, and the way through
 the disk."""
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from mxforge.codegen.llvm.compile import compile_object
 from mxforge.codegen.manifest import program_to_bytes
 from mxforge.ir.dialects.core.builder import CoreBuilder
 from mxforge.ir.graph import Graph
-from mxforge.ir.program import Alias, Launch, Place, Program, Space
+from mxforge.ir.program import Copy, Launch, Place, Program, Space
 from mxforge.ir.settings import Settings
 from mxforge.ir.types import DType, TensorType
 from mxforge.passes.manager import Options
@@ -76,13 +76,13 @@ def program(
     outputs: int,
     launches: Sequence[Launch],
     prepare: Sequence[Launch] = (),
-    aliases: Sequence[Alias] = (),
+    copies: Sequence[Copy] = (),
 ) -> Program:
     constants = np.full(LENGTH, 100).tobytes()
     types = (VECTOR,) * inputs, (VECTOR,) * outputs
     size = VECTOR.nbytes
     return Program(
-        "p", *types, frozenset({0}), tuple(launches), tuple(prepare), tuple(aliases), size, size, constants, (code,)
+        "p", *types, frozenset({0}), tuple(launches), tuple(prepare), tuple(copies), size, size, constants, (code,)
     )
 
 
@@ -112,9 +112,9 @@ def test_prepared_values_follow_the_version(code: bytes) -> None:
     assert (run(executable, [weight], 1, 2)[0] == 2 * vector(5) + 100).all()
 
 
-def test_aliases_are_copied(code: bytes) -> None:
-    aliases = [Alias(0, IN[0]), Alias(1, CONSTANT)]
-    first, second = run(Executable(program(code, 1, 2, [], (), aliases)), [vector(3)], 2)
+def test_results_that_no_launch_computes_are_copied(code: bytes) -> None:
+    copies = [Copy(OUT[0], IN[0], VECTOR.nbytes), Copy(OUT[1], CONSTANT, VECTOR.nbytes)]
+    first, second = run(Executable(program(code, 1, 2, [], (), copies)), [vector(3)], 2)
     assert (first == vector(3)).all() and (second == 100).all()
 
 

@@ -190,6 +190,9 @@ class HostCallback(Primitive):
         names = tuple(getattr(f, "__qualname__", repr(f)) for f in (self.function, self.gradient) if f is not None)
         return {"functions": names, "results": tuple(str(t) for t in self.results)}
 
+    def calls_python(self) -> bool:
+        return True
+
     def evaluate(self, *arrays: Array) -> Arrays:
         made = tuple(np.asarray(a) for a in self.function(*arrays))
         expected = [(t.shape, storage(t.dtype)) for t in self.results]

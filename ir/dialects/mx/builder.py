@@ -7,16 +7,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ...graph import Graph, Value
+from ...graph import Graph, RandomKey, Value
 from ...types import DType, TensorType
 from ..core.builder import CoreBuilder
-from ..core.creation import Constant
-from ..core.pointwise import Pointwise
 
 if TYPE_CHECKING:
     from .operator import Operator
-
-KEY = "random_key"
 
 
 def scalar_values(op: Operator) -> dict[tuple[str, int], float | int]:
@@ -31,19 +27,6 @@ def scalar_values(op: Operator) -> dict[tuple[str, int], float | int]:
 def scalar_dtype(value: float) -> DType:
     """The dtype in which a number is handed to a program."""
     return DType.I64 if isinstance(value, int) else DType.F32
-
-
-def drawing_operators(graph: Graph) -> int:
-    """How many operators of a decomposed graph draw random numbers: by so many a run advances the count of calls."""
-    if not graph.inputs or graph.inputs[-1].name != KEY:
-        return 0
-    found = 1
-    for node in graph.nodes:
-        if graph.inputs[-1] in node.inputs and isinstance(node.op, Pointwise):
-            offset = node.inputs[1].node
-            if offset is not None and isinstance(offset.op, Constant):
-                found = max(found, int(offset.op.value[2]) + 1)
-    return found
 
 
 class MxBuilder(CoreBuilder):
@@ -91,15 +74,15 @@ class MxBuilder(CoreBuilder):
         self._begun = False
 
     def random_key(self) -> Value:
-        """A key (u32[4]) for one draw: the graph's input `random_key` with the number of the operator among those that
-        draw added to word 2, where calls are counted, and the number of the draw in the operator to word 3. So a graph
-        of several operators draws what they draw one by one."""
+        """A key (u32[4]) for one draw: the graph's random key, with the operator's number among those that draw added
+        to word 2 and the draw's number in the operator added to word 3. Word 2 counts calls, so a graph of several
+        operators draws the numbers that they draw one by one."""
         return self.draw_keys(1)
 
     def draw_keys(self, count: int) -> Value:
         """The key of one draw, from which `advance_key` makes those of `count` draws of the same operator."""
         if self._key is None:
-            self._key = self.input(TensorType((4,), DType.U32), KEY)
+            self._key = self.key_input()
         self._operators, self._draws = (self._operators, self._draws + 1) if self._begun else (self._operators + 1, 0)
         self._begun = True
         self._draws += count - 1
@@ -107,6 +90,10 @@ class MxBuilder(CoreBuilder):
             return self._key
         numbers = [0, 0, self._operators, self._draws - (count - 1)]
         return self.add(self._key, self.constant(np.array(numbers, np.uint32)))
+
+    def key_input(self) -> Value:
+        """A new input for a random key."""
+        return self.input(TensorType((4,), DType.U32), "random_key")
 
     def advance_key(self, key: Value, by: int) -> Value:
         """The key `by` draws after another one."""
@@ -125,4 +112,6 @@ class MxBuilder(CoreBuilder):
     def build(self, outputs: Sequence[Value]) -> Graph:
         positions = {value: i for i, value in enumerate(self.inputs)}
         self.updates = (*self.updates, *(positions[state] for state in self.updated))
+        if self._key is not None and self._operators >= 0:
+            self.random = RandomKey(positions[self._key], self._operators + 1)
         return super().build((*outputs, *self.updated.values()))

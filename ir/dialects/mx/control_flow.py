@@ -46,6 +46,9 @@ class ControlFlow(Operator):
         """The subgraphs."""
         return read_subgraphs(self.subgraphs)
 
+    def calls_python(self) -> bool:
+        return any(use.op.calls_python() for body in self.bodies for use in body.uses)
+
     def check_locs(self, name: str, count: int, limit: int) -> None:
         """ValueError unless the parameter lists `count` positions below `limit`."""
         found = getattr(self, name)

@@ -73,6 +73,9 @@ class Custom(Operator):
         except Exception as error:
             raise ValueError(f"Custom: {self.op_type} was not made: {type(error).__name__}: {error}") from error
 
+    def calls_python(self) -> bool:
+        return True
+
     @property
     def kind(self) -> CustomKind:
         return _made(self.op_type, self._texts())

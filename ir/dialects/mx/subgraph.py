@@ -13,8 +13,8 @@ from functools import lru_cache
 from typing import Any, TypeVar, cast
 
 from ...graph import Graph, Value
-from ...types import DType, TensorType
-from .builder import KEY, MxBuilder
+from ...types import DType
+from .builder import MxBuilder
 from .infer_types import Inference, Use, infer_types
 from .operator import Operator, lookup
 from .shapes import PartialShape
@@ -162,7 +162,7 @@ class BodyBuilder(MxBuilder):
     def input_key(self) -> Value:
         """The input that is the key."""
         if self._key is None:
-            self._key = self.input(TensorType((4,), DType.U32), KEY)
+            self._key = self.key_input()
         return self._key
 
     def build_with_key(self, outputs: Sequence[Value], position: int, keyed: bool = False) -> Graph:
