@@ -2,42 +2,33 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Sequence
 from types import TracebackType
 from typing import Any, Self
 
+from ..runtime import modes as runtime_modes
+from ..runtime.modes import modes
 from .base_errors import gradients_missing
-
-
-class _Mode(threading.local):
-    recording = False
-    training = False
-
-
-_mode = _Mode()
 
 
 def is_recording() -> bool:
     """Whether operations are recorded for gradients."""
-    return _mode.recording
+    return modes.recording
 
 
 def is_training() -> bool:
     """Whether operators behave as in training: dropout drops, batch normalisation uses the batch."""
-    return _mode.training
+    return modes.training
 
 
 def set_recording(is_recording: bool) -> bool:
-    """Record or not from here on; gives what was so before."""
-    before, _mode.recording = _mode.recording, bool(is_recording)
-    return before
+    """Record or not from here on; returns the mode before."""
+    return runtime_modes.set_recording(bool(is_recording))
 
 
 def set_training(train_mode: bool) -> bool:
-    """Behave as in training or not from here on; gives what was so before."""
-    before, _mode.training = _mode.training, bool(train_mode)
-    return before
+    """Behave as in training or not from here on; returns the mode before."""
+    return runtime_modes.set_training(bool(train_mode))
 
 
 class _Scope:
@@ -49,17 +40,19 @@ class _Scope:
 
     def __enter__(self) -> Self:
         recording, training = self._wanted
-        self._before.append((_mode.recording, _mode.training))
+        self._before.append((modes.recording, modes.training))
         if recording is not None:
-            _mode.recording = recording
+            runtime_modes.set_recording(recording)
         if training is not None:
-            _mode.training = training
+            runtime_modes.set_training(training)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        _mode.recording, _mode.training = self._before.pop()
+        recording, training = self._before.pop()
+        runtime_modes.set_recording(recording)
+        runtime_modes.set_training(training)
 
 
 def record(train_mode: bool = True) -> _Scope:

@@ -166,7 +166,7 @@ def _new_memory(type: TensorType) -> tuple[np.ndarray, int]:
 
 
 def _random_key(draws: int) -> tuple[int, object]:
-    from .random import next_key
+    from ..runtime.random_keys import next_key
 
     key = np.array(next_key(current_context(), draws), np.uint32)
     return _address(key), key

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import prod
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
+from ..runtime.parameter_version import ParameterVersion
 from ..runtime.writes import written
 from .base import MXNetError
 from .base_errors import gradients_missing
@@ -16,10 +17,11 @@ from .context import Context
 from .dtypes import dtype_of
 from .ndarray import NDArray, zeros
 from .ndarray.ndarray import empty_array
-from .plan import CompiledSymbol, ParameterVersion
+from .symbol.function import SymbolFunction
 
 if TYPE_CHECKING:
     from ..ir.types import TensorType
+    from ..runtime.storage import Storage
     from .symbol import Symbol
 
 __all__ = ["Executor"]
@@ -40,7 +42,7 @@ class Executor:
         aux_arrays: list[NDArray],
         grad_req: Any = "write",
         inputs: Sequence[str] = (),
-        compiled: CompiledSymbol | None = None,
+        function: SymbolFunction | None = None,
     ) -> None:
         self._symbol = symbol
         self._ctx = ctx
@@ -51,7 +53,7 @@ class Executor:
         self._grad_dict = _dictionary(symbol.list_arguments(), grad_arrays)
         self._aux_dict = _dictionary(symbol.list_auxiliary_states(), aux_arrays)
         names = symbol.list_inputs()
-        self.compiled = compiled or CompiledSymbol(symbol, set(names) - set(inputs) if inputs else ())
+        self.function = function or SymbolFunction(symbol, set(names) - set(inputs) if inputs else ())
         self._version = ParameterVersion()
         self._outputs: list[NDArray] | None = None
         self._lender: Executor | None = None  # whose results' memory this one's begin, if they fit
@@ -108,7 +110,7 @@ class Executor:
         known = network.infer({n: a.shape for n, a in bound.items()}, {n: dtype_of(a.dtype) for n, a in bound.items()})
         types = [known.type_of(network.number(entry)) for entry in network.entries]
         if None in types:  # extents of 0 count as unknown in inference
-            return self.compiled.plan(self._arrays(), False).types
+            return self.function.specialization_for(self._arrays(), False).types
         return cast("list[TensorType]", types)
 
     @property
@@ -118,7 +120,7 @@ class Executor:
 
     def _arrays(self) -> list[NDArray]:
         named = {**self.arg_dict, **self.aux_dict}
-        return [named[name] for name in self.compiled.names]
+        return [named[name] for name in self.function.names]
 
     def forward(self, is_train: bool = False, **kwargs: Any) -> list[NDArray]:
         """Run on the bound arrays, after copying those in `kwargs` into the arguments of their names."""
@@ -126,17 +128,17 @@ class Executor:
             self._assign(name, array)
         arrays = self._arrays()
         if not self._version.is_current():
-            marked = self.compiled.parameters
-            self._version.refresh([a for n, a in zip(self.compiled.names, arrays, strict=True) if n in marked])
-        runner = self.compiled if self._monitor is None else self._monitor.compiled
-        plan = runner.plan(arrays, bool(is_train))
+            marked = self.function.parameters
+            self._version.refresh(storages(a for n, a in zip(self.function.names, arrays, strict=True) if n in marked))
+        function = self.function if self._monitor is None else self._monitor.function
+        found = function.specialization_for(arrays, bool(is_train))
         if self._monitor is not None:
-            self._replace(self._monitor.report(arrays, plan.run(arrays, self._version.stamp)))
-        elif not plan.types:  # of sparse results nothing is known before they are there
-            self._outputs = plan.run(arrays, self._version.stamp)
+            self._replace(self._monitor.report(arrays, found.call(arrays, self._version.stamp)))
+        elif not found.types:  # the types of sparse results are unknown before the call
+            self._outputs = found.call(arrays, self._version.stamp)
         else:
-            outputs = self._make_outputs(plan.types) if self._outputs is None else self._outputs
-            plan.run_into(arrays, outputs, self._version.stamp, self._ctx)
+            outputs = self._make_outputs(found.types) if self._outputs is None else self._outputs
+            found.call_into(arrays, outputs, self._version.stamp, self._ctx)
             for array in outputs:
                 written(array._storage)
         return self.outputs
@@ -169,7 +171,7 @@ class Executor:
         With `monitor_all` operands come too, before the results of their operator. Names are UTF-8, as in MXNet;
         arrays stand where MXNet gives C pointers.
         """
-        self._monitor = Monitored(self._symbol, self.compiled, callback, bool(monitor_all))
+        self._monitor = Monitored(self._symbol, self.function, callback, bool(monitor_all))
 
     def get_optimized_symbol(self) -> Symbol:
         """The symbol itself: what the compiler does to a graph is not said in operators of MXNet."""
@@ -220,7 +222,7 @@ class Executor:
         grads = reshaped(names, self.grad_arrays, shapes)
         auxiliary = reshaped(symbol.list_auxiliary_states(), self.aux_arrays, states)
         inputs = self._inputs or tuple(kwargs)
-        made = Executor(symbol, self._ctx, arguments, grads, auxiliary, self._grad_req, inputs, self.compiled)
+        made = Executor(symbol, self._ctx, arguments, grads, auxiliary, self._grad_req, inputs, self.function)
         made._monitor, made._lender = self._monitor, self
         return made
 
@@ -233,7 +235,7 @@ class Executor:
     def _megabytes(self) -> int:
         from ..runtime.executable import Executable
 
-        executable = getattr(self.compiled.plan(self._arrays(), False), "executable", None)
+        executable = getattr(self.function.specialization_for(self._arrays(), False), "executable", None)
         between = executable.program.arena_bytes if isinstance(executable, Executable) else 0
         return (between + sum(a._nbytes() for a in self.outputs if not a._is_sparse)) >> 20
 
@@ -242,7 +244,7 @@ class Monitored:
     """A symbol compiled so that the results of all its operators come out, and whom to tell of them."""
 
     def __init__(
-        self, symbol: Symbol, compiled: CompiledSymbol, callback: Callable[[bytes, NDArray], Any], operands: bool
+        self, symbol: Symbol, function: SymbolFunction, callback: Callable[[bytes, NDArray], Any], operands: bool
     ) -> None:
         from .symbol.node import Entry, depth_first
         from .symbol.symbol import Symbol
@@ -250,10 +252,10 @@ class Monitored:
         self.nodes = [n for n in depth_first(symbol._entries) if not n.is_variable]
         entries = [Entry(n, i) for n in self.nodes for i in range(n.num_outputs)]
         self.heads = symbol._entries
-        self.compiled = CompiledSymbol(Symbol([*entries, *self.heads]), compiled.parameters, compiled.name)
+        self.function = SymbolFunction(Symbol([*entries, *self.heads]), function.parameters, function.name)
         self.callback, self.operands = callback, operands
         self.numbers = {(e.node, e.index): i for i, e in enumerate(entries)}
-        order = self.compiled.symbol._variables()[0]
+        order = self.function.symbol._variables()[0]
         self.places = {node: i for i, node in enumerate(order)}
 
     def report(self, arrays: Sequence[NDArray], found: Sequence[NDArray]) -> list[NDArray]:
@@ -271,6 +273,11 @@ class Monitored:
             for i in range(node.num_outputs):
                 self.callback(node.output_name(i).encode(), found[self.numbers[node, i]])
         return list(found[len(found) - len(self.heads) :])
+
+
+def storages(arrays: Iterable[NDArray]) -> list[Storage]:
+    """The memory of the dense ones among these arrays."""
+    return [a._storage for a in arrays if not a._is_sparse]
 
 
 def _reshaped(name: str, array: NDArray, shape: tuple[int, ...], grow: bool) -> NDArray:

@@ -13,7 +13,7 @@ import threading
 import time
 import warnings
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..ir.locks import ForkSafeLock
@@ -22,6 +22,8 @@ from .base import MXNetError
 
 if TYPE_CHECKING:
     from ..ir.program import Launch, Program
+    from ..runtime.function import Call
+    from ..runtime.tensor import Tensor
 
 _EVENTS = 1_000_000  # events that are kept; older ones are dropped
 _FLAGS = ("profile_all", "profile_symbolic", "profile_imperative", "profile_memory", "profile_api")
@@ -56,7 +58,7 @@ class _Profiler:
         self.sums: dict[str, dict[str, list[float]]] = {}
         self.lock = ForkSafeLock()
         self.dumper: threading.Timer | None = None
-        self.thread = threading.local()  # `number`: a number takes part in the next call of an operator
+        self.thread = threading.local()  # `number`: a number is an operand of the call that runs
 
     @property
     def active(self) -> bool:
@@ -65,15 +67,23 @@ class _Profiler:
     def apply(self) -> None:
         """Listen to programs, or stop listening."""
         from ..runtime import executable
-        from .ndarray.arithmetic import observe_numbers
+        from ..runtime.modes import hooks
 
         kernels = self.config["profile_all"] or self.config["profile_symbolic"] or self.config["profile_imperative"]
         listens = self.active and kernels
         executable.listen(self.launched if listens else None)
-        observe_numbers(self._note_number if listens else None)
+        hooks.remove(self)
+        if listens:
+            hooks.add(self)
 
-    def _note_number(self) -> None:
-        self.thread.number = True
+    def before_call(self, call: Call) -> None:
+        """Note whether a Python number is among the operands: it decides the operator's name in MXNet."""
+        from .ndarray.arithmetic import number_class
+
+        self.thread.number = any(isinstance(operand, number_class()) for operand in call.operands)
+
+    def after_call(self, call: Call, results: Sequence[Tensor]) -> None:
+        self.thread.number = False
 
     def _label(self, program: Program, launch: Launch) -> str:
         """The names of the operators in a launch. `x + 1` runs the program of `broadcast_add` on an array of one
@@ -84,7 +94,6 @@ class _Profiler:
         names = OF_NUMBERS.get(label)
         if names is None or not getattr(self.thread, "number", False):
             return label
-        self.thread.number = False
         right, left = names
         return right if program.inputs[1].shape == (1,) else left
 

@@ -1,4 +1,4 @@
-"""Finds or makes the executable of a graph: from this process's table, from the disk cache, or by compiling.
+"""Finds or makes the executable of a graph: from this process's cache, from the disk cache, or by compiling.
 
 A program on disk is found by the graph's structure, the target, the options, and the identity of the compiler itself,
 so a warm start runs no pass and imports no LLVM.
@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import platform
-from collections import OrderedDict
 from dataclasses import astuple
 from functools import cache
 from pathlib import Path
@@ -25,6 +24,7 @@ from ..ir.settings import Settings, settings
 from ..ir.target import CpuTarget
 from ..passes.manager import Options
 from .cache import DiskCache
+from .caches import Cache
 from .elf import LinkError
 from .executable import Executable, Runnable
 from .host import host_target
@@ -33,49 +33,11 @@ _PACKAGE = Path(__file__).resolve().parent.parent
 _COMPILER_FOLDERS = ("ir", "passes", "codegen")
 _REMEMBERED = 4096  # executables; each loaded program takes three mappings of the 65530 that Linux allows a process
 
-_REMEMBERED_BYTES = 32 << 20  # whoever uses a program holds it, so the table holds what nobody uses
+_REMEMBERED_BYTES = 32 << 20  # users of a program hold it too, so the cache bounds the unused ones
 _Key = tuple[str, str, str]
 
 
-class _Table:
-    """Programs by graph; those asked for longest ago make room."""
-
-    def __init__(self) -> None:
-        self._lock = ForkSafeLock()
-        self._entries: OrderedDict[_Key, Runnable] = OrderedDict()
-        self._bytes = 0
-
-    def get(self, key: _Key) -> Runnable | None:
-        with self._lock:
-            found = self._entries.get(key)
-            if found is not None:
-                self._entries.move_to_end(key)
-            return found
-
-    def add(self, key: _Key, made: Runnable) -> Runnable:
-        """Of two threads that made one program the first wins. The newest stays, however large."""
-        with self._lock:
-            kept = self._entries.setdefault(key, made)
-            self._bytes += made.own_bytes if kept is made else 0
-            while len(self._entries) > 1 and (len(self._entries) > _REMEMBERED or self._bytes > _REMEMBERED_BYTES):
-                self._bytes -= self._entries.popitem(last=False)[1].own_bytes
-            return kept
-
-    def clear(self) -> None:
-        with self._lock:
-            self._entries.clear()
-            self._bytes = 0
-
-    def __len__(self) -> int:
-        return len(self._entries)
-
-    def order(self) -> list[_Key]:
-        """Those asked for longest ago first."""
-        return list(self._entries)
-
-
-_table = _Table()
-
+_programs: Cache[_Key, Runnable] = Cache("programs", _REMEMBERED, lambda p: p.own_bytes, _REMEMBERED_BYTES)
 
 _compiling = ForkSafeLock()
 
@@ -91,15 +53,8 @@ def executable_for(graph: Graph, options: Options | None = None) -> Runnable:
     if graph.calls_python():
         return _make(graph, options, chosen)
     key = (chosen.target, chosen.cpu, f"{structural_hash(graph)} {astuple(options)}")
-    found = _table.get(key)
-    if found is None:
-        found = _table.add(key, _make(graph, options, chosen))
-    return found
-
-
-def forget_executables() -> None:
-    """Empty this process's table: for tests, and after a change of settings."""
-    _table.clear()
+    found = _programs.find(key)
+    return _programs.add(key, _make(graph, options, chosen)) if found is None else found
 
 
 def _make(graph: Graph, options: Options, chosen: Settings) -> Runnable:

@@ -7,7 +7,7 @@ from typing import Any
 
 import mxforge as mx
 import numpy as np
-from mxforge.runtime.compile import forget_executables
+from mxforge.runtime.caches import clear_caches
 from mxforge.runtime.threads import get_num_threads, set_num_threads
 from random_programs import Array, Program
 
@@ -78,7 +78,7 @@ def cached(program: Program) -> Form:
     """A bound executor whose program comes from the disk cache, where `bound` has left it."""
 
     def run() -> Results:
-        forget_executables()
+        clear_caches()
         return bound(program)()
 
     return run

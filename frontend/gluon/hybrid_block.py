@@ -10,7 +10,7 @@ from ...ir.locks import ForkSafeLock
 from .. import ndarray, symbol
 from ..base import MXNetError
 from ..symbol import Symbol
-from .cached_op import CachedOp
+from .block_function import BlockFunction
 from .parameter import DeferredInitializationError, Parameter
 from .parameter_dict import ParameterDict
 from .plain_block import Block
@@ -38,7 +38,7 @@ class HybridBlock(Block):
     def __init__(self, prefix: str | None = None, params: ParameterDict | None = None) -> None:
         super().__init__(prefix=prefix, params=params)
         self._cached_graph: Any = ()
-        self._cached_op: CachedOp | None = None
+        self._cached_op: BlockFunction | None = None
         self._cached_op_args: list[tuple[bool, Any]] = []
         self._in_format: Any = None
         self._out_format: Any = None
@@ -187,7 +187,7 @@ class HybridBlock(Block):
                 if name not in positions:
                     params[name]._finish_deferred_init()
         self._cached_op_args = [(n in positions, positions[n] if n in positions else params[n]) for n in names]
-        made = CachedOp(out, self._cached_op_args, self._flags, self.name)
+        made = BlockFunction(out, self._cached_op_args, self._flags, self.name)
         if self._callback is not None:
             made.register_op_hook(self._callback, self._monitor_all)
         self._cached_op = made

@@ -7,81 +7,80 @@ plus 1); then no number is compiled into a program. Booleans meet a number as in
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from ...ir.types import DType
+from ...runtime.caches import Cache
+from ...runtime.modes import hooks
 from ..base import MXNetError, numeric_types
 from ..context import cpu
 from ..dtypes import to_memory
-from .eager import apply_bound, bind, bounded, operator_named, write_in_place
+from .eager import apply_bound, bind, operator_named
 from .sparse_arithmetic import binary
 
 if TYPE_CHECKING:
     from .ndarray import NDArray
 
-_CELLS = 4096
 _CPU = cpu()
 _BOOL = DType.BOOL
 _NUMBERS = frozenset((float, int))
 
-_cells: dict[tuple[DType, Any], NDArray] = {}
-_tables: dict[str, dict[Any, Callable[..., Any]]] = {}
+_numbers: Cache[tuple[DType, Any], NDArray] = Cache("numbers")
+_recent_numbers = _numbers.recent
+_tables: dict[str, Cache[Any, Callable[..., Any]]] = {}
 
 
-def _cell(dtype: DType, value: Any) -> NDArray:
-    """A number as an array of shape (1,). Callers only read it."""
+def cell(dtype: DType, value: Any) -> NDArray:
+    """A number as an array of shape (1,), of class `Number`. Callers only read it."""
     key = dtype, value or str(value)  # 0.0 and -0.0 are equal, and are not the same
-    found = _cells.get(key)
-    return _new_cell(key, value) if found is None else found
+    found = _recent_numbers.get(key)
+    return _numbers.get(key, lambda: _new_cell(dtype, value)) if found is None else found
 
 
-cell = _cell
+@cache
+def number_class() -> type[NDArray]:
+    """The class of numbers that take part in the arithmetic of arrays."""
+    from .ndarray import NDArray
+
+    class Number(NDArray):
+        """A Python number as an array of one element."""
+
+        __slots__ = ()
+
+    return Number
 
 
-def observe_numbers(observe: Callable[[], None] | None) -> None:
-    """Call `observe` before each call of an operator in which a number takes part; None ends that.
-
-    Calls that nobody observes pay nothing: the function that they look up is replaced.
-    """
-    global cell  # noqa: PLW0603
-
-    def observed(dtype: DType, value: Any) -> NDArray:
-        assert observe is not None
-        observe()
-        return _cell(dtype, value)
-
-    cell = _cell if observe is None else observed
-
-
-def _new_cell(key: tuple[DType, Any], value: Any) -> NDArray:
+def _new_cell(dtype: DType, value: Any) -> NDArray:
     from .ndarray import empty_array
 
-    made = empty_array((1,), key[0], _CPU)
-    made._memory()[:] = to_memory(value, key[0])
-    if len(_cells) >= _CELLS:
-        _cells.clear()
-    _cells[key] = made
+    made = empty_array((1,), dtype, _CPU)
+    made._memory()[:] = to_memory(value, dtype)
+    made.__class__ = number_class()
     return made
 
 
-def _table(name: str) -> dict[Any, Callable[..., Any]]:
-    """The ready calls of an operator by (dtype, shape) or (dtype, shape, dtype, shape)."""
-    return _tables.setdefault(name, {})
+def _table(name: str) -> Cache[Any, Callable[..., Any]]:
+    """The fast paths of an operator by (dtype, shape) or (dtype, shape, dtype, shape)."""
+    return _tables.setdefault(name, Cache("fast paths"))
 
 
-def _prepare(name: str, x: NDArray, y: NDArray) -> NDArray:
-    """Compile the operator for operands like these, and apply it."""
+def _slow(name: str, x: NDArray, y: NDArray) -> NDArray:
+    """Apply the operator, which is compiled if needed, and keep its fast path."""
+    bound = bind(operator_named(name), {})
     if x._is_sparse or y._is_sparse:
-        return apply_bound(bind(operator_named(name), {}), (x, y))
-    call = bind(operator_named(name), {}).call_for((x, y)).fast()
-    bounded(_table(name))[x._dtype, x._shape, y._dtype, y._shape] = call
-    return call(x, y)
+        return apply_bound(bound, (x, y))
+    found = bound.specialization((x, y))
+    if not hooks.watched:
+        _table(name).get((x._dtype, x._shape, y._dtype, y._shape), found.fast)
+    return found.call((x, y))
 
 
-def _prepare_unary(name: str, x: NDArray) -> NDArray:
-    call = bind(operator_named(name), {}).call_for((x,)).fast()
-    bounded(_table(name))[x._dtype, x._shape] = call
-    return call(x)
+def _slow_unary(name: str, x: NDArray) -> NDArray:
+    found = bind(operator_named(name), {}).specialization((x,))
+    if not hooks.watched:
+        _table(name).get((x._dtype, x._shape), found.fast)
+    return found.call((x,))
 
 
 def _unsupported(value: Any) -> TypeError:
@@ -90,7 +89,7 @@ def _unsupported(value: Any) -> TypeError:
 
 def _method(name: str, python_name: str, doc: str) -> Callable[[NDArray, Any], NDArray]:
     """A method `x OP y`."""
-    table = _table(name)
+    fast_paths = _table(name).recent
 
     def method(self: NDArray, other: Any) -> NDArray:
         if other.__class__ in _NUMBERS:
@@ -98,10 +97,11 @@ def _method(name: str, python_name: str, doc: str) -> Callable[[NDArray, Any], N
                 self = self.astype("int64")
             other = cell(self._dtype, other)
         try:
-            call = table[self._dtype, self._shape, other._dtype, other._shape]
+            call = fast_paths[self._dtype, self._shape, other._dtype, other._shape]
         except (AttributeError, KeyError):
             call = None  # an error below has no part in this one
-        return _prepare(name, self, as_operand(other, self._dtype)) if call is None else call(self, other)
+        slow = call is None or hooks.watched
+        return _slow(name, self, as_operand(other, self._dtype)) if slow else call(self, other)
 
     return _named(method, python_name, doc)
 
@@ -109,13 +109,13 @@ def _method(name: str, python_name: str, doc: str) -> Callable[[NDArray, Any], N
 def _reflected(name: str, python_name: str, doc: str) -> Callable[[NDArray, Any], NDArray]:
     """A method `number OP x`."""
 
-    table = _table(name)
+    fast_paths = _table(name).recent
 
     def method(self: NDArray, other: Any) -> NDArray:
         self = whole(self)
         other = as_operand(other, self._dtype)
-        call = table.get((other._dtype, other._shape, self._dtype, self._shape))
-        result = _prepare(name, other, self) if call is None else call(other, self)
+        call = fast_paths.get((other._dtype, other._shape, self._dtype, self._shape))
+        result = _slow(name, other, self) if call is None or hooks.watched else call(other, self)
         result._context = self._context
         return result
 
@@ -125,39 +125,40 @@ def _reflected(name: str, python_name: str, doc: str) -> Callable[[NDArray, Any]
 def _in_place(name: str, python_name: str, doc: str) -> Callable[[NDArray, Any], NDArray]:
     """A method `x OP= y`: the result is written into x, whose dtype and shape it must have."""
     table = _table(f"{name} in place")
+    fast_paths = table.recent
 
     def method(self: NDArray, other: Any) -> NDArray:
         if self._dtype is _BOOL and isinstance(other, numeric_types):
             raise MXNetError(f"{name}: booleans and a number give int64, which cannot be written into them")
         other = as_operand(other, self._dtype)
         if other._is_sparse:
-            return _in_place_slowly(name, table, self, densified(other))
-        write = table.get((self._dtype, self._shape, other._dtype, other._shape))
+            return _slow_in_place(name, table, self, densified(other))
+        write = fast_paths.get((self._dtype, self._shape, other._dtype, other._shape))
         apart = other is self or other._storage is not self._storage
-        if write is not None and apart:
+        if write is not None and apart and not hooks.watched:
             write(self, other)
             return self
-        return _in_place_slowly(name, table, self, other)
+        return _slow_in_place(name, table, self, other)
 
     return _named(method, python_name, doc)
 
 
-def _in_place_slowly(name: str, table: dict[Any, Callable[..., Any]], x: NDArray, y: NDArray) -> NDArray:
-    """The first time for such operands, or with one that shares x's memory."""
-    call = bind(operator_named(name), {}).call_for((x, y))
-    call.run((x, y), x, None)
-    write = write_in_place(call)
+def _slow_in_place(name: str, table: Cache[Any, Callable[..., Any]], x: NDArray, y: NDArray) -> NDArray:
+    """The first time for such operands, with one that shares x's memory, or while calls are observed."""
+    found = bind(operator_named(name), {}).specialization((x, y))
+    found.call((x, y), x)
+    write = None if hooks.watched else found.fast_in_place()
     if write is not None:
-        bounded(table)[x._dtype, x._shape, y._dtype, y._shape] = write
+        table.add((x._dtype, x._shape, y._dtype, y._shape), write)
     return x
 
 
 def _unary(name: str, python_name: str, doc: str) -> Callable[[NDArray], NDArray]:
-    table = _table(name)
+    fast_paths = _table(name).recent
 
     def method(self: NDArray) -> NDArray:
-        call = table.get((self._dtype, self._shape))
-        return _prepare_unary(name, whole(self)) if call is None else call(self)
+        call = fast_paths.get((self._dtype, self._shape))
+        return _slow_unary(name, whole(self)) if call is None or hooks.watched else call(self)
 
     return _named(method, python_name, doc)
 
@@ -197,8 +198,8 @@ def apply(name: str, x: NDArray, y: Any) -> NDArray:
     y = as_operand(y, x._dtype)
     if y._is_sparse:
         return binary(name, x, y)
-    call = _table(name).get((x._dtype, x._shape, y._dtype, y._shape))
-    return _prepare(name, x, y) if call is None else call(x, y)
+    call = _table(name).recent.get((x._dtype, x._shape, y._dtype, y._shape))
+    return _slow(name, x, y) if call is None or hooks.watched else call(x, y)
 
 
 class Arithmetic:
@@ -244,16 +245,16 @@ class Arithmetic:
 def _function(name: str, operator: str, of_numbers: Callable[[Any, Any], Any], doc: str) -> Callable[[Any, Any], Any]:
     """A function of two arrays, an array and a number in either order, or two numbers."""
 
-    table = _table(operator)
+    fast_paths = _table(operator).recent
 
     def function(lhs: Any, rhs: Any) -> Any:
         try:
-            call = table[lhs._dtype, lhs._shape, rhs._dtype, rhs._shape]
+            call = fast_paths[lhs._dtype, lhs._shape, rhs._dtype, rhs._shape]
         except (AttributeError, KeyError):
             call = None
-        return slowly(lhs, rhs) if call is None else call(lhs, rhs)
+        return slow(lhs, rhs) if call is None or hooks.watched else call(lhs, rhs)
 
-    def slowly(lhs: Any, rhs: Any) -> Any:
+    def slow(lhs: Any, rhs: Any) -> Any:
         from .ndarray import NDArray
 
         if isinstance(lhs, NDArray):

@@ -19,22 +19,22 @@ class CachedOp:
     compiler needs none of them."""
 
     def __init__(self, sym: Symbol, flags: Sequence[tuple[str, Any]] = ()) -> None:
-        from ..plan import CompiledSymbol, ParameterVersion
+        from ...runtime.parameter_version import ParameterVersion
+        from ..symbol.function import SymbolFunction
 
         self.flags = dict(flags)
-        self._compiled = CompiledSymbol(sym)
+        self._function = SymbolFunction(sym)
         self._stamp = ParameterVersion().refresh([])
 
     def __call__(self, *args: NDArray, out: NDArray | Sequence[NDArray] | None = None) -> Any:
         """The result, or the list of results, written to `out` where it is given. MXNetError where the arrays are not
         as many as the inputs."""
-        from .. import autograd
         from .ndarray import NDArray
 
-        names = self._compiled.names
+        names = self._function.names
         if len(args) != len(names):
             raise MXNetError(f"CachedOp takes {len(names)} arrays, {', '.join(names)}, and got {len(args)}")
-        found = self._compiled.plan(args, autograd.is_training()).run(args, self._stamp)
+        found = self._function.specialization_for(args).call(args, self._stamp)
         if out is None:
             return found[0] if len(found) == 1 else found
         outputs = [out] if isinstance(out, NDArray) else list(out)

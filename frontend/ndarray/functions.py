@@ -12,9 +12,11 @@ from functools import cache
 from operator import is_
 from typing import TYPE_CHECKING, Any
 
+from ...runtime.caches import Cache
+from ...runtime.modes import hooks
 from ..base import _Null
 from ..context import as_context
-from .eager import about_storage, apply_bound, bind, bounded
+from .eager import about_storage, apply_bound, bind
 
 if TYPE_CHECKING:
     from ...ir.dialects.mx.operator import Operator
@@ -67,27 +69,28 @@ def make_function(cls: type[Operator], name: str, module: str) -> Callable[..., 
         from .scalar_calls import scalar_function
 
         return _described(scalar_function(cls, split), cls, name, module, inputs)
-    known: dict[Any, tuple[int, Callable[..., Any]]] = {}
+    known: Cache[Any, tuple[int, Callable[..., Any]]] = Cache("fast paths")
+    fast_paths = known.recent
 
     def function(*args: Any, **kwargs: Any) -> Any:
         try:
             key = _signature_of(args, kwargs) if kwargs or len(args) != 1 else (args[0]._dtype, args[0]._shape)
-            count, call = known[key]
+            count, call = fast_paths[key]
         except (AttributeError, KeyError, TypeError):
             count, call = 0, None
-        return first_call(args, kwargs) if call is None else call(*args[:count])
+        return slow(args, kwargs) if call is None or hooks.watched else call(*args[:count])
 
-    def first_call(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def slow(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         arrays, params = split(args, kwargs.copy())
         out, _, ctx, _ = (params.pop(key, None) for key in _CONTROL)
         bound, context = bind(cls, params), None if ctx is None else as_context(ctx)
         if out is not None or about_storage(bound.operator, arrays):
             return apply_bound(bound, arrays, out, context)
-        call = bound.call_for(arrays)
-        plain = ctx is None and not call.modal and 0 < len(arrays) <= len(args)
-        if plain and all(map(is_, args, arrays)):
-            _remember(known, args, kwargs, (len(arrays), call.fast()))
-        return call.run(arrays, out, context)
+        found = bound.specialization(arrays)
+        plain = ctx is None and not found.modal and 0 < len(arrays) <= len(args)
+        if plain and not hooks.watched and all(map(is_, args, arrays)):
+            _remember(known, args, kwargs, (len(arrays), found.fast()))
+        return found.call(arrays, out, context)
 
     return _described(function, cls, name, module, inputs)
 
@@ -121,11 +124,11 @@ def _signature_of(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
 
 
 def _remember(
-    known: dict[Any, Any], args: tuple[Any, ...], kwargs: dict[str, Any], entry: tuple[int, Callable[..., Any]]
+    known: Cache[Any, Any], args: tuple[Any, ...], kwargs: dict[str, Any], entry: tuple[int, Callable[..., Any]]
 ) -> None:
     try:
         key = _signature_of(args, kwargs) if kwargs or len(args) != 1 else (args[0]._dtype, args[0]._shape)
-        bounded(known)[key] = entry
+        known.add(key, entry)
     except TypeError:  # lists
         return
 

@@ -17,14 +17,14 @@ from .sparse_arrays import RowSparseNDArray
 from .storage import densified, row_sparse_of, write
 
 if TYPE_CHECKING:
-    from .eager import Bound
     from .ndarray import NDArray
+    from .operator_function import BoundOperator
 
 _ADAGRAD = ("mx._contrib_group_adagrad_update", "mx._sparse_adagrad_update")
 _BY_ROWS = frozenset(("mx.sgd_update", "mx.sgd_mom_update", "mx.adam_update", "mx.ftrl_update", *_ADAGRAD))
 
 
-def update_rows(bound: Bound, arrays: Sequence[NDArray], out: Any) -> Any:
+def update_rows(bound: BoundOperator, arrays: Sequence[NDArray], out: Any) -> Any:
     """The updated weight, which is `out` where one is given; None for operands that are updated as a whole.
 
     The arrays are the weight, the gradient, and states that are written in place.
@@ -43,7 +43,7 @@ def update_rows(bound: Bound, arrays: Sequence[NDArray], out: Any) -> Any:
     whole = [densified(a) for i, a in enumerate(arrays) if i != 1]
     parts = [a._like(a._memory()[rows]) for a in whole]
     parts.insert(1, data if lazy else densified(gradient))
-    result = bound.call_for(parts).run(parts, None, None, bound.scalars) if parts[0].size else parts[0]
+    result = bound.specialization(parts).call(parts, None, None, bound.scalars) if parts[0].size else parts[0]
     kept = whole[0] if out is arrays[0] else whole[0].copy()
     for target, part in zip((kept, *whole[1:]), (result, *parts[2:]), strict=True):
         target._memory()[rows] = part._memory()

@@ -13,6 +13,7 @@ import numpy as np
 
 from ...ir.types import DType
 from ...runtime.storage import Storage, as_numpy
+from ...runtime.tensor import Tensor
 from ..base import MXNetError, ShapeError, integers
 from ..base_errors import gradients_missing
 from ..context import Context, usable
@@ -27,27 +28,13 @@ __all__ = ["NDArray", "empty_array"]
 _LARGE = 1 << 18  # elements from which a kernel converts: it is faster than NumPy, and costs a compilation
 
 
-class NDArray(Arithmetic, Indexing, Fluent):
-    """An array of numbers. Made by `nd.array`, `nd.zeros`, ... and by operators; work on it is done when a call
+class NDArray(Arithmetic, Indexing, Fluent, Tensor):
+    """An array of numbers. Made by `nd.array`, `nd.zeros`, ... and by operators, whose work is done when a call
     returns.
-
-    The elements stand in C order from `_address` on, inside of `_storage`, which views of one array share.
     """
 
-    __slots__ = (
-        "__weakref__",
-        "_address",
-        "_context",
-        "_dtype",
-        "_grad",
-        "_shape",
-        "_storage",
-    )
+    __slots__ = ("__weakref__", "_grad")
 
-    _storage: Storage
-    _address: int
-    _shape: tuple[int, ...]
-    _dtype: DType
     _context: Context
 
     __array_priority__ = 1000.0
@@ -113,9 +100,6 @@ class NDArray(Arithmetic, Indexing, Fluent):
         return f"\n{self.asnumpy()!s}\n<{type(self).__name__} {extents} @{self._context}>"
 
     # Its memory.
-
-    def _nbytes(self) -> int:
-        return prod(self._shape) * self._dtype.itemsize
 
     def _memory(self) -> np.ndarray:
         """The memory itself as a NumPy array (bfloat16 as uint16)."""

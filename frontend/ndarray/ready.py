@@ -1,4 +1,4 @@
-"""Compiled calls of one or two operands as plain functions: the way that costs least."""
+"""Fast paths: calls of tiny programs of one or two operands as plain functions."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ..memory import allocate
 from .ndarray import NDArray
 
 
-def fast_unary(straight: Callable[..., None], type: TensorType) -> Callable[[NDArray], NDArray]:
+def fast_unary(direct: Callable[..., None], type: TensorType) -> Callable[[NDArray], NDArray]:
     new, shape, dtype, nbytes = object.__new__, type.shape, type.dtype, type.nbytes
 
     def call(x: NDArray) -> NDArray:
@@ -20,13 +20,13 @@ def fast_unary(straight: Callable[..., None], type: TensorType) -> Callable[[NDA
         result._shape = shape
         result._dtype = dtype
         result._context = x._context
-        straight(x._address, address)
+        direct(x._address, address)
         return result
 
     return call
 
 
-def fast_binary(straight: Callable[..., None], type: TensorType) -> Callable[[NDArray, NDArray], NDArray]:
+def fast_binary(direct: Callable[..., None], type: TensorType) -> Callable[[NDArray, NDArray], NDArray]:
     new, shape, dtype, nbytes = object.__new__, type.shape, type.dtype, type.nbytes
 
     def call(x: NDArray, y: NDArray) -> NDArray:
@@ -37,7 +37,7 @@ def fast_binary(straight: Callable[..., None], type: TensorType) -> Callable[[ND
         result._shape = shape
         result._dtype = dtype
         result._context = x._context
-        straight(x._address, y._address, address)
+        direct(x._address, y._address, address)
         return result
 
     return call

@@ -9,15 +9,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...runtime import writes
+from ...runtime.caches import Cache
+from ...runtime.modes import hooks
 from ..context import as_context
-from .eager import Call, about_storage, apply_bound, bind, bounded
+from .eager import about_storage, apply_bound, bind
+from .operator_function import OperatorSpecialization
 from .scalars import checks_scalars
 
 if TYPE_CHECKING:
     from ...ir.dialects.mx.operator import Operator
 
 Split = Callable[[tuple[Any, ...], dict[str, Any]], tuple[list[Any], dict[str, Any]]]
-Ready = Callable[[tuple[Any, ...], dict[str, Any]], Any]
+FastPath = Callable[[tuple[Any, ...], dict[str, Any]], Any]
 _CONTROL = ("out", "name", "ctx", "attr")
 _KINDS: dict[type, type] = {float: float, int: int, np.float64: float, np.float32: float}
 
@@ -25,31 +28,32 @@ _KINDS: dict[type, type] = {float: float, int: int, np.float64: float, np.float3
 def scalar_function(cls: type[Operator], split: Split) -> Callable[..., Any]:
     """The function of an operator with `scalars`, of which `split` tells arrays from parameters."""
     scalars = frozenset(cls.scalars)
-    known: dict[Any, Ready] = {}
+    known: Cache[Any, FastPath] = Cache("fast paths")
+    fast_paths = known.recent
 
     def function(*args: Any, **kwargs: Any) -> Any:
         try:
-            ready = known.get(_key_of(args, kwargs, scalars))
+            call = fast_paths.get(_key_of(args, kwargs, scalars))
         except (TypeError, AttributeError):
-            ready = None
-        return first_call(args, kwargs) if ready is None else ready(args, kwargs)
+            call = None
+        return slow(args, kwargs) if call is None or hooks.watched else call(args, kwargs)
 
-    def first_call(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def slow(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         arrays, params = split(args, kwargs.copy())
         out, _, ctx, _ = (params.pop(key, None) for key in _CONTROL)
         bound, context = bind(cls, params), None if ctx is None else as_context(ctx)
         if about_storage(bound.operator, arrays, out):
             return apply_bound(bound, arrays, out, context)
-        call = bound.call_for(arrays)
-        if not call.modal and len(arrays) == len(args):
-            _remember(known, args, kwargs, scalars, bound.operator, call)
-        return call.run(arrays, out, context, bound.scalars)
+        found = bound.specialization(arrays)
+        if not found.modal and len(arrays) == len(args) and not hooks.watched:
+            _remember(known, args, kwargs, scalars, found)
+        return found.call(arrays, out, context, bound.scalars)
 
     return function
 
 
 def _key_of(args: tuple[Any, ...], kwargs: dict[str, Any], scalars: frozenset[str]) -> Any:
-    """What a ready call is found by: types of arrays, names of the numbers, other parameters with their values, and
+    """What a fast path is found by: types of arrays, names of the numbers, other parameters with their values, and
     which operands `out` names. TypeError for a call that is not made ready."""
     key: list[Any] = [(a._dtype, a._shape) for a in args]
     for name, value in kwargs.items():
@@ -80,13 +84,13 @@ def _positions(out: Any, args: tuple[Any, ...]) -> Any:
 
 
 def _remember(
-    known: dict[Any, Ready],
+    known: Cache[Any, FastPath],
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
     scalars: frozenset[str],
-    operator: Operator,
-    call: Call,
+    found: OperatorSpecialization,
 ) -> None:
+    operator = found.operator
     try:
         key = _key_of(args, kwargs, scalars)
         hash(key)
@@ -98,8 +102,8 @@ def _remember(
     given = [name for name in kwargs if name in scalars]
     if not any(isinstance(getattr(operator, name), int) and not isinstance(kwargs[name], int) for name in given):
         values = _values(operator, given)
-        in_place = _in_place_targets(call, out, len(args))
-        bounded(known)[key] = _general(call, values) if in_place is None else _in_place(call, values, in_place)
+        targets = _in_place_targets(found, out)
+        known.add(key, _general(found, values) if targets is None else _in_place(found, values, targets))
 
 
 Values = Callable[[dict[str, Any]], list[float]]
@@ -130,32 +134,32 @@ def _values(operator: Operator, given: Sequence[str]) -> Values:
     return values
 
 
-def _in_place_targets(call: Call, out: tuple[int, ...] | None, operands: int) -> list[int] | None:
-    """The operands over which a call writes its outputs, where it may."""
-    if out is None or call.random or len(out) != len(call.types):
+def _in_place_targets(found: OperatorSpecialization, out: tuple[int, ...] | None) -> list[int] | None:
+    """The operands that the outputs overwrite; None if there is no `out` or a temporary is required."""
+    if out is None or found.random or len(out) != len(found.types):
         return None
     targets = list(out)
-    program = call.executable
+    program = found.executable
     apart = all(program.may_overwrite(i, t) and program.inputs[t] == program.outputs[i] for i, t in enumerate(targets))
-    return targets if apart and len({*targets, *call.state}) == len(targets) + len(call.state) else None
+    return targets if apart and len({*targets, *found.state}) == len(targets) + len(found.state) else None
 
 
-def _general(call: Call, values: Values) -> Ready:
-    def ready(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        return call.run(args, kwargs.get("out"), None, values(kwargs))
+def _general(found: OperatorSpecialization, values: Values) -> FastPath:
+    def call(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        return found.call(args, kwargs.get("out"), None, values(kwargs))
 
-    return ready
+    return call
 
 
-def _in_place(call: Call, values: Values, targets: list[int]) -> Ready:
-    """A call whose results are written over operands; those must not share memory."""
-    filled, free, run = call.scalars.filled, call.scalars.free, call.executable.run
-    changed = (*targets, *call.state)
+def _in_place(found: OperatorSpecialization, values: Values, targets: list[int]) -> FastPath:
+    """A call whose results overwrite operands, which must not share memory."""
+    filled, free, run = found.scalars.filled, found.scalars.free, found.executable.run
+    changed = (*targets, *found.state)
 
-    def ready(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def call(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         numbers = values(kwargs)
         if len({id(a._storage) for a in args}) != len(args):
-            return call.run(args, kwargs["out"], None, numbers)
+            return found.call(args, kwargs["out"], None, numbers)
         addresses = [a._address for a in args]
         written = [addresses[i] for i in targets]
         block, places = filled(numbers)
@@ -166,4 +170,4 @@ def _in_place(call: Call, values: Values, targets: list[int]) -> Ready:
             writes.written(args[i]._storage)
         return kwargs["out"]
 
-    return ready
+    return call

@@ -18,10 +18,10 @@ from .ndarray import NDArray
 from .sparse_arrays import BaseSparseNDArray, CSRNDArray, RowSparseNDArray, build
 
 if TYPE_CHECKING:
-    from .eager import Bound
+    from .operator_function import BoundOperator
 
 
-def dispatch(bound: Bound, arrays: Sequence[NDArray], out: Any, context: Context | None) -> Any:
+def dispatch(bound: BoundOperator, arrays: Sequence[NDArray], out: Any, context: Context | None) -> Any:
     """Apply an operator to operands of which some may be sparse; `out` may be so too."""
     from .lazy_updates import update_rows
     from .storage_rules import RULES
@@ -53,12 +53,12 @@ def _listed(arrays: Any) -> list[NDArray]:
     return [arrays] if isinstance(arrays, NDArray) else list(arrays)
 
 
-def _densely(bound: Bound, arrays: Sequence[NDArray], context: Context | None) -> Any:
+def _densely(bound: BoundOperator, arrays: Sequence[NDArray], context: Context | None) -> Any:
     """The operator on dense copies; states that it changes are written back."""
     dense = [densified(a) for a in arrays]
-    call = bound.call_for(dense)
-    result = call.run(dense, None, context, bound.scalars)
-    for i in call.state:
+    found = bound.specialization(dense)
+    result = found.call(dense, None, context, bound.scalars)
+    for i in found.state:
         if arrays[i] is not dense[i]:
             write(arrays[i], dense[i])
     return result

@@ -14,8 +14,9 @@ import numpy as np
 
 from ..base import MXNetError
 from .creation import array as dense_array
-from .eager import Bound, apply_bound, bound_of
+from .eager import apply_bound, bound_of
 from .ndarray import NDArray
+from .operator_function import BoundOperator
 from .sparse_arrays import CSRNDArray, RowSparseNDArray
 from .sparse_dot import dot
 from .storage import cast_storage, csr_at, densified, row_sparse_of
@@ -24,7 +25,7 @@ Rule = Callable[[Any, list[NDArray]], Any]
 
 
 @cache
-def _bound(operator: Any) -> Bound:
+def _bound(operator: Any) -> BoundOperator:
     return bound_of(operator)
 
 

@@ -11,8 +11,6 @@ from typing import Any
 import mxforge as mx
 import numpy as np
 import pytest
-from mxforge.frontend import plan
-from mxforge.frontend.bounded import Bounded
 
 gluon, nn = mx.gluon, mx.gluon.nn
 
@@ -134,27 +132,17 @@ def test_hybridized_net_calls_hooks_of_its_own() -> None:
     assert len(seen) == 1
 
 
-def test_programs_of_a_block_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(plan, "PROGRAMS", 3)
-    monkeypatch.setattr("mxforge.frontend.gluon.cached_op.PROGRAMS", 3)
+def test_programs_of_a_block_are_bounded() -> None:
     net = nn.Dense(2, in_units=3)
     net.initialize()
     net.hybridize()
+    net(mx.nd.ones((1, 3)))
+    block = net._cached_op
+    assert block is not None
+    block.function.known.limit = block._known.limit = 4
     for batch in (1, 2, 3, 4, 5, 1, 2):
         assert net(mx.nd.ones((batch, 3))).shape == (batch, 2)
-    assert net._cached_op is not None
-    assert len(net._cached_op.compiled._plans) == 3 and len(net._cached_op._ready) <= 3
-
-
-def test_bounded_table_forgets_what_was_used_longest_ago() -> None:
-    table: Bounded[int, str] = Bounded(2)
-    made: list[int] = []
-
-    def get(key: int) -> str:
-        return table.get(key, lambda: made.append(key) or str(key))
-
-    assert [get(k) for k in (1, 2, 1, 3, 1, 2)] == list("121312")
-    assert made == [1, 2, 3, 2] and table.values() == ["1", "2"]
+    assert len(block.function.known) <= 4 and len(block._known) <= 4
 
 
 def test_threads_may_make_the_first_call_together() -> None:

@@ -8,7 +8,7 @@ import mxforge as mx
 import numpy as np
 import pytest
 from goldens import Golden, operator_goldens, symbol_function
-from mxforge.frontend.ndarray import eager
+from mxforge.frontend.ndarray import operator_function
 
 nd: Any = mx.nd  # numbers are given as texts and as arrays too
 sym: Any = mx.sym
@@ -83,13 +83,13 @@ def test_other_numbers_compile_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     weight, grad, mean, var = (nd.ones((2, 3)) for _ in range(4))
     nd.adam_update(weight, grad, mean, var, out=weight, lr=0.1, wd=0.01)
     made: list[Any] = []
-    original = eager.Call.__init__
+    original = operator_function.OperatorSpecialization.__init__
 
     def watched(self: Any, *args: Any) -> None:
         made.append(args)
         original(self, *args)
 
-    monkeypatch.setattr(eager.Call, "__init__", watched)
+    monkeypatch.setattr(operator_function.OperatorSpecialization, "__init__", watched)
     for step in range(1, 20):
         nd.adam_update(weight, grad, mean, var, out=weight, lr=0.1 / step, wd=0.01 * step)
         nd.adam_update(weight, grad, mean, var, out=weight, lr=str(0.1 / step), wd=np.float32(step))

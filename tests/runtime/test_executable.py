@@ -7,7 +7,6 @@ import subprocess
 import sys
 import threading
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import pytest
@@ -19,8 +18,8 @@ from mxforge.ir.program import Copy, Launch, Place, Program, Space
 from mxforge.ir.settings import Settings
 from mxforge.ir.types import DType, TensorType
 from mxforge.passes.manager import Options
-from mxforge.runtime import compile as compiling
-from mxforge.runtime.compile import compiler_identity, disk_key, executable_for, forget_executables
+from mxforge.runtime.caches import clear_caches
+from mxforge.runtime.compile import compiler_identity, disk_key, executable_for
 from mxforge.runtime.executable import Executable
 from mxforge.runtime.host import host_target
 from mxforge.runtime.reference import ReferenceExecutable
@@ -195,7 +194,7 @@ def test_equal_graphs_share_an_executable() -> None:
 
 def test_a_program_comes_back_from_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
     executable_for(sum_of_squares())
-    forget_executables()
+    clear_caches()
 
     def compile_again(*_: object) -> None:
         raise AssertionError("compiled although the disk has it")
@@ -217,7 +216,7 @@ def test_a_damaged_program_is_compiled_anew(monkeypatch: pytest.MonkeyPatch) -> 
             kept["stored"] = data
 
     monkeypatch.setattr("mxforge.runtime.compile._disk", Disk)
-    forget_executables()
+    clear_caches()
     check_sum_of_squares(executable_for(sum_of_squares()))  # type: ignore[arg-type]
     assert kept["stored"] == program_to_bytes(good.program)
 
@@ -240,29 +239,6 @@ def test_a_warm_start_imports_no_llvm() -> None:
     runs = [subprocess.run([sys.executable, "-c", WARM], capture_output=True, text=True, check=True) for _ in range(2)]
     assert runs[0].stdout.split()[0] == "63.0"
     assert runs[1].stdout == "63.0 False False\n"
-
-
-class Weighty:
-    """A program that takes 100 bytes."""
-
-    own_bytes = 100
-
-
-def test_programs_that_nobody_uses_take_a_bounded_amount_of_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    table = compiling._Table()
-    monkeypatch.setattr(compiling, "_REMEMBERED_BYTES", 350)
-    made: list[Any] = [Weighty() for _ in range(5)]
-    for number, program in enumerate(made[:3]):
-        assert table.add(("cpu", "host", str(number)), program) is program
-    assert table.add(("cpu", "host", "0"), made[4]) is made[0]  # the first of two equal ones stays, and counts once
-    assert table.get(("cpu", "host", "0")) is made[0]
-    table.add(("cpu", "host", "3"), made[3])
-    assert [key[2] for key in table.order()] == ["2", "0", "3"]  # 1 was asked for longest ago
-    monkeypatch.setattr(compiling, "_REMEMBERED_BYTES", 50)
-    table.add(("cpu", "host", "4"), made[4])
-    assert [key[2] for key in table.order()] == ["4"]  # the newest stays, however large
-    table.clear()
-    assert table.get(("cpu", "host", "4")) is None
 
 
 def test_a_program_that_gave_its_memory_back_prepares_it_again(code: bytes) -> None:

@@ -46,10 +46,10 @@ class Take(Operator):
             indices = wrapped(b, indices, x.type.shape[axis])
         return b.take(x, indices, axis)
 
-    def objects(self) -> bool:
+    def checks_operands(self) -> bool:
         return self.mode == "raise"
 
-    def objection(self, operands: list[np.ndarray]) -> str | None:
+    def operands_problem(self, operands: list[np.ndarray]) -> str | None:
         indices, extent = operands[1].astype(np.int64), operands[0].shape[self.axis]
         if indices.size and (indices.min() < 0 or indices.max() >= extent):
             return f"indices from {indices.min()} to {indices.max()} are out of bounds for axis {self.axis} of {extent}"
@@ -157,7 +157,7 @@ class GatherND(Operator):
     own_dtypes = frozenset(("indices",))
     index_errors = True
 
-    def objection(self, operands: list[np.ndarray]) -> str | None:
+    def operands_problem(self, operands: list[np.ndarray]) -> str | None:
         data, indices = operands
         for axis, (extent, found) in enumerate(zip(data.shape, indices, strict=False)):
             outside = found[(found < -extent) | (found > extent - 1)]

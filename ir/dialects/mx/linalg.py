@@ -151,7 +151,7 @@ class _MayFail(Matrices):
     def complete(self, inputs: list[PartialShape], outputs: list[PartialShape]) -> None:
         unify_all(inputs, outputs)
 
-    def complaint(self, operands: list[np.ndarray], results: list[np.ndarray]) -> str | None:
+    def results_problem(self, operands: list[np.ndarray], results: list[np.ndarray]) -> str | None:
         known = all(np.isfinite(x).all() for x in operands)
         return self._reason() if known and not all(np.isfinite(y).all() for y in results) else None
 

@@ -69,7 +69,7 @@ class Operator(BaseModel, Op):
     """Numbers that change from call to call (learning rates): a program made for single calls takes them as operands,
     so that other values need no other program. `decompose` reads them by `b.number`."""
     index_errors: ClassVar[bool] = False
-    """Whether an objection is an IndexError, as in MXNet, and not an MXNetError."""
+    """True if what `operands_problem` finds is an IndexError, as in MXNet, and not an MXNetError."""
     gradient: ClassVar[Callable[..., Sequence[Value | None]] | None] = None
     """gradient(self, b, operands, results, cotangents) -> one value or None per input; None: derived from core."""
 
@@ -273,23 +273,23 @@ class Operator(BaseModel, Op):
         """Say the operator in core: the values of all outputs, hidden ones included."""
         raise NotImplementedError(f"{type(self).mx_name()} has no decomposition")
 
-    def complaint(self, operands: list[np.ndarray], results: list[np.ndarray]) -> str | None:
-        """What is wrong with operands that gave these visible results, where only a run can tell; an eager call raises
+    def results_problem(self, operands: list[np.ndarray], results: list[np.ndarray]) -> str | None:
+        """What is wrong with operands for which a run computed these visible results, or None; an eager call raises
         it."""
         return None
 
-    def complains(self) -> bool:
-        """Whether `complaint` is worth asking with these parameters: it takes copies of the operands."""
-        return type(self).complaint is not Operator.complaint
+    def checks_results(self) -> bool:
+        """True if a call requires `results_problem`, which takes copies of the operands."""
+        return type(self).results_problem is not Operator.results_problem
 
-    def objection(self, operands: list[np.ndarray]) -> str | None:
-        """What is wrong with the operands' elements, which an eager call raises before it computes anything; a compiled
-        program does not look."""
+    def operands_problem(self, operands: list[np.ndarray]) -> str | None:
+        """What is wrong with the operands' elements, or None. An eager call raises it before it computes anything; a
+        compiled program does not check."""
         return None
 
-    def objects(self) -> bool:
-        """Whether `objection` is worth asking with these parameters."""
-        return type(self).objection is not Operator.objection
+    def checks_operands(self) -> bool:
+        """True if a call requires `operands_problem`."""
+        return type(self).operands_problem is not Operator.operands_problem
 
     def results(self, b: MxBuilder, *inputs: Value) -> tuple[Value, ...]:
         """The decomposition's values, always as a tuple. ValueError or TypeError where the operands do not fit."""

@@ -1,29 +1,32 @@
-"""CachedOp: a hybridized block's graph bound to its parameters, with a short way for calls that were made before."""
+"""A hybridized block's symbol as a function of data: its parameters are taken from the block, and calls that were made
+before take a fast path."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from .. import autograd
-from ..executor import Monitored
+from ...runtime.caches import Cache
+from ...runtime.function import SIGNATURES
+from ...runtime.modes import hooks, modes
+from ...runtime.parameter_version import ParameterVersion
+from ..executor import Monitored, storages
 from ..memory import allocate
 from ..ndarray import NDArray
-from ..plan import PROGRAMS, CompiledSymbol, ParameterVersion, Plan
+from ..symbol.function import SymbolFunction, SymbolSpecialization
 
 if TYPE_CHECKING:
     from ..context import Context
     from ..symbol import Symbol
     from .parameter import Parameter
 
-_is_training = autograd.is_training
 _FLAT = [0] * 64  # the format of arguments that are arrays, not lists of arrays
 
 
-class CachedOp:
-    """Runs the graph of a block.
+class BlockFunction:
+    """The function of a block.
 
-    `slots` says for each input of the symbol whether it is data, and which: a position among the data, or a parameter.
+    `slots` has an entry for each input of the symbol: (True, position among the data) or (False, parameter).
     """
 
     def __init__(
@@ -36,58 +39,56 @@ class CachedOp:
         names = symbol.list_inputs()
         self.slots = tuple(slots)
         self.flags = dict(flags)
-        self.compiled = CompiledSymbol(symbol, [n for n, (data, _) in zip(names, slots, strict=True) if not data], name)
+        parameters = [n for n, (is_data, _) in zip(names, slots, strict=True) if not is_data]
+        self.function = SymbolFunction(symbol, parameters, name)
         self._places: dict[Context, _Placed] = {}
-        self._ready: dict[Any, Callable[..., Any]] = {}
+        self._known: Cache[Any, Callable[..., Any]] = Cache("fast paths", SIGNATURES)
+        self._fast_paths = self._known.recent
         self._hook: _OpHook | None = None
 
     def register_op_hook(self, callback: Callable[..., Any], monitor_all: bool) -> None:
         """Have `callback(name, operator, array)` called for each operator's results in every call from now on."""
-        self._hook = _OpHook(self.compiled.symbol, self.compiled, callback, monitor_all)
-        self._ready.clear()
+        self._hook = _OpHook(self.function.symbol, self.function, callback, monitor_all)
+        self._known.clear()
 
     def __call__(self, data: Sequence[NDArray]) -> list[NDArray]:
         """The outputs for these data, in the order of the symbol's."""
-        training = _is_training()
         placed = self._placed(data[0]._context)
         arrays = placed.arrays(data)
         if self._hook is not None:
-            plan = self._hook.compiled.plan(arrays, training)
-            return self._hook.report(arrays, plan.run(arrays, placed.version.stamp))
-        plan = self.compiled.plan(arrays, training)
-        if len(plan.types) == 1 and not plan.state and not plan.random:
-            self._remember(data, training, placed, plan)
-        return plan.run(arrays, placed.version.stamp)
+            found = self._hook.function.specialization_for(arrays)
+            return self._hook.report(arrays, found.call(arrays, placed.version.stamp))
+        found = self.function.specialization_for(arrays)
+        if len(found.types) == 1 and not found.state and not found.random:
+            self._remember(data, placed, found)
+        return found.call(arrays, placed.version.stamp)
 
-    def _remember(self, data: Sequence[NDArray], training: bool, placed: _Placed, plan: Plan) -> None:
-        """Make the short way of calls like this one; it ends when parameters get other types."""
-        key = _key_of_one(data[0], training) if len(data) == 1 else _key_of_many(data, training)
-        if key not in self._ready:
-            if len(self._ready) >= PROGRAMS:
-                self._ready.clear()
-            self._ready[key] = placed.short_way(plan, self._anew)
+    def _remember(self, data: Sequence[NDArray], placed: _Placed, found: SymbolSpecialization) -> None:
+        """Make the fast path of calls like this one, which is valid until parameters get other types."""
+        key = _key_of_one(data[0], modes.training) if len(data) == 1 else _key_of_many(data, modes.training)
+        self._known.get(key, lambda: placed.fast_path(found, self._call_again))
 
-    def _anew(self, *data: NDArray) -> NDArray:
-        """A call after the parameters got other types: no short way holds any more."""
-        self._ready.clear()
+    def _call_again(self, *data: NDArray) -> NDArray:
+        """A call after the parameters got other types: no fast path is valid."""
+        self._known.clear()
         return self(data)[0]
 
     def fast(self, args: tuple[Any, ...], in_format: Any, out_format: Any) -> Any:
-        """The result of a call with arrays alone and one result that was made before; None where it was not."""
-        if in_format != _FLAT[: len(args)]:
+        """The result of a call with arrays alone and one result that has a fast path; None if it has none."""
+        if hooks.watched or in_format != _FLAT[: len(args)]:
             return None
         if len(args) == 1:
             x = args[0]
             if x.__class__ is not NDArray:
                 return None
-            ready = self._ready.get((x._shape, x._dtype, x._context.device_id, _is_training()))
+            call = self._fast_paths.get((x._shape, x._dtype, x._context.device_id, modes.training))
         elif all([x.__class__ is NDArray for x in args]):
-            ready = self._ready.get(_key_of_many(args, _is_training()))
+            call = self._fast_paths.get(_key_of_many(args, modes.training))
         else:
             return None
-        if ready is None:
+        if call is None:
             return None
-        return ready(*args) if out_format.__class__ is int else [ready(*args)]
+        return call(*args) if out_format.__class__ is int else [call(*args)]
 
     def _placed(self, context: Context) -> _Placed:
         found = self._places.get(context)
@@ -151,22 +152,22 @@ class _Placed:
             arrays[i], addresses[i] = array, array._address
         self._arrays, self._addresses = arrays, addresses
         self.types = tuple([(a._shape, a._dtype) for a in params])
-        self.version.refresh(params)
+        self.version.refresh(storages(params))
 
-    def short_way(self, plan: Plan, long_way: Callable[..., NDArray]) -> Callable[..., NDArray]:
-        """A plan of one result as a function that does the least: patch, call, wrap.
+    def fast_path(self, found: SymbolSpecialization, slow_path: Callable[..., NDArray]) -> Callable[..., NDArray]:
+        """A specialization of one result as a function of the data.
 
-        It takes `long_way` when the parameters no longer have the types that the plan was made for.
+        It takes `slow_path` when the parameters no longer have the types that it was compiled for.
         """
         version, context, types, places = self.version, self.context, self.types, tuple(self._data)
-        type, run, new = plan.types[0], plan.executable.run, object.__new__
+        type, run, new = found.types[0], found.executable.run, object.__new__
         shape, dtype, nbytes = type.shape, type.dtype, type.nbytes
 
         def call(*data: NDArray) -> NDArray:
             if not version.is_current():
                 self.refresh()
             if self.types is not types and self.types != types:
-                return long_way(*data)
+                return slow_path(*data)
             inputs = self._addresses.copy()
             for place, which in places:
                 inputs[place] = data[which]._address

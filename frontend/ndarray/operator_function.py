@@ -1,0 +1,236 @@
+"""Operators with their parameters as functions of arrays, compiled for each signature.
+
+OperatorFunction        operators that differ in their scalar parameters alone
+OperatorSpecialization  such a function compiled for operands of certain types
+BoundOperator           a function with values of its scalar parameters
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ...ir.types import TensorType
+from ...runtime.function import Call, Function, Specialization, after_call, before_call
+from ...runtime.modes import hooks
+from ...runtime.storage import Storage
+from ...runtime.writes import written
+from ..base import MXNetError
+from ..context import Context, usable
+from ..dtypes import from_memory
+from ..memory import OutOfMemory, allocate
+from .operator_graph import compiled, operator_graph, shown
+from .scalars import ScalarBlock, checks_scalars
+
+if TYPE_CHECKING:
+    from ...ir.dialects.mx.operator import Operator
+    from .ndarray import NDArray
+
+SIGNATURES = 4096
+"""How many specializations of one operator are kept."""
+
+Out = Any  # an NDArray, a sequence of them, or None
+
+
+class OperatorFunction(Function["OperatorSpecialization"]):
+    """An operator with its parameters but the scalar ones, which a call takes as numbers."""
+
+    def __init__(self, operator: Operator) -> None:
+        super().__init__("operators", SIGNATURES)
+        self.operator = operator
+
+    def specialise(self, types: tuple[TensorType, ...], training: bool) -> OperatorSpecialization:
+        return OperatorSpecialization(self, types, training)
+
+
+class BoundOperator:
+    """An operator with all of its parameters: a function and the numbers that its calls take."""
+
+    __slots__ = ("function", "operator", "scalars")
+
+    def __init__(self, function: OperatorFunction, operator: Operator, scalars: Sequence[float] = ()) -> None:
+        self.function, self.operator, self.scalars = function, operator, scalars
+
+    def specialization(self, arrays: Sequence[NDArray]) -> OperatorSpecialization:
+        """The function compiled for operands like these. MXNetError if the scalar parameters do not fit them."""
+        found = self.function.specialization(arrays)
+        if self.scalars and checks_scalars(type(self.operator)):
+            self._require(arrays)
+        return found
+
+    def _require(self, arrays: Sequence[NDArray]) -> None:
+        try:
+            self.operator.require_shapes([a._type() for a in arrays])
+        except ValueError as error:
+            raise MXNetError(str(error)) from error
+
+
+class OperatorSpecialization(Specialization):
+    """An operator compiled for operands of certain types.
+
+    `modal` is True if the operator differs in training. `simple` is True if a call runs the program and does nothing
+    else.
+    """
+
+    def __init__(self, function: OperatorFunction, types: tuple[TensorType, ...], training: bool) -> None:
+        operator = function.operator
+        graph, self.modal = operator_graph(operator, types, training)
+        super().__init__(compiled(graph, operator))
+        self.function, self.operator = function, operator
+        self.scalars = ScalarBlock.of(operator)
+        self.checks_results, self.checks_operands = operator.checks_results(), operator.checks_operands()
+        plain = not (self.state or self.random or self.scalars.count)
+        self.simple = plain and not (self.checks_results or self.checks_operands)
+
+    def call(
+        self, arrays: Sequence[NDArray], out: Out = None, context: Context | None = None, scalars: Sequence[float] = ()
+    ) -> Any:
+        """Apply to `arrays`, whose types are those of the specialization.
+
+        Returns the visible output, or a list of several; `out` receives them instead.
+        """
+        context = arrays[0]._context if arrays and context is None else usable(context)
+        if not hooks.watched:
+            results = self._results(arrays, out, context, scalars)
+        else:
+            call = Call(self.function, self, arrays, scalars)
+            before_call(call)
+            results = self._results(arrays, out, context, scalars)
+            after_call(call, results)
+        if out is not None:
+            return out
+        return results[0] if len(results) == 1 else results
+
+    def _results(
+        self, arrays: Sequence[NDArray], out: Out, context: Context, scalars: Sequence[float]
+    ) -> Sequence[NDArray]:
+        if out is None and self.simple:
+            results = self._new(context)
+            self.executable.run([a._address for a in arrays], [r._address for r in results])
+            return results
+        if self.checks_operands:
+            self._check_operands(arrays)
+        results = self._new(context) if out is None else _as_outputs(out, self)
+        before = [a.asnumpy() for a in arrays] if self.checks_results else []
+        self._run_to(arrays, results, out is None, context, scalars)
+        if self.checks_results:
+            self._check_results(arrays, before, results)
+        return results
+
+    def _run_to(
+        self,
+        arrays: Sequence[NDArray],
+        results: Sequence[NDArray],
+        fresh: bool,
+        context: Context,
+        scalars: Sequence[float],
+    ) -> None:
+        """Run, with the results in arrays that are `fresh` or may overlap operands."""
+        targets, copies = ([r._address for r in results], []) if fresh else self._targets(arrays, results)
+        block, places = self.scalars.filled(scalars)
+        self.run(arrays, targets, context, 0, places)
+        self.scalars.free.append(block)
+        for target, source, nbytes in copies:
+            ctypes.memmove(target, source.address, nbytes)
+        if not fresh:
+            for array in results:
+                written(array._storage)
+
+    def _check_results(self, arrays: Sequence[NDArray], before: list[np.ndarray], results: Sequence[NDArray]) -> None:
+        """MXNetError if the operator has no results for what the operands were `before`."""
+        reason = self.operator.results_problem(before, [r.asnumpy() for r in results])
+        if reason is not None:
+            raise MXNetError(f"{self._shown(arrays)}: {reason}")
+
+    def _check_operands(self, arrays: Sequence[NDArray]) -> None:
+        """MXNetError or IndexError if the operator refuses such elements."""
+        reason = self.operator.operands_problem([from_memory(a._memory(), a._dtype) for a in arrays])
+        if reason is not None:
+            kind = IndexError if type(self.operator).index_errors else MXNetError
+            raise kind(f"{self._shown(arrays)}: {reason}")
+
+    def _shown(self, arrays: Sequence[NDArray]) -> str:
+        names = self.operator.input_names(len(arrays))
+        return shown(self.operator, names, [a._type() for a in arrays])
+
+    def _new(self, context: Context) -> list[NDArray]:
+        try:
+            return [_array_module().empty_array(t.shape, t.dtype, context) for t in self.types]
+        except OutOfMemory as error:
+            raise error.of(self.operator.mx_name()) from None
+
+    def _targets(
+        self, arrays: Sequence[NDArray], results: Sequence[NDArray]
+    ) -> tuple[list[int], list[tuple[int, Storage, int]]]:
+        """Where the program writes each output, and what is copied afterwards: an output that overlaps an operand is
+        computed in a temporary unless it may overwrite the operand.
+        """
+        targets: list[int] = []
+        copies: list[tuple[int, Storage, int]] = []
+        for number, array in enumerate(results):
+            if self._may_write(number, array, arrays):
+                targets.append(array._address)
+                continue
+            temporary = allocate(array._nbytes())
+            targets.append(temporary.address)
+            copies.append((array._address, temporary, array._nbytes()))
+        return targets, copies
+
+    def _may_write(self, output: int, target: NDArray, arrays: Sequence[NDArray]) -> bool:
+        for i, array in enumerate(arrays):
+            if array._storage is not target._storage or not _overlap(array, target):
+                continue
+            same = array._address == target._address and array._shape == target._shape
+            if not same or not self.executable.may_overwrite(output, i):
+                return False
+        return True
+
+    def fast(self) -> Callable[..., NDArray]:
+        """A call without observers as a function of its operands, the fastest there is."""
+        direct = self.executable.straight()
+        if direct is None or not self.simple or len(self.types) != 1:
+            return lambda *arrays: self.call(arrays)
+        from .ready import fast_binary, fast_unary
+
+        maker: Any = fast_unary if len(self.executable.inputs) == 1 else fast_binary
+        return maker(direct, self.types[0])
+
+    def fast_in_place(self) -> Callable[[NDArray, NDArray], None] | None:
+        """A call of two operands without observers that overwrites the first; None if that requires a temporary."""
+        direct = self.executable.straight()
+        same = self.types[0] == self.executable.inputs[0]
+        if direct is None or not self.simple or not same or not self.executable.may_overwrite(0, 0):
+            return None
+
+        def write(x: NDArray, y: NDArray) -> None:
+            direct(x._address, y._address, x._address)
+
+        return write
+
+
+def _overlap(x: NDArray, y: NDArray) -> bool:
+    return x._address < y._address + y._nbytes() and y._address < x._address + x._nbytes()
+
+
+def _as_outputs(out: Out, specialization: OperatorSpecialization) -> list[NDArray]:
+    """The arrays of `out`. MXNetError if their number or types do not fit."""
+    given = list(out) if isinstance(out, list | tuple) else [out]
+    name = specialization.operator.mx_name()
+    if len(given) != len(specialization.types):
+        raise MXNetError(f"{name} has {len(specialization.types)} outputs, out has {len(given)}")
+    for array, type in zip(given, specialization.types, strict=True):
+        if array._shape != type.shape or array._dtype is not type.dtype:
+            raise MXNetError(f"{name} gives {type}, out is {array._type()}")
+    return given
+
+
+@cache
+def _array_module() -> Any:
+    """The module of NDArray, which imports this one. (`from .ndarray import` on every call costs a microsecond.)"""
+    from . import ndarray
+
+    return ndarray

@@ -1,0 +1,90 @@
+"""Symbols as functions of arrays, compiled once for each signature."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Sequence
+from typing import TYPE_CHECKING, cast
+
+from ...ir.graph import Graph, GraphError
+from ...ir.types import TensorType
+from ...passes.manager import Options
+from ...runtime.function import Call, Function, Specialization, after_call, before_call
+from ...runtime.modes import hooks, modes
+from ..base import MXNetError
+from ..context import Context, current_context
+from ..memory import OutOfMemory
+from .to_graph import symbol_to_graph
+
+if TYPE_CHECKING:
+    from ..ndarray import NDArray
+    from .symbol import Symbol
+
+
+class SymbolFunction(Function["SymbolSpecialization"]):
+    """A symbol as a function of arrays in the order of `names`, which is that of `list_inputs`.
+
+    What depends on `parameters` alone is computed when they change and kept.
+    """
+
+    def __init__(self, symbol: Symbol, parameters: Iterable[str] = (), name: str = "") -> None:
+        super().__init__("symbols")
+        self.symbol = symbol
+        self.names = symbol.list_inputs()
+        self.parameters = frozenset(parameters)
+        self.name = name
+
+    def specialization_for(self, arrays: Sequence[NDArray], training: bool | None = None) -> SymbolSpecialization:
+        """The specialization for these arrays, in the thread's mode if `training` is None; with sparse arrays the
+        operators run one by one.
+        """
+        try:
+            return self.specialization(arrays, training)
+        except AttributeError:  # a sparse array has no _dtype
+            if not any(a._is_sparse for a in arrays):
+                raise
+        from .sparse_function import SparseSpecialization
+
+        mode = modes.training if training is None else training
+        return cast("SymbolSpecialization", SparseSpecialization(self.symbol, mode))
+
+    def specialise(self, types: tuple[TensorType, ...], training: bool) -> SymbolSpecialization:
+        named = dict(zip(self.names, types, strict=True))
+        graph = symbol_to_graph(self.symbol, named, self.parameters, self.name)
+        return SymbolSpecialization(self, graph, Options(training=training))
+
+
+class SymbolSpecialization(Specialization):
+    """A symbol compiled for one signature."""
+
+    def __init__(self, function: SymbolFunction, graph: Graph, options: Options) -> None:
+        from ...runtime.compile import executable_for
+
+        try:
+            super().__init__(executable_for(graph, options))
+        except GraphError as error:
+            raise MXNetError(str(error)) from error
+        except OutOfMemory as error:
+            raise error.of(f"{graph.name}: what it computes on the way") from error
+        self.function = function
+
+    def call(self, arrays: Sequence[NDArray], version: Hashable) -> list[NDArray]:
+        """The results for arrays of the signature; `version` tells apart the values that parameters have had."""
+        from ..ndarray.ndarray import empty_array
+
+        context = arrays[0]._context if arrays else current_context()
+        results = [empty_array(t.shape, t.dtype, context) for t in self.types]
+        self.call_into(arrays, results, version, context)
+        return results
+
+    def call_into(
+        self, arrays: Sequence[NDArray], results: Sequence[NDArray], version: Hashable, context: Context
+    ) -> None:
+        """As `call`, with the results written to arrays of the right types that overlap no operand."""
+        addresses = [r._address for r in results]
+        if not hooks.watched:
+            self.run(arrays, addresses, context, version)
+            return
+        call = Call(self.function, self, arrays)
+        before_call(call)
+        self.run(arrays, addresses, context, version)
+        after_call(call, results)

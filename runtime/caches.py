@@ -1,0 +1,110 @@
+"""The tables of everything that is compiled, parsed or traced once: one rule of eviction, one way to clear and count.
+
+A cache has two generations. Entries are added to the recent one; when it holds half of the limit, it becomes the older
+one and what was in the older one is dropped. An entry found in the older generation moves to the recent one. So an
+entry that is used at least once in each generation stays, and a hit in the recent generation is one look-up in a plain
+dictionary, which fast paths do themselves (`recent`).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Hashable
+from typing import Generic, TypeVar
+from weakref import WeakSet
+
+from ..ir.locks import ForkSafeLock
+
+_K = TypeVar("_K", bound=Hashable)
+_V = TypeVar("_V")
+
+
+class Cache(Generic[_K, _V]):
+    """At most `limit` entries, and with `weigh` (bytes of an entry) at most `limit_bytes` in all, but the newest entry
+    always stays. Threads may share a cache; one at a time makes an entry that is missing.
+    """
+
+    def __init__(
+        self, name: str, limit: int = 4096, weigh: Callable[[_V], int] | None = None, limit_bytes: int = 0
+    ) -> None:
+        self.name, self.limit, self.limit_bytes = name, limit, limit_bytes
+        self.recent: dict[_K, _V] = {}
+        self._older: dict[_K, _V] = {}
+        self._weigh = weigh
+        self._bytes = 0  # of the recent generation
+        self._lock = ForkSafeLock()
+        _caches.add(self)
+
+    def find(self, key: _K) -> _V | None:
+        """The entry of `key`, or None."""
+        found = self.recent.get(key)
+        if found is None:
+            found = self._older.get(key)
+            if found is not None:
+                self.add(key, found)
+        return found
+
+    def get(self, key: _K, make: Callable[[], _V]) -> _V:
+        """The entry of `key`, made if there is none. What `make` raises reaches the caller, and nothing is kept."""
+        found = self.find(key)
+        if found is not None:
+            return found
+        with self._lock:
+            found = self.find(key)
+            return self.add(key, make()) if found is None else found
+
+    def add(self, key: _K, value: _V) -> _V:
+        """Keep an entry. Of two threads that add one key the first wins; returns the entry that is kept."""
+        with self._lock:
+            kept = self.recent.get(key)
+            if kept is not None:
+                return kept
+            self._make_room()
+            self.recent[key] = value
+            if self._weigh is not None:
+                self._bytes += self._weigh(value)
+            return value
+
+    def _make_room(self) -> None:
+        full = 2 * len(self.recent) >= self.limit or (self._weigh is not None and 2 * self._bytes >= self.limit_bytes)
+        if full and self.recent:
+            self._older = self.recent.copy()
+            self.recent.clear()  # fast paths hold this dictionary
+            self._bytes = 0
+
+    def clear(self) -> None:
+        """Drop all entries."""
+        with self._lock:
+            self.recent.clear()
+            self._older = {}
+            self._bytes = 0
+
+    def values(self) -> list[_V]:
+        """All entries."""
+        with self._lock:
+            return list({**self._older, **self.recent}.values())
+
+    def __len__(self) -> int:
+        return len(self.recent) + sum(key not in self.recent for key in self._older)
+
+    def __reduce__(self) -> tuple[type[Cache[_K, _V]], tuple[str, int]]:
+        return Cache, (self.name, self.limit)  # a copy begins empty
+
+    __hash__ = object.__hash__
+
+
+_caches: WeakSet[Cache[object, object]] = WeakSet()
+
+
+def clear_caches() -> None:
+    """Drop the entries of all caches of the process: for tests, and after a change of settings."""
+    for cache in list(_caches):
+        cache.clear()
+
+
+def cache_counts() -> dict[str, int]:
+    """How many entries the caches of each name hold together."""
+    counts: Counter[str] = Counter()
+    for cache in list(_caches):
+        counts[cache.name] += len(cache)
+    return dict(counts)

@@ -1,0 +1,112 @@
+"""Functions: computations that are compiled once for each signature of their operands.
+
+    Function         a computation; finds or makes the specialization for operands
+    Specialization   the function compiled for operands of certain types, and how one call of it runs
+    Executable       the program of a specialization in memory (`runtime/executable.py`)
+
+Eager operators, hybridized blocks, executors and compiled folders are adapters of these: random keys, state, versions
+of parameters and observers of calls are handled here.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Hashable, Sequence
+from typing import Any, Generic, NamedTuple, TypeVar
+
+from ..ir.types import TensorType
+from .caches import Cache
+from .executable import Runnable
+from .modes import hooks, modes
+from .random_keys import key_in_memory
+from .shared_state import copy_shared_state, write_back
+from .tensor import Tensor
+from .writes import written
+
+SIGNATURES = 64
+"""How many specializations a function keeps."""
+
+
+class Specialization:
+    """A function compiled for operands of certain types.
+
+    `types` are those of the results; `state` lists the operands that a run replaces; `random` is the key that a run
+    takes, or None.
+    """
+
+    def __init__(self, executable: Runnable) -> None:
+        self.executable = executable
+        self.types: tuple[TensorType, ...] = executable.outputs
+        self.state = executable.state
+        self.random = executable.random
+
+    def run(
+        self,
+        operands: Sequence[Tensor],
+        results: Sequence[int],
+        context: Hashable,
+        version: Hashable = 0,
+        scalars: Sequence[int] = (),
+    ) -> None:
+        """Compute the results at these addresses; `scalars` are the addresses of numbers that follow the operands."""
+        addresses = [a._address for a in operands]
+        addresses += scalars
+        if self.random is not None:
+            key = key_in_memory(context, self.random.draws)
+            addresses.append(key.address)
+        if not self.state:
+            self.executable.run(addresses, results, version)
+            return
+        copies = copy_shared_state(addresses, self.executable.inputs, self.state)
+        self.executable.run(addresses, results, version)
+        write_back(copies)
+        for i in self.state:
+            written(operands[i]._storage)
+
+
+S = TypeVar("S", bound=Specialization)
+
+
+class Function(ABC, Generic[S]):
+    """A computation on tensors. Subclasses compile it for operands of certain types.
+
+    The mode of the thread (training or not) is part of the signature.
+    """
+
+    def __init__(self, kind: str, signatures: int = SIGNATURES) -> None:
+        self.known: Cache[Hashable, S] = Cache(kind, signatures)
+
+    @abstractmethod
+    def specialise(self, types: tuple[TensorType, ...], training: bool) -> S:
+        """Compile for operands of these types."""
+
+    def specialization(self, operands: Sequence[Tensor], training: bool | None = None) -> S:
+        """The specialization for operands like these, in the thread's mode if `training` is None."""
+        if training is None:
+            training = modes.training
+        key = (training, *[(a._dtype, a._shape) for a in operands])
+        found = self.known.recent.get(key)
+        if found is not None:
+            return found
+        return self.known.get(key, lambda: self.specialise(tuple([a._type() for a in operands]), training))
+
+
+class Call(NamedTuple):
+    """One call of a function, as observers see it."""
+
+    function: Function[Any]
+    specialization: Specialization
+    operands: Sequence[Tensor]
+    scalars: Sequence[float] = ()
+
+
+def before_call(call: Call) -> None:
+    """Let observers see a call that begins. Callers check `hooks.watched` first."""
+    for observer in hooks.observers:
+        observer.before_call(call)
+
+
+def after_call(call: Call, results: Sequence[Tensor]) -> None:
+    """Let observers see the results of a call. Callers check `hooks.watched` first."""
+    for observer in hooks.observers:
+        observer.after_call(call, results)

@@ -1,0 +1,47 @@
+"""Versions of parameters: a program computes again what depends on parameters alone when their version changed."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+
+from .executable import Version
+from .idle import add_owner
+from .storage import Storage
+from .writes import Watch, clock
+
+_numbers = itertools.count(1)
+
+
+class ParameterVersion:
+    """A number that differs whenever parameters have other values or other memory than before.
+
+    `refresh` takes the parameters' blocks of memory as they are now; `is_current` is a fast check that nothing can
+    have changed since.
+    """
+
+    __slots__ = ("__weakref__", "_owner", "_versions", "_watch", "checked", "stamp")
+
+    def __init__(self) -> None:
+        self.checked = -1
+        self._owner = next(_numbers)
+        add_owner(self._owner, self)
+        self.stamp = Version(self._owner, 0)
+        self._watch: Watch | None = None
+        self._versions: tuple[int, ...] = ()
+
+    def is_current(self) -> bool:
+        return self.checked == clock.now
+
+    def refresh(self, storages: Sequence[Storage]) -> Version:
+        """The version of the parameters in these blocks."""
+        now = clock.now  # read first: a write during the check is seen by the next one
+        watch = self._watch
+        same = watch is not None and len(watch.storages) == len(storages)
+        if not same or any(a is not b for a, b in zip(watch.storages, storages, strict=True)):  # type: ignore[union-attr]
+            watch, self._versions = Watch(storages), ()
+        versions = watch.versions()  # type: ignore[union-attr]
+        if versions != self._versions or not self.stamp.number:
+            self._watch, self._versions, self.stamp = watch, versions, Version(self._owner, next(_numbers))
+        self.checked = now
+        return self.stamp

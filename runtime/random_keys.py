@@ -1,0 +1,72 @@
+"""Keys of random draws: a seed and a count of calls for each device.
+
+A program that draws is a pure function of a key of four words: (seed, seed, number of the call, draw in the call). A
+program in which several operators draw counts a call for each, so it draws what the operators draw one by one.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from collections.abc import Hashable
+
+from ..ir.locks import ForkSafeLock
+from .storage import Storage, allocate
+
+_MASK = 0xFFFFFFFF
+_KEY_BYTES = 16
+
+
+class _Stream:
+    """A seed and the count of calls that drew from it."""
+
+    def __init__(self, seed: int) -> None:
+        self.seed = seed
+        self.calls = 0
+
+
+class _Streams:
+    """The streams by device; the one under None serves all others. `lock` guards the counts."""
+
+    def __init__(self) -> None:
+        self.by_device: dict[Hashable, _Stream] = {None: _Stream(int.from_bytes(os.urandom(8), "little"))}
+        self.lock = ForkSafeLock()
+
+
+_streams = _Streams()
+
+
+def _mixed(seed: int) -> int:
+    """Spreads a small seed over 64 bits (the finalizer of SplitMix64)."""
+    mask = (1 << 64) - 1
+    word = (seed + 0x9E3779B97F4A7C15) & mask
+    word = ((word ^ (word >> 30)) * 0xBF58476D1CE4E5B9) & mask
+    word = ((word ^ (word >> 27)) * 0x94D049BB133111EB) & mask
+    return word ^ (word >> 31)
+
+
+def seed_all(seed: int) -> None:
+    """Start one stream anew for all devices."""
+    _streams.by_device = {None: _Stream(_mixed(seed))}
+
+
+def seed_device(seed: int, device: Hashable) -> None:
+    """Start the stream of one device anew. Equal seeds give equal numbers on all devices."""
+    _streams.by_device = {**_streams.by_device, device: _Stream(_mixed(seed))}
+
+
+def next_key(device: Hashable, draws: int = 1) -> tuple[int, int, int, int]:
+    """The key of the next call on `device`, in which `draws` operators draw: four words of 32 bits."""
+    streams = _streams.by_device
+    stream = streams.get(device) or streams[None]
+    with _streams.lock:
+        number = stream.calls
+        stream.calls += draws
+    return stream.seed & _MASK, stream.seed >> 32, number & _MASK, 0
+
+
+def key_in_memory(device: Hashable, draws: int) -> Storage:
+    """The next key, as a program reads it."""
+    block = allocate(_KEY_BYTES)
+    (ctypes.c_uint32 * 4).from_address(block.address)[:] = next_key(device, draws)
+    return block
