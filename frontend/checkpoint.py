@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 from collections import namedtuple
 from collections.abc import Mapping
 from typing import Any
@@ -64,6 +65,21 @@ def load_arrays(path: str) -> tuple[Arrays, Arrays]:
             raise MXNetError(f"{path}: {key!r} is neither 'arg:NAME' nor 'aux:NAME'")
         found[kind][name] = array
     return found["arg"], found["aux"]
+
+
+def load_named(path: str | os.PathLike[str]) -> Arrays:
+    """All arrays of a file by name, without the prefixes `arg:` and `aux:`. MXNetError if they have no names."""
+    loaded = load(path)
+    if not isinstance(loaded, dict):
+        if loaded:
+            raise MXNetError(f"{os.fspath(path)}: the arrays have no names")
+        return {}
+    return {_without_kind(name): array for name, array in loaded.items()}
+
+
+def _without_kind(name: str) -> str:
+    kind, colon, rest = name.partition(":")
+    return rest if colon and kind in ("arg", "aux") else name
 
 
 def load_params(prefix: str, epoch: int) -> tuple[Arrays, Arrays]:

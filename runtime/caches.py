@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Hashable
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 from weakref import WeakSet
 
 from ..ir.locks import ForkSafeLock
@@ -93,7 +93,7 @@ class Cache(Generic[_K, _V]):
     __hash__ = object.__hash__
 
 
-_caches: WeakSet[Cache[object, object]] = WeakSet()
+_caches: WeakSet[Cache[Any, Any]] = WeakSet()
 
 
 def clear_caches() -> None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
 from math import prod
+from typing import Any
 
 from ..ir.types import DType, TensorType
 from .storage import Storage
@@ -21,7 +21,7 @@ class Tensor:
     _address: int
     _shape: tuple[int, ...]
     _dtype: DType
-    _context: Hashable
+    _context: Any
 
     def _type(self) -> TensorType:
         return TensorType(self._shape, self._dtype)

@@ -12,7 +12,7 @@ from ..passes.manager import Options
 from ..runtime.compile import compile_program
 from ..runtime.host import host_target
 from .errors import UsageError
-from .models import data_types, find_model, load_model, model_graph, output_arguments
+from .models import data_types, find_model, load_model, model_graph, output_arguments, parameter_memory
 from .progress import Progress
 
 
@@ -25,15 +25,16 @@ def run(options: argparse.Namespace) -> int:
     start = time.perf_counter()
     with Progress("reading the model") as progress:
         model = load_model(files)
-        graph = model_graph(model, data_types(model, options.shapes))
+        types = data_types(model, options.shapes)
+        graph = model_graph(model, types)
         target = host_target()
         progress.step(f"compiling {model.name}")
         program = compile_program(graph, Options(), target)
-        parameters = {i: model.parameters[v.name] for i, v in enumerate(graph.inputs) if v.name in model.parameters}
         progress.step(f"packing the parameters of {model.name}")
-        frozen, memory = freeze(program, parameters)
-        inputs = tuple(Argument(v.name, v.type) for v in graph.inputs if v.name not in model.parameters)
-        stored = StoredModel(model.name, inputs, tuple(output_arguments(model, graph)), frozen, memory)
+        frozen, memory = freeze(program, parameter_memory(model))
+        inputs = tuple(Argument(name, types[name]) for name in model.data_names)
+        outputs = tuple(output_arguments(model, program.outputs))
+        stored = StoredModel(model.name, inputs, outputs, frozen, memory)
         progress.step(f"writing {options.output}")
         write_folder(options.output, stored, target, replace_existing=options.force)
     seconds = time.perf_counter() - start

@@ -14,7 +14,7 @@ from ..frontend.artifacts.named_arrays import FORMATS
 from ..frontend.symbol import load
 from ..ir.types import TensorType
 from .errors import ToolError, UsageError
-from .models import Model, bind, data_types, find_model, load_model, model_graph
+from .models import Model, bind, data_types, find_model, load_model
 
 _PARAMS = ".params"
 _TOLERANCE = 1e-4
@@ -116,7 +116,8 @@ def _convert_to_onnx(target: Path, options: argparse.Namespace) -> int:
     _check_target(target)
     model = load_model(find_model(options.source, options.epoch, options.params))
     types = data_types(model, options.shapes)
-    written = export_symbol(model.symbol, model.parameters, types)
+    parameters = {name: array._memory() for name, array in model.parameters.items()}
+    written = export_symbol(model.symbol, parameters, types)
     write_model(written, target)
     print(f"wrote {len(written.graph.node)} nodes to {target}")
     return _verify(model, target, types) if options.verify else 0
@@ -143,10 +144,7 @@ def _verify(model: Model, target: Path, types: Mapping[str, TensorType]) -> int:
 
 def _run_here(model: Model, types: Mapping[str, TensorType], inputs: Mapping[str, np.ndarray]) -> list[np.ndarray]:
     """This compiler's outputs for the same inputs."""
-    from ..runtime.compile import executable_for
-
-    graph = model_graph(model, types)
-    compiled = bind(model, graph, executable_for(graph))
+    compiled = bind(model, types)
     return list(compiled(*(inputs[argument.name] for argument in compiled.inputs)))
 
 

@@ -28,7 +28,7 @@ from ..runtime.executable import Executable
 from ..runtime.host import host_target
 from .inputs import random_inputs
 from .inspect_text import as_text
-from .models import Model, bind, data_types, find_model, load_model, model_graph, output_arguments
+from .models import Model, bind_executable, data_types, find_model, load_model, model_graph, output_arguments
 from .progress import Progress
 
 Record = dict[str, Any]
@@ -72,9 +72,10 @@ def _dump_to(folder: Path) -> None:
 
 
 def _inspect_symbol(model: Model, options: argparse.Namespace, progress: Progress) -> Report:
-    graph = model_graph(model, data_types(model, options.shapes))
-    outputs = output_arguments(model, graph)
-    inputs = [Argument(v.name, v.type) for v in graph.inputs if v.name not in model.parameters]
+    types = data_types(model, options.shapes)
+    graph = model_graph(model, types)
+    outputs = output_arguments(model, graph.output_types())
+    inputs = [Argument(name, types[name]) for name in model.data_names]
     report = Report(model.name, _arguments(inputs), _arguments(outputs), _operators(model), _parameters(model))
     target = host_target()
     progress.step(f"compiling {model.name}")
@@ -85,7 +86,7 @@ def _inspect_symbol(model: Model, options: argparse.Namespace, progress: Progres
     report.target = {"cpu": target.cpu, "vector_bits": target.vector_bits, "threads": target.threads}
     if options.profile:
         progress.step(f"measuring {model.name}")
-        _profile(report, bind(model, graph, Executable(program)))
+        _profile(report, bind_executable(model, types, Executable(program)))
     return report
 
 
@@ -115,7 +116,7 @@ def _operators(model: Model) -> dict[str, int]:
 
 
 def _parameters(model: Model) -> Record:
-    arrays = model.parameters.values()
+    arrays = [array._memory() for array in model.parameters.values()]
     return {"arrays": len(arrays), "elements": sum(a.size for a in arrays), "bytes": sum(a.nbytes for a in arrays)}
 
 

@@ -4,26 +4,27 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..frontend.artifacts import BFloat16Data, read_params
+from ..frontend.checkpoint import load_named
 from ..frontend.compiled import Argument, CompiledModel
 from ..frontend.symbol import Symbol, load
+from ..frontend.symbol.function import SymbolFunction
 from ..frontend.symbol.network import Network
 from ..ir.graph import Graph
 from ..ir.types import DType, Shape, TensorType
 from .errors import ToolError, UsageError
 
 if TYPE_CHECKING:
+    from ..frontend.ndarray import NDArray
     from ..runtime.executable import Runnable
 
 _SUFFIX = "-symbol.json"
-_PREFIXED = re.compile(r"(arg|aux):(.*)", re.DOTALL)
 
 GivenShapes = Mapping[str, tuple[Shape, str | None]]
 """What the user said of inputs: shape, and dtype or None."""
@@ -77,13 +78,26 @@ def _params_file(prefix: Path, epoch: int | None, given: Path | None) -> Path | 
 
 @dataclass(frozen=True, eq=False)
 class Model:
-    """A symbol with its parameters; `parameters` holds them as the program reads them (bfloat16 as bits)."""
+    """A symbol with its parameters, which were read from `params`."""
 
     name: str
     symbol: Symbol
-    parameters: Mapping[str, np.ndarray]
-    types: Mapping[str, TensorType] = field(default_factory=dict[str, TensorType])
+    parameters: Mapping[str, NDArray]
     params: Path | None = None
+
+    @cached_property
+    def types(self) -> dict[str, TensorType]:
+        """The types of the parameters by name."""
+        return {name: array._type() for name, array in self.parameters.items()}
+
+    def function(self) -> SymbolFunction:
+        """The model as a function of its data and parameters."""
+        return SymbolFunction(self.symbol, self.parameters, _identifier(self.name))
+
+    def input_types(self, types: Mapping[str, TensorType]) -> tuple[TensorType, ...]:
+        """The types of all inputs, with these of the data."""
+        known = {**self.types, **types}
+        return tuple(known[name] for name in self.symbol.list_inputs())
 
     @property
     def data_names(self) -> list[str]:
@@ -103,34 +117,15 @@ class Model:
 def load_model(files: ModelFiles) -> Model:
     """The model in MXNet's files."""
     symbol = load(files.symbol)
-    stored = _read_parameters(files.params) if files.params else {}
+    stored = load_named(files.params) if files.params else {}
     known = set(symbol.list_inputs())
-    used = {name: array for name, array in stored.items() if name in known}
-    arrays = {name: _memory(name, array) for name, array in used.items()}
-    types = {name: TensorType(a.shape, _dtype(used[name])) for name, a in arrays.items()}
-    return Model(files.name, symbol, arrays, types, files.params)
+    return Model(files.name, symbol, {n: _dense(n, a) for n, a in stored.items() if n in known}, files.params)
 
 
-def _read_parameters(path: Path) -> dict[str, Any]:
-    """The arrays by name, without the prefixes `arg:` and `aux:`."""
-    file = read_params(path)
-    if not file.names and file.arrays:
-        raise ToolError(f"{path}: the arrays have no names")
-    matches = ((_PREFIXED.fullmatch(name), name) for name in file.names)
-    return {m[2] if m else name: a for (m, name), a in zip(matches, file.arrays, strict=True)}
-
-
-def _memory(name: str, array: Any) -> np.ndarray:
-    if isinstance(array, BFloat16Data):
-        return np.ascontiguousarray(array.bits)
-    if not isinstance(array, np.ndarray):
-        kind = "was never allocated" if array is None else f"is sparse ({type(array).__name__})"
-        raise ToolError(f"parameter {name!r} {kind}: only dense parameters can be compiled")
-    return np.ascontiguousarray(array)
-
-
-def _dtype(array: Any) -> DType:
-    return DType.BF16 if isinstance(array, BFloat16Data) else DType.from_numpy(array.dtype)
+def _dense(name: str, array: NDArray) -> NDArray:
+    if array.stype != "default":
+        raise ToolError(f"parameter {name!r} is sparse ({array.stype}): only dense parameters can be compiled")
+    return array
 
 
 # --- types of inputs --------------------------------------------------------------------------------------------------
@@ -196,24 +191,33 @@ def _complete(name: str, found: _Found) -> TensorType:
 
 
 def model_graph(model: Model, types: Mapping[str, TensorType]) -> Graph:
-    """The graph on inputs of these types, parameters marked."""
-    from ..frontend.symbol.to_graph import symbol_to_graph
-
-    return symbol_to_graph(model.symbol, {**model.types, **types}, model.parameters, name=_identifier(model.name))
+    """The graph on data of these types, parameters marked."""
+    return model.function().graph(model.input_types(types))
 
 
 def _identifier(name: str) -> str:
     return re.sub(r"\W", "_", name) or "model"
 
 
-def bind(model: Model, graph: Graph, executable: Runnable) -> CompiledModel:
-    """The executable of the model's graph on the model's parameters."""
-    bound = {i: model.parameters[v.name] for i, v in enumerate(graph.inputs) if v.name in model.parameters}
-    inputs = [Argument(v.name, v.type) for v in graph.inputs if v.name not in model.parameters]
-    return CompiledModel(model.name, executable, inputs, output_arguments(model, graph), bound)
+def bind(model: Model, types: Mapping[str, TensorType]) -> CompiledModel:
+    """The model compiled for data of these types."""
+    found = model.function().specialise(model.input_types(types), training=False)
+    return bind_executable(model, types, found.executable)
 
 
-def output_arguments(model: Model, graph: Graph) -> Sequence[Argument]:
-    """The model's outputs with their names."""
-    types = graph.output_types()
+def bind_executable(model: Model, types: Mapping[str, TensorType], executable: Runnable) -> CompiledModel:
+    """The model on an executable of its graph for data of these types."""
+    inputs = [Argument(name, types[name]) for name in model.data_names]
+    outputs = output_arguments(model, executable.outputs)
+    return CompiledModel(model.name, executable, inputs, outputs, parameter_memory(model))
+
+
+def parameter_memory(model: Model) -> dict[int, np.ndarray]:
+    """The elements of the parameters (bfloat16 as bits) by the positions of their inputs."""
+    names = enumerate(model.symbol.list_inputs())
+    return {i: model.parameters[name]._memory() for i, name in names if name in model.parameters}
+
+
+def output_arguments(model: Model, types: Sequence[TensorType]) -> Sequence[Argument]:
+    """The model's outputs, of these types, with their names."""
     return [Argument(name, t) for name, t in zip(model.symbol.list_outputs(), types, strict=True)]

@@ -14,7 +14,7 @@ from ..ir.settings import settings
 from ..ir.types import DType, TensorType
 from .errors import ToolError, UsageError
 from .inputs import ImageOptions, read_inputs
-from .models import GivenShapes, Model, ModelFiles, bind, data_types, find_model, load_model, model_graph
+from .models import GivenShapes, ModelFiles, bind, data_types, find_model, load_model
 from .outputs import check_output, check_place, summary, write_outputs
 from .progress import Progress
 
@@ -64,14 +64,7 @@ def _program_and_inputs(
     types = data_types(loaded, given)
     ordered = _in_order({**_blank_labels(types), **arrays}, types)
     progress.step(f"compiling {loaded.name}")
-    return _program(loaded, types), ordered
-
-
-def _program(model: Model, types: Mapping[str, TensorType]) -> CompiledModel:
-    from ..runtime.compile import executable_for
-
-    graph = model_graph(model, types)
-    return bind(model, graph, executable_for(graph))
+    return bind(loaded, types), ordered
 
 
 def _blank_labels(types: Mapping[str, TensorType]) -> dict[str, np.ndarray]:

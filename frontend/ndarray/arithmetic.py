@@ -100,8 +100,9 @@ def _method(name: str, python_name: str, doc: str) -> Callable[[NDArray, Any], N
             call = fast_paths[self._dtype, self._shape, other._dtype, other._shape]
         except (AttributeError, KeyError):
             call = None  # an error below has no part in this one
-        slow = call is None or hooks.watched
-        return _slow(name, self, as_operand(other, self._dtype)) if slow else call(self, other)
+        if call is None or hooks.watched:
+            return _slow(name, self, as_operand(other, self._dtype))
+        return call(self, other)
 
     return _named(method, python_name, doc)
 

@@ -48,9 +48,12 @@ class SymbolFunction(Function["SymbolSpecialization"]):
         return cast("SymbolSpecialization", SparseSpecialization(self.symbol, mode))
 
     def specialise(self, types: tuple[TensorType, ...], training: bool) -> SymbolSpecialization:
+        return SymbolSpecialization(self, self.graph(types), Options(training=training))
+
+    def graph(self, types: Sequence[TensorType]) -> Graph:
+        """The graph of mx operators on inputs of these types, parameters marked."""
         named = dict(zip(self.names, types, strict=True))
-        graph = symbol_to_graph(self.symbol, named, self.parameters, self.name)
-        return SymbolSpecialization(self, graph, Options(training=training))
+        return symbol_to_graph(self.symbol, named, self.parameters, self.name)
 
 
 class SymbolSpecialization(Specialization):

@@ -184,7 +184,7 @@ def with_state(b: CoreBuilder, results: Sequence[Value], new: dict[int, Value]) 
     outputs = [np.empty(t.shape, t.dtype.numpy) for t in program.outputs]
     Executable(program).run([a.ctypes.data for a in arrays], [o.ctypes.data for o in outputs])
     for found, right in zip([*outputs, *(arrays[i] for i in new)], expected, strict=True):
-        np.testing.assert_allclose(found, right, rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(np.asarray(found), np.asarray(right), rtol=1e-5, atol=1e-6)
     return program
 
 

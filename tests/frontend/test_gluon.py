@@ -83,7 +83,7 @@ def test_one_program_for_each_signature() -> None:
     net.hybridize()
     for shape in ((1, 5), (2, 5), (1, 5), (2, 5)):
         assert net(mx.nd.ones(shape)).shape == (shape[0], 2)
-    assert net._cached_op is not None and len(net._cached_op.compiled._plans) == 2
+    assert net._cached_op is not None and len(net._cached_op.function.known) == 2
 
 
 def test_modes_have_programs_of_their_own() -> None:
