@@ -6,12 +6,12 @@ import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..ir.types import TensorType
+from ..runtime.compiled_folder import Argument
 from ..runtime.storage import as_numpy
 from .base import MXNetError
 from .context import current_context
@@ -24,14 +24,6 @@ if TYPE_CHECKING:
 _NDARRAY_MODULE = f"{__package__}.ndarray"
 _NDARRAY_CLASS_MODULE = f"{_NDARRAY_MODULE}.ndarray"
 _LARGE = 64 << 10
-
-
-@dataclass(frozen=True)
-class Argument:
-    """One input or output of a compiled model."""
-
-    name: str
-    type: TensorType
 
 
 class CompiledModel:
@@ -113,8 +105,8 @@ def load_compiled(folder: str | os.PathLike[str]) -> CompiledModel:
     machine code: load only what you trust. Kernels use at most as many threads as the folder was made for, from then
     on in the whole process.
     """
+    from ..runtime.compiled_folder import read_folder
     from ..runtime.executable import Executable
-    from .compiled_folder import read_folder
 
     stored = read_folder(folder)
     last = len(stored.program.inputs) - 1

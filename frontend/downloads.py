@@ -8,7 +8,7 @@ import os
 import warnings
 from collections.abc import Iterator
 
-from .artifacts.atomic import write_atomically
+from ..runtime.atomic import write_atomically
 
 TIMEOUT_SECONDS = 30
 _BLOCK = 1 << 20

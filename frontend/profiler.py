@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..ir.locks import ForkSafeLock
-from .artifacts.atomic import write_atomically
+from ..runtime.atomic import write_atomically
 from .base import MXNetError
 
 if TYPE_CHECKING:

@@ -16,6 +16,7 @@ import numpy as np
 
 from ..codegen.manifest import ManifestError, program_from_bytes, program_to_bytes
 from ..codegen.shared import share_code
+from ..ir.caches import Cache
 from ..ir.graph import Graph
 from ..ir.hashing import structural_hash
 from ..ir.locks import ForkSafeLock
@@ -24,7 +25,6 @@ from ..ir.settings import Settings, settings
 from ..ir.target import CpuTarget
 from ..passes.manager import Options
 from .cache import DiskCache
-from .caches import Cache
 from .elf import LinkError
 from .executable import Executable, Runnable
 from .host import host_target

@@ -14,8 +14,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Hashable, Sequence
 from typing import Any, Generic, NamedTuple, TypeVar
 
+from ..ir.caches import Cache
 from ..ir.types import TensorType
-from .caches import Cache
 from .executable import Runnable
 from .modes import hooks, modes
 from .random_keys import key_in_memory

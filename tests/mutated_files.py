@@ -38,8 +38,8 @@ from mxforge.codegen.manifest import ManifestError, program_from_bytes
 from mxforge.frontend.artifacts import ArtifactError
 from mxforge.frontend.artifacts.named_arrays import read_safetensors, write_safetensors
 from mxforge.frontend.artifacts.numpy_files import read_npy, read_npz
-from mxforge.frontend.compiled_folder import MANIFEST, PROGRAM, CompiledFolderError, read_folder
 from mxforge.frontend.optimizer.updater import load_states
+from mxforge.runtime.compiled_folder import MANIFEST, PROGRAM, CompiledFolderError, read_folder
 from mxforge.runtime.threads import get_num_threads, set_num_threads
 from mxforge.tools.main import main as mxforge_command
 

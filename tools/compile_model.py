@@ -6,10 +6,10 @@ import argparse
 import time
 
 from ..frontend.compiled import Argument
-from ..frontend.compiled_folder import StoredModel, check_free, write_folder
-from ..frontend.freeze import freeze
 from ..passes.manager import Options
 from ..runtime.compile import compile_program
+from ..runtime.compiled_folder import StoredModel, check_free, write_folder
+from ..runtime.freeze import freeze
 from ..runtime.host import host_target
 from .errors import UsageError
 from .models import data_types, find_model, load_model, model_graph, output_arguments, parameter_memory

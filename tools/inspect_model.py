@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 from ..frontend.compiled import Argument, CompiledModel, load_compiled
-from ..frontend.compiled_folder import read_folder
 from ..frontend.dtypes import memory_dtype
 from ..ir.dialects.core import Fused
 from ..ir.graph import Graph
@@ -24,6 +23,7 @@ from ..ir.types import TensorType
 from ..passes.manager import Context, Options, run_passes
 from ..passes.pipeline import FOR_CPU
 from ..runtime.compile import compile_program
+from ..runtime.compiled_folder import read_folder
 from ..runtime.executable import Executable
 from ..runtime.host import host_target
 from .inputs import random_inputs

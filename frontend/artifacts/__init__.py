@@ -1,7 +1,7 @@
 """MXNet's file formats as pure data: `.params` array lists and `-symbol.json` graphs, read and written."""
 
+from ...runtime.atomic import write_atomically
 from .arrays import BFloat16Data, CSRData, ParamsArray, ParamsFile, RowSparseData
-from .atomic import write_atomically
 from .errors import ArtifactError
 from .params import dump_params, read_params, write_params
 from .symbol_graph import GraphAttr, NodeEntry, SymbolFile, SymbolNode

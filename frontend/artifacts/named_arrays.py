@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from ...runtime.atomic import write_atomically
 from .arrays import BFloat16Data, ParamsArray, valid_bools
-from .atomic import write_atomically
 from .errors import ArtifactError
 from .numpy_files import dense_array, read_npz, write_npz
 

@@ -15,8 +15,8 @@ from typing import IO, NoReturn
 
 import numpy as np
 
+from ...runtime.atomic import write_atomically
 from .arrays import BFloat16Data, ParamsArray
-from .atomic import write_atomically
 from .errors import ArtifactError
 
 _MAGIC = b"\x93NUMPY"

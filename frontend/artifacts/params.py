@@ -25,6 +25,7 @@ from typing import NoReturn
 
 import numpy as np
 
+from ...runtime.atomic import Chunk, write_atomically
 from .arrays import (
     AUXILIARIES,
     BFLOAT16_FLAG,
@@ -46,7 +47,6 @@ from .arrays import (
     sparse_problem,
     valid_bools,
 )
-from .atomic import Chunk, write_atomically
 from .errors import ArtifactError
 
 Source = bytes | bytearray | memoryview | mmap.mmap | str | os.PathLike[str]

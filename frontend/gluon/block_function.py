@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ...runtime.caches import Cache
+from ...ir.caches import Cache
 from ...runtime.function import SIGNATURES
 from ...runtime.modes import hooks, modes
 from ...runtime.parameter_version import ParameterVersion

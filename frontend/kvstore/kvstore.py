@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from ...runtime.atomic import write_atomically
 from .. import ndarray as nd
-from ..artifacts.atomic import write_atomically
 from ..base import MXNetError
 from ..ndarray import NDArray
 from ..optimizer.updater import load_states

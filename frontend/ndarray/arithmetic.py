@@ -10,8 +10,8 @@ from collections.abc import Callable
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from ...ir.caches import Cache
 from ...ir.types import DType
-from ...runtime.caches import Cache
 from ...runtime.modes import hooks
 from ..base import MXNetError, numeric_types
 from ..context import cpu

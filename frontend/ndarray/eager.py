@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ...runtime.caches import Cache
+from ...ir.caches import Cache
 from ..base import MXNetError
 from ..context import Context
 from ..dtypes import dtype_name

@@ -12,7 +12,7 @@ from functools import cache
 from operator import is_
 from typing import TYPE_CHECKING, Any
 
-from ...runtime.caches import Cache
+from ...ir.caches import Cache
 from ...runtime.modes import hooks
 from ..base import _Null
 from ..context import as_context

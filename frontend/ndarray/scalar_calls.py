@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ...ir.caches import Cache
 from ...runtime import writes
-from ...runtime.caches import Cache
 from ...runtime.modes import hooks
 from ..context import as_context
 from .eager import about_storage, apply_bound, bind

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from ..artifacts.atomic import write_atomically
+from ...runtime.atomic import write_atomically
 from ..base import MXNetError
 from ..downloads import download as _fetch
 

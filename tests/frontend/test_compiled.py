@@ -13,9 +13,9 @@ from typing import Any
 import mxforge as mx
 import numpy as np
 import pytest
-from mxforge.frontend import compiled_folder
 from mxforge.frontend.base import MXNetError
-from mxforge.frontend.compiled_folder import CompiledFolderError, write_folder
+from mxforge.runtime import compiled_folder
+from mxforge.runtime.compiled_folder import CompiledFolderError, write_folder
 from mxforge.runtime.host import host_target
 from mxforge.tools.main import main
 
@@ -200,7 +200,7 @@ def test_no_folder_at_all(tmp_path: Path) -> None:
 
 KILLED = """
 import os, shutil, signal, sys
-from mxforge.frontend import compiled_folder
+from mxforge.runtime import compiled_folder
 from mxforge.runtime.host import host_target
 stored = compiled_folder.read_folder(sys.argv[1])
 def kill(*args, **options):

@@ -17,8 +17,8 @@ import numpy as np
 import pytest
 from goldens import DATA
 from mxforge import MXNetError, nd
+from mxforge.ir.caches import cache_counts
 from mxforge.ir.settings import settings
-from mxforge.runtime.caches import cache_counts
 
 MANY: Any = "many"
 BOGUS: Any = {"bogus": 1}

@@ -12,13 +12,13 @@ import numpy as np
 import pytest
 from mxforge.codegen.llvm.compile import compile_object
 from mxforge.codegen.manifest import program_to_bytes
+from mxforge.ir.caches import clear_caches
 from mxforge.ir.dialects.core.builder import CoreBuilder
 from mxforge.ir.graph import Graph
 from mxforge.ir.program import Copy, Launch, Place, Program, Space
 from mxforge.ir.settings import Settings
 from mxforge.ir.types import DType, TensorType
 from mxforge.passes.manager import Options
-from mxforge.runtime.caches import clear_caches
 from mxforge.runtime.compile import compiler_identity, disk_key, executable_for
 from mxforge.runtime.executable import Executable
 from mxforge.runtime.host import host_target

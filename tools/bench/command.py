@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from ...frontend.artifacts import write_atomically
-from ...frontend.compiled_folder import read_folder
 from ...frontend.dtypes import memory_dtype
+from ...runtime.compiled_folder import read_folder
 from ..errors import ToolError, UsageError
 from ..grammar import OPERATORS
 from ..inputs import ImageOptions, random_inputs, read_inputs

@@ -11,8 +11,8 @@ import zipfile
 from pathlib import Path
 from typing import Any, TypeVar
 
+from ....runtime.atomic import new_folder, temporary_beside
 from ... import base
-from ...artifacts.atomic import new_folder, temporary_beside
 from ...base import MXNetError
 from ...context import Context, cpu
 from ...downloads import MXNET_STORE

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Iterator
 
 import pytest
-from mxforge.runtime.caches import Cache, cache_counts, clear_caches
+from mxforge.ir.caches import Cache, cache_counts, clear_caches
 
 
 def fill(cache: Cache[int, str], keys: range) -> None:

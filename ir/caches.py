@@ -13,7 +13,7 @@ from collections.abc import Callable, Hashable
 from typing import Any, Generic, TypeVar
 from weakref import WeakSet
 
-from ..ir.locks import ForkSafeLock
+from .locks import ForkSafeLock
 
 _K = TypeVar("_K", bound=Hashable)
 _V = TypeVar("_V")

@@ -30,8 +30,7 @@ from ..codegen.manifest import ManifestError, program_from_bytes, program_to_byt
 from ..ir.program import Program
 from ..ir.target import CpuTarget
 from ..ir.types import DType, TensorType
-from .artifacts.atomic import new_folder, sync_folder, temporary_beside
-from .compiled import Argument
+from .atomic import new_folder, sync_folder, temporary_beside
 
 FORMAT, VERSION = "mxforge-compiled", 2
 MANIFEST, PROGRAM, MEMORY = "manifest.json", "program.bin", "memory.bin"
@@ -41,6 +40,14 @@ _AT_FDCWD, _RENAME_EXCHANGE = -100, 2  # of Linux, for renameat2
 
 class CompiledFolderError(ValueError):
     """The folder holds no compiled model, a damaged one, or one that this machine or version cannot run."""
+
+
+@dataclass(frozen=True)
+class Argument:
+    """One input or output of a compiled model."""
+
+    name: str
+    type: TensorType
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from mxforge.frontend.artifacts import atomic, write_atomically
+from mxforge.runtime import atomic
+from mxforge.runtime.atomic import write_atomically
 
 
 def names(folder: Path) -> list[str]:
@@ -47,7 +48,7 @@ def test_a_killed_process_leaves_the_old_file_whole(tmp_path: Path) -> None:
     path.write_bytes(b"old")
     script = (
         "import os, signal, sys\n"
-        "from mxforge.frontend.artifacts.atomic import write_atomically\n"
+        "from mxforge.runtime.atomic import write_atomically\n"
         "def chunks():\n"
         "    yield b'x' * 1_000_000\n"
         "    os.kill(os.getpid(), signal.SIGKILL)\n"
@@ -65,7 +66,7 @@ def test_a_killed_process_leaves_the_old_file_whole(tmp_path: Path) -> None:
 
 KILLED_AT_EACH_STEP = """
 import os, signal, sys
-from mxforge.frontend.artifacts.atomic import write_atomically
+from mxforge.runtime.atomic import write_atomically
 
 path, old, new = sys.argv[1], b"old" * 1000, b"new" * 1000
 

@@ -74,7 +74,7 @@ def _prepared(program: Program, parameters: Mapping[int, np.ndarray]) -> np.ndar
     block = _aligned_zeros(program.prepared_bytes)
     if not program.prepare:
         return block
-    from ..runtime.executable import Executable
+    from .executable import Executable
 
     def move(place: Place) -> Place:
         return Place(Space.OUTPUT, 0, place.offset) if place.space is Space.PREPARED else place
