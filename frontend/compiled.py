@@ -12,6 +12,8 @@ import numpy as np
 
 from ..ir.types import TensorType
 from ..runtime.compiled_folder import Argument
+from ..runtime.function import Specialization
+from ..runtime.random_keys import key_in_memory
 from ..runtime.storage import as_numpy
 from .base import MXNetError
 from .context import current_context
@@ -40,20 +42,20 @@ class CompiledModel:
         outputs: Sequence[Argument],
         bound: Mapping[int, np.ndarray],
     ) -> None:
-        """`bound` holds the operands of `executable` that stay, by position: `inputs` are the others, in order.
-
-        An operand behind these is the key of random operators, which is drawn for each call.
+        """`bound` holds the operands of `executable` that are the same in every call, by position; `inputs` are the
+        others in order, without the random key.
         """
         self.name = name
         self.executable = executable
         self.inputs = tuple(inputs)
         self.outputs = tuple(outputs)
         self._types = [a.type for a in outputs]
-        count = len(executable.inputs)
-        self._free = [i for i in range(count) if i not in bound]
-        self._random = executable.random
+        self._specialization = Specialization(executable)
         self._bound = dict(bound)  # keeps the memory alive
-        self._addresses = [_address(bound[i]) if i in bound else 0 for i in range(count)]
+        key = executable.random.input if executable.random is not None else -1
+        operands = [i for i in range(len(executable.inputs)) if i != key]
+        self._addresses = [_address(bound[i]) if i in bound else 0 for i in operands]
+        self._free = [at for at, i in enumerate(operands) if i not in bound]
 
     @property
     def input_names(self) -> tuple[str, ...]:
@@ -75,23 +77,25 @@ class CompiledModel:
         new = _new_ndarray if wrap else _new_memory
         results, targets = zip(*[new(t) for t in self._types], strict=True)
         addresses, _kept = self._operands(inputs)
-        self.executable.run(addresses, targets)
+        self._specialization.run_at(addresses, targets, current_context())
         return list(results) if wrap else [from_memory(r, t.dtype) for r, t in zip(results, self._types, strict=True)]
 
     @contextmanager
     def operands(self, inputs: Sequence[Any]) -> Iterator[tuple[list[int], list[int]]]:
-        """The addresses that `executable.run` takes for these inputs, and for outputs that nobody looks at."""
+        """The addresses that `executable.run` takes for these inputs, and for outputs that are not used."""
         addresses, _kept = self._operands(inputs)
+        random = self.executable.random
+        if random is not None:
+            key = key_in_memory(current_context(), random.draws)
+            addresses.insert(random.input, key.address)
         results = [_new_memory(t) for t in self._types]
         yield addresses, [address for _, address in results]
 
     def _operands(self, inputs: Sequence[Any]) -> tuple[list[int], list[object]]:
-        """The address of each of the executable's inputs, and what must live while they are used."""
+        """The address of each of the executable's inputs but the random key, and what must live while they are used."""
         if len(inputs) != len(self.inputs):
             raise MXNetError(f"{self.name} takes {len(self.inputs)} inputs ({_listed(self.inputs)}), not {len(inputs)}")
         found = [_operand(x, argument) for x, argument in zip(inputs, self.inputs, strict=True)]
-        if self._random is not None:
-            found.append(_random_key(self._random.draws))
         addresses = self._addresses.copy()
         for position, (address, _) in zip(self._free, found, strict=True):
             addresses[position] = address
@@ -155,13 +159,6 @@ def _new_memory(type: TensorType) -> tuple[np.ndarray, int]:
         return array, _address(array)
     storage = allocate(type.nbytes)
     return as_numpy(storage, memory_dtype(type.dtype), type.shape), storage.address
-
-
-def _random_key(draws: int) -> tuple[int, object]:
-    from ..runtime.random_keys import next_key
-
-    key = np.array(next_key(current_context(), draws), np.uint32)
-    return _address(key), key
 
 
 def _address(array: np.ndarray) -> int:

@@ -49,19 +49,18 @@ class Specialization:
         scalars: Sequence[int] = (),
     ) -> None:
         """Compute the results at these addresses; `scalars` are the addresses of numbers that follow the operands."""
-        addresses = [a._address for a in operands]
-        addresses += scalars
-        if self.random is not None:
-            key = key_in_memory(context, self.random.draws)
-            addresses.append(key.address)
-        if not self.state:
-            self.executable.run(addresses, results, version)
-            return
-        copies = copy_shared_state(addresses, self.executable.inputs, self.state)
-        self.executable.run(addresses, results, version)
-        write_back(copies)
+        self.run_at([*[a._address for a in operands], *scalars], results, context, version)
         for i in self.state:
             written(operands[i]._storage)
+
+    def run_at(self, addresses: list[int], results: Sequence[int], context: Hashable, version: Hashable = 0) -> None:
+        """As `run`, on operands at `addresses`, which it may change."""
+        if self.random is not None:
+            key = key_in_memory(context, self.random.draws)
+            addresses.insert(self.random.input, key.address)
+        copies = copy_shared_state(addresses, self.executable.inputs, self.state) if self.state else ()
+        self.executable.run(addresses, results, version)
+        write_back(copies)
 
 
 S = TypeVar("S", bound=Specialization)
