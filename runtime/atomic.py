@@ -1,4 +1,4 @@
-"""Writes a file whole or not at all: whoever reads the path sees the old content or the new one, never a part."""
+"""Writes a file whole or not at all: a reader of the path sees the old content or the new one, never a part."""
 
 from __future__ import annotations
 
@@ -50,10 +50,10 @@ def write_atomically(path: str | os.PathLike[str], data: Chunk | Iterable[Chunk]
 
 @contextmanager
 def temporary_beside(target: Path, make: Callable[[Path], int]) -> Iterator[tuple[Path, int]]:
-    """A new file or folder in the folder of `target`, which `make` makes and opens, and its descriptor.
+    """A new file or folder beside `target`, which `make` creates and opens, and its descriptor.
 
-    What has its name at the end is removed, and so are those that killed processes left in that folder: nobody has
-    them locked.
+    If it still has its temporary name at the end, it is removed. Files that killed processes left in the folder, which
+    no process has locked, are removed first.
     """
     _remove_abandoned(target.parent)
     temporary, descriptor = _locked(target, make)

@@ -126,20 +126,20 @@ class DiskCache:
         try:
             folder = folder or default_folder()
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            complaint = _complaint(folder)
+            problem = _folder_problem(folder)
         except (OSError, RuntimeError) as error:
-            complaint = f"cannot use {folder or 'a folder in the home directory'}: {error}"
-        if complaint:
-            self._warn(complaint)
+            problem = f"cannot use {folder or 'a folder in the home directory'}: {error}"
+        if problem:
+            self._warn(problem)
             return None
         return folder
 
-    def _warn(self, complaint: str) -> None:
+    def _warn(self, problem: str) -> None:
         if self._warned:
             return
         self._warned = True
         warnings.warn(
-            f"mxforge's compile cache {complaint}. Compiled code is kept in memory only; set "
+            f"mxforge's compile cache {problem}. Compiled code is kept in memory only; set "
             "MXFORGE_CACHE_DIR to a folder of your own, or MXFORGE_CACHE=0.",
             RuntimeWarning,
             stacklevel=3,
@@ -152,8 +152,8 @@ def default_cache() -> DiskCache:
     return DiskCache()
 
 
-def _complaint(folder: Path) -> str:
-    """Why code from `folder` must not be executed or cannot be kept there; empty when nothing speaks against it."""
+def _folder_problem(folder: Path) -> str:
+    """Why code from `folder` must not be executed or cannot be kept there; empty if there is no reason."""
     status = folder.stat()
     if status.st_uid != os.geteuid():
         return f"ignores {folder}: it belongs to user {status.st_uid}, who could put code there that would run as you"

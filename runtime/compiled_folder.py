@@ -4,7 +4,7 @@
     FOLDER/program.bin     launches and machine code: codegen/manifest.py's format
     FOLDER/memory.bin      parameters, packed weights and constants, laid out as the kernels read them
 
-The program in the folder has no parameters left: what it reads of them stands in one block, its last input, which is
+The program in the folder has no parameters left: what it reads of them is one block, its last input, which is
 mapped from `memory.bin`. So loading copies nothing, and processes share the pages.
 
 Each file is read once when it is loaded and compared with its CRC-32, which finds any flipped bit. It is there to find
@@ -52,7 +52,7 @@ class Argument:
 
 @dataclass(frozen=True, eq=False)
 class StoredModel:
-    """A compiled model as the folder says it. The program's last input is `memory`."""
+    """A compiled model as the folder describes it. The program's last input is `memory`."""
 
     name: str
     inputs: tuple[Argument, ...]
@@ -143,7 +143,7 @@ def _manifest(model: StoredModel, target: CpuTarget, contents: Mapping[str, byte
 
 
 def sealed(manifest: Mapping[str, Any]) -> dict[str, Any]:
-    """The manifest with the checksum of all else that it says."""
+    """The manifest with the checksum of all its other content."""
     content = {key: value for key, value in manifest.items() if key != "crc32"}
     return {**content, "crc32": zlib.crc32(json.dumps(content, sort_keys=True).encode())}
 
@@ -156,7 +156,7 @@ def _argument_to_json(argument: Argument) -> dict[str, Any]:
 
 
 def read_folder(folder: str | os.PathLike[str]) -> StoredModel:
-    """The model in the folder, checked; its memory is mapped. CompiledFolderError says what is wrong."""
+    """The model in the folder, checked; its memory is mapped. CompiledFolderError describes what is wrong."""
     path = Path(folder)
     try:
         manifest = _read_manifest(path)

@@ -40,7 +40,7 @@ class LoadedObject:
     memory: mmap.mmap = field(repr=False)
 
     def address(self, name: str) -> int:
-        """Where the defined global symbol `name` stands. Raises KeyError."""
+        """The address of the defined global symbol `name`. Raises KeyError."""
         try:
             return self.symbols[name]
         except KeyError:
@@ -88,7 +88,7 @@ class Image:
         used = np.zeros(len(self.file.symbols), np.bool_)
         for table in self.file.relocations:
             used[table.symbol] = True
-        used[:1] = False  # stands for "no symbol"
+        used[:1] = False  # means "no symbol"
         return np.flatnonzero(used & (self.file.symbols.section == 0)).tolist()
 
     def _lay_out(self) -> None:
@@ -110,7 +110,7 @@ class Image:
         for index in sections:
             section = self.file.sections[index]
             if section.align > mmap.PAGESIZE:
-                raise LinkError(f"section {section.name!r} wants alignment {section.align}, more than a page")
+                raise LinkError(f"section {section.name!r} requires alignment {section.align}, more than a page")
             self.offsets[index] = _align(end, section.align)
             end = self.offsets[index] + section.size
         return end

@@ -69,7 +69,7 @@ class Section:
 class Symbols:
     """The symbol table by columns. `section` is 0 for an external symbol and -1 for an absolute one.
 
-    A program has thousands of local symbols (a label for each constant), whose names nobody needs: `name` decodes on
+    A program has thousands of local symbols (a label for each constant), whose names are rarely used: `name` decodes on
     demand.
     """
 
@@ -183,7 +183,7 @@ def _section(data: bytes, row: np.void, name: str) -> Section:
     if size > _LARGEST_SECTION:
         raise LinkError(f"section {name!r} claims {size} bytes")
     if align & (align - 1) or align > _LARGEST_ALIGNMENT:
-        raise LinkError(f"section {name!r} wants alignment {align}")
+        raise LinkError(f"section {name!r} requires alignment {align}")
     content = None if row["type"] == _NOBITS else _content(data, row, f"section {name!r}")
     return Section(name, int(row["flags"]), size, align, content)
 
@@ -213,10 +213,10 @@ def _check_symbols(symbols: Symbols, sections: int, loaded: dict[int, Section]) 
     for index, section in loaded.items():
         sizes[index] = section.size
     if symbols.section.size and int(symbols.section.max()) >= sections:
-        raise LinkError(f"a symbol stands in section {int(symbols.section.max())} of {sections}")
+        raise LinkError(f"a symbol is in section {int(symbols.section.max())} of {sections}")
     outside = np.flatnonzero((symbols.value < 0) | (symbols.value > sizes[symbols.section]))
     if outside.size:
-        raise LinkError(f"symbol {symbols.name(int(outside[0]))!r} stands outside its section")
+        raise LinkError(f"symbol {symbols.name(int(outside[0]))!r} is outside its section")
 
 
 def _read_relocations(data: bytes, row: np.void, name: str, loaded: dict[int, Section], symbols: int) -> Relocations:

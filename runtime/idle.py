@@ -1,9 +1,9 @@
-"""Bounds the memory that idle programs keep: those that ran longest ago give theirs back first.
+"""Bounds the memory that idle programs keep: the least recently run release theirs first.
 
-A program keeps its arena and what it prepared from parameters for the next run. Each shape has a program of its own, so
-a process that sees many shapes would hold many arenas of which it uses one. What was given back is made again when the
-program runs again: zeroed, and prepared anew. Preparing is slow, so of each living owner of parameters (a block, an
-executor) the program that ran last keeps its memory: a process may serve any number of models.
+A program keeps its arena and its prepared memory for the next run. Each signature has its own program, so a process
+that sees many shapes would hold many arenas and use one. A program that released its memory allocates, zeroes and
+prepares it again on its next run. Preparing is slow, so for each live owner of parameters (a block, an executor) the
+program that ran last keeps its memory; a process can serve any number of models.
 """
 
 from __future__ import annotations
@@ -15,10 +15,11 @@ from ..ir.locks import ForkSafeLock
 from .storage import cached_bytes, release_cached
 
 LIMIT = 32 << 20
-"""Bytes that programs may keep while they do not run, together."""
+"""Bytes that all idle programs together may keep."""
 
 ALWAYS_KEPT = 16
-"""Programs that ran last and keep their memory, however much: a few that take turns are not prepared each time."""
+"""The most recently run programs keep their memory whatever its size, so that a few programs that alternate are not
+prepared each time."""
 
 
 class Idle(Protocol):
@@ -28,11 +29,11 @@ class Idle(Protocol):
     """`clock.now` at its last run."""
 
     def idle_bytes(self) -> int:
-        """What it would give back."""
+        """Bytes that it would release."""
         ...
 
     def owners(self) -> set[int]:
-        """The owners of the parameters that this memory was prepared from, by their numbers."""
+        """Numbers of the owners of the parameters from which this memory was prepared."""
         ...
 
     def give_back(self) -> None:
@@ -41,13 +42,13 @@ class Idle(Protocol):
 
 
 class _Clock:
-    """Counts the times that a program has got memory: programs note the count when they run."""
+    """Counts allocations of programs' memory; each program notes the count when it runs."""
 
     __slots__ = ("now", "unmeasured")
 
     def __init__(self) -> None:
         self.now = 0
-        self.unmeasured = 0  # bytes since the memory of all was last added up
+        self.unmeasured = 0  # bytes allocated since the memory of all programs was last summed
 
 
 clock = _Clock()
@@ -57,12 +58,12 @@ _lock = ForkSafeLock()
 
 
 def add_owner(number: int, owner: object) -> None:
-    """Note an owner of parameters, for as long as it lives."""
+    """Register an owner of parameters for as long as it lives."""
     _owners[number] = owner
 
 
 def hold(program: Idle, nbytes: int) -> None:
-    """Note that the program has got `nbytes`; others give back what is too much."""
+    """Note that the program allocated `nbytes`; other programs release memory beyond the limit."""
     if not nbytes:
         return
     with _lock:
@@ -87,7 +88,7 @@ def _bound() -> None:
 
 
 def _dispensable(newest_first: list[Idle]) -> list[Idle]:
-    """The programs behind those that ran last of all, and last of their owners."""
+    """The programs that are neither among the last that ran nor the last of an owner."""
     seen: set[int] = set()
     found: list[Idle] = []
     for number, program in enumerate(newest_first):

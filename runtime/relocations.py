@@ -1,6 +1,6 @@
 """The relocations of x86-64 and AArch64 ELF objects that LLVM emits, applied to many places at once.
 
-Each architecture is a table from relocation type to (name, target, encode). `target` says what the place refers to: the
+Each architecture is a table from relocation type to (name, target, encode). `target` is what the place refers to: the
 symbol itself, a slot of the global offset table (GOT) that holds its address, or for calls the symbol or a stub that
 jumps to it. `encode(field, place, value)` gives the new content: `field` the old 4 or 8 bytes, `place` the address of
 the field, `value` the target's address plus the addend. Source: the System V ABI for AMD64, section 4.4.1, and the ELF

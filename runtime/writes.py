@@ -1,7 +1,7 @@
-"""Notices writes to memory that compiled programs have prepared something from, such as packed weights.
+"""Detects writes to memory from which programs have prepared something, such as packed weights.
 
-Who prepares from a block watches it; who writes to a block in place says so. One number, `epoch()`, tells whether
-anything that is watched was written since: programs compare it on each run and look at their own blocks only when it
+Code that prepares from a block watches it (`Watch`); code that writes to a block in place calls `written`. `clock.now`
+changes with every write to any watched block: a caller compares it on each run, and checks its own blocks only when it
 changed.
 """
 
@@ -15,8 +15,8 @@ from ..ir.locks import ForkSafeLock
 from .storage import Storage
 
 _counter = itertools.count(1)
-_changing = ForkSafeLock()  # of `_watched`; re-entrant, since a watch may be collected while another begins
-_watched: dict[int, list[int]] = {}  # by the block's identity: how many watch it, and the number of its last write
+_changing = ForkSafeLock()  # guards `_watched`; re-entrant, since a watch may be collected while another begins
+_watched: dict[int, list[int]] = {}  # by the block's id: number of watches, and the number of its last write
 
 
 class _Clock:
@@ -33,19 +33,19 @@ clock = _Clock()
 
 
 def written(storage: Storage) -> None:
-    """Say that `storage` is written in place. Cheap where nobody watches it."""
+    """Note a write to `storage` in place. Fast if it is not watched."""
     found = _watched.get(id(storage))
     if found is not None:
         found[1] = clock.now = next(_counter)
 
 
 def touch() -> None:
-    """Have every watcher look again: arrays were replaced rather than written."""
+    """Let every watcher check its blocks: arrays were replaced rather than written."""
     clock.now = next(_counter)
 
 
 class Watch:
-    """Watches blocks for as long as it lives. It keeps them alive, so that their identities stay theirs."""
+    """Watches blocks for as long as it lives. It keeps them alive, so that their ids are not reused."""
 
     def __init__(self, storages: Iterable[Storage]) -> None:
         self.storages = tuple(storages)
