@@ -20,7 +20,7 @@ _CPU_FLAGS = {
 """Features that are the machine's: kernels are compiled for it. The values are names of /proc/cpuinfo."""
 
 _OURS = frozenset({"INT64_TENSOR_SIZE"})
-"""Features that mxforge has on every machine. It uses no BLAS, OpenMP, oneDNN or OpenCV, so these are listed as disabled."""
+"""Features that mxforge has on every machine. BLAS, OpenMP, oneDNN and OpenCV are disabled: it uses none of them."""
 
 _NAMES = """CUDA CUDNN NCCL CUDA_RTC TENSORRT CPU_SSE CPU_SSE2 CPU_SSE3 CPU_SSE4_1 CPU_SSE4_2 CPU_SSE4A CPU_AVX CPU_AVX2
 OPENMP SSE F16C JEMALLOC BLAS_OPEN BLAS_ATLAS BLAS_MKL BLAS_APPLE LAPACK MKLDNN OPENCV CAFFE PROFILER DIST_KVSTORE CXX14
