@@ -19,12 +19,10 @@ from ..ir.target import CpuTarget
 class Options:
     """What the user asks of a compilation.
 
-    `static_shape` bakes extents into the kernels; without it they are run-time arguments where that costs nothing.
-    `static_alloc` keeps one planned arena for the program; without it the arena is taken anew for each run.
+    `static_shape` compiles extents into the kernels; without it they are arguments of launches where that is as fast.
     """
 
     training: bool = False
-    static_alloc: bool = True
     static_shape: bool = True
 
 

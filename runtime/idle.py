@@ -9,7 +9,7 @@ program that ran last keeps its memory; a process can serve any number of models
 from __future__ import annotations
 
 from typing import Protocol
-from weakref import WeakSet, WeakValueDictionary
+from weakref import WeakKeyDictionary, WeakSet, WeakValueDictionary
 
 from ..ir.locks import ForkSafeLock
 from .storage import cached_bytes, release_cached
@@ -53,6 +53,7 @@ class _Clock:
 
 clock = _Clock()
 _holders: WeakSet[Idle] = WeakSet()
+_keepers: WeakKeyDictionary[Idle, WeakSet[object]] = WeakKeyDictionary()
 _owners: WeakValueDictionary[int, object] = WeakValueDictionary()
 _lock = ForkSafeLock()
 
@@ -60,6 +61,12 @@ _lock = ForkSafeLock()
 def add_owner(number: int, owner: object) -> None:
     """Register an owner of parameters for as long as it lives."""
     _owners[number] = owner
+
+
+def keep_memory(program: Idle, user: object) -> None:
+    """Let the program keep its memory as long as `user` lives."""
+    with _lock:
+        _keepers.setdefault(program, WeakSet()).add(user)
 
 
 def hold(program: Idle, nbytes: int) -> None:
@@ -88,12 +95,12 @@ def _bound() -> None:
 
 
 def _dispensable(newest_first: list[Idle]) -> list[Idle]:
-    """The programs that are neither among the last that ran nor the last of an owner."""
+    """The programs that are neither among the last that ran, nor the last of an owner, nor kept for a user."""
     seen: set[int] = set()
     found: list[Idle] = []
     for number, program in enumerate(newest_first):
         owners = {o for o in program.owners() if o in _owners} - seen
         seen |= owners
-        if number >= ALWAYS_KEPT and not owners:
+        if number >= ALWAYS_KEPT and not owners and not _keepers.get(program):
             found.append(program)
     return found

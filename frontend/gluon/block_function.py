@@ -13,6 +13,7 @@ from ...runtime.parameter_version import ParameterVersion
 from ..executor import Monitored, storages
 from ..memory import allocate
 from ..ndarray import NDArray
+from ..symbol.flags import parse_flags
 from ..symbol.function import SymbolFunction, SymbolSpecialization
 
 if TYPE_CHECKING:
@@ -38,9 +39,8 @@ class BlockFunction:
     ) -> None:
         names = symbol.list_inputs()
         self.slots = tuple(slots)
-        self.flags = dict(flags)
         parameters = [n for n, (is_data, _) in zip(names, slots, strict=True) if not is_data]
-        self.function = SymbolFunction(symbol, parameters, name)
+        self.function = SymbolFunction(symbol, parameters, name, parse_flags(flags))
         self._places: dict[Context, _Placed] = {}
         self._known: Cache[Any, Callable[..., Any]] = Cache("fast paths", SIGNATURES)
         self._fast_paths = self._known.recent

@@ -81,9 +81,10 @@ class HybridBlock(Block):
     ) -> None:
         """Compile the block as one graph on its next call, or with `active=False` run it step by step again.
 
-        Memory is planned and shapes are compiled in for each signature, of which a block keeps a limited number,
-        whatever `static_alloc`, `static_shape` and the limits say. `backend` and its options are accepted: the one
-        compiler takes the whole graph.
+        A block keeps a limited number of compiled signatures. `static_alloc` keeps the memory of its programs while
+        the block lives. `static_shape` compiles every signature for its own shapes; without it the first one is, and
+        later ones use kernels for dynamic shapes. The limits and sizes have no effect, and `backend` and its options
+        neither: the one compiler takes the whole graph.
         """
         options = {"static_alloc": static_alloc, "static_shape": static_shape, "inline_limit": inline_limit}
         sizes = {"forward_bulk_size": forward_bulk_size, "backward_bulk_size": backward_bulk_size}

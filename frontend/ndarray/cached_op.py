@@ -15,15 +15,17 @@ __all__ = ["CachedOp"]
 
 
 class CachedOp:
-    """A function of arrays in the order of `sym.list_inputs()`. `flags` are pairs that MXNet tunes its memory by; the
-    compiler needs none of them."""
+    """A function of arrays in the order of `sym.list_inputs()`, compiled for each signature.
+
+    `flags` are pairs such as ("static_alloc", True); see `frontend/symbol/flags.py`.
+    """
 
     def __init__(self, sym: Symbol, flags: Sequence[tuple[str, Any]] = ()) -> None:
         from ...runtime.parameter_version import ParameterVersion
+        from ..symbol.flags import parse_flags
         from ..symbol.function import SymbolFunction
 
-        self.flags = dict(flags)
-        self._function = SymbolFunction(sym)
+        self._function = SymbolFunction(sym, flags=parse_flags(flags))
         self._stamp = ParameterVersion().refresh([])
 
     def __call__(self, *args: NDArray, out: NDArray | Sequence[NDArray] | None = None) -> Any:

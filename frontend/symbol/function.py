@@ -9,15 +9,20 @@ from ...ir.graph import Graph, GraphError
 from ...ir.types import TensorType
 from ...passes.manager import Options
 from ...runtime.function import Call, Function, Specialization, after_call, before_call
+from ...runtime.idle import keep_memory
 from ...runtime.modes import hooks, modes
 from ..base import MXNetError
 from ..context import Context, current_context
 from ..memory import OutOfMemory
+from .flags import FunctionFlags
 from .to_graph import symbol_to_graph
 
 if TYPE_CHECKING:
     from ..ndarray import NDArray
     from .symbol import Symbol
+
+
+_DEFAULT = FunctionFlags()
 
 
 class SymbolFunction(Function["SymbolSpecialization"]):
@@ -26,8 +31,11 @@ class SymbolFunction(Function["SymbolSpecialization"]):
     What depends on `parameters` alone is computed when they change and kept.
     """
 
-    def __init__(self, symbol: Symbol, parameters: Iterable[str] = (), name: str = "") -> None:
+    def __init__(
+        self, symbol: Symbol, parameters: Iterable[str] = (), name: str = "", flags: FunctionFlags = _DEFAULT
+    ) -> None:
         super().__init__("symbols")
+        self.flags = flags
         self.symbol = symbol
         self.names = symbol.list_inputs()
         self.parameters = frozenset(parameters)
@@ -69,6 +77,8 @@ class SymbolSpecialization(Specialization):
         except OutOfMemory as error:
             raise error.of(f"{graph.name}: what it computes on the way") from error
         self.function = function
+        if function.flags.static_alloc:
+            keep_memory(self.executable, function)
 
     def call(self, arrays: Sequence[NDArray], version: Hashable) -> list[NDArray]:
         """The results for arrays of the signature; `version` tells apart the values that parameters have had."""

@@ -93,3 +93,25 @@ def test_cached_op_is_a_function_of_arrays() -> None:
         op(data)
     with pytest.raises(mx.MXNetError, match="2 results, out has 1"):
         pair(mx.nd.ones((3, 4)), out=out)
+
+
+FLAGS = [
+    ([("static_shape", True)], "static_alloc must be True when static_shape is True"),
+    ([("static_alloc", "maybe")], "Invalid Parameter format for static_alloc expect boolean but value='maybe'"),
+    ([("static_alloc", None)], "Invalid Parameter format for static_alloc"),
+    ([("inline_limit", "x")], "Invalid Parameter format for inline_limit"),
+    ([("nonsense", 1)], "Cannot find argument 'nonsense'"),
+]
+
+
+@pytest.mark.parametrize(("flags", "message"), FLAGS)
+def test_flags_that_mxnet_refuses(flags: list[tuple[str, Any]], message: str) -> None:
+    with pytest.raises(mx.MXNetError, match=message):
+        mx.nd.CachedOp(mx.sym.Variable("x"), flags)
+
+
+@pytest.mark.parametrize("value", [True, 1, "True", "1", False, "0"])
+def test_flags_that_mxnet_takes(value: Any) -> None:
+    flags = [("static_alloc", value), ("inline_limit", 2), ("forward_bulk_size", 15), ("data_indices", [0])]
+    made = mx.nd.CachedOp(mx.sym.exp(mx.sym.Variable("x")), flags)
+    assert made(mx.nd.zeros((2,))).asnumpy().tolist() == [1, 1]

@@ -74,6 +74,18 @@ def test_the_program_of_each_living_owner_that_ran_last_keeps_its_memory() -> No
     assert sum(p.nbytes > 0 for p in programs) == idle.ALWAYS_KEPT - 1
 
 
+def test_a_program_that_is_kept_for_a_user_keeps_its_memory_while_the_user_lives() -> None:
+    user = Owner()
+    programs = [Program(idle.LIMIT) for _ in range(40)]
+    kept = Program(idle.LIMIT)
+    idle.keep_memory(kept, user)
+    programs += [Program(idle.LIMIT) for _ in range(40)]
+    assert kept.nbytes
+    del user
+    programs += [Program(idle.LIMIT) for _ in range(2)]
+    assert not kept.nbytes
+
+
 def test_any_thread_may_hold() -> None:
     def work() -> None:
         for _ in range(300):

@@ -1,0 +1,58 @@
+"""The flags of compiled functions, as `hybridize` and `CachedOp` take them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from ..base import MXNetError
+
+_BOOLEANS = {"1": True, "0": False, "true": True, "false": False}
+
+
+@dataclass(frozen=True)
+class FunctionFlags:
+    """`static_alloc`: the memory of compiled programs is kept while the function lives, however much other programs
+    use. `static_shape`: every signature is compiled for its own shapes; without it, the first one is, and later ones
+    run kernels for dynamic shapes.
+    """
+
+    static_alloc: bool = False
+    static_shape: bool = False
+
+    def __post_init__(self) -> None:
+        if self.static_shape and not self.static_alloc:
+            raise MXNetError("static_alloc must be True when static_shape is True")
+
+
+def _boolean(value: str) -> bool:
+    return _BOOLEANS[value.lower()]
+
+
+_KINDS: dict[str, tuple[str, Callable[[str], Any]]] = {
+    "static_alloc": ("boolean", _boolean),
+    "static_shape": ("boolean", _boolean),
+    "inline_limit": ("int (non-negative)", int),
+    "forward_bulk_size": ("int (non-negative)", int),
+    "backward_bulk_size": ("int (non-negative)", int),
+    "data_indices": ("tuple of int", str),
+    "param_indices": ("tuple of int", str),
+    "subgraph": ("string", str),
+    "is_dynamic": ("boolean", _boolean),
+}
+"""All flags of MXNet's CachedOp. Those that are not in FunctionFlags tune MXNet's engine and have no effect."""
+
+
+def parse_flags(flags: Iterable[tuple[str, Any]]) -> FunctionFlags:
+    """The flags in pairs (name, value). MXNetError names one that MXNet does not have, or a value that is no such."""
+    found: dict[str, Any] = {}
+    for name, value in flags:
+        if name not in _KINDS:
+            raise MXNetError(f"Cannot find argument '{name}', Possible Arguments: {', '.join(_KINDS)}")
+        kind, parse = _KINDS[name]
+        try:
+            found[name] = parse(str(value))
+        except (KeyError, ValueError):
+            raise MXNetError(f"Invalid Parameter format for {name} expect {kind} but value='{value}'") from None
+    return FunctionFlags(found.get("static_alloc", False), found.get("static_shape", False))
