@@ -53,7 +53,7 @@ class _Clock:
 
 clock = _Clock()
 _holders: WeakSet[Idle] = WeakSet()
-_keepers: WeakKeyDictionary[Idle, WeakSet[object]] = WeakKeyDictionary()
+_keepers: WeakKeyDictionary[object, WeakSet[object]] = WeakKeyDictionary()
 _owners: WeakValueDictionary[int, object] = WeakValueDictionary()
 _lock = ForkSafeLock()
 
@@ -63,7 +63,7 @@ def add_owner(number: int, owner: object) -> None:
     _owners[number] = owner
 
 
-def keep_memory(program: Idle, user: object) -> None:
+def keep_memory(program: object, user: object) -> None:
     """Let the program keep its memory as long as `user` lives."""
     with _lock:
         _keepers.setdefault(program, WeakSet()).add(user)
