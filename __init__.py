@@ -10,7 +10,7 @@ _ALIASES = {
     "ndarray": "ndarray",
     "sym": "symbol",
     "symbol": "symbol",
-    "as_mxnet": "as_mxnet",
+    "as_mxnet": "namespace.as_mxnet",
     "attribute": "attribute",
     "autograd": "autograd",
     "base": "base",
@@ -95,8 +95,8 @@ _ABSENT = {
 """Modules of MXNet that mxforge does not have: they import, and refuse to be used."""
 
 if __name__ == "mxforge":  # the checkout's own folder name is not the package
-    from .frontend.aliases import install_aliases
-    from .frontend.whole_imports import install_whole_imports
+    from .frontend.namespace.aliases import install_aliases
+    from .frontend.namespace.whole_imports import install_whole_imports
 
     install_whole_imports(__name__)
     install_aliases(__name__, _ALIASES)
@@ -166,7 +166,8 @@ def __getattr__(name: str) -> Any:
     elif name == "__all__":
         return sorted(name for name in {*_ALIASES, *_MEMBERS, *_ABSENT, "runtime"} if not name.startswith("_"))
     else:
-        from .frontend.absent import absent_module, attribute_error
+        from .frontend.namespace.absent import attribute_error
+        from .frontend.namespace.absent_modules import absent_module
 
         found = absent_module(__name__, _ABSENT.get(name, name))
         if found is None:

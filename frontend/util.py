@@ -51,7 +51,8 @@ _ARRAYS_ARE_ON = (
 
 
 # MXNet's NumPy mode. Each thread has its state, for programs that set it and ask for it. With NumPy's shapes the
-# functions that make arrays take () and extents of 0. mx.np itself is absent (absent.py): blocks refuse to run on it.
+# functions that make arrays take () and extents of 0. mx.np itself is absent (see namespace/modules.py): blocks refuse
+# to run on it.
 
 
 @cache

@@ -17,7 +17,7 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 LAZY = ("llvmlite", "networkx", "triton")
 IMPORT_SECONDS = 0.3
-SHIM = Path("frontend/shim")  # stands on the path of programs, outside of our package
+SHIM = Path("frontend/namespace/shim")  # stands on the path of programs, outside of our package
 LONGEST_FILE = 600
 SOMEBODYS_FOLDER = re.compile(r"(?<![\w.])/(?:home|root|work|Users)/")
 IMPORT_PROBE = """

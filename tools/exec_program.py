@@ -14,7 +14,7 @@ from pathlib import Path
 
 from .errors import UsageError
 
-SHIM = Path(__file__).resolve().parents[1] / "frontend" / "shim"
+SHIM = Path(__file__).resolve().parents[1] / "frontend" / "namespace" / "shim"
 
 
 def run(options: argparse.Namespace) -> int:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from ..absent import refuse_absent
 from . import amp, autograd, io, ndarray, onnx, symbol, tensorboard, text
 from . import ndarray as nd
 from . import symbol as sym
-
-__getattr__ = refuse_absent(__name__, "contrib")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from ..absent import refuse_absent
 from . import image
 from .image import (
     center_crop,
@@ -17,5 +16,3 @@ from .image import (
     resize_short,
     scale_down,
 )
-
-__getattr__ = refuse_absent(__name__, "image")

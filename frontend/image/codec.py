@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..base import MXNetError
-from ..whole_imports import import_whole
+from ..namespace.whole_imports import import_whole
 from . import without_opencv
 
 

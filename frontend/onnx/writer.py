@@ -10,7 +10,7 @@ import numpy as np
 from ...ir.graph import Graph, Node, Value
 from ...ir.types import DType, TensorType
 from ..base import MXNetError
-from ..whole_imports import import_whole
+from ..namespace.whole_imports import import_whole
 
 OPSET = 18
 """The version of ONNX's operators that is written: the first with reductions in ScatterND and axes as inputs."""

@@ -8,7 +8,7 @@ from typing import Any
 
 import mxforge as mx
 import pytest
-from mxforge.frontend.absent import ABSENT
+from mxforge.frontend.namespace.absent import ABSENT
 
 
 @pytest.mark.parametrize("module", ABSENT)

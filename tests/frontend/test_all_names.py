@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 from absent_names import is_absent
-from mxforge.frontend.absent import ABSENT_MODULES
+from mxforge.frontend.namespace.modules import ABSENT_MODULES
 
 DATA = Path(__file__).resolve().parents[1] / "data"
 

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from .... import image
-from ....absent import refuse_absent
 from ....base import numeric_types
 from ...block import Block, HybridBlock
 from ...nn import HybridSequential, Sequential
@@ -225,6 +224,3 @@ class RandomLighting(HybridBlock):
 
     def hybrid_forward(self, F: Any, x: Any) -> Any:
         return F.image.random_lighting(x, self._alpha)
-
-
-__getattr__ = refuse_absent(__name__, "gluon.data.vision.transforms")

@@ -18,7 +18,7 @@ from threading import current_thread, get_ident, main_thread
 from types import FrameType, ModuleType
 from typing import TYPE_CHECKING, Any
 
-from ..ir.locks import await_while
+from ...ir.locks import await_while
 
 if TYPE_CHECKING:
     from importlib.abc import MetaPathFinder

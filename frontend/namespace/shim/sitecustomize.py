@@ -10,7 +10,7 @@ _HERE = str(Path(__file__).resolve().parent)
 
 def _restore() -> None:
     try:
-        from mxforge.frontend.old_names import restore_in_python
+        from mxforge.frontend.namespace.old_names import restore_in_python
     except ImportError:  # another interpreter, which the program started: nothing of it is ours
         return
     restore_in_python()

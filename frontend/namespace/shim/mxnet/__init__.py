@@ -4,4 +4,4 @@ import sys
 
 del sys.modules[__name__]  # what comes next puts mxforge there
 
-import mxforge.frontend.as_mxnet  # noqa: E402
+import mxforge.frontend.namespace.as_mxnet  # noqa: E402

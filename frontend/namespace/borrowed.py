@@ -12,9 +12,9 @@ from importlib import import_module
 from types import ModuleType
 from typing import Any
 
-from .absent import ABSENT_MODULES, attribute_error
-from .aliases import SECOND_NAMES
+from .absent import attribute_error
 from .borrowed_names import BORROWED, EXPORTED, LISTED, SOURCES
+from .modules import ABSENT_MODULES, SECOND_NAMES
 
 _TYPING = ("__future__", "collections.abc", "typing")
 _MAKERS = frozenset(("attribute_finder", "find_function", "names_of"))  # of functions for operators

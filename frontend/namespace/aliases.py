@@ -2,8 +2,8 @@
 `mxforge.gluon.nn`.
 
 The files are loaded once, under their own names; an alias is a second name for the same module. Modules of MXNet that
-mxforge does not have import too (see absent.py), and loaded ones get the names that MXNet's have beside their own
-contents (see borrowed.py).
+mxforge does not have import too (see absent_modules.py). Loaded modules also get the names that MXNet's have from
+elsewhere (see borrowed.py).
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from importlib.util import find_spec
 from types import ModuleType
 from typing import TYPE_CHECKING
 
-from .absent import ABSENT_MODULES
 from .borrowed_names import BORROWED
+from .modules import ABSENT_MODULES, SECOND_NAMES, loaded_paths
 from .whole_imports import find_whole, load_whole
 
 if TYPE_CHECKING:
@@ -26,14 +26,6 @@ if TYPE_CHECKING:
     from .late import LateModule
 else:
     Loader = MetaPathFinder = object  # importing importlib.abc takes 10 ms, and its classes are interfaces
-
-_GENERATED = ("_internal", "contrib", "image", "linalg", "op", "random", "sparse")
-SECOND_NAMES = {
-    **{f"{kind}.gen_{name}": f"{kind}.{name}" for kind in ("ndarray", "symbol") for name in _GENERATED},
-    "ndarray.register": "ndarray.functions",
-    "symbol.register": "symbol.ops",
-}
-"""Modules of MXNet whose contents stand elsewhere: both are paths below the root."""
 
 
 class ModuleAliases(MetaPathFinder):
@@ -79,6 +71,21 @@ class FolderAliases(ModuleAliases):
             if absent is not None:
                 return absent
         return super().find_spec(fullname, path, target)
+
+    def register_modules(self, name: str) -> None:
+        """Put the modules that MXNet has after its import into `sys.modules`, as `NAME.path`."""
+        for path in loaded_paths():
+            sys.modules[f"{name}.{path}"] = self._module_at(path)
+
+    def _module_at(self, path: str) -> ModuleType:
+        from .absent_modules import AbsentModule
+        from .late import LateModule
+
+        fullname = f"{self.root}.{path}"
+        if path in ABSENT_MODULES:
+            return sys.modules.setdefault(fullname, AbsentModule(self.root, path))
+        real = self.real_name(fullname) or fullname
+        return sys.modules.get(real) or self.late.setdefault(real, LateModule(real))
 
     def _absent(self, path: str) -> ModuleSpec | None:
         if path not in ABSENT_MODULES:
@@ -131,7 +138,7 @@ class _AbsentLoader(Loader):
         self.path = path
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
-        from .absent import AbsentModule
+        from .absent_modules import AbsentModule
 
         return AbsentModule(self.root, self.path)
 

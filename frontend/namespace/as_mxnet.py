@@ -10,7 +10,6 @@ from __future__ import annotations
 import sys
 
 from .aliases import RenamedPackage, folder_aliases
-from .late import register_modules
 from .old_names import restore_in_numpy, restore_in_python
 
 _ROOT = __name__.partition(".")[0]
@@ -27,7 +26,7 @@ def _install() -> None:
     restore_in_numpy()
     sys.meta_path.insert(0, RenamedPackage("mxnet", _ROOT))
     sys.modules["mxnet"] = sys.modules[_ROOT]
-    register_modules("mxnet", folder_aliases(_ROOT))
+    folder_aliases(_ROOT).register_modules("mxnet")
 
 
 _install()

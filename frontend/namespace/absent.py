@@ -1,0 +1,38 @@
+"""The names of MXNet that mxforge does not have, and the error that a use of one raises."""
+
+from __future__ import annotations
+
+from .modules import ABSENT_MODULES, NOT_YET
+
+_IMAGE = """Augmenter BrightnessJitterAug CastAug CenterCropAug ColorJitterAug ColorNormalizeAug ContrastJitterAug
+CreateAugmenter ForceResizeAug HorizontalFlipAug HueJitterAug ImageIter LightingAug RandomCropAug RandomGrayAug
+RandomOrderAug RandomSizedCropAug ResizeAug SaturationJitterAug SequentialAug imrotate random_rotate"""
+_DETECTION = """CreateDetAugmenter CreateMultiRandCropAugmenter DetAugmenter DetBorrowAug DetHorizontalFlipAug
+DetRandomCropAug DetRandomPadAug DetRandomSelectAug ImageDetIter"""
+_READERS = """CSVIter ImageDetRecordIter ImageRecordInt8Iter ImageRecordIter ImageRecordIter_v1 ImageRecordUInt8Iter
+ImageRecordUInt8Iter_v1 LibSVMIter MNISTIter MXDataIter"""
+_DATA_SETS = "CIFAR10 CIFAR100 FashionMNIST MNIST"
+
+ABSENT = {
+    "gluon": "",
+    "gluon.data.vision": _DATA_SETS,
+    "gluon.data.vision.datasets": _DATA_SETS,
+    "gluon.data.vision.transforms": "RandomRotation Rotate",
+    "gluon.contrib": "",
+    "image": f"{_IMAGE} {_DETECTION}",
+    "image.image": _IMAGE,
+    "io": _READERS,
+    "io.io": _READERS,
+}
+"""Absent names by the module of MXNet that has them, as its path below the root."""
+
+
+def attribute_error(root: str, module: str, name: str) -> AttributeError:
+    """The error for an attribute that `module` (a path below the package `root`) does not have."""
+    place = f"{root}.{module}" if module else root
+    text = f"module {place!r} has no attribute {name!r}"
+    if module in ABSENT_MODULES:
+        text += f": {ABSENT_MODULES[module]}"
+    elif name in ABSENT.get(module, "").split():
+        text += f": {NOT_YET}"
+    return AttributeError(text, name=name)

@@ -1,0 +1,33 @@
+"""Modules of MXNet that mxforge does not have: they import, and each use of their contents raises AttributeError."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+from typing import Any
+
+from .absent import attribute_error
+from .borrowed import find_borrowed
+from .modules import ABSENT_MODULES
+
+
+class AbsentModule(ModuleType):
+    """A module of MXNet that mxforge does not have: it imports, and each use of its contents is an AttributeError."""
+
+    def __init__(self, root: str, path: str) -> None:
+        super().__init__(f"{root}.{path}", f"Absent: {ABSENT_MODULES[path]}.")
+        self.__path__ = []  # the absent modules below it are found by name
+        self.__spec__ = ModuleSpec(self.__name__, None, is_package=True)
+        self._root, self._below_root = root, path
+
+    def __getattr__(self, name: str) -> Any:
+        found = find_borrowed(self._root, self._below_root, name)
+        if found is None:
+            raise attribute_error(self._root, self._below_root, name)
+        return found[0]
+
+
+def absent_module(root: str, path: str) -> ModuleType | None:
+    """The absent module of MXNet at this path below `root`; None if there is none."""
+    return import_module(f"{root}.{path}") if path in ABSENT_MODULES else None
