@@ -55,8 +55,8 @@ _ALIASES = {
     "rtc": "rtc",
     "symbol_doc": "symbol_doc",
     "test_utils": "test_utils",
-    "th": "torch_plugin",
-    "torch": "torch_plugin",
+    "th": "torch",
+    "torch": "torch",
     "util": "util",
     "visualization": "visualization",
     "viz": "visualization",
@@ -177,4 +177,5 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_ALIASES, *_MEMBERS, *_ABSENT, "runtime"})
+    attributes = {name for name in globals() if name.startswith("__") and name != "__dir__" and name != "__getattr__"}
+    return sorted({*attributes, *_ALIASES, *_MEMBERS, *_ABSENT, "mxforge_version", "runtime"})

@@ -11,7 +11,7 @@ from typing import Self
 
 from .base import string_types
 
-__all__ = ["AttrScope", "current_scope", "string_types"]
+__all__ = ["AttrScope", "string_types"]
 
 
 class _Scopes(type):

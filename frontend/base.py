@@ -16,7 +16,6 @@ from .base_errors import (
     MXNetError,
     NotImplementedForSymbol,
     NotSupportedForSparseNDArray,
-    ShapeError,
     error_types,
     register_error,
 )
@@ -45,7 +44,6 @@ __all__ = [
     "NDArrayHandle",
     "NotImplementedForSymbol",
     "NotSupportedForSparseNDArray",
-    "ShapeError",
     "SymbolHandle",
     "add_fileline_to_docstring",
     "build_param_doc",

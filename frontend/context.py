@@ -16,7 +16,6 @@ __all__ = [
     "classproperty",
     "cpu",
     "cpu_pinned",
-    "cpu_shared",
     "current_context",
     "gpu",
     "gpu_memory_info",

@@ -15,10 +15,8 @@ from .callback import LogValidationMetricsCallback
 from .checkpoint import (
     BatchEndParam,
     call_all,
-    load_arrays,
     load_checkpoint,
     load_params,
-    save_arrays,
     save_checkpoint,
 )
 from .context import Context, cpu
@@ -46,10 +44,8 @@ __all__ = [
     "_update_params",
     "_update_params_on_kvstore",
     "_update_params_on_kvstore_nccl",
-    "load_arrays",
     "load_checkpoint",
     "load_params",
-    "save_arrays",
     "save_checkpoint",
 ]
 

@@ -7,6 +7,8 @@ import warnings
 from types import TracebackType
 from typing import Self
 
+__all__ = ["NameManager", "Prefix"]
+
 
 class _Managers(type):
     """The class of NameManager: `NameManager.current` can be read, with a warning, and set."""

@@ -15,6 +15,18 @@ from typing import Any, TypeVar
 from .base import MXNetError
 from .ndarray import NDArray
 
+__all__ = [
+    "CustomOp",
+    "CustomOpProp",
+    "NDArrayOp",
+    "NumpyOp",
+    "OperatorArguments",
+    "PythonOp",
+    "get_all_registered_operators",
+    "get_operator_arguments",
+    "register",
+]
+
 _P = TypeVar("_P", bound="type[CustomOpProp]")
 _registered: dict[str, type[CustomOpProp]] = {}
 

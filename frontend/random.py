@@ -13,7 +13,7 @@ from ..runtime.random_keys import next_key, seed_all, seed_device
 from .base import check_call, integer_types
 from .context import Context, as_context
 
-__all__ = ["check_call", "next_key", "seed"]
+__all__ = ["check_call", "seed"]
 
 
 def seed(seed_state: int, ctx: Context | str = "all") -> None:
@@ -42,4 +42,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({"seed", "next_key", *_DRAWS})
+    return sorted(_DRAWS)

@@ -116,7 +116,7 @@ def main() -> None:
 def _module(namespace: str, module: ModuleType) -> str:
     borrowed = set(getattr(module, "__all__", ())) - set(names_of(namespace))  # a used operator's function is there too
     functions = [f for f in vars(module).values() if isinstance(f, FunctionType)]
-    written = [f for f in functions if f.__module__ == module.__name__ or f.__name__ in borrowed]
+    written = [f for f in functions if f.__globals__ is vars(module) or f.__name__ in borrowed]
     own = [_written_function(f) for f in written if not f.__name__.startswith("_")]
     taken = {f.__name__ for f in written}
     names = [n for n in names_of(namespace) if n.isidentifier() and n not in taken]

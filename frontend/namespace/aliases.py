@@ -17,7 +17,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 from .borrowed_names import BORROWED
-from .modules import ABSENT_MODULES, SECOND_NAMES, loaded_paths
+from .modules import ABSENT_MODULES, PRESENT, SECOND_NAMES, loaded_paths
 from .whole_imports import find_whole, load_whole
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ class FolderAliases(ModuleAliases):
     def find_spec(
         self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        if fullname.startswith(self.frontend) or fullname in self.late:
+        if fullname.startswith(self.frontend) or fullname == f"{self.root}.runtime":
             return self._completed(fullname, path)
         if fullname.startswith(self.root + "."):
             absent = self._absent(fullname.removeprefix(self.root + "."))
@@ -93,13 +93,12 @@ class FolderAliases(ModuleAliases):
         return ModuleSpec(f"{self.root}.{path}", _AbsentLoader(self.root, path), is_package=True)
 
     def _completed(self, fullname: str, path: Sequence[str] | None) -> ModuleSpec | None:
-        place = fullname.removeprefix(self.frontend)
-        late = self.late.get(fullname)
-        if place not in BORROWED and late is None:
+        place = fullname.removeprefix(self.frontend).removeprefix(f"{self.root}.")
+        if place not in PRESENT and place not in BORROWED:
             return None
         spec = find_whole(fullname, path)
         if spec is not None and spec.loader is not None:
-            spec.loader = _CompletingLoader(spec.loader, self.root, place, late)
+            spec.loader = _CompletingLoader(spec.loader, self.root, place, self.late.get(fullname))
         return spec
 
 
@@ -182,10 +181,11 @@ class _CompletingLoader(Loader):
         assert spec is not None
         spec.loader = module.__loader__ = self.own
         self.own.exec_module(module)
-        if self.place in BORROWED:
-            from .borrowed import complete
+        from .borrowed import complete
 
-            complete(module, self.root, self.place)
+        complete(module, self.root, self.place)
+        if self.place in PRESENT:  # the path that its classes give as theirs
+            sys.modules.setdefault(f"{self.root}.{self.place}", module)
 
 
 def folder_aliases(root: str) -> FolderAliases:

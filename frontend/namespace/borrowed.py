@@ -15,6 +15,7 @@ from typing import Any
 from .absent import attribute_error
 from .borrowed_names import BORROWED, EXPORTED, LISTED, SOURCES
 from .modules import ABSENT_MODULES, SECOND_NAMES
+from .public import PublicNames
 
 _TYPING = ("__future__", "collections.abc", "typing")
 _MAKERS = frozenset(("attribute_finder", "find_function", "names_of"))  # of functions for operators
@@ -68,18 +69,24 @@ def find_borrowed(root: str, place: str, name: str) -> tuple[Any] | None:
 
 
 def complete(module: ModuleType, root: str, place: str) -> None:
-    """Have a loaded module find the names it borrows, list them in `dir`, and export to `import *` what MXNet's does.
+    """Have a loaded module find the names it borrows, list its public names in `dir`, and export to `import *` what
+    MXNet's does.
 
-    Its own `__getattr__`, `__dir__` and `__all__` stay in use.
+    Its own `__getattr__` finds the other names, and its own `__dir__` lists those that are made on demand.
     """
+    public = PublicNames(module, root, place)
+    public.publish()
     own_find: Callable[[str], Any] | None = module.__dict__.get("__getattr__")
-    own_names: Callable[[], Iterable[str]] = module.__dict__.get("__dir__") or module.__dict__.keys
+    own_names: Callable[[], Iterable[str]] = module.__dict__.get("__dir__", list)
     listed: Sequence[str] = module.__dict__.pop("__all__", ())
     contents = frozenset(module.__dict__)
     borrowed = _borrowed(place)
 
+    def made_on_demand() -> set[str]:  # functions of operators
+        return {n for n in own_names() if n not in contents and not isinstance(module.__dict__.get(n), ModuleType)}
+
     def exported() -> list[str]:
-        generated = {*own_names()} - contents  # functions of operators, made when they are asked for
+        generated = made_on_demand()
         if place in LISTED:
             mine = listed or contents
             return sorted({*_public(mine, module), *_public(generated, module), *EXPORTED.get(place, "").split()})
@@ -96,7 +103,7 @@ def complete(module: ModuleType, root: str, place: str) -> None:
         raise attribute_error(root, place, name)
 
     def names() -> list[str]:
-        return sorted({*own_names(), *borrowed})
+        return sorted({*public.names(), *made_on_demand(), *borrowed})
 
     module.__dict__.update(__getattr__=find, __dir__=names)
 

@@ -48,7 +48,7 @@ SOURCES = {
     _int64_enabled _int_to_slice _is_advanced_index _shape_for_bcast""",
     ".ndarray.keys": """_NDARRAY_ADVANCED_INDEXING _NDARRAY_BASIC_INDEXING _NDARRAY_EMPTY_TUPLE_INDEXING
     _NDARRAY_NO_ZERO_DIM_BOOL_ARRAY _NDARRAY_UNSUPPORTED_INDEXING _NDARRAY_ZERO_DIM_BOOL_ARRAY_FALSE
-    _NDARRAY_ZERO_DIM_BOOL_ARRAY_TRUE""",
+    _NDARRAY_ZERO_DIM_BOOL_ARRAY_TRUE check_boolean_array_dimension""",
     ".ndarray.ndarray": """NDArray NDArrayBase _DTYPE_MX_TO_NP _DTYPE_NP_TO_MX _GRAD_REQ_MAP _STORAGE_TYPE_CSR
     _STORAGE_TYPE_DEFAULT _STORAGE_TYPE_ID_TO_STR _STORAGE_TYPE_ROW_SPARSE _STORAGE_TYPE_STR_TO_ID
     _STORAGE_TYPE_UNDEFINED _array=array _empty_ndarray=empty _zeros_ndarray=zeros maximum multiply""",
@@ -229,7 +229,7 @@ BORROWED = {
     _NDARRAY_EMPTY_TUPLE_INDEXING _NDARRAY_NO_ZERO_DIM_BOOL_ARRAY _NDARRAY_UNSUPPORTED_INDEXING
     _NDARRAY_ZERO_DIM_BOOL_ARRAY_FALSE _NDARRAY_ZERO_DIM_BOOL_ARRAY_TRUE _broadcast_shapes _get_broadcast_shape
     _get_dim_size _get_index_range _get_slice_len _int64_enabled _int_to_slice _is_advanced_index _shape_for_bcast
-    mx_int mx_int64 native_array operator py_slice reduce""",
+    check_boolean_array_dimension mx_int mx_int64 native_array operator py_slice reduce""",
     "ndarray.op": "CachedOp NDArrayBase _Null",
     "ndarray.random": "NDArrayBase",
     "ndarray.sparse": """NDArrayBase _DTYPE_MX_TO_NP _DTYPE_NP_TO_MX _LIB _Null _STORAGE_TYPE_CSR _STORAGE_TYPE_DEFAULT
@@ -290,8 +290,7 @@ BORROWED = {
     "symbol_doc": "_build_param_doc _re",
     "test_utils": """OrderedDict bz2 contextmanager errno gzip json logging npt numbers os platform requests ss struct
     time traceback zipfile""",
-    "torch": "",
-    "torch_plugin": """FunctionHandle NDArray _LIB _build_param_doc c_array c_handle_array c_str_array check_call
+    "torch": """FunctionHandle NDArray _LIB _build_param_doc c_array c_handle_array c_str_array check_call
     ctypes mx_float mx_uint py_str sys""",
     "util": "_LIB ctypes functools inspect threading",
     "visualization": "copy json",
@@ -316,7 +315,6 @@ LISTED = frozenset(
 EXPORTED = {
     "ndarray": "_DTYPE_MX_TO_NP _DTYPE_NP_TO_MX _GRAD_REQ_MAP",
     "ndarray._internal": "CachedOp",
-    "ndarray.contrib": "boolean_mask",
     "ndarray.ndarray": """_DTYPE_MX_TO_NP _DTYPE_NP_TO_MX _GRAD_REQ_MAP add arange concatenate divide equal eye
     from_dlpack from_numpy full get_indexing_dispatch_code get_oshape_of_gather_nd_op greater greater_equal histogram
     imdecode indexing_key_expand_implicit_axes lesser lesser_equal linspace logical_and logical_or logical_xor maximum

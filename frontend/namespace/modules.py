@@ -67,6 +67,9 @@ optimizer optimizer.contrib optimizer.optimizer profiler random recordio registr
 rnn.rnn_cell rtc runtime symbol symbol._internal symbol.contrib symbol.image symbol.linalg symbol.op
 symbol.random symbol.sparse symbol.symbol symbol_doc test_utils torch util visualization
 """
+PRESENT = frozenset((*_LOADED.split(), "contrib.amp", "contrib.amp.amp", "notebook.callback"))
+"""MXNet's modules that mxforge has."""
+
 _NOT_LOADED = """
 _ctypes.space _ffi.runtime_ctypes cython space contrib.amp.lists contrib.amp.lists.symbol_bf16
 contrib.amp.lists.symbol_fp16 contrib.amp.loss_scaler contrib.svrg_optimization

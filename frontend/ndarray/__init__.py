@@ -46,14 +46,13 @@ from .creation import (
 )
 from .dlpack import from_dlpack, to_dlpack_for_read, to_dlpack_for_write
 from .files import load, load_frombuffer, save
+from .functions import names_of as _names_of
 from .keys import (
-    check_boolean_array_dimension,
     get_indexing_dispatch_code,
     get_oshape_of_gather_nd_op,
     indexing_key_expand_implicit_axes,
 )
 from .ndarray import NDArray
-from .sparse import BaseSparseNDArray, CSRNDArray, RowSparseNDArray
 from .tables import _DTYPE_MX_TO_NP, _DTYPE_NP_TO_MX, _GRAD_REQ_MAP
 
 if TYPE_CHECKING:
@@ -66,4 +65,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *dir(op)})
+    return sorted({*globals(), *_names_of("")})

@@ -24,7 +24,17 @@ from .functions import attribute_finder
 if TYPE_CHECKING:
     from .ndarray import NDArray
 
-__all__ = ["cond", "foreach", "getnnz", "isfinite", "isinf", "isnan", "rand_zipfian", "while_loop"]
+__all__ = [
+    "boolean_mask",
+    "cond",
+    "foreach",
+    "getnnz",
+    "isfinite",
+    "isinf",
+    "isnan",
+    "rand_zipfian",
+    "while_loop",
+]
 
 __getattr__, __dir__ = attribute_finder("contrib", globals())
 

@@ -14,8 +14,8 @@ import numpy as np
 from ...ir.types import DType
 from ...runtime.storage import Storage, as_numpy
 from ...runtime.tensor import Tensor
-from ..base import MXNetError, ShapeError, integers
-from ..base_errors import gradients_missing
+from ..base import MXNetError, integers
+from ..base_errors import ShapeError, gradients_missing
 from ..context import Context, usable
 from ..dtypes import dtype_name, dtype_of, from_memory, memory_dtype, numpy_type, to_memory
 from ..memory import OutOfMemory, allocate
@@ -23,7 +23,7 @@ from .arithmetic import Arithmetic
 from .fluent import Fluent
 from .indexing import Indexing
 
-__all__ = ["NDArray", "empty_array"]
+__all__ = ["NDArray"]
 
 _LARGE = 1 << 18  # elements from which a kernel converts: it is faster than NumPy, and costs a compilation
 

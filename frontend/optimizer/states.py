@@ -21,15 +21,13 @@ from ..lr_scheduler import LRScheduler
 from ..ndarray import NDArray
 from .base import Optimizer
 
-_PACKAGE = __package__ or ""
-_ROOT = _PACKAGE.rpartition(".")[0]
 _MODULES = {
-    f"{_ROOT}.context": "mxnet.context",
-    f"{_ROOT}.lr_scheduler": "mxnet.lr_scheduler",
-    f"{_PACKAGE}.contrib": "mxnet.optimizer.contrib",
-    **{f"{_PACKAGE}.{part}": "mxnet.optimizer.optimizer" for part in ("adaptive", "base", "descent")},
+    "mxforge.context": "mxnet.context",
+    "mxforge.lr_scheduler": "mxnet.lr_scheduler",
+    "mxforge.optimizer": "mxnet.optimizer.optimizer",
+    "mxforge.optimizer.contrib": "mxnet.optimizer.contrib",
 }
-"""MXNet's name of each of our modules that defines what states hold."""
+"""MXNet's module for each of our public modules whose classes states hold."""
 
 
 # What a file of one array without a name has around the array, which alone stands in a pickle.

@@ -20,6 +20,7 @@ from .creation import (
     split_v2,
     zeros,
 )
+from .ops import names_of as _names_of
 from .symbol import NotImplementedForSymbol, Symbol
 from .variable import Group, Variable, fromjson, load, load_json, var
 
@@ -35,4 +36,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *dir(op)})
+    return sorted({*globals(), *_names_of("")})

@@ -34,18 +34,21 @@ def find_function(namespace: str, name: str) -> Callable[..., Symbol] | None:
     if namespace == "" and name.startswith("_"):
         return None
     found = find(full_name(namespace, name))
-    return None if found is None else make_function(found, full_name(namespace, name), name)
+    if found is None:
+        return None
+    made = make_function(found, full_name(namespace, name), name)
+    made.__module__ = ".".join(filter(None, ("mxforge.symbol", namespace)))
+    return made
 
 
 def names_of(namespace: str) -> list[str]:
     """The names that a namespace offers, sorted."""
     from ...ir.dialects.mx.operator import all_names
 
-    prefix = f"_{namespace}_" if namespace in NAMESPACES else ""
-    names = [n.removeprefix(prefix) for n in all_names() if n.startswith(prefix)]
-    if namespace == "":
-        names = [n for n in names if not n.startswith("_")]
-    return sorted(names)
+    if namespace in NAMESPACES:
+        prefix = f"_{namespace}_"
+        return sorted(n.removeprefix(prefix) for n in all_names() if n.startswith(prefix))
+    return sorted(n for n in all_names() if n.startswith("_") == (namespace == "_internal"))
 
 
 def make_function(op: type[Operator], op_name: str, name: str) -> Callable[..., Symbol]:

@@ -12,7 +12,6 @@ from .symbol import Symbol
 
 __all__ = [
     "Symbol",
-    "draw",
     "exponential",
     "gamma",
     "generalized_negative_binomial",

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from ..ndarray import NDArray
     from .infer import Dtypes, Shapes
 
+__all__ = ["Symbol"]
+
 # Ways of MXNet to rewrite a graph for another library. Here the compiler does such things for every graph.
 _BACKENDS = ("MKLDNN", "MKLDNN_QUANTIZE")
 

@@ -19,6 +19,8 @@ from ...downloads import MXNET_STORE
 from ..block import HybridBlock
 from ..utils import _get_repo_url, check_sha1, download, replace_file
 
+__all__ = ["apache_repo_url", "get_model_file", "purge", "short_hash"]
+
 Net = TypeVar("Net", bound=HybridBlock)
 
 MODELS_FOLDER: str = os.path.join(base.data_dir(), "models")

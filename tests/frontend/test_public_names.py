@@ -1,0 +1,124 @@
+"""The public names are MXNet's: `dir` lists no others, and classes and pickles name MXNet's paths."""
+
+from __future__ import annotations
+
+import base64
+import json
+import pickle
+import pickletools
+from collections.abc import Iterator
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+from types import FunctionType
+from typing import Any
+
+import mxforge as mx
+import pytest
+from mxforge.frontend.namespace.modules import PRESENT
+
+DATA = Path(__file__).resolve().parents[1] / "data"
+MXNET_ROOT = """AttrScope Context MXNetError attribute autograd base callback context contrib cpu cpu_pinned
+current_context engine error executor executor_manager gluon gpu image img init initializer io is_np_array is_np_shape
+kv kvstore libinfo library log lr_scheduler metric mod model module mon monitor name nd ndarray ndarray_doc notebook np
+np_array np_shape np_symbol npx numpy numpy_extension onnx operator optimizer profiler random recordio registry rnd rnn
+rtc runtime set_np_shape sym symbol symbol_doc test_utils th torch use_np use_np_array use_np_shape util visualization
+viz"""
+"""`dir(mxnet)` of MXNet 1.9.1, without private modules and its interface to C."""
+
+OWN_ROOT = "as_mxnet gpu_memory_info load_compiled mxforge_version num_gpus opt"
+"""What mxforge has at its root and MXNet does not."""
+
+_PDFS = """pdf_dirichlet pdf_exponential pdf_gamma pdf_generalized_negative_binomial pdf_negative_binomial pdf_normal
+pdf_poisson pdf_uniform"""
+ALLOWED = {
+    "contrib": "amp",
+    "contrib.ndarray": "cond foreach isfinite isinf isnan mx ndarray rand_zipfian uniform while_loop",
+    "contrib.symbol": """AttrScope Symbol SymbolHandle adamw_update cond copy ctypes foreach mp_adamw_update
+    rand_zipfian uniform while_loop""",
+    "contrib.text._constants": "FILES",
+    "gluon.nn": "Identity",
+    "gluon.nn.basic_layers": "Identity",
+    "ndarray.random": _PDFS,
+    "notebook": "callback",
+    "symbol.random": _PDFS,
+    "symbol.symbol": "fromjson",
+}
+"""What modules list beside MXNet's names: second paths of one module, and operators that MXNet lists elsewhere."""
+
+
+@cache
+def recorded() -> dict[str, str]:
+    return json.loads((DATA / "names.json").read_text())["names"]
+
+
+def module_at(path: str) -> Any:
+    return import_module(f"mxforge.{path}")
+
+
+def test_the_root_lists_mxnets_modules_and_members() -> None:
+    listed = {name for name in dir(mx) if not name.startswith("__")}
+    assert listed == {*MXNET_ROOT.split(), *OWN_ROOT.split()}
+
+
+@pytest.mark.parametrize("path", sorted(PRESENT))
+def test_a_module_lists_only_names_of_mxnet(path: str) -> None:
+    listed = {name for name in dir(module_at(path)) if not name.startswith("_")}
+    generated = ("NDArrayBase", "SymbolBase")  # of MXNet's modules gen_contrib and so on, which are the same here
+    assert listed - {*recorded()[path].split(), *ALLOWED.get(path, "").split(), *generated} == set()
+
+
+def public_classes() -> Iterator[tuple[str, type]]:
+    """Each public class of mxforge with the module that lists it."""
+    for path in sorted(PRESENT):
+        module = module_at(path)
+        for name in dir(module):
+            value = None if name.startswith("_") else getattr(module, name)
+            if isinstance(value, type) and value.__module__.startswith("mxforge") and value.__name__ == name:
+                yield path, value
+
+
+def test_public_classes_give_a_path_that_leads_to_them() -> None:
+    wrong = []
+    for path, cls in public_classes():
+        found = getattr(import_module(cls.__module__), cls.__name__, None)
+        if ".frontend" in cls.__module__ or found is not cls:
+            wrong.append((path, cls))
+    assert wrong == []
+
+
+def test_classes_print_mxnets_path() -> None:
+    array = mx.nd.ones((2, 2))
+    assert str(type(array)) == "<class 'mxforge.ndarray.NDArray'>"
+    assert str(type(array.tostype("csr"))) == "<class 'mxforge.ndarray.sparse.CSRNDArray'>"
+    assert str(type(mx.sym.var("x"))) == "<class 'mxforge.symbol.Symbol'>"
+    assert str(mx.gluon.nn.Dense) == "<class 'mxforge.gluon.nn.Dense'>"
+    assert str(mx.gluon.HybridBlock) == "<class 'mxforge.gluon.HybridBlock'>"
+    assert str(mx.gluon.Trainer) == "<class 'mxforge.gluon.trainer.Trainer'>"
+    assert str(mx.Context) == "<class 'mxforge.context.Context'>"
+    assert (mx.nd.array.__module__, mx.nd.relu.__module__) == ("mxforge.ndarray", "mxforge.ndarray")
+    assert (mx.sym.relu.__module__, mx.sym.linalg.gemm2.__module__) == ("mxforge.symbol", "mxforge.symbol.linalg")
+
+
+def test_a_module_imported_by_its_path_does_not_replace_a_function_of_its_name() -> None:
+    import_module("mxforge.gluon.model_zoo.vision.alexnet")
+    assert isinstance(mx.gluon.model_zoo.vision.alexnet, FunctionType)
+
+
+def pickled() -> dict[str, bytes]:
+    """Pickles of objects of many modules, written when `frontend` was part of the names of classes."""
+    texts: dict[str, str] = json.loads((DATA / "artifacts" / "pickles.json").read_text())
+    return {name: base64.b64decode(text) for name, text in texts.items()}
+
+
+@pytest.mark.parametrize("name", pickled())
+def test_old_pickles_load_and_new_ones_name_public_classes(name: str) -> None:
+    value = pickle.loads(pickled()[name])
+    again = pickle.dumps(value, protocol=2)
+    assert type(pickle.loads(again)) is type(value)
+    named = {str(argument) for code, argument, _ in pickletools.genops(again) if code.name == "GLOBAL"}
+    assert {n for n in named if "mxforge.frontend" in n} <= {
+        "mxforge.frontend.gluon.structure BlockScope",
+        "mxforge.frontend.ndarray.ndarray _unpickled",
+        "mxforge.frontend.symbol.variable load_json",
+    }
