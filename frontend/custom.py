@@ -4,7 +4,6 @@ compiler's functions on arrays."""
 from __future__ import annotations
 
 import inspect
-import itertools
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -15,10 +14,9 @@ from .base import MXNetError
 from .context import current_context
 
 if TYPE_CHECKING:
-    from .operator import CustomOp, CustomOpProp, PythonOp
+    from .operator import CustomOp, CustomOpProp
 
 Array = np.ndarray[Any, Any]
-_numbers = itertools.count()
 
 
 class PythonKind:
@@ -126,42 +124,3 @@ def _empty(type: TensorType) -> Any:
 
 def _values(array: Any) -> Array:
     return np.asarray(array.asnumpy())
-
-
-def symbol_of(owner: PythonOp, on_numpy: bool, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """The symbol that uses an operator of the interfaces before CustomOp, which has no registered name: it is given
-    one, under which other processes do not know it."""
-    from . import symbol
-    from .operator import CustomOp, CustomOpProp, register
-
-    class Runner(CustomOp):
-        """Hands the arrays to the owner."""
-
-        def forward(self, is_train: bool, req: list[str], in_data: Any, out_data: Any, aux: Any) -> None:
-            if not on_numpy:
-                owner.forward(in_data=in_data, out_data=out_data)
-                return
-            results = [x.asnumpy() for x in out_data]
-            owner.forward(in_data=[x.asnumpy() for x in in_data], out_data=results)
-            for target, value in zip(out_data, results, strict=True):
-                target[:] = value
-
-    class Prop(CustomOpProp):
-        """Says what the owner says."""
-
-        def list_arguments(self) -> list[str]:
-            return owner.list_arguments()
-
-        def list_outputs(self) -> list[str]:
-            return owner.list_outputs()
-
-        def infer_shape(self, in_shape: Any) -> Any:
-            return owner.infer_shape(in_shape)
-
-        def create_operator(self, ctx: Any, in_shapes: Any, in_dtypes: Any) -> CustomOp:
-            return Runner()
-
-    name = f"_{type(owner).__name__}{next(_numbers)}"
-    register(name)(Prop)
-    function: Any = getattr(symbol, "Custom")  # noqa: B009 (made when it is asked for)
-    return function(*args, op_type=name, **kwargs)

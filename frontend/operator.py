@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import itertools
 import types
 import typing
 from collections import namedtuple
@@ -13,6 +14,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from .base import MXNetError
+from .custom import make_kind
 from .ndarray import NDArray
 
 __all__ = [
@@ -29,6 +31,7 @@ __all__ = [
 
 _P = TypeVar("_P", bound="type[CustomOpProp]")
 _registered: dict[str, type[CustomOpProp]] = {}
+_numbers = itertools.count()
 
 OperatorArguments = namedtuple("OperatorArguments", ["narg", "names", "types"])
 
@@ -123,7 +126,6 @@ def register(reg_name: str) -> Callable[[_P], _P]:
 
     def do_register(prop_cls: _P) -> _P:
         from ..ir.dialects.mx.custom import register_custom
-        from .custom import make_kind
         from .ndarray.eager import forget_bound
 
         if not (isinstance(prop_cls, type) and issubclass(prop_cls, CustomOpProp)):
@@ -237,9 +239,7 @@ class NumpyOp(PythonOp):
 
     def get_symbol(self, *args: Any, **kwargs: Any) -> Any:
         """The symbol that uses this operator, with the inputs that `list_arguments` names."""
-        from .custom import symbol_of
-
-        return symbol_of(self, True, args, kwargs)
+        return _symbol_of(self, True, args, kwargs)
 
 
 class NDArrayOp(PythonOp):
@@ -247,12 +247,48 @@ class NDArrayOp(PythonOp):
 
     def get_symbol(self, *args: Any, **kwargs: Any) -> Any:
         """The symbol that uses this operator, with the inputs that `list_arguments` names."""
-        from .custom import symbol_of
-
-        return symbol_of(self, False, args, kwargs)
+        return _symbol_of(self, False, args, kwargs)
 
     def declare_backward_dependency(
         self, out_grad: Sequence[int], in_data: Sequence[int], out_data: Sequence[int]
     ) -> list[int]:
         """Which arrays `backward` reads."""
         return [*(out_grad if self.need_top_grad() else ()), *in_data, *out_data]
+
+
+def _symbol_of(owner: PythonOp, on_numpy: bool, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """The symbol that uses an operator of the interfaces before CustomOp, which has no registered name: it is given
+    one, under which other processes do not know it."""
+    from . import symbol
+
+    class Runner(CustomOp):
+        """Hands the arrays to the owner."""
+
+        def forward(self, is_train: bool, req: list[str], in_data: Any, out_data: Any, aux: Any) -> None:
+            if not on_numpy:
+                owner.forward(in_data=in_data, out_data=out_data)
+                return
+            results = [x.asnumpy() for x in out_data]
+            owner.forward(in_data=[x.asnumpy() for x in in_data], out_data=results)
+            for target, value in zip(out_data, results, strict=True):
+                target[:] = value
+
+    class Prop(CustomOpProp):
+        """Says what the owner says."""
+
+        def list_arguments(self) -> list[str]:
+            return owner.list_arguments()
+
+        def list_outputs(self) -> list[str]:
+            return owner.list_outputs()
+
+        def infer_shape(self, in_shape: Any) -> Any:
+            return owner.infer_shape(in_shape)
+
+        def create_operator(self, ctx: Any, in_shapes: Any, in_dtypes: Any) -> CustomOp:
+            return Runner()
+
+    name = f"_{type(owner).__name__}{next(_numbers)}"
+    register(name)(Prop)
+    function: Any = getattr(symbol, "Custom")  # noqa: B009 (made when it is asked for)
+    return function(*args, op_type=name, **kwargs)

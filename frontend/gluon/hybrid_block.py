@@ -291,6 +291,25 @@ class HybridBlock(Block):
         }
         ndarray.save(f"{path}-{epoch:04d}.params", arrays)
 
+    def _saved_graph(self) -> dict[str, Any]:
+        if not self._cached_graph:
+            return {"hybridized": False}
+        inputs, out = self._cached_graph
+        return {
+            "in_format": self._in_format,
+            "out_format": self._out_format,
+            "inputs": [one.tojson() for one in inputs],
+            "symbol": out.tojson(),
+            "hybridized": True,
+        }
+
+    def _restore_graph(self, saved: dict[str, Any]) -> None:
+        self._clear_cached_op()
+        self._in_format, self._out_format = saved["in_format"], saved["out_format"]
+        inputs = [symbol.load_json(text) for text in saved["inputs"]]
+        self._cached_graph = inputs, symbol.load_json(saved["symbol"])
+        self._active = True
+
     def optimize_for(
         self,
         x: Any,

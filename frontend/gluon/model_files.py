@@ -8,10 +8,8 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .. import symbol
 from ..artifacts import write_atomically
 from ..base import MXNetError
-from .hybrid_block import HybridBlock
 
 if TYPE_CHECKING:
     from .plain_block import Block
@@ -45,26 +43,12 @@ def _describe(block: Block, counter: list[int], structure: Structure) -> None:
     """Put a block's description into the structure, under its class's name and its number in depth-first order."""
     described: Structure = {"orig_name": block.name}
     structure[f"{type(block).__name__.lower()}{counter[0]}"] = described
-    if isinstance(block, HybridBlock):
-        described |= _graph(block)
+    described |= block._saved_graph()
     children = described["children"] = {}
     for name, child in block._children.items():
         counter[0] += 1
         children[child.name] = name
         _describe(child, counter, described)
-
-
-def _graph(block: HybridBlock) -> Structure:
-    if not block._cached_graph:
-        return {"hybridized": False}
-    inputs, out = block._cached_graph
-    return {
-        "in_format": block._in_format,
-        "out_format": block._out_format,
-        "inputs": [one.tojson() for one in inputs],
-        "symbol": out.tojson(),
-        "hybridized": True,
-    }
 
 
 def _restore(block: Block, counter: list[int], structure: Structure, file: Path) -> None:
@@ -73,9 +57,9 @@ def _restore(block: Block, counter: list[int], structure: Structure, file: Path)
     if not isinstance(described, dict) or not isinstance(described.get("children"), dict):
         raise ValueError(f"{file} was not saved from a block of this structure: it has no {key}")
     block._name = str(described.get("orig_name"))
-    if isinstance(block, HybridBlock) and described.get("hybridized"):
+    if described.get("hybridized"):
         try:
-            _restore_graph(block, described)
+            block._restore_graph(described)
         except (KeyError, TypeError, MXNetError) as error:
             raise ValueError(f"{file}: the graph of {key} is damaged ({error})") from error
     _rename_parameters(block)
@@ -83,14 +67,6 @@ def _restore(block: Block, counter: list[int], structure: Structure, file: Path)
         counter[0] += 1
         _restore(child, counter, described, file)
     _rename_children(block, described["children"], file)
-
-
-def _restore_graph(block: HybridBlock, described: Structure) -> None:
-    block._clear_cached_op()
-    block._in_format, block._out_format = described["in_format"], described["out_format"]
-    inputs = [symbol.load_json(text) for text in described["inputs"]]
-    block._cached_graph = inputs, symbol.load_json(described["symbol"])
-    block._active = True
 
 
 def _rename_parameters(block: Block) -> None:

@@ -18,9 +18,8 @@ from .utils import _brief_print_list, _indent, shape_is_known  # noqa: F401
 
 if TYPE_CHECKING:
     from ..ndarray import NDArray
-    from .parameter_dict import ParameterDict
 
-__all__ = ["Constant", "DeferredInitializationError", "Parameter", "ParameterDict", "tensor_types"]
+__all__ = ["Constant", "DeferredInitializationError", "Parameter", "tensor_types"]
 
 tensor_types = (symbol.Symbol, ndarray.NDArray)
 """What blocks compute on."""
@@ -293,11 +292,3 @@ class Constant(Parameter):
 def same_dtype(one: Any, other: Any) -> bool:
     """Whether two ways of naming a dtype mean the same."""
     return one is other or (one is not None and other is not None and dtype_name(one) == dtype_name(other))
-
-
-def __getattr__(name: str) -> Any:
-    if name == "ParameterDict":  # it stands here in MXNet; its own file needs this one
-        from .parameter_dict import ParameterDict
-
-        return ParameterDict
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

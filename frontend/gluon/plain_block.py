@@ -11,9 +11,11 @@ from typing import Any
 
 from ..ndarray import NDArray
 from ..util import is_np_array
+from .model_files import load_model, save_model
 from .parameter import Parameter
 from .parameter_dict import ParameterDict
 from .structure import BlockScope
+from .summary import print_summary
 from .utils import HookHandle, _brief_print_list, _check_all_np_ndarrays, _indent
 
 
@@ -23,6 +25,8 @@ class Block:
     `prefix` begins the names of parameters and children: by default the lower-case class name and a number. `params`
     shares the parameters of another block.
     """
+
+    _has_summary_row = True
 
     def __init__(self, prefix: str | None = None, params: ParameterDict | None = None) -> None:
         self._empty_prefix = prefix == ""
@@ -169,15 +173,18 @@ class Block:
 
     def save(self, prefix: str | os.PathLike[str]) -> None:
         """Write `PREFIX-model.json`, with the graphs of blocks that ran hybridized, and `PREFIX-model.params`."""
-        from .model_files import save_model
-
         save_model(self, prefix)
 
     def load(self, prefix: str | os.PathLike[str]) -> None:
         """Read what `save` wrote from a block of the same structure; graphs run as they were saved."""
-        from .model_files import load_model
-
         load_model(self, prefix)
+
+    def _saved_graph(self) -> dict[str, Any]:
+        """What `save` writes about the block's graph; nothing for a block that has none."""
+        return {}
+
+    def _restore_graph(self, saved: dict[str, Any]) -> None:
+        """Take over the graph that `_saved_graph` described."""
 
     def initialize(self, init: Any = None, ctx: Any = None, verbose: bool = False, force_reinit: bool = False) -> None:
         """Initialize all parameters, by default uniformly in [-0.07, 0.07)."""
@@ -246,8 +253,6 @@ class Block:
 
     def summary(self, *inputs: NDArray) -> None:
         """Print each layer's output shape and number of parameters, by running on `inputs`."""
-        from .summary import print_summary
-
         print_summary(self, inputs)
 
 

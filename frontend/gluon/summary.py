@@ -14,9 +14,7 @@ _ROW = "{:>20}  {:>42} {:>15}"
 
 
 def print_summary(block: Block, inputs: tuple[Any, ...]) -> None:
-    """Run `block` on `inputs` with a hook on each layer that is no mere sequence, and print the table."""
-    from .nn.containers import HybridSequential, Sequential
-
+    """Run `block` on `inputs` with a hook on each layer but those that only chain others, and print the table."""
     rows: list[tuple[str, str, int]] = [("Input", _shapes(list(inputs)), 0)]
     handles: list[Any] = []
     seen: set[Any] = set()
@@ -35,7 +33,7 @@ def print_summary(block: Block, inputs: tuple[Any, ...]) -> None:
     def attach(layer: Block) -> None:
         if getattr(layer, "_active", False):
             raise AssertionError(f'"{layer.name}" must not be hybridized to print summary.')
-        if not isinstance(layer, Sequential | HybridSequential):
+        if layer._has_summary_row:
             handles.append(layer.register_forward_hook(observe))
 
     try:

@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from . import base, kvstore, kvstore_server
-from .base import KVStoreBase, create
-from .kvstore import KVStore
+from .base import KVStoreBase
+from .kvstore import KVStore, create
 from .kvstore_server import KVStoreServer

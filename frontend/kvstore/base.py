@@ -1,18 +1,15 @@
-"""What stores of arrays by key share, the registry of their kinds, and `create`."""
+"""What stores of arrays by key share, and the registry of their kinds."""
 
 from __future__ import annotations
 
 import warnings
 from typing import Any, ClassVar, TypeVar
 
-from ..base import MXNetError
 from ..ndarray import NDArray
 
-__all__ = ["KVStoreBase", "create"]
+__all__ = ["KVStoreBase"]
 
 _T = TypeVar("_T", bound=type)
-_LOCAL = ("local", "device", "local_update_cpu", "local_allreduce_cpu", "local_allreduce_device")
-_REMOTE = ("dist", "p3", "nccl", "horovod", "byteps")
 
 
 class KVStoreBase:
@@ -117,22 +114,3 @@ class TestStore(KVStoreBase):
     @property
     def num_workers(self) -> int:
         return 1
-
-
-def create(name: str = "local") -> Any:
-    """A store of a kind: "local" or "device", which are of one machine, or one that was registered.
-
-    MXNetError names kinds that need several machines or other libraries.
-    """
-    if not isinstance(name, str):
-        raise TypeError("name must be a string")
-    name = name.lower()
-    if name in KVStoreBase.kv_registry:
-        return KVStoreBase.kv_registry[name]()
-    if name.startswith(_REMOTE):
-        raise MXNetError(f"kvstore {name!r} is not in mxforge, which has stores of one machine: 'local' and 'device'")
-    if name not in _LOCAL:
-        raise MXNetError(f"kvstore {name!r} is unknown: use one of {', '.join(_LOCAL)}")
-    from .kvstore import KVStore
-
-    return KVStore(name)

@@ -1,4 +1,4 @@
-"""KVStore: arrays by key on one machine, with the sums of what workers push."""
+"""KVStore: arrays by key on one machine, with the sums of what workers push; `create` makes stores of all kinds."""
 
 from __future__ import annotations
 
@@ -18,6 +18,8 @@ __all__ = ["KVStore"]
 
 Key = int | str
 Updater = Callable[[Any, NDArray, NDArray], None]
+_LOCAL = ("local", "device", "local_update_cpu", "local_allreduce_cpu", "local_allreduce_device")
+_REMOTE = ("dist", "p3", "nccl", "horovod", "byteps")
 
 
 class KVStore(KVStoreBase):
@@ -241,3 +243,20 @@ def _sum(arrays: list[NDArray]) -> NDArray:
     context, stype = arrays[0].context, arrays[0].stype
     total = nd.add_n(*[array.tostype("default").as_in_context(context) for array in arrays])  # type: ignore[attr-defined]
     return total.tostype(stype)
+
+
+def create(name: str = "local") -> Any:
+    """A store of a kind: "local" or "device", which are of one machine, or one that was registered.
+
+    MXNetError names kinds that need several machines or other libraries.
+    """
+    if not isinstance(name, str):
+        raise TypeError("name must be a string")
+    name = name.lower()
+    if name in KVStoreBase.kv_registry:
+        return KVStoreBase.kv_registry[name]()
+    if name.startswith(_REMOTE):
+        raise MXNetError(f"kvstore {name!r} is not in mxforge, which has stores of one machine: 'local' and 'device'")
+    if name not in _LOCAL:
+        raise MXNetError(f"kvstore {name!r} is unknown: use one of {', '.join(_LOCAL)}")
+    return KVStore(name)

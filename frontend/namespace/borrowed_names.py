@@ -30,8 +30,7 @@ SOURCES = {
     ".io.io": "DataBatch DataDesc DataIter",
     ".io.utils": "_getdata_by_idx _has_instance _init_data _slice_along_batch_axis utils",
     ".kvstore": "kvs=",
-    ".kvstore.base": "create",
-    ".kvstore.kvstore": "KVStore",
+    ".kvstore.kvstore": "KVStore create",
     ".libinfo": "libinfo",
     ".model": """_create_kvstore _create_sparse_kvstore _initialize_kvstore _update_params _update_params_on_kvstore
     load_checkpoint save_checkpoint""",
@@ -184,7 +183,7 @@ BORROWED = {
     "gluon.nn.activations": "is_np_array",
     "gluon.nn.basic_layers": "Block _indent is_np_array nd np sym warnings",
     "gluon.nn.conv_layers": "is_np_array numeric_types",
-    "gluon.parameter": "OrderedDict _mx_np defaultdict np",
+    "gluon.parameter": "OrderedDict ParameterDict=.gluon.parameter_dict:ParameterDict _mx_np defaultdict np",
     "gluon.rnn.rnn_layer": "is_np_array rnn_cell tensor_types",
     "gluon.trainer": "KVStore _create_kvstore _create_sparse_kvstore",
     "gluon.utils": "_mx_np collections hashlib np os requests sys uuid",
@@ -198,8 +197,8 @@ BORROWED = {
     py_str sys threading tile""",
     "io.utils": """CSRNDArray=.ndarray.sparse:CSRNDArray OrderedDict array=.ndarray:array h5py=h5py?
     sparse_array=.ndarray.sparse:array""",
-    "kvstore.base": """KVStoreHandle _LIB array c_array c_array_buf c_handle_array c_str c_str_array check_call ctypes
-    set_kvstore_handle string_types""",
+    "kvstore.base": """KVStoreHandle _LIB array c_array c_array_buf c_handle_array c_str c_str_array check_call create
+    ctypes set_kvstore_handle string_types""",
     "kvstore.kvstore": "KVStoreHandle NDArrayHandle _LIB c_str check_call ctypes mx_uint opt os pickle py_str",
     "kvstore.kvstore_server": "_LIB check_call create ctypes logging pickle sys",
     "libinfo": "logging platform",
@@ -313,6 +312,8 @@ LISTED = frozenset(
 """The modules among them that say in MXNet what they export, in `__all__`: borrowed names are not exported."""
 
 EXPORTED = {
+    "gluon.parameter": "ParameterDict",
+    "kvstore.base": "create",
     "ndarray": "_DTYPE_MX_TO_NP _DTYPE_NP_TO_MX _GRAD_REQ_MAP",
     "ndarray._internal": "CachedOp",
     "ndarray.ndarray": """_DTYPE_MX_TO_NP _DTYPE_NP_TO_MX _GRAD_REQ_MAP add arange concatenate divide equal eye

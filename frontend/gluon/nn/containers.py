@@ -17,6 +17,8 @@ __all__ = ["HybridLambda", "HybridSequential", "Lambda", "Sequential"]
 class _Chain(Block):
     """What Sequential and HybridSequential share: a list of children."""
 
+    _has_summary_row = False
+
     def add(self, *blocks: Block) -> None:
         """Append blocks."""
         for block in blocks:
