@@ -1,4 +1,4 @@
-"""The seed of random operators, and the draws under `mx.random`.
+"""The seed of random operators. The draws under `mx.random` are those of `mx.nd.random`.
 
 Random operators are pure functions of a key of four words: (seed, seed, number of the call, draw inside of the call). A
 compiled graph counts a call for each of its operators that draw, so it gives what the same operators give one by one.
@@ -7,11 +7,26 @@ The numbers differ from MXNet's for the same seed; that a seed repeats them, and
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
-from ..runtime.random_keys import next_key, seed_all, seed_device
+from ..runtime.random_keys import seed_all, seed_device
 from .base import check_call, integer_types
 from .context import Context, as_context
+
+if TYPE_CHECKING:
+    from .ndarray.random import (  # noqa: F401 (at run time they are found as borrowed names)
+        exponential,
+        gamma,
+        generalized_negative_binomial,
+        multinomial,
+        negative_binomial,
+        normal,
+        poisson,
+        randint,
+        randn,
+        shuffle,
+        uniform,
+    )
 
 __all__ = ["check_call", "seed"]
 
@@ -25,21 +40,3 @@ def seed(seed_state: int, ctx: Context | str = "all") -> None:
         seed_all(int(seed_state))
     else:
         seed_device(int(seed_state), as_context(ctx))
-
-
-_DRAWS = frozenset(
-    """uniform normal randn poisson exponential gamma multinomial negative_binomial generalized_negative_binomial
-    shuffle randint""".split()
-)
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _DRAWS:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from .ndarray import random
-
-    return getattr(random, name)
-
-
-def __dir__() -> list[str]:
-    return sorted(_DRAWS)

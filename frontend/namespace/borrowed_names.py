@@ -7,8 +7,8 @@ SOURCES = {
     ".attribute": "AttrScope",
     ".autograd": "_RecordingStateScope=_Scope",
     ".base": """MXCallbackList _LIB _MXClassPropertyMetaClass _Null _as_list _build_param_doc=build_param_doc base
-    c_array c_array_buf c_handle_array c_str c_str_array check_call classproperty ctypes2numpy_shared integer_types
-    numeric_types py_str string_types with_metaclass""",
+    c_array c_array_buf c_handle_array c_str c_str_array check_call classproperty ctypes2buffer ctypes2numpy_shared
+    integer_types mx_real_t numeric_types py_str string_types with_metaclass""",
     ".context": "Context context cpu cpu_pinned ctx= current_context gpu gpu_memory_info num_gpus",
     ".contrib.amp.lists": "lists",
     ".contrib.onnx": """get_model_metadata_=get_model_metadata import_model_=import_model
@@ -36,21 +36,24 @@ SOURCES = {
     load_checkpoint save_checkpoint""",
     ".module.base_module": "BaseModule",
     ".module.bucketing_module": "BucketingModule",
-    ".ndarray": """CachedOp NDnorm=norm adam_update clip concat ftml_update ftrl_update lamb_update_phase1
-    lamb_update_phase2 mean mp_lamb_update_phase1 mp_lamb_update_phase2 mp_nag_mom_update mp_sgd_mom_update
-    mp_sgd_update multi_lars multi_mp_sgd_mom_update multi_mp_sgd_update multi_sgd_mom_update multi_sgd_update
-    multi_sum_sq nag_mom_update nd= ndarray preloaded_multi_mp_sgd_mom_update preloaded_multi_mp_sgd_update
-    preloaded_multi_sgd_mom_update preloaded_multi_sgd_update rmsprop_update rmspropalex_update sgd_mom_update
-    sgd_update signsgd_update signum_update sqrt square tile waitall zeros_like""",
+    ".ndarray": """CachedOp NDnorm=norm adam_update add clip concat concatenate divide empty equal from_dlpack
+    from_numpy ftml_update ftrl_update get_indexing_dispatch_code get_oshape_of_gather_nd_op greater greater_equal
+    indexing_key_expand_implicit_axes lamb_update_phase1 lamb_update_phase2 lesser lesser_equal logical_and
+    logical_or logical_xor maximum mean modulo moveaxis mp_lamb_update_phase1 mp_lamb_update_phase2 mp_nag_mom_update
+    mp_sgd_mom_update mp_sgd_update multi_lars multi_mp_sgd_mom_update multi_mp_sgd_update multi_sgd_mom_update
+    multi_sgd_update multi_sum_sq multiply nag_mom_update nd= ndarray not_equal onehot_encode
+    preloaded_multi_mp_sgd_mom_update preloaded_multi_mp_sgd_update preloaded_multi_sgd_mom_update
+    preloaded_multi_sgd_update rmsprop_update rmspropalex_update sgd_mom_update sgd_update signsgd_update
+    signum_update sqrt square subtract tile to_dlpack_for_read to_dlpack_for_write true_divide waitall zeros_like""",
     ".ndarray.contrib": "contrib multi_lamb_update multi_mp_lamb_update",
     ".ndarray.key_helpers": """_broadcast_shapes _get_broadcast_shape _get_dim_size _get_index_range _get_slice_len
     _int64_enabled _int_to_slice _is_advanced_index _shape_for_bcast""",
     ".ndarray.keys": """_NDARRAY_ADVANCED_INDEXING _NDARRAY_BASIC_INDEXING _NDARRAY_EMPTY_TUPLE_INDEXING
     _NDARRAY_NO_ZERO_DIM_BOOL_ARRAY _NDARRAY_UNSUPPORTED_INDEXING _NDARRAY_ZERO_DIM_BOOL_ARRAY_FALSE
     _NDARRAY_ZERO_DIM_BOOL_ARRAY_TRUE check_boolean_array_dimension""",
-    ".ndarray.ndarray": """NDArray NDArrayBase _DTYPE_MX_TO_NP _DTYPE_NP_TO_MX _GRAD_REQ_MAP _STORAGE_TYPE_CSR
-    _STORAGE_TYPE_DEFAULT _STORAGE_TYPE_ID_TO_STR _STORAGE_TYPE_ROW_SPARSE _STORAGE_TYPE_STR_TO_ID
-    _STORAGE_TYPE_UNDEFINED _array=array _empty_ndarray=empty _zeros_ndarray=zeros maximum multiply""",
+    ".frontend.type_flags": """_DTYPE_MX_TO_NP _DTYPE_NP_TO_MX _GRAD_REQ_MAP _STORAGE_TYPE_CSR _STORAGE_TYPE_DEFAULT
+    _STORAGE_TYPE_ID_TO_STR _STORAGE_TYPE_ROW_SPARSE _STORAGE_TYPE_STR_TO_ID _STORAGE_TYPE_UNDEFINED""",
+    ".ndarray.ndarray": "NDArray NDArrayBase _array=array _empty_ndarray=empty _zeros_ndarray=zeros",
     ".ndarray.numpy._internal": "_npi=",
     ".ndarray.numpy_extension": "npx=",
     ".ndarray.random": "normal uniform",
@@ -216,7 +219,7 @@ BORROWED = {
     "module.sequential_module": "Uniform",
     "monitor": "NDArrayHandle ctypes",
     "name": "_MXClassPropertyMetaClass classproperty with_metaclass",
-    "ndarray": "np=.ndarray.numpy npx",
+    "ndarray": "imdecode=.image.nd_imdecode:imdecode np=.ndarray.numpy npx",
     "ndarray._internal": "CachedOp _Null _os _sys",
     "ndarray.contrib": "NDArrayBase _Null _as_list _flatten _regroup mx ndarray=.ndarray.ndarray uniform",
     "ndarray.functions": """NDArrayBase _LIB _is_np_op=.base:_is_np_op _np _os _output_is_list=.base:_output_is_list
@@ -224,11 +227,21 @@ BORROWED = {
     mx_uint py_str use_np_shape=.util:use_np_shape""",
     "ndarray.image": "NDArrayBase _Null",
     "ndarray.linalg": "NDArrayBase _Null",
-    "ndarray.ndarray": """DLPackHandle Features _LIB _NDARRAY_ADVANCED_INDEXING _NDARRAY_BASIC_INDEXING
-    _NDARRAY_EMPTY_TUPLE_INDEXING _NDARRAY_NO_ZERO_DIM_BOOL_ARRAY _NDARRAY_UNSUPPORTED_INDEXING
-    _NDARRAY_ZERO_DIM_BOOL_ARRAY_FALSE _NDARRAY_ZERO_DIM_BOOL_ARRAY_TRUE _broadcast_shapes _get_broadcast_shape
-    _get_dim_size _get_index_range _get_slice_len _int64_enabled _int_to_slice _is_advanced_index _shape_for_bcast
-    check_boolean_array_dimension mx_int mx_int64 native_array operator py_slice reduce""",
+    "ndarray.ndarray": """DLPackHandle Features NDArrayHandle=.base:NDArrayHandle _DTYPE_MX_TO_NP _DTYPE_NP_TO_MX
+    _GRAD_REQ_MAP _LIB _NDARRAY_ADVANCED_INDEXING _NDARRAY_BASIC_INDEXING _NDARRAY_EMPTY_TUPLE_INDEXING
+    _NDARRAY_NO_ZERO_DIM_BOOL_ARRAY _NDARRAY_UNSUPPORTED_INDEXING _NDARRAY_ZERO_DIM_BOOL_ARRAY_FALSE
+    _NDARRAY_ZERO_DIM_BOOL_ARRAY_TRUE _STORAGE_TYPE_CSR _STORAGE_TYPE_DEFAULT _STORAGE_TYPE_ID_TO_STR
+    _STORAGE_TYPE_ROW_SPARSE _STORAGE_TYPE_STR_TO_ID _STORAGE_TYPE_UNDEFINED _broadcast_shapes _get_broadcast_shape
+    _get_dim_size _get_index_range _get_slice_len _int64_enabled _int_to_slice _internal=.ndarray._internal:
+    _is_advanced_index _shape_for_bcast add arange=.ndarray:arange array=.ndarray:array c_array c_array_buf
+    c_handle_array c_str check_boolean_array_dimension check_call concatenate ctypes2buffer current_context divide
+    empty equal eye=.ndarray:eye from_dlpack from_numpy full=.ndarray:full get_indexing_dispatch_code
+    get_oshape_of_gather_nd_op greater greater_equal histogram=.ndarray:histogram imdecode=.ndarray:imdecode
+    indexing_key_expand_implicit_axes integer_types is_np_array lesser lesser_equal linspace=.ndarray:linspace
+    logical_and logical_or logical_xor maximum minimum=.ndarray:minimum modulo moveaxis multiply mx_int mx_int64
+    mx_real_t mx_uint=.base:mx_uint native_array not_equal numeric_types onehot_encode ones=.ndarray:ones
+    op=.ndarray.op: operator power=.ndarray:power py_slice reduce split_v2=.ndarray:split_v2 subtract
+    to_dlpack_for_read to_dlpack_for_write true_divide waitall zeros=.ndarray:zeros""",
     "ndarray.op": "CachedOp NDArrayBase _Null",
     "ndarray.random": "NDArrayBase",
     "ndarray.sparse": """NDArrayBase _DTYPE_MX_TO_NP _DTYPE_NP_TO_MX _LIB _Null _STORAGE_TYPE_CSR _STORAGE_TYPE_DEFAULT
@@ -259,7 +272,10 @@ BORROWED = {
     preloaded_multi_sgd_mom_update preloaded_multi_sgd_update py_str rmsprop_update rmspropalex_update sgd_mom_update
     sgd_update signsgd_update signum_update sparse sqrt square warnings zeros""",
     "profiler": "KVStoreHandle ProfileHandle _LIB c_str c_str_array check_call ctypes py_str",
-    "random": "_LIB ctypes",
+    "random": """_LIB ctypes exponential=.ndarray.random:exponential gamma=.ndarray.random:gamma
+    generalized_negative_binomial=.ndarray.random:generalized_negative_binomial multinomial=.ndarray.random:multinomial
+    negative_binomial=.ndarray.random:negative_binomial normal poisson=.ndarray.random:poisson
+    randint=.ndarray.random:randint randn=.ndarray.random:randn shuffle=.ndarray.random:shuffle uniform""",
     "recordio": "RecordIOHandle _LIB c_str check_call ctypes current_process cv2",
     "registry": "string_types",
     "rnn": """DataBatch DataDesc DataIter bisect functools init load_checkpoint ndarray np numeric_types random

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ..type_flags import _DTYPE_MX_TO_NP, _DTYPE_NP_TO_MX, _GRAD_REQ_MAP
 from . import _internal, contrib, image, linalg, op, random, sparse, utils
 from .arithmetic import (
     add,
@@ -35,7 +36,6 @@ from .creation import (
     from_numpy,
     full,
     histogram,
-    imdecode,
     linspace,
     moveaxis,
     onehot_encode,
@@ -53,7 +53,6 @@ from .keys import (
     indexing_key_expand_implicit_axes,
 )
 from .ndarray import NDArray
-from .tables import _DTYPE_MX_TO_NP, _DTYPE_NP_TO_MX, _GRAD_REQ_MAP
 
 if TYPE_CHECKING:
     from .op import *  # noqa: F403

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import importlib
 import warnings
 from functools import lru_cache
 from math import prod
@@ -371,14 +370,3 @@ def _unpickled(cls: type[NDArray], context: str, content: bytes) -> NDArray:
 
 
 NDArrayBase = NDArray  # its base class in MXNet
-
-
-def __getattr__(name: str) -> Any:
-    """MXNet keeps `array`, `zeros`, ... in this module, and imports `check_call`, ...; here they stand elsewhere."""
-    if name.startswith("__"):
-        raise AttributeError(name)
-    for place in (".tables", "..base", "..context", "..util"):
-        module = importlib.import_module(place, __package__)
-        if name in vars(module):
-            return vars(module)[name]
-    return getattr(importlib.import_module(__package__ or ""), name)

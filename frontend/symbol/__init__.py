@@ -21,8 +21,8 @@ from .creation import (
     zeros,
 )
 from .ops import names_of as _names_of
-from .symbol import NotImplementedForSymbol, Symbol
-from .variable import Group, Variable, fromjson, load, load_json, var
+from .symbol import NotImplementedForSymbol, Symbol, fromjson, load, load_json
+from .variable import Group, Variable, var
 
 if TYPE_CHECKING:
     from .op import *  # noqa: F403  # pyright: ignore[reportMissingModuleSource]

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from ...ir.types import DType
 from ..base import MXNetError
+from ..type_flags import DTYPE_NAMES
 from .node import Entry, SymNode, depth_first
 
 if TYPE_CHECKING:
@@ -91,8 +92,6 @@ def declared_shape(node: SymNode) -> PartialShape:
 
 def declared_dtype(node: SymNode) -> DType | None:
     """The dtype in a variable's attributes."""
-    from .variable import DTYPE_NAMES
-
     number = node.attrs.get("__dtype__")
     if number in (None, "-1"):
         return None

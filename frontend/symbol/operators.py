@@ -4,21 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from numbers import Number
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
 
 from ..base import MXNetError, NotImplementedForSymbol
 from . import ops
-
-if TYPE_CHECKING:
-    from .symbol import Symbol
-
-
-def _is_symbol(value: Any) -> bool:
-    from .symbol import Symbol
-
-    return isinstance(value, Symbol)
+from .symbol import Symbol
 
 
 def internal(op: str, *args: Any, **kwargs: Any) -> Symbol:
@@ -31,7 +23,7 @@ def internal(op: str, *args: Any, **kwargs: Any) -> Symbol:
 
 def binary(elementwise: str, scalar: str, left: Symbol, right: Any) -> Symbol:
     """A binary operator on two symbols, or on a symbol and a number."""
-    if _is_symbol(right):
+    if isinstance(right, Symbol):
         return internal(elementwise, left, right)
     if isinstance(right, Number | np.number):
         return internal(scalar, left, scalar=right)
@@ -44,7 +36,7 @@ def _operator_method(elementwise: str, scalar: str) -> Callable[[Symbol, Any], S
 
 def _reflected_method(elementwise: str, scalar: str) -> Callable[[Symbol, Any], Symbol]:
     def method(self: Symbol, other: Any) -> Symbol:
-        return internal(elementwise, other, self) if _is_symbol(other) else binary("", scalar, self, other)
+        return internal(elementwise, other, self) if isinstance(other, Symbol) else binary("", scalar, self, other)
 
     return method
 
@@ -94,6 +86,10 @@ def _diag(self: Symbol, k: int = 0, **kwargs: Any) -> Symbol:
     return internal("diag", self, k=k, **kwargs)
 
 
+def _negative(self: Symbol) -> Symbol:
+    return internal("_MulScalar", self, scalar=-1.0)
+
+
 # Python method: the operators for two symbols and for a symbol and a number.
 _ARITHMETIC = {
     "add": ("_Plus", "_PlusScalar", "_PlusScalar"),
@@ -124,7 +120,7 @@ _FLUENT = """
 """
 
 
-def install(kind: type[Symbol]) -> None:
+def _install(kind: type[Symbol]) -> None:
     """Give a class of symbols all these methods."""
     for name, (pair, scalar, reflected) in _ARITHMETIC.items():
         setattr(kind, f"__{name}__", _operator_method(pair, scalar))
@@ -139,6 +135,12 @@ def install(kind: type[Symbol]) -> None:
         setattr(kind, name, _array_only(name))
     for name in _FLUENT.split():
         setattr(kind, name, _fluent(name))
-    for method in (_expand_dims, _flatten, _squeeze, _diag):
-        setattr(kind, method.__name__[1:], method)
-    kind.astype = _fluent("cast")  # type: ignore[attr-defined]
+    methods = {"__neg__": _negative, "diag": _diag, "expand_dims": _expand_dims}
+    methods |= {"flatten": _flatten, "squeeze": _squeeze}
+    for name, method in methods.items():
+        setattr(kind, name, method)
+    for name, op in {"__abs__": "abs", "astype": "cast"}.items():
+        setattr(kind, name, _fluent(op))
+
+
+_install(Symbol)

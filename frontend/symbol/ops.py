@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 from ...ir.dialects.mx.parameters import attribute_text
 from ..base import _Null
 from .compose import create_node, dtype_text, resolved_attrs, resolved_name
+from .symbol import Symbol
 
 if TYPE_CHECKING:
     from ...ir.dialects.mx.operator import Operator
-    from .symbol import Symbol
 
 NAMESPACES = ("contrib", "linalg", "sparse", "image", "random")
 
@@ -61,8 +61,6 @@ def make_function(op: type[Operator], op_name: str, name: str) -> Callable[..., 
     hint = name.lower()
 
     def function(*args: Any, **kwargs: Any) -> Symbol:
-        from .symbol import Symbol
-
         given, symbols = bind(args, kwargs)
         given.pop("out", None)
         attr = given.pop("attr", None) or {}
@@ -117,20 +115,14 @@ def _variadic_binder(op: type[Operator]) -> Binder:
         given = dict(kwargs)
         inputs = [_checked(f"#{i}", value) for i, value in enumerate(args)]
         if counter is not None and counter not in given:
-            given[counter] = len(inputs) + sum(_is_symbol(v) for v in given.values())
+            given[counter] = len(inputs) + sum(isinstance(v, Symbol) for v in given.values())
         return given, {"*": inputs} if inputs else {}
 
     return bind
 
 
-def _is_symbol(value: Any) -> bool:
-    from .symbol import Symbol
-
-    return isinstance(value, Symbol)
-
-
 def _checked(argument: str, value: Any) -> Any:
-    if not _is_symbol(value):
+    if not isinstance(value, Symbol):
         raise AssertionError(f"Argument {argument} must be Symbol instances, but got {value}")
     return value
 

@@ -6,20 +6,20 @@ import ctypes
 import logging
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from ..artifacts import write_atomically
 from ..base import MXNetError, NotImplementedForSymbol
 from .compose import hidden_attrs, replacements
-from .files import to_json
+from .files import from_json, to_json
+from .infer import Dtypes, Shapes, debug_text, infer_shape, infer_type, known_lists
 from .node import HIDDEN_KEYS, Entry, SymNode, copy_nodes, depth_first
-from .operators import install, internal
 
 if TYPE_CHECKING:
     from ..context import Context
     from ..executor import Executor
     from ..ndarray import NDArray
-    from .infer import Dtypes, Shapes
 
 __all__ = ["Symbol"]
 
@@ -187,8 +187,6 @@ class Symbol:
         return self.__copy__()
 
     def __reduce__(self) -> tuple[Callable[[str], Symbol], tuple[str]]:
-        from .variable import load_json
-
         return load_json, (self.tojson(),)
 
     @property
@@ -218,8 +216,6 @@ class Symbol:
 
     def debug_str(self) -> str:
         """The graph for people."""
-        from .infer import debug_text
-
         return debug_text(self._entries)
 
     # --- types ------------------------------------------------------------------------------------------------------
@@ -230,38 +226,26 @@ class Symbol:
         Known shapes are given by position or by name; 0 is an unknown dimension. MXNetError names the node where they
         contradict each other.
         """
-        from .infer import infer_shape
-
         return infer_shape(self, args, kwargs, partial=False)
 
     def infer_shape_partial(self, *args: Any, **kwargs: Any) -> tuple[Shapes, Shapes, Shapes]:
         """As `infer_shape`, with what is unknown left as () or 0."""
-        from .infer import infer_shape
-
         return infer_shape(self, args, kwargs, partial=True)
 
     def infer_type(self, *args: Any, **kwargs: Any) -> tuple[Dtypes | None, Dtypes | None, Dtypes | None]:
         """Dtypes of arguments, outputs and auxiliary states; three times None, with a warning, if some stay unknown."""
-        from .infer import infer_type
-
         return infer_type(self, args, kwargs, partial=False)
 
     def infer_type_partial(self, *args: Any, **kwargs: Any) -> tuple[Dtypes, Dtypes, Dtypes]:
         """As `infer_type`, with None for what is unknown."""
-        from .infer import infer_type
-
         return infer_type(self, args, kwargs, partial=True)
 
     def _infer_shape_impl(self, partial: bool, *args: Any, **kwargs: Any) -> Any:
         """`infer_shape_partial` or `infer_shape` without its warning."""
-        from .infer import infer_shape, known_lists
-
         return known_lists(infer_shape(self, args, kwargs, partial=True), partial)
 
     def _infer_type_impl(self, partial: bool, *args: Any, **kwargs: Any) -> Any:
         """`infer_type_partial` or `infer_type` without its warning."""
-        from .infer import infer_type, known_lists
-
         return known_lists(infer_type(self, args, kwargs, partial=True), partial)
 
     # --- execution --------------------------------------------------------------------------------------------------
@@ -347,12 +331,6 @@ class Symbol:
 
     __nonzero__ = __bool__  # its name in Python 2
 
-    def __abs__(self) -> Symbol:
-        return internal("abs", self)
-
-    def __neg__(self) -> Symbol:
-        return internal("_MulScalar", self, scalar=-1.0)
-
 
 def _listed(attrs: Mapping[str, str]) -> dict[str, str]:
     """Attributes as users see them: `__lr_mult__` also as `lr_mult`."""
@@ -360,4 +338,22 @@ def _listed(attrs: Mapping[str, str]) -> dict[str, str]:
     return {**attrs, **plain}
 
 
-install(Symbol)
+def load(fname: str | os.PathLike[str]) -> Symbol:
+    """The symbol in a `-symbol.json` file of any MXNet version."""
+    if not isinstance(fname, str | os.PathLike):
+        raise TypeError("fname need to be string")
+    try:
+        text = Path(fname).read_bytes()
+    except OSError as error:
+        raise MXNetError(str(error)) from error
+    return Symbol(from_json(text, os.fspath(fname)))
+
+
+def load_json(json_str: str) -> Symbol:
+    """The symbol that `tojson` of any MXNet version gave."""
+    if not isinstance(json_str, str):
+        raise TypeError("fname required to be string")
+    return Symbol(from_json(json_str))
+
+
+fromjson = load_json

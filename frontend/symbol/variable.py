@@ -1,23 +1,16 @@
-"""Symbols from nothing, from other symbols, and from files: variables, groups, and what `tojson` wrote."""
+"""Symbols from nothing and from other symbols: variables and groups."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from ...ir.dialects.mx.parameters import attribute_text
-from ..base import MXNetError
-from . import ops
-from .compose import hidden_attrs, resolved_attrs
-from .files import from_json
+from ..type_flags import DTYPE_FLAGS
+from .compose import dtype_text, hidden_attrs, resolved_attrs
 from .node import Entry, SymNode
-from .symbol import Symbol
+from .symbol import Symbol, load_json  # noqa: F401 (pickles of older versions name it here)
 
-_DTYPE_NUMBERS = {"float32": 0, "float64": 1, "float16": 2, "uint8": 3, "int32": 4, "int8": 5, "int64": 6, "bool": 7}
-_DTYPE_NUMBERS |= {"int16": 8, "bfloat16": 12}
-DTYPE_NAMES = {str(number): name for name, number in _DTYPE_NUMBERS.items()}
 STORAGE_NUMBERS = {"default": 0, "row_sparse": 1, "csr": 2}
 
 
@@ -39,7 +32,7 @@ def var(
     known = {"__shape__": shape, "__lr_mult__": lr_mult, "__wd_mult__": wd_mult}
     attrs.update({key: attribute_text(value) for key, value in known.items() if value is not None})
     if dtype is not None:
-        attrs["__dtype__"] = str(_DTYPE_NUMBERS[ops.dtype_text(dtype)])
+        attrs["__dtype__"] = str(DTYPE_FLAGS[dtype_text(dtype)])
     if init is not None:
         attrs["__init__"] = init if isinstance(init, str) else init.dumps()
     if stype is not None:
@@ -62,24 +55,3 @@ def Group(symbols: Sequence[Symbol], create_fn: Callable[..., Symbol] = Symbol) 
     if not symbols or not all(isinstance(s, Symbol) for s in symbols):
         raise TypeError("Expected a list of symbols as input")
     return create_fn([entry for symbol in symbols for entry in symbol._entries])
-
-
-def load(fname: str | os.PathLike[str]) -> Symbol:
-    """The symbol in a `-symbol.json` file of any MXNet version."""
-    if not isinstance(fname, str | os.PathLike):
-        raise TypeError("fname need to be string")
-    try:
-        text = Path(fname).read_bytes()
-    except OSError as error:
-        raise MXNetError(str(error)) from error
-    return Symbol(from_json(text, os.fspath(fname)))
-
-
-def load_json(json_str: str) -> Symbol:
-    """The symbol that `tojson` of any MXNet version gave."""
-    if not isinstance(json_str, str):
-        raise TypeError("fname required to be string")
-    return Symbol(from_json(json_str))
-
-
-fromjson = load_json

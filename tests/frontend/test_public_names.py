@@ -120,5 +120,4 @@ def test_old_pickles_load_and_new_ones_name_public_classes(name: str) -> None:
     assert {n for n in named if "mxforge.frontend" in n} <= {
         "mxforge.frontend.gluon.structure BlockScope",
         "mxforge.frontend.ndarray.ndarray _unpickled",
-        "mxforge.frontend.symbol.variable load_json",
     }
