@@ -1,7 +1,7 @@
 """The closed set of scalar operations that graphs and kernels share.
 
-Each floor keeps one table over this enum (NumPy meaning, derivative, LLVM, Triton); a test proves every table
-total.
+`dialects/core/scalar_rules.py` holds the meaning and the gradient of each, and each target a table of its rules; a
+test proves every table total.
 """
 
 from __future__ import annotations

@@ -8,10 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from ...ir.dialects.core import Pointwise
 from ...ir.dialects.mx.operator import Operator, all_operators
 from ...ir.graph import Graph, GraphBuilder, Node
 from ...ir.target import AVX2
 from ...ir.types import DType, TensorType
+from ...passes.expand import Expand
 from ...passes.manager import Context, Options, run_passes
 from ...passes.pipeline import TO_CORE
 from ..artifacts import write_atomically
@@ -147,7 +149,7 @@ def _primitives(node: Node) -> Graph:
     builder = GraphBuilder(node.name)
     operands = [builder.input(v.type) for v in node.inputs]
     copy = builder.node(node.op, *operands, name=node.name, location=node.location)
-    graph = run_passes(TO_CORE, builder.build(copy.outputs), Context(AVX2, Options()))
+    graph = run_passes((*TO_CORE, Expand(Pointwise)), builder.build(copy.outputs), Context(AVX2, Options()))
     if len(graph.inputs) > len(operands):
         raise MXNetError(f"{node.describe()} cannot be written as ONNX: it draws random numbers")
     return graph

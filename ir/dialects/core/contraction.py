@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from typing import TYPE_CHECKING
 
@@ -156,6 +156,17 @@ class Conv(Primitive):
         axes = zip(padded.shape[2:], w.shape[2:], self.strides, self.rhs_dilation, strict=True)
         space = tuple(window_extent(n, k, s, (0, 0), rd) for n, k, s, rd in axes)
         return (_correlate(padded, w.astype(wide), space, self.strides, self.rhs_dilation, groups).astype(w.dtype),)
+
+    def expand(self, b: CoreBuilder, *operands: Value) -> Value | None:
+        """Groups of the batch: the parts of the batch side by side, as groups of channels."""
+        x, w = operands
+        parts, (batch, channels, *space) = self.batch_groups, x.type.shape
+        if parts == 1:
+            return None
+        apart = b.reshape(x, (parts, batch // parts, channels, *space))
+        beside = b.transpose(apart, (1, 0, *range(2, 3 + len(space))))
+        wide = b.reshape(beside, (batch // parts, parts * channels, *space))
+        return b.add_node(replace(self, groups=self.groups * parts, batch_groups=1), wide, w)
 
     def vjp(self, b: CoreBuilder, node: Node, cotangents: Sequence[Value]) -> Gradients:
         x, w = node.inputs

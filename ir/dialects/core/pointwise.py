@@ -13,8 +13,7 @@ from ...scalar import ScalarOp, result_dtype
 from ...types import DType, TensorType
 from .numerics import round_bfloat16
 from .primitive import Array, Arrays, Gradients, Primitive, Types, operands, storage
-from .scalar_gradients import GRADIENTS
-from .scalar_numpy import evaluate_scalar
+from .scalar_rules import SCALAR_RULES, evaluate_scalar
 
 if TYPE_CHECKING:
     from .builder import CoreBuilder
@@ -41,7 +40,11 @@ class Pointwise(Primitive):
         return (evaluate_scalar(self.op, *arrays),)
 
     def vjp(self, b: CoreBuilder, node: Node, cotangents: Sequence[Value]) -> Gradients:
-        return GRADIENTS[self.op](b, cotangents[0], node.outputs[0], *node.inputs)
+        return SCALAR_RULES[self.op].gradient(b, cotangents[0], node.outputs[0], *node.inputs)
+
+    def expand(self, b: CoreBuilder, *operands: Value) -> Value | None:
+        expansion = SCALAR_RULES[self.op].expansion
+        return None if expansion is None else expansion(b, *operands)
 
 
 @dataclass(frozen=True)

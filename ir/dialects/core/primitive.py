@@ -44,6 +44,10 @@ class Primitive(Op):
         A result that nobody differentiates has a cotangent of zeros. GraphError: the primitive has no gradient rule.
         """
 
+    def expand(self, b: CoreBuilder, *operands: Value) -> Value | None:
+        """The one result, computed by primitives that targets have kernels for; None where they have one for this."""
+        return None
+
     def attributes(self) -> Mapping[str, Attribute]:
         """The fields in order, without graphs; enumerations by their mnemonic, nested tuples flat."""
         return {

@@ -102,6 +102,18 @@ class ArgReduce(Primitive):
     def vjp(self, b: CoreBuilder, node: Node, cotangents: Sequence[Value]) -> Gradients:
         return [None]
 
+    def expand(self, b: CoreBuilder, *operands: Value) -> Value:
+        """The least position at which x equals its extremum or is NaN: reductions of the same rows, which fuse."""
+        (x,) = operands
+        shape, axis = x.type.shape, self.axis
+        extreme = b.max(x, axis) if self.kind == "max" else b.min(x, axis)
+        kept = tuple(k for k in range(len(shape)) if k != axis)
+        found = b.eq(x, b.broadcast(extreme, shape, kept))
+        if x.type.dtype.is_float:
+            found = b.or_(found, b.is_nan(x))
+        position = b.iota(shape, DType.I64, axis)
+        return b.min(b.select(found, position, b.full(shape, shape[axis], DType.I64)), axis)
+
 
 @dataclass(frozen=True)
 class Cumulative(Primitive):

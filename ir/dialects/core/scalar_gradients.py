@@ -1,6 +1,6 @@
-"""The derivative of every scalar operation: one table over ScalarOp.
+"""The derivatives of scalar operations.
 
-An entry takes (builder, cotangent, result, *operands) and gives one cotangent or None for each operand. Ties of MAX and
+Each takes (builder, cotangent, result, *operands) and gives one cotangent or None for each operand. Ties of MAX and
 MIN and the derivatives of MOD are MXNet's: the first operand wins a tie.
 """
 
@@ -20,7 +20,7 @@ Gradient = Callable[..., Sequence[Value | None]]
 Factor = Callable[["CoreBuilder", Value, Value], Value]
 
 
-def _times(factor: Factor) -> Gradient:
+def times(factor: Factor) -> Gradient:
     """A unary operation with derivative factor(b, x, y)."""
 
     def gradient(b: CoreBuilder, g: Value, y: Value, x: Value) -> Sequence[Value | None]:
@@ -29,7 +29,7 @@ def _times(factor: Factor) -> Gradient:
     return gradient
 
 
-def _over(divisor: Factor) -> Gradient:
+def over(divisor: Factor) -> Gradient:
     """A unary operation with derivative 1 / divisor(b, x, y)."""
 
     def gradient(b: CoreBuilder, g: Value, y: Value, x: Value) -> Sequence[Value | None]:
@@ -38,42 +38,42 @@ def _over(divisor: Factor) -> Gradient:
     return gradient
 
 
-def _neg(b: CoreBuilder, g: Value, y: Value, x: Value) -> Sequence[Value | None]:
+def neg(b: CoreBuilder, g: Value, y: Value, x: Value) -> Sequence[Value | None]:
     return (b.neg(g),)
 
 
-def _add(b: CoreBuilder, g: Value, z: Value, x: Value, y: Value) -> Sequence[Value | None]:
+def add(b: CoreBuilder, g: Value, z: Value, x: Value, y: Value) -> Sequence[Value | None]:
     return g, g
 
 
-def _sub(b: CoreBuilder, g: Value, z: Value, x: Value, y: Value) -> Sequence[Value | None]:
+def sub(b: CoreBuilder, g: Value, z: Value, x: Value, y: Value) -> Sequence[Value | None]:
     return g, b.neg(g)
 
 
-def _none(b: CoreBuilder, g: Value, y: Value, *operands: Value) -> Sequence[Value | None]:
+def none(b: CoreBuilder, g: Value, y: Value, *operands: Value) -> Sequence[Value | None]:
     return (None,) * len(operands)
 
 
-def _mul(b: CoreBuilder, g: Value, z: Value, x: Value, y: Value) -> Sequence[Value | None]:
+def mul(b: CoreBuilder, g: Value, z: Value, x: Value, y: Value) -> Sequence[Value | None]:
     return b.mul(g, y), b.mul(g, x)
 
 
-def _div(b: CoreBuilder, g: Value, z: Value, x: Value, y: Value) -> Sequence[Value | None]:
+def div(b: CoreBuilder, g: Value, z: Value, x: Value, y: Value) -> Sequence[Value | None]:
     dx = b.div(g, y)
     return dx, b.neg(b.mul(dx, z))
 
 
-def _mod(b: CoreBuilder, g: Value, z: Value, x: Value, y: Value) -> Sequence[Value | None]:
+def mod(b: CoreBuilder, g: Value, z: Value, x: Value, y: Value) -> Sequence[Value | None]:
     return g, b.neg(b.mul(g, b.floor(b.div(x, y))))
 
 
-def _pow(b: CoreBuilder, g: Value, z: Value, x: Value, y: Value) -> Sequence[Value | None]:
+def pow(b: CoreBuilder, g: Value, z: Value, x: Value, y: Value) -> Sequence[Value | None]:
     """At x = 0 the derivative by the exponent is taken as z * log(1) = 0, its limit for y > 0."""
     safe = b.select(b.eq(x, 0), b.full_like(x, 1), x)
     return b.mul(g, b.mul(y, b.pow(x, b.sub(y, 1)))), b.mul(g, b.mul(z, b.log(safe)))
 
 
-def _extremum(first_wins: ScalarOp) -> Gradient:
+def extremum(first_wins: ScalarOp) -> Gradient:
     def gradient(b: CoreBuilder, g: Value, z: Value, x: Value, y: Value) -> Sequence[Value | None]:
         wins, zero = b.scalar(first_wins, x, y), b.full_like(g, 0)
         return b.select(wins, g, zero), b.select(wins, zero, g)
@@ -81,30 +81,30 @@ def _extremum(first_wins: ScalarOp) -> Gradient:
     return gradient
 
 
-def _atan2(b: CoreBuilder, g: Value, z: Value, x: Value, y: Value) -> Sequence[Value | None]:
+def atan2(b: CoreBuilder, g: Value, z: Value, x: Value, y: Value) -> Sequence[Value | None]:
     scaled = b.div(g, b.add(b.square(x), b.square(y)))
     return b.mul(scaled, y), b.neg(b.mul(scaled, x))
 
 
-def _hypot(b: CoreBuilder, g: Value, z: Value, x: Value, y: Value) -> Sequence[Value | None]:
+def hypot(b: CoreBuilder, g: Value, z: Value, x: Value, y: Value) -> Sequence[Value | None]:
     scaled = b.div(g, z)
     return b.mul(scaled, x), b.mul(scaled, y)
 
 
-def _select(b: CoreBuilder, g: Value, z: Value, condition: Value, x: Value, y: Value) -> Sequence[Value | None]:
+def select(b: CoreBuilder, g: Value, z: Value, condition: Value, x: Value, y: Value) -> Sequence[Value | None]:
     zero = b.full_like(g, 0)
     return None, b.select(condition, g, zero), b.select(condition, zero, g)
 
 
-def _erf(b: CoreBuilder, x: Value, y: Value) -> Value:
+def erf(b: CoreBuilder, x: Value, y: Value) -> Value:
     return b.mul(b.exp(b.neg(b.square(x))), 2 / math.sqrt(math.pi))
 
 
-def _erfinv(b: CoreBuilder, x: Value, y: Value) -> Value:
+def erfinv(b: CoreBuilder, x: Value, y: Value) -> Value:
     return b.mul(b.exp(b.square(y)), math.sqrt(math.pi) / 2)
 
 
-def _one_minus_square(b: CoreBuilder, x: Value) -> Value:
+def one_minus_square(b: CoreBuilder, x: Value) -> Value:
     """1 - x^2 without cancellation near 1."""
     return b.mul(b.sub(1, x), b.add(1, x))
 
@@ -127,69 +127,3 @@ def trigamma(b: CoreBuilder, x: Value) -> Value:
     total = b.add(total, b.div(b.add(b.add(series, 1), b.div(0.5, z)), z))
     mirrored = b.sub(b.div(math.pi**2, b.square(b.sin(b.mul(x, math.pi)))), total)
     return b.select(reflect, mirrored, total)
-
-
-GRADIENTS: dict[ScalarOp, Gradient] = {
-    ScalarOp.EXP: _times(lambda b, x, y: y),
-    ScalarOp.EXPM1: _times(lambda b, x, y: b.add(y, 1)),
-    ScalarOp.LOG: _over(lambda b, x, y: x),
-    ScalarOp.LOG1P: _over(lambda b, x, y: b.add(x, 1)),
-    ScalarOp.LOG2: _over(lambda b, x, y: b.mul(x, math.log(2))),
-    ScalarOp.LOG10: _over(lambda b, x, y: b.mul(x, math.log(10))),
-    ScalarOp.SQRT: _over(lambda b, x, y: b.mul(y, 2)),
-    ScalarOp.RSQRT: _times(lambda b, x, y: b.mul(b.div(y, x), -0.5)),
-    ScalarOp.CBRT: _over(lambda b, x, y: b.mul(b.square(y), 3)),
-    ScalarOp.SIN: _times(lambda b, x, y: b.cos(x)),
-    ScalarOp.COS: _times(lambda b, x, y: b.neg(b.sin(x))),
-    ScalarOp.TAN: _times(lambda b, x, y: b.add(b.square(y), 1)),
-    ScalarOp.ASIN: _over(lambda b, x, y: b.sqrt(_one_minus_square(b, x))),
-    ScalarOp.ACOS: _over(lambda b, x, y: b.neg(b.sqrt(_one_minus_square(b, x)))),
-    ScalarOp.ATAN: _over(lambda b, x, y: b.add(b.square(x), 1)),
-    ScalarOp.SINH: _times(lambda b, x, y: b.cosh(x)),
-    ScalarOp.COSH: _times(lambda b, x, y: b.sinh(x)),
-    ScalarOp.TANH: _times(lambda b, x, y: _one_minus_square(b, y)),
-    ScalarOp.ASINH: _over(lambda b, x, y: b.sqrt(b.add(b.square(x), 1))),
-    ScalarOp.ACOSH: _over(lambda b, x, y: b.sqrt(b.mul(b.sub(x, 1), b.add(x, 1)))),
-    ScalarOp.ATANH: _over(lambda b, x, y: _one_minus_square(b, x)),
-    ScalarOp.SIGMOID: _times(lambda b, x, y: b.mul(y, b.sub(1, y))),
-    ScalarOp.ERF: _times(_erf),
-    ScalarOp.ERFINV: _times(_erfinv),
-    ScalarOp.GAMMA: _times(lambda b, x, y: b.mul(y, b.digamma(x))),
-    ScalarOp.LGAMMA: _times(lambda b, x, y: b.digamma(x)),
-    ScalarOp.DIGAMMA: _times(lambda b, x, y: trigamma(b, x)),
-    ScalarOp.NEG: _neg,
-    ScalarOp.ABS: _times(lambda b, x, y: b.sign(x)),
-    ScalarOp.ADD: _add,
-    ScalarOp.SUB: _sub,
-    ScalarOp.MUL: _mul,
-    ScalarOp.DIV: _div,
-    ScalarOp.MOD: _mod,
-    ScalarOp.POW: _pow,
-    ScalarOp.MAX: _extremum(ScalarOp.GE),
-    ScalarOp.MIN: _extremum(ScalarOp.LE),
-    ScalarOp.ATAN2: _atan2,
-    ScalarOp.HYPOT: _hypot,
-    ScalarOp.SELECT: _select,
-    # piecewise constant, or not on floats
-    ScalarOp.SIGN: _none,
-    ScalarOp.FLOOR: _none,
-    ScalarOp.CEIL: _none,
-    ScalarOp.ROUND: _none,
-    ScalarOp.RINT: _none,
-    ScalarOp.TRUNC: _none,
-    ScalarOp.IS_NAN: _none,
-    ScalarOp.IS_INF: _none,
-    ScalarOp.IS_FINITE: _none,
-    ScalarOp.NOT: _none,
-    ScalarOp.AND: _none,
-    ScalarOp.OR: _none,
-    ScalarOp.XOR: _none,
-    ScalarOp.SHIFT_LEFT: _none,
-    ScalarOp.SHIFT_RIGHT: _none,
-    ScalarOp.EQ: _none,
-    ScalarOp.NE: _none,
-    ScalarOp.LT: _none,
-    ScalarOp.LE: _none,
-    ScalarOp.GT: _none,
-    ScalarOp.GE: _none,
-}

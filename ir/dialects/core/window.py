@@ -177,3 +177,11 @@ class SelectAndScatter(Primitive):
         read = b.windows(g, 0, self.window, self.strides, self.padding, ones)
         chosen = b.gather(read, b.expand_dims(winner, rank), (rank,), rank)
         return [None, chosen]
+
+    def expand(self, b: CoreBuilder, *operands: Value) -> Value | None:
+        """16-bit floats: computed in float32, in which the sums are kept."""
+        dtype = operands[0].type.dtype
+        if dtype not in (DType.F16, DType.BF16):
+            return None
+        x, cotangent = (b.cast(v, DType.F32) for v in operands)
+        return b.cast(b.select_and_scatter(x, cotangent, self.window, self.strides, self.padding), dtype)
