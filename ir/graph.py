@@ -88,6 +88,10 @@ class Node:
     def __repr__(self) -> str:
         return f"<Node {self.op.name} {self.name}>"
 
+    def on(self, operands: Sequence[Value]) -> Node:
+        """The same use of the same op on other operands of the same types."""
+        return Node(self.op, operands, [v.type for v in self.outputs], self.name, self.location)
+
     def describe(self) -> str:
         """The node as an error message names it."""
         where = f" at {self.location}" if self.location else ""

@@ -6,8 +6,10 @@ from dataclasses import dataclass
 
 from ..ir.dialects.core import Cast, Pointwise, Reverse, Slice
 from ..ir.graph import Graph, Node
+from .groups import Group, GroupGraph, find_dataflow
+from .kinds import INDEX_MAPS, Kind, kind_of
 from .manager import Context, Pass
-from .regions import INDEX_MAPS, Group, Kind, extract_regions, kind_of
+from .regions import extract_regions
 from .row_reads import reads_own_rows
 
 
@@ -24,77 +26,44 @@ class Fuse(Pass):
     name = "fuse"
 
     def run(self, graph: Graph, context: Context) -> Graph:
-        return _Fuser(graph).run()
+        return extract_regions(graph, find_groups(graph).of)
+
+
+def find_groups(graph: Graph) -> GroupGraph:
+    """The groups that become the regions of `graph`."""
+    fuser = _Fuser(graph)
+    fuser.join_behind()
+    fuser.absorb_prologues()
+    return fuser.groups
 
 
 _MOST_RESULTS = 8  # of one region: all of them wait in registers until the last is computed
+_FIRST = {Kind.CONTRACT: 0, Kind.ROW: 1, Kind.WINDOW: 2}
+"""The order in which a node tries to join the groups that it reads; other kinds come last."""
 
 
 class _Fuser:
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
-        self.users = graph.users()
-        self.outputs = set(graph.outputs)
+        self.flow = find_dataflow(graph)
+        self.groups = GroupGraph(self.flow)
         self.order = {n: i for i, n in enumerate(graph.nodes)}
-        self.group: dict[Node, Group] = {}
 
-    def run(self) -> Graph:
-        for node in self.graph.nodes:
-            kind = kind_of(node)
-            if kind is Kind.VIRTUAL:
-                continue
-            self.group[node] = Group(kind, node)
-            for producer in self._producers(node):
+    def join_behind(self) -> None:
+        """Join each node with the groups that it reads."""
+        group_of = self.groups.of
+        for node, producers in self.flow.producers.items():
+            self.groups.add(node)
+            for producer in sorted(producers, key=lambda n: _FIRST.get(group_of[n].kind, len(_FIRST))):
                 self._try_join(producer, node)
-        self._absorb_prologues()
-        return extract_regions(self.graph, self.group)
-
-    def _producers(self, node: Node) -> list[Node]:
-        """The nodes of other groups that `node` reads, through virtual nodes too; contractions and reductions first."""
-        found: dict[Node, None] = {}
-        stack = list(node.inputs)
-        while stack:
-            source = stack.pop().node
-            if source is None:
-                continue
-            if kind_of(source) is Kind.VIRTUAL:
-                stack.extend(source.inputs)
-            else:
-                found[source] = None
-        order = {Kind.CONTRACT: 0, Kind.ROW: 1, Kind.WINDOW: 2}
-        return sorted(found, key=lambda n: order.get(self.group[n].kind, 3))
-
-    def _readers(self, node: Node) -> set[Node]:
-        """The real nodes that read the results of `node`, through virtual ones too."""
-        found: set[Node] = set()
-        stack = list(node.outputs)
-        while stack:
-            for user, _ in self.users[stack.pop()]:
-                if kind_of(user) is Kind.VIRTUAL:
-                    stack.extend(user.outputs)
-                else:
-                    found.add(user)
-        return found
-
-    def _is_output(self, node: Node) -> bool:
-        """Whether a result of `node` leaves the graph, through virtual nodes too."""
-        stack = list(node.outputs)
-        while stack:
-            value = stack.pop()
-            if value in self.outputs:
-                return True
-            for user, _ in self.users[value]:
-                if kind_of(user) is Kind.VIRTUAL:
-                    stack.extend(user.outputs)
-        return False
 
     def _try_join(self, producer: Node, node: Node) -> None:
-        before, own = self.group[producer], self.group[node]
+        before, own = self.groups.of[producer], self.groups.of[node]
         if before is own or not self._fits(before, own, producer, node):
             return
-        if not self._acyclic(before, own) or not self._keeps_rows(before, own):
+        if self.groups.closes_cycle(before, own) or not self._keeps_rows(before, own):
             return
-        self._merge(before, own)
+        self.groups.merge(before, own)
 
     def _keeps_rows(self, before: Group, own: Group) -> bool:
         """Whether both groups as one would read their reductions at their own rows only."""
@@ -111,18 +80,10 @@ class _Fuser:
                 stack.extend(source.inputs)
         return reads_own_rows(sorted(members | between, key=self.order.__getitem__), rows)
 
-    def _merge(self, before: Group, own: Group) -> None:
-        before.nodes.extend(own.nodes)
-        before.rows = before.rows or own.rows
-        before.kind = _joined_kind(before, own)
-        for n in own.nodes:
-            self.group[n] = before
-
     def _fits(self, before: Group, own: Group, producer: Node, node: Node) -> bool:
-        sole = not self._is_output(producer) and all(self.group.get(r) is own for r in self._readers(producer))
         if before.kind is Kind.ROW and own.kind in (Kind.ROW, Kind.POINTWISE):
             return self._fits_rows(before, own, node)
-        if not sole:
+        if not self._is_read_by(own, producer):
             return False
         same_space = _result_space(producer) == _result_space(node) and self._reads_directly(node, producer)
         match before.kind, own.kind:
@@ -143,6 +104,12 @@ class _Fuser:
             case _:
                 return False
 
+    def _is_read_by(self, own: Group, producer: Node) -> bool:
+        """Whether `own` alone reads the result of `producer`. The last reader, which is often not yet in a group, is
+        looked at first."""
+        readers = reversed(self.flow.readers[producer])
+        return producer not in self.flow.leaving and all(self.groups.of.get(r) is own for r in readers)
+
     def _reads_directly(self, node: Node, producer: Node) -> bool:
         return any(v.node is producer for v in node.inputs)
 
@@ -159,61 +126,32 @@ class _Fuser:
             return False
         return out.shape == shape or squeezed == tuple(n for n in reduced if n != 1)
 
-    def _acyclic(self, before: Group, own: Group) -> bool:
-        """Whether nothing outside both groups stands between them."""
-        members = set(before.nodes)
-        joined = members | set(own.nodes)
-        stack = [p for n in own.nodes for p in self._producers(n) if p not in joined]
-        seen: set[Node] = set()
-        while stack:
-            node = stack.pop()
-            if node in members:
-                return False
-            if node in seen:
-                continue
-            seen.add(node)
-            stack.extend(self._dependencies(node))
-        return True
-
-    def _dependencies(self, node: Node) -> list[Node]:
-        """What `node` waits for: the operands of its whole group."""
-        group = self.group.get(node)
-        return [v.node for n in (group.nodes if group else [node]) for v in n.inputs if v.node is not None]
-
-    def _absorb_prologues(self) -> None:
+    def absorb_prologues(self) -> None:
         """Join pointwise groups all of whose readers ended up in one region of the same space. A result of the graph
         may join one in which nothing moves: the region then has several results of one shape."""
-        for node in reversed(self.graph.nodes):
-            before = self.group.get(node)
-            if before is None or before.kind is not Kind.POINTWISE or before.nodes[-1] is not node:
+        for node in reversed(self.flow.producers):
+            before = self.groups.of[node]
+            if before.kind is not Kind.POINTWISE or before.last is not node:
                 continue
-            readers = {id(g): g for g in map(self.group.__getitem__, self._readers(node))}
+            readers = {self.groups.of[r] for r in self.flow.readers[node]}
             if len(readers) != 1:
                 continue
-            own = next(iter(readers.values()))
-            if self._is_output(node) and not self._may_have_results(before, own):
+            (own,) = readers
+            if node in self.flow.leaving and not self._may_have_results(before, own):
                 continue
             if own.kind is Kind.ROW:
                 fits = own.rows is not None and node.outputs[0].type.shape == own.rows[0]
             else:
-                fits = own.kind is Kind.POINTWISE and _result_space(node) == _result_space(own.nodes[-1])
-            if own is not before and fits and self._acyclic(before, own) and self._keeps_rows(before, own):
-                before.nodes, own.nodes = [], before.nodes + own.nodes
-                for n in own.nodes:
-                    self.group[n] = own
+                fits = own.kind is Kind.POINTWISE and _result_space(node) == _result_space(own.last)
+            if own is before or not fits or self.groups.closes_cycle(before, own) or not self._keeps_rows(before, own):
+                continue
+            self.groups.merge(before, own)
 
     def _may_have_results(self, before: Group, own: Group) -> bool:
         """Whether two groups compute each element of their few results from the elements at the same place."""
         nodes = (*before.nodes, *own.nodes)
         flat = all(isinstance(n.op, Pointwise | Cast) for n in nodes)
-        return flat and sum(map(self._is_output, nodes)) <= _MOST_RESULTS
-
-
-def _joined_kind(before: Group, own: Group) -> Kind:
-    for kind in (Kind.CONTRACT, Kind.WINDOW, Kind.ROW, Kind.POINTWISE):
-        if kind in (before.kind, own.kind):
-            return kind
-    return before.kind
+        return flat and sum(n in self.flow.leaving for n in nodes) <= _MOST_RESULTS
 
 
 def _is_index_map(node: Node) -> bool:

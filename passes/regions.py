@@ -1,154 +1,87 @@
-"""Regions as data: what sort of kernel each node makes, groups of nodes, and the Fused nodes that they become."""
+"""Turns groups of nodes into Fused nodes, whose bodies are the groups."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from enum import Enum
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
-from ..ir.dialects.core import (
-    Broadcast,
-    Cast,
-    Concat,
-    Constant,
-    Conv,
-    Dot,
-    Fused,
-    Gather,
-    Iota,
-    Pad,
-    Pointwise,
-    RandomBits,
-    Reduce,
-    ReduceWindow,
-    Relayout,
-    Reshape,
-    Reverse,
-    Slice,
-    Transpose,
-)
+from ..ir.dialects.core import Constant, Fused, Reshape
 from ..ir.graph import Graph, GraphBuilder, Node, Value
+from .groups import Group
+from .kinds import READS_MEMORY, Kind, kind_of
 
 
-class Kind(Enum):
-    """What sort of kernel a node starts, or how it joins one."""
-
-    POINTWISE = "pointwise"
-    ROW = "row"  # reductions and the pointwise work around them
-    WINDOW = "window"
-    CONTRACT = "contract"
-    MOVE = "move"  # an index map: transpose, slice, reverse, pad, gather, relayout
-    JOIN = "join"  # concatenation: one store for each operand
-    VIRTUAL = "virtual"  # read through an index map wherever it is used: broadcast, constant, iota, unit reshape
-    OPAQUE = "opaque"  # stays a node of its own
-
-    __hash__ = object.__hash__
+def extract_regions(graph: Graph, group_of: Mapping[Node, Group]) -> Graph:
+    """The graph whose groups are Fused nodes. Virtual nodes are copied into every region that reads them, but what a
+    convolution or a window reads is a value in memory."""
+    return _Extractor(graph, group_of).run()
 
 
-_KINDS: dict[type, Kind] = {
-    Pointwise: Kind.POINTWISE,
-    Cast: Kind.POINTWISE,
-    RandomBits: Kind.POINTWISE,
-    Reduce: Kind.ROW,
-    ReduceWindow: Kind.WINDOW,
-    Conv: Kind.CONTRACT,
-    Dot: Kind.CONTRACT,
-    Transpose: Kind.MOVE,
-    Slice: Kind.MOVE,
-    Reverse: Kind.MOVE,
-    Pad: Kind.MOVE,
-    Gather: Kind.MOVE,
-    Relayout: Kind.MOVE,
-    Concat: Kind.JOIN,
-    Broadcast: Kind.VIRTUAL,
-    Iota: Kind.VIRTUAL,
-}
-_READS_MEMORY = (Conv, ReduceWindow)  # read each element many times, also past the border: from memory, not as a map
-INDEX_MAPS = (Transpose, Slice, Reverse, Relayout)  # moves through which an expression may be recomputed freely
+@dataclass(frozen=True, kw_only=True)
+class _Region:
+    """Nodes in order, virtual ones that they read included; the values that they read, and those that others read.
 
+    A region of kind OPAQUE is one node that stays as it is.
+    """
 
-def kind_of(node: Node) -> Kind:
-    """The kind of `node` on its own."""
-    if isinstance(node.op, Constant):
-        return Kind.VIRTUAL if node.op.value.size == 1 else Kind.OPAQUE
-    if isinstance(node.op, Reshape):
-        return Kind.VIRTUAL if is_unit_reshape(node) else Kind.OPAQUE
-    return _KINDS.get(type(node.op), Kind.OPAQUE)
-
-
-def is_unit_reshape(node: Node) -> bool:
-    """Whether a reshape only adds or drops axes of extent 1, so that it is an index map."""
-    before, after = node.inputs[0].type, node.outputs[0].type
-    return before.layout is None and [n for n in before.shape if n != 1] == [n for n in after.shape if n != 1]
-
-
-class Group:
-    """Nodes that will be one region; `rows` is the full space and the reduced axes of a ROW group."""
-
-    __slots__ = ("kind", "nodes", "rows")
-
-    def __init__(self, kind: Kind, node: Node) -> None:
-        self.kind = kind
-        self.nodes = [node]
-        self.rows = rows_of(node)
-
-
-def rows_of(node: Node) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
-    """The space that a reduction walks and the axes that it reduces."""
-    if isinstance(node.op, Reduce):
-        return node.inputs[0].type.shape, node.op.axes
-    return None
-
-
-def extract_regions(graph: Graph, group: dict[Node, Group]) -> Graph:
-    """The graph whose groups are Fused nodes; virtual nodes are copied into every region that reads them, but what a
-    convolution or a window reads stands in memory."""
-    return _Extractor(graph, group).run()
+    kind: Kind
+    nodes: Sequence[Node]
+    operands: Sequence[Value]
+    results: Sequence[Value]
 
 
 class _Extractor:
-    """Turns groups into Fused nodes, in an order that respects their dependencies."""
+    """Emits each region that a result of the graph needs behind the regions that it reads."""
 
-    def __init__(self, graph: Graph, group: dict[Node, Group]) -> None:
-        self.graph, self.group, self.users = graph, group, graph.users()
-        self.outputs = set(graph.outputs)
-        self.b = GraphBuilder(graph.name)
-        self.b.inputs, self.b.parameters = list(graph.inputs), set(graph.parameters)
-        self.b.updates, self.b.random = graph.updates, graph.random
-        self.new: dict[Value, Value] = {v: v for v in graph.inputs}
+    def __init__(self, graph: Graph, group_of: Mapping[Node, Group]) -> None:
+        self.graph, self.group_of = graph, group_of
+        self.users, self.outputs = graph.users(), frozenset(graph.outputs)
         self.order = {n: i for i, n in enumerate(graph.nodes)}
-        self.done: set[int] = set()
+        self.made: dict[Value, Value] = {v: v for v in graph.inputs}
+        self.nodes: list[Node] = []
 
     def run(self) -> Graph:
         for value in self.graph.outputs:
             self._need(value)
-        return self.b.build([self.new[v] for v in self.graph.outputs])
+        outputs = tuple(self.made[v] for v in self.graph.outputs)
+        return replace(self.graph, nodes=tuple(self.nodes), outputs=outputs)
 
     def _need(self, value: Value) -> None:
-        """Emit what makes `value`, operands first. An explicit stack: graphs are deeper than Python's recursion."""
-        stack: list[Value] = [value]
+        """Emit the region of `value`, those of its operands first. An explicit stack: graphs are deeper than Python's
+        recursion."""
+        stack: list[Value | _Region] = [value]
         while stack:
-            current = stack[-1]
-            if current in self.new:
-                stack.pop()
-                continue
-            assert current.node is not None
-            nodes = self._region(current.node)
-            missing = [v for v in self._operands(nodes) if v not in self.new]
-            if missing:
-                stack.extend(missing)
-            else:
-                self._emit(nodes)
-                stack.pop()
+            current = stack.pop()
+            if isinstance(current, _Region):
+                if current.results[0] not in self.made:
+                    self._emit(current)
+            elif current not in self.made:
+                region = self._region(current)
+                stack.append(region)
+                stack.extend(v for v in dict.fromkeys(region.operands) if v not in self.made)
 
-    def _region(self, node: Node) -> list[Node]:
-        """The nodes of the region that makes `node`'s results, virtual nodes inside included, in order."""
-        group = self.group.get(node)
-        real = group.nodes if group else [node]
-        if (group and group.kind in (Kind.OPAQUE, Kind.JOIN)) or (group is None and isinstance(node.op, Reshape)):
-            return real
-        found = dict.fromkeys(real)
-        stored = {v.node for n in real if isinstance(n.op, _READS_MEMORY) for v in n.inputs}
-        stack = [v for n in real for v in n.inputs]
+    # -- regions
+
+    def _region(self, value: Value) -> _Region:
+        """The region that computes `value`."""
+        assert value.node is not None
+        node, group = value.node, self.group_of.get(value.node)
+        if group is None and isinstance(node.op, Reshape | Constant):
+            return _Region(kind=Kind.OPAQUE, nodes=(node,), operands=node.inputs, results=node.outputs)
+        if group is not None and group.kind in (Kind.OPAQUE, Kind.JOIN):
+            return _Region(kind=group.kind, nodes=(node,), operands=node.inputs, results=node.outputs)
+        members = group.nodes if group is not None else [node]
+        nodes = self._with_virtual_nodes(members)
+        inside = {v for n in nodes for v in n.outputs}
+        operands = dict.fromkeys(v for n in nodes for v in n.inputs if v not in inside)
+        kind = group.kind if group is not None else Kind.POINTWISE
+        return _Region(kind=kind, nodes=nodes, operands=tuple(operands), results=self._results(members, set(nodes)))
+
+    def _with_virtual_nodes(self, members: Sequence[Node]) -> list[Node]:
+        """The members of a region and the virtual nodes that they read, in the order of the graph."""
+        found = dict.fromkeys(members)
+        stored = {v.node for n in members if isinstance(n.op, READS_MEMORY) for v in n.inputs}
+        stack = [v for n in members for v in n.inputs]
         while stack:
             source = stack.pop().node
             if source is None or source in found or source in stored or kind_of(source) is not Kind.VIRTUAL:
@@ -157,76 +90,47 @@ class _Extractor:
             stack.extend(source.inputs)
         return sorted(found, key=self.order.__getitem__)
 
-    def _operands(self, nodes: list[Node]) -> list[Value]:
-        inside = {v for n in nodes for v in n.outputs}
-        return list(dict.fromkeys(v for n in nodes for v in n.inputs if v not in inside))
+    def _results(self, members: Sequence[Node], inside: set[Node]) -> list[Value]:
+        """The values of members that are read outside the region, also through virtual nodes."""
+        ordered = sorted(members, key=self.order.__getitem__)
+        return [v for n in ordered for v in n.outputs if self._is_read_outside(v, inside)]
 
-    def _emit(self, nodes: list[Node]) -> None:
-        last = nodes[-1]
-        group = self.group.get(last)
-        lonely = group is None and isinstance(last.op, Reshape | Constant)
-        if lonely or (group is not None and group.kind is Kind.OPAQUE):
-            self._copy(last)
-        elif group is not None and group.kind is Kind.JOIN:
-            self._emit_join(last)
-        else:
-            self._emit_fused(nodes, group.kind if group else Kind.POINTWISE)
-
-    def _copy(self, node: Node) -> None:
-        operands = tuple(self.new[v] for v in node.inputs)
-        if operands == node.inputs:
-            self.b.append(node)
-            self.new.update((v, v) for v in node.outputs)
-            return
-        made = self.b.node(node.op, *operands, name=node.name, location=node.location)
-        for old, value in zip(node.outputs, made.outputs, strict=True):
-            value.type = old.type
-            self.new[old] = value
-
-    def _emit_join(self, node: Node) -> None:
-        """A region with an input for each operand, also where several are one value: each is a piece of its own."""
-        inner = GraphBuilder("region")
-        made = inner.node(node.op, *(inner.input(v.type, v.name) for v in node.inputs), name=node.name)
-        self._append(node, Fused(self._typed(inner, made, node), Kind.JOIN.value), node.inputs, node.outputs)
-
-    def _typed(self, inner: GraphBuilder, made: Node, node: Node) -> Graph:
-        for old, value in zip(node.outputs, made.outputs, strict=True):
-            value.type = old.type
-        return inner.build(made.outputs)
-
-    def _append(self, node: Node, op: Fused, operands: Sequence[Value], results: Sequence[Value]) -> None:
-        types = [v.type for v in results]
-        fused = Node(op, [self.new[v] for v in operands], types, node.name, node.location)
-        self.b.append(fused)
-        self.new.update(zip(results, fused.outputs, strict=True))
-
-    def _emit_fused(self, nodes: list[Node], kind: Kind) -> None:
-        operands = self._operands(nodes)
-        inner = GraphBuilder("region")
-        body: dict[Value, Value] = {v: inner.input(v.type, v.name) for v in operands}
-        for node in nodes:
-            made = inner.node(node.op, *(body[v] for v in node.inputs), name=node.name, location=node.location)
-            for old, value in zip(node.outputs, made.outputs, strict=True):
-                value.type = old.type
-                body[old] = value
-        results = self._results(nodes)
-        op = Fused(inner.build([body[v] for v in results]), kind.value)
-        self._append(nodes[-1], op, operands, results)
-
-    def _results(self, nodes: list[Node]) -> list[Value]:
-        """The values of real nodes that somebody outside the region reads, also through virtual nodes outside."""
-        inside = set(nodes)
-        real = [n for n in nodes if n in self.group] or nodes[-1:]
-        return [
-            v
-            for n in real
-            for v in n.outputs
-            if v in self.outputs or any(self._outside(u, inside) for u, _ in self.users[v])
-        ]
-
-    def _outside(self, user: Node, inside: set[Node]) -> bool:
-        if user not in inside:
+    def _is_read_outside(self, value: Value, inside: set[Node]) -> bool:
+        if value in self.outputs:
             return True
-        if user in self.group:
-            return False
-        return any(v in self.outputs or any(self._outside(u, inside) for u, _ in self.users[v]) for v in user.outputs)
+        return any(
+            user not in inside
+            or (user not in self.group_of and any(self._is_read_outside(v, inside) for v in user.outputs))
+            for user, _ in self.users[value]
+        )
+
+    # -- Fused nodes
+
+    def _emit(self, region: _Region) -> None:
+        last = region.nodes[-1]
+        operands = [self.made[v] for v in region.operands]
+        if region.kind is Kind.OPAQUE:
+            new = self._unchanged(last, operands)
+        else:
+            op = Fused(_body(region), region.kind.value)
+            new = Node(op, operands, [v.type for v in region.results], last.name, last.location)
+        self.nodes.append(new)
+        self.made.update(zip(region.results, new.outputs, strict=True))
+
+    def _unchanged(self, node: Node, operands: Sequence[Value]) -> Node:
+        return node if tuple(operands) == node.inputs else node.on(operands)
+
+
+def _body(region: _Region) -> Graph:
+    """The nodes of a region as a graph. A concatenation has an input for each operand, also where several are one
+    value: each is a piece of its own."""
+    b = GraphBuilder("region")
+    inputs = [b.input(v.type, v.name) for v in region.operands]
+    if region.kind is Kind.JOIN:
+        b.append(region.nodes[0].on(inputs))
+        return b.build(b.nodes[0].outputs)
+    made = dict(zip(region.operands, inputs, strict=True))
+    for node in region.nodes:
+        b.append(node.on([made[v] for v in node.inputs]))
+        made.update(zip(node.outputs, b.nodes[-1].outputs, strict=True))
+    return b.build([made[v] for v in region.results])

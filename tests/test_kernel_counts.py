@@ -16,9 +16,9 @@ from mxforge.ir.dialects.core.registry import PRIMITIVES
 from mxforge.ir.dialects.mx.operator import all_names, all_operators
 from mxforge.ir.graph import Node
 from mxforge.ir.schedule import ContractionSchedule
+from mxforge.passes.kinds import Kind, kind_of
 from mxforge.passes.manager import Context, Options, run_passes
 from mxforge.passes.pipeline import FOR_CPU
-from mxforge.passes.regions import Kind, kind_of
 from mxforge.runtime.host import host_target
 from sweeps import together
 

@@ -1,0 +1,188 @@
+"""Groups of nodes that become regions, as an acyclic graph in which groups are merged.
+
+    flow   = Dataflow(producers, readers, leaving)           which nodes read which, through virtual ones
+    group  = Group(kind, nodes, last, rows, level, inputs, readers)
+    groups = GroupGraph(graph)                               add(node), closes_cycle(before, own), merge(before, own)
+
+A group's level is greater than the level of every group that it reads. A path between two groups therefore passes only
+groups of levels between theirs, so a search for one looks at few groups.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from heapq import heappop, heappush
+
+from ..ir.dialects.core import Reduce
+from ..ir.graph import Graph, Node, Value
+from .kinds import Kind, kind_of
+from .row_reads import Rows
+
+
+@dataclass(frozen=True, kw_only=True)
+class Dataflow:
+    """Which nodes read which. Virtual nodes are transparent: their reader reads what they read.
+
+    `producers` of a node are in the order of its operands from the last to the first. `leaving` are the nodes whose
+    results are results of the graph.
+    """
+
+    producers: dict[Node, list[Node]]
+    readers: dict[Node, list[Node]]
+    leaving: frozenset[Node]
+
+
+def find_dataflow(graph: Graph) -> Dataflow:
+    """The dataflow between the nodes of `graph` that are not virtual."""
+    producers: dict[Node, list[Node]] = {}
+    readers: dict[Node, list[Node]] = {}
+    source: dict[Value, Node] = {}
+    for node in graph.nodes:
+        found = list(dict.fromkeys(source[v] for v in reversed(node.inputs) if v in source))
+        if kind_of(node) is Kind.VIRTUAL:
+            source.update((v, found[0]) for v in node.outputs if found)
+            continue
+        producers[node], readers[node] = found, []
+        source.update((v, node) for v in node.outputs)
+        for producer in found:
+            readers[producer].append(node)
+    leaving = frozenset(source[v] for v in graph.outputs if v in source)
+    return Dataflow(producers=producers, readers=readers, leaving=leaving)
+
+
+@dataclass(eq=False, slots=True, kw_only=True)
+class Group:
+    """Nodes that become one region. `last` is the one of them that comes last in the graph.
+
+    `rows` is the full space and the reduced axes of a ROW group. `inputs` and `readers` are other groups.
+    """
+
+    kind: Kind
+    nodes: list[Node]
+    last: Node
+    rows: Rows | None
+    level: int = 0
+    inputs: dict[Group, None] = field(default_factory=dict["Group", None])
+    readers: dict[Group, None] = field(default_factory=dict["Group", None])
+
+    @property
+    def size(self) -> int:
+        return len(self.nodes) + len(self.inputs) + len(self.readers)
+
+
+class GroupGraph:
+    """The groups of the nodes seen so far. `steps` counts the groups that searches and merges have looked at."""
+
+    def __init__(self, flow: Dataflow) -> None:
+        self.flow = flow
+        self.of: dict[Node, Group] = {}
+        self.steps = 0
+
+    def add(self, node: Node) -> Group:
+        """A group of `node` alone, which reads groups that are in the graph."""
+        group = Group(kind=kind_of(node), nodes=[node], last=node, rows=_rows_of(node))
+        for producer in self.flow.producers[node]:
+            before = self.of[producer]
+            group.inputs[before] = before.readers[group] = None
+        group.level = 1 + max((g.level for g in group.inputs), default=-1)
+        self.of[node] = group
+        return group
+
+    def closes_cycle(self, before: Group, own: Group) -> bool:
+        """Whether `own`, which reads `before`, also depends on it through a third group.
+
+        Two searches, from `before` along readers and from `own` along inputs, take turns by what they cost until they
+        meet or one of them ends.
+        """
+        forward, backward = _Search(before, own, direction=1), _Search(own, before, direction=-1)
+        met = False
+        while not met and forward.open and backward.open:
+            near, far = (forward, backward) if forward.cost <= backward.cost else (backward, forward)
+            met = near.advance(far.found)
+        self.steps += forward.steps + backward.steps
+        return met
+
+    def merge(self, before: Group, own: Group) -> Group:
+        """One group of both. `own` reads `before`, and no path leads from one to the other through a third group."""
+        floor = before.level
+        level = max([floor, *(1 + g.level for g in own.inputs if g is not before)])
+        kept, taken = (before, own) if before.size >= own.size else (own, before)
+        self.steps += len(own.inputs) + taken.size
+        kept.kind, kept.last, kept.rows = _joined_kind(before, own), own.last, before.rows or own.rows
+        kept.nodes += taken.nodes
+        self.of.update((n, kept) for n in taken.nodes)
+        for g in taken.inputs:
+            del g.readers[taken]
+            if g is not kept:
+                g.readers[kept] = kept.inputs[g] = None
+        for g in taken.readers:
+            del g.inputs[taken]
+            if g is not kept:
+                g.inputs[kept] = kept.readers[g] = None
+        kept.level = level
+        if level > floor:
+            self._raise_readers(kept)
+        return kept
+
+    def _raise_readers(self, group: Group) -> None:
+        """Give the groups behind `group` levels above those of their inputs, in the order of their levels so far."""
+        raised: dict[Group, int] = {group: group.level}
+        order = [(group.level, 0, group)]
+        while order:
+            g = heappop(order)[2]
+            g.level = raised[g]
+            for reader in g.readers:
+                self.steps += 1
+                if reader.level > g.level:
+                    continue
+                if reader not in raised:
+                    heappush(order, (reader.level, len(raised), reader))
+                raised[reader] = max(raised.get(reader, 0), g.level + 1)
+
+
+class _Search:
+    """Groups that paths from `origin` to `goal` can pass, the direct edge between them left out. Those whose level is
+    nearest to the goal's go on first."""
+
+    def __init__(self, origin: Group, goal: Group, *, direction: int) -> None:
+        """`direction` is 1 along readers, -1 along inputs."""
+        self.origin, self.goal, self.direction = origin, goal, direction
+        self.found = {origin}
+        self.open = [(0, 0, origin)]
+        self.steps = 0
+
+    @property
+    def cost(self) -> int:
+        """The groups that have been looked at after the next step."""
+        return self.steps + len(self._edges(self.open[0][2]))
+
+    def _edges(self, group: Group) -> dict[Group, None]:
+        return group.readers if self.direction > 0 else group.inputs
+
+    def advance(self, targets: set[Group]) -> bool:
+        """Go on from one group. True if this reaches one of `targets`."""
+        group = heappop(self.open)[2]
+        for other in self._edges(group):
+            self.steps += 1
+            if group is self.origin and other is self.goal:
+                continue
+            if other in targets:
+                return True
+            if other not in self.found and (self.goal.level - other.level) * self.direction > 0:
+                self.found.add(other)
+                heappush(self.open, (-self.direction * other.level, len(self.found), other))
+        return False
+
+
+def _joined_kind(before: Group, own: Group) -> Kind:
+    for kind in (Kind.CONTRACT, Kind.WINDOW, Kind.ROW, Kind.POINTWISE):
+        if kind in (before.kind, own.kind):
+            return kind
+    return before.kind
+
+
+def _rows_of(node: Node) -> Rows | None:
+    """The space that a reduction walks and the axes that it reduces."""
+    if isinstance(node.op, Reduce):
+        return node.inputs[0].type.shape, node.op.axes
+    return None

@@ -1,0 +1,79 @@
+"""What sort of kernel each core node makes, on its own or as part of a region."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+from ..ir.dialects.core import (
+    Broadcast,
+    Cast,
+    Concat,
+    Constant,
+    Conv,
+    Dot,
+    Gather,
+    Iota,
+    Pad,
+    Pointwise,
+    RandomBits,
+    Reduce,
+    ReduceWindow,
+    Relayout,
+    Reshape,
+    Reverse,
+    Slice,
+    Transpose,
+)
+from ..ir.graph import Node
+
+
+class Kind(Enum):
+    """What sort of kernel a node starts, or how it joins one."""
+
+    POINTWISE = "pointwise"
+    ROW = "row"  # reductions and the pointwise work around them
+    WINDOW = "window"
+    CONTRACT = "contract"
+    MOVE = "move"  # an index map: transpose, slice, reverse, pad, gather, relayout
+    JOIN = "join"  # concatenation: one store for each operand
+    VIRTUAL = "virtual"  # read through an index map wherever it is used: broadcast, constant, iota, unit reshape
+    OPAQUE = "opaque"  # stays a node of its own
+
+    __hash__ = object.__hash__
+
+
+_KINDS: dict[type, Kind] = {
+    Pointwise: Kind.POINTWISE,
+    Cast: Kind.POINTWISE,
+    RandomBits: Kind.POINTWISE,
+    Reduce: Kind.ROW,
+    ReduceWindow: Kind.WINDOW,
+    Conv: Kind.CONTRACT,
+    Dot: Kind.CONTRACT,
+    Transpose: Kind.MOVE,
+    Slice: Kind.MOVE,
+    Reverse: Kind.MOVE,
+    Pad: Kind.MOVE,
+    Gather: Kind.MOVE,
+    Relayout: Kind.MOVE,
+    Concat: Kind.JOIN,
+    Broadcast: Kind.VIRTUAL,
+    Iota: Kind.VIRTUAL,
+}
+READS_MEMORY = (Conv, ReduceWindow)  # read each element many times, also past the border: from memory, not as a map
+INDEX_MAPS = (Transpose, Slice, Reverse, Relayout)  # moves through which an expression may be recomputed freely
+
+
+def kind_of(node: Node) -> Kind:
+    """The kind of `node` on its own."""
+    if isinstance(node.op, Constant):
+        return Kind.VIRTUAL if node.op.value.size == 1 else Kind.OPAQUE
+    if isinstance(node.op, Reshape):
+        return Kind.VIRTUAL if is_unit_reshape(node) else Kind.OPAQUE
+    return _KINDS.get(type(node.op), Kind.OPAQUE)
+
+
+def is_unit_reshape(node: Node) -> bool:
+    """Whether a reshape only adds or drops axes of extent 1, so that it is an index map."""
+    before, after = node.inputs[0].type, node.outputs[0].type
+    return before.layout is None and [n for n in before.shape if n != 1] == [n for n in after.shape if n != 1]
