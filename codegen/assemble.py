@@ -8,11 +8,12 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ..ir.dialects.core import Constant, Fused
-from ..ir.graph import Graph, Node, Value
-from ..ir.program import Copy, Launch, Place, Program, Space
+from ..ir.dialects.core import Constant, Fused, Relayout
+from ..ir.graph import Graph, Node, Op, Value
+from ..ir.program import LAYOUT, PACK, Copy, Launch, Place, Program, Space
 from ..ir.types import DType
 from ..passes.elementwise import elementwise_inputs
+from ..passes.kinds import Kind, kind_of
 from ..passes.plan_memory import ALIGNMENT, Block, Sharing, assign_offsets
 from .compiler import Step
 from .emission import LaunchSpec, Packing
@@ -20,9 +21,12 @@ from .emission import LaunchSpec, Packing
 Phase = Literal["prepare", "run"]
 
 
-def assemble(graph: Graph, sharing: Sharing, steps: Sequence[Step], code: tuple[bytes, ...]) -> Program:
-    """The program of `graph`: every value gets a place, every step its launches."""
-    return _Assembler(graph, sharing, steps).program(code)
+def assemble(
+    graph: Graph, sharing: Sharing, steps: Sequence[Step], code: tuple[bytes, ...], names: Sequence[str] = ()
+) -> Program:
+    """The program of `graph`: every value gets a place, every step its launches. The program's names are `names`, then
+    those of other nodes."""
+    return _Assembler(graph, sharing, steps, names).program(code)
 
 
 @dataclass(slots=True)
@@ -42,7 +46,7 @@ _FOREVER = 1 << 60
 
 
 class _Assembler:
-    def __init__(self, graph: Graph, sharing: Sharing, steps: Sequence[Step]) -> None:
+    def __init__(self, graph: Graph, sharing: Sharing, steps: Sequence[Step], names: Sequence[str]) -> None:
         self.graph, self.sharing, self.steps = graph, sharing, steps
         self.time: dict[Phase, _Timeline] = {"prepare": _Timeline(), "run": _Timeline()}
         self.blocks: dict[Value, tuple[Phase, Block]] = {}
@@ -51,6 +55,7 @@ class _Assembler:
         self.work: dict[int, Block] = {}
         self.fixed: dict[Value, Place] = {}
         self.constants = bytearray()
+        self.names = {name: i for i, name in enumerate(names)}
         visible = len(graph.outputs) - len(graph.updates)
         self.outputs, self.states = graph.outputs[:visible], graph.outputs[visible:]
         self.saved: dict[int, Block] = {}  # states whose new value is another input, read before inputs are replaced
@@ -78,6 +83,7 @@ class _Assembler:
             state=self.graph.updates,
             random=self.graph.random,
             elementwise=elementwise_inputs(self.graph),
+            names=tuple(self.names),
         )
 
     # -- places that do not depend on lifetimes
@@ -225,14 +231,19 @@ class _Assembler:
             key = self._packed_key(value, packing, number)
             packed = self._block_place(*self.packed[key])
             if key not in self.launched:
-                launch = _launch(spec, (arguments[position], packed), f"pack {_label(step.node)}")
+                launch = self._launch(spec, (arguments[position], packed), PACK, step.node)
                 done[self.packed[key][0]].append(launch)
             self.launched.add(key)
             arguments[position] = packed
         arguments += step.extents
         if number in self.work:
             arguments.append(self._block_place(self._phase(step), self.work[number]))
-        return [_launch(spec, tuple(arguments), _label(step.node)) for spec in step.emission.launches]
+        kind = _kind(step.node.op)
+        return [self._launch(spec, tuple(arguments), kind, step.node) for spec in step.emission.launches]
+
+    def _launch(self, spec: LaunchSpec, arguments: tuple[Place | int, ...], kind: str, node: Node) -> Launch:
+        layers = tuple(self.names.setdefault(name, len(self.names)) for name in layer_names(node))
+        return Launch(spec.symbol, arguments, spec.count, spec.grain, spec.kind or kind, layers)
 
 
 def _stored(op: Constant) -> np.ndarray[Any, Any]:
@@ -242,11 +253,21 @@ def _stored(op: Constant) -> np.ndarray[Any, Any]:
     return np.ascontiguousarray(op.value)
 
 
-def _label(node: Node) -> str:
-    """The names of the nodes that were fused into one, in order."""
+def _kind(op: Op) -> str:
+    """What a launch of `op` does; see `Launch`."""
+    if not isinstance(op, Fused):
+        return op.name.rpartition(".")[2]
+    moves = [n for n in op.body.nodes if isinstance(n.op, Relayout)]
+    return LAYOUT if moves and all(_only_moves(n) for n in op.body.nodes) else op.kind
+
+
+def _only_moves(node: Node) -> bool:
+    """True if a node of a region computes nothing: constants and broadcasts, which layers share, and new layouts."""
+    return isinstance(node.op, Relayout) or kind_of(node) is Kind.VIRTUAL
+
+
+def layer_names(node: Node) -> list[str]:
+    """The names of the layers that a node computes, in order. A region that computes none is named by what it moves."""
     inner = node.op.body.nodes if isinstance(node.op, Fused) else (node,)
-    return " + ".join(dict.fromkeys(n.name for n in inner if n.name))
-
-
-def _launch(spec: LaunchSpec, arguments: tuple[Place | int, ...], label: str) -> Launch:
-    return Launch(spec.symbol, arguments, spec.count, spec.grain, label)
+    computing = [n for n in inner if not _only_moves(n)]
+    return list(dict.fromkeys(n.name for n in computing or inner if n.name))

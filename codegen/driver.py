@@ -31,7 +31,7 @@ def compile_graph(graph: Graph, target: CpuTarget, options: Options | None = Non
     compiler = KernelCompiler(target, context)
     steps = compiler.steps(fused, sharing)
     code = _compile_module(compiler, context)
-    program = replace(assemble(fused, sharing, steps, code), functions=tuple(compiler.functions or ()))
+    program = replace(assemble(fused, sharing, steps, code, graph.names()), functions=tuple(compiler.functions or ()))
     if context.settings.verify:
         from ..ir.verifier import verify_program
 

@@ -14,12 +14,13 @@ from .llvm.emitter import ModuleBuilder
 @dataclass(frozen=True, slots=True)
 class LaunchSpec:
     """`symbol` is a function `void(ptr arguments, i64 begin, i64 end, i32 worker)` over [0, count); see
-    runtime/threads.
+    runtime/threads. `kind` is set where it is not that of the kernel; see `Launch`.
     """
 
     symbol: str
     count: int
     grain: int
+    kind: str = ""
 
 
 class Packing(Protocol):

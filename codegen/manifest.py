@@ -19,7 +19,7 @@ from ..ir.graph import RandomKey
 from ..ir.program import Copy, Launch, Place, Program, Space
 from ..ir.types import DType, Layout, TensorType
 
-_MAGIC = b"mxfprog2"
+_MAGIC = b"mxfprog3"
 _PREFIX = struct.Struct("<8sQ")
 _LARGEST = 1 << 62
 _SPACES = {space.value: space for space in Space}
@@ -36,6 +36,7 @@ def program_to_bytes(program: Program) -> bytes:
         raise ManifestError(f"{program.name} calls Python functions ({names}): it cannot be written")
     header = {
         "name": program.name,
+        "names": program.names,
         "inputs": [_type_to_json(t) for t in program.inputs],
         "outputs": [_type_to_json(t) for t in program.outputs],
         "parameters": sorted(program.parameters),
@@ -93,6 +94,7 @@ class _Reader:
         self.prepared = _natural(header["prepared"], "the size of the prepared values")
         self.inputs = tuple(_type_from_json(t) for t in header["inputs"])
         self.outputs = tuple(_type_from_json(t) for t in header["outputs"])
+        self.names = tuple(_text(name) for name in header["names"])
 
     def program(self, data: bytes, start: int) -> Program:
         header = self.header
@@ -113,6 +115,7 @@ class _Reader:
             state=self.positions(header["state"], "state"),
             random=self.random(header["random"]),
             elementwise=frozenset(self.positions(header["elementwise"], "an input")),
+            names=self.names,
         )
 
     def positions(self, listed: list[Any], what: str) -> tuple[int, ...]:
@@ -128,9 +131,11 @@ class _Reader:
         return RandomKey(at, _natural(draws, "a number of draws"))
 
     def launch(self, record: list[Any]) -> Launch:
-        symbol, arguments, count, grain, label = record
+        symbol, arguments, count, grain, kind, layers = record
         given = tuple(_integer(a) if isinstance(a, int) else self.place(a) for a in arguments)
-        return Launch(_text(symbol), given, _natural(count, "a count"), _natural(grain, "a grain"), _text(label))
+        named = tuple(_below(i, len(self.names), "a layer") for i in layers)
+        sizes = _natural(count, "a count"), _natural(grain, "a grain")
+        return Launch(_text(symbol), given, *sizes, _text(kind), named)
 
     def copy(self, record: list[Any]) -> Copy:
         target, source, nbytes = record
@@ -180,7 +185,7 @@ def _place_to_json(place: Place) -> list[Any]:
 
 def _launch_to_json(launch: Launch) -> list[Any]:
     arguments = [a if isinstance(a, int) else _place_to_json(a) for a in launch.arguments]
-    return [launch.symbol, arguments, launch.count, launch.grain, launch.label]
+    return [launch.symbol, arguments, launch.count, launch.grain, launch.kind, launch.layers]
 
 
 def _type_to_json(type: TensorType) -> list[Any]:

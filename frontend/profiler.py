@@ -77,20 +77,25 @@ class _Profiler:
             hooks.add(self)
 
     def before_call(self, call: Call) -> None:
-        """Note whether a Python number is among the operands: it decides the operator's name in MXNet."""
+        """Note whether a Python number is among the operands, which decides the operator's name in MXNet, and what the
+        call's layers are called."""
         from .ndarray.arithmetic import number_class
 
+        self.thread.called = call.specialization
         self.thread.number = any(isinstance(operand, number_class()) for operand in call.operands)
 
     def after_call(self, call: Call, results: Sequence[Tensor]) -> None:
-        self.thread.number = False
+        self.thread.called, self.thread.number = None, False
 
     def _label(self, program: Program, launch: Launch) -> str:
-        """The names of the operators in a launch. `x + 1` runs the program of `broadcast_add` on an array of one
-        element; its name is that of MXNet's operator on numbers."""
+        """The names of the operators in a launch, as the call's own graph has them. `x + 1` runs the program of
+        `broadcast_add` on an array of one element; its name is that of MXNet's operator on numbers."""
         from .ndarray.sparse_arithmetic import OF_NUMBERS
 
-        label = launch.label or program.name
+        called = getattr(self.thread, "called", None)
+        if called is not None and getattr(called.executable, "program", None) is program:
+            program = program.renamed(called.name, called.layers)
+        label = program.label(launch)
         names = OF_NUMBERS.get(label)
         if names is None or not getattr(self.thread, "number", False):
             return label

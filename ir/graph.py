@@ -140,6 +140,15 @@ class Graph:
                 found[v] = []
         return found
 
+    def names(self) -> tuple[str, ...]:
+        """The names of inputs and nodes, those of nested graphs included, each once and in order."""
+        found = dict.fromkeys(v.name for v in self.inputs)
+        for node in self.nodes:
+            found[node.name] = None
+            for region in node.op.regions():
+                found.update(dict.fromkeys(region.names()))
+        return tuple(name for name in found if name)
+
     def calls_python(self) -> bool:
         """True if a run calls a Python function of a user."""
         return any(node.op.calls_python() for node in self.nodes)
@@ -157,7 +166,10 @@ class Graph:
 
 
 class GraphBuilder:
-    """Builds a graph node by node; each node's types are inferred as it is added."""
+    """Builds a graph node by node; each node's types are inferred as it is added.
+
+    Nodes that are added without a name or a location have `origin` and `location`.
+    """
 
     def __init__(self, name: str = "main") -> None:
         self.name = name
@@ -166,6 +178,7 @@ class GraphBuilder:
         self.parameters: set[int] = set()
         self.updates: tuple[int, ...] = ()
         self.random: RandomKey | None = None
+        self.origin = ""
         self.location = ""
 
     def input(self, type: TensorType, name: str = "", *, parameter: bool = False) -> Value:
@@ -184,7 +197,7 @@ class GraphBuilder:
             at = f" at {location or self.location}" if location or self.location else ""
             operands = ", ".join(str(v.type) for v in inputs)
             raise GraphError(f"{op.name}{f' {name!r}' if name else ''}{at} on ({operands}): {error}") from error
-        node = Node(op, inputs, types, name, location or self.location)
+        node = Node(op, inputs, types, name or self.origin, location or self.location)
         self.nodes.append(node)
         return node
 

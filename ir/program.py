@@ -1,7 +1,8 @@
 """The program IR: launches of compiled kernels over planned buffers, in order.
 
     program = Program(name, inputs, outputs, parameters, launches, prepare, copies, sizes, constants, code, ...)
-    launch  = Launch(symbol, arguments, count, grain)     argument: a Place, or an int (extent, stride, scalar bits)
+    launch  = Launch(symbol, arguments, count, grain, kind, layers)
+    argument: a Place, or an int (extent, stride, scalar bits)
     place   = Place(space, index, offset)                 INPUT i | OUTPUT i | ARENA | PREPARED | CONSTANT, offset in
     bytes
 
@@ -13,7 +14,7 @@ when a parameter changed, and fill the PREPARED space. The runtime executes `lau
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any
 
@@ -44,17 +45,23 @@ class Place:
     offset: int = 0
 
 
+LAYOUT, PACK = "layout", "pack"
+
+
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """One call of a kernel over [0, count) of its parallel axis, in chunks of at least `grain`. `label` names the
-    region for people.
+    """One call of a kernel over [0, count) of its parallel axis, in chunks of at least `grain`.
+
+    `kind` is the kind of the region that the kernel computes, or the mnemonic of the primitive; LAYOUT for a kernel
+    that only changes layouts, PACK for one that packs an operand. `layers` are positions in the program's `names`.
     """
 
     symbol: str
     arguments: tuple[Place | int, ...]
     count: int
     grain: int
-    label: str = ""
+    kind: str = ""
+    layers: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +102,8 @@ class Program:
 
     `arena_bytes` and `prepared_bytes` are the sizes of the program's own memory, both zeroed once when they are
     allocated (halos and channel padding stay zero); `constants` is the content of the CONSTANT space.
+
+    `name` and `names` (those of the layers) are the graph's; equal graphs with other names share all else.
     """
 
     name: str
@@ -112,3 +121,14 @@ class Program:
     state: tuple[int, ...] = ()
     random: RandomKey | None = None
     elementwise: frozenset[int] = frozenset()
+    names: tuple[str, ...] = ()
+
+    def renamed(self, name: str, names: Sequence[str]) -> Program:
+        """This program for an equal graph, with the name and the names of that graph."""
+        return replace(self, name=name, names=(*names, *self.names[len(names) :]))
+
+    def label(self, launch: Launch) -> str:
+        """The layers that a launch computes, `conv0 (layout)` or `conv0 (pack)` if it only moves their data. A layer
+        without a name has that of the program."""
+        layers = " + ".join(self.names[i] for i in launch.layers) or self.name
+        return f"{layers} ({launch.kind})" if launch.kind in (LAYOUT, PACK) else layers

@@ -16,10 +16,10 @@ def print_program(program: Program) -> str:
         *_tensors(program),
         *_memory(program),
         '    "program.prepare"() ({',
-        *(f"      {_launch(launch)}" for launch in program.prepare),
+        *(f"      {_launch(program, launch)}" for launch in program.prepare),
         '      "vector.yield"() : () -> ()',
         "    }) : () -> ()",
-        *(f"    {_launch(launch)}" for launch in program.launches),
+        *(f"    {_launch(program, launch)}" for launch in program.launches),
         *(f"    {_copy(copy)}" for copy in program.copies),
         '    "func.return"() : () -> ()',
     ]
@@ -59,10 +59,11 @@ def _memory(program: Program) -> list[str]:
     return [f"    {_op('memory', {'space': space.value, 'bytes': size})}" for space, size in sizes.items()]
 
 
-def _launch(launch: Launch) -> str:
+def _launch(program: Program, launch: Launch) -> str:
     arguments = [place_text(a) if isinstance(a, Place) else a for a in launch.arguments]
     listed = ", ".join(map(attribute_text, arguments))
-    rest = dictionary_text({"count": launch.count, "grain": launch.grain, "label": launch.label})[1:]
+    described = {"count": launch.count, "grain": launch.grain, "kind": launch.kind, "label": program.label(launch)}
+    rest = dictionary_text(described)[1:]
     return f'"program.launch"() {{symbol = {quote(launch.symbol)}, arguments = [{listed}], {rest} : () -> ()'
 
 

@@ -13,8 +13,9 @@ Rule = Callable[[GraphBuilder, Node, tuple[Value, ...]], Replacement]
 def rebuild(graph: Graph, rule: Rule, builder: GraphBuilder | None = None) -> Graph:
     """Offer every node to `rule` with its operands in the new graph.
 
-    The rule returns the node's new results, built with the builder it is given, or None to keep the node. Graph
-    inputs stay the same values. When the rule keeps every node, `graph` itself is returned.
+    The rule returns the node's new results, built with the builder it is given, or None to keep the node. New nodes
+    have the name and the location of the node that they replace, unless the rule gives others. Graph inputs stay the
+    same values. When the rule keeps every node, `graph` itself is returned.
     """
     b = builder if builder is not None else GraphBuilder(graph.name)
     b.inputs, b.parameters = list(graph.inputs), set(graph.parameters)
@@ -23,7 +24,7 @@ def rebuild(graph: Graph, rule: Rule, builder: GraphBuilder | None = None) -> Gr
     changed = False
     for node in graph.nodes:
         operands = tuple(new[v] for v in node.inputs)
-        b.location = node.location
+        b.origin, b.location = node.name, node.location
         replaced = rule(b, node, operands)
         if replaced is None:
             results = _keep(b, node, operands)

@@ -175,7 +175,9 @@ class _ProgramVerifier:
             self.fail(f"{what}: the target is neither an output nor state")
 
     def launch(self, launch: Launch, symbols: Collection[str] | None, *, prepared: bool) -> None:
-        what = f"launch of {launch.symbol!r}" + (f" ({launch.label})" if launch.label else "")
+        if not all(0 <= i < len(self.program.names) for i in launch.layers):
+            self.fail(f"launch of {launch.symbol!r}: layers {launch.layers} of {len(self.program.names)} names")
+        what = f"launch of {launch.symbol!r} ({self.program.label(launch)})"
         if symbols is not None and launch.symbol not in symbols:
             self.fail(f"{what}: no code defines the symbol")
         if launch.count < 0 or launch.grain < 1:

@@ -184,7 +184,7 @@ class _Relayouter:
             return value
         found = self.copies.get((value, layout))
         if found is None:
-            found = b.add_node(Relayout(layout), value)
+            found = b.add_node(Relayout(layout), value, name=value.node.name if value.node else value.name)
             self.copies[value, layout] = found
         return found
 

@@ -53,8 +53,6 @@ class _Folder:
             if len(node.outputs) == 1 and node.outputs[0] in self.single:
                 self.sole.add(kept.outputs[0])
             return None if kept is node else kept.outputs
-        for made in b.nodes[first:]:
-            made.name = made.name or node.name
         self._mark(b.nodes[first:])
         if node.outputs[0] in self.single:
             self.sole.add(result)

@@ -75,7 +75,8 @@ def _compiled(graph: Graph, options: Options, target: CpuTarget) -> Executable:
     stored = disk.get(key)
     if stored is not None:
         try:
-            return _shared(Executable(program_from_bytes(stored)), target)
+            program = program_from_bytes(stored).renamed(graph.name, graph.names())
+            return _shared(Executable(program), target)
         except (ManifestError, LinkError, KeyError):
             pass  # written by a compiler with the same identity, so damaged: compiled anew and replaced
     program = compile_program(graph, options, target)

@@ -373,7 +373,7 @@ class Instance:
         if listener is not None:
             listener(self.program, launch, start, end)
         if settings().debug >= _OBSERVED and launch is not None:
-            shown = f"{self.program.name} {(end - start) / 1000:9.1f} us  {_shown(launch)}"
+            shown = f"{self.program.name} {(end - start) / 1000:9.1f} us  {_shown(self.program, launch)}"
             print(f"mxforge: {shown}", file=sys.stderr)
 
     def _address(self, place: Place) -> int:
@@ -387,8 +387,8 @@ def _own_bytes(program: Program) -> int:
     return 16_384 + 1024 * launches + 2 * sum(map(len, program.code)) + len(program.constants)
 
 
-def _shown(launch: Launch) -> str:
-    return f"{launch.symbol} over {launch.count} in chunks of {launch.grain} {launch.label}"
+def _shown(program: Program, launch: Launch) -> str:
+    return f"{launch.symbol} over {launch.count} in chunks of {launch.grain} {program.label(launch)}"
 
 
 def _is_short(program: Program) -> bool:

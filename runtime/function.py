@@ -31,11 +31,12 @@ class Specialization:
     """A function compiled for operands of certain types.
 
     `types` are those of the results; `state` lists the operands that a run replaces; `random` is the key that a run
-    takes, or None.
+    takes, or None. `name` and `layers` are what profiles show: equal graphs share an executable, and not their names.
     """
 
-    def __init__(self, executable: Runnable) -> None:
+    def __init__(self, executable: Runnable, name: str, layers: tuple[str, ...]) -> None:
         self.executable = executable
+        self.name, self.layers = name, layers
         self.types: tuple[TensorType, ...] = executable.outputs
         self.state = executable.state
         self.random = executable.random

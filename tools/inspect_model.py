@@ -8,20 +8,16 @@ import os
 import time
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from ..frontend.compiled import Argument, CompiledModel, load_compiled
 from ..frontend.dtypes import memory_dtype
-from ..ir.dialects.core import Fused
-from ..ir.graph import Graph
 from ..ir.program import Launch, Program
 from ..ir.settings import settings
-from ..ir.target import CpuTarget
 from ..ir.types import TensorType
-from ..passes.manager import Context, Options, run_passes
-from ..passes.pipeline import FOR_CPU
+from ..passes.manager import Options
 from ..runtime.compile import compile_program
 from ..runtime.compiled_folder import read_folder
 from ..runtime.executable import Executable
@@ -82,7 +78,7 @@ def _inspect_symbol(model: Model, options: argparse.Namespace, progress: Progres
     start = time.perf_counter()
     program = compile_program(graph, Options(), target)
     report.compile_seconds = time.perf_counter() - start
-    _describe(report, program, _kinds(graph, target))
+    _describe(report, program)
     report.target = {"cpu": target.cpu, "vector_bits": target.vector_bits, "threads": target.threads}
     if options.profile:
         progress.step(f"measuring {model.name}")
@@ -93,7 +89,7 @@ def _inspect_symbol(model: Model, options: argparse.Namespace, progress: Progres
 def _inspect_compiled(folder: Path, profile: bool) -> Report:
     stored = read_folder(folder)
     report = Report(stored.name, _arguments(stored.inputs), _arguments(stored.outputs))
-    _describe(report, stored.program, {})
+    _describe(report, stored.program)
     report.memory["inputs"] -= len(stored.memory)
     report.memory["parameters"] = len(stored.memory)
     if profile:
@@ -120,8 +116,8 @@ def _parameters(model: Model) -> Record:
     return {"arrays": len(arrays), "elements": sum(a.size for a in arrays), "bytes": sum(a.nbytes for a in arrays)}
 
 
-def _describe(report: Report, program: Program, kinds: dict[str, str]) -> None:
-    """The compiled side: memory plan, code, and launches with the kinds of their regions by label."""
+def _describe(report: Report, program: Program) -> None:
+    """The compiled side: memory plan, code, and launches."""
     parameters = sum(program.inputs[i].nbytes for i in program.parameters)
     report.memory = {
         "arena": program.arena_bytes,
@@ -133,20 +129,18 @@ def _describe(report: Report, program: Program, kinds: dict[str, str]) -> None:
     }
     report.memory["peak"] = sum(report.memory.values())
     report.code_bytes = sum(map(len, program.code))
-    report.launches = [_launch(launch, kinds) for launch in program.launches]
-    report.prepare = [_launch(launch, kinds) for launch in program.prepare]
+    report.launches = [_launch(program, launch) for launch in program.launches]
+    report.prepare = [_launch(program, launch) for launch in program.prepare]
 
 
-def _launch(launch: Launch, kinds: dict[str, str]) -> Record:
-    kind = "pack" if launch.label.startswith("pack ") else kinds.get(launch.label, "")
-    return {"label": launch.label, "kind": kind, "kernel": launch.symbol, "count": launch.count, "grain": launch.grain}
-
-
-def _kinds(graph: Graph, target: CpuTarget) -> dict[str, str]:
-    """The kind of each fused region by its name. The passes run once more for this: a program does not keep it."""
-    context = Context(target, Options(), replace(settings(), dump=None, debug=0))
-    fused = run_passes(FOR_CPU, graph, context)
-    return {node.name: node.op.kind for node in fused.nodes if isinstance(node.op, Fused)}
+def _launch(program: Program, launch: Launch) -> Record:
+    return {
+        "label": program.label(launch),
+        "kind": launch.kind,
+        "kernel": launch.symbol,
+        "count": launch.count,
+        "grain": launch.grain,
+    }
 
 
 def _profile(report: Report, model: CompiledModel) -> None:

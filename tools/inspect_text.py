@@ -59,21 +59,12 @@ def _launches(report: Mapping[str, Any]) -> Iterator[str]:
 
 def _launch_table(launches: Sequence[Mapping[str, Any]], total: float | None) -> Iterator[str]:
     timed = total is not None
-    kinds = any(launch["kind"] for launch in launches)  # a compiled folder does not say them
-    rows = [(*(("kind",) if kinds else ()), "units", "kernel", *(("us", "%") if timed else ()), "region")]
+    rows = [("kind", "units", "kernel", *(("us", "%") if timed else ()), "region")]
     for launch in launches:
         times = (f"{1e6 * launch['seconds']:.1f}", f"{100 * launch['seconds'] / total:.1f}") if total else ()
         units = f"{launch['count']}" + (f"/{launch['grain']}" if launch["grain"] > 1 else "")
-        rows.append(
-            (
-                *((launch["kind"],) if kinds else ()),
-                units,
-                _short_symbol(launch["kernel"]),
-                *times,
-                _cut(launch["label"]),
-            )
-        )
-    yield from _table(rows, ("l" if kinds else "") + "rl" + ("rr" if timed else "") + "l")
+        rows.append((launch["kind"], units, _short_symbol(launch["kernel"]), *times, _cut(launch["label"])))
+    yield from _table(rows, "lrl" + ("rr" if timed else "") + "l")
 
 
 def _by_kind(report: Mapping[str, Any]) -> Iterator[str]:
@@ -83,9 +74,8 @@ def _by_kind(report: Mapping[str, Any]) -> Iterator[str]:
     seconds: Counter[str] = Counter()
     count: Counter[str] = Counter()
     for launch in report["launches"]:
-        kind = launch["kind"] or launch["label"].partition(" ")[0]
-        seconds[kind] += launch["seconds"]
-        count[kind] += 1
+        seconds[launch["kind"]] += launch["seconds"]
+        count[launch["kind"]] += 1
     yield f"\ntime  {1e3 * total:.3f} ms, launches one by one"
     rows = [
         (k, str(count[k]), f"{1e3 * s:.3f} ms", f"{100 * s / (total or 1):.1f} %") for k, s in seconds.most_common()

@@ -17,6 +17,7 @@ from ..base import MXNetError, numeric_types
 from ..context import cpu
 from ..dtypes import to_memory
 from .eager import apply_bound, bind, operator_named
+from .operator_function import BoundOperator, OperatorFunction
 from .sparse_arithmetic import binary
 
 if TYPE_CHECKING:
@@ -74,13 +75,6 @@ def _slow(name: str, x: NDArray, y: NDArray) -> NDArray:
     if not hooks.watched:
         _table(name).get((x._dtype, x._shape, y._dtype, y._shape), found.fast)
     return found.call((x, y))
-
-
-def _slow_unary(name: str, x: NDArray) -> NDArray:
-    found = bind(operator_named(name), {}).specialization((x,))
-    if not hooks.watched:
-        _table(name).get((x._dtype, x._shape), found.fast)
-    return found.call((x,))
 
 
 def _unsupported(value: Any) -> TypeError:
@@ -154,14 +148,32 @@ def _slow_in_place(name: str, table: Cache[Any, Callable[..., Any]], x: NDArray,
     return x
 
 
-def _unary(name: str, python_name: str, doc: str) -> Callable[[NDArray], NDArray]:
-    fast_paths = _table(name).recent
+def _unary(bound: Callable[[], BoundOperator], python_name: str, doc: str) -> Callable[[NDArray], NDArray]:
+    table = _table(python_name)
+    fast_paths = table.recent
 
     def method(self: NDArray) -> NDArray:
         call = fast_paths.get((self._dtype, self._shape))
-        return _slow_unary(name, whole(self)) if call is None or hooks.watched else call(self)
+        return slowly(whole(self)) if call is None or hooks.watched else call(self)
+
+    def slowly(x: NDArray) -> NDArray:
+        found = bound().specialization((x,))
+        if not hooks.watched:
+            table.get((x._dtype, x._shape), found.fast)
+        return found.call((x,))
 
     return _named(method, python_name, doc)
+
+
+def _absolute() -> BoundOperator:
+    return bind(operator_named("abs"), {})
+
+
+@cache
+def _negation() -> BoundOperator:
+    """The operator of `-x`. In MXNet it is x * -1, whose name profiles show."""
+    operator = bind(operator_named("negative"), {}).operator
+    return BoundOperator(OperatorFunction(operator, "_mul_scalar"), operator)
 
 
 def _named(method: Callable[..., NDArray], name: str, doc: str) -> Callable[..., NDArray]:
@@ -239,8 +251,8 @@ class Arithmetic:
     __le__ = _method("broadcast_lesser_equal", "__le__", "x <= y")
     __hash__ = object.__hash__
 
-    __neg__ = _unary("negative", "__neg__", "-x")
-    __abs__ = _unary("abs", "__abs__", "abs(x)")
+    __neg__ = _unary(_negation, "__neg__", "-x")
+    __abs__ = _unary(_absolute, "__abs__", "abs(x)")
 
 
 def _function(name: str, operator: str, of_numbers: Callable[[Any, Any], Any], doc: str) -> Callable[[Any, Any], Any]:

@@ -37,11 +37,12 @@ Out = Any  # an NDArray, a sequence of them, or None
 
 
 class OperatorFunction(Function["OperatorSpecialization"]):
-    """An operator with its parameters but the scalar ones, which a call takes as numbers."""
+    """An operator with its parameters but the scalar ones, which a call takes as numbers. Profiles show `name`."""
 
-    def __init__(self, operator: Operator) -> None:
+    def __init__(self, operator: Operator, name: str = "") -> None:
         super().__init__("operators", SIGNATURES)
         self.operator = operator
+        self.name = name or operator.mx_name()
 
     def specialise(self, types: tuple[TensorType, ...], training: bool) -> OperatorSpecialization:
         return OperatorSpecialization(self, types, training)
@@ -79,7 +80,7 @@ class OperatorSpecialization(Specialization):
     def __init__(self, function: OperatorFunction, types: tuple[TensorType, ...], training: bool) -> None:
         operator = function.operator
         graph, self.modal = operator_graph(operator, types, training)
-        super().__init__(compiled(graph, operator))
+        super().__init__(compiled(graph, operator), function.name, graph.names())
         self.function, self.operator = function, operator
         self.scalars = ScalarBlock.of(operator)
         self.checks_results, self.checks_operands = operator.checks_results(), operator.checks_operands()

@@ -71,7 +71,7 @@ class SymbolSpecialization(Specialization):
         from ...runtime.compile import executable_for
 
         try:
-            super().__init__(executable_for(graph, options))
+            super().__init__(executable_for(graph, options), graph.name, graph.names())
         except GraphError as error:
             raise MXNetError(str(error)) from error
         except OutOfMemory as error:

@@ -9,7 +9,7 @@ from compiled import Array, check, compiled, run_program
 from mxforge.ir.dialects.core import CoreBuilder, evaluate_graph
 from mxforge.ir.graph import Graph, Value
 from mxforge.ir.kernel import ReduceOp
-from mxforge.ir.program import Copy, Launch, Place, Program, Space
+from mxforge.ir.program import PACK, Copy, Launch, Place, Program, Space
 from mxforge.ir.types import DType
 from mxforge.ir.verifier import verify_program
 from mxforge.runtime.executable import Executable
@@ -67,9 +67,9 @@ def test_parameters_are_packed_once() -> None:
     for node in graph.nodes:
         node.name = f"node{graph.nodes.index(node)}"  # names tell launches apart, and not what they pack
     program = agrees(graph)
-    packs = [launch for launch in program.prepare if launch.label.startswith("pack")]
+    packs = [launch for launch in program.prepare if launch.kind == PACK]
     assert len(packs) == 1
-    assert not any(launch.label.startswith("pack") for launch in program.launches)
+    assert not any(launch.kind == PACK for launch in program.launches)
 
 
 def test_other_operands_are_packed_in_every_run() -> None:

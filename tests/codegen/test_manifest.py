@@ -21,7 +21,7 @@ PROGRAM = Program(
     outputs=(PLAIN,),
     parameters=frozenset({1}),
     launches=(
-        Launch("k", (Place(Space.INPUT, 0), Place(Space.ARENA, 0, 64), -3, Place(Space.OUTPUT, 0)), 6, 100, "conv0"),
+        Launch("k", (Place(Space.INPUT, 0), Place(Space.ARENA, 0, 64), -3, Place(Space.OUTPUT, 0)), 6, 9, "row", (1,)),
     ),
     prepare=(Launch("p", (Place(Space.INPUT, 1), Place(Space.PREPARED)), 1, 1),),
     copies=(Copy(Place(Space.OUTPUT, 0), Place(Space.CONSTANT, 0, 8), 24),),
@@ -32,6 +32,7 @@ PROGRAM = Program(
     state=(0,),
     random=RandomKey(2, 3),
     elementwise=frozenset({0}),
+    names=("data", "conv0"),
 )
 
 
@@ -77,13 +78,16 @@ def changed(**fields: Any) -> bytes:
         {"inputs": [[[2, 3], "f33", None]]},
         {"inputs": [[[2, -3], "f32", None]]},
         {"outputs": [[[2, 3], "f32", [0, []]]]},
-        {"launches": [["k", [["input", 3, 0]], 1, 1, ""]]},
-        {"launches": [["k", [["output", 0, 25]], 1, 1, ""]]},
-        {"launches": [["k", [["nowhere", 0, 0]], 1, 1, ""]]},
-        {"launches": [["k", [True], 1, 1, ""]]},
-        {"launches": [["k", [], -1, 1, ""]]},
-        {"launches": [[5, [], 1, 1, ""]]},
+        {"launches": [["k", [["input", 3, 0]], 1, 1, "", []]]},
+        {"launches": [["k", [["output", 0, 25]], 1, 1, "", []]]},
+        {"launches": [["k", [["nowhere", 0, 0]], 1, 1, "", []]]},
+        {"launches": [["k", [True], 1, 1, "", []]]},
+        {"launches": [["k", [], -1, 1, "", []]]},
+        {"launches": [[5, [], 1, 1, "", []]]},
         {"launches": [["k"]]},
+        {"launches": [["k", [], 1, 1, "", [2]]]},
+        {"launches": [["k", [], 1, 1, 0, []]]},
+        {"names": [1, 2]},
         {"copies": [[["output", 1, 0], ["constant", 0, 0], 8]]},
         {"copies": [[["output", 0, 0], ["constant", 0, 9], 24]]},
         {"copies": [[["output", 0, 1], ["constant", 0, 0], 24]]},
@@ -97,7 +101,7 @@ def test_header_that_does_not_fit(fields: dict[str, Any]) -> None:
         program_from_bytes(changed(**fields))
 
 
-@pytest.mark.parametrize("data", [b"", b"mxfprog2", b"x" * 100, b"mxfprog2" + struct.pack("<Q", 2) + b"[]"], ids=str)
+@pytest.mark.parametrize("data", [b"", b"mxfprog3", b"x" * 100, b"mxfprog3" + struct.pack("<Q", 2) + b"[]"], ids=str)
 def test_other_bytes(data: bytes) -> None:
     with pytest.raises(ManifestError):
         program_from_bytes(data)

@@ -57,16 +57,34 @@ def test_launches_are_named_by_the_operators_in_them(trace: Path) -> None:
 
 def test_calls_with_numbers_have_the_names_of_mxnets_operators_on_numbers(trace: Path) -> None:
     x, row = mx.nd.ones((3, 4)), mx.nd.ones((4,))
-    calls = [lambda: x + 1, lambda: 2 - x, lambda: x - row, lambda: mx.nd.greater(2, x), lambda: x**2]
-    expected = "_plus_scalar _rminus_scalar broadcast_sub _lesser_scalar _power_scalar".split()
+    calls = [lambda: x + 1, lambda: 2 - x, lambda: x - row, lambda: mx.nd.greater(2, x), lambda: x**2, lambda: -x]
+    expected = "_plus_scalar _rminus_scalar broadcast_sub _lesser_scalar _power_scalar _mul_scalar".split()
     mx.profiler.set_state("run")
     for call in [*calls, *calls]:  # the first time, and a ready call
         call()
     x += 1
+    mx.nd.negative(x)
     mx.profiler.set_state("stop")
-    _ = x + 1
+    _ = x + 1, -x
     mx.profiler.dump(finished=False)
-    assert [e["name"] for e in events(trace, "X")] == [*expected, *expected, "_plus_scalar"]
+    assert [e["name"] for e in events(trace, "X")] == [*expected, *expected, "_plus_scalar", "negative"]
+
+
+def test_equal_graphs_keep_their_own_names(trace: Path) -> None:
+    """They share a program."""
+    x = mx.nd.ones((3, 4))
+    symbols = [mx.sym.relu(mx.sym.exp(mx.sym.var("data"), name=f"{n}_exp"), name=f"{n}_relu") for n in ("a", "b")]
+    executors = [symbol.bind(mx.cpu(), {"data": x}) for symbol in symbols]
+    mx.profiler.set_state("run")
+    for _ in range(2):
+        for executor in executors:
+            executor.forward()
+        mx.nd.relu(x)
+        mx.nd.Activation(x, act_type="relu")
+    mx.profiler.set_state("stop")
+    mx.profiler.dump(finished=False)
+    names = ["a_exp + a_relu", "b_exp + b_relu", "relu", "Activation"]
+    assert [e["name"] for e in events(trace, "X")] == names * 2
 
 
 def test_pausing_and_stopping_leave_no_listener(trace: Path) -> None:

@@ -146,7 +146,7 @@ def test_kernel_declarations() -> None:
 
 
 def launching(*arguments: Place | int, symbol: str = "k", count: int = 1) -> Program:
-    return replace(PROGRAM, launches=(Launch(symbol, arguments, count, 1, "relu"),))
+    return replace(PROGRAM, launches=(Launch(symbol, arguments, count, 1, "row", (0,)),))
 
 
 BROKEN_PROGRAMS = [

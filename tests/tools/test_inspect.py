@@ -23,6 +23,7 @@ def test_report(mxforge: Any, convnet: Path) -> None:
     assert memory["peak"] == sum(n for name, n in memory.items() if name != "peak")
     assert memory["inputs"] == 2 * 3 * 32 * 32 * 4
     assert any(launch["kind"] == "contract" for launch in report["launches"])
+    assert all(launch["kind"] and launch["label"] for launch in report["launches"] + report["prepare"])
     assert all(launch["seconds"] > 0 for launch in report["launches"])
     assert report["profiled_seconds"] == pytest.approx(sum(launch["seconds"] for launch in report["launches"]))
 
@@ -40,6 +41,9 @@ def test_a_compiled_folder(mxforge: Any, convnet: Path, compiled: Path) -> None:
     for key in ("inputs", "outputs"):
         assert whole[key] == frozen[key]
     assert [launch["kernel"] for launch in whole["launches"]] == [launch["kernel"] for launch in frozen["launches"]]
+    assert [(launch["kind"], launch["label"]) for launch in whole["launches"]] == [
+        (launch["kind"], launch["label"]) for launch in frozen["launches"]
+    ]
     assert frozen["prepare"] == []
     assert frozen["memory"]["inputs"] == whole["memory"]["inputs"]
 

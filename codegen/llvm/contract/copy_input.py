@@ -5,6 +5,7 @@ are too small.
 from __future__ import annotations
 
 from ....ir.kernel import Affine, Buffer
+from ....ir.program import LAYOUT
 from ....ir.target import CpuTarget
 from ...emission import LaunchSpec
 from ...schedule.describe import ContractionError, ConvShape, Window
@@ -29,7 +30,7 @@ def emit_copy(
     with f.loop(f.args[1], f.args[2]) as unit:
         copier.row(unit)
     f.ret()
-    return LaunchSpec(symbol, copier.rows, 4)
+    return LaunchSpec(symbol, copier.rows, 4, LAYOUT)
 
 
 class _Copier:
