@@ -25,7 +25,7 @@ from ..ir.dialects.core import (
     Transpose,
 )
 from ..ir.graph import GraphError, Node, Op, Value
-from ..ir.kernel import Affine, AxisValue, Const, Contract, Expr, Index, Ref, Scalar, affine
+from ..ir.kernel import Affine, Const, Contract, Expr, Index, Ref, Scalar, affine, index_value
 from ..ir.kernel import Cast as CastExpr
 from ..ir.kernel import Reduce as ReduceExpr
 from ..ir.scalar import ScalarOp
@@ -83,13 +83,7 @@ def _iota(low: Region, node: Node, index: Index) -> Expr:
 
 def _index_value(index: Affine | Expr, dtype: DType) -> Expr:
     """An index as a number of `dtype`."""
-    value = index
-    if isinstance(index, Affine):
-        value = Const(index.offset, DType.I64)
-        for axis, scale in index.terms:
-            term = AxisValue(axis) if scale == 1 else Scalar(ScalarOp.MUL, (AxisValue(axis), Const(scale, DType.I64)))
-            value = term if value == Const(0, DType.I64) else Scalar(ScalarOp.ADD, (term, value))
-    assert not isinstance(value, Affine)
+    value = index_value(index)
     return value if dtype is DType.I64 else CastExpr(dtype, value)
 
 

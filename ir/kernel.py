@@ -220,6 +220,17 @@ def walk(expr: Expr) -> Iterator[Expr]:
         yield from walk(child)
 
 
+def index_value(index: Affine | Expr) -> Expr:
+    """An index as a number of type I64."""
+    if not isinstance(index, Affine):
+        return index
+    value: Expr = Const(index.offset, DType.I64)
+    for axis, scale in index.terms:
+        term = AxisValue(axis) if scale == 1 else Scalar(ScalarOp.MUL, (AxisValue(axis), Const(scale, DType.I64)))
+        value = term if value == Const(0, DType.I64) else Scalar(ScalarOp.ADD, (term, value))
+    return value
+
+
 def affine(*terms: tuple[str, int], offset: int = 0) -> Affine:
     """An Affine of the given (axis, coefficient) pairs."""
     return Affine(tuple(t for t in terms if t[1]), offset)

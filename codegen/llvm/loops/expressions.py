@@ -187,7 +187,7 @@ class Evaluator:
         access = self.nest.accesses[load.buffer, load.index]
         buffer = self.buffers[load.buffer]
         clipped = self._clipped(load)
-        inside = self._inside(access, buffer.layout is None, clipped, point, mask)
+        inside = self._inside(access, clipped, point, mask)
         other = load.other.value if load.other is not None else 0
         raw = self.turned.get((load.buffer, load.index))
         if raw is None:
@@ -201,21 +201,22 @@ class Evaluator:
         stage = next((s for s in self.nest.stages if isinstance(s.value, Reduce) and s.value.operand is load), None)
         return clippable_bounds(self.nest, self.s, [stage]) if stage is not None else []
 
-    def _inside(
-        self, access: Access, plain: bool, clipped: list[Bound], point: Point, mask: Value | None
-    ) -> Value | None:
+    def _inside(self, access: Access, clipped: list[Bound], point: Point, mask: Value | None) -> Value | None:
         """The test, per lane or for all, that a load stays inside; None when it always does."""
         bounds = [b for b in access.bounds if b not in clipped]
         guard = self.nest.guard
-        if guard is not None and plain and any(access.stride(a) for a, _ in guard.terms):
+        if guard is not None and not access.in_blocks and self._moves_with(access, guard):
             bounds = [*bounds, guard]
         varies = access.stride(self.s.vector) or access.gathers
         test = mask if varies else None
         for bound in bounds:
-            test = self._both(test, self._holds(bound, point))
+            test = self._both(test, self.holds(bound, point))
         return test
 
-    def _holds(self, bound: Bound, point: Point) -> Value:
+    def _moves_with(self, access: Access, guard: Bound) -> bool:
+        return bool(access.gathers) or any(access.stride(a) for a, _ in guard.terms)
+
+    def holds(self, bound: Bound, point: Point) -> Value:
         """0 <= index < extent as one unsigned comparison."""
         return self.f.cmp("ult", self._index(bound.terms, bound.offset, point), bound.extent)
 
@@ -309,7 +310,7 @@ class Evaluator:
             value = f.convert(value, "i8", signed=False)
         step = access.stride(self.s.vector) if self.s.vector else 0
         value = self.wide(value, self.s.lanes) if step else value
-        value, mask = self._guarded(value, mask, point, access, buffer.layout is None)
+        value, mask = self._guarded(value, mask, point, access)
         at = self.sum_terms(access.strides, access.offset, point)
         pointer = f.gep(self.pointers[stage.buffer], at, value.type.scalar)
         if step not in (0, 1):
@@ -327,14 +328,12 @@ class Evaluator:
             return
         f.branch(f.all(mask), lambda: f.store(value, pointer) or (), lambda: f.masked_store(value, pointer, mask) or ())
 
-    def _guarded(
-        self, value: Value, mask: Value | None, point: Point, access: Access, plain: bool
-    ) -> tuple[Value, Value | None]:
+    def _guarded(self, value: Value, mask: Value | None, point: Point, access: Access) -> tuple[Value, Value | None]:
         guard = self.nest.guard
         if guard is None or not any(access.stride(a) for a, _ in guard.terms):
             return value, mask
-        real = self._holds(guard, point)
-        if plain:
+        real = self.holds(guard, point)
+        if not access.in_blocks:
             return value, self._both(mask, real)
         lanes = max(value.type.lanes, real.type.lanes)
         type = value.type.with_lanes(lanes)

@@ -4,8 +4,9 @@
     access = Access(buffer, offset, strides, bounds, gathers)      address in elements = offset + sum(stride * axis) +
     gathers
 
-A channel axis that blocked buffers read is split in two, (outer, inner of the block); axes that every access walks
-as one are merged; axes of extent 1 go away. What is left is the smallest nest, equal for many shapes.
+The axis that counts the channels of blocked buffers is split in two, (outer, inner of the block); a blocked buffer
+whose channels are read in another way (backwards, along another axis) is gathered. Axes that every access walks as
+one are merged; axes of extent 1 go away. What is left is the smallest nest, equal for many shapes.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from ....ir.kernel import (
     AxisValue,
     Buffer,
     Cast,
+    Const,
     Expr,
     Extent,
     Index,
@@ -30,9 +32,11 @@ from ....ir.kernel import (
     Scalar,
     Stage,
     Store,
+    index_value,
     walk,
 )
-from ....ir.types import Shape
+from ....ir.scalar import ScalarOp
+from ....ir.types import DType, Shape
 
 Terms = tuple[tuple[str, int], ...]
 Strides = tuple[tuple[str, Extent], ...]
@@ -50,7 +54,8 @@ class Bound:
 @dataclass(frozen=True, slots=True)
 class Access:
     """Where one Load or Store touches memory. Gathers are (index expression, stride, extent): a padded access masks
-    what leaves the extent, as it does for `bounds`; None where the index stays inside.
+    what leaves the extent, as it does for `bounds`; None where the index stays inside. `in_blocks` is True if the
+    split axis counts the buffer's channels, whose last block may be padded.
     """
 
     buffer: str
@@ -58,6 +63,7 @@ class Access:
     strides: Strides
     bounds: tuple[Bound, ...] = ()
     gathers: tuple[tuple[Expr, Extent, Extent | None], ...] = ()
+    in_blocks: bool = False
 
     def stride(self, axis: str) -> Extent:
         return next((s for a, s in self.strides if a == axis), 0)
@@ -120,22 +126,19 @@ class _Linear:
         self.split, self.block = self._split_axis()
 
     def _split_axis(self) -> tuple[str, int]:
-        """The axis that counts channels in blocked buffers, and the block; ("", 1) when there is none."""
-        found: set[tuple[str, int]] = set()
-        for name, index, _ in self.touched:
-            layout = self.kernel.buffer(name).layout
-            if layout is None or layout.block == 1:
+        """The axis that counts channels in blocked buffers, and the block; ("", 1) when there is none. Stores decide
+        first: they cannot be scattered.
+        """
+        stores = [(stage.buffer, stage.index) for stage in self.kernel.stages if isinstance(stage, Store)]
+        loads = [(name, index) for name, index, _ in self.touched if (name, index) not in stores]
+        for name, index in (*stores, *loads):
+            layout, channel = self.kernel.buffer(name).layout, index[1] if len(index) > 1 else None
+            if layout is None or layout.block == 1 or not isinstance(channel, Affine):
                 continue
-            channel = index[1]
-            inside = self._inside_blocks(channel, layout.block) if isinstance(channel, Affine) else None
-            if inside is None or len(inside) > 1 or any(c != 1 for _, c in inside):
-                raise ValueError(f"kernel {self.kernel.name}: channels of blocked buffer {name} are read at {channel}")
-            found.update((axis, layout.block) for axis, _ in inside)
-        if len(found) > 1:
-            raise ValueError(
-                f"kernel {self.kernel.name}: blocked buffers disagree on the channel axis: {sorted(found)}"
-            )
-        return next(iter(found), ("", 1))
+            inside = self._inside_blocks(channel, layout.block)
+            if len(inside) == 1 and inside[0][1] == 1 and channel.offset % layout.block == 0:
+                return inside[0][0], layout.block
+        return "", 1
 
     def _inside_blocks(self, channel: Affine, block: int) -> Terms:
         """The terms that do not move by whole blocks: those of groups of whole blocks do, and axes of extent 1 stand
@@ -143,11 +146,25 @@ class _Linear:
         """
         return tuple((a, c) for a, c in channel.terms if c % block and self.extents[a] != 1)
 
+    def _walks_blocks(self, channel: Affine, block: int) -> bool:
+        """Whether channels are those of the split axis, or of whole blocks."""
+        inside = self._inside_blocks(channel, block)
+        if not inside:
+            return channel.offset % block == 0 or not channel.terms
+        return inside == ((self.split, 1),) and block == self.block and channel.offset % block == 0
+
     def nest(self) -> Nest:
         accesses = {(name, index): self._access(name, index, padded) for name, index, padded in self.touched}
+        self._check_stores(accesses)
         values = {a.name: self._physical(((a.name, 1),)) for a in self.kernel.axes}
         reduced = frozenset(a.name for a in self.kernel.axes if a.kind is AxisKind.REDUCE)
         return Nest(self._axes(), self.kernel.stages, accesses, values, reduced, self._guard())
+
+    def _check_stores(self, accesses: dict[tuple[str, Index], Access]) -> None:
+        for stage in self.kernel.stages:
+            if isinstance(stage, Store) and accesses[stage.buffer, stage.index].gathers:
+                channel = stage.index[1]
+                raise ValueError(f"kernel {self.kernel.name}: channels of {stage.buffer} are written at {channel}")
 
     def _guard(self) -> Bound | None:
         channels = self.extents.get(self.split)
@@ -178,8 +195,8 @@ class _Linear:
         offset: Extent = 0
         strides, gathers = dict[str, Extent](), list[tuple[Expr, Extent, Extent | None]]()
         for i, n, (step, halo, block) in zip(index, buffer.shape, _dimensions(buffer), strict=True):
-            if not isinstance(i, Affine):
-                gathers.append((i, step, n if padded else None))
+            if not isinstance(i, Affine) or (block > 1 and not self._walks_blocks(i, block)):
+                gathers += _gathered(i, step, block, n if padded and not isinstance(i, Affine) else None)
                 continue
             start = self._offset(i, step, halo, block)
             offset = offset + start if isinstance(offset, int) and isinstance(start, int) else start or offset
@@ -188,7 +205,13 @@ class _Linear:
                 strides[axis] = before + s if isinstance(before, int) and isinstance(s, int) else s
         bounds = self._bounds(buffer, index) if padded else ()
         kept = tuple((a, s) for a, s in strides.items() if s)
-        return Access(name, offset, kept, bounds, tuple(gathers))
+        return Access(name, offset, kept, bounds, tuple(gathers), self._is_in_blocks(buffer, index))
+
+    def _is_in_blocks(self, buffer: Buffer, index: Index) -> bool:
+        """Whether the split axis counts the buffer's channels."""
+        block = buffer.layout.block if buffer.layout else 1
+        channel = index[1] if block > 1 else None
+        return isinstance(channel, Affine) and self._inside_blocks(channel, block) == ((self.split, 1),)
 
     def _offset(self, index: Affine, step: Extent, halo: int, block: int) -> Extent:
         if index.offset + halo == 0:
@@ -199,10 +222,6 @@ class _Linear:
             return step
         if block == 1:
             return (index.offset + halo) * step
-        if index.terms and index.offset % block:
-            raise ValueError(
-                f"kernel {self.kernel.name}: channel offset {index.offset} does not stand at a block of {block}"
-            )
         return index.offset // block * step + index.offset % block
 
     def _steps(self, index: Affine, step: Extent, block: int) -> list[tuple[str, Extent]]:
@@ -229,6 +248,19 @@ class _Linear:
             assert isinstance(extent, int)
             low, high = low + min(0, c * (extent - 1)), high + max(0, c * (extent - 1))
         return low < 0 or high >= n
+
+
+def _gathered(
+    index: Affine | Expr, step: Extent, block: int, extent: Extent | None
+) -> list[tuple[Expr, Extent, Extent | None]]:
+    """The gathers of one dimension; of blocks, those of the block and of the place in it."""
+    position = index_value(index)
+    if block == 1:
+        return [(position, step, extent)]
+    size = Const(block, DType.I64)
+    number, place = Scalar(ScalarOp.DIV, (position, size)), Scalar(ScalarOp.MOD, (position, size))
+    tested: list[tuple[Expr, Extent, Extent | None]] = [] if extent is None else [(position, 0, extent)]
+    return [*tested, (number, step, None), (place, 1, None)]
 
 
 def _dimensions(buffer: Buffer) -> list[tuple[Extent, int, int]]:
@@ -262,8 +294,9 @@ def _pinned(nest: Nest) -> set[str]:
     """Axes whose own value matters, so that they can be neither merged nor dropped."""
     bounds = [b for a in nest.accesses.values() for b in a.bounds] + ([nest.guard] if nest.guard else [])
     pinned = {axis for b in bounds for axis, _ in b.terms}
-    for stage in nest.stages:
-        for expr in walk(stage.value):
+    gathered = [expr for a in nest.accesses.values() for expr, _, _ in a.gathers]
+    for value in (*gathered, *(stage.value for stage in nest.stages)):
+        for expr in walk(value):
             if isinstance(expr, AxisValue):
                 pinned.update(a for a, _ in nest.values[expr.axis])
     return pinned

@@ -268,6 +268,10 @@ class RowEmitter:
         value = self.eval.wide(value, total.type.lanes)
         if mask is not None and self.vector_reduced:
             value = f.select(mask, value, f.const(value.type, reduce.op.neutral(dtype)))
+        guard = self.nest.guard
+        if guard is not None and any(axis in self.s.reductions for axis, _ in guard.terms):
+            real = self.eval.wide(self.eval.holds(guard, point), value.type.lanes)
+            value = f.select(real, value, f.const(value.type, reduce.op.neutral(dtype)))
         return emit_scalar(f, reduce.op.scalar, (total, value), dtype)
 
     def _scratch_index(self, point: Point) -> Value:
