@@ -34,7 +34,7 @@ class Specialization:
     takes, or None. `name` and `layers` are what profiles show: equal graphs share an executable, and not their names.
     """
 
-    def __init__(self, executable: Runnable, name: str, layers: tuple[str, ...]) -> None:
+    def __init__(self, executable: Runnable, name: str = "", layers: tuple[str, ...] = ()) -> None:
         self.executable = executable
         self.name, self.layers = name, layers
         self.types: tuple[TensorType, ...] = executable.outputs

@@ -11,7 +11,7 @@ from mxforge.ir.graph import Graph
 from mxforge.ir.program import Program
 from mxforge.ir.types import DType, TensorType
 from mxforge.passes.manager import Options
-from mxforge.runtime.caches import clear_caches
+from mxforge.ir.caches import clear_caches
 from mxforge.runtime.compile import executable_for
 from mxforge.runtime.executable import Executable
 from rewriting import tensor
@@ -19,6 +19,7 @@ from rewriting import tensor
 
 def graph_of(symbol: mx.sym.Symbol, **shapes: tuple[int, ...]) -> Graph:
     arguments, _, states = symbol.infer_shape(**shapes)
+    assert arguments is not None and states is not None
     names = [*symbol.list_arguments(), *symbol.list_auxiliary_states()]
     types = {n: TensorType(tuple(s), DType.F32) for n, s in zip(names, [*arguments, *states], strict=True)}
     return symbol_to_graph(symbol, types, [n for n in names if n not in shapes], "net")
