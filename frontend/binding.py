@@ -14,6 +14,7 @@ from .dtypes import dtype_of
 from .executor import Executor
 from .ndarray import NDArray, zeros
 from .symbol.variable import STORAGE_NUMBERS
+from .tracebacks import cause_of
 
 if TYPE_CHECKING:
     from .symbol import Symbol
@@ -50,7 +51,7 @@ def simple_bind(
         arguments, _, states = symbol.infer_shape(**given)
         kinds = infer_dtypes(symbol, {n: d for n, d in (type_dict or {}).items() if n in known})
     except MXNetError as error:
-        raise RuntimeError(f"{_failed(shapes)}{error}") from error
+        raise RuntimeError(f"{_failed(shapes)}{error}") from cause_of(error)
     if arguments is None or states is None:
         raise RuntimeError(_insufficient(symbol, shapes, given))
     names = symbol.list_arguments()

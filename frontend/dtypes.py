@@ -39,6 +39,15 @@ def dtype_name(dtype: Any) -> str:
     return "bfloat16" if _KNOWN.get(dtype) is DType.BF16 else np.dtype(dtype).name
 
 
+def dtype_error(dtype: Any) -> TypeError | None:
+    """The error of MXNet for a parameter that names no dtype; None for one that does."""
+    try:
+        dtype_name(dtype)
+    except TypeError as error:
+        return TypeError(str(error))
+    return None
+
+
 def to_memory(values: Any, dtype: DType) -> np.ndarray:
     """Values as an array of `memory_dtype`, converted as C does (floats are cut off)."""
     if dtype is not DType.BF16:

@@ -17,6 +17,7 @@ from typing import IO, Any
 import numpy as np
 
 from .base import MXNetError
+from .tracebacks import cause_of
 
 _MAGIC = 0xCED7230A
 _MAGIC_BYTES = struct.pack("<I", _MAGIC)
@@ -48,7 +49,7 @@ class MXRecordIO:
         try:
             self.handle: IO[bytes] = open(self.uri, "wb" if self.writable else "rb")  # noqa: SIM115
         except OSError as error:
-            raise MXNetError(f"cannot open the record file {self.uri}: {error.strerror}") from error
+            raise MXNetError(f"cannot open the record file {self.uri}: {error.strerror}") from cause_of(error)
         self.size = os.fstat(self.handle.fileno()).st_size
         self.pid = os.getpid()
         self.is_open = True
@@ -184,9 +185,11 @@ class MXIndexedRecordIO(MXRecordIO):
                 key, position = line.rstrip("\n").split("\t")
                 self._add(self.key_type(key), int(position))
         except UnicodeDecodeError as error:
-            raise MXNetError(f"invalid index {self.idx_path}, after line {number}: it is not UTF-8") from error
+            raise MXNetError(f"invalid index {self.idx_path}, after line {number}: it is not UTF-8") from cause_of(
+                error
+            )
         except ValueError as error:
-            raise MXNetError(f"invalid index {self.idx_path}, line {number}: {line[:80]!r}") from error
+            raise MXNetError(f"invalid index {self.idx_path}, line {number}: {line[:80]!r}") from cause_of(error)
 
     def _add(self, key: Any, position: int) -> None:
         self.idx[key] = position

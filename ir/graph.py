@@ -26,7 +26,12 @@ Attribute = (
 
 
 class GraphError(Exception):
-    """A graph, or a node that somebody wants to build, is not well formed; the text names the node."""
+    """A graph, or a node that somebody wants to build, is not well formed; the text names the node, and `reason` is the
+    part of it that does not."""
+
+    def __init__(self, text: str, reason: str = "") -> None:
+        super().__init__(text)
+        self.reason = reason or text
 
 
 class Op(ABC):
@@ -196,7 +201,8 @@ class GraphBuilder:
         except (TypeError, ValueError) as error:
             at = f" at {location or self.location}" if location or self.location else ""
             operands = ", ".join(str(v.type) for v in inputs)
-            raise GraphError(f"{op.name}{f' {name!r}' if name else ''}{at} on ({operands}): {error}") from error
+            named = f" {name!r}" if name else ""
+            raise GraphError(f"{op.name}{named}{at} on ({operands}): {error}", str(error)) from error
         node = Node(op, inputs, types, name or self.origin, location or self.location)
         self.nodes.append(node)
         return node

@@ -105,12 +105,12 @@ def result_dtype(op: ScalarOp, *operands: DType) -> DType:
         raise TypeError(f"{op.value} takes {op.arity} operands, got {len(operands)}")
     values = operands[1:] if op is ScalarOp.SELECT else operands
     if op is ScalarOp.SELECT and operands[0] is not DType.BOOL:
-        raise TypeError(f"select needs a condition of type i1, got {operands[0].value}")
+        raise TypeError(f"select needs a condition of type bool, got {operands[0].full_name}")
     if len(set(values)) != 1:
-        raise TypeError(f"{op.value} needs operands of one dtype, got {', '.join(d.value for d in operands)}")
+        raise TypeError(f"{op.value} needs operands of one dtype, got {', '.join(d.full_name for d in operands)}")
     dtype = values[0]
     if op in FLOAT_ONLY and not dtype.is_float:
-        raise TypeError(f"{op.value} is defined on floats, got {dtype.value}")
+        raise TypeError(f"{op.value} is defined on floats, got {dtype.full_name}")
     if (op in BITWISE and dtype.is_float) or (op in SHIFTS and not dtype.is_integer):
-        raise TypeError(f"{op.value} is not defined on {dtype.value}")
+        raise TypeError(f"{op.value} is not defined on {dtype.full_name}")
     return DType.BOOL if op in COMPARISONS or op in TESTS else dtype

@@ -66,6 +66,11 @@ class DType(Enum):
             raise TypeError("bfloat16 has no NumPy dtype; convert to float32 first")
         return _NUMPY[self]
 
+    @property
+    def full_name(self) -> str:
+        """The name that users know: "float32", "bfloat16"."""
+        return "bfloat16" if self is DType.BF16 else self.numpy.name
+
     @classmethod
     def from_numpy(cls, dtype: object) -> DType:
         """The element type of a NumPy dtype or of its name; TypeError names one that is not supported."""
@@ -136,7 +141,9 @@ class TensorType:
             return
         fits = self.layout is not None and len(self.layout.halo) == len(self.shape) - 2  # the verifier tells of others
         if (self.nbytes if fits else self.size * self.dtype.itemsize) > LARGEST_BYTES:
-            raise ValueError(f"a {self.dtype.value} tensor of shape {self.shape} has more bytes than memory can have")
+            raise ValueError(
+                f"an array of shape {self.shape} and {self.dtype.full_name} has more bytes than memory can have"
+            )
 
     @property
     def rank(self) -> int:
@@ -156,6 +163,11 @@ class TensorType:
     def nbytes(self) -> int:
         """Bytes of memory, halos and channel padding included."""
         return self.physical_size * self.dtype.itemsize
+
+    @property
+    def description(self) -> str:
+        """The type as users know it: "(2, 3) float32"."""
+        return f"{self.shape} {self.dtype.full_name}"
 
     def with_layout(self, layout: Layout | None) -> TensorType:
         return TensorType(self.shape, self.dtype, layout)

@@ -10,6 +10,7 @@ from ...ir.locks import ForkSafeLock
 from .. import ndarray, symbol
 from ..base import MXNetError
 from ..symbol import Symbol
+from ..tracebacks import cause_of, in_place_of
 from .block_function import BlockFunction
 from .parameter import DeferredInitializationError, Parameter
 from .parameter_dict import ParameterDict
@@ -163,13 +164,13 @@ class HybridBlock(Block):
     def _deferred_infer_shape(self, *args: Any) -> None:
         try:
             self.infer_shape(*args)
-        except (MXNetError, ValueError, AssertionError) as error:
+        except Exception as error:
             unknown = [p for p in self.collect_params().values() if p._deferred_init]
             listed = "".join(f"\n  {p.name}: {p._unknown()}" for p in unknown)
-            raise ValueError(
-                f"Deferred initialization of {type(self).__name__} '{self.name}' failed because shape cannot be "
-                f"inferred. {error}{listed}"
-            ) from error
+            known = isinstance(error, MXNetError | ValueError | AssertionError)
+            reason = str(error) if known else f"{type(error).__name__}: {error}"
+            text = f"Deferred initialization of {type(self).__name__} '{self.name}' failed because shape cannot be "
+            raise in_place_of(error, ValueError(f"{text}inferred. {reason}{listed}")) from cause_of(error)
 
     def _build_cache(self, *args: Any) -> None:
         """Make the compiled graph, and finish deferred initializations."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..artifacts import write_atomically
 from ..base import MXNetError
+from ..tracebacks import cause_of
 
 if TYPE_CHECKING:
     from .plain_block import Block
@@ -34,7 +35,7 @@ def load_model(block: Block, prefix: str | os.PathLike[str]) -> None:
     try:
         model = json.loads(file.read_text(encoding="utf-8"))
     except (ValueError, RecursionError) as error:
-        raise ValueError(f"{file} is no JSON: {error}") from error
+        raise ValueError(f"{file} is no JSON: {error}") from cause_of(error)
     _restore(block, [0], model, file)
     block.load_parameters(f"{os.fspath(prefix)}-model.params")
 
@@ -61,7 +62,7 @@ def _restore(block: Block, counter: list[int], structure: Structure, file: Path)
         try:
             block._restore_graph(described)
         except (KeyError, TypeError, MXNetError) as error:
-            raise ValueError(f"{file}: the graph of {key} is damaged ({error})") from error
+            raise ValueError(f"{file}: the graph of {key} is damaged ({error})") from cause_of(error)
     _rename_parameters(block)
     for child in block._children.values():
         counter[0] += 1

@@ -9,7 +9,9 @@ from collections import OrderedDict, defaultdict
 from collections.abc import Callable
 from typing import Any
 
+from ..base import MXNetError
 from ..ndarray import NDArray
+from ..tracebacks import shorten
 from ..util import is_np_array
 from .model_files import load_model, save_model
 from .parameter import Parameter
@@ -240,7 +242,13 @@ class Block:
     def __call__(self, *args: Any) -> Any:
         for hook in list(self._forward_pre_hooks.values()):
             hook(self, args)
-        out = self.forward(*args)
+        try:
+            out = self.forward(*args)
+        except Exception as error:
+            shorten(error)
+            if isinstance(error, MXNetError) and not hasattr(error, "__notes__"):
+                error.add_note(f"  in block {self.name} ({type(self).__name__})")
+            raise
         for hook in list(self._forward_hooks.values()):
             hook(self, args, out)
         if is_np_array():

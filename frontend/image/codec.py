@@ -10,6 +10,7 @@ import numpy as np
 
 from ..base import MXNetError
 from ..namespace.whole_imports import import_whole
+from ..tracebacks import cause_of
 from . import without_opencv
 
 
@@ -29,7 +30,7 @@ def refusing(work: str) -> Iterator[None]:
     except (ImportError, MXNetError):
         raise
     except Exception as error:
-        raise MXNetError(f"{work}: {type(error).__name__}: {error}") from error
+        raise MXNetError(f"{work}: {type(error).__name__}: {error}") from cause_of(error)
 
 
 def require_image(image: np.ndarray) -> None:

@@ -11,6 +11,7 @@ import numpy as np
 from .. import ndarray as nd
 from ..base import MXNetError, numeric_types
 from ..ndarray import NDArray
+from ..tracebacks import cause_of
 from . import codec
 
 Size = tuple[int, int]
@@ -25,7 +26,7 @@ def imread(filename: str, flag: int = 1, to_rgb: int = 1, out: NDArray | None = 
         with open(filename, "rb") as file:
             data = file.read()
     except OSError as error:
-        raise MXNetError(f"cannot read the image {filename}: {error.strerror}") from error
+        raise MXNetError(f"cannot read the image {filename}: {error.strerror}") from cause_of(error)
     return imdecode(data, flag, to_rgb, out)
 
 

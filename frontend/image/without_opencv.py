@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..base import MXNetError
+from ..tracebacks import cause_of
 
 _FORMATS = {".JPG": "JPEG", ".JPEG": "JPEG", ".PNG": "PNG"}
 _BORDERS = {1: "edge", 2: "symmetric", 3: "wrap", 4: "reflect"}
@@ -104,7 +105,7 @@ def _open(data: bytes, draft: str | None) -> Any:
             image.draft(draft, image.size)
         image.load()
     except Exception as error:
-        raise MXNetError(f"Decoding failed. Invalid image file: {error}") from error
+        raise MXNetError(f"Decoding failed. Invalid image file: {error}") from cause_of(error)
     return image
 
 

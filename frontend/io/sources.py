@@ -11,6 +11,7 @@ from ..base import mx_real_t
 from ..ndarray import NDArray, array
 from ..ndarray.ndarray import empty_array
 from ..ndarray.sparse import CSRNDArray, csr_matrix
+from ..tracebacks import cause_of
 
 Named = list[tuple[str, Any]]
 
@@ -43,7 +44,9 @@ def _source(name: str, values: Any) -> Any:
     try:
         return array(values)
     except (TypeError, ValueError) as error:
-        raise TypeError(f"Invalid type '{type(values)}' for {name}, should be NDArray or numpy.ndarray") from error
+        raise TypeError(f"Invalid type '{type(values)}' for {name}, should be NDArray or numpy.ndarray") from cause_of(
+            error
+        )
 
 
 def _is_hdf5(values: Any) -> bool:

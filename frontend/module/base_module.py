@@ -328,6 +328,6 @@ def _parse_data_desc(
         warnings.warn(
             f"Data provided by label_shapes don't match names specified by label_names "
             f"({label_shapes or []} vs. {label_names})",
-            stacklevel=3,
+            stacklevel=4,
         )
     return data, labels

@@ -13,6 +13,7 @@ from ..io import DataBatch, DataDesc
 from ..model import load_checkpoint
 from ..ndarray import NDArray, zeros
 from ..symbol import Symbol
+from ..tracebacks import api_boundary
 from .base_module import _DEFAULT_INITIALIZER, _check_input_names, _parse_data_desc
 from .executor_group import DataParallelExecutorGroup
 from .installed_optimizer import ModuleWithOptimizer
@@ -128,6 +129,7 @@ class Module(ModuleWithOptimizer):
         self.binded = False
         self._exec_group, self._data_shapes, self._label_shapes = None, [], None
 
+    @api_boundary
     def bind(
         self,
         data_shapes: Any,
@@ -186,6 +188,7 @@ class Module(ModuleWithOptimizer):
         self._arg_params = {n: _new_like(a[0]) for n, a in zip(self._param_names, group.param_arrays, strict=True)}
         self._aux_params = {n: _new_like(a[0]) for n, a in zip(self._aux_names, group.aux_arrays, strict=True)}
 
+    @api_boundary
     def reshape(self, data_shapes: Any, label_shapes: Any = None) -> None:
         """Bind to other shapes with the same parameters. Shapes that do not fit change nothing."""
         group = self._group()
@@ -273,6 +276,7 @@ class Module(ModuleWithOptimizer):
 
     # --- running ----------------------------------------------------------------------------------------------------
 
+    @api_boundary
     def forward(self, data_batch: DataBatch | list[DataBatch], is_train: bool | None = None) -> None:
         """Run on a batch, or on one batch for each context; other shapes than those bound bind anew. `is_train` is by
         default what bind said."""

@@ -12,6 +12,7 @@ from importlib import import_module
 from types import ModuleType
 from typing import Any
 
+from ..tracebacks import api_boundary
 from .absent import attribute_error
 from .borrowed_names import BORROWED, EXPORTED, LISTED, SOURCES
 from .modules import ABSENT_MODULES, SECOND_NAMES
@@ -105,7 +106,7 @@ def complete(module: ModuleType, root: str, place: str) -> None:
     def names() -> list[str]:
         return sorted({*public.names(), *made_on_demand(), *borrowed})
 
-    module.__dict__.update(__getattr__=find, __dir__=names)
+    module.__dict__.update(__getattr__=api_boundary(find), __dir__=names)
 
 
 def _public(names: Iterable[str], module: ModuleType) -> list[str]:

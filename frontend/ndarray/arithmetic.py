@@ -16,6 +16,7 @@ from ...runtime.modes import hooks
 from ..base import MXNetError, numeric_types
 from ..context import cpu
 from ..dtypes import to_memory
+from ..tracebacks import api_boundary
 from .eager import apply_bound, bind, operator_named
 from .operator_function import BoundOperator, OperatorFunction
 from .sparse_arithmetic import binary
@@ -66,6 +67,7 @@ def _table(name: str) -> Cache[Any, Callable[..., Any]]:
     return _tables.setdefault(name, Cache("fast paths"))
 
 
+@api_boundary
 def _slow(name: str, x: NDArray, y: NDArray) -> NDArray:
     """Apply the operator, which is compiled if needed, and keep its fast path."""
     bound = bind(operator_named(name), {})
@@ -138,6 +140,7 @@ def _in_place(name: str, python_name: str, doc: str) -> Callable[[NDArray, Any],
     return _named(method, python_name, doc)
 
 
+@api_boundary
 def _slow_in_place(name: str, table: Cache[Any, Callable[..., Any]], x: NDArray, y: NDArray) -> NDArray:
     """The first time for such operands, with one that shares x's memory, or while calls are observed."""
     found = bind(operator_named(name), {}).specialization((x, y))

@@ -54,8 +54,10 @@ def _declared(shape: Any) -> tuple[int, ...]:
     try:
         given = ast.literal_eval(shape) if isinstance(shape, str) else shape
         return integers(given if hasattr(given, "__iter__") else (given,))
-    except (TypeError, ValueError, SyntaxError) as error:
+    except TypeError as error:
         raise MXNetError(f"shape={shape!r}: {error}") from None
+    except (ValueError, SyntaxError):
+        raise MXNetError(f"shape={shape!r}: not a shape") from None
 
 
 def empty(shape: Any, ctx: Context | None = None, dtype: Any = None, stype: str | None = None) -> NDArray:

@@ -19,7 +19,8 @@ import numpy as np
 from ...ir.caches import Cache
 from ..base import MXNetError
 from ..context import Context
-from ..dtypes import dtype_name
+from ..dtypes import dtype_error, dtype_name
+from ..tracebacks import cause_of
 from .operator_function import BoundOperator, OperatorFunction
 
 if TYPE_CHECKING:
@@ -128,7 +129,7 @@ def _parse(cls: type[Operator], params: Mapping[str, Any]) -> Operator:
     try:
         return cls.parse(named)
     except (TypeError, ValueError) as error:
-        raise MXNetError(str(error)) from error
+        raise (dtype_error(named.get("dtype")) or MXNetError(str(error))) from cause_of(error)
 
 
 def operator_named(name: str) -> type[Operator]:

@@ -27,6 +27,7 @@ from ..base import MXNetError
 from ..context import cpu
 from ..dtypes import dtype_of
 from ..memory import allocate
+from ..tracebacks import cause_of
 from .ndarray import NDArray, array_at, empty_array
 
 __all__ = ["load", "load_frombuffer", "save"]
@@ -38,7 +39,7 @@ def save(fname: str | os.PathLike[str], data: NDArray | Sequence[NDArray] | dict
     try:
         write_params(fname, names, [to_data(a) for a in arrays])
     except (ArtifactError, OSError) as error:
-        raise MXNetError(str(error)) from error
+        raise MXNetError(str(error)) from cause_of(error)
 
 
 def load(fname: str | os.PathLike[str]) -> Any:
@@ -80,7 +81,7 @@ def _loaded(source: Any) -> Any:
     try:
         file: ParamsFile = read_params(source, memory)
     except (ArtifactError, OSError) as error:
-        raise MXNetError(str(error)) from error
+        raise MXNetError(str(error)) from cause_of(error)
     label = os.fspath(source) if isinstance(source, str | os.PathLike) else "params data"
     try:
         arrays = [from_data(a, blocks[0] if blocks else None) for a in file.arrays]
@@ -142,4 +143,4 @@ def from_raw_bytes(content: bytes) -> Any:
     try:
         return from_bytes(head + content + no_names)
     except ArtifactError as error:
-        raise MXNetError(f"a pickled array cannot be read: {error}") from error
+        raise MXNetError(f"a pickled array cannot be read: {error}") from cause_of(error)

@@ -16,6 +16,7 @@ from ...ir.caches import Cache
 from ...runtime.modes import hooks
 from ..base import _Null
 from ..context import as_context
+from ..tracebacks import shorten
 from .eager import about_storage, apply_bound, bind
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ def find_function(namespace: str, name: str) -> Callable[..., Any]:
     found = None if hidden else _declared(full_name(namespace, name))
     if found is None:
         raise AttributeError(
-            f"nd{'.' * bool(namespace)}{namespace} has no attribute {name!r}: no such operator is declared"
+            f"nd{'.' * bool(namespace)}{namespace} has no attribute {name!r}: no such operator is declared", name=name
         )
     return make_function(found, name, f"mxforge.ndarray{'.' * bool(namespace)}{namespace}")
 
@@ -78,7 +79,13 @@ def make_function(cls: type[Operator], name: str, module: str) -> Callable[..., 
             count, call = fast_paths[key]
         except (AttributeError, KeyError, TypeError):
             count, call = 0, None
-        return slow(args, kwargs) if call is None or hooks.watched else call(*args[:count])
+        if call is not None and not hooks.watched:
+            return call(*args[:count])
+        try:
+            return slow(args, kwargs)
+        except Exception as error:
+            shorten(error)
+            raise
 
     def slow(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         arrays, params = split(args, kwargs.copy())

@@ -13,6 +13,7 @@ import numpy as np
 from ...ir.types import TensorType
 from ...runtime.writes import written
 from ..base import MXNetError
+from ..tracebacks import cause_of
 from .sparse_arrays import RowSparseNDArray
 from .storage import densified, row_sparse_of, write
 
@@ -37,7 +38,7 @@ def update_rows(bound: BoundOperator, arrays: Sequence[NDArray], out: Any) -> An
     try:
         operator.require_shapes([TensorType(a.shape, data._dtype) for a in arrays])
     except ValueError as error:
-        raise MXNetError(f"{operator.mx_name()}: {error}") from error
+        raise MXNetError(f"{operator.mx_name()}: {error}") from cause_of(error)
     lazy = getattr(operator, "lazy_update", True)
     rows: Any = indices.asnumpy() if lazy else slice(None)
     whole = [densified(a) for i, a in enumerate(arrays) if i != 1]

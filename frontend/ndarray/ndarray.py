@@ -18,6 +18,7 @@ from ..base_errors import ShapeError, gradients_missing
 from ..context import Context, usable
 from ..dtypes import dtype_name, dtype_of, from_memory, memory_dtype, numpy_type, to_memory
 from ..memory import OutOfMemory, allocate
+from ..tracebacks import cause_of
 from .arithmetic import Arithmetic
 from .fluent import Fluent
 from .indexing import Indexing
@@ -354,7 +355,7 @@ def _reshaped(shape: tuple[int, ...], target: tuple[int, ...], reverse: bool) ->
         try:
             made = tuple(reshaped(shape, target, reverse))
         except ValueError as error:
-            raise ShapeError(f"cannot reshape an array of shape {shape} into {target}: {error}") from error
+            raise ShapeError(str(error)) from cause_of(error)
     if prod(made) != prod(shape):
         raise ShapeError(f"cannot reshape an array of shape {shape}, of {prod(shape)} elements, into {target}")
     return made

@@ -23,7 +23,8 @@ from ..base import MXNetError
 from ..context import Context, usable
 from ..dtypes import from_memory
 from ..memory import OutOfMemory, allocate
-from .operator_graph import compiled, operator_graph, shown
+from ..tracebacks import cause_of
+from .operator_graph import compiled, operator_graph, refusal
 from .scalars import ScalarBlock, checks_scalars
 
 if TYPE_CHECKING:
@@ -67,7 +68,7 @@ class BoundOperator:
         try:
             self.operator.require_shapes([a._type() for a in arrays])
         except ValueError as error:
-            raise MXNetError(str(error)) from error
+            raise MXNetError(str(error)) from cause_of(error)
 
 
 class OperatorSpecialization(Specialization):
@@ -145,18 +146,17 @@ class OperatorSpecialization(Specialization):
         """MXNetError if the operator has no results for what the operands were `before`."""
         reason = self.operator.results_problem(before, [r.asnumpy() for r in results])
         if reason is not None:
-            raise MXNetError(f"{self._shown(arrays)}: {reason}")
+            raise MXNetError(self._refusal(arrays, reason))
 
     def _check_operands(self, arrays: Sequence[NDArray]) -> None:
         """MXNetError or IndexError if the operator refuses such elements."""
         reason = self.operator.operands_problem([from_memory(a._memory(), a._dtype) for a in arrays])
         if reason is not None:
             kind = IndexError if type(self.operator).index_errors else MXNetError
-            raise kind(f"{self._shown(arrays)}: {reason}")
+            raise kind(self._refusal(arrays, reason))
 
-    def _shown(self, arrays: Sequence[NDArray]) -> str:
-        names = self.operator.input_names(len(arrays))
-        return shown(self.operator, names, [a._type() for a in arrays])
+    def _refusal(self, arrays: Sequence[NDArray], reason: str) -> str:
+        return refusal(self.operator, [a._type() for a in arrays], reason)
 
     def _new(self, context: Context) -> list[NDArray]:
         try:
@@ -225,7 +225,7 @@ def _as_outputs(out: Out, specialization: OperatorSpecialization) -> list[NDArra
         raise MXNetError(f"{name} has {len(specialization.types)} outputs, out has {len(given)}")
     for array, type in zip(given, specialization.types, strict=True):
         if array._shape != type.shape or array._dtype is not type.dtype:
-            raise MXNetError(f"{name} gives {type}, out is {array._type()}")
+            raise MXNetError(f"{name} gives {type.description}, out is {array._type().description}")
     return given
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from ...ir.types import TensorType
 from ..base import MXNetError
+from ..tracebacks import cause_of
 
 if TYPE_CHECKING:
     from ...ir.dialects.mx.operator import Operator
@@ -23,7 +24,8 @@ def operator_graph(operator: Operator, types: tuple[TensorType, ...], training: 
     names = operator.input_names(len(types))
     if len(names) != len(types):
         raise MXNetError(
-            f"{operator.mx_name()} takes {len(names)} arrays ({', '.join(names)}), {len(types)} were given"
+            f"{operator.mx_name()} takes {len(names)} array{'s' * (len(names) != 1)} ({', '.join(names)}), "
+            f"got {len(types)}"
         )
     b = ObservingBuilder(operator.mx_name(), training=training)
     try:
@@ -32,12 +34,16 @@ def operator_graph(operator: Operator, types: tuple[TensorType, ...], training: 
         outputs = operator.results(b, *inputs)
         return b.build(outputs[: operator.visible_outputs]), b.asked
     except (TypeError, ValueError, IndexError, NotImplementedError, GraphError) as error:
-        raise MXNetError(f"{shown(operator, names, types)}: {error}") from error
+        raise MXNetError(refusal(operator, types, error)) from cause_of(error)
 
 
-def shown(operator: Operator, names: Sequence[str], types: Sequence[TensorType]) -> str:
-    operands = ", ".join(f"{n}: {t.dtype.value}{list(t.shape)}" for n, t in zip(names, types, strict=False))
-    return f"{operator.mx_name()}({operands})"
+def refusal(operator: Operator, types: Sequence[TensorType], reason: object) -> str:
+    """The text of the error of an operator that does not take operands of these types."""
+    from ...ir.dialects.mx.shapes import operands_text
+
+    operands = zip(operator.input_names(len(types)), types, strict=False)
+    given = operands_text({name: t.description for name, t in operands})
+    return f"{operator.mx_name()}: {reason}{given}"
 
 
 def compiled(graph: Graph, operator: Operator) -> Runnable:
@@ -50,4 +56,4 @@ def compiled(graph: Graph, operator: Operator) -> Runnable:
     try:
         return executable_for(graph, any_extents)
     except GraphError as error:
-        raise MXNetError(f"{shown(operator, [v.name for v in graph.inputs], graph.input_types())}: {error}") from error
+        raise MXNetError(refusal(operator, graph.input_types(), error)) from cause_of(error)

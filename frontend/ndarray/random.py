@@ -50,7 +50,8 @@ def _draw(
         return getattr(_internal, f"_sample_{distribution}")(*values, out=out, **given)
     if not all(isinstance(v, numeric_types) for v in values):
         kinds = ", ".join(type(v).__name__ for v in values)
-        raise ValueError(f"Distribution parameters must be either all NDArrays or all numbers, but got {kinds}")
+        error = AssertionError if isinstance(values[0], (NDArray, *numeric_types)) else ValueError
+        raise error(f"Distribution parameters must be either all NDArrays or all numbers, but got {kinds}")
     if out is not None:
         given.setdefault("shape", out.shape)
         given.setdefault("dtype", out.dtype)

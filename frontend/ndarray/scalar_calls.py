@@ -12,6 +12,7 @@ from ...ir.caches import Cache
 from ...runtime import writes
 from ...runtime.modes import hooks
 from ..context import as_context
+from ..tracebacks import shorten
 from .eager import about_storage, apply_bound, bind
 from .operator_function import OperatorSpecialization
 from .scalars import checks_scalars
@@ -36,7 +37,13 @@ def scalar_function(cls: type[Operator], split: Split) -> Callable[..., Any]:
             call = fast_paths.get(_key_of(args, kwargs, scalars))
         except (TypeError, AttributeError):
             call = None
-        return slow(args, kwargs) if call is None or hooks.watched else call(args, kwargs)
+        if call is not None and not hooks.watched:
+            return call(args, kwargs)
+        try:
+            return slow(args, kwargs)
+        except Exception as error:
+            shorten(error)
+            raise
 
     def slow(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         arrays, params = split(args, kwargs.copy())

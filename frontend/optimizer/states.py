@@ -19,6 +19,7 @@ import numpy as np
 from ..context import Context
 from ..lr_scheduler import LRScheduler
 from ..ndarray import NDArray
+from ..tracebacks import cause_of
 from .base import Optimizer
 
 _MODULES = {
@@ -154,7 +155,7 @@ def read_states(data: bytes) -> Any:
     except pickle.UnpicklingError:
         raise
     except Exception as error:
-        raise pickle.UnpicklingError(f"damaged states of an optimizer: {error}") from error
+        raise pickle.UnpicklingError(f"damaged states of an optimizer: {error}") from cause_of(error)
 
 
 def _arrays(value: Any, seen: dict[int, tuple[Any, Any]]) -> Any:

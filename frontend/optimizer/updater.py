@@ -9,6 +9,7 @@ from typing import Any
 
 from ..context import Context
 from ..ndarray import NDArray
+from ..tracebacks import cause_of
 from .base import Optimizer
 from .states import read_states, write_states
 
@@ -97,4 +98,4 @@ def load_states(updater: Updater, fname: str | os.PathLike[str]) -> None:
     try:
         updater.set_states(Path(fname).read_bytes())
     except UnpicklingError as error:
-        raise UnpicklingError(f"{os.fspath(fname)}: {error}") from error
+        raise UnpicklingError(f"{os.fspath(fname)}: {error}") from cause_of(error)

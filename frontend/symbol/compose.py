@@ -14,22 +14,21 @@ from ..artifacts.symbol_upgrade import INPUT_INITIALIZERS
 from ..attribute import current_scope
 from ..base import MXNetError
 from ..name import current_manager
+from ..tracebacks import is_internal
 from .node import HIDDEN_KEYS, Entry, SymNode, depth_first, is_hidden, update_versions
-
-PACKAGE = __name__.partition(".")[0] + "."
 
 
 def user_location() -> str:
     """`file:line` of the innermost caller outside this package."""
     frame: FrameType | None = sys._getframe(1)
-    while frame is not None and str(frame.f_globals.get("__name__")).startswith(PACKAGE):
+    while frame is not None and is_internal(frame):
         frame = frame.f_back
     return f"{frame.f_code.co_filename}:{frame.f_lineno}" if frame is not None else ""
 
 
 def dtype_text(value: Any) -> str:
-    """The name of a dtype: NumPy's, or "bfloat16"; "None" stays."""
-    if value is None or isinstance(value, str):
+    """The name of a dtype: NumPy's, or "bfloat16"; "None" stays. TypeError for what names no dtype."""
+    if value is None or (isinstance(value, str) and value in ("None", "bfloat16")):
         return str(value)
     dtype = np.dtype(value)
     return dtype.names[0] if dtype.names else dtype.name

@@ -17,6 +17,7 @@ from ..artifacts import (
 )
 from ..artifacts.symbol_graph import CURRENT_VERSION
 from ..base import MXNetError
+from ..tracebacks import cause_of
 from .node import Entry, SymNode, depth_first, is_hidden
 
 # Casts that automatic mixed precision inserted; saved graphs leave them out unless asked.
@@ -91,7 +92,7 @@ def from_json(text: str | bytes, label: str = "symbol") -> list[Entry]:
         _check_operators(file)
         return from_file(upgrade_symbol(file, _input_names))
     except (ArtifactError, MXNetError) as error:
-        raise MXNetError(f"{label}: {error}") from error
+        raise MXNetError(f"{label}: {error}") from cause_of(error)
 
 
 def from_file(file: SymbolFile) -> list[Entry]:

@@ -14,6 +14,7 @@ from ...runtime.modes import hooks, modes
 from ..base import MXNetError
 from ..context import Context, current_context
 from ..memory import OutOfMemory
+from ..tracebacks import cause_of
 from .flags import FunctionFlags
 from .to_graph import symbol_to_graph
 
@@ -73,9 +74,9 @@ class SymbolSpecialization(Specialization):
         try:
             super().__init__(executable_for(graph, options), graph.name, graph.names())
         except GraphError as error:
-            raise MXNetError(str(error)) from error
+            raise MXNetError(str(error)) from cause_of(error)
         except OutOfMemory as error:
-            raise error.of(f"{graph.name}: what it computes on the way") from error
+            raise error.of(f"{graph.name}: what it computes on the way") from cause_of(error)
         self.function = function
         if function.flags.static_alloc:
             keep_memory(self.executable, function)

@@ -94,7 +94,7 @@ def _warn(what: str, unknown: list[str]) -> None:
     if len(unknown) > _MOST_NAMED:
         unknown = [*unknown[:_MOST_NAMED], "..."]
     listed = "\n\t".join(unknown)
-    warnings.warn(f"Cannot decide {what}. Consider providing them as input:\n\t{listed}", stacklevel=4)
+    warnings.warn(f"Cannot decide {what}. Consider providing them as input:\n\t{listed}", stacklevel=5)
 
 
 def debug_text(entries: Sequence[Entry]) -> str:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from ...ir.types import DType
 from ..base import MXNetError
+from ..tracebacks import cause_of
 from ..type_flags import DTYPE_NAMES
 from .node import Entry, SymNode, depth_first
 
@@ -65,7 +66,7 @@ class Network:
         try:
             return infer_types(self.uses(), numbered, kinds)
         except InferenceError as error:
-            raise MXNetError(f"Error in operator {error}") from error
+            raise MXNetError(f"Error in operator {error}") from cause_of(error)
 
     def check_names(self, names: Iterable[str], function: str) -> None:
         """MXNetError when one of `names` is no variable here."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..artifacts import SymbolFile
 from ..base import MXNetError
+from ..tracebacks import cause_of
 
 if TYPE_CHECKING:
     from ...ir.dialects.mx.operator import Operator
@@ -128,7 +129,7 @@ def parse_operator(op: str, attrs: dict[str, str], name: str) -> Operator:
     except KeyError as error:
         raise MXNetError(f"node {name!r}: {error.args[0]}") from None
     except ValueError as error:
-        raise MXNetError(f"{error}, in operator {op}(name={name!r})") from error
+        raise MXNetError(f"{error}, in operator {op}(name={name!r})") from cause_of(error)
 
 
 def depth_first(entries: Iterable[Entry]) -> list[SymNode]:

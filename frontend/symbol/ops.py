@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...ir.dialects.mx.parameters import attribute_text
 from ..base import _Null
+from ..tracebacks import api_boundary
 from .compose import create_node, dtype_text, resolved_attrs, resolved_name
 from .symbol import Symbol
 
@@ -60,6 +61,7 @@ def make_function(op: type[Operator], op_name: str, name: str) -> Callable[..., 
     bind = _variadic_binder(op) if variadic else _binder(op, inputs)
     hint = name.lower()
 
+    @api_boundary
     def function(*args: Any, **kwargs: Any) -> Symbol:
         given, symbols = bind(args, kwargs)
         given.pop("out", None)

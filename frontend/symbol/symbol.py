@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from ..artifacts import write_atomically
 from ..base import MXNetError, NotImplementedForSymbol
+from ..tracebacks import api_boundary, cause_of
 from .compose import hidden_attrs, replacements
 from .files import from_json, to_json
 from .infer import Dtypes, Shapes, debug_text, infer_shape, infer_type, known_lists
@@ -220,6 +221,7 @@ class Symbol:
 
     # --- types ------------------------------------------------------------------------------------------------------
 
+    @api_boundary
     def infer_shape(self, *args: Any, **kwargs: Any) -> tuple[Shapes | None, Shapes | None, Shapes | None]:
         """Shapes of arguments, outputs and auxiliary states; three times None, and a warning, when some stay unknown.
 
@@ -228,14 +230,17 @@ class Symbol:
         """
         return infer_shape(self, args, kwargs, partial=False)
 
+    @api_boundary
     def infer_shape_partial(self, *args: Any, **kwargs: Any) -> tuple[Shapes, Shapes, Shapes]:
         """As `infer_shape`, with what is unknown left as () or 0."""
         return infer_shape(self, args, kwargs, partial=True)
 
+    @api_boundary
     def infer_type(self, *args: Any, **kwargs: Any) -> tuple[Dtypes | None, Dtypes | None, Dtypes | None]:
         """Dtypes of arguments, outputs and auxiliary states; three times None, with a warning, if some stay unknown."""
         return infer_type(self, args, kwargs, partial=False)
 
+    @api_boundary
     def infer_type_partial(self, *args: Any, **kwargs: Any) -> tuple[Dtypes, Dtypes, Dtypes]:
         """As `infer_type`, with None for what is unknown."""
         return infer_type(self, args, kwargs, partial=True)
@@ -250,6 +255,7 @@ class Symbol:
 
     # --- execution --------------------------------------------------------------------------------------------------
 
+    @api_boundary
     def simple_bind(
         self,
         ctx: Context,
@@ -268,6 +274,7 @@ class Symbol:
         shared = shared_arg_names, shared_exec, shared_buffer
         return simple_bind(self, ctx, grad_req, type_dict, kwargs, *shared, stype_dict, group2ctx)
 
+    @api_boundary
     def bind(
         self,
         ctx: Context,
@@ -283,6 +290,7 @@ class Symbol:
 
         return bind(self, ctx, args, args_grad, grad_req, aux_states, group2ctx)
 
+    @api_boundary
     def eval(self, ctx: Context | None = None, **kwargs: NDArray) -> list[NDArray]:
         """The outputs for these arguments."""
         from ..context import current_context
@@ -345,7 +353,7 @@ def load(fname: str | os.PathLike[str]) -> Symbol:
     try:
         text = Path(fname).read_bytes()
     except OSError as error:
-        raise MXNetError(str(error)) from error
+        raise MXNetError(str(error)) from cause_of(error)
     return Symbol(from_json(text, os.fspath(fname)))
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from ...ir.graph import Graph, GraphBuilder, GraphError, Value
 from ...ir.types import TensorType
 from ..base import MXNetError
+from ..tracebacks import cause_of
 from .network import Network
 from .node import SymNode
 
@@ -38,7 +39,8 @@ def symbol_to_graph(
         try:
             made = builder.node(operators[network.first[node]], *operands, name=node.name, location=node.location)
         except (GraphError, NotImplementedError) as error:
-            raise MXNetError(f"Error in operator {node.name}: {error}") from error
+            reason = error.reason if isinstance(error, GraphError) else error
+            raise MXNetError(f"Error in operator {node.name}: {reason}") from cause_of(error)
         values[node] = made.outputs
     return builder.build([values[e.node][e.index] for e in symbol._entries])
 

@@ -20,7 +20,7 @@ from mxforge import nd
 )
 def test_what_has_no_result_is_an_error(name: str, matrix: list[list[float]], reason: str) -> None:
     x = nd.array(matrix)
-    with pytest.raises(mx.MXNetError, match=rf"_linalg_{name}\(A: f32\[2, 2\]\): .*{reason}"):
+    with pytest.raises(mx.MXNetError, match=rf"_linalg_{name}: .*{reason}\n  A: \(2, 2\) float32"):
         getattr(nd.linalg, name)(x)
     with pytest.raises(mx.MXNetError, match=reason):
         getattr(nd.linalg, name)(x, out=x)
@@ -39,7 +39,7 @@ def test_wrong_operands_are_refused_at_the_call() -> None:
         lambda: nd.linalg.maketrian(nd.ones((4,))),
         lambda: nd.linalg.extractdiag(nd.ones((3, 3)), offset=3),
     ):
-        with pytest.raises(mx.MXNetError, match=r"_linalg_\w+\(A: "):
+        with pytest.raises(mx.MXNetError, match=r"_linalg_\w+: "):
             call()
 
 

@@ -88,15 +88,15 @@ def test_results_live_where_their_operands_do() -> None:
 @pytest.mark.parametrize(
     ("call", "words"),
     [
-        (lambda: nd.ones((2, 3)) + nd.ones((4,)), ["broadcast_add", "[2, 3]", "[4]"]),
-        (lambda: nd.concat(nd.ones((2, 3)), nd.ones((3, 2)), dim=0), ["Concat", "[2, 3]", "[3, 2]"]),
+        (lambda: nd.ones((2, 3)) + nd.ones((4,)), ["broadcast_add", "(2, 3)", "(4,)"]),
+        (lambda: nd.concat(nd.ones((2, 3)), nd.ones((3, 2)), dim=0), ["Concat", "(?, 3)", "(3, 2)"]),
         (
             lambda: nd.FullyConnected(nd.ones((2, 3)), nd.ones((2, 3)), num_hidden=MANY),
             ["FullyConnected", "num_hidden"],
         ),
         (lambda: nd.softmax(nd.ones(2), **BOGUS), ["softmax", "bogus", "axis"]),
         (nd.relu, ["relu", "data"]),
-        (lambda: nd.exp(nd.ones(2), out=nd.ones(3)), ["exp", "tensor<3xf32>"]),
+        (lambda: nd.exp(nd.ones(2), out=nd.ones(3)), ["exp", "(3,) float32"]),
         (lambda: nd.ones((2, 3)).reshape((4, 2)), ["reshape", "(2, 3)", "(4, 2)"]),
     ],
 )
@@ -293,7 +293,7 @@ def test_draws_by_numbers_and_by_arrays() -> None:
     assert nd.random.normal(nd.zeros(3), nd.ones(3), shape=5).shape == (3, 5)
     out = nd.zeros((2, 2))
     assert nd.random.uniform(5, 6, out=out) is out and out.asnumpy().min() >= 5
-    with pytest.raises(ValueError, match="all NDArrays or all numbers"):
+    with pytest.raises(AssertionError, match="all NDArrays or all numbers"):
         nd.random.normal(nd.zeros(3), 1)
 
 

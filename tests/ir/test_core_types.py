@@ -39,7 +39,7 @@ REFUSED: list[tuple[str, Callable[[CoreBuilder], object]]] = [
         lambda b: b.scatter(value(b, 2), value(b, 3, 1, dtype=DType.I32), value(b, 3), "sub", (0,)),
     ),
     ("leave a tensor of rank 1", lambda b: b.sum(value(b, 2), (1,))),
-    ("and is not defined on f32", lambda b: b.reduce(ReduceOp.AND, value(b, 2))),
+    ("and is not defined on float32", lambda b: b.reduce(ReduceOp.AND, value(b, 2))),
     ("axis 0 of \\(0,\\) is empty", lambda b: b.arg_reduce("max", value(b, 0), 0)),
     (
         "strides has 1 entries for 2 axes",

@@ -18,6 +18,7 @@ from ... import registry
 from ...base import MXNetError, data_dir
 from ...downloads import check_sha1, download
 from ...ndarray import NDArray
+from ...tracebacks import cause_of
 from . import _constants as C
 from .vocab import Vocabulary
 
@@ -87,7 +88,7 @@ class _TokenEmbedding(Vocabulary):
         except OSError as error:
             raise MXNetError(
                 f"{url} cannot be downloaded ({error}): put {pretrained_file_name} into {folder}"
-            ) from error
+            ) from cause_of(error)
         if archive.endswith(".zip"):
             with zipfile.ZipFile(fetched) as packed:
                 packed.extractall(folder)

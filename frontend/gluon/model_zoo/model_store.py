@@ -16,6 +16,7 @@ from ... import base
 from ...base import MXNetError
 from ...context import Context, cpu
 from ...downloads import MXNET_STORE
+from ...tracebacks import cause_of
 from ..block import HybridBlock
 from ..utils import _get_repo_url, check_sha1, download, replace_file
 
@@ -106,7 +107,7 @@ def _fetch(file_name: str, path: str) -> None:
             raise MXNetError(
                 f"the weights {file_name}.params are not in {os.path.dirname(path)} and cannot be fetched from {url}: "
                 f"{error}. Put the file there, or give its folder as root="
-            ) from error
+            ) from cause_of(error)
         unpacked = os.path.join(folder, "file.params")
         _unpack(archive, f"{file_name}.params", unpacked)
         replace_file(unpacked, path)

@@ -82,7 +82,7 @@ class Iota(Primitive):
         operands(types, 0)
         check_axes((self.axis,), len(self.shape), "axis")
         if self.dtype is DType.BOOL:
-            raise TypeError("cannot count in i1")
+            raise TypeError("cannot count in booleans")
         return (TensorType(self.shape, self.dtype),)
 
     def evaluate(self, *arrays: Array) -> Arrays:

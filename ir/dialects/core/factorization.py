@@ -24,7 +24,9 @@ if TYPE_CHECKING:
 def _check_matrices(*types: TensorType) -> None:
     for t in types:
         if t.dtype not in (DType.F32, DType.F64) or t.dtype is not types[0].dtype:
-            raise TypeError(f"matrices must be of float32 or float64, got {', '.join(t.dtype.value for t in types)}")
+            raise TypeError(
+                f"matrices must be of float32 or float64, got {', '.join(t.dtype.full_name for t in types)}"
+            )
         if t.rank < 2 or t.shape[:-2] != types[0].shape[:-2]:
             raise ValueError(f"{', '.join(str(t.shape) for t in types)} are not equal batches of matrices")
 

@@ -110,7 +110,7 @@ def _result_shape(x: TensorType, indices: TensorType, axes: Sequence[int], batch
     if not axes or min(axes) < batch:
         raise ValueError(f"axes {tuple(axes)} must follow the {batch} batch axes and name at least one axis")
     if not indices.dtype.is_integer:
-        raise TypeError(f"indices must be integers, got {indices.dtype.value}")
+        raise TypeError(f"indices must be integers, got {indices.dtype.full_name}")
     if indices.rank <= batch or indices.shape[-1] != len(axes):
         raise ValueError(
             f"indices {indices.shape} must end in an axis of {len(axes)} coordinates after {batch} batch axes"

@@ -123,4 +123,4 @@ def check_positive(**parameters: Sequence[int]) -> None:
 def check_same_dtype(*types: TensorType) -> None:
     """TypeError unless all dtypes agree."""
     if len({t.dtype for t in types}) > 1:
-        raise TypeError(f"operands differ in dtype: {', '.join(t.dtype.value for t in types)}")
+        raise TypeError(f"operands differ in dtype: {', '.join(t.dtype.full_name for t in types)}")

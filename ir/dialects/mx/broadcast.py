@@ -64,7 +64,10 @@ class BroadcastTo(Operator):
 
     def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
         given = inputs[0].type.shape
-        if len(given) != len(self.shape):
+        fits = len(given) == len(self.shape) and all(
+            m in (1, n) or not n for m, n in zip(given, self.shape, strict=True)
+        )
+        if not fits:
             raise ValueError(f"cannot broadcast {given} to {self.shape}")
         return b.broadcast_to(inputs[0], tuple(n or m for n, m in zip(self.shape, given, strict=True)))
 

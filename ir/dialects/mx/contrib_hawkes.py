@@ -32,6 +32,9 @@ class HawkesLL(Operator):
     def decompose(self, b: MxBuilder, *inputs: Value) -> tuple[Value, Value]:
         rates, alpha, beta, state, lags, marks, valid, end = inputs
         self._check(rates, lags)
+        for name, vector in (("valid_length", valid), ("max_time", end)):
+            if vector.type.shape != rates.type.shape[:1]:
+                raise ValueError(f"{name} should be {rates.type.shape[:1]}, it is {vector.type.shape}")
         (batch, _), steps = rates.type.shape, lags.type.shape[1]
         dtype = rates.type.dtype
         wide_alpha, wide_beta = (b.broadcast_to(v, rates.type.shape) for v in (alpha, beta))

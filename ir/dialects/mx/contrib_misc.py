@@ -126,6 +126,8 @@ class SoftmaxCrossEntropy(Operator):
 
     def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
         data, label = inputs
+        if label.type.size != data.type.shape[0]:
+            raise ValueError(f"label has {label.type.size} elements for {data.type.shape[0]} rows of data")
         at = b.reshape(b.cast(label, DType.I32), (data.type.shape[0], 1))
         picked = b.gather(log_softmax(b, data, 1), at, (1,), 1)
         return b.reshape(b.neg(b.sum(picked)), (1,))

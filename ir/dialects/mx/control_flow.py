@@ -172,7 +172,7 @@ def _is_vector(shape: PartialShape) -> bool:
 
 def _require_same(old: Value, new: Value) -> None:
     if (old.type.shape, old.type.dtype) != (new.type.shape, new.type.dtype):
-        raise ValueError(f"a state begins as {old.type} and is {new.type} after a step")
+        raise ValueError(f"a state begins as {old.type.description} and is {new.type.description} after a step")
 
 
 def _keys(b: MxBuilder, length: int, draws: int) -> Value:

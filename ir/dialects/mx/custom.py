@@ -22,6 +22,10 @@ from .shapes import PartialShape, is_known, unify_at
 Array = np.ndarray[Any, Any]
 
 
+class UserCodeError(ValueError):
+    """A method that a user wrote failed: the cause is its error."""
+
+
 class CustomKind(Protocol):
     """What one use of a registered operator says of itself. Shapes and dtypes are those of arguments, results and
     states; `function` takes the arrays of arguments and states and gives those of results and new states."""
@@ -71,7 +75,7 @@ class Custom(Operator):
         try:
             _ = self.kind
         except Exception as error:
-            raise ValueError(f"Custom: {self.op_type} was not made: {type(error).__name__}: {error}") from error
+            raise UserCodeError(f"Custom: {self.op_type} was not made: {type(error).__name__}: {error}") from error
 
     def calls_python(self) -> bool:
         return True
@@ -109,7 +113,7 @@ class Custom(Operator):
             found = self.kind.shapes(given)
         except Exception as error:
             if all(s is not None for s in given):
-                raise ValueError(f"{self.op_type}: infer_shape: {type(error).__name__}: {error}") from error
+                raise UserCodeError(f"{self.op_type}: infer_shape: {type(error).__name__}: {error}") from error
             return  # it wants to know more
         for position, shape in enumerate((*found[0], *found[2])):
             unify_at(inputs, position, shape)
@@ -132,7 +136,7 @@ class Custom(Operator):
         try:
             return self.kind.dtypes(inputs)
         except Exception as error:
-            raise ValueError(f"{self.op_type}: infer_type: {type(error).__name__}: {error}") from error
+            raise UserCodeError(f"{self.op_type}: infer_type: {type(error).__name__}: {error}") from error
 
     def decompose(self, b: MxBuilder, *inputs: Value) -> Results:
         kind, types = self.kind, [v.type for v in inputs]

@@ -10,7 +10,7 @@ from .arithmetic import BINARY, UNARY, Binary, Unary
 from .builder import MxBuilder
 from .operator import Elementwise, Operator, declare, operator
 from .parameters import Bool, Float, OptionalInt
-from .shapes import PartialShape, unify_all, unify_at
+from .shapes import PartialShape, unify_at, unify_some
 
 # name, function, description, further aliases; those whose function is sparse in MXNet are also known as _sparse_NAME
 _UNARY_TABLE: tuple[tuple[str, str, str, tuple[str, ...]], ...] = (
@@ -207,10 +207,8 @@ class Where(Operator):
     own_dtypes = frozenset(("condition",))
 
     def complete(self, inputs: list[PartialShape], outputs: list[PartialShape]) -> None:
-        both = inputs[1:]
-        unify_all(both, outputs)
-        inputs[1:] = both
-        condition, shape = inputs[0], both[0]
+        outputs[0] = shape = unify_some(inputs, (1, 2), outputs[0])
+        condition = inputs[0]
         if condition is None or shape is None:
             return
         if len(condition) == len(shape):

@@ -168,6 +168,8 @@ class GatherND(Operator):
     def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
         x, points = inputs[0], coordinates(b, inputs[1])
         count = points.type.shape[-1]
+        if count > x.type.rank:
+            raise ValueError(f"indices hold {count} coordinates, data has {x.type.rank} axes")
         extents = b.broadcast_along(
             b.constant(np.array(x.type.shape[:count]), points.type.dtype), points.type.shape, points.type.rank - 1
         )

@@ -13,7 +13,7 @@ from typing import TypeVar
 from ...graph import GraphError
 from ...types import DType, Shape, TensorType
 from .operator import Operator
-from .shapes import PartialShape, is_known, unify
+from .shapes import PartialShape, is_known, operands_text, shape_text, unify
 
 
 class InferenceError(ValueError):
@@ -191,10 +191,10 @@ def _resolved(known: Inference, use: Use) -> Use:
 
 def _explain(use: Use, shapes: Sequence[PartialShape], error: Exception) -> str:
     names = (*use.op.input_names(len(use.inputs)), *use.op.output_names())
-    given = ", ".join(f"{n}: {'unknown' if s is None else s}" for n, s in zip(names, shapes, strict=False))
-    return f"{_described(use)}: {error}; {given}"
+    given = {n: shape_text(s) for n, s in zip(names, shapes, strict=False) if s is not None}
+    return f"{_described(use)}: {error}{operands_text(given)}"
 
 
 def _described(use: Use) -> str:
     where = f", made at {use.location}" if use.location else ""
-    return f"node '{use.name}' ({type(use.op).mx_name()}{where})"
+    return f"{use.name} ({type(use.op).mx_name()}{where})"

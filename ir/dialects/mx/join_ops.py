@@ -12,7 +12,7 @@ from .builder import MxBuilder
 from .cast_ops import MIXED
 from .operator import Operator, operator
 from .parameters import Bool, Int, Ints, Positive
-from .shapes import PartialShape, known_rank, normalize_axis, unify, unify_all, unify_at
+from .shapes import PartialShape, known_rank, normalize_axis, unify, unify_all, unify_at, unify_some
 
 
 @operator("Concat", aliases=("_sparse_concat", "concat"))
@@ -29,9 +29,11 @@ class Concat(Operator):
             return
         axis = normalize_axis(self.dim, len(known))
         common: PartialShape = None
-        for shape in (*inputs, *outputs):
-            if shape is not None:
-                common = unify(common, (*shape[:axis], 0, *shape[axis + 1 :]))
+        for shapes in (inputs, outputs):
+            for i in range(len(shapes)):
+                unify_at(shapes, i, common)
+                if (shape := shapes[i]) is not None:
+                    common = (*shape[:axis], 0, *shape[axis + 1 :])
         assert common is not None
         for shapes in (inputs, outputs):
             shapes[:] = [(*common[:axis], s[axis] if s else 0, *common[axis + 1 :]) for s in shapes]
@@ -78,10 +80,7 @@ class Stack(Operator):
     num_args: Int
 
     def complete(self, inputs: list[PartialShape], outputs: list[PartialShape]) -> None:
-        common: PartialShape = None
-        for shape in inputs:
-            common = unify(common, shape)
-        inputs[:] = [common] * len(inputs)
+        unify_some(inputs, range(len(inputs)))
 
     def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
         if not inputs:

@@ -67,7 +67,7 @@ class Gemm(_Product):
         x, y, z = inputs
         product = self._back(b, self._product(b, x, y, self.axis), self.axis)
         if z.type != product.type:
-            raise ValueError(f"C is {z.type}, the product {product.type}")
+            raise ValueError(f"C is {z.type.description}, the product {product.type.description}")
         return b.add(product, _times(b, z, self.beta))
 
 

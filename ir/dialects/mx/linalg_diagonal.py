@@ -23,7 +23,7 @@ class Matrices(Operator):
         """TypeError or ValueError unless all are matrices of floats, the first `square` of them square."""
         for name, value in zip(self.input_names(), values, strict=False):
             if value.type.dtype not in (DType.F32, DType.F64):
-                raise TypeError(f"{name} is {value.type.dtype.value}: only float32 and float64 are supported")
+                raise TypeError(f"{name} is {value.type.dtype.full_name}: only float32 and float64 are supported")
             if value.type.rank < 2:
                 raise ValueError(f"{name} has shape {value.type.shape}: needs matrices, which have two axes or more")
         for name, value in list(zip(self.input_names(), values, strict=False))[:square]:
@@ -97,7 +97,7 @@ def _placed(b: MxBuilder, x: Value, places: np.ndarray, size: int) -> Value:
 
 def _check_vectors(op: Operator, x: Value) -> None:
     if x.type.dtype not in (DType.F32, DType.F64):
-        raise TypeError(f"A is {x.type.dtype.value}: only float32 and float64 are supported")
+        raise TypeError(f"A is {x.type.dtype.full_name}: only float32 and float64 are supported")
     if x.type.rank < 1:
         raise ValueError(f"{op.mx_name()} needs one axis or more")
 

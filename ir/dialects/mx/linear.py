@@ -19,6 +19,12 @@ class _DotBase(Operator):
     transpose_b: Bool = False
     forward_stype: StorageType = None
 
+    def require_equal(self, x: Value, left: int, y: Value, right: int) -> None:
+        """ValueError unless axis `left` of lhs has the extent of axis `right` of rhs."""
+        m, n = x.type.shape[left], y.type.shape[right]
+        if m != n:
+            raise ValueError(f"axis {left} of lhs and axis {right} of rhs must have the same extent, not {m} and {n}")
+
 
 @operator("dot", aliases=("_sparse_dot",))
 class Dot(_DotBase):
@@ -28,6 +34,7 @@ class Dot(_DotBase):
         x, y = inputs
         left = 0 if self.transpose_a else x.type.rank - 1
         right = y.type.rank - 1 if self.transpose_b else 0
+        self.require_equal(x, left, y, right)
         z = b.contract(x, y, left, right)
         return z if z.type.rank else b.reshape(z, (1,))
 
@@ -43,6 +50,9 @@ class BatchDot(_DotBase):
         batch = tuple(range(x.type.rank - 2))
         left = x.type.rank - (2 if self.transpose_a else 1)
         right = y.type.rank - (1 if self.transpose_b else 2)
+        for axis in batch:
+            self.require_equal(x, axis, y, axis)
+        self.require_equal(x, left, y, right)
         return b.dot(x, y, lhs_batch=batch, rhs_batch=batch, lhs_contract=(left,), rhs_contract=(right,))
 
 

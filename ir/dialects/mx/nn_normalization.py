@@ -85,11 +85,13 @@ class _BatchNormBase(Operator):
         """The vectors have the dtype of data, or float32 beside 16-bit data."""
         names = self.input_names(len(types))
         if not types[0].dtype.is_float:
-            raise TypeError(f"data must be of a floating dtype, it is {types[0].dtype.value}")
+            raise TypeError(f"data must be of a floating dtype, it is {types[0].dtype.full_name}")
         allowed = {types[0].dtype, DType.F32} if types[0].dtype.bits < 32 else {types[0].dtype}
         for name, t in zip(names[1:], types[1:], strict=True):
             if t.dtype not in allowed or t.dtype is not types[1].dtype:
-                raise TypeError(f"{name} is {t.dtype.value}, which does not go with data of {types[0].dtype.value}")
+                raise TypeError(
+                    f"{name} is {t.dtype.full_name}, which does not go with data of {types[0].dtype.full_name}"
+                )
 
     def _update(self, b: MxBuilder, moving: list[Value], new: tuple[Value, Value], momentum: float) -> None:
         for state, value in zip(moving, new, strict=False):

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar, cast
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from ...graph import Attribute, Op, Value
+from ...graph import Attribute, GraphError, Op, Value
 from ...locks import ForkSafeLock, await_at_fork
 from ...types import DType, TensorType
 from .families import DECLARED_NAMES, FAMILY_OF
@@ -39,6 +39,8 @@ if TYPE_CHECKING:
     from .builder import MxBuilder
 
 Results = Value | tuple[Value, ...]
+
+_TOO_FEW_AXES = "an operand has too few axes"
 
 _validating = await_at_fork(ForkSafeLock())  # Pydantic has locks of its own, in Python and in native code
 
@@ -189,15 +191,15 @@ class Operator(BaseModel, Op):
             self.complete(inputs, outputs)
         except ShapeConflict as error:
             names = self.input_names(len(inputs)) if error.shapes is inputs else self.output_names()
-            raise ValueError(
-                f"Shape inconsistent: {names[error.position]} should be {error.inferred}, provided is {error.provided}"
-            ) from None
+            raise ValueError(f"Shape inconsistent: {names[error.position]} {error}") from None
+        except IndexError as error:
+            raise ValueError(_TOO_FEW_AXES) from error
 
     def require_dtypes(self, types: Sequence[TensorType]) -> None:
         """TypeError where `require_one_dtype` has one, or where whole numbers reach a layer."""
         for name, t in zip(self.input_names(len(types)), types, strict=True):
             if type(self).floats and name not in type(self).own_dtypes and not t.dtype.is_float:
-                raise TypeError(f"{name} must be of a floating dtype, it is {_dtype_name(t.dtype)}")
+                raise TypeError(f"{name} must be of a floating dtype, it is {t.dtype.full_name}")
         self.require_one_dtype([t.dtype for t in types])
 
     def require_one_dtype(self, dtypes: Sequence[DType | None]) -> None:
@@ -211,8 +213,8 @@ class Operator(BaseModel, Op):
                 continue
             first = first or (name, dtype)
             if dtype is not first[1]:
-                wanted = _dtype_name(first[1])
-                raise TypeError(f"{name} should be {wanted} as {first[0]} is, it is {_dtype_name(dtype)}")
+                wanted = first[1].full_name
+                raise TypeError(f"{name} should be {wanted} as {first[0]} is, it is {dtype.full_name}")
 
     def require_count(self, given: int) -> None:
         """ValueError where the parameter that counts the inputs of a variadic operator says another number."""
@@ -301,6 +303,10 @@ class Operator(BaseModel, Op):
             values = self.decompose(b, *inputs)
         except ArithmeticError as error:  # a parameter or an extent of 0 that somebody divides by
             raise ValueError(f"parameters and shapes do not fit: {error}") from error
+        except GraphError as error:
+            raise ValueError(error.reason) from error
+        except IndexError as error:
+            raise ValueError(_TOO_FEW_AXES) from error
         made = (values,) if isinstance(values, Value) else values
         if any(n < 0 for v in made for n in v.type.shape):
             raise ValueError(
@@ -412,20 +418,20 @@ def _infer(op: Operator, types: tuple[TensorType, ...]) -> tuple[TensorType, ...
     return tuple(v.type for v in op.results(b, *(b.input(t) for t in types)))
 
 
-def _dtype_name(dtype: DType) -> str:
-    return "bfloat16" if dtype is DType.BF16 else dtype.numpy.name
-
-
 def _printable(value: Any) -> Attribute:
     missing = value is None or (isinstance(value, tuple) and None in cast("tuple[object, ...]", value))
     return str(cast("object", value)) if missing else cast("Attribute", value)
 
 
 def _explain(cls: type[Operator], error: Any) -> str:
+    from difflib import get_close_matches
+
     where = ".".join(str(part) for part in error["loc"][:1])
     known = ", ".join(cls.parameters()) or "none"
     if error["type"] == "extra_forbidden":
-        return f"{cls.mx_name()} has no parameter {where!r}; its parameters are: {known}"
+        near = get_close_matches(where, cls.parameters(), 1)
+        hint = f" Did you mean {near[0]!r}?" if near else ""
+        return f"{cls.mx_name()} has no parameter {where!r}; its parameters are: {known}.{hint}"
     if error["type"] == "missing":
         return f"{cls.mx_name()} needs the parameter {where!r}"
     allowed = error.get("ctx", {}).get("expected")

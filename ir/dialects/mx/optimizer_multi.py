@@ -17,7 +17,7 @@ from .operator import Operator, Results, declare, operator
 from .optimizer_ops import guarded_adamw, trust_ratio
 from .optimizer_rules import Rule, Step, wide
 from .parameters import Bool, Float, Floats, Int, Ints
-from .shapes import PartialShape, unify, unify_all, unify_at
+from .shapes import PartialShape, unify_all, unify_some
 
 
 class MultiUpdate(Operator):
@@ -59,12 +59,7 @@ class MultiUpdate(Operator):
     def complete(self, inputs: list[PartialShape], outputs: list[PartialShape]) -> None:
         width = len(self.kinds)
         for i in range(self.count):
-            common: PartialShape = outputs[i]
-            for shape in inputs[i * width : (i + 1) * width]:
-                common = unify(common, shape)
-            for k in range(width):
-                unify_at(inputs, i * width + k, common)
-            outputs[i] = common
+            outputs[i] = unify_some(inputs, range(i * width, (i + 1) * width), outputs[i])
 
     def complete_dtypes(self, inputs: list[DType | None], outputs: list[DType | None]) -> None:
         mixed, width = "weight32" in self.kinds, len(self.kinds)

@@ -12,7 +12,7 @@ from .builder import MxBuilder
 from .operator import Operator, Results, declare, operator
 from .optimizer_rules import Rule, Step, wide
 from .parameters import Bool, Float, Int
-from .shapes import PartialShape, unify, unify_all, unify_at
+from .shapes import PartialShape, unify_at, unify_some
 
 
 class Update(Operator):
@@ -25,13 +25,8 @@ class Update(Operator):
     def complete(self, inputs: list[PartialShape], outputs: list[PartialShape]) -> None:
         names = self.input_names()
         together = [i for i, name in enumerate(names) if name not in self.apart]
-        shapes = [inputs[i] for i in together]
-        common: PartialShape = None
-        for shape in (*shapes, *outputs):
-            common = common if common is not None and shape == common else unify(common, shape)
-        for i in together:
-            unify_at(inputs, i, common)
-        outputs[:] = [common] * len(outputs)
+        common = unify_some(outputs, range(len(outputs)), unify_some(inputs, together))
+        unify_some(inputs, together, common)
 
     def complete_dtypes(self, inputs: list[DType | None], outputs: list[DType | None]) -> None:
         known = inputs[0] or outputs[0] or (inputs[1] if len(inputs) > 1 else None)
@@ -325,11 +320,9 @@ class GroupAdagradUpdate(Update):
     epsilon: Float = 9.99999975e-06
 
     def complete(self, inputs: list[PartialShape], outputs: list[PartialShape]) -> None:
-        both = inputs[:2]
-        unify_all(both, outputs)
-        inputs[:2] = both
-        if both[0] is not None:
-            unify_at(inputs, 2, (both[0][0], *[1] * (len(both[0]) - 1)))
+        outputs[0] = shape = unify_some(inputs, (0, 1), outputs[0])
+        if shape is not None:
+            unify_at(inputs, 2, (shape[0], *[1] * (len(shape) - 1)))
 
     def decompose(self, b: MxBuilder, *inputs: Value) -> Results:
         named = dict(zip(self.input_names(), inputs, strict=True))

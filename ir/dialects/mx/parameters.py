@@ -73,7 +73,7 @@ def _positive(value: Any) -> int:
 def _number(value: Any) -> float:
     try:
         return float(value)
-    except (TypeError, OverflowError):
+    except (TypeError, ValueError, OverflowError):
         raise ValueError(f"{value!r} is not a number") from None
 
 

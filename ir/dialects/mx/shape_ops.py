@@ -275,6 +275,8 @@ class Tile(Operator):
         given = inputs[0].type.shape
         rank = max(len(given), len(self.reps))
         shape = (1,) * (rank - len(given)) + given
+        if min(self.reps, default=0) < 0:
+            raise ValueError(f"reps={self.reps} must not be negative")
         reps = (1,) * (rank - len(self.reps)) + self.reps
         spread = tuple(n for pair in zip(reps, shape, strict=True) for n in pair)
         x = b.broadcast(b.reshape(inputs[0], shape), spread, tuple(range(1, 2 * rank, 2)))

@@ -2,20 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from ...types import Shape
 
 PartialShape = Shape | None
+
+_MOST_SHOWN = 8  # operands in an error message
 
 
 class ShapeConflict(ValueError):
     """The shape at one position of a list contradicts what the operator needs there."""
 
     def __init__(self, shapes: list[PartialShape], position: int, provided: Shape, inferred: Shape) -> None:
-        super().__init__(f"incompatible shapes {provided} and {inferred}")
+        super().__init__(f"should be {shape_text(inferred)}, provided is {shape_text(provided)}")
         self.shapes, self.position = shapes, position
         self.provided, self.inferred = provided, inferred
+
+
+def shape_text(shape: PartialShape) -> str:
+    """A shape for an error message: `(2, ?)`, where `?` is an unknown extent."""
+    if shape is None:
+        return "unknown"
+    return f"({', '.join(str(n or '?') for n in shape)}{',' if len(shape) == 1 else ''})"
+
+
+def operands_text(operands: Mapping[str, str]) -> str:
+    """The line of an error message that lists operands: their types by name. Of many, the first."""
+    shown = [f"{name}: {type}" for name, type in operands.items()]
+    if len(shown) > _MOST_SHOWN:
+        shown[_MOST_SHOWN:] = [f"and {len(shown) - _MOST_SHOWN} more"]
+    return f"\n  {', '.join(shown)}" if shown else ""
 
 
 def unify(a: PartialShape, b: PartialShape) -> PartialShape:
@@ -23,7 +40,7 @@ def unify(a: PartialShape, b: PartialShape) -> PartialShape:
     if a is None or b is None:
         return b if a is None else a
     if len(a) != len(b) or any(m != n and m and n for m, n in zip(a, b, strict=True)):
-        raise ValueError(f"incompatible shapes {a} and {b}")
+        raise ValueError(f"shapes {shape_text(a)} and {shape_text(b)} differ")
     return tuple(m or n for m, n in zip(a, b, strict=True))
 
 
@@ -45,12 +62,24 @@ def unify_at(shapes: list[PartialShape], position: int, shape: PartialShape) -> 
         raise ShapeConflict(shapes, position, provided, shape) from None
 
 
+def unify_some(shapes: list[PartialShape], positions: Iterable[int], common: PartialShape = None) -> PartialShape:
+    """Make the shapes at `positions` one shape, of which `common` is known, and return it. ShapeConflict names the
+    first that contradicts those before it."""
+    chosen = tuple(positions)
+    for i in chosen:
+        if common is None or shapes[i] != common:
+            unify_at(shapes, i, common)
+            common = shapes[i]
+    for i in chosen:
+        shapes[i] = common
+    return common
+
+
 def unify_all(*lists: list[PartialShape]) -> None:
     """Make all shapes of all lists one shape: that of elementwise operators."""
     common: PartialShape = None
     for shapes in lists:
-        for shape in shapes:
-            common = unify(common, shape)
+        common = unify_some(shapes, range(len(shapes)), common)
     for shapes in lists:
         shapes[:] = [common] * len(shapes)
 
@@ -80,7 +109,7 @@ def _broadcast_extent(m: int, n: int, a: Shape, b: Shape) -> int:
     if 0 in (m, n):  # unknown: only an extent other than 1 decides
         return max(m, n) if max(m, n) > 1 else 0
     if m != n and 1 not in (m, n):
-        raise ValueError(f"shapes {a} and {b} do not broadcast to one shape")
+        raise ValueError(f"shapes {shape_text(a)} and {shape_text(b)} do not broadcast to one shape")
     return max(m, n)
 
 
