@@ -1,4 +1,4 @@
-"""Writes what is made from operator declarations: the type stubs of nd, and the index of the files that declare them.
+"""Writes what is made from operator declarations: the type stubs of nd, the texts of methods, and the index of files.
 
 python -m mxforge.tools.make_stubs          a test checks that the files are current; run it after declaring operators
 """
@@ -16,7 +16,8 @@ from types import FunctionType, ModuleType
 from ..frontend.ndarray import _internal, contrib, image, linalg, op
 from ..frontend.ndarray.fluent import METHODS, Fluent
 from ..frontend.ndarray.functions import full_name, names_of
-from ..ir.dialects.mx.describe import Parameter, arguments, parameters
+from ..frontend.symbol.operators import METHODS as SYMBOL_METHODS
+from ..ir.dialects.mx.describe import Parameter, arguments, parameters, sentence
 from ..ir.dialects.mx.operator import Operator, all_names, lookup
 
 FOLDER = Path(__file__).resolve().parent.parent / "frontend" / "ndarray"
@@ -59,6 +60,17 @@ _TYPES = {
     "tuple of <float>": "Sequence[float]",
 }
 _CONTROL = {"out": "NDArray | Sequence[NDArray] | None", "name": "str | None", "ctx": "Context | None"}
+_TEXTS = '''"""What the methods do that are operators, in a sentence each: loading declarations would make imports slow.
+
+Written by tools/make_stubs.py: not to be changed by hand.
+"""
+
+from __future__ import annotations
+
+METHOD_TEXTS = {{
+{rows}
+}}
+'''
 _LITERALS = re.compile(r"\{[^{}]*\}")
 
 
@@ -104,8 +116,19 @@ def stubs() -> dict[Path, str]:
     made = {FOLDER / f"{name}.pyi": _module(*entry) for name, entry in _MODULES.items()}
     made[FOLDER / "fluent.pyi"] = _fluent()
     made[_SYMBOLS / "op.pyi"] = _symbols()
+    made[FOLDER.parent / "method_texts.py"] = method_texts()
     made[_INDEX / "families.py"] = index()
     return made
+
+
+def method_texts() -> str:
+    """The content of frontend/method_texts.py: a sentence for each method that is an operator."""
+    rows: list[str] = []
+    for name in sorted({*METHODS, *SYMBOL_METHODS, "cast"}):
+        text = f'"{sentence(lookup(name))}"'
+        short = f'    "{name}": {text},'
+        rows += [short] if len(short) <= 120 else [f'    "{name}": (', f"        {text}", "    ),"]
+    return _TEXTS.format(rows="\n".join(rows))
 
 
 def main() -> None:
@@ -144,7 +167,7 @@ def _written_function(function: FunctionType) -> str:
 
 def function_stub(name: str, cls: type[Operator], control: Mapping[str, str] = _CONTROL) -> str:
     """The function of an operator under one of its names, as one line; `control` are the arguments of all operators."""
-    return f"def {name}({', '.join(_parameters(cls, control))}) -> {_result(cls)}: ..."
+    return f'def {name}({", ".join(_parameters(cls, control))}) -> {_result(cls)}: """{sentence(cls)}"""'
 
 
 def _parameters(cls: type[Operator], control: Mapping[str, str]) -> Iterable[str]:

@@ -287,7 +287,10 @@ def _function(name: str, operator: str, of_numbers: Callable[[Any, Any], Any], d
         raise _unsupported(rhs if isinstance(lhs, numeric_types) else lhs)
 
     function.__name__ = function.__qualname__ = name
-    function.__doc__ = f"{doc}, element by element with broadcasting. Either operand may be a number."
+    function.__doc__ = (
+        f"{doc}, element by element.\n\nlhs and rhs are arrays or numbers. Axes of extent 1, and missing leading ones, "
+        "are repeated."
+    )
     return function
 
 

@@ -61,7 +61,14 @@ def _declared(shape: Any) -> tuple[int, ...]:
 
 
 def empty(shape: Any, ctx: Context | None = None, dtype: Any = None, stype: str | None = None) -> NDArray:
-    """An array of arbitrary content, of a sparse storage type one without elements; float32 unless told."""
+    """An array whose elements are not set; of a sparse storage type, one without elements.
+
+    Args:
+        shape: Shape of the array, or the extent of its one axis.
+        ctx: The device; the current context by default.
+        dtype: The dtype; float32 by default.
+        stype: The storage type: "default" (dense), "csr" or "row_sparse".
+    """
     if stype not in (None, "default"):
         from .sparse import empty as sparse_empty
 
@@ -72,7 +79,19 @@ def empty(shape: Any, ctx: Context | None = None, dtype: Any = None, stype: str 
 def zeros(
     shape: Any, ctx: Context | None = None, dtype: Any = None, stype: str | None = None, **kwargs: Any
 ) -> NDArray:
-    """An array of zeros; float32 unless told."""
+    """An array of zeros.
+
+    Args:
+        shape: Shape of the array, or the extent of its one axis.
+        ctx: The device; the current context by default.
+        dtype: The dtype; float32 by default.
+        stype: The storage type: "default" (dense), "csr" or "row_sparse".
+        out: An array that receives the zeros.
+    Example:
+        >>> nd.zeros((2, 2)).asnumpy()
+        array([[0., 0.],
+               [0., 0.]], dtype=float32)
+    """
     if stype not in (None, "default"):
         from .sparse import zeros as sparse_zeros
 
@@ -83,7 +102,14 @@ def zeros(
 
 
 def ones(shape: Any, ctx: Context | None = None, dtype: Any = None, **kwargs: Any) -> NDArray:
-    """An array of ones; float32 unless told."""
+    """An array of ones.
+
+    Args:
+        shape: Shape of the array, or the extent of its one axis.
+        ctx: The device; the current context by default.
+        dtype: The dtype; float32 by default.
+        out: An array that receives the ones.
+    """
     made = _of_extents(_declared(shape), ctx, dtype)
     made[...] = 1
     return _given_out(made, kwargs)
@@ -92,7 +118,15 @@ def ones(shape: Any, ctx: Context | None = None, dtype: Any = None, **kwargs: An
 def full(
     shape: Any, val: Any, ctx: Context | None = None, dtype: Any = np.float32, out: NDArray | None = None
 ) -> NDArray:
-    """An array of one value; float32 unless told."""
+    """An array filled with one number.
+
+    Args:
+        shape: Shape of the array, or the extent of its one axis.
+        val: The number.
+        ctx: The device; the current context by default.
+        dtype: The dtype; float32 by default.
+        out: An array that is filled in place of a new one.
+    """
     made = _new(shape, ctx, dtype) if out is None else out
     made[...] = val
     return made
@@ -108,7 +142,17 @@ def _given_out(made: NDArray, kwargs: dict[str, Any]) -> NDArray:
 
 
 def array(source_array: Any, ctx: Context | None = None, dtype: Any = None) -> NDArray:
-    """A copy of anything array-like. The dtype is float32 unless told, or that of the source if it is an NDArray."""
+    """An array with the elements of anything array-like.
+
+    Args:
+        source_array: Numbers, nested lists, a NumPy array or an NDArray.
+        ctx: The device; the current context by default.
+        dtype: The dtype; by default that of an NDArray, otherwise float32.
+    Example:
+        >>> nd.array([[1, 2], [3, 4]]).asnumpy()
+        array([[1., 2.],
+               [3., 4.]], dtype=float32)
+    """
     if isinstance(source_array, NDArray):
         if source_array._is_sparse:
             from .sparse import array as sparse_array
@@ -156,9 +200,21 @@ def arange(
     ctx: Context | None = None,
     dtype: Any = np.float32,
 ) -> NDArray:
-    """Numbers from `start` (0 when it is the only one) up to and without `stop`, each `repeat` times.
+    """Evenly spaced numbers in a half-open interval: start, start + step, ... up to but without stop.
 
-    In integers both start and step are cut to whole numbers, as in NumPy, while the count is that of the numbers given.
+    For an integer dtype start and step lose their fractions, as in NumPy; the count is that of the numbers given.
+
+    Args:
+        start: First number; without `stop` the end of an interval that begins at 0.
+        stop: End of the interval, which does not belong to it.
+        step: Difference of neighbours.
+        repeat: Number of copies of each number.
+        infer_range: Accepted for MXNet's programs; unused.
+        ctx: The device; the current context by default.
+        dtype: The dtype; float32 by default.
+    Example:
+        >>> nd.arange(0, 2, repeat=2).asnumpy()
+        array([0., 0., 1., 1.], dtype=float32)
     """
     if stop is None:
         start, stop = 0, start
@@ -175,7 +231,16 @@ def arange(
 def linspace(
     start: float, stop: float, num: int, endpoint: bool = True, ctx: Context | None = None, dtype: Any = np.float32
 ) -> NDArray:
-    """`num` numbers at equal distances from `start` to `stop`."""
+    """A given number of evenly spaced numbers.
+
+    Args:
+        start: First number.
+        stop: Last number.
+        num: How many.
+        endpoint: False to leave `stop` out.
+        ctx: The device; the current context by default.
+        dtype: The dtype; float32 by default.
+    """
     if num < 0:
         raise MXNetError(f"linspace: {num} numbers cannot be made")
     require_room((num,), DType.F64)
@@ -184,7 +249,15 @@ def linspace(
 
 
 def eye(N: int, M: int = 0, k: int = 0, ctx: Context | None = None, dtype: Any = None, **kwargs: Any) -> NDArray:
-    """A matrix of ones on the k-th diagonal, and zeros elsewhere."""
+    """A matrix with ones on one diagonal and zeros elsewhere.
+
+    Args:
+        N: Number of rows.
+        M: Number of columns; N by default.
+        k: Which diagonal: 0 the main one, above 0 higher ones, below 0 lower ones.
+        ctx: The device; the current context by default.
+        dtype: The dtype; float32 by default.
+    """
     try:
         rows, columns, diagonal = integers((N, M or N, k))
     except TypeError:
@@ -228,7 +301,7 @@ def from_numpy(ndarray: np.ndarray, zero_copy: bool = True, array_cls: type[NDAr
 
 
 def concatenate(arrays: Sequence[NDArray], axis: int = 0, always_copy: bool = True) -> NDArray:
-    """The arrays joined along an axis; a single one as it is unless `always_copy`."""
+    """Joins arrays along an axis that they have; a single one is returned as it is unless `always_copy`."""
     from . import op
 
     if len(arrays) == 1 and not always_copy:
@@ -237,7 +310,7 @@ def concatenate(arrays: Sequence[NDArray], axis: int = 0, always_copy: bool = Tr
 
 
 def moveaxis(tensor: NDArray, source: int | Sequence[int], destination: int | Sequence[int]) -> NDArray:
-    """A copy with axes moved to new positions; the others keep their order."""
+    """Moves axes to new positions; the others keep their order."""
     sources = [source] if isinstance(source, int) else list(source)
     targets = [destination] if isinstance(destination, int) else list(destination)
     if len(sources) != len(targets):
@@ -254,7 +327,17 @@ def moveaxis(tensor: NDArray, source: int | Sequence[int], destination: int | Se
 
 
 def split_v2(ary: NDArray, indices_or_sections: int | Sequence[int], axis: int = 0, squeeze_axis: bool = False) -> Any:
-    """The parts of an array along an axis: that many equal ones, or cut before these indices."""
+    """Splits an array along an axis.
+
+    Args:
+        ary: The array.
+        indices_or_sections: Number of equal parts, or the positions at which parts begin.
+        axis: The axis.
+        squeeze_axis: True to remove the axis from parts whose extent along it is 1.
+    Example:
+        >>> [part.shape for part in nd.split_v2(nd.ones((5,)), (2,))]
+        [(2,), (3,)]
+    """
     from . import _internal
 
     if isinstance(indices_or_sections, int):

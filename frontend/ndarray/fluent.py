@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from ..method_texts import METHOD_TEXTS
+
 if TYPE_CHECKING:
     from .ndarray import NDArray
 
@@ -27,7 +29,8 @@ def _method(name: str) -> Callable[..., Any]:
         return getattr(op, name)(self, *args, **kwargs)
 
     method.__name__, method.__qualname__ = name, f"NDArray.{name}"
-    method.__doc__ = f"`nd.{name}(x, ...)` for this array as x."
+    text = METHOD_TEXTS.get(name, "")  # not there yet while tools/make_stubs.py writes them
+    method.__doc__ = f"{text}\n\n`nd.{name}` with this array as its first input; see there for the parameters."
     return method
 
 
@@ -37,7 +40,7 @@ class Fluent:
     __slots__ = ()
 
     def expand_dims(self: NDArray, axis: int, inplace: bool = False) -> NDArray:  # type: ignore[misc]
-        """A new axis of extent 1: a copy, or with `inplace` a view."""
+        """Inserts an axis of extent 1 at position `axis`: in a copy, or with `inplace` in a view."""
         from . import op
 
         if not inplace:
@@ -50,32 +53,35 @@ class Fluent:
         return self._view(tuple(shape))
 
     def broadcast_like(self: NDArray, other: NDArray, *args: Any, **kwargs: Any) -> NDArray:  # type: ignore[misc]
-        """Repeated along axes of extent 1 to the shape of `other`."""
+        """Repeats the array along axes of extent 1 until it has the shape of `other`; see `nd.broadcast_like`."""
         from . import op
 
         return op.broadcast_like(self, other, *args, **kwargs)
 
     def diag(self: NDArray, k: int = 0, **kwargs: Any) -> NDArray:  # type: ignore[misc]
-        """The diagonal number `k` of a matrix, or a matrix that has a vector there."""
+        """The k-th diagonal of a matrix, or a matrix with this array as its k-th diagonal; see `nd.diag`."""
         from . import op
 
         return op.diag(self, k, **kwargs)
 
     def flatten(self: NDArray, inplace: bool = False) -> NDArray:  # type: ignore[misc]
-        """(first axis, all others): a copy, or with `inplace` a view."""
+        """Folds all axes but the first into one: in a copy, or with `inplace` in a view."""
         from . import op
 
         return self.reshape((0, -1)) if inplace else op.flatten(self)
 
     def squeeze(self: NDArray, axis: Any = None, inplace: bool = False) -> NDArray:  # type: ignore[misc]
-        """Without axes of extent 1: a copy, or with `inplace` a view."""
+        """Removes axes of extent 1, the given ones or all: in a copy, or with `inplace` in a view."""
         from . import op
 
         result = op.squeeze(self, axis=axis)
         return self._view(result._shape) if inplace else result
 
     def broadcast_to(self: NDArray, shape: Any) -> NDArray:  # type: ignore[misc]
-        """Repeated along axes of extent 1, and along new leading axes; 0 in `shape` keeps an extent."""
+        """Repeats the array along axes of extent 1, and along new leading axes, until it has `shape`.
+
+        0 in `shape` keeps an extent. ValueError where an extent is neither 1 nor the new one.
+        """
         from . import op
 
         target = (shape,) if isinstance(shape, int) else tuple(shape)
@@ -91,7 +97,7 @@ class Fluent:
         return op.broadcast_to(self.reshape(source) if missing else self, shape=target)
 
     def split_v2(self: NDArray, *args: Any, **kwargs: Any) -> Any:  # type: ignore[misc]
-        """`nd.split_v2(x, ...)` for this array as x."""
+        """Splits the array along an axis into equal parts, or at given positions; see `nd.split_v2`."""
         from .creation import split_v2
 
         return split_v2(self, *args, **kwargs)

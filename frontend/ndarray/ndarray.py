@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import warnings
-from functools import lru_cache
 from math import prod
 from typing import Any, ClassVar
 
@@ -14,14 +13,14 @@ from ...ir.types import DType
 from ...runtime.storage import Storage, as_numpy
 from ...runtime.tensor import Tensor
 from ..base import MXNetError, integers
-from ..base_errors import ShapeError, gradients_missing
+from ..base_errors import gradients_missing
 from ..context import Context, usable
 from ..dtypes import dtype_name, dtype_of, from_memory, memory_dtype, numpy_type, to_memory
 from ..memory import OutOfMemory, allocate
-from ..tracebacks import cause_of
 from .arithmetic import Arithmetic
 from .fluent import Fluent
 from .indexing import Indexing
+from .reshaping import reshaped
 
 __all__ = ["NDArray"]
 
@@ -29,8 +28,9 @@ _LARGE = 1 << 18  # elements from which a kernel converts: it is faster than Num
 
 
 class NDArray(Arithmetic, Indexing, Fluent, Tensor):
-    """An array of numbers. Made by `nd.array`, `nd.zeros`, ... and by operators, whose work is done when a call
-    returns.
+    """A dense array of numbers on one device. `nd.array`, `nd.zeros`, ... and operators make it.
+
+    A call returns when its work is done.
     """
 
     __slots__ = ("__weakref__", "_grad")
@@ -260,7 +260,21 @@ class NDArray(Arithmetic, Indexing, Fluent, Tensor):
     # Shape.
 
     def reshape(self, *shape: Any, **kwargs: Any) -> NDArray:
-        """A view in another shape, with MXNet's codes 0, -1, -2, -3, -4, and `reverse` to match them from the right."""
+        """The same elements under another shape, as a view of the same memory.
+
+        Besides extents, the shape takes codes: 0 keeps an extent, -1 is the extent that fits (once), -2 keeps all
+        remaining extents, -3 multiplies the next two, and -4 splits one into the two numbers that follow.
+
+        Args:
+            shape: The extents and codes, as one tuple or several arguments.
+            reverse: True to match codes from the last axis.
+        Returns:
+            A view of this array. ShapeError where its elements do not fill the shape.
+        Example:
+            >>> nd.arange(6).reshape((2, -1)).asnumpy()
+            array([[0., 1., 2.],
+                   [3., 4., 5.]], dtype=float32)
+        """
         if len(shape) == 1 and isinstance(shape[0], list | tuple):
             shape = tuple(shape[0])
         elif not shape:
@@ -276,7 +290,7 @@ class NDArray(Arithmetic, Indexing, Fluent, Tensor):
             if n.__class__ is not int:
                 shape = integers(shape)
                 break
-        return self._view(_reshaped(self._shape, shape, bool(kwargs and kwargs.get("reverse"))))
+        return self._view(reshaped(self._shape, shape, bool(kwargs and kwargs.get("reverse"))))
 
     # Pickling: through the bytes of a `.params` file, which every version of MXNet reads.
 
@@ -344,21 +358,6 @@ def array_at(storage: Storage, address: int, shape: tuple[int, ...], dtype: DTyp
     array._storage, array._address, array._shape = storage, address, shape
     array._dtype, array._context = dtype, context
     return array
-
-
-@lru_cache(4096)
-def _reshaped(shape: tuple[int, ...], target: tuple[int, ...], reverse: bool) -> tuple[int, ...]:
-    made = target
-    if min(target, default=0) <= 0:
-        from ...ir.dialects.mx.shape_ops import reshaped
-
-        try:
-            made = tuple(reshaped(shape, target, reverse))
-        except ValueError as error:
-            raise ShapeError(str(error)) from cause_of(error)
-    if prod(made) != prod(shape):
-        raise ShapeError(f"cannot reshape an array of shape {shape}, of {prod(shape)} elements, into {target}")
-    return made
 
 
 def _unpickled(cls: type[NDArray], context: str, content: bytes) -> NDArray:

@@ -85,7 +85,19 @@ def _check_parameters(distribution: str, params: dict[str, Any]) -> None:
 def uniform(
     low: Any = 0, high: Any = 1, shape: Any = _Null, dtype: Any = _Null, ctx: Any = None, out: Any = None, **kwargs: Any
 ) -> Any:
-    """Uniform numbers in [low, high)."""
+    """Uniform numbers in [low, high).
+
+    Args:
+        low: Least number.
+        high: End of the interval, which does not belong to it.
+        shape: Shape of the result; for arrays as parameters, the draws for each of their elements.
+        dtype: Dtype of the result; float32 by default.
+        ctx: The device; the current context by default.
+        out: An array that receives the draws.
+    Example:
+        >>> nd.random.uniform(shape=(2, 3)).shape
+        (2, 3)
+    """
     return _draw("uniform", {"low": low, "high": high}, shape, dtype, ctx, out, kwargs)
 
 
@@ -98,7 +110,19 @@ def normal(
     out: Any = None,
     **kwargs: Any,
 ) -> Any:
-    """Normal numbers of mean `loc` and standard deviation `scale`."""
+    """Normal numbers.
+
+    Args:
+        loc: The mean.
+        scale: The deviation.
+        shape: Shape of the result; for arrays as parameters, the draws for each of their elements.
+        dtype: Dtype of the result; float32 by default.
+        ctx: The device; the current context by default.
+        out: An array that receives the draws.
+    Example:
+        >>> nd.random.normal(shape=(2, 3)).shape
+        (2, 3)
+    """
     return _draw("normal", {"loc": loc, "scale": scale}, shape, dtype, ctx, out, kwargs)
 
 
@@ -110,14 +134,36 @@ def randn(*shape: int, **kwargs: Any) -> Any:
 def poisson(
     lam: Any = 1, shape: Any = _Null, dtype: Any = _Null, ctx: Any = None, out: Any = None, **kwargs: Any
 ) -> Any:
-    """Poisson counts of mean `lam`."""
+    """Poisson counts.
+
+    Args:
+        lam: The mean.
+        shape: Shape of the result; for arrays as parameters, the draws for each of their elements.
+        dtype: Dtype of the result; float32 by default.
+        ctx: The device; the current context by default.
+        out: An array that receives the draws.
+    Example:
+        >>> nd.random.poisson(shape=(2, 3)).shape
+        (2, 3)
+    """
     return _draw("poisson", {"lam": lam}, shape, dtype, ctx, out, kwargs)
 
 
 def exponential(
     scale: Any = 1, shape: Any = _Null, dtype: Any = _Null, ctx: Any = None, out: Any = None, **kwargs: Any
 ) -> Any:
-    """Exponential numbers of mean `scale`."""
+    """Exponential numbers.
+
+    Args:
+        scale: The mean, 1 / rate.
+        shape: Shape of the result; for arrays as parameters, the draws for each of their elements.
+        dtype: Dtype of the result; float32 by default.
+        ctx: The device; the current context by default.
+        out: An array that receives the draws.
+    Example:
+        >>> nd.random.exponential(shape=(2, 3)).shape
+        (2, 3)
+    """
     return _draw("exponential", {"lam": 1.0 / scale}, shape, dtype, ctx, out, kwargs)
 
 
@@ -130,42 +176,100 @@ def gamma(
     out: Any = None,
     **kwargs: Any,
 ) -> Any:
-    """Gamma numbers of shape `alpha` and scale `beta`."""
+    """Gamma numbers of mean alpha * beta.
+
+    Args:
+        alpha: The shape.
+        beta: The scale.
+        shape: Shape of the result; for arrays as parameters, the draws for each of their elements.
+        dtype: Dtype of the result; float32 by default.
+        ctx: The device; the current context by default.
+        out: An array that receives the draws.
+    Example:
+        >>> nd.random.gamma(shape=(2, 3)).shape
+        (2, 3)
+    """
     return _draw("gamma", {"alpha": alpha, "beta": beta}, shape, dtype, ctx, out, kwargs)
 
 
 def negative_binomial(
     k: Any = 1, p: Any = 1, shape: Any = _Null, dtype: Any = _Null, ctx: Any = None, out: Any = None, **kwargs: Any
 ) -> Any:
-    """Failures before the k-th success, each of probability p."""
+    """Numbers of failures before the k-th success.
+
+    Args:
+        k: Number of successes.
+        p: Probability of a success.
+        shape: Shape of the result; for arrays as parameters, the draws for each of their elements.
+        dtype: Dtype of the result; float32 by default.
+        ctx: The device; the current context by default.
+        out: An array that receives the draws.
+    Example:
+        >>> nd.random.negative_binomial(shape=(2, 3)).shape
+        (2, 3)
+    """
     return _draw("negative_binomial", {"k": k, "p": p}, shape, dtype, ctx, out, kwargs)
 
 
 def generalized_negative_binomial(
     mu: Any = 1, alpha: Any = 1, shape: Any = _Null, dtype: Any = _Null, ctx: Any = None, out: Any = None, **kwargs: Any
 ) -> Any:
-    """Counts of mean `mu` and dispersion `alpha`."""
+    """Counts of mean mu and variance mu + alpha * mu^2.
+
+    Args:
+        mu: The mean.
+        alpha: The dispersion.
+        shape: Shape of the result; for arrays as parameters, the draws for each of their elements.
+        dtype: Dtype of the result; float32 by default.
+        ctx: The device; the current context by default.
+        out: An array that receives the draws.
+    Example:
+        >>> nd.random.generalized_negative_binomial(shape=(2, 3)).shape
+        (2, 3)
+    """
     return _draw("generalized_negative_binomial", {"mu": mu, "alpha": alpha}, shape, dtype, ctx, out, kwargs)
 
 
 def multinomial(
     data: NDArray, shape: Any = _Null, get_prob: bool = False, out: Any = None, dtype: Any = "int32", **kwargs: Any
 ) -> Any:
-    """Indices drawn by the probabilities along the last axis; with `get_prob` also the logarithms of their
-    probabilities."""
+    """Draws classes with given probabilities.
+
+    Args:
+        data: (..., classes), probabilities that add up to 1.
+        shape: Shape of the draws for each row; one draw by default.
+        get_prob: True to return the logarithms of the probabilities of the draws as well.
+        out: An array that receives the draws.
+        dtype: Dtype of the classes.
+    Example:
+        >>> nd.random.multinomial(nd.array([0, 1])).asnumpy()
+        array([1], dtype=int32)
+    """
     given = {} if shape is _Null else {"shape": shape}
     return _internal._sample_multinomial(data, get_prob=get_prob, out=out, dtype=dtype, **given, **kwargs)
 
 
 def shuffle(data: NDArray, **kwargs: Any) -> Any:
-    """A copy whose slices along axis 0 stand in random order."""
+    """The slices of an array along the first axis, in random order."""
     return _internal._shuffle(data, **kwargs)
 
 
 def randint(
     low: int, high: int, shape: Any = _Null, dtype: Any = _Null, ctx: Any = None, out: Any = None, **kwargs: Any
 ) -> Any:
-    """Uniform integers in [low, high); int32 unless told."""
+    """Uniform whole numbers in [low, high).
+
+    Args:
+        low: Least number.
+        high: End of the interval, which does not belong to it.
+        shape: Shape of the result; for arrays as parameters, the draws for each of their elements.
+        dtype: Dtype of the result; int32 by default.
+        ctx: The device; the current context by default.
+        out: An array that receives the draws.
+    Example:
+        >>> nd.random.randint(0, 10, shape=(2, 3)).shape
+        (2, 3)
+    """
     if not isinstance(low, numeric_types) or not isinstance(high, numeric_types):
         raise TypeError(f"random.randint: low and high are integers, not {type(low).__name__}, {type(high).__name__}")
     return _draw("randint", {"low": low, "high": high}, shape, dtype, ctx, out, kwargs)

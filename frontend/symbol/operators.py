@@ -9,6 +9,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from ..base import MXNetError, NotImplementedForSymbol
+from ..method_texts import METHOD_TEXTS
 from . import ops
 from .symbol import Symbol
 
@@ -59,7 +60,8 @@ def _fluent(op: str) -> Callable[..., Symbol]:
     def method(self: Symbol, *args: Any, **kwargs: Any) -> Symbol:
         return internal(op, self, *args, **kwargs)
 
-    method.__doc__ = f"`sym.{op}` of this symbol."
+    text = METHOD_TEXTS.get(op, "")  # not there yet while tools/make_stubs.py writes them
+    method.__doc__ = f"{text}\n\n`sym.{op}` with this symbol as its first input; see there for the parameters."
     return method
 
 
@@ -67,22 +69,22 @@ def _fluent(op: str) -> Callable[..., Symbol]:
 
 
 def _expand_dims(self: Symbol, axis: int, inplace: bool = False, **kwargs: Any) -> Symbol:
-    """A new axis of extent 1."""
+    """Inserts an axis of extent 1 at position `axis`."""
     return internal("expand_dims", self, axis=axis, **kwargs)
 
 
 def _flatten(self: Symbol, inplace: bool = False, **kwargs: Any) -> Symbol:
-    """(first axis, all others)."""
+    """Folds all axes but the first into one."""
     return internal("flatten", self, **kwargs)
 
 
 def _squeeze(self: Symbol, axis: Any = None, inplace: bool = False, **kwargs: Any) -> Symbol:
-    """Without axes of extent 1."""
+    """Removes axes of extent 1: the given ones or all."""
     return internal("squeeze", self, axis=axis, **kwargs)
 
 
 def _diag(self: Symbol, k: int = 0, **kwargs: Any) -> Symbol:
-    """The diagonal number `k` of a matrix, or a matrix that has a vector there."""
+    """The k-th diagonal of a matrix, or a matrix with this symbol as its k-th diagonal."""
     return internal("diag", self, k=k, **kwargs)
 
 
@@ -110,14 +112,14 @@ _COMPARISONS = {
 _IN_PLACE = {"__iadd__": "+=", "__isub__": "-=", "__imul__": "*=", "__itruediv__": "/=", "__idiv__": "/="}
 _OF_PYTHON_2 = ("__div__", "__rdiv__")
 _ARRAY_ONLY = "wait_to_read asnumpy asscalar copy as_in_context detach backward"
-_FLUENT = """
+METHODS = """
     reshape reshape_like zeros_like ones_like broadcast_axes repeat pad swapaxes split slice slice_axis slice_like
     take one_hot pick sort topk argsort argmax argmax_channel argmin clip abs sign shape_array size_array
     broadcast_to broadcast_like tile transpose flip depth_to_space space_to_depth sum nansum prod
     nanprod mean max min norm round rint fix floor ceil trunc sin cos tan arcsin arccos arctan degrees radians sinh
     cosh tanh arcsinh arccosh arctanh exp expm1 log log10 log2 log1p sqrt rsqrt cbrt rcbrt square reciprocal relu
     sigmoid softmax log_softmax softmin
-"""
+""".split()
 
 
 def _install(kind: type[Symbol]) -> None:
@@ -133,7 +135,7 @@ def _install(kind: type[Symbol]) -> None:
         setattr(kind, name, getattr(kind, name.replace("div", "truediv")))
     for name in _ARRAY_ONLY.split():
         setattr(kind, name, _array_only(name))
-    for name in _FLUENT.split():
+    for name in METHODS:
         setattr(kind, name, _fluent(name))
     methods = {"__neg__": _negative, "diag": _diag, "expand_dims": _expand_dims}
     methods |= {"flatten": _flatten, "squeeze": _squeeze}

@@ -78,7 +78,7 @@ def make_function(op: type[Operator], op_name: str, name: str) -> Callable[..., 
         return Symbol(create_node(op_name, params, positional, symbols, resolved_name(chosen, hint)))
 
     function.__name__ = function.__qualname__ = name
-    function.__doc__ = docstring(op)
+    function.__doc__ = docstring(op, "Symbol")
     function.__signature__ = _signature(op, inputs)  # type: ignore[attr-defined]
     return function
 

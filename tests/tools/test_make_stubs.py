@@ -24,7 +24,8 @@ def test_stub_is_current(path: Path) -> None:
 def test_a_function_in_one_line() -> None:
     assert function_stub("relu", lookup("relu")) == (
         "def relu(data: NDArray | None = ..., out: NDArray | Sequence[NDArray] | None = ..., "
-        "name: str | None = ..., *, ctx: Context | None = ...) -> NDArray: ..."
+        "name: str | None = ..., *, ctx: Context | None = ...) -> NDArray: "
+        '"""The rectifier: negative elements become 0."""'
     )
 
 

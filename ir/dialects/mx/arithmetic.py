@@ -62,6 +62,29 @@ BINARY: dict[str, Binary] = {
 }
 
 
+FORMULAS = {
+    "add": "{x} + {y}",
+    "sub": "{x} - {y}",
+    "mul": "{x} * {y}",
+    "div": "{x} / {y}, cut off for integers",
+    "mod": "{x} - {y} * floor({x} / {y}), with the sign of {y}",
+    "power": "{x} ^ {y}",
+    "maximum": "max({x}, {y})",
+    "minimum": "min({x}, {y})",
+    "hypot": "sqrt({x}^2 + {y}^2)",
+    "equal": "1 if {x} == {y} else 0",
+    "not_equal": "1 if {x} != {y} else 0",
+    "greater": "1 if {x} > {y} else 0",
+    "greater_equal": "1 if {x} >= {y} else 0",
+    "lesser": "1 if {x} < {y} else 0",
+    "lesser_equal": "1 if {x} <= {y} else 0",
+    "logical_and": "1 if {x} != 0 and {y} != 0 else 0",
+    "logical_or": "1 if {x} != 0 or {y} != 0 else 0",
+    "logical_xor": "1 if just one of {x}, {y} is not 0 else 0",
+}
+"""The functions of `BINARY` as formulas of x and y, for docstrings."""
+
+
 def _float_function(name: str) -> Unary:
     return _through_float(lambda b, x: getattr(b, name)(x))
 

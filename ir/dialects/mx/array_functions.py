@@ -12,7 +12,11 @@ from .shapes import PartialShape, unify
 
 @operator("_set_value")
 class SetValue(Operator):
-    """Fills `out` with a number. Only `nd` has it: without `out` there is no result."""
+    """Fills `out` with a number. Only `nd` has it: without `out` there is no result.
+
+    Args:
+        src: The number.
+    """
 
     inputs = ()
     src: Float
@@ -23,8 +27,14 @@ class SetValue(Operator):
 
 @operator("_onehot_encode")
 class OnehotEncode(Operator):
-    """Rows of the shape of rhs that are 1 at the places in lhs, elsewhere 0; an index out of range gives a row of
-    zeros."""
+    """Rows that are 1 at one index each, elsewhere 0; an index out of range gives a row of zeros.
+
+    Args:
+        lhs: (N,), the indices.
+        rhs: (N, depth), an array with the shape of the result.
+    Returns:
+        (N, depth).
+    """
 
     inputs = ("lhs", "rhs")
     own_dtypes = frozenset(("lhs",))
@@ -43,7 +53,18 @@ class OnehotEncode(Operator):
 
 @operator("_contrib_boolean_mask", aliases=("_npi_boolean_mask",))
 class BooleanMask(Operator):
-    """The slices along the first axis where `index` is not 0. Their number depends on values, so `nd` alone has it."""
+    """The slices along the first axis where `index` is not 0. Their number depends on values, so `nd` alone has it.
+
+    Args:
+        data: Array of any shape.
+        index: (data.shape[0],).
+        axis: 0, the only axis that MXNet supports.
+    Returns:
+        (number of elements of index that are not 0, *data.shape[1:]).
+    Example:
+        >>> nd.contrib.boolean_mask(nd.array([[1, 2], [3, 4]]), nd.array([0, 1])).asnumpy()
+        array([[3., 4.]], dtype=float32)
+    """
 
     inputs = ("data", "index")
     own_dtypes = frozenset(("index",))

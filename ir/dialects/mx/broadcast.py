@@ -4,37 +4,54 @@ from __future__ import annotations
 
 from ...graph import Value
 from ...types import Shape
-from .arithmetic import BINARY, Binary
+from .arithmetic import BINARY, FORMULAS, Binary
 from .builder import MxBuilder
 from .operator import Operator, declare, operator
 from .parameters import Ints, OptionalInts
 from .shapes import PartialShape, broadcast_partial, distinct_axes, normalize_axis, unify_at
 
-# name, function, aliases
-_TABLE: tuple[tuple[str, str, tuple[str, ...]], ...] = (
-    ("broadcast_add", "add", ("_sparse_broadcast_add", "_sparse_broadcast_plus", "broadcast_plus")),
-    ("broadcast_sub", "sub", ("_sparse_broadcast_minus", "_sparse_broadcast_sub", "broadcast_minus")),
-    ("broadcast_mul", "mul", ("_sparse_broadcast_mul",)),
-    ("broadcast_div", "div", ("_sparse_broadcast_div",)),
-    ("broadcast_mod", "mod", ()),
-    ("broadcast_power", "power", ()),
-    ("broadcast_maximum", "maximum", ("_npi_maximum",)),
-    ("broadcast_minimum", "minimum", ("_npi_minimum",)),
-    ("broadcast_hypot", "hypot", ()),
-    ("broadcast_equal", "equal", ()),
-    ("broadcast_not_equal", "not_equal", ()),
-    ("broadcast_greater", "greater", ()),
-    ("broadcast_greater_equal", "greater_equal", ()),
-    ("broadcast_lesser", "lesser", ()),
-    ("broadcast_lesser_equal", "lesser_equal", ()),
-    ("broadcast_logical_and", "logical_and", ()),
-    ("broadcast_logical_or", "logical_or", ()),
-    ("broadcast_logical_xor", "logical_xor", ()),
+# name, function, result of [[1, 4]] and [[1], [2]], aliases
+_TABLE: tuple[tuple[str, str, str, tuple[str, ...]], ...] = (
+    (
+        "broadcast_add",
+        "add",
+        "[[2.0, 5.0], [3.0, 6.0]]",
+        ("_sparse_broadcast_add", "_sparse_broadcast_plus", "broadcast_plus"),
+    ),
+    (
+        "broadcast_sub",
+        "sub",
+        "[[0.0, 3.0], [-1.0, 2.0]]",
+        ("_sparse_broadcast_minus", "_sparse_broadcast_sub", "broadcast_minus"),
+    ),
+    ("broadcast_mul", "mul", "[[1.0, 4.0], [2.0, 8.0]]", ("_sparse_broadcast_mul",)),
+    ("broadcast_div", "div", "[[1.0, 4.0], [0.5, 2.0]]", ("_sparse_broadcast_div",)),
+    ("broadcast_mod", "mod", "[[0.0, 0.0], [1.0, 0.0]]", ()),
+    ("broadcast_power", "power", "[[1.0, 4.0], [1.0, 16.0]]", ()),
+    ("broadcast_maximum", "maximum", "[[1.0, 4.0], [2.0, 4.0]]", ("_npi_maximum",)),
+    ("broadcast_minimum", "minimum", "[[1.0, 1.0], [1.0, 2.0]]", ("_npi_minimum",)),
+    ("broadcast_hypot", "hypot", "", ()),
+    ("broadcast_equal", "equal", "[[1.0, 0.0], [0.0, 0.0]]", ()),
+    ("broadcast_not_equal", "not_equal", "[[0.0, 1.0], [1.0, 1.0]]", ()),
+    ("broadcast_greater", "greater", "[[0.0, 1.0], [0.0, 1.0]]", ()),
+    ("broadcast_greater_equal", "greater_equal", "[[1.0, 1.0], [0.0, 1.0]]", ()),
+    ("broadcast_lesser", "lesser", "[[0.0, 0.0], [1.0, 0.0]]", ()),
+    ("broadcast_lesser_equal", "lesser_equal", "[[1.0, 0.0], [1.0, 0.0]]", ()),
+    ("broadcast_logical_and", "logical_and", "[[1.0, 1.0], [1.0, 1.0]]", ()),
+    ("broadcast_logical_or", "logical_or", "[[1.0, 1.0], [1.0, 1.0]]", ()),
+    ("broadcast_logical_xor", "logical_xor", "[[0.0, 0.0], [0.0, 0.0]]", ()),
 )
 
 
 class BroadcastOperator(Operator):
-    """A function of two arrays that broadcast to one shape."""
+    """A function of two arrays that broadcast to one shape.
+
+    Args:
+        lhs: The left array.
+        rhs: The right array, with as many axes as lhs. Where the extents differ, one of them is 1.
+    Returns:
+        An array with the larger extent of both along each axis.
+    """
 
     inputs = ("lhs", "rhs")
 
@@ -44,21 +61,37 @@ class BroadcastOperator(Operator):
             unify_at(outputs, 0, broadcast_partial(left, right))
 
 
-def _declare(name: str, function: Binary, aliases: tuple[str, ...]) -> None:
-    def decompose(self: Operator, b: MxBuilder, *inputs: Value) -> Value:
-        return function(b, *b.broadcast_pair(*inputs))
+def _declare(name: str, function: str, result: str, aliases: tuple[str, ...]) -> None:
+    apply: Binary = BINARY[function]
 
-    doc = f"{name.removeprefix('broadcast_')} of two arrays, element by element; extents of 1 stretch."
+    def decompose(self: Operator, b: MxBuilder, *inputs: Value) -> Value:
+        return apply(b, *b.broadcast_pair(*inputs))
+
+    formula = FORMULAS[function].format(x="lhs", y="rhs")
+    doc = f"Combines two arrays, element by element; axes of extent 1 are repeated.\n\n    output = {formula}"
+    if result:
+        call = f"nd.{name}(nd.array([[1, 4]]), nd.array([[1], [2]]))"
+        doc += f"\n\nExample:\n    >>> {call}.asnumpy().tolist()\n    {result}"
     declare(name, BroadcastOperator, {"__doc__": doc, "decompose": decompose}, aliases)
 
 
-for _name, _function, _aliases in _TABLE:
-    _declare(_name, BINARY[_function], _aliases)
+for _row in _TABLE:
+    _declare(*_row)
 
 
 @operator("broadcast_to")
 class BroadcastTo(Operator):
-    """Stretches extents of 1 to `shape`; a 0 there keeps the extent."""
+    """Repeats data along axes of extent 1 until it has a shape.
+
+    Args:
+        shape: The shape; it has as many axes as data. 0 keeps an extent.
+    Returns:
+        An array of that shape.
+    Example:
+        >>> nd.broadcast_to(nd.array([[1, 2]]), shape=(2, 0)).asnumpy()
+        array([[1., 2.],
+               [1., 2.]], dtype=float32)
+    """
 
     shape: Ints = ()
 
@@ -74,7 +107,18 @@ class BroadcastTo(Operator):
 
 @operator("broadcast_axis", aliases=("broadcast_axes",))
 class BroadcastAxis(Operator):
-    """Stretches the given axes, of extent 1, to the given sizes."""
+    """Repeats data along the given axes, whose extent is 1.
+
+    Args:
+        axis: The axes.
+        size: The new extent of each of them.
+    Returns:
+        An array of data's shape with these extents.
+    Example:
+        >>> nd.broadcast_axis(nd.array([[1, 2]]), axis=0, size=2).asnumpy()
+        array([[1., 2.],
+               [1., 2.]], dtype=float32)
+    """
 
     axis: Ints = ()
     size: Ints = ()
@@ -93,7 +137,20 @@ class BroadcastAxis(Operator):
 
 @operator("broadcast_like")
 class BroadcastLike(Operator):
-    """Stretches the left array to the shape of the right, or only the given axes of it."""
+    """Repeats an array along axes of extent 1 until it has the shape of another.
+
+    Args:
+        lhs: The array.
+        rhs: The array with the shape.
+        lhs_axes: The axes of lhs to stretch; all by default.
+        rhs_axes: The axes of rhs whose extents they get.
+    Returns:
+        An array with the elements of lhs.
+    Example:
+        >>> nd.broadcast_like(nd.array([[1, 2]]), nd.zeros((2, 2))).asnumpy()
+        array([[1., 2.],
+               [1., 2.]], dtype=float32)
+    """
 
     inputs = ("lhs", "rhs")
     own_dtypes = frozenset(("rhs",))

@@ -23,7 +23,16 @@ class _CastBase(Operator):
 
 @operator("Cast", aliases=("_npi_cast", "_npx_cast", "cast"))
 class Cast(_CastBase):
-    """Converts the elements to another dtype."""
+    """Converts the elements to another dtype. Floats become integers by cutting off the fraction.
+
+    Args:
+        dtype: Dtype of the result.
+    Returns:
+        An array of data's shape.
+    Example:
+        >>> nd.cast(nd.array([1.9, -1.9]), dtype="int32").asnumpy()
+        array([ 1, -1], dtype=int32)
+    """
 
     dtype: DTypeNameOrBool
 
@@ -33,7 +42,14 @@ class Cast(_CastBase):
 
 @operator("amp_cast")
 class AmpCast(_CastBase):
-    """Converts float32 and 16-bit floats to another dtype; other arrays pass unchanged."""
+    """Converts floating arrays between float32 and 16-bit dtypes, as mixed precision inserts it; others pass
+    unchanged.
+
+    Args:
+        dtype: Dtype of the result.
+    Returns:
+        An array of data's shape.
+    """
 
     dtype: DTypeName
 
@@ -65,14 +81,30 @@ def gradient_of_ones(
 
 @operator("BlockGrad", aliases=("_sparse_stop_gradient", "stop_gradient"))
 class BlockGrad(_Identity):
-    """The same elements; no gradient flows back."""
+    """Data unchanged; no gradient flows back through it.
+
+        output = data;    gradient = 0
+
+    Returns:
+        An array of data's shape.
+    Example:
+        >>> nd.BlockGrad(nd.array([1, 2])).asnumpy()
+        array([1., 2.], dtype=float32)
+    """
 
     gradient = no_gradient
 
 
 @operator("make_loss", aliases=("_sparse_make_loss",))
 class MakeLossSimple(_Identity):
-    """The same elements; the gradient is that of their sum, whatever comes from above."""
+    """Data unchanged, as a loss: the gradient of each element is 1, whatever follows.
+
+    Returns:
+        An array of data's shape.
+    Example:
+        >>> nd.make_loss(nd.array([1, 2])).asnumpy()
+        array([1., 2.], dtype=float32)
+    """
 
     outputs = ("loss",)
     gradient = gradient_of_ones
@@ -87,7 +119,14 @@ def gradient_times_scalar(
 
 @operator("_contrib_gradientmultiplier")
 class GradientMultiplier(_Identity):
-    """The same elements; gradients are multiplied by a number."""
+    """Data unchanged; the gradient is multiplied by a number.
+
+    Args:
+        scalar: The number; below 0 it reverses the gradient.
+        is_int: Accepted for MXNet's programs; unused.
+    Returns:
+        An array of data's shape.
+    """
 
     scalar: Float = 1.0
     is_int: Bool = True
@@ -97,7 +136,13 @@ class GradientMultiplier(_Identity):
 
 @operator("_contrib_div_sqrt_dim")
 class DivSqrtDim(Elementwise):
-    """Divides by the square root of the last extent."""
+    """Divides by the square root of the last extent, as scaled attention does.
+
+        output = data / sqrt(data.shape[-1])
+
+    Returns:
+        An array of data's shape.
+    """
 
     def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
         return b.div(inputs[0], sqrt(inputs[0].type.shape[-1]))

@@ -37,7 +37,16 @@ def weighted(b: MxBuilder, attention: Value, values: Value, heads: int) -> Value
 
 @operator("_contrib_interleaved_matmul_selfatt_qk")
 class InterleavedMatmulSelfattQK(Operator):
-    """Scores of self attention from interleaved queries, keys and values."""
+    """The scores of self attention.
+
+        output = queries . keys^T / sqrt(width), for each head of each instance
+
+    Args:
+        queries_keys_values: (time, batch, heads * 3 * width): a query, a key and a value of each head, side by side.
+        heads: Number of heads.
+    Returns:
+        (batch * heads, time, time).
+    """
 
     floats = True
     inputs = ("queries_keys_values",)
@@ -50,7 +59,17 @@ class InterleavedMatmulSelfattQK(Operator):
 
 @operator("_contrib_interleaved_matmul_selfatt_valatt")
 class InterleavedMatmulSelfattValatt(Operator):
-    """Values weighted by self attention."""
+    """The values of self attention, weighted.
+
+        output = attention . values, for each head of each instance
+
+    Args:
+        queries_keys_values: (time, batch, heads * 3 * width): a query, a key and a value of each head, side by side.
+        attention: (batch * heads, time, time), the weights.
+        heads: Number of heads.
+    Returns:
+        (time, batch, heads * width).
+    """
 
     floats = True
     inputs = ("queries_keys_values", "attention")
@@ -62,7 +81,17 @@ class InterleavedMatmulSelfattValatt(Operator):
 
 @operator("_contrib_interleaved_matmul_encdec_qk")
 class InterleavedMatmulEncdecQK(Operator):
-    """Scores of attention from queries and interleaved keys and values."""
+    """The scores of attention from a decoder to an encoder.
+
+        output = queries . keys^T / sqrt(width), for each head of each instance
+
+    Args:
+        queries: (time, batch, heads * width).
+        keys_values: (encoder time, batch, heads * 2 * width): a key and a value of each head, side by side.
+        heads: Number of heads.
+    Returns:
+        (batch * heads, time, encoder time).
+    """
 
     floats = True
     inputs = ("queries", "keys_values")
@@ -74,7 +103,17 @@ class InterleavedMatmulEncdecQK(Operator):
 
 @operator("_contrib_interleaved_matmul_encdec_valatt")
 class InterleavedMatmulEncdecValatt(Operator):
-    """Values weighted by attention to an encoder."""
+    """The values of an encoder, weighted by attention.
+
+        output = attention . values, for each head of each instance
+
+    Args:
+        keys_values: (encoder time, batch, heads * 2 * width): a key and a value of each head, side by side.
+        attention: (batch * heads, time, encoder time), the weights.
+        heads: Number of heads.
+    Returns:
+        (time, batch, heads * width).
+    """
 
     floats = True
     inputs = ("keys_values", "attention")

@@ -20,7 +20,26 @@ from .shapes import PartialShape, check_layout, unify_at
 
 
 class _Deformable(Operator):
-    """A convolution over two axes that reads each element of each window beside its place, by an offset (y, x)."""
+    """Shared arguments of several operators.
+
+    Args:
+        data: (N, C, H, W).
+        offset: (N, num_deformable_group * elements of the kernel * 2, *output extents): how far each element of the
+            window
+            is moved, y and x, in pixels.
+        weight: (num_filter, C / num_group, *kernel).
+        bias: (num_filter,); absent with `no_bias`.
+        kernel: Extents of the window.
+        stride: Steps of the window; 1 by default.
+        dilate: Distances between the elements of the window; 1 by default.
+        pad: Zeros added on both sides of each spatial axis; 0 by default.
+        num_filter: Number of output channels.
+        num_group: Number of groups into which channels are split.
+        num_deformable_group: Number of groups of channels that have offsets of their own.
+        no_bias: True to leave out the bias.
+        im2col_step: Accepted for MXNet's programs; unused.
+        layout: Order of the axes; NCHW.
+    """
 
     if TYPE_CHECKING:  # each subclass declares it at MXNet's own place
         layout: Any
@@ -129,7 +148,11 @@ class _Deformable(Operator):
 
 @operator("_contrib_DeformableConvolution")
 class DeformableConvolution(_Deformable):
-    """Convolution (N, C, H, W) whose window elements are moved by offset (N, groups * taps * 2, *size)."""
+    """A convolution each element of whose window is moved by an offset and read by bilinear interpolation.
+
+    Returns:
+        (N, num_filter, *output extents).
+    """
 
     inputs = ("data", "offset", "weight", "bias?")
     layout: PlainLayout = None
@@ -141,7 +164,13 @@ class DeformableConvolution(_Deformable):
 
 @operator("_contrib_ModulatedDeformableConvolution")
 class ModulatedDeformableConvolution(_Deformable):
-    """DeformableConvolution whose window elements are also multiplied by mask (N, groups * taps, *size)."""
+    """A deformable convolution each element of whose window is also multiplied by a mask.
+
+    Args:
+        mask: (N, num_deformable_group * elements of the kernel, *output extents), the factors.
+    Returns:
+        (N, num_filter, *output extents).
+    """
 
     inputs = ("data", "offset", "mask", "weight", "bias?")
     num_filter: Natural
@@ -156,7 +185,16 @@ class ModulatedDeformableConvolution(_Deformable):
 
 
 class _PositionSensitive(Operator):
-    """Pooling in which each cell (y, x) of each result channel has a channel of data of its own."""
+    """Shared arguments of several operators.
+
+    Args:
+        data: (N, output_dim * group_size^2, H, W).
+        rois: (R, 5), regions: index of the image, then left, top, right and bottom in pixels of the original image.
+        spatial_scale: Size of data relative to the original image.
+        output_dim: Number of output channels.
+        group_size: Edge of the grid of channel groups; `pooled_size` for 0.
+        pooled_size: Edge of the grid of cells.
+    """
 
     floats = True
     spatial_scale: Float
@@ -185,7 +223,11 @@ class _PositionSensitive(Operator):
 
 @operator("_contrib_PSROIPooling")
 class PSROIPooling(_PositionSensitive):
-    """The mean over each cell of a grid of whole positions laid over each region; each cell has its own channels."""
+    """The mean of data over each cell of a grid on each region, where each cell reads channels of its own.
+
+    Returns:
+        (R, output_dim, pooled_size, pooled_size).
+    """
 
     inputs = ("data", "rois")
     pooled_size: Int
@@ -237,7 +279,18 @@ def elements_at(b: MxBuilder, data: Value, batch: Value, channel: Value, y: Valu
 
 @operator("_contrib_DeformablePSROIPooling")
 class DeformablePSROIPooling(_PositionSensitive):
-    """PSROIPooling of bilinear samples in cells that `trans` (R, 2 * classes, parts, parts) moves, in region sizes."""
+    """PSROIPooling of bilinear samples, in cells that offsets move.
+
+    Args:
+        trans: (R, 2 * classes, part_size, part_size), the offsets relative to the region's size; absent with
+            `no_trans`.
+        part_size: Edge of the grid of offsets; `pooled_size` for 0.
+        sample_per_part: Number of samples along each axis of a cell.
+        trans_std: Factor of the offsets.
+        no_trans: True to move no cells.
+    Returns:
+        (R, output_dim, pooled_size, pooled_size).
+    """
 
     inputs = ("data", "rois", "trans?")
     outputs = ("output", "top_count")

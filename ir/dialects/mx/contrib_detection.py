@@ -124,7 +124,23 @@ BoxFormat = Literal["center", "corner"]
 
 @operator("_contrib_box_nms", aliases=("_contrib_box_non_maximum_suppression",))
 class BoxNMS(Operator):
-    """Keeps the best of overlapping boxes, best first; rows of removed boxes are -1, at the end."""
+    """Non-maximum suppression: keeps the best of boxes that overlap, best first. Rows of other boxes become -1.
+
+    Args:
+        data: (..., boxes, width), one row for each box with its coordinates, its score and optionally its class.
+        overlap_thresh: Boxes of one class whose intersection over union exceeds it suppress each other.
+        valid_thresh: Boxes with a lower score are removed.
+        topk: Only so many of the best boxes are looked at; all for -1.
+        coord_start: Position of the first of four coordinates in a row.
+        score_index: Position of the score.
+        id_index: Position of the class; -1 for none.
+        background_id: Class whose boxes are removed; -1 for none.
+        force_suppress: True to suppress across classes too.
+        in_format: "corner" (left, top, right, bottom) or "center" (x, y, width, height).
+        out_format: Format of the result.
+    Returns:
+        output0: An array of data's shape.
+    """
 
     floats = True
 
@@ -213,7 +229,20 @@ def corner_to_center(b: MxBuilder, box: Corners) -> Corners:
 
 @operator("_contrib_MultiBoxPrior", aliases=("_npx_multibox_prior",))
 class MultiBoxPrior(Operator):
-    """Anchor boxes around each position of data: every size in the first ratio, every other ratio in the first size."""
+    """Anchor boxes around each position of a feature map: every size with the first ratio, and every other ratio with
+    the
+    first size.
+
+    Args:
+        data: (N, C, H, W), of which only height and width matter.
+        sizes: Edges of the boxes, relative to the image.
+        ratios: Ratios of width to height.
+        clip: True to limit the corners to the image.
+        steps: Distances of the centres along y and x; evenly spread for -1.
+        offsets: Positions of the centres in a cell, y and x.
+    Returns:
+        (1, H * W * (sizes + ratios - 1), 4), corners relative to the image.
+    """
 
     floats = True
 
@@ -263,9 +292,21 @@ def _count(b: MxBuilder, flags: Value) -> Value:
 
 @operator("_contrib_MultiBoxDetection", aliases=("_npx_multibox_detection",))
 class MultiBoxDetection(Operator):
-    """Decodes box predictions and suppresses overlaps: rows of class, score and corners; class -1 is no box.
+    """Boxes of a single-shot detector: decodes predictions relative to anchors and suppresses overlaps.
 
-    The background is class 0: MXNet takes `background_id` and ignores it.
+    Args:
+        cls_prob: (N, classes, anchors), probabilities; class 0 is the background.
+        loc_pred: (N, anchors * 4), moves of the anchors.
+        anchor: (1, anchors, 4), corners.
+        clip: True to limit boxes to the image.
+        threshold: Boxes with a lower probability are removed.
+        background_id: Accepted for MXNet's programs; the background is class 0.
+        nms_threshold: Intersection over union above which boxes suppress each other.
+        force_suppress: True to suppress across classes too.
+        variances: Factors of the four moves.
+        nms_topk: Only so many of the best boxes are looked at; all for -1.
+    Returns:
+        (N, anchors, 6): class, probability and corners; class -1 for no box.
     """
 
     floats = True

@@ -11,10 +11,23 @@ from .shapes import PartialShape, unify_at
 
 @operator("_contrib_hawkesll")
 class HawkesLL(Operator):
-    """The log likelihood (N,) of sequences of marked events up to `max_time`, and the state (N, K) after them.
+    """The log likelihood of sequences of events of several kinds, under a Hawkes process with exponential decay.
 
-    lda (N, K), alpha, beta (K,): background intensities, branching ratios, decays. lags, marks (N, T): times since the
-    event before, and kinds; valid_length (N,): how many are events.
+        intensity_k(t) = lda_k + alpha_k * beta_k * sum over earlier events of kind k of exp(-beta_k * (t - time of
+            event))
+
+    Args:
+        lda: (N, K), background intensities.
+        alpha: (K,), branching ratios.
+        beta: (K,), decays.
+        state: (N, K), the state before the first event.
+        lags: (N, T), times since the event before.
+        marks: (N, T), kinds of the events.
+        valid_length: (N,), numbers of events.
+        max_time: (N,), ends of observation.
+    Returns:
+        output: The log likelihoods, (N,).
+        out_state: The state at the end, (N, K).
     """
 
     inputs = ("lda", "alpha", "beta", "state", "lags", "marks", "valid_length", "max_time")

@@ -27,7 +27,11 @@ def straight_through(
 
 @operator("_contrib_round_ste", aliases=("_sparse__contrib_round_ste",))
 class RoundSTE(Elementwise):
-    """Rounds to the nearest whole number, halves away from zero; gradients pass straight through."""
+    """Rounds to the nearest whole number, halves away from zero; the gradient passes unchanged.
+
+    Returns:
+        An array of data's shape.
+    """
 
     gradient = straight_through
 
@@ -37,7 +41,11 @@ class RoundSTE(Elementwise):
 
 @operator("_contrib_sign_ste", aliases=("_sparse__contrib_sign_ste",))
 class SignSTE(Elementwise):
-    """-1, 0 or 1 by the sign; gradients pass straight through."""
+    """The sign, -1, 0 or 1; the gradient passes unchanged.
+
+    Returns:
+        An array of data's shape.
+    """
 
     gradient = straight_through
 
@@ -47,7 +55,20 @@ class SignSTE(Elementwise):
 
 @operator("_contrib_quadratic")
 class Quadratic(Elementwise):
-    """a x^2 + b x + c."""
+    """A polynomial of degree 2.
+
+        output = a * data^2 + b * data + c
+
+    Args:
+        a: Factor of the square.
+        b: Factor of data.
+        c: The constant.
+    Returns:
+        An array of data's shape.
+    Example:
+        >>> nd.contrib.quadratic(nd.array([1, 2]), a=1, b=2, c=3).asnumpy()
+        array([ 6., 11.], dtype=float32)
+    """
 
     a: Float = 0.0
     b: Float = 0.0
@@ -73,7 +94,16 @@ for _step in ("hawkesll", "index_copy", "quadratic"):
 
 @operator("_contrib_index_array")
 class IndexArray(Operator):
-    """The coordinates of each element (int64), along all axes or the given ones, on a new last axis."""
+    """The coordinates of each element.
+
+    Args:
+        axes: The axes whose coordinates are returned; all by default.
+    Returns:
+        (*data.shape, number of axes), int64.
+    Example:
+        >>> nd.contrib.index_array(nd.ones((1, 2))).asnumpy().tolist()
+        [[[0, 0], [0, 1]]]
+    """
 
     output_dtype = DType.I64
     axes: OptionalInts = None
@@ -86,7 +116,22 @@ class IndexArray(Operator):
 
 @operator("_contrib_allclose")
 class AllClose(Operator):
-    """Whether |a - b| <= atol + rtol |b| everywhere, as a number without axes; NaN equals NaN if `equal_nan`."""
+    """Compares two arrays with a tolerance.
+
+        output = 1 if |a - b| <= atol + rtol * |b| everywhere else 0
+
+    Args:
+        a: One array.
+        b: The other array.
+        rtol: Tolerance relative to b.
+        atol: Absolute tolerance.
+        equal_nan: True if NaN equals NaN.
+    Returns:
+        One number, of shape ().
+    Example:
+        >>> nd.contrib.allclose(nd.array([1]), nd.array([1.000001])).asnumpy()
+        array(1, dtype=uint8)
+    """
 
     inputs = ("a", "b")
     output_dtype = DType.U8
@@ -105,7 +150,16 @@ class AllClose(Operator):
 
 @operator("all_finite")
 class AllFinite(Operator):
-    """Whether no element is infinite or NaN, as an array of one number."""
+    """1 if no element is infinite or NaN, else 0.
+
+    Args:
+        init_output: False to keep a 0 that `out` holds.
+    Returns:
+        (1,).
+    Example:
+        >>> nd.all_finite(nd.array([1, 2])).asnumpy()
+        array([1.], dtype=float32)
+    """
 
     output_dtype = DType.F32
     init_output: Bool = True
@@ -116,7 +170,19 @@ class AllFinite(Operator):
 
 @operator("softmax_cross_entropy")
 class SoftmaxCrossEntropy(Operator):
-    """The sum over rows of the cross entropy of their softmax with the row's label, as an array of one number."""
+    """The cross entropy of the softmax of each row with its label, summed over the rows.
+
+        output = -sum_n log(softmax(data[n])[label[n]])
+
+    Args:
+        data: (N, C), scores.
+        label: (N,), classes.
+    Returns:
+        (1,).
+    Example:
+        >>> nd.softmax_cross_entropy(nd.array([[0, 0]]), nd.array([1])).asnumpy().round(3)
+        array([0.693], dtype=float32)
+    """
 
     inputs = ("data", "label")
 
@@ -135,7 +201,18 @@ class SoftmaxCrossEntropy(Operator):
 
 @operator("_contrib_box_iou")
 class BoxIoU(Operator):
-    """Intersection over union of every box of lhs (..., 4) with every box of rhs (..., 4)."""
+    """The intersection over union of each box of one array with each box of another.
+
+    Args:
+        lhs: (..., 4), boxes.
+        rhs: (..., 4), boxes.
+        format: "corner" (left, top, right, bottom) or "center" (x, y, width, height).
+    Returns:
+        (*lhs.shape[:-1], *rhs.shape[:-1]).
+    Example:
+        >>> nd.contrib.box_iou(nd.array([[0, 0, 2, 1]]), nd.array([[1, 0, 2, 1]])).asnumpy()
+        array([[0.5]], dtype=float32)
+    """
 
     inputs = ("lhs", "rhs")
     format: Literal["center", "corner"] = "corner"

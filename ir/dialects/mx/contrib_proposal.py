@@ -15,7 +15,22 @@ from .parameters import Bool, Float, Floats, Int
 
 
 class _Proposals(Operator):
-    """Rows of image number and corners in pixels, best first; too few repeat from the first."""
+    """Shared arguments of several operators.
+
+    Args:
+        cls_prob: (N, 2 * anchors, H, W), probabilities of background and of an object for each anchor.
+        bbox_pred: (N, 4 * anchors, H, W), moves of the anchors.
+        im_info: (N, 3), height, width and scale of each image.
+        rpn_pre_nms_top_n: Number of best boxes before suppression.
+        rpn_post_nms_top_n: Number of boxes that are returned.
+        threshold: Intersection over union above which boxes suppress each other.
+        rpn_min_size: Smaller boxes are removed.
+        scales: Sizes of the anchors, relative to `feature_stride`.
+        ratios: Ratios of height to width of the anchors.
+        feature_stride: Pixels of the image for each position.
+        output_score: True to return the probabilities as well.
+        iou_loss: True if the moves are those of the corners.
+    """
 
     floats = True
     inputs = ("cls_prob", "bbox_pred", "im_info")
@@ -151,7 +166,12 @@ class _Proposals(Operator):
 
 @operator("_contrib_Proposal")
 class Proposal(_Proposals):
-    """Regions of one image that probably hold an object: rows of 0 and corners in pixels, best first."""
+    """Regions of one image that probably hold an object, best first.
+
+    Returns:
+        output: (rpn_post_nms_top_n, 5): 0, then left, top, right and bottom in pixels.
+        score: (rpn_post_nms_top_n, 1), with `output_score`.
+    """
 
     def _check(self, scores: Value, moves: Value, info: Value) -> None:
         super()._check(scores, moves, info)
@@ -161,4 +181,9 @@ class Proposal(_Proposals):
 
 @operator("_contrib_MultiProposal")
 class MultiProposal(_Proposals):
-    """Regions of each image that probably hold an object: rows of image number and corners in pixels, best first."""
+    """Regions of each image that probably hold an object, best first.
+
+    Returns:
+        output: (N * rpn_post_nms_top_n, 5): number of the image, then left, top, right and bottom in pixels.
+        score: (N * rpn_post_nms_top_n, 1), with `output_score`.
+    """

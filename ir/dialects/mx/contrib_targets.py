@@ -68,8 +68,17 @@ def _pair_step(types: list[TensorType], threshold: float, rows: int, count: int)
 
 @operator("_contrib_bipartite_matching")
 class BipartiteMatching(Operator):
-    """Pairs rows and columns of scores (..., rows, columns) greedily: the column of each row, the row of each column,
-    -1 for none. A `topk` above 0 stops after topk + 1 pairs, as in MXNet."""
+    """Pairs rows and columns of scores, best pair first.
+
+    Args:
+        data: (..., rows, columns), the scores.
+        is_ascend: True if the lowest score is the best.
+        threshold: Pairs with a worse score are not made.
+        topk: Above 0 it stops after topk + 1 pairs, as in MXNet.
+    Returns:
+        output0: The column of each row, -1 for none.
+        output1: The row of each column, -1 for none.
+    """
 
     floats = True
     outputs = ("output0", "output1")
@@ -92,9 +101,18 @@ class BipartiteMatching(Operator):
 
 @operator("_contrib_box_encode")
 class BoxEncode(Operator):
-    """Where the reference box of each anchor is beside the anchor, normalised, and a mask of positive samples.
+    """The targets of a detector: where the object of each anchor is relative to the anchor.
 
-    samples, matches (B, N); anchors (B, N, 4), refs (B, M, 4) as corners; means, stds (4,).
+    Args:
+        samples: (B, N), 1 for anchors with an object.
+        matches: (B, N), the object of each anchor.
+        anchors: (B, N, 4), corners.
+        refs: (B, M, 4), the objects' corners.
+        means: (4,), subtracted from the targets.
+        stds: (4,), by which the targets are divided.
+    Returns:
+        output0: The targets, (B, N, 4).
+        output1: A mask of the anchors with an object, (B, N, 4).
     """
 
     floats = True
@@ -130,7 +148,20 @@ def moves_between(b: MxBuilder, anchor: Corners, box: Corners) -> Corners:
 
 @operator("_contrib_box_decode")
 class BoxDecode(Operator):
-    """The corners of boxes (B, N, 4) that are given beside their anchors (1, N, 4): the inverse of box_encode."""
+    """The boxes of a detector: the inverse of box_encode.
+
+    Args:
+        data: (B, N, 4), moves of the anchors.
+        anchors: (1, N, 4), the anchors.
+        std0: Factor of the first move.
+        std1: Factor of the second move.
+        std2: Factor of the third move.
+        std3: Factor of the fourth move.
+        clip: Largest exponent of the sizes; none below 0.
+        format: Format of the anchors: "corner" (left, top, right, bottom) or "center" (x, y, width, height).
+    Returns:
+        (B, N, 4), corners.
+    """
 
     floats = True
     inputs = ("data", "anchors")
@@ -159,11 +190,24 @@ class BoxDecode(Operator):
 
 @operator("_contrib_MultiBoxTarget", aliases=("_npx_multibox_target",))
 class MultiBoxTarget(Operator):
-    """What a single-shot detector should have said: the moves from anchors (1, A, 4) to their objects, a mask of the
-    anchors that have one, and classes (0: background).
+    """The targets of a single-shot detector. Each object has the anchor that overlaps it most, and each anchor the
+    object that
+    it overlaps most, if by more than `overlap_threshold`.
 
-    label: rows of class and corners, up to the first row of class -1. Each object has the anchor that overlaps it most,
-    and each anchor the object that it overlaps by more than `overlap_threshold`.
+    Args:
+        anchor: (1, A, 4), corners.
+        label: (N, objects, 5 or more): class and corners, up to the first row of class -1.
+        cls_pred: (N, classes, A), scores, by which negatives are chosen.
+        overlap_threshold: Intersection over union from which an anchor has an object.
+        ignore_label: Class of anchors that do not count.
+        negative_mining_ratio: Number of negatives for each positive; all for -1.
+        negative_mining_thresh: Anchors that overlap an object more are no negatives.
+        minimum_negative_samples: Least number of negatives.
+        variances: Numbers by which the four moves are divided.
+    Returns:
+        loc_target: Moves from anchors to objects, (N, A * 4).
+        loc_mask: 1 for anchors with an object, (N, A * 4).
+        cls_target: Classes, (N, A); 0 is the background.
     """
 
     floats = True

@@ -19,7 +19,16 @@ def _waves(count: int) -> tuple[np.ndarray, np.ndarray]:
 
 @operator("_contrib_fft")
 class FFT(Operator):
-    """The Fourier transform of the last axis: for d numbers d pairs of real and imaginary parts side by side."""
+    """The Fourier transform of the last axis.
+
+        output[2k] + i * output[2k + 1] = sum_j data[j] * exp(-2 pi i j k / d)
+
+    Args:
+        data: (..., d).
+        compute_size: Accepted for MXNet's programs; unused.
+    Returns:
+        (..., 2 * d), real and imaginary parts side by side.
+    """
 
     floats = True
     compute_size: Int = 128
@@ -35,7 +44,14 @@ class FFT(Operator):
 
 @operator("_contrib_ifft")
 class InverseFFT(Operator):
-    """The real part of the inverse Fourier transform of pairs (real, imaginary), times how many there are."""
+    """The real part of the inverse Fourier transform of the last axis, not divided by its length.
+
+    Args:
+        data: (..., 2 * d), real and imaginary parts side by side.
+        compute_size: Accepted for MXNet's programs; unused.
+    Returns:
+        (..., d).
+    """
 
     floats = True
     compute_size: Int = 128
@@ -51,7 +67,19 @@ class InverseFFT(Operator):
 
 @operator("_contrib_count_sketch")
 class CountSketch(Operator):
-    """Adds element i of each row, times its sign s[i], to element h[i] of a row of `out_dim` numbers."""
+    """Projects rows to fewer numbers by adding elements up.
+
+        output[n, h[i]] += s[i] * data[n, i]
+
+    Args:
+        data: (N, d).
+        h: (1, d), positions in the result.
+        s: (1, d), signs.
+        out_dim: Length of a row of the result.
+        processing_batch_size: Accepted for MXNet's programs; unused.
+    Returns:
+        (N, out_dim).
+    """
 
     floats = True
     inputs = ("data", "h", "s")

@@ -26,7 +26,16 @@ def check_regions(data: Value, rois: Value, size: Shape, scale: float, width: in
 
 @operator("ROIPooling", aliases=("_npx_roi_pooling",))
 class ROIPooling(Operator):
-    """The maximum over each cell of a grid of whole positions laid over each region; empty cells give 0."""
+    """The maximum over each cell of a grid on each region of an image; an empty cell gives 0.
+
+    Args:
+        data: (N, C, H, W).
+        rois: (R, 5), regions: index of the image, then left, top, right and bottom in pixels of the original image.
+        pooled_size: Rows and columns of the grid.
+        spatial_scale: Size of data relative to the original image.
+    Returns:
+        (R, C, *pooled_size).
+    """
 
     floats = True
     inputs = ("data", "rois")
@@ -97,9 +106,13 @@ def bilinear(b: MxBuilder, pixels: Value, batch: Value, y: Value, x: Value) -> V
 
 
 class _Aligned(Operator):
-    """The mean of bilinear samples in each cell of a grid laid over each region.
+    """Shared arguments of several operators.
 
-    `sampled` is how many samples a cell has along either axis; 0 or less: as many as positions it covers, rounded up.
+    Args:
+        data: (N, C, H, W).
+        rois: Regions in pixels of the original image.
+        pooled_size: Rows and columns of the grid.
+        spatial_scale: Size of data relative to the original image.
     """
 
     floats = True
@@ -177,9 +190,15 @@ class _Aligned(Operator):
 
 @operator("_contrib_ROIAlign")
 class ROIAlign(_Aligned):
-    """The mean of bilinear samples in each cell of a grid laid over each region; regions of a negative batch give 0.
+    """The mean of bilinear samples in each cell of a grid on each region. A region of a negative index gives 0.
 
-    Each cell has `sample_ratio` samples along either axis, or as many as positions it covers, rounded up.
+    Args:
+        rois: (R, 5), regions: index of the image, then left, top, right and bottom in pixels of the original image.
+        sample_ratio: Number of samples along each axis of a cell; for numbers below 1 as many as positions it covers.
+        position_sensitive: True if each cell reads channels of its own.
+        aligned: True to move regions by half a pixel, so that pixels have their centres at halves.
+    Returns:
+        (R, C, *pooled_size).
     """
 
     sample_ratio: Int = -1
@@ -215,7 +234,15 @@ class ROIAlign(_Aligned):
 
 @operator("_contrib_RROIAlign")
 class RROIAlign(_Aligned):
-    """ROIAlign of turned regions: rows of batch index, center x, y, width, height and degrees against the clock."""
+    """ROIAlign of rotated regions.
+
+    Args:
+        rois: (R, 6), regions: index of the image, centre x and y, width, height, and degrees against the clock.
+        sampling_ratio: Number of samples along each axis of a cell; for numbers below 1 as many as positions it
+            covers.
+    Returns:
+        (R, C, *pooled_size).
+    """
 
     sampling_ratio: Int = -1
 

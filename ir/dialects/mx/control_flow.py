@@ -18,7 +18,12 @@ from .subgraph import BodyBuilder, Subgraph, read_subgraphs
 
 
 class ControlFlow(Operator):
-    """An operator with subgraphs, which count as inputs in `num_args`."""
+    """An operator with subgraphs.
+
+    Args:
+        num_args: Number of inputs, subgraphs included.
+        subgraphs: The subgraphs as text.
+    """
 
     inputs = ("data*",)
     num_args: Int
@@ -68,10 +73,19 @@ def _unify_all(target: list[PartialShape], positions: Sequence[int], found: Sequ
 
 @operator("_foreach")
 class Foreach(ControlFlow):
-    """Runs a subgraph over the slices of data along the first axis, handing states from step to step.
+    """Runs a subgraph over the slices of arrays along the first axis and passes states from step to step.
+    `nd.contrib.foreach`
+    and `sym.contrib.foreach` take a function.
 
-    Operands: data, states, and what the subgraph reads in every step. Results: the outputs of all steps, stacked, and
-    the last states.
+    Args:
+        data: Arrays, states, and other values that the subgraph reads.
+        num_outputs: Number of results: outputs and last states.
+        num_out_data: Number of outputs.
+        in_state_locs: Positions of the states among the subgraph's inputs.
+        in_data_locs: Positions of the slices among the subgraph's inputs.
+        remain_locs: Positions of the other values among the subgraph's inputs.
+    Returns:
+        The outputs of all steps, stacked, and the last states.
     """
 
     num_out_data: Int
@@ -215,7 +229,17 @@ class Branching(ControlFlow):
 
 @operator("_cond")
 class Cond(Branching):
-    """The results of one of two subgraphs, as the one value that a third one gives is 0 or not."""
+    """The results of one of two subgraphs, chosen by the result of a third. `nd.contrib.cond` and `sym.contrib.cond`
+    take
+    functions.
+
+    Args:
+        data: The values that the subgraphs read.
+        num_outputs: Number of results.
+        cond_input_locs: Positions in data of the inputs of the condition.
+        then_input_locs: Positions in data of the inputs of the subgraph that runs for a condition other than 0.
+        else_input_locs: Positions in data of the inputs of the other subgraph.
+    """
 
     expected = 3
     cond_input_locs: Ints = ()
@@ -272,9 +296,19 @@ class Cond(Branching):
 
 @operator("_while_loop")
 class WhileLoop(Branching):
-    """Runs a subgraph on variables while another one of them gives no 0, at most `max_iterations` times.
+    """Runs a subgraph on variables as long as another subgraph gives a value other than 0. `nd.contrib.while_loop` and
+    `sym.contrib.while_loop` take functions.
 
-    Results: the outputs of the steps, stacked, zeros in the rows of steps that were not taken; and the last variables.
+    Args:
+        data: The variables and other values that the subgraphs read.
+        num_outputs: Number of results: outputs and last variables.
+        num_out_data: Number of outputs.
+        max_iterations: Largest number of steps.
+        cond_input_locs: Positions in data of the inputs of the condition.
+        func_input_locs: Positions in data of the inputs of the step.
+        func_var_locs: Positions of the variables among the inputs of the step.
+    Returns:
+        The outputs of the steps, stacked, with zeros for steps that did not run, and the last variables.
     """
 
     expected = 2

@@ -16,8 +16,17 @@ from .parameters import Floats, OptionalInt
 
 @operator("_histogram", aliases=("_npi_histogram",))
 class Histogram(Operator):
-    """How many elements lie in each of `bin_cnt` equal intervals of `range`, or between the numbers of `bins`, and
-    these numbers. The last interval is closed; elements outside do not count."""
+    """Counts the elements in intervals. The last interval includes its end; elements outside do not count.
+
+    Args:
+        data: The elements.
+        bins: Bounds of the intervals, in rising order; in place of `bin_cnt`.
+        bin_cnt: Number of equal intervals.
+        range: Bounds of the whole range; for `bin_cnt`.
+    Returns:
+        output0: The counts.
+        output1: The bounds of the intervals.
+    """
 
     inputs = ("data", "bins?")
     outputs = ("output0", "output1")

@@ -30,7 +30,12 @@ from .shapes import PartialShape, unify, unify_at
 
 
 class _Filled(Operator):
-    """An array of one number; extents of 0 in `shape` are unknown and come from whoever uses the array."""
+    """Shared arguments of several operators.
+
+    Args:
+        shape: Shape of the result.
+        dtype: Dtype of the result.
+    """
 
     if TYPE_CHECKING:  # each subclass declares it at MXNet's own place
         shape: Any
@@ -57,7 +62,11 @@ class _Filled(Operator):
 
 @operator("_zeros")
 class Zeros(_Filled):
-    """An array of zeros."""
+    """An array of zeros.
+
+    Returns:
+        An array of `shape`.
+    """
 
     shape: Ints = ()
     ctx: Text = ""
@@ -69,7 +78,13 @@ class Zeros(_Filled):
 
 @operator("_zeros_without_dtype")
 class ZerosWithoutDType(_Filled):
-    """An array of float32 zeros, or of the dtype that MXNet numbers `dtype`."""
+    """An array of zeros whose dtype may stay open.
+
+    Args:
+        dtype: MXNet's number of the dtype; -1 for float32 or what inference finds.
+    Returns:
+        An array of `shape`.
+    """
 
     shape: OptionalInts = None
     ctx: Text = ""
@@ -82,7 +97,11 @@ class ZerosWithoutDType(_Filled):
 
 @operator("_ones")
 class Ones(_Filled):
-    """An array of ones."""
+    """An array of ones.
+
+    Returns:
+        An array of `shape`.
+    """
 
     shape: Ints = ()
     ctx: Text = ""
@@ -94,7 +113,13 @@ class Ones(_Filled):
 
 @operator("_full", aliases=("_npi_full",))
 class Full(_Filled):
-    """An array of one number."""
+    """An array filled with one number.
+
+    Args:
+        value: The number.
+    Returns:
+        An array of `shape`.
+    """
 
     shape: OptionalInts = None
     ctx: Text = ""
@@ -107,7 +132,21 @@ class Full(_Filled):
 
 @operator("_eye")
 class Eye(Operator):
-    """Ones on the k-th diagonal of a matrix of N rows and M columns (N for 0)."""
+    """A matrix with ones on one diagonal.
+
+        output[i, j] = 1 if j - i == k else 0
+
+    Args:
+        N: Number of rows.
+        M: Number of columns; N by default.
+        k: Which diagonal: 0 the main one, above 0 higher ones, below 0 lower ones.
+    Returns:
+        (N, M).
+    Example:
+        >>> nd.eye(2, 3, 1).asnumpy()
+        array([[0., 1., 0.],
+               [0., 0., 1.]], dtype=float32)
+    """
 
     inputs = ()
     N: Int
@@ -137,7 +176,22 @@ def ramp(b: MxBuilder, count: int, start: float, step: float, repeat: int, dtype
 
 @operator("_arange")
 class ARange(Operator):
-    """Evenly spaced numbers in [start, stop), or [0, start) without a stop; each `repeat` times."""
+    """Evenly spaced numbers in a half-open interval.
+
+        output = start, start + step, start + 2 * step, ... up to but without stop
+
+    Args:
+        start: First number; without `stop` the end of an interval that begins at 0.
+        stop: End of the interval, which does not belong to it.
+        step: Difference of neighbours.
+        repeat: Number of copies of each number.
+        infer_range: True if the number of elements follows from what uses them; in a graph.
+    Returns:
+        An array of one axis.
+    Example:
+        >>> nd.arange(1, 3, step=0.5).asnumpy()
+        array([1. , 1.5, 2. , 2.5], dtype=float32)
+    """
 
     inputs = ()
     start: Float
@@ -175,9 +229,22 @@ class ARange(Operator):
 
 @operator("_linspace", aliases=("_npi_linspace",))
 class LinSpace(Operator):
-    """`num` evenly spaced numbers from start to stop, which is the last of them if `endpoint`.
+    """A given number of evenly spaced numbers.
+
+        output[i] = start + i * (stop - start) / (num - 1)
 
     MXNet lists _arange's parameters for this operator; these are the ones it takes.
+
+    Args:
+        start: First number.
+        stop: Last number.
+        num: How many.
+        endpoint: False to leave `stop` out, and divide by num.
+    Returns:
+        (num,).
+    Example:
+        >>> nd.linspace(0, 1, 5).asnumpy()
+        array([0.  , 0.25, 0.5 , 0.75, 1.  ], dtype=float32)
     """
 
     inputs = ()
@@ -195,7 +262,22 @@ class LinSpace(Operator):
 
 @operator("_contrib_arange_like", aliases=("_npx_arange_like",))
 class ARangeLike(Operator):
-    """Evenly spaced numbers in the shape of data, or as many as data has along an axis."""
+    """Evenly spaced numbers in the shape of an array, or as many as an axis has.
+
+        output = start, start + step, start + 2 * step, ...
+
+    Args:
+        start: First number.
+        step: Difference of neighbours.
+        repeat: Number of copies of each number.
+        axis: The axis that gives the number of elements; None for data's whole shape.
+    Returns:
+        data's shape, or the extent of the axis.
+    Example:
+        >>> nd.contrib.arange_like(nd.zeros((2, 3))).asnumpy()
+        array([[0., 1., 2.],
+               [3., 4., 5.]], dtype=float32)
+    """
 
     start: Float = 0.0
     step: Float = 1.0

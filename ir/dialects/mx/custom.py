@@ -60,8 +60,12 @@ def _made(op_type: str, parameters: tuple[tuple[str, str], ...]) -> CustomKind:
 
 @operator("Custom", aliases=("_npi_Custom",))
 class Custom(Operator):
-    """An operator that is registered with mx.operator.register under `op_type`; other parameters are handed to it as
-    texts."""
+    """Calls an operator that a program registered with mx.operator.register.
+
+    Args:
+        data: The inputs of the operator.
+        op_type: The name under which it is registered. All other parameters are passed to it as texts.
+    """
 
     model_config = ConfigDict(frozen=True, extra="allow", defer_build=True, populate_by_name=True)
     inputs = ("data*",)

@@ -1,10 +1,26 @@
-"""Says in text what an operator takes: what help(nd.FullyConnected) shows, from the declaration alone."""
+"""Describes an operator in text, as help(nd.FullyConnected) shows it, from its declaration.
+
+The docstring of an operator's class holds a summary and the sections
+
+    Args:
+        data: Shape and meaning of an input or a parameter.
+        lower_bound, upper_bound: One text for several.
+    Returns:
+        Shape and meaning of the result, or `name: text` for each of several.
+    Example:
+        >>> nd.relu(nd.array([-1, 2])).asnumpy()
+        array([0., 2.], dtype=float32)
+
+A class inherits the texts of arguments from its bases.
+"""
 
 from __future__ import annotations
 
 import inspect
+import re
 import types
 from dataclasses import dataclass
+from functools import cache
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from pydantic_core import PydanticUndefined
@@ -22,6 +38,7 @@ class Parameter:
     required: bool
 
 
+@cache
 def parameters(op: type[Operator]) -> tuple[Parameter, ...]:
     """The parameters in MXNet's order."""
     return tuple(_parameter(name, info) for name, info in op.parameters().items())
@@ -40,13 +57,80 @@ def signature(op: type[Operator]) -> str:
     return f"({', '.join([*inputs, *star, *fields])})"
 
 
-def docstring(op: type[Operator]) -> str:
-    """The operator's description, its inputs, parameters and outputs, as numpydoc sections."""
-    lines = [inspect.getdoc(op) or op.mx_name(), "", "Parameters", "----------"]
-    lines += [f"{name} : NDArray or Symbol" for name in arguments(op)]
-    lines += [f"{p.name} : {p.type}, {'required' if p.required else f'default {p.default!r}'}" for p in parameters(op)]
+_SECTION = re.compile(r"^(Args|Returns|Example):\n", re.MULTILINE)
+_ENTRY = re.compile(r"^ {4}(\w+(?:, \w+)*): (.*(?:\n {8}.*)*)", re.MULTILINE)
+
+
+@cache
+def _sections(owner: type) -> dict[str, str]:
+    """The sections of the docstring of one class; the text before them is called "summary"."""
+    parts = _SECTION.split(inspect.cleandoc(owner.__dict__.get("__doc__") or ""))
+    return dict(zip(("summary", *parts[1::2]), (part.rstrip() for part in parts[::2]), strict=True))
+
+
+@cache
+def _entries(owner: type, section: str) -> dict[str, str]:
+    """The texts of a section by name, each as one paragraph of lines."""
+    found: dict[str, str] = {}
+    for names, text in _ENTRY.findall(_sections(owner).get(section, "")):
+        found.update(dict.fromkeys(names.split(", "), text.replace("\n        ", "\n")))
+    return found
+
+
+def argument_texts(op: type[Operator]) -> dict[str, str]:
+    """The texts of inputs and parameters by name, those of base classes included."""
+    found: dict[str, str] = {}
+    for owner in reversed(op.__mro__):
+        found.update(_entries(owner, "Args"))
+    return found
+
+
+def summary(op: type[Operator]) -> str:
+    """The text before the sections."""
+    return next((s["summary"] for s in map(_sections, op.__mro__) if s["summary"]), op.mx_name())
+
+
+def sentence(op: type[Operator]) -> str:
+    """The first paragraph of the summary as one line."""
+    return summary(op).partition("\n\n")[0].replace("\n", " ")
+
+
+def docstring(op: type[Operator], array: str = "NDArray") -> str:
+    """Summary, parameters, results and example of an operator, as numpydoc sections. `array` is the inputs' type."""
+    texts = argument_texts(op)
+    lines = [summary(op), "", "Parameters", "----------"]
+    for declared in op.inputs:
+        name = declared.rstrip("?*!")
+        optional = ", optional" if declared.endswith("?") else ""
+        lines += _item(f"{'*' * declared.endswith('*')}{name} : {array}{optional}", texts.get(name))
+    for p in parameters(op):
+        lines += _item(f"{p.name} : {p.type}, {_default(p)}", texts.get(p.name))
+    lines += ["", "Returns", "-------", *_results(op, array)]
+    example = _sections(op).get("Example")
+    if example:
+        lines += ["", "Examples", "--------", example.replace("\n    ", "\n").removeprefix("    ")]
+    return "\n".join(lines)
+
+
+def _results(op: type[Operator], array: str) -> list[str]:
+    owner = next((c for c in op.__mro__ if "Returns" in _sections(c)), op)
+    texts, lines = _entries(owner, "Returns"), list[str]()
     visible = op.outputs[: len(op.outputs) - op.hidden]
-    return "\n".join([*lines, "", "Returns", "-------", *(f"{name} : NDArray or Symbol" for name in visible)])
+    whole = None if texts else _sections(owner).get("Returns")
+    for name in dict.fromkeys((*visible, *texts)):
+        lines += _item(f"{name} : {array}", texts.get(name, whole and inspect.cleandoc(whole)))
+    return lines
+
+
+def _item(head: str, text: str | None) -> list[str]:
+    return [head, *(f"    {line}" for line in text.splitlines())] if text else [head]
+
+
+def _default(p: Parameter) -> str:
+    if p.required:
+        return "required"
+    # MXNet's defaults are numbers of 32 bits
+    return f"default {float(f'{p.default:.7g}') if isinstance(p.default, float) else p.default!r}"
 
 
 def _parameter(name: str, info: Any) -> Parameter:

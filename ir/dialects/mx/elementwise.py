@@ -6,62 +6,146 @@ from collections.abc import Sequence
 
 from ...graph import Value
 from ...types import DType
-from .arithmetic import BINARY, UNARY, Binary, Unary
+from .arithmetic import BINARY, FORMULAS, UNARY, Binary, Unary
 from .builder import MxBuilder
 from .operator import Elementwise, Operator, declare, operator
 from .parameters import Bool, Float, OptionalInt
 from .shapes import PartialShape, unify_at, unify_some
 
-# name, function, description, further aliases; those whose function is sparse in MXNet are also known as _sparse_NAME
-_UNARY_TABLE: tuple[tuple[str, str, str, tuple[str, ...]], ...] = (
-    ("abs", "abs", "The absolute value.", ("_sparse_abs",)),
-    ("arccos", "acos", "The inverse cosine.", ("_sparse_arccos",)),
-    ("arccosh", "acosh", "The inverse hyperbolic cosine.", ("_sparse_arccosh",)),
-    ("arcsin", "asin", "The inverse sine.", ("_sparse_arcsin",)),
-    ("arcsinh", "asinh", "The inverse hyperbolic sine.", ("_sparse_arcsinh",)),
-    ("arctan", "atan", "The inverse tangent.", ("_sparse_arctan",)),
-    ("arctanh", "atanh", "The inverse hyperbolic tangent.", ("_sparse_arctanh",)),
-    ("cbrt", "cbrt", "The cube root.", ("_sparse_cbrt",)),
-    ("ceil", "ceil", "Rounds up.", ("_sparse_ceil",)),
-    ("cos", "cos", "The cosine of radians.", ("_sparse_cos",)),
-    ("cosh", "cosh", "The hyperbolic cosine.", ("_sparse_cosh",)),
-    ("degrees", "degrees", "Radians to degrees.", ("_sparse_degrees",)),
-    ("erf", "erf", "The Gauss error function.", ("_npx_erf",)),
-    ("erfinv", "erfinv", "The inverse of the Gauss error function.", ("_npx_erfinv",)),
-    ("exp", "exp", "e to the power of x.", ("_sparse_exp",)),
-    ("expm1", "expm1", "exp(x) - 1, exact for small x.", ("_sparse_expm1",)),
-    ("fix", "trunc", "Rounds towards zero.", ("_sparse_fix",)),
-    ("floor", "floor", "Rounds down.", ("_sparse_floor",)),
-    ("gamma", "gamma", "The gamma function.", ("_npx_gamma", "_sparse_gamma")),
-    ("gammaln", "lgamma", "The logarithm of the gamma function's absolute value.", ("_npx_gammaln", "_sparse_gammaln")),
-    ("log", "log", "The natural logarithm.", ("_sparse_log",)),
-    ("log10", "log10", "The logarithm to base 10.", ("_sparse_log10",)),
-    ("log1p", "log1p", "log(1 + x), exact for small x.", ("_sparse_log1p",)),
-    ("log2", "log2", "The logarithm to base 2.", ("_sparse_log2",)),
-    ("logical_not", "logical_not", "1 where x is 0, elsewhere 0.", ()),
-    ("negative", "neg", "-x.", ("_sparse_negative",)),
-    ("radians", "radians", "Degrees to radians.", ("_sparse_radians",)),
-    ("rcbrt", "rcbrt", "1 / cbrt(x).", ()),
-    ("reciprocal", "reciprocal", "1 / x.", ()),
-    ("relu", "relu", "max(x, 0).", ("_sparse_relu",)),
-    ("rint", "rint", "Rounds to the nearest whole number, halves down.", ("_sparse_rint",)),
-    ("round", "round", "Rounds to the nearest whole number, halves away from zero.", ("_sparse_round",)),
-    ("rsqrt", "rsqrt", "1 / sqrt(x).", ("_sparse_rsqrt",)),
-    ("sigmoid", "sigmoid", "1 / (1 + exp(-x)).", ("_sparse_sigmoid",)),
-    ("sign", "sign", "-1, 0 or 1 by the sign of x.", ("_sparse_sign",)),
-    ("sin", "sin", "The sine of radians.", ("_sparse_sin",)),
-    ("sinh", "sinh", "The hyperbolic sine.", ("_sparse_sinh",)),
-    ("softsign", "softsign", "x / (1 + |x|).", ()),
-    ("sqrt", "sqrt", "The square root.", ("_sparse_sqrt",)),
-    ("square", "square", "x times x.", ("_sparse_square",)),
-    ("tan", "tan", "The tangent of radians.", ("_sparse_tan",)),
-    ("tanh", "tanh", "The hyperbolic tangent.", ("_sparse_tanh",)),
-    ("trunc", "trunc", "Rounds towards zero.", ("_sparse_trunc",)),
-    ("_copy", "identity", "The same elements.", ("identity",)),
-    ("_copyto", "identity", "The same elements.", ("_npi_copyto",)),
-    ("ones_like", "ones", "Ones of the shape and dtype of data.", ()),
-    ("zeros_like", "zeros", "Zeros of the shape and dtype of data.", ("_sparse_zeros_like",)),
+# name, function, description, formula, further aliases; functions that are sparse in MXNet are also _sparse_NAME
+_UNARY_TABLE: tuple[tuple[str, str, str, str, tuple[str, ...]], ...] = (
+    ("abs", "abs", "The absolute value.", "|data|", ("_sparse_abs",)),
+    ("arccos", "acos", "The inverse cosine.", "acos(data), in [0, pi]", ("_sparse_arccos",)),
+    ("arccosh", "acosh", "The inverse hyperbolic cosine.", "acosh(data)", ("_sparse_arccosh",)),
+    ("arcsin", "asin", "The inverse sine.", "asin(data), in [-pi/2, pi/2]", ("_sparse_arcsin",)),
+    ("arcsinh", "asinh", "The inverse hyperbolic sine.", "asinh(data)", ("_sparse_arcsinh",)),
+    ("arctan", "atan", "The inverse tangent.", "atan(data), in (-pi/2, pi/2)", ("_sparse_arctan",)),
+    ("arctanh", "atanh", "The inverse hyperbolic tangent.", "atanh(data)", ("_sparse_arctanh",)),
+    ("cbrt", "cbrt", "The cube root.", "data^(1/3)", ("_sparse_cbrt",)),
+    ("ceil", "ceil", "Rounds up to a whole number.", "the least whole number >= data", ("_sparse_ceil",)),
+    ("cos", "cos", "The cosine of an angle in radians.", "cos(data)", ("_sparse_cos",)),
+    ("cosh", "cosh", "The hyperbolic cosine.", "(exp(data) + exp(-data)) / 2", ("_sparse_cosh",)),
+    ("degrees", "degrees", "Converts radians to degrees.", "data * 180 / pi", ("_sparse_degrees",)),
+    ("erf", "erf", "The Gauss error function.", "2 / sqrt(pi) * integral of exp(-t^2) from 0 to data", ("_npx_erf",)),
+    ("erfinv", "erfinv", "The inverse of the Gauss error function.", "x with erf(x) = data", ("_npx_erfinv",)),
+    ("exp", "exp", "The exponential function.", "e^data", ("_sparse_exp",)),
+    (
+        "expm1",
+        "expm1",
+        "The exponential function minus 1, exact for small elements.",
+        "exp(data) - 1",
+        ("_sparse_expm1",),
+    ),
+    ("fix", "trunc", "Rounds towards zero.", "data without its fraction", ("_sparse_fix",)),
+    ("floor", "floor", "Rounds down to a whole number.", "the greatest whole number <= data", ("_sparse_floor",)),
+    (
+        "gamma",
+        "gamma",
+        "The gamma function.",
+        "integral of t^(data - 1) * exp(-t) from 0 to infinity",
+        ("_npx_gamma", "_sparse_gamma"),
+    ),
+    (
+        "gammaln",
+        "lgamma",
+        "The logarithm of the gamma function's absolute value.",
+        "log(|gamma(data)|)",
+        ("_npx_gammaln", "_sparse_gammaln"),
+    ),
+    ("log", "log", "The natural logarithm.", "log(data)", ("_sparse_log",)),
+    ("log10", "log10", "The logarithm to base 10.", "log(data) / log(10)", ("_sparse_log10",)),
+    ("log1p", "log1p", "The logarithm of 1 + data, exact for small elements.", "log(1 + data)", ("_sparse_log1p",)),
+    ("log2", "log2", "The logarithm to base 2.", "log(data) / log(2)", ("_sparse_log2",)),
+    ("logical_not", "logical_not", "The logical negation.", "1 if data == 0 else 0", ()),
+    ("negative", "neg", "The negative.", "-data", ("_sparse_negative",)),
+    ("radians", "radians", "Converts degrees to radians.", "data * pi / 180", ("_sparse_radians",)),
+    ("rcbrt", "rcbrt", "The reciprocal of the cube root.", "1 / data^(1/3)", ()),
+    ("reciprocal", "reciprocal", "The reciprocal.", "1 / data", ()),
+    ("relu", "relu", "The rectifier: negative elements become 0.", "max(data, 0)", ("_sparse_relu",)),
+    (
+        "rint",
+        "rint",
+        "Rounds to the nearest whole number, halves down.",
+        "the nearest whole number, of two the lower",
+        ("_sparse_rint",),
+    ),
+    (
+        "round",
+        "round",
+        "Rounds to the nearest whole number, halves away from zero.",
+        "the nearest whole number, of two the one farther from 0",
+        ("_sparse_round",),
+    ),
+    ("rsqrt", "rsqrt", "The reciprocal of the square root.", "1 / sqrt(data)", ("_sparse_rsqrt",)),
+    ("sigmoid", "sigmoid", "The logistic function.", "1 / (1 + exp(-data))", ("_sparse_sigmoid",)),
+    ("sign", "sign", "The sign.", "-1 if data < 0, 0 if data == 0, 1 if data > 0", ("_sparse_sign",)),
+    ("sin", "sin", "The sine of an angle in radians.", "sin(data)", ("_sparse_sin",)),
+    ("sinh", "sinh", "The hyperbolic sine.", "(exp(data) - exp(-data)) / 2", ("_sparse_sinh",)),
+    ("softsign", "softsign", "The softsign function.", "data / (1 + |data|)", ()),
+    ("sqrt", "sqrt", "The square root.", "sqrt(data)", ("_sparse_sqrt",)),
+    ("square", "square", "The square.", "data^2", ("_sparse_square",)),
+    ("tan", "tan", "The tangent of an angle in radians.", "tan(data)", ("_sparse_tan",)),
+    (
+        "tanh",
+        "tanh",
+        "The hyperbolic tangent.",
+        "(exp(data) - exp(-data)) / (exp(data) + exp(-data))",
+        ("_sparse_tanh",),
+    ),
+    ("trunc", "trunc", "Rounds towards zero.", "data without its fraction", ("_sparse_trunc",)),
+    ("_copy", "identity", "The same elements.", "data", ("identity",)),
+    ("_copyto", "identity", "The same elements.", "data", ("_npi_copyto",)),
+    ("ones_like", "ones", "Ones in the shape and dtype of data.", "1", ()),
+    ("zeros_like", "zeros", "Zeros in the shape and dtype of data.", "0", ("_sparse_zeros_like",)),
 )
+# an array, and the function of it, rounded to 3 digits
+_UNARY_EXAMPLES = {
+    "abs": ("[-1, 2]", "[1., 2.]"),
+    "arccos": ("[0, 1]", "[1.571, 0.   ]"),
+    "arccosh": ("[1, 2]", "[0.   , 1.317]"),
+    "arcsin": ("[0, 1]", "[0.   , 1.571]"),
+    "arcsinh": ("[0, 1]", "[0.   , 0.881]"),
+    "arctan": ("[0, 1]", "[0.   , 0.785]"),
+    "arctanh": ("[0, 0.5]", "[0.   , 0.549]"),
+    "cbrt": ("[8, 27]", "[2., 3.]"),
+    "ceil": ("[-1.5, 1.5]", "[-1.,  2.]"),
+    "cos": ("[0, 1]", "[1.  , 0.54]"),
+    "cosh": ("[0, 1]", "[1.   , 1.543]"),
+    "degrees": ("[0, 1]", "[ 0.   , 57.296]"),
+    "erf": ("[0, 1]", "[0.   , 0.843]"),
+    "erfinv": ("[0, 0.5]", "[0.   , 0.477]"),
+    "exp": ("[0, 1]", "[1.   , 2.718]"),
+    "expm1": ("[0, 1]", "[0.   , 1.718]"),
+    "fix": ("[-1.5, 1.5]", "[-1.,  1.]"),
+    "floor": ("[-1.5, 1.5]", "[-2.,  1.]"),
+    "gamma": ("[1, 5]", "[ 1., 24.]"),
+    "gammaln": ("[1, 5]", "[0.   , 3.178]"),
+    "log": ("[1, 2]", "[0.   , 0.693]"),
+    "log10": ("[1, 100]", "[0., 2.]"),
+    "log1p": ("[0, 1]", "[0.   , 0.693]"),
+    "log2": ("[1, 8]", "[0., 3.]"),
+    "logical_not": ("[0, 2]", "[1., 0.]"),
+    "negative": ("[-1, 2]", "[ 1., -2.]"),
+    "radians": ("[0, 180]", "[0.   , 3.142]"),
+    "rcbrt": ("[8, 1]", "[0.5, 1. ]"),
+    "reciprocal": ("[1, 4]", "[1.  , 0.25]"),
+    "relu": ("[-1, 2]", "[0., 2.]"),
+    "rint": ("[1.5, 1.6]", "[1., 2.]"),
+    "round": ("[-1.5, 1.4]", "[-2.,  1.]"),
+    "rsqrt": ("[1, 4]", "[1. , 0.5]"),
+    "sigmoid": ("[0, 1]", "[0.5  , 0.731]"),
+    "sign": ("[-3, 2]", "[-1.,  1.]"),
+    "sin": ("[0, 1]", "[0.   , 0.841]"),
+    "sinh": ("[0, 1]", "[0.   , 1.175]"),
+    "softsign": ("[-1, 3]", "[-0.5 ,  0.75]"),
+    "sqrt": ("[1, 4]", "[1., 2.]"),
+    "square": ("[-2, 3]", "[4., 9.]"),
+    "tan": ("[0, 1]", "[0.   , 1.557]"),
+    "tanh": ("[0, 1]", "[0.   , 0.762]"),
+    "trunc": ("[-1.5, 1.5]", "[-1.,  1.]"),
+    "ones_like": ("[5, 6]", "[1., 1.]"),
+    "zeros_like": ("[5, 6]", "[0., 0.]"),
+}
 
 # name, function, aliases
 _BINARY_TABLE: tuple[tuple[str, str, tuple[str, ...]], ...] = (
@@ -117,14 +201,36 @@ _SCALAR_TABLE: tuple[tuple[str, str, bool, tuple[str, ...]], ...] = (
 )
 
 
+_EXAMPLES = {
+    "elemwise_add": "array([3., 6.], dtype=float32)",
+    "elemwise_sub": "array([-1.,  2.], dtype=float32)",
+    "elemwise_mul": "array([2., 8.], dtype=float32)",
+    "elemwise_div": "array([0.5, 2. ], dtype=float32)",
+}
+
+
 class BinaryElementwise(Elementwise):
-    """A function of two arrays of one shape."""
+    """A function of two arrays of one shape.
+
+    Args:
+        lhs: The left array.
+        rhs: The right array, in the shape and dtype of lhs.
+    Returns:
+        An array of their shape.
+    """
 
     inputs = ("lhs", "rhs")
 
 
 class ScalarOperator(Elementwise):
-    """A function of an array and a number."""
+    """A function of an array and a number.
+
+    Args:
+        scalar: The number.
+        is_int: False if the number is a float; an array of integers gives float64 then.
+    Returns:
+        An array of data's shape.
+    """
 
     scalar: Float = 1.0
     is_int: Bool = True
@@ -152,42 +258,68 @@ class ScalarOperator(Elementwise):
         return b.full_like(x, self.scalar if x.type.dtype.is_float else int(self.scalar))
 
 
-def _declare_unary(name: str, function: Unary, doc: str, aliases: tuple[str, ...]) -> None:
+def _declare_unary(name: str, function: str, doc: str, formula: str, aliases: tuple[str, ...]) -> None:
+    apply: Unary = UNARY[function]
+
     def decompose(self: Operator, b: MxBuilder, *inputs: Value) -> Value:
-        return function(b, inputs[0])
+        return apply(b, inputs[0])
 
-    declare(name, Elementwise, {"__doc__": doc, "decompose": decompose}, aliases)
+    text = f"{doc}\n\n    output = {formula}\n\nReturns:\n    An array of data's shape."
+    if name in _UNARY_EXAMPLES:
+        given, result = _UNARY_EXAMPLES[name]
+        text += f"\nExample:\n    >>> nd.{name}(nd.array({given})).asnumpy().round(3)"
+        text += f"\n    array({result}, dtype=float32)"
+    declare(name, Elementwise, {"__doc__": text, "decompose": decompose}, aliases)
 
 
-def _declare_binary(name: str, function: Binary, aliases: tuple[str, ...]) -> None:
+def _declare_binary(name: str, function: str, aliases: tuple[str, ...]) -> None:
+    apply: Binary = BINARY[function]
+
     def decompose(self: Operator, b: MxBuilder, *inputs: Value) -> Value:
-        return function(b, *inputs)
+        return apply(b, *inputs)
 
-    doc = f"{name.removeprefix('elemwise_').strip('_')} of two arrays of one shape, element by element."
+    formula = FORMULAS[function].format(x="lhs", y="rhs")
+    doc = f"Combines two arrays of one shape, element by element.\n\n    output = {formula}"
+    if name in _EXAMPLES:
+        doc += f"\n\nExample:\n    >>> nd.{name}(nd.array([1, 4]), nd.array([2, 2])).asnumpy()\n    {_EXAMPLES[name]}"
     declare(name, BinaryElementwise, {"__doc__": doc, "decompose": decompose}, aliases)
 
 
-def _declare_scalar(name: str, function: Binary, reverse: bool, aliases: tuple[str, ...]) -> None:
+def _declare_scalar(name: str, function: str, reverse: bool, aliases: tuple[str, ...]) -> None:
+    apply: Binary = BINARY[function]
+
     def decompose(self: ScalarOperator, b: MxBuilder, *inputs: Value) -> Value:
         x = self.operand(b, inputs[0])
         scalar = self.number(b, x)
-        return function(b, scalar, x) if reverse else function(b, x, scalar)
+        return apply(b, scalar, x) if reverse else apply(b, x, scalar)
 
-    doc = f"{name.removesuffix('_scalar').strip('_')} of each element and a number."
+    x, y = ("scalar", "data") if reverse else ("data", "scalar")
+    doc = f"Combines each element with a number.\n\n    output = {FORMULAS[function].format(x=x, y=y)}"
     declare(name, ScalarOperator, {"__doc__": doc, "decompose": decompose}, aliases)
 
 
-for _name, _function, _doc, _aliases in _UNARY_TABLE:
-    _declare_unary(_name, UNARY[_function], _doc, _aliases)
+for _row in _UNARY_TABLE:
+    _declare_unary(*_row)
 for _name, _function, _aliases in _BINARY_TABLE:
-    _declare_binary(_name, BINARY[_function], _aliases)
+    _declare_binary(_name, _function, _aliases)
 for _name, _function, _reverse, _aliases in _SCALAR_TABLE:
-    _declare_scalar(_name, BINARY[_function], _reverse, _aliases)
+    _declare_scalar(_name, _function, _reverse, _aliases)
 
 
 @operator("add_n", aliases=("ElementWiseSum", "_sparse_ElementWiseSum", "_sparse_add_n"))
 class AddN(Elementwise):
-    """The sum of any number of arrays of one shape."""
+    """The sum of any number of arrays of one shape.
+
+        output = args[0] + args[1] + ...
+
+    Args:
+        args: The arrays.
+    Returns:
+        An array of their shape.
+    Example:
+        >>> nd.add_n(nd.array([1, 2]), nd.array([10, 20]), nd.array([100, 200])).asnumpy()
+        array([111., 222.], dtype=float32)
+    """
 
     inputs = ("args*",)
     num_args: OptionalInt = None
@@ -201,7 +333,20 @@ class AddN(Elementwise):
 
 @operator("where", aliases=("_sparse_where",))
 class Where(Operator):
-    """x where condition is not zero, elsewhere y; a condition of one axis chooses whole rows."""
+    """Chooses between two arrays, element by element.
+
+        output = x if condition != 0 else y
+
+    Args:
+        condition: Array of x's shape; or of one axis, to choose whole slices along the first axis.
+        x: Chosen where condition is not 0.
+        y: Chosen where condition is 0.
+    Returns:
+        An array of x's shape.
+    Example:
+        >>> nd.where(nd.array([1, 0]), nd.array([1, 2]), nd.array([-1, -2])).asnumpy()
+        array([ 1., -2.], dtype=float32)
+    """
 
     inputs = ("condition", "x", "y")
     own_dtypes = frozenset(("condition",))

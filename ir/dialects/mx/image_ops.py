@@ -31,7 +31,15 @@ def _require_image(op: Operator, type: TensorType, ranks: tuple[int, ...] = (3, 
 
 @operator("_image_to_tensor", aliases=_aliases("to_tensor"))
 class ImageToTensor(Operator):
-    """(height, width, channels) of 0 to 255 -> (channels, height, width) of 0 to 1, float32; batches likewise."""
+    """Images of bytes as tensors: the channels come first, and 0 to 255 become 0 to 1.
+
+        output[c, y, x] = data[y, x, c] / 255
+
+    Args:
+        data: ([batch,] height, width, channels).
+    Returns:
+        ([batch,] channels, height, width), float32.
+    """
 
     output_dtype = DType.F32
 
@@ -44,7 +52,17 @@ class ImageToTensor(Operator):
 
 @operator("_image_normalize", aliases=_aliases("normalize"))
 class ImageNormalize(Elementwise):
-    """(x - mean) / std for each channel of (channels, height, width), 1 or 3 of them; batches likewise."""
+    """Normalizes each channel of images.
+
+        output = (data - mean) / std
+
+    Args:
+        data: ([batch,] channels, height, width), with 1 or 3 channels.
+        mean: Mean of each channel, or one number.
+        std: Deviation of each channel, or one number.
+    Returns:
+        An array of data's shape.
+    """
 
     mean: Floats = (0.0, 0.0, 0.0, 0.0)
     std: Floats = (1.0, 1.0, 1.0, 1.0)
@@ -67,7 +85,17 @@ class ImageNormalize(Elementwise):
 
 @operator("_image_crop", aliases=_aliases("crop"))
 class ImageCrop(Operator):
-    """The part of an image with its upper left corner at (x, y); of each image of a batch."""
+    """A part of images.
+
+    Args:
+        data: ([batch,] height, width, channels).
+        x: First column.
+        y: First row.
+        width: Number of columns.
+        height: Number of rows.
+    Returns:
+        ([batch,] height, width, channels).
+    """
 
     scalars = ("x", "y")
     x: Int
@@ -93,9 +121,15 @@ class ImageCrop(Operator):
 
 @operator("_image_resize", aliases=_aliases("resize"))
 class ImageResize(Operator):
-    """An image in another size: (width, height), or one number for both, or for the shorter edge with `keep_ratio`.
+    """Images in another size.
 
-    `interp` is OpenCV's number: 0 nearest, 1 linear, 2 cubic, 3 area, 4 Lanczos.
+    Args:
+        data: ([batch,] height, width, channels).
+        size: (width, height), or one number for both.
+        keep_ratio: True if one number is the shorter edge, and the other follows.
+        interp: OpenCV's number of the interpolation: 0 nearest, 1 linear, 2 cubic, 3 area, 4 Lanczos.
+    Returns:
+        ([batch,] height, width, channels).
     """
 
     size: Ints = ()
@@ -146,7 +180,12 @@ _declare_flips()
 
 
 class _Factor(Elementwise):
-    """An adjustment by a factor that is drawn from [min_factor, max_factor]."""
+    """Shared arguments of several operators.
+
+    Args:
+        min_factor: Least factor.
+        max_factor: Greatest factor.
+    """
 
     scalars = ("min_factor", "max_factor")
     min_factor: Float
@@ -177,7 +216,7 @@ _ADJUSTMENTS: tuple[tuple[str, Adjust, str], ...] = (
     ("brightness", adjust_brightness, "Multiplies the image"),
     ("contrast", adjust_contrast, "Moves the image away from its mean"),
     ("saturation", adjust_saturation, "Moves colours away from gray"),
-    ("hue", adjust_hue, "Turns colours round the circle of hues"),
+    ("hue", adjust_hue, "Rotates the hues of the image"),
 )
 for _name, _adjust, _doc in _ADJUSTMENTS:
     _declare_adjustment(_name, _adjust, _doc)
@@ -185,8 +224,16 @@ for _name, _adjust, _doc in _ADJUSTMENTS:
 
 @operator("_image_random_color_jitter", aliases=_aliases("random_color_jitter"))
 class ImageRandomColorJitter(Elementwise):
-    """Brightness, contrast, saturation and hue in random order, each by a factor within its parameter of none; those
-    whose parameter is 0 are left out."""
+    """Changes brightness, contrast, saturation and hue, in random order and by random factors.
+
+    Args:
+        brightness: Greatest distance of the factor from 1; 0 leaves the brightness out.
+        contrast: Greatest distance of the factor from 1; 0 leaves the contrast out.
+        saturation: Greatest distance of the factor from 1; 0 leaves the saturation out.
+        hue: Greatest turn of the hues; 0 leaves the hues out.
+    Returns:
+        An array of data's shape.
+    """
 
     brightness: Float
     contrast: Float
@@ -228,7 +275,13 @@ class ImageRandomColorJitter(Elementwise):
 
 @operator("_image_adjust_lighting", aliases=_aliases("adjust_lighting"))
 class ImageAdjustLighting(Elementwise):
-    """Adds the principal components of ImageNet's colours times `alpha`, as AlexNet does."""
+    """Adds multiples of the principal components of ImageNet's colours, as AlexNet does.
+
+    Args:
+        alpha: The three factors.
+    Returns:
+        An array of data's shape.
+    """
 
     scalars = ("alpha",)
     alpha: Floats
@@ -245,7 +298,13 @@ class ImageAdjustLighting(Elementwise):
 
 @operator("_image_random_lighting", aliases=_aliases("random_lighting"))
 class ImageRandomLighting(Elementwise):
-    """`_image_adjust_lighting` with three normal numbers of deviation `alpha_std`."""
+    """Adds random multiples of the principal components of ImageNet's colours, as AlexNet does.
+
+    Args:
+        alpha_std: Deviation of the three factors.
+    Returns:
+        An array of data's shape.
+    """
 
     scalars = ("alpha_std",)
     alpha_std: Float = 0.0500000007

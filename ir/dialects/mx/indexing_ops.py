@@ -29,9 +29,23 @@ def wrapped(b: MxBuilder, indices: Value, extent: int) -> Value:
 
 @operator("take", aliases=("_npi_take",))
 class Take(Operator):
-    """The slices of `a` along an axis at the given indices, which are clipped to the axis or wrap around it.
+    """Slices of an array along one axis, at given indices.
 
-    Mode "raise" raises in an eager call for an index outside; a compiled program cannot, and clips.
+        output[i, ...] = a[indices[i], ...]    (axis 0)
+
+    Args:
+        a: The array.
+        indices: Indices of any shape and dtype.
+        axis: The axis.
+        mode: What happens to an index out of range: "clip" takes the nearest, "wrap" counts modulo the extent,
+            "raise" is
+            an IndexError in an eager call, and "clip" in a compiled graph.
+    Returns:
+        a's shape with that of indices in place of the axis.
+    Example:
+        >>> nd.take(nd.array([[1, 2], [3, 4], [5, 6]]), nd.array([2, 0])).asnumpy()
+        array([[5., 6.],
+               [1., 2.]], dtype=float32)
     """
 
     inputs = ("a", "indices")
@@ -58,7 +72,19 @@ class Take(Operator):
 
 @operator("batch_take")
 class BatchTake(Operator):
-    """For each row of `a` the element at the row's index."""
+    """One element of each row.
+
+        output[i] = a[i, indices[i]]
+
+    Args:
+        a: (N, M).
+        indices: (N,), the columns.
+    Returns:
+        (N,).
+    Example:
+        >>> nd.batch_take(nd.array([[1, 2], [3, 4]]), nd.array([1, 0], dtype="int32")).asnumpy()
+        array([2., 3.], dtype=float32)
+    """
 
     inputs = ("a", "indices")
     own_dtypes = frozenset(("indices",))
@@ -78,7 +104,22 @@ class BatchTake(Operator):
 
 @operator("pick", aliases=("_npx_pick", "choose_element_0index"))
 class Pick(Operator):
-    """For each position of the other axes the element at that position's index along `axis`."""
+    """One element along an axis for each position of the other axes.
+
+        output[i] = data[i, index[i]]    (axis 1)
+
+    Args:
+        data: The array.
+        index: Positions along the axis, in data's shape without it or with extent 1 there.
+        axis: The axis; None for the flattened array.
+        keepdims: True to keep the axis with extent 1.
+        mode: What happens to an index out of range: "clip" takes the nearest, "wrap" counts modulo the extent.
+    Returns:
+        data's shape without the axis.
+    Example:
+        >>> nd.pick(nd.array([[1, 2], [3, 4]]), nd.array([1, 0])).asnumpy()
+        array([2., 3.], dtype=float32)
+    """
 
     inputs = ("data", "index")
     own_dtypes = frozenset(("index",))
@@ -112,7 +153,17 @@ class Pick(Operator):
 
 @operator("fill_element_0index")
 class FillElement0Index(Operator):
-    """A copy of lhs in which row i has mhs[i] at column rhs[i]."""
+    """A copy of a matrix with one element of each row replaced.
+
+        output[i, rhs[i]] = mhs[i]
+
+    Args:
+        lhs: (N, M), the matrix.
+        mhs: (N,), the new elements.
+        rhs: (N,), their columns.
+    Returns:
+        (N, M).
+    """
 
     inputs = ("lhs", "mhs", "rhs")
 
@@ -126,7 +177,23 @@ class FillElement0Index(Operator):
 
 @operator("one_hot", aliases=("_npx_one_hot",))
 class OneHot(Operator):
-    """A new last axis of `depth` elements, `on_value` at the index and `off_value` elsewhere."""
+    """Vectors that are `on_value` at one index and `off_value` elsewhere.
+
+        output[..., k] = on_value if k == indices[...] else off_value
+
+    Args:
+        indices: Indices of any shape.
+        depth: Length of the vectors.
+        on_value: Value at the index.
+        off_value: Value elsewhere.
+        dtype: Dtype of the result.
+    Returns:
+        (*indices.shape, depth).
+    Example:
+        >>> nd.one_hot(nd.array([1, 0]), depth=3).asnumpy()
+        array([[0., 1., 0.],
+               [1., 0., 0.]], dtype=float32)
+    """
 
     inputs = ("indices",)
     depth: Int
@@ -148,9 +215,21 @@ class OneHot(Operator):
 
 @operator("gather_nd", aliases=("_npi_gather_nd", "_npx_gather_nd"))
 class GatherND(Operator):
-    """Elements or slices of data at coordinates: column j of `indices` (K, ...) holds the first K coordinates.
+    """Elements or slices of an array at given coordinates.
 
-    Coordinates below 0 count from the end. An eager call raises for one outside; a compiled program cannot, and clips.
+        output[j] = data[indices[0, j], indices[1, j], ...]
+
+    A coordinate below 0 counts from the end. One out of range is an IndexError in an eager call, and clipped in a
+    compiled graph.
+
+    Args:
+        data: The array.
+        indices: (K, ...), the first K coordinates of each result.
+    Returns:
+        (*indices.shape[1:], *data.shape[K:]).
+    Example:
+        >>> nd.gather_nd(nd.array([[1, 2], [3, 4]]), nd.array([[0, 1], [1, 0]])).asnumpy()
+        array([2., 3.], dtype=float32)
     """
 
     inputs = ("data", "indices")
@@ -184,7 +263,20 @@ def coordinates(b: MxBuilder, indices: Value) -> Value:
 
 @operator("scatter_nd")
 class ScatterND(Operator):
-    """Zeros of `shape` with data written at coordinates, the inverse of gather_nd."""
+    """Zeros with elements or slices written at given coordinates: the inverse of gather_nd.
+
+        output[indices[0, j], indices[1, j], ...] = data[j]
+
+    Args:
+        data: The elements or slices.
+        indices: (K, ...), the first K coordinates of each of them.
+        shape: Shape of the result.
+    Returns:
+        An array of that shape.
+    Example:
+        >>> nd.scatter_nd(nd.array([5, 6]), nd.array([[0, 2]]), shape=(3,)).asnumpy()
+        array([5., 0., 6.], dtype=float32)
+    """
 
     inputs = ("data", "indices")
     own_dtypes = frozenset(("indices",))
@@ -200,7 +292,14 @@ class ScatterND(Operator):
 
 @operator("_scatter_set_nd", aliases=("_npi_scatter_set_nd",))
 class ScatterSetND(Operator):
-    """A copy of lhs with rhs written at coordinates."""
+    """A copy of an array with elements or slices replaced at given coordinates.
+
+    Args:
+        lhs: The array.
+        rhs: The new elements or slices.
+        indices: (K, ...), the first K coordinates of each of them.
+        shape: Shape of the result.
+    """
 
     inputs = ("lhs", "rhs", "indices")
     own_dtypes = frozenset(("indices",))
@@ -218,7 +317,19 @@ def _weights(shape: tuple[int, ...]) -> list[int]:
 
 @operator("_ravel_multi_index", aliases=("ravel_multi_index",))
 class RavelMultiIndex(Operator):
-    """Row-major positions in an array of `shape` from coordinates (K, ...)."""
+    """Row-major positions in an array from coordinates.
+
+        output = data[0] * shape[1] * ... + data[1] * shape[2] * ... + ... + data[K - 1]
+
+    Args:
+        data: (K, ...), the coordinates.
+        shape: Shape of the array.
+    Returns:
+        data.shape[1:].
+    Example:
+        >>> nd.ravel_multi_index(nd.array([[0, 1], [2, 0]]), shape=(2, 3)).asnumpy()
+        array([2., 3.], dtype=float32)
+    """
 
     shape: Ints = Field(())
 
@@ -235,7 +346,18 @@ class RavelMultiIndex(Operator):
 
 @operator("_unravel_index", aliases=("unravel_index",))
 class UnravelIndex(Operator):
-    """Coordinates (K, ...) in an array of `shape` from row-major positions."""
+    """Coordinates in an array from row-major positions: the inverse of ravel_multi_index.
+
+    Args:
+        data: The positions.
+        shape: Shape of the array, of K axes.
+    Returns:
+        (K, *data.shape).
+    Example:
+        >>> nd.unravel_index(nd.array([2, 3]), shape=(2, 3)).asnumpy()
+        array([[0., 1.],
+               [2., 0.]], dtype=float32)
+    """
 
     shape: Ints = Field(())
 
@@ -251,7 +373,23 @@ class UnravelIndex(Operator):
 
 @operator("_contrib_index_copy")
 class IndexCopy(Operator):
-    """A copy of the old tensor with the rows of the new one at the given indices."""
+    """A copy of an array with slices along the first axis replaced.
+
+        output[index_vector[i]] = new_tensor[i]
+
+    Args:
+        old_tensor: The array.
+        index_vector: (N,), the indices.
+        new_tensor: (N, *old_tensor.shape[1:]), the slices.
+    Returns:
+        An array of old_tensor's shape.
+    Example:
+        >>> old, at = nd.zeros((3, 1)), nd.array([2], dtype="int32")
+        >>> nd.contrib.index_copy(old, at, nd.array([[5]])).asnumpy()
+        array([[0.],
+               [0.],
+               [5.]], dtype=float32)
+    """
 
     inputs = ("old_tensor", "index_vector", "new_tensor")
     own_dtypes = frozenset(("index_vector",))

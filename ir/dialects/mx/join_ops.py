@@ -17,7 +17,18 @@ from .shapes import PartialShape, known_rank, normalize_axis, unify, unify_all, 
 
 @operator("Concat", aliases=("_sparse_concat", "concat"))
 class Concat(Operator):
-    """Joins arrays along an axis that exists."""
+    """Joins arrays along an axis that they have. Their other extents are equal.
+
+    Args:
+        data: The arrays.
+        dim: The axis.
+    Returns:
+        An array whose extent along the axis is the sum of theirs.
+    Example:
+        >>> nd.concat(nd.array([[1], [2]]), nd.array([[3], [4]]), dim=1).asnumpy()
+        array([[1., 3.],
+               [2., 4.]], dtype=float32)
+    """
 
     inputs = ("data*",)
     num_args: Int
@@ -59,7 +70,7 @@ class Concat(Operator):
 
 @operator("_rnn_param_concat", aliases=("_npi_rnn_param_concat",))
 class RnnParamConcat(Concat):
-    """Joins the parameters of a recurrent network into one vector."""
+    """Joins the weights and biases of a recurrent network into the vector that RNN takes; see Concat."""
 
     def _complete_axis(self, inputs: list[PartialShape], outputs: list[PartialShape], axis: int) -> None:
         # Several unknown parts are those of one layer's directions: they share what is missing equally, as in MXNet.
@@ -73,7 +84,18 @@ class RnnParamConcat(Concat):
 
 @operator("stack")
 class Stack(Operator):
-    """Joins arrays of one shape along a new axis."""
+    """Joins arrays of one shape along a new axis.
+
+    Args:
+        data: The arrays.
+        axis: Position of the new axis.
+    Returns:
+        An array with one more axis than theirs.
+    Example:
+        >>> nd.stack(nd.array([1, 2]), nd.array([3, 4]), axis=1).asnumpy()
+        array([[1., 3.],
+               [2., 4.]], dtype=float32)
+    """
 
     inputs = ("data*",)
     axis: Int = 0
@@ -102,7 +124,18 @@ def part(b: MxBuilder, x: Value, axis: int, begin: int, end: int, squeeze: bool)
 
 @operator("SliceChannel", aliases=("split",))
 class SliceChannel(Operator):
-    """Splits an array into equal parts along an axis."""
+    """Splits an array into equal parts along an axis.
+
+    Args:
+        num_outputs: Number of parts, which divides the extent.
+        axis: The axis.
+        squeeze_axis: True to remove the axis from parts whose extent along it is 1.
+    Returns:
+        output: One array for each part.
+    Example:
+        >>> [part.asnumpy().tolist() for part in nd.split(nd.array([[1, 2], [3, 4]]), num_outputs=2, axis=0)]
+        [[[1.0, 2.0]], [[3.0, 4.0]]]
+    """
 
     sections: Positive = Field(alias="num_outputs")
     axis: Int = 1
@@ -136,7 +169,16 @@ class SliceChannel(Operator):
 
 @operator("_split_v2", aliases=("_npi_split",))
 class SplitV2(Operator):
-    """Splits an array along an axis into `sections` equal parts, or at `indices`, of which the first is 0."""
+    """Splits an array along an axis into equal parts, or at given positions.
+
+    Args:
+        indices: Positions at which parts begin, of which the first is 0; without `sections`.
+        axis: The axis.
+        squeeze_axis: True to remove the axis from parts whose extent along it is 1.
+        sections: Number of equal parts; 0 to split at `indices`.
+    Returns:
+        output: One array for each part.
+    """
 
     indices: Ints
     axis: Int = 1
@@ -183,8 +225,15 @@ class SplitV2(Operator):
 
 @operator("amp_multicast")
 class AmpMulticast(Operator):
-    """Casts float32 and 16-bit arrays to the widest of their dtypes, or to the narrowest with `cast_narrow`; other
-    arrays pass unchanged."""
+    """Casts float32 and 16-bit arrays to one dtype, as mixed precision inserts it; other arrays pass unchanged.
+
+    Args:
+        data: The arrays.
+        num_outputs: Number of arrays.
+        cast_narrow: True for the narrowest of their dtypes, False for the widest.
+    Returns:
+        output: One array for each input.
+    """
 
     inputs = ("data*",)
     variadic = "sections"

@@ -22,7 +22,16 @@ def _times(b: MxBuilder, x: Value, factor: float) -> Value:
 
 
 class _Product(Matrices):
-    """alpha op(A) op(B) of matrices whose rows are along `axis`."""
+    """Shared arguments of several operators.
+
+    Args:
+        A: (..., M, K), or (..., K, M) with `transpose_a`.
+        B: (..., K, N), or (..., N, K) with `transpose_b`.
+        transpose_a: True to transpose A first.
+        transpose_b: True to transpose B first.
+        alpha: Factor of the product.
+        axis: The axis of the rows; the columns are on the last axis.
+    """
 
     inputs = ("A", "B")
     transpose_a: Bool = False
@@ -57,7 +66,20 @@ class _Product(Matrices):
 
 @operator("_linalg_gemm", aliases=("linalg_gemm",))
 class Gemm(_Product):
-    """alpha op(A) op(B) + beta C; rows are along `axis`."""
+    """A matrix product plus a matrix.
+
+        output = alpha * op(A) . op(B) + beta * C
+
+    Args:
+        C: (..., M, N), the added matrices.
+        beta: Factor of C.
+    Returns:
+        (..., M, N).
+    Example:
+        >>> a, b, c = nd.array([[1, 2]]), nd.array([[3], [4]]), nd.array([[10]])
+        >>> nd.linalg.gemm(a, b, c, beta=2).asnumpy()
+        array([[31.]], dtype=float32)
+    """
 
     inputs = ("A", "B", "C")
     beta: Float = 1.0
@@ -73,7 +95,16 @@ class Gemm(_Product):
 
 @operator("_linalg_gemm2", aliases=("linalg_gemm2",))
 class Gemm2(_Product):
-    """alpha op(A) op(B); rows are along `axis`."""
+    """A matrix product.
+
+        output = alpha * op(A) . op(B)
+
+    Returns:
+        (..., M, N).
+    Example:
+        >>> nd.linalg.gemm2(nd.array([[1, 2]]), nd.array([[3, 4]]), transpose_b=True).asnumpy()
+        array([[11.]], dtype=float32)
+    """
 
     axis: Int = -2
 
@@ -84,7 +115,21 @@ class Gemm2(_Product):
 
 @operator("_linalg_syrk", aliases=("linalg_syrk",))
 class Syrk(Matrices):
-    """alpha A A^T, or alpha A^T A if `transpose`."""
+    """The product of a matrix with its transpose.
+
+        output = alpha * A . A^T, or alpha * A^T . A with `transpose`
+
+    Args:
+        A: (..., M, N).
+        transpose: True to transpose the first factor in place of the second.
+        alpha: Factor of the product.
+    Returns:
+        (..., M, M), or (..., N, N) with `transpose`.
+    Example:
+        >>> nd.linalg.syrk(nd.array([[1, 2], [3, 4]])).asnumpy()
+        array([[ 5., 11.],
+               [11., 25.]], dtype=float32)
+    """
 
     transpose: Bool = False
     alpha: Float = 1.0
@@ -98,6 +143,17 @@ class Syrk(Matrices):
 
 
 class _Triangular(Matrices):
+    """Shared arguments of several operators.
+
+    Args:
+        A: (..., N, N), triangular: the elements beyond the triangle are not read.
+        B: (..., N, M), or (..., M, N) with `rightside`.
+        transpose: True to transpose A first.
+        rightside: True for A on the right.
+        lower: True if A is a lower triangle.
+        alpha: Factor of the result.
+    """
+
     inputs = ("A", "B")
     transpose: Bool = False
     rightside: Bool = False
@@ -119,7 +175,17 @@ class _Triangular(Matrices):
 
 @operator("_linalg_trmm", aliases=("linalg_trmm",))
 class Trmm(_Triangular):
-    """alpha op(A) B, or alpha B op(A) if `rightside`, where A is a triangle: its other elements are not read."""
+    """The product of a triangular matrix with a matrix.
+
+        output = alpha * op(A) . B, or alpha * B . op(A) with `rightside`
+
+    Returns:
+        An array of B's shape.
+    Example:
+        >>> nd.linalg.trmm(nd.array([[1, 0], [2, 3]]), nd.array([[1], [1]])).asnumpy()
+        array([[1.],
+               [5.]], dtype=float32)
+    """
 
     def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
         a, y = inputs
@@ -131,7 +197,17 @@ class Trmm(_Triangular):
 
 @operator("_linalg_trsm", aliases=("linalg_trsm",))
 class Trsm(_Triangular):
-    """X with op(A) X = alpha B, or X op(A) = alpha B if `rightside`, where A is a triangle."""
+    """Solves a system with a triangular matrix.
+
+        op(A) . output = alpha * B, or output . op(A) = alpha * B with `rightside`
+
+    Returns:
+        An array of B's shape.
+    Example:
+        >>> nd.linalg.trsm(nd.array([[1, 0], [2, 4]]), nd.array([[1], [6]])).asnumpy()
+        array([[1.],
+               [1.]], dtype=float32)
+    """
 
     def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
         a, y = inputs
@@ -161,7 +237,20 @@ class _MayFail(Matrices):
 
 @operator("_linalg_potrf", aliases=("linalg_potrf",))
 class Potrf(_MayFail):
-    """The Cholesky factor of symmetric positive definite A: L with L L^T = A, or L^T unless `lower`."""
+    """The Cholesky factor of a symmetric positive definite matrix.
+
+        A = L . L^T, with a lower triangular L
+
+    Args:
+        A: (..., N, N).
+        lower: False for L^T.
+    Returns:
+        (..., N, N).
+    Example:
+        >>> nd.linalg.potrf(nd.array([[4, 2], [2, 2]])).asnumpy()
+        array([[2., 0.],
+               [1., 1.]], dtype=float32)
+    """
 
     lower: Bool = True
 
@@ -176,7 +265,20 @@ class Potrf(_MayFail):
 
 @operator("_linalg_potri", aliases=("linalg_potri",))
 class Potri(_MayFail):
-    """The inverse of the matrix whose Cholesky factor is A."""
+    """The inverse of a matrix that is given by its Cholesky factor.
+
+        output = (A . A^T)^-1
+
+    Args:
+        A: (..., N, N), the factor.
+        lower: False if the factor is an upper triangle.
+    Returns:
+        (..., N, N).
+    Example:
+        >>> nd.linalg.potri(nd.array([[2, 0], [0, 1]])).asnumpy()
+        array([[0.25, 0.  ],
+               [0.  , 1.  ]], dtype=float32)
+    """
 
     lower: Bool = True
 
@@ -193,7 +295,19 @@ class Potri(_MayFail):
 
 @operator("_linalg_inverse", aliases=("_npi_inv", "linalg_inverse"))
 class Inverse(_MayFail):
-    """The inverse of A."""
+    """The inverse of a matrix.
+
+        output . A = 1
+
+    Args:
+        A: (..., N, N).
+    Returns:
+        (..., N, N).
+    Example:
+        >>> nd.linalg.inverse(nd.array([[2, 0], [0, 4]])).asnumpy()
+        array([[0.5 , 0.  ],
+               [0.  , 0.25]], dtype=float32)
+    """
 
     def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
         (x,) = inputs
@@ -211,7 +325,19 @@ class Inverse(_MayFail):
 
 @operator("_linalg_gelqf", aliases=("linalg_gelqf",))
 class Gelqf(Matrices):
-    """Q with orthonormal rows and lower triangular L, A = L Q; A has at least as many columns as rows."""
+    """The LQ factorization of a matrix.
+
+        A = L . Q, with a lower triangular L and orthonormal rows of Q
+
+    Args:
+        A: (..., M, N) with M <= N.
+    Returns:
+        output0: Q, (..., M, N).
+        output1: L, (..., M, M).
+    Example:
+        >>> [a.asnumpy().tolist() for a in nd.linalg.gelqf(nd.array([[0, 2]]))]
+        [[[0.0, -1.0]], [[-2.0]]]
+    """
 
     outputs = ("output0", "output1")
 
@@ -231,9 +357,18 @@ class Gelqf(Matrices):
 
 @operator("_linalg_syevd")
 class Syevd(Matrices):
-    """Eigenvectors, one a row, and eigenvalues in rising order of symmetric A, of which the lower triangle is read.
+    """The eigenvalues and eigenvectors of a symmetric matrix, of which the lower triangle is read.
 
-    The greatest element of a vector is positive, the first where several are equal.
+        A = U^T . diag(values) . U
+
+    Args:
+        A: (..., N, N).
+    Returns:
+        output0: U, (..., N, N), one eigenvector a row; its greatest element is positive.
+        output1: The eigenvalues in rising order, (..., N).
+    Example:
+        >>> nd.linalg.syevd(nd.array([[3, 0], [0, 2]]))[1].asnumpy()
+        array([2., 3.], dtype=float32)
     """
 
     outputs = ("output0", "output1")
@@ -274,7 +409,16 @@ def _factored(b: MxBuilder, x: Value) -> tuple[Value, Value, Value, Value]:
 
 @operator("_linalg_det", aliases=("_npi_det", "linalg_det"))
 class Det(Matrices):
-    """The determinant of A."""
+    """The determinant of a matrix.
+
+    Args:
+        A: (..., N, N).
+    Returns:
+        output0: (...,); (1,) for one matrix.
+    Example:
+        >>> nd.linalg.det(nd.array([[2, 0], [0, 4]])).asnumpy()
+        array([8.], dtype=float32)
+    """
 
     outputs = ("output0", "output1", "output2")
     hidden = 2
@@ -289,7 +433,17 @@ class Det(Matrices):
 
 @operator("_linalg_slogdet", aliases=("_npi_slogdet", "linalg_slogdet"))
 class SLogDet(Matrices):
-    """The sign of the determinant of A, and the logarithm of its magnitude; 0 and -inf for a singular matrix."""
+    """The sign of the determinant of a matrix and the logarithm of its magnitude; 0 and -inf for a singular one.
+
+    Args:
+        A: (..., N, N).
+    Returns:
+        output0: The sign, (...,).
+        output1: The logarithm, (...,).
+    Example:
+        >>> [a.asnumpy().tolist() for a in nd.linalg.slogdet(nd.array([[-1, 0], [0, 1]]))]
+        [[-1.0], [0.0]]
+    """
 
     outputs = ("output0", "output1", "output2", "output3")
     hidden = 2

@@ -55,7 +55,18 @@ def not_scalar(b: MxBuilder, x: Value) -> Value:
 
 @operator("_linalg_sumlogdiag", aliases=("linalg_sumlogdiag",))
 class SumLogDiag(Matrices):
-    """The sum of the logarithms of the elements on the diagonal."""
+    """The sum of the logarithms of the diagonal: of a Cholesky factor, half the logarithm of the determinant.
+
+        output = sum_i log(A[i, i])
+
+    Args:
+        A: (..., N, N).
+    Returns:
+        (...,); (1,) for one matrix.
+    Example:
+        >>> nd.linalg.sumlogdiag(nd.array([[1, 0], [0, 1]])).asnumpy()
+        array([0.], dtype=float32)
+    """
 
     def complete(self, inputs: list[PartialShape], outputs: list[PartialShape]) -> None:
         if inputs[0] is not None:
@@ -77,6 +88,13 @@ def _triangle_places(size: int, offset: int, lower: bool) -> np.ndarray:
 
 
 class _OnDiagonal(Matrices):
+    """Shared arguments of several operators.
+
+    Args:
+        A: (..., N, N).
+        offset: Which diagonal: 0 the main one, above 0 higher ones, below 0 lower ones.
+    """
+
     offset: Int = 0
 
     def _left(self, x: Value) -> int:
@@ -104,7 +122,14 @@ def _check_vectors(op: Operator, x: Value) -> None:
 
 @operator("_linalg_extractdiag", aliases=("linalg_extractdiag",))
 class ExtractDiag(_OnDiagonal):
-    """The diagonal of A, or the one `offset` places above it."""
+    """The diagonal of matrices.
+
+    Returns:
+        (..., N - |offset|).
+    Example:
+        >>> nd.linalg.extractdiag(nd.array([[1, 2], [3, 4]])).asnumpy()
+        array([1., 4.], dtype=float32)
+    """
 
     def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
         (x,) = inputs
@@ -114,7 +139,18 @@ class ExtractDiag(_OnDiagonal):
 
 @operator("_linalg_makediag", aliases=("linalg_makediag",))
 class MakeDiag(Matrices):
-    """Matrices that are zero but for the diagonal, or the one `offset` places above it."""
+    """Matrices that are 0 except on one diagonal: the inverse of extractdiag.
+
+    Args:
+        A: (..., n), the elements of the diagonal.
+        offset: Which diagonal: 0 the main one, above 0 higher ones, below 0 lower ones.
+    Returns:
+        (..., n + |offset|, n + |offset|).
+    Example:
+        >>> nd.linalg.makediag(nd.array([1, 2])).asnumpy()
+        array([[1., 0.],
+               [0., 2.]], dtype=float32)
+    """
 
     offset: Int = 0
 
@@ -128,7 +164,16 @@ class MakeDiag(Matrices):
 
 @operator("_linalg_extracttrian", aliases=("linalg_extracttrian",))
 class ExtractTrian(_OnDiagonal):
-    """A triangle of A as one axis; an offset above or below 0 chooses the upper or the lower one."""
+    """A triangle of matrices, row by row in one axis.
+
+    Args:
+        lower: False for the upper triangle; with an offset other than 0 its sign decides.
+    Returns:
+        (..., elements of the triangle).
+    Example:
+        >>> nd.linalg.extracttrian(nd.array([[1, 2], [3, 4]])).asnumpy()
+        array([1., 3., 4.], dtype=float32)
+    """
 
     lower: Bool = True
 
@@ -142,7 +187,19 @@ class ExtractTrian(_OnDiagonal):
 
 @operator("_linalg_maketrian", aliases=("linalg_maketrian",))
 class MakeTrian(Matrices):
-    """Matrices that are zero but for a triangle, given as one axis: the inverse of extracttrian."""
+    """Matrices that are 0 except in a triangle: the inverse of extracttrian.
+
+    Args:
+        A: (..., n), the elements row by row.
+        offset: The diagonal at which the triangle begins.
+        lower: False for the upper triangle; with an offset other than 0 its sign decides.
+    Returns:
+        (..., N, N).
+    Example:
+        >>> nd.linalg.maketrian(nd.array([1, 2, 3])).asnumpy()
+        array([[1., 0.],
+               [2., 3.]], dtype=float32)
+    """
 
     offset: Int = 0
     lower: Bool = True

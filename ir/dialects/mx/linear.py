@@ -14,6 +14,16 @@ StorageType = Annotated[Literal["csr", "default", "row_sparse"] | None, OR_NONE]
 
 
 class _DotBase(Operator):
+    """Shared arguments of several operators.
+
+    Args:
+        lhs: The left operand.
+        rhs: The right operand.
+        transpose_a: True to transpose lhs first.
+        transpose_b: True to transpose rhs first.
+        forward_stype: Storage type of the result; by default it follows from the operands.
+    """
+
     inputs = ("lhs", "rhs")
     transpose_a: Bool = False
     transpose_b: Bool = False
@@ -28,7 +38,18 @@ class _DotBase(Operator):
 
 @operator("dot", aliases=("_sparse_dot",))
 class Dot(_DotBase):
-    """Contracts the last axis of lhs with the first of rhs; the axis at the other end if transposed."""
+    """The product of matrices or vectors: a sum over the last axis of lhs and the first of rhs.
+
+        output[i, ..., j, ...] = sum_k lhs[i, ..., k] * rhs[k, j, ...]
+
+    A transposed lhs is summed over its first axis, a transposed rhs over its last.
+
+    Returns:
+        (*lhs.shape[:-1], *rhs.shape[1:]); (1,) for two vectors.
+    Example:
+        >>> nd.dot(nd.array([[1, 2], [3, 4]]), nd.array([1, 10])).asnumpy()
+        array([21., 43.], dtype=float32)
+    """
 
     def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
         x, y = inputs
@@ -41,7 +62,19 @@ class Dot(_DotBase):
 
 @operator("batch_dot", aliases=("_npx_batch_dot",))
 class BatchDot(_DotBase):
-    """Matrix products of two stacks of matrices."""
+    """The products of matrices in two stacks of equal length.
+
+        output[b] = lhs[b] . rhs[b]
+
+    Args:
+        lhs: (..., M, K), or (..., K, M) to be transposed.
+        rhs: (..., K, N), or (..., N, K) to be transposed.
+    Returns:
+        (..., M, N).
+    Example:
+        >>> nd.batch_dot(nd.array([[[1, 2]]]), nd.array([[[3], [4]]])).asnumpy()
+        array([[[11.]]], dtype=float32)
+    """
 
     def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
         x, y = inputs
@@ -58,7 +91,17 @@ class BatchDot(_DotBase):
 
 @operator("khatri_rao")
 class KhatriRao(Operator):
-    """The column-wise Kronecker product of matrices with equally many columns."""
+    """The Kronecker products of the columns of matrices.
+
+    Args:
+        args: Matrices (M, K), (N, K), ... with equally many columns.
+    Returns:
+        (M * N * ..., K).
+    Example:
+        >>> nd.khatri_rao(nd.array([[1, 2]]), nd.array([[3, 4], [5, 6]])).asnumpy()
+        array([[ 3.,  8.],
+               [ 5., 12.]], dtype=float32)
+    """
 
     inputs = ("args*",)
     num_args: OptionalInt = None

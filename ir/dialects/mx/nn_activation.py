@@ -52,7 +52,18 @@ _ACTIVATIONS: dict[str, Callable[[MxBuilder, Value], Value]] = {
 
 @operator("Activation", aliases=("_npx_activation",))
 class Activation(Elementwise):
-    """Applies an activation function to each element."""
+    """Applies an activation function to each element.
+
+        relu: max(x, 0)    sigmoid: 1 / (1 + exp(-x))    tanh    softrelu: log(1 + exp(x))    softsign: x / (1 + |x|)
+
+    Args:
+        act_type: Name of the function.
+    Returns:
+        An array of data's shape.
+    Example:
+        >>> nd.Activation(nd.array([-1, 0, 2]), act_type="relu").asnumpy()
+        array([0., 0., 2.], dtype=float32)
+    """
 
     floats = True
 
@@ -64,10 +75,24 @@ class Activation(Elementwise):
 
 @operator("LeakyReLU", aliases=("_npx_leaky_relu",))
 class LeakyReLU(Operator):
-    """Applies a leaky rectifier, or one of its kin, to each element.
+    """Applies a rectifier to each element that lets some of the negative part pass.
 
-    leaky and elu use `slope`; prelu uses the learned `gamma`, one per channel, one per row, one per row and channel or
-    one in all; rrelu draws its slope between the bounds in training and uses their mean otherwise.
+        leaky: x if x > 0 else slope * x            elu: x if x > 0 else slope * (exp(x) - 1)
+        prelu: x if x > 0 else gamma * x            selu: 1.0507 * (x if x > 0 else 1.6733 * (exp(x) - 1))
+        gelu: x * Phi(x), Phi the normal distribution function
+        rrelu: leaky with a random slope in training, otherwise with the mean of its bounds
+
+    Args:
+        gamma: Learned slopes of "prelu": one for each channel, or a single one.
+        act_type: Name of the function.
+        slope: Slope of "leaky" and factor of "elu".
+        lower_bound: Smallest slope of "rrelu".
+        upper_bound: Largest slope of "rrelu".
+    Returns:
+        An array of data's shape.
+    Example:
+        >>> nd.LeakyReLU(nd.array([-4, 2]), slope=0.25).asnumpy()
+        array([-1.,  2.], dtype=float32)
     """
 
     floats = True
@@ -131,7 +156,19 @@ class LeakyReLU(Operator):
 
 @operator("hard_sigmoid")
 class HardSigmoid(Elementwise):
-    """max(0, min(1, alpha x + beta))."""
+    """A sigmoid made of straight lines.
+
+        output = max(0, min(1, alpha * data + beta))
+
+    Args:
+        alpha: Slope of the middle part.
+        beta: Value at 0.
+    Returns:
+        An array of data's shape.
+    Example:
+        >>> nd.hard_sigmoid(nd.array([-10, 0, 10])).asnumpy()
+        array([0. , 0.5, 1. ], dtype=float32)
+    """
 
     floats = True
 
@@ -144,7 +181,19 @@ class HardSigmoid(Elementwise):
 
 @operator("clip", aliases=("_sparse_clip", "_npi_clip"))
 class Clip(Elementwise):
-    """Limits each element to [a_min, a_max]."""
+    """Limits each element to an interval.
+
+        output = min(max(data, a_min), a_max)
+
+    Args:
+        a_min: Smallest value of the result.
+        a_max: Largest value of the result.
+    Returns:
+        An array of data's shape and dtype.
+    Example:
+        >>> nd.clip(nd.array([-2, 0.5, 7]), 0, 1).asnumpy()
+        array([0. , 0.5, 1. ], dtype=float32)
+    """
 
     a_min: Float
     a_max: Float
@@ -162,7 +211,18 @@ class Clip(Elementwise):
 
 @operator("smooth_l1", aliases=("_npx_smooth_l1",))
 class SmoothL1(Elementwise):
-    """Squares small elements and takes the absolute value of large ones: the bound is 1/scalar^2."""
+    """The absolute value, rounded off near 0: quadratic there, linear elsewhere.
+
+        output = 0.5 * (scalar * x)^2 if |x| < 1 / scalar^2 else |x| - 0.5 / scalar^2
+
+    Args:
+        scalar: The larger it is, the smaller the quadratic part.
+    Returns:
+        An array of data's shape.
+    Example:
+        >>> nd.smooth_l1(nd.array([-3, 0.5, 1]), scalar=1).asnumpy()
+        array([2.5  , 0.125, 0.5  ], dtype=float32)
+    """
 
     scalar: Float = 1.0
 
@@ -178,9 +238,21 @@ class SmoothL1(Elementwise):
 
 @operator("Dropout", aliases=("_npx_dropout",))
 class Dropout(Operator):
-    """In training, zeroes each element with probability p and scales the others by 1/(1-p).
+    """In training, sets random elements to 0 and scales the others so that the expectation stays.
 
-    Elements along `axes` share one decision. With mode "always" it acts outside training too.
+        output = data * mask / (1 - p), where each element of mask is 0 with probability p, else 1
+
+    Outside training data passes unchanged.
+
+    Args:
+        p: Probability with which an element becomes 0.
+        mode: "always" to drop elements outside training too.
+        axes: Axes along which elements share one decision.
+    Returns:
+        An array of data's shape.
+    Example:
+        >>> nd.Dropout(nd.ones((3,)), p=0.5).asnumpy()
+        array([1., 1., 1.], dtype=float32)
     """
 
     floats = True

@@ -33,6 +33,21 @@ def add_channel_bias(b: MxBuilder, y: Value, bias: list[Value]) -> Value:
 
 
 class _ConvolutionBase(Operator):
+    """Shared arguments of several operators.
+
+    Args:
+        kernel: Extents of the window, one for each spatial axis: (w,), (h, w) or (d, h, w).
+        stride: Steps of the window along the spatial axes; 1 by default.
+        dilate: Distances between the elements of the window; 1 by default.
+        pad: Zeros added on both sides of each spatial axis; 0 by default.
+        num_filter: Number of output channels.
+        num_group: Number of groups into which channels are split; each group is computed for itself.
+        no_bias: True to leave out the bias.
+        layout: Order of the axes of data; by default NCW, NCHW or NCDHW. With the channel last, the channel axis of
+            the
+            weight is last too.
+    """
+
     if TYPE_CHECKING:  # each subclass declares these at MXNet's own place
         no_bias: bool
         layout: Any
@@ -78,6 +93,14 @@ class _ConvolutionBase(Operator):
 
 
 class _Convolution(_ConvolutionBase):
+    """Shared arguments of several operators.
+
+    Args:
+        data: (N, C, *spatial), or as `layout` orders the axes.
+        weight: (num_filter, C / num_group, *kernel).
+        bias: (num_filter,); absent with `no_bias`.
+    """
+
     num_filter: Positive
     num_group: Positive = 1
     workspace: Natural = 1024
@@ -126,23 +149,49 @@ class _Convolution(_ConvolutionBase):
 
 @operator("Convolution", aliases=("_npx_convolution",))
 class Convolution(_Convolution):
-    """Convolves data (N, C, *spatial) with weight (num_filter, C / num_group, *kernel), in 1 to 3 dimensions."""
+    """Convolves data with a set of filters, in one, two or three dimensions.
+
+        output[n, o, i, j] = bias[o] + sum_{c, y, x} data[n, c, i * stride + y * dilate - pad, ...] * weight[o, c,
+        y, x]
+
+    An output extent is floor((n + 2 * pad - dilate * (kernel - 1) - 1) / stride) + 1.
+
+    Returns:
+        (N, num_filter, *output extents), or as `layout` orders the axes.
+    Example:
+        >>> x, w = nd.ones((1, 3, 8, 8)), nd.ones((4, 3, 3, 3))
+        >>> nd.Convolution(x, w, kernel=(3, 3), num_filter=4, pad=(1, 1), stride=(2, 2), no_bias=True).shape
+        (1, 4, 4, 4)
+    """
 
     layout: ConvLayout = None
 
 
 @operator("Convolution_v1")
 class ConvolutionV1(_Convolution):
-    """The first version of Convolution, kept for old models."""
+    """The first version of Convolution, kept for old models; see there."""
 
     layout: ImageLayout = None
 
 
 @operator("Deconvolution", aliases=("_npx_deconvolution",))
 class Deconvolution(_ConvolutionBase):
-    """The transpose of a convolution: data (N, C, *spatial), weight (C, num_filter / num_group, *kernel).
+    """The transpose of a convolution: enlarges data with a set of filters.
 
-    `target_shape`, where given, decides padding and `adj` instead.
+        output extent = (n - 1) * stride + dilate * (kernel - 1) + 1 - 2 * pad + adj
+
+    Args:
+        data: (N, C, *spatial).
+        weight: (C, num_filter / num_group, *kernel).
+        bias: (num_filter,); absent with `no_bias`, which is the default.
+        adj: Extra extent at the end of each spatial axis of the output, less than the stride; 0 by default.
+        target_shape: Spatial extents of the output. Where it is given, `pad` and `adj` follow from it.
+    Returns:
+        (N, num_filter, *output extents).
+    Example:
+        >>> x, w = nd.ones((1, 3, 4, 4)), nd.ones((3, 2, 2, 2))
+        >>> nd.Deconvolution(x, w, kernel=(2, 2), num_filter=2, stride=(2, 2)).shape
+        (1, 2, 8, 8)
     """
 
     adj: Ints = ()

@@ -13,9 +13,21 @@ from .parameters import Bool, Natural
 
 @operator("Correlation")
 class Correlation(Operator):
-    """The mean product, or difference, of windows of data1 with windows of data2 moved by up to `max_displacement`.
+    """Compares windows of one image with displaced windows of another.
 
-    data1, data2 (N, C, H, W) -> (N, moves, H', W'), one channel for each move (y, x) in steps of `stride2`.
+        output[n, m, i, j] = mean over window and channels of data1[i + y, j + x] * data2[i + y + dy, j + x + dx]
+
+    Args:
+        data1: (N, C, H, W).
+        data2: (N, C, H, W).
+        kernel_size: Extent of the window, an odd number.
+        max_displacement: Largest displacement along each axis.
+        stride1: Steps of the window over data1.
+        stride2: Steps of the displacement.
+        pad_size: Zeros added around both images.
+        is_multiply: False to take absolute differences in place of products.
+    Returns:
+        (N, displacements, H', W'), one channel for each displacement.
     """
 
     floats = True

@@ -19,10 +19,26 @@ _NEVER = -1e30  # the logarithm of a probability of 0; that of a difference of t
 
 @operator("CTCLoss", aliases=("_contrib_CTCLoss", "_contrib_ctc_loss", "ctc_loss"))
 class CTCLoss(Operator):
-    """-log of the probability that softmax of data (T, B, classes) says the labels (B, L), summed over all alignments.
+    """The connectionist temporal classification loss: how unlikely labels are, summed over all their alignments.
 
-    A label ends at the first padding (0, or -1 with `blank_label="last"`) unless its length is given. The loss of a
-    label that does not fit into its sequence is 0.
+        output = -log(sum over alignments of prod_t softmax(data[t])[class at t])
+
+    A label ends at its first padding, which is 0, or -1 with `blank_label="last"`, unless its length is given. A label
+    longer than its sequence has the loss 0.
+
+    Args:
+        data: (T, B, classes), scores before softmax.
+        label: (B, L), the classes of each label.
+        data_lengths: (B,), the valid steps of each sequence; needs `use_data_lengths`.
+        label_lengths: (B,), the length of each label; needs `use_label_lengths`.
+        use_data_lengths: True if `data_lengths` is given.
+        use_label_lengths: True if `label_lengths` is given.
+        blank_label: Which class is the blank: "first" (0, labels begin at 1) or "last" (labels begin at 0).
+    Returns:
+        (B,), the losses.
+    Example:
+        >>> nd.CTCLoss(nd.zeros((1, 1, 4)), nd.array([[2]])).asnumpy().round(3)
+        array([1.386], dtype=float32)
     """
 
     inputs = ("data", "label", "data_lengths?", "label_lengths?")

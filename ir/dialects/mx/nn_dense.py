@@ -15,9 +15,25 @@ from .shapes import PartialShape, is_known, unify_at
 
 @operator("FullyConnected", aliases=("_npx_fully_connected", "_sparse_FullyConnected"))
 class FullyConnected(Operator):
-    """Applies a linear transformation: y = x W^T + b. The bias has the shape (num_hidden,) or (num_hidden, 1).
+    """Applies a linear map: each row of data times the transposed weight, plus the bias.
 
-    With `flatten` all axes of data but the first are folded into one; otherwise it acts on the last axis.
+        output[n, o] = sum_c data[n, c] * weight[o, c] + bias[o]
+
+    Args:
+        data: (N, ...). With `flatten` all axes but the first become one axis of length C; otherwise the map acts on
+            the
+            last axis, of length C.
+        weight: (num_hidden, C).
+        bias: (num_hidden,) or (num_hidden, 1); absent with `no_bias`.
+        num_hidden: Length of an output row.
+        no_bias: True to leave out the bias.
+        flatten: False to keep the leading axes of data.
+    Returns:
+        (N, num_hidden), or (*data.shape[:-1], num_hidden) without `flatten`.
+    Example:
+        >>> x, w = nd.array([[1, 2]]), nd.array([[1, 0], [0, 1], [1, 1]])
+        >>> nd.FullyConnected(x, w, num_hidden=3, no_bias=True).asnumpy()
+        array([[1., 2., 3.]], dtype=float32)
     """
 
     inputs = ("data", "weight", "bias?")
@@ -52,7 +68,27 @@ class FullyConnected(Operator):
 
 @operator("Embedding", aliases=("_npx_embedding", "_sparse_Embedding"))
 class Embedding(Operator):
-    """Maps whole numbers to the rows of weight; numbers out of range take the nearest row."""
+    """Looks up rows of a table by index.
+
+        output[i, ..., :] = weight[data[i, ...], :]
+
+    An index outside [0, input_dim) takes the nearest row.
+
+    Args:
+        data: Indices of any shape and dtype.
+        weight: (input_dim, output_dim), the table.
+        input_dim: Number of rows of the table.
+        output_dim: Length of a row.
+        dtype: Dtype of the weight where inference does not know it.
+        sparse_grad: True for a row-sparse gradient of the weight.
+    Returns:
+        (*data.shape, output_dim).
+    Example:
+        >>> table = nd.array([[0, 0], [1, 10], [2, 20]])
+        >>> nd.Embedding(nd.array([2, 1]), table, input_dim=3, output_dim=2).asnumpy()
+        array([[ 2., 20.],
+               [ 1., 10.]], dtype=float32)
+    """
 
     inputs = ("data", "weight")
     own_dtypes = frozenset(("data",))
@@ -82,6 +118,10 @@ class Embedding(Operator):
 
 @operator("_contrib_SparseEmbedding")
 class SparseEmbedding(Embedding):
-    """Embedding, whose gradient is row-sparse; `deterministic` is about the order in which a gradient is added up."""
+    """Embedding whose weight has a row-sparse gradient.
+
+    Args:
+        deterministic: True to add up a gradient in a fixed order. The order is always fixed here.
+    """
 
     deterministic: Bool = False

@@ -23,7 +23,22 @@ def _wide(b: MxBuilder, x: Value) -> Value:
 
 
 class _BatchNormBase(Operator):
-    """Normalisation along one axis with statistics of the batch or stored ones."""
+    """Normalizes along one axis with statistics of the batch or stored ones.
+
+    Args:
+        data: (N, C, ...), with channels on axis 1.
+        gamma: (C,), the scale of each channel; counts as 1 with `fix_gamma`.
+        beta: (C,), the shift of each channel.
+        moving_mean: (C,), the stored mean; written in training.
+        moving_var: (C,), the stored variance; written in training.
+        eps: Added to the variance.
+        momentum: Share of the old value in an update of the stored statistics.
+        fix_gamma: True to use 1 in place of gamma.
+        use_global_stats: True to use the stored statistics in training too.
+        output_mean_var: True to return the statistics as well.
+        min_calib_range: Accepted for quantized models of MXNet; unused.
+        max_calib_range: Accepted for quantized models of MXNet; unused.
+    """
 
     if TYPE_CHECKING:  # each subclass declares these at MXNet's own place and with its own defaults
         eps: float
@@ -111,10 +126,27 @@ def _moments(b: MxBuilder, x: Value, axes: tuple[int, ...]) -> tuple[Value, Valu
 
 @operator("BatchNorm", aliases=("_npx_batch_norm",))
 class BatchNorm(_BatchNormBase):
-    """Batch normalisation over all axes but `axis`.
+    """Batch normalization: gives each channel mean beta and deviation gamma.
 
-    With `fix_gamma` (the default) gamma counts as 1. Training uses the batch's mean and biased variance and moves the
-    moving statistics towards them, unless `use_global_stats`.
+        output = (data - mean) / sqrt(var + eps) * gamma + beta
+
+    In training, mean and variance are those of the batch, and the stored statistics are updated:
+
+        moving = momentum * moving + (1 - momentum) * batch
+
+    Otherwise, and with `use_global_stats`, the stored statistics are used.
+
+    Args:
+        axis: The axis of the channels.
+    Returns:
+        output: An array of data's shape.
+        mean: (C,), with `output_mean_var`.
+        var: (C,), 1 / sqrt(var + eps), with `output_mean_var`.
+    Example:
+        >>> x, one, zero = nd.array([[1, 5], [3, 9]]), nd.ones((2,)), nd.zeros((2,))
+        >>> nd.BatchNorm(x, one, zero, nd.array([2, 7]), nd.array([4, 4]), eps=0).asnumpy()
+        array([[-0.5, -1. ],
+               [ 0.5,  1. ]], dtype=float32)
     """
 
     eps: Float = 0.0010000000474974513
@@ -130,7 +162,7 @@ class BatchNorm(_BatchNormBase):
 
 @operator("_contrib_BatchNormWithReLU")
 class BatchNormWithReLU(BatchNorm):
-    """Batch normalisation followed by a rectifier."""
+    """Batch normalization followed by max(x, 0); see BatchNorm."""
 
     def decompose(self, b: MxBuilder, *inputs: Value) -> Three:
         y, mean, inverse = self.normalize(b, inputs)
@@ -139,7 +171,7 @@ class BatchNormWithReLU(BatchNorm):
 
 @operator("BatchNorm_v1")
 class BatchNormV1(_BatchNormBase):
-    """The first version of batch normalisation, kept for old models: `var` is the variance itself."""
+    """The first version of batch normalization, kept for old models: the output `var` is the variance itself."""
 
     keeps_variance = True
     eps: Float = 0.00100000005
@@ -151,7 +183,13 @@ class BatchNormV1(_BatchNormBase):
 
 @operator("_contrib_SyncBatchNorm")
 class SyncBatchNorm(_BatchNormBase):
-    """Batch normalisation whose statistics cover the batches of all devices; of one device here."""
+    """Batch normalization whose statistics cover the batches of all devices. A program runs on one device here, so the
+    results are those of BatchNorm.
+
+    Args:
+        ndev: Number of devices.
+        key: Name under which devices exchange statistics.
+    """
 
     eps: Float = 0.00100000005
     momentum: Float = 0.899999976
@@ -164,7 +202,27 @@ class SyncBatchNorm(_BatchNormBase):
 
 @operator("LayerNorm", aliases=("_npx_layer_norm",))
 class LayerNorm(Operator):
-    """Normalises along one axis, then scales by gamma and shifts by beta."""
+    """Normalizes along one axis, then scales and shifts.
+
+        output = (data - mean) / sqrt(var + eps) * gamma + beta, with mean and biased variance along `axis`
+
+    Args:
+        data: Array of any shape; n is its extent along `axis`.
+        gamma: (n,), the scale.
+        beta: (n,), the shift.
+        axis: The axis that is normalized.
+        eps: Added to the variance.
+        output_mean_var: True to return mean and deviation as well.
+    Returns:
+        output: An array of data's shape.
+        mean: Mean along `axis`, with `output_mean_var`.
+        std: Deviation along `axis`, with `output_mean_var`.
+    Example:
+        >>> x = nd.array([[1, 3], [10, 30]])
+        >>> nd.LayerNorm(x, nd.ones((2,)), nd.zeros((2,))).asnumpy().round(3)
+        array([[-1.,  1.],
+               [-1.,  1.]], dtype=float32)
+    """
 
     inputs = ("data", "gamma", "beta")
     floats = True
@@ -207,7 +265,27 @@ def _affine(b: MxBuilder, x: Value, gamma: Value, beta: Value, axis: int) -> Val
 
 @operator("GroupNorm")
 class GroupNorm(Operator):
-    """Normalises over groups of channels and all positions; gamma and beta have one number per group."""
+    """Normalizes over groups of channels together with all positions, then scales and shifts.
+
+        output = (data - mean) / sqrt(var + eps) * gamma + beta, with mean and variance of each group of each instance
+
+    Args:
+        data: (N, C, ...); C is a multiple of `num_groups`.
+        gamma: (num_groups,), the scale of each group.
+        beta: (num_groups,), the shift of each group.
+        num_groups: Number of groups.
+        eps: Added to the variance.
+        output_mean_var: True to return mean and deviation as well.
+    Returns:
+        output: An array of data's shape.
+        mean: (N, num_groups), with `output_mean_var`.
+        std: (N, num_groups), with `output_mean_var`.
+    Example:
+        >>> x = nd.array([[[1, 3], [10, 30]]])
+        >>> nd.GroupNorm(x, nd.ones((2,)), nd.zeros((2,)), num_groups=2).asnumpy().round(3)
+        array([[[-1.,  1.],
+                [-1.,  1.]]], dtype=float32)
+    """
 
     inputs = ("data", "gamma", "beta")
     floats = True
@@ -243,7 +321,23 @@ class GroupNorm(Operator):
 
 @operator("InstanceNorm")
 class InstanceNorm(Operator):
-    """Normalises each channel of each instance over its positions."""
+    """Normalizes each channel of each instance over its positions, then scales and shifts.
+
+        output = (data - mean) / sqrt(var + eps) * gamma + beta, with mean and variance over the spatial axes
+
+    Args:
+        data: (N, C, *spatial).
+        gamma: (C,), the scale.
+        beta: (C,), the shift.
+        eps: Added to the variance.
+    Returns:
+        An array of data's shape.
+    Example:
+        >>> x = nd.array([[[1, 3], [10, 30]]])
+        >>> nd.InstanceNorm(x, nd.ones((2,)), nd.zeros((2,)), eps=0).asnumpy()
+        array([[[-1.,  1.],
+                [-1.,  1.]]], dtype=float32)
+    """
 
     inputs = ("data", "gamma", "beta")
     floats = True
@@ -267,7 +361,22 @@ class InstanceNorm(Operator):
 
 @operator("L2Normalization")
 class L2Normalization(Elementwise):
-    """Divides by the Euclidean norm of each instance, of each position's channels, or of each channel's positions."""
+    """Divides by a Euclidean norm.
+
+        output = data / sqrt(sum(data^2) + eps)
+
+    Args:
+        data: (N, C, ...).
+        eps: Added to the sum of squares.
+        mode: What is summed: "instance" all elements of an instance, "channel" the channels at each position,
+            "spatial"
+            the positions of each channel.
+    Returns:
+        An array of data's shape.
+    Example:
+        >>> nd.L2Normalization(nd.array([[3, 4]])).asnumpy()
+        array([[0.6, 0.8]], dtype=float32)
+    """
 
     eps: Float = 1.00000001e-10
     mode: Literal["channel", "instance", "spatial"] = "instance"
@@ -288,7 +397,22 @@ class L2Normalization(Elementwise):
 
 @operator("LRN")
 class LRN(Elementwise):
-    """Divides by a power of the squares summed over `nsize` neighbouring channels (AlexNet's normalisation)."""
+    """Divides by a power of the squares of neighbouring channels (local response normalization).
+
+        output[c] = data[c] / (knorm + alpha / nsize * sum_{|k - c| <= nsize / 2} data[k]^2) ^ beta
+
+    Args:
+        data: (N, C, H, W).
+        alpha: Factor of the sum of squares.
+        beta: The exponent.
+        knorm: The constant under the power.
+        nsize: Number of neighbouring channels, an odd number.
+    Returns:
+        An array of data's shape.
+    Example:
+        >>> nd.LRN(nd.ones((1, 1, 1, 2)), nsize=1, alpha=2, beta=1, knorm=2).asnumpy()
+        array([[[[0.25, 0.25]]]], dtype=float32)
+    """
 
     floats = True
 

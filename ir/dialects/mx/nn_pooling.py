@@ -22,7 +22,17 @@ Pads = tuple[tuple[int, int], ...]
 
 
 class _PoolingBase(Operator):
-    """What both versions share; sizes are those of the spatial axes."""
+    """Shared arguments of several operators.
+
+    Args:
+        data: (N, C, *spatial) with one to three spatial axes.
+        kernel: Extents of the window, one for each spatial axis; not needed with `global_pool`.
+        pool_type: "max", "avg", "sum", or "lp" for the p-norm of each window.
+        global_pool: True for one window that covers all positions.
+        pooling_convention: How the number of windows is rounded: "valid" down, "full" up; "same" is ceil(n / stride).
+        stride: Steps of the window along the spatial axes; 1 by default.
+        pad: Positions added on both sides of each spatial axis; 0 by default.
+    """
 
     if TYPE_CHECKING:  # each subclass declares these at MXNet's own place
         kernel: Shape
@@ -135,9 +145,20 @@ def window_counts(n: int, out: int, kernel: int, stride: int, pad: int, include_
 
 @operator("Pooling", aliases=("_npx_pooling",))
 class Pooling(_PoolingBase):
-    """Pools data (N, C, *spatial) in 1 to 3 dimensions by maximum, average, sum or p-norm.
+    """Reduces windows of positions to one number each, by maximum, average, sum or p-norm.
 
-    The convention "full" rounds the number of windows up, "valid" down; "same" is ceil(n / stride).
+        output extent = floor((n + 2 * pad - kernel) / stride) + 1    ("valid"; "full" rounds up)
+
+    Args:
+        p_value: The p of "lp".
+        count_include_pad: False to divide averages by the number of positions inside data only; True by default.
+        layout: Order of the axes of data; by default NCW, NCHW or NCDHW.
+    Returns:
+        (N, C, *output extents).
+    Example:
+        >>> x = nd.array([[[[1, 2], [3, 4]]]])
+        >>> nd.Pooling(x, kernel=(2, 2), pool_type="avg").asnumpy().item()
+        2.5
     """
 
     kernel: Ints = ()
@@ -178,7 +199,7 @@ class Pooling(_PoolingBase):
 
 @operator("Pooling_v1")
 class PoolingV1(_PoolingBase):
-    """The first version of Pooling, kept for old models: averages always divide by the kernel's size."""
+    """The first version of Pooling, kept for old models: averages always divide by the extent of the kernel."""
 
     kernel: Ints = ()
     pool_type: Literal["avg", "max", "sum"] = "max"

@@ -45,6 +45,17 @@ def below_length(b: MxBuilder, x: Value, length: Value, axis: int) -> Value:
 
 
 class _SoftmaxBase(Operator):
+    """Shared arguments of several operators.
+
+    Args:
+        data: The input array.
+        length: Number of valid positions along `axis`, for each position of the other axes; needs `use_length`.
+        axis: The axis along which the results sum to 1.
+        temperature: Number by which data is divided first; 1 by default.
+        dtype: Floating dtype of the result; that of data by default.
+        use_length: True if `length` is given.
+    """
+
     inputs = ("data", "length?")
     own_dtypes = frozenset(("length",))
     axis: Int = -1
@@ -88,7 +99,19 @@ def without_lengths(op: _SoftmaxBase) -> None:
 
 @operator("softmax", aliases=("_npx_softmax",))
 class Softmax(_SoftmaxBase):
-    """e^x / sum(e^x) along an axis; positions from `length` on count for nothing and become 0."""
+    """Exponentials divided by their sum along an axis.
+
+        output[i] = exp(data[i] / temperature) / sum_j exp(data[j] / temperature)
+
+    With `use_length`, positions from `length` on do not count and become 0.
+
+    Returns:
+        An array of data's shape.
+    Example:
+        >>> nd.softmax(nd.array([[1, 1], [0, 100]])).asnumpy().round(3)
+        array([[0.5, 0.5],
+               [0. , 1. ]], dtype=float32)
+    """
 
     def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
         return self._apply(b, inputs, softmax)
@@ -96,7 +119,16 @@ class Softmax(_SoftmaxBase):
 
 @operator("log_softmax", aliases=("_npx_log_softmax",))
 class LogSoftmax(_SoftmaxBase):
-    """The logarithm of softmax along an axis."""
+    """The logarithm of softmax along an axis, computed without overflow.
+
+        output[i] = x[i] - log(sum_j exp(x[j])), where x = data / temperature
+
+    Returns:
+        An array of data's shape.
+    Example:
+        >>> nd.log_softmax(nd.array([0, 0])).asnumpy().round(3)
+        array([-0.693, -0.693], dtype=float32)
+    """
 
     inputs = ("data",)
 
@@ -109,7 +141,16 @@ class LogSoftmax(_SoftmaxBase):
 
 @operator("softmin")
 class Softmin(_SoftmaxBase):
-    """The softmax of -x along an axis."""
+    """The softmax of -data along an axis: the smallest element has the largest share.
+
+        output[i] = exp(-data[i] / temperature) / sum_j exp(-data[j] / temperature)
+
+    Returns:
+        An array of data's shape.
+    Example:
+        >>> nd.softmin(nd.array([0, 100])).asnumpy().round(3)
+        array([1., 0.], dtype=float32)
+    """
 
     inputs = ("data",)
 
@@ -129,7 +170,17 @@ def flat_softmax(b: MxBuilder, x: Value) -> Value:
 
 @operator("SoftmaxActivation")
 class SoftmaxActivation(Elementwise):
-    """The softmax over the last axis, or with mode "channel" over axis 1."""
+    """The softmax over channels; superseded by `softmax`.
+
+    Args:
+        data: (N, C, ...).
+        mode: "instance" for a softmax over all elements of each instance, "channel" for one over axis 1.
+    Returns:
+        An array of data's shape.
+    Example:
+        >>> nd.SoftmaxActivation(nd.array([[1, 1]])).asnumpy()
+        array([[0.5, 0.5]], dtype=float32)
+    """
 
     floats = True
 

@@ -27,9 +27,22 @@ def stretch(b: MxBuilder, x: Value, scale: int) -> Value:
 
 @operator("UpSampling")
 class UpSampling(Operator):
-    """Enlarges data by repeating positions, or by a learned bilinear filter.
+    """Enlarges images by a whole factor.
 
-    Several arrays are enlarged to the size of the first's result and joined or added.
+    Args:
+        data: One or more images (N, C, H, W); with "bilinear" one image and a filter (num_filter, 1, k, k). Several
+            are
+            enlarged to the size of the first's result.
+        scale: The factor.
+        num_filter: Number of channels of data; for "bilinear".
+        sample_type: "nearest" repeats positions, "bilinear" applies the filter as a Deconvolution.
+        multi_input_mode: What happens to several results: "concat" joins channels, "sum" adds.
+    Returns:
+        (N, C, H * scale, W * scale).
+    Example:
+        >>> nd.UpSampling(nd.array([[[[1, 2]]]]), scale=2, sample_type="nearest").asnumpy()[0, 0]
+        array([[1., 1., 2., 2.],
+               [1., 1., 2., 2.]], dtype=float32)
     """
 
     inputs = ("data*",)
@@ -93,7 +106,24 @@ def interpolate(b: MxBuilder, x: Value, axis: int, size: int, align_corners: boo
 
 @operator("_contrib_BilinearResize2D")
 class BilinearResize2D(Operator):
-    """Resizes by bilinear interpolation to a size, by a factor, to another array's size, or to an odd or even size."""
+    """Resizes images by bilinear interpolation.
+
+    Args:
+        data: (N, C, H, W).
+        like: An array whose height and width the result has; for mode "like".
+        height: Height of the result; for mode "size".
+        width: Width of the result; for mode "size".
+        scale_height: Factor of the height; in place of `height`.
+        scale_width: Factor of the width; in place of `width`.
+        mode: How the size is given: "size", "like", "odd_scale" (factors, made odd), or the nearest even or odd size
+            below or above ("to_even_down", "to_even_up", "to_odd_down", "to_odd_up").
+        align_corners: True if the centres of the corner pixels stay at the corners.
+    Returns:
+        (N, C, height, width).
+    Example:
+        >>> nd.contrib.BilinearResize2D(nd.array([[[[0, 2]]]]), height=1, width=3).asnumpy()
+        array([[[[0., 1., 2.]]]], dtype=float32)
+    """
 
     floats = True
     inputs = ("data", "like?")
@@ -142,7 +172,17 @@ class BilinearResize2D(Operator):
 
 @operator("_contrib_AdaptiveAvgPooling2D")
 class AdaptiveAvgPooling2D(Operator):
-    """Averages windows that divide the positions as evenly as possible into `output_size`."""
+    """Averages over a grid of windows that cover the positions evenly.
+
+    Args:
+        data: (N, C, H, W).
+        output_size: Extents of the grid, or one number for both; (1, 1) by default.
+    Returns:
+        (N, C, *output_size).
+    Example:
+        >>> nd.contrib.AdaptiveAvgPooling2D(nd.array([[[[1, 3]]]]), output_size=1).asnumpy()
+        array([[[[2.]]]], dtype=float32)
+    """
 
     floats = True
 
@@ -176,7 +216,14 @@ class AdaptiveAvgPooling2D(Operator):
 
 
 class _Columns(Operator):
-    """What im2col and col2im share; the spatial axes may be 1 to 3."""
+    """Shared arguments of several operators.
+
+    Args:
+        kernel: Extents of the window.
+        stride: Steps of the window; 1 by default.
+        dilate: Distances between the elements of the window; 1 by default.
+        pad: Zeros added on both sides of each spatial axis; 0 by default.
+    """
 
     def _window(self, kernel: Ints, stride: Ints, dilate: Ints, pad: Ints) -> list[tuple[int, int, int, int]]:
         check_window(self.mx_name(), len(kernel), kernel=kernel, stride=stride, dilate=dilate, pad=pad)
@@ -186,7 +233,16 @@ class _Columns(Operator):
 
 @operator("im2col")
 class Im2Col(_Columns):
-    """The windows of a convolution as columns: (N, C, *spatial) -> (N, C * window size, windows)."""
+    """The windows of a convolution as columns of a matrix.
+
+    Args:
+        data: (N, C, *spatial).
+    Returns:
+        (N, C * elements of the window, windows).
+    Example:
+        >>> nd.im2col(nd.ones((1, 2, 4, 4)), kernel=(3, 3)).shape
+        (1, 18, 4)
+    """
 
     kernel: Ints
     stride: Ints = ()
@@ -208,7 +264,17 @@ class Im2Col(_Columns):
 
 @operator("col2im")
 class Col2Im(_Columns):
-    """Adds columns back into an image of `output_size`: the transpose of im2col."""
+    """Adds columns back into an image: the transpose of im2col.
+
+    Args:
+        data: (N, C * elements of the window, windows).
+        output_size: Spatial extents of the image.
+    Returns:
+        (N, C, *output_size).
+    Example:
+        >>> nd.col2im(nd.ones((1, 18, 4)), output_size=(4, 4), kernel=(3, 3)).shape
+        (1, 2, 4, 4)
+    """
 
     output_size: Ints
     kernel: Ints
@@ -252,7 +318,19 @@ def check_size(size: Shape) -> Shape:
 
 @operator("GridGenerator")
 class GridGenerator(Operator):
-    """Where to sample, as coordinates x, y in [-1, 1]: from affine matrices (N, 6) or from a flow (N, 2, H, W)."""
+    """Makes sampling positions for BilinearSampler, as coordinates x, y in [-1, 1].
+
+    Args:
+        data: Affine matrices (N, 6), or with "warp" a flow (N, 2, H, W) in pixels.
+        transform_type: "affine" or "warp".
+        target_shape: Height and width of the grid; for "affine".
+    Returns:
+        (N, 2, H, W).
+    Example:
+        >>> nd.GridGenerator(nd.array([[1, 0, 0, 0, 1, 0]]), "affine", target_shape=(2, 3)).asnumpy()[0, 0]
+        array([[-1.,  0.,  1.],
+               [-1.,  0.,  1.]], dtype=float32)
+    """
 
     floats = True
 
@@ -273,7 +351,14 @@ class GridGenerator(Operator):
 
 @operator("BilinearSampler")
 class BilinearSampler(Operator):
-    """Data at the positions of a grid (N, 2, H, W) of x, y in [-1, 1], interpolated; zeros outside."""
+    """Samples images at given positions by bilinear interpolation; positions outside count as 0.
+
+    Args:
+        data: (N, C, H, W).
+        grid: (N, 2, H', W') of coordinates x, y in [-1, 1], where -1 and 1 are the centres of the outermost pixels.
+    Returns:
+        (N, C, H', W').
+    """
 
     floats = True
     inputs = ("data", "grid")
@@ -287,7 +372,17 @@ class BilinearSampler(Operator):
 
 @operator("SpatialTransformer")
 class SpatialTransformer(Operator):
-    """Data sampled at the positions that affine matrices (N, 6) make of a regular grid."""
+    """Samples images on a regular grid that affine matrices move: GridGenerator and BilinearSampler in one.
+
+    Args:
+        data: (N, C, H, W).
+        loc: (N, 6), the affine matrices.
+        target_shape: Height and width of the result.
+        transform_type: "affine", the only kind.
+        sampler_type: "bilinear", the only kind.
+    Returns:
+        (N, C, *target_shape).
+    """
 
     floats = True
     inputs = ("data", "loc")

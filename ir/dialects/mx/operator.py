@@ -46,7 +46,17 @@ _validating = await_at_fork(ForkSafeLock())  # Pydantic has locks of its own, in
 
 
 class Operator(BaseModel, Op):
-    """An MXNet operator together with its parameters."""
+    """An MXNet operator together with its parameters.
+
+    Args:
+        data: The input array.
+        num_args: Number of inputs; counted where it is not given.
+        ctx: The device of the result; the current context by default.
+        dtype: Dtype of the result.
+        workspace: Accepted for MXNet's programs; unused.
+        cudnn_tune: Accepted for MXNet's programs; unused.
+        cudnn_off: Accepted for MXNet's programs; unused.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True, populate_by_name=True)
 

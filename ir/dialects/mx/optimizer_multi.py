@@ -21,8 +21,29 @@ from .shapes import PartialShape, unify_all, unify_some
 
 
 class MultiUpdate(Operator):
-    """An update of several weights. `kinds` name the operands of one weight, `last` those behind all of them; `plural`
-    says which parameter holds the numbers of a rule, one for each weight."""
+    """Shared arguments of several operators.
+
+    Args:
+        data: The arrays of the first weight, then those of the second, and so on: weight, gradient, states.
+        lrs: Learning rates, one for each weight.
+        wds: Weight decays, one for each weight.
+        etas: Factors of the whole step, one for each weight.
+        learning_rates: Learning rates, one for each weight.
+        momentum: Share of the last step in the next one.
+        rescale_grad: Factor of the gradients.
+        clip_gradient: The rescaled gradients are limited to [-clip_gradient, clip_gradient]; not for negative numbers.
+        num_weights: Number of weights.
+        num_tensors: Number of weights.
+        beta1: Share of the old value in the running mean of the gradient.
+        beta2: Share of the old value in the running mean of its square.
+        epsilon: A small number that keeps the denominator from 0.
+        lower_bound: Least norm of the weight in the trust ratio; none for negative numbers.
+        upper_bound: Greatest norm of the weight in the trust ratio; none for negative numbers.
+        bias_correction: True to divide the running means by 1 - beta^t.
+        step_count: Numbers of the step from 1, one for each weight.
+    Returns:
+        The new weights.
+    """
 
     inputs = ("data*",)
     variadic = ""
@@ -114,6 +135,13 @@ _SGD_KINDS: dict[str, tuple[tuple[str, ...], Rule]] = {
 }
 
 
+def _sgd_text(name: str, preloaded: bool) -> str:
+    single = name.replace("multi_", "")
+    if preloaded:
+        return f"{single} of several weights at once; the last two arrays are the learning rates and the weight decays."
+    return f"{single} of several weights at once."
+
+
 def _declare_sgd(name: str, kinds: tuple[str, ...], rule: Rule, preloaded: bool) -> None:
     def apply(self: MultiUpdate, b: MxBuilder, step: Step, last: Sequence[Value], rounded: Value) -> Value:
         return rule(step)
@@ -130,8 +158,7 @@ def _declare_sgd(name: str, kinds: tuple[str, ...], rule: Rule, preloaded: bool)
         "plural": {"lr": "lrs", "wd": "wds"},
         "scalars": tuple(p for p in types if p != "num_weights"),
         "rule": apply,
-        "__doc__": f"{name.replace('multi_', '')} of several weights at once"
-        + (", with learning rates and decays in arrays." if preloaded else "."),
+        "__doc__": _sgd_text(name, preloaded),
     }
     declare(f"preloaded_{name}" if preloaded else name, MultiUpdate, members, (), types)
 
@@ -224,7 +251,12 @@ class MultiMpLambUpdate(_MultiLamb):
 
 
 class _OfArrays(Operator):
-    """A function of `num_arrays` arrays of any shapes."""
+    """Shared arguments of several operators.
+
+    Args:
+        data: The arrays.
+        num_arrays: Number of arrays.
+    """
 
     if TYPE_CHECKING:
         num_arrays: int
@@ -242,7 +274,16 @@ class _OfArrays(Operator):
 
 @operator("multi_sum_sq")
 class MultiSumSq(_OfArrays):
-    """The sum of squares of each array, float32."""
+    """The sum of squares of each of several arrays.
+
+        output[i] = sum(data[i]^2)
+
+    Returns:
+        (num_arrays,), float32.
+    Example:
+        >>> nd.multi_sum_sq(nd.array([3, 4]), nd.array([1]), num_arrays=2).asnumpy()
+        array([25.,  1.], dtype=float32)
+    """
 
     num_arrays: Int
     output_dtype = DType.F32
@@ -269,7 +310,13 @@ def _all_finite(b: MxBuilder, inputs: Sequence[Value]) -> Value:
 
 @operator("multi_all_finite")
 class MultiAllFinite(_OfArrays):
-    """1 where all elements of all arrays are finite, else 0; with `init_output` False also 0 where `out` held 0."""
+    """1 if no element of several arrays is infinite or NaN, else 0.
+
+    Args:
+        init_output: False to keep a 0 that `out` holds.
+    Returns:
+        (1,), float32.
+    """
 
     num_arrays: Int = 1
     init_output: Bool = True
@@ -284,7 +331,21 @@ class MultiAllFinite(_OfArrays):
 
 @operator("multi_lars")
 class MultiLars(Operator):
-    """Learning rates by LARS: lr * eta * |w| / (|g| * rescale_grad + wd * |w| + eps), lr itself where a norm is 0."""
+    """Learning rates of layers by LARS.
+
+        output = lrs * eta * |w| / (|g| * rescale_grad + wds * |w| + eps), or lrs where a norm is 0
+
+    Args:
+        lrs: (N,), learning rates.
+        weights_sum_sq: (N,), sums of squares of the weights.
+        grads_sum_sq: (N,), sums of squares of the gradients.
+        wds: (N,), weight decays.
+        eta: The trust coefficient.
+        eps: A small number that keeps the denominator from 0.
+        rescale_grad: Factor of the gradients.
+    Returns:
+        (N,).
+    """
 
     inputs = ("lrs", "weights_sum_sq", "grads_sum_sq", "wds")
     scalars = ("eta", "eps", "rescale_grad")
@@ -306,7 +367,7 @@ class MultiLars(Operator):
 
 @operator("reset_arrays")
 class ResetArrays(_OfArrays):
-    """Fills all arrays with zeros, in place; each may have a dtype of its own. Has no result."""
+    """Fills several arrays with zeros, in place. There is no result."""
 
     outputs = ()
     num_arrays: Int

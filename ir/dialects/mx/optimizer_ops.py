@@ -16,7 +16,44 @@ from .shapes import PartialShape, unify_at, unify_some
 
 
 class Update(Operator):
-    """An update of one weight. `apart` are inputs of other shapes, and dtypes, than the weight."""
+    """Shared arguments of several operators.
+
+    Args:
+        weight: The weight.
+        grad: Its gradient, in the weight's shape.
+        weight32: A float32 copy of a weight of 16 bits; written in place.
+        mom: The momentum; written in place.
+        mean: The running mean of the gradient; written in place.
+        var: The running mean of its square; written in place.
+        n: The running mean of the squared gradient; written in place.
+        g: The running mean of the gradient; written in place.
+        delta: The last step; written in place.
+        z: The sum of corrected gradients; written in place.
+        history: The sum of the squared gradients; written in place.
+        lr: Learning rate.
+        momentum: Share of the last step in the next one.
+        wd: Weight decay: this multiple of the weight is added to the gradient.
+        rescale_grad: Factor of the gradient.
+        clip_gradient: The rescaled gradient is limited to [-clip_gradient, clip_gradient]; not for negative numbers.
+        clip_grad: The rescaled gradient is limited to [-clip_grad, clip_grad]; not for negative numbers.
+        clip_weights: The new weight is limited to [-clip_weights, clip_weights]; not for negative numbers.
+        lazy_update: True to update only the rows that a row-sparse gradient has.
+        beta1: Share of the old value in the running mean of the gradient.
+        beta2: Share of the old value in the running mean of its square.
+        epsilon: A small number that keeps the denominator from 0.
+        gamma1: Share of the old value in the running means.
+        gamma2: Share of the last step in the next one.
+        lamda1: Factor of the L1 penalty.
+        beta: Part of the learning rate's denominator that does not depend on gradients.
+        wd_lh: Weight decay that is not part of the momentum.
+        eta: Factor of the whole step: the schedule of the learning rate.
+        t: Number of the step, from 1.
+        bias_correction: True to divide the running means by 1 - beta^t.
+        lower_bound: Least norm of the weight in the trust ratio; none for negative numbers.
+        upper_bound: Greatest norm of the weight in the trust ratio; none for negative numbers.
+    Returns:
+        The new weight, which is usually written over the old one by `out`.
+    """
 
     apart: ClassVar[frozenset[str]] = frozenset()
     mixed: ClassVar[bool] = False
@@ -62,62 +99,111 @@ _ADAM: dict[str, Any] = {"beta1": 0.899999976, "beta2": 0.999000013, "epsilon": 
 _RMS: dict[str, Any] = {"gamma1": 0.949999988}
 _RMS_TAIL: dict[str, Any] = {"epsilon": 9.99999994e-09, **_TAIL, "clip_weights": -1.0}
 
-# name, states, rule, parameters after lr with their defaults, description
-_TABLE: tuple[tuple[str, str, Rule, dict[str, Any], str], ...] = (
-    ("sgd_update", "", rules.sgd, _LAZY, "w - lr * (clip(rescale_grad * grad) + wd * w)."),
-    (
-        "sgd_mom_update",
-        "mom",
-        rules.sgd_mom,
-        {**_MOMENTUM, **_LAZY},
-        "mom = momentum * mom - lr * (clip(rescale_grad * grad) + wd * w); w + mom.",
-    ),
-    ("mp_sgd_update", "weight32", rules.sgd, _LAZY, "sgd_update with a float32 copy of the weight."),
-    (
-        "mp_sgd_mom_update",
-        "mom weight32",
-        rules.sgd_mom,
-        {**_MOMENTUM, **_LAZY},
-        "sgd_mom_update with a float32 copy of the weight.",
-    ),
-    ("nag_mom_update", "mom", rules.nag_mom, {**_MOMENTUM, **_TAIL}, "Nesterov's accelerated gradient."),
-    (
-        "mp_nag_mom_update",
-        "mom weight32",
-        rules.nag_mom,
-        {**_MOMENTUM, **_TAIL},
-        "nag_mom_update with a float32 copy of the weight.",
-    ),
-    ("adam_update", "mean var", rules.adam, {**_ADAM, **_LAZY}, "Adam without correction of the bias."),
-    (
-        "ftrl_update",
-        "z n",
-        rules.ftrl,
-        {"lamda1": 0.00999999978, "beta": 1.0, **_TAIL},
-        "Follow the regularised leader (FTRL-proximal).",
-    ),
-    ("rmsprop_update", "n", rules.rmsprop, {**_RMS, **_RMS_TAIL}, "RMSProp: lr * grad / sqrt(n + epsilon)."),
-    (
-        "rmspropalex_update",
-        "n g delta",
-        rules.rmspropalex,
-        {**_RMS, "gamma2": 0.899999976, **_RMS_TAIL},
-        "RMSProp as Graves has it: centred, with momentum.",
-    ),
-    ("signsgd_update", "", rules.signsgd, _TAIL, "(1 - lr * wd) * w - lr * sign(grad)."),
-    (
-        "signum_update",
-        "mom",
-        rules.signum,
-        {**_MOMENTUM, **_TAIL, "wd_lh": 0.0},
-        "Steps by the sign of the momentum.",
-    ),
+# name, states, rule, parameters after lr with their defaults
+_TABLE: tuple[tuple[str, str, Rule, dict[str, Any]], ...] = (
+    ("sgd_update", "", rules.sgd, _LAZY),
+    ("sgd_mom_update", "mom", rules.sgd_mom, {**_MOMENTUM, **_LAZY}),
+    ("mp_sgd_update", "weight32", rules.sgd, _LAZY),
+    ("mp_sgd_mom_update", "mom weight32", rules.sgd_mom, {**_MOMENTUM, **_LAZY}),
+    ("nag_mom_update", "mom", rules.nag_mom, {**_MOMENTUM, **_TAIL}),
+    ("mp_nag_mom_update", "mom weight32", rules.nag_mom, {**_MOMENTUM, **_TAIL}),
+    ("adam_update", "mean var", rules.adam, {**_ADAM, **_LAZY}),
+    ("ftrl_update", "z n", rules.ftrl, {"lamda1": 0.00999999978, "beta": 1.0, **_TAIL}),
+    ("rmsprop_update", "n", rules.rmsprop, {**_RMS, **_RMS_TAIL}),
+    ("rmspropalex_update", "n g delta", rules.rmspropalex, {**_RMS, "gamma2": 0.899999976, **_RMS_TAIL}),
+    ("signsgd_update", "", rules.signsgd, _TAIL),
+    ("signum_update", "mom", rules.signum, {**_MOMENTUM, **_TAIL, "wd_lh": 0.0}),
 )
+_TEXTS = {
+    "sgd_update": """A step of stochastic gradient descent.
+
+    g = clip(rescale_grad * grad)
+    output = weight - lr * (g + wd * weight)
+
+Example:
+    >>> nd.sgd_update(nd.array([1, 2]), nd.array([10, 10]), lr=0.1).asnumpy()
+    array([0., 1.], dtype=float32)""",
+    "sgd_mom_update": """A step of stochastic gradient descent with momentum.
+
+    g = clip(rescale_grad * grad)
+    mom = momentum * mom - lr * (g + wd * weight)
+    output = weight + mom
+
+Example:
+    >>> mom = nd.array([4, 4])
+    >>> nd.sgd_mom_update(nd.array([1, 2]), nd.array([10, 10]), mom, lr=0.1, momentum=0.5).asnumpy()
+    array([2., 3.], dtype=float32)""",
+    "nag_mom_update": """A step of Nesterov's accelerated gradient.
+
+    h = clip(rescale_grad * grad) + wd * weight
+    mom = momentum * mom - lr * h
+    output = weight + momentum * mom - lr * h
+
+Example:
+    >>> mom = nd.array([4, 4])
+    >>> nd.nag_mom_update(nd.array([1, 2]), nd.array([10, 10]), mom, lr=0.1, momentum=0.5).asnumpy()
+    array([0.5, 1.5], dtype=float32)""",
+    "adam_update": """A step of Adam. The bias of the running means is corrected by the learning rate of the caller.
+
+    h = clip(rescale_grad * grad + wd * weight)
+    mean = beta1 * mean + (1 - beta1) * h
+    var = beta2 * var + (1 - beta2) * h^2
+    output = weight - lr * mean / (sqrt(var) + epsilon)
+
+Example:
+    >>> w, g, mean, var = nd.array([1]), nd.array([2]), nd.zeros((1,)), nd.zeros((1,))
+    >>> nd.adam_update(w, g, mean, var, lr=0.1).asnumpy().round(3)
+    array([0.684], dtype=float32)""",
+    "ftrl_update": """A step of FTRL-proximal (follow the regularized leader).
+
+    g = clip(rescale_grad * grad)
+    z = z + g - (sqrt(n + g^2) - sqrt(n)) / lr * weight
+    n = n + g^2
+    output = (sign(z) * lamda1 - z) / ((beta + sqrt(n)) / lr + wd) if |z| > lamda1 else 0
+
+Args:
+    n: The sum of the squared gradients; written in place.
+Example:
+    >>> w, g, z, n = nd.array([0]), nd.array([2]), nd.zeros((1,)), nd.zeros((1,))
+    >>> nd.ftrl_update(w, g, z, n, lr=1, lamda1=0, beta=0).asnumpy()
+    array([-1.], dtype=float32)""",
+    "rmsprop_update": """A step of RMSProp.
+
+    h = clip(rescale_grad * grad + wd * weight)
+    n = gamma1 * n + (1 - gamma1) * h^2
+    output = weight - lr * h / sqrt(n + epsilon)
+
+Example:
+    >>> nd.rmsprop_update(nd.array([1]), nd.array([2]), nd.zeros((1,)), lr=0.1, gamma1=0.75).asnumpy().round(3)
+    array([0.8], dtype=float32)""",
+    "rmspropalex_update": """A step of RMSProp in the form of Graves: centred, with momentum.
+
+    h = clip(rescale_grad * grad + wd * weight)
+    n = gamma1 * n + (1 - gamma1) * h^2
+    g = gamma1 * g + (1 - gamma1) * h
+    delta = gamma2 * delta - lr * h / sqrt(n - g^2 + epsilon)
+    output = weight + delta""",
+    "signsgd_update": """A step by the sign of the gradient.
+
+    output = (1 - lr * wd) * weight - lr * sign(grad)
+
+Example:
+    >>> nd.signsgd_update(nd.array([1, 2]), nd.array([-7, 7]), lr=0.5).asnumpy()
+    array([1.5, 1.5], dtype=float32)""",
+    "signum_update": """A step by the sign of the momentum.
+
+    mom = momentum * mom - (1 - momentum) * (clip(rescale_grad * grad) + wd * weight)
+    output = (1 - lr * wd_lh) * weight + lr * sign(mom)
+
+Example:
+    >>> nd.signum_update(nd.array([1, 2]), nd.array([-7, 7]), nd.zeros((2,)), lr=0.5).asnumpy()
+    array([1.5, 1.5], dtype=float32)""",
+}
 _SPARSE = frozenset(("sgd_update", "sgd_mom_update", "adam_update", "ftrl_update"))
 _NOT_NUMBERS = frozenset(("lazy_update",))
 
 
-def _declare_update(name: str, states: str, rule: Rule, parameters: dict[str, Any], doc: str) -> None:
+def _declare_update(name: str, states: str, rule: Rule, parameters: dict[str, Any]) -> None:
     def decompose(self: Update, b: MxBuilder, *inputs: Value) -> Value:
         named = dict(zip(self.input_names(), inputs, strict=True))
         step = self.step(b, named)
@@ -129,7 +215,7 @@ def _declare_update(name: str, states: str, rule: Rule, parameters: dict[str, An
         "mixed": name.startswith("mp_"),
         "scalars": ("lr", *(p for p in parameters if p not in _NOT_NUMBERS)),
         "decompose": decompose,
-        "__doc__": f"{doc} States are written in place; `out` is usually the weight.",
+        "__doc__": _TEXTS.get(name, f"{name.removeprefix('mp_')} with a float32 copy of a weight of 16 bits."),
     }
     types = {**_LR, **{p: Bool if p in _NOT_NUMBERS else Float for p in parameters}}
     declare(name, Update, members, (f"_sparse_{name}",) if name in _SPARSE else (), types)
@@ -141,7 +227,12 @@ for _row in _TABLE:
 
 @operator("ftml_update")
 class FtmlUpdate(Update):
-    """Follow the moving leader."""
+    """A step of FTML (follow the moving leader).
+
+    Args:
+        d: The denominators; written in place.
+        v: The running mean of the squared gradient; written in place.
+    """
 
     inputs = ("weight", "grad", "d!", "v!", "z!")
     scalars = ("lr", "beta1", "beta2", "epsilon", "t", "wd", "rescale_grad", "clip_grad")
@@ -185,20 +276,32 @@ class _LambPhase1(Update):
 
 @operator("lamb_update_phase1")
 class LambUpdatePhase1(_LambPhase1):
-    """The direction of LAMB's step; the means of the gradient and its square are written in place."""
+    """The first phase of LAMB: the direction of the step, as of Adam.
+
+    mean = beta1 * mean + (1 - beta1) * g;  var = beta2 * var + (1 - beta2) * g^2,  g = clip(rescale_grad * grad)
+    output = mean' / (sqrt(var') + epsilon) + wd * weight, with corrected mean' and var'
+    """
 
     inputs = ("weight", "grad", "mean!", "var!")
 
 
 @operator("mp_lamb_update_phase1")
 class MpLambUpdatePhase1(_LambPhase1):
-    """lamb_update_phase1 with a float32 copy of the weight, whose dtype the result has."""
+    """lamb_update_phase1 with a float32 copy of the weight; the result is float32."""
 
     inputs = ("weight", "grad", "mean!", "var!", "weight32")
     mixed = True
 
 
 class _LambPhase2(Update):
+    """Shared arguments of several operators.
+
+    Args:
+        g: The direction of the step, from the first phase.
+        r1: (1,), the norm of the weight.
+        r2: (1,), the norm of the direction.
+    """
+
     apart = frozenset(("r1", "r2"))
     scalars = ("lr", "lower_bound", "upper_bound")
     lr: Float
@@ -228,7 +331,10 @@ def trust_ratio(b: MxBuilder, weight: Value, step: Value, low: Value, high: Valu
 
 @operator("lamb_update_phase2")
 class LambUpdatePhase2(_LambPhase2):
-    """w - lr * r1 / r2 * g, with the norms r1 of the weight, within its bounds, and r2 of the step g."""
+    """The second phase of LAMB: the step, scaled by a trust ratio.
+
+    output = weight - lr * r1 / r2 * g, with r1 in [lower_bound, upper_bound]
+    """
 
     inputs = ("weight", "g", "r1", "r2")
 
@@ -242,6 +348,13 @@ class MpLambUpdatePhase2(_LambPhase2):
 
 
 class _AdamW(Update):
+    """Shared arguments of several operators.
+
+    Args:
+        rescale_grad: (1,), the factor of the gradient; nothing changes where it is 0, infinite or NaN.
+        wd: Weight decay: this multiple of the weight is part of the step, not of the gradient.
+    """
+
     apart = frozenset(("rescale_grad",))
     scalars = ("lr", "beta1", "beta2", "epsilon", "wd", "eta", "clip_gradient")
     lr: Float
@@ -272,7 +385,10 @@ def guarded_adamw(b: MxBuilder, step: Step, rescale: Value) -> Value:
 
 @operator("_adamw_update")
 class AdamWUpdate(_AdamW):
-    """w - eta * (lr * mean / (sqrt(var) + epsilon) + wd * w): Adam with decoupled weight decay."""
+    """A step of Adam with decoupled weight decay.
+
+    output = weight - eta * (lr * mean / (sqrt(var) + epsilon) + wd * weight)
+    """
 
     inputs = ("weight", "grad", "mean!", "var!", "rescale_grad")
 
@@ -287,7 +403,13 @@ class MpAdamWUpdate(_AdamW):
 
 @operator("_sparse_adagrad_update")
 class AdagradUpdate(Update):
-    """AdaGrad: history + grad^2; w - lr * grad / sqrt(history + epsilon). Weights must not decay."""
+    """A step of AdaGrad.
+
+        history = history + g^2;  output = weight - lr * g / sqrt(history + epsilon),  g = clip(rescale_grad * grad)
+
+    Args:
+        wd: 0: weights must not decay.
+    """
 
     inputs = ("weight", "grad", "history!")
     scalars = ("lr", "epsilon", "rescale_grad", "clip_gradient")
@@ -309,7 +431,14 @@ class AdagradUpdate(Update):
 
 @operator("_contrib_group_adagrad_update")
 class GroupAdagradUpdate(Update):
-    """AdaGrad with one history for each row of the weight: w - lr * grad / sqrt(history + epsilon)."""
+    """A step of AdaGrad with one history for each row of the weight.
+
+        history = history + mean(g^2);  output = weight - lr * g / sqrt(history + epsilon),  g = clip(rescale_grad *
+            grad)
+
+    Args:
+        history: One number for each row; written in place.
+    """
 
     inputs = ("weight", "grad", "history!")
     apart = frozenset(("history",))

@@ -27,7 +27,17 @@ def ordered(b: MxBuilder, x: Value, axis: int | None, ascending: bool) -> tuple[
 
 @operator("sort", aliases=("_npi_sort",))
 class Sort(Operator):
-    """The elements in order along an axis, or all of them flattened."""
+    """Sorts the elements along an axis.
+
+    Args:
+        axis: The axis; None for the flattened array.
+        is_ascend: False for the largest element first.
+    Returns:
+        output0: An array of data's shape.
+    Example:
+        >>> nd.sort(nd.array([[3, 1, 2]])).asnumpy()
+        array([[1., 2., 3.]], dtype=float32)
+    """
 
     outputs = ("output0", "output1")
     hidden = 1
@@ -41,7 +51,18 @@ class Sort(Operator):
 
 @operator("argsort", aliases=("_npi_argsort",))
 class ArgSort(Operator):
-    """The positions of the elements in order along an axis."""
+    """The positions that sort the elements along an axis.
+
+    Args:
+        axis: The axis; None for the flattened array.
+        is_ascend: False for the position of the largest element first.
+        dtype: Dtype of the result.
+    Returns:
+        An array of data's shape.
+    Example:
+        >>> nd.argsort(nd.array([3, 1, 2])).asnumpy()
+        array([1., 2., 0.], dtype=float32)
+    """
 
     axis: OptionalInt = -1
     is_ascend: Bool = True
@@ -54,7 +75,20 @@ class ArgSort(Operator):
 
 @operator("topk", aliases=("_npx_topk",))
 class TopK(Operator):
-    """The k largest elements along an axis (the smallest with `is_ascend`): positions, values, both, or a mask."""
+    """The k largest elements along an axis, or the k smallest.
+
+    Args:
+        axis: The axis; None for the flattened array.
+        k: How many; all for numbers below 1.
+        ret_typ: What is returned: "indices", "value", "both" (values, then indices), or a "mask" of data's shape.
+        is_ascend: True for the smallest elements, in rising order.
+        dtype: Dtype of the indices.
+    Returns:
+        data's shape with extent k along the axis.
+    Example:
+        >>> nd.topk(nd.array([3, 1, 2]), k=2, ret_typ="value").asnumpy()
+        array([3., 2.], dtype=float32)
+    """
 
     axis: OptionalInt = -1
     k: Int = 1

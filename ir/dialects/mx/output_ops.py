@@ -17,9 +17,26 @@ from .shapes import PartialShape, is_known, unify, unify_at
 
 @operator("SoftmaxOutput", aliases=("Softmax",))
 class SoftmaxOutput(Operator):
-    """The softmax of data; its gradient is that of the cross entropy with `label`, times grad_scale.
+    """The softmax of data, as the last layer of a classifier: its gradient is that of the cross entropy with `label`.
 
-    Classes stand on axis 1 with `multi_output`, on the last axis with `preserve_shape`, else on all axes but the first.
+        output = softmax(data);    gradient = (output - onehot(label)) * grad_scale
+
+    Args:
+        data: (N, C), or more axes; see `multi_output` and `preserve_shape`.
+        label: (N,), the classes; or probabilities in data's shape.
+        grad_scale: Factor of the gradient.
+        ignore_label: Class of labels that have no gradient; needs `use_ignore`.
+        multi_output: True if classes are on axis 1 of data with further axes.
+        use_ignore: True to leave out labels equal to `ignore_label`.
+        preserve_shape: True if classes are on the last axis. Otherwise all axes but the first hold classes.
+        normalization: What the gradient is divided by: "null" nothing, "batch" N, "valid" the labels that count.
+        out_grad: True to multiply by the gradient from above.
+        smooth_alpha: Share of the probability that a label gives to the other classes.
+    Returns:
+        An array of data's shape.
+    Example:
+        >>> nd.SoftmaxOutput(nd.array([[0, 0]]), nd.array([1])).asnumpy()
+        array([[0.5, 0.5]], dtype=float32)
     """
 
     inputs = ("data", "label")
@@ -108,6 +125,16 @@ class SoftmaxOutput(Operator):
 
 
 class _RegressionOutput(Operator):
+    """Shared arguments of several operators.
+
+    Args:
+        data: The predictions.
+        label: The targets, in data's shape or without its last axis of extent 1.
+        grad_scale: Factor of the gradient, which is divided by the targets of an instance.
+    Returns:
+        An array of data's shape.
+    """
+
     inputs = ("data", "label")
     grad_scale: Float = 1.0
 
@@ -138,12 +165,32 @@ class _RegressionOutput(Operator):
 
 @operator("LinearRegressionOutput", aliases=("_sparse_LinearRegressionOutput",))
 class LinearRegressionOutput(_RegressionOutput):
-    """Data as it is; the gradient is that of half the squared error."""
+    """Data unchanged, as the last layer of a regression: the gradient is that of half the squared error.
+
+        output = data;    gradient = (data - label) * grad_scale
+
+    Returns:
+        An array of data's shape.
+    Example:
+        >>> nd.LinearRegressionOutput(nd.array([[1], [2]]), nd.array([[0], [0]])).asnumpy()
+        array([[1.],
+               [2.]], dtype=float32)
+    """
 
 
 @operator("MAERegressionOutput", aliases=("_sparse_MAERegressionOutput",))
 class MAERegressionOutput(_RegressionOutput):
-    """Data as it is; the gradient is that of the absolute error."""
+    """Data unchanged, as the last layer of a regression: the gradient is that of the absolute error.
+
+        output = data;    gradient = sign(data - label) * grad_scale
+
+    Returns:
+        An array of data's shape.
+    Example:
+        >>> nd.MAERegressionOutput(nd.array([[1], [2]]), nd.array([[0], [0]])).asnumpy()
+        array([[1.],
+               [2.]], dtype=float32)
+    """
 
     def difference(self, b: MxBuilder, out: Value, label: Value) -> Value:
         return b.sign(b.sub(out, label))
@@ -151,7 +198,16 @@ class MAERegressionOutput(_RegressionOutput):
 
 @operator("LogisticRegressionOutput", aliases=("_sparse_LogisticRegressionOutput",))
 class LogisticRegressionOutput(_RegressionOutput):
-    """The sigmoid of data; the gradient is that of the cross entropy with label."""
+    """The sigmoid of data, as the last layer of a classifier: the gradient is that of the cross entropy.
+
+        output = 1 / (1 + exp(-data));    gradient = (output - label) * grad_scale
+
+    Returns:
+        An array of data's shape.
+    Example:
+        >>> nd.LogisticRegressionOutput(nd.array([[0]]), nd.array([[1]])).asnumpy()
+        array([[0.5]], dtype=float32)
+    """
 
     def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
         return b.sigmoid(inputs[0])
@@ -159,7 +215,21 @@ class LogisticRegressionOutput(_RegressionOutput):
 
 @operator("MakeLoss")
 class MakeLoss(Elementwise):
-    """Data as it is, a loss: its gradient is grad_scale, normalised, whatever comes from above."""
+    """Data unchanged, as a loss: its gradient does not depend on what follows.
+
+        output = data;    gradient = grad_scale, divided as `normalization` specifies
+
+    Args:
+        grad_scale: The gradient of each element.
+        valid_thresh: With "valid", elements above it count.
+        normalization: What the gradient is divided by: "null" nothing, "batch" the batch size, "valid" the number of
+            elements above `valid_thresh`.
+    Returns:
+        An array of data's shape.
+    Example:
+        >>> nd.MakeLoss(nd.array([1, 2])).asnumpy()
+        array([1., 2.], dtype=float32)
+    """
 
     grad_scale: Float = 1.0
     valid_thresh: Float = 0.0
@@ -185,8 +255,17 @@ class MakeLoss(Elementwise):
 
 @operator("SVMOutput")
 class SVMOutput(Operator):
-    """Data as it is; the gradient is that of the hinge loss with the classes in `label`, squared or (`use_linear`)
-    not: scores are pushed beyond `margin`, upwards for the right class and downwards for all others."""
+    """Data unchanged, as the last layer of a classifier: the gradient is that of the hinge loss.
+
+    Args:
+        data: (N, C), scores.
+        label: (N,), the classes.
+        margin: Distance from 0 to which scores are pushed, upwards for the right class and downwards for the others.
+        regularization_coefficient: Factor of the gradient.
+        use_linear: True for the hinge loss itself, False for its square.
+    Returns:
+        An array of data's shape.
+    """
 
     inputs = ("data", "label")
     margin: Float = 1.0
@@ -219,7 +298,17 @@ class SVMOutput(Operator):
 
 @operator("IdentityAttachKLSparseReg")
 class IdentityAttachKLSparseReg(Elementwise):
-    """Data as it is, (batch, units); in training a penalty keeps the units' mean activation at `sparseness_target`."""
+    """Data unchanged; in training a penalty draws the mean activation of each unit to a target.
+
+    Args:
+        data: (batch, units), values of a sigmoid.
+        moving_avg: (units,), the mean activations; written in training.
+        sparseness_target: The target.
+        penalty: Factor of the penalty.
+        momentum: Share of the old value in an update of the mean activations.
+    Returns:
+        An array of data's shape.
+    """
 
     inputs = ("data", "moving_avg!")
     sparseness_target: Float = 0.100000001

@@ -64,8 +64,28 @@ _TABLE: tuple[tuple[str, tuple[str, ...], LogDensity, str], ...] = (
 )
 
 
+_ARGUMENTS = {
+    "low": "Lower ends of the intervals.",
+    "high": "Upper ends of the intervals.",
+    "mu": "The means.",
+    "sigma": "The deviations.",
+    "alpha": "The shapes; the dispersions of a generalized negative binomial distribution.",
+    "beta": "The rates.",
+    "lam": "The rates of exponential numbers; the means of Poisson counts.",
+    "k": "Numbers of successes.",
+    "p": "Probabilities of a success.",
+}
+
+
 class Density(Operator):
-    """A density. Parameters have the shape of the first axes of the samples."""
+    """Shared arguments of several operators.
+
+    Args:
+        sample: Samples: a row of them for each element of the parameters.
+        is_log: True for the logarithm of the density.
+    Returns:
+        An array of the samples' shape.
+    """
 
     is_log: Bool = False
 
@@ -94,7 +114,8 @@ def _declare_density(kind: str, parameters: tuple[str, ...], function: LogDensit
         x, *given = inputs
         return self.finish(b, function(b, x, *(_spread(b, self, p, x) for p in given)))
 
-    doc = f"The density of {what}: a row of samples for each element of the parameters. Its logarithm with is_log."
+    arguments = "".join(f"    {name}: {_ARGUMENTS[name]}\n" for name in parameters)
+    doc = f"The density of {what}.\n\nArgs:\n{arguments}"
     members = {"inputs": ("sample", *parameters), "__doc__": doc, "decompose": decompose}
     declare(f"_random_pdf_{kind}", Density, members, (f"random_pdf_{kind}",))
 
@@ -128,7 +149,7 @@ declare(
         "inputs": ("sample", "alpha"),
         "decompose": _dirichlet,
         "complete": _complete_dirichlet,
-        "__doc__": "The density of Dirichlet samples (..., k): a row of them for each alpha (..., k).",
+        "__doc__": "The density of Dirichlet samples (..., k).\n\nArgs:\n    alpha: (..., k), the concentrations.",
     },
     ("random_pdf_dirichlet",),
 )

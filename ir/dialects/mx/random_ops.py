@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from math import log, prod
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -56,28 +56,35 @@ def _generalized_negative_binomial(b: MxBuilder, shape: Shape, p: list[Value]) -
     return rejection.generalized_negative_binomial(b, shape, p[0], p[1])
 
 
-# MXNet's name, parameters and their defaults, description, function of float32 parameters in the result's shape
-_TABLE: tuple[tuple[str, Parameters, str, Draw, tuple[str, ...]], ...] = (
-    ("uniform", (("low", 0.0), ("high", 1.0)), "Uniform numbers in [low, high).", _uniform, ("uniform",)),
-    ("normal", (("loc", 0.0), ("scale", 1.0)), "Normal numbers of mean loc and deviation scale.", _normal, ("normal",)),
-    ("exponential", (("lam", 1.0),), "Exponential numbers of rate lam.", _exponential, ()),
-    ("gamma", (("alpha", 1.0), ("beta", 1.0)), "Gamma numbers of shape alpha and scale beta.", _gamma, ()),
-    ("poisson", (("lam", 1.0),), "Poisson counts of mean lam.", _poisson, ()),
-    (
-        "negative_binomial",
-        (("k", 1), ("p", 1.0)),
-        "Failures before the k-th success of probability p.",
-        _negative_binomial,
-        (),
-    ),
-    (
-        "generalized_negative_binomial",
-        (("mu", 1.0), ("alpha", 1.0)),
-        "Counts of mean mu and variance mu + alpha * mu^2.",
-        _generalized_negative_binomial,
-        (),
-    ),
+# MXNet's name, parameters and their defaults, function of float32 parameters in the result's shape, further aliases
+_TABLE: tuple[tuple[str, Parameters, Draw, tuple[str, ...]], ...] = (
+    ("uniform", (("low", 0.0), ("high", 1.0)), _uniform, ("uniform",)),
+    ("normal", (("loc", 0.0), ("scale", 1.0)), _normal, ("normal",)),
+    ("exponential", (("lam", 1.0),), _exponential, ()),
+    ("gamma", (("alpha", 1.0), ("beta", 1.0)), _gamma, ()),
+    ("poisson", (("lam", 1.0),), _poisson, ()),
+    ("negative_binomial", (("k", 1), ("p", 1.0)), _negative_binomial, ()),
+    ("generalized_negative_binomial", (("mu", 1.0), ("alpha", 1.0)), _generalized_negative_binomial, ()),
 )
+_TEXTS = {
+    "uniform": "Uniform numbers in [low, high).\n\n    density = 1 / (high - low)",
+    "normal": "Normal numbers.\n\n    density = exp(-((x - loc) / scale)^2 / 2) / (scale * sqrt(2 * pi))",
+    "exponential": "Exponential numbers.\n\n    density = lam * exp(-lam * x), for x >= 0",
+    "gamma": "Gamma numbers.\n\n    density = x^(alpha - 1) * exp(-x / beta) / (gamma(alpha) * beta^alpha), for x >= 0",
+    "poisson": "Poisson counts.\n\n    P(k) = lam^k * exp(-lam) / k!",
+    "negative_binomial": "Numbers of failures before the k-th success, where a success has the probability p.",
+    "generalized_negative_binomial": "Counts of mean mu and variance mu + alpha * mu^2.",
+}
+# What the parameters are, in docstrings; `mu` and `sigma` are those of normal numbers where they are arrays.
+_ARGUMENTS: dict[str, dict[str, str]] = {
+    "uniform": {"low": "Least number.", "high": "End of the interval, which does not belong to it."},
+    "normal": {"loc": "The mean.", "scale": "The deviation.", "mu": "The means.", "sigma": "The deviations."},
+    "exponential": {"lam": "The rate, 1 / mean."},
+    "gamma": {"alpha": "The shape.", "beta": "The scale."},
+    "poisson": {"lam": "The mean."},
+    "negative_binomial": {"k": "Number of successes.", "p": "Probability of a success."},
+    "generalized_negative_binomial": {"mu": "The mean.", "alpha": "The dispersion."},
+}
 # What numbers must be, as MXNet demands; array elements that are not give NaN.
 _DEMANDS: dict[str, dict[str, tuple[str, Callable[[Any], bool]]]] = {
     "uniform": {"high": ("at least low", lambda op: op.high >= op.low)},
@@ -107,7 +114,12 @@ _SAMPLE_INPUTS = {
 
 
 class _Draw(Operator):
-    """An operator without operands; its parameters are those of a distribution, then these."""
+    """Shared arguments of several operators.
+
+    Args:
+        shape: Shape of the result.
+        dtype: Dtype of the result; float32 by default.
+    """
 
     if TYPE_CHECKING:
         shape: Shape
@@ -120,7 +132,14 @@ class _Draw(Operator):
 
 
 class _Sample(Operator):
-    """An operator whose operands are arrays of a distribution's parameters."""
+    """Shared arguments of several operators.
+
+    Args:
+        shape: Shape of the draws for each element of the parameters; one draw by default.
+        dtype: Dtype of the result; float32 by default.
+    Returns:
+        The parameters' shape, then `shape`.
+    """
 
     shape: Ints = ()
     dtype: RandomDType = None
@@ -152,6 +171,12 @@ def _checked(kind: str, names: list[str]) -> dict[str, Any]:
     return {"scalars": tuple(names), "check": check}
 
 
+def _text(kind: str, doc: str, names: Iterable[str], example: str = "") -> str:
+    """The docstring of an operator."""
+    arguments = "".join(f"    {name}: {_ARGUMENTS[kind][name]}\n" for name in names)
+    return f"{doc}\n\nArgs:\n{arguments}{example}"
+
+
 def _declare_plain(kind: str, parameters: Parameters, doc: str, function: Draw, more: tuple[str, ...]) -> None:
     names = [p for p, _ in parameters]
 
@@ -163,7 +188,9 @@ def _declare_plain(kind: str, parameters: Parameters, doc: str, function: Draw, 
         return b.cast(values, DType.from_numpy(self.dtype or "float32"))
 
     types = {**_types(parameters), "shape": Ints, "ctx": Text, "dtype": RandomDType}
-    members = {**dict(parameters), "shape": (), "ctx": "", "dtype": None, "__doc__": doc, "decompose": decompose}
+    example = f"Example:\n    >>> nd.random.{kind}(shape=(2, 3)).shape\n    (2, 3)"
+    text = _text(kind, doc, names, example)
+    members = {**dict(parameters), "shape": (), "ctx": "", "dtype": None, "__doc__": text, "decompose": decompose}
     members |= _checked(kind, names)
     declare(f"_random_{kind}", _Draw, members, (f"random_{kind}", *more), types)
 
@@ -176,7 +203,8 @@ def _declare_like(kind: str, parameters: Parameters, doc: str, function: Draw) -
         like = b.full(x.shape, 0)
         return b.cast(function(b, x.shape, [b.number_like(self, p, like) for p in names]), x.dtype)
 
-    members = {**dict(parameters), "__doc__": f"{doc} In the shape of data.", "decompose": decompose}
+    text = _text(kind, f"{doc}\n\nThe result has the shape and dtype of data.", names)
+    members = {**dict(parameters), "__doc__": text, "decompose": decompose}
     declare(f"_random_{kind}_like", Elementwise, members | _checked(kind, names), (), _types(parameters))
 
 
@@ -188,20 +216,29 @@ def _declare_sample(kind: str, doc: str, function: Draw) -> None:
         values = function(b, shape, [b.broadcast(b.cast(p, DType.F32), shape, axes) for p in inputs])
         return b.cast(values, DType.from_numpy(self.dtype or "float32"))
 
-    text = f"{doc} With arrays as parameters, `shape` numbers for each of their elements."
+    text = _text(kind, f"{doc}\n\nThere are `shape` draws for each element of the parameters.", _SAMPLE_INPUTS[kind])
     members = {"inputs": _SAMPLE_INPUTS[kind], "__doc__": text, "decompose": decompose}
     declare(f"_sample_{kind}", _Sample, members, (f"sample_{kind}",))
 
 
-for _kind, _parameters, _doc, _function, _more in _TABLE:
-    _declare_plain(_kind, _parameters, _doc, _function, _more)
-    _declare_like(_kind, _parameters, _doc, _function)
-    _declare_sample(_kind, _doc, _function)
+for _kind, _parameters, _function, _more in _TABLE:
+    _declare_plain(_kind, _parameters, _TEXTS[_kind], _function, _more)
+    _declare_like(_kind, _parameters, _TEXTS[_kind], _function)
+    _declare_sample(_kind, _TEXTS[_kind], _function)
 
 
 @operator("_random_randint", aliases=("_npi_random_randint", "random_randint"))
 class RandomRandint(Operator):
-    """Uniform whole numbers in [low, high)."""
+    """Uniform whole numbers in [low, high).
+
+    Args:
+        low: Least number.
+        high: End of the interval, which does not belong to it.
+        shape: Shape of the result.
+        dtype: Dtype of the result; int32 by default.
+    Returns:
+        An array of `shape`.
+    """
 
     inputs = ()
     low: Int
@@ -225,7 +262,11 @@ class RandomRandint(Operator):
 
 @operator("_shuffle", aliases=("_npi_shuffle", "shuffle"))
 class Shuffle(Elementwise):
-    """The slices along the first axis in random order."""
+    """The slices along the first axis, in random order.
+
+    Returns:
+        An array of data's shape.
+    """
 
     def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
         x = inputs[0]
@@ -236,7 +277,18 @@ class Shuffle(Elementwise):
 
 @operator("_sample_multinomial", aliases=("sample_multinomial",))
 class SampleMultinomial(Operator):
-    """Draws positions along the last axis with the given probabilities, `shape` of them for each row."""
+    """Draws classes with given probabilities.
+
+        P(output = k) = data[..., k]
+
+    Args:
+        data: (..., classes), probabilities that add up to 1.
+        shape: Shape of the draws for each row; one draw by default.
+        get_prob: True to return the logarithms of the probabilities of the draws as well.
+        dtype: Dtype of the classes.
+    Returns:
+        output: (..., *shape), the classes.
+    """
 
     shape: Ints = ()
     get_prob: Bool = False
@@ -272,8 +324,17 @@ class SampleMultinomial(Operator):
 
 @operator("_sample_unique_zipfian")
 class SampleUniqueZipfian(Operator):
-    """For each row distinct numbers below `range_max`, drawn with probabilities log((k + 2) / (k + 1)) /
-    log(range_max + 1); and how many draws that took. `shape` is (rows, numbers), the results are int64."""
+    """Distinct whole numbers for each row, small ones more often: candidates of sampled losses.
+
+        P(k) = log((k + 2) / (k + 1)) / log(range_max + 1)
+
+    Args:
+        range_max: End of the range of the numbers.
+        shape: (rows, numbers of a row).
+    Returns:
+        output0: The numbers, int64.
+        output1: How many draws each row took, int64.
+    """
 
     inputs = ()
     outputs = ("output0", "output1")

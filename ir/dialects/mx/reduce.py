@@ -45,32 +45,54 @@ def _without_nan(b: MxBuilder, x: Value, neutral: float) -> Value:
     return b.select(b.is_nan(x), b.full_like(x, neutral), x) if x.type.dtype.is_float else x
 
 
-# name, function, description, aliases
-_TABLE: tuple[tuple[str, Reduction, str, tuple[str, ...]], ...] = (
-    ("sum", _sum, "The sum over axes.", ("_sparse_sum", "sum_axis")),
-    ("mean", _mean, "The mean over axes.", ("_sparse_mean",)),
-    ("prod", lambda b, x, axes: b.prod(x, axes), "The product over axes.", ()),
-    ("max", lambda b, x, axes: b.max(x, axes), "The largest element over axes.", ("max_axis",)),
-    ("min", lambda b, x, axes: b.min(x, axes), "The smallest element over axes.", ("min_axis",)),
-    ("nansum", lambda b, x, axes: b.sum(_without_nan(b, x, 0), axes), "The sum over axes; NaN counts as 0.", ()),
-    ("nanprod", lambda b, x, axes: b.prod(_without_nan(b, x, 1), axes), "The product over axes; NaN counts as 1.", ()),
-    ("_square_sum", lambda b, x, axes: b.sum(b.square(x), axes), "The sum of squares over axes.", ()),
+# name, function, description, the rows' results of [[1, 2], [3, 4]], aliases
+_TABLE: tuple[tuple[str, Reduction, str, str, tuple[str, ...]], ...] = (
+    ("sum", _sum, "The sum over axes.", "[3.0, 7.0]", ("_sparse_sum", "sum_axis")),
+    ("mean", _mean, "The mean over axes: their sum divided by its number of terms.", "[1.5, 3.5]", ("_sparse_mean",)),
+    ("prod", lambda b, x, axes: b.prod(x, axes), "The product over axes.", "[2.0, 12.0]", ()),
+    ("max", lambda b, x, axes: b.max(x, axes), "The largest element over axes.", "[2.0, 4.0]", ("max_axis",)),
+    ("min", lambda b, x, axes: b.min(x, axes), "The smallest element over axes.", "[1.0, 3.0]", ("min_axis",)),
+    (
+        "nansum",
+        lambda b, x, axes: b.sum(_without_nan(b, x, 0), axes),
+        "The sum over axes, where NaN counts as 0.",
+        "[3.0, 7.0]",
+        (),
+    ),
+    (
+        "nanprod",
+        lambda b, x, axes: b.prod(_without_nan(b, x, 1), axes),
+        "The product over axes, where NaN counts as 1.",
+        "[2.0, 12.0]",
+        (),
+    ),
+    ("_square_sum", lambda b, x, axes: b.sum(b.square(x), axes), "The sum of squares over axes.", "", ()),
 )
 
 
 class ReduceOperator(Operator):
-    """A reduction over `axis`, or over all other axes with `exclude`."""
+    """A reduction over axes.
+
+    Args:
+        axis: The axes that are reduced; all by default.
+        keepdims: True to keep them with extent 1.
+        exclude: True to reduce all axes but the given ones.
+    Returns:
+        data's shape without the reduced axes; (1,) if none is left.
+    """
 
     axis: OptionalInts = None
     keepdims: Bool = False
     exclude: Bool = False
 
 
-def _declare(name: str, function: Reduction, doc: str, aliases: tuple[str, ...]) -> None:
+def _declare(name: str, function: Reduction, doc: str, result: str, aliases: tuple[str, ...]) -> None:
     def decompose(self: ReduceOperator, b: MxBuilder, *inputs: Value) -> Value:
         axes = reduced_axes(self.axis, inputs[0].type.rank, self.exclude)
         return reduce_with(b, inputs[0], axes, self.keepdims, function)
 
+    if result:
+        doc += f"\n\nExample:\n    >>> nd.{name}(nd.array([[1, 2], [3, 4]]), axis=1).asnumpy().tolist()\n    {result}"
     declare(name, ReduceOperator, {"__doc__": doc, "decompose": decompose}, aliases)
 
 
@@ -80,7 +102,21 @@ for _row in _TABLE:
 
 @operator("norm", aliases=("_sparse_norm",))
 class Norm(Operator):
-    """The L1 or L2 norm over axes."""
+    """The length of vectors: the L1 or L2 norm over axes.
+
+        output = sum(|data|)  (ord 1),  sqrt(sum(data^2))  (ord 2)
+
+    Args:
+        ord: 1 or 2.
+        axis: The axes that are reduced; all by default.
+        out_dtype: Dtype of the result; that of data by default.
+        keepdims: True to keep the reduced axes with extent 1.
+    Returns:
+        data's shape without the reduced axes; (1,) if none is left.
+    Example:
+        >>> nd.norm(nd.array([[3, 4], [6, 8]]), axis=1).asnumpy()
+        array([ 5., 10.], dtype=float32)
+    """
 
     ord: Int = 2
     axis: OptionalInts = None
@@ -110,7 +146,20 @@ class Norm(Operator):
 
 @operator("moments")
 class Moments(Operator):
-    """Mean and biased variance over axes."""
+    """Mean and variance over axes.
+
+        mean = sum(data) / n;    var = sum((data - mean)^2) / n
+
+    Args:
+        axes: The axes that are reduced; all by default.
+        keepdims: True to keep them with extent 1.
+    Returns:
+        output0: The mean.
+        output1: The variance.
+    Example:
+        >>> [a.asnumpy().tolist() for a in nd.moments(nd.array([1, 3]), axes=0)]
+        [[2.0], [1.0]]
+    """
 
     outputs = ("output0", "output1")
     axes: OptionalInts = None
@@ -126,6 +175,13 @@ class Moments(Operator):
 
 
 class _ArgOperator(Operator):
+    """Shared arguments of several operators.
+
+    Args:
+        axis: The axis; None for the flattened array.
+        keepdims: True to keep the axis with extent 1.
+    """
+
     axis: OptionalInt = None
     keepdims: Bool = False
 
@@ -146,7 +202,14 @@ class _ArgOperator(Operator):
 
 @operator("argmax")
 class ArgMax(_ArgOperator):
-    """Position of the largest element along an axis, the first of several; of all elements without an axis."""
+    """The position of the largest element along an axis, the first of several. Positions are floats, as in MXNet.
+
+    Returns:
+        data's shape without the axis.
+    Example:
+        >>> nd.argmax(nd.array([[1, 5, 2], [7, 0, 7]]), axis=1).asnumpy()
+        array([1., 0.], dtype=float32)
+    """
 
     def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
         return self._find(b, inputs[0], "max")
@@ -154,7 +217,14 @@ class ArgMax(_ArgOperator):
 
 @operator("argmin")
 class ArgMin(_ArgOperator):
-    """Position of the smallest element along an axis, the first of several; of all elements without an axis."""
+    """The position of the smallest element along an axis, the first of several. Positions are floats, as in MXNet.
+
+    Returns:
+        data's shape without the axis.
+    Example:
+        >>> nd.argmin(nd.array([[1, 5, 2], [7, 0, 7]]), axis=1).asnumpy()
+        array([0., 1.], dtype=float32)
+    """
 
     def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
         return self._find(b, inputs[0], "min")
@@ -162,7 +232,16 @@ class ArgMin(_ArgOperator):
 
 @operator("argmax_channel")
 class ArgMaxChannel(Operator):
-    """Position of the largest element along axis 1."""
+    """The position of the largest element along axis 1.
+
+    Args:
+        data: (N, C, ...).
+    Returns:
+        (N, ...).
+    Example:
+        >>> nd.argmax_channel(nd.array([[1, 5, 2]])).asnumpy()
+        array([1.], dtype=float32)
+    """
 
     def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
         if inputs[0].type.rank < 2:
@@ -172,7 +251,17 @@ class ArgMaxChannel(Operator):
 
 @operator("_np_cumsum", aliases=("cumsum",))
 class CumSum(Operator):
-    """The running sum along an axis, or along all elements in order."""
+    """The running sum along an axis.
+
+        output[i] = a[0] + ... + a[i]
+
+    Args:
+        a: The array.
+        axis: The axis; None for the flattened array.
+        dtype: Dtype of the result; that of `a` by default.
+    Returns:
+        An array of a's shape; of one axis without `axis`.
+    """
 
     inputs = ("a",)
     axis: OptionalInt = None

@@ -47,12 +47,43 @@ class _Unpacker:
 
 @operator("RNN", aliases=("_npx_rnn",))
 class RNN(Operator):
-    """Applies a recurrent network of several layers to data (time, batch, channels).
+    """Applies a recurrent network of one or several layers to sequences.
 
-    `parameters` holds all weights layer by layer and direction by direction (input to hidden, hidden to hidden,
-    projection), then all biases. Gates stand in the order i, f, c, o (LSTM) and r, z, n (GRU, whose reset gate acts
-    after the hidden product). With `use_sequence_length`, steps past an instance's length keep its state and give
-    zeros.
+        rnn_tanh, rnn_relu: h[t] = f(W x[t] + b + R h[t-1] + c)
+        lstm: i, f, g, o = W x[t] + b + R h[t-1] + c;  cell[t] = sigmoid(f) * cell[t-1] + sigmoid(i) * tanh(g);
+              h[t] = sigmoid(o) * tanh(cell[t])
+        gru:  r, z = sigmoid(W x[t] + b + R h[t-1] + c);  n = tanh(W x[t] + b + r * (R h[t-1] + c));
+              h[t] = (1 - z) * n + z * h[t-1]
+
+    `parameters` is one vector. It holds, for each layer and in it for each direction, W (gates * state_size,
+    channels), R
+    (gates * state_size, state_size) and the weight of the projection; then in the same order the biases b and c.
+
+    Args:
+        data: (time, batch, channels).
+        parameters: All weights and biases in one vector.
+        state: (layers * directions, batch, state_size), the first state; with a projection of `projection_size`.
+        state_cell: (layers * directions, batch, state_size), the first cell; for "lstm".
+        sequence_length: (batch,), the valid steps of each sequence; needs `use_sequence_length`.
+        state_size: Number of elements of a state.
+        num_layers: Number of layers; the results of one are the input of the next.
+        bidirectional: True to run each layer in both directions and join the results.
+        mode: Kind of the cell.
+        p: Probability with which results between layers are dropped in training.
+        state_outputs: True to return the last states as well.
+        projection_size: Size to which the state of an LSTM is projected; none by default.
+        lstm_state_clip_min: Lower limit of the cell of an LSTM; none by default.
+        lstm_state_clip_max: Upper limit of the cell of an LSTM; none by default.
+        lstm_state_clip_nan: True to keep NaN out of the clipped cell.
+        use_sequence_length: True if `sequence_length` is given: later steps keep the state and give zeros.
+    Returns:
+        output: (time, batch, directions * state_size).
+        state_output: The last state, with `state_outputs`.
+        statecell_output: The last cell of an LSTM, with `state_outputs`.
+    Example:
+        >>> x, h = nd.ones((5, 2, 3)), nd.zeros((1, 2, 4))
+        >>> nd.RNN(x, nd.ones((36,)), h, state_size=4, num_layers=1, mode="rnn_tanh").shape
+        (5, 2, 4)
     """
 
     floats = True

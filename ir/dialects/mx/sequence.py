@@ -13,6 +13,15 @@ from .shapes import PartialShape, unify_at
 
 
 class _SequenceBase(Operator):
+    """Shared arguments of several operators.
+
+    Args:
+        data: (time, batch, ...), or (batch, time, ...) with `axis` 1.
+        sequence_length: (batch,), the valid steps of each sequence; needs `use_sequence_length`.
+        use_sequence_length: True if `sequence_length` is given; otherwise all steps are valid.
+        axis: The axis of time, 0 or 1.
+    """
+
     if TYPE_CHECKING:  # each subclass declares it at MXNet's own place
         axis: int
 
@@ -42,7 +51,20 @@ class _SequenceBase(Operator):
 
 @operator("SequenceMask", aliases=("_npx_sequence_mask",))
 class SequenceMask(_SequenceBase):
-    """Sets the elements past each sequence's length to `value`."""
+    """Sets the steps past the end of each sequence to a number.
+
+        output[t, b] = data[t, b] if t < sequence_length[b] else value
+
+    Args:
+        value: The number.
+    Returns:
+        An array of data's shape.
+    Example:
+        >>> x, length = nd.array([[1, 2], [3, 4]]), nd.array([1, 2])
+        >>> nd.SequenceMask(x, length, use_sequence_length=True).asnumpy()
+        array([[1., 2.],
+               [0., 4.]], dtype=float32)
+    """
 
     value: Float = 0.0
     axis: Int = 0
@@ -57,7 +79,17 @@ class SequenceMask(_SequenceBase):
 
 @operator("SequenceLast")
 class SequenceLast(_SequenceBase):
-    """The last element of each sequence."""
+    """The last valid step of each sequence.
+
+        output[b] = data[sequence_length[b] - 1, b]
+
+    Returns:
+        (batch, ...).
+    Example:
+        >>> x, length = nd.array([[1, 2], [3, 4]]), nd.array([1, 2])
+        >>> nd.SequenceLast(x, length, use_sequence_length=True).asnumpy()
+        array([1., 4.], dtype=float32)
+    """
 
     axis: Int = 0
 
@@ -74,7 +106,20 @@ class SequenceLast(_SequenceBase):
 
 @operator("SequenceReverse")
 class SequenceReverse(_SequenceBase):
-    """Reverses each sequence within its length; what follows stays."""
+    """Reverses the valid steps of each sequence; later steps stay.
+
+        output[t, b] = data[sequence_length[b] - 1 - t, b]
+
+    Args:
+        axis: 0, the only axis of time.
+    Returns:
+        An array of data's shape.
+    Example:
+        >>> x, length = nd.array([[1, 2], [3, 4]]), nd.array([1, 2])
+        >>> nd.SequenceReverse(x, length, use_sequence_length=True).asnumpy()
+        array([[1., 4.],
+               [3., 2.]], dtype=float32)
+    """
 
     axis: Int = 0
 

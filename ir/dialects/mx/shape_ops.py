@@ -96,7 +96,22 @@ def _infer_missing(made: list[int], size: int, shape: Shape, target: Shape) -> S
 
 @operator("Reshape", aliases=("reshape",))
 class Reshape(Operator):
-    """The same elements in another shape; codes 0, -1, -2, -3 and -4 take extents from the old one."""
+    """The same elements, in row-major order, under another shape.
+
+    Besides extents, `shape` takes codes. 0 keeps an extent of data, -1 is the extent that fits (once), -2 keeps all
+    remaining extents, -3 multiplies the next two, and -4 splits one into the two numbers that follow.
+
+    Args:
+        shape: The extents and codes.
+        reverse: True to match codes from the last axis.
+        target_shape: The older form of `shape`, where 0 is the extent that fits.
+        keep_highest: True to keep the first extent; with `target_shape`.
+    Returns:
+        An array of that shape.
+    Example:
+        >>> nd.reshape(nd.ones((2, 3, 4)), shape=(0, -1)).shape
+        (2, 12)
+    """
 
     shape: Ints = ()
     reverse: Bool = False
@@ -131,7 +146,16 @@ class Reshape(Operator):
 
 @operator("Flatten", aliases=("_npx_batch_flatten", "flatten"))
 class Flatten(Operator):
-    """Folds all axes but the first into one."""
+    """Folds all axes but the first into one.
+
+    Args:
+        data: (N, ...).
+    Returns:
+        (N, product of the other extents).
+    Example:
+        >>> nd.flatten(nd.ones((2, 3, 4))).shape
+        (2, 12)
+    """
 
     def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
         shape = inputs[0].type.shape
@@ -140,7 +164,18 @@ class Flatten(Operator):
 
 @operator("transpose")
 class Transpose(Operator):
-    """Permutes the axes; without `axes`, reverses them."""
+    """Permutes the axes.
+
+        output.shape[i] = data.shape[axes[i]]
+
+    Args:
+        axes: The axis of data for each axis of the result; by default they are reversed.
+    Returns:
+        The permuted array.
+    Example:
+        >>> nd.transpose(nd.ones((2, 3, 4)), axes=(0, 2, 1)).shape
+        (2, 4, 3)
+    """
 
     axes: Ints = ()
 
@@ -161,7 +196,17 @@ class Transpose(Operator):
 
 @operator("SwapAxis", aliases=("_npi_swapaxes", "swapaxes"))
 class SwapAxis(Operator):
-    """Swaps two axes."""
+    """Swaps two axes.
+
+    Args:
+        dim1: The one axis.
+        dim2: The other axis.
+    Returns:
+        The array with these axes swapped.
+    Example:
+        >>> nd.swapaxes(nd.ones((2, 3, 4)), dim1=0, dim2=2).shape
+        (4, 3, 2)
+    """
 
     dim1: Int = 0
     dim2: Int = 0
@@ -183,7 +228,16 @@ class SwapAxis(Operator):
 
 @operator("expand_dims", aliases=("_npi_expand_dims",))
 class ExpandDims(Operator):
-    """Inserts an axis of extent 1."""
+    """Inserts an axis of extent 1.
+
+    Args:
+        axis: Position of the new axis; below 0 it counts from the end.
+    Returns:
+        The array with one more axis.
+    Example:
+        >>> nd.expand_dims(nd.ones((2, 3)), axis=1).shape
+        (2, 1, 3)
+    """
 
     axis: Int
 
@@ -205,7 +259,16 @@ class ExpandDims(Operator):
 
 @operator("squeeze")
 class Squeeze(Operator):
-    """Removes axes of extent 1: the given ones or all."""
+    """Removes axes of extent 1.
+
+    Args:
+        axis: The axes; all of extent 1 by default.
+    Returns:
+        The array without these axes.
+    Example:
+        >>> nd.squeeze(nd.ones((2, 1, 3))).shape
+        (2, 3)
+    """
 
     stand_ins = (1, 60, 120)
     axis: OptionalInts = None
@@ -226,7 +289,21 @@ class Squeeze(Operator):
 
 @operator("reshape_like", aliases=("_npx_reshape_like",))
 class ReshapeLike(Operator):
-    """Gives the left array the shape of the right; with bounds, one range of axes that of another range."""
+    """Gives an array the shape of another, or replaces a range of its axes by a range of the other's.
+
+    Args:
+        lhs: The array.
+        rhs: The array with the shape.
+        lhs_begin: First axis of the range in lhs; 0 by default.
+        lhs_end: End of the range in lhs; all axes by default.
+        rhs_begin: First axis of the range in rhs; 0 by default.
+        rhs_end: End of the range in rhs; all axes by default.
+    Returns:
+        An array with the elements of lhs.
+    Example:
+        >>> nd.reshape_like(nd.ones((6,)), nd.zeros((2, 3))).shape
+        (2, 3)
+    """
 
     inputs = ("lhs", "rhs")
     own_dtypes = frozenset(("rhs",))
@@ -247,7 +324,14 @@ class ReshapeLike(Operator):
 
 @operator("shape_array", aliases=("_npx_shape_array",))
 class ShapeArray(Operator):
-    """The shape of data as an array of int64."""
+    """The shape of an array as an array of int64.
+
+    Returns:
+        (number of axes,).
+    Example:
+        >>> nd.shape_array(nd.ones((2, 3))).asnumpy()
+        array([2, 3])
+    """
 
     output_dtype = DType.I64
 
@@ -257,7 +341,14 @@ class ShapeArray(Operator):
 
 @operator("size_array")
 class SizeArray(Operator):
-    """The number of elements of data as an array of one int64."""
+    """The number of elements of an array as an array of one int64.
+
+    Returns:
+        (1,).
+    Example:
+        >>> nd.size_array(nd.ones((2, 3))).asnumpy()
+        array([6])
+    """
 
     output_dtype = DType.I64
 
@@ -267,7 +358,17 @@ class SizeArray(Operator):
 
 @operator("tile", aliases=("_npi_tile",))
 class Tile(Operator):
-    """Repeats the whole array along each axis; missing axes are added on either side, as in NumPy."""
+    """Repeats a whole array along each axis.
+
+    Args:
+        reps: Number of copies along each axis. The shorter of data's shape and `reps` gets ones in front.
+    Returns:
+        An array whose extents are those of data times `reps`.
+    Example:
+        >>> nd.tile(nd.array([1, 2]), reps=(2, 2)).asnumpy()
+        array([[1., 2., 1., 2.],
+               [1., 2., 1., 2.]], dtype=float32)
+    """
 
     reps: Ints
 
@@ -285,7 +386,17 @@ class Tile(Operator):
 
 @operator("repeat", aliases=("_np_repeat",))
 class Repeat(Operator):
-    """Repeats each element along an axis, or each element of the flattened array."""
+    """Repeats each element along an axis.
+
+    Args:
+        repeats: Number of copies of each element.
+        axis: The axis; None for the flattened array.
+    Returns:
+        An array whose extent along the axis is `repeats` times as large.
+    Example:
+        >>> nd.repeat(nd.array([1, 2]), repeats=2).asnumpy()
+        array([1., 1., 2., 2.], dtype=float32)
+    """
 
     repeats: Natural
     axis: OptionalInt = None
@@ -301,7 +412,17 @@ class Repeat(Operator):
 
 @operator("reverse", aliases=("flip",))
 class Reverse(Elementwise):
-    """The elements in opposite order along axes."""
+    """Reverses the order of the elements along axes.
+
+    Args:
+        axis: The axes.
+    Returns:
+        An array of data's shape.
+    Example:
+        >>> nd.reverse(nd.array([[1, 2], [3, 4]]), axis=1).asnumpy()
+        array([[2., 1.],
+               [4., 3.]], dtype=float32)
+    """
 
     axis: Ints
 
@@ -326,7 +447,18 @@ def _four_axes_with_elements(x: Value) -> Shape:
 
 @operator("depth_to_space")
 class DepthToSpace(Operator):
-    """Moves channels into blocks of positions: (N, C, H, W) -> (N, C / s^2, H s, W s)."""
+    """Moves channels into blocks of positions.
+
+    Args:
+        data: (N, C * s^2, H, W), where s is the block's edge.
+        block_size: The edge s.
+    Returns:
+        (N, C, H * s, W * s).
+    Example:
+        >>> nd.depth_to_space(nd.array([1, 2, 3, 4]).reshape((1, 4, 1, 1)), block_size=2).asnumpy()[0, 0]
+        array([[1., 2.],
+               [3., 4.]], dtype=float32)
+    """
 
     block_size: Positive
 
@@ -341,7 +473,17 @@ class DepthToSpace(Operator):
 
 @operator("space_to_depth")
 class SpaceToDepth(Operator):
-    """Moves blocks of positions into channels: (N, C, H, W) -> (N, C s^2, H / s, W / s)."""
+    """Moves blocks of positions into channels: the inverse of depth_to_space.
+
+    Args:
+        data: (N, C, H * s, W * s), where s is the block's edge.
+        block_size: The edge s.
+    Returns:
+        (N, C * s^2, H, W).
+    Example:
+        >>> nd.space_to_depth(nd.ones((1, 1, 4, 4)), block_size=2).shape
+        (1, 4, 2, 2)
+    """
 
     block_size: Positive
 
@@ -356,9 +498,19 @@ class SpaceToDepth(Operator):
 
 @operator("Pad", aliases=("pad",))
 class Pad(Operator):
-    """Pads with a constant, the edge's elements, or the elements reflected at the edge.
+    """Adds elements before and after axes.
 
-    `pad_width` has two numbers for each axis, before and after.
+    Args:
+        data: Array of 4 or 5 axes.
+        mode: "constant" adds a number, "edge" repeats the outermost elements, "reflect" mirrors the elements at the
+            edge.
+        pad_width: Two numbers for each axis: how many elements before and after it. The first four are 0.
+        constant_value: The number of "constant".
+    Returns:
+        The enlarged array.
+    Example:
+        >>> nd.pad(nd.ones((1, 1, 1, 2)), mode="constant", pad_width=(0, 0, 0, 0, 0, 0, 1, 1)).asnumpy()[0, 0]
+        array([[0., 1., 1., 0.]], dtype=float32)
     """
 
     mode: Literal["constant", "edge", "reflect"]
@@ -394,7 +546,20 @@ class Pad(Operator):
 
 @operator("diag")
 class Diag(Operator):
-    """The k-th diagonal of the planes of two axes; of one axis, the square matrix with that diagonal."""
+    """Takes a diagonal of matrices, or makes a matrix with a diagonal.
+
+    Args:
+        data: Array of several axes, or the elements of a diagonal (n,).
+        k: Which diagonal: 0 the main one, above 0 higher ones, below 0 lower ones.
+        axis1: Axis of the rows.
+        axis2: Axis of the columns.
+    Returns:
+        data's shape with the diagonal as the last axis in place of the two; (n + |k|, n + |k|) for an array of one
+            axis.
+    Example:
+        >>> nd.diag(nd.array([[1, 2], [3, 4]])).asnumpy()
+        array([1., 4.], dtype=float32)
+    """
 
     stand_ins = (1, 60, 120)  # the shorter axis decides
     k: Int = 0

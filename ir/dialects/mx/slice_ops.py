@@ -67,6 +67,14 @@ def check_bounds(name: str, begin: Limits, end: Limits, step: Limits) -> None:
 
 
 class _SliceBase(Operator):
+    """Shared arguments of several operators.
+
+    Args:
+        begin: First index along each axis, None for the beginning.
+        end: End along each axis, None for the end. Axes without numbers are taken whole.
+        step: Step along each axis; 1 by default. It may be negative.
+    """
+
     begin: Bounds
     end: Bounds
     step: Bounds = ()
@@ -82,7 +90,17 @@ class _SliceBase(Operator):
 
 @operator("slice", aliases=("_npi_slice", "_npx_slice", "_sparse_slice", "crop"))
 class Slice(_SliceBase):
-    """The part between begin and end, None for an open side, by steps that may be negative."""
+    """A part of an array, as Python's slices take it.
+
+        output = data[begin[0]:end[0]:step[0], begin[1]:end[1]:step[1], ...]
+
+    Returns:
+        The part.
+    Example:
+        >>> nd.slice(nd.array([[1, 2, 3], [4, 5, 6]]), begin=(0, 1), end=(2, 3)).asnumpy()
+        array([[2., 3.],
+               [5., 6.]], dtype=float32)
+    """
 
     stand_ins = (1, 60, 120)  # bounds beyond an extent are cut
 
@@ -92,7 +110,12 @@ class Slice(_SliceBase):
 
 @operator("_slice_assign", aliases=("_crop_assign", "_npi_slice_assign"))
 class SliceAssign(_SliceBase):
-    """The left array with a part of it replaced by the right."""
+    """A copy of an array with a part replaced by another array.
+
+    Args:
+        lhs: The array.
+        rhs: The new part.
+    """
 
     inputs = ("lhs", "rhs")
 
@@ -104,7 +127,14 @@ class SliceAssign(_SliceBase):
 
 @operator("_slice_assign_scalar", aliases=("_crop_assign_scalar", "_npi_slice_assign_scalar"))
 class SliceAssignScalar(Operator):
-    """The array with a part of it replaced by a number."""
+    """A copy of an array with a part replaced by a number.
+
+    Args:
+        scalar: The number.
+        begin: First index along each axis, None for the beginning.
+        end: End along each axis, None for the end.
+        step: Step along each axis; 1 by default.
+    """
 
     scalar: Float = 0.0
     begin: Bounds
@@ -123,7 +153,21 @@ class SliceAssignScalar(Operator):
 
 @operator("slice_axis")
 class SliceAxis(Operator):
-    """The part of one axis from begin to end, None for the axis's end."""
+    """A part of an array along one axis.
+
+        output = data[..., begin:end, ...]
+
+    Args:
+        axis: The axis.
+        begin: First index; below 0 it counts from the end.
+        end: End of the part, None for the end of the axis.
+    Returns:
+        The part.
+    Example:
+        >>> nd.slice_axis(nd.array([[1, 2, 3], [4, 5, 6]]), axis=1, begin=1, end=None).asnumpy()
+        array([[2., 3.],
+               [5., 6.]], dtype=float32)
+    """
 
     axis: Int
     begin: Int
@@ -142,7 +186,18 @@ class SliceAxis(Operator):
 
 @operator("slice_like")
 class SliceLike(Operator):
-    """The leading part of data with the extents of another array, along all axes or the given ones."""
+    """The leading part of an array that has the extents of another.
+
+    Args:
+        data: The array.
+        shape_like: The array with the extents.
+        axes: The axes along which data is cut; all by default.
+    Returns:
+        The part.
+    Example:
+        >>> nd.slice_like(nd.array([[1, 2, 3], [4, 5, 6]]), nd.zeros((1, 2))).asnumpy()
+        array([[1., 2.]], dtype=float32)
+    """
 
     inputs = ("data", "shape_like")
     own_dtypes = frozenset(("shape_like",))
@@ -170,7 +225,16 @@ class SliceLike(Operator):
 
 @operator("Crop")
 class Crop(Operator):
-    """The positions of data (N, C, H, W) from an offset or in the centre, sized `h_w` or like a second array."""
+    """A part of images along height and width.
+
+    Args:
+        data: Images (N, C, H, W), and optionally an array whose height and width the part has.
+        offset: First row and column.
+        h_w: Height and width of the part; for one array.
+        center_crop: True for the part in the middle.
+    Returns:
+        (N, C, height, width).
+    """
 
     inputs = ("data*",)
     num_args: Int

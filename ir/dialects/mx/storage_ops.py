@@ -13,7 +13,18 @@ from .operator import Operator, operator
 
 @operator("cast_storage", aliases=("_sparse_cast_storage",))
 class CastStorage(Operator):
-    """The same array in another storage type."""
+    """The same array in another storage type.
+
+    Args:
+        stype: "default" for a dense array, "csr" for a matrix of compressed rows, "row_sparse" for an array with
+            few rows
+            that are not 0.
+    Returns:
+        An array of data's shape.
+    Example:
+        >>> nd.cast_storage(nd.array([[0, 1], [0, 0]]), stype="csr").indices.asnumpy()
+        array([1])
+    """
 
     stype: Literal["csr", "default", "row_sparse"]
 
@@ -23,7 +34,14 @@ class CastStorage(Operator):
 
 @operator("_sparse_retain")
 class SparseRetain(Operator):
-    """The rows of a row-sparse array whose numbers are in `indices`; all others are zero."""
+    """A row-sparse array with only some of its rows; all others become 0.
+
+    Args:
+        data: The array.
+        indices: Numbers of the rows that stay.
+    Returns:
+        A row-sparse array of data's shape.
+    """
 
     inputs = ("data", "indices")
     own_dtypes = frozenset(("indices",))
