@@ -15,7 +15,7 @@ from .shapes import PartialShape, is_known, unify_at
 
 @operator("FullyConnected", aliases=("_npx_fully_connected", "_sparse_FullyConnected"))
 class FullyConnected(Operator):
-    """Applies a linear map: each row of data times the transposed weight, plus the bias.
+    """Applies a linear transformation: each row of data times the transposed weight, plus the bias.
 
         output[n, o] = sum_c data[n, c] * weight[o, c] + bias[o]
 
