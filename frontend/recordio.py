@@ -185,9 +185,8 @@ class MXIndexedRecordIO(MXRecordIO):
                 key, position = line.rstrip("\n").split("\t")
                 self._add(self.key_type(key), int(position))
         except UnicodeDecodeError as error:
-            raise MXNetError(f"invalid index {self.idx_path}, after line {number}: it is not UTF-8") from cause_of(
-                error
-            )
+            reason = f"invalid index {self.idx_path}, after line {number}: it is not UTF-8"
+            raise MXNetError(reason) from cause_of(error)
         except ValueError as error:
             raise MXNetError(f"invalid index {self.idx_path}, line {number}: {line[:80]!r}") from cause_of(error)
 

@@ -44,9 +44,8 @@ def _source(name: str, values: Any) -> Any:
     try:
         return array(values)
     except (TypeError, ValueError) as error:
-        raise TypeError(f"Invalid type '{type(values)}' for {name}, should be NDArray or numpy.ndarray") from cause_of(
-            error
-        )
+        text = f"Invalid type '{type(values)}' for {name}, should be NDArray or numpy.ndarray"
+        raise TypeError(text) from cause_of(error)
 
 
 def _is_hdf5(values: Any) -> bool:
