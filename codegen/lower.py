@@ -156,6 +156,8 @@ class Lowering:
         name = self.inputs.get(value)
         if name is not None:
             return Load(name, index)
+        if value.node is not None and isinstance(value.node.op, Conv | Dot):
+            index = self._with_unit_axes(value, index)
         known = self.known.get((value, index))
         if known is not None:
             return known
@@ -166,6 +168,14 @@ class Lowering:
             raise LoweringError(f"{node.describe()} has no kernel on this target")
         expr = rule(self, node, index)
         return self._share(value, index, expr) if self._is_shared(value, node) else expr
+
+    def _with_unit_axes(self, value: Value, index: Index) -> Index:
+        """The index of a contraction's result with an axis for each dimension, also for those of extent 1 that are
+        read at 0."""
+        unit = {a.name for a in self.axes if a.extent == 1}
+        shape = enumerate(value.type.shape)
+        own = [affine((f"i{k}", 1)) if n == 1 and f"i{k}" in unit else Affine() for k, n in shape]
+        return tuple(o if i == Affine() else i for o, i in zip(own, index, strict=True))
 
     def _is_shared(self, value: Value, node: Node) -> bool:
         """Whether a value becomes a Local: a reduction that a row waits for, and what costs something and is read

@@ -1,22 +1,16 @@
-"""Builds the kernels of convolutions and matrix products: what is computed, with any expression of the sum as the
-epilogue.
-"""
+"""Rewrites kernels around their contraction: the plain sum that it means, operands of its own, a float32 epilogue."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 from ..ir.kernel import (
     Affine,
-    Axis,
-    AxisKind,
     AxisValue,
-    Buffer,
     Const,
     Contract,
     Expr,
-    Index,
     Kernel,
     Load,
     Reduce,
@@ -24,118 +18,74 @@ from ..ir.kernel import (
     Scalar,
     Stage,
     Store,
-    affine,
+    Window,
+    contracts,
     walk,
 )
 from ..ir.kernel import Cast as CastExpr
 from ..ir.scalar import ScalarOp
-from ..ir.types import DType, Layout
+from ..ir.types import DType
 
-Epilogue = Callable[[Expr, Index], Expr]
-"""From the Contract and the index of the stored element to the stored value."""
-
-
-@dataclass(frozen=True)
-class ConvSpec:
-    """A convolution's attributes, as in core: `low` and `high` are the padding on each side of each spatial axis
-    (negative crops).
-    """
-
-    stride: tuple[int, ...]
-    low: tuple[int, ...]
-    high: tuple[int, ...]
-    dilation: tuple[int, ...] = ()
-    interior: tuple[int, ...] = ()
-    groups: int = 1
-
-    def out_size(self, size: Sequence[int], taps: Sequence[int]) -> tuple[int, ...]:
-        rank = len(size)
-        dilation, interior = self.dilation or (1,) * rank, self.interior or (1,) * rank
-        return tuple(
-            ((n - 1) * i + 1 + lo + hi - (k - 1) * d - 1) // s + 1
-            for n, k, s, lo, hi, d, i in zip(
-                size, taps, self.stride, self.low, self.high, dilation, interior, strict=True
-            )
-        )
+_HALVES = (DType.F16, DType.BF16)
 
 
-@dataclass(frozen=True)
-class Extras:
-    """Further operands of an epilogue, and physical strides of the three other buffers unless contiguous."""
-
-    buffers: tuple[Buffer, ...] = ()
-    epilogue: Epilogue = field(default=lambda total, index: total)
-    strides: tuple[tuple[int, ...] | None, ...] = (None, None, None)
+def sum_dtype(operand: DType) -> DType:
+    """The dtype in which products of two operands of this dtype are summed: float32 for 16-bit floats."""
+    return DType.F32 if operand in _HALVES else operand
 
 
-def conv_kernel(
-    x: tuple[int, ...],
-    w: tuple[int, ...],
-    spec: ConvSpec,
-    dtype: DType = DType.F32,
-    x_layout: Layout | None = None,
-    out_layout: Layout | None = None,
-    extras: Extras | None = None,
-    name: str = "conv",
-) -> Kernel:
-    """x (N, C, spatial), w (O, C / groups, taps) -> y (N, O, spatial), as buffers `x`, `w`, the extras, `y`.
-
-    Axes: i0 (batch), g (groups, when there are several), i1 (filter in its group), i2... (positions); r0 (channel),
-    r1... (taps).
-    """
-    extras = extras or Extras()
-    rank = len(x) - 2
-    size = spec.out_size(x[2:], w[2:])
-    axes, out = _conv_axes(x[0], w, size, spec.groups)
-    contract = Contract(
-        _conv_input(x, w, spec, dtype),
-        Load("w", (out[1], *(affine((f"r{k}", 1)) for k in range(rank + 1)))),
-        _taps(rank),
-    )
-    buffers = (
-        Buffer("x", dtype, x, x_layout, extras.strides[0]),
-        Buffer("w", dtype, w, None, extras.strides[1]),
-        *extras.buffers,
-        Buffer("y", dtype, (x[0], w[0], *size), out_layout, extras.strides[2], written=True),
-    )
-    return Kernel(name, buffers, (), axes, (Store("y", out, extras.epilogue(contract, out)),))
+# --- convolutions as products -------------------------------------------------------------------------------------
 
 
-def _taps(rank: int) -> tuple[str, ...]:
-    return tuple(f"r{k}" for k in range(rank + 1))
+def implicit_product(kernel: Kernel, node: Contract) -> Contract:
+    """The same contraction as a matrix product whose left operand reads the input at the positions of the windows."""
+    if not node.windows:
+        return node
+    assert isinstance(node.lhs, Load)
+    index = input_index(node)
+    interior = [1] * len(index)
+    for i, at in enumerate(node.lhs.index):
+        interior[i] = next((w.interior for w in node.windows if at == _named(w)), 1)
+    zero = Const(0, kernel.buffer(node.lhs.buffer).dtype)
+    if any(_leaves(kernel, w) for w in node.windows):
+        return replace(node, lhs=dilated_load(node.lhs.buffer, index, tuple(interior), zero), windows=())
+    return replace(node, lhs=replace(node.lhs, index=index), windows=())
 
 
-def _conv_axes(batch: int, w: tuple[int, ...], size: tuple[int, ...], groups: int) -> tuple[tuple[Axis, ...], Index]:
-    filters = w[0] // groups
-    group = (Axis("g", groups),) if groups > 1 else ()
-    axes = (
-        Axis("i0", batch),
-        *group,
-        Axis("i1", filters),
-        *(Axis(f"i{k + 2}", n) for k, n in enumerate(size)),
-        *(Axis(f"r{k}", n, AxisKind.REDUCE) for k, n in enumerate(w[1:])),
-    )
-    channel = affine(*((a.name, filters) for a in group), ("i1", 1))
-    return axes, (affine(("i0", 1)), channel, *(affine((f"i{k + 2}", 1)) for k in range(len(size))))
+def convolutions_as_products(kernel: Kernel) -> Kernel:
+    """The same kernel with each convolution as its implicit product."""
+
+    def product(expr: Expr) -> Expr:
+        return implicit_product(kernel, expr) if isinstance(expr, Contract) else expr
+
+    return _rewritten(kernel, product) if any(c.windows for c in contracts(kernel)) else kernel
 
 
-def _conv_input(x: tuple[int, ...], w: tuple[int, ...], spec: ConvSpec, dtype: DType) -> Expr:
-    rank = len(x) - 2
-    dilation, interior = spec.dilation or (1,) * rank, spec.interior or (1,) * rank
-    group = (("g", w[1]),) if spec.groups > 1 else ()
-    index: list[Affine] = [affine(("i0", 1)), affine(*group, ("r0", 1))]
-    for k, (stride, step, low) in enumerate(zip(spec.stride, dilation, spec.low, strict=True)):
-        index.append(affine((f"i{k + 2}", stride), (f"r{k + 1}", step), offset=-low))
-    zero = Const(0.0, dtype)
-    if any(n != 1 for n in interior):
-        return dilated_load("x", tuple(index), (1, 1, *interior), zero)
-    padded = any((*spec.low, *spec.high))
-    return Load("x", tuple(index), zero if padded else None)
+def input_index(node: Contract) -> tuple[Affine, ...]:
+    """The index of a convolution's input, by positions between which interior zeros count."""
+    assert isinstance(node.lhs, Load)
+    positions: Mapping[Affine, Affine] = {_named(w): w.position for w in node.windows}
+    index = tuple(i for i in node.lhs.index if isinstance(i, Affine))
+    assert len(index) == len(node.lhs.index)
+    return tuple(positions.get(i, i) for i in index)
 
 
-def dilated_load(buffer: str, index: tuple[Affine, ...], interior: tuple[int, ...], zero: Const) -> Expr:
-    """The element of `buffer` with `interior - 1` zeros put between its elements along each dimension; `zero` there and
-    outside.
+def _named(window: Window) -> Affine:
+    return Affine(((window.name, 1),))
+
+
+def _leaves(kernel: Kernel, window: Window) -> bool:
+    """True if the window reads zeros: between elements or past an end of the input."""
+    out, taps = kernel.axis(window.out).extent, kernel.axis(window.tap).extent
+    if isinstance(out, str) or isinstance(taps, str) or isinstance(window.extent, str):
+        return True
+    last = (out - 1) * window.stride + (taps - 1) * window.dilation - window.low
+    return window.interior != 1 or window.low > 0 or last >= window.extent
+
+
+def dilated_load(buffer: str, index: tuple[Affine, ...], interior: tuple[int, ...], other: Const) -> Expr:
+    """The element of `buffer` with `interior - 1` times `other` between its elements along each dimension; `other`
+    there and outside.
     """
     whole: Expr | None = None
     mapped: list[Affine | Expr] = []
@@ -148,8 +98,8 @@ def dilated_load(buffer: str, index: tuple[Affine, ...], interior: tuple[int, ..
         on = Scalar(ScalarOp.EQ, (Scalar(ScalarOp.MOD, (position, step)), Const(0, DType.I64)))
         whole = on if whole is None else Scalar(ScalarOp.AND, (whole, on))
         mapped.append(Scalar(ScalarOp.DIV, (position, step)))
-    load = Load(buffer, tuple(mapped), zero)
-    return load if whole is None else Scalar(ScalarOp.SELECT, (whole, load, zero))
+    load = Load(buffer, tuple(mapped), other)
+    return load if whole is None else Scalar(ScalarOp.SELECT, (whole, load, other))
 
 
 def _as_expr(index: Affine) -> Expr:
@@ -160,90 +110,54 @@ def _as_expr(index: Affine) -> Expr:
     return total
 
 
-def split_dilated(index: Expr) -> tuple[Affine, int] | None:
-    """The inverse of `dilated_load` for one dimension: the affine position and the divisor; None for any other
-    expression.
-    """
-    match index:
-        case Scalar(ScalarOp.DIV, (position, Const(value=divisor))):
-            inner = _as_affine(position)
-            return None if inner is None else (inner, int(divisor))
-        case _:
-            return None
+# --- plain sums ---------------------------------------------------------------------------------------------------
 
 
-def _as_affine(expr: Expr) -> Affine | None:
+def contract_as_sum(kernel: Kernel) -> Kernel:
+    """The same kernel with each Contract as the sum of products that it means: the fallback of every target."""
+
+    def as_sum(expr: Expr) -> Expr:
+        return _sum(implicit_product(kernel, expr)) if isinstance(expr, Contract) else expr
+
+    return _rewritten(kernel, as_sum)
+
+
+def _sum(node: Contract) -> Expr:
+    return Reduce(ReduceOp.ADD, node.inner, Scalar(ScalarOp.MUL, (node.lhs, node.rhs)))
+
+
+def _rewritten(kernel: Kernel, rule: Callable[[Expr], Expr]) -> Kernel:
+    return replace(kernel, stages=tuple(replace(s, value=_mapped(s.value, rule)) for s in kernel.stages))
+
+
+def _mapped(expr: Expr, rule: Callable[[Expr], Expr]) -> Expr:
+    """`rule` on the outermost expressions that it changes."""
+    changed = rule(expr)
+    if changed is not expr:
+        return changed
     match expr:
-        case Const(value=value):
-            return Affine((), int(value))
-        case Scalar(ScalarOp.ADD, (rest, Scalar(ScalarOp.MUL, (AxisValue(axis), Const(value=coefficient))))):
-            inner = _as_affine(rest)
-            return None if inner is None else Affine((*inner.terms, (axis, int(coefficient))), inner.offset)
+        case Scalar(operands=operands):
+            return replace(expr, operands=tuple(_mapped(e, rule) for e in operands))
+        case CastExpr(operand=operand) | Reduce(operand=operand):
+            return replace(expr, operand=_mapped(operand, rule))
         case _:
-            return None
+            return expr
 
 
-def gemm_kernel(
-    batch: tuple[int, ...],
-    rows: int,
-    columns: int,
-    inner: int,
-    dtype: DType = DType.F32,
-    transposed: tuple[bool, bool] = (False, False),
-    batched_rhs: bool = True,
-    extras: Extras | None = None,
-    name: str = "gemm",
-) -> Kernel:
-    """a [batch..., rows, inner] times b [batch..., inner, columns] -> y [batch..., rows, columns], buffers `a`, `b`,
-    the extras, `y`.
-
-    `transposed` swaps the last two dimensions of a and of b; `batched_rhs` False gives b no batch.
-    """
-    extras = extras or Extras()
-    heads = tuple(f"b{k}" for k in range(len(batch)))
-    axes = (
-        *(Axis(h, n) for h, n in zip(heads, batch, strict=True)),
-        Axis("m", rows),
-        Axis("n", columns),
-        Axis("k", inner, AxisKind.REDUCE),
-    )
-    lead = tuple(affine((h, 1)) for h in heads)
-    a_pair, b_pair = (("k", "m") if transposed[0] else ("m", "k")), (("n", "k") if transposed[1] else ("k", "n"))
-    sizes = {"m": rows, "n": columns, "k": inner}
-    b_lead, b_batch = (lead, batch) if batched_rhs else ((), ())
-    contract = Contract(
-        Load("a", (*lead, *(affine((p, 1)) for p in a_pair))),
-        Load("b", (*b_lead, *(affine((p, 1)) for p in b_pair))),
-        ("k",),
-    )
-    out: Index = (*lead, affine(("m", 1)), affine(("n", 1)))
-    buffers = (
-        Buffer("a", dtype, (*batch, *(sizes[p] for p in a_pair)), None, extras.strides[0]),
-        Buffer("b", dtype, (*b_batch, *(sizes[p] for p in b_pair)), None, extras.strides[1]),
-        *extras.buffers,
-        Buffer("y", dtype, (*batch, rows, columns), None, extras.strides[2], written=True),
-    )
-    return Kernel(name, buffers, (), axes, (Store("y", out, extras.epilogue(contract, out)),))
+# --- operands of their own ----------------------------------------------------------------------------------------
 
 
 def read_apart(kernel: Kernel) -> tuple[Kernel, tuple[int, ...]]:
     """Give an operand of a Contract that the kernel reads elsewhere too a buffer of its own.
 
-    An emitter may want the operand of a contraction, and nothing else, in a packed form. Returns the kernel, and for
-    each of its buffers the position of the original one.
+    An emitter may pack the operand of a contraction, and nothing else. Returns the kernel, and for each of its buffers
+    the position of the original one.
     """
     positions = list(range(len(kernel.buffers)))
-    for contract in _contracts(kernel):
+    if len(contracts(kernel)) == 1:
         for side in ("rhs", "lhs"):
-            kernel = _split_side(kernel, contract, side, positions)
-            contract = _contracts(kernel)[0]
+            kernel = _split_side(kernel, contracts(kernel)[0], side, positions)
     return kernel, tuple(positions)
-
-
-def _contracts(kernel: Kernel) -> list[Contract]:
-    """The Contract of a kernel that has a single one."""
-    found = {e for stage in kernel.stages for e in walk(stage.value) if isinstance(e, Contract)}
-    return list(found) if len(found) == 1 else []
 
 
 def _split_side(kernel: Kernel, contract: Contract, side: str, positions: list[int]) -> Kernel:
@@ -274,38 +188,12 @@ def _replaced(expr: Expr, old: Expr, new: Expr) -> Expr:
     return _mapped(expr, lambda e: new if e == old else e)
 
 
-def _mapped(expr: Expr, rule: Callable[[Expr], Expr]) -> Expr:
-    """`rule` on the outermost expressions that it changes."""
-    changed = rule(expr)
-    if changed is not expr:
-        return changed
-    match expr:
-        case Scalar(operands=operands):
-            return replace(expr, operands=tuple(_mapped(e, rule) for e in operands))
-        case CastExpr(operand=operand) | Reduce(operand=operand):
-            return replace(expr, operand=_mapped(operand, rule))
-        case _:
-            return expr
-
-
-def contract_as_sum(kernel: Kernel) -> Kernel:
-    """The same kernel with each Contract as the sum of products that it means."""
-    stages = tuple(replace(s, value=_mapped(s.value, _as_sum)) for s in kernel.stages)
-    return replace(kernel, stages=stages)
-
-
-def _as_sum(expr: Expr) -> Expr:
-    if not isinstance(expr, Contract):
-        return expr
-    return Reduce(ReduceOp.ADD, expr.axes, Scalar(ScalarOp.MUL, (expr.lhs, expr.rhs)))
-
-
-_HALVES = (DType.F16, DType.BF16)
+# --- epilogues in float32 -----------------------------------------------------------------------------------------
 
 
 def epilogue_in_float32(kernel: Kernel) -> Kernel:
-    """The same kernel with every step around its Contract said in the dtype in which it is computed: 16-bit floats
-    become float32 where they are read, and round where the graph casts to them and where they are stored.
+    """The same kernel with every step around its Contract in the dtype in which it is computed: 16-bit floats become
+    float32 where they are read, and round where the graph casts to them and where they are stored.
     """
     halves = {b.name for b in kernel.buffers if b.dtype in _HALVES}
     if not halves:
@@ -337,5 +225,7 @@ def _in_float32(expr: Expr, halves: set[str]) -> Expr:
         case CastExpr(dtype=dtype, operand=operand):
             inner = CastExpr(dtype, _in_float32(operand, halves))
             return CastExpr(DType.F32, inner) if dtype in _HALVES else inner
+        case Contract(dtype=dtype) if dtype in _HALVES:
+            return replace(expr, dtype=DType.F32)
         case _:
             return expr

@@ -25,12 +25,12 @@ from ..ir.dialects.core import (
     Transpose,
 )
 from ..ir.graph import GraphError, Node, Op, Value
-from ..ir.kernel import Affine, Const, Contract, Expr, Index, Ref, Scalar, affine, index_value
+from ..ir.kernel import Affine, Const, Contract, Expr, Index, Ref, Scalar, Window, affine, index_value
 from ..ir.kernel import Cast as CastExpr
 from ..ir.kernel import Reduce as ReduceExpr
 from ..ir.scalar import ScalarOp
 from ..ir.types import DType
-from .lower_contract import dilated_load
+from .lower_contract import dilated_load, sum_dtype
 from .lower_random import philox_word
 
 
@@ -250,36 +250,53 @@ def _reduce_window(low: Region, node: Node, index: Index) -> Expr:
 
 
 def _conv(low: Region, node: Node, index: Index) -> Expr:
-    """x[n, g * I + c, s * o + d * k - p, ...] * w[g * O + o, c, k, ...] over channels c of the group and the kernel's
-    window.
-    """
+    """x[n, g * I + c, position, ...] * w[g * O + o, c, k, ...] over channels c of the group and the kernel's window."""
     assert isinstance(node.op, Conv)
     x, w = node.inputs
     op = node.op
     if op.batch_groups != 1:
         raise GraphError(f"{node.describe()}: groups of the batch have no kernel on this target")
-    channel, *window = low.new_axes(w.type.shape[1:])
+    channel, *taps = low.new_axes(w.type.shape[1:])
     batch, out, *space = index
     assert isinstance(out, Affine)
-    group = out.terms[:1] if op.groups > 1 else ()
-    terms = tuple((g, w.type.shape[1]) for g, _ in group)
-    mapped: list[Affine] = [_as_affine(batch), affine(*terms, (channel, 1))]
-    for i, k, stride, (lo, _), dilation in zip(space, window, op.strides, op.padding, op.rhs_dilation, strict=True):
-        at = _as_affine(_shift(i, stride, -lo))
-        mapped.append(Affine((*at.terms, (k, dilation)), at.offset))
-    rhs = low.read(w, (out, *(affine((a, 1)) for a in (channel, *window))))
-    return Contract(_conv_input(low, op, x, tuple(mapped)), rhs, (channel, *window))
+    windows = _windows(op, x.type.shape[2:], tuple(space), taps)
+    groups, filters = (out.terms[:1], out.terms[1:]) if op.groups > 1 else ((), out.terms)
+    channels = affine(*((g, w.type.shape[1]) for g, _ in groups), (channel, 1))
+    return Contract(
+        lhs=low.read(x, (batch, channels, *(affine((v.name, 1)) for v in windows))),
+        rhs=low.read(w, (out, *(affine((a, 1)) for a in (channel, *taps)))),
+        batch=tuple(g for g, _ in groups),
+        rows=_axes((batch, *space)),
+        columns=tuple(a for a, _ in filters),
+        inner=(channel, *taps),
+        accumulator=sum_dtype(x.type.dtype),
+        dtype=node.outputs[0].type.dtype,
+        windows=windows,
+    )
 
 
-def _conv_input(low: Region, op: Conv, x: Value, index: tuple[Affine, ...]) -> Expr:
-    if any(map(any, op.padding)) or any(d != 1 for d in op.lhs_dilation):
-        return _read_padded(low, x, index, (1, 1, *op.lhs_dilation), Const(0, x.type.dtype))
-    return low.read(x, index)
+def _windows(op: Conv, sizes: Sequence[int], space: Index, taps: Sequence[str]) -> tuple[Window, ...]:
+    return tuple(
+        Window(
+            name=f"p{k}",
+            out=_axes((space[k],))[0],
+            tap=taps[k],
+            extent=n,
+            stride=op.strides[k],
+            dilation=op.rhs_dilation[k],
+            low=op.padding[k][0],
+            interior=op.lhs_dilation[k],
+        )
+        for k, n in enumerate(sizes)
+    )
 
 
-def _as_affine(index: Affine | Expr) -> Affine:
-    assert isinstance(index, Affine)
-    return index
+def _axes(index: Index) -> tuple[str, ...]:
+    """The axes of an index each part of which is one axis."""
+    found = [i.terms[0][0] for i in index if isinstance(i, Affine) and i.terms]
+    if index != tuple(affine((a, 1)) for a in found):
+        raise GraphError(f"a contraction is read at {index}, not at one axis for each dimension")
+    return tuple(found)
 
 
 def _dot(low: Region, node: Node, index: Index) -> Expr:
@@ -287,13 +304,19 @@ def _dot(low: Region, node: Node, index: Index) -> Expr:
     op, (x, w) = node.op, node.inputs
     names = low.new_axes([x.type.shape[a] for a in op.lhs_contract])
     inner = [affine((a, 1)) for a in names]
-    nbatch = len(op.lhs_batch)
-    nfree = x.type.rank - nbatch - len(inner)
-    lhs = _operand_index(
-        x.type.rank, op.lhs_batch, op.lhs_contract, index[:nbatch], inner, index[nbatch : nbatch + nfree]
+    count = len(op.lhs_batch)
+    end = x.type.rank - len(inner)
+    batch, rows, columns = index[:count], index[count:end], index[end:]
+    return Contract(
+        lhs=low.read(x, _operand_index(x.type.rank, op.lhs_batch, op.lhs_contract, batch, inner, rows)),
+        rhs=low.read(w, _operand_index(w.type.rank, op.rhs_batch, op.rhs_contract, batch, inner, columns)),
+        batch=_axes(batch),
+        rows=_axes(rows),
+        columns=_axes(columns),
+        inner=tuple(names),
+        accumulator=sum_dtype(x.type.dtype),
+        dtype=node.outputs[0].type.dtype,
     )
-    rhs = _operand_index(w.type.rank, op.rhs_batch, op.rhs_contract, index[:nbatch], inner, index[nbatch + nfree :])
-    return Contract(low.read(x, lhs), low.read(w, rhs), tuple(names))
 
 
 def _operand_index(

@@ -19,7 +19,7 @@ from typing import Any, cast
 import numpy as np
 
 from .graph import Graph, Op, Value
-from .kernel import Affine, Axis, AxisValue, Buffer, Contract, Kernel, Load, Local, Reduce, Ref, Store
+from .kernel import Affine, Axis, AxisValue, Buffer, Contract, Kernel, Load, Local, Reduce, Ref, Store, Window
 from .types import DType, TensorType
 
 DIGEST_BYTES = 20
@@ -181,10 +181,21 @@ class _KernelWriter:
                 return f"load {self.buffers[buffer]} {self.index(index)} {self.expr(other) if other else None}"
             case Reduce(op, axes, operand):
                 return f"reduce {op.value} {[self.axes[a] for a in axes]} {self.expr(operand)}"
-            case Contract(lhs, rhs, axes):
-                return f"contract {[self.axes[a] for a in axes]} {self.expr(lhs)} {self.expr(rhs)}"
+            case Contract():
+                return self.contract(expr)
             case _:
                 return f"{type(expr).__name__} {[self.field(getattr(expr, f.name)) for f in fields(expr)]}"
+
+    def contract(self, node: Contract) -> str:
+        windows = [self.window(w, f"w{i}") for i, w in enumerate(node.windows)]
+        roles = [[self.axes[a] for a in role] for role in (node.batch, node.rows, node.columns, node.inner)]
+        dtypes = f"{node.accumulator.value} {node.dtype.value}"
+        return f"contract {roles} {dtypes} {windows} {self.expr(node.lhs)} {self.expr(node.rhs)}"
+
+    def window(self, w: Window, name: str) -> str:
+        self.axes[w.name] = name
+        extent = self.extents[w.extent] if isinstance(w.extent, str) else w.extent
+        return f"{self.axes[w.out]} {self.axes[w.tap]} {extent} {w.stride} {w.dilation} {w.low} {w.interior}"
 
     def field(self, value: Any) -> str:
         """A field of a Const, Cast or Scalar."""

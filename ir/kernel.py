@@ -6,13 +6,14 @@
     stage  = Store(buffer, index, expr)              one element of a result for each point of the parallel axes
            | Local(name, axes, expr)                 a temporary over `axes` that later stages read by Ref
     expr   = Const(value, dtype) | Given(name, dtype) | AxisValue(axis) | Load(buffer, index, other?) | Ref(local)
-           | Scalar(op, exprs) | Cast(dtype, expr) | Reduce(op, axes, expr) | Contract(lhs, rhs, axes)
+           | Scalar(op, exprs) | Cast(dtype, expr) | Reduce(op, axes, expr)
+           | Contract(lhs, rhs, batch, rows, columns, inner, accumulator, dtype, windows)
+    window = Window(name, out, tap, extent, stride, dilation, low, interior)
     index  = for each dimension an Affine (sum of coefficient * axis, plus an offset) or an expr (gather)
 
 An index addresses the LOGICAL tensor; the buffer's layout says where its elements stand. A Load with `other` may
-leave the buffer's shape and then gives `other` (padding); without it the index must stay inside. Contract is
-sum(lhs * rhs) over its reduce axes, GEMM and convolution alike. Reduce and Contract accumulate 16-bit floats in
-float32.
+leave the buffer's shape and then gives `other` (padding); without it the index must stay inside. Contract is a matrix
+product or a convolution with all of its attributes. Reduce accumulates 16-bit floats in float32.
 """
 
 from __future__ import annotations
@@ -153,11 +154,62 @@ class Reduce:
     operand: Expr
 
 
-@dataclass(frozen=True, slots=True)
+class ContractionKind(Enum):
+    PRODUCT = "product"
+    CONVOLUTION = "convolution"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Window:
+    """One spatial axis of a convolution.
+
+    Output `out` and tap `tap`, both axes of the kernel, meet at position out * stride + tap * dilation - low of the
+    input, which has `extent` elements, interior - 1 zeros between neighbours and zeros on both sides. The window binds
+    `name` in the left operand: the index of the element at that position.
+    """
+
+    name: str
+    out: str
+    tap: str
+    extent: Extent
+    stride: int = 1
+    dilation: int = 1
+    low: int = 0
+    interior: int = 1
+
+    @property
+    def position(self) -> Affine:
+        """The position in the input, interior zeros included."""
+        return affine((self.out, self.stride), (self.tap, self.dilation), offset=-self.low)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Contract:
+    """sum(lhs * rhs) over the reduce axes `inner`: a matrix product, or with `windows` a convolution.
+
+    `batch`, `rows` and `columns` are the parallel axes of both operands, of `lhs` alone and of `rhs` alone. In a
+    convolution the groups are the batch, images and output positions the rows, filters the columns, and the channels
+    of a group and the taps are reduced; `lhs` is a Load in which each window's name indexes one dimension, and is zero
+    where the window leaves the input. The gradient of a convolution to its data has windows with interior zeros, the
+    one to its weights reduces over images and output positions.
+
+    Products are summed in `accumulator`. The value has `dtype`; a 16-bit float stays in the accumulator's precision
+    until the kernel casts or stores it.
+    """
+
     lhs: Expr
     rhs: Expr
-    axes: tuple[str, ...]
+    batch: tuple[str, ...] = ()
+    rows: tuple[str, ...]
+    columns: tuple[str, ...]
+    inner: tuple[str, ...]
+    accumulator: DType
+    dtype: DType
+    windows: tuple[Window, ...] = ()
+
+    @property
+    def kind(self) -> ContractionKind:
+        return ContractionKind.CONVOLUTION if self.windows else ContractionKind.PRODUCT
 
 
 Expr = Const | Given | AxisValue | Load | Ref | Scalar | Cast | Reduce | Contract
@@ -231,6 +283,12 @@ def index_value(index: Affine | Expr) -> Expr:
     return value
 
 
+def contracts(kernel: Kernel) -> tuple[Contract, ...]:
+    """The distinct contractions of a kernel."""
+    found = (e for stage in kernel.stages for e in walk(stage.value) if isinstance(e, Contract))
+    return tuple(dict.fromkeys(found))
+
+
 def affine(*terms: tuple[str, int], offset: int = 0) -> Affine:
-    """An Affine of the given (axis, coefficient) pairs."""
+    """An Affine of (axis, coefficient) pairs."""
     return Affine(tuple(t for t in terms if t[1]), offset)

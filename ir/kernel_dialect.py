@@ -93,11 +93,29 @@ KERNEL = """\
     irdl.regions(body: %g)
     irdl.results(value: %t)
   }
+  irdl.operation @window {
+    %i = irdl.is index
+    %e0 = irdl.base "#builtin.integer"
+    %e1 = irdl.base "#builtin.string"
+    %e = irdl.any_of(%e0, %e1)
+    %s = irdl.base "#builtin.integer"
+    %d = irdl.base "#builtin.integer"
+    %l = irdl.base "#builtin.integer"
+    %n = irdl.base "#builtin.integer"
+    irdl.operands(out: %i, tap: %i)
+    irdl.attributes {"extent" = %e, "stride" = %s, "dilation" = %d, "low" = %l, "interior" = %n}
+    irdl.results(element: %i)
+  }
   irdl.operation @contract {
     %i = irdl.is index
     %t = irdl.any
+    %k0 = irdl.is "product"
+    %k1 = irdl.is "convolution"
+    %k = irdl.any_of(%k0, %k1)
+    %a = irdl.base "#builtin.type"
     %g = irdl.region with size 1
-    irdl.operands(axes: variadic %i)
+    irdl.operands(batch: variadic %i, rows: variadic %i, columns: variadic %i, inner: variadic %i)
+    irdl.attributes {"kind" = %k, "accumulator" = %a}
     irdl.regions(body: %g)
     irdl.results(value: %t)
   }

@@ -10,6 +10,14 @@
       "vector.yield"(%0) : (f32) -> ()
     }) {index = affine_map<(i) -> (i)>} : (tensor<4xf32>, index) -> ()
 
+A contraction lists its axes by role, and its region begins with its windows:
+
+    %2 = "kernel.contract"(%i, %o, %c, %r) ({
+      %p = "kernel.window"(%o, %r) {extent = 9 : i64, stride = 1 : i64, ...} : (index, index) -> index
+      ...
+      "vector.yield"(%0, %1) : (f32, f32) -> ()
+    }) {kind = "convolution", accumulator = f32, operandSegmentSizes = array<i32: 0, 2, 1, 1>} : (...) -> f32
+
 A Ref is the result of its `kernel.local`. An expression that occurs twice is printed once.
 """
 
@@ -37,6 +45,7 @@ from .kernel import (
     Ref,
     Scalar,
     Stage,
+    Window,
 )
 from .scalar import result_dtype
 from .types import DType, TensorType
@@ -107,11 +116,13 @@ class _Printer:
         self.region(f'"kernel.store"({", ".join([buffer, *operands])}) ({{', stage.value)
         self.line(f"}}) {{index = {index}}} : ({', '.join([kind, *['index'] * len(operands)])}) -> ()")
 
-    def region(self, opening: str, *exprs: Expr) -> list[_Typed]:
+    def region(self, opening: str, *exprs: Expr, windows: Sequence[Window] = ()) -> list[_Typed]:
         """Print a region that yields the expressions; what is printed in it is unknown outside."""
         self.line(opening)
         outside, known = self.indent, dict(self.known)
         self.indent += "  "
+        for window in windows:
+            self.window(window)
         values = [self.expr(e) for e in exprs]
         names, kinds = ", ".join(v for v, _ in values), ", ".join(t for _, t in values)
         self.line(f'"vector.yield"({names}) : ({kinds}) -> ()')
@@ -146,8 +157,8 @@ class _Printer:
                 return self.result("scalar", values, f"op = {quote(op.value)}", kind.value)
             case Reduce(op, axes, operand):
                 return self.nested("reduce", axes, f" {{op = {quote(op.value)}}}", operand)
-            case Contract(lhs, rhs, axes):
-                return self.nested("contract", axes, "", lhs, rhs)
+            case Contract():
+                return self.contract(expr)
 
     def load(self, load: Load) -> _Typed:
         indices, index = self.index(load.index)
@@ -162,6 +173,29 @@ class _Printer:
         kind = values[0][1]
         self.line(f"}}){attributes} : ({_indices(over)}) -> {kind}")
         return name, kind
+
+    def contract(self, node: Contract) -> _Typed:
+        roles = (node.batch, node.rows, node.columns, node.inner)
+        name, over = self.number(), [self.axes[a] for role in roles for a in role]
+        windows = list(node.windows)
+        self.region(f'{name} = "kernel.contract"({", ".join(over)}) ({{', node.lhs, node.rhs, windows=windows)
+        sizes = f"operandSegmentSizes = array<i32: {', '.join(str(len(role)) for role in roles)}>"
+        described = f'kind = "{node.kind.value}", accumulator = {node.accumulator.value}, {sizes}'
+        self.line(f"}}) {{{described}}} : ({_indices(over)}) -> {node.dtype.value}")
+        return name, node.dtype.value
+
+    def window(self, window: Window) -> None:
+        """Print a window, which names an index in the region that is open."""
+        name = self.axes[window.name] = self.fresh(window.name)
+        described = {
+            "extent": window.extent,
+            "stride": window.stride,
+            "dilation": window.dilation,
+            "low": window.low,
+            "interior": window.interior,
+        }
+        operands = f"{self.axes[window.out]}, {self.axes[window.tap]}"
+        self.emit(name, "kernel.window", operands, described, "(index, index) -> index")
 
     def index(self, index: Index) -> tuple[list[str], str]:
         """The operands of type index that `index` is made of, and the map from them to the buffer's dimensions."""

@@ -8,6 +8,7 @@ from typing import NoReturn
 from .graph import GraphError
 from .kernel import (
     Affine,
+    Axis,
     AxisKind,
     AxisValue,
     Contract,
@@ -22,6 +23,8 @@ from .kernel import (
     Ref,
     Scalar,
     Stage,
+    Window,
+    affine,
     children,
 )
 
@@ -32,9 +35,9 @@ def verify_kernel(kernel: Kernel) -> None:
     """GraphError, which names the kernel and the stage, unless `kernel` is well formed.
 
     A stage's value may use the axes that its element is addressed by (a Store: those of its index and all parallel
-    axes; a Local: its own), and inside Reduce and Contract the axes these bind, each once. A Ref stands after its
+    axes; a Local: its own), and inside Reduce and Contract the axes these bind, each once. A Ref comes after its
     Local, where the Local's axes are in scope. Where extents are constants, an index stays inside its buffer unless
-    the Load has `other`.
+    the Load has `other`. The roles of a contraction's axes are disjoint and agree with what its operands read.
     """
     _Verifier(kernel).run()
 
@@ -135,8 +138,11 @@ class _Verifier:
                 return
             case Scalar(op, operands) if len(operands) != op.arity:
                 self.fail(f"{op.value} takes {op.arity} operands, got {len(operands)}")
-            case Reduce(axes=axes) | Contract(axes=axes):
+            case Reduce(axes=axes):
                 scope = self.reduction(axes, scope)
+            case Contract():
+                self.contract(expr, scope)
+                return
             case _:
                 pass
         for child in children(expr):
@@ -165,6 +171,47 @@ class _Verifier:
             if name in scope or axes.count(name) > 1:
                 self.fail(f"the axis {name!r} is bound twice")
         return scope | frozenset(axes)
+
+    # --- contractions -----------------------------------------------------------------------------------------------
+
+    def contract(self, node: Contract, scope: Scope) -> None:
+        """Each operand may use the axes of its roles alone; the left one also the names that windows bind."""
+        roles = (*node.batch, *node.rows, *node.columns)
+        for name in roles:
+            self.in_scope(name, scope)
+        if len(set(roles)) != len(roles):
+            self.fail(f"an axis has two roles in a contraction: {roles}")
+        inner = self.reduction(node.inner, scope) - scope
+        positions = frozenset(w.name for w in node.windows)
+        for window in node.windows:
+            self.window(window, node)
+        if node.windows:
+            self.input(node)
+        outs = {w.out for w in node.windows} | {w.tap for w in node.windows}
+        left = frozenset((*node.batch, *node.rows)) | inner
+        self.expr(node.lhs, left - outs | positions)
+        self.expr(node.rhs, frozenset((*node.batch, *node.columns)) | inner)
+        for window in node.windows:
+            del self.axes[window.name]
+
+    def window(self, window: Window, node: Contract) -> None:
+        """Bind the window's name, as an axis of the input's extent."""
+        if window.name in self.axes:
+            self.fail(f"the window {window.name!r} has the name of an axis")
+        if window.out not in node.rows or window.tap not in node.inner:
+            self.fail(f"the window {window.name!r} moves a row over a reduced axis, not {window.out!r} {window.tap!r}")
+        if min(window.stride, window.dilation, window.interior) < 1:
+            self.fail(f"the window {window.name!r} has a step below 1")
+        self.extent(window.extent, f"the window {window.name!r}")
+        self.axes[window.name] = Axis(window.name, window.extent)
+
+    def input(self, node: Contract) -> None:
+        """The left operand of a convolution is an element of a buffer at one index for each window."""
+        if not isinstance(node.lhs, Load) or node.lhs.other is not None:
+            self.fail("the input of a convolution is a Load without padding of its own")
+        for window in node.windows:
+            if node.lhs.index.count(affine((window.name, 1))) != 1:
+                self.fail(f"the window {window.name!r} does not index one dimension of the input")
 
     # --- indices ----------------------------------------------------------------------------------------------------
 

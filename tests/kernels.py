@@ -28,6 +28,7 @@ ROW_AXIS, K = affine(("i", 1)), affine(("k", 1))
 X = Load("x", (ROW_AXIS, K))
 EXPONENT = Scalar(ScalarOp.EXP, (Scalar(ScalarOp.SUB, (X, Ref("m"))),))
 GATHERED = Load("x", (Load("t", (affine(("k", 2), offset=-3),), Const(0, DType.I32)), K))
+DOT = Contract(lhs=X, rhs=GATHERED, rows=("i",), columns=(), inner=("k",), accumulator=DType.F32, dtype=DType.F32)
 POSITION = Cast(DType.F32, AxisValue("i"))
 
 SOFTMAX = Kernel(
@@ -44,7 +45,7 @@ SOFTMAX = Kernel(
         Local("m", ("i",), Reduce(ReduceOp.MAX, ("k",), X)),
         Local("s", ("i",), Reduce(ReduceOp.ADD, ("k",), EXPONENT)),
         Store("y", (ROW_AXIS, K), Scalar(ScalarOp.DIV, (EXPONENT, Ref("s")))),
-        Store("y", (ROW_AXIS, affine(offset=3)), Scalar(ScalarOp.ADD, (Contract(X, GATHERED, ("k",)), POSITION))),
+        Store("y", (ROW_AXIS, affine(offset=3)), Scalar(ScalarOp.ADD, (DOT, POSITION))),
     ),
 )
 

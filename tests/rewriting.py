@@ -24,6 +24,7 @@ Array = npt.NDArray[np.generic]
 _SHORTER = (
     (r' loc\("[^"]*"\)', ""),
     (r"(, )?core\.parameters = array<i64: ([\d, ]+)>", r"\1parameters [\2]"),
+    (r", operandSegmentSizes = array<i32: ([\d, ]+)>", r", roles [\1]"),
     (r" : \((?:[^()]*)\) -> ", " : "),
     (r'"vector\.yield"\((.*?)\) \{core\.graph = "([^"]*)"\} : .*', r"yield \1"),
     (r'"func\.return"\((.*?)\) : .*', r"return \1"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from ...ir.kernel import Contract, Kernel, walk
+from ...ir.kernel import Kernel, contracts
 from ...ir.settings import settings
 from ...ir.target import CpuTarget
 from ..emission import Emission
@@ -15,7 +15,7 @@ from .loops.emit import emit_loops
 
 def is_contraction(kernel: Kernel) -> bool:
     """Whether a kernel holds a Contract."""
-    return any(isinstance(e, Contract) for stage in kernel.stages for e in walk(stage.value))
+    return bool(contracts(kernel))
 
 
 def emit_kernel(

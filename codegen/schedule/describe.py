@@ -1,31 +1,32 @@
-"""Recognises what a Kernel with a Contract computes: a convolution or a matrix product, with the role of each axis.
+"""Contractions as schedules see them: extents of the typed node's axes, where its operands are, which axis is the
+column.
 
-A convolution has spatial dimensions: dimensions of its input indexed by one parallel axis (the output's position) and
-one reduce axis (the window's). Anything else whose indices are plain axes is a matrix product: axes in both operands
-are batches, axes of one alone are rows or columns.
+A convolution is described by its windows, images, groups, channels and filters. Everything else is a matrix product,
+whose axes have the roles that follow from what each operand reads: axes of both operands are batches, axes of one alone
+are rows or columns.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from math import prod
 
-from ...ir.kernel import Affine, AxisKind, Buffer, Const, Contract, Expr, Index, Kernel, Load, Scalar, Store, walk
-from ...ir.scalar import ScalarOp
+from ...ir.kernel import Affine, AxisKind, Contract, ContractionKind, Index, Kernel, Load, Store, Window, contracts
 from ...ir.types import DType
-from ..lower_contract import split_dilated
+from ..lower_contract import input_index
 
 NO_AXIS = ""
-"""Stands where a role has no axis: products without columns, convolutions without groups. Its extent is 1."""
+"""The axis of a role that has none: products without columns, convolutions without groups. Its extent is 1."""
 
 
 class ContractionError(ValueError):
-    """A kernel whose contraction no emitter takes; the text says what is not understood."""
+    """A contraction that no schedule or emitter takes; the text is the reason."""
 
 
-@dataclass(frozen=True, slots=True)
-class Window:
-    """One spatial dimension: x[out * stride + tap * dilation - low], where x has `interior - 1` zeros between its
-    elements.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpatialAxis:
+    """A window with its extents: `extent` outputs read `taps` taps each, at x[out * stride + tap * dilation - low]
+    along dimension `dimension` of the input, which has `interior - 1` zeros between its elements.
     """
 
     out: str
@@ -44,10 +45,10 @@ class Window:
         return (self.extent - 1) * self.stride + (self.taps - 1) * self.dilation + 1
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ConvShape:
     """A convolution: `channels` per group in, `filters` per group out; `batch`, `group`, `filter`, `channel` name the
-    kernel's axes.
+    kernel's axes. The index of `x` is that of the position in the input, interior zeros included.
     """
 
     kernel: Kernel
@@ -55,7 +56,7 @@ class ConvShape:
     x: Load
     w: Load
     store: Store
-    windows: tuple[Window, ...]
+    windows: tuple[SpatialAxis, ...]
     batch: str
     group: str | None
     filter: str
@@ -80,17 +81,11 @@ class ConvShape:
     @property
     def points(self) -> int:
         """Output positions of one image."""
-        count = 1
-        for w in self.windows:
-            count *= w.extent
-        return count
+        return prod(w.extent for w in self.windows)
 
     @property
     def taps(self) -> int:
-        count = 1
-        for w in self.windows:
-            count *= w.taps
-        return count
+        return prod(w.taps for w in self.windows)
 
     @property
     def is_depthwise(self) -> bool:
@@ -101,7 +96,7 @@ class ConvShape:
         return self.kernel.buffer(self.x.buffer).dtype
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class GemmShape:
     """out[batch, row, column] = sum over `inner` of lhs * rhs. `column` is the axis along which the vectors run:
     contiguous in the result where one operand alone has that axis; NO_AXIS where neither has an axis of its own.
@@ -118,18 +113,18 @@ class GemmShape:
     inner: tuple[str, ...]
 
     def count(self, axes: tuple[str, ...]) -> int:
-        total = 1
-        for a in axes:
-            total *= extent_of(self.kernel, a)
-        return total
+        return prod(extent_of(self.kernel, a) for a in axes)
 
     @property
     def dtype(self) -> DType:
         return self.kernel.buffer(self.lhs.buffer).dtype
 
 
+Contraction = ConvShape | GemmShape
+
+
 def extent_of(kernel: Kernel, axis: str) -> int:
-    """The extent of an axis, which a contraction must know when it is compiled."""
+    """The extent of an axis, which must be known when a contraction is compiled."""
     extent = 1 if axis == NO_AXIS else kernel.axis(axis).extent
     if not isinstance(extent, int):
         raise ContractionError(
@@ -138,131 +133,104 @@ def extent_of(kernel: Kernel, axis: str) -> int:
     return extent
 
 
-def operand_dtype(kernel: Kernel) -> DType:
-    """The element type of the contraction's left operand."""
-    _, contract = _only_contract(kernel)
-    load = _without_dilation(contract.lhs)
-    assert isinstance(load, Load)
-    return kernel.buffer(load.buffer).dtype
-
-
-def describe_contraction(kernel: Kernel) -> ConvShape | GemmShape:
-    """What `kernel` computes. ContractionError for anything but one Store that holds one Contract of Loads."""
+def describe_contraction(kernel: Kernel) -> Contraction:
+    """The contraction of `kernel`. ContractionError for anything but one Store that holds one Contract of Loads."""
     store, contract = _only_contract(kernel)
-    if isinstance(_without_dilation(contract.lhs), Load) and isinstance(contract.rhs, Load):
-        shape = _as_convolution(kernel, store, contract)
-        return shape if shape is not None else _as_product(kernel, store, contract)
-    raise ContractionError(
-        f"{kernel.name}: the operands of a contraction must be loads, got {contract.lhs} and {contract.rhs}"
-    )
+    lhs, rhs = contract.lhs, contract.rhs
+    if not isinstance(lhs, Load) or not isinstance(rhs, Load):
+        raise ContractionError(f"{kernel.name}: the operands of a contraction must be loads, got {lhs} and {rhs}")
+    if contract.kind is ContractionKind.CONVOLUTION:
+        return _convolution(kernel, store, contract, replace(lhs, index=input_index(contract)), rhs)
+    return _product(kernel, store, contract, lhs, rhs)
 
 
 def _only_contract(kernel: Kernel) -> tuple[Store, Contract]:
     if len(kernel.stages) != 1 or not isinstance(kernel.stages[0], Store):
         raise ContractionError(f"{kernel.name}: a contraction is one Store, not {len(kernel.stages)} stages")
-    store = kernel.stages[0]
-    found = {e for e in walk(store.value) if isinstance(e, Contract)}
+    found = contracts(kernel)
     if len(found) != 1:
         raise ContractionError(f"{kernel.name}: expected one Contract in the stored value, found {len(found)}")
-    return store, found.pop()
+    return kernel.stages[0], found[0]
 
 
-def _without_dilation(expr: Expr) -> Expr:
-    """The Load inside the guard that `lower_contract.dilated_load` puts around an input with interior zeros."""
-    match expr:
-        case Scalar(ScalarOp.SELECT, (_, Load(other=Const()) as load, _)):
-            return load
-        case _:
-            return expr
-
-
-def axes_of(index: Index) -> set[str]:
-    return {a for i in index for a in _terms(i)[0]}
-
-
-def _terms(index: Affine | Expr) -> tuple[dict[str, int], int, int]:
-    """Coefficients, offset and divisor of an index: a divisor other than 1 comes from interior zeros."""
-    if isinstance(index, Affine):
-        return dict(index.terms), index.offset, 1
-    found = split_dilated(index)
-    if found is None:
-        raise ContractionError(f"a contraction cannot gather: index {index}")
-    inner, divisor = found
-    return dict(inner.terms), inner.offset, divisor
-
-
-def _as_convolution(kernel: Kernel, store: Store, contract: Contract) -> ConvShape | None:
-    x, w = _without_dilation(contract.lhs), contract.rhs
-    assert isinstance(x, Load) and isinstance(w, Load)
-    reduce = set(contract.axes)
-    in_x, in_w = axes_of(x.index), axes_of(w.index)
-    windows = [_window(kernel, d, i, reduce) for d, i in enumerate(x.index) if _is_spatial(i, reduce, in_w)]
-    if not windows:
-        return None
-    parallel = [a.name for a in kernel.axes if a.kind is AxisKind.PARALLEL]
-    used = {n for v in windows for n in (v.out, v.tap)}
-    batch = [a for a in parallel if a in in_x and a not in in_w and a not in used]
-    group = [a for a in parallel if a in in_x and a in in_w]
-    filters = [a for a in parallel if a not in in_x and a in in_w]
-    channel = [a for a in contract.axes if a not in used]
-    if len(batch) != 1 or len(group) > 1 or len(filters) != 1 or len(channel) != 1:
+def _convolution(kernel: Kernel, store: Store, contract: Contract, x: Load, w: Load) -> ConvShape:
+    outs, taps = {v.out for v in contract.windows}, {v.tap for v in contract.windows}
+    images = [a for a in contract.rows if a not in outs]
+    channels = [a for a in contract.inner if a not in taps]
+    roles = (images, contract.columns, channels)
+    if any(len(axes) != 1 for axes in roles) or len(contract.batch) > 1:
         raise ContractionError(
-            f"{kernel.name}: a convolution has one batch, at most one group, one filter and one channel axis;"
-            f" found {batch}, {group}, {filters}, {channel}"
+            f"{kernel.name}: a convolution has one axis of images, one of filters, one of channels and at most one of"
+            f" groups; found {images}, {contract.columns}, {channels}, {contract.batch}"
         )
+    assert isinstance(contract.lhs, Load)
+    index = contract.lhs.index
+    windows = tuple(_spatial_axis(kernel, v, index) for v in contract.windows)
     return ConvShape(
-        kernel, contract, x, w, store, tuple(windows), batch[0], group[0] if group else None, filters[0], channel[0]
+        kernel=kernel,
+        contract=contract,
+        x=x,
+        w=w,
+        store=store,
+        windows=windows,
+        batch=images[0],
+        group=contract.batch[0] if contract.batch else None,
+        filter=contract.columns[0],
+        channel=channels[0],
     )
 
 
-def _is_spatial(index: Affine | Expr, reduce: set[str], in_w: set[str]) -> bool:
-    """A position and a tap; in a grouped convolution's channel dimension the weights know the group."""
-    terms, _, divisor = _terms(index)
-    outside = set(terms) - reduce
-    return divisor != 1 or (len(terms) == 2 and len(outside) == 1 and outside.isdisjoint(in_w))
-
-
-def _window(kernel: Kernel, dimension: int, index: Affine | Expr, reduce: set[str]) -> Window:
-    terms, offset, divisor = _terms(index)
-    taps = [a for a in terms if a in reduce]
-    outs = [a for a in terms if a not in reduce]
-    if len(taps) != 1 or len(outs) != 1:
-        raise ContractionError(
-            f"{kernel.name}: dimension {dimension} is indexed by {sorted(terms)}, not by a position and a tap"
-        )
-    tap, out = taps[0], outs[0]
-    if terms[out] < 1 or terms[tap] < 1:
-        raise ContractionError(f"{kernel.name}: dimension {dimension} runs backwards: flip the weights instead")
-    return Window(
-        out, tap, extent_of(kernel, out), extent_of(kernel, tap), terms[out], terms[tap], -offset, divisor, dimension
+def _spatial_axis(kernel: Kernel, window: Window, index: Index) -> SpatialAxis:
+    return SpatialAxis(
+        out=window.out,
+        tap=window.tap,
+        extent=extent_of(kernel, window.out),
+        taps=extent_of(kernel, window.tap),
+        stride=window.stride,
+        dilation=window.dilation,
+        low=window.low,
+        interior=window.interior,
+        dimension=index.index(Affine(((window.name, 1),))),
     )
 
 
-def _as_product(kernel: Kernel, store: Store, contract: Contract) -> GemmShape:
-    lhs, rhs = contract.lhs, contract.rhs
-    assert isinstance(lhs, Load) and isinstance(rhs, Load)
+def axes_of(load: Load) -> set[str]:
+    """The axes along which a load without gathers moves."""
+    if not all(isinstance(i, Affine) for i in load.index):
+        raise ContractionError(f"a contraction cannot gather: {load}")
+    return {a for i in load.index if isinstance(i, Affine) for a, _ in i.terms}
+
+
+def _product(kernel: Kernel, store: Store, contract: Contract, lhs: Load, rhs: Load) -> GemmShape:
+    """An operand may be equal along an axis of its role: a product whose right operand has no batch has more rows."""
     column = _contiguous_axis(kernel, store)
     parallel = [a.name for a in kernel.axes if a.kind is AxisKind.PARALLEL]
-    only_lhs = [a for a in parallel if a not in axes_of(rhs.index)]
-    only_rhs = [a for a in parallel if a not in axes_of(lhs.index)]
+    only_lhs = [a for a in parallel if a not in axes_of(rhs)]
+    only_rhs = [a for a in parallel if a not in axes_of(lhs)]
     if column in only_lhs or not only_rhs:
         lhs, rhs, only_rhs = rhs, lhs, only_lhs
-    in_rhs = axes_of(rhs.index)
+    in_rhs = axes_of(rhs)
     column = column if column in only_rhs else only_rhs[-1] if only_rhs else NO_AXIS
-    rows = tuple(a for a in parallel if a not in in_rhs and a != column)  # an axis may be in neither operand
-    batches = tuple(a for a in parallel if a in in_rhs and a != column)
-    return GemmShape(kernel, contract, lhs, rhs, store, batches, rows, column, contract.axes)
+    return GemmShape(
+        kernel=kernel,
+        contract=contract,
+        lhs=lhs,
+        rhs=rhs,
+        store=store,
+        batches=tuple(a for a in parallel if a in in_rhs and a != column),
+        rows=tuple(a for a in parallel if a not in in_rhs and a != column),  # an axis may be in neither operand
+        column=column,
+        inner=contract.inner,
+    )
 
 
 def _contiguous_axis(kernel: Kernel, store: Store) -> str | None:
     """The parallel axis along which the result is contiguous."""
     from .strides import buffer_strides
 
-    out: Buffer = kernel.buffer(store.buffer)
-    strides = buffer_strides(out)
+    strides = buffer_strides(kernel.buffer(store.buffer))
     for index, stride in zip(store.index, strides, strict=True):
-        terms = _terms(index)[0]
-        for axis, coefficient in terms.items():
+        for axis, coefficient in index.terms if isinstance(index, Affine) else ():
             if stride * coefficient == 1:
                 return axis
     return None

@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from math import prod
 
-from ...ir.kernel import Contract, Extent, Kernel, Reduce, walk
+from ...ir.kernel import Extent, Kernel, Reduce, contracts, walk
 from ..llvm.loops.nest import hoist_reductions
+from ..lower_contract import contract_as_sum, convolutions_as_products
 from .gemm import emit_gemm
 from .schedule import TileDim, TritonSchedule
 from .sizes import product, size
@@ -52,13 +53,14 @@ class TritonSource:
 def emit_triton(kernel: Kernel, schedule: TritonSchedule) -> TritonSource:
     """The source of `kernel` under `schedule`.
 
-    ValueError and NotImplementedError name a kernel that has no emission: blocked layouts, convolutions, several
-    contractions or spaces of rows.
+    A convolution is an implicit matrix product. ValueError and NotImplementedError name a kernel that has no emission:
+    blocked layouts, reductions beside a contraction, several spaces of rows.
     """
     if not kernel.name.isidentifier():
         raise ValueError(f"kernel {kernel.name!r}: the name of a Triton function is a Python identifier")
+    kernel = contract_as_sum(kernel) if schedule.fallback else convolutions_as_products(kernel)
     kernel = hoist_reductions(kernel)
-    is_gemm = any(isinstance(e, Contract) for s in kernel.stages for e in walk(s.value))
+    is_gemm = bool(contracts(kernel))
     _check_reductions(kernel, schedule, is_gemm)
     pointers = [(f"{b.name}_ptr", POINTERS[b.dtype]) for b in kernel.buffers]
     signature = (*pointers, *((e, "i64" if schedule.wide else "i32") for e in kernel.extents))

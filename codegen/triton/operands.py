@@ -19,6 +19,7 @@ from ...ir.kernel import (
     Reduce,
     Ref,
     Scalar,
+    contracts,
     walk,
 )
 from ...ir.scalar import result_dtype
@@ -27,7 +28,11 @@ from .accesses import axis_names
 from .types import SHORT_FLOATS
 
 
-@dataclass(frozen=True, slots=True)
+class NoTensorCores(NotImplementedError):
+    """A contraction that tensor cores do not compute; the text is the reason."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Contraction:
     """`lhs` varies along batch, rows and inner, `rhs` along batch, inner and columns. `dtype`: of the factors."""
 
@@ -42,25 +47,26 @@ class Contraction:
 
 
 def find_contraction(kernel: Kernel) -> Contraction:
-    """The one contraction of a kernel; NotImplementedError names a kernel whose contraction is not a GEMM of floats."""
-    nodes = {e for s in kernel.stages for e in walk(s.value) if isinstance(e, Contract)}
+    """The one contraction of a kernel without convolutions; NoTensorCores if it has several, or one of other dtypes.
+
+    An operand may be equal along an axis of its role: a product whose right operand has no batch has more rows.
+    """
+    nodes = contracts(kernel)
     if len(nodes) != 1:
-        raise NotImplementedError(f"kernel {kernel.name}: {len(nodes)} contractions have no Triton emission")
+        raise NoTensorCores(f"kernel {kernel.name} has {len(nodes)} contractions")
     (node,) = nodes
-    if _is_convolution(node):
-        raise NotImplementedError(f"kernel {kernel.name}: convolutions have no Triton emission yet")
     lhs, rhs, dtype = _products(kernel, node)
     used = axes_of(kernel, lhs), axes_of(kernel, rhs)
     parallel = axis_names(kernel, AxisKind.PARALLEL)
     return Contraction(
-        node,
-        lhs,
-        rhs,
-        dtype,
+        node=node,
+        lhs=lhs,
+        rhs=rhs,
+        dtype=dtype,
         batch=tuple(a for a in parallel if (a in used[0]) == (a in used[1])),
         rows=tuple(a for a in parallel if a in used[0] and a not in used[1]),
         columns=tuple(a for a in parallel if a in used[1] and a not in used[0]),
-        inner=node.axes,
+        inner=node.inner,
     )
 
 
@@ -84,7 +90,7 @@ def local(kernel: Kernel, name: str) -> Local:
 def dtype_of(kernel: Kernel, expr: Expr) -> DType:
     """The element type of an expression's values."""
     match expr:
-        case Const(dtype=dtype) | Given(dtype=dtype) | Cast(dtype=dtype):
+        case Const(dtype=dtype) | Given(dtype=dtype) | Cast(dtype=dtype) | Contract(dtype=dtype):
             return dtype
         case AxisValue():
             return DType.I64
@@ -94,14 +100,8 @@ def dtype_of(kernel: Kernel, expr: Expr) -> DType:
             return dtype_of(kernel, local(kernel, name).value)
         case Scalar(op=op, operands=operands):
             return result_dtype(op, *(dtype_of(kernel, e) for e in operands))
-        case Reduce(operand=operand) | Contract(lhs=operand):
+        case Reduce(operand=operand):
             return dtype_of(kernel, operand)
-
-
-def _is_convolution(node: Contract) -> bool:
-    """Whether an index mixes axes (a window that slides) or leaves its buffer (padding)."""
-    loads = [e for e in walk(node) if isinstance(e, Load)]
-    return any(e.other is not None or any(isinstance(i, Affine) and len(i.terms) > 1 for i in e.index) for e in loads)
 
 
 def _products(kernel: Kernel, node: Contract) -> tuple[Expr, Expr, DType]:
@@ -111,7 +111,7 @@ def _products(kernel: Kernel, node: Contract) -> tuple[Expr, Expr, DType]:
     if dtype is not dtype_of(kernel, rhs):
         lhs, rhs, dtype = node.lhs, node.rhs, dtype_of(kernel, node.lhs)
     if dtype not in (*SHORT_FLOATS, DType.F32):
-        raise NotImplementedError(f"kernel {kernel.name}: contractions of {dtype.value} have no Triton emission")
+        raise NoTensorCores(f"kernel {kernel.name}: tensor cores have no products of {dtype.value}")
     return lhs, rhs, dtype
 
 

@@ -6,13 +6,14 @@ The numbers are derived from the target and from extents; nothing here was tuned
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from ...ir.kernel import AxisKind, Contract, Kernel, Reduce, walk
+from ...ir.kernel import AxisKind, Kernel, Reduce, contracts, walk
 from ...ir.target import GpuTarget
 from ...ir.types import DType
+from ..lower_contract import contract_as_sum, convolutions_as_products
 from .accesses import Access, accesses, axis_names, chains
-from .operands import find_contraction
+from .operands import NoTensorCores, find_contraction
 from .sizes import product, size
 
 _UNKNOWN_EXTENT = 1024  # what a run-time extent is taken for where the caller does not say
@@ -37,7 +38,7 @@ class TritonSchedule:
 
     `group`: rows of GEMM tiles that run together to share columns in the L2 cache. `precision`: of float32 products
     ("tf32x3", "ieee", "tf32"). `wide`: 64-bit indices. `aligned`: every pointer is a multiple of 16 bytes. `divisible`:
-    run-time extents that are multiples of 16.
+    run-time extents that are multiples of 16. `fallback`: why the contraction runs as a plain sum.
     """
 
     dims: tuple[TileDim, ...]
@@ -49,6 +50,7 @@ class TritonSchedule:
     wide: bool = False
     aligned: bool = True
     divisible: frozenset[str] = frozenset()
+    fallback: str = ""
 
     def dim(self, name: str) -> TileDim:
         return next(d for d in self.dims if d.name == name)
@@ -59,13 +61,20 @@ def schedule_triton(kernel: Kernel, target: GpuTarget, extents: Mapping[str, int
 
     NotImplementedError names a kernel that this target cannot run.
     """
-    sizes = _Sizes(kernel, extents or {})
-    exprs = [e for s in kernel.stages for e in walk(s.value)]
-    if any(isinstance(e, Contract) for e in exprs):
-        return _gemm(kernel, target, sizes)
-    if any(isinstance(e, Reduce) for e in exprs):
-        return _rows(kernel, target, sizes)
-    return _points(kernel, target, sizes)
+    kernel = convolutions_as_products(kernel)
+    if contracts(kernel):
+        try:
+            return _gemm(kernel, target, _Sizes(kernel, extents or {}))
+        except NoTensorCores as reason:
+            return replace(_loops(contract_as_sum(kernel), target, extents or {}), fallback=str(reason))
+    return _loops(kernel, target, extents or {})
+
+
+def _loops(kernel: Kernel, target: GpuTarget, extents: Mapping[str, int]) -> TritonSchedule:
+    """The schedule of a kernel without contractions."""
+    sizes = _Sizes(kernel, extents)
+    reduces = any(isinstance(e, Reduce) for s in kernel.stages for e in walk(s.value))
+    return _rows(kernel, target, sizes) if reduces else _points(kernel, target, sizes)
 
 
 @dataclass(frozen=True)

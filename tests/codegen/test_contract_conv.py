@@ -8,10 +8,10 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pytest
+from contraction_kernels import ConvSpec, Extras, conv_kernel
 from contractions import HOST, Runner, conv_reference
 from mxforge.codegen.llvm.contract import emit_contraction
 from mxforge.codegen.llvm.emitter import ModuleBuilder
-from mxforge.codegen.lower_contract import ConvSpec, Extras, conv_kernel
 from mxforge.codegen.schedule.contract import schedule_contraction, schedule_direct, winograd_blocks
 from mxforge.codegen.schedule.describe import ContractionError, ConvShape, describe_contraction
 from mxforge.ir.kernel import Buffer, Cast, Const, Expr, Index, Load, Scalar, affine

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from compiled import check
+from contraction_kernels import Extras, gemm_kernel
 from contractions import HOST, Runner
-from mxforge.codegen.lower_contract import Extras, gemm_kernel
 from mxforge.codegen.schedule.contract import schedule_contraction
 from mxforge.codegen.schedule.describe import ContractionError, GemmShape, describe_contraction
 from mxforge.ir.dialects.core import CoreBuilder
@@ -158,7 +160,16 @@ def einsum_kernel(out: str, lhs: str, rhs: str, sizes: dict[str, int]) -> Kernel
     def buffer(name: str, letters: str) -> Buffer:
         return Buffer(name, DType.F32, tuple(sizes[a] for a in letters))
 
-    value = Contract(Load("a", index(lhs)), Load("b", index(rhs)), reduce)
+    value = Contract(
+        lhs=Load("a", index(lhs)),
+        rhs=Load("b", index(rhs)),
+        batch=tuple(a for a in out if a in lhs and a in rhs),
+        rows=tuple(a for a in out if a not in rhs),
+        columns=tuple(a for a in out if a not in lhs),
+        inner=reduce,
+        accumulator=DType.F32,
+        dtype=DType.F32,
+    )
     return Kernel(
         "einsum", (buffer("a", lhs), buffer("b", rhs), buffer("y", out)), (), axes, (Store("y", index(out), value),)
     )
@@ -195,7 +206,7 @@ def test_what_is_not_understood_is_named() -> None:
     store = kernel.stages[0]
     assert isinstance(store, Store)
     assert isinstance(store.value, Contract)
-    computed = Contract(Scalar(ScalarOp.NEG, (store.value.lhs,)), store.value.rhs, ("k",))
+    computed = replace(store.value, lhs=Scalar(ScalarOp.NEG, (store.value.lhs,)))
     for value, message in ((computed, "must be loads"), (Const(0.0, DType.F32), "found 0")):
         broken = Kernel("k", kernel.buffers, (), kernel.axes, (Store("y", store.index, value),))
         with pytest.raises(ContractionError, match=message):

@@ -252,11 +252,12 @@ def test_a_grouped_convolution_has_an_axis_of_groups() -> None:
         %r0 = reduce axis of 2
         %r1 = reduce axis of 3
         store %y0 ({
-          %0 = contract(%r0, %r1) ({
-            %1 = load %x0[i0, g * 2 + r0, i2 * 2 + r1 + -1] else 0.0 : f32
+          %0 = contract(%g, %i0, %i2, %i1, %r0, %r1) ({
+            %p0 = window(%i2, %r1) {extent = 6, stride = 2, dilation = 1, low = 1, interior = 1} : index
+            %1 = load %x0[i0, g * 2 + r0, p0] : f32
             %2 = load %x1[g * 3 + i1, r0, r1] : f32
             yield %1, %2
-          }) : f32
+          }) {kind = "convolution", accumulator = f32, roles [1, 2, 1, 2]} : f32
           %3 = 0.0 : f32
           %4 = max(%0, %3) : f32
           yield %4
@@ -281,28 +282,12 @@ def test_a_transposed_convolution_reads_between_zeros() -> None:
         %r0 = reduce axis of 2
         %r1 = reduce axis of 2
         store %y0 ({
-          %0 = contract(%r0, %r1) ({
-            %1 = -1
-            %2 = position(%i2)
-            %3 = 1
-            %4 = mul(%2, %3)
-            %5 = add(%1, %4)
-            %6 = position(%r1)
-            %7 = 1
-            %8 = mul(%6, %7)
-            %9 = add(%5, %8)
-            %10 = 2
-            %11 = mod(%9, %10)
-            %12 = 0
-            %13 = eq(%11, %12) : i1
-            %14 = div(%9, %10)
-            %15 = index(%14) : index
-            %16 = load %x0[i0, r0, g15] else 0.0 : f32
-            %17 = 0.0 : f32
-            %18 = select(%13, %16, %17) : f32
-            %19 = load %x1[i1, r0, r1] : f32
-            yield %18, %19
-          }) : f32
+          %0 = contract(%i0, %i2, %i1, %r0, %r1) ({
+            %p0 = window(%i2, %r1) {extent = 3, stride = 1, dilation = 1, low = 1, interior = 2} : index
+            %1 = load %x0[i0, r0, p0] : f32
+            %2 = load %x1[i1, r0, r1] : f32
+            yield %1, %2
+          }) {kind = "convolution", accumulator = f32, roles [0, 2, 1, 2]} : f32
           yield %0
         }) at [i0, i1, i2]
         """,
@@ -321,11 +306,11 @@ def test_a_batched_product() -> None:
             %i2 = parallel axis of 5
             %r0 = reduce axis of 4
             store %y0 ({
-              %0 = contract(%r0) ({
+              %0 = contract(%i0, %i1, %i2, %r0) ({
                 %1 = load %x0[i0, i1, r0] : f32
                 %2 = load %x1[i0, r0, i2] : f32
                 yield %1, %2
-              }) : f32
+              }) {kind = "product", accumulator = f32, roles [1, 1, 1, 1]} : f32
               yield %0
             }) at [i0, i1, i2]
             """,

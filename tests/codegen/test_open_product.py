@@ -7,12 +7,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from compiled import check, run_program
+from contraction_kernels import gemm_kernel
 from mxforge.codegen.driver import compile_graph
 from mxforge.codegen.llvm.compile import emit_assembly
 from mxforge.codegen.llvm.contract.open_form import open_product
 from mxforge.codegen.llvm.contract.open_product import emit_open_product
 from mxforge.codegen.llvm.emitter import ModuleBuilder
-from mxforge.codegen.lower_contract import gemm_kernel
 from mxforge.ir.dialects.core import CoreBuilder
 from mxforge.ir.graph import Graph
 from mxforge.ir.target import AVX2, AVX512, NEON, CpuTarget

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from mxforge.codegen.lower_contract import ConvSpec, Extras, conv_kernel, gemm_kernel
+from contraction_kernels import ConvSpec, Extras, conv_kernel, gemm_kernel
 from mxforge.codegen.triton.emit import emit_triton
 from mxforge.codegen.triton.schedule import TileDim, longest_row, schedule_triton
 from mxforge.codegen.triton.sizes import product, size
@@ -177,15 +177,18 @@ def test_names_are_identifiers() -> None:
         emit_triton(kernel, schedule_triton(kernel, SM90))
 
 
-def test_convolution_is_refused_by_name() -> None:
-    kernel = conv_kernel((1, 8, 9, 9), (8, 8, 3, 3), ConvSpec((1, 1), (1, 1), (1, 1)), name="stem")
-    with pytest.raises(NotImplementedError, match="stem: convolutions"):
-        schedule_triton(kernel, SM90)
+def test_a_convolution_is_an_implicit_product() -> None:
+    kernel = conv_kernel((2, 8, 9, 9), (12, 8, 3, 3), ConvSpec((1, 1), (1, 1), (1, 1)), name="stem")
+    schedule = schedule_triton(kernel, SM90)
+    assert [d.axes for d in schedule.dims] == [(), ("i0", "i2", "i3"), ("i1",), ("r0", "r1", "r2")]
+    assert "tl.dot(" in emit_triton(kernel, schedule).text
 
 
-def test_doubles_in_contractions_are_refused_by_name() -> None:
-    with pytest.raises(NotImplementedError, match="gemm: contractions of f64"):
-        schedule_triton(gemm_kernel((), 16, 16, 16, DType.F64), SM90)
+def test_doubles_are_summed_without_tensor_cores() -> None:
+    kernel = gemm_kernel((), 16, 16, 16, DType.F64)
+    schedule = schedule_triton(kernel, SM90)
+    assert schedule.fallback == "kernel gemm: tensor cores have no products of f64"
+    assert "tl.dot(" not in emit_triton(kernel, schedule).text
 
 
 def test_blocked_layouts_are_refused_by_name() -> None:
@@ -196,13 +199,13 @@ def test_blocked_layouts_are_refused_by_name() -> None:
         schedule_triton(kernel, SM90)
 
 
-def test_several_contractions_are_refused_by_name() -> None:
+def test_several_contractions_are_summed_without_tensor_cores() -> None:
     kernel = gemm_kernel((), 16, 16, 16)
     (stage,) = kernel.stages
     assert isinstance(stage, Store) and isinstance(stage.value, Contract)
-    twice = Scalar(ScalarOp.ADD, (stage.value, Contract(Cast(F32, stage.value.lhs), stage.value.rhs, ("k",))))
-    with pytest.raises(NotImplementedError, match="gemm: 2 contractions"):
-        schedule_triton(replace(kernel, stages=(replace(stage, value=twice),)), SM90)
+    twice = Scalar(ScalarOp.ADD, (stage.value, replace(stage.value, lhs=Cast(F32, stage.value.lhs))))
+    schedule = schedule_triton(replace(kernel, stages=(replace(stage, value=twice),)), SM90)
+    assert schedule.fallback == "kernel gemm has 2 contractions"
 
 
 def test_reductions_beside_a_contraction_are_refused_by_name() -> None:

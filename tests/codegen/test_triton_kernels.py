@@ -16,8 +16,8 @@ import pytest
 pytest.importorskip("triton", reason="Triton is not installed: pip install mxforge[cuda]")
 
 import ml_dtypes
+from contraction_kernels import Extras, gemm_kernel
 from mxforge.codegen.lower import lower_concat
-from mxforge.codegen.lower_contract import Extras, gemm_kernel
 from mxforge.codegen.triton.schedule import TritonSchedule, schedule_triton
 from mxforge.ir.dialects.core import CoreBuilder
 from mxforge.ir.dialects.core.numerics import erf
@@ -223,7 +223,7 @@ def test_widened_bfloat16_operands_stay_narrow() -> None:
     kernel = gemm_kernel((), 64, 32, 48, BF16)
     (stage,) = kernel.stages
     assert isinstance(stage, Store) and isinstance(stage.value, Contract)
-    total = replace(stage.value, lhs=Cast(F32, stage.value.lhs), rhs=Cast(F32, stage.value.rhs))
+    total = replace(stage.value, lhs=Cast(F32, stage.value.lhs), rhs=Cast(F32, stage.value.rhs), dtype=F32)
     rounded = Cast(F32, Cast(BF16, total))
     output = replace(kernel.buffers[-1], dtype=F32)
     kernel = replace(kernel, buffers=(*kernel.buffers[:-1], output), stages=(replace(stage, value=rounded),))

@@ -128,10 +128,9 @@ def conv_problem(shape: ConvShape, place: InputPlace, workspace: int) -> tuple[P
     named = tuple((load, v, d, s) for (load, _, d, s), v in zip(ending.loads, loads, strict=True))
     tables = point_tables(x, [out_view, *loads])
     slot = workspace if place.copied else kernel.buffers.index(kernel.buffer(shape.x.buffer))
-    dtype = DType.F64 if shape.dtype is DType.F64 else DType.F32
     problem = Problem(
         *(
-            dtype,
+            shape.contract.accumulator,
             (grouping.groups,),
             points,
             grouping.filters,

@@ -8,7 +8,7 @@ from ....ir.kernel import Affine, Buffer
 from ....ir.program import LAYOUT
 from ....ir.target import CpuTarget
 from ...emission import LaunchSpec
-from ...schedule.describe import ContractionError, ConvShape, Window
+from ...schedule.describe import ContractionError, ConvShape, SpatialAxis
 from ...schedule.strides import buffer_strides, fixed_shape
 from ..arithmetic import Value
 from ..emitter import FunctionBuilder, ModuleBuilder
@@ -52,7 +52,7 @@ class _Copier:
         f, place = self.f, self.place
         length = place.extents[-1] * place.block
         target = f.gep(self.copy, unit * length, self.kind)
-        outside: list[tuple[Value, Window]] = []
+        outside: list[tuple[Value, SpatialAxis]] = []
         rest = unit
         for window, n in reversed(list(zip(self.windows[:-1], place.extents[:-1], strict=True))):
             outside.append((f.urem(rest, n), window))
@@ -63,7 +63,7 @@ class _Copier:
         with f.when(inside):
             self._fill(target, image, block, offset)
 
-    def _outer_offset(self, positions: list[tuple[Value, Window]]) -> tuple[Value, Value]:
+    def _outer_offset(self, positions: list[tuple[Value, SpatialAxis]]) -> tuple[Value, Value]:
         """Whether the outer positions fall on elements of the input, and their offset."""
         f = self.f
         inside, offset = f.const(Type.of("i1"), 1), f.const(Type.of("i64"), 0)

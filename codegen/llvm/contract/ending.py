@@ -7,9 +7,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import prod
 
-from ....ir.kernel import Expr, Kernel, Load, Ref, Store
+from ....ir.kernel import Expr, Kernel, Load, Ref, Store, contracts
 from ....ir.types import DType
-from ...schedule.describe import operand_dtype
 from ...schedule.strides import View, Walk, view_of
 from .finish import SUM, Finish, is_vectorizable, name_operands
 from .problem import Tables, accesses
@@ -54,8 +53,9 @@ def end_of(
 
 
 def sum_dtype(kernel: Kernel) -> DType:
-    """The dtype of the sums: float32 for 16-bit floats too."""
-    return DType.F64 if operand_dtype(kernel) is DType.F64 else DType.F32
+    """The dtype in which the kernel's contraction sums."""
+    (contract,) = contracts(kernel)
+    return contract.accumulator
 
 
 def _direct_end(kernel: Kernel, store: Store, walk: Walk, points: tuple[int, ...]) -> Ending | None:

@@ -54,10 +54,9 @@ def gemm_problem(shape: GemmShape) -> tuple[Problem, Ending]:
     points, x, out, loads = collapsed(ending.points, x, ending.out, [v for _, v, _, _ in ending.loads])
     named = tuple((load, v, d, s) for (load, _, d, s), v in zip(ending.loads, loads, strict=True))
     tables = point_tables(x, [out, *loads])
-    dtype = DType.F64 if shape.dtype is DType.F64 else DType.F32
     problem = Problem(
         *(
-            dtype,
+            shape.contract.accumulator,
             groups,
             points,
             extents[shape.column],
@@ -82,7 +81,7 @@ def is_widened(shape: GemmShape) -> bool:
 
 def widened_axes(shape: GemmShape) -> list[str]:
     """The axes of the left operand's copy, outermost first."""
-    used = axes_of(shape.lhs.index)
+    used = axes_of(shape.lhs)
     return [*(a for a in (*shape.batches, *shape.rows) if a in used), *reduce_order(shape)]
 
 

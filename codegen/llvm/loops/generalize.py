@@ -18,7 +18,6 @@ from ....ir.kernel import (
     Buffer,
     Cast,
     Const,
-    Contract,
     Expr,
     Extent,
     Given,
@@ -31,7 +30,7 @@ from ....ir.kernel import (
     Stage,
     Store,
     affine,
-    walk,
+    contracts,
 )
 from ....ir.types import DType
 from .expressions import SHUFFLED
@@ -55,7 +54,7 @@ class GeneralKernel:
 def generalize(kernel: Kernel) -> GeneralKernel | None:
     """The shape-free form of a kernel; None where shapes are part of the code: contractions, masks, blocks, several
     reductions over different axes."""
-    if any(isinstance(e, Contract) for stage in kernel.stages for e in walk(stage.value)):
+    if contracts(kernel):
         return None
     nest = build_nest(hoist_reductions(kernel))
     if nest.guard or any(b.layout for b in kernel.buffers) or any(a.bounds for a in nest.accesses.values()):

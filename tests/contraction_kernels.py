@@ -1,0 +1,156 @@
+"""Builds the kernels of convolutions and matrix products that tests schedule and emit, with any epilogue."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from mxforge.codegen.lower_contract import sum_dtype
+from mxforge.ir.kernel import Axis, AxisKind, Buffer, Contract, Expr, Index, Kernel, Load, Store, Window, affine
+from mxforge.ir.types import DType, Layout
+
+Epilogue = Callable[[Expr, Index], Expr]
+"""From the Contract and the index of the stored element to the stored value."""
+
+
+@dataclass(frozen=True)
+class ConvSpec:
+    """A convolution's attributes, as in core: `low` and `high` are the padding on each side of each spatial axis
+    (negative crops).
+    """
+
+    stride: tuple[int, ...]
+    low: tuple[int, ...]
+    high: tuple[int, ...]
+    dilation: tuple[int, ...] = ()
+    interior: tuple[int, ...] = ()
+    groups: int = 1
+
+    def out_size(self, size: tuple[int, ...], taps: tuple[int, ...]) -> tuple[int, ...]:
+        axes = zip(size, taps, self.stride, self.low, self.high, self.dilations(), self.interiors(), strict=True)
+        return tuple(((n - 1) * i + 1 + lo + hi - (k - 1) * d - 1) // s + 1 for n, k, s, lo, hi, d, i in axes)
+
+    def dilations(self) -> tuple[int, ...]:
+        return self.dilation or (1,) * len(self.stride)
+
+    def interiors(self) -> tuple[int, ...]:
+        return self.interior or (1,) * len(self.stride)
+
+    def windows(self, size: tuple[int, ...]) -> tuple[Window, ...]:
+        attributes = zip(size, self.stride, self.dilations(), self.low, self.interiors(), strict=True)
+        return tuple(
+            Window(name=f"p{k}", out=f"i{k + 2}", tap=f"r{k + 1}", extent=n, stride=s, dilation=d, low=lo, interior=i)
+            for k, (n, s, d, lo, i) in enumerate(attributes)
+        )
+
+
+@dataclass(frozen=True)
+class Extras:
+    """Further operands of an epilogue, and physical strides of the three other buffers unless contiguous."""
+
+    buffers: tuple[Buffer, ...] = ()
+    epilogue: Epilogue = field(default=lambda total, index: total)
+    strides: tuple[tuple[int, ...] | None, ...] = (None, None, None)
+
+
+def conv_kernel(
+    x: tuple[int, ...],
+    w: tuple[int, ...],
+    spec: ConvSpec,
+    dtype: DType = DType.F32,
+    x_layout: Layout | None = None,
+    out_layout: Layout | None = None,
+    extras: Extras | None = None,
+    name: str = "conv",
+) -> Kernel:
+    """x (N, C, spatial), w (O, C / groups, taps) -> y (N, O, spatial), as buffers `x`, `w`, the extras, `y`.
+
+    Axes: i0 (batch), g (groups, when there are several), i1 (filter in its group), i2... (positions); r0 (channel),
+    r1... (taps).
+    """
+    extras = extras or Extras()
+    size, windows = spec.out_size(x[2:], w[2:]), spec.windows(x[2:])
+    axes, out = _conv_axes(x[0], w, size, spec.groups)
+    group = ("g",) if spec.groups > 1 else ()
+    channel = affine(*((g, w[1]) for g in group), ("r0", 1))
+    taps = tuple(f"r{k}" for k in range(len(w) - 1))
+    contract = Contract(
+        lhs=Load("x", (affine(("i0", 1)), channel, *(affine((v.name, 1)) for v in windows))),
+        rhs=Load("w", (out[1], *(affine((a, 1)) for a in taps))),
+        batch=group,
+        rows=("i0", *(v.out for v in windows)),
+        columns=("i1",),
+        inner=taps,
+        accumulator=sum_dtype(dtype),
+        dtype=dtype,
+        windows=windows,
+    )
+    buffers = (
+        Buffer("x", dtype, x, x_layout, extras.strides[0]),
+        Buffer("w", dtype, w, None, extras.strides[1]),
+        *extras.buffers,
+        Buffer("y", dtype, (x[0], w[0], *size), out_layout, extras.strides[2], written=True),
+    )
+    return Kernel(name, buffers, (), axes, (Store("y", out, extras.epilogue(contract, out)),))
+
+
+def _conv_axes(batch: int, w: tuple[int, ...], size: tuple[int, ...], groups: int) -> tuple[tuple[Axis, ...], Index]:
+    filters = w[0] // groups
+    group = (Axis("g", groups),) if groups > 1 else ()
+    axes = (
+        Axis("i0", batch),
+        *group,
+        Axis("i1", filters),
+        *(Axis(f"i{k + 2}", n) for k, n in enumerate(size)),
+        *(Axis(f"r{k}", n, AxisKind.REDUCE) for k, n in enumerate(w[1:])),
+    )
+    channel = affine(*((a.name, filters) for a in group), ("i1", 1))
+    return axes, (affine(("i0", 1)), channel, *(affine((f"i{k + 2}", 1)) for k in range(len(size))))
+
+
+def gemm_kernel(
+    batch: tuple[int, ...],
+    rows: int,
+    columns: int,
+    inner: int,
+    dtype: DType = DType.F32,
+    transposed: tuple[bool, bool] = (False, False),
+    batched_rhs: bool = True,
+    extras: Extras | None = None,
+    name: str = "gemm",
+) -> Kernel:
+    """a [batch..., rows, inner] times b [batch..., inner, columns] -> y [batch..., rows, columns], buffers `a`, `b`,
+    the extras, `y`.
+
+    `transposed` swaps the last two dimensions of a and of b; `batched_rhs` False gives b no batch.
+    """
+    extras = extras or Extras()
+    heads = tuple(f"b{k}" for k in range(len(batch)))
+    axes = (
+        *(Axis(h, n) for h, n in zip(heads, batch, strict=True)),
+        Axis("m", rows),
+        Axis("n", columns),
+        Axis("k", inner, AxisKind.REDUCE),
+    )
+    lead = tuple(affine((h, 1)) for h in heads)
+    a_pair, b_pair = (("k", "m") if transposed[0] else ("m", "k")), (("n", "k") if transposed[1] else ("k", "n"))
+    sizes = {"m": rows, "n": columns, "k": inner}
+    b_lead, b_batch = (lead, batch) if batched_rhs else ((), ())
+    contract = Contract(
+        lhs=Load("a", (*lead, *(affine((p, 1)) for p in a_pair))),
+        rhs=Load("b", (*b_lead, *(affine((p, 1)) for p in b_pair))),
+        batch=heads,
+        rows=("m",),
+        columns=("n",),
+        inner=("k",),
+        accumulator=sum_dtype(dtype),
+        dtype=dtype,
+    )
+    out: Index = (*lead, affine(("m", 1)), affine(("n", 1)))
+    buffers = (
+        Buffer("a", dtype, (*batch, *(sizes[p] for p in a_pair)), None, extras.strides[0]),
+        Buffer("b", dtype, (*b_batch, *(sizes[p] for p in b_pair)), None, extras.strides[1]),
+        *extras.buffers,
+        Buffer("y", dtype, (*batch, rows, columns), None, extras.strides[2], written=True),
+    )
+    return Kernel(name, buffers, (), axes, (Store("y", out, extras.epilogue(contract, out)),))
