@@ -20,6 +20,7 @@ from ..ir.kernel import (
     Store,
     Window,
     contracts,
+    dtype_of,
     walk,
 )
 from ..ir.kernel import Cast as CastExpr
@@ -117,13 +118,15 @@ def contract_as_sum(kernel: Kernel) -> Kernel:
     """The same kernel with each Contract as the sum of products that it means: the fallback of every target."""
 
     def as_sum(expr: Expr) -> Expr:
-        return _sum(implicit_product(kernel, expr)) if isinstance(expr, Contract) else expr
+        return _sum(kernel, implicit_product(kernel, expr)) if isinstance(expr, Contract) else expr
 
     return _rewritten(kernel, as_sum)
 
 
-def _sum(node: Contract) -> Expr:
-    return Reduce(ReduceOp.ADD, node.inner, Scalar(ScalarOp.MUL, (node.lhs, node.rhs)))
+def _sum(kernel: Kernel, node: Contract) -> Expr:
+    """Operands of the value's dtype are multiplied as they are: a Reduce of 16-bit floats sums in float32 by itself."""
+    factors = tuple(e if dtype_of(kernel, e) is node.dtype else CastExpr(node.dtype, e) for e in (node.lhs, node.rhs))
+    return Reduce(ReduceOp.ADD, node.inner, Scalar(ScalarOp.MUL, factors))
 
 
 def _rewritten(kernel: Kernel, rule: Callable[[Expr], Expr]) -> Kernel:

@@ -269,7 +269,7 @@ def _conv(low: Region, node: Node, index: Index) -> Expr:
         rows=_axes((batch, *space)),
         columns=tuple(a for a, _ in filters),
         inner=(channel, *taps),
-        accumulator=sum_dtype(x.type.dtype),
+        accumulator=op.accumulator or sum_dtype(x.type.dtype),
         dtype=node.outputs[0].type.dtype,
         windows=windows,
     )
@@ -314,7 +314,7 @@ def _dot(low: Region, node: Node, index: Index) -> Expr:
         rows=_axes(rows),
         columns=_axes(columns),
         inner=tuple(names),
-        accumulator=sum_dtype(x.type.dtype),
+        accumulator=op.accumulator or sum_dtype(x.type.dtype),
         dtype=node.outputs[0].type.dtype,
     )
 

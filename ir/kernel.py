@@ -22,7 +22,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
 
-from .scalar import ScalarOp
+from .scalar import ScalarOp, result_dtype
 from .types import DType, Layout
 
 Extent = int | str
@@ -281,6 +281,28 @@ def index_value(index: Affine | Expr) -> Expr:
         term = AxisValue(axis) if scale == 1 else Scalar(ScalarOp.MUL, (AxisValue(axis), Const(scale, DType.I64)))
         value = term if value == Const(0, DType.I64) else Scalar(ScalarOp.ADD, (term, value))
     return value
+
+
+def local(kernel: Kernel, name: str) -> Local:
+    """The temporary of that name."""
+    return next(s for s in kernel.stages if isinstance(s, Local) and s.name == name)
+
+
+def dtype_of(kernel: Kernel, expr: Expr) -> DType:
+    """The element type of an expression's values."""
+    match expr:
+        case Const(dtype=dtype) | Given(dtype=dtype) | Cast(dtype=dtype) | Contract(dtype=dtype):
+            return dtype
+        case AxisValue():
+            return DType.I64
+        case Load(buffer=buffer):
+            return kernel.buffer(buffer).dtype
+        case Ref(local=name):
+            return dtype_of(kernel, local(kernel, name).value)
+        case Scalar(op=op, operands=operands):
+            return result_dtype(op, *(dtype_of(kernel, e) for e in operands))
+        case Reduce(operand=operand):
+            return dtype_of(kernel, operand)
 
 
 def contracts(kernel: Kernel) -> tuple[Contract, ...]:

@@ -1,13 +1,35 @@
-"""Builds the kernels of convolutions and matrix products that tests schedule and emit, with any epilogue."""
+"""Kernels of convolutions and matrix products that tests schedule and emit: with any epilogue, or those of a graph."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from mxforge.codegen.lower import lower_region
 from mxforge.codegen.lower_contract import sum_dtype
-from mxforge.ir.kernel import Axis, AxisKind, Buffer, Contract, Expr, Index, Kernel, Load, Store, Window, affine
+from mxforge.ir.dialects.core import Fused
+from mxforge.ir.graph import Graph
+from mxforge.ir.kernel import (
+    Axis,
+    AxisKind,
+    Buffer,
+    Contract,
+    Expr,
+    Index,
+    Kernel,
+    Load,
+    Store,
+    Window,
+    affine,
+    contracts,
+)
+from mxforge.ir.target import AVX2
 from mxforge.ir.types import DType, Layout
+from mxforge.ir.verifier import verify_kernel
+from mxforge.passes.eliminate import EliminateDeadCode
+from mxforge.passes.expand import Expand
+from mxforge.passes.fuse import Fuse
+from mxforge.passes.manager import Context, Options
 
 Epilogue = Callable[[Expr, Index], Expr]
 """From the Contract and the index of the stored element to the stored value."""
@@ -154,3 +176,14 @@ def gemm_kernel(
         Buffer("y", dtype, (*batch, rows, columns), None, extras.strides[2], written=True),
     )
     return Kernel(name, buffers, (), axes, (Store("y", out, extras.epilogue(contract, out)),))
+
+
+def region_contractions(graph: Graph) -> list[Kernel]:
+    """The verified kernels of the graph's regions that hold a contraction."""
+    for step in (EliminateDeadCode(), Expand(), Fuse()):
+        graph = step.run(graph, Context(AVX2, Options()))
+    kernels = [lower_region(node.op) for node in graph.nodes if isinstance(node.op, Fused)]
+    found = [kernel for kernel in kernels if contracts(kernel)]
+    for kernel in found:
+        verify_kernel(kernel)
+    return found

@@ -80,6 +80,8 @@ def _numbers(b: CoreBuilder, x: Value, key: Value) -> list[Value]:
         b.select_and_scatter(rows, pooled, (1, 3), (1, 3), ((0, 0), (1, 2))),
         b.dot(rows, rows, (), (), (1,), (1,)),
         b.conv(x, b.iota((6, 2, 3, 3), F32, 0), (2, 1), ((1, 1), (0, 2)), groups=2),
+        b.dot(b.cast(rows, DType.BF16), b.cast(rows, DType.BF16), (), (), (1,), (1,), F32),
+        b.conv(b.cast(x, DType.U8), b.iota((6, 4, 3, 3), DType.I8, 0), (1, 1), ((0, 0),) * 2, accumulator=I32),
         b.random_bits(key, (2, 3)),
         *b.sort([rows, b.cast(rows, I32)], 1),
         *_factors(b, b.slice(rows, (0, 0), (8, 8))),

@@ -190,8 +190,10 @@ class Arithmetic:
         return self.op(f"{callee}({', '.join([f'{t} {self._text(x, type)}' for x in operands])})", type)
 
     def fma(self, a: Operand, b: Operand, c: Operand) -> Value:
-        """a * b + c with one rounding."""
+        """a * b + c: floats with one rounding, integers modulo their width."""
         type = a.type if isinstance(a, Value) else b.type if isinstance(b, Value) else self._pair(b, c)[0]
+        if not type.is_float:
+            return self.add(self.mul(a, b), c)
         t, text = type.text, self._text  # the most frequent instruction: spelled out for emission speed
         callee = self.module.uniform_intrinsic("fma", type, 3)
         return self.op(f"{callee}({t} {text(a, type)}, {t} {text(b, type)}, {t} {text(c, type)})", type)

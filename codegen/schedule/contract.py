@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from ...ir.kernel import Kernel
+from ...ir.kernel import Kernel, dtype_of
 from ...ir.schedule import (
     ContractionSchedule,
     DepthwiseSchedule,
@@ -14,7 +14,7 @@ from ...ir.schedule import (
 )
 from ...ir.target import CpuTarget
 from ...ir.types import DType
-from .describe import ContractionError, ConvShape, GemmShape, describe_contraction, extent_of
+from .describe import Contraction, ContractionError, ConvShape, GemmShape, describe_contraction, extent_of
 from .product import stands_in_columns, stands_in_rows
 from .registers import choose_tiles
 from .strides import fixed_shape
@@ -31,7 +31,7 @@ _FEW_ROWS = 4
 _ROWS_IN_PLACE = 16
 """Up to here an operand that changes on every run is not worth packing."""
 
-_FLOATS = (DType.F32, DType.F64, DType.F16, DType.BF16)
+_BYTES = (DType.I8, DType.U8)
 
 
 def preferred_block(target: CpuTarget) -> int:
@@ -46,13 +46,22 @@ def schedule_contraction(
     run.
     """
     shape = describe_contraction(kernel)
-    if shape.dtype not in _FLOATS:
-        raise ContractionError(f"{kernel.name}: contractions of {shape.dtype.value} have no CPU kernel")
+    _check_dtypes(shape)
     if isinstance(shape, GemmShape):
         return schedule_product(shape, target, parameters)
     if shape.is_depthwise:
         return schedule_depthwise(shape, target)
     return schedule_winograd(shape, target) or schedule_direct(shape, target)
+
+
+def _check_dtypes(shape: Contraction) -> None:
+    """ContractionError unless micro-kernels exist: floats in float32 and float64, bytes in int32."""
+    contract, kernel = shape.contract, shape.kernel
+    factors = {dtype_of(kernel, contract.lhs), dtype_of(kernel, contract.rhs)}
+    if shape.accumulator in (DType.F32, DType.F64) or (shape.accumulator is DType.I32 and factors <= set(_BYTES)):
+        return
+    names = " and ".join(sorted(d.value for d in factors))
+    raise ContractionError(f"{kernel.name}: products of {names} in {shape.accumulator.value} have no CPU kernel")
 
 
 def sum_lanes(dtype: DType, block: int, target: CpuTarget) -> int:
@@ -67,7 +76,7 @@ def schedule_direct(shape: ConvShape, target: CpuTarget) -> TileSchedule:
     """
     out = shape.kernel.buffer(shape.store.buffer)
     block = out.layout.block if out.layout else 1
-    lanes = sum_lanes(shape.dtype, block, target)
+    lanes = sum_lanes(shape.accumulator, block, target)
     filters = shape.filters * (1 if block == 1 or shape.groups == 1 else _merge_count(shape, block))
     unit = max(1, block // lanes)
     vectors = -(-filters // lanes)
@@ -103,7 +112,7 @@ def schedule_depthwise(shape: ConvShape, target: CpuTarget) -> DepthwiseSchedule
     where channels are few.
     """
     out = shape.kernel.buffer(shape.store.buffer)
-    lanes = sum_lanes(shape.dtype, out.layout.block if out.layout else preferred_block(target), target)
+    lanes = sum_lanes(shape.accumulator, out.layout.block if out.layout else preferred_block(target), target)
     width = shape.windows[-1].extent
     most = max(4, min(8, target.vector_registers - 2 - shape.taps))
     columns = next((c for c in range(most, 3, -1) if width % c == 0), most)
@@ -125,7 +134,7 @@ def takes_winograd(shape: ConvShape) -> bool:
         unit
         and len(shape.windows) == 2
         and shape.groups == 1
-        and shape.dtype is DType.F32
+        and shape.dtype is shape.accumulator is DType.F32
         and shape.channels >= 16
         and shape.filters >= 16
     )
@@ -179,7 +188,7 @@ def winograd_blocks(shape: ConvShape, m: int, target: CpuTarget) -> WinogradSche
     out = shape.kernel.buffer(shape.store.buffer)
     block = out.layout.block if out.layout else 1
     lanes = sum_lanes(
-        shape.dtype, min(block, preferred_block(target)) if block > 1 else preferred_block(target), target
+        shape.accumulator, min(block, preferred_block(target)) if block > 1 else preferred_block(target), target
     )
     unit = max(1, block // lanes)
     vectors = -(-shape.filters // (lanes * unit)) * unit
@@ -253,16 +262,13 @@ def schedule_product(shape: GemmShape, target: CpuTarget, parameters: frozenset[
     is large.
     """
     rows, columns, inner = shape.count(shape.rows), extent_of(shape.kernel, shape.column), shape.count(shape.inner)
-    lanes = sum_lanes(shape.dtype, 1, target)
-    if rows <= _FEW_ROWS and shape.dtype in (DType.F32, DType.F64) and stands_in_columns(shape):
+    lanes = sum_lanes(shape.accumulator, 1, target)
+    if rows <= _FEW_ROWS and shape.is_uniform and stands_in_columns(shape):
         return GemvSchedule(lanes, rows, max(2, 8 // rows))
     vectors = -(-columns // lanes)
     main, last = choose_tiles(vectors, rows, 1, target)
     in_place = (
-        stands_in_rows(shape)
-        and rows <= _ROWS_IN_PLACE
-        and shape.rhs.buffer not in parameters
-        and shape.dtype in (DType.F32, DType.F64)
+        stands_in_rows(shape) and rows <= _ROWS_IN_PLACE and shape.rhs.buffer not in parameters and shape.is_uniform
     )
     nest = TileSchedule(lanes, main, last, rows, 0, pack=not in_place)
     e = Extent(rows, vectors, inner, shape.count(shape.batches), inner)

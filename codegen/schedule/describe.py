@@ -93,7 +93,12 @@ class ConvShape:
 
     @property
     def dtype(self) -> DType:
+        """The dtype of the input."""
         return self.kernel.buffer(self.x.buffer).dtype
+
+    @property
+    def accumulator(self) -> DType:
+        return self.contract.accumulator
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,7 +122,17 @@ class GemmShape:
 
     @property
     def dtype(self) -> DType:
+        """The dtype of the left operand."""
         return self.kernel.buffer(self.lhs.buffer).dtype
+
+    @property
+    def accumulator(self) -> DType:
+        return self.contract.accumulator
+
+    @property
+    def is_uniform(self) -> bool:
+        """True if both operands have the dtype of the sums, so that they can be read without conversion."""
+        return all(self.kernel.buffer(load.buffer).dtype is self.accumulator for load in (self.lhs, self.rhs))
 
 
 Contraction = ConvShape | GemmShape

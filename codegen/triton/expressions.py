@@ -19,12 +19,13 @@ from ...ir.kernel import (
     Ref,
     Scalar,
     Store,
+    dtype_of,
+    local,
     walk,
 )
 from ...ir.scalar import ScalarOp, result_dtype
 from ...ir.types import DType
 from .accesses import Access, Bound, access, chains
-from .operands import dtype_of, local
 from .scalars import emit_scalar, takes_literals
 from .schedule import TritonSchedule
 from .sizes import Size, product, size

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ...ir.kernel import Expr, Kernel, Load, Store
 from ...ir.types import DType
 from .expressions import Expressions, as_tensor
-from .operands import Contraction, dtype_of, find_contraction
+from .operands import Contraction, find_contraction
 from .schedule import TritonSchedule
 from .source import Source, Value
 from .tiles import program_count
@@ -17,18 +17,20 @@ def emit_gemm(kernel: Kernel, schedule: TritonSchedule, source: Source) -> None:
     found = find_contraction(kernel)
     tile = Expressions(kernel, schedule, source, ("m", "n"))
     _define_tile(tile)
-    total = source.let("acc", "tl.zeros((M_BLOCK, N_BLOCK), tl.float32)")
+    total = source.let("acc", f"tl.zeros((M_BLOCK, N_BLOCK), {NAMES[found.node.accumulator]})")
     start = source.fresh("k_start")
     with source.loop(f"for {start} in range(0, {tile.total('k')}, K_BLOCK):", "k"):
         wide = ".to(tl.int64)" if schedule.wide else ""
         tile.define("k", f"{start} + tl.arange(0, K_BLOCK){wide}")
-        a = _operand(tile, found, found.lhs, ("m", "k"))
-        b = _operand(tile, found, found.rhs, ("k", "n"))
-        precision = f', input_precision="{schedule.precision}"' if found.dtype is DType.F32 else ""
+        a = _operand(tile, found.lhs, found.dtypes[0], ("m", "k"))
+        b = _operand(tile, found.rhs, found.dtypes[1], ("k", "n"))
+        precision = f', input_precision="{schedule.precision}"' if found.dtypes[0] is DType.F32 else ""
+        if DType.U8 in found.dtypes:
+            a, b = _signed(tile, found, a, b, total)
         source.line(f"{total} = tl.dot({a}, {b}, {total}{precision})")
     tile.frame = ("m", "n")
     both = frozenset(tile.frame)
-    source.remember(found.node, Value(total, both, dtype_of(kernel, found.node)))
+    source.remember(found.node, Value(total, both, found.node.dtype))
     for stage in kernel.stages:
         if isinstance(stage, Store):
             tile.store(stage, both)
@@ -49,7 +51,23 @@ def _define_tile(tile: Expressions) -> None:
     tile.define("n", f"{inside} // {height} * N_BLOCK + tl.arange(0, N_BLOCK)")
 
 
-def _operand(tile: Expressions, found: Contraction, expr: Expr, frame: tuple[str, str]) -> str:
+def _signed(tile: Expressions, found: Contraction, a: str, b: str, total: str) -> tuple[str, str]:
+    """Operands of signed bytes, the only ones that tensor cores take: 128 less where they were unsigned. The sums get
+    the rest: (x + 128) (y + 128) = x y + 128 y + 128 x + 128 * 128.
+    """
+    s, unsigned = tile.source, [dtype is DType.U8 for dtype in found.dtypes]
+    texts = [f"({t} ^ 128).to(tl.int8, bitcast=True)" if u else t for t, u in zip((a, b), unsigned, strict=True)]
+    left, right = s.let("a", texts[0], frozenset("mk")), s.let("b", texts[1], frozenset("kn"))
+    if unsigned[0]:
+        s.line(f"{total} += 128 * tl.sum({right}.to(tl.int32), 0)[None, :]")
+    if unsigned[1]:
+        s.line(f"{total} += 128 * tl.sum({left}.to(tl.int32), 1)[:, None]")
+    if all(unsigned):
+        s.line(f"{total} += 128 * 128 * K_BLOCK")
+    return left, right
+
+
+def _operand(tile: Expressions, expr: Expr, dtype: DType, frame: tuple[str, str]) -> str:
     """One operand of the tensor cores, zero outside the tensor."""
     tile.frame = frame
     if isinstance(expr, Load):
@@ -59,7 +77,7 @@ def _operand(tile: Expressions, found: Contraction, expr: Expr, frame: tuple[str
         value = as_tensor(tile.value(expr))
         mask = tile.dim_mask("k")
         text = f"tl.where({mask}, {value.text}, 0.0)" if mask else value.text
-        text = f"({text}).to({NAMES[found.dtype]})"
+        text = f"({text}).to({NAMES[dtype]})"
     if value.dims >= set(frame):
         return text
     return f"tl.broadcast_to({text}, {tile.shape()})"

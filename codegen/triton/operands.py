@@ -1,4 +1,4 @@
-"""Reads a kernel's expressions: their dtypes, and a contraction as a GEMM with batch, rows, columns and inner axes."""
+"""A kernel's contraction as tensor cores take it: a GEMM with batch, rows, columns and inner axes."""
 
 from __future__ import annotations
 
@@ -9,20 +9,16 @@ from ...ir.kernel import (
     AxisKind,
     AxisValue,
     Cast,
-    Const,
     Contract,
     Expr,
-    Given,
     Kernel,
     Load,
-    Local,
-    Reduce,
     Ref,
-    Scalar,
     contracts,
+    dtype_of,
+    local,
     walk,
 )
-from ...ir.scalar import result_dtype
 from ...ir.types import DType
 from .accesses import axis_names
 from .types import SHORT_FLOATS
@@ -34,12 +30,14 @@ class NoTensorCores(NotImplementedError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Contraction:
-    """`lhs` varies along batch, rows and inner, `rhs` along batch, inner and columns. `dtype`: of the factors."""
+    """`lhs` varies along batch, rows and inner, `rhs` along batch, inner and columns. `dtypes`: of the factors as they
+    are multiplied, equal but for the signs of bytes.
+    """
 
     node: Contract
     lhs: Expr
     rhs: Expr
-    dtype: DType
+    dtypes: tuple[DType, DType]
     batch: tuple[str, ...]
     rows: tuple[str, ...]
     columns: tuple[str, ...]
@@ -55,14 +53,14 @@ def find_contraction(kernel: Kernel) -> Contraction:
     if len(nodes) != 1:
         raise NoTensorCores(f"kernel {kernel.name} has {len(nodes)} contractions")
     (node,) = nodes
-    lhs, rhs, dtype = _products(kernel, node)
+    lhs, rhs = _products(kernel, node)
     used = axes_of(kernel, lhs), axes_of(kernel, rhs)
     parallel = axis_names(kernel, AxisKind.PARALLEL)
     return Contraction(
         node=node,
         lhs=lhs,
         rhs=rhs,
-        dtype=dtype,
+        dtypes=(dtype_of(kernel, lhs), dtype_of(kernel, rhs)),
         batch=tuple(a for a in parallel if (a in used[0]) == (a in used[1])),
         rows=tuple(a for a in parallel if a in used[0] and a not in used[1]),
         columns=tuple(a for a in parallel if a in used[1] and a not in used[0]),
@@ -83,36 +81,22 @@ def axes_of(kernel: Kernel, expr: Expr) -> set[str]:
     return found
 
 
-def local(kernel: Kernel, name: str) -> Local:
-    return next(s for s in kernel.stages if isinstance(s, Local) and s.name == name)
-
-
-def dtype_of(kernel: Kernel, expr: Expr) -> DType:
-    """The element type of an expression's values."""
-    match expr:
-        case Const(dtype=dtype) | Given(dtype=dtype) | Cast(dtype=dtype) | Contract(dtype=dtype):
-            return dtype
-        case AxisValue():
-            return DType.I64
-        case Load(buffer=buffer):
-            return kernel.buffer(buffer).dtype
-        case Ref(local=name):
-            return dtype_of(kernel, local(kernel, name).value)
-        case Scalar(op=op, operands=operands):
-            return result_dtype(op, *(dtype_of(kernel, e) for e in operands))
-        case Reduce(operand=operand):
-            return dtype_of(kernel, operand)
-
-
-def _products(kernel: Kernel, node: Contract) -> tuple[Expr, Expr, DType]:
+def _products(kernel: Kernel, node: Contract) -> tuple[Expr, Expr]:
     """The operands as tensor cores take them: 16-bit floats that are only widened for the product stay narrow."""
     lhs, rhs = _narrow(kernel, node.lhs), _narrow(kernel, node.rhs)
-    dtype = dtype_of(kernel, lhs)
-    if dtype is not dtype_of(kernel, rhs):
-        lhs, rhs, dtype = node.lhs, node.rhs, dtype_of(kernel, node.lhs)
-    if dtype not in (*SHORT_FLOATS, DType.F32):
-        raise NoTensorCores(f"kernel {kernel.name}: tensor cores have no products of {dtype.value}")
-    return lhs, rhs, dtype
+    dtypes = dtype_of(kernel, lhs), dtype_of(kernel, rhs)
+    if node.accumulator is DType.F32:
+        if dtypes[0] is dtypes[1]:
+            return lhs, rhs
+        return _wide(kernel, node.lhs), _wide(kernel, node.rhs)
+    if node.accumulator is DType.I32 and set(dtypes) <= {DType.I8, DType.U8}:
+        return lhs, rhs
+    names = " and ".join(sorted({d.value for d in dtypes}))
+    raise NoTensorCores(f"kernel {kernel.name}: tensor cores have no products of {names} in {node.accumulator.value}")
+
+
+def _wide(kernel: Kernel, expr: Expr) -> Expr:
+    return expr if dtype_of(kernel, expr) is DType.F32 else Cast(DType.F32, expr)
 
 
 def _narrow(kernel: Kernel, expr: Expr) -> Expr:

@@ -213,11 +213,11 @@ def _gemm(kernel: Kernel, target: GpuTarget, sizes: _Sizes) -> TritonSchedule:
     """The largest tile that still gives every multiprocessor one; as many stages of operands as shared memory holds."""
     c = find_contraction(kernel)
     counts = sizes.count(c.batch), sizes.count(c.rows), sizes.count(c.columns), sizes.count(c.inner)
-    m, n = _gemm_tile(counts, target, c.dtype)
-    itemsize = c.dtype.itemsize
-    k = max(16, min(128 // itemsize, power_of_two(counts[3])))
+    m, n = _gemm_tile(counts, target, c.dtypes[0])
+    itemsize = c.dtypes[0].itemsize
+    k = max(32 if itemsize == 1 else 16, min(128 // itemsize, power_of_two(counts[3])))
     stages = min(4, target.shared_bytes // ((m + n) * k * itemsize), max(1, -(-counts[3] // k)))
-    small = c.dtype is DType.F32 and counts[0] * counts[1] * counts[2] * counts[3] <= _SMALL_GEMM
+    small = c.dtypes[0] is DType.F32 and counts[0] * counts[1] * counts[2] * counts[3] <= _SMALL_GEMM
     dims = (TileDim("z", c.batch, 1), TileDim("m", c.rows, m), TileDim("n", c.columns, n), TileDim("k", c.inner, k))
     warps = 8 if m * n >= 128 * 128 else 4
     return TritonSchedule(dims, warps, max(1, stages), 8, "ieee" if small else "tf32x3", wide=sizes.wide)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from ...ir.kernel import Kernel, Local, Reduce, Ref, Stage, Store, walk
+from ...ir.kernel import Kernel, Local, Reduce, Ref, Stage, Store, dtype_of, local, walk
 from .expressions import Expressions
-from .operands import dtype_of, local
 from .schedule import TileDim, TritonSchedule
 from .source import Source, Value
 from .types import NAMES, literal, register

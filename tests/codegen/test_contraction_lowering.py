@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import pytest
 from compiled import check
+from contraction_kernels import region_contractions
 from mxforge.codegen.lower import lower_region
 from mxforge.codegen.schedule.contract import schedule_contraction
 from mxforge.codegen.triton.schedule import schedule_triton
@@ -16,24 +17,9 @@ from mxforge.ir.kernel import Contract, ContractionKind, Kernel, contracts
 from mxforge.ir.target import AVX2, SM90
 from mxforge.ir.types import DType
 from mxforge.ir.verifier import verify_kernel
-from mxforge.passes.eliminate import EliminateDeadCode
-from mxforge.passes.expand import Expand
-from mxforge.passes.fuse import Fuse
-from mxforge.passes.manager import Context, Options
 from rewriting import random_inputs, tensor
 
 Build = Callable[[CoreBuilder], Value]
-
-
-def contraction_kernels(graph: Graph) -> list[Kernel]:
-    """The verified kernels of the graph's regions that hold a contraction."""
-    for step in (EliminateDeadCode(), Expand(), Fuse()):
-        graph = step.run(graph, Context(AVX2, Options()))
-    kernels = [lower_region(node.op) for node in graph.nodes if isinstance(node.op, Fused)]
-    found = [kernel for kernel in kernels if contracts(kernel)]
-    for kernel in found:
-        verify_kernel(kernel)
-    return found
 
 
 def gradients(build: Build, wrt: tuple[int, ...]) -> Graph:
@@ -52,7 +38,7 @@ def strided(b: CoreBuilder) -> Value:
 
 
 def test_the_gradient_to_the_data_reads_between_zeros() -> None:
-    (kernel,) = contraction_kernels(gradients(strided, (0,)))
+    (kernel,) = region_contractions(gradients(strided, (0,)))
     node = node_of(kernel)
     assert node.kind is ContractionKind.CONVOLUTION
     assert [(w.stride, w.dilation, w.low, w.interior) for w in node.windows] == [(1, 1, 1, 2), (1, 2, 4, 1)]
@@ -60,7 +46,7 @@ def test_the_gradient_to_the_data_reads_between_zeros() -> None:
 
 
 def test_the_gradient_to_the_weights_reduces_over_images_and_positions() -> None:
-    (kernel,) = contraction_kernels(gradients(strided, (1,)))
+    (kernel,) = region_contractions(gradients(strided, (1,)))
     node = node_of(kernel)
     assert node.kind is ContractionKind.CONVOLUTION
     assert [(w.stride, w.dilation, w.low) for w in node.windows] == [(1, 2, 1), (2, 1, 0)]
@@ -84,7 +70,7 @@ CONVOLUTIONS: dict[str, Build] = {
 def test_convolutions_and_their_gradients_have_schedules(name: str, wrt: tuple[int, ...]) -> None:
     b = CoreBuilder("net")
     graph = gradients(CONVOLUTIONS[name], wrt) if wrt else b.build([CONVOLUTIONS[name](b)])
-    for kernel in contraction_kernels(graph):
+    for kernel in region_contractions(graph):
         schedule_contraction(kernel, AVX2)
         assert schedule_triton(kernel, SM90).fallback == ""
     check(graph, *random_inputs(graph))
@@ -102,7 +88,7 @@ PRODUCTS: dict[str, Build] = {
 def test_products_and_their_gradients_have_schedules(name: str, wrt: tuple[int, ...]) -> None:
     b = CoreBuilder("net")
     graph = gradients(PRODUCTS[name], wrt) if wrt else b.build([PRODUCTS[name](b)])
-    (kernel,) = contraction_kernels(graph)
+    (kernel,) = region_contractions(graph)
     node = node_of(kernel)
     assert node.kind is ContractionKind.PRODUCT
     assert (node.accumulator, node.dtype) == (DType.F32, DType.F32)

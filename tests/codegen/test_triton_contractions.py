@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
+import numpy as np
 import pytest
 
 pytest.importorskip("triton", reason="Triton is not installed: pip install mxforge[cuda]")
@@ -13,12 +15,14 @@ from contractions import conv_reference
 from mxforge.ir.dialects.core import CoreBuilder, evaluate_graph
 from mxforge.ir.dialects.core.gradient import gradient_graph
 from mxforge.ir.graph import Value
+from mxforge.ir.kernel import Store
 from mxforge.ir.target import AVX2
 from mxforge.ir.types import DType
+from mxforge.ir.verifier import verify_kernel
 from mxforge.passes.expand import Expand
 from mxforge.passes.manager import Context, Options
 from rewriting import random_inputs, tensor
-from support.triton_kernels import emitted, relative_error, run_graph, run_source
+from support.triton_kernels import emitted, memory_dtype, relative_error, run_graph, run_source
 
 Build = Callable[[CoreBuilder], Value]
 
@@ -66,3 +70,41 @@ def test_a_product_of_integers_is_a_plain_sum() -> None:
 def _inputs(*shapes: tuple[int, ...], dtype: DType = DType.F32):
     b = CoreBuilder("inputs")
     return b.build([b.input(tensor(*shape, dtype=dtype)) for shape in shapes])
+
+
+BYTES = [(DType.I8, DType.I8), (DType.U8, DType.I8), (DType.I8, DType.U8), (DType.U8, DType.U8)]
+
+
+@pytest.mark.parametrize("dtypes", BYTES, ids=lambda d: f"{d[0].value} {d[1].value}")
+@pytest.mark.parametrize("form", ["product", "convolution"])
+def test_bytes_are_summed_in_int32(form: str, dtypes: tuple[DType, DType]) -> None:
+    """Exactly, over the whole range of bytes, also past the edges of tiles and of the input."""
+    b = CoreBuilder("bytes")
+    if form == "product":
+        x, y = b.input(tensor(2, 37, 150, dtype=dtypes[0])), b.input(tensor(2, 150, 21, dtype=dtypes[1]))
+        graph = b.build([b.matmul(x, y, DType.I32)])
+    else:
+        x, y = b.input(tensor(2, 5, 9, 8, dtype=dtypes[0])), b.input(tensor(7, 5, 3, 3, dtype=dtypes[1]))
+        graph = b.build([b.conv(x, y, (2, 1), ((1, 1), (0, 2)), accumulator=DType.I32)])
+    rng = np.random.default_rng(0)
+    inputs = [rng.integers(0, 256, v.type.shape).astype(np.uint8).view(v.type.dtype.numpy) for v in graph.inputs]
+    (found,), (compiled,) = run_graph(graph, inputs)
+    np.testing.assert_array_equal(found, evaluate_graph(graph, inputs)[0])
+    assert "mma" in compiled.ptx
+
+
+@pytest.mark.parametrize("dtypes", [(DType.BF16, DType.BF16), (DType.F16, DType.F16), (DType.F16, DType.F32)])
+def test_short_floats_are_summed_and_stored_in_float32(dtypes: tuple[DType, DType]) -> None:
+    kernel = gemm_kernel((), 37, 21, 90, dtypes[0])
+    (stage,) = kernel.stages
+    assert isinstance(stage, Store)
+    value = replace(stage.value, accumulator=DType.F32, dtype=DType.F32)  # type: ignore[call-arg]
+    a, b, y = kernel.buffers
+    buffers = (a, replace(b, dtype=dtypes[1]), replace(y, dtype=DType.F32))
+    kernel = replace(kernel, buffers=buffers, stages=(replace(stage, value=value),))
+    verify_kernel(kernel)
+    rng = np.random.default_rng(0)
+    inputs = [rng.standard_normal(s).astype(memory_dtype(d)) for s, d in zip(((37, 90), (90, 21)), dtypes, strict=True)]
+    (found,) = run_source(emitted(kernel), kernel, inputs)
+    assert found.dtype == np.float32
+    assert relative_error(found, inputs[0].astype(np.float64) @ inputs[1].astype(np.float64)) <= 2e-6

@@ -170,6 +170,7 @@ SAMPLES: dict[type[Primitive], list[tuple[Primitive, list[Array]]]] = {
         (Dot((), (), (1,), (0,)), [real(3, 4), real(4, 2)]),
         (Dot((1,), (0,), (3, 0), (1, 3)), [real(2, 3, 4, 5), real(3, 5, 6, 2)]),
         (Dot((), (), (), ()), [real(3), real(2)]),
+        (Dot((), (), (1,), (0,), F64), [real(3, 4), real(4, 2)]),
     ],
     Conv: [
         (conv((1, 1), ((1, 1), (0, 2)), (1, 1), (1, 1)), [real(2, 3, 5, 4), real(4, 3, 3, 2)]),

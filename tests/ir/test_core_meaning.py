@@ -14,6 +14,7 @@ from mxforge.ir.dialects.core import (
     Conv,
     CoreBuilder,
     Cumulative,
+    Dot,
     Gather,
     Pad,
     Pointwise,
@@ -204,6 +205,20 @@ def test_convolution_against_its_definition(window: tuple[int, int], strides: tu
         first = 2 * (o // 3)
         at = (slice(i * strides[0], i * strides[0] + window[0]), slice(j * strides[1], j * strides[1] + window[1]))
         assert math.isclose(y[n, o, i, j], (padded[n, first : first + 2, *at] * w[o]).sum(), abs_tol=1e-12)
+
+
+def test_bytes_are_summed_in_the_accumulator() -> None:
+    x, y = np.full((1, 300), 255, np.uint8), np.full((300, 1), -128, np.int8)
+    (total,) = Dot((), (), (1,), (0,), DType.I32).evaluate(x, y)
+    assert (total.dtype, total.item()) == (np.int32, -255 * 128 * 300)
+    (convolved,) = Conv((1,), ((0, 0),), (1,), (1,), accumulator=DType.I32).evaluate(x[None], y.T[None])
+    assert (convolved.dtype, convolved.item()) == (np.int32, -255 * 128 * 300)
+
+
+def test_short_floats_keep_the_precision_of_the_accumulator() -> None:
+    x = np.array([[1, 2**-13]], np.float16)
+    assert Dot((), (), (1,), (1,)).evaluate(x, np.ones_like(x))[0].item() == 1
+    assert Dot((), (), (1,), (1,), DType.F32).evaluate(x, np.ones_like(x))[0].item() == 1 + 2**-13
 
 
 def test_loops() -> None:

@@ -11,6 +11,8 @@ from mxforge.ir.graph import Graph, GraphError, Value
 from mxforge.ir.kernel import ReduceOp
 from mxforge.ir.types import DType, Layout, TensorType
 
+F32, I8, U8 = DType.F32, DType.I8, DType.U8
+
 
 def value(b: CoreBuilder, *shape: int, dtype: DType = DType.F32) -> Value:
     return b.input(TensorType(shape, dtype))
@@ -46,6 +48,14 @@ REFUSED: list[tuple[str, Callable[[CoreBuilder], object]]] = [
         lambda b: b.reduce_window(ReduceOp.ADD, value(b, 2, 2), (1, 1), (1,), ((0, 0),) * 2),
     ),
     ("contracted axes", lambda b: b.dot(value(b, 2, 3), value(b, 2, 3), (), (), (1,), (0,))),
+    ("operands differ in dtype: i8, ui8", lambda b: b.matmul(value(b, 2, 2, dtype=I8), value(b, 2, 2, dtype=U8))),
+    ("sums of i32 do not hold products of f32 and f32", lambda b: b.matmul(value(b, 2, 2), value(b, 2, 2), DType.I32)),
+    ("sums of i8 do not hold", lambda b: b.matmul(value(b, 2, 2, dtype=I8), value(b, 2, 2, dtype=I8), I8)),
+    ("sums of bf16 do not hold", lambda b: b.matmul(value(b, 2, 2), value(b, 2, 2), DType.BF16)),
+    (
+        "sums of f32 do not hold products of i8 and i8",
+        lambda b: b.conv(value(b, 1, 3, 4, dtype=I8), value(b, 1, 3, 1, dtype=I8), (1,), ((0, 0),), accumulator=F32),
+    ),
     ("reads 2 channels in 1 groups", lambda b: b.conv(value(b, 1, 3, 4), value(b, 1, 2, 1), (1,), ((0, 0),))),
     ("differ in shape", lambda b: b.sort([value(b, 2), value(b, 3)], 0)),
     ("the key must be", lambda b: b.random_bits(value(b, 4), (2,))),
@@ -65,6 +75,24 @@ PAIR = _pair()
 def test_refused(message: str, build: Callable[[CoreBuilder], object]) -> None:
     with pytest.raises(GraphError, match=message):
         build(CoreBuilder())
+
+
+@pytest.mark.parametrize(
+    ("lhs", "rhs", "accumulator"),
+    [
+        (I8, I8, DType.I32),
+        (U8, I8, DType.I32),
+        (DType.BF16, DType.BF16, F32),
+        (DType.F16, F32, F32),
+        (F32, F32, DType.F64),
+    ],
+)
+def test_sums_have_the_dtype_of_the_accumulator(lhs: DType, rhs: DType, accumulator: DType) -> None:
+    b = CoreBuilder()
+    product = b.matmul(value(b, 2, 3, dtype=lhs), value(b, 3, 4, dtype=rhs), accumulator)
+    x, w = value(b, 1, 2, 5, dtype=lhs), value(b, 3, 2, 3, dtype=rhs)
+    convolved = b.conv(x, w, (1,), ((1, 1),), accumulator=accumulator)
+    assert (product.type, convolved.type) == (TensorType((2, 4), accumulator), TensorType((1, 3, 5), accumulator))
 
 
 def test_bodies_must_fit() -> None:

@@ -198,7 +198,8 @@ def _pointer_cast(op: Op, args: list[Any]) -> Any:
 
 def _dot(op: Op, args: list[Any]) -> Any:
     a, b, c = args
-    return (a.astype(np.float32) @ b.astype(np.float32) + c).astype(c.dtype)
+    assert a.dtype == b.dtype, op.line
+    return a.astype(c.dtype) @ b.astype(c.dtype) + c
 
 
 def _convert(op: Op, args: list[Any]) -> Any:

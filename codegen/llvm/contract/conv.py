@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from math import prod
 
 from ....ir.kernel import Buffer
-from ....ir.types import DType
 from ...schedule.describe import NO_AXIS, ContractionError, ConvShape, extent_of
 from ...schedule.strides import View, Walk, buffer_strides, fixed_shape, locate
 from .ending import Ending, end_of
@@ -62,7 +61,7 @@ def input_place(shape: ConvShape, block: int, room: tuple[int, ...] | None = Non
 
 
 def _ready_input(shape: ConvShape, x: Buffer, reach: tuple[int, ...]) -> InputPlace | None:
-    if shape.dtype not in (DType.F32, DType.F64) or any(w.interior != 1 for w in shape.windows):
+    if shape.dtype is not shape.accumulator or any(w.interior != 1 for w in shape.windows):
         return None
     size = fixed_shape(x)
     halo = x.layout.halo if x.layout else ((0, 0),) * (len(size) - 2)
@@ -130,7 +129,7 @@ def conv_problem(shape: ConvShape, place: InputPlace, workspace: int) -> tuple[P
     slot = workspace if place.copied else kernel.buffers.index(kernel.buffer(shape.x.buffer))
     problem = Problem(
         *(
-            shape.contract.accumulator,
+            shape.accumulator,
             (grouping.groups,),
             points,
             grouping.filters,

@@ -7,12 +7,14 @@ from __future__ import annotations
 from ....ir.kernel import Affine, Buffer
 from ....ir.program import LAYOUT
 from ....ir.target import CpuTarget
+from ....ir.types import DType
 from ...emission import LaunchSpec
 from ...schedule.describe import ContractionError, ConvShape, SpatialAxis
 from ...schedule.strides import buffer_strides, fixed_shape
 from ..arithmetic import Value
 from ..emitter import FunctionBuilder, ModuleBuilder
-from ..types import I8, Type, memory_type_of
+from ..scalars import emit_cast
+from ..types import I8, Type, memory_type_of, type_of
 from .conv import InputPlace
 from .tiles import KERNEL_PARAMETERS, argument
 
@@ -42,7 +44,8 @@ class _Copier:
         self.rows = place.images * self.blocks
         for n in place.extents[:-1]:
             self.rows *= n
-        self.kind = Type.of("double" if self.x.dtype.bits == 64 else "float")
+        self.sum_dtype = shape.accumulator
+        self.kind = type_of(shape.accumulator)
         self.memory = memory_type_of(self.x.dtype)
         self.source = argument(f, shape.kernel.buffers.index(self.x))
         self.copy = f.gep(argument(f, slot), start, I8)
@@ -106,7 +109,7 @@ class _Copier:
         own = self.x.layout.block if self.x.layout else 1
         if own == place.block and w.interior == 1 and self._stride(w.dimension) == own:
             source = f.gep(start, block * self._stride(self.channel), self.memory)
-            copy_run(f, target, source, (last - first) * own, self.kind, self.memory)
+            copy_run(f, target, source, (last - first) * own, self.x.dtype, self.sum_dtype)
         else:
             self._scatter(target, start, block, last - first)
 
@@ -119,9 +122,8 @@ class _Copier:
                 source = f.gep(start, self._channel_offset(channel), self.memory)
                 with f.loop(0, count) as i:
                     value = f.load(f.gep(source, i * self._stride(w.dimension), self.memory), self.memory)
-                    f.store(
-                        f.convert(value, self.kind.kind), f.gep(target, i * (w.interior * place.block) + c, self.kind)
-                    )
+                    wide = emit_cast(f, value, self.x.dtype, self.sum_dtype)
+                    f.store(wide, f.gep(target, i * (w.interior * place.block) + c, self.kind))
 
     def _channel_offset(self, channel: Value) -> Value:
         f = self.f
@@ -150,11 +152,14 @@ def zero_run(f: FunctionBuilder, target: Value, count: Value, element: Type) -> 
         f.store(f.const(element, 0.0), f.gep(target, i, element))
 
 
-def copy_run(f: FunctionBuilder, target: Value, source: Value, count: int, element: Type, memory: Type) -> None:
-    """target[0:count] = source[0:count], converted."""
+def copy_run(f: FunctionBuilder, target: Value, source: Value, count: int, stored: DType, wide: DType) -> None:
+    """target[0:count] = source[0:count], converted from `stored` to `wide`."""
     whole = count // _LANES * _LANES
+    memory, element = memory_type_of(stored), memory_type_of(wide)
     vector = memory.with_lanes(_LANES)
     with f.loop(0, whole, _LANES) as i:
-        f.store(f.convert(f.load(f.gep(source, i, memory), vector), element.kind), f.gep(target, i, element))
+        value = emit_cast(f, f.load(f.gep(source, i, memory), vector), stored, wide)
+        f.store(value, f.gep(target, i, element))
     with f.loop(whole, count) as i:
-        f.store(f.convert(f.load(f.gep(source, i, memory), memory), element.kind), f.gep(target, i, element))
+        value = emit_cast(f, f.load(f.gep(source, i, memory), memory), stored, wide)
+        f.store(value, f.gep(target, i, element))

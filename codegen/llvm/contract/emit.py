@@ -8,13 +8,12 @@ from math import prod
 from ....ir.kernel import Kernel
 from ....ir.schedule import ContractionSchedule, DepthwiseSchedule, GemvSchedule, TileSchedule, WinogradSchedule
 from ....ir.target import CpuTarget
-from ....ir.types import DType
 from ...emission import Emission, LaunchSpec
 from ...schedule.contract import preferred_block, winograd_reach
 from ...schedule.describe import NO_AXIS, ContractionError, ConvShape, GemmShape, describe_contraction, extent_of
 from ...schedule.strides import Walk
 from ..emitter import ModuleBuilder
-from ..types import Type
+from ..types import Type, type_of
 from .conv import Grouping, InputPlace, conv_problem, conv_walk, input_place
 from .copy_input import emit_copy
 from .depthwise import DepthwiseNest, depthwise_filters
@@ -90,7 +89,7 @@ def _emit_depthwise(
         raise ContractionError(f"{kernel.name}: a depthwise schedule needs one channel in and out of each group")
     x = kernel.buffer(shape.x.buffer)
     place = input_place(shape, x.layout.block if x.layout else preferred_block(target), blocked=True)
-    kind = "double" if shape.dtype is DType.F64 else "float"
+    kind = type_of(shape.accumulator).kind
     axes = (shape.batch, *(w.out for w in shape.windows))
     walk = Walk((NO_AXIS,), axes, shape.filter, shape.group, 1, shape.groups)
     points = tuple(extent_of(kernel, a) for a in axes)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from math import prod
 
-from ....ir.types import DType
 from ...emission import LaunchSpec
 from ...schedule.describe import NO_AXIS, GemmShape, axes_of, extent_of
 from ...schedule.product import operand, reduce_order
 from ...schedule.strides import Located, View, Walk
 from ..emitter import ModuleBuilder
-from ..types import F32, memory_type_of
+from ..scalars import emit_cast
+from ..types import memory_type_of
 from .ending import Ending, end_of
 from .problem import Problem, Segment, WeightSource, collapsed, offsets, plain_segments, point_tables
 from .tiles import KERNEL_PARAMETERS, argument, workspace_slot
@@ -56,7 +56,7 @@ def gemm_problem(shape: GemmShape) -> tuple[Problem, Ending]:
     tables = point_tables(x, [out, *loads])
     problem = Problem(
         *(
-            shape.contract.accumulator,
+            shape.accumulator,
             groups,
             points,
             extents[shape.column],
@@ -75,8 +75,10 @@ def gemm_problem(shape: GemmShape) -> tuple[Problem, Ending]:
 
 
 def is_widened(shape: GemmShape) -> bool:
-    """16-bit rows are converted into the workspace first: the micro-kernel broadcasts single elements."""
-    return shape.dtype in (DType.F16, DType.BF16)
+    """Rows of another dtype than the sums are converted into the workspace first: the micro-kernel broadcasts single
+    elements.
+    """
+    return shape.dtype is not shape.accumulator
 
 
 def widened_axes(shape: GemmShape) -> list[str]:
@@ -96,11 +98,11 @@ def widened_elements(shape: GemmShape) -> int:
 
 
 def emit_widening(module: ModuleBuilder, shape: GemmShape, symbol: str) -> LaunchSpec:
-    """A launch over the rows of the left operand that writes them as float32 to the start of the workspace."""
+    """A launch over the rows of the left operand that writes them in the sums' dtype to the start of the workspace."""
     axes = widened_axes(shape)
     sizes, left = [extent_of(shape.kernel, a) for a in axes], operand(shape, shape.lhs)
     f = module.function(symbol, None, KERNEL_PARAMETERS)
-    memory = memory_type_of(shape.dtype)
+    memory, wide = memory_type_of(shape.dtype), memory_type_of(shape.accumulator)
     source = f.gep(argument(f, shape.kernel.buffers.index(shape.kernel.buffer(shape.lhs.buffer))), left.base, memory)
     copy = argument(f, workspace_slot(shape.kernel))
     with f.loop(f.args[1], f.args[2]) as row:
@@ -109,8 +111,8 @@ def emit_widening(module: ModuleBuilder, shape: GemmShape, symbol: str) -> Launc
             start = f.gep(start, f.urem(rest, n) * left.strides.get(a, 0), memory)
             rest = f.udiv(rest, n)
         with f.loop(0, sizes[-1]) as i:
-            value = f.convert(f.load(f.gep(start, i * left.strides.get(axes[-1], 0), memory), memory), "float")
-            f.store(value, f.gep(copy, row * sizes[-1] + i, F32))
+            value = f.load(f.gep(start, i * left.strides.get(axes[-1], 0), memory), memory)
+            f.store(emit_cast(f, value, shape.dtype, shape.accumulator), f.gep(copy, row * sizes[-1] + i, wide))
     f.ret()
     return LaunchSpec(symbol, prod(sizes[:-1]), max(1, 4096 // sizes[-1]))
 

@@ -97,7 +97,7 @@ def open_product(kernel: Kernel, target: CpuTarget) -> OpenProduct | None:
     result is stored as it is computed; None for every other."""
     try:
         shape = describe_contraction(epilogue_in_float32(kernel))
-        if not isinstance(shape, GemmShape) or shape.dtype not in (DType.F32, DType.F64):
+        if not isinstance(shape, GemmShape) or not shape.is_uniform or shape.dtype not in (DType.F32, DType.F64):
             return None
         return _Opener(shape, target).product()
     except ContractionError:

@@ -109,7 +109,8 @@ class _Packer:
             mask = exists if owner is None else exists & self._owned(owner, e)
             mask = mask & f.splat(f.cmp("ge", offset, 0), I1.with_lanes(self.p.lanes)) if -1 in self.p.sources else mask
             value = self._read(f.gep(start, offset, self.element), channel, places, mask)
-            f.store(f.convert(value, self.vector.kind), f.gep(out, e * width, self.vector.scalar))
+            wide = f.convert(value, self.vector.kind, signed=self.p.weights.dtype.is_signed)
+            f.store(wide, f.gep(out, e * width, self.vector.scalar))
 
     def _places(self, channels: Value) -> tuple[Value, Value | None]:
         """The offset of each channel's first weight, and the channel's group among merged ones."""

@@ -10,7 +10,7 @@ from ....ir.target import CpuTarget
 from ...emission import LaunchSpec
 from ..arithmetic import Value
 from ..emitter import FunctionBuilder, ModuleBuilder
-from ..types import F64, I64, memory_type_of, type_of
+from ..types import F32, F64, I64, memory_type_of
 from .problem import WeightSource
 from .tiles import KERNEL_PARAMETERS, PanelKind, argument
 from .winograd_math import combine, filter_matrix
@@ -75,7 +75,7 @@ class _Packer:
         target, width = self._target(vector)
         with f.loop(0, p.channels) as c:
             start = f.gep(self.source, c * p.channel, self.element)
-            self._transform(start, places, mask, f.gep(target, c * width, type_of(p.weights.dtype)), width)
+            self._transform(start, places, mask, f.gep(target, c * width, F32), width)
 
     def _target(self, vector: Value) -> tuple[Value, Value]:
         """Where the vector's first element goes, and the width of its panel."""
@@ -89,7 +89,7 @@ class _Packer:
         panel, j = f.udiv(local, size), f.urem(local, size)
         before = f.select(in_last, f.const(I64, split), f.const(I64, 0)) + panel * size
         at = before * (p.lanes * p.depth * p.frequencies) + j * p.lanes
-        return f.gep(self.packed, at, type_of(p.weights.dtype)), size * p.lanes
+        return f.gep(self.packed, at, F32), size * p.lanes
 
     def _transform(self, start: Value, places: Value, mask: Value, target: Value, width: Value) -> None:
         f, p = self.f, self.p

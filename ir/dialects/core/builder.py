@@ -261,14 +261,16 @@ class CoreBuilder(ScalarMethods):
         rhs_batch: Sequence[int],
         lhs_contract: Sequence[int],
         rhs_contract: Sequence[int],
+        accumulator: DType | None = None,
     ) -> Value:
-        """Sum of products; the result has the batch axes, x's free axes, y's free axes."""
-        return self.add_node(Dot(tuple(lhs_batch), tuple(rhs_batch), tuple(lhs_contract), tuple(rhs_contract)), x, y)
+        """Sum of products; the result has the batch axes, x's free axes, y's free axes. See Dot."""
+        axes = (tuple(lhs_batch), tuple(rhs_batch), tuple(lhs_contract), tuple(rhs_contract))
+        return self.add_node(Dot(*axes, accumulator), x, y)
 
-    def matmul(self, x: Value, y: Value) -> Value:
+    def matmul(self, x: Value, y: Value, accumulator: DType | None = None) -> Value:
         """x[*batch, m, k] by y[*batch, k, n]."""
         batch = tuple(range(x.type.rank - 2))
-        return self.dot(x, y, batch, batch, (x.type.rank - 1,), (y.type.rank - 2,))
+        return self.dot(x, y, batch, batch, (x.type.rank - 1,), (y.type.rank - 2,), accumulator)
 
     def conv(
         self,
@@ -280,13 +282,14 @@ class CoreBuilder(ScalarMethods):
         rhs_dilation: Sequence[int] | None = None,
         groups: int = 1,
         batch_groups: int = 1,
+        accumulator: DType | None = None,
     ) -> Value:
         """x[N, C, *s] by w[O, C / groups, *k]; see Conv."""
         ones = (1,) * (x.type.rank - 2)
         left = ones if lhs_dilation is None else tuple(lhs_dilation)
         right = ones if rhs_dilation is None else tuple(rhs_dilation)
         edges = tuple((lo, hi) for lo, hi in padding)
-        return self.add_node(Conv(tuple(strides), edges, left, right, groups, batch_groups), x, w)
+        return self.add_node(Conv(tuple(strides), edges, left, right, groups, batch_groups, accumulator), x, w)
 
     # -- factorizations
 

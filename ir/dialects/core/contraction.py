@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import prod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ...graph import Node, Value
-from ...types import Shape, TensorType
+from ...types import DType, Shape, TensorType
 from .primitive import (
     Array,
     Arrays,
@@ -21,8 +21,8 @@ from .primitive import (
     check_axes,
     check_lengths,
     check_positive,
-    check_same_dtype,
     operands,
+    storage,
 )
 from .window import Padding, pad_edges, taps, window_extent
 
@@ -30,19 +30,53 @@ if TYPE_CHECKING:
     from .builder import CoreBuilder
 
 
+def _sum_type(lhs: DType, rhs: DType, accumulator: DType | None) -> DType:
+    """The dtype of sums of products; TypeError unless it is that of both operands, or an accumulator that holds both.
+
+    float32 and float64 hold floats of no more bits, integers of 32 and 64 bits hold narrower ones of either sign.
+    """
+    if accumulator is None:
+        if lhs is not rhs:
+            raise TypeError(f"operands differ in dtype: {lhs.value}, {rhs.value}")
+        return lhs
+    if not all(_holds(accumulator, dtype) for dtype in (lhs, rhs)):
+        raise TypeError(f"sums of {accumulator.value} do not hold products of {lhs.value} and {rhs.value}")
+    return accumulator
+
+
+def _holds(accumulator: DType, dtype: DType) -> bool:
+    if dtype.is_float:
+        return accumulator in (DType.F32, DType.F64) and accumulator.bits >= dtype.bits
+    wider = accumulator.bits > dtype.bits or accumulator is dtype
+    return dtype.is_integer and accumulator in (DType.I32, DType.I64) and wider
+
+
+def _widened(arrays: Arrays, sums: DType | None) -> tuple[Array, Array, np.dtype[Any]]:
+    """Both operands in the dtype in which the interpreter sums, and the dtype of the result."""
+    x, y = arrays
+    result = x.dtype if sums is None else storage(sums)
+    wide = accumulator(result)
+    return x.astype(wide), y.astype(wide), result
+
+
 @dataclass(frozen=True)
 class Dot(Primitive):
-    """Sum of products over the contracted axes; the result has batch axes, free axes of lhs, free axes of rhs."""
+    """Sum of products over the contracted axes; the result has batch axes, free axes of lhs, free axes of rhs.
+
+    Without an `accumulator` operands and result have one dtype; 16-bit floats are summed in float32 and rounded once.
+    With one the sums and the result have its dtype, and the operands may differ: i8 or u8 by i8 in i32, bf16 in f32.
+    """
 
     name = "core.dot"
     lhs_batch: tuple[int, ...]
     rhs_batch: tuple[int, ...]
     lhs_contract: tuple[int, ...]
     rhs_contract: tuple[int, ...]
+    accumulator: DType | None = None
 
     def infer(self, *types: TensorType) -> Types:
         x, y = operands(types, 2)
-        check_same_dtype(x, y)
+        dtype = _sum_type(x.dtype, y.dtype, self.accumulator)
         check_axes(self.lhs_batch + self.lhs_contract, x.rank, "lhs axes")
         check_axes(self.rhs_batch + self.rhs_contract, y.rank, "rhs axes")
         for what, left, right in (
@@ -53,7 +87,7 @@ class Dot(Primitive):
                 raise ValueError(f"{what} axes {left} of {x.shape} and {right} of {y.shape} differ")
         batch = tuple(x.shape[a] for a in self.lhs_batch)
         free = tuple(x.shape[a] for a in self.lhs_free(x.rank)) + tuple(y.shape[a] for a in self.rhs_free(y.rank))
-        return (TensorType(batch + free, x.dtype),)
+        return (TensorType(batch + free, dtype),)
 
     def lhs_free(self, rank: int) -> tuple[int, ...]:
         return tuple(k for k in range(rank) if k not in self.lhs_batch and k not in self.lhs_contract)
@@ -62,19 +96,18 @@ class Dot(Primitive):
         return tuple(k for k in range(rank) if k not in self.rhs_batch and k not in self.rhs_contract)
 
     def evaluate(self, *arrays: Array) -> Arrays:
-        x, y = arrays
+        x, y, dtype = _widened(arrays, self.accumulator)
         batch = [x.shape[a] for a in self.lhs_batch]
         inner = prod(x.shape[a] for a in self.lhs_contract)
         rows, columns = self.lhs_free(x.ndim), self.rhs_free(y.ndim)
         m, n = [x.shape[a] for a in rows], [y.shape[a] for a in columns]
-        wide = accumulator(x.dtype)
         left = x.transpose(*self.lhs_batch, *rows, *self.lhs_contract).reshape(*batch, prod(m), inner)
         right = y.transpose(*self.rhs_batch, *self.rhs_contract, *columns).reshape(*batch, inner, prod(n))
-        return (np.matmul(left.astype(wide), right.astype(wide)).reshape((*batch, *m, *n)).astype(x.dtype),)
+        return (np.matmul(left, right).reshape((*batch, *m, *n)).astype(dtype),)
 
     def vjp(self, b: CoreBuilder, node: Node, cotangents: Sequence[Value]) -> Gradients:
-        x, y = node.inputs
         g = cotangents[0]
+        x, y = (b.cast(v, g.type.dtype) for v in node.inputs)
         count = len(self.lhs_batch)
         batch = tuple(range(count))
         rows, columns = self.lhs_free(x.type.rank), self.rhs_free(y.type.rank)
@@ -83,10 +116,9 @@ class Dot(Primitive):
         dx = b.dot(g, y, batch, self.rhs_batch, second, columns)
         dy = b.dot(g, x, batch, self.lhs_batch, first, rows)
         # what is left of the other operand are its contracted axes, in ascending order
-        return [
-            _restore(b, dx, self.lhs_batch + rows + _partners(self.rhs_contract, self.lhs_contract)),
-            _restore(b, dy, self.rhs_batch + columns + _partners(self.lhs_contract, self.rhs_contract)),
-        ]
+        dx = _restore(b, dx, self.lhs_batch + rows + _partners(self.rhs_contract, self.lhs_contract))
+        dy = _restore(b, dy, self.rhs_batch + columns + _partners(self.lhs_contract, self.rhs_contract))
+        return [b.cast(d, v.type.dtype) for d, v in zip((dx, dy), node.inputs, strict=True)]
 
 
 def _partners(contracted: Sequence[int], partner: Sequence[int]) -> tuple[int, ...]:
@@ -103,7 +135,7 @@ class Conv(Primitive):
     """x[N, C, *s], w[O, C / groups, *k] -> [N, O, *s'], a correlation as StableHLO's; padding may be negative.
 
     `lhs_dilation` spreads x, `rhs_dilation` the window. With `batch_groups` = B, N and O are split in B parts, part b
-    of the output channels reads part b of the batch, and the result is [N / B, O, *s'].
+    of the output channels reads part b of the batch, and the result is [N / B, O, *s']. `accumulator` is that of Dot.
     """
 
     name = "core.conv"
@@ -113,16 +145,17 @@ class Conv(Primitive):
     rhs_dilation: tuple[int, ...]
     groups: int = 1
     batch_groups: int = 1
+    accumulator: DType | None = None
 
     def infer(self, *types: TensorType) -> Types:
         x, w = operands(types, 2)
-        check_same_dtype(x, w)
+        dtype = _sum_type(x.dtype, w.dtype, self.accumulator)
         self._check(x, w)
         axes = zip(
             x.shape[2:], w.shape[2:], self.strides, self.padding, self.lhs_dilation, self.rhs_dilation, strict=True
         )
         space = tuple(window_extent(_spread(n, ld), k, s, p, rd) for n, k, s, p, ld, rd in axes)
-        return (TensorType((x.shape[0] // self.batch_groups, w.shape[0], *space), x.dtype),)
+        return (TensorType((x.shape[0] // self.batch_groups, w.shape[0], *space), dtype),)
 
     def _check(self, x: TensorType, w: TensorType) -> None:
         if x.rank < 2 or x.rank != w.rank:
@@ -146,16 +179,15 @@ class Conv(Primitive):
             raise ValueError(f"{self.groups * self.batch_groups} groups do not divide x {x.shape} and w {w.shape}")
 
     def evaluate(self, *arrays: Array) -> Arrays:
-        x, w = arrays
-        wide = accumulator(x.dtype)
+        x, w, dtype = _widened(arrays, self.accumulator)
         if self.batch_groups > 1:  # the parts of the batch become groups of channels
             parts = x.reshape(self.batch_groups, -1, *x.shape[1:])
             x = np.moveaxis(parts, 0, 1).reshape(parts.shape[1], -1, *x.shape[2:])
         groups = self.groups * self.batch_groups
-        padded = pad_edges(_dilate(x.astype(wide), self.lhs_dilation), ((0, 0), (0, 0), *self.padding), 0)
+        padded = pad_edges(_dilate(x, self.lhs_dilation), ((0, 0), (0, 0), *self.padding), 0)
         axes = zip(padded.shape[2:], w.shape[2:], self.strides, self.rhs_dilation, strict=True)
         space = tuple(window_extent(n, k, s, (0, 0), rd) for n, k, s, rd in axes)
-        return (_correlate(padded, w.astype(wide), space, self.strides, self.rhs_dilation, groups).astype(w.dtype),)
+        return (_correlate(padded, w, space, self.strides, self.rhs_dilation, groups).astype(dtype),)
 
     def expand(self, b: CoreBuilder, *operands: Value) -> Value | None:
         """Groups of the batch: the parts of the batch side by side, as groups of channels."""
@@ -169,10 +201,12 @@ class Conv(Primitive):
         return b.add_node(replace(self, groups=self.groups * parts, batch_groups=1), wide, w)
 
     def vjp(self, b: CoreBuilder, node: Node, cotangents: Sequence[Value]) -> Gradients:
-        x, w = node.inputs
-        if 0 in cotangents[0].type.shape:
-            return [b.full_like(x, 0), b.full_like(w, 0)]
-        return [self._data_gradient(b, x, w, cotangents[0]), self._weight_gradient(b, x, w, cotangents[0])]
+        g = cotangents[0]
+        if 0 in g.type.shape:
+            return [b.full_like(v, 0) for v in node.inputs]
+        x, w = (b.cast(v, g.type.dtype) for v in node.inputs)
+        found = self._data_gradient(b, x, w, g), self._weight_gradient(b, x, w, g)
+        return [b.cast(d, v.type.dtype) for d, v in zip(found, node.inputs, strict=True)]
 
     def _data_gradient(self, b: CoreBuilder, x: Value, w: Value, g: Value) -> Value:
         """A convolution of the spread cotangent with the reversed window, channels of each group exchanged."""
