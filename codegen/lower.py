@@ -42,7 +42,7 @@ class LoweringError(GraphError):
 def lower_region(op: Fused, name: str = "kernel", strides: Sequence[Strides] = ()) -> Kernel:
     """The kernel of a region. Its buffers are the region's inputs `x0, x1, ...` and its results `y0, ...` in order.
 
-    `strides` gives, for inputs and then results, physical strides where a buffer is not contiguous.
+    `strides` lists, for inputs and then results, physical strides where a buffer is not contiguous.
     """
     return Lowering(op.body, op.kind, name, strides).kernel()
 

@@ -1,4 +1,4 @@
-"""Says how each primitive is read at an index: the table by which regions become kernel expressions."""
+"""The expression of each primitive at an index: the table by which regions become kernel expressions."""
 
 from __future__ import annotations
 
@@ -163,7 +163,7 @@ def _read_padded(low: Region, value: Value, index: Index, steps: Sequence[int], 
 
 
 def _position(spread: Expr, step: int, n: int) -> tuple[Expr, Expr]:
-    """The element that stands at a position among elements `step` apart, and the test that one of the n does."""
+    """The element at a position among elements `step` apart, and the test that one of the n is there."""
     zero = Const(0, DType.I64)
     position = spread if step == 1 else Scalar(ScalarOp.DIV, (spread, Const(step, DType.I64)))
     above = Scalar(ScalarOp.GE, (position, zero))

@@ -5,14 +5,14 @@
     axis   = Axis(name, extent, PARALLEL | REDUCE)   extent: a constant, or the name of an extent parameter
     stage  = Store(buffer, index, expr)              one element of a result for each point of the parallel axes
            | Local(name, axes, expr)                 a temporary over `axes` that later stages read by Ref
-    expr   = Const(value, dtype) | Given(name, dtype) | AxisValue(axis) | Load(buffer, index, other?) | Ref(local)
-           | Scalar(op, exprs) | Cast(dtype, expr) | Reduce(op, axes, expr)
+    expr   = Const(value, dtype) | ScalarParameter(name, dtype) | AxisValue(axis) | Load(buffer, index, other?)
+           | Ref(local) | Scalar(op, exprs) | Cast(dtype, expr) | Reduce(op, axes, expr)
            | Contract(lhs, rhs, batch, rows, columns, inner, accumulator, dtype, windows)
     window = Window(name, out, tap, extent, stride, dilation, low, interior)
     index  = for each dimension an Affine (sum of coefficient * axis, plus an offset) or an expr (gather)
 
-An index addresses the LOGICAL tensor; the buffer's layout says where its elements stand. A Load with `other` may
-leave the buffer's shape and then gives `other` (padding); without it the index must stay inside. Contract is a matrix
+An index addresses the LOGICAL tensor; the buffer's layout maps it to memory. A Load with `other` may leave the
+buffer's shape and is `other` there (padding); without it the index must stay inside. Contract is a matrix
 product or a convolution with all of its attributes. Reduce accumulates 16-bit floats in float32.
 """
 
@@ -107,8 +107,8 @@ class Const:
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
-    """A number that each launch gives: the low bits of the extent parameter `name`."""
+class ScalarParameter:
+    """A number of the launch: the low bits of the extent parameter `name`."""
 
     name: str
     dtype: DType
@@ -212,7 +212,7 @@ class Contract:
         return ContractionKind.CONVOLUTION if self.windows else ContractionKind.PRODUCT
 
 
-Expr = Const | Given | AxisValue | Load | Ref | Scalar | Cast | Reduce | Contract
+Expr = Const | ScalarParameter | AxisValue | Load | Ref | Scalar | Cast | Reduce | Contract
 Index = tuple[Affine | Expr, ...]
 
 
@@ -291,7 +291,7 @@ def local(kernel: Kernel, name: str) -> Local:
 def dtype_of(kernel: Kernel, expr: Expr) -> DType:
     """The element type of an expression's values."""
     match expr:
-        case Const(dtype=dtype) | Given(dtype=dtype) | Cast(dtype=dtype) | Contract(dtype=dtype):
+        case Const(dtype=dtype) | ScalarParameter(dtype=dtype) | Cast(dtype=dtype) | Contract(dtype=dtype):
             return dtype
         case AxisValue():
             return DType.I64

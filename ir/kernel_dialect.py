@@ -41,7 +41,7 @@ KERNEL = """\
     irdl.attributes {"value" = %v}
     irdl.results(value: %t)
   }
-  irdl.operation @given {
+  irdl.operation @parameter {
     %i = irdl.is i64
     %t = irdl.any
     irdl.operands(bits: %i)

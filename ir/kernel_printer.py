@@ -36,7 +36,6 @@ from .kernel import (
     Contract,
     Expr,
     Extent,
-    Given,
     Index,
     Kernel,
     Load,
@@ -44,6 +43,7 @@ from .kernel import (
     Reduce,
     Ref,
     Scalar,
+    ScalarParameter,
     Stage,
     Window,
 )
@@ -143,8 +143,8 @@ class _Printer:
                 return self.locals[local]
             case Const(value, dtype):
                 return self.result("constant", [], f"value = {_number(value, dtype)}", dtype.value)
-            case Given(name, dtype):
-                return self.result("given", [(self.extents[name], "i64")], "", dtype.value)
+            case ScalarParameter(name, dtype):
+                return self.result("parameter", [(self.extents[name], "i64")], "", dtype.value)
             case AxisValue(axis):
                 return self.result("position", [(self.axes[axis], "index")], "", "i64")
             case Cast(dtype, operand):

@@ -14,7 +14,6 @@ from .kernel import (
     Contract,
     Expr,
     Extent,
-    Given,
     Index,
     Kernel,
     Load,
@@ -22,6 +21,7 @@ from .kernel import (
     Reduce,
     Ref,
     Scalar,
+    ScalarParameter,
     Stage,
     Window,
     affine,
@@ -131,8 +131,8 @@ class _Verifier:
                 self.in_scope(axis, scope)
             case Ref(local):
                 self.reference(local, scope)
-            case Given(name):
-                self.extent(name, "a given number")
+            case ScalarParameter(name):
+                self.extent(name, "a scalar parameter")
             case Load(buffer, index, other):
                 self.index(buffer, index, scope, inside=other is None)
                 return

@@ -13,7 +13,7 @@ class RegisterTile:
     vectors: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TileSchedule:
     """A blocked loop nest around one micro-kernel: direct convolution and GEMM.
 
@@ -21,9 +21,8 @@ class TileSchedule:
     nothing is). `points`: output points in a block, whose inputs stay in the L2 cache. `panels`: panels of channels
     in one unit of parallel work. `steps`: reduction steps whose weights stay in the cache while all points of a block
     pass (0: the whole reduction at once); `reduction_outside` puts that split around the panels of a unit (GEMM) and
-    not inside each panel. `prefetch`: cache lines of the next weights fetched in each step. `pack` says that the
-    weights are stored in panels; without it they are read where they stand, a row of channels for each step of the
-    reduction.
+    not inside each panel. `prefetch`: cache lines of the next weights fetched in each step. `pack`: the weights are
+    stored in panels; without it they are read in place, a row of channels for each step of the reduction.
     """
 
     lanes: int
@@ -37,7 +36,7 @@ class TileSchedule:
     pack: bool = True
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class WinogradSchedule:
     """Winograd F(output x output, 3x3): `tiles` of the image in a block, `main` the register tile of the products.
 
@@ -54,10 +53,10 @@ class WinogradSchedule:
     prefetch: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DepthwiseSchedule:
-    """A channel for itself: the weights of one vector of channels stay in registers while `columns` outputs are
-    computed at a time.
+    """Each channel alone: the weights of one vector of channels stay in registers while `columns` outputs are computed
+    at a time.
 
     A unit of parallel work is `rows` rows of one image and vector of channels.
     """
@@ -67,12 +66,12 @@ class DepthwiseSchedule:
     rows: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class GemvSchedule:
-    """Few rows times weights that stand as [channel][reduction]: `channels` of them at once, each a dot product along
-    the reduction.
+    """Few rows times weights stored as [channel][reduction]: `channels` of them at once, each a dot product along the
+    reduction.
 
-    The weights stream from memory once, where they are; `rows` is the number of left rows.
+    The weights stream from memory once, in place; `rows` is the number of left rows.
     """
 
     lanes: int

@@ -15,7 +15,7 @@ from ...ir.schedule import (
 from ...ir.target import CpuTarget
 from ...ir.types import DType
 from .describe import Contraction, ContractionError, ConvShape, GemmShape, describe_contraction, extent_of
-from .product import stands_in_columns, stands_in_rows
+from .product import is_contiguous_along_reduction, is_readable_in_place
 from .registers import choose_tiles
 from .strides import fixed_shape
 
@@ -87,12 +87,15 @@ def schedule_direct(shape: ConvShape, target: CpuTarget) -> TileSchedule:
     stride = 1
     for w in shape.windows:
         stride *= min(w.stride, w.taps)
-    nest = TileSchedule(lanes, main, last, points, 0)
-    return block_points(
-        nest,
-        Extent(points, vectors, depth, shape.groups * shape.filters // filters, stride * max(1, depth // shape.taps)),
-        target,
+    nest = TileSchedule(lanes=lanes, main=main, last=last, points=points, panels=0)
+    extent = Extent(
+        points=points,
+        vectors=vectors,
+        depth=depth,
+        groups=shape.groups * shape.filters // filters,
+        inputs=stride * max(1, depth // shape.taps),
     )
+    return block_points(nest, extent, target)
 
 
 def _merge_count(shape: ConvShape, block: int) -> int:
@@ -119,7 +122,7 @@ def schedule_depthwise(shape: ConvShape, target: CpuTarget) -> DepthwiseSchedule
     rows = shape.windows[-2].extent if len(shape.windows) > 1 else 1
     vectors = -(-shape.groups // lanes) * shape.images
     blocks = 1 if target.threads == 1 else min(rows, -(-8 * target.threads // vectors))
-    return DepthwiseSchedule(lanes, columns, -(-rows // blocks))
+    return DepthwiseSchedule(lanes=lanes, columns=columns, rows=-(-rows // blocks))
 
 
 def winograd_reach(shape: ConvShape, output: int) -> tuple[int, ...]:
@@ -205,10 +208,12 @@ def winograd_blocks(shape: ConvShape, m: int, target: CpuTarget) -> WinogradSche
     size = -(-tiles // blocks) if fused else tiles
     covers = -(-size // main.rows)
     lines = -(-8 * main.vectors * lanes * 4 // 64 // covers)
-    return WinogradSchedule(m, lanes, main, last, size, fused, 2 if lines <= 2 else 6)
+    return WinogradSchedule(
+        output=m, lanes=lanes, main=main, last=last, tiles=size, fused=fused, prefetch=2 if lines <= 2 else 6
+    )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Extent:
     """What blocking depends on: `vectors` of channels, `depth` of the reduction, input elements read per point."""
 
@@ -263,15 +268,18 @@ def schedule_product(shape: GemmShape, target: CpuTarget, parameters: frozenset[
     """
     rows, columns, inner = shape.count(shape.rows), extent_of(shape.kernel, shape.column), shape.count(shape.inner)
     lanes = sum_lanes(shape.accumulator, 1, target)
-    if rows <= _FEW_ROWS and shape.is_uniform and stands_in_columns(shape):
-        return GemvSchedule(lanes, rows, max(2, 8 // rows))
+    if rows <= _FEW_ROWS and shape.is_uniform and is_contiguous_along_reduction(shape):
+        return GemvSchedule(lanes=lanes, rows=rows, channels=max(2, 8 // rows))
     vectors = -(-columns // lanes)
     main, last = choose_tiles(vectors, rows, 1, target)
     in_place = (
-        stands_in_rows(shape) and rows <= _ROWS_IN_PLACE and shape.rhs.buffer not in parameters and shape.is_uniform
+        is_readable_in_place(shape)
+        and rows <= _ROWS_IN_PLACE
+        and shape.rhs.buffer not in parameters
+        and shape.is_uniform
     )
-    nest = TileSchedule(lanes, main, last, rows, 0, pack=not in_place)
-    e = Extent(rows, vectors, inner, shape.count(shape.batches), inner)
+    nest = TileSchedule(lanes=lanes, main=main, last=last, points=rows, panels=0, pack=not in_place)
+    e = Extent(points=rows, vectors=vectors, depth=inner, groups=shape.count(shape.batches), inputs=inner)
     return (
         large_product(nest, e, target)
         if rows > 4 * main.rows and inner * columns * 4 > target.l2_bytes

@@ -1,4 +1,4 @@
-"""How the operands of a matrix product stand in memory, which decides whether they are packed."""
+"""The memory layout of the operands of a matrix product, which decides whether they are packed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .strides import Located, locate
 
 
 def operand(shape: GemmShape, load: Load) -> Located:
-    """Where an operand stands: row-major memory with plain axes for indices."""
+    """The address of an operand: row-major memory with plain axes for indices."""
     at = None if load.other is not None else locate(shape.kernel.buffer(load.buffer), load.index)
     if at is None or at.block:
         raise ContractionError(
@@ -25,9 +25,9 @@ def reduce_order(shape: GemmShape) -> list[str]:
     return sorted(shape.inner, key=lambda a: -left.strides.get(a, 0))
 
 
-def stands_in_rows(shape: GemmShape) -> bool:
-    """Whether the right operand can be read where it is: columns side by side, and one stride from each row of the
-    reduction to the next.
+def is_readable_in_place(shape: GemmShape) -> bool:
+    """True if the right operand needs no packing: columns are contiguous, and the rows of the reduction are one stride
+    apart.
     """
     right = operand(shape, shape.rhs)
     if right.strides.get(shape.column, 0) != 1:
@@ -36,8 +36,8 @@ def stands_in_rows(shape: GemmShape) -> bool:
     return all(outer == inner * n for (_, outer), (n, inner) in pairwise(axes))
 
 
-def stands_in_columns(shape: GemmShape) -> bool:
-    """Whether rows and columns are contiguous along a single reduce axis: dot products need no packing."""
+def is_contiguous_along_reduction(shape: GemmShape) -> bool:
+    """True if rows and columns are contiguous along a single reduce axis: dot products need no packing."""
     if len(shape.inner) != 1:
         return False
     left, right = operand(shape, shape.lhs), operand(shape, shape.rhs)

@@ -1,4 +1,4 @@
-"""Where the elements of a Buffer stand: physical strides, and the address of an indexed element as a sum over axes."""
+"""Addresses of the elements of a Buffer: physical strides, and that of an indexed element as a sum over axes."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ def buffer_strides(buffer: Buffer) -> tuple[int, ...]:
     return tuple(prod(shape[k + 1 :]) for k in range(len(shape)))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Located:
     """The address of buffer[index], in elements: base + sum(strides[axis] * axis) + the channel's part.
 
-    For a blocked buffer channel c = sum(channel[axis] * axis) stands at (c // block) * block_stride + c % block;
+    For a blocked buffer channel c = sum(channel[axis] * axis) is at (c // block) * block_stride + c % block;
     `block` is 0 for row-major memory, whose channel axis is among `strides`.
     """
 
@@ -57,7 +57,8 @@ def locate(buffer: Buffer, index: Index) -> Located | None:
     affine = [i for i in index if isinstance(i, Affine)]
     physical = buffer_strides(buffer)
     if buffer.layout is None:
-        return Located(*_sum(affine, physical), {}, 0, 0)
+        base, strides = _sum(affine, physical)
+        return Located(base=base, strides=strides, channel={}, block=0, block_stride=0)
     low = [0, 0, *(lo for lo, _ in buffer.layout.halo)]
     outer = [
         Affine(i.terms, i.offset + lo) if d != 1 else Affine()
@@ -68,7 +69,13 @@ def locate(buffer: Buffer, index: Index) -> Located | None:
     blocks, rest = divmod(channel.offset, block)
     if rest and channel.terms:
         return None
-    return Located(base + blocks * physical[1] + rest, strides, dict(channel.terms), block, physical[1])
+    return Located(
+        base=base + blocks * physical[1] + rest,
+        strides=strides,
+        channel=dict(channel.terms),
+        block=block,
+        block_stride=physical[1],
+    )
 
 
 def _sum(index: list[Affine], strides: tuple[int, ...]) -> tuple[int, dict[str, int]]:
@@ -80,9 +87,9 @@ def _sum(index: list[Affine], strides: tuple[int, ...]) -> tuple[int, dict[str, 
     return base, total
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class View:
-    """An operand as the loop nest walks it; element (group, point, channel) stands at
+    """An operand as the loop nest walks it; element (group, point, channel) is at
 
     base + sum(groups * group) + sum(points * point) + (channel // block) * stride + channel % block.
 
@@ -98,7 +105,7 @@ class View:
     padded: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Walk:
     """The axes of a loop nest by role. `channels` is (group axis, filter axis) of a convolution whose groups were
     merged by `merged`.
@@ -113,7 +120,7 @@ class Walk:
 
 
 def view_of(buffer: Buffer, index: Index, walk: Walk) -> View | None:
-    """None when the operand cannot be walked so: then it needs the element-wise way."""
+    """None if the operand cannot be walked in vectors of channels."""
     at = locate(buffer, index)
     if at is None:
         return None
@@ -126,7 +133,7 @@ def view_of(buffer: Buffer, index: Index, walk: Walk) -> View | None:
         if at.strides.get(walk.grouped, 0) != walk.filters * stride:
             return None
         groups = (walk.filters * walk.merged * stride,)
-    return View(at.base, groups, points, 1, stride)
+    return View(base=at.base, groups=groups, points=points, block=1, stride=stride)
 
 
 def _blocked_view(at: Located, points: tuple[int, ...], walk: Walk) -> View | None:
@@ -137,4 +144,4 @@ def _blocked_view(at: Located, points: tuple[int, ...], walk: Walk) -> View | No
     if walk.grouped is not None:
         blocks, rest = divmod(walk.filters * walk.merged, at.block)
         groups = (0 if rest else blocks * at.block_stride,)
-    return View(at.base, groups, points, at.block, at.block_stride, padded=True)
+    return View(base=at.base, groups=groups, points=points, block=at.block, stride=at.block_stride, padded=True)

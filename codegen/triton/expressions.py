@@ -11,13 +11,13 @@ from ...ir.kernel import (
     Const,
     Contract,
     Expr,
-    Given,
     Kernel,
     Load,
     Reduce,
     ReduceOp,
     Ref,
     Scalar,
+    ScalarParameter,
     Store,
     dtype_of,
     local,
@@ -180,7 +180,7 @@ class Expressions:
         match expr:
             case Const(value=number, dtype=dtype):
                 return constant(number, dtype)
-            case Given(name=name):
+            case ScalarParameter(name=name):
                 raise NotImplementedError(
                     f"kernel {self.kernel.name}: the run-time number {name} has no Triton emission"
                 )

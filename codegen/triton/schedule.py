@@ -210,7 +210,7 @@ def longest_row(target: GpuTarget) -> int:
 
 
 def _gemm(kernel: Kernel, target: GpuTarget, sizes: _Sizes) -> TritonSchedule:
-    """The largest tile that still gives every multiprocessor one; as many stages of operands as shared memory holds."""
+    """The largest tile of which every multiprocessor has one; as many stages of operands as shared memory holds."""
     c = find_contraction(kernel)
     counts = sizes.count(c.batch), sizes.count(c.rows), sizes.count(c.columns), sizes.count(c.inner)
     m, n = _gemm_tile(counts, target, c.dtypes[0])
@@ -224,7 +224,7 @@ def _gemm(kernel: Kernel, target: GpuTarget, sizes: _Sizes) -> TritonSchedule:
 
 
 def _gemm_tile(counts: tuple[int, int, int, int], target: GpuTarget, dtype: DType) -> tuple[int, int]:
-    """The largest tile that the product fills and that gives three quarters of the multiprocessors one each."""
+    """The largest tile that the product fills and of which three quarters of the multiprocessors have one each."""
     batch, rows, columns, _ = counts
     most_m, most_n = max(16, power_of_two(rows)), max(16, power_of_two(columns))
     for m, n in _GEMM_TILES:

@@ -194,12 +194,18 @@ def shape_of(case: Case) -> ConvShape:
 
 SCHEDULES = {
     "tiles of 4x3, the reduction in parts": TileSchedule(
-        8, RegisterTile(4, 3), RegisterTile(4, 2), 20, 1, steps=5, prefetch=1
+        lanes=8, main=RegisterTile(4, 3), last=RegisterTile(4, 2), points=20, panels=1, steps=5, prefetch=1
     ),
     "the reduction outside the panels": TileSchedule(
-        8, RegisterTile(5, 2), RegisterTile(5, 1), 18, 2, steps=4, reduction_outside=True
+        lanes=8,
+        main=RegisterTile(5, 2),
+        last=RegisterTile(5, 1),
+        points=18,
+        panels=2,
+        steps=4,
+        reduction_outside=True,
     ),
-    "4 lanes": TileSchedule(4, RegisterTile(4, 2), None, 49, 3),
+    "4 lanes": TileSchedule(lanes=4, main=RegisterTile(4, 2), last=None, points=49, panels=3),
 }
 
 

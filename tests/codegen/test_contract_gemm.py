@@ -106,7 +106,9 @@ def test_shared_right_operand() -> None:
 def test_reduction_in_parts(outside: bool) -> None:
     kernel = gemm_kernel((), 50, 45, 77)
     values = operands(kernel)
-    schedule = TileSchedule(8, RegisterTile(4, 2), None, 20, 2, steps=3, reduction_outside=outside)
+    schedule = TileSchedule(
+        lanes=8, main=RegisterTile(4, 2), last=None, points=20, panels=2, steps=3, reduction_outside=outside
+    )
     close(Runner(kernel, schedule=schedule, values=values).run(), reference(values, (False, False)))
 
 
@@ -114,7 +116,15 @@ def test_reduction_in_parts(outside: bool) -> None:
 def test_sums_of_a_narrower_and_taller_last_panel_have_a_place_of_their_own(outside: bool) -> None:
     kernel = gemm_kernel((), 50, 37, 77)
     values = operands(kernel)
-    schedule = TileSchedule(8, RegisterTile(3, 2), RegisterTile(5, 1), 20, 3, steps=3, reduction_outside=outside)
+    schedule = TileSchedule(
+        lanes=8,
+        main=RegisterTile(3, 2),
+        last=RegisterTile(5, 1),
+        points=20,
+        panels=3,
+        steps=3,
+        reduction_outside=outside,
+    )
     runner = Runner(kernel, schedule=schedule, values=values)
     assert runner.emission.workspace >= HOST.threads * 20 * 16 * 4 * (3 if outside else 1)
     close(runner.run(), reference(values, (False, False)))

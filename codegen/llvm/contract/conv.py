@@ -4,21 +4,21 @@ reduction.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 
 from ....ir.kernel import Buffer
 from ...schedule.describe import NO_AXIS, ContractionError, ConvShape, extent_of
 from ...schedule.strides import View, Walk, buffer_strides, fixed_shape, locate
-from .ending import Ending, end_of
-from .problem import Problem, Segment, WeightSource, collapsed, offsets, plain_segments, point_tables
+from .epilogue import make_epilogue
+from .problem import Problem, Segment, WeightSource, collapsed, offsets, plain_segments
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class InputPlace:
     """Where a convolution reads its input: the kernel's buffer, or a padded copy in the workspace.
 
-    Element (image, channel c, position p) of the padded input stands at base + image * n + (c // block) * channels +
+    Element (image, channel c, position p) of the padded input is at base + image * n + (c // block) * channels +
     c % block + sum(p * space); block 1 is row-major. Position 0 is the first tap of the first output. `extents` are
     the positions of a copy.
     """
@@ -29,7 +29,7 @@ class InputPlace:
     block: int
     channel: int
     space: tuple[int, ...]
-    extents: tuple[int, ...]
+    extents: tuple[int, ...] = ()
     images: int
     channels: int
 
@@ -44,7 +44,7 @@ def total_channels(shape: ConvShape) -> int:
 
 
 def input_place(shape: ConvShape, block: int, room: tuple[int, ...] | None = None, blocked: bool = False) -> InputPlace:
-    """The input itself where it stands in blocks with halo enough, or row-major without padding; else a copy.
+    """The input itself if it is in blocks with halo enough, or row-major without padding; else a copy.
 
     `room` is how many positions are read (default: the windows' reach), `block` that of a copy (1: row-major, for few
     channels); `blocked`: row-major input is copied in any case.
@@ -57,7 +57,17 @@ def input_place(shape: ConvShape, block: int, room: tuple[int, ...] | None = Non
     channels = total_channels(shape)
     space = tuple(prod(reach[k + 1 :]) * block for k in range(len(reach)))
     area = prod(reach) * block
-    return InputPlace(True, 0, area * -(-channels // block), block, area, space, reach, shape.images, channels)
+    return InputPlace(
+        copied=True,
+        base=0,
+        image=area * -(-channels // block),
+        block=block,
+        channel=area,
+        space=space,
+        extents=reach,
+        images=shape.images,
+        channels=channels,
+    )
 
 
 def _ready_input(shape: ConvShape, x: Buffer, reach: tuple[int, ...]) -> InputPlace | None:
@@ -79,13 +89,19 @@ def _place_in_buffer(shape: ConvShape, x: Buffer) -> InputPlace:
     physical = buffer_strides(x)
     if at.block and (shape.windows[0].dimension < 2 or set(at.channel) - {shape.channel, shape.group}):
         raise ContractionError(f"{shape.kernel.name}: input {x.name} has blocks along an axis that is not its channel")
-    space = tuple(physical[w.dimension] for w in shape.windows)
-    block, channel = (at.block, at.block_stride) if at.block else (1, at.strides[shape.channel])
-    image = at.strides.get(shape.batch, 0)
-    return InputPlace(False, at.base, image, block, channel, space, (), shape.images, total_channels(shape))
+    return InputPlace(
+        copied=False,
+        base=at.base,
+        image=at.strides.get(shape.batch, 0),
+        block=at.block or 1,
+        channel=at.block_stride if at.block else at.strides[shape.channel],
+        space=tuple(physical[w.dimension] for w in shape.windows),
+        images=shape.images,
+        channels=total_channels(shape),
+    )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Grouping:
     """`merged` groups are computed as one, dense with zeros between them, so that groups begin at whole blocks of
     channels.
@@ -102,55 +118,52 @@ def group_together(shape: ConvShape, in_block: int, out_block: int) -> Grouping:
     g, c, o = shape.groups, shape.channels, shape.filters
     for m in range(1, g + 1):
         if g % m == 0 and (m == g or (m * c % in_block == 0 and m * o % out_block == 0)):
-            return Grouping(g // m, m, m * c, m * o)
+            return Grouping(groups=g // m, merged=m, channels=m * c, filters=m * o)
     raise AssertionError("m == g always serves")
 
 
-def conv_problem(shape: ConvShape, place: InputPlace, workspace: int) -> tuple[Problem, Ending]:
-    """`workspace` is the argument slot of the workspace, where a copied input stands."""
+def conv_problem(shape: ConvShape, place: InputPlace, workspace: int) -> Problem:
+    """`workspace` is the argument slot of the workspace, which holds a copied input."""
     kernel = shape.kernel
     out = kernel.buffer(shape.store.buffer)
-    out_block = out.layout.block if out.layout else 1
-    grouping = group_together(shape, place.block, out_block)
+    grouping = group_together(shape, place.block, out.layout.block if out.layout else 1)
     walk = conv_walk(shape, grouping)
-    segments = _segments(shape, place, grouping)
-    x = View(place.base, (_group_step(place, grouping),), _x_points(shape, place), place.block, place.channel)
-    ending = end_of(
-        kernel,
-        shape.store,
-        walk,
-        (grouping.groups,),
-        tuple(extent_of(kernel, a) for a in walk.points),
-        grouping.filters,
+    groups, points = (grouping.groups,), tuple(extent_of(kernel, a) for a in walk.points)
+    x = View(
+        base=place.base,
+        groups=(_group_step(place, grouping),),
+        points=_x_points(shape, place),
+        block=place.block,
+        stride=place.channel,
     )
-    points, x, out_view, loads = collapsed(ending.points, x, ending.out, [v for _, v, _, _ in ending.loads])
-    named = tuple((load, v, d, s) for (load, _, d, s), v in zip(ending.loads, loads, strict=True))
-    tables = point_tables(x, [out_view, *loads])
-    slot = workspace if place.copied else kernel.buffers.index(kernel.buffer(shape.x.buffer))
-    problem = Problem(
-        *(
-            shape.accumulator,
-            (grouping.groups,),
-            points,
-            grouping.filters,
-            x,
-            segments,
-            _weight_source(shape, grouping),
-            out_view,
-            ending.out_dtype,
-            named,
-        ),
-        ending.finish(tables, out_view, loads),
-        *(slot, kernel.buffers.index(kernel.buffer(shape.w.buffer)), ending.out_slot),
+    epilogue = make_epilogue(kernel, shape.store, walk, groups=groups, points=points, channels=grouping.filters)
+    points, x, epilogue = collapsed(points, x, epilogue)
+    return Problem(
+        dtype=shape.accumulator,
+        groups=groups,
+        points=points,
+        channels=grouping.filters,
+        x=x,
+        x_slot=workspace if place.copied else kernel.buffers.index(kernel.buffer(shape.x.buffer)),
+        segments=_segments(shape, place, grouping),
+        weights=_weight_source(shape, grouping),
+        w_slot=kernel.buffers.index(kernel.buffer(shape.w.buffer)),
+        epilogue=epilogue,
     )
-    return problem, ending
 
 
 def conv_walk(shape: ConvShape, grouping: Grouping) -> Walk:
     points = (shape.batch, *(w.out for w in shape.windows))
     if shape.group is None:
-        return Walk((NO_AXIS,), points, shape.filter)
-    return Walk((NO_AXIS,), points, shape.filter, shape.group, shape.filters, grouping.merged)
+        return Walk(groups=(NO_AXIS,), points=points, channel=shape.filter)
+    return Walk(
+        groups=(NO_AXIS,),
+        points=points,
+        channel=shape.filter,
+        grouped=shape.group,
+        filters=shape.filters,
+        merged=grouping.merged,
+    )
 
 
 def _group_step(place: InputPlace, grouping: Grouping) -> int:
@@ -183,9 +196,7 @@ def _segments(shape: ConvShape, place: InputPlace, grouping: Grouping) -> tuple[
 def _with_owners(segment: Segment, place: InputPlace, shape: ConvShape) -> Segment:
     """Row-major input: the channel of an element of the reduction follows from its offset."""
     at = [x + u for x in segment.steps for u in segment.unroll]
-    return Segment(
-        segment.steps, segment.unroll, segment.sources, tuple(o // place.channel // shape.channels for o in at)
-    )
+    return replace(segment, owners=tuple(o // place.channel // shape.channels for o in at))
 
 
 def _blocked_segment(
@@ -203,7 +214,7 @@ def _blocked_segment(
             sources.extend(-1 if a is None else a + tap for a in at)
         if grouping.merged > 1:
             owners.extend([c // channels for c in block_channels] * len(window))
-    return Segment(steps, unroll, tuple(sources), tuple(owners))
+    return Segment(steps=steps, unroll=unroll, sources=tuple(sources), owners=tuple(owners))
 
 
 def weight_strides(shape: ConvShape) -> tuple[int, tuple[int, ...]]:
@@ -217,7 +228,12 @@ def _weight_source(shape: ConvShape, grouping: Grouping) -> WeightSource:
     at = locate(shape.kernel.buffer(shape.w.buffer), shape.w.index)
     assert at is not None
     member = at.strides.get(shape.group, 0) if shape.group else 0
-    dtype = shape.kernel.buffer(shape.w.buffer).dtype
     return WeightSource(
-        at.base, (member * grouping.merged,), at.strides[shape.filter], member, shape.filters, grouping.merged, dtype
+        base=at.base,
+        groups=(member * grouping.merged,),
+        filter=at.strides[shape.filter],
+        member=member,
+        filters=shape.filters,
+        merged=grouping.merged,
+        dtype=shape.kernel.buffer(shape.w.buffer).dtype,
     )

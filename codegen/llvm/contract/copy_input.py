@@ -24,8 +24,8 @@ _LANES = 8
 def emit_copy(
     module: ModuleBuilder, shape: ConvShape, place: InputPlace, slot: int, start: int, target: CpuTarget, symbol: str
 ) -> LaunchSpec:
-    """A launch over rows of the copy (image, block of channels, all positions but the last axis'), which stands `start`
-    bytes into the workspace.
+    """A launch over rows of the copy (image, block of channels, all positions but the last axis'), which begins
+    `start` bytes into the workspace.
     """
     f = module.function(symbol, None, KERNEL_PARAMETERS)
     copier = _Copier(f, shape, place, slot, start)

@@ -1,6 +1,4 @@
-"""Depthwise convolution: each channel for itself, a register of channels at a time, several neighbouring outputs per
-step.
-"""
+"""Depthwise convolution: each channel alone, a register of channels at a time, several neighbouring outputs a step."""
 
 from __future__ import annotations
 
@@ -15,23 +13,23 @@ from ...schedule.describe import ConvShape
 from ...schedule.strides import locate
 from ..arithmetic import Value
 from ..emitter import FunctionBuilder, ModuleBuilder
-from ..types import I64, PTR, Type, memory_type_of
+from ..types import I64, PTR, Type, memory_type_of, type_of
 from .conv import InputPlace, weight_strides
-from .ending import Ending
-from .finish import Finish
-from .micro import PanelEnd
+from .epilogue import Epilogue, point_tables
+from .micro import EpilogueWriter
 from .packing import PackedPanels
 from .points import cover
-from .problem import WeightSource, offsets, point_tables
+from .problem import WeightSource, offsets
 from .tiles import KERNEL_PARAMETERS, PanelKind, argument, grain_of
+from .vector_epilogue import VectorEpilogue
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RowKernel:
     """`columns` outputs per step along the last axis, whose window has `taps` taps, `stride` and `dilation`; `outer`
     taps along the other axes.
 
-    `block` elements lie between neighbouring positions of the input; `steps` are the elements between neighbouring
+    `block` elements are between neighbouring positions of the input; `steps` are the elements between neighbouring
     outputs in each table.
     """
 
@@ -44,7 +42,7 @@ class RowKernel:
     outer: tuple[int, ...]
     block: int
     steps: tuple[int, ...]
-    finish: Finish
+    epilogue: VectorEpilogue
     valid: int
 
     @property
@@ -86,8 +84,10 @@ class _Rows:
         x, w, context, rows, tiles, step, *outer = f.args
         valid = spec.lanes if spec.valid == 0 else max(0, spec.valid)
         tables = len(spec.steps)
-        ends = PanelEnd(f, spec.finish, 2 * tables, context, spec.lanes, lambda j: valid)
-        ends.preload(0)
+        writer = EpilogueWriter(
+            f, spec.epilogue, tables=2 * tables, context=context, lanes=spec.lanes, valid=lambda j: valid
+        )
+        writer.preload(0)
         starts = [f.load(f.gep(context, k, I64), I64) for k in range(tables)]
         row_steps = [f.load(f.gep(context, tables + k, I64), I64) for k in range(tables)]
         weights = [
@@ -100,7 +100,7 @@ class _Rows:
                 first = t * spec.columns
                 sums = self._tile(f.gep(line, first * (spec.stride * spec.block), self.scalar), weights, outer)
                 for c, total in enumerate(sums):
-                    ends.store(
+                    writer.store(
                         total, 0, {k: a + (first + c) * n for k, (a, n) in enumerate(zip(at, spec.steps, strict=True))}
                     )
 
@@ -139,10 +139,19 @@ def depthwise_filters(shape: ConvShape, schedule: DepthwiseSchedule, kind: str) 
     assert at is not None and shape.group is not None
     taps = tuple(offsets(tuple(w.taps for w in shape.windows), weight_strides(shape)[1]))
     vectors = -(-shape.groups // schedule.lanes)
-    panels = (PanelKind(RegisterTile(1, 1), 0, vectors, 0, 0),)
-    source = WeightSource(at.base, (0,), at.strides[shape.group], 0, shape.groups, 1, buffer.dtype)
+    source = WeightSource(
+        base=at.base, groups=(0,), filter=at.strides[shape.group], filters=shape.groups, dtype=buffer.dtype
+    )
     return PackedPanels(
-        kind, schedule.lanes, (1,), shape.groups, panels, vectors * schedule.lanes * len(taps), taps, (), source
+        kind=kind,
+        lanes=schedule.lanes,
+        groups=(1,),
+        channels=shape.groups,
+        panels=(PanelKind(tile=RegisterTile(1, 1), begin=0, end=vectors),),
+        group_size=vectors * schedule.lanes * len(taps),
+        sources=taps,
+        owners=(),
+        weights=source,
     )
 
 
@@ -151,30 +160,21 @@ class DepthwiseNest:
 
     def __init__(
         self,
+        module: ModuleBuilder,
+        schedule: DepthwiseSchedule,
         shape: ConvShape,
         place: InputPlace,
-        ending: Ending,
-        schedule: DepthwiseSchedule,
-        module: ModuleBuilder,
+        epilogue: Epilogue,
+        *,
         x_slot: int,
-        kind: str,
     ) -> None:
-        self.shape, self.place, self.ending, self.s, self.module, self.x_slot, self.kind = (
-            shape,
-            place,
-            ending,
-            schedule,
-            module,
-            x_slot,
-            kind,
-        )
-        views = [ending.out, *(v for _, v, _, _ in ending.loads)]
-        self.tables = point_tables(ending.out, views)
-        self.finish = ending.finish(self.tables, ending.out, views[1:])
-        dtypes = [ending.out_dtype, *(d for _, _, d, _ in ending.loads)]
-        slots = [ending.out_slot, *(s for _, _, _, s in ending.loads)]
-        self.views = list(zip(slots, views, dtypes, strict=True))
-        block = ending.out.block if ending.out.padded else 1
+        self.module, self.s, self.shape, self.place, self.x_slot = module, schedule, shape, place, x_slot
+        self.kind = type_of(shape.accumulator).kind
+        self.epilogue = epilogue
+        self.tables = point_tables(epilogue.out.view, epilogue.views)
+        self.code = epilogue.vectorized(self.tables)
+        out = epilogue.out.view
+        block = out.block if out.padded else 1
         self.vectors = -(-(-(-shape.groups // block) * block) // schedule.lanes)
         self.extents = [w.extent for w in shape.windows]
         self.rows = self.extents[-2] if len(self.extents) > 1 else 1
@@ -185,8 +185,9 @@ class DepthwiseNest:
         self.scalar = Type.of(self.kind)
         self.x = f.gep(argument(f, self.x_slot), self.place.base, self.scalar)
         self.w = argument(f, self.shape.kernel.buffers.index(self.shape.kernel.buffer(self.shape.w.buffer)))
-        self.operands = [f.gep(argument(f, s), v.base, memory_type_of(d)) for s, v, d in self.views]
-        self.context = f.alloca(I64, 2 * len(self.tables.strides) + 2 * len(self.views))
+        operands = self.epilogue.operands
+        self.starts = [f.gep(argument(f, o.slot), o.view.base, memory_type_of(o.dtype)) for o in operands]
+        self.context = f.alloca(I64, 2 * len(self.tables.strides) + 2 * len(operands))
         ragged = self.shape.groups % self.s.lanes
         with f.loop(f.args[1], f.args[2]) as unit:
             self._unit_of(unit, ragged) if ragged else self._unit(unit, 0)
@@ -249,13 +250,14 @@ class DepthwiseNest:
             f.store(
                 f.const(I64, strides[-2] if len(self.extents) > 1 else 0), f.gep(self.context, len(tables) + k, I64)
             )
-        for k, ((_, view, dtype), base) in enumerate(zip(self.views, self.operands, strict=True)):
+        for k, (operand, base) in enumerate(zip(self.epilogue.operands, self.starts, strict=True)):
+            view = operand.view
             at = (
                 channel * view.stride
                 if view.block == 1
                 else f.udiv(channel, view.block) * view.stride + f.urem(channel, view.block)
             )
-            f.store(f.gep(base, at, memory_type_of(dtype)), f.gep(self.context, 2 * len(tables) + 2 * k, PTR))
+            f.store(f.gep(base, at, memory_type_of(operand.dtype)), f.gep(self.context, 2 * len(tables) + 2 * k, PTR))
             f.store(f.const(I64, view.stride), f.gep(self.context, 2 * len(tables) + 2 * k + 1, I64))
 
     def _rows(self, x: Value, w: Value, rows: Value, valid: int) -> None:
@@ -267,16 +269,17 @@ class DepthwiseNest:
         steps = tuple(s[-1] for s in self.tables.strides)
         for columns, tiles in cover(self.extents[-1], self.s.columns).items():
             spec = RowKernel(
-                *(
-                    self.kind,
-                    self.s.lanes,
-                    columns,
-                    last.taps,
-                    last.stride,
-                    last.dilation,
-                    tuple(v.taps for v in windows[:-1]),
-                ),
-                *(self.place.space[-1], steps, self.finish, valid),
+                kind=self.kind,
+                lanes=self.s.lanes,
+                columns=columns,
+                taps=last.taps,
+                stride=last.stride,
+                dilation=last.dilation,
+                outer=tuple(v.taps for v in windows[:-1]),
+                block=self.place.space[-1],
+                steps=steps,
+                epilogue=self.code,
+                valid=valid,
             )
             start = f.gep(x, done * last.stride * self.place.space[-1], self.scalar)
             f.call_void(row_kernel(self.module, spec), start, w, self.context, rows, f.const(I64, tiles), step, *outer)

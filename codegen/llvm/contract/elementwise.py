@@ -1,4 +1,4 @@
-"""The general end of a contraction: sums from the workspace, any epilogue, any layout, one element at a time."""
+"""The general epilogue: sums from the workspace, any expression, any layout, one element at a time."""
 
 from __future__ import annotations
 
@@ -9,23 +9,22 @@ from ....ir.kernel import Affine, Expr, Index, Kernel, Load, Store
 from ....ir.types import DType
 from ...emission import LaunchSpec
 from ...schedule.describe import ContractionError
-from ...schedule.strides import View, buffer_strides, fixed_shape
+from ...schedule.strides import buffer_strides, fixed_shape
 from ..arithmetic import Value
 from ..emitter import FunctionBuilder, ModuleBuilder
 from ..types import I64, memory_type_of, type_of
-from .finish import SUM, evaluate, name_operands
+from .epilogue import Operand
 from .tiles import KERNEL_PARAMETERS, argument
+from .vector_epilogue import SUM, evaluate, name_operands
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SumsWalk:
-    """The sums [group][point][channel] at a slot, and the kernel's axes: names and extents of groups and points;
-    channels as (axis, extent) pairs, outermost first, whose combined index counts through groups and channels.
+    """The sums [group][point][channel], and the kernel's axes: names and extents of groups and points; channels as
+    (axis, extent) pairs, outermost first, whose combined index counts through groups and channels.
     """
 
-    slot: int
-    view: View
-    dtype: DType
+    out: Operand
     groups: int
     points: tuple[tuple[str, int], ...]
     channels: tuple[tuple[str, int], ...]
@@ -48,20 +47,20 @@ def emit_elementwise(module: ModuleBuilder, kernel: Kernel, store: Store, walk: 
 def _channel(f: FunctionBuilder, kernel: Kernel, store: Store, walk: SumsWalk, unit: Value, per_group: int) -> None:
     group, channel = f.udiv(unit, per_group), f.urem(unit, per_group)
     axes = _decode(f, unit, (*walk.batches, *walk.channels))
-    element = type_of(walk.dtype)
-    sums = f.gep(argument(f, walk.slot), walk.view.base, element)
+    view, element = walk.out.view, type_of(walk.out.dtype)
+    sums = f.gep(argument(f, walk.out.slot), view.base, element)
     rest, batch = group, list[Value]()
     extents = [n for _, n in walk.batches] or [walk.groups]
     for n in reversed(extents):
         batch.append(f.urem(rest, n))
         rest = f.udiv(rest, n)
-    for i, stride in zip(batch[::-1], walk.view.groups, strict=True):
+    for i, stride in zip(batch[::-1], view.groups, strict=True):
         sums = f.gep(sums, i * stride, element)
     sums = f.gep(sums, channel, element)
     with f.loop(0, prod(n for _, n in walk.points)) as point:
         at = {**axes, **_decode(f, point, walk.points)}
-        total = f.load(f.gep(sums, point * walk.view.points[-1], element), element)
-        _element(f, kernel, store, at, total, walk.dtype)
+        total = f.load(f.gep(sums, point * view.points[-1], element), element)
+        _element(f, kernel, store, at, total, walk.out.dtype)
 
 
 def _decode(f: FunctionBuilder, index: Value, axes: tuple[tuple[str, int], ...]) -> dict[str, Value]:

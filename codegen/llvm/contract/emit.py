@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from math import prod
 
-from ....ir.kernel import Kernel
+from ....ir.kernel import Kernel, Store
 from ....ir.schedule import ContractionSchedule, DepthwiseSchedule, GemvSchedule, TileSchedule, WinogradSchedule
 from ....ir.target import CpuTarget
 from ...emission import Emission, LaunchSpec
@@ -18,7 +18,7 @@ from .conv import Grouping, InputPlace, conv_problem, conv_walk, input_place
 from .copy_input import emit_copy
 from .depthwise import DepthwiseNest, depthwise_filters
 from .elementwise import SumsWalk, emit_elementwise
-from .ending import Ending, end_of
+from .epilogue import Epilogue, Operand, make_epilogue
 from .gemm import emit_widening, gemm_problem, is_widened, widened_elements
 from .gemv import emit_gemv
 from .packing import packed_panels
@@ -64,21 +64,17 @@ def _emit_direct(
     kernel = shape.kernel
     slot = workspace_slot(kernel)
     place = direct_place(shape, target)
-    problem, ending = conv_problem(shape, place, slot)
-    launches: list[LaunchSpec] = []
-    room = place.elements if place.copied else 0
-    if place.copied:
-        launches.append(emit_copy(module, shape, place, slot, 0, target, f"{symbol}.copy"))
-    problem, used = place_sums(problem, ending, room)
+    problem = conv_problem(shape, place, slot)
+    epilogue, used = place_sums(problem.epilogue, _sum_count(problem), place.elements if place.copied else 0)
+    problem = replace(problem, epilogue=epilogue)
     size = -(-used * Type.of(problem.kind).bytes // _ALIGN) * _ALIGN
-    launches.append(emit_tiles(module, problem, schedule, symbol, (slot, size)))
-    if ending.separate:
-        launches.append(
-            emit_elementwise(module, kernel, shape.store, _conv_sums(shape, problem, slot), f"{symbol}.finish")
-        )
+    copies = [emit_copy(module, shape, place, slot, 0, target, f"{symbol}.copy")] if place.copied else []
+    launch = emit_tiles(module, problem, schedule, symbol, (slot, size))
+    finish = _finish(module, kernel, shape.store, _conv_sums(shape, epilogue.out, problem.groups[0]), epilogue, symbol)
     kinds, group_size = panel_kinds(problem, schedule)
     packing = packed_panels(problem, schedule.lanes, kinds, group_size)
-    return Emission(tuple(launches), size + workspace_bytes(problem, schedule, target), ((problem.w_slot, packing),))
+    workspace = size + workspace_bytes(problem, schedule, target)
+    return Emission((*copies, launch, *finish), workspace, ((problem.w_slot, packing),))
 
 
 def _emit_depthwise(
@@ -89,29 +85,25 @@ def _emit_depthwise(
         raise ContractionError(f"{kernel.name}: a depthwise schedule needs one channel in and out of each group")
     x = kernel.buffer(shape.x.buffer)
     place = input_place(shape, x.layout.block if x.layout else preferred_block(target), blocked=True)
-    kind = type_of(shape.accumulator).kind
     axes = (shape.batch, *(w.out for w in shape.windows))
-    walk = Walk((NO_AXIS,), axes, shape.filter, shape.group, 1, shape.groups)
     points = tuple(extent_of(kernel, a) for a in axes)
-    ending = end_of(kernel, shape.store, walk, (1,), points, shape.groups)
-    used = place.elements if place.copied else 0
-    finish: list[LaunchSpec] = []
-    if ending.separate:
-        start = -(-used // 16) * 16
-        ending = replace(ending, out=replace(ending.out, base=start))
-        used = start + prod(points) * shape.groups
-        sums = SumsWalk(
-            slot,
-            ending.out,
-            ending.sum_dtype,
-            1,
-            tuple(zip(axes, points, strict=True)),
-            ((shape.group, shape.groups), (shape.filter, 1)),
-        )
-        finish.append(emit_elementwise(module, kernel, shape.store, sums, f"{symbol}.finish"))
+    walk = Walk(
+        groups=(NO_AXIS,), points=axes, channel=shape.filter, grouped=shape.group, filters=1, merged=shape.groups
+    )
+    epilogue = make_epilogue(kernel, shape.store, walk, groups=(1,), points=points, channels=shape.groups)
+    count = prod(points) * shape.groups
+    epilogue, used = place_sums(epilogue, count, place.elements if place.copied else 0)
+    sums = SumsWalk(
+        out=epilogue.out,
+        groups=1,
+        points=tuple(zip(axes, points, strict=True)),
+        channels=((shape.group, shape.groups), (shape.filter, 1)),
+    )
+    finish = _finish(module, kernel, shape.store, sums, epilogue, symbol)
     copies = [emit_copy(module, shape, place, slot, 0, target, f"{symbol}.copy")] if place.copied else []
     x_slot = slot if place.copied else kernel.buffers.index(x)
-    launch = DepthwiseNest(shape, place, ending, schedule, module, x_slot, kind).emit(symbol)
+    launch = DepthwiseNest(module, schedule, shape, place, epilogue, x_slot=x_slot).emit(symbol)
+    kind = type_of(shape.accumulator).kind
     packing = depthwise_filters(shape, schedule, kind)
     w_slot = kernel.buffers.index(kernel.buffer(shape.w.buffer))
     return Emission((*copies, launch, *finish), used * Type.of(kind).bytes, ((w_slot, packing),))
@@ -122,27 +114,21 @@ def _emit_winograd(
 ) -> Emission:
     kernel, slot = shape.kernel, workspace_slot(shape.kernel)
     x = kernel.buffer(shape.x.buffer)
-    place = input_place(
-        shape,
-        x.layout.block if x.layout else preferred_block(target),
-        winograd_reach(shape, schedule.output),
-        blocked=True,
-    )
-    problem, _ = conv_problem(shape, place, slot)
-    walk = conv_walk(shape, Grouping(1, 1, shape.channels, shape.filters))
-    ending = end_of(kernel, shape.store, walk, (1,), tuple(extent_of(kernel, a) for a in walk.points), shape.filters)
+    block = x.layout.block if x.layout else preferred_block(target)
+    place = input_place(shape, block, winograd_reach(shape, schedule.output), blocked=True)
+    problem = conv_problem(shape, place, slot)
+    walk = conv_walk(shape, Grouping(groups=1, merged=1, channels=shape.channels, filters=shape.filters))
+    points = tuple(extent_of(kernel, a) for a in walk.points)
+    epilogue = make_epilogue(kernel, shape.store, walk, groups=(1,), points=points, channels=shape.filters)
     used = place.elements if place.copied else 0
-    finish: list[LaunchSpec] = []
-    if ending.separate:
-        problem, used = place_sums(problem, ending, used)
-        ending = replace(ending, out=replace(ending.out, base=problem.out.base))
-        finish.append(
-            emit_elementwise(module, kernel, shape.store, _conv_sums(shape, problem, slot), f"{symbol}.finish")
-        )
+    epilogue, used = place_sums(epilogue, _sum_count(problem), used)
+    finish = _finish(module, kernel, shape.store, _conv_sums(shape, epilogue.out, 1), epilogue, symbol)
     copies = [emit_copy(module, shape, place, slot, 0, target, f"{symbol}.copy")] if place.copied else []
     used = -(-used // 16) * 16
     kinds = winograd_kinds(problem, schedule)
-    nest = WinogradNest(shape, place, ending, schedule, kinds, module, (problem.x_slot, slot, used))
+    nest = WinogradNest(
+        module, schedule, shape, place, epilogue, kinds, x_slot=problem.x_slot, work_slot=slot, used=used
+    )
     packing = winograd_filters(shape, schedule, kinds, place.block, problem)
     size = used + winograd_workspace(shape, schedule, place.block, target)
     return Emission((*copies, *nest.emit(symbol), *finish), size * 4, ((problem.w_slot, packing),))
@@ -153,15 +139,12 @@ def _emit_product(
 ) -> Emission:
     kernel = shape.kernel
     slot = workspace_slot(kernel)
-    problem, ending = gemm_problem(shape)
-    problem, used = place_sums(problem, ending, widened_elements(shape))
+    problem = gemm_problem(shape)
+    epilogue, used = place_sums(problem.epilogue, _sum_count(problem), widened_elements(shape))
+    problem = replace(problem, epilogue=epilogue)
     widen = [emit_widening(module, shape, f"{symbol}.widen")] if is_widened(shape) else []
     size = -(-used * Type.of(problem.kind).bytes // _ALIGN) * _ALIGN
-    finish: list[LaunchSpec] = []
-    if ending.separate:
-        finish.append(
-            emit_elementwise(module, kernel, shape.store, _product_sums(shape, problem, slot), f"{symbol}.finish")
-        )
+    finish = _finish(module, kernel, shape.store, _product_sums(shape, problem), epilogue, symbol)
     if isinstance(schedule, GemvSchedule):
         return Emission((*widen, emit_gemv(module, problem, schedule, symbol), *finish), size)
     launch = emit_tiles(module, problem, schedule, symbol, (slot, size))
@@ -171,35 +154,43 @@ def _emit_product(
     return Emission((*widen, launch, *finish), size + workspace_bytes(problem, schedule, target), packings)
 
 
-def _product_sums(shape: GemmShape, problem: Problem, slot: int) -> SumsWalk:
+def _finish(
+    module: ModuleBuilder, kernel: Kernel, store: Store, sums: SumsWalk, epilogue: Epilogue, symbol: str
+) -> list[LaunchSpec]:
+    """The launch that computes a separate epilogue from the sums."""
+    return [emit_elementwise(module, kernel, store, sums, f"{symbol}.finish")] if epilogue.separate else []
+
+
+def place_sums(epilogue: Epilogue, count: int, used: int) -> tuple[Epilogue, int]:
+    """Put `count` separate sums behind `used` elements of the workspace; returns the elements used then."""
+    if not epilogue.separate:
+        return epilogue, used
+    start = -(-used // 16) * 16
+    return epilogue.with_base(start), start + count
+
+
+def _sum_count(problem: Problem) -> int:
+    return problem.count * problem.channels * prod(problem.groups)
+
+
+def _product_sums(shape: GemmShape, problem: Problem) -> SumsWalk:
     sized = {a.name: extent_of(shape.kernel, a.name) for a in shape.kernel.axes}
-    points = tuple((a, sized[a]) for a in shape.rows)
-    batches = tuple((a, sized[a]) for a in shape.batches)
     return SumsWalk(
-        slot,
-        problem.out,
-        problem.dtype,
-        shape.count(shape.batches),
-        points,
-        ((shape.column, extent_of(shape.kernel, shape.column)),),
-        batches,
+        out=problem.epilogue.out,
+        groups=shape.count(shape.batches),
+        points=tuple((a, sized[a]) for a in shape.rows),
+        channels=((shape.column, extent_of(shape.kernel, shape.column)),),
+        batches=tuple((a, sized[a]) for a in shape.batches),
     )
 
 
-def place_sums(problem: Problem, ending: Ending, used: int) -> tuple[Problem, int]:
-    """Put separate sums behind `used` elements of the workspace; returns the elements used then."""
-    if not ending.separate:
-        return problem, used
-    start = -(-used // 16) * 16
-    count = problem.count * problem.channels
-    for n in problem.groups:
-        count *= n
-    return replace(problem, out=replace(problem.out, base=start)), start + count
-
-
-def _conv_sums(shape: ConvShape, problem: Problem, slot: int) -> SumsWalk:
+def _conv_sums(shape: ConvShape, out: Operand, groups: int) -> SumsWalk:
     kernel = shape.kernel
     axes = (shape.batch, *(w.out for w in shape.windows))
-    channels = (*(((shape.group, shape.groups),) if shape.group else ()), (shape.filter, shape.filters))
-    points = tuple((a, extent_of(kernel, a)) for a in axes)
-    return SumsWalk(slot, problem.out, problem.dtype, problem.groups[0], points, channels)
+    group = ((shape.group, shape.groups),) if shape.group else ()
+    return SumsWalk(
+        out=out,
+        groups=groups,
+        points=tuple((a, extent_of(kernel, a)) for a in axes),
+        channels=(*group, (shape.filter, shape.filters)),
+    )

@@ -11,67 +11,51 @@ from ...schedule.strides import Located, View, Walk
 from ..emitter import ModuleBuilder
 from ..scalars import emit_cast
 from ..types import memory_type_of
-from .ending import Ending, end_of
-from .problem import Problem, Segment, WeightSource, collapsed, offsets, plain_segments, point_tables
+from .epilogue import make_epilogue
+from .problem import Problem, Segment, WeightSource, collapsed, offsets, plain_segments
 from .tiles import KERNEL_PARAMETERS, argument, workspace_slot
 
 
-def gemm_walk(shape: GemmShape) -> Walk:
-    return Walk(shape.batches, shape.rows or (NO_AXIS,), shape.column)
-
-
-def gemm_problem(shape: GemmShape) -> tuple[Problem, Ending]:
+def gemm_problem(shape: GemmShape) -> Problem:
     kernel = shape.kernel
     walk = gemm_walk(shape)
-    extents = {a: extent_of(kernel, a) for a in (*shape.batches, *shape.rows, *shape.inner, shape.column)}
-    groups = tuple(extents[a] for a in shape.batches) or (1,)
-    points = tuple(extents.get(a, 1) for a in walk.points)
+    extents = {a: extent_of(kernel, a) for a in (NO_AXIS, *shape.batches, *shape.rows, shape.column)}
+    groups, points = tuple(extents[a] for a in walk.groups), tuple(extents[a] for a in walk.points)
+    channels = extents[shape.column]
     left, right = operand(shape, shape.lhs), operand(shape, shape.rhs)
-    widened = is_widened(shape)
-    left = widened_place(shape) if widened else left
-    batches = shape.batches or (NO_AXIS,)
+    placed = widened_place(shape) if is_widened(shape) else left
     x = View(
-        left.base,
-        tuple(left.strides.get(a, 0) for a in batches),
-        tuple(left.strides.get(a, 0) for a in walk.points),
-        1,
-        0,
+        base=placed.base,
+        groups=tuple(placed.strides.get(a, 0) for a in walk.groups),
+        points=tuple(placed.strides.get(a, 0) for a in walk.points),
+        block=1,
+        stride=0,
     )
-    weights = WeightSource(
-        *(
-            right.base,
-            tuple(right.strides.get(a, 0) for a in batches),
-            right.strides.get(shape.column, 0),
-            0,
-            extents[shape.column],
-            1,
+    epilogue = make_epilogue(kernel, shape.store, walk, groups=groups, points=points, channels=channels)
+    points, x, epilogue = collapsed(points, x, epilogue)
+    rhs = kernel.buffer(shape.rhs.buffer)
+    return Problem(
+        dtype=shape.accumulator,
+        groups=groups,
+        points=points,
+        channels=channels,
+        x=x,
+        x_slot=workspace_slot(kernel) if is_widened(shape) else kernel.buffers.index(kernel.buffer(shape.lhs.buffer)),
+        segments=reduction(shape, placed, right),
+        weights=WeightSource(
+            base=right.base,
+            groups=tuple(right.strides.get(a, 0) for a in walk.groups),
+            filter=right.strides.get(shape.column, 0),
+            filters=channels,
+            dtype=rhs.dtype,
         ),
-        kernel.buffer(shape.rhs.buffer).dtype,
+        w_slot=kernel.buffers.index(rhs),
+        epilogue=epilogue,
     )
-    ending = end_of(
-        kernel, shape.store, Walk(batches, walk.points, walk.channel), groups, points, extents[shape.column]
-    )
-    points, x, out, loads = collapsed(ending.points, x, ending.out, [v for _, v, _, _ in ending.loads])
-    named = tuple((load, v, d, s) for (load, _, d, s), v in zip(ending.loads, loads, strict=True))
-    tables = point_tables(x, [out, *loads])
-    problem = Problem(
-        *(
-            shape.accumulator,
-            groups,
-            points,
-            extents[shape.column],
-            x,
-            reduction(shape, left, right),
-            weights,
-            out,
-            ending.out_dtype,
-            named,
-        ),
-        ending.finish(tables, out, loads),
-        workspace_slot(kernel) if widened else kernel.buffers.index(kernel.buffer(shape.lhs.buffer)),
-        *(kernel.buffers.index(kernel.buffer(shape.rhs.buffer)), ending.out_slot),
-    )
-    return problem, ending
+
+
+def gemm_walk(shape: GemmShape) -> Walk:
+    return Walk(groups=shape.batches or (NO_AXIS,), points=shape.rows or (NO_AXIS,), channel=shape.column)
 
 
 def is_widened(shape: GemmShape) -> bool:
@@ -90,7 +74,8 @@ def widened_axes(shape: GemmShape) -> list[str]:
 def widened_place(shape: GemmShape) -> Located:
     axes = widened_axes(shape)
     sizes = [extent_of(shape.kernel, a) for a in axes]
-    return Located(0, {a: prod(sizes[k + 1 :]) for k, a in enumerate(axes)}, {}, 0, 0)
+    strides = {a: prod(sizes[k + 1 :]) for k, a in enumerate(axes)}
+    return Located(base=0, strides=strides, channel={}, block=0, block_stride=0)
 
 
 def widened_elements(shape: GemmShape) -> int:

@@ -1,6 +1,4 @@
-"""Few rows times many columns that stand as [column][reduction]: dot products that read the weights once, where they
-are.
-"""
+"""Few rows times many columns stored as [column][reduction]: dot products that read the weights once, in place."""
 
 from __future__ import annotations
 
@@ -11,9 +9,9 @@ from ...emission import LaunchSpec
 from ..arithmetic import Value
 from ..emitter import ModuleBuilder
 from ..types import I32, I64, PTR, Type, memory_type_of
-from .micro import PanelEnd
+from .micro import EpilogueWriter
 from .points import FILL_LANES, fill_table
-from .problem import Problem, point_tables
+from .problem import Problem
 from .tiles import KERNEL_PARAMETERS, argument
 
 _GRAIN_BYTES = 16 << 10
@@ -33,13 +31,13 @@ class _Gemv:
         self.scalar = Type.of(problem.kind)
         self.vector = Type.of(problem.kind, schedule.lanes)
         self.blocks = -(-problem.channels // schedule.channels)
-        self.tables = point_tables(problem.x, [problem.out, *(v for _, v, _, _ in problem.loads)])
+        self.tables = problem.tables
         self.f = module.function(symbol, None, KERNEL_PARAMETERS)
 
     def emit(self) -> None:
         f, problem = self.f, self.problem
-        operands = [(problem.out_slot, problem.out, problem.out_dtype), *((s, v, d) for _, v, d, s in problem.loads)]
-        self.operands = [(argument(f, s), v, memory_type_of(d)) for s, v, d in operands]
+        operands = problem.epilogue.operands
+        self.operands = [(argument(f, o.slot), o.view, memory_type_of(o.dtype)) for o in operands]
         self.context = f.alloca(I64, len(self.tables.strides) + 2 * len(operands))
         self.offsets = [f.alloca(I32, self.schedule.rows + FILL_LANES) for _ in self.tables.strides]
         for k, (table, strides) in enumerate(zip(self.offsets, self.tables.strides, strict=True)):
@@ -99,13 +97,20 @@ class _Gemv:
             for r in range(self.schedule.rows)
         ]
         sums = self._dots(rows, columns)
-        ends = PanelEnd(f, self.problem.finish, len(self.offsets), self.context, lanes, lambda j: count)
+        writer = EpilogueWriter(
+            f,
+            self.problem.vector_epilogue,
+            tables=len(self.offsets),
+            context=self.context,
+            lanes=lanes,
+            valid=lambda j: count,
+        )
         for r in range(self.schedule.rows):
-            at = {t: f.convert(f.load(f.gep(self.offsets[t], r, I32), I32), "i64") for t in ends.used_tables()}
+            at = {t: f.convert(f.load(f.gep(self.offsets[t], r, I32), I32), "i64") for t in writer.used_tables()}
             total = f.const(self.scalar.with_lanes(lanes), 0.0)
             for c in range(count):
                 total = f.insert(total, f.reduce("add", sums[r * count + c]), c)
-            ends.store(total, 0, at)
+            writer.store(total, 0, at)
         return ()
 
     def _dots(self, rows: list[Value], columns: list[Value]) -> list[Value]:

@@ -19,17 +19,16 @@ from dataclasses import dataclass
 from ..arithmetic import Value
 from ..emitter import FunctionBuilder, ModuleBuilder
 from ..types import I1, I32, I64, PTR, Type, memory_type_of, type_of
-from .finish import SUM, Access, Finish, evaluate
+from .vector_epilogue import SUM, Access, VectorEpilogue, evaluate
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class MicroKernel:
     """`kind` is the element type of input, weights and sums; `tables` the number of point tables, the first
     of which is the input's.
 
-    `split`: sums start from and end in memory (`acc`) unless told that this is the first or the last part.
-    `in_place`: weights stand in rows of a given stride, not in a panel. `valid`: channels of the panel that exist (0:
-    all).
+    `split`: sums start from and end in memory (`acc`) unless this is the first or the last part of the reduction.
+    `in_place`: weights are rows a stride apart, not a panel. `valid`: channels of the panel that exist (0: all).
     """
 
     kind: str
@@ -38,7 +37,7 @@ class MicroKernel:
     vectors: int
     unroll: tuple[int, ...]
     tables: int
-    finish: Finish
+    epilogue: VectorEpilogue
     split: bool = False
     prefetch: int = 0
     in_place: bool = False
@@ -55,7 +54,7 @@ _TYPES = {"n": I64, "row": I64, "point": I64, "first": I1, "last": I1}
 
 
 def micro_kernel(module: ModuleBuilder, spec: MicroKernel) -> str:
-    """The symbol of the body, emitted when the module has it not yet. Parameters are `PARAMETERS`:
+    """The symbol of the body, emitted unless the module has it. Parameters are `PARAMETERS`:
 
     `n` steps (at least one), input base, table of the steps' offsets, weights, elements between rows of weights in
     place, sums, context, first point (an index into the tables), weights to prefetch, and whether this part of the
@@ -149,7 +148,7 @@ class _Body:
         for k in range(lines):
             f.prefetch(f.gep(f.gep(self.args["next"], step * (lines * line), self.scalar), k * line, self.scalar))
 
-    # The end: epilogue and stores
+    # Epilogue and stores
 
     def _valid(self, j: int) -> int:
         """Channels of vector j that exist."""
@@ -158,12 +157,20 @@ class _Body:
         return max(0, min(self.spec.lanes, self.spec.valid - j * self.spec.lanes))
 
     def _finish(self, sums: list[Value]) -> tuple[()]:
-        ends = PanelEnd(self.f, self.spec.finish, self.spec.tables, self.args["context"], self.spec.lanes, self._valid)
-        offsets = {t: self._offsets(t) for t in ends.used_tables()}
+        spec = self.spec
+        writer = EpilogueWriter(
+            self.f,
+            spec.epilogue,
+            tables=spec.tables,
+            context=self.args["context"],
+            lanes=spec.lanes,
+            valid=self._valid,
+        )
+        offsets = {t: self._offsets(t) for t in writer.used_tables()}
         for i in range(self.spec.rows):
             at = {t: o[i] for t, o in offsets.items()}
             for j in range(self.spec.vectors):
-                ends.store(sums[i * self.spec.vectors + j], j, at)
+                writer.store(sums[i * self.spec.vectors + j], j, at)
         return ()
 
 
@@ -183,44 +190,45 @@ def _load_lanes(f: FunctionBuilder, address: Value, vector: Type, count: int) ->
     return f.masked_load(address, vector, f.first_lanes(vector.lanes, count))
 
 
-class PanelEnd:
+class EpilogueWriter:
     """Evaluates the epilogue on vector j of a panel and stores it; addresses come from the context."""
 
     def __init__(
         self,
         f: FunctionBuilder,
-        finish: Finish,
+        epilogue: VectorEpilogue,
+        *,
         tables: int,
         context: Value,
         lanes: int,
         valid: Callable[[int], int],
         mask: Value | None = None,
     ) -> None:
-        """`valid` gives the channels of a vector that exist, `mask` the same at run time."""
+        """`valid` returns how many channels of a vector exist; `mask` is the same at run time."""
         self.mask = mask
-        self.f, self.finish, self.lanes = f, finish, lanes
+        self.f, self.epilogue, self.lanes = f, epilogue, lanes
         self._count = valid
-        accesses = (finish.out, *finish.loads)
+        accesses = (epilogue.out, *epilogue.loads)
         self.bases = [f.load(f.gep(context, tables + 2 * k, PTR), PTR) for k in range(len(accesses))]
         self.strides = [f.load(f.gep(context, tables + 2 * k + 1, PTR), I64) for k in range(len(accesses))]
         self.same: dict[tuple[int, int], Value] = {}
 
     def used_tables(self) -> list[int]:
-        return sorted({a.table for a in (self.finish.out, *self.finish.loads) if a.table >= 0})
+        return sorted({a.table for a in (self.epilogue.out, *self.epilogue.loads) if a.table >= 0})
 
     def preload(self, j: int) -> None:
         """Read what does not depend on the point, here: before a loop over points."""
-        for k, access in enumerate(self.finish.loads):
+        for k, access in enumerate(self.epilogue.loads):
             if access.table < 0:
                 self._reader(k, j, {})()
 
     def store(self, total: Value, j: int, at: dict[int, Value]) -> None:
-        """`at` gives the point's offset in each table."""
-        finish, f = self.finish, self.f
-        operands = {f"l{k}": (self._reader(k, j, at), a.dtype) for k, a in enumerate(finish.loads)}
-        value, _ = evaluate(f, finish.expr, self.lanes, {SUM: (lambda: total, finish.dtype), **operands})
+        """`at` has the point's offset in each table."""
+        epilogue, f = self.epilogue, self.f
+        operands = {f"l{k}": (self._reader(k, j, at), a.dtype) for k, a in enumerate(epilogue.loads)}
+        value, _ = evaluate(f, epilogue.expr, self.lanes, {SUM: (lambda: total, epilogue.dtype), **operands})
         count = self._count(j)
-        out = finish.out
+        out = epilogue.out
         address = self._address(0, out, j, at)
         value = _as_memory(f, value, out)
         if self.mask is not None:
@@ -234,12 +242,13 @@ class PanelEnd:
             f.masked_store(value, address, f.first_lanes(self.lanes, count))
 
     def stored(self, j: int, at: dict[int, Value]) -> Value:
-        """What vector j of the result holds, where all of its lanes or those of `mask` exist."""
-        address, type = self._address(0, self.finish.out, j, at), memory_type_of(self.finish.out.dtype, self.lanes)
+        """Vector j of the result as it is in memory, where all of its lanes or those of `mask` exist."""
+        out = self.epilogue.out
+        address, type = self._address(0, out, j, at), memory_type_of(out.dtype, self.lanes)
         return self.f.load(address, type) if self.mask is None else self.f.masked_load(address, type, self.mask)
 
     def _reader(self, k: int, j: int, at: dict[int, Value]) -> Callable[[], Value]:
-        access = self.finish.loads[k]
+        access = self.epilogue.loads[k]
 
         def read() -> Value:
             if access.table >= 0:

@@ -1,7 +1,7 @@
-"""Matrix products of any extents: what of one is in the code, and the numbers that a launch gives.
+"""Matrix products of any extents: what of one is in the code, and what are numbers of a launch.
 
-The code depends on dtypes, on whether the right operand has its columns side by side, and on the end of the product
-(which operands it reads along rows, along columns, or both). Extents, strides, blocks and whether the right operand is
+The code depends on dtypes, on whether the columns of the right operand are contiguous, and on the epilogue (which
+operands it reads along rows, along columns, or both). Extents, strides, blocks and whether the right operand is
 packed are numbers.
 """
 
@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 
-from ....ir.kernel import Expr, Kernel, Ref
+from ....ir.kernel import Kernel, Ref
 from ....ir.schedule import RegisterTile
 from ....ir.target import CpuTarget
 from ....ir.types import DType
@@ -20,20 +20,20 @@ from ...schedule.contract import sum_lanes
 from ...schedule.describe import NO_AXIS, ContractionError, GemmShape, describe_contraction, extent_of
 from ...schedule.product import operand
 from ...schedule.registers import tile_of
-from ...schedule.strides import View, Walk
-from .ending import Ending, end_of
-from .finish import SUM, Access, access_of
+from ...schedule.strides import Walk
+from .epilogue import Epilogue, Operand, make_epilogue
 from .problem import collapse
+from .vector_epilogue import SUM, Access, VectorEpilogue, access_of
 
 COLUMNS_OF_DOTS = 8
 """Dot products that are computed together."""
 
 _ROWS_OF_DOTS = 16
-"""Up to here products whose operands both stand along the reduction are dot products: nothing is packed."""
+"""Up to here products whose operands are both contiguous along the reduction are dot products: nothing is packed."""
 
 _ROWS_IN_PLACE = 16
 _BYTES_IN_PLACE = 128 << 10
-"""Up to so many rows, or so large a right operand, packing one that stands in rows gains nothing."""
+"""Up to so many rows, or so large a right operand, packing one of contiguous rows gains nothing."""
 
 _PANEL_SHARE = 0.4
 """The share of the L2 cache that a panel of the right operand may take: rows of the left operand stream past it."""
@@ -42,43 +42,42 @@ _ROWS_OF_BLOCK = 512
 """Rows in a unit of work: a panel is read once for all of them."""
 
 _UNITS_OF_THREAD = 16
-"""Units for each thread, so that none waits long for the last one."""
+"""Units for each thread, so that no thread waits long for the last one."""
 
 EXTENTS = ("rows", "columns", "inner", "groups", "block", "blocks", "panels", "units", "packed", "pass")
 X_STRIDES = ("row", "step")
 W_STRIDES = ("panel", "row", "tail", "narrow")  # between panels, between rows of one, to the tail, between its rows
 SOURCE_STRIDES = ("column", "step")
-END_STRIDES = ("row", "column")
+EPILOGUE_STRIDES = ("row", "column")
 PLACE = ("base", "group0", "group1")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ProductForm:
-    """What the code depends on. `dots`: dot products of few rows; `in_rows`: columns of the right operand stand side by
-    side. The end stores `expr` over `Ref("sum")` and `Ref("l0")`, ..., which are read as `loads` say, as `out` says."""
+    """What the code depends on. `dots`: dot products of few rows; `in_rows`: columns of the right operand are
+    contiguous.
+    """
 
     dtype: DType
     lanes: int
     tile: RegisterTile
     dots: bool
     in_rows: bool
-    expr: Expr
-    loads: tuple[Access, ...]
-    out: Access
+    epilogue: VectorEpilogue
 
     @property
     def resumes(self) -> bool:
-        """Whether sums can be stored in the result and continued from there: the result holds the bare sums."""
-        return self.expr == Ref(SUM) and self.out.dtype is self.dtype
+        """True if sums can be stored in the result and continued from there: the result holds the bare sums."""
+        return self.epilogue.expr == Ref(SUM) and self.epilogue.out.dtype is self.dtype
 
     def names(self) -> tuple[str, ...]:
         """The numbers of a launch in order."""
-        ends = [f"end{k}" for k in range(1 + len(self.loads))]
-        places = [("x", X_STRIDES), ("w", W_STRIDES), ("source", SOURCE_STRIDES), *((e, END_STRIDES) for e in ends)]
+        operands = [(f"operand{k}", EPILOGUE_STRIDES) for k in range(1 + len(self.epilogue.loads))]
+        places = [("x", X_STRIDES), ("w", W_STRIDES), ("source", SOURCE_STRIDES), *operands]
         return (*EXTENTS, *(f"{who}.{what}" for who, strides in places for what in (*PLACE, *strides)))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class OpenProduct:
     """A product in its form. `operands` are positions of the kernel's buffers: left, right, result, then the loads'."""
 
@@ -104,7 +103,7 @@ def open_product(kernel: Kernel, target: CpuTarget) -> OpenProduct | None:
         return None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _Sizes:
     groups: tuple[int, int]
     rows: int
@@ -122,28 +121,30 @@ class _Opener:
         batches, rows = shape.batches or (NO_AXIS,), shape.rows or (NO_AXIS,)
         columns = extent_of(self.kernel, shape.column)
         groups, points = self._extents(batches), self._extents(rows)
-        ending = end_of(self.kernel, shape.store, Walk(batches, rows, shape.column), groups, points, columns)
-        if ending.separate:
+        walk = Walk(groups=batches, points=rows, channel=shape.column)
+        epilogue = make_epilogue(self.kernel, shape.store, walk, groups=groups, points=points, channels=columns)
+        if epilogue.separate:
             return None
         left, right = operand(shape, shape.lhs), operand(shape, shape.rhs)
-        ends = [ending.out, *(view for _, view, _, _ in ending.loads)]
+        views = epilogue.views
         group_strides = [tuple(at.strides.get(a, 0) for a in batches) for at in (left, right)]
-        groups, found = collapse(groups, [*group_strides, *(v.groups for v in ends)])
-        points, walked = collapse(points, [tuple(left.strides.get(a, 0) for a in rows), *(v.points for v in ends)])
+        groups, found = collapse(groups, [*group_strides, *(v.groups for v in views)])
+        points, walked = collapse(points, [tuple(left.strides.get(a, 0) for a in rows), *(v.points for v in views)])
         inner, steps = collapse(
             self._extents(shape.inner or (NO_AXIS,)),
             [tuple(at.strides.get(a, 0) for a in shape.inner or (NO_AXIS,)) for at in (left, right)],
         )
         if max(len(groups) - 1, len(points), len(inner)) > 1:
             return None
-        sizes = _Sizes((prod(groups) // groups[-1] if groups[-1] else 1, groups[-1]), points[-1], columns, inner[-1])
+        outer = prod(groups) // groups[-1] if groups[-1] else 1
+        sizes = _Sizes(groups=(outer, groups[-1]), rows=points[-1], columns=columns, inner=inner[-1])
         strides = [(0, *s)[-2:] for s in found]
         numbers = self._places("x", left.base, strides[0], row=walked[0][0], step=steps[0][0])
         column = right.strides.get(shape.column, 0) if columns > 1 else 1
         numbers |= self._places("source", right.base, strides[1], column=column, step=steps[1][0])
-        for k, (view, at, row) in enumerate(zip(ends, strides[2:], walked[1:], strict=True)):
-            numbers |= self._places(f"end{k}", view.base, at, row=row[0], column=view.stride)
-        return self._assembled(ending, ends, sizes, numbers)
+        for k, (view, at, row) in enumerate(zip(views, strides[2:], walked[1:], strict=True)):
+            numbers |= self._places(f"operand{k}", view.base, at, row=row[0], column=view.stride)
+        return self._assembled(epilogue, sizes, numbers)
 
     def _extents(self, axes: Sequence[str]) -> tuple[int, ...]:
         return tuple(extent_of(self.kernel, a) for a in axes)
@@ -152,24 +153,29 @@ class _Opener:
         found = {"base": base, "group0": groups[0], "group1": groups[1], **strides}
         return {f"{who}.{what}": number for what, number in found.items()}
 
-    def _assembled(self, ending: Ending, ends: list[View], sizes: _Sizes, numbers: dict[str, int]) -> OpenProduct:
-        dtypes = [ending.out_dtype, *(d for _, _, d, _ in ending.loads)]
-        accesses = [self._access(k, view, numbers, d) for k, (view, d) in enumerate(zip(ends, dtypes, strict=True))]
+    def _assembled(self, epilogue: Epilogue, sizes: _Sizes, numbers: dict[str, int]) -> OpenProduct:
+        out, *loads = (self._access(k, o, numbers) for k, o in enumerate(epilogue.operands))
+        code = VectorEpilogue(expr=epilogue.expr, loads=tuple(loads), out=out, dtype=self.shape.dtype)
         in_rows = numbers["source.column"] == 1
         along = numbers["x.step"] == 1 and numbers["source.step"] == 1
         dots = along and sizes.rows <= _ROWS_OF_DOTS and (not in_rows or sizes.columns == 1)
         tile = self._one_row() if in_rows and sizes.rows == 1 else self._tile()
         dtype = self.shape.dtype
         form = ProductForm(
-            dtype, self.lanes, tile, dots, in_rows and not dots, ending.expr, tuple(accesses[1:]), accesses[0]
+            dtype=dtype, lanes=self.lanes, tile=tile, dots=dots, in_rows=in_rows and not dots, epilogue=code
         )
         numbers |= self._extent_numbers(form, sizes)
         numbers |= self._weights(form, sizes, numbers)
         index = self.kernel.buffers.index
         buffers = (index(self.kernel.buffer(self.shape.lhs.buffer)), index(self.kernel.buffer(self.shape.rhs.buffer)))
         workspace = self._packed_group(sizes) * self._packed_groups(sizes, numbers) if numbers["packed"] else 8
-        slots = (*buffers, ending.out_slot, *(slot for _, _, _, slot in ending.loads))
-        return OpenProduct(form, slots, numbers, sizes.groups, workspace * dtype.itemsize)
+        return OpenProduct(
+            form=form,
+            operands=(*buffers, *(o.slot for o in epilogue.operands)),
+            numbers=numbers,
+            groups=sizes.groups,
+            workspace=workspace * dtype.itemsize,
+        )
 
     def _tile(self) -> RegisterTile:
         return tile_of(3 if self.target.vector_registers >= 32 else 2, 1 << 16, self.target)
@@ -178,8 +184,8 @@ class _Opener:
         """As many sums as hide the latency, and long pieces of the rows that stream from memory."""
         return RegisterTile(1, 12 if self.target.vector_registers >= 32 else 6)
 
-    def _access(self, k: int, view: View, numbers: dict[str, int], dtype: DType) -> Access:
-        return access_of(view, k if numbers[f"end{k}.row"] else -1, dtype)
+    def _access(self, k: int, operand: Operand, numbers: dict[str, int]) -> Access:
+        return access_of(operand.view, k if numbers[f"operand{k}.row"] else -1, operand.dtype)
 
     def _extent_numbers(self, form: ProductForm, sizes: _Sizes) -> dict[str, int]:
         packed = not form.dots and not (form.in_rows and self._stays(sizes))
@@ -221,7 +227,7 @@ class _Opener:
         return prod(sizes.groups) if numbers["source.group0"] or numbers["source.group1"] else 1
 
     def _weights(self, form: ProductForm, sizes: _Sizes, numbers: dict[str, int]) -> dict[str, int]:
-        """Where the product reads the right operand: packed in panels and vectors, or where it stands."""
+        """Where the product reads the right operand: packed in panels and vectors, or in place."""
         width = form.tile.vectors * self.lanes
         if numbers["packed"]:
             size = self._packed_group(sizes)

@@ -8,19 +8,19 @@ from ....ir.target import CpuTarget
 from ...emission import Emission, LaunchSpec
 from ..arithmetic import Value
 from ..emitter import FunctionBuilder, ModuleBuilder
-from ..loops.turn import transpose_lanes
+from ..loops.transposed_tiles import transpose_lanes
 from ..types import I64, PTR, Type, memory_type_of
-from .finish import Finish
-from .micro import PanelEnd, hold_loads
+from .micro import EpilogueWriter, hold_loads
 from .open_form import COLUMNS_OF_DOTS, PLACE, OpenProduct, ProductForm
 from .tiles import KERNEL_PARAMETERS, argument, grain_of
+from .vector_epilogue import Access
 
 _HEIGHT_OF_DOTS = 2
 _GRAIN_ELEMENTS = 4 << 10
 
 
 def open_launches(product: OpenProduct, target: CpuTarget, symbol: str) -> Emission:
-    """The launches of a product, whose code is there or comes into being with `emit_open_product`."""
+    """The launches of a product, whose code `emit_open_product` emits."""
     form, n = product.form, product.numbers
     groups = prod(product.groups)
     units = n["units"] * n["blocks"] * groups
@@ -51,7 +51,7 @@ class _Open:
     def __init__(self, module: ModuleBuilder, form: ProductForm, symbol: str) -> None:
         self.module, self.form, self.symbol = module, form, symbol
         self.f = module.function(symbol, None, KERNEL_PARAMETERS)
-        self.buffers = 3 + len(form.loads)
+        self.buffers = 2 + len(self.accesses)
         self.places = {name: self.buffers + i for i, name in enumerate(form.names())}
         self.scalar = memory_type_of(form.dtype)
         self.vector = self.scalar.with_lanes(form.lanes)
@@ -77,26 +77,26 @@ class _Open:
         return f.udiv(index, self.number("groups")), f.urem(index, self.number("groups"))
 
     @property
-    def ends(self) -> list[tuple[int, Type]]:
-        """The slot and the element of the result and of the end's operands."""
-        accesses = (self.form.out, *self.form.loads)
-        return [(2 + k, memory_type_of(a.dtype)) for k, a in enumerate(accesses)]
+    def accesses(self) -> tuple[Access, ...]:
+        """The result and the operands of the epilogue, in the order of their arguments behind left and right."""
+        return (self.form.epilogue.out, *self.form.epilogue.loads)
 
     def make_context(self) -> Value:
-        """Row strides of the end's operands, then their addresses and column strides: see `micro.PanelEnd`."""
-        f, count = self.f, len(self.ends)
+        """Row strides of the epilogue's operands, then their addresses and column strides: see `EpilogueWriter`."""
+        f, count = self.f, len(self.accesses)
         context = f.alloca(I64, 3 * count)
         for k in range(count):
-            f.store(self.number(f"end{k}.row"), f.gep(context, k, I64))
-            f.store(self.number(f"end{k}.column"), f.gep(context, count + 2 * k + 1, I64))
+            f.store(self.number(f"operand{k}.row"), f.gep(context, k, I64))
+            f.store(self.number(f"operand{k}.column"), f.gep(context, count + 2 * k + 1, I64))
         return context
 
-    def set_ends(self, context: Value, groups: tuple[Value, Value], column: Value) -> None:
+    def set_column(self, context: Value, groups: tuple[Value, Value], column: Value) -> None:
         """Point the context at a column."""
-        f, count = self.f, len(self.ends)
-        for k, (slot, element) in enumerate(self.ends):
-            start = self.at(argument(f, slot), f"end{k}", groups, element)
-            address = f.gep(start, column * self.number(f"end{k}.column"), element)
+        f, count = self.f, len(self.accesses)
+        for k, access in enumerate(self.accesses):
+            element = memory_type_of(access.dtype)
+            start = self.at(argument(f, 2 + k), f"operand{k}", groups, element)
+            address = f.gep(start, column * self.number(f"operand{k}.column"), element)
             f.store(address, f.gep(context, count + 2 * k, PTR))
 
 
@@ -125,7 +125,7 @@ class _Tiles(_Open):
         left, right = self.at(x, "x", groups, self.scalar), self.at(w, "w", groups, self.scalar)
 
         def whole() -> tuple[()]:
-            self.set_ends(self.context, groups, panel * width)
+            self.set_column(self.context, groups, panel * width)
             start = f.gep(right, panel * n("w.panel"), self.scalar)
             self._rows(first, rows, left, start, n("w.row"), self.form.tile.vectors, f.const(I64, width))
             return ()
@@ -137,7 +137,7 @@ class _Tiles(_Open):
                 left_over = f.urem(f.sub(n("columns"), done), step)
                 end = n("columns") if vectors == 1 else f.sub(n("columns"), left_over)
                 with f.loop(done, end, step) as column:
-                    self.set_ends(self.context, groups, column)
+                    self.set_column(self.context, groups, column)
                     start = f.gep(right, n("w.tail") + f.sub(column, begin), self.scalar)
                     self._rows(first, rows, left, start, n("w.narrow"), vectors, f.sub(n("columns"), column))
                 done = end
@@ -181,7 +181,7 @@ _MICRO = [
 
 
 def _micro(module: ModuleBuilder, form: ProductForm, rows: int, vectors: int) -> str:
-    """The symbol of the tile of that size: sums over a pass of the reduction that starts at `begin`, then the end."""
+    """The symbol of the tile of that size: sums over a pass of the reduction from `begin` on, then the epilogue."""
     from ....ir.hashing import structural_hash
 
     name = f"open.{rows}x{vectors}.{structural_hash(form)[:12]}"
@@ -198,12 +198,12 @@ def _emit_micro(f: FunctionBuilder, form: ProductForm, rows: int, vectors: int) 
     vector = scalar.with_lanes(form.lanes)
     mask = f.rest_mask(f.const(I64, 0), columns, form.lanes) if vectors == 1 else None
     starts = [f.gep(x, x_row * i, scalar) for i in range(rows)]
-    end = _panel_end(f, form, context, form.lanes, mask)
+    writer = _writer(f, form, context, form.lanes, mask)
     at = [_row_offsets(f, form, context, point + i) for i in range(rows)]
     first = [f.const(vector, 0.0)] * (rows * vectors)
     if form.resumes:
         so_far = [(i, j) for i in range(rows) for j in range(vectors)]
-        first = f.branch(f.cmp("eq", begin, 0), lambda: first, lambda: [end.stored(j, at[i]) for i, j in so_far])
+        first = f.branch(f.cmp("eq", begin, 0), lambda: first, lambda: [writer.stored(j, at[i]) for i, j in so_far])
     with f.carry_loop(0, inner, [w, f.const(I64, 0), *first]) as loop:
         weights, offset, *sums = loop.values
         places = [f.gep(weights, j * form.lanes, scalar) for j in range(vectors)]
@@ -217,17 +217,19 @@ def _emit_micro(f: FunctionBuilder, form: ProductForm, rows: int, vectors: int) 
     totals = loop.results[2:]
     for i in range(rows):
         for j in range(vectors):
-            end.store(totals[i * vectors + j], j, at[i])
+            writer.store(totals[i * vectors + j], j, at[i])
 
 
-def _panel_end(f: FunctionBuilder, form: ProductForm, context: Value, lanes: int, mask: Value | None) -> PanelEnd:
-    finish = Finish(form.expr, form.loads, form.out, form.dtype)
-    return PanelEnd(f, finish, 1 + len(form.loads), context, lanes, lambda j: lanes, mask)
+def _writer(f: FunctionBuilder, form: ProductForm, context: Value, lanes: int, mask: Value | None) -> EpilogueWriter:
+    tables = 1 + len(form.epilogue.loads)
+    return EpilogueWriter(
+        f, form.epilogue, tables=tables, context=context, lanes=lanes, valid=lambda j: lanes, mask=mask
+    )
 
 
 def _row_offsets(f: FunctionBuilder, form: ProductForm, context: Value, row: Value) -> dict[int, Value]:
-    """The offset of a row in each operand of the end that has rows."""
-    tables = [a.table for a in (form.out, *form.loads) if a.table >= 0]
+    """The offset of a row in each operand of the epilogue that has rows."""
+    tables = [a.table for a in (form.epilogue.out, *form.epilogue.loads) if a.table >= 0]
     return {t: row * f.load(f.gep(context, t, I64), I64) for t in tables}
 
 
@@ -270,8 +272,8 @@ class _Packer(_Open):
             f.store(value, f.gep(target, k * row, self.scalar))
 
     def _squares(self, source: Value, column: Value, target: Value, row: Value) -> Value:
-        """Pack by squares that are turned in registers where columns stand along the reduction; returns the steps that
-        are done."""
+        """Pack by tiles that are transposed in registers where columns are contiguous along the reduction; returns the
+        steps that are done."""
         f, n, lanes = self.f, self.number, self.form.lanes
         last = n("columns") - 1
         starts = [f.gep(source, f.smin(f.add(column, c), last) * n("source.column"), self.scalar) for c in range(lanes)]
@@ -296,7 +298,7 @@ class _Dots(_Open):
             block, index = f.urem(unit, n("units")), f.udiv(unit, n("units"))
             groups = self.group(index)
             first = block * COLUMNS_OF_DOTS
-            self.set_ends(self.context, groups, first)
+            self.set_column(self.context, groups, first)
             left, right = self.at(x, "x", groups, self.scalar), self.at(w, "source", groups, self.scalar)
             last = n("columns") - 1
             columns = [
@@ -320,12 +322,12 @@ class _Dots(_Open):
     def _dots(self, rows: list[Value], columns: list[Value], points: list[Value], mask: Value) -> None:
         f, form = self.f, self.form
         sums = self._sums(rows, columns)
-        end = _panel_end(f, form, self.context, COLUMNS_OF_DOTS, mask)
+        writer = _writer(f, form, self.context, COLUMNS_OF_DOTS, mask)
         for i, point in enumerate(points):
             total = f.const(self.scalar.with_lanes(COLUMNS_OF_DOTS), 0.0)
             for c in range(COLUMNS_OF_DOTS):
                 total = f.insert(total, f.reduce("add", sums[i * COLUMNS_OF_DOTS + c]), c)
-            end.store(total, 0, _row_offsets(f, form, self.context, point))
+            writer.store(total, 0, _row_offsets(f, form, self.context, point))
 
     def _sums(self, rows: list[Value], columns: list[Value]) -> list[Value]:
         f, n, lanes = self.f, self.number, self.form.lanes

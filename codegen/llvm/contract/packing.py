@@ -16,13 +16,13 @@ from .problem import Problem, WeightSource
 from .tiles import KERNEL_PARAMETERS, PanelKind, argument
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PackedPanels:
     """Packed[group][panel][element of the reduction][channel of the panel], zeros where a channel or an element does
     not exist.
 
-    `sources` gives for each element its offset from a filter's first weight (-1: zero), `owners` the group it belongs
-    to where groups were merged.
+    `sources` has the offset of each element from a filter's first weight (-1: zero), `owners` the group to which it
+    belongs if groups were merged.
     """
 
     kind: str
@@ -54,7 +54,15 @@ def packed_panels(problem: Problem, lanes: int, kinds: Sequence[PanelKind], grou
     shared = not any(problem.weights.groups)
     groups = (1,) if shared else problem.groups
     return PackedPanels(
-        problem.kind, lanes, groups, problem.channels, tuple(kinds), group_size, sources, owners, problem.weights
+        kind=problem.kind,
+        lanes=lanes,
+        groups=groups,
+        channels=problem.channels,
+        panels=tuple(kinds),
+        group_size=group_size,
+        sources=sources,
+        owners=owners,
+        weights=problem.weights,
     )
 
 

@@ -1,23 +1,23 @@
-"""Contractions as the loop nest sees them: groups x points x channels, and a reduction given by offsets into input and
+"""A contraction as the loop nest computes it: groups x points x channels, and a reduction by offsets into input and
 weights.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from math import prod
 
-from ....ir.kernel import Load
 from ....ir.types import DType
 from ...schedule.strides import View
 from ..types import type_of
-from .finish import Access, Finish, access_of
+from .epilogue import Epilogue, Tables, point_tables
+from .vector_epilogue import VectorEpilogue
 
 UNROLL = 8
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Segment:
     """A run of equal steps. Step s reads the input at steps[s] + each of `unroll`; `sources` (step-major) are the
     offsets of the weights relative to a filter's first, -1 where the weight is zero; `owners` are the groups (of
@@ -30,28 +30,27 @@ class Segment:
     owners: tuple[int, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class WeightSource:
-    """Where a filter's weights start: base + group * (merged group) + member * (group in it) + filter * (filter in
-    that group).
+    """The first weight of a filter: base + group * (merged group) + member * (group in it) + filter * (filter in that
+    group).
 
     `merged` groups of `filters` filters each form one group of the problem."""
 
     base: int
     groups: tuple[int, ...]
     filter: int
-    member: int
+    member: int = 0
     filters: int
-    merged: int
+    merged: int = 1
     dtype: DType
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
     """`groups` and `points` are extents (points innermost last); `x` the input's view, whose channel part is unused.
 
-    `loads` are the epilogue's operands with their views. `x_buffer`, `w_buffer`, `out_buffer` are argument slots of
-    the kernel.
+    `x_slot` and `w_slot` are the kernel's arguments of the input and the weights.
     """
 
     dtype: DType
@@ -59,15 +58,20 @@ class Problem:
     points: tuple[int, ...]
     channels: int
     x: View
+    x_slot: int
     segments: tuple[Segment, ...]
     weights: WeightSource
-    out: View
-    out_dtype: DType
-    loads: tuple[tuple[Load, View, DType, int], ...]
-    finish: Finish
-    x_slot: int
     w_slot: int
-    out_slot: int
+    epilogue: Epilogue
+
+    @property
+    def tables(self) -> Tables:
+        """The tables of point offsets."""
+        return point_tables(self.x, self.epilogue.views)
+
+    @property
+    def vector_epilogue(self) -> VectorEpilogue:
+        return self.epilogue.vectorized(self.tables)
 
     @property
     def kind(self) -> str:
@@ -98,12 +102,12 @@ def plain_segments(outer: list[tuple[int, int]], inner: list[tuple[int, int]]) -
         steps = [(x + inner[c * UNROLL][0], w, c) for x, w in outer for c in range(whole)]
         unroll = tuple(inner[u][0] - inner[0][0] for u in range(UNROLL))
         sources = tuple(w + inner[c * UNROLL + u][1] for _, w, c in steps for u in range(UNROLL))
-        found.append(Segment(tuple(x for x, _, _ in steps), unroll, sources))
+        found.append(Segment(steps=tuple(x for x, _, _ in steps), unroll=unroll, sources=sources))
     if rest:
         last = inner[len(inner) - rest :]
         unroll = tuple(x - last[0][0] for x, _ in last)
         sources = tuple(w + v for _, w in outer for _, v in last)
-        found.append(Segment(tuple(x + last[0][0] for x, _ in outer), unroll, sources))
+        found.append(Segment(steps=tuple(x + last[0][0] for x, _ in outer), unroll=unroll, sources=sources))
     return tuple(found)
 
 
@@ -125,35 +129,9 @@ def collapse(points: tuple[int, ...], views: list[tuple[int, ...]]) -> tuple[tup
     return tuple(n for n, _ in merged), [tuple(s[k] for _, s in merged) for k in range(len(views))]
 
 
-def collapsed(
-    problem_points: tuple[int, ...], x: View, out: View, loads: list[View]
-) -> tuple[tuple[int, ...], View, View, list[View]]:
-    views = [x, out, *loads]
-    points, strides = collapse(problem_points, [v.points for v in views])
-    new = [View(v.base, v.groups, s, v.block, v.stride, v.padded) for v, s in zip(views, strides, strict=True)]
-    return points, new[0], new[1], new[2:]
-
-
-@dataclass(frozen=True, slots=True)
-class Tables:
-    """The distinct ways in which points are walked; each has a table of offsets, filled for a block at a time.
-
-    The first is the input's own, even where others walk alike: so micro-kernels of different shapes are the same code.
-    """
-
-    strides: tuple[tuple[int, ...], ...]
-
-    def index(self, view: View) -> int:
-        """The table of an operand of the epilogue or of the result, -1 when it does not depend on the point."""
-        return 1 + self.strides[1:].index(view.points) if any(view.points) else -1
-
-
-def point_tables(x: View, others: list[View]) -> Tables:
-    return Tables((x.points, *dict.fromkeys(v.points for v in others if any(v.points))))
-
-
-def accesses(
-    tables: Tables, out: View, out_dtype: DType, loads: list[tuple[View, DType]]
-) -> tuple[Access, tuple[Access, ...]]:
-    made = access_of(out, tables.index(out), out_dtype)
-    return made, tuple(access_of(v, tables.index(v), d) for v, d in loads)
+def collapsed(points: tuple[int, ...], x: View, epilogue: Epilogue) -> tuple[tuple[int, ...], View, Epilogue]:
+    """The points, the input and the epilogue with neighbouring axes of points merged."""
+    views = [x, *epilogue.views]
+    points, strides = collapse(points, [v.points for v in views])
+    new = [replace(v, points=s) for v, s in zip(views, strides, strict=True)]
+    return points, new[0], epilogue.with_views(new[1:])

@@ -11,15 +11,13 @@ from math import prod
 from ....ir.kernel import Kernel
 from ....ir.schedule import RegisterTile, TileSchedule
 from ....ir.target import CpuTarget
-from ....ir.types import DType
 from ...emission import LaunchSpec
-from ...schedule.strides import View
 from ..arithmetic import Value
 from ..emitter import FunctionBuilder, ModuleBuilder
 from ..types import I1, I8, I32, I64, PTR, Type, memory_type_of
 from .micro import MicroKernel, micro_kernel
 from .points import FILL_LANES, blocks_of, check_offset, cover, fill_table
-from .problem import Problem, point_tables
+from .problem import Problem
 
 KERNEL_PARAMETERS = [("arguments", PTR, ""), ("begin", I64, ""), ("end", I64, ""), ("worker", I32, "")]
 
@@ -41,38 +39,45 @@ def workspace_slot(kernel: Kernel) -> int:
 Part = tuple[int, Value, Value]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PanelKind:
     """Panels `begin` to `end` of one register tile; `offset` is where their weights start in the packed group
-    (elements).
+    (elements). `valid` channels of the last panel exist (0: all, -1: none, only a layout's padding).
     """
 
     tile: RegisterTile
     begin: int
     end: int
-    offset: int
-    valid: int
+    offset: int = 0
+    valid: int = 0
 
 
 def panel_kinds(problem: Problem, schedule: TileSchedule) -> tuple[list[PanelKind], int]:
     """The kinds of panels, and the elements of packed weights of a group."""
     vectors = -(-problem.channels // schedule.lanes)
-    if problem.out.padded:
-        vectors = -(-vectors * schedule.lanes // problem.out.block) * problem.out.block // schedule.lanes
+    out = problem.epilogue.out.view
+    if out.padded:
+        vectors = -(-vectors * schedule.lanes // out.block) * out.block // schedule.lanes
     last = schedule.last
     main = (vectors - (last.vectors if last else 0)) // schedule.main.vectors
     width = schedule.main.vectors * schedule.lanes
-    kinds = [PanelKind(schedule.main, 0, main, 0, 0 if last else _valid(problem.channels, main, width))] if main else []
-    if kinds and kinds[0].valid:  # only the last panel is ragged: a kind of its own
-        ragged = kinds[0]
-        whole = [PanelKind(ragged.tile, 0, main - 1, 0, 0)] if main > 1 else []
-        kinds = [*whole, PanelKind(ragged.tile, main - 1, main, (main - 1) * width * problem.depth, ragged.valid)]
+    valid = 0 if last else _valid(problem.channels, main, width)
+    kinds = _main_kinds(schedule.main, main, valid, width * problem.depth)
     size = main * width * problem.depth
     if last:
         own = last.vectors * schedule.lanes
-        kinds.append(PanelKind(last, main, main + 1, size, _ragged(problem.channels - main * width, own)))
+        valid = _ragged(problem.channels - main * width, own)
+        kinds.append(PanelKind(tile=last, begin=main, end=main + 1, offset=size, valid=valid))
         size += own * problem.depth
     return kinds, size
+
+
+def _main_kinds(tile: RegisterTile, count: int, valid: int, size: int) -> list[PanelKind]:
+    """`count` panels of `size` packed elements; a ragged last one is a kind of its own."""
+    if not valid:
+        return [PanelKind(tile=tile, begin=0, end=count)] if count else []
+    last = PanelKind(tile=tile, begin=count - 1, end=count, offset=(count - 1) * size, valid=valid)
+    return [PanelKind(tile=tile, begin=0, end=count - 1), last] if count > 1 else [last]
 
 
 def _valid(channels: int, panels: int, width: int) -> int:
@@ -131,7 +136,8 @@ class _Nest:
     ) -> None:
         self.problem, self.schedule, self.module = problem, schedule, module
         self.scalar = Type.of(problem.kind)
-        self.tables = point_tables(problem.x, [problem.out, *(v for _, v, _, _ in problem.loads)])
+        self.tables = problem.tables
+        self.epilogue = problem.vector_epilogue
         self.kinds, self.group_size = panel_kinds(problem, schedule)
         self.panels = self.kinds[-1].end
         self.block, self.blocks = point_blocks(problem, schedule)
@@ -147,7 +153,7 @@ class _Nest:
         f, problem = self.f, self.problem
         _, begin, end, _ = f.args
         self.x0, self.w0 = argument(f, problem.x_slot), argument(f, problem.w_slot)
-        self.operands = [(argument(f, s), v, memory_type_of(d)) for s, v, d in self._operand_views()]
+        self.operands = [(argument(f, o.slot), o.view, memory_type_of(o.dtype)) for o in problem.epilogue.operands]
         self.context = f.alloca(I64, len(self.tables.strides) + 2 * len(self.operands))
         self.offsets = [f.alloca(I32, self.block + FILL_LANES) for _ in self.tables.strides]
         for k, table in enumerate(self.offsets):
@@ -158,10 +164,6 @@ class _Nest:
         with f.loop(begin, end) as unit:
             self._unit(unit)
         f.ret()
-
-    def _operand_views(self) -> list[tuple[int, View, DType]]:
-        p = self.problem
-        return [(p.out_slot, p.out, p.out_dtype), *((slot, view, dtype) for _, view, dtype, slot in p.loads)]
 
     def _worker_sums(self) -> Value:
         f = self.f
@@ -321,15 +323,17 @@ class _Nest:
 
     def _micro(self, kind: PanelKind, rows: int, unroll: tuple[int, ...]) -> str:
         spec = MicroKernel(
-            *(
-                self.problem.kind,
-                self.schedule.lanes,
-                rows,
-                kind.tile.vectors,
-                unroll,
-                len(self.tables.strides),
-            ),
-            *(self.problem.finish, self.split, self.schedule.prefetch, not self.schedule.pack, kind.valid),
+            kind=self.problem.kind,
+            lanes=self.schedule.lanes,
+            rows=rows,
+            vectors=kind.tile.vectors,
+            unroll=unroll,
+            tables=len(self.tables.strides),
+            epilogue=self.epilogue,
+            split=self.split,
+            prefetch=self.schedule.prefetch,
+            in_place=not self.schedule.pack,
+            valid=kind.valid,
         )
         return micro_kernel(self.module, spec)
 

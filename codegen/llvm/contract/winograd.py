@@ -1,7 +1,7 @@
 """Winograd convolution: blocks of tiles are transformed, multiplied for each frequency by the micro-kernel, and
 transformed back into the epilogue.
 
-In the workspace stand the transformed inputs V[frequency][channel block][tile][channel] and, for each worker, the
+The workspace holds the transformed inputs V[frequency][channel block][tile][channel] and, for each worker, the
 products M[frequency][tile][channel of the panel]; frequencies are a cache line more apart than they need, or their
 stores would fall on one set of the L1 cache.
 """
@@ -20,12 +20,12 @@ from ..arithmetic import Value
 from ..emitter import FunctionBuilder, ModuleBuilder
 from ..types import F32, I1, I32, I64, PTR, memory_type_of
 from .conv import InputPlace, weight_strides
-from .ending import Ending
-from .finish import SUM, Access, Finish
+from .epilogue import Epilogue, point_tables
 from .micro import MicroKernel, micro_kernel
 from .points import FILL_LANES, cover, fill_table
-from .problem import Problem, Segment, point_tables
+from .problem import Problem, Segment
 from .tiles import KERNEL_PARAMETERS, PanelKind, argument, panel_kinds
+from .vector_epilogue import SUM, Access, VectorEpilogue
 from .winograd_pack import WinogradFilters
 from .winograd_parts import OutputKernel, input_kernel, output_kernel
 
@@ -33,7 +33,7 @@ _LINE = 16
 """Floats in a cache line."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class WinogradLayout:
     """Sizes of the workspace, in floats."""
 
@@ -62,7 +62,12 @@ class WinogradLayout:
 
 def winograd_layout(shape: ConvShape, schedule: WinogradSchedule, block: int) -> WinogradLayout:
     widest = max(t.vectors for t in (schedule.main, schedule.last) if t) * schedule.lanes
-    return WinogradLayout((schedule.output + 2) ** 2, -(-shape.channels // block) * block, schedule.tiles, widest)
+    return WinogradLayout(
+        frequencies=(schedule.output + 2) ** 2,
+        channels=-(-shape.channels // block) * block,
+        tiles=schedule.tiles,
+        width=widest,
+    )
 
 
 def winograd_workspace(shape: ConvShape, schedule: WinogradSchedule, block: int, target: CpuTarget) -> int:
@@ -73,10 +78,9 @@ def winograd_workspace(shape: ConvShape, schedule: WinogradSchedule, block: int,
 
 def winograd_kinds(problem: Problem, schedule: WinogradSchedule) -> list[PanelKind]:
     """The panels of output channels; `offset` counts floats of one frequency and one input channel's depth."""
-    return panel_kinds(
-        replace(problem, segments=(Segment((0,), (0,), (0,)),)),
-        TileSchedule(schedule.lanes, schedule.main, schedule.last, 1, 0),
-    )[0]
+    one_step = Segment(steps=(0,), unroll=(0,), sources=(0,))
+    tiles = TileSchedule(lanes=schedule.lanes, main=schedule.main, last=schedule.last, points=1, panels=0)
+    return panel_kinds(replace(problem, segments=(one_step,)), tiles)[0]
 
 
 def winograd_filters(
@@ -85,35 +89,38 @@ def winograd_filters(
     channel, taps = weight_strides(shape)
     depth = -(-shape.channels // block) * block
     return WinogradFilters(
-        *(
-            schedule.output,
-            schedule.lanes,
-            shape.channels,
-            depth,
-            shape.filters,
-            tuple(kinds),
-            problem.weights,
-            channel,
-            (taps[0], taps[1]),
-        )
+        output=schedule.output,
+        lanes=schedule.lanes,
+        channels=shape.channels,
+        depth=depth,
+        filters=shape.filters,
+        panels=tuple(kinds),
+        weights=problem.weights,
+        channel=channel,
+        taps=(taps[0], taps[1]),
     )
 
 
 class WinogradNest:
-    """Emits the launches; `slots` are (input argument, workspace argument, floats of the workspace already in use)."""
+    """Emits the launches. `x_slot` and `work_slot` are the arguments of the input and the workspace, of which the first
+    `used` floats are taken.
+    """
 
     def __init__(
         self,
+        module: ModuleBuilder,
+        schedule: WinogradSchedule,
         shape: ConvShape,
         place: InputPlace,
-        ending: Ending,
-        schedule: WinogradSchedule,
+        epilogue: Epilogue,
         kinds: list[PanelKind],
-        module: ModuleBuilder,
-        slots: tuple[int, int, int],
+        *,
+        x_slot: int,
+        work_slot: int,
+        used: int,
     ) -> None:
-        self.shape, self.place, self.ending, self.s, self.kinds = shape, place, ending, schedule, kinds
-        self.module, self.slots = module, slots
+        self.module, self.s, self.shape, self.place, self.kinds = module, schedule, shape, place, kinds
+        self.x_slot, self.work_slot, self.used = x_slot, work_slot, used
         m = schedule.output
         self.sizes = winograd_layout(shape, schedule, place.block)
         self.grid = (shape.images, *(-(-w.extent // m) for w in shape.windows))
@@ -121,17 +128,9 @@ class WinogradNest:
         self.blocks = -(-self.tiles // schedule.tiles)
         self.last_block = self.tiles - (self.blocks - 1) * schedule.tiles
         self.ragged = any(w.extent % m for w in shape.windows)
-        views = [ending.out, *(v for _, v, _, _ in ending.loads)]
-        self.tables = point_tables(ending.out, views)
-        self.finish = ending.finish(self.tables, ending.out, views[1:])
-        self.views = list(
-            zip(
-                [ending.out_slot, *(s for _, _, _, s in ending.loads)],
-                views,
-                [ending.out_dtype, *(d for _, _, d, _ in ending.loads)],
-                strict=True,
-            )
-        )
+        self.epilogue = epilogue
+        self.tables = point_tables(epilogue.out.view, epilogue.views)
+        self.code = epilogue.vectorized(self.tables)
 
     # Launches
 
@@ -185,7 +184,7 @@ class WinogradNest:
     def _begin(self, symbol: str, own: int, shared: int = 0) -> FunctionBuilder:
         """A launch whose workers each have `own` floats behind `shared` ones."""
         self.f = f = self.module.function(symbol, None, KERNEL_PARAMETERS)
-        self.shared = f.gep(argument(f, self.slots[1]), self.slots[2], F32)
+        self.shared = f.gep(argument(f, self.work_slot), self.used, F32)
         self.own = f.gep(f.gep(self.shared, shared, F32), f.convert(f.args[3], "i64") * own, F32)
         return f
 
@@ -205,7 +204,7 @@ class WinogradNest:
         self.input_table = f.alloca(I32, self.s.tiles + FILL_LANES)
         rows, columns = self.place.space
         fill_table(f, self.input_table, first, count, self.grid, (self.place.image, m * rows, m * columns))
-        self.x = f.gep(argument(f, self.slots[0]), self.place.base, F32)
+        self.x = f.gep(argument(f, self.x_slot), self.place.base, F32)
 
     def _transform_inputs(self, c: Value, count: Value) -> None:
         """One block of channels of `count` tiles."""
@@ -237,12 +236,13 @@ class WinogradNest:
             f.store(table, f.gep(self.context, k, PTR))
         for k, strides in enumerate(self.tables.strides):
             f.store(f.const(I64, strides[1]), f.gep(self.context, self._row_slot + k, I64))
-        self.operands = [f.gep(argument(f, slot), view.base, memory_type_of(dtype)) for slot, view, dtype in self.views]
+        operands = self.epilogue.operands
+        self.starts = [f.gep(argument(f, o.slot), o.view.base, memory_type_of(o.dtype)) for o in operands]
         self._fill_product_context()
 
     @property
     def _row_slot(self) -> int:
-        return len(self.tables.strides) + 2 * len(self.views)
+        return len(self.tables.strides) + 2 * len(self.epilogue.operands)
 
     def _context_slots(self) -> int:
         return self._row_slot + len(self.tables.strides)
@@ -319,7 +319,13 @@ class WinogradNest:
         f = self.f
         columns = tuple(s[2] for s in self.tables.strides)
         spec = OutputKernel(
-            self.s.output, self.s.lanes, len(self.tables.strides), columns, self.finish, self.ragged, valid
+            output=self.s.output,
+            lanes=self.s.lanes,
+            tables=len(self.tables.strides),
+            columns=columns,
+            epilogue=self.code,
+            ragged=self.ragged,
+            valid=valid,
         )
         limits = self.offsets[len(self.tables.strides) :] or [f.const(PTR, 0)] * 2
         sizes = [f.const(I64, w.extent) for w in self.shape.windows]
@@ -336,14 +342,15 @@ class WinogradNest:
 
     def _set_bases(self, channel: Value) -> None:
         f = self.f
-        for k, ((_, view, dtype), base) in enumerate(zip(self.views, self.operands, strict=True)):
+        for k, (operand, base) in enumerate(zip(self.epilogue.operands, self.starts, strict=True)):
+            view = operand.view
             at = (
                 channel * view.stride
                 if view.block == 1
                 else f.udiv(channel, view.block) * view.stride + f.urem(channel, view.block)
             )
             slot = len(self.tables.strides) + 2 * k
-            f.store(f.gep(base, at, memory_type_of(dtype)), f.gep(self.context, slot, PTR))
+            f.store(f.gep(base, at, memory_type_of(operand.dtype)), f.gep(self.context, slot, PTR))
             f.store(f.const(I64, view.stride), f.gep(self.context, slot + 1, I64))
 
 
@@ -354,7 +361,14 @@ def _three(strides: tuple[int, ...]) -> tuple[int, int, int]:
 
 def _product_kernel(tile: RegisterTile, rows: int, schedule: WinogradSchedule, block: int) -> MicroKernel:
     """The micro-kernel that stores plain sums into M."""
-    plain = Finish(Ref(SUM), (), Access(1, 1), DType.F32)
+    plain = VectorEpilogue(expr=Ref(SUM), loads=(), out=Access(table=1, block=1), dtype=DType.F32)
     return MicroKernel(
-        "float", schedule.lanes, rows, tile.vectors, tuple(range(block)), 2, plain, prefetch=schedule.prefetch
+        kind="float",
+        lanes=schedule.lanes,
+        rows=rows,
+        vectors=tile.vectors,
+        unroll=tuple(range(block)),
+        tables=2,
+        epilogue=plain,
+        prefetch=schedule.prefetch,
     )

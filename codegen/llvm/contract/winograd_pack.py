@@ -16,7 +16,7 @@ from .tiles import KERNEL_PARAMETERS, PanelKind, argument
 from .winograd_math import combine, filter_matrix
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class WinogradFilters:
     """Packed[panel][frequency][input channel][output channel of the panel] in float32, computed in double; zeros past
     the last channel.

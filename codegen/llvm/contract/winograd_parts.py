@@ -1,4 +1,4 @@
-"""Two functions that all Winograd layers of a module share: tiles into frequencies, and frequencies into finished
+"""Two functions that all Winograd layers of a module share: from tiles to frequencies, and from frequencies to
 outputs.
 """
 
@@ -10,14 +10,14 @@ from dataclasses import dataclass
 from ..arithmetic import Value
 from ..emitter import FunctionBuilder, ModuleBuilder
 from ..types import F32, I32, I64, PTR
-from .finish import Finish
-from .micro import PanelEnd
+from .micro import EpilogueWriter
+from .vector_epilogue import VectorEpilogue
 from .winograd_math import both_ways, input_transform, output_transform
 
 
 def input_kernel(module: ModuleBuilder, m: int, lanes: int, block: int) -> str:
     """`(input, V, table, tiles, row, step)`: transform `tiles` tiles of one block of channels; `row` is the stride
-    between image rows, `step` that between frequencies, `table` gives each tile's place in the input.
+    between image rows, `step` that between frequencies, `table` has each tile's offset in the input.
     """
     name = f"winograd.input{m}.{lanes}.{block}"
     if not module.has_function(name):
@@ -50,7 +50,7 @@ def _emit_input(f: FunctionBuilder, m: int, lanes: int, block: int) -> None:
                     f.store(value, f.gep(at, step * (y * size + k), F32))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class OutputKernel:
     """`columns` are the strides between neighbouring outputs in each table; `ragged`: some tiles reach past the
     image. `valid` channels of the vector exist (0: all, -1: none, only a layout's padding).
@@ -60,7 +60,7 @@ class OutputKernel:
     lanes: int
     tables: int
     columns: tuple[int, ...]
-    finish: Finish
+    epilogue: VectorEpilogue
     ragged: bool
     valid: int
 
@@ -105,11 +105,13 @@ class _Output:
         f, spec = self.f, self.spec
         products, step, width, context, tiles, top, left, height, across = f.args
         valid = spec.lanes if spec.valid == 0 else max(0, spec.valid)
-        ends = PanelEnd(f, spec.finish, spec.tables, context, spec.lanes, lambda j: valid)
-        accesses = 2 * (1 + len(spec.finish.loads))
+        writer = EpilogueWriter(
+            f, spec.epilogue, tables=spec.tables, context=context, lanes=spec.lanes, valid=lambda j: valid
+        )
+        accesses = 2 * (1 + len(spec.epilogue.loads))
         rows = [f.load(f.gep(context, spec.tables + accesses + k, I64), I64) for k in range(spec.tables)]
         tables = [f.load(f.gep(context, k, PTR), PTR) for k in range(spec.tables)]
-        ends.preload(0)
+        writer.preload(0)
         with f.loop(0, tiles) as t:
             start = f.gep(products, t * width, F32)
             size, vector = spec.output + 2, F32.with_lanes(spec.lanes)
@@ -122,7 +124,7 @@ class _Output:
             )
             offsets = [f.convert(f.load(f.gep(p, t, I32), I32), "i64") for p in tables]
             limits = (self._left(top, t, height), self._left(left, t, across)) if spec.ragged else None
-            self._store(ends, found, offsets, rows, limits)
+            self._store(writer, found, offsets, rows, limits)
 
     def _left(self, table: Value, t: Value, size: Value) -> Value:
         """Outputs of the tile that lie inside the image along one axis."""
@@ -131,7 +133,7 @@ class _Output:
 
     def _store(
         self,
-        ends: PanelEnd,
+        writer: EpilogueWriter,
         found: list[list[Value]],
         offsets: list[Value],
         rows: list[Value],
@@ -143,7 +145,7 @@ class _Output:
             for x, value in enumerate(line):
                 at = {k: s + self.spec.columns[k] * x for k, s in enumerate(starts)}
                 if limits is None:
-                    ends.store(value, 0, at)
+                    writer.store(value, 0, at)
                     continue
                 with f.when(f.cmp("lt", y, limits[0]) & f.cmp("lt", x, limits[1])):
-                    ends.store(value, 0, at)
+                    writer.store(value, 0, at)

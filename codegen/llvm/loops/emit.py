@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 
-from ....ir.kernel import Given, Kernel, walk
+from ....ir.kernel import Kernel, ScalarParameter, walk
 from ....ir.target import CpuTarget
 from ...emission import Emission, LaunchSpec
 from ..arithmetic import Operand, Value
@@ -15,7 +15,7 @@ from .expressions import Evaluator, Point, compute_dtype
 from .nest import Nest, build_nest, hoist_reductions
 from .plan import LoopSchedule, schedule_general, schedule_nest
 from .rows import RowEmitter
-from .turn import TurnedTiles
+from .transposed_tiles import TransposedTiles
 
 
 def emit_loops(
@@ -76,7 +76,7 @@ class _Emitter(RowEmitter):
         """The numbers that stand for constants, in their own types."""
         f = self.f
         found: dict[str, Value] = {}
-        for e in (e for stage in self.nest.stages for e in walk(stage.value) if isinstance(e, Given)):
+        for e in (e for stage in self.nest.stages for e in walk(stage.value) if isinstance(e, ScalarParameter)):
             kind = type_of(compute_dtype(e.dtype)).kind
             if kind in ("float", "double"):
                 found[e.name] = f.bitcast(f.convert(bits[e.name], "i32" if kind == "float" else "i64"), kind)
@@ -145,16 +145,18 @@ class _Emitter(RowEmitter):
             digits = list(loop.values)
             low: Operand = f.mul(digits.pop(0), s.block) if blocked else 0
             point: Point = dict(zip(reversed(s.units), digits, strict=True))
-            if s.turned:
+            if s.transposed:
                 assert isinstance(low, Value)
-                TurnedTiles(self).emit(point, low)
+                TransposedTiles(self).emit(point, low)
             else:
                 self._vector_axis(point, low)
             loop.next(*self._next_unit(loop.values, extents))
 
     def _unit_extent(self, axis: str) -> Operand:
         extent = self.eval.extent(axis)
-        return self.f.udiv(self.eval.plus(extent, self.s.lanes - 1), self.s.lanes) if axis == self.s.turned else extent
+        if axis != self.s.transposed:
+            return extent
+        return self.f.udiv(self.eval.plus(extent, self.s.lanes - 1), self.s.lanes)
 
     def _next_unit(self, digits: Sequence[Value], extents: Sequence[Operand]) -> list[Value]:
         """The indices of the next unit, the fastest first; the slowest one only grows."""
@@ -182,19 +184,19 @@ class _Emitter(RowEmitter):
         n = self.eval.extent(s.vector)
         high: Operand = n if s.blocks == 1 else f.smin(f.add(low, s.block), n)
         even = isinstance(n, int) and n % s.lanes == 0 and (s.blocks == 1 or s.block % s.lanes == 0)
-        low = self._abreast(point, low, high) if s.abreast > 1 else low
+        low = self._interleaved(point, low, high) if s.interleave > 1 else low
         self._vectors(low, high, even, lambda at, mask: self.rows([{**point, s.vector: at}], mask))
 
-    def _abreast(self, point: Point, low: Operand, high: Operand) -> Operand:
+    def _interleaved(self, point: Point, low: Operand, high: Operand) -> Operand:
         """Run several vectors of rows together while there are as many; returns where the others begin."""
         f, s = self.f, self.s
-        step = s.abreast * s.lanes
+        step = s.interleave * s.lanes
         if isinstance(low, int) and isinstance(high, int):
             rest: Operand = high - (high - low) % step
         else:
             rest = f.sub(high, f.urem(f.sub(high, low), step))
         with f.loop(low, rest, step) as at:
-            self.rows([{**point, s.vector: f.add(at, i * s.lanes)} for i in range(s.abreast)], None)
+            self.rows([{**point, s.vector: f.add(at, i * s.lanes)} for i in range(s.interleave)], None)
         return rest
 
     def _vectors(self, low: Operand, high: Operand, even: bool, body: VectorBody) -> None:

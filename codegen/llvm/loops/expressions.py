@@ -10,7 +10,6 @@ from ....ir.kernel import (
     Const,
     Expr,
     Extent,
-    Given,
     Index,
     Kernel,
     Load,
@@ -18,6 +17,7 @@ from ....ir.kernel import (
     Reduce,
     Ref,
     Scalar,
+    ScalarParameter,
     Store,
 )
 from ....ir.scalar import ScalarOp, result_dtype
@@ -60,7 +60,7 @@ class Evaluator:
         self.buffers = {b.name: b for b in kernel.buffers}
         self.stages = {s.name: s for s in nest.stages if isinstance(s, Local)}
         self.dtypes: dict[str, DType] = {}
-        self.turned: dict[tuple[str, Index], Value] = {}  # vectors of operands that are read by tiles
+        self.transposed: dict[tuple[str, Index], Value] = {}  # vectors of operands that are read by tiles
 
     # -- dtypes
 
@@ -73,7 +73,7 @@ class Evaluator:
     def dtype(self, expr: Expr) -> DType:
         """The dtype in which `expr` is computed."""
         match expr:
-            case Const(dtype=dtype) | Given(dtype=dtype) | Cast(dtype=dtype):
+            case Const(dtype=dtype) | ScalarParameter(dtype=dtype) | Cast(dtype=dtype):
                 return compute_dtype(dtype)
             case AxisValue():
                 return DType.I64
@@ -96,7 +96,7 @@ class Evaluator:
             case Const(value=number, dtype=dtype):
                 dtype = compute_dtype(dtype)
                 return self.f.const(type_of(dtype), number), dtype
-            case Given(name=name, dtype=dtype):
+            case ScalarParameter(name=name, dtype=dtype):
                 return self.numbers[name], compute_dtype(dtype)
             case AxisValue(axis=axis):
                 return self._index(self.nest.values[axis], 0, point), DType.I64
@@ -189,7 +189,7 @@ class Evaluator:
         clipped = self._clipped(load)
         inside = self._inside(access, clipped, point, mask)
         other = load.other.value if load.other is not None else 0
-        raw = self.turned.get((load.buffer, load.index))
+        raw = self.transposed.get((load.buffer, load.index))
         if raw is None:
             raw = self._read(access, memory_type_of(buffer.dtype), point, inside, other, seen, mask)
         value = self.f.convert(raw, "i1") if buffer.dtype is DType.BOOL else raw

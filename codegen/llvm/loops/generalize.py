@@ -20,13 +20,13 @@ from ....ir.kernel import (
     Const,
     Expr,
     Extent,
-    Given,
     Index,
     Kernel,
     Load,
     Local,
     Reduce,
     Scalar,
+    ScalarParameter,
     Stage,
     Store,
     affine,
@@ -76,7 +76,7 @@ class _Generalizer:
         self.parallel = tuple(self.axes[a] for a in nest.names(AxisKind.PARALLEL))
         self.reduced = tuple(self.axes[a] for a in nest.names(AxisKind.REDUCE))
         self.values: dict[str, int] = {}
-        self.numbers: dict[tuple[DType, int], Given] = {}
+        self.numbers: dict[tuple[DType, int], ScalarParameter] = {}
         self.buffers: list[Buffer] = []
         self.operands: list[int] = []
         self.extents: dict[str, Extent] = {}
@@ -171,7 +171,7 @@ class _Generalizer:
         found = self.numbers.get((dtype, bits))
         if found is None:
             name = self._named(f"c{len(self.numbers)}", bits)
-            found = self.numbers[dtype, bits] = Given(name, dtype)
+            found = self.numbers[dtype, bits] = ScalarParameter(name, dtype)
         return found
 
 

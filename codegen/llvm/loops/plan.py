@@ -14,13 +14,12 @@ from ....ir.kernel import (
     Cast,
     Const,
     Extent,
-    Given,
-    Index,
     Load,
     Local,
     Reduce,
     Ref,
     Scalar,
+    ScalarParameter,
     Stage,
     Store,
     walk,
@@ -32,42 +31,42 @@ from .nest import Bound, Nest
 
 _UNIT_ELEMENTS = 2048  # least elements of the vector axis in one unit of parallel work
 _GENERAL_BLOCK = 4096  # elements of a vector axis of run-time extent in one unit
-_TURNED_BLOCK = 1024  # the same where operands are transposed
+_TRANSPOSED_BLOCK = 1024  # the same where operands are transposed
 _GENERAL_ROWS = 16  # vectors of such an axis in one unit where other axes are reduced
 _FEW_ACCESSES = 3
-_ROWS_ABREAST = 8  # vectors of rows that a reduction across them reads side by side, so that memory is read in pieces
+_INTERLEAVE = 8  # vectors of rows that a reduction across them reads together, so that memory is read in pieces
 STACK_ELEMENTS = 1 << 15  # rows kept on the stack; longer ones are computed again where they are read
 _GRAIN_ELEMENTS = 16384  # least elements in one chunk handed to a thread
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class LoopSchedule:
     """HOW a nest runs.
 
     `lanes`: elements of a vector. `vector`: the vector axis ("" for none), `units`: axes flattened into the parallel
     range, `loops`: the other parallel axes, inside a unit. `blocks` pieces of the vector axis, each of `block`
     elements, are shared among threads too (1 piece when the axis is not split).
-    `unroll` independent accumulators hide the latency of reductions; `abreast` vectors of rows are reduced together.
+    `unroll` independent accumulators hide the latency of reductions; `interleave` vectors of rows are reduced together.
     `masked`: each vector has a mask, so that the body is there once. `scratch`: rows are kept on the stack. `narrow`:
-    the code has a way of its own for a vector axis that one vector holds. `turned`: the axis along which operands stand
-    that are transposed in registers ("" for none); a unit has as many places of it as a vector has lanes.
+    the code has a fast path for a vector axis that one vector holds. `transposed`: the axis along which operands that
+    are transposed in registers are contiguous ("" for none); a unit has as many places of it as a vector has lanes.
     """
 
     lanes: int
     vector: str
     units: tuple[str, ...]
-    loops: tuple[str, ...]
-    reductions: tuple[str, ...]
-    blocks: int
-    block: int
+    loops: tuple[str, ...] = ()
+    reductions: tuple[str, ...] = ()
+    blocks: int = 1
+    block: int = 1
     count: int
     grain: int
-    unroll: int
-    abreast: int = 1
+    unroll: int = 1
+    interleave: int = 1
     masked: bool = False
     scratch: bool = True
     narrow: bool = False
-    turned: str = ""
+    transposed: str = ""
 
 
 def schedule_nest(nest: Nest, dtypes: dict[str, DType], target: CpuTarget) -> LoopSchedule:
@@ -95,11 +94,11 @@ def schedule_nest(nest: Nest, dtypes: dict[str, DType], target: CpuTarget) -> Lo
         count=outer * blocks,
         grain=max(1, _GRAIN_ELEMENTS // elements),
         unroll=4 if not is_parallel and vector and nest.known_extent(vector) >= 8 * lanes else 1,
-        abreast=_ROWS_ABREAST if min(width, block) >= _ROWS_ABREAST * lanes and _reads_abreast(nest) else 1,
+        interleave=_INTERLEAVE if min(width, block) >= _INTERLEAVE * lanes and _interleaves_rows(nest) else 1,
     )
 
 
-def _reads_abreast(nest: Nest) -> bool:
+def _interleaves_rows(nest: Nest) -> bool:
     """Whether the nest reduces across rows, with so little to do that memory is what it waits for."""
     if nest.guard or not nest.names(AxisKind.REDUCE) or any(a.bounds or a.gathers for a in nest.accesses.values()):
         return False
@@ -124,27 +123,54 @@ def schedule_general(
         fits = reduced * kept <= STACK_ELEMENTS
         grain = max(1, _GRAIN_ELEMENTS // max(1, reduced))
         return LoopSchedule(
-            lanes, vector, units, (), order, 1, 1, rows, grain, 1 if masked else 4, 1, masked, fits, light
+            lanes=lanes,
+            vector=vector,
+            units=units,
+            reductions=order,
+            count=rows,
+            grain=grain,
+            unroll=1 if masked else 4,
+            masked=masked,
+            scratch=fits,
+            narrow=light,
         )
-    turned = turned_axis(nest, vector) if light else ""
-    if turned:
-        tiles = rows // max(1, numbers[turned]) * -(-numbers[turned] // lanes)
-        count = tiles * -(-numbers[vector] // _TURNED_BLOCK)
-        grain = max(1, _GRAIN_ELEMENTS // max(1, min(numbers[vector], _TURNED_BLOCK) * lanes))
-        return LoopSchedule(lanes, vector, units, (), (), 0, _TURNED_BLOCK, count, grain, 1, turned=turned)
+    transposed = transposed_axis(nest, vector) if light else ""
+    if transposed:
+        tiles = rows // max(1, numbers[transposed]) * -(-numbers[transposed] // lanes)
+        count = tiles * -(-numbers[vector] // _TRANSPOSED_BLOCK)
+        grain = max(1, _GRAIN_ELEMENTS // max(1, min(numbers[vector], _TRANSPOSED_BLOCK) * lanes))
+        return LoopSchedule(
+            lanes=lanes,
+            vector=vector,
+            units=units,
+            blocks=0,
+            block=_TRANSPOSED_BLOCK,
+            count=count,
+            grain=grain,
+            transposed=transposed,
+        )
     block = _GENERAL_ROWS * lanes if reductions else _GENERAL_BLOCK
     count = rows * -(-numbers[vector] // block)
     grain = max(1, _GRAIN_ELEMENTS // max(1, min(numbers[vector], block) * reduced))
-    abreast = _ROWS_ABREAST if light and _reads_abreast(nest) else 1
-    fits = reduced * lanes * kept <= STACK_ELEMENTS
     return LoopSchedule(
-        lanes, vector, units, (), tuple(reductions), 0, block, count, grain, 1, abreast, masked, fits, light
+        lanes=lanes,
+        vector=vector,
+        units=units,
+        reductions=tuple(reductions),
+        blocks=0,
+        block=block,
+        count=count,
+        grain=grain,
+        interleave=_INTERLEAVE if light and _interleaves_rows(nest) else 1,
+        masked=masked,
+        scratch=reduced * lanes * kept <= STACK_ELEMENTS,
+        narrow=light,
     )
 
 
-def turned_axis(nest: Nest, vector: str) -> str:
-    """The axis along which operands stand that are far apart along the vector axis: "" where there is none, and where
-    vectors of results or of other operands do not stand together."""
+def transposed_axis(nest: Nest, vector: str) -> str:
+    """The axis along which operands are contiguous that are strided along the vector axis: "" if there is none, or if
+    vectors of results or of other operands are not contiguous."""
     if nest.reduced or any(a.gathers or a.bounds for a in nest.accesses.values()):
         return ""
     stored = {(s.buffer, s.index) for s in nest.stages if isinstance(s, Store)}
@@ -152,14 +178,8 @@ def turned_axis(nest: Nest, vector: str) -> str:
         return ""
     apart = [a for key, a in nest.accesses.items() if key not in stored and a.stride(vector) not in (0, 1)]
     axes = {axis for a in apart for axis, stride in a.strides if stride == 1}
-    standing = all(any(stride == 1 for _, stride in a.strides) for a in apart)
-    return axes.pop() if len(axes) == 1 and standing and len(apart) <= 2 else ""
-
-
-def turned_loads(nest: Nest, vector: str) -> list[tuple[str, Index]]:
-    """The operands that are turned."""
-    stored = {(s.buffer, s.index) for s in nest.stages if isinstance(s, Store)}
-    return [key for key, a in nest.accesses.items() if key not in stored and a.stride(vector) not in (0, 1)]
+    contiguous = all(any(stride == 1 for _, stride in a.strides) for a in apart)
+    return axes.pop() if len(axes) == 1 and contiguous and len(apart) <= 2 else ""
 
 
 _LIGHT = frozenset(
@@ -212,7 +232,7 @@ def _computes_wide(nest: Nest) -> bool:
     wide = (DType.F64, DType.I64, DType.U64)
     for stage in nest.stages:
         for e in walk(stage.value):
-            if isinstance(e, AxisValue) or (isinstance(e, Const | Given | Cast) and e.dtype in wide):
+            if isinstance(e, AxisValue) or (isinstance(e, Const | ScalarParameter | Cast) and e.dtype in wide):
                 return True
     return False
 

@@ -1,32 +1,32 @@
-"""Turns blocks of rows into columns in registers: what transposes read along one axis and write along another."""
+"""Transposes tiles in registers: for kernels that read along one axis and write along another."""
 
 from __future__ import annotations
 
-from ....ir.kernel import Index
+from ....ir.kernel import Index, Store
 from ..arithmetic import Operand, Value
 from ..emitter import FunctionBuilder
 from ..types import Type, memory_type_of
 from .expressions import Point
-from .plan import turned_loads
+from .nest import Nest
 from .rows import RowEmitter
 
 Key = tuple[str, Index]
 
 
-class TurnedTiles:
-    """Squares of as many rows as a vector has lanes: the vector axis and the turned one, each `lanes` long."""
+class TransposedTiles:
+    """Squares of as many rows as a vector has lanes: the vector axis and the transposed one, each `lanes` long."""
 
     def __init__(self, rows: RowEmitter) -> None:
         self.rows, self.f, self.s, self.eval = rows, rows.f, rows.s, rows.eval
-        self.keys = turned_loads(rows.nest, rows.s.vector)
+        self.keys = transposed_loads(rows.nest, rows.s.vector)
 
     def emit(self, point: Point, low: Value) -> None:
-        """The tiles of one unit: those from `point` on along the turned axis, a block from `low` on along the other."""
+        """The tiles of one unit: from `point` on along the transposed axis, a block from `low` on along the other."""
         f, s = self.f, self.s
-        vectors, across = self.eval.extent(s.vector), self.eval.extent(s.turned)
+        vectors, across = self.eval.extent(s.vector), self.eval.extent(s.transposed)
         high = f.smin(f.add(low, s.block), vectors)
-        first = f.mul(point[s.turned], s.lanes)
-        point = {**point, s.turned: first}
+        first = f.mul(point[s.transposed], s.lanes)
+        point = {**point, s.transposed: first}
         whole = f.select(
             f.cmp("le", f.add(first, s.lanes), across), f.sub(high, f.urem(f.sub(high, low), s.lanes)), low
         )
@@ -34,35 +34,35 @@ class TurnedTiles:
             self._whole_tile({**point, s.vector: at})
         with f.loop(whole, high, s.lanes) as at:
             self._part_of_tile({**point, s.vector: at}, high)
-        self.eval.turned = {}
+        self.eval.transposed = {}
 
     def _whole_tile(self, point: Point) -> None:
         s = self.s
-        turned = {key: self._turned(key, point, None, None) for key in self.keys}
+        transposed = {key: self._transposed(key, point, None, None) for key in self.keys}
         for r in range(s.lanes):
-            self.eval.turned = {key: vectors[r] for key, vectors in turned.items()}
-            self.rows.rows([{**point, s.turned: self.eval.plus(point[s.turned], r)}], None)
+            self.eval.transposed = {key: vectors[r] for key, vectors in transposed.items()}
+            self.rows.rows([{**point, s.transposed: self.eval.plus(point[s.transposed], r)}], None)
 
     def _part_of_tile(self, point: Point, high: Value) -> None:
-        """A tile of which `high` or the end of the turned axis cuts something off: by way of memory, in little code."""
+        """A tile past `high` or the end of the transposed axis: by way of memory, in little code."""
         f, s = self.f, self.s
-        across, at, first = self.eval.extent(s.turned), point[s.vector], point[s.turned]
+        across, at, first = self.eval.extent(s.transposed), point[s.vector], point[s.transposed]
         assert isinstance(at, Value) and isinstance(first, Value)
         column_mask, row_mask = f.rest_mask(first, across, s.lanes), f.rest_mask(at, high, s.lanes)
         kept: dict[Key, tuple[Value, Type]] = {}
         for key in self.keys:
-            vectors = self._turned(key, point, high, column_mask)
+            vectors = self._transposed(key, point, high, column_mask)
             memory = f.alloca(vectors[0].type.scalar, s.lanes * s.lanes)
             for r, vector in enumerate(vectors):
                 f.store(vector, f.gep(memory, r * s.lanes, vector.type.scalar))
             kept[key] = memory, vectors[0].type
         with f.loop(0, f.smin(f.sub(across, first), s.lanes)) as r:
             row = r * s.lanes
-            self.eval.turned = {key: f.load(f.gep(m, row, t.scalar), t) for key, (m, t) in kept.items()}
-            self.rows.rows([{**point, s.turned: f.add(first, r)}], row_mask)
+            self.eval.transposed = {key: f.load(f.gep(m, row, t.scalar), t) for key, (m, t) in kept.items()}
+            self.rows.rows([{**point, s.transposed: f.add(first, r)}], row_mask)
 
-    def _turned(self, key: Key, point: Point, high: Value | None, mask: Value | None) -> list[Value]:
-        """Vectors along the vector axis, for each place along the turned axis."""
+    def _transposed(self, key: Key, point: Point, high: Value | None, mask: Value | None) -> list[Value]:
+        """Vectors along the vector axis, for each place along the transposed axis."""
         f, s = self.f, self.s
         access = self.rows.nest.accesses[key]
         type = memory_type_of(self.eval.buffers[key[0]].dtype, s.lanes)
@@ -76,8 +76,14 @@ class TurnedTiles:
         return transpose_lanes(f, rows, type)
 
 
+def transposed_loads(nest: Nest, vector: str) -> list[tuple[str, Index]]:
+    """The operands that are transposed."""
+    stored = {(s.buffer, s.index) for s in nest.stages if isinstance(s, Store)}
+    return [key for key, a in nest.accesses.items() if key not in stored and a.stride(vector) not in (0, 1)]
+
+
 def transpose_lanes(f: FunctionBuilder, rows: list[Value], type: Type) -> list[Value]:
-    """The transpose of a square of vectors: one bit of the row's number and of the lane's change places at a time."""
+    """The transpose of a square of vectors: each step exchanges one bit of the row's number with one of the lane's."""
     n, step = type.lanes, 1
     while step < n:
         low = [lane if not lane & step else n + lane - step for lane in range(n)]

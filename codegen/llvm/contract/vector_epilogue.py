@@ -1,4 +1,4 @@
-"""The end of a contraction: an expression of the sum, evaluated on vectors of channels, and how its operands are
+"""The epilogue as micro-kernels evaluate it: an expression of the sum on vectors of channels, and how its operands are
 addressed.
 """
 
@@ -20,14 +20,14 @@ from ..types import type_of
 SUM = "sum"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Access:
-    """One operand as the micro-kernel sees it. Its address and the stride between blocks come at run time; these
+    """One operand as the micro-kernel addresses it. Its address and the stride between blocks come at run time; these
     choose the instructions.
 
     `table` is the table of point offsets, -1 for an operand that does not depend on the point. `block` 0: one element
-    for all channels; 1 with `gathered`: channels apart; else channels stand side by side, in blocks of `block` (1:
-    without blocks).
+    for all channels; 1 with `gathered`: channels a stride apart; else channels are contiguous, in blocks of `block`
+    (1: without blocks).
     """
 
     table: int
@@ -37,10 +37,10 @@ class Access:
     dtype: DType = DType.F32
 
 
-@dataclass(frozen=True, slots=True)
-class Finish:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VectorEpilogue:
     """The stored expression over `Ref("sum")` and `Ref("l0")`, ...; `loads` are the accesses of l0, ... and `out` that
-    of the result.
+    of the result. `dtype` is that of the sum.
     """
 
     expr: Expr
@@ -51,8 +51,9 @@ class Finish:
 
 def access_of(view: View, table: int, dtype: DType) -> Access:
     if view.block == 1 and view.stride == 0:
-        return Access(table, 0, dtype=dtype)
-    return Access(table, view.block, view.block == 1 and view.stride != 1, view.padded, dtype)
+        return Access(table=table, block=0, dtype=dtype)
+    gathered = view.block == 1 and view.stride != 1
+    return Access(table=table, block=view.block, gathered=gathered, padded=view.padded, dtype=dtype)
 
 
 def name_operands(expr: Expr) -> tuple[Expr, tuple[Load, ...]]:
@@ -85,7 +86,7 @@ def evaluate(
     operands: Mapping[str, tuple[Operand, DType]],
     axes: Mapping[str, Value] | None = None,
 ) -> tuple[Value, DType]:
-    """The value of `expr` and its dtype; `operands` gives each Ref, `axes` the index of each axis (scalars only)."""
+    """The value of `expr` and its dtype; `operands` has each Ref, `axes` the index of each axis (scalars only)."""
     match expr:
         case Ref(local):
             operand, dtype = operands[local]
@@ -110,7 +111,7 @@ def _evaluate_axis(expr: Expr, axes: Mapping[str, Value] | None) -> tuple[Value,
 
 
 def is_vectorizable(expr: Expr) -> bool:
-    """Whether `evaluate` can take the expression on whole vectors of channels."""
+    """True if `evaluate` takes the expression on whole vectors of channels."""
     match expr:
         case Ref() | Const():
             return True
