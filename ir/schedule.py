@@ -1,4 +1,4 @@
-"""Schedules of contractions: HOW a kernel runs. `codegen/schedule` derives them, the emitters obey."""
+"""Schedules of contractions: HOW a kernel runs. The formulas of `codegen/schedule` derive them for the emitters."""
 
 from __future__ import annotations
 
@@ -13,8 +13,14 @@ class RegisterTile:
     vectors: int
 
 
+class ContractionSchedule:
+    """The base of schedules: frozen dataclasses, which are compared by value."""
+
+    __slots__ = ()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TileSchedule:
+class TileSchedule(ContractionSchedule):
     """A blocked loop nest around one micro-kernel: direct convolution and GEMM.
 
     `lanes`: channels in a register. `main` tiles cover the channels in panels; `last` covers what is left (None when
@@ -37,7 +43,7 @@ class TileSchedule:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WinogradSchedule:
+class WinogradSchedule(ContractionSchedule):
     """Winograd F(output x output, 3x3): `tiles` of the image in a block, `main` the register tile of the products.
 
     `fused`: a launch over blocks of tiles does transforms and products alike; else (few tiles) one launch transforms
@@ -54,7 +60,7 @@ class WinogradSchedule:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DepthwiseSchedule:
+class DepthwiseSchedule(ContractionSchedule):
     """Each channel alone: the weights of one vector of channels stay in registers while `columns` outputs are computed
     at a time.
 
@@ -67,7 +73,7 @@ class DepthwiseSchedule:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GemvSchedule:
+class GemvSchedule(ContractionSchedule):
     """Few rows times weights stored as [channel][reduction]: `channels` of them at once, each a dot product along the
     reduction.
 
@@ -77,6 +83,3 @@ class GemvSchedule:
     lanes: int
     rows: int
     channels: int
-
-
-ContractionSchedule = TileSchedule | WinogradSchedule | DepthwiseSchedule | GemvSchedule

@@ -10,9 +10,8 @@ from dataclasses import replace
 import numpy as np
 from mxforge.codegen.emission import Emission, LaunchSpec
 from mxforge.codegen.llvm.compile import compile_object
-from mxforge.codegen.llvm.contract import emit_contraction
+from mxforge.codegen.llvm.contract import emit_contraction, schedule_contraction
 from mxforge.codegen.llvm.emitter import ModuleBuilder
-from mxforge.codegen.schedule.contract import schedule_contraction
 from mxforge.ir.kernel import Buffer, Kernel
 from mxforge.ir.schedule import ContractionSchedule
 from mxforge.ir.target import CpuTarget

@@ -39,9 +39,8 @@ def _emit_contraction(
     kernel: Kernel, target: CpuTarget, module: ModuleBuilder, symbol: str, parameters: frozenset[str]
 ) -> Emission:
     """Through the contraction emitters; what they do not take (integers, computed operands) is a sum like any other."""
-    from ..schedule.contract import schedule_contraction
     from ..schedule.describe import ContractionError
-    from .contract import emit_contraction
+    from .contract import emit_contraction, schedule_contraction
 
     before = module.mark()
     explicit = epilogue_in_float32(kernel)

@@ -4,17 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from ...ir.kernel import Kernel, dtype_of
-from ...ir.schedule import (
-    ContractionSchedule,
-    DepthwiseSchedule,
-    GemvSchedule,
-    TileSchedule,
-    WinogradSchedule,
-)
+from ...ir.kernel import dtype_of
+from ...ir.schedule import DepthwiseSchedule, GemvSchedule, TileSchedule, WinogradSchedule
 from ...ir.target import CpuTarget
 from ...ir.types import DType
-from .describe import Contraction, ContractionError, ConvShape, GemmShape, describe_contraction, extent_of
+from .describe import Contraction, ConvShape, GemmShape, extent_of
 from .product import is_contiguous_along_reduction, is_readable_in_place
 from .registers import choose_tiles
 from .strides import fixed_shape
@@ -39,29 +33,11 @@ def preferred_block(target: CpuTarget) -> int:
     return max(8, target.lanes())
 
 
-def schedule_contraction(
-    kernel: Kernel, target: CpuTarget, parameters: frozenset[str] = frozenset()
-) -> ContractionSchedule:
-    """How `kernel` runs on `target`. `parameters` names the buffers that rarely change: packing them costs nothing per
-    run.
-    """
-    shape = describe_contraction(kernel)
-    _check_dtypes(shape)
-    if isinstance(shape, GemmShape):
-        return schedule_product(shape, target, parameters)
-    if shape.is_depthwise:
-        return schedule_depthwise(shape, target)
-    return schedule_winograd(shape, target) or schedule_direct(shape, target)
-
-
-def _check_dtypes(shape: Contraction) -> None:
-    """ContractionError unless micro-kernels exist: floats in float32 and float64, bytes in int32."""
+def has_micro_kernel(shape: Contraction) -> bool:
+    """True for the products that the micro-kernels sum: floats in float32 and float64, bytes in int32."""
     contract, kernel = shape.contract, shape.kernel
     factors = {dtype_of(kernel, contract.lhs), dtype_of(kernel, contract.rhs)}
-    if shape.accumulator in (DType.F32, DType.F64) or (shape.accumulator is DType.I32 and factors <= set(_BYTES)):
-        return
-    names = " and ".join(sorted(d.value for d in factors))
-    raise ContractionError(f"{kernel.name}: products of {names} in {shape.accumulator.value} have no CPU kernel")
+    return shape.accumulator in (DType.F32, DType.F64) or (shape.accumulator is DType.I32 and factors <= set(_BYTES))
 
 
 def sum_lanes(dtype: DType, block: int, target: CpuTarget) -> int:
@@ -70,10 +46,14 @@ def sum_lanes(dtype: DType, block: int, target: CpuTarget) -> int:
     return min(lanes, block) if block > 1 else lanes
 
 
-def schedule_direct(shape: ConvShape, target: CpuTarget) -> TileSchedule:
+def schedule_direct(shape: ConvShape, target: CpuTarget) -> TileSchedule | None:
     """Direct convolution: weights in panels, the reduction whole where a panel of weights fits the L2 cache beside the
     inputs.
     """
+    return direct_blocks(shape, target) if has_micro_kernel(shape) else None
+
+
+def direct_blocks(shape: ConvShape, target: CpuTarget) -> TileSchedule:
     out = shape.kernel.buffer(shape.store.buffer)
     block = out.layout.block if out.layout else 1
     lanes = sum_lanes(shape.accumulator, block, target)
@@ -110,10 +90,12 @@ def _groups_fit(shape: ConvShape, m: int, blocks: tuple[int, int]) -> bool:
     return shape.groups % m == 0 and (m == shape.groups or whole)
 
 
-def schedule_depthwise(shape: ConvShape, target: CpuTarget) -> DepthwiseSchedule:
+def schedule_depthwise(shape: ConvShape, target: CpuTarget) -> DepthwiseSchedule | None:
     """As many outputs at a time as registers beside the weights hold, up to 8, in equal tiles; rows are shared out
     where channels are few.
     """
+    if not shape.is_depthwise or not has_micro_kernel(shape):
+        return None
     out = shape.kernel.buffer(shape.store.buffer)
     lanes = sum_lanes(shape.accumulator, out.layout.block if out.layout else preferred_block(target), target)
     width = shape.windows[-1].extent
@@ -262,22 +244,26 @@ def share_points(nest: TileSchedule, e: Extent, panels: int, target: CpuTarget) 
     return replace(nest, panels=max(1, -(-panels * blocks * e.groups // (4 * threads))))
 
 
-def schedule_product(shape: GemmShape, target: CpuTarget, parameters: frozenset[str]) -> ContractionSchedule:
-    """Dot products for few rows, else the loop nest, with the reduction split outside the panels when the right operand
-    is large.
-    """
+def schedule_dots(shape: GemmShape, target: CpuTarget) -> GemvSchedule | None:
+    """Dot products for few rows whose operands are contiguous along the reduction."""
+    rows = shape.count(shape.rows)
+    if rows > _FEW_ROWS or not has_micro_kernel(shape) or not shape.is_uniform:
+        return None
+    if not is_contiguous_along_reduction(shape):
+        return None
+    return GemvSchedule(lanes=sum_lanes(shape.accumulator, 1, target), rows=rows, channels=max(2, 8 // rows))
+
+
+def schedule_product(shape: GemmShape, target: CpuTarget, parameters: frozenset[str]) -> TileSchedule | None:
+    """The loop nest, with the reduction split outside the panels when the right operand is large."""
+    if not has_micro_kernel(shape):
+        return None
     rows, columns, inner = shape.count(shape.rows), extent_of(shape.kernel, shape.column), shape.count(shape.inner)
     lanes = sum_lanes(shape.accumulator, 1, target)
-    if rows <= _FEW_ROWS and shape.is_uniform and is_contiguous_along_reduction(shape):
-        return GemvSchedule(lanes=lanes, rows=rows, channels=max(2, 8 // rows))
     vectors = -(-columns // lanes)
     main, last = choose_tiles(vectors, rows, 1, target)
-    in_place = (
-        is_readable_in_place(shape)
-        and rows <= _ROWS_IN_PLACE
-        and shape.rhs.buffer not in parameters
-        and shape.is_uniform
-    )
+    in_place = rows <= _ROWS_IN_PLACE and shape.rhs.buffer not in parameters and shape.is_uniform
+    in_place = in_place and is_readable_in_place(shape)
     nest = TileSchedule(lanes=lanes, main=main, last=last, points=rows, panels=0, pack=not in_place)
     e = Extent(points=rows, vectors=vectors, depth=inner, groups=shape.count(shape.batches), inputs=inner)
     return (

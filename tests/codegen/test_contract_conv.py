@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from contraction_kernels import ConvSpec, Extras, conv_kernel
 from contractions import HOST, Runner, conv_reference
-from mxforge.codegen.llvm.contract import emit_contraction
+from mxforge.codegen.llvm.contract import emit_contraction, schedule_contraction
 from mxforge.codegen.llvm.emitter import ModuleBuilder
-from mxforge.codegen.schedule.contract import schedule_contraction, schedule_direct, winograd_blocks
+from mxforge.codegen.schedule.contract import direct_blocks, winograd_blocks
 from mxforge.codegen.schedule.describe import ContractionError, ConvShape, describe_contraction
 from mxforge.ir.kernel import Buffer, Cast, Const, Expr, Index, Load, Scalar, affine
 from mxforge.ir.scalar import ScalarOp
@@ -319,7 +319,7 @@ def test_register_counts(registers: int, filters: int) -> None:
     x, w = make(case)
     kernel = conv_kernel(case.x, case.w, case.spec, x_layout=case.x_layout, out_layout=B8)
     target = replace(HOST, vector_registers=registers)
-    for schedule in (schedule_direct(shape_of(case), target), winograd_blocks(shape_of(case), 4, target)):
+    for schedule in (direct_blocks(shape_of(case), target), winograd_blocks(shape_of(case), 4, target)):
         close(Runner(kernel, target, schedule, {"x": x, "w": w}).run(), conv_reference(x, w, case.spec))
 
 

@@ -9,7 +9,7 @@ import pytest
 from compiled import check
 from contraction_kernels import Extras, gemm_kernel
 from contractions import HOST, Runner
-from mxforge.codegen.schedule.contract import schedule_contraction
+from mxforge.codegen.llvm.contract import schedule_contraction
 from mxforge.codegen.schedule.describe import ContractionError, GemmShape, describe_contraction
 from mxforge.ir.dialects.core import CoreBuilder
 from mxforge.ir.kernel import (

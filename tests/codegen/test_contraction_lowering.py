@@ -7,8 +7,8 @@ from collections.abc import Callable
 import pytest
 from compiled import check
 from contraction_kernels import region_contractions
+from mxforge.codegen.llvm.contract import schedule_contraction
 from mxforge.codegen.lower import lower_region
-from mxforge.codegen.schedule.contract import schedule_contraction
 from mxforge.codegen.triton.schedule import schedule_triton
 from mxforge.ir.dialects.core import CoreBuilder, Fused
 from mxforge.ir.dialects.core.gradient import gradient_graph

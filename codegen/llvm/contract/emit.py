@@ -1,15 +1,24 @@
-"""Emits the launches of a contraction's kernel under its schedule: the package's entry."""
+"""Schedules contractions and emits their launches: the registry of kinds of schedules, and the package's entry."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from math import prod
+from typing import Any
 
-from ....ir.kernel import Kernel, Store
+from ....ir.kernel import Kernel, Store, dtype_of
 from ....ir.schedule import ContractionSchedule, DepthwiseSchedule, GemvSchedule, TileSchedule, WinogradSchedule
 from ....ir.target import CpuTarget
 from ...emission import Emission, LaunchSpec
-from ...schedule.contract import preferred_block, winograd_reach
+from ...schedule.contract import (
+    preferred_block,
+    schedule_depthwise,
+    schedule_direct,
+    schedule_dots,
+    schedule_product,
+    schedule_winograd,
+    winograd_reach,
+)
 from ...schedule.describe import NO_AXIS, ContractionError, ConvShape, GemmShape, describe_contraction, extent_of
 from ...schedule.strides import Walk
 from ..emitter import ModuleBuilder
@@ -21,12 +30,28 @@ from .elementwise import SumsWalk, emit_elementwise
 from .epilogue import Epilogue, Operand, make_epilogue
 from .gemm import emit_widening, gemm_problem, is_widened, widened_elements
 from .gemv import emit_gemv
+from .kind import ScheduleKind
 from .packing import packed_panels
 from .problem import Problem
 from .tiles import emit_tiles, panel_kinds, workspace_bytes, workspace_slot
 from .winograd import WinogradNest, winograd_filters, winograd_kinds, winograd_workspace
 
 _ALIGN = 64
+
+
+def schedule_contraction(
+    kernel: Kernel, target: CpuTarget, parameters: frozenset[str] = frozenset()
+) -> ContractionSchedule:
+    """How `kernel` runs on `target`: under the first kind that takes it. `parameters` names the buffers that rarely
+    change: packing them costs nothing per run. ContractionError if no kind takes it.
+    """
+    shape = describe_contraction(kernel)
+    for kind in KINDS:
+        schedule = kind.choose(shape, target, parameters) if isinstance(shape, kind.contraction) else None
+        if schedule is not None:
+            return schedule
+    names = " by ".join(dtype_of(kernel, e).value for e in (shape.contract.lhs, shape.contract.rhs))
+    raise ContractionError(f"{kernel.name}: no schedule takes products of {names} in {shape.accumulator.value}")
 
 
 def emit_contraction(
@@ -36,17 +61,10 @@ def emit_contraction(
     fit.
     """
     shape = describe_contraction(kernel)
-    match schedule, shape:
-        case TileSchedule(), ConvShape():
-            return _emit_direct(shape, schedule, target, module, symbol)
-        case DepthwiseSchedule(), ConvShape():
-            return _emit_depthwise(shape, schedule, target, module, symbol)
-        case WinogradSchedule(), ConvShape():
-            return _emit_winograd(shape, schedule, target, module, symbol)
-        case TileSchedule() | GemvSchedule(), GemmShape():
-            return _emit_product(shape, schedule, target, module, symbol)
-        case _:
-            raise ContractionError(f"{kernel.name}: {type(schedule).__name__} does not fit a {type(shape).__name__}")
+    for kind in KINDS:
+        if isinstance(shape, kind.contraction) and isinstance(schedule, kind.schedule):
+            return kind.emit(shape, schedule, target, module, symbol)
+    raise ContractionError(f"{kernel.name}: {type(schedule).__name__} does not fit a {type(shape).__name__}")
 
 
 def direct_place(shape: ConvShape, target: CpuTarget) -> InputPlace:
@@ -134,8 +152,19 @@ def _emit_winograd(
     return Emission((*copies, *nest.emit(symbol), *finish), size * 4, ((problem.w_slot, packing),))
 
 
+def _emit_dots(
+    shape: GemmShape, schedule: GemvSchedule, target: CpuTarget, module: ModuleBuilder, symbol: str
+) -> Emission:
+    problem = gemm_problem(shape)
+    epilogue, used = place_sums(problem.epilogue, _sum_count(problem), 0)
+    problem = replace(problem, epilogue=epilogue)
+    size = -(-used * Type.of(problem.kind).bytes // _ALIGN) * _ALIGN
+    finish = _finish(module, shape.kernel, shape.store, _product_sums(shape, problem), epilogue, symbol)
+    return Emission((emit_gemv(module, problem, schedule, symbol), *finish), size)
+
+
 def _emit_product(
-    shape: GemmShape, schedule: TileSchedule | GemvSchedule, target: CpuTarget, module: ModuleBuilder, symbol: str
+    shape: GemmShape, schedule: TileSchedule, target: CpuTarget, module: ModuleBuilder, symbol: str
 ) -> Emission:
     kernel = shape.kernel
     slot = workspace_slot(kernel)
@@ -145,8 +174,6 @@ def _emit_product(
     widen = [emit_widening(module, shape, f"{symbol}.widen")] if is_widened(shape) else []
     size = -(-used * Type.of(problem.kind).bytes // _ALIGN) * _ALIGN
     finish = _finish(module, kernel, shape.store, _product_sums(shape, problem), epilogue, symbol)
-    if isinstance(schedule, GemvSchedule):
-        return Emission((*widen, emit_gemv(module, problem, schedule, symbol), *finish), size)
     launch = emit_tiles(module, problem, schedule, symbol, (slot, size))
     kinds, group_size = panel_kinds(problem, schedule)
     packed = packed_panels(problem, schedule.lanes, kinds, group_size)
@@ -194,3 +221,33 @@ def _conv_sums(shape: ConvShape, out: Operand, groups: int) -> SumsWalk:
         points=tuple((a, extent_of(kernel, a)) for a in axes),
         channels=(*group, (shape.filter, shape.filters)),
     )
+
+
+KINDS: tuple[ScheduleKind[Any, Any], ...] = (
+    ScheduleKind(
+        contraction=GemmShape,
+        schedule=GemvSchedule,
+        choose=lambda shape, target, parameters: schedule_dots(shape, target),
+        emit=_emit_dots,
+    ),
+    ScheduleKind(contraction=GemmShape, schedule=TileSchedule, choose=schedule_product, emit=_emit_product),
+    ScheduleKind(
+        contraction=ConvShape,
+        schedule=DepthwiseSchedule,
+        choose=lambda shape, target, parameters: schedule_depthwise(shape, target),
+        emit=_emit_depthwise,
+    ),
+    ScheduleKind(
+        contraction=ConvShape,
+        schedule=WinogradSchedule,
+        choose=lambda shape, target, parameters: schedule_winograd(shape, target),
+        emit=_emit_winograd,
+    ),
+    ScheduleKind(
+        contraction=ConvShape,
+        schedule=TileSchedule,
+        choose=lambda shape, target, parameters: schedule_direct(shape, target),
+        emit=_emit_direct,
+    ),
+)
+"""The kinds of schedules, in order of preference. A new kind is a module of its own and a line here."""

@@ -1,0 +1,31 @@
+"""What a kind of schedule is: which contractions it takes, and how it emits them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from ....ir.schedule import ContractionSchedule
+from ....ir.target import CpuTarget
+from ...emission import Emission
+from ...schedule.describe import Contraction
+from ..emitter import ModuleBuilder
+
+C = TypeVar("C", bound=Contraction)
+S = TypeVar("S", bound=ContractionSchedule)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScheduleKind(Generic[C, S]):
+    """One way to run contractions of the class `contraction`, under schedules of the class `schedule`.
+
+    `choose(contraction, target, parameters)` returns the schedule, or None for a contraction that this kind does not
+    take; `parameters` names the buffers that rarely change. `emit(contraction, schedule, target, module, symbol)` adds
+    functions `symbol...` to the module. Both raise ContractionError for a contraction that no kind takes.
+    """
+
+    contraction: type[C]
+    schedule: type[S]
+    choose: Callable[[C, CpuTarget, frozenset[str]], S | None]
+    emit: Callable[[C, S, CpuTarget, ModuleBuilder, str], Emission]
