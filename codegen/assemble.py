@@ -231,7 +231,7 @@ class _Assembler:
             key = self._packed_key(value, packing, number)
             packed = self._block_place(*self.packed[key])
             if key not in self.launched:
-                launch = self._launch(spec, (arguments[position], packed), PACK, step.node)
+                launch = self._launch(spec, (arguments[position], packed), PACK, step)
                 done[self.packed[key][0]].append(launch)
             self.launched.add(key)
             arguments[position] = packed
@@ -239,11 +239,12 @@ class _Assembler:
         if number in self.work:
             arguments.append(self._block_place(self._phase(step), self.work[number]))
         kind = _kind(step.node.op)
-        return [self._launch(spec, tuple(arguments), kind, step.node) for spec in step.emission.launches]
+        return [self._launch(spec, tuple(arguments), kind, step) for spec in step.emission.launches]
 
-    def _launch(self, spec: LaunchSpec, arguments: tuple[Place | int, ...], kind: str, node: Node) -> Launch:
-        layers = tuple(self.names.setdefault(name, len(self.names)) for name in layer_names(node))
-        return Launch(spec.symbol, arguments, spec.count, spec.grain, spec.kind or kind, layers)
+    def _launch(self, spec: LaunchSpec, arguments: tuple[Place | int, ...], kind: str, step: Step) -> Launch:
+        layers = tuple(self.names.setdefault(name, len(self.names)) for name in layer_names(step.node))
+        fallback = step.emission.fallback
+        return Launch(spec.symbol, arguments, spec.count, spec.grain, spec.kind or kind, layers, fallback)
 
 
 def _stored(op: Constant) -> np.ndarray[Any, Any]:

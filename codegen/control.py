@@ -34,7 +34,8 @@ def emit_control(node: Node, compiler: KernelCompiler) -> Emission:
     function = _Function(node, programs, begin(compiler.module, symbol))
     workspace = function.place_memory(state)
     function.emit()
-    emission = compiler.controls[symbol] = Emission((LaunchSpec(symbol, 1, 1),), workspace)
+    reasons = "; ".join(dict.fromkeys(reason for program in programs for _, reason in program.fallbacks()))
+    emission = compiler.controls[symbol] = Emission((LaunchSpec(symbol, 1, 1),), workspace, fallback=reasons)
     return emission
 
 

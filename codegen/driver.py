@@ -50,11 +50,14 @@ def _compile_module(compiler: KernelCompiler, context: Context) -> tuple[bytes, 
 
 
 def _report(program: Program, context: Context, seconds: float) -> None:
-    """One line for each compilation at MXFORGE_DEBUG=1, its launches at 2, and the program in the dump."""
+    """One line for each compilation and for each contraction without a schedule at MXFORGE_DEBUG=1, the launches at 2,
+    and the program in the dump."""
     if context.settings.debug >= 1:
         times = ", ".join(f"{name} {1e3 * t:.1f}" for name, t in context.trace)
         launches = f"{len(program.launches)} launches, arena {program.arena_bytes >> 10} KiB"
         print(f"mxforge: compiled {program.name} in {1e3 * seconds:.1f} ms ({launches}; {times})", file=sys.stderr)
+        for label, reason in program.fallbacks():
+            print(f"mxforge: {label} runs as plain loops: {reason}", file=sys.stderr)
     if context.settings.debug >= 2 or context.settings.dump is not None:
         from ..ir.printer import print_program
 

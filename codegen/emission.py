@@ -47,8 +47,10 @@ class Emission:
     threads).
     `packings` pairs positions of buffers with the form in which the kernel reads them: equal kernels share an emission,
     and the names of their buffers may differ.
+    `fallback`: why a contraction runs as plain loops.
     """
 
     launches: tuple[LaunchSpec, ...]
     workspace: int = 0
     packings: tuple[tuple[int, Packing], ...] = ()
+    fallback: str = ""

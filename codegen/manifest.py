@@ -131,11 +131,11 @@ class _Reader:
         return RandomKey(at, _natural(draws, "a number of draws"))
 
     def launch(self, record: list[Any]) -> Launch:
-        symbol, arguments, count, grain, kind, layers = record
+        symbol, arguments, count, grain, kind, layers, fallback = record
         given = tuple(_integer(a) if isinstance(a, int) else self.place(a) for a in arguments)
         named = tuple(_below(i, len(self.names), "a layer") for i in layers)
         sizes = _natural(count, "a count"), _natural(grain, "a grain")
-        return Launch(_text(symbol), given, *sizes, _text(kind), named)
+        return Launch(_text(symbol), given, *sizes, _text(kind), named, _text(fallback))
 
     def copy(self, record: list[Any]) -> Copy:
         target, source, nbytes = record
@@ -185,7 +185,7 @@ def _place_to_json(place: Place) -> list[Any]:
 
 def _launch_to_json(launch: Launch) -> list[Any]:
     arguments = [a if isinstance(a, int) else _place_to_json(a) for a in launch.arguments]
-    return [launch.symbol, arguments, launch.count, launch.grain, launch.kind, launch.layers]
+    return [launch.symbol, arguments, launch.count, launch.grain, launch.kind, launch.layers, launch.fallback]
 
 
 def _type_to_json(type: TensorType) -> list[Any]:

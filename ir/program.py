@@ -54,6 +54,7 @@ class Launch:
 
     `kind` is the kind of the region that the kernel computes, or the mnemonic of the primitive; LAYOUT for a kernel
     that only changes layouts, PACK for one that packs an operand. `layers` are positions in the program's `names`.
+    `fallback`: why a contraction runs as plain loops, "" for any other kernel.
     """
 
     symbol: str
@@ -62,6 +63,7 @@ class Launch:
     grain: int
     kind: str = ""
     layers: tuple[int, ...] = ()
+    fallback: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +128,10 @@ class Program:
     def renamed(self, name: str, names: Sequence[str]) -> Program:
         """This program for an equal graph, with the name and the names of that graph."""
         return replace(self, name=name, names=(*names, *self.names[len(names) :]))
+
+    def fallbacks(self) -> list[tuple[str, str]]:
+        """Label and reason of each launch of a contraction that runs as plain loops."""
+        return [(self.label(x), x.fallback) for x in (*self.prepare, *self.launches) if x.fallback]
 
     def label(self, launch: Launch) -> str:
         """The layers that a launch computes, `conv0 (layout)` or `conv0 (pack)` if it only moves their data. A layer

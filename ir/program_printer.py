@@ -63,7 +63,7 @@ def _launch(program: Program, launch: Launch) -> str:
     arguments = [place_text(a) if isinstance(a, Place) else a for a in launch.arguments]
     listed = ", ".join(map(attribute_text, arguments))
     described = {"count": launch.count, "grain": launch.grain, "kind": launch.kind, "label": program.label(launch)}
-    rest = dictionary_text(described)[1:]
+    rest = dictionary_text({**described, **({"fallback": launch.fallback} if launch.fallback else {})})[1:]
     return f'"program.launch"() {{symbol = {quote(launch.symbol)}, arguments = [{listed}], {rest} : () -> ()'
 
 

@@ -41,6 +41,12 @@ class Copy:
             path.write_text(f"{before.rstrip()}\n\n\n{text}")
         self.touched.add(file)
 
+    def create(self, file: str, text: str) -> None:
+        path = self.package / file
+        assert not path.exists()
+        path.write_text(text)
+        self.touched.add(file)
+
     def run(self, *arguments: str, target: str = "cpu") -> None:
         """Run Python on the copy. AssertionError with what it wrote to stderr if it fails."""
         folders = {"PYTHONPATH": str(self.folder), "MXFORGE_CACHE_DIR": str(self.folder / "cache")}
@@ -239,3 +245,64 @@ def test_a_primitive_that_expands_touches_one_file(copy: Copy) -> None:
     copy.insert("ir/dialects/core/shape.py", "", EVERY_OTHER + EXPANDED)
     copy.use(USE_OF_A_PRIMITIVE)
     assert len(copy.touched) == 1
+
+
+SCRATCH_KIND = '''\
+"""1x1 convolutions one sum at a time."""
+
+from dataclasses import dataclass
+
+from ...lower_contract import contract_as_sum
+from ...schedule.describe import ConvShape
+from ....ir.schedule import ContractionSchedule
+from ..loops.emit import emit_loops
+from .kind import ScheduleKind
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScratchSchedule(ContractionSchedule):
+    taps: int
+
+
+def choose(shape, target, parameters):
+    return ScratchSchedule(taps=1) if shape.taps == 1 and shape.groups == 1 else None
+
+
+def emit(shape, schedule, target, module, symbol):
+    assert schedule.taps == 1
+    return emit_loops(contract_as_sum(shape.kernel), target, module, f"{symbol}.scratch")
+
+
+SCRATCH = ScheduleKind(contraction=ConvShape, schedule=ScratchSchedule, choose=choose, emit=emit)
+'''
+
+USE_OF_A_SCHEDULE_KIND = """
+import numpy as np
+import mxforge as mx
+from mxforge.codegen.driver import compile_graph
+from mxforge.ir.dialects.core import CoreBuilder
+from mxforge.ir.types import DType, TensorType
+from mxforge.passes.manager import Options
+from mxforge.runtime.host import host_target
+
+rng = np.random.default_rng(0)
+for taps, kind in ((1, "scratch"), (3, "")):
+    x, w = rng.standard_normal((1, 3, 5, 4)), rng.standard_normal((4, 3, taps, taps))
+    y = mx.nd.Convolution(mx.nd.array(x), mx.nd.array(w), kernel=(taps, taps), num_filter=4, no_bias=True)
+    b = CoreBuilder()
+    operands = (b.input(TensorType(a.shape, DType.F32)) for a in (x, w))
+    program = compile_graph(b.build([b.conv(*operands, (1, 1), ((0, 0),) * 2)]), host_target(1), Options())
+    assert any(launch.symbol.endswith(".scratch") for launch in program.launches) == bool(kind)
+    window = np.lib.stride_tricks.sliding_window_view(x, (taps, taps), (2, 3))
+    np.testing.assert_allclose(y.asnumpy(), np.einsum("nchwkl,ockl->nohw", window, w), rtol=1e-4, atol=1e-5)
+"""
+
+
+def test_a_schedule_kind_touches_two_files(copy: Copy) -> None:
+    """Its module, and the registry."""
+    copy.create("codegen/llvm/contract/scratch.py", SCRATCH_KIND)
+    registry = "codegen/llvm/contract/emit.py"
+    copy.insert(registry, "KINDS: tuple", "from .scratch import SCRATCH\n\n")
+    copy.insert(registry, "    ScheduleKind(contraction=GemmShape, schedule=TileSchedule", "    SCRATCH,\n")
+    copy.use(USE_OF_A_SCHEDULE_KIND)
+    assert len(copy.touched) == 2

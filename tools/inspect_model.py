@@ -32,7 +32,9 @@ Record = dict[str, Any]
 
 @dataclass
 class Report:
-    """What is shown. Sizes are in bytes, times in seconds; `launches` and `prepare` have one record for each launch."""
+    """What is shown. Sizes are in bytes, times in seconds; `launches` and `prepare` have one record for each launch.
+    `fallback` in it is the reason why a contraction runs as plain loops.
+    """
 
     model: str
     inputs: list[Record]
@@ -140,6 +142,7 @@ def _launch(program: Program, launch: Launch) -> Record:
         "kernel": launch.symbol,
         "count": launch.count,
         "grain": launch.grain,
+        "fallback": launch.fallback,
     }
 
 

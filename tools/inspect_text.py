@@ -67,6 +67,14 @@ def _launch_table(launches: Sequence[Mapping[str, Any]], total: float | None) ->
     yield from _table(rows, "lrl" + ("rr" if timed else "") + "l")
 
 
+def _fallbacks(report: Mapping[str, Any]) -> Iterator[str]:
+    """The contractions that no schedule takes, with the reason."""
+    found = [launch for launch in (*report["prepare"], *report["launches"]) if launch["fallback"]]
+    if found:
+        yield f"\nplain loops ({len(found)})"
+        yield from _table([(_cut(launch["label"]), launch["fallback"]) for launch in found], "ll")
+
+
 def _by_kind(report: Mapping[str, Any]) -> Iterator[str]:
     total = report["profiled_seconds"]
     if total is None:
@@ -83,7 +91,7 @@ def _by_kind(report: Mapping[str, Any]) -> Iterator[str]:
     yield from _table(rows, "lrrr")
 
 
-_SECTIONS = (_head, _operators, _parameters, _memory, _code, _launches, _by_kind)
+_SECTIONS = (_head, _operators, _parameters, _memory, _code, _launches, _fallbacks, _by_kind)
 
 
 def _short_symbol(symbol: str) -> str:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import sys
+from dataclasses import replace
 
 from ...ir.kernel import Kernel, contracts
-from ...ir.settings import settings
 from ...ir.target import CpuTarget
 from ..emission import Emission
 from ..lower_contract import contract_as_sum, epilogue_in_float32
@@ -38,7 +37,7 @@ def emit_kernel(
 def _emit_contraction(
     kernel: Kernel, target: CpuTarget, module: ModuleBuilder, symbol: str, parameters: frozenset[str]
 ) -> Emission:
-    """Through the contraction emitters; what they do not take (integers, computed operands) is a sum like any other."""
+    """Under a schedule of contractions; what none takes (integers, computed operands) is a sum in plain loops."""
     from ..schedule.describe import ContractionError
     from .contract import emit_contraction, schedule_contraction
 
@@ -48,7 +47,6 @@ def _emit_contraction(
         schedule = schedule_contraction(explicit, target, parameters)
         return emit_contraction(explicit, schedule, target, module, symbol)
     except ContractionError as error:
-        if settings().debug >= 1:
-            print(f"mxforge: {symbol}: plain loops instead of a contraction's: {error}", file=sys.stderr)
         module.undo(before)
-        return emit_loops(contract_as_sum(kernel), target, module, symbol)
+        loops = emit_loops(contract_as_sum(kernel), target, module, symbol)
+        return replace(loops, fallback=str(error).removeprefix(f"{kernel.name}: "))

@@ -9,7 +9,8 @@ import pytest
 from compiled import check
 from contraction_kernels import Extras, gemm_kernel
 from contractions import HOST, Runner
-from mxforge.codegen.llvm.contract import schedule_contraction
+from mxforge.codegen.llvm.contract import emit_contraction, schedule_contraction
+from mxforge.codegen.llvm.emitter import ModuleBuilder
 from mxforge.codegen.schedule.describe import ContractionError, GemmShape, describe_contraction
 from mxforge.ir.dialects.core import CoreBuilder
 from mxforge.ir.kernel import (
@@ -28,7 +29,7 @@ from mxforge.ir.kernel import (
     affine,
 )
 from mxforge.ir.scalar import ScalarOp
-from mxforge.ir.schedule import GemvSchedule, RegisterTile, TileSchedule
+from mxforge.ir.schedule import DepthwiseSchedule, GemvSchedule, RegisterTile, TileSchedule
 from mxforge.ir.types import DType
 from mxforge.passes.manager import Options
 from rewriting import random_inputs, tensor
@@ -221,6 +222,17 @@ def test_what_is_not_understood_is_named() -> None:
         broken = Kernel("k", kernel.buffers, (), kernel.axes, (Store("y", store.index, value),))
         with pytest.raises(ContractionError, match=message):
             describe_contraction(broken)
+
+
+def test_what_no_schedule_takes_is_named() -> None:
+    with pytest.raises(ContractionError, match="no schedule takes products of i32 by i32 in i32"):
+        schedule_contraction(gemm_kernel((), 4, 4, 4, DType.I32), HOST)
+
+
+def test_a_schedule_of_another_contraction_is_refused() -> None:
+    schedule = DepthwiseSchedule(lanes=8, columns=4, rows=1)
+    with pytest.raises(ContractionError, match="DepthwiseSchedule does not fit a GemmShape"):
+        emit_contraction(gemm_kernel((), 4, 4, 4), schedule, HOST, ModuleBuilder(HOST), "kernel")
 
 
 @pytest.mark.parametrize("n", [2, 4, 5, 19])

@@ -1,21 +1,61 @@
-"""A contraction that falls back to plain loops says so where compilations are watched."""
+"""A contraction that runs as plain loops is named with the reason: by MXFORGE_DEBUG=1, and in its program."""
 
 from __future__ import annotations
 
 import pytest
 from compiled import compiled
+from mxforge.codegen.manifest import program_from_bytes, program_to_bytes
 from mxforge.ir.dialects.core import CoreBuilder
-from mxforge.ir.settings import Settings
+from mxforge.ir.graph import Graph
+from mxforge.ir.printer import print_program
+from mxforge.ir.settings import settings
 from mxforge.ir.types import DType
 from rewriting import tensor
 
 pytest.importorskip("llvmlite.binding")
+REASON = "no schedule takes products of i32 by i32 in i32"
 
 
-def test_a_fallback_to_plain_loops_is_named(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
+def product(dtype: DType) -> Graph:
     b = CoreBuilder()
-    x, y = (b.input(tensor(*shape, dtype=DType.I32)) for shape in ((3, 4), (4, 5)))
-    graph = b.build([b.matmul(x, y)])
-    monkeypatch.setattr("mxforge.codegen.llvm.emit.settings", lambda: Settings(debug=1))
-    compiled(graph)
-    assert "plain loops instead of a contraction's: " in capfd.readouterr().err
+    x, y = (b.input(tensor(*shape, dtype=dtype)) for shape in ((3, 4), (4, 5)))
+    b.location = "net.py:3"
+    made = b.matmul(x, y)
+    assert made.node is not None
+    made.node.name = "dense0"
+    return b.build([made])
+
+
+def test_the_program_has_the_reason() -> None:
+    program = compiled(product(DType.I32))
+    assert program.fallbacks() == [("dense0", REASON)]
+    assert program_from_bytes(program_to_bytes(program)).fallbacks() == program.fallbacks()
+    assert f'fallback = "{REASON}"' in print_program(program)
+
+
+def test_scheduled_contractions_have_none() -> None:
+    program = compiled(product(DType.F32))
+    assert program.fallbacks() == []
+    assert "fallback" not in print_program(program)
+
+
+def test_a_compilation_prints_it(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setenv("MXFORGE_DEBUG", "1")
+    settings.cache_clear()
+    try:
+        compiled(product(DType.I32))
+    finally:
+        monkeypatch.undo()
+        settings.cache_clear()
+    assert f"mxforge: dense0 runs as plain loops: {REASON}\n" in capfd.readouterr().err
+
+
+def test_contractions_inside_a_branch_count() -> None:
+    b = CoreBuilder()
+    operands = [b.input(tensor(*shape, dtype=DType.I32)) for shape in ((3, 4), (4, 5))]
+    condition = b.input(tensor(dtype=DType.BOOL))
+    other = CoreBuilder("zeros")
+    left, _ = (other.input(v.type) for v in operands)
+    zeros = other.build([other.full((3, 5), 0, left.type.dtype)])
+    (chosen,) = b.cond(condition, product(DType.I32), zeros, *operands)
+    assert [reason for _, reason in compiled(b.build([chosen])).fallbacks()] == [REASON]

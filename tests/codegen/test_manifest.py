@@ -21,7 +21,11 @@ PROGRAM = Program(
     outputs=(PLAIN,),
     parameters=frozenset({1}),
     launches=(
-        Launch("k", (Place(Space.INPUT, 0), Place(Space.ARENA, 0, 64), -3, Place(Space.OUTPUT, 0)), 6, 9, "row", (1,)),
+        Launch(
+            "k",
+            (Place(Space.INPUT, 0), Place(Space.ARENA, 0, 64), -3, Place(Space.OUTPUT, 0)),
+            *(6, 9, "contract", (1,), "no schedule takes it"),
+        ),
     ),
     prepare=(Launch("p", (Place(Space.INPUT, 1), Place(Space.PREPARED)), 1, 1),),
     copies=(Copy(Place(Space.OUTPUT, 0), Place(Space.CONSTANT, 0, 8), 24),),

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import mxforge as mx
 import pytest
 from mxforge.tools.inspect_text import size
 
@@ -46,6 +47,18 @@ def test_a_compiled_folder(mxforge: Any, convnet: Path, compiled: Path) -> None:
     ]
     assert frozen["prepare"] == []
     assert frozen["memory"]["inputs"] == whole["memory"]["inputs"]
+
+
+def test_contractions_without_a_schedule_are_listed(mxforge: Any, tmp_path: Path) -> None:
+    x, y = (mx.sym.cast(mx.sym.var(name), dtype="int32") for name in ("data", "weight"))
+    mx.sym.cast(mx.sym.dot(x, y, name="dense0"), dtype="float32", name="cast0").save(str(tmp_path / "net-symbol.json"))
+    mx.nd.save(str(tmp_path / "net-0000.params"), {"arg:weight": mx.nd.ones((4, 5))})
+    model, shape = tmp_path / "net", ("--input-shape", "data=3,4")
+    reason = "no schedule takes products of i32 by i32 in i32"
+    done = mxforge("inspect", model, *shape)
+    assert "plain loops (1)" in done.out and reason in done.out
+    (launch,) = (x for x in json.loads(mxforge("inspect", model, *shape, "--json").out)["launches"] if x["fallback"])
+    assert (launch["label"], launch["fallback"]) == ("dense0 + cast0", reason)
 
 
 def test_dump_has_every_stage(mxforge: Any, convnet: Path, tmp_path: Path) -> None:
