@@ -6,12 +6,12 @@ import mxforge as mx
 import pytest
 from compiled import compiled
 from mxforge.frontend.symbol.to_graph import symbol_to_graph
+from mxforge.ir.caches import clear_caches
 from mxforge.ir.dialects.core import CoreBuilder
 from mxforge.ir.graph import Graph
 from mxforge.ir.program import Program
 from mxforge.ir.types import DType, TensorType
 from mxforge.passes.manager import Options
-from mxforge.ir.caches import clear_caches
 from mxforge.runtime.compile import executable_for
 from mxforge.runtime.executable import Executable
 from rewriting import tensor

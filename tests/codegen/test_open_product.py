@@ -34,9 +34,9 @@ def product(
     x = b.input(tensor(*batch, *((k, m) if transposed[0] else (m, k)), dtype=dtype))
     y = b.input(tensor(*batch, *((n, k) if transposed[1] else (k, n)), dtype=dtype))
     r = len(batch)
-    sides = [(r + (0 if transposed[0] else 1),), (r + (1 if transposed[1] else 0),)]
+    left, right = (r + (0 if transposed[0] else 1),), (r + (1 if transposed[1] else 0),)
     axes = tuple(range(r))
-    return b.build([b.dot(x, y, axes, axes, *sides)])
+    return b.build([b.dot(x, y, axes, axes, left, right)])
 
 
 @pytest.mark.parametrize("transposed", TRANSPOSED, ids=str)

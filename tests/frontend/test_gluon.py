@@ -293,7 +293,7 @@ def test_nets_of_equal_structure_keep_what_they_prepared() -> None:
         for net, wanted in zip(nets, expected, strict=True):
             assert error(net(x).asnumpy(), wanted) < 1e-5
     ops: list[Any] = [net._cached_op for net in nets]
-    executables = [plan.executable for op in ops for plan in op.compiled._plans.values()]
+    executables = [found.executable for op in ops for found in op.function.known.values()]
     assert len(set(map(id, executables))) == 1
     if isinstance(executables[0], Executable) and executables[0].program.prepare:
         assert len(executables[0]._idle) == len(nets)

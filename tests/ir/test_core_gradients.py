@@ -112,7 +112,7 @@ def reduce_windows() -> list[tuple[Primitive, list[Array]]]:
 
 
 def conv(
-    strides: Sequence[int], padding: Sequence[tuple[int, int]], left: Sequence[int], right: Sequence[int], **kw: int
+    strides: Sequence[int], padding: Sequence[tuple[int, int]], left: Sequence[int], right: Sequence[int], **kw: Any
 ) -> Conv:
     return Conv(tuple(strides), tuple(padding), tuple(left), tuple(right), **kw)
 
