@@ -14,7 +14,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import ClassVar, Final
 
 import numpy as np
 
@@ -66,9 +66,9 @@ class Value:
     __slots__ = ("index", "name", "node", "type")
 
     def __init__(self, type: TensorType, node: Node | None, index: int, name: str = "") -> None:
-        self.type = type
-        self.node = node
-        self.index = index
+        self.type: Final = type
+        self.node: Final = node
+        self.index: Final = index
         self.name = name
 
     def __repr__(self) -> str:

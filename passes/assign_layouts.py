@@ -1,19 +1,24 @@
-"""Chooses the physical layout of every value: channels in blocks around convolutions, padding as a halo in the
+"""Chooses the physical layout of every value by cost: channels in blocks around convolutions, padding as a halo in the
 buffer.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from math import inf
 
-from ..ir.dialects.core import Broadcast, Concat, Constant, Conv, Pointwise, Reduce, ReduceWindow, Relayout
+from ..ir.dialects.core import Concat, Conv, Relayout
 from ..ir.graph import Graph, GraphBuilder, Node, Value
 from ..ir.rewrite import Replacement, rebuild
 from ..ir.target import CpuTarget
-from ..ir.types import DType, Layout, TensorType
+from ..ir.types import Layout, TensorType
+from .kinds import READS_MEMORY
+from .layout_rules import BLOCKS, ROWS, Choice, Format, choices_of, relayout_cost
 from .manager import Context, Pass
 
 Halo = tuple[tuple[int, int], ...]
+Price = Callable[[Value, Format], int]
 
 
 def channel_block(target: CpuTarget) -> int:
@@ -27,10 +32,9 @@ def channel_block(target: CpuTarget) -> int:
 class AssignLayouts(Pass):
     """Give values between convolutions a blocked layout and insert Relayout where a node needs another one.
 
-    A convolution reads and writes blocks; pointwise nodes, pooling and concatenation along channels keep them;
-    everything else is row-major. A blocked value's halo is the largest padding among the convolutions that read it,
-    so that no kernel tests for borders, and the room that a Winograd transform reads past the end. Needs: core.
-    Keeps: values; graph inputs and outputs stay row-major.
+    `layout_rules.py` lists the formats that each primitive accepts. A blocked value's halo is the largest padding among
+    the convolutions that read it, so that no kernel tests for borders, and the room that a Winograd transform reads
+    past the end. Needs: core. Keeps: values; graph inputs and outputs stay row-major.
     """
 
     name = "assign-layouts"
@@ -39,72 +43,107 @@ class AssignLayouts(Pass):
         if not any(isinstance(n.op, Conv) for n in graph.nodes):
             return graph
         block = channel_block(context.target)
-        blocked = _choose_blocked(graph, block)
-        halos = _collect_halos(graph, blocked, block)
-        if not blocked and not halos:
+        chosen = choose_formats(graph, block)
+        if not any(BLOCKS in (choice.result, *choice.operands) for choice in chosen.values()):
             return graph
-        return _Relayouter(graph, blocked, halos, block).run()
+        return _Relayouter(graph, chosen, _collect_halos(graph, chosen), block).run()
 
 
-def _choose_blocked(graph: Graph, block: int) -> set[Value]:
-    blocked: set[Value] = set()
-    for node in graph.nodes:
-        if _keeps_blocks(node, blocked, block):
-            blocked.update(node.outputs)
-    return blocked
+# -- the choice
 
 
-def _keeps_blocks(node: Node, blocked: set[Value], block: int) -> bool:
-    out = node.outputs[0].type
-    if out.rank < 3 or out.dtype is not DType.F32:
-        return False
-    match node.op:
-        case Conv():
-            return node.op.batch_groups == 1
-        case Pointwise():
-            return not blocked.isdisjoint(node.inputs)
-        case ReduceWindow():
-            return node.inputs[0] in blocked and _windows_space(node.op)
-        case Concat(axis=1):
-            return blocked.issuperset(node.inputs) and all(v.type.shape[1] % block == 0 for v in node.inputs[:-1])
-        case _:
-            return False
+def choose_formats(graph: Graph, block: int) -> Mapping[Node, Choice]:
+    """How each node runs, so that nodes and copies in another format cost little together.
+
+    A sweep in order estimates what each result costs in either format. One against the order chooses for each node when
+    its readers have chosen, which is best where every value has one reader. Further ones let nodes change while that
+    makes the whole cheaper: the readers of a value share its copy.
+    """
+    chooser = _Chooser(graph, block)
+    chooser.estimate()
+    chooser.sweep(graph.nodes, chooser.estimated_price)
+    free = [node for node, choices in chooser.choices.items() if len(choices) > 1]
+    while chooser.sweep(free, chooser.price):
+        pass
+    return chooser.chosen
 
 
-def _windows_space(op: ReduceWindow) -> bool:
-    """Whether the window slides over spatial axes alone."""
-    return op.window[:2] == (1, 1) and op.strides[:2] == (1, 1) and op.padding[:2] == ((0, 0), (0, 0))
+class _Chooser:
+    def __init__(self, graph: Graph, block: int) -> None:
+        self.graph, self.block = graph, block
+        self.choices = {node: choices_of(node, block) for node in graph.nodes}
+        self.chosen: dict[Node, Choice] = {}
+        self.readers = {v: {ROWS: 0, BLOCKS: 0} for v in graph.users()}  # how many of each value need a format
+        for value in graph.outputs:
+            self.readers[value][ROWS] += 1
+        self.advantage: dict[Value, int] = {}  # how much more a value costs in blocks than in rows
+
+    # -- costs
+
+    def estimate(self) -> None:
+        for value in self.graph.inputs:
+            self.advantage[value] = self._copy_cost(value)
+        for node in self.graph.nodes:
+            difference = self._estimated_difference(node)
+            for value in node.outputs:
+                most = self._copy_cost(value)
+                self.advantage[value] = int(max(-most, min(most, difference)))
+
+    def _estimated_difference(self, node: Node) -> float:
+        costs: dict[Format | None, int] = {}
+        for choice in self.choices[node]:
+            cost = self._own_cost(node, choice, self.estimated_price)
+            costs[choice.result] = min(cost, costs.get(choice.result, cost))
+        return 0 if None in costs else costs.get(BLOCKS, inf) - costs.get(ROWS, inf)
+
+    def _own_cost(self, node: Node, choice: Choice, price: Price) -> int:
+        needs = zip(node.inputs, choice.operands, strict=True)
+        return choice.cost + sum(price(v, f) for v, f in needs if f is not None)
+
+    def _copy_cost(self, value: Value) -> int:
+        return relayout_cost(value.type, self.block) if value.type.rank >= 3 else 0
+
+    def estimated_price(self, value: Value, format: Format) -> int:
+        """What it costs to read `value` in a format, before there is a choice for its node."""
+        return max(0, self.advantage[value] if format is BLOCKS else -self.advantage[value])
+
+    def price(self, value: Value, format: Format) -> int:
+        """The same with the choice: a copy, unless another reader needs it too."""
+        stored = self.chosen[value.node].result if value.node is not None else ROWS
+        return 0 if stored in (None, format) or self.readers[value][format] else self._copy_cost(value)
+
+    # -- choices
+
+    def sweep(self, nodes: Sequence[Node], price: Price) -> bool:
+        """Choose for these nodes, last ones first. Whether a choice has changed."""
+        return any([self._choose(node, price) for node in reversed(nodes)])
+
+    def _choose(self, node: Node, price: Price) -> bool:
+        """Of equal costs the choice so far wins, and at first that which changes formats later."""
+        before = self.chosen.get(node)
+        if before is not None:
+            self._count_needs(node, before, -1)
+
+        def cost(choice: Choice) -> tuple[int, int]:
+            own = self._own_cost(node, choice, price)
+            return own + self._cost_of_copies(node, choice), own if before is None else choice is not before
+
+        chosen = self.chosen[node] = min(self.choices[node], key=cost)
+        self._count_needs(node, chosen, 1)
+        return chosen is not before
+
+    def _cost_of_copies(self, node: Node, choice: Choice) -> int:
+        """What copies of the results for readers that need another format cost."""
+        other = {ROWS: BLOCKS, BLOCKS: ROWS}.get(choice.result) if choice.result is not None else None
+        return sum(self._copy_cost(v) for v in node.outputs if other is not None and self.readers[v][other])
+
+    def _count_needs(self, node: Node, choice: Choice, change: int) -> None:
+        for value, format in zip(node.inputs, choice.operands, strict=True):
+            if format is not None:
+                self.readers[value][format] += change
 
 
-def _accepts_blocks(node: Node, position: int, blocked: set[Value], block: int) -> bool:
-    """Whether operand `position` may be read in blocks."""
-    match node.op:
-        case Conv():
-            return position == 0 and _reads_blocks(node, block)
-        case Pointwise() | ReduceWindow() | Concat():
-            return node.outputs[0] in blocked
-        case Reduce():
-            return node.op.axes == tuple(range(2, node.inputs[0].type.rank))
-        case _:
-            return False
-
-
-def _stays_in_blocks(graph: Graph, blocked: set[Value]) -> set[Node]:
-    """Broadcasts along extents of 1 that only pointwise nodes over blocks read: these read the operand's blocks."""
-    users = graph.users()
-    return {
-        node
-        for node in graph.nodes
-        if isinstance(node.op, Broadcast)
-        and node.op.axes == tuple(range(node.outputs[0].type.rank))
-        and node.outputs[0] not in graph.outputs
-        and all(isinstance(u.op, Pointwise) and u.outputs[0] in blocked for u, _ in users[node.outputs[0]])
-    }
-
-
-def _reads_blocks(node: Node, block: int) -> bool:
-    """A convolution over few input channels (an image) reads them row-major: blocks would be mostly padding."""
-    return node.inputs[0].type.dtype is DType.F32 and node.inputs[0].type.shape[1] >= block
+# -- halos
 
 
 def winograd_room(op: Conv, out: TensorType, kernel: tuple[int, ...]) -> Halo:
@@ -124,14 +163,14 @@ def _needed_halo(node: Node) -> Halo:
     return tuple((max(0, lo), max(0, hi) + extra) for (lo, hi), (_, extra) in zip(op.padding, room, strict=True))
 
 
-def _collect_halos(graph: Graph, blocked: set[Value], block: int) -> dict[Value, Halo]:
+def _collect_halos(graph: Graph, chosen: Mapping[Node, Choice]) -> dict[Value, Halo]:
     halos: dict[Value, Halo] = {}
     for node in graph.nodes:
-        if isinstance(node.op, Conv) and _accepts_blocks(node, 0, blocked, block):
+        if isinstance(node.op, Conv) and chosen[node].operands[0] is BLOCKS:
             value, needed = node.inputs[0], _needed_halo(node)
             halos[value] = _union(halos.get(value, needed), needed)
-    for node in reversed(graph.nodes):  # pieces of a concatenation stand inside the whole
-        if isinstance(node.op, Concat) and node.outputs[0] in blocked and node.outputs[0] in halos:
+    for node in reversed(graph.nodes):  # pieces of a concatenation are stored inside the whole
+        if isinstance(node.op, Concat) and chosen[node].result is BLOCKS and node.outputs[0] in halos:
             for value in node.inputs:
                 halos[value] = _union(halos.get(value, halos[node.outputs[0]]), halos[node.outputs[0]])
     return halos
@@ -141,12 +180,14 @@ def _union(a: Halo, b: Halo) -> Halo:
     return tuple((max(x[0], y[0]), max(x[1], y[1])) for x, y in zip(a, b, strict=True))
 
 
-class _Relayouter:
-    """Rebuilds the graph with the chosen layouts; one Relayout for each value and layout that somebody needs."""
+# -- the graph with the chosen layouts
 
-    def __init__(self, graph: Graph, blocked: set[Value], halos: dict[Value, Halo], block: int) -> None:
-        self.graph, self.blocked, self.halos, self.block = graph, blocked, halos, block
-        self.through = _stays_in_blocks(graph, blocked)
+
+class _Relayouter:
+    """Rebuilds the graph; one Relayout for each value and layout that a reader needs."""
+
+    def __init__(self, graph: Graph, chosen: Mapping[Node, Choice], halos: Mapping[Value, Halo], block: int) -> None:
+        self.graph, self.chosen, self.halos, self.block = graph, chosen, halos, block
         self.copies: dict[tuple[Value, Layout | None], Value] = {}
 
     def run(self) -> Graph:
@@ -159,25 +200,29 @@ class _Relayouter:
         return Layout(self.block, self.halos.get(old, ((0, 0),) * (old.type.rank - 2)))
 
     def _rule(self, b: GraphBuilder, node: Node, operands: tuple[Value, ...]) -> Replacement:
-        wanted = tuple(
-            self._operand(b, node, i, old, v) for i, (old, v) in enumerate(zip(node.inputs, operands, strict=True))
-        )
-        if wanted == node.inputs and node.outputs[0] not in self.blocked:
+        choice = self.chosen[node]
+        stored = [
+            self._operand(b, node, *needed) for needed in zip(node.inputs, operands, choice.operands, strict=True)
+        ]
+        if tuple(stored) == node.inputs and choice.result is not BLOCKS:
             return None
-        made = b.node(node.op, *wanted, name=node.name, location=node.location)
-        for old, value in zip(node.outputs, made.outputs, strict=True):
-            value.type = value.type.with_layout(self._layout(old) if old in self.blocked else None)
-        return made.outputs
+        types = [v.type.with_layout(self._layout(v) if choice.result is BLOCKS else None) for v in node.outputs]
+        b.append(Node(node.op, stored, types, node.name, node.location))
+        return b.nodes[-1].outputs
 
-    def _operand(self, b: GraphBuilder, node: Node, position: int, old: Value, value: Value) -> Value:
-        if isinstance(node.op, Conv) and position == 0 and _reads_blocks(node, self.block):
-            return value if value.type.layout else self._as(b, value, self._layout(old))
-        if node in self.through:
+    def _operand(self, b: GraphBuilder, node: Node, old: Value, value: Value, format: Format | None) -> Value:
+        if format is None:
             return value
-        if _accepts_blocks(node, position, self.blocked, self.block):
-            needs = isinstance(node.op, Pointwise | Concat | ReduceWindow) and not _is_virtual(old)
-            return self._as(b, value, self._layout(old)) if needs and value.type.layout is None else value
-        return self._as(b, value, None)
+        if format is ROWS:
+            return self._as(b, value, None)
+        if value.type.layout is not None or self._is_read_anyway(node, old):
+            return value
+        return self._as(b, value, self._layout(old))
+
+    def _is_read_anyway(self, node: Node, old: Value) -> bool:
+        """Whether `node` reads a value that has no memory of its own: through an index map, in any format."""
+        virtual = old.node is not None and self.chosen[old.node].result is None
+        return virtual and not isinstance(node.op, READS_MEMORY)
 
     def _as(self, b: GraphBuilder, value: Value, layout: Layout | None) -> Value:
         if value.type.layout == layout:
@@ -187,8 +232,3 @@ class _Relayouter:
             found = b.add_node(Relayout(layout), value, name=value.node.name if value.node else value.name)
             self.copies[value, layout] = found
         return found
-
-
-def _is_virtual(value: Value) -> bool:
-    """Broadcasts and constants are read through an index map and never stand in memory."""
-    return value.node is not None and isinstance(value.node.op, Broadcast | Constant)

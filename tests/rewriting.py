@@ -10,11 +10,11 @@ from textwrap import dedent
 import numpy as np
 import numpy.typing as npt
 from mxforge.ir.dialects.core import evaluate_graph, storage
-from mxforge.ir.graph import Graph
+from mxforge.ir.graph import Graph, GraphBuilder, Node, Op, Value
 from mxforge.ir.kernel import Kernel
 from mxforge.ir.printer import print_graph, print_kernel
 from mxforge.ir.target import AVX512, CpuTarget
-from mxforge.ir.types import DType, TensorType
+from mxforge.ir.types import DType, Layout, TensorType
 from mxforge.ir.verifier import verify_graph
 from mxforge.passes.manager import Context, Options, Pass
 
@@ -94,6 +94,13 @@ def assert_same_values(before: Graph, after: Graph, tolerance: float = 0.0, arra
     pairs = zip(evaluate_graph(before, arrays[: len(before.inputs)]), evaluate_graph(after, arrays), strict=True)
     for wanted, found in pairs:
         np.testing.assert_allclose(found, wanted, rtol=tolerance, atol=tolerance)
+
+
+def in_layout(b: GraphBuilder, op: Op, layout: Layout | None, *operands: Value) -> Value:
+    """The result of a use of `op` that is stored in a layout of its own."""
+    (type,) = op.infer(*(v.type.with_layout(None) for v in operands))
+    b.append(Node(op, operands, [type.with_layout(layout)]))
+    return b.nodes[-1].outputs[0]
 
 
 def run_pass(step: Pass, graph: Graph, target: CpuTarget = AVX512, options: Options | None = None) -> Graph:

@@ -14,15 +14,16 @@ from mxforge.codegen.llvm.loops.emit import emit_loops
 from mxforge.codegen.llvm.loops.generalize import generalize
 from mxforge.codegen.llvm.loops.nest import build_nest
 from mxforge.codegen.lower import lower_region
-from mxforge.ir.dialects.core import CoreBuilder, Fused
+from mxforge.ir.dialects.core import CoreBuilder, Fused, Pointwise
 from mxforge.ir.graph import Graph, Value
 from mxforge.ir.kernel import AxisKind, Kernel, ReduceOp
 from mxforge.ir.kernel_printer import print_kernel
 from mxforge.ir.kernel_verifier import verify_kernel
+from mxforge.ir.scalar import ScalarOp
 from mxforge.ir.target import AVX2, AVX512, NEON, CpuTarget
 from mxforge.ir.types import DType, Layout
 from mxforge.passes.manager import Options
-from rewriting import random_inputs, tensor
+from rewriting import in_layout, random_inputs, tensor
 
 pytest.importorskip("llvmlite.binding")
 F32 = DType.F32
@@ -157,8 +158,7 @@ def test_blocks_that_channels_do_not_fill(channels: int, halo: tuple[int, int]) 
     layout = Layout(8, (halo, halo))
     b = CoreBuilder()
     x = b.relayout(b.input(tensor(2, channels, 5, 6)), layout)
-    y = b.exp(x)
-    y.type = y.type.with_layout(layout)
+    y = in_layout(b, Pointwise(ScalarOp.EXP), layout, x)
     graph = b.build([b.relayout(y, None), b.sum(y, (2, 3))])
     check(graph, *random_inputs(graph))
 

@@ -104,24 +104,86 @@ def test_pooling_keeps_blocks_where_it_slides_over_space() -> None:
     b = CoreBuilder()
     y = conv(b, b.input(tensor(1, 16, 8, 8)), 16)
     spatial = b.reduce_window(ReduceOp.MAX, y, (1, 1, 2, 2), (1, 1, 2, 2), (NONE,) * 4)
-    across = b.reduce_window(ReduceOp.ADD, y, (1, 5, 1, 1), (1, 1, 1, 1), (NONE, (2, 2), NONE, NONE))
-    graph = b.build([spatial, across])
+    across = b.reduce_window(ReduceOp.ADD, spatial, (1, 5, 1, 1), (1, 1, 1, 1), (NONE, (2, 2), NONE, NONE))
+    graph = b.build([across])
     result = run_pass(LAYOUTS, graph)
     assert layouts(result, "reduce_window") == [Layout(16, (NONE, NONE)), None]
     assert_same_values(graph, result, 1e-5)
 
 
-def test_reductions_over_space_read_blocks_others_do_not() -> None:
+def operands(graph: Graph, name: str) -> list[Layout | None]:
+    """The layouts of the first operands of all nodes with this op, in order."""
+    return [n.inputs[0].type.layout for n in graph.nodes if n.op.name == f"core.{name}"]
+
+
+def test_sums_over_space_read_blocks_others_do_not() -> None:
+    """What else is summed would be rounded in another way."""
     b = CoreBuilder()
     y = conv(b, b.input(tensor(2, 16, 8, 8)), 16)
     graph = b.build([b.sum(y, (2, 3)), b.sum(y, (1,)), b.reshape(y, (2, 1024))])
     result = run_pass(LAYOUTS, graph)
-    reads = {n.op.name: [] for n in result.nodes}
-    for n in result.nodes:
-        reads[n.op.name].append(n.inputs[0].type.layout)
-    blocked, plain = reads["core.reduce"]
-    assert (blocked is not None, plain, reads["core.reshape"]) == (True, None, [None])
+    blocked, plain = operands(result, "reduce")
+    assert (blocked is not None, plain, operands(result, "reshape")) == (True, None, [None])
     assert_same_values(graph, result, 1e-4)
+
+
+def test_readers_that_know_blocks_need_no_copy() -> None:
+    b = CoreBuilder()
+    y = conv(b, b.input(tensor(2, 16, 8, 6)), 32)
+    moved = [b.transpose(y, (0, 2, 3, 1)), b.transpose(y, (0, 1, 3, 2)), b.reverse(y, (2,))]
+    cut = [b.slice(y, (0, 16, 1, 0), (2, 30, 8, 6)), b.pad(y, b.constant(0.0, DType.F32), [0, 0, 1, 0], [0, 0, 0, 2])]
+    graph = b.build([*moved, *cut, b.max(y, (1,)), b.min(y, (3,)), b.max(y, (0, 2, 3))])
+    result = run_pass(LAYOUTS, graph)
+    assert sum(isinstance(n.op, Relayout) for n in result.nodes) == 1  # that of the input
+    assert_same_values(graph, result, 1e-5)
+
+
+def test_readers_that_take_channels_apart_need_a_copy() -> None:
+    b = CoreBuilder()
+    y = conv(b, b.input(tensor(2, 16, 8, 6)), 32)
+    graph = b.build([b.reverse(y, (1,)), b.slice(y, (0, 5, 0, 0), (2, 30, 8, 6))])
+    result = run_pass(LAYOUTS, graph)
+    assert operands(result, "reverse") == operands(result, "slice") == [None]
+    assert_same_values(graph, result, 1e-5)
+
+
+def test_moves_between_convolutions_stay_in_blocks() -> None:
+    b = CoreBuilder()
+    y = b.reverse(conv(b, b.input(tensor(2, 16, 8, 6)), 32), (3,))
+    y = b.pad(b.slice(y, (0, 16, 0, 0), (2, 32, 8, 6)), b.constant(0.0, DType.F32), [0, 0, 1, 1], [0, 0, 1, 1])
+    graph = b.build([conv(b, y, 16, 3, 0)])
+    result = run_pass(LAYOUTS, graph)
+    assert all(layouts(result, name)[0] is not None for name in ("reverse", "slice", "pad"))
+    assert_same_values(graph, result, 1e-5)
+
+
+def test_the_cheaper_side_is_copied() -> None:
+    """Blocks are added to rows in rows where the sum leaves the graph, and in blocks where a convolution reads it."""
+    for goes_on in (False, True):
+        b = CoreBuilder()
+        total = b.add(conv(b, b.input(tensor(1, 3, 8, 8)), 16), b.input(tensor(1, 16, 8, 8)))
+        graph = b.build([conv(b, total, 16) if goes_on else total])
+        result = run_pass(LAYOUTS, graph)
+        assert {layout is not None for layout in layouts(result, "pointwise")} == {goes_on}
+        assert_same_values(graph, result, 1e-4)
+
+
+def test_readers_of_a_copy_share_its_cost() -> None:
+    """The reshape needs rows in any case, so what else leaves the graph is computed in rows too."""
+    b = CoreBuilder()
+    y = b.exp(conv(b, b.input(tensor(1, 3, 8, 8)), 16))
+    graph = b.build([b.reshape(y, (1024,)), b.neg(y)])
+    result = run_pass(LAYOUTS, graph)
+    assert layouts(result, "pointwise") == [Layout(16, (NONE, NONE)), None]
+    assert len(layouts(result, "relayout")) == 1
+    assert_same_values(graph, result, 1e-5)
+
+
+def test_a_pass_over_blocks_keeps_the_format_as_long_as_it_can() -> None:
+    """Copies cost the same before and after an elementwise node: it stays behind its convolution."""
+    b = CoreBuilder()
+    graph = b.build([b.tanh(conv(b, b.exp(b.input(tensor(1, 16, 8, 8))), 16))])
+    assert layouts(run_pass(LAYOUTS, graph), "pointwise") == [None, Layout(16, (NONE, NONE))]
 
 
 def test_one_copy_serves_all_who_need_it() -> None:

@@ -197,7 +197,7 @@ class _Linear:
         for i, n, (step, halo, block) in zip(index, buffer.shape, _dimensions(buffer), strict=True):
             if not isinstance(i, Affine) or (block > 1 and not self._walks_blocks(i, block)):
                 gathers += _gathered(i, step, block, n if padded and not isinstance(i, Affine) else None)
-                continue
+                i = Affine()
             start = self._offset(i, step, halo, block)
             offset = offset + start if isinstance(offset, int) and isinstance(start, int) else start or offset
             for axis, s in self._steps(i, step, block):
