@@ -225,8 +225,8 @@ assert gradient.tolist() == [[1, 0, 1, 0, 1]] * 4
 def test_a_primitive_touches_three_files(copy: Copy) -> None:
     """Its declaration, what sort of kernel it makes, and how it is read at an index."""
     copy.insert("ir/dialects/core/shape.py", "", EVERY_OTHER)
-    copy.insert("passes/regions.py", "class Kind(Enum):", "from ..ir.dialects.core.shape import EveryOther\n\n\n")
-    copy.insert("passes/regions.py", "    Slice: Kind.MOVE,", "    EveryOther: Kind.MOVE,\n")
+    copy.insert("passes/kinds.py", "class Kind(Enum):", "from ..ir.dialects.core.shape import EveryOther\n\n\n")
+    copy.insert("passes/kinds.py", "    Slice: Kind.MOVE,", "    EveryOther: Kind.MOVE,\n")
     copy.insert("codegen/lower_rules.py", "RULES: dict", "from ..ir.dialects.core.shape import EveryOther\n\n\n")
     copy.insert("codegen/lower_rules.py", "    Slice: _slice,", "    EveryOther: _every_other,\n")
     copy.insert("codegen/lower_rules.py", "def _reverse(", EVERY_OTHER_RULE)
