@@ -10,6 +10,22 @@ from ..runtime import modes as runtime_modes
 from ..runtime.modes import modes
 from .base_errors import gradients_missing
 
+__all__ = [
+    "Function",
+    "backward",
+    "get_symbol",
+    "grad",
+    "is_recording",
+    "is_training",
+    "mark_variables",
+    "pause",
+    "predict_mode",
+    "record",
+    "set_recording",
+    "set_training",
+    "train_mode",
+]
+
 
 def is_recording() -> bool:
     """Whether operations are recorded for gradients."""

@@ -13,8 +13,8 @@ from .context import Context
 from .dtypes import dtype_of
 from .executor import Executor
 from .ndarray import NDArray, zeros
-from .symbol.variable import STORAGE_NUMBERS
 from .tracebacks import cause_of
+from .type_flags import STORAGE_FLAGS
 
 if TYPE_CHECKING:
     from .symbol import Symbol
@@ -81,7 +81,7 @@ def _insufficient(symbol: Symbol, shapes: Mapping[str, Any], used: Mapping[str, 
 
 def _storage_types(symbol: Symbol, given: Mapping[str, str] | None) -> dict[str, str]:
     """The arguments that are sparse, and how."""
-    names = {str(number): stype for stype, number in STORAGE_NUMBERS.items()}
+    names = {str(number): stype for stype, number in STORAGE_FLAGS.items()}
     variables = {n.name: n.attrs.get("__storage_type__", "0") for n in symbol._variables()[0]}
     found = {name: names.get(number, "default") for name, number in variables.items()} | dict(given or {})
     return {name: stype for name, stype in found.items() if stype != "default"}

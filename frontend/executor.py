@@ -247,12 +247,11 @@ class Monitored:
         self, symbol: Symbol, function: SymbolFunction, callback: Callable[[bytes, NDArray], Any], operands: bool
     ) -> None:
         from .symbol.node import Entry, depth_first
-        from .symbol.symbol import Symbol
 
         self.nodes = [n for n in depth_first(symbol._entries) if not n.is_variable]
         entries = [Entry(n, i) for n in self.nodes for i in range(n.num_outputs)]
         self.heads = symbol._entries
-        self.function = SymbolFunction(Symbol([*entries, *self.heads]), function.parameters, function.name)
+        self.function = SymbolFunction(type(symbol)([*entries, *self.heads]), function.parameters, function.name)
         self.callback, self.operands = callback, operands
         self.numbers = {(e.node, e.index): i for i, e in enumerate(entries)}
         order = self.function.symbol._variables()[0]

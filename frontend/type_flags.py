@@ -26,10 +26,10 @@ _DTYPE_NP_TO_MX: dict[Any, int] = {None: -1, **{numpy_type(dtype_of(name)): flag
 _DTYPE_MX_TO_NP: dict[int, Any] = {flag: dtype for dtype, flag in _DTYPE_NP_TO_MX.items()}
 _GRAD_REQ_MAP = {"null": 0, "write": 1, "add": 3}
 _STORAGE_TYPE_UNDEFINED, _STORAGE_TYPE_DEFAULT, _STORAGE_TYPE_ROW_SPARSE, _STORAGE_TYPE_CSR = -1, 0, 1, 2
-_STORAGE_TYPE_STR_TO_ID = {
-    "undefined": _STORAGE_TYPE_UNDEFINED,
+STORAGE_FLAGS = {
     "default": _STORAGE_TYPE_DEFAULT,
     "row_sparse": _STORAGE_TYPE_ROW_SPARSE,
     "csr": _STORAGE_TYPE_CSR,
 }
+_STORAGE_TYPE_STR_TO_ID = {"undefined": _STORAGE_TYPE_UNDEFINED, **STORAGE_FLAGS}
 _STORAGE_TYPE_ID_TO_STR = {number: name for name, number in _STORAGE_TYPE_STR_TO_ID.items()}

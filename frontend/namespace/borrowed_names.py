@@ -220,7 +220,7 @@ BORROWED = {
     "monitor": "NDArrayHandle ctypes",
     "name": "_MXClassPropertyMetaClass classproperty with_metaclass",
     "ndarray": "imdecode=.image.nd_imdecode:imdecode np=.ndarray.numpy npx",
-    "ndarray._internal": "CachedOp _Null _os _sys",
+    "ndarray._internal": "CachedOp NDArrayBase _Null _os _sys",
     "ndarray.contrib": "NDArrayBase _Null _as_list _flatten _regroup mx ndarray=.ndarray.ndarray uniform",
     "ndarray.functions": """NDArrayBase _LIB _is_np_op=.base:_is_np_op _np _os _output_is_list=.base:_output_is_list
     adamw_update=.ndarray.contrib:adamw_update check_call ctypes mp_adamw_update=.ndarray.contrib:mp_adamw_update
@@ -330,8 +330,8 @@ LISTED = frozenset(
 EXPORTED = {
     "gluon.parameter": "ParameterDict",
     "kvstore.base": "create",
-    "ndarray": "_DTYPE_MX_TO_NP _DTYPE_NP_TO_MX _GRAD_REQ_MAP",
-    "ndarray._internal": "CachedOp",
+    "ndarray": "_DTYPE_MX_TO_NP _DTYPE_NP_TO_MX _GRAD_REQ_MAP imdecode",
+    "ndarray._internal": "CachedOp NDArrayBase",
     "ndarray.ndarray": """_DTYPE_MX_TO_NP _DTYPE_NP_TO_MX _GRAD_REQ_MAP add arange concatenate divide equal eye
     from_dlpack from_numpy full get_indexing_dispatch_code get_oshape_of_gather_nd_op greater greater_equal histogram
     imdecode indexing_key_expand_implicit_axes lesser lesser_equal linspace logical_and logical_or logical_xor maximum

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ..type_flags import _DTYPE_MX_TO_NP, _DTYPE_NP_TO_MX, _GRAD_REQ_MAP
-from . import _internal, contrib, image, linalg, op, random, sparse, utils
+from . import _internal, contrib, image, linalg, op, random, sparse, storage, utils
 from .arithmetic import (
     add,
     divide,
@@ -29,11 +29,8 @@ from .arithmetic import (
 from .cached_op import CachedOp
 from .creation import (
     arange,
-    array,
     concatenate,
-    empty,
     eye,
-    from_numpy,
     full,
     histogram,
     linspace,
@@ -42,10 +39,8 @@ from .creation import (
     ones,
     split_v2,
     waitall,
-    zeros,
 )
 from .dlpack import from_dlpack, to_dlpack_for_read, to_dlpack_for_write
-from .files import load, load_frombuffer, save
 from .functions import names_of as _names_of
 from .keys import (
     get_indexing_dispatch_code,
@@ -53,6 +48,7 @@ from .keys import (
     indexing_key_expand_implicit_axes,
 )
 from .ndarray import NDArray
+from .utils import array, empty, from_numpy, load, load_frombuffer, save, zeros
 
 if TYPE_CHECKING:
     from .op import *  # noqa: F403

@@ -7,7 +7,6 @@ from typing import Any, NoReturn
 
 from ..base import MXNetError
 from .functions import attribute_finder
-from .ndarray import NDArray as NDArrayBase  # noqa: F401 (a name of MXNet)
 
 __getattr__, __dir__ = attribute_finder("_internal", globals())
 

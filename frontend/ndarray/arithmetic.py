@@ -17,6 +17,7 @@ from ..base import MXNetError, numeric_types
 from ..context import cpu
 from ..dtypes import to_memory
 from ..tracebacks import api_boundary
+from .array_classes import array_class, empty_array
 from .eager import apply_bound, bind, operator_named
 from .operator_function import BoundOperator, OperatorFunction
 from .sparse_arithmetic import binary
@@ -43,9 +44,9 @@ def cell(dtype: DType, value: Any) -> NDArray:
 @cache
 def number_class() -> type[NDArray]:
     """The class of numbers that take part in the arithmetic of arrays."""
-    from .ndarray import NDArray
+    dense: Any = array_class()
 
-    class Number(NDArray):
+    class Number(dense):
         """A Python number as an array of one element."""
 
         __slots__ = ()
@@ -54,8 +55,6 @@ def number_class() -> type[NDArray]:
 
 
 def _new_cell(dtype: DType, value: Any) -> NDArray:
-    from .ndarray import empty_array
-
     made = empty_array((1,), dtype, _CPU)
     made._memory()[:] = to_memory(value, dtype)
     made.__class__ = number_class()
@@ -186,9 +185,7 @@ def _named(method: Callable[..., NDArray], name: str, doc: str) -> Callable[...,
 
 def as_operand(value: Any, dtype: DType) -> NDArray:
     """An array as it is, a number as an array of one element. TypeError for anything else."""
-    from .ndarray import NDArray
-
-    if isinstance(value, NDArray):
+    if isinstance(value, array_class()):
         return value
     if isinstance(value, numeric_types):
         return cell(dtype, value)
@@ -271,11 +268,9 @@ def _function(name: str, operator: str, of_numbers: Callable[[Any, Any], Any], d
         return slow(lhs, rhs) if call is None or hooks.watched else call(lhs, rhs)
 
     def slow(lhs: Any, rhs: Any) -> Any:
-        from .ndarray import NDArray
-
-        if isinstance(lhs, NDArray):
+        if isinstance(lhs, array_class()):
             return apply(operator, lhs, rhs)
-        if isinstance(rhs, NDArray):
+        if isinstance(rhs, array_class()):
             if rhs._is_sparse:
                 return binary(operator, lhs, rhs)
             rhs = whole(rhs)

@@ -5,19 +5,22 @@ from __future__ import annotations
 import ast
 import ctypes
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ...ir.types import DType
-from ...runtime.storage import wrap_numpy, writable_view
 from ..base import MXNetError, integers
 from ..context import Context, usable
 from ..dtypes import dtype_of, to_memory
 from ..memory import require_room
 from ..util import is_np_shape
+from . import _internal, op
+from .array_classes import array_class, empty_array
 from .eager import invoke, operator_named
-from .ndarray import NDArray, empty_array
+
+if TYPE_CHECKING:
+    from .ndarray import NDArray
 
 __all__ = [
     "arange",
@@ -25,7 +28,6 @@ __all__ = [
     "concatenate",
     "empty",
     "eye",
-    "from_numpy",
     "full",
     "histogram",
     "linspace",
@@ -60,42 +62,13 @@ def _declared(shape: Any) -> tuple[int, ...]:
         raise MXNetError(f"shape={shape!r}: not a shape") from None
 
 
-def empty(shape: Any, ctx: Context | None = None, dtype: Any = None, stype: str | None = None) -> NDArray:
-    """An array whose elements are not set; of a sparse storage type, one without elements.
-
-    Args:
-        shape: Shape of the array, or the extent of its one axis.
-        ctx: The device; the current context by default.
-        dtype: The dtype; float32 by default.
-        stype: The storage type: "default" (dense), "csr" or "row_sparse".
-    """
-    if stype not in (None, "default"):
-        from .sparse import empty as sparse_empty
-
-        return sparse_empty(stype, shape, ctx, dtype)
+def empty(shape: Any, ctx: Context | None = None, dtype: Any = None) -> NDArray:
+    """A dense array whose elements are not set."""
     return _new(shape, ctx, dtype)
 
 
-def zeros(
-    shape: Any, ctx: Context | None = None, dtype: Any = None, stype: str | None = None, **kwargs: Any
-) -> NDArray:
-    """An array of zeros.
-
-    Args:
-        shape: Shape of the array, or the extent of its one axis.
-        ctx: The device; the current context by default.
-        dtype: The dtype; float32 by default.
-        stype: The storage type: "default" (dense), "csr" or "row_sparse".
-        out: An array that receives the zeros.
-    Example:
-        >>> nd.zeros((2, 2)).asnumpy()
-        array([[0., 0.],
-               [0., 0.]], dtype=float32)
-    """
-    if stype not in (None, "default"):
-        from .sparse import zeros as sparse_zeros
-
-        return sparse_zeros(stype, shape, ctx, dtype, **kwargs)
+def zeros(shape: Any, ctx: Context | None = None, dtype: Any = None, **kwargs: Any) -> NDArray:
+    """A dense array of zeros."""
     made = _of_extents(_declared(shape), ctx, dtype)
     ctypes.memset(made._address, 0, made._nbytes())
     return _given_out(made, kwargs)
@@ -142,22 +115,8 @@ def _given_out(made: NDArray, kwargs: dict[str, Any]) -> NDArray:
 
 
 def array(source_array: Any, ctx: Context | None = None, dtype: Any = None) -> NDArray:
-    """An array with the elements of anything array-like.
-
-    Args:
-        source_array: Numbers, nested lists, a NumPy array or an NDArray.
-        ctx: The device; the current context by default.
-        dtype: The dtype; by default that of an NDArray, otherwise float32.
-    Example:
-        >>> nd.array([[1, 2], [3, 4]]).asnumpy()
-        array([[1., 2.],
-               [3., 4.]], dtype=float32)
-    """
-    if isinstance(source_array, NDArray):
-        if source_array._is_sparse:
-            from .sparse import array as sparse_array
-
-            return sparse_array(source_array, ctx, dtype)
+    """A dense array with the elements of anything array-like that is not sparse."""
+    if isinstance(source_array, array_class()):
         wanted = source_array._dtype if dtype is None else dtype_of(dtype)
         return (
             source_array.as_in_context(usable(ctx)).astype(_public(wanted))
@@ -165,10 +124,6 @@ def array(source_array: Any, ctx: Context | None = None, dtype: Any = None) -> N
             else source_array.astype(_public(wanted))
         )
     wanted = dtype_of(dtype)
-    if getattr(source_array, "format", None) == "csr" and hasattr(source_array, "indptr"):
-        from .sparse import array as sparse_array
-
-        return sparse_array(source_array, ctx, dtype)
     values = _values(source_array)
     require_room(values.shape, wanted)
     memory = to_memory(values, wanted)
@@ -272,38 +227,8 @@ def _filled(values: np.ndarray, ctx: Context | None, dtype: Any) -> NDArray:
     return made
 
 
-def from_numpy(ndarray: np.ndarray, zero_copy: bool = True, array_cls: type[NDArray] = NDArray) -> NDArray:
-    """An array of the same dtype: on the memory of `ndarray`, which becomes read-only, or with `zero_copy=False` a
-    copy. `array_cls` is NDArray, the one class of dense arrays.
-
-    Memory that nobody may write to (of a file mapped for reading, of bytes) is copied: writing to the result would end
-    the process.
-    """
-    if array_cls is not NDArray:
-        raise TypeError(f"from_numpy makes arrays of the class NDArray, not {array_cls}")
-    if not zero_copy:
-        return array(ndarray, dtype=ndarray.dtype)
-    if not ndarray.flags.c_contiguous:
-        raise ValueError("Only c-contiguous arrays are supported for zero-copy")
-    try:
-        dtype = dtype_of(ndarray.dtype)
-    except TypeError:
-        raise ValueError(f"{ndarray.dtype} is not supported.") from None
-    shared = writable_view(ndarray)
-    if shared is None:
-        return array(ndarray, dtype=ndarray.dtype)
-    storage = wrap_numpy(shared)
-    ndarray.flags.writeable = False
-    made: NDArray = object.__new__(array_cls)
-    made._storage, made._address, made._shape = storage, storage.address, ndarray.shape
-    made._dtype, made._context = dtype, usable(None)
-    return made
-
-
 def concatenate(arrays: Sequence[NDArray], axis: int = 0, always_copy: bool = True) -> NDArray:
     """Joins arrays along an axis that they have; a single one is returned as it is unless `always_copy`."""
-    from . import op
-
     if len(arrays) == 1 and not always_copy:
         return arrays[0]
     return op.concat(*arrays, dim=axis)
@@ -338,8 +263,6 @@ def split_v2(ary: NDArray, indices_or_sections: int | Sequence[int], axis: int =
         >>> [part.shape for part in nd.split_v2(nd.ones((5,)), (2,))]
         [(2,), (3,)]
     """
-    from . import _internal
-
     if isinstance(indices_or_sections, int):
         if ary.shape[axis] % indices_or_sections:
             raise ValueError("array split does not result in an equal division")
@@ -351,7 +274,7 @@ def split_v2(ary: NDArray, indices_or_sections: int | Sequence[int], axis: int =
 
 def histogram(a: NDArray, bins: Any = 10, range: tuple[float, float] | None = None) -> Any:
     """Counts of the elements in `bins` equal intervals (or between the edges that `bins` holds), and the edges."""
-    if isinstance(bins, NDArray):
+    if isinstance(bins, array_class()):
         return invoke(operator_named("_histogram"), (a, bins), {})
     if not isinstance(bins, int):
         raise ValueError("bins argument should be either an integer or an NDArray")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -12,7 +12,10 @@ from ...runtime.storage import wrap_numpy
 from ..base import MXNetError
 from ..context import cpu
 from ..dtypes import dtype_of
-from .ndarray import NDArray
+from .array_classes import array_at
+
+if TYPE_CHECKING:
+    from .ndarray import NDArray
 
 __all__ = ["from_dlpack", "to_dlpack_for_read", "to_dlpack_for_write"]
 
@@ -56,10 +59,7 @@ def from_dlpack(dlpack: Any) -> NDArray:
     if not shared.flags.c_contiguous:
         raise ValueError("only C-contiguous arrays can be shared; copy this one first")
     storage = wrap_numpy(_writable(shared))
-    made: NDArray = object.__new__(NDArray)
-    made._storage, made._address, made._shape = storage, storage.address, shared.shape
-    made._dtype, made._context = dtype_of(shared.dtype), cpu()
-    return made
+    return array_at(storage, storage.address, shared.shape, dtype_of(shared.dtype), cpu())
 
 
 def _writable(shared: np.ndarray) -> np.ndarray:

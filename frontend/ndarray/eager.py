@@ -11,7 +11,7 @@ A fast path is one dictionary look-up, one allocation and one native call.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -32,6 +32,14 @@ _STORAGE_OPERATORS = ("mx.cast_storage", "mx._sparse_retain")
 
 _bound: Cache[Any, BoundOperator] = Cache("bound operators")
 _functions: Cache[Any, OperatorFunction] = Cache("operator functions")  # of operators with scalar parameters
+
+
+_dispatch_storage: list[Callable[..., Any]] = []  # what applies an operator that depends on storage types
+
+
+def register_storage_dispatch(dispatch: Callable[..., Any]) -> None:
+    """Have `dispatch(bound, arrays, out, context)` apply operators to arrays of which some are sparse."""
+    _dispatch_storage[:] = [dispatch]
 
 
 def forget_bound() -> None:
@@ -62,9 +70,7 @@ def apply_bound(
 ) -> Any:
     """Apply an operator with its parameters to arrays of any storage type; see `invoke`."""
     if about_storage(bound.operator, arrays, out):
-        from .storage import dispatch
-
-        return dispatch(bound, arrays, out, context)
+        return _dispatch_storage[0](bound, arrays, out, context)
     return bound.specialization(arrays).call(arrays, out, context, bound.scalars)
 
 

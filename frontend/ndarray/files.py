@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import struct
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -28,7 +28,10 @@ from ..context import cpu
 from ..dtypes import dtype_of
 from ..memory import allocate
 from ..tracebacks import cause_of
-from .ndarray import NDArray, array_at, empty_array
+from .array_classes import array_at, array_class, empty_array
+
+if TYPE_CHECKING:
+    from .ndarray import NDArray
 
 __all__ = ["load", "load_frombuffer", "save"]
 
@@ -55,14 +58,14 @@ def load_frombuffer(buf: bytes | bytearray | memoryview) -> Any:
 
 
 def _named(data: Any) -> tuple[list[str], list[NDArray]]:
-    if isinstance(data, NDArray):
+    if isinstance(data, array_class()):
         return [], [data]
     if isinstance(data, dict):
-        if all(isinstance(k, str) and isinstance(v, NDArray) for k, v in data.items()):
+        if all(isinstance(k, str) and isinstance(v, array_class()) for k, v in data.items()):
             return list(data), list(data.values())
         raise TypeError("save only accept dict str->NDArray or list of NDArray")
     if isinstance(data, list | tuple):
-        if all(isinstance(v, NDArray) for v in data):
+        if all(isinstance(v, array_class()) for v in data):
             return [], list(data)
         raise TypeError("save only accept dict str->NDArray or list of NDArray")
     raise ValueError(
@@ -92,11 +95,9 @@ def _loaded(source: Any) -> Any:
 
 def to_data(array: NDArray) -> ParamsArray:
     """The array as the format's writer takes it."""
-    from .sparse import BaseSparseNDArray, CSRNDArray
-
-    if isinstance(array, BaseSparseNDArray):
-        parts = [part.asnumpy() for part in array._parts]
-        return CSRData(array.shape, *parts) if isinstance(array, CSRNDArray) else RowSparseData(array.shape, *parts)
+    if array._is_sparse:
+        parts = [part.asnumpy() for part in array._parts]  # type: ignore[attr-defined]
+        return CSRData(array.shape, *parts) if array.stype == "csr" else RowSparseData(array.shape, *parts)
     memory = array._memory().copy()
     return BFloat16Data(memory) if array._dtype is DType.BF16 else memory
 
@@ -105,14 +106,14 @@ def from_data(data: ParamsArray, block: Storage | None = None) -> Any:
     """An array on cpu(0) from what the format's reader gives: where it stands, if that is in `block`, else a copy.
     MXNetError for a slot that was never allocated.
     """
-    from .sparse import csr_matrix, row_sparse_array
-
     if data is None:
         raise MXNetError("the file holds an array that was never given a shape")
     if isinstance(data, CSRData):
-        return csr_matrix((_plain(data.data), data.indices, data.indptr), data.shape, cpu(), _plain(data.data).dtype)
+        csr: Any = array_class("csr")
+        return csr._of_file(data.shape, _plain(data.data), data.indices, data.indptr)
     if isinstance(data, RowSparseData):
-        return row_sparse_array((_plain(data.data), data.indices), data.shape, cpu(), _plain(data.data).dtype)
+        row_sparse: Any = array_class("row_sparse")
+        return row_sparse._of_file(data.shape, _plain(data.data), data.indices)
     memory = data.bits if isinstance(data, BFloat16Data) else data
     dtype = DType.BF16 if isinstance(data, BFloat16Data) else dtype_of(data.dtype)
     address = memory.ctypes.data

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ..method_texts import METHOD_TEXTS
+from . import op
+from .creation import split_v2
 
 if TYPE_CHECKING:
     from .ndarray import NDArray
@@ -24,8 +26,6 @@ METHODS = """
 
 def _method(name: str) -> Callable[..., Any]:
     def method(self: NDArray, *args: Any, **kwargs: Any) -> Any:
-        from . import op
-
         return getattr(op, name)(self, *args, **kwargs)
 
     method.__name__, method.__qualname__ = name, f"NDArray.{name}"
@@ -41,8 +41,6 @@ class Fluent:
 
     def expand_dims(self: NDArray, axis: int, inplace: bool = False) -> NDArray:  # type: ignore[misc]
         """Inserts an axis of extent 1 at position `axis`: in a copy, or with `inplace` in a view."""
-        from . import op
-
         if not inplace:
             return op.expand_dims(self, axis=axis)
         rank = len(self._shape) + 1
@@ -54,26 +52,18 @@ class Fluent:
 
     def broadcast_like(self: NDArray, other: NDArray, *args: Any, **kwargs: Any) -> NDArray:  # type: ignore[misc]
         """Repeats the array along axes of extent 1 until it has the shape of `other`; see `nd.broadcast_like`."""
-        from . import op
-
         return op.broadcast_like(self, other, *args, **kwargs)
 
     def diag(self: NDArray, k: int = 0, **kwargs: Any) -> NDArray:  # type: ignore[misc]
         """The k-th diagonal of a matrix, or a matrix with this array as its k-th diagonal; see `nd.diag`."""
-        from . import op
-
         return op.diag(self, k, **kwargs)
 
     def flatten(self: NDArray, inplace: bool = False) -> NDArray:  # type: ignore[misc]
         """Folds all axes but the first into one: in a copy, or with `inplace` in a view."""
-        from . import op
-
         return self.reshape((0, -1)) if inplace else op.flatten(self)
 
     def squeeze(self: NDArray, axis: Any = None, inplace: bool = False) -> NDArray:  # type: ignore[misc]
         """Removes axes of extent 1, the given ones or all: in a copy, or with `inplace` in a view."""
-        from . import op
-
         result = op.squeeze(self, axis=axis)
         return self._view(result._shape) if inplace else result
 
@@ -82,8 +72,6 @@ class Fluent:
 
         0 in `shape` keeps an extent. ValueError where an extent is neither 1 nor the new one.
         """
-        from . import op
-
         target = (shape,) if isinstance(shape, int) else tuple(shape)
         missing = len(target) - len(self._shape)
         if missing < 0:
@@ -98,8 +86,6 @@ class Fluent:
 
     def split_v2(self: NDArray, *args: Any, **kwargs: Any) -> Any:  # type: ignore[misc]
         """Splits the array along an axis into equal parts, or at given positions; see `nd.split_v2`."""
-        from .creation import split_v2
-
         return split_v2(self, *args, **kwargs)
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
-from functools import cache
 from operator import is_
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +16,7 @@ from ...runtime.modes import hooks
 from ..base import _Null
 from ..context import as_context
 from ..tracebacks import shorten
+from .array_classes import array_class
 from .eager import about_storage, apply_bound, bind
 
 if TYPE_CHECKING:
@@ -121,7 +121,7 @@ def _signature_of(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     TypeError for an array among the keywords, which the table of calls would keep alive, and for lists when it is
     hashed.
     """
-    array = _array_class()
+    array = array_class()
     key: list[Any] = [(a._dtype, a._shape) if a.__class__ is array else (a.__class__, a) for a in args]
     for name, value in kwargs.items():
         if isinstance(value, array):
@@ -138,13 +138,6 @@ def _remember(
         known.add(key, entry)
     except TypeError:  # lists
         return
-
-
-@cache
-def _array_class() -> type[Any]:
-    from .ndarray import NDArray
-
-    return NDArray
 
 
 Split = Callable[[tuple[Any, ...], dict[str, Any]], tuple[list[Any], dict[str, Any]]]
@@ -196,14 +189,12 @@ def _variadic(cls: type[Operator], name: str) -> Split:
 
 def _named_arrays(params: dict[str, Any]) -> list[Any]:
     """Arrays given by name, taken out of the parameters in their order."""
-    from .ndarray import NDArray
-
-    named = [k for k, v in params.items() if k != "out" and isinstance(v, NDArray)]
+    named = [k for k, v in params.items() if k != "out" and isinstance(v, array_class())]
     return [params.pop(k) for k in named]
 
 
 def _check_arrays(name: str, inputs: Sequence[str], arrays: Sequence[Any]) -> None:
-    array = _array_class()
+    array = array_class()
     for argument, value in zip(inputs, arrays, strict=True):
         if value is not None and not isinstance(value, array):
             raise AssertionError(

@@ -15,6 +15,7 @@ import numpy as np
 from ...runtime.writes import written
 from ..base import numeric_types
 from ..dtypes import to_memory
+from .array_classes import array_class
 from .key_helpers import KeyHelpers
 
 if TYPE_CHECKING:
@@ -99,11 +100,9 @@ def normalized(key: Any) -> Any:
 
 
 def _normalized_part(part: Any) -> Any:
-    from .ndarray import NDArray
-
     if isinstance(part, bool | np.bool_ | int | np.integer | slice) or part is None or part is Ellipsis:
         return part
-    if isinstance(part, NDArray):
+    if isinstance(part, array_class()):
         part = part.asnumpy()
     if isinstance(part, np.ndarray | list | tuple | range):
         indices = np.asarray(part)
@@ -112,9 +111,7 @@ def _normalized_part(part: Any) -> Any:
 
 
 def _assignable(array: NDArray, value: Any) -> Any:
-    from .ndarray import NDArray
-
-    if isinstance(value, NDArray):
+    if isinstance(value, array_class()):
         if value._is_sparse:
             return to_memory(value.asnumpy(), array._dtype)
         return value._memory() if value._dtype is array._dtype else to_memory(value.asnumpy(), array._dtype)

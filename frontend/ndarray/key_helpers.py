@@ -12,6 +12,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..base import integer_types
+from . import _internal
+from .array_classes import array_class
+from .creation import array
 
 if TYPE_CHECKING:
     from .ndarray import NDArray
@@ -28,9 +31,7 @@ def _int_to_slice(idx: int) -> slice:
 
 def _is_advanced_index(idx: Any) -> bool:
     """True for arrays, lists, ranges and integers, False for slices and None. RuntimeError for anything else."""
-    from .ndarray import NDArray
-
-    if isinstance(idx, (NDArray, np.ndarray, list, tuple, range, *integer_types)):
+    if isinstance(idx, (array_class(), np.ndarray, list, tuple, range, *integer_types)):
         return True
     if isinstance(idx, slice | None):
         return False
@@ -176,10 +177,7 @@ class KeyHelpers:
     def _advanced_index_to_array(idx: Any, ax_len: int, ctx: Any) -> NDArray:
         """What an index selects of an axis with `ax_len` elements, as an array of positions. RuntimeError for others
         than arrays, lists, integers, slices and ranges."""
-        from .creation import array
-        from .ndarray import NDArray
-
-        if isinstance(idx, NDArray):
+        if isinstance(idx, array_class()):
             return idx.astype(_INDEX_DTYPE, copy=False).as_in_context(ctx)
         if isinstance(idx, slice):
             idx = range(*idx.indices(ax_len))
@@ -224,6 +222,4 @@ class KeyHelpers:
 
     def _scatter_set_nd(self, value_nd: Any, indices: Any) -> Any:
         """Write `value_nd` to the positions in `indices`, as `gather_nd` takes them."""
-        from . import _internal
-
         return _internal._scatter_set_nd(lhs=self, rhs=value_nd, indices=indices, shape=self.shape, out=self)  # type: ignore[attr-defined]

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..base import integer_types
+from .array_classes import array_class
 
 __all__ = [
     "check_boolean_array_dimension",
@@ -27,10 +28,8 @@ _NDARRAY_ZERO_DIM_BOOL_ARRAY_TRUE = 1
 
 def get_indexing_dispatch_code(key: tuple[Any, ...]) -> int:
     """0 for a key of integers, slices and None, 1 for one with arrays or lists, 2 for one with ()."""
-    from .ndarray import NDArray
-
     for part in key:
-        if isinstance(part, NDArray | np.ndarray | list | tuple | range):
+        if isinstance(part, (array_class(), np.ndarray, list, tuple, range)):
             empty = isinstance(part, tuple) and not part
             return _NDARRAY_EMPTY_TUPLE_INDEXING if empty else _NDARRAY_ADVANCED_INDEXING
         if not isinstance(part, slice | None) and not isinstance(part, integer_types):

@@ -14,8 +14,8 @@ from ...ir.types import TensorType
 from ...runtime.writes import written
 from ..base import MXNetError
 from ..tracebacks import cause_of
+from .casting import densified, row_sparse_of, write
 from .sparse_arrays import RowSparseNDArray
-from .storage import densified, row_sparse_of, write
 
 if TYPE_CHECKING:
     from .ndarray import NDArray

@@ -10,14 +10,18 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ...ir.types import DType
-from ...runtime.storage import Storage, as_numpy
+from ...runtime.storage import as_numpy
 from ...runtime.tensor import Tensor
 from ..base import MXNetError, integers
 from ..base_errors import gradients_missing
 from ..context import Context, usable
 from ..dtypes import dtype_name, dtype_of, from_memory, memory_dtype, numpy_type, to_memory
-from ..memory import OutOfMemory, allocate
 from .arithmetic import Arithmetic
+from .array_classes import array_at, empty_array, register_array_class  # noqa: F401
+from .casting import tostype, write
+from .dlpack import exported, to_dlpack
+from .eager import invoke, operator_named
+from .files import from_bytes, from_raw_bytes, to_bytes
 from .fluent import Fluent
 from .indexing import Indexing
 from .reshaping import reshaped
@@ -27,6 +31,7 @@ __all__ = ["NDArray"]
 _LARGE = 1 << 18  # elements from which a kernel converts: it is faster than NumPy, and costs a compilation
 
 
+@register_array_class("default")
 class NDArray(Arithmetic, Indexing, Fluent, Tensor):
     """A dense array of numbers on one device. `nd.array`, `nd.zeros`, ... and operators make it.
 
@@ -166,8 +171,6 @@ class NDArray(Arithmetic, Indexing, Fluent, Tensor):
         if wanted is self._dtype:
             return self.copy() if copy else self
         if self.size >= _LARGE:
-            from .eager import invoke, operator_named
-
             return invoke(operator_named("Cast"), [self], {"dtype": dtype_name(numpy_type(wanted))})
         made = empty_array(self._shape, wanted, self._context)
         made._memory()[...] = to_memory(self.asnumpy(), wanted)
@@ -189,8 +192,6 @@ class NDArray(Arithmetic, Indexing, Fluent, Tensor):
         if other._shape != self._shape:
             raise MXNetError(f"copyto: an array of shape {self._shape} cannot be copied to one of shape {other._shape}")
         if other._is_sparse:
-            from .storage import write
-
             write(other, self)
         else:
             other[:] = self
@@ -221,8 +222,6 @@ class NDArray(Arithmetic, Indexing, Fluent, Tensor):
 
     def tostype(self, stype: str) -> Any:
         """A copy in another storage type: 'default', 'csr' or 'row_sparse'. ValueError where there is none such."""
-        from .storage import tostype
-
         return tostype(self, stype)
 
     def wait_to_read(self) -> None:
@@ -298,8 +297,6 @@ class NDArray(Arithmetic, Indexing, Fluent, Tensor):
         return _unpickled, (type(self), str(self._context), self._dumped())
 
     def _dumped(self) -> bytes:
-        from .files import to_bytes
-
         return to_bytes(self)
 
     def __init__(self, handle: None = None, writable: bool = True) -> None:
@@ -309,8 +306,6 @@ class NDArray(Arithmetic, Indexing, Fluent, Tensor):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Take over the content of an array that MXNet pickled."""
-        from .files import from_raw_bytes
-
         self._take_over(from_raw_bytes(bytes(state["handle"])))
 
     def _take_over(self, other: NDArray) -> None:
@@ -325,44 +320,18 @@ class NDArray(Arithmetic, Indexing, Fluent, Tensor):
 
     def to_dlpack_for_read(self) -> Any:
         """A DLPack capsule that shares the memory."""
-        from .dlpack import to_dlpack
-
         return to_dlpack(self)
 
     to_dlpack_for_write = to_dlpack_for_read
 
     def __dlpack__(self, *, stream: Any = None, **kwargs: Any) -> Any:
-        from .dlpack import exported
-
         return exported(self, **kwargs)
 
     def __dlpack_device__(self) -> tuple[int, int]:
         return (1, 0)
 
 
-def empty_array(shape: tuple[int, ...], dtype: DType, context: Context) -> NDArray:
-    """A new array of arbitrary content."""
-    array: NDArray = object.__new__(NDArray)
-    try:
-        storage = allocate(prod(shape) * dtype.itemsize)
-    except OutOfMemory as error:
-        raise error.of(f"an array of shape {shape} and dtype {dtype.value}") from None
-    array._storage, array._address, array._shape = storage, storage.address, shape
-    array._dtype, array._context = dtype, context
-    return array
-
-
-def array_at(storage: Storage, address: int, shape: tuple[int, ...], dtype: DType, context: Context) -> NDArray:
-    """The array that stands at `address` inside `storage`."""
-    array: NDArray = object.__new__(NDArray)
-    array._storage, array._address, array._shape = storage, address, shape
-    array._dtype, array._context = dtype, context
-    return array
-
-
 def _unpickled(cls: type[NDArray], context: str, content: bytes) -> NDArray:
-    from .files import from_bytes
-
     kind, _, number = context.partition("(")
     array = from_bytes(content)
     array._context = Context(kind, int(number.rstrip(")")))

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Sequence
-from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,7 +23,9 @@ from ..context import Context, usable
 from ..dtypes import from_memory
 from ..memory import OutOfMemory, allocate
 from ..tracebacks import cause_of
+from .array_classes import empty_array
 from .operator_graph import compiled, operator_graph, refusal
+from .ready import fast_binary, fast_unary
 from .scalars import ScalarBlock, checks_scalars
 
 if TYPE_CHECKING:
@@ -160,7 +161,7 @@ class OperatorSpecialization(Specialization):
 
     def _new(self, context: Context) -> list[NDArray]:
         try:
-            return [_array_module().empty_array(t.shape, t.dtype, context) for t in self.types]
+            return [empty_array(t.shape, t.dtype, context) for t in self.types]
         except OutOfMemory as error:
             raise error.of(self.operator.mx_name()) from None
 
@@ -195,8 +196,6 @@ class OperatorSpecialization(Specialization):
         direct = self.executable.straight()
         if direct is None or not self.simple or len(self.types) != 1:
             return lambda *arrays: self.call(arrays)
-        from .ready import fast_binary, fast_unary
-
         maker: Any = fast_unary if len(self.executable.inputs) == 1 else fast_binary
         return maker(direct, self.types[0])
 
@@ -227,11 +226,3 @@ def _as_outputs(out: Out, specialization: OperatorSpecialization) -> list[NDArra
         if array._shape != type.shape or array._dtype is not type.dtype:
             raise MXNetError(f"{name} gives {type.description}, out is {array._type().description}")
     return given
-
-
-@cache
-def _array_module() -> Any:
-    """The module of NDArray, which imports this one. (`from .ndarray import` on every call costs a microsecond.)"""
-    from . import ndarray
-
-    return ndarray

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from ...ir.types import TensorType
 from ..memory import allocate
-from .ndarray import NDArray
+from .array_classes import array_class
+
+if TYPE_CHECKING:
+    from .ndarray import NDArray
 
 
 def fast_unary(direct: Callable[..., None], type: TensorType) -> Callable[[NDArray], NDArray]:
-    new, shape, dtype, nbytes = object.__new__, type.shape, type.dtype, type.nbytes
+    new, cls = object.__new__, array_class()
+    shape, dtype, nbytes = type.shape, type.dtype, type.nbytes
 
     def call(x: NDArray) -> NDArray:
         storage = allocate(nbytes)
-        result = new(NDArray)
+        result = new(cls)
         result._storage = storage
         result._address = address = storage.address
         result._shape = shape
@@ -27,11 +32,12 @@ def fast_unary(direct: Callable[..., None], type: TensorType) -> Callable[[NDArr
 
 
 def fast_binary(direct: Callable[..., None], type: TensorType) -> Callable[[NDArray, NDArray], NDArray]:
-    new, shape, dtype, nbytes = object.__new__, type.shape, type.dtype, type.nbytes
+    new, cls = object.__new__, array_class()
+    shape, dtype, nbytes = type.shape, type.dtype, type.nbytes
 
     def call(x: NDArray, y: NDArray) -> NDArray:
         storage = allocate(nbytes)
-        result = new(NDArray)
+        result = new(cls)
         result._storage = storage
         result._address = address = storage.address
         result._shape = shape

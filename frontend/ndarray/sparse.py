@@ -14,13 +14,13 @@ from .. import base
 from ..base import integer_types, integers, mx_real_t, numeric_types
 from ..context import Context, current_context, usable
 from ..memory import require_room
+from .casting import csr_at
 from .creation import array as dense_array
 from .creation import zeros as dense_zeros
 from .functions import attribute_finder
 from .ndarray import NDArray
 from .sparse_arithmetic import matched
 from .sparse_arrays import BaseSparseNDArray, CSRNDArray, RowSparseNDArray, build, build_unchecked
-from .storage import csr_at
 
 __all__ = [
     "BaseSparseNDArray",
@@ -85,7 +85,7 @@ def csr_matrix(arg1: Any, shape: Any = None, ctx: Context | None = None, dtype: 
         return empty("csr", arg1, ctx, dtype)
     if isinstance(arg1, RowSparseNDArray):
         raise ValueError("Unexpected input type: RowSparseNDArray")
-    if isinstance(arg1, CSRNDArray) or _is_scipy_csr(arg1):
+    if isinstance(arg1, CSRNDArray) or is_scipy_csr(arg1):
         _check_shape(arg1.shape, shape)
         return array(arg1, ctx, dtype)
     return _from_dense(arg1, shape, ctx, dtype, "csr")
@@ -99,7 +99,8 @@ def _from_dense(source: Any, shape: Any, ctx: Context | None, dtype: Any, stype:
     return dense.tostype(stype)
 
 
-def _is_scipy_csr(source: Any) -> bool:
+def is_scipy_csr(source: Any) -> bool:
+    """Whether the value is a csr matrix of SciPy."""
     return getattr(source, "format", None) == "csr" and hasattr(source, "indptr")
 
 
@@ -192,7 +193,7 @@ def array(source_array: Any, ctx: Context | None = None, dtype: Any = None) -> A
         if not source_array._is_sparse:
             raise AssertionError("Please use `tostype` to create RowSparseNDArray or CSRNDArray from an NDArray")
         return source_array.copyto(usable(ctx)).astype(dtype or source_array.dtype)
-    if _is_scipy_csr(source_array):
+    if is_scipy_csr(source_array):
         rows = np.repeat(np.arange(source_array.shape[0]), np.diff(source_array.indptr))
         element = dtype or source_array.dtype
         return _csr_from_coordinates(source_array.data, rows, source_array.indices, source_array.shape, ctx, element)

@@ -10,6 +10,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from ..base import numeric_types
+from .array_classes import array_class
+from .casting import write
 from .eager import invoke, operator_named
 
 if TYPE_CHECKING:
@@ -65,9 +67,7 @@ def matched(name: str, lhs: Any, rhs: Any) -> Any:
 
 
 def _check(value: Any) -> None:
-    from .ndarray import NDArray
-
-    if not isinstance(value, NDArray):
+    if not isinstance(value, array_class()):
         raise TypeError(f"type {type(value)} not supported")
 
 
@@ -87,8 +87,6 @@ def _reflected(name: str) -> Callable[[Any, Any], Any]:
 
 def _in_place(name: str, apply: Callable[..., Any]) -> Callable[[Any, Any], Any]:
     def method(self: NDArray, other: Any) -> Any:
-        from .storage import write
-
         write(self, apply(name, self, other))
         return self
 

@@ -16,11 +16,14 @@ from typing import Any, ClassVar, NoReturn
 import numpy as np
 
 from ..artifacts.arrays import CSRData, RowSparseData, data_problem, rows_problem, sparse_problem
-from ..base import MXNetError, NotSupportedForSparseNDArray, numeric_types
-from ..context import Context, usable
+from ..base import MXNetError, NotSupportedForSparseNDArray, integers, numeric_types
+from ..context import Context, cpu, usable
 from ..dtypes import numpy_type
 from ..memory import require_room
+from .array_classes import register_array_class
+from .casting import write
 from .creation import array as dense_array
+from .functions import find_function
 from .ndarray import NDArray
 from .sparse_arithmetic import SparseArithmetic
 
@@ -137,6 +140,18 @@ class BaseSparseNDArray(SparseArithmetic, NDArray):
         self._stored, self._unchecked = other._stored, other._unchecked
         self._shape, self._context = other._shape, other._context
 
+    @classmethod
+    def _of_parts(cls, parts: tuple[NDArray, ...], shape: tuple[int, ...], context: Context) -> Any:
+        """See `build`."""
+        return build(cls, parts, shape, context)
+
+    @classmethod
+    def _of_file(cls, shape: tuple[int, ...], *parts: np.ndarray) -> Any:
+        """The array of a file, from its stored elements and indices; the indices are checked when they are used."""
+        data, *indices = parts
+        arrays = dense_array(data, cpu(), data.dtype), *(dense_array(i, cpu(), np.int64) for i in indices)
+        return build_unchecked(cls, arrays, integers(shape), cpu())
+
     # Copies.
 
     def _with_parts(self, *parts: NDArray) -> Any:
@@ -177,8 +192,6 @@ class BaseSparseNDArray(SparseArithmetic, NDArray):
             return False
         if other.stype not in ("default", self.stype):
             raise TypeError(f"copyto does not support destination NDArray stype {other.stype}")
-        from .storage import write
-
         write(other, self)
         return other
 
@@ -234,6 +247,7 @@ class BaseSparseNDArray(SparseArithmetic, NDArray):
         raise NotSupportedForSparseNDArray(self.__dlpack__, None)
 
 
+@register_array_class("csr")
 class CSRNDArray(BaseSparseNDArray):
     """A matrix in compressed rows: row r holds data[s] at columns indices[s], where s is indptr[r]:indptr[r + 1]."""
 
@@ -311,6 +325,7 @@ class CSRNDArray(BaseSparseNDArray):
         return build(CSRNDArray, _arrays(self, parts), (last - first, right - left), self._context)
 
 
+@register_array_class("row_sparse")
 class RowSparseNDArray(BaseSparseNDArray):
     """A tensor whose slice indices[i] along axis 0 is data[i]; all other slices are zero."""
 
@@ -352,10 +367,8 @@ class RowSparseNDArray(BaseSparseNDArray):
 
     def retain(self, *args: Any, **kwargs: Any) -> RowSparseNDArray:
         """The rows whose number is in `indices`, in that order."""
-        from . import sparse
-
         own = () if "data" in kwargs or len(args) > 1 else (self,)
-        return sparse.retain(*own, *args, **kwargs)
+        return find_function("sparse", "retain")(*own, *args, **kwargs)
 
 
 def build(cls: type[Any], parts: tuple[NDArray, ...], shape: tuple[int, ...], context: Context) -> Any:

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 
 from ..base import MXNetError
+from .casting import cast_storage, densified, row_sparse_of
 from .creation import array as dense_array
 from .ndarray import NDArray
 from .sparse_arrays import CSRNDArray, RowSparseNDArray
-from .storage import cast_storage, densified, row_sparse_of
 
 _CHUNK = 1 << 22  # products held at a time
 

@@ -13,13 +13,14 @@ from typing import Any
 import numpy as np
 
 from ..base import MXNetError
+from .casting import cast_storage, csr_at, densified, row_sparse_of
 from .creation import array as dense_array
 from .eager import apply_bound, bound_of
 from .ndarray import NDArray
 from .operator_function import BoundOperator
+from .sparse import add, zeros
 from .sparse_arrays import CSRNDArray, RowSparseNDArray
 from .sparse_dot import dot
-from .storage import cast_storage, csr_at, densified, row_sparse_of
 
 Rule = Callable[[Any, list[NDArray]], Any]
 
@@ -61,8 +62,6 @@ def _clip(operator: Any, arrays: list[NDArray]) -> Any:
 
 
 def _zeros_like(operator: Any, arrays: list[NDArray]) -> Any:
-    from .sparse import zeros
-
     (x,) = arrays
     return zeros(x.stype, x.shape, x.context, x.dtype)
 
@@ -152,8 +151,6 @@ def _sum_of_rows(operator: Any, arrays: list[NDArray]) -> Any:
     """The sum of row-sparse arrays."""
     if not all(isinstance(a, RowSparseNDArray) for a in arrays):
         return None
-    from .sparse import add
-
     return reduce(add, arrays[1:], arrays[0].copy())
 
 

@@ -1,11 +1,21 @@
-"""MXNet's module path for the functions that make arrays of any storage type, and for files."""
+"""The functions that make arrays of any storage type, which MXNet keeps in this module, and those for files."""
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ...runtime.storage import wrap_numpy, writable_view
 from ..base import c_array, c_handle_array, c_str, c_str_array, check_call, py_str, string_types
-from .creation import array, empty, zeros
+from ..context import usable
+from ..dtypes import dtype_of
+from . import creation, sparse
 from .files import load, load_frombuffer, save
 from .ndarray import NDArray
+
+if TYPE_CHECKING:
+    from ..context import Context
 
 __all__ = [
     "NDArray",
@@ -23,3 +33,83 @@ __all__ = [
     "string_types",
     "zeros",
 ]
+
+
+def empty(shape: Any, ctx: Context | None = None, dtype: Any = None, stype: str | None = None) -> NDArray:
+    """An array whose elements are not set; of a sparse storage type, one without elements.
+
+    Args:
+        shape: Shape of the array, or the extent of its one axis.
+        ctx: The device; the current context by default.
+        dtype: The dtype; float32 by default.
+        stype: The storage type: "default" (dense), "csr" or "row_sparse".
+    """
+    if stype in (None, "default"):
+        return creation.empty(shape, ctx, dtype)
+    return sparse.empty(stype, shape, ctx, dtype)
+
+
+def zeros(
+    shape: Any, ctx: Context | None = None, dtype: Any = None, stype: str | None = None, **kwargs: Any
+) -> NDArray:
+    """An array of zeros.
+
+    Args:
+        shape: Shape of the array, or the extent of its one axis.
+        ctx: The device; the current context by default.
+        dtype: The dtype; float32 by default.
+        stype: The storage type: "default" (dense), "csr" or "row_sparse".
+        out: An array that receives the zeros.
+    Example:
+        >>> nd.zeros((2, 2)).asnumpy()
+        array([[0., 0.],
+               [0., 0.]], dtype=float32)
+    """
+    if stype in (None, "default"):
+        return creation.zeros(shape, ctx, dtype, **kwargs)
+    return sparse.zeros(stype, shape, ctx, dtype, **kwargs)
+
+
+def array(source_array: Any, ctx: Context | None = None, dtype: Any = None) -> NDArray:
+    """An array with the elements of anything array-like.
+
+    Args:
+        source_array: Numbers, nested lists, a NumPy array or an NDArray.
+        ctx: The device; the current context by default.
+        dtype: The dtype; by default that of an NDArray, otherwise float32.
+    Example:
+        >>> nd.array([[1, 2], [3, 4]]).asnumpy()
+        array([[1., 2.],
+               [3., 4.]], dtype=float32)
+    """
+    if getattr(source_array, "_is_sparse", False) or sparse.is_scipy_csr(source_array):
+        return sparse.array(source_array, ctx, dtype)
+    return creation.array(source_array, ctx, dtype)
+
+
+def from_numpy(ndarray: np.ndarray, zero_copy: bool = True, array_cls: type[NDArray] = NDArray) -> NDArray:
+    """An array of the same dtype: on the memory of `ndarray`, which becomes read-only, or with `zero_copy=False` a
+    copy. `array_cls` is NDArray, the one class of dense arrays.
+
+    Memory that nobody may write to (of a file mapped for reading, of bytes) is copied: writing to the result would end
+    the process.
+    """
+    if array_cls is not NDArray:
+        raise TypeError(f"from_numpy makes arrays of the class NDArray, not {array_cls}")
+    if not zero_copy:
+        return array(ndarray, dtype=ndarray.dtype)
+    if not ndarray.flags.c_contiguous:
+        raise ValueError("Only c-contiguous arrays are supported for zero-copy")
+    try:
+        dtype = dtype_of(ndarray.dtype)
+    except TypeError:
+        raise ValueError(f"{ndarray.dtype} is not supported.") from None
+    shared = writable_view(ndarray)
+    if shared is None:
+        return array(ndarray, dtype=ndarray.dtype)
+    storage = wrap_numpy(shared)
+    ndarray.flags.writeable = False
+    made: NDArray = object.__new__(array_cls)
+    made._storage, made._address, made._shape = storage, storage.address, ndarray.shape
+    made._dtype, made._context = dtype, usable(None)
+    return made

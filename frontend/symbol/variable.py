@@ -6,12 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ...ir.dialects.mx.parameters import attribute_text
-from ..type_flags import DTYPE_FLAGS
+from ..type_flags import DTYPE_FLAGS, STORAGE_FLAGS
 from .compose import dtype_text, hidden_attrs, resolved_attrs
 from .node import Entry, SymNode
 from .symbol import Symbol, load_json  # noqa: F401 (pickles of older versions name it here)
-
-STORAGE_NUMBERS = {"default": 0, "row_sparse": 1, "csr": 2}
 
 
 def var(
@@ -36,7 +34,7 @@ def var(
     if init is not None:
         attrs["__init__"] = init if isinstance(init, str) else init.dumps()
     if stype is not None:
-        attrs["__storage_type__"] = str(STORAGE_NUMBERS[stype])
+        attrs["__storage_type__"] = str(STORAGE_FLAGS[stype])
     for key, value in kwargs.items():
         if not (key.startswith("__") and key.endswith("__")):
             raise ValueError(

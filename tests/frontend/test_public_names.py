@@ -100,6 +100,12 @@ def test_classes_print_mxnets_path() -> None:
     assert (mx.sym.relu.__module__, mx.sym.linalg.gemm2.__module__) == ("mxforge.symbol", "mxforge.symbol.linalg")
 
 
+def test_functions_are_pickled_by_public_paths() -> None:
+    for function, path in ((mx.nd.array, b"mxforge.ndarray\narray"), (mx.sym.relu, b"mxforge.symbol\nrelu")):
+        data = pickle.dumps(function, protocol=2)
+        assert path in data and pickle.loads(data) is function
+
+
 def test_a_module_imported_by_its_path_does_not_replace_a_function_of_its_name() -> None:
     import_module("mxforge.gluon.model_zoo.vision.alexnet")
     assert isinstance(mx.gluon.model_zoo.vision.alexnet, FunctionType)
@@ -119,5 +125,6 @@ def test_old_pickles_load_and_new_ones_name_public_classes(name: str) -> None:
     named = {str(argument) for code, argument, _ in pickletools.genops(again) if code.name == "GLOBAL"}
     assert {n for n in named if "mxforge.frontend" in n} <= {
         "mxforge.frontend.gluon.structure BlockScope",
+        "mxforge.frontend.ndarray.creation array",  # that of dense arrays, in a pickle of nd.array
         "mxforge.frontend.ndarray.ndarray _unpickled",
     }
