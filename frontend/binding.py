@@ -13,6 +13,7 @@ from .context import Context
 from .dtypes import dtype_of
 from .executor import Executor
 from .ndarray import NDArray, zeros
+from .symbol.node import depth_first
 from .tracebacks import cause_of
 from .type_flags import STORAGE_FLAGS
 
@@ -89,8 +90,6 @@ def _storage_types(symbol: Symbol, given: Mapping[str, str] | None) -> dict[str,
 
 def _contexts(symbol: Symbol, groups: Mapping[str, Context]) -> dict[str, Context]:
     """The contexts of the variables whose group, or that of the first operator that takes them, is in `groups`."""
-    from .symbol.node import depth_first
-
     found: dict[str, Context] = {}
     for node in depth_first(symbol._entries) if groups else ():
         for variable in [node] if node.is_variable else [e.node for e in node.inputs if e.node.is_variable]:

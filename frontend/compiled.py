@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..ir.types import TensorType
-from ..runtime.compiled_folder import Argument
+from ..runtime.compiled_folder import Argument, read_folder
+from ..runtime.executable import Executable
 from ..runtime.function import Specialization
 from ..runtime.random_keys import key_in_memory
 from ..runtime.storage import as_numpy
@@ -109,9 +110,6 @@ def load_compiled(folder: str | os.PathLike[str]) -> CompiledModel:
     machine code: load only what you trust. Kernels use at most as many threads as the folder was made for, from then
     on in the whole process.
     """
-    from ..runtime.compiled_folder import read_folder
-    from ..runtime.executable import Executable
-
     stored = read_folder(folder)
     last = len(stored.program.inputs) - 1
     return CompiledModel(stored.name, Executable(stored.program), stored.inputs, stored.outputs, {last: stored.memory})

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
+from ..runtime.executable import Executable
 from ..runtime.parameter_version import ParameterVersion
 from ..runtime.writes import written
 from .base import MXNetError
@@ -18,6 +19,8 @@ from .dtypes import dtype_of
 from .ndarray import NDArray, zeros
 from .ndarray.ndarray import empty_array
 from .symbol.function import SymbolFunction
+from .symbol.network import Network
+from .symbol.node import Entry, depth_first
 
 if TYPE_CHECKING:
     from ..ir.types import TensorType
@@ -103,8 +106,6 @@ class Executor:
         return self._outputs
 
     def _output_types(self) -> Sequence[TensorType]:
-        from .symbol.network import Network
-
         bound = self.arg_dict | self.aux_dict
         network = Network(self._symbol._entries)
         known = network.infer({n: a.shape for n, a in bound.items()}, {n: dtype_of(a.dtype) for n, a in bound.items()})
@@ -233,8 +234,6 @@ class Executor:
         )
 
     def _megabytes(self) -> int:
-        from ..runtime.executable import Executable
-
         executable = getattr(self.function.specialization_for(self._arrays(), False), "executable", None)
         between = executable.program.arena_bytes if isinstance(executable, Executable) else 0
         return (between + sum(a._nbytes() for a in self.outputs if not a._is_sparse)) >> 20
@@ -246,8 +245,6 @@ class Monitored:
     def __init__(
         self, symbol: Symbol, function: SymbolFunction, callback: Callable[[bytes, NDArray], Any], operands: bool
     ) -> None:
-        from .symbol.node import Entry, depth_first
-
         self.nodes = [n for n in depth_first(symbol._entries) if not n.is_variable]
         entries = [Entry(n, i) for n in self.nodes for i in range(n.num_outputs)]
         self.heads = symbol._entries

@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 from .base import MXNetError
 from .custom import make_kind
 from .ndarray import NDArray
+from .ndarray.eager import forget_bound
 
 __all__ = [
     "CustomOp",
@@ -126,7 +127,6 @@ def register(reg_name: str) -> Callable[[_P], _P]:
 
     def do_register(prop_cls: _P) -> _P:
         from ..ir.dialects.mx.custom import register_custom
-        from .ndarray.eager import forget_bound
 
         if not (isinstance(prop_cls, type) and issubclass(prop_cls, CustomOpProp)):
             raise TypeError(f"register({reg_name!r}): {prop_cls!r} is no subclass of CustomOpProp")

@@ -9,6 +9,7 @@ from math import prod
 from typing import TYPE_CHECKING, Any
 
 from .symbol import Symbol
+from .symbol.node import depth_first
 
 if TYPE_CHECKING:
     from .symbol.node import SymNode
@@ -74,8 +75,6 @@ class _Summary:
     """The rows of the table."""
 
     def __init__(self, symbol: Symbol, shapes: Shapes | None, ends: Sequence[int]) -> None:
-        from .symbol.node import depth_first
-
         self.nodes = depth_first(symbol._entries)
         self.shapes, self.ends = shapes or {}, ends
         head = symbol._entries[0]
@@ -164,8 +163,6 @@ def plot_network(
     if not isinstance(symbol, Symbol):
         raise TypeError("symbol must be a Symbol")
     shapes, types = _known_shapes(symbol, shape), _known_types(symbol, dtype)
-    from .symbol.node import depth_first
-
     nodes = depth_first(symbol._entries)
     _warn_of_names([n.name for n in nodes])
     dot = Digraph(name=title, format=save_format)

@@ -14,13 +14,10 @@ from math import prod
 from ...ir.kernel import Affine, AxisKind, Contract, ContractionKind, Index, Kernel, Load, Store, Window, contracts
 from ...ir.types import DType
 from ..lower_contract import input_index
+from .strides import ContractionError, buffer_strides
 
 NO_AXIS = ""
 """The axis of a role that has none: products without columns, convolutions without groups. Its extent is 1."""
-
-
-class ContractionError(ValueError):
-    """A contraction that no schedule or emitter takes; the text is the reason."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -241,8 +238,6 @@ def _product(kernel: Kernel, store: Store, contract: Contract, lhs: Load, rhs: L
 
 def _contiguous_axis(kernel: Kernel, store: Store) -> str | None:
     """The parallel axis along which the result is contiguous."""
-    from .strides import buffer_strides
-
     strides = buffer_strides(kernel.buffer(store.buffer))
     for index, stride in zip(store.index, strides, strict=True):
         for axis, coefficient in index.terms if isinstance(index, Affine) else ():

@@ -7,7 +7,10 @@ from dataclasses import dataclass
 from math import prod
 
 from ...ir.kernel import Affine, Buffer, Index
-from .describe import ContractionError
+
+
+class ContractionError(ValueError):
+    """A contraction that no schedule or emitter takes; the text is the reason."""
 
 
 def fixed_shape(buffer: Buffer) -> tuple[int, ...]:

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..ndarray import contrib as _contrib
+
 
 def __getattr__(name: str) -> Any:
-    from importlib import import_module
-
-    return getattr(import_module("..ndarray.contrib", __package__), name)
+    return getattr(_contrib, name)
 
 
 def __dir__() -> list[str]:
-    from importlib import import_module
-
-    return dir(import_module("..ndarray.contrib", __package__))
+    return dir(_contrib)

@@ -11,6 +11,7 @@ from .. import autograd, context, initializer, ndarray, symbol
 from ..base import MXNetError, mx_real_t  # noqa: F401  (MXNet's module has these names too)
 from ..context import Context, cpu  # noqa: F401
 from ..dtypes import dtype_name
+from ..ndarray import NDArray, array, zeros
 from ..symbol import Symbol, var
 from ..util import is_np_array, is_np_shape  # noqa: F401
 from .parameter_arrays import DeferredInitializationError, ParameterArrays, as_contexts
@@ -141,8 +142,6 @@ class Parameter(ParameterArrays):
 
     def _finish_deferred_init(self) -> None:
         """Make and fill the arrays that waited for the shape; nothing if none wait."""
-        from ..ndarray import zeros
-
         if not self._deferred_init:
             return
         if not shape_is_known(self._shape):
@@ -258,8 +257,6 @@ class Constant(Parameter):
     """A parameter that keeps its value and receives no gradient."""
 
     def __init__(self, name: str, value: Any) -> None:
-        from ..ndarray import NDArray, array
-
         self.value = value = value if isinstance(value, NDArray) else array(value)
 
         class Init(initializer.Initializer):

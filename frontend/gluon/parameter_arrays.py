@@ -11,6 +11,7 @@ from ...runtime.writes import touch
 from .. import autograd, context
 from ..base import MXNetError
 from ..context import Context
+from ..ndarray import NDArray, array, zeros
 
 if TYPE_CHECKING:
     from ..ndarray import NDArray
@@ -73,8 +74,6 @@ class ParameterArrays:
         return self._get_row_sparse(self._data, list, row_id)
 
     def _get_row_sparse(self, arr_list: list[Any] | None, ctx: Any, row_id: Any) -> Any:
-        from ..ndarray import NDArray, array
-
         if not isinstance(row_id, NDArray):
             raise TypeError(f"row_id must have NDArray type, but {type(row_id)} is given")
         if not self._trainer:
@@ -155,8 +154,6 @@ class ParameterArrays:
     @property
     def _grad(self) -> list[NDArray] | None:
         """The gradients' arrays, made when they are first asked for; None where there are none."""
-        from ..ndarray import zeros
-
         if self._grads is None and self._data is not None and self._grad_req != "null":
             self._grads = [zeros(a.shape, a.context, a.dtype, self._grad_stype) for a in self._data]
         return self._grads
@@ -191,11 +188,9 @@ class ParameterArrays:
         """Give all arrays these values; arrays of rows are replaced."""
         assert self._data is not None
         if self._stype == "default":
-            for array in self._data:
-                array[:] = data
+            for one in self._data:
+                one[:] = data
             return
-        from ..ndarray import NDArray, array
-
         held = data if isinstance(data, NDArray) else array(data)
         self._data = [held.astype(a.dtype).copyto(a.context).tostype(self._stype) for a in self._data]
 

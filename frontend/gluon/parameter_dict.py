@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..initializer import Uniform
+from ..ndarray import load, save
 from .parameter import Constant, Parameter, same_dtype
 from .utils import _brief_print_list, _indent
 
@@ -99,8 +101,6 @@ class ParameterDict:
 
     def initialize(self, init: Any = None, ctx: Any = None, verbose: bool = False, force_reinit: bool = False) -> None:
         """Initialize all parameters; `init` is for those that have no initializer of their own."""
-        from ..initializer import Uniform
-
         init = Uniform() if init is None else init
         if verbose:
             init.set_verbosity(verbose=verbose)
@@ -126,8 +126,6 @@ class ParameterDict:
 
     def save(self, filename: str | os.PathLike[str], strip_prefix: str = "") -> None:
         """Write all parameters under their names without `strip_prefix`."""
-        from ..ndarray import save
-
         for name in self.keys():
             if not name.startswith(strip_prefix):
                 raise ValueError(
@@ -148,8 +146,6 @@ class ParameterDict:
         dtype_source: str = "current",
     ) -> None:
         """Read parameters from a file, whose names have `restore_prefix` put in front."""
-        from ..ndarray import load
-
         for name in self.keys():
             if not name.startswith(restore_prefix):
                 raise ValueError(

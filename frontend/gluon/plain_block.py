@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..base import MXNetError
-from ..ndarray import NDArray
+from ..ndarray import NDArray, load, save
 from ..tracebacks import shorten
 from ..util import is_np_array
 from .model_files import load_model, save_model
@@ -117,8 +117,6 @@ class Block:
 
     def save_parameters(self, filename: str | os.PathLike[str], deduplicate: bool = False) -> None:
         """Write all parameters under structural names (`0.weight`), shared ones once if `deduplicate`."""
-        from ..ndarray import save
-
         params = self._collect_params_with_prefix()
         if deduplicate:
             params = {name: param for param, name in {p: n for n, p in params.items()}.items()}
@@ -134,8 +132,6 @@ class Block:
         dtype_source: str = "current",
     ) -> None:
         """Read parameters that `save_parameters`, `export` or `collect_params().save` wrote."""
-        from ..ndarray import load
-
         loaded = load(filename)
         params = self._collect_params_with_prefix()
         if not loaded and not params:

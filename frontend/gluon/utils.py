@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from .. import ndarray  # noqa: F401  (MXNet's module has these names too)
 from ..downloads import _get_repo_file_url, _get_repo_url, check_sha1, download, replace_file  # noqa: F401
+from ..ndarray import NDArray, array
+from ..symbol import Symbol
 from ..util import is_np_array, is_np_shape  # noqa: F401
 
 if TYPE_CHECKING:
@@ -41,8 +43,6 @@ def split_and_load(
     data: Any, ctx_list: Sequence[Context], batch_axis: int = 0, even_split: bool = True
 ) -> list[NDArray]:
     """`data` in pieces, one on each context."""
-    from ..ndarray import NDArray, array
-
     if not isinstance(data, NDArray):
         data = array(data, ctx=ctx_list[0])
     if len(ctx_list) == 1:
@@ -85,23 +85,18 @@ def clip_global_norm(arrays: Sequence[NDArray], max_norm: float, check_isfinite:
     if check_isfinite and not isfinite(norm.asscalar()):
         warnings.warn("nan or inf is detected. Clipping results will be undefined.", UserWarning, stacklevel=2)
     scale = concat(max_norm / (norm + 1e-8), ones(1, ctx=ctx), dim=0).min()
-    for array in arrays:
-        array *= scale.as_in_context(array.context)
+    for gradient in arrays:
+        gradient *= scale.as_in_context(gradient.context)
     return norm.asscalar() if check_isfinite else norm
 
 
 def _check_same_symbol_type(symbols: Sequence[Any]) -> type:
     """The class of symbols that are outputs of one graph: there is one kind."""
-    from ..symbol import Symbol
-
     return Symbol
 
 
 def _check_all_np_ndarrays(out: Any) -> None:
     """TypeError for outputs that are arrays or symbols: in MXNet's NumPy mode they would have to be mx.np arrays."""
-    from ..ndarray import NDArray
-    from ..symbol import Symbol
-
     if isinstance(out, list | tuple):
         for item in out:
             _check_all_np_ndarrays(item)

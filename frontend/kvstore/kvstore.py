@@ -11,6 +11,7 @@ from ...runtime.atomic import write_atomically
 from .. import ndarray as nd
 from ..base import MXNetError
 from ..ndarray import NDArray
+from ..optimizer import get_updater
 from ..optimizer.updater import load_states
 from .base import KVStoreBase
 
@@ -141,8 +142,6 @@ class KVStore(KVStoreBase):
 
     def set_optimizer(self, optimizer: Any) -> None:
         """Have pushes update values with an optimizer."""
-        from ..optimizer import get_updater
-
         self._set_updater(get_updater(optimizer))
 
     def save_optimizer_states(self, fname: str, dump_optimizer: bool = False) -> None:

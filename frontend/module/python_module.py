@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..io import DataBatch
-from ..ndarray import NDArray
+from ..ndarray import NDArray, array
 from .base_module import _DEFAULT_INITIALIZER, BaseModule
 
 
@@ -165,8 +165,6 @@ class PythonLossModule(PythonModule):
     def _backward_impl(self) -> None:
         if self._grad_func is None:
             raise NotImplementedError(f"{type(self).__name__} has no grad_func")
-        from ..ndarray import array
-
         grad = self._grad_func(self._scores, self._labels)
         self._scores_grad = grad if isinstance(grad, NDArray) else array(grad)
 

@@ -219,7 +219,7 @@ BORROWED = {
     "module.sequential_module": "Uniform",
     "monitor": "NDArrayHandle ctypes",
     "name": "_MXClassPropertyMetaClass classproperty with_metaclass",
-    "ndarray": "imdecode=.image.nd_imdecode:imdecode np=.ndarray.numpy npx",
+    "ndarray": "CachedOp=.symbol.cached_op:CachedOp imdecode=.image.nd_imdecode:imdecode np=.ndarray.numpy npx",
     "ndarray._internal": "CachedOp NDArrayBase _Null _os _sys",
     "ndarray.contrib": "NDArrayBase _Null _as_list _flatten _regroup mx ndarray=.ndarray.ndarray uniform",
     "ndarray.functions": """NDArrayBase _LIB _is_np_op=.base:_is_np_op _np _os _output_is_list=.base:_output_is_list
@@ -244,7 +244,9 @@ BORROWED = {
     to_dlpack_for_read to_dlpack_for_write true_divide waitall zeros=.ndarray:zeros""",
     "ndarray.op": "CachedOp NDArrayBase _Null",
     "ndarray.random": "NDArrayBase",
-    "ndarray.sparse": """NDArrayBase _DTYPE_MX_TO_NP _DTYPE_NP_TO_MX _LIB _Null _STORAGE_TYPE_CSR _STORAGE_TYPE_DEFAULT
+    "ndarray.sparse": """NDArrayBase NDArrayHandle=.base:NDArrayHandle
+    NotSupportedForSparseNDArray=.base:NotSupportedForSparseNDArray _DTYPE_MX_TO_NP _DTYPE_NP_TO_MX _LIB _Null
+    _internal=.ndarray._internal: c_array_buf check_call op=.ndarray.op: _STORAGE_TYPE_CSR _STORAGE_TYPE_DEFAULT
     _STORAGE_TYPE_ROW_SPARSE _STORAGE_TYPE_STR_TO_ID _STORAGE_TYPE_UNDEFINED _array _int64_enabled _zeros_ndarray
     ctypes py_slice py_sum spsp warnings""",
     "ndarray.utils": """NDArrayHandle _LIB _array _empty_ndarray _empty_sparse_ndarray _sparse_array _zeros_ndarray
@@ -287,7 +289,8 @@ BORROWED = {
     c_str c_str_array check_call ctypes mx_uint np numeric_types re string_types""",
     "symbol": "np=.symbol.numpy npx=.symbol.numpy_extension",
     "symbol._internal": "_Null _os _sys",
-    "symbol.contrib": "SymbolBase SymbolHandle _LIB _Null _as_list _flatten _regroup copy ctypes",
+    "symbol.contrib": """SymbolBase SymbolHandle _LIB _Null _as_list _flatten _regroup check_call copy ctypes
+    symbol=.symbol.symbol:""",
     "symbol.image": "SymbolBase _Null",
     "symbol.linalg": "SymbolBase _Null",
     "symbol.op": "SymbolBase _Null",
@@ -330,7 +333,7 @@ LISTED = frozenset(
 EXPORTED = {
     "gluon.parameter": "ParameterDict",
     "kvstore.base": "create",
-    "ndarray": "_DTYPE_MX_TO_NP _DTYPE_NP_TO_MX _GRAD_REQ_MAP imdecode",
+    "ndarray": "CachedOp _DTYPE_MX_TO_NP _DTYPE_NP_TO_MX _GRAD_REQ_MAP imdecode",
     "ndarray._internal": "CachedOp NDArrayBase",
     "ndarray.ndarray": """_DTYPE_MX_TO_NP _DTYPE_NP_TO_MX _GRAD_REQ_MAP add arange concatenate divide equal eye
     from_dlpack from_numpy full get_indexing_dispatch_code get_oshape_of_gather_nd_op greater greater_equal histogram

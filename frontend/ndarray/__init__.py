@@ -26,7 +26,6 @@ from .arithmetic import (
     subtract,
     true_divide,
 )
-from .cached_op import CachedOp
 from .creation import (
     arange,
     concatenate,

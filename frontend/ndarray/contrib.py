@@ -19,7 +19,10 @@ from .contrib_updates import (  # noqa: F401 (names of MXNet)
     multi_mp_lamb_update,
 )
 from .control_flow import cond, foreach, while_loop
+from .creation import array
 from .functions import attribute_finder
+from .random import uniform
+from .sparse_arrays import CSRNDArray
 
 if TYPE_CHECKING:
     from .ndarray import NDArray
@@ -56,9 +59,6 @@ def isfinite(data: NDArray) -> NDArray:
 
 def getnnz(data: Any = None, axis: int | None = None, out: NDArray | None = None, name: str | None = None) -> NDArray:
     """How many elements a csr matrix stores: all together for None, in each row for axis 1; int64."""
-    from .creation import array
-    from .sparse_arrays import CSRNDArray
-
     if not isinstance(data, CSRNDArray):
         raise MXNetError(f"getnnz takes a csr matrix, not {data.stype}")
     pointers = data._parts[2].asnumpy()
@@ -91,8 +91,6 @@ def rand_zipfian(
 
     Gives the int64 draws, and how often the true and the drawn classes are expected among `num_sampled` (float64).
     """
-    from .random import uniform
-
     log_range = math.log(range_max + 1)
     context = current_context() if ctx is None else ctx
     draws: Any = uniform(0, log_range, shape=(num_sampled,), dtype="float64", ctx=context)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from . import _internal as _operators
 from .creation import full
+from .ndarray import NDArray
 
 if TYPE_CHECKING:
     from .ndarray import NDArray
@@ -26,8 +27,6 @@ __all__ = [
 
 def _scale(rescale_grad: Any, weight: NDArray) -> NDArray:
     """The scale as an array of one element beside the weight."""
-    from .ndarray import NDArray
-
     if isinstance(rescale_grad, NDArray):
         return rescale_grad.as_in_context(weight.context)
     return full((1,), rescale_grad, ctx=weight.context)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from . import op
+from .creation import zeros
 from .ndarray import NDArray
 
 
@@ -56,8 +58,6 @@ def foreach(body: Callable[..., Any], data: Any, init_states: Any) -> tuple[Any,
         made, states = body(data[i] if alone else [d[i] for d in data], states)
         outputs, form = _flatten(made, "foreach output")
         steps.append(outputs)
-    from . import op
-
     return _regroup([op.stack(*column, axis=0) for column in zip(*steps, strict=False)], form), states
 
 
@@ -99,9 +99,6 @@ def _step(func: Callable[..., Any], state: list[Any]) -> tuple[Any, list[Any]]:
 
 
 def _stack_padded(arrays: list[NDArray], length: int) -> NDArray:
-    from . import op
-    from .creation import zeros
-
     missing = length - len(arrays)
     rows = [a.expand_dims(axis=0) for a in arrays]  # type: ignore[attr-defined]
     shapes = [a.shape for a in arrays]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from ...ir.graph import GraphError
 from ...ir.types import TensorType
 from ..base import MXNetError
 from ..tracebacks import cause_of
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
 def operator_graph(operator: Operator, types: tuple[TensorType, ...], training: bool) -> tuple[Graph, bool]:
     """The operator in core, with its visible outputs and then the new values of the states that it changes, and whether
     it asked for the mode."""
-    from ...ir.graph import GraphError
     from .observer import ObservingBuilder
 
     names = operator.input_names(len(types))
@@ -47,7 +47,6 @@ def refusal(operator: Operator, types: Sequence[TensorType], reason: object) -> 
 
 
 def compiled(graph: Graph, operator: Operator) -> Runnable:
-    from ...ir.graph import GraphError
     from ...passes.manager import Options
     from ...runtime.compile import executable_for
 

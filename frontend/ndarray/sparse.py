@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from ...ir.types import DType
-from .. import base
 from ..base import integer_types, integers, mx_real_t, numeric_types
 from ..context import Context, current_context, usable
 from ..memory import require_room
@@ -43,12 +42,6 @@ native_array = native_array_module.array
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("op", "_internal"):
-        from . import _internal, op
-
-        return {"op": op, "_internal": _internal}[name]
-    if name in ("NDArrayHandle", "NotSupportedForSparseNDArray", "c_array_buf", "check_call"):
-        return getattr(base, name)
     return _find("retain" if name == "gs_retain" else name)
 
 

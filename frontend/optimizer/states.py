@@ -19,6 +19,7 @@ import numpy as np
 from ..context import Context
 from ..lr_scheduler import LRScheduler
 from ..ndarray import NDArray
+from ..ndarray.files import from_bytes, to_bytes
 from ..tracebacks import cause_of
 from .base import Optimizer
 
@@ -46,8 +47,6 @@ class _Array:
         self.made: NDArray | None = None
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        from ..ndarray.files import from_bytes
-
         handle = state.get("handle")
         self.made = None if handle is None else from_bytes(_HEAD + bytes(handle) + _TAIL)
 
@@ -187,8 +186,6 @@ class _Writer(_Pickler):
     def reducer_override(self, obj: Any) -> Any:
         if not isinstance(obj, NDArray):
             return NotImplemented
-        from ..ndarray.files import to_bytes
-
         return _Array, (None,), {"handle": bytearray(to_bytes(obj)[len(_HEAD) : -len(_TAIL)])}
 
     def save_global(self, obj: Any, name: str | None = None) -> None:

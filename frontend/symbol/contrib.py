@@ -43,12 +43,6 @@ def rand_zipfian(true_classes: Symbol, num_sampled: int, range_max: int) -> tupl
 
 
 def __getattr__(name: str) -> Any:
-    from importlib import import_module
-
-    if name == "symbol":
-        return import_module(".symbol", __package__)
-    if name == "check_call":
-        return import_module("..base", __package__).check_call
     found = None if name.startswith("__") else find_function("contrib", name)
     if found is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from .creation import full
 from .operators import internal
 from .symbol import Symbol
 
@@ -56,6 +57,4 @@ def mp_adamw_update(
 
 
 def _scale(rescale_grad: Any) -> Symbol:
-    from .creation import full
-
     return rescale_grad if isinstance(rescale_grad, Symbol) else full((1,), rescale_grad)

@@ -12,6 +12,7 @@ from typing import Any
 
 from ...ir.dialects.mx.parameters import attribute_text
 from ..attribute import AttrScope, current_scope
+from . import op
 from .compose import resolved_attrs, resolved_name, user_location
 from .files import to_file
 from .node import Entry, SymNode, depth_first, update_versions
@@ -113,8 +114,6 @@ def _cut(symbols: Sequence[Symbol], mark: str) -> _Cut:
 
 def _distinct(symbols: Sequence[Symbol], mark: str, taken: Sequence[str]) -> list[Symbol]:
     """Copies in place of results that are inputs (`taken`) or not of the subgraph: a subgraph's results are its own."""
-    from . import op
-
     return [s if s.name not in taken and s.list_attr().get(_MARK, "") == mark else op.identity(s) for s in symbols]
 
 

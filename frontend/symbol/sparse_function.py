@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...runtime.modes import set_training
 from ..base import MXNetError
+from .node import depth_first
 
 if TYPE_CHECKING:
     from ..ndarray import NDArray
@@ -24,7 +25,6 @@ class SparseSpecialization:
 
     def __init__(self, symbol: Symbol, training: bool) -> None:
         from ..ndarray.eager import bound_of
-        from .node import depth_first
 
         self.heads = symbol._entries
         self.variables = symbol._variables()[0]

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from .. import ndarray as nd
+from .. import symbol
 from ..context import Context, current_context
 from ..executor import Executor
 from ..ndarray import NDArray
@@ -236,8 +237,6 @@ def check_numeric_gradient(
     grad_nodes = sym.list_arguments() if grad_nodes is None else grad_nodes
     requests = dict(grad_nodes) if isinstance(grad_nodes, Mapping) else dict.fromkeys(grad_nodes, "write")
     shape = (sym.infer_shape(**{n: a.shape for n, a in arguments.items()})[1] or [()])[0]
-    from .. import symbol
-
     projection_of: Any = symbol.Variable("__random_proj")
     projected: Any = symbol.make_loss(sym * projection_of)
     projection = nd.array(np.random.rand(*shape) + 0.1, ctx=ctx, dtype=dtype)

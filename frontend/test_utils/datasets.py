@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from ...runtime.atomic import write_atomically
+from .. import io
 from ..base import MXNetError
 from ..downloads import download as _fetch
 
@@ -120,8 +121,6 @@ def get_mnist_iterator(
     batch_size: int, input_shape: tuple[int, ...], num_parts: int = 1, part_index: int = 0
 ) -> tuple[Any, Any]:
     """`MNISTIter` for training and for testing; images are flat unless `input_shape` has three axes."""
-    from .. import io
-
     get_mnist_ubyte()
     options: dict[str, Any] = {"input_shape": input_shape, "batch_size": batch_size, "flat": len(input_shape) != 3}
     options |= {"num_parts": num_parts, "part_index": part_index}

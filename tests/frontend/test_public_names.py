@@ -34,8 +34,8 @@ pdf_poisson pdf_uniform"""
 ALLOWED = {
     "contrib": "amp",
     "contrib.ndarray": "cond foreach isfinite isinf isnan mx ndarray rand_zipfian uniform while_loop",
-    "contrib.symbol": """AttrScope Symbol SymbolHandle adamw_update cond copy ctypes foreach mp_adamw_update
-    rand_zipfian uniform while_loop""",
+    "contrib.symbol": """AttrScope Symbol SymbolHandle adamw_update check_call cond copy ctypes foreach
+    mp_adamw_update rand_zipfian symbol uniform while_loop""",
     "contrib.text._constants": "FILES",
     "gluon.nn": "Identity",
     "gluon.nn.basic_layers": "Identity",

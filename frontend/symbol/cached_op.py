@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from ...runtime.parameter_version import ParameterVersion
 from ..base import MXNetError
+from ..ndarray import NDArray
+from .flags import parse_flags
+from .function import SymbolFunction
 
 if TYPE_CHECKING:
-    from ..symbol import Symbol
-    from .ndarray import NDArray
+    from .symbol import Symbol
 
 __all__ = ["CachedOp"]
 
@@ -20,19 +23,15 @@ class CachedOp:
     `flags` are pairs such as ("static_alloc", True); see `frontend/symbol/flags.py`.
     """
 
-    def __init__(self, sym: Symbol, flags: Sequence[tuple[str, Any]] = ()) -> None:
-        from ...runtime.parameter_version import ParameterVersion
-        from ..symbol.flags import parse_flags
-        from ..symbol.function import SymbolFunction
+    __module__ = "mxforge.ndarray"  # where MXNet has it
 
+    def __init__(self, sym: Symbol, flags: Sequence[tuple[str, Any]] = ()) -> None:
         self._function = SymbolFunction(sym, flags=parse_flags(flags))
         self._stamp = ParameterVersion().refresh([])
 
     def __call__(self, *args: NDArray, out: NDArray | Sequence[NDArray] | None = None) -> Any:
         """The result, or the list of results, written to `out` where it is given. MXNetError where the arrays are not
         as many as the inputs."""
-        from .ndarray import NDArray
-
         names = self._function.names
         if len(args) != len(names):
             raise MXNetError(f"CachedOp takes {len(names)} arrays, {', '.join(names)}, and got {len(args)}")

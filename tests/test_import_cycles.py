@@ -1,0 +1,147 @@
+"""No module imports itself through others, inside functions or outside, but for what is listed here with its reason."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import mxforge
+
+ROOT = Path(mxforge.__file__).resolve().parent
+FOLDERS = ("codegen", "frontend", "ir", "passes", "runtime", "tools")
+
+ALLOWED = {
+    (r"ir\.graph", r"ir\.printer"): "`str(graph)` prints it, and the printer knows graphs",
+    (
+        r"ir\.dialects\.core\.(control|reduction|scan|window)",
+        r"ir\.dialects\.core\.(builder|gradient)",
+    ): "the gradient of a primitive with a graph is a graph of primitives",
+    (
+        r"codegen\.compiler",
+        r"codegen\.control",
+    ): "the kernel of a loop holds a program of its own, which is compiled like any other",
+}
+"""Imports that close a cycle: patterns of the importing and the imported module."""
+
+FRONTEND = (
+    """artifacts attribute autograd base base_errors context downloads dtypes engine error libinfo library log
+    lr_scheduler memory method_texts name namespace native ndarray_doc notebook random registry rtc symbol_doc torch
+    tracebacks type_flags util""",
+    "ndarray",
+    "binding compiled executor symbol",
+    """callback checkpoint contrib custom executor_manager image initializer io kvstore metric monitor onnx operator
+    optimizer profiler recordio rnn test_utils visualization""",
+    "gluon model parameter_updates",
+    "module",
+)
+"""The layers of `frontend`, the lowest first: the modules and packages in its root. docs/architecture.md names them."""
+
+
+def modules() -> dict[str, Path]:
+    """The files of the package by their names below `mxforge`; the package itself is ""."""
+    found = {"": ROOT / "__init__.py", "__main__": ROOT / "__main__.py"}
+    for folder in FOLDERS:
+        for path in sorted((ROOT / folder).rglob("*.py")):
+            parts = path.relative_to(ROOT).with_suffix("").parts
+            found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    return found
+
+
+def statements(node: ast.AST) -> Iterator[ast.AST]:
+    """All nodes that run: everything but what stands under `if TYPE_CHECKING`."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.If) and ast.unparse(child.test) == "TYPE_CHECKING":
+            for other in child.orelse:
+                yield other
+                yield from statements(other)
+            continue
+        yield child
+        yield from statements(child)
+
+
+def source_of(node: ast.ImportFrom, name: str, path: Path) -> str | None:
+    """The module that a `from` names, below `mxforge`; None for one of another package."""
+    if node.level == 0:
+        package, _, rest = (node.module or "").partition(".")
+        return rest if package == "mxforge" else None
+    parts = name.split(".") if name else []
+    kept = len(parts) - node.level + (path.name == "__init__.py")
+    return ".".join((*parts[:kept], *filter(None, [node.module])))
+
+
+def imports(name: str, path: Path, known: dict[str, Path]) -> Iterator[str]:
+    """The modules of the package that a module imports anywhere."""
+    for node in statements(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (a.name.removeprefix("mxforge.") for a in node.names if a.name.startswith("mxforge."))
+        if not isinstance(node, ast.ImportFrom):
+            continue
+        source = source_of(node, name, path)
+        for alias in node.names if source is not None else ():
+            inner = f"{source}.{alias.name}".removeprefix(".")
+            yield inner if inner in known else str(source)
+
+
+@cache
+def import_graph() -> dict[str, frozenset[str]]:
+    known = modules()
+    return {name: frozenset(m for m in imports(name, path, known) if m in known) for name, path in known.items()}
+
+
+def is_allowed(importer: str, imported: str) -> bool:
+    return any(re.fullmatch(a, importer) and re.fullmatch(b, imported) for a, b in ALLOWED)
+
+
+def reachable(graph: dict[str, frozenset[str]], start: str) -> set[str]:
+    """What `start` imports, directly or not."""
+    seen: set[str] = set()
+    stack = [start]
+    while stack:
+        for other in graph[stack.pop()] - seen:
+            seen.add(other)
+            stack.append(other)
+    return seen
+
+
+def cycles(graph: dict[str, frozenset[str]]) -> set[frozenset[str]]:
+    """The sets of modules that all import each other, directly or not."""
+    reach = {name: reachable(graph, name) for name in graph}
+    return {frozenset(m for m in found if name in reach[m]) for name, found in reach.items() if name in found}
+
+
+def test_there_are_no_import_cycles() -> None:
+    kept = {a: frozenset(b for b in found if not is_allowed(a, b)) for a, found in import_graph().items()}
+    assert [sorted(cycle) for cycle in cycles(kept)] == []
+
+
+def test_every_allowed_import_is_there_and_closes_a_cycle() -> None:
+    edges = [(a, b) for a, found in import_graph().items() for b in found]
+    for pair in ALLOWED:
+        closing = [
+            (a, b) for a, b in edges if all(map(re.fullmatch, pair, (a, b))) and a in reachable(import_graph(), b)
+        ]
+        assert closing, f"{pair} is not needed any more"
+
+
+def test_the_frontend_imports_downward() -> None:
+    layer = {name: number for number, names in enumerate(FRONTEND) for name in names.split()}
+    edges = [(a.split("."), b.split(".")) for a, found in import_graph().items() for b in found]
+    inside = [(a[1], b[1]) for a, b in edges if a[0] == b[0] == "frontend" and len(a) > 1 and len(b) > 1]
+    assert {path.stem for path in (ROOT / "frontend").glob("[a-z]*")} == set(layer)
+    assert [f"{a} imports {b}" for a, b in inside if layer[a] < layer[b]] == []
+
+
+def test_arrays_do_not_import_what_is_built_on_them() -> None:
+    below = reachable(import_graph(), "frontend.ndarray.ndarray")
+    above = ("symbol", "gluon", "module", "io", "metric", "optimizer", "kvstore", "initializer", "image", "executor")
+    assert [m for m in below if m.startswith(tuple(f"frontend.{name}" for name in above))] == []
+    assert not {"frontend.ndarray", "frontend.ndarray.sparse_arrays", "frontend.ndarray.sparse"} & below
+
+
+def test_relative_imports_are_resolved() -> None:
+    graph = import_graph()
+    assert "ir.graph" in graph["passes.expand"] and "frontend.ndarray.ndarray" in graph["frontend.ndarray"]
+    assert "frontend.namespace.aliases" in graph[""] and "tools.main" in graph["__main__"]
