@@ -27,7 +27,7 @@ def emit_kernel(
     """Schedule `kernel` for `target` and add its functions to `module`; `symbol` begins their names.
 
     `parameters` names buffers that change rarely, so that packing them costs nothing in a run. ValueError or
-    NotImplementedError says what of the kernel has no emission.
+    NotImplementedError names what of the kernel has no emission.
     """
     if is_contraction(kernel):
         return _emit_contraction(kernel, target, module, symbol, parameters)

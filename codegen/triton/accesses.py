@@ -1,6 +1,6 @@
 """Turns logical indices into addresses: a stride for each axis, what is gathered, and what may leave the buffer.
 
-GPU buffers stand in plain memory: row-major or strided, never in channel blocks.
+GPU buffers are row-major or strided, never in channel blocks.
 """
 
 from __future__ import annotations

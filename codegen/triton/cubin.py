@@ -1,6 +1,6 @@
-"""Reads what a cubin says of its kernels: registers, bytes of stack, the sizes of parameters.
+"""Reads the attributes of the kernels of a cubin: registers, bytes of stack, the sizes of parameters.
 
-A cubin is ELF64; the attributes stand in `.nv.info.<kernel>` as (format, attribute, size, data), registers and frames
+A cubin is ELF64; the attributes are in `.nv.info.<kernel>` as (format, attribute, size, data), registers and frames
 in `.nv.info`.
 """
 

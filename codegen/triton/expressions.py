@@ -307,7 +307,7 @@ def _times(text: str, stride: Size) -> str:
 
 
 def _stored(value: Const) -> str:
-    """What a masked load gives for `value`: booleans are bytes in memory."""
+    """The element of memory that holds `value`: booleans are bytes."""
     return str(int(value.value)) if value.dtype is DType.BOOL else literal(value.value, value.dtype)
 
 

@@ -97,5 +97,5 @@ _NAMES = {re.search(r"def (\w+)", text).group(1): text.strip() for text in _TEXT
 
 
 def helpers_for(body: str) -> list[str]:
-    """The jitted functions that `body` calls, in the order in which they stand here."""
+    """The jitted functions that `body` calls, in the order of their definitions."""
     return [f"@triton.jit\n{text}" for name, text in _NAMES.items() if re.search(rf"\b{name}\b", body)]

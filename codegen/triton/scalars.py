@@ -39,7 +39,7 @@ def emit_scalar(op: ScalarOp, operands: Sequence[str], dtype: DType) -> str:
 
 
 def takes_literals(op: ScalarOp) -> bool:
-    """Whether a Python number may stand for one of two operands: it then takes the other's type."""
+    """True if one of two operands may be a Python number, which takes the other's type."""
     return op in _INFIX
 
 
