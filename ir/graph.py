@@ -68,7 +68,7 @@ class Value:
     def __init__(self, type: TensorType, node: Node | None, index: int, name: str = "") -> None:
         self.type: Final = type
         self.node: Final = node
-        self.index: Final = index
+        self.index = index
         self.name = name
 
     def __repr__(self) -> str:
