@@ -51,7 +51,7 @@ def modules() -> dict[str, Path]:
 
 
 def statements(node: ast.AST) -> Iterator[ast.AST]:
-    """All nodes that run: everything but what stands under `if TYPE_CHECKING`."""
+    """All nodes that run: everything but the bodies of `if TYPE_CHECKING`."""
     for child in ast.iter_child_nodes(node):
         if isinstance(child, ast.If) and ast.unparse(child.test) == "TYPE_CHECKING":
             for other in child.orelse:

@@ -37,7 +37,7 @@ _MODULES = {
     onnx.mx2onnx._op_translations._op_translations_opset13""",
 }
 ABSENT_MODULES = {path: reason for reason, paths in _MODULES.items() for path in paths.split()}
-"""MXNet's modules that are empty here, as paths below the root, and what to say about them."""
+"""MXNet's modules that are empty here, as paths below the root, with the reason that an error names."""
 
 _GENERATED = ("_internal", "contrib", "image", "linalg", "op", "random", "sparse")
 SECOND_NAMES = {
@@ -45,7 +45,7 @@ SECOND_NAMES = {
     "ndarray.register": "ndarray.functions",
     "symbol.register": "symbol.ops",
 }
-"""Modules of MXNet whose contents stand elsewhere: both are paths below the root."""
+"""Modules of MXNet that are other modules here, by path below the root."""
 
 _LOADED = """
 attribute autograd base callback context contrib contrib.autograd contrib.io contrib.ndarray contrib.onnx
