@@ -11,8 +11,8 @@ from math import inf
 from ..ir.dialects.core import Concat, Conv, Relayout
 from ..ir.graph import Graph, GraphBuilder, Node, Value
 from ..ir.rewrite import Replacement, rebuild
-from ..ir.target import CpuTarget
-from ..ir.types import Layout, TensorType
+from ..ir.target import ConvSizes, ConvWindow, CpuTarget
+from ..ir.types import Layout
 from .kinds import READS_MEMORY
 from .layout_rules import BLOCKS, ROWS, Choice, Format, choices_of, relayout_cost
 from .manager import Context, Pass
@@ -33,8 +33,8 @@ class AssignLayouts(Pass):
     """Give values between convolutions a blocked layout and insert Relayout where a node needs another one.
 
     `layout_rules.py` lists the formats that each primitive accepts. A blocked value's halo is the largest padding among
-    the convolutions that read it, so that no kernel tests for borders, and the room that a Winograd transform reads
-    past the end. Needs: core. Keeps: values; graph inputs and outputs stay row-major.
+    the convolutions that read it, so that no kernel tests for borders, and the room that tiles of a Winograd transform
+    read past the end. Needs: core. Keeps: values; graph inputs and outputs stay row-major.
     """
 
     name = "assign-layouts"
@@ -46,7 +46,7 @@ class AssignLayouts(Pass):
         chosen = choose_formats(graph, block)
         if not any(BLOCKS in (choice.result, *choice.operands) for choice in chosen.values()):
             return graph
-        return _Relayouter(graph, chosen, _collect_halos(graph, chosen), block).run()
+        return _Relayouter(graph, chosen, _collect_halos(graph, chosen, context.target), block).run()
 
 
 # -- the choice
@@ -146,28 +146,38 @@ class _Chooser:
 # -- halos
 
 
-def winograd_room(op: Conv, out: TensorType, kernel: tuple[int, ...]) -> Halo:
-    """Elements past the end that a transform over tiles of four outputs reads, for each spatial axis."""
-    unit = (1,) * len(kernel)
-    transforms = kernel == (3, 3) and op.strides == unit and op.rhs_dilation == unit and op.groups == 1
-    return tuple((0, -n % 4 if transforms else 0) for n in out.shape[2:])
+def conv_sizes(node: Node) -> ConvSizes:
+    """The numbers of a convolution that the target chooses its schedule by."""
+    op, x, w, out = node.op, node.inputs[0].type, node.inputs[1].type, node.outputs[0].type
+    assert isinstance(op, Conv)
+    axes = zip(out.shape[2:], w.shape[2:], op.strides, op.rhs_dilation, op.lhs_dilation, strict=True)
+    return ConvSizes(
+        dtype=x.dtype,
+        accumulator=op.accumulator or x.dtype,
+        images=out.shape[0],
+        groups=op.groups,
+        channels=w.shape[1],
+        filters=w.shape[0] // op.groups,
+        windows=tuple(ConvWindow(outputs=n, taps=k, stride=s, dilation=d, interior=i) for n, k, s, d, i in axes),
+    )
 
 
-def _needed_halo(node: Node) -> Halo:
+def _needed_halo(node: Node, target: CpuTarget) -> Halo:
+    """The padding, and past it what the last tiles of a Winograd transform read."""
     op = node.op
     assert isinstance(op, Conv)
-    kernel = node.inputs[1].type.shape[2:]
     if any(d != 1 for d in op.lhs_dilation):
-        return ((0, 0),) * len(kernel)
-    room = winograd_room(op, node.outputs[0].type, kernel)
-    return tuple((max(0, lo), max(0, hi) + extra) for (lo, hi), (_, extra) in zip(op.padding, room, strict=True))
+        return ((0, 0),) * len(op.strides)
+    tile = target.winograd_tile(conv_sizes(node)) or 1
+    outputs = node.outputs[0].type.shape[2:]
+    return tuple((max(0, lo), max(0, hi) + -n % tile) for (lo, hi), n in zip(op.padding, outputs, strict=True))
 
 
-def _collect_halos(graph: Graph, chosen: Mapping[Node, Choice]) -> dict[Value, Halo]:
+def _collect_halos(graph: Graph, chosen: Mapping[Node, Choice], target: CpuTarget) -> dict[Value, Halo]:
     halos: dict[Value, Halo] = {}
     for node in graph.nodes:
         if isinstance(node.op, Conv) and chosen[node].operands[0] is BLOCKS:
-            value, needed = node.inputs[0], _needed_halo(node)
+            value, needed = node.inputs[0], _needed_halo(node, target)
             halos[value] = _union(halos.get(value, needed), needed)
     for node in reversed(graph.nodes):  # pieces of a concatenation are stored inside the whole
         if isinstance(node.op, Concat) and chosen[node].result is BLOCKS and node.outputs[0] in halos:

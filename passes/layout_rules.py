@@ -96,12 +96,13 @@ def _virtual(node: Node, block: int) -> Sequence[Choice]:
 
 def _conv(node: Node, block: int) -> Sequence[Choice]:
     """Micro-kernels write blocks: rows take a second pass, which costs more than a relayout. They read blocks, but few
-    channels (an image) in rows: blocks would be mostly padding.
+    channels (an image) in rows, which in blocks would be mostly padding, and other dtypes.
     """
     assert isinstance(node.op, Conv)
     if node.op.batch_groups != 1 or not can_be_blocked(node.outputs[0].type):
         return (_in_rows(node),)
-    return (Choice((BLOCKS if node.inputs[0].type.shape[1] >= block else ROWS, ROWS), BLOCKS),)
+    x = node.inputs[0].type
+    return (Choice((BLOCKS if can_be_blocked(x) and x.shape[1] >= block else ROWS, ROWS), BLOCKS),)
 
 
 def _same_format(node: Node, block: int) -> Sequence[Choice]:

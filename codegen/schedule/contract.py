@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from ...ir.kernel import dtype_of
 from ...ir.schedule import DepthwiseSchedule, GemvSchedule, TileSchedule, WinogradSchedule
-from ...ir.target import CpuTarget
+from ...ir.target import ConvSizes, ConvWindow, CpuTarget
 from ...ir.types import DType
 from .describe import Contraction, ConvShape, GemmShape, extent_of
 from .product import is_contiguous_along_reduction, is_readable_in_place
@@ -15,9 +15,6 @@ from .strides import fixed_shape
 
 _POINTS = (48, 240)
 """Bounds of a block of points: enough tiles to reuse the weights, few enough to keep their inputs in the cache."""
-
-_MEMORY_BYTES_PER_CYCLE = 8
-"""What all threads together read from memory."""
 
 _FEW_ROWS = 4
 """Up to here a product is bound by reading the right operand once."""
@@ -112,29 +109,27 @@ def winograd_reach(shape: ConvShape, output: int) -> tuple[int, ...]:
     return tuple(output * -(-w.extent // output) + 2 for w in shape.windows)
 
 
-def takes_winograd(shape: ConvShape) -> bool:
-    """3x3 with stride 1 over two axes, in float32."""
-    unit = all((w.taps, w.stride, w.dilation, w.interior) == (3, 1, 1, 1) for w in shape.windows)
-    return (
-        unit
-        and len(shape.windows) == 2
-        and shape.groups == 1
-        and shape.dtype is shape.accumulator is DType.F32
-        and shape.channels >= 16
-        and shape.filters >= 16
+def conv_sizes(shape: ConvShape) -> ConvSizes:
+    """The numbers on which the choice of a schedule depends."""
+    windows = tuple(
+        ConvWindow(outputs=w.extent, taps=w.taps, stride=w.stride, dilation=w.dilation, interior=w.interior)
+        for w in shape.windows
+    )
+    return ConvSizes(
+        dtype=shape.dtype,
+        accumulator=shape.accumulator,
+        images=shape.images,
+        groups=shape.groups,
+        channels=shape.channels,
+        filters=shape.filters,
+        windows=windows,
     )
 
 
 def schedule_winograd(shape: ConvShape, target: CpuTarget) -> WinogradSchedule | None:
-    """F(4x4) or F(2x2) where it takes fewer cycles than direct convolution and the input's buffer has the room, else
-    None.
-    """
-    if not takes_winograd(shape):
-        return None
-    direct = _cycles(shape, 9, shape.points * shape.images, target)
-    costs = {m: _winograd_cycles(shape, m, target) for m in (4, 2) if has_room(shape, winograd_reach(shape, m))}
-    best = min(costs, key=lambda m: costs[m], default=0)
-    return winograd_blocks(shape, best, target) if best and costs[best] < direct else None
+    """F(4x4) or F(2x2) if the target computes it so and the input's buffer has the room, else None."""
+    tile = target.winograd_tile(conv_sizes(shape), [m for m in (4, 2) if has_room(shape, winograd_reach(shape, m))])
+    return winograd_blocks(shape, tile, target) if tile else None
 
 
 def has_room(shape: ConvShape, reach: tuple[int, ...]) -> bool:
@@ -147,25 +142,6 @@ def has_room(shape: ConvShape, reach: tuple[int, ...]) -> bool:
         lo >= w.low and room - w.low <= size[w.dimension] + hi
         for w, room, (lo, hi) in zip(shape.windows, reach, x.layout.halo, strict=True)
     )
-
-
-def _cycles(shape: ConvShape, products: int, points: int, target: CpuTarget) -> float:
-    """Multiply-adds of all threads, or the time that weights take from memory."""
-    weights = products * shape.channels * shape.filters
-    return max(
-        weights * points / (target.lanes() * target.fma_per_cycle * target.threads),
-        4 * weights / _MEMORY_BYTES_PER_CYCLE,
-    )
-
-
-def _winograd_cycles(shape: ConvShape, m: int, target: CpuTarget) -> float:
-    tiles = shape.images
-    for w in shape.windows:
-        tiles *= -(-w.extent // m)
-    size = m + 2
-    steps = 3 * size * size  # instructions of a transform and its loads and stores, for one vector of channels
-    transforms = tiles * (shape.channels + shape.filters) * steps / (target.lanes() * target.threads)
-    return _cycles(shape, size * size, tiles, target) + transforms
 
 
 def winograd_blocks(shape: ConvShape, m: int, target: CpuTarget) -> WinogradSchedule:

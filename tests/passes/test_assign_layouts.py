@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-from mxforge.ir.dialects.core import CoreBuilder, Relayout
+from dataclasses import replace
+
+import pytest
+from mxforge.codegen.llvm.contract.emit import schedule_contraction
+from mxforge.codegen.lower import lower_region
+from mxforge.ir.dialects.core import CoreBuilder, Fused, Relayout
 from mxforge.ir.graph import Graph, Value
 from mxforge.ir.kernel import ReduceOp
-from mxforge.ir.target import AVX2, AVX512, NEON
+from mxforge.ir.schedule import WinogradSchedule
+from mxforge.ir.target import AVX2, AVX512, NEON, ConvSizes, ConvWindow, CpuTarget
 from mxforge.ir.types import DType, Layout
 from mxforge.passes.assign_layouts import AssignLayouts, channel_block
+from mxforge.passes.fuse import Fuse
 from rewriting import assert_rewrites, assert_same_values, assert_unchanged, run_pass, tensor
 
 LAYOUTS = AssignLayouts()
@@ -63,11 +70,28 @@ def test_a_halo_is_the_union_of_what_readers_need() -> None:
     assert_same_values(graph, result, 1e-5)
 
 
-def test_transforms_of_tiles_have_room_past_the_end() -> None:
-    """3x3 with stride 1 over 9 positions: three tiles of four end 3 elements behind the padding."""
+@pytest.mark.parametrize("target", [AVX512, AVX2, NEON], ids=lambda t: t.cpu)
+@pytest.mark.parametrize(("size", "channels"), [(7, 64), (9, 16), (13, 64), (33, 64), (9, 1024), (2, 64)])
+def test_halos_have_room_for_the_tiles_that_the_schedule_takes(size: int, channels: int, target: CpuTarget) -> None:
     b = CoreBuilder()
-    x = conv(b, b.input(tensor(1, 16, 9, 9)), 16, 1, 0)
-    assert layouts(run_pass(LAYOUTS, b.build([conv(b, x, 16)])), "conv")[0] == Layout(16, ((1, 4), (1, 4)))
+    x = conv(b, b.input(tensor(1, 16, size, size)), channels, 1, 0)
+    graph = run_pass(Fuse(), run_pass(LAYOUTS, b.build([conv(b, x, 64)]), target))
+    last = [n.op for n in graph.nodes if isinstance(n.op, Fused) and n.op.kind == "contract"][-1]
+    layout = last.body.inputs[0].type.layout
+    schedule = schedule_contraction(lower_region(last), target)
+    tile = schedule.output if isinstance(schedule, WinogradSchedule) else 1
+    assert layout is not None and layout.halo == ((1, 1 + -size % tile),) * 2
+
+
+def test_tiles_are_chosen_by_size() -> None:
+    sizes = ConvSizes(dtype=DType.F32, accumulator=DType.F32, images=1, groups=1, channels=64, filters=64, windows=())
+
+    def tile(outputs: int, **changes: object) -> int:
+        window = ConvWindow(outputs=outputs, taps=3, stride=1, dilation=1, interior=1)
+        return AVX512.winograd_tile(replace(sizes, windows=(window, window), **changes))  # type: ignore[arg-type]
+
+    assert (tile(56), tile(7), tile(2)) == (4, 2, 0)
+    assert tile(56, groups=2) == tile(56, channels=8) == tile(56, accumulator=DType.F64) == 0
 
 
 def test_few_input_channels_stay_row_major() -> None:
