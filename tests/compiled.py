@@ -35,12 +35,15 @@ def guarded(type: TensorType) -> tuple[Array, Array]:
 
 
 def run_program(program: Program, arrays: Sequence[Array]) -> list[Array]:
-    """The results of a program, run twice on one executable so that state left behind would show. AssertionError if it
-    writes beside an output."""
+    """The results of a program, then the new values of its state, run twice on one executable so that memory left
+    behind would show. AssertionError if it writes beside an output."""
     executable = Executable(program)
-    inputs = [np.ascontiguousarray(a) for a in arrays]
+    inputs: list[Array] = []
     outputs: list[Array] = []
     for _ in range(2):
+        inputs = [
+            np.array(a, order="C") if i in program.state else np.ascontiguousarray(a) for i, a in enumerate(arrays)
+        ]
         made = [guarded(t) for t in program.outputs]
         outputs = [y for _, y in made]
         executable.run([a.ctypes.data for a in inputs], [y.ctypes.data for y in outputs])
@@ -48,7 +51,7 @@ def run_program(program: Program, arrays: Sequence[Array]) -> list[Array]:
             start = y.ctypes.data - memory.ctypes.data
             beside = np.concatenate([memory[:start], memory[start + y.nbytes :]])
             assert (beside == 0xAB).all(), f"{program.name} writes beside an output"
-    return outputs
+    return [*outputs, *(inputs[i] for i in program.state)]
 
 
 def check(

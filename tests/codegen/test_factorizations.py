@@ -90,7 +90,7 @@ def test_zero_batch_and_wrong_operands() -> None:
         for op in (Cholesky(), LU(), LQ(), SymmetricEigen()):
             assert empty.shape in [y.shape for y in run(op, empty)]
         assert run(TriangularSolve(), empty, empty)[0].shape == empty.shape
-    with pytest.raises(TypeError, match="float32 or float64, got f16"):
+    with pytest.raises(TypeError, match="float32 or float64, got float16"):
         Cholesky().infer(TensorType((2, 2), DType.F16))
     with pytest.raises(ValueError, match="must be square"):
         LU().infer(TensorType((2, 3), DType.F32))
