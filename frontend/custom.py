@@ -12,8 +12,10 @@ import numpy as np
 from ..ir.types import DType, Shape, TensorType
 from .base import MXNetError
 from .context import current_context
+from .shapes import from_mxnet
 
 if TYPE_CHECKING:
+    from ..ir.dialects.mx.shapes import PartialShape
     from .operator import CustomOp, CustomOpProp
 
 Array = np.ndarray[Any, Any]
@@ -28,11 +30,15 @@ class PythonKind:
         self.results = tuple(prop.list_outputs())
         self.states = tuple(prop.list_auxiliary_states())
 
-    def shapes(self, inputs: Sequence[Shape | None]) -> tuple[list[Shape], list[Shape], list[Shape]]:
-        """`infer_shape`; an unknown shape is an empty list, as in MXNet."""
+    def shapes(
+        self, inputs: Sequence[Shape | None]
+    ) -> tuple[list[PartialShape], list[PartialShape], list[PartialShape]]:
+        """`infer_shape`; an unknown shape is an empty list, as in MXNet. If all inputs are known, so are the results,
+        and 0 is a size."""
         found = self.prop.infer_shape([[] if shape is None else list(shape) for shape in inputs])
         parts = self._parts("infer_shape", found)
-        arguments, results, states = ([tuple(int(n) for n in shape) for shape in part] for part in parts)
+        read: Callable[[list[int]], PartialShape] = from_mxnet if None in inputs else tuple
+        arguments, results, states = ([read([int(n) for n in shape]) for shape in part] for part in parts)
         return arguments, results, states
 
     def dtypes(self, inputs: Sequence[DType]) -> tuple[list[DType], list[DType], list[DType]]:

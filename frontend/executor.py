@@ -110,7 +110,7 @@ class Executor:
         network = Network(self._symbol._entries)
         known = network.infer({n: a.shape for n, a in bound.items()}, {n: dtype_of(a.dtype) for n, a in bound.items()})
         types = [known.type_of(network.number(entry)) for entry in network.entries]
-        if None in types:  # extents of 0 count as unknown in inference
+        if None in types:  # compilation names the operator whose shape is unknown
             return self.function.specialization_for(self._arrays(), False).types
         return cast("list[TensorType]", types)
 

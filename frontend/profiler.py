@@ -89,7 +89,7 @@ class _Profiler:
 
     def _label(self, program: Program, launch: Launch) -> str:
         """The names of the operators in a launch, as the call's own graph has them. `x + 1` runs the program of
-        `broadcast_add` on an array of one element; its name is that of MXNet's operator on numbers."""
+        `broadcast_add` on an array without axes; its name is that of MXNet's operator on numbers."""
         from .ndarray.sparse_arithmetic import OF_NUMBERS
 
         called = getattr(self.thread, "called", None)
@@ -100,7 +100,7 @@ class _Profiler:
         if names is None or not getattr(self.thread, "number", False):
             return label
         right, left = names
-        return right if program.inputs[1].shape == (1,) else left
+        return right if program.inputs[1].shape == () else left
 
     def launched(self, program: Program, launch: Launch | None, begin: int, end: int) -> None:
         if launch is None:

@@ -64,7 +64,6 @@ ACCEPTED_HERE: tuple[tuple[str, str], ...] = (
         "more dtypes are computed than MXNet has code for",
     ),
     (r"\w+\((.*, )?(stride|dilate|pad|adj|axes|shape|use_length|axis)=None", "None is the default"),
-    (r"_(zeros|ones|full)\((?!.*shape=\((0|-))", "a shape without axes is that of one number"),
     (r"(flip|reverse|cumsum|Dropout|broadcast_axis)\(.*ax[ei]s=\(?-", "axes count from the end too"),
     (r"(moments|norm)\(", "the reduction over all axes, and out_dtype of any input"),
     (r"gather_nd\(", "a compiled program clips coordinates outside: docs/compatibility.md"),

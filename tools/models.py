@@ -16,6 +16,7 @@ from ..frontend.compiled import Argument, CompiledModel
 from ..frontend.symbol import Symbol, load
 from ..frontend.symbol.function import SymbolFunction
 from ..frontend.symbol.network import Network
+from ..ir.dialects.mx.shapes import UNKNOWN, PartialShape, is_known
 from ..ir.graph import Graph
 from ..ir.types import DType, Shape, TensorType
 from .errors import ToolError, UsageError
@@ -152,10 +153,10 @@ def data_types(model: Model, given: GivenShapes, batch: int = 1) -> dict[str, Te
 class _Found:
     """What inference says about variables, by name."""
 
-    shapes: Mapping[str, Shape | None]
+    shapes: Mapping[str, PartialShape]
     dtypes: Mapping[str, DType | None]
 
-    def shape(self, name: str) -> Shape | None:
+    def shape(self, name: str) -> PartialShape:
         return self.shapes.get(name)
 
 
@@ -167,21 +168,22 @@ def _infer(model: Model, shapes: Mapping[str, Shape], given: GivenShapes) -> _Fo
     found = network.infer(known_shapes, known_dtypes)
     numbers = {node.name: network.first[node] for node in network.variables}
     inferred = {n: found.shapes.get(i) for n, i in numbers.items()}
-    # a shape of rank 0 is given, never inferred: inference takes () for unknown
-    return _Found({**inferred, **shapes}, {n: found.dtypes.get(i) for n, i in numbers.items()})
+    return _Found(inferred, {n: found.dtypes.get(i) for n, i in numbers.items()})
 
 
-def _with_batch(shape: Shape | None, batch: int) -> Shape | None:
+def _with_batch(shape: PartialShape, batch: int) -> Shape | None:
     """The shape when its first extent alone is unknown."""
-    if not shape or shape[0] != 0 or 0 in shape[1:]:
+    if not shape or shape[0] is not UNKNOWN:
         return None
-    return (batch, *shape[1:])
+    rest = shape[1:]
+    return (batch, *rest) if is_known(rest) else None
 
 
 def _complete(name: str, found: _Found) -> TensorType:
     shape = found.shape(name)
-    if shape is None or 0 in shape:
-        known = "" if shape is None else f" (known is {','.join(str(n or '?') for n in shape)})"
+    if not is_known(shape):
+        listed = ",".join("?" if n is UNKNOWN else str(n) for n in shape or ())
+        known = f" (known is {listed})" if listed else ""
         ways = f"--input-shape {name}=D,D,... (mxforge run takes it from an array too: --input {name}=FILE)"
         raise UsageError(f"the shape of input {name!r} is not known{known}: give it with {ways}")
     return TensorType(shape, found.dtypes.get(name) or DType.F32)

@@ -29,8 +29,8 @@ tensor_types = (symbol.Symbol, ndarray.NDArray)
 class Parameter(ParameterArrays):
     """A named array, or one copy of it on each context.
 
-    A dimension of 0 in `shape` is unknown until the first forward pass; initialization then waits for it, when
-    `allow_deferred_init`. `grad_req` is 'write', 'add' or 'null'.
+    A dimension of 0 or -1 in `shape` is unknown until the first forward pass; initialization then waits for it, when
+    `allow_deferred_init`: a parameter always has elements. `grad_req` is 'write', 'add' or 'null'.
     """
 
     def __init__(
@@ -98,8 +98,10 @@ class Parameter(ParameterArrays):
 
     @property
     def shape(self) -> tuple[int, ...] | None:
-        """The shape, 0 for an unknown dimension; None when nothing is known."""
-        return self._shape
+        """The shape; None when nothing is known. An unknown dimension is 0, or -1 with NumPy's shape semantics."""
+        if self._shape is None or not is_np_shape():
+            return self._shape
+        return tuple(n or -1 for n in self._shape)
 
     @shape.setter
     def shape(self, new_shape: Sequence[int]) -> None:
@@ -134,7 +136,7 @@ class Parameter(ParameterArrays):
         init = init or self.init or default_init
         self._data = self._grads = None
         self._deferred_init = (init, as_contexts(ctx), default_init, None)
-        if shape_is_known(self._shape):
+        if shape_is_known(self.shape):
             self._finish_deferred_init()
         elif not self._allow_deferred_init:
             self._deferred_init = ()
@@ -144,7 +146,7 @@ class Parameter(ParameterArrays):
         """Make and fill the arrays that waited for the shape; nothing if none wait."""
         if not self._deferred_init:
             return
-        if not shape_is_known(self._shape):
+        if not shape_is_known(self.shape):
             raise AssertionError(
                 f"Cannot initialize Parameter '{self.name}' because {self._unknown()}. "
                 "Please specify in_units, in_channels, etc for `Block`s."

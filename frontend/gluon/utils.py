@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from .. import ndarray  # noqa: F401  (MXNet's module has these names too)
 from ..downloads import _get_repo_file_url, _get_repo_url, check_sha1, download, replace_file  # noqa: F401
 from ..ndarray import NDArray, array
+from ..shapes import is_known as shape_is_known  # noqa: F401
 from ..symbol import Symbol
 from ..util import is_np_array, is_np_shape  # noqa: F401
 
@@ -49,11 +50,6 @@ def split_and_load(
         return [data.as_in_context(ctx_list[0])]
     pieces = split_data(data, len(ctx_list), batch_axis, even_split)
     return [piece.as_in_context(ctx) for piece, ctx in zip(pieces, ctx_list, strict=True)]
-
-
-def shape_is_known(shape: Sequence[int] | None) -> bool:
-    """Whether rank and all dimensions are known: 0 stands for an unknown one, and -1 in MXNet's NumPy mode."""
-    return shape is not None and all(n > 0 for n in shape) and len(shape) > 0
 
 
 def _indent(text: str, spaces: int) -> str:

@@ -1,6 +1,6 @@
 """The arithmetic of arrays: the operators of Python, and `nd.add`, `nd.maximum`, ... which take arrays and numbers.
 
-A number takes part as an array of one element in the array's own dtype, as MXNet does it (so an int array plus 1.5 is
+A number takes part as an array without axes in the array's own dtype, as MXNet does it (so an int array plus 1.5 is
 plus 1); then no number is compiled into a program. Booleans meet a number as int64. Shapes broadcast as in NumPy.
 """
 
@@ -35,7 +35,7 @@ _tables: dict[str, Cache[Any, Callable[..., Any]]] = {}
 
 
 def cell(dtype: DType, value: Any) -> NDArray:
-    """A number as an array of shape (1,), of class `Number`. Callers only read it."""
+    """A number as an array without axes, of class `Number`. Callers only read it."""
     key = dtype, value or str(value)  # 0.0 and -0.0 are equal, and are not the same
     found = _recent_numbers.get(key)
     return _numbers.get(key, lambda: _new_cell(dtype, value)) if found is None else found
@@ -47,7 +47,7 @@ def number_class() -> type[NDArray]:
     dense: Any = array_class()
 
     class Number(dense):
-        """A Python number as an array of one element."""
+        """A Python number as an array without axes."""
 
         __slots__ = ()
 
@@ -55,8 +55,8 @@ def number_class() -> type[NDArray]:
 
 
 def _new_cell(dtype: DType, value: Any) -> NDArray:
-    made = empty_array((1,), dtype, _CPU)
-    made._memory()[:] = to_memory(value, dtype)
+    made = empty_array((), dtype, _CPU)
+    made._memory()[...] = to_memory(value, dtype)
     made.__class__ = number_class()
     return made
 
@@ -184,7 +184,7 @@ def _named(method: Callable[..., NDArray], name: str, doc: str) -> Callable[...,
 
 
 def as_operand(value: Any, dtype: DType) -> NDArray:
-    """An array as it is, a number as an array of one element. TypeError for anything else."""
+    """An array as it is, a number as an array without axes. TypeError for anything else."""
     if isinstance(value, array_class()):
         return value
     if isinstance(value, numeric_types):

@@ -40,7 +40,7 @@ def cast_storage(array: NDArray, stype: str) -> Any:
     if stype == "csr" and values.ndim == 2:
         return csr_of(values, array.context, array.dtype)
     if stype == "row_sparse" and values.ndim:
-        rows = np.flatnonzero(values.reshape(len(values), -1).any(axis=1))
+        rows = np.flatnonzero(values.any(axis=tuple(range(1, values.ndim))))
         return row_sparse_of(values[rows], rows, values.shape, array.context, array.dtype)
     raise MXNetError(f"an array of shape {values.shape} has no storage type {stype!r}")
 

@@ -14,7 +14,7 @@ from ..base import MXNetError, integers
 from ..context import Context, usable
 from ..dtypes import dtype_of, to_memory
 from ..memory import require_room
-from ..util import is_np_shape
+from ..shapes import is_known
 from . import _internal, op
 from .array_classes import array_class, empty_array
 from .eager import invoke, operator_named
@@ -40,13 +40,20 @@ __all__ = [
 ]
 
 
-def _new(shape: Any, ctx: Context | None, dtype: Any) -> NDArray:
-    return _of_extents(integers(shape if hasattr(shape, "__iter__") else (shape,)), ctx, dtype)
+def _extents(shape: Any) -> tuple[int, ...]:
+    return integers(shape if hasattr(shape, "__iter__") else (shape,))
 
 
-def _of_extents(extents: tuple[int, ...], ctx: Context | None, dtype: Any) -> NDArray:
-    least = min(extents, default=0)
-    if least < 0 or (least == 0 and not is_np_shape()):
+def _new(extents: tuple[int, ...], ctx: Context | None, dtype: Any) -> NDArray:
+    """An array of arbitrary content. As in MXNet, an extent may be 0 without NumPy's shape semantics too."""
+    if min(extents, default=0) < 0:
+        raise MXNetError(f"an array of shape {extents} cannot be made: an extent is negative")
+    return empty_array(extents, dtype_of(dtype), usable(ctx))
+
+
+def _of_known(extents: tuple[int, ...], ctx: Context | None, dtype: Any) -> NDArray:
+    """An array of arbitrary content. MXNetError for a shape that is not known."""
+    if not is_known(extents):
         raise MXNetError(f"an array of shape {extents} cannot be made: every extent must be known, and at least 1")
     return empty_array(extents, dtype_of(dtype), usable(ctx))
 
@@ -64,12 +71,12 @@ def _declared(shape: Any) -> tuple[int, ...]:
 
 def empty(shape: Any, ctx: Context | None = None, dtype: Any = None) -> NDArray:
     """A dense array whose elements are not set."""
-    return _new(shape, ctx, dtype)
+    return _new(_extents(shape), ctx, dtype)
 
 
 def zeros(shape: Any, ctx: Context | None = None, dtype: Any = None, **kwargs: Any) -> NDArray:
     """A dense array of zeros."""
-    made = _of_extents(_declared(shape), ctx, dtype)
+    made = _of_known(_declared(shape), ctx, dtype)
     ctypes.memset(made._address, 0, made._nbytes())
     return _given_out(made, kwargs)
 
@@ -83,7 +90,7 @@ def ones(shape: Any, ctx: Context | None = None, dtype: Any = None, **kwargs: An
         dtype: The dtype; float32 by default.
         out: An array that receives the ones.
     """
-    made = _of_extents(_declared(shape), ctx, dtype)
+    made = _of_known(_declared(shape), ctx, dtype)
     made[...] = 1
     return _given_out(made, kwargs)
 
@@ -100,7 +107,11 @@ def full(
         dtype: The dtype; float32 by default.
         out: An array that is filled in place of a new one.
     """
-    made = _new(shape, ctx, dtype) if out is None else out
+    if out is None:
+        extents = _extents(shape)
+        made = _new(extents, ctx, dtype) if extents else _of_known(extents, ctx, dtype)
+    else:
+        made = out
     made[...] = val
     return made
 
@@ -175,7 +186,9 @@ def arange(
         start, stop = 0, start
     if step == 0:
         raise MXNetError("arange: step is 0")
-    count = max(int(np.ceil((stop - start) / step)), 0)
+    count = int(np.ceil((stop - start) / step))
+    if count < 1:
+        raise MXNetError(f"arange: no number from {start} to {stop} in steps of {step}")
     require_room((count * repeat,), DType.F64)
     if dtype_of(dtype).is_integer:
         start, step = int(start), int(step)

@@ -21,6 +21,7 @@ from ..base import MXNetError
 from ..context import Context
 from ..dtypes import dtype_error, dtype_name
 from ..tracebacks import cause_of
+from ..util import is_np_shape
 from .operator_function import BoundOperator, OperatorFunction
 
 if TYPE_CHECKING:
@@ -99,7 +100,22 @@ def bind(cls: type[Operator], params: Mapping[str, Any]) -> BoundOperator:
         found = _bound.find(key)
     except TypeError:  # lists
         return bind(cls, {name: _frozen(value) for name, value in params.items()})
-    return _bound.add(key, bound_of(_parse(cls, params))) if found is None else found
+    if found is None:
+        found = _bound.find((*key, is_np_shape()))
+    return _bind_anew(cls, params, key) if found is None else found
+
+
+def _bind_anew(cls: type[Operator], params: Mapping[str, Any], key: tuple[Any, ...]) -> BoundOperator:
+    """An operator with parameters that were not bound before.
+
+    It is stored by `key`, and by the shape semantics if the meaning of the parameters depends on them.
+    """
+    operator = _parse(cls, params)
+    legacy = operator.with_legacy_shapes()
+    if legacy is not operator:
+        key = (*key, is_np_shape())
+        operator = operator if is_np_shape() else legacy
+    return _bound.add(key, bound_of(operator))
 
 
 def bound_of(operator: Operator) -> BoundOperator:

@@ -28,6 +28,7 @@ from ..context import cpu
 from ..dtypes import dtype_of
 from ..memory import allocate
 from ..tracebacks import cause_of
+from ..util import is_np_shape
 from .array_classes import array_at, array_class, empty_array
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ def save(fname: str | os.PathLike[str], data: NDArray | Sequence[NDArray] | dict
     """Write one array, a list of arrays, or arrays by name."""
     names, arrays = _named(data)
     try:
-        write_params(fname, names, [to_data(a) for a in arrays])
+        write_params(fname, names, [to_data(a) for a in arrays], numpy_shapes=is_np_shape() or None)
     except (ArtifactError, OSError) as error:
         raise MXNetError(str(error)) from cause_of(error)
 
@@ -130,7 +131,7 @@ def _plain(data: np.ndarray | BFloat16Data) -> np.ndarray:
 
 def to_bytes(array: NDArray) -> bytes:
     """One array as the content of a `.params` file."""
-    return dump_params([], [to_data(array)])
+    return dump_params([], [to_data(array)], numpy_shapes=is_np_shape() or None)
 
 
 def from_bytes(content: bytes) -> Any:

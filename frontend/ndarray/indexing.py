@@ -3,7 +3,7 @@
 A key of integers, slices, None and `...` that selects memory without gaps gives a view: it shares the array's memory,
 and writes go
 through. Every other key gives a copy. Integer arrays, lists and boolean masks select as in NumPy. A single element is
-an array of shape (1,).
+an array of shape (1,), or () with NumPy's shape semantics.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import numpy as np
 from ...runtime.writes import written
 from ..base import numeric_types
 from ..dtypes import to_memory
+from ..shapes import shape_of_element
 from .array_classes import array_class
 from .key_helpers import KeyHelpers
 
@@ -43,11 +44,14 @@ class Indexing(KeyHelpers):
             return self._at(key)
         if key.__class__ is slice and self._shape and (key.step is None or key.step == 1):
             return self if key.start is None and key.stop is None else self._slice(key.start, key.stop)
+        if _is_whole(self, key):
+            return self
         return _select(self, normalized(int(key) if isinstance(key, bool) else key))
 
     def __setitem__(self: NDArray, key: Any, value: Any) -> None:  # type: ignore[misc]
         """Write a number, an array or anything array-like, broadcast to the shape that `key` selects."""
         try:
+            key = () if _is_whole(self, key) else key
             self._memory()[_open_ended(normalized(key))] = _assignable(self, value)
         except ValueError as error:
             raise ValueError(f"cannot assign to part of an array of shape {self._shape}: {error}") from None
@@ -60,7 +64,7 @@ class Indexing(KeyHelpers):
             raise IndexError(f"index {index} is out of bounds for axis 0 with size {size}")
         rest = self._shape[1:]
         step = self._nbytes() // size
-        return self._view(rest or (1,), (index % size) * step)
+        return self._view(rest or shape_of_element(), (index % size) * step)
 
     def _slice(self: NDArray, start: int | None, stop: int | None) -> NDArray:  # type: ignore[misc]
         """The view x[start:stop]."""
@@ -75,7 +79,7 @@ def _select(array: NDArray, key: Any) -> NDArray:
     selected = memory[key]
     if not isinstance(selected, np.ndarray):  # a NumPy scalar is a copy: the same element as a view of no axes
         selected = memory[(*key, ...) if isinstance(key, tuple) else (key, ...)]
-    shape = selected.shape or (1,)
+    shape = selected.shape or (shape_of_element() if _is_element(key) else (1,))
     if _is_basic(key) and selected.flags.c_contiguous and selected.size:
         here, start = (m.__array_interface__["data"][0] for m in (selected, memory))
         return array._view(shape, here - start)
@@ -86,6 +90,16 @@ def _open_ended(key: Any) -> Any:
     """The key with `...` at its end, so that it selects an array and never a scalar, which takes no array of (1,)."""
     parts = key if isinstance(key, tuple) else (key,)
     return parts if any(part is Ellipsis for part in parts) else (*parts, ...)
+
+
+def _is_whole(array: NDArray, key: Any) -> bool:
+    """Whether the key is (), or `:` for an array without axes."""
+    return key == () if key.__class__ is tuple else not array._shape and key.__class__ is slice and key == slice(None)
+
+
+def _is_element(key: Any) -> bool:
+    """Whether a key has integers alone. Other keys of one element give the shape (1,), as in MXNet."""
+    return all(isinstance(k, int | np.integer) for k in (key if isinstance(key, tuple) else (key,)))
 
 
 def _is_basic(key: Any) -> bool:

@@ -18,6 +18,7 @@ from ..artifacts import (
 from ..artifacts.symbol_graph import CURRENT_VERSION
 from ..base import MXNetError
 from ..tracebacks import cause_of
+from ..util import is_np_shape
 from .node import Entry, SymNode, depth_first, is_hidden
 
 # Casts that automatic mixed precision inserted; saved graphs leave them out unless asked.
@@ -41,7 +42,13 @@ def to_file(entries: Sequence[Entry]) -> SymbolFile:
     written = tuple(
         SymbolNode(n.op, n.name, n.attrs, moved(n.inputs), _outputs_in_files(n), subgraphs=n.subgraphs) for n in nodes
     )
-    return SymbolFile(written, moved(entries), {"mxnet_version": GraphAttr("int", CURRENT_VERSION)})
+    return SymbolFile(written, moved(entries), _graph_attributes())
+
+
+def _graph_attributes() -> dict[str, GraphAttr]:
+    """The attributes of a graph that is saved now, in MXNet's order."""
+    marks = {"is_np_shape": GraphAttr("int", 1)} if is_np_shape() else {}
+    return {**marks, "mxnet_version": GraphAttr("int", CURRENT_VERSION)}
 
 
 # What MXNet keeps besides an operator's results, in the build that oneDNN is part of: it counts as outputs in files.

@@ -9,54 +9,59 @@ from typing import TYPE_CHECKING, Any
 from ...ir.types import DType
 from ..base import MXNetError, integers
 from ..dtypes import dtype_of, numpy_type
+from ..shapes import from_mxnet, is_known, to_mxnet
 from .network import Network
 from .node import Entry, SymNode, depth_first
 
 if TYPE_CHECKING:
     from .symbol import Symbol
 
-Shapes = list[tuple[int, ...]]
+Shapes = list[tuple[int, ...] | None]
 Dtypes = list[Any]
 _MOST_NAMED = 10
 
 
-def infer_shape(symbol: Symbol, args: Sequence[Any], kwargs: Mapping[str, Any], partial: bool) -> Any:
-    """Shapes of arguments, outputs and auxiliary states; () and 0 stand for what is unknown."""
+def infer_shape(
+    symbol: Symbol, args: Sequence[Any], kwargs: Mapping[str, Any], partial: bool, warn: bool = True
+) -> Any:
+    """Shapes of arguments, outputs and auxiliary states; what is unknown has MXNet's form (see `frontend/shapes.py`).
+
+    Three times None if something is unknown, unless `partial`.
+    """
     network = Network(symbol._entries)
     given = _given(symbol, args, kwargs, "shapes")
     for name, shape in given.items():
         if not isinstance(shape, tuple):
             raise TypeError(f"Arguments need to be shapes (tuple), but '{name}' is {type(shape)}.")
     network.check_names(given, "InferShape")
-    found = network.infer({name: tuple(max(n, 0) for n in integers(shape)) for name, shape in given.items()}, {})
-    lists = _in_order(symbol, network, {i: found.shapes.get(i) or () for i in range(_count(network))})
-    if partial or all(shape and 0 not in shape for shapes in lists for shape in shapes):
+    found = network.infer({name: from_mxnet(integers(shape)) for name, shape in given.items()}, {})
+    numbers = _in_order(symbol, network)
+    lists = tuple([to_mxnet(found.shapes.get(i)) for i in values] for values in numbers)
+    if partial or not any(map(found.unknown, numbers)):
         return lists
-    unknown = [f"{n}: {s}" for n, s in zip(symbol.list_arguments(), lists[0], strict=True) if not s or 0 in s]
-    _warn("shape for the following arguments (0s in shape means unknown dimensions)", unknown)
+    if warn:
+        unknown = [f"{n}: {s}" for n, s in zip(symbol.list_arguments(), lists[0], strict=True) if not is_known(s)]
+        _warn("shape for the following arguments (0s in shape means unknown dimensions)", unknown)
     return None, None, None
 
 
-def infer_type(symbol: Symbol, args: Sequence[Any], kwargs: Mapping[str, Any], partial: bool) -> Any:
-    """Dtypes of arguments, outputs and auxiliary states; None stands for what is unknown."""
+def infer_type(symbol: Symbol, args: Sequence[Any], kwargs: Mapping[str, Any], partial: bool, warn: bool = True) -> Any:
+    """Dtypes of arguments, outputs and auxiliary states; None for what is unknown.
+
+    Three times None if something is unknown, unless `partial`.
+    """
     network = Network(symbol._entries)
     given = _given(symbol, args, kwargs, "types")
     network.check_names(given, "InferType")
     found = network.infer({}, {name: dtype_of(dtype) for name, dtype in given.items()})
-    lists = _in_order(symbol, network, {i: _numpy_or_none(found.dtypes.get(i)) for i in range(_count(network))})
+    numbers = _in_order(symbol, network)
+    lists = tuple([_numpy_or_none(found.dtypes.get(i)) for i in values] for values in numbers)
     if partial or all(dtype is not None for dtypes in lists for dtype in dtypes):
         return lists
-    _warn(
-        "type for the following arguments",
-        [f"{n}: None" for n, d in zip(symbol.list_arguments(), lists[0], strict=True) if d is None],
-    )
+    if warn:
+        unknown = [f"{n}: None" for n, d in zip(symbol.list_arguments(), lists[0], strict=True) if d is None]
+        _warn("type for the following arguments", unknown)
     return None, None, None
-
-
-def known_lists(lists: Any, partial: bool) -> Any:
-    """What inference has found: all of it if `partial`, else three times None as soon as something is unknown."""
-    known = all(all(value) if isinstance(value, tuple) and value else bool(value) for v in lists for value in v)
-    return lists if partial or known else (None, None, None)
 
 
 def _numpy_or_none(dtype: DType | None) -> Any:
@@ -74,20 +79,12 @@ def _given(symbol: Symbol, args: Sequence[Any], kwargs: Mapping[str, Any], what:
     return {name: value for name, value in kwargs.items() if value is not None}
 
 
-def _count(network: Network) -> int:
-    return sum(node.num_outputs for node in network.nodes)
-
-
-def _in_order(symbol: Symbol, network: Network, values: Mapping[int, Any]) -> tuple[list[Any], list[Any], list[Any]]:
-    """What is known about arguments, outputs and auxiliary states."""
+def _in_order(symbol: Symbol, network: Network) -> tuple[list[int], list[int], list[int]]:
+    """The numbers of arguments, outputs and auxiliary states."""
     auxiliary = {node for user in network.nodes for node in user.auxiliary_inputs()}
-
-    def of(nodes: Sequence[SymNode]) -> list[Any]:
-        return [values[network.first[node]] for node in nodes]
-
-    arguments = of([node for node in network.variables if node not in auxiliary])
-    states = of([node for node in network.variables if node in auxiliary])
-    return arguments, [values[network.number(e)] for e in symbol._entries], states
+    arguments = [network.first[node] for node in network.variables if node not in auxiliary]
+    states = [network.first[node] for node in network.variables if node in auxiliary]
+    return arguments, [network.number(e) for e in symbol._entries], states
 
 
 def _warn(what: str, unknown: list[str]) -> None:

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING
 
 from ...ir.types import DType
 from ..base import MXNetError
+from ..shapes import from_mxnet
 from ..tracebacks import cause_of
 from ..type_flags import DTYPE_NAMES
+from ..util import is_np_shape
 from .node import Entry, SymNode, depth_first
 
 if TYPE_CHECKING:
@@ -38,8 +40,15 @@ class Network:
     def uses(self) -> list[Use]:
         from ...ir.dialects.mx.infer_types import Use
 
+        legacy = not is_np_shape()
         return [
-            Use(n.operator, tuple(map(self.number, n.inputs)), tuple(self._outputs(n)), n.name, n.location)
+            Use(
+                n.operator.with_legacy_shapes() if legacy else n.operator,
+                tuple(map(self.number, n.inputs)),
+                tuple(self._outputs(n)),
+                n.name,
+                n.location,
+            )
             for n in self.nodes
             if not n.is_variable
         ]
@@ -57,8 +66,9 @@ class Network:
         numbered: dict[int, PartialShape] = {}
         kinds: dict[int, DType | None] = {}
         for node in self.variables:
-            shape = shapes.get(node.name) or declared_shape(node)
-            if shape:
+            shape = shapes.get(node.name)
+            shape = declared_shape(node) if shape is None else shape
+            if shape is not None:
                 numbered[self.first[node]] = shape
             dtype = dtypes.get(node.name) or declared_dtype(node)
             if dtype is not None:
@@ -82,13 +92,13 @@ class Network:
 def declared_shape(node: SymNode) -> PartialShape:
     """The shape in a variable's attributes."""
     text = node.attrs.get("__shape__")
-    if text is None:
+    if text in (None, "None"):
         return None
     try:
         numbers = tuple(int(n) for n in text.strip("()[] ").replace("L", "").split(",") if n.strip())
     except ValueError:
         raise MXNetError(f"variable {node.name!r}: __shape__ is {text!r}, which is no shape") from None
-    return tuple(max(n, 0) for n in numbers)
+    return from_mxnet(numbers)
 
 
 def declared_dtype(node: SymNode) -> DType | None:

@@ -14,7 +14,7 @@ from ..base import MXNetError, NotImplementedForSymbol
 from ..tracebacks import api_boundary, cause_of
 from .compose import hidden_attrs, replacements
 from .files import from_json, to_json
-from .infer import Dtypes, Shapes, debug_text, infer_shape, infer_type, known_lists
+from .infer import Dtypes, Shapes, debug_text, infer_shape, infer_type
 from .node import HIDDEN_KEYS, Entry, SymNode, copy_nodes, depth_first
 
 if TYPE_CHECKING:
@@ -225,14 +225,14 @@ class Symbol:
     def infer_shape(self, *args: Any, **kwargs: Any) -> tuple[Shapes | None, Shapes | None, Shapes | None]:
         """Shapes of arguments, outputs and auxiliary states; three times None, and a warning, when some stay unknown.
 
-        Known shapes are given by position or by name; 0 is an unknown dimension. MXNetError names the node where they
-        contradict each other.
+        Known shapes are given by position or by name. An unknown dimension is 0, or -1 with NumPy's shape semantics
+        (`mx.util.np_shape`). MXNetError names the node where shapes contradict each other.
         """
         return infer_shape(self, args, kwargs, partial=False)
 
     @api_boundary
     def infer_shape_partial(self, *args: Any, **kwargs: Any) -> tuple[Shapes, Shapes, Shapes]:
-        """As `infer_shape`, with what is unknown left as () or 0."""
+        """As `infer_shape`. Unknown are () and 0, or None and -1 with NumPy's shape semantics."""
         return infer_shape(self, args, kwargs, partial=True)
 
     @api_boundary
@@ -247,11 +247,11 @@ class Symbol:
 
     def _infer_shape_impl(self, partial: bool, *args: Any, **kwargs: Any) -> Any:
         """`infer_shape_partial` or `infer_shape` without its warning."""
-        return known_lists(infer_shape(self, args, kwargs, partial=True), partial)
+        return infer_shape(self, args, kwargs, partial, warn=False)
 
     def _infer_type_impl(self, partial: bool, *args: Any, **kwargs: Any) -> Any:
         """`infer_type_partial` or `infer_type` without its warning."""
-        return known_lists(infer_type(self, args, kwargs, partial=True), partial)
+        return infer_type(self, args, kwargs, partial, warn=False)
 
     # --- execution --------------------------------------------------------------------------------------------------
 

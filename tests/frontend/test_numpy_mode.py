@@ -108,14 +108,23 @@ def test_blocks_do_not_give_classic_arrays_in_numpy_mode() -> None:
     assert net(nd.ones((1, 3))).shape == (1, 2)
 
 
-def test_arrays_may_be_scalars_and_empty_with_numpy_s_shapes() -> None:
-    for shape in ((), (0, 2)):
-        for make in (nd.ones, nd.zeros, nd.empty, lambda shape: nd.full(shape, 3)):
-            with pytest.raises(mx.MXNetError, match="every extent must be known"):
-                make(shape)
-            with util.np_shape():
-                assert make(shape).shape == shape
+@pytest.mark.parametrize("shape", [(), (0, 2)])
+def test_creation_of_scalars_and_empty_arrays(shape: tuple[int, ...]) -> None:
+    """`empty`, and `full` with axes, make such arrays without NumPy's shapes too, as in MXNet."""
+    unknown: list[Any] = [
+        nd.ones,
+        nd.zeros,
+        lambda s: nd.random.uniform(shape=s),
+        lambda s: nd._internal._ones(shape=s),
+    ]
+    always: list[Any] = [nd.empty]
+    (always if shape else unknown).append(lambda s: nd.full(s, 3))
+    for make in unknown:
+        with pytest.raises(mx.MXNetError, match="known"):
+            make(shape)
+    for make in always:
+        assert make(shape).shape == shape
     with util.np_shape():
-        assert (nd.ones(()) + 2).asscalar() == 3
+        assert {make(shape).shape for make in (*unknown, *always)} == {shape}
         with pytest.raises(mx.MXNetError, match="every extent must be known"):
             nd.ones((-1, 2))

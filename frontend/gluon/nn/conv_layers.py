@@ -8,6 +8,7 @@ from types import FunctionType
 from typing import Any, ClassVar, TypeVar
 
 from ... import symbol
+from ...util import np_shape
 from ..hybrid_block import HybridBlock
 from .activations import Activation
 
@@ -31,9 +32,10 @@ def _sizes(value: Sizes, dimensions: int, what: str) -> tuple[int, ...]:
 
 
 def _infer_weight_shape(op_name: str, data_shape: tuple[int, ...], kwargs: Mapping[str, Any]) -> list[tuple[int, ...]]:
-    """The shapes of an operator's arguments, data first, as far as they follow from that of the data."""
+    """The shapes of an operator's arguments, data first, as far as they follow from that of the data; 0 is unknown."""
     used = getattr(symbol, op_name)(symbol.var("data", shape=data_shape), name="shapes", **kwargs)
-    return used.infer_shape_partial()[0]
+    with np_shape(False):
+        return used.infer_shape_partial()[0]
 
 
 def _by_dimensions(cls: type[_C]) -> type[_C]:

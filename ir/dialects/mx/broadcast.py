@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from ...graph import Value
-from ...types import Shape
 from .arithmetic import BINARY, FORMULAS, Binary
 from .builder import MxBuilder
 from .operator import Operator, declare, operator
 from .parameters import Ints, OptionalInts
-from .shapes import PartialShape, broadcast_partial, distinct_axes, normalize_axis, unify_at
+from .shapes import UNKNOWN, E, Extent, PartialShape, agree, broadcast_partial, distinct_axes, normalize_axis, unify_at
 
 # name, function, result of [[1, 4]] and [[1], [2]], aliases
 _TABLE: tuple[tuple[str, str, str, tuple[str, ...]], ...] = (
@@ -137,7 +136,7 @@ class BroadcastAxis(Operator):
 
 @operator("broadcast_like")
 class BroadcastLike(Operator):
-    """Repeats an array along axes of extent 1 until it has the shape of another.
+    """Repeats an array, or a scalar, along axes of extent 1 until it has the shape of another.
 
     Args:
         lhs: The array.
@@ -171,8 +170,9 @@ class BroadcastLike(Operator):
         x, like = inputs
         if x is None or like is None:
             return
-        wanted = tuple(n or (m if m > 1 else 0) for m, n in zip(x, self._shape(x, like), strict=True))
-        if any(m and n and m not in (1, n) for m, n in zip(x, wanted, strict=True)):
+        shape = self._shape(x, like)
+        wanted = tuple(map(_stretched, x or (1,) * len(shape), shape))
+        if not all(m == 1 or agree(m, n) for m, n in zip(x, wanted, strict=False)):
             raise ValueError(f"lhs {x} does not broadcast to {wanted}")
         unify_at(outputs, 0, wanted)
 
@@ -180,12 +180,17 @@ class BroadcastLike(Operator):
         x, like = inputs
         return b.broadcast_to(x, self._shape(x.type.shape, like.type.shape))
 
-    def _shape(self, given: Shape, like: Shape) -> Shape:
+    def _shape(self, given: tuple[E, ...], like: tuple[E, ...]) -> tuple[E, ...]:
         if self.lhs_axes is None or self.rhs_axes is None:
-            if len(given) != len(like):
+            if given and len(given) != len(like):
                 raise ValueError(f"lhs {given} and rhs {like} must have as many axes")
             return like
         shape = list(given)
         for left, right in zip(self.lhs_axes, self.rhs_axes, strict=True):
             shape[normalize_axis(left, len(shape))] = like[normalize_axis(right, len(like))]
         return tuple(shape)
+
+
+def _stretched(m: Extent, n: Extent) -> Extent:
+    """The extent of a result where m stretches to n: an extent other than 1 is kept if n is unknown."""
+    return m if n is UNKNOWN and m != 1 else n

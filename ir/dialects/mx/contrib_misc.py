@@ -15,7 +15,7 @@ from .contrib_detection import Corners, overlap
 from .nn_softmax import log_softmax
 from .operator import Elementwise, Operator, declare, operator
 from .parameters import Bool, Float, OptionalInts
-from .shapes import PartialShape, normalize_axis
+from .shapes import PartialShape, normalize_axis, unify_at
 
 
 def straight_through(
@@ -163,6 +163,9 @@ class AllFinite(Operator):
 
     output_dtype = DType.F32
     init_output: Bool = True
+
+    def complete(self, inputs: list[PartialShape], outputs: list[PartialShape]) -> None:
+        unify_at(outputs, 0, (1,))
 
     def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
         return b.reshape(b.cast(b.all(b.is_finite(inputs[0])), DType.F32), (1,))

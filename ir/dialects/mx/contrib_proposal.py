@@ -12,6 +12,7 @@ from .builder import MxBuilder
 from .contrib_detection import Corners, column, columns, four, kept_first, rows_at, suppress
 from .operator import Operator, operator
 from .parameters import Bool, Float, Floats, Int
+from .shapes import PartialShape, unify_at
 
 
 class _Proposals(Operator):
@@ -55,6 +56,17 @@ class _Proposals(Operator):
     @property
     def visible_outputs(self) -> int:
         return 2 if self.output_score else 1
+
+    def complete(self, inputs: list[PartialShape], outputs: list[PartialShape]) -> None:
+        scores = inputs[0]
+        if scores is None or len(scores) != 4:
+            return
+        batch, count, *size = scores
+        unify_at(inputs, 1, (batch, 2 * count, *size))
+        unify_at(inputs, 2, (batch, 3))
+        rows = batch * self.rpn_post_nms_top_n
+        unify_at(outputs, 0, (rows, 5))
+        unify_at(outputs, 1, (rows, 1))
 
     def decompose(self, b: MxBuilder, *inputs: Value) -> tuple[Value, Value]:
         scores, moves, info = inputs

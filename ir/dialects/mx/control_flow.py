@@ -13,8 +13,8 @@ from ...types import DType, TensorType
 from .builder import MxBuilder
 from .operator import Operator, operator
 from .parameters import Int, Ints, Text
-from .shapes import PartialShape, unify, unify_at
-from .subgraph import BodyBuilder, Subgraph, read_subgraphs
+from .shapes import UNKNOWN, PartialShape, unify, unify_at
+from .subgraph import BodyBuilder, Subgraph, read_subgraphs, with_legacy_shapes
 
 
 class ControlFlow(Operator):
@@ -53,6 +53,10 @@ class ControlFlow(Operator):
 
     def calls_python(self) -> bool:
         return any(use.op.calls_python() for body in self.bodies for use in body.uses)
+
+    def with_legacy_shapes(self) -> Operator:
+        text = with_legacy_shapes(self.subgraphs)
+        return self if text == self.subgraphs else type(self).parse({**self.attrs(), "subgraphs": text})
 
     def check_locs(self, name: str, count: int, limit: int) -> None:
         """ValueError unless the parameter lists `count` positions below `limit`."""
@@ -126,7 +130,7 @@ class Foreach(ControlFlow):
         outs = [*map(_slice_shape, outputs[:made]), *outputs[made:]]
         found = self._infer(inputs, [None] * len(inputs), outs, ())
         lengths = [s[0] for s in (*inputs[:data], *outputs[:made]) if s is not None]
-        length = next((n for n in lengths if n), 0)
+        length = next((n for n in lengths if n is not UNKNOWN), UNKNOWN)
         for i, position in enumerate(self.order):
             shape = found.shapes.get(body.inputs[position])
             if shape is None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import ceil
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Literal
 
 import numpy as np
 from pydantic import Field
@@ -12,6 +12,7 @@ from pydantic import Field
 from ...graph import Value
 from ...types import DType, TensorType
 from .builder import MxBuilder
+from .open_shapes import Shaped
 from .operator import Operator, operator
 from .parameters import (
     Bool,
@@ -19,17 +20,16 @@ from .parameters import (
     DTypeNameOrBool,
     Float,
     Int,
-    Ints,
     OptionalFloat,
     OptionalInt,
     OptionalInts,
     Positive,
     Text,
 )
-from .shapes import PartialShape, unify, unify_at
+from .shapes import PartialShape, unify_at
 
 
-class _Filled(Operator):
+class _Filled(Shaped):
     """Shared arguments of several operators.
 
     Args:
@@ -37,27 +37,8 @@ class _Filled(Operator):
         dtype: Dtype of the result.
     """
 
-    if TYPE_CHECKING:  # each subclass declares it at MXNet's own place
-        shape: Any
-
-    inputs = ()
-
-    def _shape(self) -> tuple[int, ...]:
-        return self.shape or ()
-
-    def complete(self, inputs: list[PartialShape], outputs: list[PartialShape]) -> None:
-        if self._shape():
-            outputs[0] = unify(self._shape(), outputs[0])
-
-    def resolve(self, types: Sequence[TensorType]) -> Operator:
-        if self._shape() and 0 not in self._shape():
-            return self
-        return type(self).parse({**self.attrs(), "shape": types[0].shape})
-
     def _fill(self, b: MxBuilder, value: float, dtype: str) -> Value:
-        if any(n < 1 for n in self._shape()):
-            raise ValueError(f"{self.mx_name()}: shape {self._shape()} has unknown extents")
-        return b.full(self._shape() or (1,), value, DType.from_numpy(dtype))
+        return b.full(self.known_shape(), value, DType.from_numpy(dtype))
 
 
 @operator("_zeros")
@@ -68,7 +49,7 @@ class Zeros(_Filled):
         An array of `shape`.
     """
 
-    shape: Ints = ()
+    shape: OptionalInts = ()
     ctx: Text = ""
     dtype: DTypeNameOrBool = "float32"
 
@@ -103,7 +84,7 @@ class Ones(_Filled):
         An array of `shape`.
     """
 
-    shape: Ints = ()
+    shape: OptionalInts = ()
     ctx: Text = ""
     dtype: DTypeNameOrBool = "float32"
 
@@ -205,8 +186,12 @@ class ARange(Operator):
     def _bounds(self) -> tuple[float, float]:
         return (0.0, self.start) if self.stop is None else (self.start, self.stop)
 
+    @property
+    def is_open(self) -> bool:
+        return self.infer_range and self.stop is None
+
     def resolve(self, types: Sequence[TensorType]) -> Operator:
-        if not self.infer_range or self.stop is not None:
+        if not self.is_open:
             return self
         stop = self.start + self.step * (types[0].shape[0] // self.repeat)
         return type(self).parse({**self.attrs(), "stop": stop, "infer_range": False})
@@ -222,7 +207,7 @@ class ARange(Operator):
         return max(0, ceil((stop - start) / self.step)) * self.repeat
 
     def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
-        if self.infer_range and self.stop is None:
+        if self.is_open:
             raise ValueError("_arange with infer_range: the length is not known")
         return ramp(b, self._count(), self._bounds()[0], self.step, self.repeat, DType.from_numpy(self.dtype))
 

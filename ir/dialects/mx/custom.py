@@ -28,13 +28,16 @@ class UserCodeError(ValueError):
 
 class CustomKind(Protocol):
     """What one use of a registered operator says of itself. Shapes and dtypes are those of arguments, results and
-    states; `function` takes the arrays of arguments and states and gives those of results and new states."""
+    states; shapes are known if those of all inputs are. `function` takes the arrays of arguments and states and gives
+    those of results and new states."""
 
     arguments: tuple[str, ...]
     results: tuple[str, ...]
     states: tuple[str, ...]
 
-    def shapes(self, inputs: Sequence[Shape | None]) -> tuple[list[Shape], list[Shape], list[Shape]]: ...
+    def shapes(
+        self, inputs: Sequence[Shape | None]
+    ) -> tuple[list[PartialShape], list[PartialShape], list[PartialShape]]: ...
 
     def dtypes(self, inputs: Sequence[DType]) -> tuple[list[DType], list[DType], list[DType]]: ...
 
@@ -147,7 +150,7 @@ class Custom(Operator):
         count = len(kind.arguments)
         shapes = kind.shapes([t.shape for t in types[:count]])[1]
         dtypes = self._dtypes([t.dtype for t in types[:count]])[1]
-        outputs = [TensorType(s, d) for s, d in zip(shapes, dtypes, strict=True)]
+        outputs = [TensorType(s, d) for s, d in zip(filter(is_known, shapes), dtypes, strict=True)]
         function = kind.function(b.training, b.single, types, outputs)
         found = b.host_callback(function, [*outputs, *types[count:]], *inputs)
         for state, value in zip(inputs[count:], found[len(outputs) :], strict=True):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import accumulate
+from math import prod
 from operator import mul
 from typing import Literal
 
@@ -97,7 +98,7 @@ class BatchTake(Operator):
         x = inputs[0]
         if x.type.rank < 2 or inputs[1].type.size != x.type.shape[0]:
             raise ValueError(f"needs one index for each row of a, got {x.type.shape} and {inputs[1].type.shape}")
-        rows = b.reshape(x, (x.type.shape[0], x.type.size // x.type.shape[0]))
+        rows = b.reshape(x, (x.type.shape[0], prod(x.type.shape[1:])))
         indices = b.reshape(whole(b, inputs[1]), (x.type.shape[0], 1))
         return b.reshape(b.gather(rows, indices, axes=(1,), batch=1), inputs[1].type.shape)
 

@@ -1,7 +1,7 @@
 """Infers shapes and dtypes of a network of mx operators, forwards and backwards.
 
 Deferred initialisation needs weights' shapes from the data's, and MXNet infers data from outputs too. A network is
-given by its uses of operators on numbered values; a shape of None has unknown rank, an extent of 0 is unknown.
+given by its uses of operators on numbered values. A shape of None has unknown rank, an extent may be UNKNOWN.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import TypeVar
 from ...graph import GraphError
 from ...types import DType, Shape, TensorType
 from .operator import Operator
-from .shapes import PartialShape, is_known, operands_text, shape_text, unify
+from .shapes import UNKNOWN, Extents, PartialShape, is_known, operands_text, shape_text, unify
 
 
 class InferenceError(ValueError):
@@ -43,7 +43,7 @@ class Inference:
     def type_of(self, value: int) -> TensorType | None:
         """The value's type once shape and dtype are known."""
         shape, dtype = self.shapes.get(value), self.dtypes.get(value)
-        return TensorType(shape, dtype) if shape is not None and is_known(shape) and dtype is not None else None
+        return TensorType(shape, dtype) if is_known(shape) and dtype is not None else None
 
     def unknown(self, values: Iterable[int]) -> list[int]:
         """Those of the values whose shape is not fully known."""
@@ -125,7 +125,7 @@ def _check(known: Inference, use: Use) -> None:
         return
     found = [known.shapes.get(v) for v in use.outputs]
     try:
-        results = _apply(use.op, [s for s in shapes if s is not None], [known.dtypes.get(v) for v in use.inputs])
+        results = _apply(use.op, [s for s in shapes if is_known(s)], [known.dtypes.get(v) for v in use.inputs])
         for shape, result in zip(found, results, strict=False):
             unify(shape, result.shape)
     except (TypeError, ValueError, GraphError, IndexError) as error:
@@ -134,12 +134,13 @@ def _check(known: Inference, use: Use) -> None:
 
 def _infer_outputs(known: Inference, use: Use, inputs: Sequence[PartialShape], outputs: list[PartialShape]) -> None:
     """The results' types from the operands', of which an unknown dtype counts as float32."""
-    shapes = [s for s in inputs if s is not None]
-    if len(shapes) < len(inputs) or (not inputs and any(s is not None and 0 in s for s in outputs)):
-        return  # too little is known, or a creation operator waits for its consumer
+    ranked = [s for s in inputs if s is not None]
+    if len(ranked) < len(inputs) or use.op.is_open:
+        return
     dtypes = [known.dtypes.get(v) for v in use.inputs]
-    if not all(is_known(s) for s in shapes):
-        outputs[:] = [unify(s, t) for s, t in zip(outputs, _probe(use.op, shapes, dtypes), strict=False)]
+    shapes = [s for s in ranked if is_known(s)]
+    if len(shapes) < len(ranked):
+        outputs[:] = [unify(s, t) for s, t in zip(outputs, _probe(use.op, ranked, dtypes), strict=False)]
         return
     results = _apply(use.op, shapes, dtypes)
     outputs[:] = [unify(s, t.shape) for s, t in zip(outputs, results, strict=False)]
@@ -152,7 +153,7 @@ def _apply(op: Operator, shapes: Sequence[Shape], dtypes: Sequence[DType | None]
     return op.infer(*(TensorType(s, d or DType.F32) for s, d in zip(shapes, dtypes, strict=True)))
 
 
-def _probe(op: Operator, shapes: Sequence[Shape], dtypes: Sequence[DType | None]) -> list[PartialShape]:
+def _probe(op: Operator, shapes: Sequence[Extents], dtypes: Sequence[DType | None]) -> list[PartialShape]:
     """The outputs' shapes with unknown extents: those that depend on which stand-in the unknown ones have.
 
     Where a stand-in does not fit (a window larger than it, parts that do not divide it) nothing is known.
@@ -160,7 +161,7 @@ def _probe(op: Operator, shapes: Sequence[Shape], dtypes: Sequence[DType | None]
     found: list[tuple[TensorType, ...]] = []
     for extent in op.stand_ins:
         try:
-            found.append(_apply(op, [tuple(n or extent for n in s) for s in shapes], dtypes))
+            found.append(_apply(op, [tuple(extent if n is UNKNOWN else n for n in s) for s in shapes], dtypes))
         except (TypeError, ValueError, GraphError, IndexError):
             return [None] * op.num_outputs
     return [_agreement([t.shape for t in types]) for types in zip(*found, strict=True)]
@@ -169,7 +170,7 @@ def _probe(op: Operator, shapes: Sequence[Shape], dtypes: Sequence[DType | None]
 def _agreement(shapes: Sequence[Shape]) -> PartialShape:
     if len({len(shape) for shape in shapes}) > 1:
         return None
-    return tuple(extents[0] if len(set(extents)) == 1 else 0 for extents in zip(*shapes, strict=True))
+    return tuple(extents[0] if len(set(extents)) == 1 else UNKNOWN for extents in zip(*shapes, strict=True))
 
 
 def _record(table: dict[int, _T], values: Sequence[int], found: Sequence[_T]) -> bool:

@@ -12,7 +12,7 @@ from .builder import MxBuilder
 from .cast_ops import MIXED
 from .operator import Operator, operator
 from .parameters import Bool, Int, Ints, Positive
-from .shapes import PartialShape, known_rank, normalize_axis, unify, unify_all, unify_at, unify_some
+from .shapes import UNKNOWN, PartialShape, either, known_rank, normalize_axis, unify, unify_all, unify_at, unify_some
 
 
 @operator("Concat", aliases=("_sparse_concat", "concat"))
@@ -44,23 +44,23 @@ class Concat(Operator):
             for i in range(len(shapes)):
                 unify_at(shapes, i, common)
                 if (shape := shapes[i]) is not None:
-                    common = (*shape[:axis], 0, *shape[axis + 1 :])
+                    common = (*shape[:axis], UNKNOWN, *shape[axis + 1 :])
         assert common is not None
         for shapes in (inputs, outputs):
-            shapes[:] = [(*common[:axis], s[axis] if s else 0, *common[axis + 1 :]) for s in shapes]
+            shapes[:] = [(*common[:axis], UNKNOWN if s is None else s[axis], *common[axis + 1 :]) for s in shapes]
         self._complete_axis(inputs, outputs, axis)
 
     def _complete_axis(self, inputs: list[PartialShape], outputs: list[PartialShape], axis: int) -> None:
         extents = [s[axis] for s in inputs if s is not None]
         out = outputs[0]
         assert out is not None
-        if extents.count(0) == 1 and out[axis]:
-            missing = extents.index(0)
+        if extents.count(UNKNOWN) == 1 and out[axis] is not UNKNOWN:
+            missing = extents.index(UNKNOWN)
             found = inputs[missing]
             assert found is not None
-            inputs[missing] = (*found[:axis], out[axis] - sum(extents), *found[axis + 1 :])
-        if 0 not in extents:
-            outputs[0] = unify(out, (*out[:axis], sum(extents), *out[axis + 1 :]))
+            rest = sum(n for n in extents if n is not UNKNOWN)
+            inputs[missing] = (*found[:axis], out[axis] - rest, *found[axis + 1 :])
+        outputs[0] = unify(out, (*out[:axis], sum(extents), *out[axis + 1 :]))
 
     def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
         if not inputs:
@@ -75,10 +75,11 @@ class RnnParamConcat(Concat):
     def _complete_axis(self, inputs: list[PartialShape], outputs: list[PartialShape], axis: int) -> None:
         # Several unknown parts are those of one layer's directions: they share what is missing equally, as in MXNet.
         extents = [s[axis] for s in inputs if s is not None]
-        total, unknown = (outputs[0] or (0,))[axis], extents.count(0)
-        if total and unknown > 1 and (total - sum(extents)) % unknown == 0:
-            share = (total - sum(extents)) // unknown
-            inputs[:] = [(*s[:axis], s[axis] or share, *s[axis + 1 :]) for s in inputs if s is not None]
+        unknown, total = extents.count(UNKNOWN), outputs[0][axis] if outputs[0] is not None else UNKNOWN
+        if total is not UNKNOWN and unknown > 1:
+            share, left = divmod(total - sum(n for n in extents if n is not UNKNOWN), unknown)
+            if not left:
+                inputs[:] = [(*s[:axis], either(s[axis], share), *s[axis + 1 :]) for s in inputs if s is not None]
         super()._complete_axis(inputs, outputs, axis)
 
 
@@ -119,7 +120,7 @@ def part(b: MxBuilder, x: Value, axis: int, begin: int, end: int, squeeze: bool)
         return piece
     if end - begin != 1:
         raise ValueError(f"squeeze_axis needs parts of extent 1, not {end - begin}")
-    return b.reshape(piece, shape[:axis] + shape[axis + 1 :] or (1,))
+    return b.reshape(piece, shape[:axis] + shape[axis + 1 :])
 
 
 @operator("SliceChannel", aliases=("split",))
@@ -163,7 +164,7 @@ class SliceChannel(Operator):
         if extent % self.sections:
             raise ValueError(f"an extent of {extent} does not split into {self.sections} equal parts")
         width = extent // self.sections
-        starts = range(0, extent, width)
+        starts = [i * width for i in range(self.sections)]
         return tuple(part(b, x, axis, begin, begin + width, self.squeeze_axis) for begin in starts)
 
 
@@ -212,7 +213,7 @@ class SplitV2(Operator):
         axis = normalize_axis(self.axis, rank)
         for piece in outputs:
             if piece is not None:
-                unify_at(inputs, 0, (*piece[:axis], 0, *piece[axis if self.squeeze_axis else axis + 1 :]))
+                unify_at(inputs, 0, (*piece[:axis], UNKNOWN, *piece[axis if self.squeeze_axis else axis + 1 :]))
 
     def decompose(self, b: MxBuilder, *inputs: Value) -> tuple[Value, ...]:
         x = inputs[0]

@@ -12,7 +12,7 @@ from .builder import MxBuilder
 from .operator import Elementwise, Operator, Results, operator
 from .parameters import Float, Ints, OptionalBool
 from .random_bits import uniform
-from .shapes import PartialShape, distinct_axes, unify, unify_at
+from .shapes import E, PartialShape, distinct_axes, unify, unify_at
 
 SELU_ALPHA = 1.6732632423543772848170429916717
 SELU_SCALE = 1.0507009873554804934193349852946
@@ -273,7 +273,7 @@ class Dropout(Operator):
         if inputs[0] is not None:
             unify_at(outputs, 1, self._mask_shape(inputs[0]))
 
-    def _mask_shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
+    def _mask_shape(self, shape: tuple[E, ...]) -> tuple[E | int, ...]:
         shared = distinct_axes(self.axes, len(shape))
         return tuple(1 if i in shared else n for i, n in enumerate(shape))
 

@@ -9,7 +9,7 @@ from ...types import Shape
 from .builder import MxBuilder
 from .operator import Operator, operator
 from .parameters import Bool, ConvLayout, CudnnTune, ImageLayout, Ints, Natural, Positive
-from .shapes import PartialShape, check_layout, check_window, unify_at
+from .shapes import UNKNOWN, Extents, PartialShape, check_layout, check_window, unify_at
 
 
 def is_channels_last(layout: str | None) -> bool:
@@ -124,17 +124,17 @@ class _Convolution(_ConvolutionBase):
             spatial = self._input_extents(out[1:-1] if last else out[2:])
             unify_at(inputs, 0, (out[0], *spatial, data[-1]) if last else (out[0], data[1], *spatial))
 
-    def _input_extents(self, spatial: Shape) -> Shape:
-        """What the result's extents say about the data's: all where the stride is 1, nothing (0) elsewhere."""
+    def _input_extents(self, spatial: Extents) -> Extents:
+        """The data's extents as they follow from the result's: known where the stride is 1."""
         sizes = zip(spatial, self.padding, self.extents, self.strides, strict=True)
-        return tuple(n + k - 1 - 2 * p if n and s == 1 else 0 for n, p, k, s in sizes)
+        return tuple(n + (k - 1 - 2 * p) if s == 1 else UNKNOWN for n, p, k, s in sizes)
 
-    def _output_extents(self, spatial: Shape) -> Shape:
+    def _output_extents(self, spatial: Extents) -> Extents:
         sizes = list(zip(spatial, self.padding, self.extents, self.strides, strict=True))
         for n, p, k, _ in sizes:
-            if n and k > n + 2 * p:
+            if n is not UNKNOWN and k > n + 2 * p:
                 raise ValueError(f"kernel size ({k}) exceeds input ({n} padded to {n + 2 * p})")
-        return tuple((n + 2 * p - k) // s + 1 if n else 0 for n, p, k, s in sizes)
+        return tuple((n + 2 * p - k) // s + 1 for n, p, k, s in sizes)
 
     def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
         x, w, *bias = inputs

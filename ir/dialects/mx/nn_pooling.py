@@ -15,7 +15,7 @@ from .builder import MxBuilder
 from .nn_convolution import is_channels_last
 from .operator import Operator, operator
 from .parameters import Bool, Ints, OptionalBool, OptionalInt, PoolingLayout
-from .shapes import PartialShape, check_layout, check_window
+from .shapes import PartialShape, check_layout, check_window, either
 
 _T = TypeVar("_T")
 Pads = tuple[tuple[int, int], ...]
@@ -233,5 +233,5 @@ class PoolingV1(_PoolingBase):
 def complete_batch(inputs: list[PartialShape], outputs: list[PartialShape]) -> None:
     """The batch axis is the same in data and output."""
     data, out = inputs[0], outputs[0]
-    if data is not None and out is not None and not data[0]:
-        inputs[0] = (out[0], *data[1:])
+    if data is not None and out is not None:
+        inputs[0] = (either(data[0], out[0]), *data[1:])

@@ -68,12 +68,14 @@ class _SoftmaxBase(Operator):
 
     def complete(self, inputs: list[PartialShape], outputs: list[PartialShape]) -> None:
         inputs[0] = outputs[0] = data = unify(inputs[0], outputs[0])
-        if data is not None:
+        if data:
             axis = normalize_axis(self.axis, len(data))
             unify_at(inputs, 1, data[:axis] + data[axis + 1 :])
 
     def _apply(self, b: MxBuilder, inputs: tuple[Value, ...], function: SoftmaxFunction) -> Value:
         x = inputs[0]
+        if not x.type.rank:
+            return b.reshape(self._apply(b, (b.reshape(x, (1,)), *inputs[1:]), function), ())
         axis = normalize_axis(self.axis, x.type.rank)
         out = DType.from_numpy(self.dtype) if self.dtype else x.type.dtype
         if out.bits > x.type.dtype.bits or not x.type.dtype.is_float:

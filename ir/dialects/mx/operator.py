@@ -193,7 +193,7 @@ class Operator(BaseModel, Op):
     # --- inference --------------------------------------------------------------------------------------------------
 
     def complete(self, inputs: list[PartialShape], outputs: list[PartialShape]) -> None:
-        """Fill in, in place, what the known shapes say about the others (0: unknown dimension, None: unknown rank)."""
+        """Fill in, in place, what the known shapes say about the others (UNKNOWN: an extent, None: the rank)."""
 
     def fill_in(self, inputs: list[PartialShape], outputs: list[PartialShape]) -> None:
         """`complete`, whose ValueError names the argument and what its shape should be."""
@@ -244,9 +244,7 @@ class Operator(BaseModel, Op):
 
     def require_shapes(self, types: Sequence[TensorType]) -> None:
         """ValueError where the operands' shapes do not fit the parameters or each other."""
-        shapes: list[PartialShape] = [t.shape for t in types]
-        if not any(t.size == 0 for t in types):  # inference would take an extent of 0 for an unknown one
-            self.fill_in(shapes, [None] * self.num_outputs)
+        self.fill_in([t.shape for t in types], [None] * self.num_outputs)
 
     def complete_dtypes(self, inputs: list[DType | None], outputs: list[DType | None]) -> None:
         """Fill in unknown dtypes in place: by default all inputs outside `own_dtypes` have one dtype, which is that of
@@ -271,8 +269,17 @@ class Operator(BaseModel, Op):
         known = DType.from_numpy(named) if isinstance(named, str) and named != "None" else None
         return [type(self).output_dtype or known or (shared[0] if shared else None)] * self.num_outputs
 
+    @property
+    def is_open(self) -> bool:
+        """Whether the shape of a result without operands follows from its consumers (`_zeros` of unknown shape)."""
+        return False
+
     def resolve(self, types: Sequence[TensorType]) -> Operator:
         """The operator with parameters completed from its outputs' types (`_zeros` of partly unknown shape)."""
+        return self
+
+    def with_legacy_shapes(self) -> Operator:
+        """The operator that these parameters mean without NumPy's shape semantics, where 0 is an unknown extent."""
         return self
 
     def infer(self, *types: TensorType) -> tuple[TensorType, ...]:

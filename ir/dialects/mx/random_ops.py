@@ -14,8 +14,9 @@ from ...types import DType, Shape
 from . import random_bits as draw
 from . import random_rejection as rejection
 from .builder import MxBuilder
+from .open_shapes import Shaped
 from .operator import Elementwise, Operator, Results, declare, operator
-from .parameters import OR_NONE, Bool, Float, Int, Ints, Text
+from .parameters import OR_NONE, Bool, Float, Int, Ints, OptionalInts, Text
 from .shapes import PartialShape, unify_all, unify_at
 
 RandomDType = Annotated[Literal["float16", "float32", "float64"] | None, OR_NONE]
@@ -113,7 +114,7 @@ _SAMPLE_INPUTS = {
 }
 
 
-class _Draw(Operator):
+class _Draw(Shaped):
     """Shared arguments of several operators.
 
     Args:
@@ -122,10 +123,7 @@ class _Draw(Operator):
     """
 
     if TYPE_CHECKING:
-        shape: Shape
         dtype: str | None
-
-    inputs = ()
 
     def output_dtypes(self, inputs: Sequence[DType]) -> Sequence[DType | None]:
         return [DType.from_numpy(self.dtype or "float32")]
@@ -181,16 +179,15 @@ def _declare_plain(kind: str, parameters: Parameters, doc: str, function: Draw, 
     names = [p for p, _ in parameters]
 
     def decompose(self: _Draw, b: MxBuilder, *inputs: Value) -> Value:
-        if not self.shape:
-            raise ValueError(f"{self.mx_name()} needs the parameter shape")
-        like = b.full(self.shape, 0)
-        values = function(b, self.shape, [b.number_like(self, p, like) for p in names])
+        shape = self.known_shape()
+        like = b.full(shape, 0)
+        values = function(b, shape, [b.number_like(self, p, like) for p in names])
         return b.cast(values, DType.from_numpy(self.dtype or "float32"))
 
-    types = {**_types(parameters), "shape": Ints, "ctx": Text, "dtype": RandomDType}
+    types = {**_types(parameters), "shape": OptionalInts, "ctx": Text, "dtype": RandomDType}
     example = f"Example:\n    >>> nd.random.{kind}(shape=(2, 3)).shape\n    (2, 3)"
     text = _text(kind, doc, names, example)
-    members = {**dict(parameters), "shape": (), "ctx": "", "dtype": None, "__doc__": text, "decompose": decompose}
+    members = {**dict(parameters), "shape": None, "ctx": "", "dtype": None, "__doc__": text, "decompose": decompose}
     members |= _checked(kind, names)
     declare(f"_random_{kind}", _Draw, members, (f"random_{kind}", *more), types)
 
@@ -228,7 +225,7 @@ for _kind, _parameters, _function, _more in _TABLE:
 
 
 @operator("_random_randint", aliases=("_npi_random_randint", "random_randint"))
-class RandomRandint(Operator):
+class RandomRandint(Shaped):
     """Uniform whole numbers in [low, high).
 
     Args:
@@ -240,10 +237,9 @@ class RandomRandint(Operator):
         An array of `shape`.
     """
 
-    inputs = ()
     low: Int
     high: Int
-    shape: Ints = Field(())
+    shape: OptionalInts = Field(None)
     ctx: Text = ""
     dtype: RandomIntDType = None
 
@@ -255,7 +251,7 @@ class RandomRandint(Operator):
         return [DType.from_numpy(self.dtype or "int32")]
 
     def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
-        wide = b.cast(draw.bits(b, self.shape or (1,)), DType.I64)
+        wide = b.cast(draw.bits(b, self.known_shape()), DType.I64)
         scaled = b.shift_right(b.mul(b.cast(wide, DType.U64), self.high - self.low), 32)
         return b.cast(b.add(b.cast(scaled, DType.I64), self.low), DType.from_numpy(self.dtype or "int32"))
 

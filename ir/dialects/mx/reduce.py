@@ -41,6 +41,21 @@ def _mean(b: MxBuilder, x: Value, axes: tuple[int, ...]) -> Value:
     return b.cast(b.mean(b.cast(x, DType.F64), axes), x.type.dtype)
 
 
+def _max(b: MxBuilder, x: Value, axes: tuple[int, ...]) -> Value:
+    _require_elements(x)
+    return b.max(x, axes)
+
+
+def _min(b: MxBuilder, x: Value, axes: tuple[int, ...]) -> Value:
+    _require_elements(x)
+    return b.min(x, axes)
+
+
+def _require_elements(x: Value) -> None:
+    if not x.type.size:
+        raise ValueError(f"data has no elements, its shape is {x.type.shape}")
+
+
 def _without_nan(b: MxBuilder, x: Value, neutral: float) -> Value:
     return b.select(b.is_nan(x), b.full_like(x, neutral), x) if x.type.dtype.is_float else x
 
@@ -50,8 +65,8 @@ _TABLE: tuple[tuple[str, Reduction, str, str, tuple[str, ...]], ...] = (
     ("sum", _sum, "The sum over axes.", "[3.0, 7.0]", ("_sparse_sum", "sum_axis")),
     ("mean", _mean, "The mean over axes: their sum divided by its number of terms.", "[1.5, 3.5]", ("_sparse_mean",)),
     ("prod", lambda b, x, axes: b.prod(x, axes), "The product over axes.", "[2.0, 12.0]", ()),
-    ("max", lambda b, x, axes: b.max(x, axes), "The largest element over axes.", "[2.0, 4.0]", ("max_axis",)),
-    ("min", lambda b, x, axes: b.min(x, axes), "The smallest element over axes.", "[1.0, 3.0]", ("min_axis",)),
+    ("max", _max, "The largest element over axes.", "[2.0, 4.0]", ("max_axis",)),
+    ("min", _min, "The smallest element over axes.", "[1.0, 3.0]", ("min_axis",)),
     (
         "nansum",
         lambda b, x, axes: b.sum(_without_nan(b, x, 0), axes),

@@ -12,7 +12,7 @@ from .builder import MxBuilder
 from .nn_activation import Dropout
 from .operator import Operator, operator
 from .parameters import Bool, Float, OptionalFloat, OptionalInt, Positive
-from .shapes import PartialShape, shape_text, unify_at
+from .shapes import UNKNOWN, PartialShape, shape_text, unify_at
 
 _GATES = {"rnn_relu": 1, "rnn_tanh": 1, "lstm": 4, "gru": 3}
 
@@ -146,7 +146,7 @@ class RNN(Operator):
         if len(data) != 3:
             raise ValueError(f"data should have 3 axes (time, batch, channels), it is {shape_text(data)}")
         stack = self.num_layers * self.directions
-        if data[2]:
+        if data[2] is not UNKNOWN:
             unify_at(inputs, 1, (self.parameter_count(data[2]),))
         unify_at(inputs, 2, (stack, data[1], self.hidden_size))
         if self.mode == "lstm":

@@ -13,8 +13,10 @@ from .builder import MxBuilder
 from .operator import Elementwise, Operator, operator
 from .parameters import Bool, Float, Int, Ints, Natural, OptionalInt, OptionalInts, Positive
 from .shapes import (
+    UNKNOWN,
     PartialShape,
     distinct_axes,
+    either,
     is_known,
     known_rank,
     normalize_axes,
@@ -89,7 +91,7 @@ def _infer_missing(made: list[int], size: int, shape: Shape, target: Shape) -> S
     known = prod(n for n in made if n != -1)
     if -1 in made and known:
         made[made.index(-1)] = size // known
-    if prod(made) != size:
+    if -1 in made or prod(made) != size:
         raise ValueError(f"cannot reshape array of size {size} into shape {target}")
     return tuple(made)
 
@@ -99,7 +101,8 @@ class Reshape(Operator):
     """The same elements, in row-major order, under another shape.
 
     Besides extents, `shape` takes codes. 0 keeps an extent of data, -1 is the extent that fits (once), -2 keeps all
-    remaining extents, -3 multiplies the next two, and -4 splits one into the two numbers that follow.
+    remaining extents, -3 multiplies the next two, and -4 splits one into the two numbers that follow. Without a shape
+    one element becomes a scalar.
 
     Args:
         shape: The extents and codes.
@@ -122,14 +125,15 @@ class Reshape(Operator):
         data, out = inputs[0], outputs[0]
         if self.shape and all(n > 0 for n in self.shape):
             unify_at(outputs, 0, self.shape)
-        if data is not None and is_known(out) and data.count(0) == 1 and out is not None:
-            inputs[0] = tuple(n or prod(out) // max(1, prod(m for m in data if m)) for n in data)
+        if data is not None and is_known(out) and data.count(UNKNOWN) == 1:
+            rest = prod(n for n in data if n is not UNKNOWN)
+            inputs[0] = tuple(either(n, prod(out) // rest if rest else UNKNOWN) for n in data)
 
     def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
         given = inputs[0].type.shape
         if self.shape:
             return b.reshape(inputs[0], reshaped(given, self.shape, self.reverse))
-        if not self.target_shape:
+        if not self.target_shape and prod(given) != 1:
             raise ValueError("Reshape needs the parameter shape")
         return b.reshape(inputs[0], self._old_style(given))
 
@@ -335,6 +339,9 @@ class ShapeArray(Operator):
 
     output_dtype = DType.I64
 
+    def complete(self, inputs: list[PartialShape], outputs: list[PartialShape]) -> None:
+        unify_at(outputs, 0, (UNKNOWN if inputs[0] is None else len(inputs[0]),))
+
     def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
         return b.constant(np.array(inputs[0].type.shape, np.int64))
 
@@ -351,6 +358,9 @@ class SizeArray(Operator):
     """
 
     output_dtype = DType.I64
+
+    def complete(self, inputs: list[PartialShape], outputs: list[PartialShape]) -> None:
+        unify_at(outputs, 0, (1,))
 
     def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
         return b.constant(np.array([inputs[0].type.size], np.int64))
@@ -582,8 +592,8 @@ class Diag(Operator):
         first, second = normalize_axis(self.axis1, rank), normalize_axis(self.axis2, rank)
         rows, columns = x.type.shape[first], x.type.shape[second]
         begin = (max(-self.k, 0), max(self.k, 0))
-        length = min(rows - begin[0], columns - begin[1])
-        if length <= 0:
+        length = max(min(rows - begin[0], columns - begin[1]), 0)
+        if not length and rows and columns:
             raise ValueError(f"diagonal {self.k} lies outside {x.type.shape}")
         others = tuple(i for i in range(rank) if i not in (first, second))
         planes = b.transpose(x, (first, second, *others))

@@ -1,12 +1,47 @@
-"""Partly known shapes: a dimension of 0 is unknown, and None is a shape of unknown rank."""
+"""Partly known shapes: an extent may be UNKNOWN, and None is a shape of unknown rank."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from enum import Enum
+from typing import Final, TypeGuard, TypeVar
 
 from ...types import Shape
 
-PartialShape = Shape | None
+
+class Unknown(Enum):
+    """The type of UNKNOWN, an extent that inference does not know.
+
+    Arithmetic with UNKNOWN gives UNKNOWN (0 times it is 0), so a rule computes as if all extents were known. It is no
+    integer: the type checker finds a rule that compares it or takes it for a size. It prints as `?`.
+    """
+
+    UNKNOWN = -1
+
+    def __repr__(self) -> str:
+        return "?"
+
+    __str__ = __repr__
+
+    def __mul__(self, other: Extent) -> Extent:
+        return 0 if other == 0 else self
+
+    __rmul__ = __mul__
+
+    def __add__(self, other: Extent) -> Extent:
+        return self
+
+    __radd__ = __sub__ = __rsub__ = __floordiv__ = __rfloordiv__ = __add__
+
+
+Extent = int | Unknown
+Extents = tuple[Extent, ...]
+PartialShape = Extents | None
+
+UNKNOWN: Final = Unknown.UNKNOWN
+
+E = TypeVar("E", bound=Extent)
+"""The extents that a function takes and gives: int where all are known."""
 
 _MOST_SHOWN = 8  # operands in an error message
 
@@ -14,7 +49,7 @@ _MOST_SHOWN = 8  # operands in an error message
 class ShapeConflict(ValueError):
     """The shape at one position of a list contradicts what the operator needs there."""
 
-    def __init__(self, shapes: list[PartialShape], position: int, provided: Shape, inferred: Shape) -> None:
+    def __init__(self, shapes: list[PartialShape], position: int, provided: Extents, inferred: Extents) -> None:
         super().__init__(f"should be {shape_text(inferred)}, provided is {shape_text(provided)}")
         self.shapes, self.position = shapes, position
         self.provided, self.inferred = provided, inferred
@@ -22,9 +57,7 @@ class ShapeConflict(ValueError):
 
 def shape_text(shape: PartialShape) -> str:
     """A shape for an error message: `(2, ?)`, where `?` is an unknown extent."""
-    if shape is None:
-        return "unknown"
-    return f"({', '.join(str(n or '?') for n in shape)}{',' if len(shape) == 1 else ''})"
+    return "unknown" if shape is None else str(shape)
 
 
 def operands_text(operands: Mapping[str, str]) -> str:
@@ -35,18 +68,28 @@ def operands_text(operands: Mapping[str, str]) -> str:
     return f"\n  {', '.join(shown)}" if shown else ""
 
 
+def agree(m: Extent, n: Extent) -> bool:
+    """Whether two extents can be one: they are equal, or one is unknown."""
+    return m == n or m is UNKNOWN or n is UNKNOWN
+
+
+def either(m: Extent, n: Extent) -> Extent:
+    """The first of two extents, or the second if the first is unknown."""
+    return n if m is UNKNOWN else m
+
+
 def unify(a: PartialShape, b: PartialShape) -> PartialShape:
     """What is known from either; ValueError where they contradict each other."""
     if a is None or b is None:
         return b if a is None else a
-    if len(a) != len(b) or any(m != n and m and n for m, n in zip(a, b, strict=True)):
+    if len(a) != len(b) or not all(map(agree, a, b)):
         raise ValueError(f"shapes {shape_text(a)} and {shape_text(b)} differ")
-    return tuple(m or n for m, n in zip(a, b, strict=True))
+    return tuple(map(either, a, b))
 
 
-def is_known(shape: PartialShape) -> bool:
+def is_known(shape: PartialShape) -> TypeGuard[Shape]:
     """Whether rank and every dimension are known."""
-    return shape is not None and 0 not in shape
+    return shape is not None and UNKNOWN not in shape
 
 
 def unify_at(shapes: list[PartialShape], position: int, shape: PartialShape) -> None:
@@ -98,19 +141,20 @@ def known_rank(*shapes: PartialShape) -> int | None:
     return next((len(shape) for shape in shapes if shape is not None), None)
 
 
-def broadcast_partial(a: Shape, b: Shape) -> Shape:
+def broadcast_partial(a: Extents, b: Extents) -> Extents:
     """The shape that two partly known shapes broadcast to; ValueError where they do not."""
     rank = max(len(a), len(b))
     pairs = zip((1,) * (rank - len(a)) + a, (1,) * (rank - len(b)) + b, strict=True)
     return tuple(_broadcast_extent(m, n, a, b) for m, n in pairs)
 
 
-def _broadcast_extent(m: int, n: int, a: Shape, b: Shape) -> int:
-    if 0 in (m, n):  # unknown: only an extent other than 1 decides
-        return max(m, n) if max(m, n) > 1 else 0
-    if m != n and 1 not in (m, n):
+def _broadcast_extent(m: Extent, n: Extent, a: Extents, b: Extents) -> Extent:
+    if not agree(m, n) and 1 not in (m, n):
         raise ValueError(f"shapes {shape_text(a)} and {shape_text(b)} do not broadcast to one shape")
-    return max(m, n)
+    if UNKNOWN in (m, n):  # an extent other than 1 decides
+        known = either(m, n)
+        return UNKNOWN if known == 1 else known
+    return n if m == 1 else m
 
 
 def check_window(name: str, rank: int, **numbers: Sequence[int]) -> None:

@@ -7,7 +7,7 @@ from ...types import DType, Shape
 from .builder import MxBuilder
 from .operator import Operator, operator
 from .parameters import Bool, Bounds, Float, Int, Ints, OptionalInt
-from .shapes import PartialShape, normalize_axis, unify_at
+from .shapes import UNKNOWN, E, PartialShape, normalize_axis, unify_at
 
 Spans = list[tuple[int, int, int]]
 Limits = tuple[int | None, ...]
@@ -153,7 +153,7 @@ class SliceAssignScalar(Operator):
 
 @operator("slice_axis")
 class SliceAxis(Operator):
-    """A part of an array along one axis.
+    """A part of an array along one axis. An axis of extent 0 stays as it is.
 
         output = data[..., begin:end, ...]
 
@@ -179,6 +179,8 @@ class SliceAxis(Operator):
         n = shape[axis]
         begin = self.begin + n if self.begin < 0 else self.begin
         end = n if self.end is None else self.end + n if self.end < 0 else self.end
+        if not n:
+            return inputs[0]
         if not 0 <= begin < end <= n:
             raise ValueError(f"the slice {self.begin}:{self.end} does not lie within axis {axis} with extent {n}")
         return b.slice_axis(inputs[0], axis, begin, end)
@@ -208,11 +210,11 @@ class SliceLike(Operator):
         if x is None or like is None:
             return
         wanted = self._extents(x, like)
-        if any(m and n > m for m, n in zip(x, wanted, strict=True)):
+        if any(m is not UNKNOWN and n is not UNKNOWN and n > m for m, n in zip(x, wanted, strict=True)):
             raise ValueError(f"data {x} has no slice of shape {wanted}")
         unify_at(outputs, 0, wanted)
 
-    def _extents(self, x: Shape, like: Shape) -> Shape:
+    def _extents(self, x: tuple[E, ...], like: tuple[E, ...]) -> tuple[E, ...]:
         if not self.axes and len(x) != len(like):
             raise ValueError(f"without axes data {x} and shape_like {like} need as many axes")
         axes = tuple(normalize_axis(a, len(x)) for a in self.axes) or tuple(range(len(x)))

@@ -140,6 +140,26 @@ def read_subgraphs(text: str) -> tuple[Subgraph, ...]:
     return tuple(Subgraph(one) for one in cast("list[Any]", parsed))
 
 
+@lru_cache(maxsize=256)
+def with_legacy_shapes(text: str) -> str:
+    """The text of the subgraphs whose operators are those that `Operator.with_legacy_shapes` gives."""
+    parsed: Any = json.loads(text or "[]")
+    found = [[[_with_legacy_shapes(*node) for node in nodes], results] for nodes, results in parsed]
+    return text if found == parsed else json.dumps(found)
+
+
+def _with_legacy_shapes(op: str, name: str, attrs: dict[str, Any], operands: Links) -> list[Any]:
+    if op == "null":
+        return [op, name, attrs, operands]
+    operator = _operator(op, attrs, len(operands), name)
+    legacy = operator.with_legacy_shapes()
+    if legacy is not operator:
+        attrs = dict(legacy.attrs())
+        if "subgraphs" in attrs:
+            attrs["subgraphs"] = json.loads(attrs["subgraphs"])
+    return [op, name, attrs, operands]
+
+
 class BodyBuilder(MxBuilder):
     """Builds a graph that runs inside another one: a step of a loop, a branch.
 

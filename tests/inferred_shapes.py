@@ -1,0 +1,111 @@
+"""What mxforge infers from partly unknown shapes, asked as `tests/data/make_inferred_shapes.py` asks MXNet.
+
+`inferred_shapes.json` holds MXNet's answers. `inferred_otherwise.json` holds those of mxforge where they differ; after
+an intended change `python tests/inferred_shapes.py` writes it anew. How an answer may differ is tested.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import warnings
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import mxforge as mx
+from goldens import DATA, symbol_function
+
+sys.path.append(str(DATA))
+from make_inferred_shapes import DIED, REFUSED, answer, questions  # pyright: ignore[reportMissingImports]
+
+OTHERWISE = DATA / "inferred_otherwise.json"
+
+
+@dataclass(frozen=True)
+class Asked:
+    """One question about one use of an operator, with MXNet's answer. `number` counts the questions of the use."""
+
+    number: int
+    given: list[list[int] | None]
+    with_output: bool
+    theirs: Any
+
+    @property
+    def has_size_0(self) -> bool:
+        """Whether a shape that is given has no elements or no axes."""
+        return any(shape is not None and (not shape or 0 in shape) for shape in self.given)
+
+
+@dataclass(frozen=True)
+class Use:
+    """One use of an operator; `output` is the shape of its first result where all inputs are known."""
+
+    op: str
+    attributes: dict[str, str]
+    shapes: list[list[int]]
+    output: list[int] | None
+    questions: list[Asked]
+
+    def __str__(self) -> str:
+        shown = [f"{key}={value}" for key, value in self.attributes.items()]
+        return f"{self.op}({', '.join([*('x'.join(map(str, s)) for s in self.shapes), *shown])})"
+
+    def ours(self, asked: Asked) -> Any:
+        """The answer of mxforge, in the form of MXNet's."""
+        function = symbol_function(self.op)
+        question = asked.given, asked.with_output
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            found = answer(mx, lambda x: function(*x, **self.attributes, name="n"), self.shapes, self.output, question)
+        return json.loads(json.dumps(found))
+
+
+@cache
+def uses() -> tuple[Use, ...]:
+    return tuple(_use(*record) for record in json.loads((DATA / "inferred_shapes.json").read_text()))
+
+
+def _use(op: str, attributes: dict[str, str], shapes: list[list[int]], output: Any, answers: list[Any]) -> Use:
+    output = None if output == DIED else output
+    asked = [q for q in questions(shapes) if output is not None or not q[1]]
+    found = [Asked(i, *q, theirs) for i, (q, theirs) in enumerate(zip(asked, answers, strict=True))]
+    return Use(op, attributes, shapes, output, found)
+
+
+@cache
+def otherwise() -> dict[str, dict[str, Any]]:
+    """The answers of mxforge that differ from MXNet's, by use and by number of the question."""
+    return json.loads(OTHERWISE.read_text())
+
+
+def _differences(use: Use) -> dict[str, Any]:
+    answers = {str(asked.number): use.ours(asked) for asked in use.questions}
+    return {number: ours for number, ours in answers.items() if ours != use.questions[int(number)].theirs}
+
+
+def is_known_as_well(ours: Any, theirs: Any) -> bool:
+    """Whether every rank and extent that MXNet knows is known here, and equal."""
+    if theirs is None or ours is None:
+        return theirs is None
+    return len(ours) == len(theirs) and all(n in (-1, m) for m, n in zip(ours, theirs, strict=True))
+
+
+def how_different(asked: Asked, ours: Any) -> str:
+    """In which way an answer differs from MXNet's."""
+    if asked.theirs in (DIED, REFUSED):
+        return asked.theirs
+    if ours == REFUSED:
+        return "refused here"
+    return "more" if all(map(is_known_as_well, ours, asked.theirs)) else "less"
+
+
+def main() -> None:
+    found = {str(use): _differences(use) for use in uses()}
+    lines = [f"{json.dumps(use)}: {json.dumps(d, separators=(',', ':'))}" for use, d in found.items() if d]
+    Path(OTHERWISE).write_text("{\n" + ",\n".join(lines) + "\n}\n")
+
+
+if __name__ == "__main__":
+    main()
