@@ -19,7 +19,7 @@ LARGEST = 60.0  # magnitude of a value: rounding errors stay near the tolerance
 TOLERANCES = {"float64": 1e-9, "float32": 5e-4, "float16": 3e-2}
 SMALL = [(3, 4), (2, 5, 3), (1, 6), (4, 1, 3), (2, 3, 4, 4), (1, 4, 5, 5), (7,), (6, 6), (2, 1), (5, 17)]
 LARGE = [(64, 130), (2, 16, 20, 20), (300, 40), (3, 50, 33)]
-EMPTY = [(0, 3), (2, 0, 4), (3, 0)]
+UNUSUAL = [(0, 3), (2, 0, 4), (3, 0), ()]
 
 Drawn = tuple[str, list[int], dict[str, Any]]
 
@@ -47,9 +47,9 @@ class Maker:
         self.steps: list[Step] = []
         self.counts: list[int] = []
         self.refused = 0
-        self.empty = self.rng.random() < 0.04
+        self.unusual = self.rng.random() < 0.04
         self.dtype = str(self.rng.choice(["float32", "float16", "float64", "int32"], p=[0.72, 0.1, 0.1, 0.08]))
-        shapes = [*SMALL, *(EMPTY * 3 if self.empty else []), *(LARGE if self.chance(0.15) else [])]
+        shapes = [*SMALL, *(UNUSUAL * 3 if self.unusual else []), *(LARGE if self.chance(0.15) else [])]
         for _ in range(self.integer(2, 4)):
             dtype = self.dtype if self.chance(0.85) else str(self.rng.choice(["float32", "int32", "uint8", "int64"]))
             self.values.append(Value(len(self.values), nd.array(self.data(self.one(shapes), dtype), dtype=dtype), True))
@@ -88,6 +88,9 @@ class Maker:
         return self.pick(lambda v: v.shape == x.shape and v.dtype == x.dtype)
 
     def axis(self, x: Value) -> int:
+        """An axis; LookupError for a scalar."""
+        if not x.rank:
+            raise LookupError
         return self.integer(0, x.rank - 1)
 
     # -- growing

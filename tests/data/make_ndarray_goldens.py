@@ -1,9 +1,9 @@
-"""Records what programs on NDArrays give in MXNet: ndarray.json, array.json, sparse.json and limit.json
+"""Records what programs on NDArrays give in MXNet: ndarray.json, array.json, sparse.json, limit.json and shape.json
 beside this file.
 
 Run by real MXNet 1.9.1 and not by this project: `python make_ndarray_goldens.py`, in an environment with Python 3.9,
-`mxnet==1.9.1` and `numpy==1.23.5`. The programs stand in ndarray_cases.py, array_cases.py, sparse_cases.py and
-limit_cases.py, which the tests run too.
+`mxnet==1.9.1` and `numpy==1.23.5`. The programs stand in ndarray_cases.py, array_cases.py, sparse_cases.py,
+limit_cases.py and shape_cases.py, which the tests run too.
 """
 
 from __future__ import annotations
@@ -18,10 +18,17 @@ import array_cases
 import limit_cases
 import ndarray_cases
 import numpy as np
+import shape_cases
 import sparse_cases
 
 HERE = Path(__file__).resolve().parent
-CASES = {"ndarray": ndarray_cases, "array": array_cases, "sparse": sparse_cases, "limit": limit_cases}
+CASES = {
+    "ndarray": ndarray_cases,
+    "array": array_cases,
+    "sparse": sparse_cases,
+    "limit": limit_cases,
+    "shape": shape_cases,
+}
 """The file of records that each module's programs have."""
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ import numpy as np
 import pytest
 from goldens import DATA
 
-FILES = ("ndarray", "array", "sparse", "limit")
+FILES = ("ndarray", "array", "sparse", "limit", "shape")
 """Files of records, and of programs in tests/data/NAME_cases.py."""
 
 # Where mxforge means to differ, and why.
@@ -41,6 +42,17 @@ DIFFERENT = {
     "nd.dot(nd.ones((3,)), c, transpose_b=True)": "a vector is multiplied as a dense operand",
     "nd.random.uniform(1, 0, shape=2).shape": "errors come at the call, not at the next synchronisation",
     "x[[0, 5]].shape": "errors come at the call, not at the next synchronisation",
+    "(a + b).eval(a=e(0, 3), b=e(0, 3))[0]": "arrays without elements are arrays",
+    "v = nd.array(5.0); v[:] = 3; v": "arrays without axes are arrays",
+    "v = nd.array(5.0); v[()] = 3; v": "arrays without axes are arrays",
+    "on(); nd.reshape(o(1, 1), shape=())": "MXNet gives an array that cannot be read",
+    "on(); nd.linalg.syrk(z(3, 0))": "MXNet does not write the result",
+    "on(); nd.linalg.det(o(2, 2))": "the shape is (1,) in both shape semantics",
+    **{
+        f"{mode}{program}": "the class of the error is another"
+        for mode in ("", "on(); ")
+        for program in ("e(-1, 2)", "nd.eye(-1)", "len(nd.array(1.0))", "(a + 1).simple_bind(mx.cpu(), a=(-1, 3))")
+    },
 }
 
 
@@ -86,8 +98,14 @@ def test_every_program_is_recorded(name: str) -> None:
     assert list(dict.fromkeys(recorder().CASES[name].programs())) == list(RECORDS[name])
 
 
+@pytest.fixture(autouse=True)
+def legacy_shapes_after() -> Iterator[None]:
+    yield
+    mx.util.set_np_shape(False)
+
+
 @pytest.mark.parametrize(("name", "program"), [(name, p) for name in FILES for p in sorted(RECORDS[name])])
-@pytest.mark.filterwarnings("ignore:You are attempting to copy:RuntimeWarning")
+@pytest.mark.filterwarnings("ignore:You are attempting to copy:RuntimeWarning", "ignore:Cannot decide shape")
 def test_program(name: str, program: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     if "case.nd" in program:
         monkeypatch.chdir(tmp_path)  # where the program leaves its file
