@@ -164,7 +164,7 @@ class Foreach(ControlFlow):
         if not scanned:
             raise ValueError("foreach has no data, so the number of its steps is not known")
         length = scanned[0].type.shape[0]
-        if not length or any(v.type.shape[0] != length for v in scanned):
+        if any(v.type.shape[0] != length for v in scanned):
             raise ValueError(f"foreach runs over data of {[v.type.shape[0] for v in scanned]} slices")
         inner = BodyBuilder("foreach_step", b)
         own = [inner.input(v.type) for v in carried]
@@ -178,6 +178,8 @@ class Foreach(ControlFlow):
         outs, new = found[: self.num_out_data], found[self.num_out_data :]
         for old, value in zip(own, new, strict=True):
             _require_same(old, value)
+        if not length:
+            return (*(b.full((0, *v.type.shape), 0, v.type.dtype) for v in outs), *carried)
         step = inner.build_with_key([*new, *outs], states + data)
         keys = [_keys(b, length, inner.draws)] if inner.draws else []
         results = b.scan(step, carried, [*scanned, *keys], rest, length)
