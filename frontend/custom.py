@@ -35,10 +35,14 @@ class PythonKind:
     ) -> tuple[list[PartialShape], list[PartialShape], list[PartialShape]]:
         """`infer_shape`; an unknown shape is an empty list, as in MXNet. If all inputs are known, so are the results,
         and 0 is a size."""
+
+        def read(shape: Any) -> PartialShape:
+            extents = tuple(int(n) for n in shape)
+            return from_mxnet(extents) if None in inputs else extents
+
         found = self.prop.infer_shape([[] if shape is None else list(shape) for shape in inputs])
         parts = self._parts("infer_shape", found)
-        read: Callable[[list[int]], PartialShape] = from_mxnet if None in inputs else tuple
-        arguments, results, states = ([read([int(n) for n in shape]) for shape in part] for part in parts)
+        arguments, results, states = ([read(shape) for shape in part] for part in parts)
         return arguments, results, states
 
     def dtypes(self, inputs: Sequence[DType]) -> tuple[list[DType], list[DType], list[DType]]:

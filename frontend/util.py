@@ -51,8 +51,8 @@ _ARRAYS_ARE_ON = (
 
 
 # MXNet's NumPy mode. Each thread has its state. With NumPy's shapes 0 is a size and () a scalar; without them both are
-# unknown in the shapes that users write (shapes.py). mx.np itself is absent (see namespace/modules.py): blocks refuse to
-# run on it.
+# unknown in the shapes that users write (shapes.py). mx.np itself is absent (see namespace/modules.py): blocks refuse
+# to run on it.
 
 
 @cache
