@@ -157,7 +157,7 @@ class _Function:
 
         call(f.const(I64, 0)).prepare()
         with f.loop(0, op.length) as i:
-            body = call(i)
+            body = call(f.sub(f.const(I64, op.length - 1), i) if op.reverse else i)
             body.run()
             self._take_over(following, body.unchanged())
 

@@ -15,8 +15,9 @@ from .manager import Context, Pass
 class Decompose(Pass):
     """Replace each mx node by the core nodes of its declaration; the new nodes carry its name and location.
 
-    Needs: nothing. Keeps: the graph's inputs and their order. If operators draw random numbers, one input for their
-    key is appended, which `Graph.random` names.
+    An operator with a gradient of its own becomes a call that carries it, which `inline-calls` removes. Needs: nothing.
+    Keeps: the graph's inputs and their order. If operators draw random numbers, one input for their key is appended,
+    which `Graph.random` names.
     """
 
     name = "decompose"
@@ -33,10 +34,9 @@ def _decompose(b: GraphBuilder, node: Node, operands: tuple[Value, ...]) -> Repl
     first = len(b.nodes)
     b.begin_operator()
     try:
-        results = node.op.decompose(b, *operands)
+        results = node.op.in_core(b, *operands)
     except (TypeError, ValueError, GraphError) as error:
         raise GraphError(f"{node.describe()}: {error}") from error
     for made in b.nodes[first:]:
         made.name = made.name or node.name
-    results = (results,) if isinstance(results, Value) else tuple(results)
     return results[: len(node.outputs)]

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
-from ..ir.dialects.core import CoreBuilder, Scan, gradient_graph
-from ..ir.dialects.core.gradient import float_positions
+from ..ir.dialects.core import Cond, CoreBuilder, Scan, While, gradient_graph
+from ..ir.dialects.core.control_gradient import PullBack, Pulled, pull_back_cond, pull_back_scan, pull_back_while
+from ..ir.dialects.core.gradient import float_positions, vjp_of
+from ..ir.dialects.core.primitive import Gradients
+from ..ir.dialects.core.split import Split
 from ..ir.graph import Graph, GraphBuilder, GraphError, Node, Value
 from ..ir.rewrite import Replacement, rebuild
+from .inline_calls import inline_calls
 from .manager import Context, Pass
+from .partition import partition
 
 
 @dataclass(frozen=True)
@@ -31,9 +36,8 @@ def differentiate(graph: Graph, wrt: Sequence[int]) -> Graph:
     statistics are not differentiated. GraphError names a node without a gradient, or an input that is not a float.
     """
     _check(graph, wrt)
-    saving = rebuild(graph, _save_carries, CoreBuilder(graph.name))
     plain = len(graph.outputs) - len(graph.updates)
-    both = gradient_graph(saving, wrt, float_positions(graph.outputs[:plain]), forward=True)
+    both = _joint(graph, wrt, float_positions(graph.outputs[:plain]))
     kept, updated, gradients = (
         both.outputs[:plain],
         both.outputs[plain : len(graph.outputs)],
@@ -58,9 +62,54 @@ def _check(graph: Graph, wrt: Sequence[int]) -> None:
             raise GraphError(f"input {name} of type {value.type} has no gradient: it is not a float")
 
 
-def _save_carries(b: GraphBuilder, node: Node, operands: tuple[Value, ...]) -> Replacement:
-    """A loop keeps its carries, so that its gradient need not run it again."""
-    if not isinstance(node.op, Scan) or node.op.saved_carries() is not None:
-        return None
-    made = b.node(node.op.saving_carries(), *operands, name=node.name, location=node.location)
-    return made.outputs[: len(node.outputs)]
+def _joint(graph: Graph, wrt: Sequence[int], seeds: Sequence[int]) -> Graph:
+    """The graph's outputs, then the cotangents of the inputs `wrt`. Loops and branches run once in each direction."""
+    saving = _Saving()
+    both = gradient_graph(graph, wrt, seeds, forward=True, rule=saving.rule)
+    return saving.instead(both)
+
+
+_CONTROL: dict[type, PullBack] = {Scan: pull_back_scan, Cond: pull_back_cond, While: pull_back_while}
+
+
+class _Saving:
+    """Differentiates loops and branches so that they keep residuals, and puts the nodes that do in their place."""
+
+    def __init__(self) -> None:
+        self.pulled: dict[Node, Pulled] = {}
+        self.moved: dict[Node, tuple[Value, ...]] = {}
+
+    def rule(self, b: CoreBuilder, node: Node, given: Sequence[Value | None], needed: Sequence[int]) -> Gradients:
+        """The rule of `pull_back` for every node."""
+        pull_back = _CONTROL.get(type(node.op))
+        if pull_back is None:
+            return vjp_of(b, node, given, needed)
+        found = self.pulled[node] = pull_back(b, node, given, needed, _split_by_cut)
+        return found.cotangents
+
+    def instead(self, graph: Graph) -> Graph:
+        """The graph in which loops and branches whose residuals are read are replaced by those that keep them."""
+        alive = set(graph.nodes)
+        self.pulled = {node: pulled for node, pulled in self.pulled.items() if pulled.saving[-1] in alive}
+        return rebuild(graph, self._replace, CoreBuilder(graph.name)) if self.pulled else graph
+
+    def _replace(self, b: GraphBuilder, node: Node, operands: tuple[Value, ...]) -> Replacement:
+        if node in self.moved:
+            return self.moved[node]
+        pulled = self.pulled.get(node)
+        if pulled is None:
+            return None
+        new = dict(zip(node.inputs, operands, strict=True))
+        for other in pulled.saving:
+            made = b.node(other.op, *(new[v] for v in other.inputs), name=other.name, location=other.location)
+            self.moved[other] = made.outputs
+            new.update(zip(other.outputs, made.outputs, strict=True))
+        return [new[v] for v in pulled.results]
+
+
+def _split_by_cut(
+    graph: Graph, wrt: Sequence[int], seeds: Sequence[int], free_inputs: Collection[int], free_outputs: Collection[int]
+) -> Split:
+    """The forward and the backward graph of a loop's body or a branch, which keep what the cut keeps."""
+    joint = inline_calls(_joint(graph, wrt, seeds), own_gradients=False)
+    return partition(joint, len(seeds), len(wrt), free_inputs, free_outputs)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 
-from ..ir.dialects.core import Call, Conv, CoreBuilder, Dot, Scan
+from ..ir.dialects.core import Conv, CoreBuilder, Dot, Scan
 from ..ir.graph import Graph, GraphBuilder, Node, Op, Value
 from ..ir.rewrite import Replacement, rebuild
 from .manager import Context, Pass
@@ -14,7 +13,7 @@ from .manager import Context, Pass
 
 @dataclass(frozen=True)
 class UnrollScan(Pass):
-    """Replace each Scan of at most `limit` nodes in all its steps together by the steps, and each Call by its body.
+    """Replace each Scan of at most `limit` nodes in all its steps together by the steps.
 
     Longer ones stay loops, which compile as fast as one step does; but their kernels run on one thread. So where the
     contractions of a step take more than `heavy` products, which threads should share, the limit is `heavy_limit`. The
@@ -35,7 +34,7 @@ class UnrollScan(Pass):
 
     def _unrolls(self, op: Op) -> bool:
         if not isinstance(op, Scan):
-            return isinstance(op, Call)
+            return False
         return _size(op) <= (self.heavy_limit if _products(op) > self.heavy * op.length else self.limit)
 
     def _unroll(self, b: GraphBuilder, node: Node, operands: tuple[Value, ...]) -> Replacement:
@@ -43,11 +42,8 @@ class UnrollScan(Pass):
             return None
         assert isinstance(b, CoreBuilder)
         first = len(b.nodes)
-        if isinstance(node.op, Call):
-            results = inline(b, node.op.body, operands)
-        else:
-            assert isinstance(node.op, Scan)
-            results = _unroll_scan(b, node.op, operands)
+        assert isinstance(node.op, Scan)
+        results = _unroll_scan(b, node.op, operands)
         for made in b.nodes[first:]:
             made.name = made.name or node.name
         return results
@@ -57,15 +53,6 @@ def _size(op: Op) -> int:
     """The nodes of an op when all its loops are unrolled."""
     inside = sum(_size(node.op) for body in op.regions() for node in body.nodes)
     return op.length * inside if isinstance(op, Scan) else 1 + inside
-
-
-def inline(b: GraphBuilder, body: Graph, operands: Sequence[Value]) -> list[Value]:
-    """Copy the nodes of `body` into `b`, its inputs standing for `operands`; return its results."""
-    new = dict(zip(body.inputs, operands, strict=True))
-    for node in body.nodes:
-        made = b.node(node.op, *(new[v] for v in node.inputs), name=node.name, location=node.location)
-        new.update(zip(node.outputs, made.outputs, strict=True))
-    return [new[v] for v in body.outputs]
 
 
 def _products(op: Op) -> int:
@@ -88,16 +75,16 @@ def _unroll_scan(b: CoreBuilder, op: Scan, operands: tuple[Value, ...]) -> list[
     scanned = operands[op.carries : op.carries + op.scanned]
     invariants = operands[op.carries + op.scanned :]
     stacked: list[list[Value]] = [[] for _ in op.body.outputs[op.carries :]]
-    for step in range(op.length):
+    for step in reversed(range(op.length)) if op.reverse else range(op.length):
         slices = [_slice(b, x, step) for x in scanned]
-        results = inline(b, op.body, [*carries, *slices, *invariants])
+        results = b.inline(op.body, [*carries, *slices, *invariants])
         carries = results[: op.carries]
         for pieces, piece in zip(stacked, results[op.carries :], strict=True):
             pieces.append(b.reshape(piece, (1, *piece.type.shape)))
     if not op.length:
         rows = [v.type for v in op.body.outputs[op.carries :]]
         return [*carries, *(b.full((0, *t.shape), 0, t.dtype) for t in rows)]
-    return [*carries, *(b.concat(pieces, 0) for pieces in stacked)]
+    return [*carries, *(b.concat(pieces[::-1] if op.reverse else pieces, 0) for pieces in stacked)]
 
 
 def _slice(b: CoreBuilder, x: Value, step: int) -> Value:

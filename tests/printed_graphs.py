@@ -101,9 +101,13 @@ def _control(b: CoreBuilder, x: Value) -> list[Value]:
         *b.node(Fused(body("fusion", (4,), ()), "pointwise"), row, scalar, name="region", location="net.py:7").outputs,
         *b.call(one, row),
         *b.call(one, row, gradient=_gradient()),
+        *b.call(one, row, gradient=_gradient(), wrt=[0]),
+        *b.call(one, row, gradient=_no_gradient(), wrt=[]),
         *b.cond(b.lt(scalar, 0.0), one, body("other", (4,)), row),
         *b.while_(_condition(), body("next", ()), scalar),
+        *b.while_(_condition(), body("next", ()), scalar, limit=9),
         *b.scan(_step(), [row], [items], [], 3),
+        *b.scan(_step(), [row], [items], [], 3, reverse=True),
     ]
 
 
@@ -112,6 +116,13 @@ def _gradient() -> Graph:
     b = CoreBuilder("gradient")
     x, y, dy = (b.input(TensorType((4,), F32)) for _ in range(3))
     return b.build([b.mul(b.add(x, y), dy)])
+
+
+def _no_gradient() -> Graph:
+    b = CoreBuilder("stop")
+    for _ in range(3):
+        b.input(TensorType((4,), F32))
+    return b.build([])
 
 
 def every_primitive() -> Graph:

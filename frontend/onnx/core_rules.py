@@ -311,7 +311,9 @@ def _scan(w: Writer, node: Node, op: Scan) -> list[str]:
     names = _own_names(inner, write_inline(inner, op.body, [*own, *operands[last:]]))
     outputs = [inner.value_info(n, v.type) for n, v in zip(names, op.body.outputs, strict=True)]
     body = inner.graph("step", inputs, outputs)
-    return w.ops("Scan", moving, len(node.outputs), node.name, body=body, num_scan_inputs=max(op.scanned, 1))
+    scanned, stacked = max(op.scanned, 1), len(node.outputs) - op.carries
+    order = {"scan_input_directions": [1] * scanned, "scan_output_directions": [1] * stacked} if op.reverse else {}
+    return w.ops("Scan", moving, len(node.outputs), node.name, body=body, num_scan_inputs=scanned, **order)
 
 
 Rule = Callable[[Writer, Node, Any], "str | list[str]"]

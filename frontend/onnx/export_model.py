@@ -15,7 +15,7 @@ from ...ir.target import AVX2
 from ...ir.types import DType, TensorType
 from ...passes.expand import Expand
 from ...passes.manager import Context, Options, run_passes
-from ...passes.pipeline import TO_CORE
+from ...passes.pipeline import FOR_REFERENCE
 from ..artifacts import write_atomically
 from ..base import MXNetError
 from ..ndarray import NDArray, load
@@ -149,7 +149,7 @@ def _primitives(node: Node) -> Graph:
     builder = GraphBuilder(node.name)
     operands = [builder.input(v.type) for v in node.inputs]
     copy = builder.node(node.op, *operands, name=node.name, location=node.location)
-    graph = run_passes((*TO_CORE, Expand(Pointwise)), builder.build(copy.outputs), Context(AVX2, Options()))
+    graph = run_passes((*FOR_REFERENCE, Expand(Pointwise)), builder.build(copy.outputs), Context(AVX2, Options()))
     if len(graph.inputs) > len(operands):
         raise MXNetError(f"{node.describe()} cannot be written as ONNX: it draws random numbers")
     return graph

@@ -124,6 +124,8 @@ CELL = graph(step, (3,), (3,), (3,))
 SQUARE = graph(lambda b, x, y: [b.mul(x, y), b.exp(x)], (4,), (4,))
 SUM = graph(lambda b, x, y: [b.add(x, y), b.sin(y)], (4,), (4,))
 TRIPLED = graph(lambda b, x, y, z, g: b.mul(b.mul(g, b.square(x)), 3), (4,), (4,), (4,), (4,))
+BELOW = graph(lambda b, x, y: b.lt(x, 3.0), (), (3,))
+GROW = graph(lambda b, x, y: [b.mul(x, 2.1), b.add(b.sin(y), b.broadcast(x, (3,), ()))], (), (3,))
 CUBE = graph(lambda b, x: b.mul(x, b.square(x)), (4,))
 CALL_GRADIENT = Graph("gradient", TRIPLED.inputs[:1] + TRIPLED.inputs[2:], TRIPLED.nodes, TRIPLED.outputs)
 
@@ -193,15 +195,12 @@ SAMPLES: dict[type[Primitive], list[tuple[Primitive, list[Array]]]] = {
     Fused: [(Fused(SQUARE, "pointwise"), [real(4), real(4)])],
     Call: [(Call(SQUARE), [real(4), real(4)]), (Call(CUBE, CALL_GRADIENT), [real(4)])],
     Cond: [(Cond(SQUARE, SUM), [np.array(p), real(4), real(4)]) for p in (True, False)],
-    Scan: [
-        (Scan(CELL, 5, 1, 1), [real(3), real(5, 3), real(3)]),
-        (Scan(CELL, 5, 1, 1).saving_carries(), [real(3), real(5, 3), real(3)]),
-    ],
+    While: [(While(BELOW, GROW, limit), [np.array(0.3), real(3)]) for limit in (4, 9)],
+    Scan: [(Scan(CELL, 5, 1, 1, reverse), [real(3), real(5, 3), real(3)]) for reverse in (False, True)],
     HostCallback: [
         (HostCallback(lambda x: [x**2], (TensorType((3,), F64),), lambda x, y, g: [2 * x * g]), [real(3)]),
     ],
 }
-WITHOUT_GRADIENT = {While: "the number of its steps is not known"}
 CASES = [pytest.param(op, arrays, id=f"{op.name}-{i}") for s in SAMPLES.values() for i, (op, arrays) in enumerate(s)]
 
 
@@ -213,7 +212,7 @@ def single(op: Primitive, arrays: Sequence[Array]) -> Graph:
 
 
 def test_every_primitive_has_samples() -> None:
-    assert set(SAMPLES) | set(WITHOUT_GRADIENT) == set(PRIMITIVES.values())
+    assert set(SAMPLES) == set(PRIMITIVES.values())
 
 
 @pytest.mark.parametrize(("op", "arrays"), CASES)
@@ -282,7 +281,7 @@ def test_while_names_why_it_has_no_gradient() -> None:
     b = CoreBuilder("condition")
     x = b.input(TensorType((), F64))
     g = single(While(b.build([b.gt(x, 1)]), body), [np.array(8.0)])
-    with pytest.raises(GraphError, match=WITHOUT_GRADIENT[While]):
+    with pytest.raises(GraphError, match="the number of its steps has no limit"):
         gradient_graph(g, [0], [0])
 
 

@@ -16,7 +16,7 @@ from mxforge.ir.printer import print_graph
 from mxforge.ir.target import AVX2
 from mxforge.ir.types import DType, TensorType
 from mxforge.passes.manager import Context, run_passes
-from mxforge.passes.pipeline import FOR_CPU, TO_CORE
+from mxforge.passes.pipeline import FOR_CPU, FOR_REFERENCE
 
 FIXTURES = Path(__file__).parent.parent / "data" / "fixtures"
 SHAPES = {
@@ -40,7 +40,11 @@ def stages(model: str) -> dict[str, Graph]:
     types = {n: TensorType(s, DType.F32) for n, s in zip(names, [*arguments, *auxiliary], strict=True)}
     graph = symbol_to_graph(symbol, types, parameters=[n for n in names if n not in ("data", "softmax_label")])
     context = Context(AVX2)
-    return {"mx": graph, "core": run_passes(TO_CORE, graph, context), "fused": run_passes(FOR_CPU, graph, context)}
+    return {
+        "mx": graph,
+        "core": run_passes(FOR_REFERENCE, graph, context),
+        "fused": run_passes(FOR_CPU, graph, context),
+    }
 
 
 @pytest.mark.parametrize("model", SHAPES)

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
-from mxforge.ir.dialects.core import Call, CoreBuilder, Iota, Scan, interpret
+from mxforge.ir.dialects.core import Call, Cond, CoreBuilder, Dot, Iota, Pointwise, Scan, interpret
 from mxforge.ir.graph import Graph, GraphError, Op
 from mxforge.ir.kernel import ReduceOp
+from mxforge.ir.scalar import ScalarOp
 from mxforge.ir.target import AVX2
 from mxforge.ir.types import DType, TensorType
+from mxforge.ir.verifier import verify_graph
 from mxforge.passes.differentiate import Differentiate, differentiate, vjp_graph
 from mxforge.passes.manager import Context
 
 Array = np.ndarray[Any, Any]
 F64 = DType.F64
+LOG, EXP, ADD = ScalarOp.LOG, ScalarOp.EXP, ScalarOp.ADD
 
 
 def vector(n: int = 3) -> TensorType:
@@ -95,15 +99,116 @@ def _recurrence() -> Graph:
     return b.build([last])
 
 
-def test_a_loop_keeps_its_carries_and_runs_once_in_each_direction() -> None:
-    both = differentiate(_recurrence(), [0, 1])
-    forward, backward = (n.op for n in both.nodes if isinstance(n.op, Scan))
-    assert isinstance(forward, Scan) and forward.saved_carries() == [1]
-    assert isinstance(backward, Scan) and backward.length == 4
-    alone = interpret(vjp_graph(_recurrence()), [np.full(3, 0.5), np.full((4, 3), 2.0), np.ones(3)])
-    kept = interpret(both, [np.full(3, 0.5), np.full((4, 3), 2.0), np.ones(3)])[1:]
-    for a, k in zip(alone, kept, strict=True):
-        np.testing.assert_array_equal(a, k)
+def carries_and_stacks(graph: Graph) -> list[tuple[bool, int, int]]:
+    """Of each loop: whether it is reversed, and how many carries and stacks it has."""
+    loops = [(n.op, len(n.outputs)) for n in graph.nodes if isinstance(n.op, Scan)]
+    return [(op.reverse, op.carries, results - op.carries) for op, results in loops]
+
+
+def test_a_loop_keeps_what_its_gradient_reads_and_runs_once_in_each_direction() -> None:
+    """The carry before each step: the step itself is cheap and computed again."""
+    g = _recurrence()
+    both = differentiate(g, [0, 1])
+    assert carries_and_stacks(both) == [(False, 1, 1), (True, 1, 1)]
+    arrays = [np.full(3, 0.5), np.arange(12.0).reshape(4, 3) / 6, np.ones(3)]
+    wanted = interpret(vjp_graph(g), arrays)
+    for found, expected in zip(interpret(both, arrays)[1:], wanted, strict=True):
+        np.testing.assert_array_equal(found, expected)
+
+
+def test_a_loop_whose_gradient_is_not_needed_stays_as_it_is() -> None:
+    g = _recurrence()
+    b = CoreBuilder()
+    start, steps, x = (b.input(v.type) for v in (*g.inputs, g.inputs[0]))
+    rounded = b.floor(b.inline(g, [start, steps])[0])
+    both = differentiate(b.build([b.mul(rounded, x), b.mul(b.inline(g, [start, steps])[0], x)]), [2])
+    assert carries_and_stacks(both) == [(False, 1, 0), (False, 1, 0)]
+    behind = differentiate(b.build([b.mul(rounded, x)]), [0, 2])
+    assert carries_and_stacks(behind) == [(False, 1, 0)]
+
+
+def test_only_the_cotangents_that_are_asked_for_are_computed_in_a_loop() -> None:
+    both = differentiate(_recurrence(), [0])
+    assert carries_and_stacks(both) == [(False, 1, 1), (True, 1, 0)]
+
+
+def attention() -> Graph:
+    """A loop in a loop: the outer one carries a state through a product, the inner one through a weighted sum."""
+    inner = CoreBuilder("inner")
+    s, x, w = (inner.input(t) for t in (vector(), vector(), TensorType((3, 3), F64)))
+    inner_body = inner.build([inner.tanh(inner.add(inner.mul(s, x), inner.dot(w, x, (), (), (1,), (0,))))])
+    outer = CoreBuilder("outer")
+    s, rows, w = (outer.input(t) for t in (vector(), TensorType((2, 3), F64), TensorType((3, 3), F64)))
+    (last,) = outer.scan(inner_body, [s], [rows], [w], 2)
+    body = outer.build([outer.dot(w, outer.exp(last), (), (), (0,), (0,)), outer.sum(last)])
+    b = CoreBuilder()
+    s, blocks, w = (b.input(t) for t in (vector(), TensorType((4, 2, 3), F64), TensorType((3, 3), F64)))
+    return b.build(b.scan(body, [s], [blocks], [w], 4))
+
+
+def branching() -> Graph:
+    """A loop of branches, each with products and a draw of its own, whose choice depends on the state."""
+    square = TensorType((3, 3), F64)
+    branches = [CoreBuilder("then"), CoreBuilder("otherwise")]
+    graphs: list[Graph] = []
+    for branch in branches:
+        s, w = branch.input(vector()), branch.input(square)
+        product = branch.dot(w, s, (), (), (1,), (0,))
+        if branch is branches[0]:
+            graphs.append(branch.build([branch.tanh(product), branch.sum(product)]))
+        else:
+            graphs.append(branch.build([branch.mul(branch.sigmoid(product), branch.sin(s)), branch.max(s)]))
+    step = CoreBuilder("step")
+    s, w = step.input(vector()), step.input(square)
+    body = step.build(step.cond(step.gt(step.sum(s), 0.0), graphs[0], graphs[1], s, w))
+    b = CoreBuilder()
+    return b.build(b.scan(body, [b.input(vector())], [], [b.input(square)], 5))
+
+
+def bounded() -> Graph:
+    """A loop of at most six steps that ends after fewer."""
+    test, step = CoreBuilder("test"), CoreBuilder("step")
+    x, _ = test.input(TensorType((), F64)), test.input(vector())
+    condition = test.build([test.lt(x, 5.0)])
+    x, y = step.input(TensorType((), F64)), step.input(vector())
+    body = step.build([step.add(step.mul(x, 1.7), 0.3), step.mul(step.sin(y), step.broadcast(x, (3,), ()))])
+    b = CoreBuilder()
+    return b.build(b.while_(condition, body, b.input(TensorType((), F64)), b.input(vector()), limit=6))
+
+
+@pytest.mark.parametrize("made", [attention, branching, bounded])
+def test_loops_and_branches_by_central_differences(made: Callable[[], Graph]) -> None:
+    g = made()
+    verify_graph(both := differentiate(g, range(len(g.inputs))))
+    rng = np.random.default_rng(5)
+    arrays = [np.asarray(rng.uniform(0.2, 0.9, v.type.shape)) for v in g.inputs]
+    seeds = [np.asarray(rng.normal(size=v.type.shape)) for v in g.outputs]
+    gradients = interpret(both, [*arrays, *seeds])[len(g.outputs) :]
+    for i, gradient in enumerate(gradients):
+        direction = rng.normal(size=arrays[i].shape)
+        above, below = (interpret(g, [*arrays[:i], arrays[i] + h * direction, *arrays[i + 1 :]]) for h in (1e-6, -1e-6))
+        slope = sum(((p - q) * s).sum() for p, q, s in zip(above, below, seeds, strict=True)) / 2e-6
+        np.testing.assert_allclose((gradient * direction).sum(), slope, 1e-6, 1e-8)
+
+
+def test_branches_keep_what_their_gradients_read() -> None:
+    """One keeps its result and one its product: neither product is computed again, two are those of the gradient."""
+    both = differentiate(branching(), [0, 1])
+    backward = next(n.op for n in both.nodes if isinstance(n.op, Scan) and n.op.reverse)
+    (branch,) = (n.op for n in backward.body.nodes if isinstance(n.op, Cond))
+    products = [sum(isinstance(n.op, Dot) for n in g.nodes) for g in branch.regions()]
+    assert products == [2, 2]
+    forward = next(n for n in both.nodes if isinstance(n.op, Scan) and not n.op.reverse)
+    kept = [str(v.type) for v in forward.outputs[2:]]
+    assert kept == ["tensor<5xi1>", "tensor<5x3xf64>", "tensor<5x3xf64>", "tensor<5x3xf64>"]  # also the state before
+
+
+def test_the_gradient_of_a_loop_can_be_differentiated() -> None:
+    g = _recurrence()
+    first = differentiate(g, [0, 1])
+    second = differentiate(first, [0, 1])
+    assert [v.type for v in second.outputs[len(first.outputs) :]] == [v.type for v in g.inputs]
+    verify_graph(second)
 
 
 def test_a_call_may_have_a_gradient_of_its_own() -> None:
@@ -117,8 +222,35 @@ def test_a_call_may_have_a_gradient_of_its_own() -> None:
     (stopped,) = b.call(identity, x, gradient=stop)
     g = b.build([b.mul(stopped, x)])
     assert interpret(vjp_graph(g), [np.full(3, 2.0), np.ones(3)])[0].tolist() == [2, 2, 2]
-    with pytest.raises(TypeError, match="one cotangent for each float operand"):
-        Call(identity, Graph("none", stop.inputs, stop.nodes, ())).infer(vector())
+    nothing = Graph("none", stop.inputs, (), ())
+    with pytest.raises(TypeError, match="one cotangent for each operand in wrt"):
+        Call(identity, nothing).infer(vector())
+    assert Call(identity, nothing, ()).infer(vector()) == (vector(),)
+    with pytest.raises(TypeError, match="wrt needs a gradient"):
+        Call(identity, None, (0,)).infer(vector())
+
+
+def test_nothing_is_computed_behind_a_stopped_gradient() -> None:
+    """Neither before it nor for it, though the logarithm of a negative number would have a gradient."""
+    b = CoreBuilder()
+    x = b.input(vector())
+    kept = b.stop_gradient(b.log(x))
+    g = differentiate(b.build([b.add(b.exp(kept), x)]), [0])
+    assert [n.op for n in g.nodes if isinstance(n.op, Pointwise)] == [Pointwise(op) for op in (LOG, EXP, ADD)]
+    assert g.outputs == (g.outputs[0], g.inputs[1])
+
+
+def test_calls_are_equal_by_structure() -> None:
+    def call(factor: float) -> Call:
+        b = CoreBuilder()
+        x = b.input(vector())
+        b.custom_gradient(lambda b, x: b.square(x), lambda b, x, y, g: [b.mul(g[0], factor)], x)
+        assert isinstance(b.nodes[0].op, Call)
+        return b.nodes[0].op
+
+    assert call(2.0) == call(2.0)
+    assert hash(call(2.0)) == hash(call(2.0))
+    assert call(2.0) != call(3.0)
 
 
 def test_backward_nodes_carry_names_and_locations() -> None:

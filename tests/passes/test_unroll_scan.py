@@ -1,4 +1,4 @@
-"""Loops of known length become their steps, calls their bodies; names and lines go along."""
+"""Loops of known length become their steps; names and lines go along."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_a_loop_becomes_its_steps() -> None:
             %1 = mul(%arg5, %arg4) : 2xf32
             %2 = add(%arg3, %1) : 2xf32
             yield %2, %2
-          }) {length = 2, carries = 1, scanned = 1} : (2xf32, 2x2xf32)
+          }) {length = 2, carries = 1, scanned = 1, reverse = false} : (2xf32, 2x2xf32)
           return %0#0, %0#1
         ->
         (%arg0: 2xf32, %arg1: 2x2xf32, %arg2: 2xf32):
@@ -86,31 +86,6 @@ def test_a_loop_without_steps_gives_its_start_and_no_rows() -> None:
     unrolled = run_pass(UNROLL, b.build(list(b.scan(running_sum(), [start], [items], [scale], 0))))
     assert unrolled.outputs[0] is unrolled.inputs[0]
     assert unrolled.outputs[1].type == tensor(0, 2)
-
-
-def test_a_call_becomes_its_body() -> None:
-    body = CoreBuilder("body")
-    x, y = body.input(tensor(2)), body.input(tensor(2))
-    b = CoreBuilder()
-    p, q = b.input(tensor(2)), b.input(tensor(2))
-    graph = b.build(list(b.call(body.build([body.sub(x, y), x]), q, p)))
-    assert_rewrites(
-        UNROLL,
-        graph,
-        """
-        (%arg0: 2xf32, %arg1: 2xf32):
-          %0:2 = call(%arg1, %arg0) ({
-          (%arg2: 2xf32, %arg3: 2xf32):
-            %1 = sub(%arg2, %arg3) : 2xf32
-            yield %1, %arg2
-          }) : (2xf32, 2xf32)
-          return %0#0, %0#1
-        ->
-        (%arg0: 2xf32, %arg1: 2xf32):
-          %0 = sub(%arg1, %arg0) : 2xf32
-          return %0, %arg1
-        """,
-    )
 
 
 def test_other_graphs_stay() -> None:

@@ -17,6 +17,7 @@ from .creation import Constant, Iota, RandomBits
 from .factorization import LQ, LU, Cholesky, SymmetricEigen, TriangularSolve
 from .indexing import Gather, Scatter
 from .ordering import Sort
+from .own_gradient import OwnGradient, call_with_gradient, without_gradient
 from .pointwise import Cast
 from .primitive import storage
 from .reduction import ArgReduce, Cumulative, Reduce
@@ -46,6 +47,16 @@ def _reducer(op: ReduceOp) -> Callable[..., Value]:
 
 class CoreBuilder(ScalarMethods):
     """A GraphBuilder that speaks core. Methods return the result, or all results where there may be several."""
+
+    captured: Sequence[Value] = ()
+    """Values of the outer graph that this nested graph reads, in the order of its last inputs."""
+
+    def nested(self, name: str) -> CoreBuilder:
+        """A builder for a graph that is called in this one."""
+        return CoreBuilder(name)
+
+    def adopt(self, inner: CoreBuilder, operands: Sequence[Value], states: Sequence[Value]) -> None:
+        """Take over what the nested graph changed: `states` are its results after those that it was asked for."""
 
     # -- creation
 
@@ -322,23 +333,42 @@ class CoreBuilder(ScalarMethods):
         given = (xs,) if isinstance(xs, Value) else tuple(xs)
         return self.node(Sort(axis % given[0].type.rank, descending, stable), *given).outputs
 
-    def call(self, body: Graph, *operands: Value, gradient: Graph | None = None) -> tuple[Value, ...]:
+    def call(
+        self, body: Graph, *operands: Value, gradient: Graph | None = None, wrt: Sequence[int] | None = None
+    ) -> tuple[Value, ...]:
         """The body's results, with a gradient of its own where one is given; see Call."""
-        return self.node(Call(body, gradient), *operands).outputs
+        return self.node(Call(body, gradient, None if wrt is None else tuple(wrt)), *operands).outputs
+
+    def custom_gradient(
+        self, forward: Callable[..., Value | Sequence[Value]], gradient: OwnGradient, *operands: Value
+    ) -> tuple[Value, ...]:
+        """The results of forward(b, *operands), whose cotangents are pulled back by `gradient`."""
+        return call_with_gradient(self, forward, gradient, operands)
+
+    def stop_gradient(self, x: Value) -> Value:
+        """x, through which no cotangent flows back."""
+        return without_gradient(self, x)
 
     def cond(self, pred: Value, then: Graph, otherwise: Graph, *operands: Value) -> tuple[Value, ...]:
         """The results of one of two graphs."""
         return self.node(Cond(then, otherwise), pred, *operands).outputs
 
-    def while_(self, cond: Graph, body: Graph, *operands: Value) -> tuple[Value, ...]:
-        """The operands after the body was applied while the condition held."""
-        return self.node(While(cond, body), *operands).outputs
+    def while_(self, cond: Graph, body: Graph, *operands: Value, limit: int | None = None) -> tuple[Value, ...]:
+        """The operands after the body was applied while the condition held; see While."""
+        return self.node(While(cond, body, limit), *operands).outputs
 
     def scan(
-        self, body: Graph, carries: Sequence[Value], scanned: Sequence[Value], invariants: Sequence[Value], length: int
+        self,
+        body: Graph,
+        carries: Sequence[Value],
+        scanned: Sequence[Value],
+        invariants: Sequence[Value],
+        length: int,
+        reverse: bool = False,
     ) -> tuple[Value, ...]:
         """The last carries, then the stacked results; see Scan."""
-        return self.node(Scan(body, length, len(carries), len(scanned)), *carries, *scanned, *invariants).outputs
+        op = Scan(body, length, len(carries), len(scanned), reverse)
+        return self.node(op, *carries, *scanned, *invariants).outputs
 
     def host_callback(
         self,

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ...graph import Attribute, Graph, GraphError, Node, Value
+from ...hashing import structural_hash
 from ...types import DType, TensorType
 from .interpret import interpret
-from .primitive import Array, Arrays, Gradients, Primitive, Types, storage
+from .primitive import Array, Arrays, Gradients, Primitive, Types, check_axes, storage
 
 if TYPE_CHECKING:
     from .builder import CoreBuilder
@@ -67,26 +69,49 @@ class Fused(Primitive):
         return _body_vjp(b, self.body, node, cotangents)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Call(Primitive):
     """The body on the operands.
 
-    `gradient`, where given, replaces the body's derivative: it takes the operands, the results and one cotangent for
-    each float result, and gives one cotangent for each float operand.
+    `gradient`, if present, replaces the derivative of the body: it takes the operands, the results and one cotangent
+    for each float result, and gives one cotangent for each operand at the positions `wrt` (all float operands if None);
+    the other operands have none. Calls are equal if their graphs are structurally equal.
     """
 
     name = "core.call"
     body: Graph
     gradient: Graph | None = None
+    wrt: tuple[int, ...] | None = None
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (isinstance(other, Call) and self._structure == other._structure)
+
+    def __hash__(self) -> int:
+        return hash(self._structure)
+
+    @cached_property
+    def _structure(self) -> str:
+        return structural_hash(self)
 
     def infer(self, *types: TensorType) -> Types:
         _check_body(self.body, types, "the body")
         results = self.body.output_types()
-        if self.gradient is not None:
-            _check_body(self.gradient, (*types, *results, *(t for t in results if t.dtype.is_float)), "the gradient")
-            if not _same_types(self.gradient.output_types(), [t for t in types if t.dtype.is_float]):
-                raise TypeError("the gradient must give one cotangent for each float operand")
+        if self.gradient is None:
+            if self.wrt is not None:
+                raise TypeError("wrt needs a gradient")
+            return results
+        _check_body(self.gradient, (*types, *results, *(t for t in results if t.dtype.is_float)), "the gradient")
+        check_axes(self.wrt or (), len(types), "wrt")
+        if not _same_types(self.gradient.output_types(), [types[i] for i in self._positions(types)]):
+            raise TypeError("the gradient must give one cotangent for each operand in wrt")
         return results
+
+    def _positions(self, types: Sequence[TensorType]) -> Sequence[int]:
+        """The operands that the gradient gives cotangents for."""
+        return self.wrt if self.wrt is not None else [i for i, t in enumerate(types) if t.dtype.is_float]
+
+    def differentiable(self, operands: int) -> Sequence[int]:
+        return range(operands) if self.wrt is None else self.wrt
 
     def regions(self) -> tuple[Graph, ...]:
         return (self.body,) if self.gradient is None else (self.body, self.gradient)
@@ -101,7 +126,7 @@ class Call(Primitive):
 
         seeds = (cotangents[i] for i in float_positions(node.outputs))
         gradients = b.call(self.gradient, *node.inputs, *node.outputs, *seeds)
-        return _place(len(node.inputs), float_positions(node.inputs), gradients)
+        return _place(len(node.inputs), self._positions([v.type for v in node.inputs]), gradients)
 
 
 @dataclass(frozen=True)
@@ -128,22 +153,22 @@ class Cond(Primitive):
         return tuple(interpret(self.then if arrays[0] else self.otherwise, arrays[1:]))
 
     def vjp(self, b: CoreBuilder, node: Node, cotangents: Sequence[Value]) -> Gradients:
-        from .gradient import float_positions, gradient_graph
+        from .control_gradient import pull_back_cond, recomputing
 
-        pred, *rest = node.inputs
-        wrt, seeds = float_positions(rest), float_positions(node.outputs)
-        then, otherwise = (gradient_graph(g, wrt, seeds) for g in (self.then, self.otherwise))
-        gradients = b.cond(pred, then, otherwise, *rest, *(cotangents[i] for i in seeds))
-        return [None, *_place(len(rest), wrt, gradients)]
+        return recomputing(pull_back_cond, b, node, cotangents)
 
 
 @dataclass(frozen=True)
 class While(Primitive):
-    """operands... -> body applied to all of them while `cond` of them, an i1 of rank 0, is true."""
+    """operands... -> body applied to all of them while `cond` of them, an i1 of rank 0, is true.
+
+    `limit`, if present, promises that the loop takes at most so many steps: a loop without it has no gradient.
+    """
 
     name = "core.while"
     cond: Graph
     body: Graph
+    limit: int | None = None
 
     def infer(self, *types: TensorType) -> Types:
         _check_body(self.cond, types, "the condition")
@@ -159,12 +184,17 @@ class While(Primitive):
 
     def evaluate(self, *arrays: Array) -> Arrays:
         state: Sequence[Array] = arrays
+        steps = 0
         while interpret(self.cond, state)[0]:
-            state = interpret(self.body, state)
+            if steps == self.limit:
+                raise GraphError(f"core.while takes more than {self.limit} steps, its limit")
+            state, steps = interpret(self.body, state), steps + 1
         return tuple(state)
 
     def vjp(self, b: CoreBuilder, node: Node, cotangents: Sequence[Value]) -> Gradients:
-        raise GraphError(f"{node.describe()} has no gradient: the number of its steps is not known; use a scan")
+        from .control_gradient import pull_back_while, recomputing
+
+        return recomputing(pull_back_while, b, node, cotangents)
 
 
 HostFunction = Callable[..., Sequence[Array]]

@@ -2,23 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from ...graph import Graph, GraphError, Node, Value
 from .builder import CoreBuilder
-from .primitive import Primitive
+from .primitive import Gradients, Primitive
+
+Rule = Callable[[CoreBuilder, Node, Sequence[Value | None], Sequence[int]], Gradients]
+"""Differentiates one node: the builder, the node, the cotangent of each result (None: it has none), the positions of
+the operands whose cotangents are needed. Returns one cotangent or None for each operand."""
+
+
+def vjp_of(b: CoreBuilder, node: Node, given: Sequence[Value | None], needed: Sequence[int]) -> Gradients:
+    """The rule of the node's primitive, on zeros for results without a cotangent."""
+    assert isinstance(node.op, Primitive)
+    full = [g if g is not None else b.full_like(v, 0) for g, v in zip(given, node.outputs, strict=True)]
+    return node.op.vjp(b, node, full)
 
 
 def pull_back(
-    b: CoreBuilder, nodes: Sequence[Node], cotangents: Mapping[Value, Value], wanted: Sequence[Value]
+    b: CoreBuilder,
+    nodes: Sequence[Node],
+    cotangents: Mapping[Value, Value],
+    wanted: Sequence[Value],
+    rule: Rule = vjp_of,
 ) -> list[Value]:
     """Append to `b` the cotangents of `wanted`, for those of some results of `nodes`; without influence they are zeros.
 
-    Only nodes between `wanted` and the given cotangents are differentiated; GraphError names one that has no gradient.
+    Only nodes between `wanted` and the given cotangents are differentiated, each by `rule`; GraphError names one that
+    has no gradient.
     """
     nodes = list(nodes)  # may be b.nodes itself, which grows
-    active = _active_values(nodes, wanted)
+    active = active_values(nodes, wanted)
     sums = {v: g for v, g in cotangents.items() if v in active}
     location = b.location
     for node in reversed(nodes):
@@ -26,28 +42,35 @@ def pull_back(
         if all(g is None for g in given):
             continue
         b.location = node.location
-        _pull_back_node(b, node, given, sums, active)
+        _pull_back_node(b, node, given, sums, active, rule)
     b.location = location
     return [sums[v] if v in sums else b.full_like(v, 0) for v in wanted]
 
 
-def _active_values(nodes: Iterable[Node], wanted: Iterable[Value]) -> set[Value]:
+def active_values(nodes: Iterable[Node], wanted: Iterable[Value]) -> set[Value]:
     """The float values that depend on `wanted` through floats."""
     active = {v for v in wanted if v.type.dtype.is_float}
     for node in nodes:
-        if not active.isdisjoint(node.inputs):
+        if not active.isdisjoint(_differentiable(node)):
             active.update(v for v in node.outputs if v.type.dtype.is_float)
     return active
 
 
+def _differentiable(node: Node) -> Sequence[Value]:
+    """The operands that can have a cotangent."""
+    if not isinstance(node.op, Primitive):
+        return node.inputs
+    return [node.inputs[i] for i in node.op.differentiable(len(node.inputs))]
+
+
 def _pull_back_node(
-    b: CoreBuilder, node: Node, given: Sequence[Value | None], sums: dict[Value, Value], active: set[Value]
+    b: CoreBuilder, node: Node, given: Sequence[Value | None], sums: dict[Value, Value], active: set[Value], rule: Rule
 ) -> None:
     if not isinstance(node.op, Primitive):
         raise GraphError(f"{node.describe()} is not a core primitive: decompose the graph before it is differentiated")
     first = len(b.nodes)
-    full = [g if g is not None else b.full_like(v, 0) for g, v in zip(given, node.outputs, strict=True)]
-    for operand, g in zip(node.inputs, node.op.vjp(b, node, full), strict=True):
+    needed = [i for i, v in enumerate(node.inputs) if v in active]
+    for operand, g in zip(node.inputs, rule(b, node, given, needed), strict=True):
         if g is None or operand not in active:
             continue
         sums[operand] = b.add(sums[operand], g) if operand in sums else g
@@ -56,10 +79,13 @@ def _pull_back_node(
             made.name = made.name or f"{node.name}_backward"
 
 
-def gradient_graph(graph: Graph, wrt: Sequence[int], seeds: Sequence[int], *, forward: bool = False) -> Graph:
+def gradient_graph(
+    graph: Graph, wrt: Sequence[int], seeds: Sequence[int], *, forward: bool = False, rule: Rule = vjp_of
+) -> Graph:
     """inputs + one cotangent for each output in `seeds` -> one cotangent for each input in `wrt`.
 
-    With `forward` the graph's own outputs come first. The new graph shares nodes and values with `graph`.
+    With `forward` the graph's own outputs come first. The new graph shares nodes and values with `graph`; `rule`
+    differentiates each node.
     """
     b = CoreBuilder(f"{graph.name}_gradient")
     b.inputs, b.nodes, b.parameters = list(graph.inputs), list(graph.nodes), set(graph.parameters)
@@ -68,7 +94,7 @@ def gradient_graph(graph: Graph, wrt: Sequence[int], seeds: Sequence[int], *, fo
         output = graph.outputs[i]
         g = b.input(output.type.with_layout(None), f"{output.name}_cotangent" if output.name else "cotangent")
         given[output] = b.add(given[output], g) if output in given else g
-    gradients = pull_back(b, graph.nodes, given, [graph.inputs[i] for i in wrt])
+    gradients = pull_back(b, graph.nodes, given, [graph.inputs[i] for i in wrt], rule)
     return without_dead_nodes(b.build([*(graph.outputs if forward else ()), *gradients]))
 
 

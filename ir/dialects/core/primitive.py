@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from enum import Enum
 from functools import cache
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Self, cast
 
 import numpy as np
 
@@ -47,6 +47,15 @@ class Primitive(Op):
     def expand(self, b: CoreBuilder, *operands: Value) -> Value | None:
         """The one result, computed by primitives that targets have kernels for; None where they have one for this."""
         return None
+
+    def differentiable(self, operands: int) -> Sequence[int]:
+        """Positions among this many operands of those that can have a cotangent."""
+        return range(operands)
+
+    def with_regions(self, graphs: Sequence[Graph]) -> Self:
+        """The same op with other nested graphs, given in the order of `regions`."""
+        names = [name for name in _field_names(type(self)) if isinstance(getattr(self, name), Graph)]
+        return replace(cast("Any", self), **dict(zip(names, graphs, strict=True)))
 
     def attributes(self) -> Mapping[str, Attribute]:
         """The fields in order, without graphs; enumerations by their mnemonic, nested tuples flat."""

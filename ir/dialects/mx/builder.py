@@ -109,9 +109,41 @@ class MxBuilder(CoreBuilder):
         if state.node is None:
             self.updated[state] = new_value
 
+    def nested(self, name: str) -> MxBuilder:
+        return InnerBuilder(name, self)
+
+    def adopt(self, inner: CoreBuilder, operands: Sequence[Value], states: Sequence[Value]) -> None:
+        assert isinstance(inner, MxBuilder)
+        for state, new_value in zip(inner.updated, states, strict=True):
+            self.update(operands[state.index], new_value)
+
     def build(self, outputs: Sequence[Value]) -> Graph:
         positions = {value: i for i, value in enumerate(self.inputs)}
         self.updates = (*self.updates, *(positions[state] for state in self.updated))
         if self._key is not None and self._operators >= 0:
             self.random = RandomKey(positions[self._key], self._operators + 1)
         return super().build((*outputs, *self.updated.values()))
+
+
+class InnerBuilder(MxBuilder):
+    """Builds a graph that is called in the graph of `outer`.
+
+    Keys and numbers of the outer graph become operands of the call; new values of states become results.
+    """
+
+    def __init__(self, name: str, outer: MxBuilder) -> None:
+        super().__init__(name, training=outer.training)
+        self.outer, self.single = outer, outer.single
+
+    def _capture(self, value: Value) -> Value:
+        self.captured = (*self.captured, value)
+        return self.input(value.type, value.name)
+
+    def draw_keys(self, count: int) -> Value:
+        return self._capture(self.outer.draw_keys(count))
+
+    def number(self, op: Operator, name: str, position: int = 0) -> Value:
+        return self._capture(self.outer.number(op, name, position))
+
+    def build(self, outputs: Sequence[Value]) -> Graph:
+        return CoreBuilder.build(self, (*outputs, *self.updated.values()))

@@ -8,6 +8,7 @@ from math import sqrt
 from ...graph import Value
 from ...types import DType
 from .builder import MxBuilder
+from .gradients import no_gradient
 from .operator import Elementwise, Operator, operator
 from .parameters import Bool, DTypeName, DTypeNameOrBool, Float
 from .shapes import PartialShape, unify
@@ -65,11 +66,6 @@ class AmpCast(_CastBase):
 class _Identity(Elementwise):
     def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
         return inputs[0]
-
-
-def no_gradient(self: Operator, b: MxBuilder, operands: object, results: object, cotangents: object) -> list[None]:
-    """The gradient of an operator through which none flows."""
-    return [None] * len(self.input_names())
 
 
 def gradient_of_ones(

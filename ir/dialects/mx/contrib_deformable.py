@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import partial
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -140,10 +142,22 @@ class _Deformable(Operator):
         for position, extent in zip(points, images.type.shape[2:], strict=True):
             here = b.and_(b.ge(position, 0), b.lt(position, extent))
             inside = here if inside is None else b.and_(inside, here)
-            clamped.append(b.minimum(position, extent - 1))
+            clamped.append(b.custom_gradient(partial(_cut_off, extent - 1), partial(_below, extent - 1), position)[0])
         assert inside is not None
         sampled = sample_at(b, images, *clamped)
         return b.select(b.broadcast(inside, sampled.type.shape, (0, 1)), sampled, b.full_like(sampled, 0))
+
+
+def _cut_off(last: int, b: MxBuilder, position: Value) -> Value:
+    return b.minimum(position, last)
+
+
+def _below(
+    last: int, b: MxBuilder, operands: Sequence[Value], results: object, cotangents: Sequence[Value]
+) -> list[Value]:
+    """At the last position the gradient is 0 already."""
+    g = cotangents[0]
+    return [b.select(b.lt(operands[0], last), g, b.full_like(g, 0))]
 
 
 @operator("_contrib_DeformableConvolution")

@@ -11,6 +11,7 @@ import numpy as np
 from ...graph import Graph, Value
 from ...types import DType, TensorType
 from .builder import MxBuilder
+from .gradients import identity_gradient, no_gradient
 from .operator import Operator, operator
 from .parameters import Bool, Float, Floats, Int
 
@@ -178,7 +179,8 @@ class BoxNMS(Operator):
         keep = suppress(b, self._corners(b, ranked), classes, alive, conflict)
         final = kept_first(b, keep)
         keep = take_flags(b, keep, final)
-        output = self._converted(b, filled(b, rows_at(b, ranked, final), keep))
+        boxes = filled(b, rows_at(b, ranked, final), keep)
+        output = b.custom_gradient(self._converted, identity_gradient, boxes)[0]
         record = filled(b, rows_at(b, rows_at(b, source, order), final), keep)
         return b.reshape(output, (*lead, count, width)), b.reshape(record, (*lead, count, 1))
 
@@ -311,6 +313,7 @@ class MultiBoxDetection(Operator):
 
     floats = True
     inputs = ("cls_prob", "loc_pred", "anchor")
+    gradient = no_gradient
     clip: Bool = True
     threshold: Float = 0.00999999978
     background_id: Int = 0

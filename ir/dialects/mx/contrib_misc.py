@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Literal
 
 import numpy as np
@@ -12,17 +11,11 @@ from ...types import DType
 from .arithmetic import sign
 from .builder import MxBuilder
 from .contrib_detection import Corners, overlap
+from .gradients import no_gradient, straight_through
 from .nn_softmax import log_softmax
 from .operator import Elementwise, Operator, declare, operator
 from .parameters import Bool, Float, OptionalInts
 from .shapes import PartialShape, normalize_axis, unify_at
-
-
-def straight_through(
-    self: Operator, b: MxBuilder, operands: object, results: object, cotangents: Sequence[Value]
-) -> Sequence[Value]:
-    """The gradient of the identity."""
-    return cotangents
 
 
 @operator("_contrib_round_ste", aliases=("_sparse__contrib_round_ste",))
@@ -218,6 +211,7 @@ class BoxIoU(Operator):
     """
 
     inputs = ("lhs", "rhs")
+    gradient = no_gradient
     format: Literal["center", "corner"] = "corner"
 
     def decompose(self, b: MxBuilder, *inputs: Value) -> Value:

@@ -10,6 +10,7 @@ from ...graph import Value
 from ...types import DType
 from .builder import MxBuilder
 from .contrib_detection import Corners, column, columns, four, kept_first, rows_at, suppress
+from .gradients import no_gradient
 from .operator import Operator, operator
 from .parameters import Bool, Float, Floats, Int
 from .shapes import PartialShape, unify_at
@@ -36,6 +37,7 @@ class _Proposals(Operator):
     floats = True
     inputs = ("cls_prob", "bbox_pred", "im_info")
     outputs = ("output", "score")
+    gradient = no_gradient
     rpn_pre_nms_top_n: Int = 6000
     rpn_post_nms_top_n: Int = 300
     threshold: Float = 0.699999988

@@ -13,6 +13,7 @@ from ...kernel import ReduceOp
 from ...types import DType, TensorType
 from .builder import MxBuilder
 from .contrib_detection import Corners, center_to_corner, column, columns, corner_to_center, four, rows_at
+from .gradients import no_gradient
 from .nn_softmax import softmax
 from .operator import Operator, operator
 from .parameters import Bool, Float, Floats, Int
@@ -118,6 +119,7 @@ class BoxEncode(Operator):
     floats = True
     inputs = ("samples", "matches", "anchors", "refs", "means", "stds")
     outputs = ("output0", "output1")
+    gradient = no_gradient
 
     def decompose(self, b: MxBuilder, *inputs: Value) -> tuple[Value, Value]:
         samples, matches, anchors, refs, means, stds = inputs
@@ -165,6 +167,7 @@ class BoxDecode(Operator):
 
     floats = True
     inputs = ("data", "anchors")
+    gradient = no_gradient
     std0: Float = 1.0
     std1: Float = 1.0
     std2: Float = 1.0
@@ -213,6 +216,7 @@ class MultiBoxTarget(Operator):
     floats = True
     inputs = ("anchor", "label", "cls_pred")
     outputs = ("loc_target", "loc_mask", "cls_target")
+    gradient = no_gradient
     overlap_threshold: Float = 0.5
     ignore_label: Float = -1.0
     negative_mining_ratio: Float = -1.0

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from ...graph import Graph, Value
 from ...types import DType, Shape
+from ..core.gradient import pull_back
 from .builder import MxBuilder
+from .gradients import first_maximum
 from .operator import Operator, operator
 from .parameters import Bool, Float, Int, Ints
 
@@ -55,14 +59,14 @@ class ROIPooling(Operator):
         space = (count, channels, self.pooled_size[0], self.pooled_size[1], height)
         across = b.broadcast(b.transpose(columns, (0, 1, 3, 2)), space, (0, 1, 3, 4))
         mask = b.broadcast(inside_y, space, (0, 2, 4))
-        best = b.max(b.select(mask, across, b.full_like(across, -np.inf)), (4,))
+        best = first_maximum(b, b.select(mask, across, b.full_like(across, -np.inf)), (4,))
         output = b.select(b.is_inf(best), b.full_like(best, 0), best)
         return output, b.full_like(output, -1)
 
     def _masked_max(self, b: MxBuilder, image: Value, inside: Value, space: Shape, axes: tuple[int, ...]) -> Value:
         spread = b.broadcast(image, space, (0, 1, 2, 4))
         mask = b.broadcast(inside, space, axes)
-        return b.max(b.select(mask, spread, b.full_like(spread, -np.inf)), (4,))
+        return first_maximum(b, b.select(mask, spread, b.full_like(spread, -np.inf)), (4,))
 
     def _cells(self, b: MxBuilder, rois: Value, first: int, cells: int, extent: int) -> Value:
         """BOOL (R, cells, extent): which positions of one axis belong to which cell."""
@@ -173,6 +177,9 @@ class _Aligned(Operator):
 
     def _adaptive(self, b: MxBuilder, pixels: Value, rois: Value, geometry: list[Value]) -> Value:
         """A loop over as many samples as the largest cell has; smaller cells leave the rest out."""
+        return b.custom_gradient(self._looped, self._looped_gradient, pixels, rois, *geometry)[0]
+
+    def _looped(self, b: MxBuilder, pixels: Value, rois: Value, *geometry: Value) -> Value:
         rows, columns = (b.cast(b.max(geometry[i]), DType.I32) for i in (2, 5))
         total = b.full((rois.type.shape[0], *self.pooled_size, pixels.type.shape[3]), 0, pixels.type.dtype)
         state = [b.full((), 0, DType.I32), total, rows, columns, pixels, rois, *geometry]
@@ -181,11 +188,34 @@ class _Aligned(Operator):
     def _step(self, state: list[Value]) -> Graph:
         b = MxBuilder("sample")
         index, total, rows, columns, pixels, rois, *geometry = [b.input(v.type) for v in state]
+        part = self._counted(b, index, columns, pixels, rois, geometry)
+        return b.build([b.add(index, 1), b.add(total, part), rows, columns, pixels, rois, *geometry])
+
+    def _counted(
+        self, b: MxBuilder, index: Value, columns: Value, pixels: Value, rois: Value, geometry: list[Value]
+    ) -> Value:
+        """Sample number `index` of every cell, 0 for cells that have fewer."""
         row, column = (b.cast(v, rois.type.dtype) for v in (b.div(index, columns), b.mod(index, columns)))
         part = self._sample(b, pixels, rois, geometry, row, column)
         counted = b.and_(_below(b, row, geometry[2]), _below(b, column, geometry[5]))
-        part = b.select(b.broadcast_along(counted, part.type.shape, 0), part, b.full_like(part, 0))
-        return b.build([b.add(index, 1), b.add(total, part), rows, columns, pixels, rois, *geometry])
+        return b.select(b.broadcast_along(counted, part.type.shape, 0), part, b.full_like(part, 0))
+
+    def _looped_gradient(
+        self, b: MxBuilder, operands: Sequence[Value], results: object, cotangents: Sequence[Value]
+    ) -> list[Value | None]:
+        """That of the pixels: the same loop, which adds up the gradients of the samples."""
+        pixels, _, *geometry = operands
+        rows, columns = (b.cast(b.max(geometry[i]), DType.I32) for i in (2, 5))
+        state = [b.full((), 0, DType.I32), b.full_like(pixels, 0), rows, columns, *operands, cotangents[0]]
+        total = b.while_(_more(state), self._step_back(state), *state)[1]
+        return [total, *[None] * (len(operands) - 1)]
+
+    def _step_back(self, state: list[Value]) -> Graph:
+        b = MxBuilder("sample_backward")
+        index, total, rows, columns, pixels, rois, *geometry, g = [b.input(v.type) for v in state]
+        part = self._counted(b, index, columns, pixels, rois, geometry)
+        (found,) = pull_back(b, b.nodes, {part: g}, [pixels])
+        return b.build([b.add(index, 1), b.add(total, found), rows, columns, pixels, rois, *geometry, g])
 
 
 @operator("_contrib_ROIAlign")
@@ -212,7 +242,7 @@ class ROIAlign(_Aligned):
     def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
         data, rois = inputs
         check_regions(data, rois, self.pooled_size, self.spatial_scale)
-        output = self._mean(b, data, rois)
+        output = self._mean(b, data, b.stop_gradient(rois))
         return self._diagonal(b, output) if self.position_sensitive else output
 
     def _axis(self, b: MxBuilder, rois: Value, along: int) -> list[Value]:
@@ -253,7 +283,7 @@ class RROIAlign(_Aligned):
     def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
         data, rois = inputs
         check_regions(data, rois, self.pooled_size, self.spatial_scale, width=6)
-        return self._mean(b, data, rois)
+        return self._mean(b, data, b.stop_gradient(rois))
 
     def _axis(self, b: MxBuilder, rois: Value, along: int) -> list[Value]:
         """Beside the region's center."""

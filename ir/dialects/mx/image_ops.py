@@ -11,6 +11,7 @@ from ...graph import Value
 from ...types import DType, TensorType
 from . import random_bits as draw
 from .builder import MxBuilder
+from .gradients import straight_through
 from .image_colors import adjust_brightness, adjust_contrast, adjust_hue, adjust_lighting, adjust_saturation
 from .image_resize import resize
 from .operator import Elementwise, Operator, declare, operator
@@ -155,6 +156,12 @@ class ImageResize(Operator):
         return resize(b, x, (rank - 3, rank - 2), size, self.interp)
 
 
+class _Adjusted(Elementwise):
+    """An image that is changed; MXNet's gradient is that of the identity."""
+
+    gradient = straight_through
+
+
 def _declare_flips() -> None:
     for name, axis, doc in (
         ("flip_left_right", 1, "The image mirrored, left to right."),
@@ -171,15 +178,15 @@ def _declare_flips() -> None:
             heads = b.broadcast(b.reshape(b.lt(draw.uniform(b, (1,)), 0.5), ()), shape, ())
             return b.select(heads, b.reverse(inputs[0], (axis,)), inputs[0])
 
-        declare(f"_image_{name}", Elementwise, {"__doc__": doc, "decompose": always}, _aliases(name))
+        declare(f"_image_{name}", _Adjusted, {"__doc__": doc, "decompose": always}, _aliases(name))
         half = {"__doc__": f"{doc[:-1]}, in one of two calls.", "decompose": sometimes}
-        declare(f"_image_random_{name}", Elementwise, half, _aliases(f"random_{name}"))
+        declare(f"_image_random_{name}", _Adjusted, half, _aliases(f"random_{name}"))
 
 
 _declare_flips()
 
 
-class _Factor(Elementwise):
+class _Factor(_Adjusted):
     """Shared arguments of several operators.
 
     Args:
@@ -223,7 +230,7 @@ for _name, _adjust, _doc in _ADJUSTMENTS:
 
 
 @operator("_image_random_color_jitter", aliases=_aliases("random_color_jitter"))
-class ImageRandomColorJitter(Elementwise):
+class ImageRandomColorJitter(_Adjusted):
     """Changes brightness, contrast, saturation and hue, in random order and by random factors.
 
     Args:
@@ -274,7 +281,7 @@ class ImageRandomColorJitter(Elementwise):
 
 
 @operator("_image_adjust_lighting", aliases=_aliases("adjust_lighting"))
-class ImageAdjustLighting(Elementwise):
+class ImageAdjustLighting(_Adjusted):
     """Adds multiples of the principal components of ImageNet's colours, as AlexNet does.
 
     Args:
@@ -297,7 +304,7 @@ class ImageAdjustLighting(Elementwise):
 
 
 @operator("_image_random_lighting", aliases=_aliases("random_lighting"))
-class ImageRandomLighting(Elementwise):
+class ImageRandomLighting(_Adjusted):
     """Adds random multiples of the principal components of ImageNet's colours, as AlexNet does.
 
     Args:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import accumulate
 from math import prod
 from operator import mul
@@ -13,6 +14,7 @@ from pydantic import Field
 from ...graph import Value
 from ...types import DType
 from .builder import MxBuilder
+from .gradients import no_gradient
 from .operator import Operator, operator
 from .parameters import Bool, DTypeName, Float, Int, Ints, OptionalInt
 from .shapes import PartialShape, normalize_axis, unify_at
@@ -290,6 +292,13 @@ class ScatterND(Operator):
         zeros = b.full(self.shape, 0, data.type.dtype)
         return b.scatter(zeros, points, data, "set", axes=tuple(range(points.type.shape[-1])))
 
+    def gradient(  # type: ignore[override]
+        self, b: MxBuilder, operands: Sequence[Value], results: object, cotangents: Sequence[Value]
+    ) -> list[Value | None]:
+        """Each number has the cotangent at its place, also those that another one has overwritten."""
+        points = coordinates(b, operands[1])
+        return [b.gather(cotangents[0], points, tuple(range(points.type.shape[-1]))), None]
+
 
 @operator("_scatter_set_nd", aliases=("_npi_scatter_set_nd",))
 class ScatterSetND(Operator):
@@ -332,6 +341,7 @@ class RavelMultiIndex(Operator):
         array([2., 3.], dtype=float32)
     """
 
+    gradient = no_gradient
     shape: Ints = Field(())
 
     def decompose(self, b: MxBuilder, *inputs: Value) -> Value:

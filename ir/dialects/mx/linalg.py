@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from ...graph import Value
 from ...types import DType
 from ..core.factorization import identity, transposed, triangle, unit_lower
 from .builder import MxBuilder
+from .gradients import identity as same
 from .linalg_diagonal import Matrices, diagonal_of, not_scalar
 from .operator import operator
 from .parameters import Bool, Float, Int
@@ -221,6 +224,16 @@ class Trsm(_Triangular):
 # -- factors
 
 
+def _symmetric(b: MxBuilder, x: Value) -> Value:
+    """Symmetric matrices, of which one triangle is read: the gradient is symmetric too."""
+
+    def gradient(b: MxBuilder, operands: object, results: object, cotangents: Sequence[Value]) -> list[Value]:
+        g = cotangents[0]
+        return [b.mul(b.add(g, transposed(b, g)), 0.5)]
+
+    return b.custom_gradient(same, gradient, x)[0]
+
+
 class _MayFail(Matrices):
     """A function of square matrices that gives matrices; some finite ones have no result."""
 
@@ -257,6 +270,7 @@ class Potrf(_MayFail):
     def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
         (x,) = inputs
         self.check_matrices(x, square=1)
+        x = _symmetric(b, x)
         return b.cholesky(x) if self.lower else transposed(b, b.cholesky(transposed(b, x)))
 
     def _reason(self) -> str:
@@ -293,6 +307,25 @@ class Potri(_MayFail):
         return "a matrix of A is not a Cholesky factor: its diagonal has a zero"
 
 
+def _inverse(b: MxBuilder, packed: Value, order: Value) -> Value:
+    """The inverse of the matrix that `lu` factored so."""
+    shape, rank = packed.type.shape, packed.type.rank
+    taken = b.broadcast(order, shape, (*range(rank - 2), rank - 2))
+    rows = b.cast(b.eq(taken, b.iota(shape, DType.I32, rank - 1)), packed.type.dtype)
+    half = b.triangular_solve(unit_lower(b, packed), rows)
+    return b.triangular_solve(packed, half, lower=False)
+
+
+def _times_inverse(b: MxBuilder, packed: Value, order: Value, factor: Value, sign: Value) -> Value:
+    """The transposed inverse times a number for each matrix; zeros for a singular one, whose `sign` is 0."""
+    shape = packed.type.shape
+    inverse = transposed(b, _inverse(b, packed, order))
+    wide, regular = (
+        b.broadcast(b.reshape(v, shape[:-2]), shape, range(len(shape) - 2)) for v in (factor, b.ne(sign, 0))
+    )
+    return b.select(regular, b.mul(inverse, wide), b.full_like(inverse, 0))
+
+
 @operator("_linalg_inverse", aliases=("_npi_inv", "linalg_inverse"))
 class Inverse(_MayFail):
     """The inverse of a matrix.
@@ -312,12 +345,7 @@ class Inverse(_MayFail):
     def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
         (x,) = inputs
         self.check_matrices(x, square=1)
-        packed, order = b.lu(x)
-        rank = x.type.rank
-        taken = b.broadcast(order, x.type.shape, (*range(rank - 2), rank - 2))
-        rows = b.cast(b.eq(taken, b.iota(x.type.shape, DType.I32, rank - 1)), x.type.dtype)
-        half = b.triangular_solve(unit_lower(b, packed), rows)
-        return b.triangular_solve(packed, half, lower=False)
+        return _inverse(b, *b.lu(x))
 
     def _reason(self) -> str:
         return "a matrix of A is singular"
@@ -376,7 +404,7 @@ class Syevd(Matrices):
     def decompose(self, b: MxBuilder, *inputs: Value) -> tuple[Value, Value]:
         (x,) = inputs
         self.check_matrices(x, square=1)
-        values, vectors = b.symmetric_eigen(x)
+        values, vectors = b.symmetric_eigen(_symmetric(b, x))
         batch = x.type.rank - 2
         places = b.iota(values.type.shape, DType.I32, batch)
         values, order = b.sort([values, places], batch)
@@ -430,6 +458,13 @@ class Det(Matrices):
         det = b.mul(sign, b.prod(diagonal, (diagonal.type.rank - 1,)))
         return not_scalar(b, det), packed, order
 
+    def gradient(  # type: ignore[override]
+        self, b: MxBuilder, operands: object, results: Sequence[Value], cotangents: Sequence[Value]
+    ) -> list[Value]:
+        """det A^-T; 0 where the determinant is."""
+        det, packed, order = results
+        return [_times_inverse(b, packed, order, b.mul(cotangents[0], det), det)]
+
 
 @operator("_linalg_slogdet", aliases=("_npi_slogdet", "linalg_slogdet"))
 class SLogDet(Matrices):
@@ -456,3 +491,10 @@ class SLogDet(Matrices):
         sign = b.mul(sign, b.prod(b.sign(diagonal), last))
         size = b.sum(b.log(b.abs(diagonal)), last)
         return not_scalar(b, sign), not_scalar(b, size), packed, order
+
+    def gradient(  # type: ignore[override]
+        self, b: MxBuilder, operands: object, results: Sequence[Value], cotangents: Sequence[Value]
+    ) -> list[Value]:
+        """A^-T; 0 where the determinant is."""
+        sign, _, packed, order = results
+        return [_times_inverse(b, packed, order, cotangents[1], sign)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from math import sqrt
 from typing import Literal
 
@@ -19,12 +19,31 @@ SELU_SCALE = 1.0507009873554804934193349852946
 
 
 def relu(b: MxBuilder, x: Value) -> Value:
+    return b.custom_gradient(_positive_part, _where_result_is_positive, x)[0]
+
+
+def _positive_part(b: MxBuilder, x: Value) -> Value:
     return b.maximum(x, 0)
+
+
+def _where_result_is_positive(
+    b: MxBuilder, operands: object, results: Sequence[Value], cotangents: Sequence[Value]
+) -> list[Value]:
+    """Not at 0, unlike that of a maximum."""
+    y, g = results[0], cotangents[0]
+    return [b.select(b.gt(y, 0), g, b.full_like(g, 0))]
 
 
 def softrelu(b: MxBuilder, x: Value) -> Value:
     """log(1 + e^x), without overflow for large x."""
-    return b.add(b.maximum(x, 0), b.log1p(b.exp(b.neg(b.abs(x)))))
+
+    def forward(b: MxBuilder, x: Value) -> Value:
+        return b.add(b.maximum(x, 0), b.log1p(b.exp(b.neg(b.abs(x)))))
+
+    def gradient(b: MxBuilder, operands: object, results: Sequence[Value], cotangents: Sequence[Value]) -> list[Value]:
+        return [b.mul(cotangents[0], b.neg(b.expm1(b.neg(results[0]))))]
+
+    return b.custom_gradient(forward, gradient, x)[0]
 
 
 def softsign(b: MxBuilder, x: Value) -> Value:
@@ -34,6 +53,19 @@ def softsign(b: MxBuilder, x: Value) -> Value:
 def gelu(b: MxBuilder, x: Value) -> Value:
     """x times the normal distribution function at x, through erf."""
     return b.mul(b.mul(x, 0.5), b.add(b.erf(b.mul(x, 1 / sqrt(2))), 1))
+
+
+def _selu(b: MxBuilder, x: Value) -> Value:
+    return b.mul(where_positive(b, x, b.mul(b.expm1(x), SELU_ALPHA)), SELU_SCALE)
+
+
+def _selu_gradient(
+    b: MxBuilder, operands: object, results: Sequence[Value], cotangents: Sequence[Value]
+) -> list[Value]:
+    """MXNet adds the scaled result to alpha, where the derivative has the result before it is scaled."""
+    y, g = results[0], cotangents[0]
+    slope = b.select(b.gt(y, 0), b.full_like(y, 1), b.add(y, SELU_ALPHA))
+    return [b.mul(b.mul(g, slope), SELU_SCALE)]
 
 
 def where_positive(b: MxBuilder, x: Value, otherwise: Value) -> Value:
@@ -126,7 +158,7 @@ class LeakyReLU(Operator):
             case "elu":
                 return where_positive(b, x, b.mul(b.expm1(x), self.slope))
             case "selu":
-                return b.mul(where_positive(b, x, b.mul(b.expm1(x), SELU_ALPHA)), SELU_SCALE)
+                return b.custom_gradient(_selu, _selu_gradient, x)[0]
             case "gelu":
                 return gelu(b, x)
             case "rrelu":
@@ -177,6 +209,13 @@ class HardSigmoid(Elementwise):
 
     def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
         return b.minimum(b.maximum(b.add(b.mul(inputs[0], self.alpha), self.beta), 0), 1)
+
+    def gradient(  # type: ignore[override]
+        self, b: MxBuilder, operands: object, results: Sequence[Value], cotangents: Sequence[Value]
+    ) -> list[Value]:
+        """0 at both bounds."""
+        y, slope = results[0], b.mul(cotangents[0], self.alpha)
+        return [b.select(b.and_(b.gt(y, 0), b.lt(y, 1)), slope, b.full_like(y, 0))]
 
 
 @operator("clip", aliases=("_sparse_clip", "_npi_clip"))

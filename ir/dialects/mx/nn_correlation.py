@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from ...graph import Value
@@ -78,10 +80,20 @@ class Correlation(Operator):
         """(N, moves x, H', W') of one move along y."""
         shape = moved.type.shape
         other = b.broadcast(still, shape, (0, 1, 3, 4))
-        alike = b.mul(other, moved) if self.is_multiply else b.abs(b.sub(other, moved))
+        alike = b.mul(other, moved) if self.is_multiply else b.custom_gradient(_distance, _signs, other, moved)[0]
         summed = b.transpose(b.sum(alike, (4,)), (0, 2, 1, 3))
         size, stride = self.kernel_size, self.stride1
         if size > 1 or stride > 1:
             window, strides = (1, 1, size, size), (1, 1, stride, stride)
             summed = b.reduce_window(ReduceOp.ADD, summed, window, strides, [(0, 0)] * 4)
         return b.mul(summed, 1 / (size * size * shape[4]))
+
+
+def _distance(b: MxBuilder, x: Value, y: Value) -> Value:
+    return b.abs(b.sub(x, y))
+
+
+def _signs(b: MxBuilder, operands: Sequence[Value], results: object, cotangents: Sequence[Value]) -> list[Value]:
+    """The derivative of |x - y|; at equal numbers that of x - y."""
+    g = b.select(b.ge(*operands), cotangents[0], b.neg(cotangents[0]))
+    return [g, b.neg(g)]

@@ -10,6 +10,7 @@ from ...graph import Value
 from ...kernel import ReduceOp
 from ...types import DType, Shape, TensorType
 from .builder import MxBuilder
+from .nn_activation import relu
 from .operator import Elementwise, Operator, operator
 from .parameters import Bool, Float, Int, OptionalFloat, Positive, Text
 from .shapes import PartialShape, normalize_axis, unify, unify_at
@@ -20,6 +21,11 @@ Three = tuple[Value, Value, Value]
 def _wide(b: MxBuilder, x: Value) -> Value:
     """x in the dtype that statistics are computed in: at least float32."""
     return b.cast(x, DType.F32) if x.type.dtype.bits < 32 else x
+
+
+def _constants(b: MxBuilder, visible: bool, mean: Value, spread: Value) -> tuple[Value, Value]:
+    """The statistics as results, which have no gradient; nothing reads them unless they are visible."""
+    return (b.stop_gradient(mean), b.stop_gradient(spread)) if visible else (mean, spread)
 
 
 class _BatchNormBase(Operator):
@@ -94,7 +100,7 @@ class _BatchNormBase(Operator):
         shift = b.sub(beta, b.mul(mean, scale))
         shape = x.type.shape
         y = b.add(b.mul(x, b.broadcast_along(scale, shape, axis)), b.broadcast_along(shift, shape, axis))
-        return b.cast(y, data.type.dtype), mean, spread
+        return b.cast(y, data.type.dtype), *_constants(b, self.output_mean_var, mean, spread)
 
     def require_dtypes(self, types: Sequence[TensorType]) -> None:
         """The vectors have the dtype of data, or float32 beside 16-bit data."""
@@ -166,7 +172,7 @@ class BatchNormWithReLU(BatchNorm):
 
     def decompose(self, b: MxBuilder, *inputs: Value) -> Three:
         y, mean, inverse = self.normalize(b, inputs)
-        return b.maximum(y, 0), mean, inverse
+        return relu(b, y), mean, inverse
 
 
 @operator("BatchNorm_v1")
@@ -254,7 +260,7 @@ class LayerNorm(Operator):
         normal = b.mul(centred, b.broadcast_to(b.rsqrt(var), shape))
         y = _affine(b, normal, gamma, beta, axis)
         dtype = data.type.dtype
-        return b.cast(y, dtype), b.cast(mean, dtype), b.cast(b.sqrt(var), dtype)
+        return b.cast(y, dtype), *_constants(b, self.output_mean_var, b.cast(mean, dtype), b.cast(b.sqrt(var), dtype))
 
 
 def _affine(b: MxBuilder, x: Value, gamma: Value, beta: Value, axis: int) -> Value:
@@ -316,7 +322,7 @@ class GroupNorm(Operator):
         normal = b.div(centred, b.broadcast(std, grouped, (0, 1)))
         y = b.reshape(_affine(b, normal, gamma, beta, 1), shape)
         dtype = data.type.dtype
-        return b.cast(y, dtype), b.cast(mean, dtype), b.cast(std, dtype)
+        return b.cast(y, dtype), *_constants(b, self.output_mean_var, b.cast(mean, dtype), b.cast(std, dtype))
 
 
 @operator("InstanceNorm")

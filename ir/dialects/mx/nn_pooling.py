@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import reduce
 from math import ceil
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
@@ -11,7 +12,9 @@ import numpy as np
 from ...graph import Value
 from ...kernel import ReduceOp
 from ...types import DType, Shape
+from ..core.gradient import pull_back
 from .builder import MxBuilder
+from .gradients import first_maximum
 from .nn_convolution import is_channels_last
 from .operator import Operator, operator
 from .parameters import Bool, Ints, OptionalBool, OptionalInt, PoolingLayout
@@ -85,7 +88,7 @@ class _PoolingBase(Operator):
         axes = self._spatial(x.type.rank)
         match self.pool_type:
             case "max":
-                return b.max(x, axes, keepdims=True)
+                return first_maximum(b, x, axes, keepdims=True)
             case "avg":
                 return b.mean(x, axes, keepdims=True)
             case "lp":
@@ -107,9 +110,17 @@ class _PoolingBase(Operator):
             case 1:
                 return x
             case 2:
-                return b.sqrt(x)
+                return b.custom_gradient(MxBuilder.sqrt, self._root_gradient, x)[0]
             case _:
-                return b.cbrt(x)
+                return b.custom_gradient(MxBuilder.cbrt, self._root_gradient, x)[0]
+
+    def _root_gradient(
+        self, b: MxBuilder, operands: object, results: Sequence[Value], cotangents: Sequence[Value]
+    ) -> list[Value]:
+        """0 for windows of zeros."""
+        (y,), order = results, self._order()
+        slope = b.div(cotangents[0], b.mul(y if order == 2 else b.square(y), order))
+        return [b.select(b.eq(y, 0), b.full_like(y, 0), slope)]
 
 
 def pooled_extents(spatial: Shape, kernel: Shape, strides: Shape, pad: Shape, convention: str) -> Shape:
@@ -227,7 +238,22 @@ class PoolingV1(_PoolingBase):
         zeros = tuple(p for p, _ in padding)
         padded = b.pad(x, b.full((), 0, x.type.dtype), zeros, zeros)
         past = tuple((0, high - low) for low, high in padding)
-        return super()._maximum(b, padded, window, steps, past)
+
+        def forward(b: MxBuilder, x: Value) -> Value:
+            return b.reduce_window(ReduceOp.MAX, x, window, steps, past)
+
+        def gradient(
+            b: MxBuilder, operands: Sequence[Value], results: Sequence[Value], cotangents: Sequence[Value]
+        ) -> list[Value]:
+            """Every element that equals the maximum of a window has its whole cotangent."""
+            x, first = operands[0], len(b.nodes)
+            rows = b.windows(x, ReduceOp.MAX.neutral(x.type.dtype), window, steps, past, (1,) * x.type.rank)
+            gathered, kept = b.nodes[first:], tuple(range(x.type.rank))
+            y, g = (b.broadcast(v, rows.type.shape, kept) for v in (results[0], cotangents[0]))
+            chosen = b.select(b.eq(rows, y), g, b.full_like(rows, 0))
+            return pull_back(b, gathered, {rows: chosen}, [x])
+
+        return b.custom_gradient(forward, gradient, padded)[0]
 
 
 def complete_batch(inputs: list[PartialShape], outputs: list[PartialShape]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from math import prod
 from typing import Literal
 
@@ -22,14 +22,35 @@ def _spread(b: MxBuilder, reduced: Value, like: Value) -> Value:
 
 def softmax(b: MxBuilder, x: Value, axis: int) -> Value:
     """exp(x - max) / sum."""
-    e = b.exp(b.sub(x, _spread(b, b.max(x, (axis,), keepdims=True), x)))
-    return b.div(e, _spread(b, b.sum(e, (axis,), keepdims=True), x))
+
+    def forward(b: MxBuilder, x: Value) -> Value:
+        e = b.exp(b.sub(x, _spread(b, b.max(x, (axis,), keepdims=True), x)))
+        return b.div(e, _spread(b, b.sum(e, (axis,), keepdims=True), x))
+
+    def gradient(b: MxBuilder, operands: object, results: Sequence[Value], cotangents: Sequence[Value]) -> list[Value]:
+        return [softmax_gradient(b, results[0], cotangents[0], axis)]
+
+    return b.custom_gradient(forward, gradient, x)[0]
+
+
+def softmax_gradient(b: MxBuilder, y: Value, g: Value, axis: int) -> Value:
+    """The cotangent of the operand from the softmax y alone."""
+    total = b.sum(b.mul(g, y), (axis,), keepdims=True)
+    return b.mul(y, b.sub(g, _spread(b, total, y)))
 
 
 def log_softmax(b: MxBuilder, x: Value, axis: int) -> Value:
     """x - max - log(sum)."""
-    shifted = b.sub(x, _spread(b, b.max(x, (axis,), keepdims=True), x))
-    return b.sub(shifted, _spread(b, b.log(b.sum(b.exp(shifted), (axis,), keepdims=True)), x))
+
+    def forward(b: MxBuilder, x: Value) -> Value:
+        shifted = b.sub(x, _spread(b, b.max(x, (axis,), keepdims=True), x))
+        return b.sub(shifted, _spread(b, b.log(b.sum(b.exp(shifted), (axis,), keepdims=True)), x))
+
+    def gradient(b: MxBuilder, operands: object, results: Sequence[Value], cotangents: Sequence[Value]) -> list[Value]:
+        (y,), (g,) = results, cotangents
+        return [b.sub(g, b.mul(b.exp(y), _spread(b, b.sum(g, (axis,), keepdims=True), y)))]
+
+    return b.custom_gradient(forward, gradient, x)[0]
 
 
 def softmin(b: MxBuilder, x: Value, axis: int) -> Value:
@@ -192,3 +213,10 @@ class SoftmaxActivation(Elementwise):
         if self.mode == "channel" and inputs[0].type.rank < 3:
             raise ValueError(f"mode='channel' needs data with 3 axes or more, its shape is {inputs[0].type.shape}")
         return softmax(b, inputs[0], 1 if self.mode == "channel" else inputs[0].type.rank - 1)
+
+    def gradient(  # type: ignore[override]
+        self, b: MxBuilder, operands: object, results: Sequence[Value], cotangents: Sequence[Value]
+    ) -> list[Value]:
+        """That of the softmax over axis 1, in both modes."""
+        y = results[0]
+        return [softmax_gradient(b, y, cotangents[0], min(1, y.type.rank - 1))]

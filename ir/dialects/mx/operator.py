@@ -18,7 +18,7 @@ Instances are frozen and compared by value. A parameter whose name is taken (num
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from importlib import import_module
 from inspect import currentframe
 from types import FrameType
@@ -292,6 +292,15 @@ class Operator(BaseModel, Op):
         """Say the operator in core: the values of all outputs, hidden ones included."""
         raise NotImplementedError(f"{type(self).mx_name()} has no decomposition")
 
+    def in_core(self, b: MxBuilder, *inputs: Value) -> tuple[Value, ...]:
+        """The decomposition as a tuple: a call that carries `gradient`, where the operator declares it."""
+        gradient = type(self).gradient
+        if gradient is None or not any(v.type.dtype.is_float for v in inputs):
+            values = self.decompose(b, *inputs)
+        else:
+            values = b.custom_gradient(self.decompose, partial(gradient, self), *inputs)
+        return (values,) if isinstance(values, Value) else tuple(values)
+
     def results_problem(self, operands: list[np.ndarray], results: list[np.ndarray]) -> str | None:
         """What is wrong with operands for which a run computed these visible results, or None; an eager call raises
         it."""
@@ -311,20 +320,19 @@ class Operator(BaseModel, Op):
         return type(self).operands_problem is not Operator.operands_problem
 
     def results(self, b: MxBuilder, *inputs: Value) -> tuple[Value, ...]:
-        """The decomposition's values, always as a tuple. ValueError or TypeError where the operands do not fit."""
+        """`in_core`, checked: ValueError or TypeError where the operands do not fit."""
         types = [v.type for v in inputs]
         self.require_inputs(len(types))
         self.require_dtypes(types)
         self.require_shapes(types)
         try:
-            values = self.decompose(b, *inputs)
+            made = self.in_core(b, *inputs)
         except ArithmeticError as error:  # a parameter or an extent of 0 that somebody divides by
             raise ValueError(f"parameters and shapes do not fit: {error}") from error
         except GraphError as error:
             raise ValueError(error.reason) from error
         except IndexError as error:
             raise ValueError(_TOO_FEW_AXES) from error
-        made = (values,) if isinstance(values, Value) else values
         if any(n < 0 for v in made for n in v.type.shape):
             raise ValueError(
                 f"the result would have the shape {next(v.type.shape for v in made if min(v.type.shape) < 0)}"

@@ -79,7 +79,10 @@ class SoftmaxOutput(Operator):
         if labels.type.shape == p.type.shape:
             return [b.mul(b.sub(p, labels), self.grad_scale), None]
         axis, shape = self._class_axis(p), p.type.shape
-        flat = shape if self.multi_output or self.preserve_shape else (shape[0], prod(shape[1:]))
+        by_row = not (self.multi_output or self.preserve_shape)
+        flat = (shape[0], prod(shape[1:])) if by_row else shape
+        if by_row:  # MXNet reads the first labels, however many there are
+            labels = b.slice_axis(b.reshape(labels, (labels.type.size,)), 0, 0, shape[0])
         p = b.reshape(p, flat)
         g = self._difference(b, p, labels, axis)
         g = self._normalize(b, g, labels)
@@ -321,4 +324,21 @@ class IdentityAttachKLSparseReg(Elementwise):
             unify_at(inputs, 1, data[1:2])
 
     def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
-        return inputs[0]
+        """The moving mean changes in a forward pass here, and in a backward pass in MXNet."""
+        x, moving = inputs
+        if b.training:
+            b.update(moving, self._moved(b, x, moving))
+        return x
+
+    def _moved(self, b: MxBuilder, x: Value, moving: Value) -> Value:
+        return b.add(b.mul(moving, self.momentum), b.mul(b.mean(x, (0,)), 1 - self.momentum))
+
+    def gradient(  # type: ignore[override]
+        self, b: MxBuilder, operands: Sequence[Value], results: Sequence[Value], cotangents: Sequence[Value]
+    ) -> list[Value | None]:
+        """That of the identity, and of the penalty at the moved mean."""
+        x, moving = operands
+        mean, target = self._moved(b, x, moving), self.sparseness_target
+        slope = b.sub(b.div(1 - target, b.sub(1, mean)), b.div(target, mean))
+        spread = b.broadcast_along(b.mul(slope, self.penalty), x.type.shape, 1)
+        return [b.add(cotangents[0], spread), None]

@@ -76,6 +76,9 @@ _ARGUMENTS = {
     "p": "Probabilities of a success.",
 }
 
+_COUNTS = ("poisson", "negative_binomial", "generalized_negative_binomial")
+"""Distributions of whole numbers, by which there is no gradient."""
+
 
 class Density(Operator):
     """Shared arguments of several operators.
@@ -112,6 +115,7 @@ def _spread(b: MxBuilder, op: Operator, parameter: Value, x: Value) -> Value:
 def _declare_density(kind: str, parameters: tuple[str, ...], function: LogDensity, what: str) -> None:
     def decompose(self: Density, b: MxBuilder, *inputs: Value) -> Value:
         x, *given = inputs
+        x = b.stop_gradient(x) if kind in _COUNTS else x
         return self.finish(b, function(b, x, *(_spread(b, self, p, x) for p in given)))
 
     arguments = "".join(f"    {name}: {_ARGUMENTS[name]}\n" for name in parameters)

@@ -14,6 +14,7 @@ from ...types import DType, Shape
 from . import random_bits as draw
 from . import random_rejection as rejection
 from .builder import MxBuilder
+from .gradients import no_gradient
 from .open_shapes import Shaped
 from .operator import Elementwise, Operator, Results, declare, operator
 from .parameters import OR_NONE, Bool, Float, Int, Ints, OptionalInts, Text
@@ -139,6 +140,7 @@ class _Sample(Operator):
         The parameters' shape, then `shape`.
     """
 
+    gradient = no_gradient
     shape: Ints = ()
     dtype: RandomDType = None
 

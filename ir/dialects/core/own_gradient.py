@@ -1,0 +1,57 @@
+"""Computations with a gradient of their own: a call whose body and gradient are built by functions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from ...graph import Graph, Value
+
+if TYPE_CHECKING:
+    from .builder import CoreBuilder
+
+OwnGradient = Callable[[Any, Sequence[Value], Sequence[Value], Sequence[Value]], Sequence[Value | None]]
+"""gradient(b, operands, results, cotangents) -> one cotangent or None (no gradient) for each operand."""
+
+
+def call_with_gradient(
+    b: CoreBuilder, forward: Callable[..., Value | Sequence[Value]], gradient: OwnGradient, operands: Sequence[Value]
+) -> tuple[Value, ...]:
+    """Append a call of forward(b, *operands) that carries `gradient`; returns the results.
+
+    The cotangent of a result that is not a float is zeros.
+    """
+    inner, back = b.nested(f"{b.name}_call"), b.nested(f"{b.name}_gradient")
+    inner.location = back.location = b.location
+    made = forward(inner, *(inner.input(v.type, v.name) for v in operands))
+    values = (made,) if isinstance(made, Value) else tuple(made)
+    body = inner.build(values)
+    given = (*operands, *inner.captured)
+    pulled, wrt = _gradient(back, body, gradient, len(operands), len(values))
+    results = b.call(body, *given, gradient=pulled, wrt=wrt)
+    b.adopt(inner, given, results[len(values) :])
+    return results[: len(values)]
+
+
+def without_gradient(b: CoreBuilder, x: Value) -> Value:
+    """x itself, in a call through which no cotangent flows back."""
+
+    def forward(b: CoreBuilder, x: Value) -> Value:
+        return x
+
+    def gradient(b: CoreBuilder, operands: object, results: object, cotangents: object) -> list[None]:
+        return [None]
+
+    return call_with_gradient(b, forward, gradient, [x])[0]
+
+
+def _gradient(
+    b: CoreBuilder, body: Graph, gradient: OwnGradient, operands: int, results: int
+) -> tuple[Graph, list[int]]:
+    """The graph of the gradient, and the operands that it gives cotangents for."""
+    own = [b.input(v.type, v.name) for v in body.inputs]
+    made = [b.input(v.type) for v in body.outputs]
+    cotangents = [b.input(v.type) if v.type.dtype.is_float else b.full_like(v, 0) for v in made]
+    found = gradient(b, own[:operands], made[:results], cotangents[:results])
+    given = {i: g for i, g in enumerate(found) if g is not None and own[i].type.dtype.is_float}
+    return b.build(list(given.values())), list(given)

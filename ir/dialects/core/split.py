@@ -1,0 +1,46 @@
+"""A graph and its gradient as two graphs, and what the first one keeps for the second."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, replace
+
+from ...graph import Graph
+from .gradient import gradient_graph
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where a residual comes from: operand or result number `position` of the forward graph."""
+
+    position: int
+    is_input: bool
+
+
+@dataclass(frozen=True)
+class Split:
+    """The forward and the backward graph of a computation.
+
+    forward: inputs -> the outputs of the computation, then those residuals that are not among its inputs and outputs,
+    then what updates inputs. backward: one input for each of `residuals`, then the cotangents -> the gradients.
+    """
+
+    forward: Graph
+    backward: Graph
+    residuals: tuple[Source, ...]
+
+
+Splitter = Callable[[Graph, Sequence[int], Sequence[int], Collection[int], Collection[int]], Split]
+"""Splits (graph, wrt, seeds, free inputs, free outputs): `wrt` and `seeds` are those of `gradient_graph`. Inputs and
+outputs at the free positions can be residuals as they are; others are results of the forward graph once more."""
+
+
+def recompute(
+    graph: Graph, wrt: Sequence[int], seeds: Sequence[int], free_inputs: Collection[int], free_outputs: Collection[int]
+) -> Split:
+    """The split that keeps nothing but the inputs: the backward graph computes the rest again."""
+    kept = [i for i in range(len(graph.inputs)) if i not in free_inputs]
+    places = {i: Source(len(graph.outputs) + k, False) for k, i in enumerate(kept)}
+    residuals = [places.get(i, Source(i, True)) for i in range(len(graph.inputs))]
+    forward = replace(graph, outputs=graph.outputs + tuple(graph.inputs[i] for i in kept))
+    return Split(forward, gradient_graph(graph, wrt, seeds), tuple(residuals))

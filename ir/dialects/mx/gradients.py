@@ -1,0 +1,50 @@
+"""Gradients that differ from the derivative and that several operators share, as in MXNet."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ...graph import Value
+from .builder import MxBuilder
+from .operator import Operator
+
+Axes = tuple[int, ...]
+
+
+def no_gradient(
+    self: Operator, b: MxBuilder, operands: Sequence[Value], results: object, cotangents: object
+) -> list[None]:
+    """No cotangent flows back."""
+    return [None] * len(operands)
+
+
+def straight_through(
+    self: Operator, b: MxBuilder, operands: object, results: object, cotangents: Sequence[Value]
+) -> Sequence[Value]:
+    """The gradient of the identity."""
+    return cotangents
+
+
+def identity(b: MxBuilder, x: Value) -> Value:
+    """x: a computation that has a gradient of its own and changes nothing."""
+    return x
+
+
+def identity_gradient(b: MxBuilder, operands: object, results: object, cotangents: Sequence[Value]) -> Sequence[Value]:
+    """`straight_through` for a part of a decomposition."""
+    return cotangents
+
+
+def first_maximum(b: MxBuilder, x: Value, axes: Axes, keepdims: bool = False) -> Value:
+    """The maximum over `axes`, whose cotangent goes to the first element that equals it."""
+    window = tuple(n if k in axes else 1 for k, n in enumerate(x.type.shape))
+    kept = tuple(1 if k in axes else n for k, n in enumerate(x.type.shape))
+
+    def forward(b: MxBuilder, x: Value) -> Value:
+        return b.max(x, axes, keepdims)
+
+    def gradient(b: MxBuilder, operands: Sequence[Value], results: object, cotangents: Sequence[Value]) -> list[Value]:
+        g = b.reshape(cotangents[0], kept)
+        return [b.select_and_scatter(operands[0], g, window, window, ((0, 0),) * len(window))]
+
+    return b.custom_gradient(forward, gradient, x)[0]

@@ -1,0 +1,252 @@
+"""Divides a graph with gradients into a forward and a backward graph, and decides what the first keeps for the second.
+
+Every node that the gradients need is on one of two sides: the forward graph computes it and keeps what is read from the
+other side, or the backward graph computes it (again, if the forward graph needs it too). Keeping costs bytes, computing
+again costs work (`recompute_cost.py`); a minimum cut of the graph of these costs has the least total. Nodes that are
+never computed again and nodes that depend on a cotangent have a fixed side, so what is left falls apart into small
+components, which are cut one by one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import replace
+from importlib import import_module
+from itertools import chain
+from typing import Any
+
+from ..ir.dialects.core import without_dead_nodes
+from ..ir.dialects.core.split import Source, Split
+from ..ir.graph import Graph, GraphBuilder, Node, Value
+from .recompute_cost import has_own_kernel, keeping_cost, moves_only, recomputing_cost
+
+
+def partition(
+    joint: Graph,
+    cotangents: int,
+    gradients: int,
+    free_inputs: Collection[int] | None = None,
+    free_outputs: Collection[int] | None = None,
+) -> Split:
+    """The forward and the backward graph of `differentiate`'s result; see `Split`.
+
+    The last `cotangents` inputs are cotangents; the last `gradients` outputs, before those that update inputs, are
+    gradients. Keeping an input or output at a free position costs nothing: by default all outputs, and all inputs
+    that the forward graph does not update. Contractions, random draws, sorts, factorizations and loops are never
+    computed again.
+    """
+    graph = _Joint(joint, cotangents, gradients)
+    if free_inputs is None:
+        free_inputs = [i for i in range(len(graph.inputs)) if i not in joint.updates]
+    if free_outputs is None:
+        free_outputs = range(len(graph.outputs))
+    places = {v: Source(i, False) for i, v in reversed(list(enumerate(graph.outputs))) if i in free_outputs}
+    places.update({v: Source(i, True) for i, v in enumerate(graph.inputs) if i in free_inputs})
+    order = graph.backward_order(_Cut(graph, places).recomputed())
+    return _split(graph, order, places)
+
+
+class _Joint:
+    """The parts of a graph with gradients, and what its nodes depend on."""
+
+    def __init__(self, graph: Graph, cotangents: int, gradients: int) -> None:
+        self.graph = graph
+        first = len(graph.outputs) - len(graph.updates) - gradients
+        self.outputs, self.gradients = graph.outputs[:first], graph.outputs[first : first + gradients]
+        self.updated = graph.outputs[first + gradients :]
+        count = len(graph.inputs) - cotangents
+        self.inputs, self.cotangents = graph.inputs[:count], dict.fromkeys(graph.inputs[count:])
+        self.needed = _needed(graph.nodes, self.gradients)
+        self.forward = _needed(graph.nodes, (*self.outputs, *self.updated))
+        self.late = self._late_nodes()
+
+    def _late_nodes(self) -> set[Node]:
+        """The nodes that the backward graph must compute: those that depend on a cotangent, kernels of their own that
+        the forward graph does not need, and all that depends on them."""
+        reached = set(self.cotangents)
+        found: set[Node] = set()
+        for node in self.graph.nodes:
+            unneeded = node not in self.forward and recomputing_cost(node) is None
+            if unneeded or not reached.isdisjoint(node.inputs):
+                found.add(node)
+                reached.update(node.outputs)
+        return found
+
+    def is_late(self, value: Value) -> bool:
+        """True if only the backward graph has the value."""
+        return value.node in self.late or value in self.cotangents
+
+    def backward_order(self, recomputed: set[Node]) -> list[Node]:
+        """The nodes of the backward graph; what is computed again comes just before its first reader."""
+        done: set[Node] = set()
+        order: list[Node] = []
+        last = _producers(self.gradients, recomputed)
+        for node in chain((n for n in self.graph.nodes if n in self.needed and n in self.late), last):
+            order += _with_operands(node, recomputed, done)
+        return order
+
+
+def _producers(values: Iterable[Value], among: set[Node]) -> list[Node]:
+    """The nodes that compute the values, as far as they are in the set."""
+    return [v.node for v in values if v.node is not None and v.node in among]
+
+
+def _needed(nodes: Sequence[Node], values: Iterable[Value]) -> set[Node]:
+    """The nodes that `values` depend on."""
+    live = set(values)
+    found: set[Node] = set()
+    for node in reversed(nodes):
+        if not live.isdisjoint(node.outputs):
+            found.add(node)
+            live.update(node.inputs)
+    return found
+
+
+def _with_operands(node: Node, recomputed: set[Node], done: set[Node]) -> Iterator[Node]:
+    """The node after those of `recomputed` that it depends on, without those that are `done`."""
+    stack = [node]
+    while stack:
+        top = stack[-1]
+        missing = [n for n in _producers(top.inputs, recomputed) if n not in done]
+        stack += missing
+        if missing:
+            continue
+        stack.pop()
+        if top not in done:
+            done.add(top)
+            yield top
+
+
+# -- the cut
+
+
+class _Cut:
+    """The costs as a graph with capacities: nodes and values on the source's side belong to the forward graph.
+
+    source -> node: the cost of computing it again. node -> value: the cost of keeping a value that some reader on the
+    other side needs. Vertices are the nodes whose side is open, and those values that several of them read.
+    """
+
+    def __init__(self, graph: _Joint, free: Collection[Value]) -> None:
+        self.graph, self.free = graph, free
+        self.nx: Any = import_module("networkx")
+        self.between: Any = self.nx.DiGraph()
+        self.from_source: dict[Node | Value, int] = {}
+        self.to_sink: dict[Node | Value, int] = {}
+        self.open = {n for n in graph.needed - graph.late if n not in graph.forward or recomputing_cost(n) is not None}
+        self.readers = self._readers()
+        self.stored = {*graph.inputs, *self._read_by_kernels(graph.forward)}
+        """What the forward graph has in memory in any case."""
+        self.stored.update(v for n in graph.forward if has_own_kernel(n) for v in n.outputs)
+        self.read_by_kernels = self._read_by_kernels(graph.late & graph.needed)
+
+    def recomputed(self) -> set[Node]:
+        """The nodes that both sides could compute and that belong to the backward graph."""
+        for node in self.graph.graph.nodes:
+            if node in self.open:
+                self._add_node(node)
+        for value in self.readers:
+            if value not in self.free:
+                self._add_value(value)
+        found: set[Node] = set()
+        for component in self.nx.weakly_connected_components(self.between):
+            found |= self._sink_side(component) & self.open
+        return found
+
+    def _readers(self) -> dict[Value, list[Node]]:
+        """For each value that the forward graph can have the nodes that read it for the gradients."""
+        graph = self.graph
+        found: dict[Value, list[Node]] = {}
+        for node in (n for n in graph.graph.nodes if n in graph.needed):
+            for value in dict.fromkeys(node.inputs):
+                if not graph.is_late(value):
+                    found.setdefault(value, []).append(node)
+        found.update((v, []) for v in graph.gradients if v not in found and not graph.is_late(v))
+        return found
+
+    def _add_node(self, node: Node) -> None:
+        self.between.add_node(node)
+        if node in self.graph.forward:
+            self.from_source[node] = self._cost_again(node)
+            return
+        for producer in _producers(node.inputs, self.open):
+            if producer not in self.graph.forward:  # computed on the forward side only if its operands are
+                self.between.add_edge(node, producer)
+
+    def _cost_again(self, node: Node) -> int:
+        """The work, and the memory for what a kernel of its own on the backward side reads."""
+        cost = recomputing_cost(node)
+        assert cost is not None
+        written = [] if moves_only(node) else [v for v in node.outputs if v in self.read_by_kernels]
+        return cost + sum(keeping_cost(v, True) for v in written)
+
+    def _read_by_kernels(self, nodes: Collection[Node]) -> set[Value]:
+        """What those of `nodes` read that are kernels of their own, directly or moved."""
+        found: set[Value] = set()
+        for node in reversed(self.graph.graph.nodes):
+            kernel = node in nodes and has_own_kernel(node)
+            if kernel or (moves_only(node) and not found.isdisjoint(node.outputs)):
+                found.update(node.inputs)
+        return found
+
+    def _add_value(self, value: Value) -> None:
+        readers, cost = self.readers[value], keeping_cost(value, value in self.stored)
+        producer = value.node if value.node in self.open else None
+        if value in self.graph.gradients or any(n in self.graph.late for n in readers):
+            if producer is not None:  # if it is computed on the forward side it is kept
+                self.to_sink[producer] = self.to_sink.get(producer, 0) + cost
+            return
+        later = [n for n in readers if n in self.open]
+        if not later:
+            return
+        if producer is None:
+            self.from_source[value] = cost
+        else:
+            self.between.add_edge(producer, value, capacity=cost)
+        self.between.add_edges_from((value, n) for n in later)
+
+    def _sink_side(self, component: set[Any]) -> set[Any]:
+        if component.isdisjoint(self.to_sink):
+            return set()
+        if component.isdisjoint(self.from_source):
+            return component
+        cut = self.between.subgraph(component).copy()
+        cut.add_edges_from(
+            ("source", v, {"capacity": self.from_source[v]}) for v in component & self.from_source.keys()
+        )
+        cut.add_edges_from((v, "sink", {"capacity": self.to_sink[v]}) for v in component & self.to_sink.keys())
+        flow = self.nx.algorithms.flow.boykov_kolmogorov  # the default takes longer on long chains
+        return set(self.nx.minimum_cut(cut, "source", "sink", flow_func=flow)[1][1])
+
+
+# -- the two graphs
+
+
+def _split(graph: _Joint, order: Sequence[Node], places: dict[Value, Source]) -> Split:
+    made = {v for n in order for v in n.outputs} | graph.cotangents.keys()
+    read = dict.fromkeys(v for v in chain(*(n.inputs for n in order), graph.gradients) if v not in made)
+    kept = [v for v in read if v not in places]
+    places = {**places, **{v: Source(len(graph.outputs) + i, False) for i, v in enumerate(kept)}}
+    residuals = tuple(places[v] for v in read)
+    forward = _forward(graph, kept)
+    return Split(forward, _backward(graph, order, list(read), residuals), residuals)
+
+
+def _forward(graph: _Joint, kept: Sequence[Value]) -> Graph:
+    joint = graph.graph
+    parameters = frozenset(i for i in joint.parameters if i < len(graph.inputs))
+    outputs = (*graph.outputs, *kept, *graph.updated)
+    return without_dead_nodes(replace(joint, inputs=graph.inputs, outputs=outputs, parameters=parameters))
+
+
+def _backward(graph: _Joint, order: Sequence[Node], read: Sequence[Value], residuals: Sequence[Source]) -> Graph:
+    b = GraphBuilder(f"{graph.graph.name}_backward")
+    new: dict[Value, Value] = {}
+    for value, source in zip(read, residuals, strict=True):
+        parameter = source.is_input and source.position in graph.graph.parameters
+        new[value] = b.input(value.type, value.name, parameter=parameter)
+    new.update({v: b.input(v.type, v.name) for v in graph.cotangents})
+    for node in order:
+        made = b.node(node.op, *(new[v] for v in node.inputs), name=node.name, location=node.location)
+        new.update(zip(node.outputs, made.outputs, strict=True))
+    return b.build([new[v] for v in graph.gradients])

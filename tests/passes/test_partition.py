@@ -1,0 +1,301 @@
+"""Partition: what the forward graph keeps for the backward graph, that both together are the joint graph, and speed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import combinations
+from math import prod
+from time import process_time
+from typing import Any
+
+import numpy as np
+import pytest
+from mxforge.ir.dialects.core import Cholesky, Conv, CoreBuilder, Dot, RandomBits, Sort, interpret
+from mxforge.ir.dialects.core.split import Source, Split
+from mxforge.ir.dialects.mx.operator import Operator, lookup
+from mxforge.ir.graph import Graph, GraphBuilder, Node, Value
+from mxforge.ir.target import AVX2
+from mxforge.ir.types import DType, TensorType
+from mxforge.ir.verifier import verify_graph
+from mxforge.passes.differentiate import differentiate
+from mxforge.passes.manager import Context, Options, run_passes
+from mxforge.passes.partition import partition
+from mxforge.passes.pipeline import JOINT, TO_CORE
+from mxforge.passes.recompute_cost import has_own_kernel, keeping_cost, recomputing_cost
+from mxforge.passes.training import training_graphs
+from random_graphs import Maker
+from rewriting import random_inputs, tensor
+
+Array = np.ndarray[Any, Any]
+TRAINING = Context(AVX2, Options(training=True))
+
+
+def op(name: str, **attributes: Any) -> Operator:
+    return lookup(name).parse(attributes)
+
+
+def joint_of(graph: Graph, wrt: Sequence[int]) -> Graph:
+    return run_passes(JOINT, differentiate(graph, wrt), TRAINING)
+
+
+def split_of(graph: Graph, wrt: Sequence[int]) -> tuple[Graph, Split]:
+    """The joint graph of a core graph, and its parts, verified."""
+    joint = joint_of(graph, wrt)
+    parts = partition(joint, len(joint.inputs) - len(graph.inputs), len(wrt))
+    verify_graph(parts.forward)
+    verify_graph(parts.backward)
+    return joint, parts
+
+
+def run(parts: Split, arrays: Sequence[Array], cotangents: Sequence[Array]) -> tuple[list[Array], list[Array]]:
+    """The results of the forward and of the backward graph."""
+    forward = interpret(parts.forward, arrays)
+    kept = [(arrays if s.is_input else forward)[s.position] for s in parts.residuals]
+    return forward, interpret(parts.backward, [*kept, *cotangents])
+
+
+def assert_whole(graph: Graph, wrt: Sequence[int], arrays: Sequence[Array]) -> Split:
+    """Both parts together give what the joint graph gives, bit for bit."""
+    joint, parts = split_of(graph, wrt)
+    rng = np.random.default_rng(0)
+    types = joint.input_types()[len(graph.inputs) :]
+    cotangents = [rng.standard_normal(t.shape).astype(t.dtype.numpy) for t in types]
+    wanted = interpret(joint, [*arrays, *cotangents])
+    forward, gradients = run(parts, arrays, cotangents)
+    plain, updates = len(graph.outputs) - len(graph.updates), len(graph.updates)
+    assert parts.forward.updates == graph.updates
+    found = [*forward[:plain], *gradients, *forward[len(forward) - updates :]]
+    for a, w in zip(found, wanted, strict=True):
+        np.testing.assert_array_equal(a, w)
+    return parts
+
+
+def kept_types(parts: Split, outputs: int) -> list[str]:
+    """The types of the results that exist for the backward graph alone."""
+    last = len(parts.forward.outputs) - len(parts.forward.updates)
+    return sorted(str(v.type) for v in parts.forward.outputs[outputs:last])
+
+
+def convnet(blocks: int, head: str = "SoftmaxOutput") -> tuple[Graph, list[int]]:
+    """Blocks of convolution, batch norm and relu, a dense layer and a head; and the parameters' positions."""
+    b = GraphBuilder()
+    weights: list[int] = []
+
+    def weight(*shape: int) -> Value:
+        weights.append(len(b.inputs))
+        return b.input(tensor(*shape), parameter=True)
+
+    y = b.input(tensor(4, 8, 10, 10), "data")
+    for _ in range(blocks):
+        y = b.add_node(op("Convolution", kernel=(3, 3), pad=(1, 1), num_filter=8, no_bias=True), y, weight(8, 8, 3, 3))
+        scale, shift = weight(8), weight(8)
+        moving = b.input(tensor(8)), b.input(tensor(8))
+        y = b.node(op("BatchNorm", fix_gamma=False), y, scale, shift, *moving).outputs[0]
+        y = b.add_node(op("Activation", act_type="relu"), y)
+    y = b.add_node(op("FullyConnected", num_hidden=10, no_bias=True), y, weight(10, 800))
+    y = b.add_node(op(head), y, b.input(tensor(4), "label")) if head == "SoftmaxOutput" else b.add_node(op(head), y)
+    return b.build([y]), weights
+
+
+# -- what is kept
+
+
+def test_a_network_keeps_the_operands_of_its_contractions_and_vectors() -> None:
+    """Of each block the result of the convolution and that of the rectifier; normalized values are computed again."""
+    graph, weights = convnet(2)
+    parts = training_graphs(graph, weights, TRAINING)
+    whole = "tensor<4x8x10x10xf32>"
+    kept = kept_types(parts, 1)
+    assert [t for t in kept if t != "tensor<8xf32>"] == [whole] * 4
+    assert kept.count("tensor<8xf32>") == 4  # mean and deviation of each block
+    assert parts.forward.updates == (4, 5, 9, 10)
+    assert not {v.name for v in parts.backward.inputs} & {"mean", "var"}
+    assert [v for v in parts.backward.inputs if v.name == "label"]
+
+
+@pytest.mark.parametrize("name", ["softmax", "sigmoid", "tanh", "relu", "log_softmax", "exp", "sqrt"])
+def test_functions_of_their_result_keep_nothing(name: str) -> None:
+    b = GraphBuilder()
+    graph = b.build([b.add_node(op(name), b.input(tensor(5, 7)))])
+    parts = training_graphs(graph, [0], TRAINING)
+    assert parts.residuals == (Source(0, False),)
+    assert len(parts.forward.outputs) == 1
+
+
+def test_a_dropout_keeps_bits_and_not_numbers() -> None:
+    b = GraphBuilder()
+    x, w = b.input(tensor(64, 32)), b.input(tensor(16, 32))
+    y = b.add_node(op("Dropout", p=0.5), b.add_node(op("FullyConnected", num_hidden=16, no_bias=True), x, w))
+    parts = training_graphs(b.build([y]), [0, 1], TRAINING)
+    assert kept_types(parts, 1) == ["tensor<64x16xi1>"]
+    assert not any(isinstance(n.op, RandomBits) for n in parts.backward.nodes)
+
+
+def test_what_is_cheap_is_computed_again_and_what_is_not_is_kept() -> None:
+    b = CoreBuilder()
+    x = b.input(TensorType((6, 6), DType.F32))
+    ordered = b.sort(b.cholesky(b.matmul(x, x)), 1)[0]
+    shifted = b.add(b.mul(ordered, 2.0), b.broadcast_along(b.iota((6,), DType.F32, 0), (6, 6), 1))
+    graph = b.build([b.sum(b.mul(shifted, b.square(b.matmul(shifted, shifted))))])
+    parts = assert_whole(graph, [0], [np.eye(6, dtype=np.float32) + 0.1])
+    backward = {type(n.op) for n in parts.backward.nodes}
+    forward = [n for n in parts.forward.nodes if isinstance(n.op, Dot | Cholesky | Sort)]
+    assert len(forward) == 4
+    assert Cholesky not in backward
+    assert sum(isinstance(n.op, Dot) for n in parts.backward.nodes) == 4 + 1  # two for each product, one of cholesky's
+
+
+def test_what_the_forward_graph_updates_is_copied() -> None:
+    b = CoreBuilder()
+    x, state = b.input(tensor(3)), b.input(tensor(3), "state")
+    b.updates = (1,)
+    graph = b.build([b.mul(x, state), b.add(state, x)])
+    parts = assert_whole(graph, [0], random_inputs(graph))
+    assert parts.residuals == (Source(1, False),)
+    assert parts.forward.outputs[1] is parts.forward.inputs[1]
+    assert parts.forward.updates == (1,)
+
+
+def test_a_gradient_may_be_its_cotangent_or_a_constant() -> None:
+    b = GraphBuilder()
+    x, y = b.input(tensor(3)), b.input(tensor(3))
+    loss = b.add_node(op("MakeLoss", grad_scale=2.0), x)
+    parts = training_graphs(
+        b.build([loss, b.add_node(op("BlockGrad"), y), b.add_node(op("identity"), y)]), [0, 1], TRAINING
+    )
+    assert parts.residuals == ()
+    _, (dx, dy) = run(parts, [np.ones(3, np.float32)] * 2, [np.full(3, n, np.float32) for n in (5, 6, 7)])
+    assert (dx.tolist(), dy.tolist()) == ([2, 2, 2], [7, 7, 7])
+
+
+def test_the_forward_graph_does_not_run_backwards() -> None:
+    """The gradient of a softmax head does not depend on a cotangent."""
+    graph, weights = convnet(1)
+    parts = training_graphs(graph, weights, TRAINING)
+    assert sum(isinstance(n.op, Conv) for n in parts.forward.nodes) == 1
+    assert sum(isinstance(n.op, Conv) for n in parts.backward.nodes) == 1
+
+
+# -- both parts are the whole
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_random_graphs_are_divided_without_a_difference(seed: int) -> None:
+    maker = Maker(seed)
+    graph = maker.graph(30)
+    floats = [i for i, v in enumerate(graph.inputs) if v.type.dtype.is_float]
+    assert_whole(graph, floats, maker.inputs)
+
+
+def test_a_network_is_divided_without_a_difference() -> None:
+    graph, weights = convnet(2, "log_softmax")
+    core = run_passes(TO_CORE, graph, TRAINING)
+    assert_whole(core, weights, [np.multiply(a, np.float32(0.3)) for a in random_inputs(core)])
+
+
+# -- the cut is a minimum
+
+
+def chain() -> tuple[Graph, int]:
+    """A product, then cheap and dear functions of it with side branches, each read by the gradients."""
+    b = CoreBuilder()
+    x, w = b.input(tensor(4, 8)), b.input(tensor(8, 8))
+    y = b.matmul(x, w)
+    u = b.mul(b.exp(y), 3.0)
+    v = b.tanh(b.add(u, b.broadcast_along(b.sum(y, (0,)), (4, 8), 1)))
+    z = b.mul(b.mul(u, v), b.cast(b.gt(v, 0.1), DType.F32))
+    return b.build([b.matmul(z, w), b.sum(b.mul(z, v))]), 2
+
+
+def cost_of(again: set[Node], graph: Graph, joint: Graph, wrt: int) -> int | None:
+    """What it costs to compute the nodes `again`; None where the backward graph would lack an operand."""
+    needed = _reachable(joint, joint.outputs[len(graph.outputs) :])
+    forward = _reachable(joint, joint.outputs[: len(graph.outputs)])
+    kernels = [n for n in forward if has_own_kernel(n)]
+    stored = {*graph.inputs, *(v for n in kernels for v in (*n.inputs, *n.outputs))}
+    late = needed - forward
+    read = {v for n in (*late, *again) for v in n.inputs} - {v for n in (*late, *again) for v in n.outputs}
+    kept = read - set(joint.inputs) - set(graph.outputs)
+    work = 0
+    for node in again:
+        cost = recomputing_cost(node)
+        if cost is None:
+            return None
+        work += cost + sum(keeping_cost(v, True) for v in node.outputs if _goes_to_a_kernel(v, late, joint))
+    return work + sum(keeping_cost(v, v in stored) for v in kept)
+
+
+def _reachable(graph: Graph, values: Iterable[Value]) -> set[Node]:
+    stack, found = [v.node for v in values], set[Node]()
+    while stack:
+        node = stack.pop()
+        if node is not None and node not in found:
+            found.add(node)
+            stack += [v.node for v in node.inputs]
+    return found
+
+
+def _goes_to_a_kernel(value: Value, late: set[Node], joint: Graph) -> bool:
+    return any(has_own_kernel(n) for n in late if value in n.inputs)
+
+
+def test_the_cut_has_the_least_cost() -> None:
+    """Compared with every choice of nodes that the backward graph computes again."""
+    graph, wrt = chain()
+    joint, parts = split_of(graph, range(wrt))
+    forward = _reachable(joint, joint.outputs[: len(graph.outputs)])
+    needed = _reachable(joint, joint.outputs[len(graph.outputs) :])
+    cheap = [n for n in forward & needed if recomputing_cost(n) is not None]
+    costs = [cost_of(set(c), graph, joint, wrt) for k in range(len(cheap) + 1) for c in combinations(cheap, k)]
+    least = min(c for c in costs if c is not None)
+    chosen = _recomputed(joint, forward, parts)
+    assert cost_of(chosen, graph, joint, wrt) == least
+    assert chosen
+    assert len({c for c in costs if c is not None}) > 10
+
+
+def _recomputed(joint: Graph, forward: set[Node], parts: Split) -> set[Node]:
+    """The nodes of the forward pass that the backward graph computes again: those that it needs and does not get."""
+    given = {(parts.forward.inputs if s.is_input else parts.forward.outputs)[s.position] for s in parts.residuals}
+    stack = [v for v in joint.outputs if v.node is not None and v.node not in forward]
+    found, seen = set[Node](), set[Value]()
+    while stack:
+        value = stack.pop()
+        if value in seen or value in given or value.node is None:
+            continue
+        seen.add(value)
+        found.add(value.node)
+        stack += value.node.inputs
+    return found & forward
+
+
+# -- speed
+
+
+def test_large_networks_are_divided_in_seconds() -> None:
+    graph, weights = convnet(100, "log_softmax")
+    joint = joint_of_mx(graph, weights)
+    assert len(joint.nodes) > 5000
+    start = process_time()
+    partition(joint, 1, len(weights))
+    assert process_time() - start < 3
+
+
+def joint_of_mx(graph: Graph, wrt: Sequence[int]) -> Graph:
+    return joint_of(run_passes(TO_CORE, graph, TRAINING), wrt)
+
+
+def test_long_chains_without_contractions_are_divided_in_seconds() -> None:
+    """One component of the cut with all nodes in it."""
+    b = CoreBuilder()
+    x = y = b.input(tensor(100))
+    for i in range(1000):
+        y = b.mul(b.tanh(b.add(y, x)), b.sin(y)) if i % 3 else b.sigmoid(b.mul(y, 1.5))
+    graph = b.build([y])
+    joint = joint_of(graph, [0])
+    assert len(joint.nodes) > 5000
+    start = process_time()
+    parts = partition(joint, 1, 1)
+    assert process_time() - start < 4
+    kept = sum(prod(v.type.shape) for v in parts.forward.outputs)
+    assert kept < 0.6 * 100 * len(parts.forward.nodes)
