@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -89,8 +89,8 @@ def _all_goldens() -> tuple[Golden, ...]:
     return tuple(golden for records in _records() for golden in _goldens_of(records))
 
 
-def _goldens_of(records: Path) -> Iterator[Golden]:
-    """The calls of one file of records, whose arrays stand in the .npz beside it."""
+def _pool(records: Path) -> Callable[[list[Any]], np.ndarray]:
+    """Reads references to the arrays in the .npz beside a file of records."""
     with np.load(records.with_suffix(".npz")) as stored:
         pools = dict(stored)
     for pool in pools.values():
@@ -99,6 +99,13 @@ def _goldens_of(records: Path) -> Iterator[Golden]:
     def array(reference: list[Any]) -> np.ndarray:
         dtype, offset, *shape = reference
         return pools[dtype][offset : offset + int(np.prod(shape, dtype=int))].reshape(shape)
+
+    return array
+
+
+def _goldens_of(records: Path) -> Iterator[Golden]:
+    """The calls of one file of records."""
+    array = _pool(records)
 
     def golden(record: dict[str, Any]) -> Golden:
         inputs, outputs = (tuple(map(array, record[key])) for key in ("inputs", "outputs"))
@@ -109,6 +116,36 @@ def _goldens_of(records: Path) -> Iterator[Golden]:
         return Golden(record["op"], record["attributes"], record["train"], inputs, outputs, names, file, states, swept)
 
     return (golden(record) for record in json.loads(records.read_text()) if "refused" not in record)
+
+
+@dataclass(frozen=True)
+class Gradient:
+    """A recorded gradient in train mode: the cotangents of the float results, the gradients by position of the input."""
+
+    op: str
+    attributes: dict[str, str]
+    inputs: tuple[np.ndarray, ...]
+    cotangents: tuple[np.ndarray, ...]
+    gradients: dict[int, np.ndarray]
+
+    def __str__(self) -> str:
+        shown = [f"{key}={value}" for key, value in self.attributes.items()]
+        arrays = ["x".join(map(str, x.shape)) + f":{x.dtype}" for x in self.inputs]
+        return f"{self.op}({', '.join(arrays + shown)})"
+
+
+@cache
+def gradient_goldens() -> tuple[Gradient, ...]:
+    """Every recorded gradient, in the order of recording."""
+    path = DATA / "gradients.json"
+    array = _pool(path)
+
+    def gradient(record: dict[str, Any]) -> Gradient:
+        inputs, cotangents = (tuple(map(array, record[key])) for key in ("inputs", "cotangents"))
+        gradients = {int(i): array(at) for i, at in record["gradients"].items()}
+        return Gradient(record["op"], record["attributes"], inputs, cotangents, gradients)
+
+    return tuple(map(gradient, json.loads(path.read_text())))
 
 
 @cache

@@ -26,7 +26,7 @@ class HawkesLL(Operator):
         valid_length: (N,), numbers of events.
         max_time: (N,), ends of observation.
     Returns:
-        output: The log likelihoods, (N,).
+        output: The log likelihoods, (N,). They have a gradient by lda, alpha and beta; nothing else has one.
         out_state: The state at the end, (N, K).
     """
 
@@ -48,6 +48,7 @@ class HawkesLL(Operator):
         for name, vector in (("valid_length", valid), ("max_time", end)):
             if vector.type.shape != rates.type.shape[:1]:
                 raise ValueError(f"{name} should be {rates.type.shape[:1]}, it is {vector.type.shape}")
+        state, lags, valid, end = (b.stop_gradient(v) for v in (state, lags, valid, end))
         (batch, _), steps = rates.type.shape, lags.type.shape[1]
         dtype = rates.type.dtype
         wide_alpha, wide_beta = (b.broadcast_to(v, rates.type.shape) for v in (alpha, beta))
@@ -58,7 +59,7 @@ class HawkesLL(Operator):
         waited = b.sub(b.broadcast_along(end, rates.type.shape, 0), last)
         faded = b.exp(b.neg(b.mul(wide_beta, waited)))
         rest = b.add(b.mul(rates, waited), b.mul(b.mul(wide_alpha, state), b.sub(1, faded)))
-        return b.sub(likelihood, b.sum(rest, (1,))), b.mul(faded, state)
+        return b.sub(likelihood, b.sum(rest, (1,))), b.stop_gradient(b.mul(faded, state))
 
     def _check(self, rates: Value, lags: Value) -> None:
         if rates.type.rank != 2 or lags.type.rank != 2 or rates.type.shape[0] != lags.type.shape[0]:

@@ -88,13 +88,16 @@ class _PoolingBase(Operator):
         axes = self._spatial(x.type.rank)
         match self.pool_type:
             case "max":
-                return first_maximum(b, x, axes, keepdims=True)
+                return self._global_maximum(b, x, axes)
             case "avg":
                 return b.mean(x, axes, keepdims=True)
             case "lp":
                 return self._root(b, b.sum(self._power(b, x), axes, keepdims=True))
             case _:
                 return b.sum(x, axes, keepdims=True)
+
+    def _global_maximum(self, b: MxBuilder, x: Value, axes: tuple[int, ...]) -> Value:
+        return first_maximum(b, x, axes, keepdims=True)
 
     def _order(self) -> int:
         order: int | None = getattr(self, "p_value", None)
@@ -232,6 +235,9 @@ class PoolingV1(_PoolingBase):
         sizes = zip(spatial, out, self.kernel, strides, pad, strict=True)
         pads = tuple((p, (o - 1) * s + k - n - p) for n, o, k, s, p in sizes)
         return self._windows(b, x, self.kernel, strides, pads, np.full(out, np.prod(self.kernel)))
+
+    def _global_maximum(self, b: MxBuilder, x: Value, axes: tuple[int, ...]) -> Value:
+        return b.max(x, axes, keepdims=True)
 
     def _maximum(self, b: MxBuilder, x: Value, window: Shape, steps: Shape, padding: Pads) -> Value:
         """Padding counts as zeros; positions past it, which the convention "full" reaches, do not count."""

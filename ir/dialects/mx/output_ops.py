@@ -74,20 +74,24 @@ class SoftmaxOutput(Operator):
     def gradient(  # type: ignore[override]
         self, b: MxBuilder, operands: Sequence[Value], results: Sequence[Value], cotangents: Sequence[Value]
     ) -> list[Value | None]:
-        """(p - onehot(label)) * grad_scale, normalised; ignored labels give none."""
+        """(p - onehot(label)) * grad_scale, normalised; ignored labels give none.
+
+        With out_grad MXNet multiplies by the result, not by its cotangent.
+        """
         p, labels = results[0], operands[1]
         if labels.type.shape == p.type.shape:
-            return [b.mul(b.sub(p, labels), self.grad_scale), None]
-        axis, shape = self._class_axis(p), p.type.shape
-        by_row = not (self.multi_output or self.preserve_shape)
-        flat = (shape[0], prod(shape[1:])) if by_row else shape
-        if by_row:  # MXNet reads the first labels, however many there are
-            labels = b.slice_axis(b.reshape(labels, (labels.type.size,)), 0, 0, shape[0])
-        p = b.reshape(p, flat)
-        g = self._difference(b, p, labels, axis)
-        g = self._normalize(b, g, labels)
-        g = b.mul(g, b.reshape(cotangents[0], flat)) if self.out_grad else g
-        return [b.reshape(g, shape), None]
+            g = b.mul(b.sub(p, labels), self.grad_scale)
+        else:
+            g = b.reshape(self._from_classes(b, p, labels), p.type.shape)
+        return [b.mul(g, p) if self.out_grad else g, None]
+
+    def _from_classes(self, b: MxBuilder, p: Value, labels: Value) -> Value:
+        """Where labels are numbers of classes."""
+        axis, shape, used = self._class_axis(p), p.type.shape, labels
+        if not (self.multi_output or self.preserve_shape):
+            p = b.reshape(p, (shape[0], prod(shape[1:])))  # MXNet reads one label of each row, however many there are
+            used = b.slice_axis(b.reshape(labels, (labels.type.size,)), 0, 0, shape[0])
+        return self._normalize(b, self._difference(b, p, used, axis), labels)
 
     def _require_label(self, data: Shape, label: Shape) -> None:
         """ValueError where labels of several axes do not have one number for each distribution."""
@@ -116,8 +120,9 @@ class SoftmaxOutput(Operator):
         if self.normalization == "valid":
             count = self._valid(b, labels, g.type.dtype)
             return b.div(b.mul(g, self.grad_scale), b.broadcast(count, g.type.shape, ()))
-        count = labels.type.shape[0] if self.normalization == "batch" else 1
-        spatial = prod(g.type.shape[2:]) if self.multi_output and self.normalization == "null" else 1
+        batch = labels.type.shape[0] if self.multi_output else labels.type.size
+        count = batch if self.normalization == "batch" else 1
+        spatial = prod(g.type.shape[2:]) if self.multi_output else 1
         return b.mul(g, self.grad_scale / (count * spatial))
 
     def _valid(self, b: MxBuilder, labels: Value, dtype: DType) -> Value:
