@@ -120,7 +120,7 @@ def _goldens_of(records: Path) -> Iterator[Golden]:
 
 @dataclass(frozen=True)
 class Gradient:
-    """A recorded gradient in train mode: the cotangents of the float results, the gradients by position of the input."""
+    """A recorded gradient in train mode: cotangents of the float results, gradients by position of the input."""
 
     op: str
     attributes: dict[str, str]

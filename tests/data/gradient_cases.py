@@ -1,8 +1,8 @@
-"""The calls whose gradients are recorded: some of those in operators/, ties and bounds, and operators without others."""
+"""The calls whose gradients are recorded: some of those in operators/, ties and bounds, operators without others."""
 
 from __future__ import annotations
 
-from typing import Iterator
+from collections.abc import Iterator
 
 import numpy as np
 from golden_case import Case, a, case, distinct, r

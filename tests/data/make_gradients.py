@@ -1,4 +1,4 @@
-"""Records the gradients of MXNet's operators: gradients.json and gradients.npz here, for the calls in gradient_cases.py.
+"""Records gradients of MXNet's operators: gradients.json and gradients.npz here, for the calls in gradient_cases.py.
 
 Run by real MXNet 1.9.1, as make_goldens.py is: `python make_gradients.py`. A call runs in autograd's train mode; its
 float results have a cotangent each, and the gradients of its float inputs are recorded, as far as MXNet gives them.
@@ -101,7 +101,7 @@ def record(case: Case, found: Any, pool: Pool) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    import mxnet  # before the processes are made: they need not load it
+    import mxnet  # noqa: F401  (before the processes are made: they need not load it)
 
     pool, records = Pool(), []
     for case in cases():
