@@ -15,15 +15,16 @@ from .manager import Context, Pass
 class Decompose(Pass):
     """Replace each mx node by the core nodes of its declaration; the new nodes carry its name and location.
 
-    An operator with a gradient of its own becomes a call that carries it, which `inline-calls` removes. Needs: nothing.
-    Keeps: the graph's inputs and their order. If operators draw random numbers, one input for their key is appended,
-    which `Graph.random` names.
+    With `own_gradients`, which differentiation needs, operators whose gradient is not their derivative become calls
+    that carry it. Needs: nothing. Keeps: the graph's inputs and their order. If operators draw random numbers, one
+    input for their key is appended, which `Graph.random` names.
     """
 
+    own_gradients: bool = False
     name = "decompose"
 
     def run(self, graph: Graph, context: Context) -> Graph:
-        builder = MxBuilder(graph.name, training=context.options.training)
+        builder = MxBuilder(graph.name, training=context.options.training, own_gradients=self.own_gradients)
         return rebuild(graph, _decompose, builder)
 
 

@@ -40,7 +40,8 @@ class _Inliner:
 
     def graph(self, graph: Graph) -> Graph:
         if graph not in self.done:
-            self.done[graph] = rebuild(graph, self._rule, CoreBuilder(graph.name))
+            nested = any(node.op.regions() for node in graph.nodes)
+            self.done[graph] = rebuild(graph, self._rule, CoreBuilder(graph.name)) if nested else graph
         return self.done[graph]
 
     def _rule(self, b: GraphBuilder, node: Node, operands: tuple[Value, ...]) -> Replacement:

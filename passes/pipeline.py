@@ -1,6 +1,6 @@
 """The stages that a graph goes through before code is generated, each a list of passes with the reason for each place.
 
-    to core          TO_CORE         operators of mx become primitives; a gradient of its own stays with its call
+    to core          TO_CORE         operators of mx become primitives
     differentiate    Differentiate   for training: adds the cotangents of inputs, while loops are still loops
     partition        partition       for training: one graph becomes a forward and a backward graph
     optimise         OPTIMISE        what every target does
@@ -25,6 +25,9 @@ from .unroll_scan import UnrollScan
 
 TO_CORE: tuple[Pass, ...] = (
     Decompose(),  # everything below speaks core
+)
+TO_CORE_WITH_GRADIENTS: tuple[Pass, ...] = (
+    Decompose(own_gradients=True),  # an operator's own gradient stays with its call until nothing is differentiated
 )
 
 JOINT: tuple[Pass, ...] = (

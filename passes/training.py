@@ -9,7 +9,7 @@ from ..ir.graph import Graph
 from .differentiate import Differentiate
 from .manager import Context, run_passes
 from .partition import partition
-from .pipeline import JOINT, TO_CORE
+from .pipeline import JOINT, TO_CORE_WITH_GRADIENTS
 
 
 def training_graphs(graph: Graph, wrt: Sequence[int], context: Context) -> Split:
@@ -18,6 +18,6 @@ def training_graphs(graph: Graph, wrt: Sequence[int], context: Context) -> Split
 
     A key that random operators add is the last input of the forward graph.
     """
-    core = run_passes(TO_CORE, graph, context)
+    core = run_passes(TO_CORE_WITH_GRADIENTS, graph, context)
     joint = run_passes((Differentiate(tuple(wrt)), *JOINT), core, context)
     return partition(joint, len(joint.inputs) - len(core.inputs), len(wrt))

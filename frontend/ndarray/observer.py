@@ -14,7 +14,7 @@ class ObservingBuilder(MxBuilder):
 
     def __init__(self, name: str, *, training: bool) -> None:
         self._training = training
-        super().__init__(name, training=training)
+        super().__init__(name, training=training, own_gradients=False)
         self.asked = False
 
     @property

@@ -20,7 +20,7 @@ from mxforge.ir.verifier import verify_graph
 from mxforge.passes.differentiate import differentiate
 from mxforge.passes.manager import Context, Options, run_passes
 from mxforge.passes.partition import partition
-from mxforge.passes.pipeline import JOINT, TO_CORE
+from mxforge.passes.pipeline import JOINT, TO_CORE_WITH_GRADIENTS
 from mxforge.passes.recompute_cost import has_own_kernel, keeping_cost, recomputing_cost
 from mxforge.passes.training import training_graphs
 from random_graphs import Maker
@@ -189,7 +189,7 @@ def test_random_graphs_are_divided_without_a_difference(seed: int) -> None:
 
 def test_a_network_is_divided_without_a_difference() -> None:
     graph, weights = convnet(2, "log_softmax")
-    core = run_passes(TO_CORE, graph, TRAINING)
+    core = run_passes(TO_CORE_WITH_GRADIENTS, graph, TRAINING)
     assert_whole(core, weights, [np.multiply(a, np.float32(0.3)) for a in random_inputs(core)])
 
 
@@ -282,7 +282,7 @@ def test_large_networks_are_divided_in_seconds() -> None:
 
 
 def joint_of_mx(graph: Graph, wrt: Sequence[int]) -> Graph:
-    return joint_of(run_passes(TO_CORE, graph, TRAINING), wrt)
+    return joint_of(run_passes(TO_CORE_WITH_GRADIENTS, graph, TRAINING), wrt)
 
 
 def test_long_chains_without_contractions_are_divided_in_seconds() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,6 +10,7 @@ import numpy as np
 from ...graph import Graph, RandomKey, Value
 from ...types import DType, TensorType
 from ..core.builder import CoreBuilder
+from ..core.own_gradient import OwnGradient
 
 if TYPE_CHECKING:
     from .operator import Operator
@@ -34,14 +35,15 @@ class MxBuilder(CoreBuilder):
 
     `training` is MXNet's train mode. States that an operator changes are recorded by `update`; `build` appends their
     new values to the outputs and names the inputs they replace. `single` says that the graph is one call of one
-    operator: what a user's operator keeps in itself does not last from call to call then.
+    operator: what a user's operator keeps in itself does not last from call to call then. `own_gradients` says that the
+    graph may be differentiated: without it gradients that differ from the derivative are left out.
     """
 
     single = False
 
-    def __init__(self, name: str = "main", *, training: bool = False) -> None:
+    def __init__(self, name: str = "main", *, training: bool = False, own_gradients: bool = True) -> None:
         super().__init__(name)
-        self.training = training
+        self.training, self.own_gradients = training, own_gradients
         self.updated: dict[Value, Value] = {}
         self._key: Value | None = None
         self._operators, self._draws = -1, 0
@@ -108,6 +110,14 @@ class MxBuilder(CoreBuilder):
         of the graph is a temporary, whose new value nobody sees."""
         if state.node is None:
             self.updated[state] = new_value
+
+    def custom_gradient(
+        self, forward: Callable[..., Value | Sequence[Value]], gradient: OwnGradient, *operands: Value
+    ) -> tuple[Value, ...]:
+        if self.own_gradients:
+            return super().custom_gradient(forward, gradient, *operands)
+        made = forward(self, *operands)
+        return (made,) if isinstance(made, Value) else tuple(made)
 
     def nested(self, name: str) -> MxBuilder:
         return InnerBuilder(name, self)

@@ -439,7 +439,7 @@ def _load() -> None:
 def _infer(op: Operator, types: tuple[TensorType, ...]) -> tuple[TensorType, ...]:
     from .builder import MxBuilder
 
-    b = MxBuilder("infer")
+    b = MxBuilder("infer", own_gradients=False)
     return tuple(v.type for v in op.results(b, *(b.input(t) for t in types)))
 
 

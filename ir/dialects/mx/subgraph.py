@@ -168,7 +168,7 @@ class BodyBuilder(MxBuilder):
     """
 
     def __init__(self, name: str, outer: MxBuilder) -> None:
-        super().__init__(name, training=outer.training)
+        super().__init__(name, training=outer.training, own_gradients=outer.own_gradients)
         self.draws = 0
 
     def draw_keys(self, count: int) -> Value:
