@@ -100,15 +100,17 @@ def test_a_loop_that_swaps_its_state() -> None:
         np.testing.assert_array_equal(found, wanted)
 
 
-def long_scan(body: Graph, length: int, carries: int, scanned: int, *types: TensorType) -> Graph:
+def long_scan(body: Graph, length: int, carries: int, scanned: int, *types: TensorType, reverse: bool = False) -> Graph:
     """A scan that is too long to be unrolled."""
     b = CoreBuilder("scan")
     values = [b.input(t) for t in types]
-    results = b.scan(body, values[:carries], values[carries : carries + scanned], values[carries + scanned :], length)
+    slices, rest = values[carries : carries + scanned], values[carries + scanned :]
+    results = b.scan(body, values[:carries], slices, rest, length, reverse)
     return b.build([b.neg(v) for v in results])
 
 
-def test_a_long_scan_stays_a_loop() -> None:
+@pytest.mark.parametrize("reverse", [False, True], ids=["forward", "reverse"])
+def test_a_long_scan_stays_a_loop(reverse: bool) -> None:
     """Carries, slices, stacks, an invariant weight that is packed once, and a carry that is handed on."""
     b = CoreBuilder("step")
     total, fixed = b.input(TensorType((4, 24), F32)), b.input(TensorType((3,), F32))
@@ -116,7 +118,7 @@ def test_a_long_scan_stays_a_loop() -> None:
     new = b.tanh(b.add(b.matmul(total, b.transpose(weight)), item))
     body = b.build([new, fixed, b.mul(new, 2), item, b.sum(new)])
     types = (total.type, fixed.type, TensorType((700, 4, 24), F32), weight.type)
-    graph = long_scan(body, 700, 2, 1, *types)
+    graph = long_scan(body, 700, 2, 1, *types, reverse=reverse)
     program = compiled(graph)
     assert len(program.launches) < 20
     arrays = [normal(4, 24), normal(3), normal(700, 4, 24), normal(24, 24) / 5]

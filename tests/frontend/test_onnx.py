@@ -14,6 +14,9 @@ from goldens import Golden, operator_goldens, symbol_function
 from mxforge.frontend.onnx import scalar_rules
 from mxforge.frontend.onnx.export_model import export_symbol
 from mxforge.ir.dialects.core.scalar_rules import EXPANDED
+from mxforge.ir.dialects.mx.builder import MxBuilder
+from mxforge.ir.dialects.mx.operator import lookup
+from mxforge.ir.graph import Value
 from mxforge.ir.scalar import ScalarOp
 from mxforge.ir.types import DType, TensorType
 
@@ -132,6 +135,22 @@ def test_loops_and_branches_are_written() -> None:
     assert len(model.graph.node) < 50
     for found, expected in zip(run(model, arrays), wanted, strict=True):
         np.testing.assert_allclose(found, expected.asnumpy(), rtol=1e-5, atol=1e-5)
+
+
+def test_a_loop_from_the_last_step_to_the_first_is_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No operator has one in inference: the backward pass of a loop is one."""
+
+    def summed_from_the_end(self: Any, b: MxBuilder, x: Value) -> Value:
+        step, row = MxBuilder("step"), TensorType(x.type.shape[1:], x.type.dtype)
+        total, item = step.input(row), step.input(row)
+        total = step.add(total, item)
+        return b.scan(step.build([total, total]), [b.full(row.shape, 0)], [x], [], x.type.shape[0], reverse=True)[1]
+
+    monkeypatch.setattr(lookup("_contrib_quadratic"), "decompose", summed_from_the_end)
+    model = export_symbol(mx.sym.contrib.quadratic(mx.sym.var("x")), {}, {"x": TensorType((301, 3), DType.F32)})
+    assert "Scan" in {node.op_type for node in model.graph.node}
+    data = np.cos(np.arange(903, dtype=np.float32)).reshape(301, 3)
+    np.testing.assert_allclose(run(model, {"x": data})[0], np.cumsum(data[::-1], 0)[::-1], rtol=1e-4, atol=1e-4)
 
 
 def test_the_opset_that_is_written_can_be_asked_for() -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from compiled import compiled, run_program
 from mxforge.ir.dialects.core import Cholesky, Conv, CoreBuilder, Dot, RandomBits, Sort, interpret
 from mxforge.ir.dialects.core.split import Source, Split
 from mxforge.ir.dialects.mx.operator import Operator, lookup
@@ -23,6 +24,7 @@ from mxforge.passes.partition import partition
 from mxforge.passes.pipeline import JOINT, TO_CORE_WITH_GRADIENTS
 from mxforge.passes.recompute_cost import has_own_kernel, keeping_cost, recomputing_cost
 from mxforge.passes.training import training_graphs
+from mxforge.runtime.host import host_target
 from random_graphs import Maker
 from rewriting import random_inputs, tensor
 
@@ -47,11 +49,13 @@ def split_of(graph: Graph, wrt: Sequence[int]) -> tuple[Graph, Split]:
     return joint, parts
 
 
-def run(parts: Split, arrays: Sequence[Array], cotangents: Sequence[Array]) -> tuple[list[Array], list[Array]]:
+def run(
+    parts: Split, arrays: Sequence[Array], cotangents: Sequence[Array], execute: Any = interpret
+) -> tuple[list[Array], list[Array]]:
     """The results of the forward and of the backward graph."""
-    forward = interpret(parts.forward, arrays)
+    forward = execute(parts.forward, arrays)
     kept = [(arrays if s.is_input else forward)[s.position] for s in parts.residuals]
-    return forward, interpret(parts.backward, [*kept, *cotangents])
+    return forward, execute(parts.backward, [*kept, *cotangents])
 
 
 def assert_whole(graph: Graph, wrt: Sequence[int], arrays: Sequence[Array]) -> Split:
@@ -191,6 +195,33 @@ def test_a_network_is_divided_without_a_difference() -> None:
     graph, weights = convnet(2, "log_softmax")
     core = run_passes(TO_CORE_WITH_GRADIENTS, graph, TRAINING)
     assert_whole(core, weights, [np.multiply(a, np.float32(0.3)) for a in random_inputs(core)])
+
+
+@pytest.mark.parametrize("steps", [3, 80], ids=["steps", "loop"])
+def test_both_parts_of_a_recurrent_network_compile(steps: int) -> None:
+    """Few steps are unrolled, many stay a loop in each direction."""
+    b = GraphBuilder()
+    x, weights = b.input(tensor(steps, 2, 3)), b.input(tensor(1 * 4 * 5 * (3 + 5 + 2)))
+    states = b.input(tensor(1, 2, 5)), b.input(tensor(1, 2, 5))
+    graph = b.build([b.node(op("RNN", mode="lstm", state_size=5, num_layers=1), x, weights, *states).outputs[0]])
+    check_compiled(graph, [0, 1])
+
+
+def test_both_parts_of_a_network_compile() -> None:
+    check_compiled(*convnet(1, "log_softmax"))
+
+
+def check_compiled(graph: Graph, wrt: list[int]) -> None:
+    """The processor computes what the reference does."""
+    parts = training_graphs(graph, wrt, Context(host_target(2), TRAINING.options))
+    arrays = [np.abs(np.multiply(a, np.float32(0.3))) for a in random_inputs(parts.forward)]
+    cotangents = random_inputs(parts.backward)[len(parts.residuals) :]
+    wanted = run(parts, arrays, cotangents)
+    programs = {g: compiled(g, TRAINING.options) for g in (parts.forward, parts.backward)}
+    found = run(parts, arrays, cotangents, lambda graph, given: run_program(programs[graph], given))
+    results = wanted[0][: len(found[0])]  # a program writes what updates inputs to them
+    for f, w in zip((*found[0], *found[1]), (*results, *wanted[1]), strict=True):
+        np.testing.assert_allclose(f, w, rtol=2e-4, atol=2e-5 * max(1, float(np.abs(w).max())))
 
 
 # -- the cut is a minimum

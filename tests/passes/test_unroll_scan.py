@@ -51,6 +51,15 @@ def test_a_loop_becomes_its_steps() -> None:
     )
 
 
+def test_a_loop_from_the_last_step_to_the_first() -> None:
+    b = CoreBuilder()
+    start, items, scale = b.input(tensor(2)), b.input(tensor(3, 2)), b.input(tensor(2))
+    graph = b.build(list(b.scan(running_sum(), [start], [items], [scale], 3, reverse=True)))
+    unrolled = run_pass(UNROLL, graph)
+    assert not any(isinstance(n.op, Scan) for n in unrolled.nodes)
+    assert_same_values(graph, unrolled)
+
+
 def test_steps_carry_the_loops_name() -> None:
     b = CoreBuilder()
     start, items, scale = b.input(tensor(2)), b.input(tensor(3, 2)), b.input(tensor(2))
