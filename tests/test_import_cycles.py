@@ -16,8 +16,8 @@ FOLDERS = ("codegen", "frontend", "ir", "passes", "runtime", "tools")
 ALLOWED = {
     (r"ir\.graph", r"ir\.printer"): "`str(graph)` prints it, and the printer knows graphs",
     (
-        r"ir\.dialects\.core\.(control|reduction|scan|window)",
-        r"ir\.dialects\.core\.(builder|gradient)",
+        r"ir\.dialects\.core\.(control|control_gradient|reduction|scan|split|window)",
+        r"ir\.dialects\.core\.(builder|control_gradient|gradient|split)",
     ): "the gradient of a primitive with a graph is a graph of primitives",
     (
         r"codegen\.compiler",
@@ -29,7 +29,7 @@ ALLOWED = {
 FRONTEND = (
     """artifacts attribute autograd base base_errors context downloads dtypes engine error libinfo library log
     lr_scheduler memory method_texts name namespace native ndarray_doc notebook random registry rtc symbol_doc torch
-    tracebacks type_flags util""",
+    shapes tracebacks type_flags util""",
     "ndarray",
     "binding compiled executor symbol",
     """callback checkpoint contrib custom executor_manager image initializer io kvstore metric monitor onnx operator
