@@ -16,7 +16,8 @@ from .node import Entry, SymNode, depth_first
 if TYPE_CHECKING:
     from .symbol import Symbol
 
-Shapes = list[tuple[int, ...] | None]
+Shapes = list[tuple[int, ...]]
+PartialShapes = list[tuple[int, ...] | None]
 Dtypes = list[Any]
 _MOST_NAMED = 10
 

@@ -14,7 +14,7 @@ from ..base import MXNetError, NotImplementedForSymbol
 from ..tracebacks import api_boundary, cause_of
 from .compose import hidden_attrs, replacements
 from .files import from_json, to_json
-from .infer import Dtypes, Shapes, debug_text, infer_shape, infer_type
+from .infer import Dtypes, PartialShapes, Shapes, debug_text, infer_shape, infer_type
 from .node import HIDDEN_KEYS, Entry, SymNode, copy_nodes, depth_first
 
 if TYPE_CHECKING:
@@ -231,7 +231,7 @@ class Symbol:
         return infer_shape(self, args, kwargs, partial=False)
 
     @api_boundary
-    def infer_shape_partial(self, *args: Any, **kwargs: Any) -> tuple[Shapes, Shapes, Shapes]:
+    def infer_shape_partial(self, *args: Any, **kwargs: Any) -> tuple[PartialShapes, PartialShapes, PartialShapes]:
         """As `infer_shape`. Unknown are () and 0, or None and -1 with NumPy's shape semantics."""
         return infer_shape(self, args, kwargs, partial=True)
 
