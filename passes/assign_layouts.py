@@ -68,6 +68,9 @@ def choose_formats(graph: Graph, block: int) -> Mapping[Node, Choice]:
     return chooser.chosen
 
 
+_OTHER: dict[Format | None, Format | None] = {ROWS: BLOCKS, BLOCKS: ROWS, None: None}
+
+
 class _Chooser:
     def __init__(self, graph: Graph, block: int) -> None:
         self.graph, self.block = graph, block
@@ -76,18 +79,18 @@ class _Chooser:
         self.readers = {v: {ROWS: 0, BLOCKS: 0} for v in graph.users()}  # how many of each value need a format
         for value in graph.outputs:
             self.readers[value][ROWS] += 1
-        self.advantage: dict[Value, int] = {}  # how much more a value costs in blocks than in rows
+        self.excess: dict[Value, int] = {}  # estimates: what a value costs in blocks less what it costs in rows
 
     # -- costs
 
     def estimate(self) -> None:
         for value in self.graph.inputs:
-            self.advantage[value] = self._copy_cost(value)
+            self.excess[value] = self._copy_cost(value)
         for node in self.graph.nodes:
             difference = self._estimated_difference(node)
             for value in node.outputs:
                 most = self._copy_cost(value)
-                self.advantage[value] = int(max(-most, min(most, difference)))
+                self.excess[value] = int(max(-most, min(most, difference)))
 
     def _estimated_difference(self, node: Node) -> float:
         costs: dict[Format | None, int] = {}
@@ -97,7 +100,7 @@ class _Chooser:
         return 0 if None in costs else costs.get(BLOCKS, inf) - costs.get(ROWS, inf)
 
     def _own_cost(self, node: Node, choice: Choice, price: Price) -> int:
-        needs = zip(node.inputs, choice.operands, strict=True)
+        needs = set(zip(node.inputs, choice.operands, strict=True))  # an operand that is read twice is copied once
         return choice.cost + sum(price(v, f) for v, f in needs if f is not None)
 
     def _copy_cost(self, value: Value) -> int:
@@ -105,7 +108,7 @@ class _Chooser:
 
     def estimated_price(self, value: Value, format: Format) -> int:
         """What it costs to read `value` in a format, before there is a choice for its node."""
-        return max(0, self.advantage[value] if format is BLOCKS else -self.advantage[value])
+        return max(0, self.excess[value] if format is BLOCKS else -self.excess[value])
 
     def price(self, value: Value, format: Format) -> int:
         """The same with the choice: a copy, unless another reader needs it too."""
@@ -115,7 +118,7 @@ class _Chooser:
     # -- choices
 
     def sweep(self, nodes: Sequence[Node], price: Price) -> bool:
-        """Choose for these nodes, last ones first. Whether a choice has changed."""
+        """Choose for these nodes, last ones first. True if a choice has changed."""
         return any([self._choose(node, price) for node in reversed(nodes)])
 
     def _choose(self, node: Node, price: Price) -> bool:
@@ -134,7 +137,7 @@ class _Chooser:
 
     def _cost_of_copies(self, node: Node, choice: Choice) -> int:
         """What copies of the results for readers that need another format cost."""
-        other = {ROWS: BLOCKS, BLOCKS: ROWS}.get(choice.result) if choice.result is not None else None
+        other = _OTHER[choice.result]
         return sum(self._copy_cost(v) for v in node.outputs if other is not None and self.readers[v][other])
 
     def _count_needs(self, node: Node, choice: Choice, change: int) -> None:
@@ -230,7 +233,7 @@ class _Relayouter:
         return self._as(b, value, self._layout(old))
 
     def _is_read_anyway(self, node: Node, old: Value) -> bool:
-        """Whether `node` reads a value that has no memory of its own: through an index map, in any format."""
+        """True if `node` reads a value that has no memory of its own: through an index map, in any format."""
         virtual = old.node is not None and self.chosen[old.node].result is None
         return virtual and not isinstance(node.op, READS_MEMORY)
 

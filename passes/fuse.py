@@ -66,7 +66,7 @@ class _Fuser:
         self.groups.merge(before, own)
 
     def _keeps_rows(self, before: Group, own: Group) -> bool:
-        """Whether both groups as one would read their reductions at their own rows only."""
+        """True if both groups as one would read their reductions at their own rows only."""
         rows = before.rows or own.rows
         if rows is None or all(rows[0].count(n) == 1 for n in rows[0] if n != 1):  # extents tell the axes apart
             return True
@@ -105,7 +105,7 @@ class _Fuser:
                 return False
 
     def _is_read_by(self, own: Group, producer: Node) -> bool:
-        """Whether `own` alone reads the result of `producer`. The last reader, which is often not yet in a group, is
+        """True if `own` alone reads the result of `producer`. The last reader, which is often not yet in a group, is
         looked at first."""
         readers = reversed(self.flow.readers[producer])
         return producer not in self.flow.leaving and all(self.groups.of.get(r) is own for r in readers)
@@ -127,8 +127,8 @@ class _Fuser:
         return out.shape == shape or squeezed == tuple(n for n in reduced if n != 1)
 
     def absorb_prologues(self) -> None:
-        """Join pointwise groups all of whose readers ended up in one region of the same space. A result of the graph
-        may join one in which nothing moves: the region then has several results of one shape."""
+        """Join pointwise groups whose readers are all in one region of the same space. A result of the graph may join a
+        region in which no element moves: the region then has several results of one shape."""
         for node in reversed(self.flow.producers):
             before = self.groups.of[node]
             if before.kind is not Kind.POINTWISE or before.last is not node:
@@ -148,7 +148,7 @@ class _Fuser:
             self.groups.merge(before, own)
 
     def _may_have_results(self, before: Group, own: Group) -> bool:
-        """Whether two groups compute each element of their few results from the elements at the same place."""
+        """True if two groups compute each element of their few results from the elements at the same place."""
         nodes = (*before.nodes, *own.nodes)
         flat = all(isinstance(n.op, Pointwise | Cast) for n in nodes)
         return flat and sum(n in self.flow.leaving for n in nodes) <= _MOST_RESULTS
@@ -165,7 +165,7 @@ def _result_space(node: Node) -> tuple[object, ...]:
 
 
 def _keeps_channels(before: Group, node: Node) -> bool:
-    """Whether blocks of channels stay whole under an index map: one that shifts or turns round an axis breaks them."""
+    """True if an index map keeps blocks of channels whole: one that shifts or reverses an axis splits them."""
     if not isinstance(node.op, Slice | Reverse):
         return True
     return not any(v.type.layout for n in before.nodes for v in (*n.inputs, *n.outputs))

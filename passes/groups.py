@@ -89,7 +89,7 @@ class GroupGraph:
         return group
 
     def closes_cycle(self, before: Group, own: Group) -> bool:
-        """Whether `own`, which reads `before`, also depends on it through a third group.
+        """True if `own`, which reads `before`, also depends on it through a third group.
 
         Two searches, from `before` along readers and from `own` along inputs, take turns by what they cost until they
         meet or one of them ends.

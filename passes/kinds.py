@@ -74,6 +74,6 @@ def kind_of(node: Node) -> Kind:
 
 
 def is_unit_reshape(node: Node) -> bool:
-    """Whether a reshape only adds or drops axes of extent 1, so that it is an index map."""
+    """True if a reshape only adds or drops axes of extent 1, so that it is an index map."""
     before, after = node.inputs[0].type, node.outputs[0].type
     return before.layout is None and [n for n in before.shape if n != 1] == [n for n in after.shape if n != 1]

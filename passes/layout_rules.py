@@ -76,7 +76,7 @@ def relayout_cost(type: TensorType, block: int) -> int:
 
 
 def can_be_blocked(type: TensorType) -> bool:
-    """Whether results of this type are ever in BLOCKS. (Operands of other dtypes can be relayouted.)"""
+    """True if results of this type are ever in BLOCKS. (Operands of other dtypes can be relayouted.)"""
     return type.rank >= 3 and type.dtype is DType.F32
 
 

@@ -71,7 +71,7 @@ class Access:
 
 @dataclass(frozen=True)
 class Nest:
-    """`accesses` maps (buffer, index) of every Load and Store. `values` are the numbers that AxisValue stands for,
+    """`accesses` maps (buffer, index) of every Load and Store. `values` are the terms of each AxisValue,
     `reduced` the kernel's own names of its reduced axes. `guard` is the test that a lane
     holds a real channel, where blocks are only partly filled."""
 
@@ -141,13 +141,11 @@ class _Linear:
         return "", 1
 
     def _inside_blocks(self, channel: Affine, block: int) -> Terms:
-        """The terms that do not move by whole blocks: those of groups of whole blocks do, and axes of extent 1 stand
-        still.
-        """
+        """The terms that do not move by whole blocks; those of axes of extent 1 do not move at all."""
         return tuple((a, c) for a, c in channel.terms if c % block and self.extents[a] != 1)
 
     def _walks_blocks(self, channel: Affine, block: int) -> bool:
-        """Whether channels are those of the split axis, or of whole blocks."""
+        """True if channels are those of the split axis, or those of whole blocks."""
         inside = self._inside_blocks(channel, block)
         if not inside:
             return channel.offset % block == 0 or not channel.terms
@@ -208,7 +206,7 @@ class _Linear:
         return Access(name, offset, kept, bounds, tuple(gathers), self._is_in_blocks(buffer, index))
 
     def _is_in_blocks(self, buffer: Buffer, index: Index) -> bool:
-        """Whether the split axis counts the buffer's channels."""
+        """True if the split axis counts the buffer's channels."""
         block = buffer.layout.block if buffer.layout else 1
         channel = index[1] if block > 1 else None
         return isinstance(channel, Affine) and self._inside_blocks(channel, block) == ((self.split, 1),)
