@@ -176,7 +176,26 @@ def bounded() -> Graph:
     return b.build(b.while_(condition, body, b.input(TensorType((), F64)), b.input(vector()), limit=6))
 
 
-@pytest.mark.parametrize("made", [attention, branching, bounded])
+def bounded_with_weights() -> Graph:
+    """A loop whose state includes weights that stay as they are; both are results."""
+    test, step = CoreBuilder("test"), CoreBuilder("step")
+    _, x = test.input(TensorType((3, 3), F64)), test.input(vector())
+    condition = test.build([test.lt(test.sum(x), 5.0)])
+    w, x = step.input(TensorType((3, 3), F64)), step.input(vector())
+    body = step.build([w, step.add(step.dot(w, x, (), (), (1,), (0,)), 0.5)])
+    b = CoreBuilder()
+    w, x = b.input(TensorType((3, 3), F64)), b.input(vector())
+    found, last = b.while_(condition, body, w, x, limit=7)
+    return b.build([b.sin(found), last])
+
+
+def test_what_a_bounded_loop_does_not_change_is_not_stacked() -> None:
+    both = differentiate(bounded_with_weights(), [0, 1])
+    forward = next(n for n in both.nodes if isinstance(n.op, Scan) and not n.op.reverse)
+    assert not [v.type for v in forward.outputs if v.type.shape[-2:] == (3, 3)]
+
+
+@pytest.mark.parametrize("made", [attention, branching, bounded, bounded_with_weights])
 def test_loops_and_branches_by_central_differences(made: Callable[[], Graph]) -> None:
     g = made()
     verify_graph(both := differentiate(g, range(len(g.inputs))))

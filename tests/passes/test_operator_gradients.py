@@ -294,17 +294,23 @@ def loops() -> dict[str, Any]:
 
     started = sym.zeros((1,))
     chosen = contrib.cond(sym.sum(s) > 0, lambda: sym.tanh(sym.dot(x, s)), either)
+
+    def stepped(count: Any, state: Any) -> Any:
+        return [], (count + 1, sym.tanh(sym.dot(w, state)))
+
+    _, (_, last) = contrib.while_loop(more, stepped, (started, s), max_iterations=5)
     return {
         "_foreach": sym.Group(list(contrib.foreach(step, x, s))),
         "_while_loop": sym.Group([*contrib.while_loop(more, turn, (started, s), max_iterations=5)[0], sym.sum(x)]),
+        "_while_loop without outputs": sym.broadcast_add(last, sym.sum(x)),
         "_cond": sym.broadcast_mul(chosen, sym.sum(w)),
     }
 
 
-@pytest.mark.parametrize("name", ["_foreach", "_while_loop", "_cond"])
-def test_operators_with_networks_inside(name: str) -> None:
+@pytest.mark.parametrize("case", ["_foreach", "_while_loop", "_while_loop without outputs", "_cond"])
+def test_operators_with_networks_inside(case: str) -> None:
     shapes = {"x": (4, 3), "s": (3,), "w": (3, 3)}
-    symbol = loops()[name]
+    symbol, name = loops()[case], case.partition(" ")[0]
     graph = symbol_to_graph(symbol, {n: TensorType(s, DType.F64) for n, s in shapes.items()})
     assert any(node.op.name == f"mx.{name}" for node in graph.nodes)
     rng = np.random.default_rng(0)

@@ -146,25 +146,40 @@ def pull_back_while(
     assert isinstance(op, While)
     if op.limit is None:
         raise GraphError(f"{node.describe()} has no gradient: the number of its steps has no limit; use a scan")
+    count = len(node.inputs)
+    fixed = [i for i in range(count) if op.body.outputs[i] is op.body.inputs[i]]
+    order = [i for i in range(count) if i not in fixed] + fixed  # what changes is carried, the rest is invariant
     (goes_on,) = b.inline(op.cond, node.inputs)
-    scan = Scan(_guarded_step(op), op.limit, 1 + len(node.inputs), 0)
-    operands = (goes_on, *node.inputs)
+    scan = Scan(_guarded_step(op, order, len(fixed)), op.limit, 1 + count - len(fixed), 0)
+    operands = (goes_on, *(node.inputs[i] for i in order))
     loop = Node(scan, operands, scan.infer(*(v.type for v in operands)), node.name, node.location)
     before = b.nodes[first:]
-    found = pull_back_scan(b, loop, [None, *given], [1 + i for i in needed], split)
-    return Pulled(found.cotangents[1:], [*before, *found.saving], found.results[1:])
+    moving = order[: count - len(fixed)]
+    found = pull_back_scan(b, loop, [None, *(given[i] for i in moving)], [1 + order.index(i) for i in needed], split)
+    cotangents = dict(zip(order, found.cotangents[1:], strict=True))
+    cotangents.update({i: _sum(b, cotangents[i], given[i]) for i in fixed})
+    results = {**dict(enumerate(node.inputs)), **dict(zip(moving, found.results[1:], strict=True))}
+    return Pulled([cotangents[i] for i in range(count)], [*before, *found.saving], [results[i] for i in range(count)])
 
 
-def _guarded_step(op: While) -> Graph:
-    """(goes on, *state) -> the same after a step, which is taken only if the loop goes on."""
+def _sum(b: CoreBuilder, x: Value | None, y: Value | None) -> Value | None:
+    """The sum of those cotangents that exist."""
+    return b.add(x, y) if x is not None and y is not None else x if y is None else y
+
+
+def _guarded_step(op: While, order: Sequence[int], fixed: int) -> Graph:
+    """(goes on, *state in this order) -> whether it goes on and what changes, after a step that is taken only if the
+    loop goes on. The last `fixed` parts of the state stay as they are."""
     from .builder import CoreBuilder
 
-    types = op.body.input_types()
+    types = [op.body.input_types()[i] for i in order]
+    moving = len(order) - fixed
     taken, idle, step = (CoreBuilder(f"{op.body.name}_{kind}") for kind in ("taken", "idle", "step"))
-    state = taken.inline(op.body, [taken.input(t) for t in types])
-    then = taken.build([*taken.inline(op.cond, state), *state])
-    own = [idle.input(t) for t in types]
-    otherwise = idle.build([idle.full((), 0, DType.BOOL), *own])
+    own = dict(zip(order, [taken.input(t) for t in types], strict=True))
+    state = taken.inline(op.body, [own[i] for i in range(len(order))])
+    then = taken.build([*taken.inline(op.cond, state), *(state[i] for i in order[:moving])])
+    same = [idle.input(t) for t in types]
+    otherwise = idle.build([idle.full((), 0, DType.BOOL), *same[:moving]])
     goes_on = step.input(TensorType((), DType.BOOL))
     return step.build(step.cond(goes_on, then, otherwise, *(step.input(t) for t in types)))
 

@@ -425,5 +425,6 @@ class WhileLoop(Branching):
         b.begin_operator()
         key = [b.draw_keys(inner.draws)] if keyed else []
         first = b.and_(begun, b.full((), self.max_iterations > 0, DType.BOOL))
-        results = b.while_(condition, body, b.full((), 0, DType.I64), first, *inputs, *key)
+        state = b.full((), 0, DType.I64), first, *inputs, *key
+        results = b.while_(condition, body, *state, limit=self.max_iterations)
         return tuple(results[2 + n] for n in self.variables)
