@@ -1,0 +1,438 @@
+"""Symbolic numbers: run the compiler once for extents that may change, and evaluate its results for others.
+
+A `SymInt` behaves as the integer that it holds. Arithmetic on it gives other symbolic numbers, and its `Trace` records
+how each is computed. What depends on its value is recorded as a guard: the outcome of a comparison, and the value
+itself wherever Python needs a plain integer (`range`, `int`, text, NumPy). So a result computed with symbolic extents
+holds for all extents that satisfy the guards, and `Trace.evaluator` gives its numbers for them.
+
+    trace = Trace()
+    n = trace.unknown(10)
+    blocks = -(-n // 8) if n > 4 else 1          # records the guard n > 4
+    evaluate = trace.evaluator((blocks,))
+    evaluate(33)                                  # (5,)
+    evaluate(3)                                   # None: n > 4 does not hold
+
+Sums and products of symbolic integers are polynomials in normal form, so equal ones are one symbol.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import fields, is_dataclass
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast
+
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
+Evaluator = Callable[..., Any]
+Polynomial = dict[tuple[str, ...], int]
+"""Coefficients by monomial: the sorted names of its factors."""
+
+_OPERATIONS: dict[str, Callable[[Any, Any], Any]] = {
+    "+": lambda a, b: a + b,
+    "-": lambda a, b: a - b,
+    "*": lambda a, b: a * b,
+    "/": lambda a, b: a / b,
+    "//": lambda a, b: a // b,
+    "%": lambda a, b: a % b,
+    "==": operator.eq,
+    "!=": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
+
+
+class _Line:
+    """An assignment, or with an empty target a guard; `operands` are the names that the expression reads."""
+
+    __slots__ = ("expression", "operands", "target")
+
+    def __init__(self, target: str, expression: str, operands: frozenset[str]) -> None:
+        self.target, self.expression, self.operands = target, expression, operands
+
+
+class Trace:
+    """What is computed from some unknown integers: assignments and guards, in order."""
+
+    def __init__(self) -> None:
+        self.unknowns: list[Symbol] = []
+        self.guards = 0
+        self.lines: list[_Line] = []
+        self.constants: dict[str, Any] = {}
+        self._known: dict[str, Any] = {}  # results and outcomes of guards by their expression
+        self._polynomials: dict[frozenset[tuple[tuple[str, ...], int]], Symbol] = {}
+        self._count = 0
+
+    def unknown(self, value: int) -> int:
+        """An integer that is `value` now and a parameter of the evaluator."""
+        made = SymInt(self, self._name(), value)
+        symbol = cast("Symbol", made)
+        self.unknowns.append(symbol)
+        self._polynomials[frozenset(symbol.polynomial.items())] = symbol
+        return made
+
+    def apply(self, operation: str, a: Any, b: Any) -> Any:
+        """The number `a operation b`."""
+        expression = self._expression(operation, a, b)
+        found = self._known.get(expression)
+        if found is None:
+            found = self._known[expression] = self._applied(operation, a, b, expression)
+        return found
+
+    def test(self, operation: str, a: Any, b: Any) -> bool:
+        """The outcome of `a operation b`, which becomes a guard unless it holds for all extents."""
+        expression = self._expression(operation, a, b)
+        outcome = self._known.get(expression)
+        if outcome is None:
+            outcome = self._known[expression] = self._tested(operation, a, b, expression)
+        return outcome
+
+    def call(self, function: Callable[..., Any], arguments: Sequence[Any]) -> Any:
+        """The result of a pure function, which the evaluator calls again: a number, or nested tuples of numbers."""
+        spelled = ", ".join([self._argument(a) for a in arguments])
+        expression = f"{self._constant(function)}({spelled})"
+        found = self._known.get(expression)
+        if found is None:
+            result = function(*[concrete(a) for a in arguments])
+            found = self._known[expression] = self._unpacked(expression, result, _names(arguments))
+        return found
+
+    def evaluator(self, result: Any) -> Evaluator:
+        """A function of the unknowns, in their order, that returns `result` with their values; None if a guard fails.
+
+        `result` is built of numbers, tuples and frozen dataclasses; what holds no symbolic number is returned as it is.
+        """
+        needed: set[str] = set()
+        returned = self._built(result, needed)
+        lines: list[str] = []
+        for line in reversed(self.lines):
+            if not line.target:
+                lines.append(f"    if not ({line.expression}): return None")
+            elif line.target in needed:
+                lines.append(f"    {line.target} = {line.expression}")
+            else:
+                continue
+            needed |= line.operands
+        parameters = ", ".join([u.name for u in self.unknowns])
+        source = "\n".join([f"def evaluate({parameters}):", *reversed(lines), f"    return {returned}"])
+        scope = dict(self.constants)
+        exec(source, scope)  # the source holds names, numbers and operators of this file
+        return scope["evaluate"]
+
+    def _built(self, thing: Any, needed: set[str]) -> str:
+        """The text that makes `thing`; the names that it reads are added to `needed`."""
+        if isinstance(thing, Symbol):
+            needed.add(thing.name)
+            return thing.name
+        found: set[str] = set()
+        maker, parts = _parts(thing)
+        built = "".join([f"{self._built(part, found)}, " for part in parts])
+        if not found:
+            return self._constant(thing)
+        needed |= found
+        return f"({built})" if maker is None else f"{self._constant(maker)}({built})"
+
+    def _expression(self, operation: str, a: Any, b: Any) -> str:
+        for number in (a, b):
+            if isinstance(number, Symbol) and number.trace is not self:
+                raise TypeError("symbolic numbers of two traces")
+        return f"{_spelled(a)} {operation} {_spelled(b)}"
+
+    def _name(self) -> str:
+        self._count += 1
+        return f"v{self._count}"
+
+    # -- numbers
+
+    def _applied(self, operation: str, a: Any, b: Any, expression: str) -> Any:
+        if operation in ("+", "-", "*"):
+            polynomial = _combined(operation, _polynomial(a), _polynomial(b))
+            if polynomial is not None:
+                return self._of_polynomial(polynomial, expression, (a, b))
+        whole = _divided(operation, _polynomial(a), b)
+        if whole is not None:
+            return self._of_polynomial(whole, expression, (a, b))
+        value = _OPERATIONS[operation](_value(a), _value(b))
+        return self._assigned(expression, value, _names((a, b)))
+
+    def _of_polynomial(self, polynomial: Polynomial, expression: str, operands: Sequence[Any]) -> Any:
+        if not polynomial.keys() - {()}:
+            return polynomial.get((), 0)
+        key = frozenset(polynomial.items())
+        found = self._polynomials.get(key)
+        if found is None:
+            value = _OPERATIONS[expression.split(" ")[1]](*map(_value, operands))
+            found = self._assigned(expression, value, _names(operands))
+            found.polynomial = polynomial
+            self._polynomials[key] = found
+        return found
+
+    def _tested(self, operation: str, a: Any, b: Any, expression: str) -> bool:
+        outcome = bool(_OPERATIONS[operation](_value(a), _value(b)))
+        difference = _combined("-", _polynomial(a), _polynomial(b))
+        if difference is not None and not difference.keys() - {()}:
+            return outcome
+        self.lines.append(_Line("", expression if outcome else f"not {expression}", _names((a, b))))
+        self.guards += 1
+        return outcome
+
+    def _assigned(self, expression: str, value: Any, operands: frozenset[str]) -> Symbol:
+        name = self._name()
+        made: Any = SymFloat(self, name, value) if isinstance(value, float) else SymInt(self, name, value)
+        self._polynomials[frozenset(made.polynomial.items())] = made
+        self.lines.append(_Line(made.name, expression, operands))
+        return made
+
+    # -- calls
+
+    def _unpacked(self, expression: str, result: Any, operands: frozenset[str]) -> Any:
+        if not isinstance(result, tuple):
+            return self._assigned(expression, result, operands)
+        name = self._name()
+        self.lines.append(_Line(name, expression, operands))
+        items = cast("tuple[Any, ...]", result)
+        return tuple([self._unpacked(f"{name}[{i}]", item, frozenset((name,))) for i, item in enumerate(items)])
+
+    def _argument(self, argument: Any) -> str:
+        if isinstance(argument, Symbol):
+            return argument.name
+        if isinstance(argument, tuple):
+            return f"({''.join([f'{self._argument(a)}, ' for a in cast('tuple[Any, ...]', argument)])})"
+        return repr(argument) if isinstance(argument, int | str) else self._constant(argument)
+
+    def _constant(self, thing: Any) -> str:
+        name = f"c{id(thing)}"  # kept below, so that the id is not given away
+        self.constants[name] = thing
+        return name
+
+
+_HASH = 0x53594D
+_by_name, _guarded = False, True
+
+
+@contextmanager
+def named_symbols() -> Generator[None]:
+    """Inside, the text of a symbolic number is its name and no guard: for keys that live no longer than the trace."""
+    global _by_name  # noqa: PLW0603  (compilations hold a lock)
+    before, _by_name = _by_name, True
+    try:
+        yield
+    finally:
+        _by_name = before
+
+
+@contextmanager
+def without_guards() -> Generator[None]:
+    """Inside, symbolic numbers are equal only if they are equal for all extents, and no guard is recorded: for tables
+    that may miss equal keys."""
+    global _guarded  # noqa: PLW0603
+    before, _guarded = _guarded, False
+    try:
+        yield
+    finally:
+        _guarded = before
+
+
+class Symbol:
+    """A number of a trace: `value` is what it is now, `name` what it is called in the evaluator."""
+
+    __slots__ = ("name", "polynomial", "trace", "value")
+
+    def __init__(self, trace: Trace, name: str, value: Any) -> None:
+        self.trace, self.name, self.value = trace, name, value
+        self.polynomial: Polynomial = {(name,): 1}
+
+    def pinned(self) -> Any:
+        """The value as a plain number: from now on results hold for this value alone."""
+        self.trace.test("==", self, self.value)
+        return self.value
+
+    def __hash__(self) -> int:
+        return _HASH  # equal for all symbols: whether two are equal keys is a guard
+
+    def __repr__(self) -> str:
+        return self.name if _by_name else repr(self.pinned())
+
+    def __format__(self, specification: str) -> str:
+        return self.name if _by_name else format(self.pinned(), specification)
+
+    def __bool__(self) -> bool:
+        return self.trace.test("!=", self, 0)
+
+    def __int__(self) -> int:
+        return int(self.pinned())
+
+    def __float__(self) -> float:
+        return float(self.pinned())
+
+    def __neg__(self) -> Any:
+        return self.trace.apply("-", 0, self)
+
+    def __pos__(self) -> Any:
+        return self
+
+    def __abs__(self) -> Any:
+        return -self if self.trace.test("<", self, 0) else self
+
+    def __ceil__(self) -> Any:
+        return self.trace.call(math.ceil, (self,))
+
+    def __floor__(self) -> Any:
+        return self.trace.call(math.floor, (self,))
+
+    def __divmod__(self, other: Any) -> tuple[Any, Any]:
+        return self.trace.apply("//", self, other), self.trace.apply("%", self, other)
+
+    def __rdivmod__(self, other: Any) -> tuple[Any, Any]:
+        return self.trace.apply("//", other, self), self.trace.apply("%", other, self)
+
+
+def _arithmetic(operation: str, *, swapped: bool) -> Callable[[Symbol, Any], Any]:
+    def method(self: Symbol, other: Any) -> Any:
+        if not isinstance(other, int | float):
+            return NotImplemented
+        return self.trace.apply(operation, other, self) if swapped else self.trace.apply(operation, self, other)
+
+    return method
+
+
+def _comparison(operation: str) -> Callable[[Symbol, Any], Any]:
+    def method(self: Symbol, other: Any) -> Any:
+        if not _guarded and operation in ("==", "!="):
+            return (_polynomial(self) == _polynomial(other)) is (operation == "==")
+        return self.trace.test(operation, self, other) if isinstance(other, int | float) else NotImplemented
+
+    return method
+
+
+for _operation, _name in {"+": "add", "-": "sub", "*": "mul", "/": "truediv", "//": "floordiv", "%": "mod"}.items():
+    setattr(Symbol, f"__{_name}__", _arithmetic(_operation, swapped=False))
+    setattr(Symbol, f"__r{_name}__", _arithmetic(_operation, swapped=True))
+for _operation, _name in {"==": "eq", "!=": "ne", "<": "lt", "<=": "le", ">": "gt", ">=": "ge"}.items():
+    setattr(Symbol, f"__{_name}__", _comparison(_operation))
+
+if TYPE_CHECKING:
+
+    class SymInt(int):
+        """A symbolic integer; for a type checker it is an int."""
+
+        def __new__(cls, trace: Trace, name: str, value: int) -> SymInt: ...
+
+    class SymFloat(float):
+        """A symbolic float; for a type checker it is a float."""
+
+        def __new__(cls, trace: Trace, name: str, value: float) -> SymFloat: ...
+
+else:
+
+    class SymInt(Symbol):
+        """A symbolic integer. `isinstance(x, int)` holds, but it is no int in C: what needs one calls `__index__`."""
+
+        __slots__ = ()
+        __class__ = property(lambda self: int)
+
+        def __index__(self) -> int:
+            return self.pinned()
+
+    class SymFloat(Symbol):
+        """A symbolic float. `isinstance(x, float)` holds."""
+
+        __slots__ = ()
+        __class__ = property(lambda self: float)
+
+
+def is_symbolic(number: object) -> bool:
+    """True if a number may differ when the result is used for other extents."""
+    return isinstance(number, Symbol)
+
+
+def known_equal(a: int, b: int) -> bool:
+    """True if two numbers are equal for all extents. No guard is recorded."""
+    if not isinstance(a, Symbol) and not isinstance(b, Symbol):
+        return a == b
+    return _polynomial(a) == _polynomial(b)
+
+
+def deferred(function: Callable[_P, _R], *arguments: _P.args, **named: _P.kwargs) -> _R:
+    """`function(*arguments)` without guards: the evaluator calls the function again with the numbers of its time.
+
+    The function is pure; its arguments are numbers and nested tuples of them, anything else counts as a constant; its
+    result is a number or nested tuples of numbers.
+    """
+    symbol = next(_symbols(arguments), None)
+    return function(*arguments, **named) if symbol is None else symbol.trace.call(function, arguments)
+
+
+def concrete(thing: Any) -> Any:
+    """A number, or nested tuples of numbers, with the values of now; no guard is recorded."""
+    if isinstance(thing, Symbol):
+        return thing.value
+    if isinstance(thing, tuple):
+        return tuple([concrete(item) for item in cast("tuple[Any, ...]", thing)])
+    return thing
+
+
+def _symbols(things: Sequence[Any]) -> Iterator[Symbol]:
+    for thing in things:
+        if isinstance(thing, Symbol):
+            yield thing
+        elif isinstance(thing, tuple):
+            yield from _symbols(cast("tuple[Any, ...]", thing))
+
+
+def _parts(thing: Any) -> tuple[type | None, list[Any]]:
+    """What a tuple (None) or a dataclass is built from; nothing for other things."""
+    if type(thing) is tuple:
+        return None, list(cast("tuple[Any, ...]", thing))
+    if is_dataclass(thing) and not isinstance(thing, type):
+        return type(thing), [getattr(thing, f.name) for f in fields(thing) if f.init]
+    return None, []
+
+
+def _names(things: Sequence[Any]) -> frozenset[str]:
+    return frozenset([s.name for s in _symbols(things)])
+
+
+def _spelled(number: Any) -> str:
+    if isinstance(number, Symbol):
+        return number.name
+    return repr(number) if math.isfinite(number) else f"float('{number}')"
+
+
+def _value(number: Any) -> Any:
+    return number.value if isinstance(number, Symbol) else number
+
+
+def _polynomial(number: Any) -> Polynomial | None:
+    """The normal form of an integer; None for a float."""
+    if isinstance(number, Symbol):
+        return None if isinstance(number.value, float) else number.polynomial
+    return None if isinstance(number, float) else {(): int(number)} if number else {}
+
+
+def _divided(operation: str, a: Polynomial | None, b: Any) -> Polynomial | None:
+    """The quotient or the remainder of a division by a plain integer that divides every coefficient."""
+    if a is None or operation == "/" or isinstance(b, Symbol) or b < 1 or any(factor % b for factor in a.values()):
+        return None
+    return {monomial: factor // b for monomial, factor in a.items()} if operation == "//" else {}
+
+
+def _combined(operation: str, a: Polynomial | None, b: Polynomial | None) -> Polynomial | None:
+    """The sum, the difference or the product of two polynomials."""
+    if a is None or b is None:
+        return None
+    found: Polynomial = {}
+    if operation == "*":
+        for x, m in a.items():
+            for y, n in b.items():
+                monomial = tuple(sorted(x + y))
+                found[monomial] = found.get(monomial, 0) + m * n
+    else:
+        found.update(a)
+        for y, n in b.items():
+            found[y] = found.get(y, 0) + (n if operation == "+" else -n)
+    return {monomial: factor for monomial, factor in found.items() if factor}

@@ -1,0 +1,163 @@
+"""Symbolic numbers: what is computed with them, and for which other values it holds."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+from math import ceil, prod
+from typing import Any
+
+import numpy as np
+import pytest
+from mxforge.ir.symbolic import Trace, concrete, deferred, is_symbolic, known_equal, named_symbols
+
+
+def unknowns(*values: int) -> tuple[Trace, list[int]]:
+    trace = Trace()
+    return trace, [trace.unknown(v) for v in values]
+
+
+def test_numbers_are_computed_for_other_values() -> None:
+    trace, (n, m) = unknowns(10, 7)
+    evaluate = trace.evaluator((n * m + 3, -(-n // 8), n % 4, prod((n, m, 64)), ceil(n / 3), divmod(n, m), -n))
+    assert evaluate(10, 7) == (73, 2, 2, 4480, 4, (1, 3), -10)
+    assert evaluate(33, 5) == (168, 5, 1, 10560, 11, (6, 3), -33)
+    assert trace.guards == 0
+
+
+def test_a_comparison_is_a_guard() -> None:
+    trace, (n,) = unknowns(10)
+    result = n * 2 if n > 4 else 0
+    evaluate = trace.evaluator(result)
+    assert evaluate(5) == 10
+    assert evaluate(4) is None
+
+
+@pytest.mark.parametrize(
+    "use",
+    [range, int, float, str, hex, lambda n: f"{n}", np.zeros, lambda n: "x" * n, lambda n: [0][n - 3]],
+)
+def test_what_needs_a_plain_number_pins_the_value(use: Any) -> None:
+    trace, (n,) = unknowns(3)
+    use(n)
+    evaluate = trace.evaluator(n + 1)
+    assert evaluate(3) == 4
+    assert evaluate(2) is None
+
+
+def test_a_symbolic_integer_is_an_int_for_isinstance_and_patterns() -> None:
+    _, (n,) = unknowns(3)
+    assert isinstance(n, int)
+    assert is_symbolic(n)
+    match n:
+        case int():
+            pass
+        case _:
+            pytest.fail("no int")
+
+
+def test_equal_polynomials_are_one_number() -> None:
+    trace, (n, m) = unknowns(10, 7)
+    assert (n + 1) * m is m * n + m
+    assert (n + m) - m is n
+    assert (n * 64) // 16 is n * 4
+    assert (n * 64) % 16 == 0
+    assert known_equal(n * (m * 2), 2 * n * m)
+    assert not known_equal(n, m)
+    assert trace.guards == 0
+
+
+def test_what_holds_for_all_values_is_no_guard() -> None:
+    trace, (n,) = unknowns(10)
+    assert n + 1 > n
+    assert n * 2 == n + n
+    assert n != n + 1
+    assert trace.guards == 0
+
+
+def test_equal_keys_of_a_table_are_guards() -> None:
+    trace, (n, m) = unknowns(4, 4)
+    table = {(1, n): "found"}
+    assert table[1, m] == "found"
+    evaluate = trace.evaluator(n)
+    assert evaluate(5, 5) == 5
+    assert evaluate(5, 6) is None
+
+
+def test_a_deferred_function_is_called_again_without_guards() -> None:
+    def pair(sizes: tuple[int, ...], least: int) -> tuple[int, tuple[int, ...]]:
+        return max(least, min(sizes)), tuple(sorted(sizes))
+
+    trace, (n, m) = unknowns(10, 7)
+    smallest, (first, second) = deferred(pair, (n, m), 2)
+    evaluate = trace.evaluator((smallest, first + second))
+    assert concrete((smallest, first, second)) == (7, 7, 10)
+    assert evaluate(3, 50) == (3, 53)
+    assert trace.guards == 0
+    assert deferred(pair, (4, 3), 2) == (3, (3, 4))
+
+
+def test_results_are_built_from_dataclasses() -> None:
+    @dataclass(frozen=True)
+    class Pair:
+        left: int
+        right: object
+
+    trace, (n,) = unknowns(2)
+    same = Pair(1, "kept")
+    evaluate = trace.evaluator((Pair(n, (n * n, "text")), same))
+    built, kept = evaluate(3)
+    assert built == Pair(3, (9, "text"))
+    assert kept is same
+
+
+def test_names_instead_of_values_for_keys_of_one_trace() -> None:
+    trace, (n,) = unknowns(2)
+    with named_symbols():
+        assert f"{n}" == repr(n) == n.name  # type: ignore[attr-defined]
+    assert trace.guards == 0
+
+
+def test_numbers_of_two_traces_do_not_mix() -> None:
+    (_, (n,)), (_, (m,)) = unknowns(2), unknowns(2)
+    with pytest.raises(TypeError, match="two traces"):
+        _ = n + m
+
+
+def _random_result(draw: random.Random, numbers: list[int]) -> list[int]:
+    """Numbers that a random program computes from `numbers`; its decisions depend on them."""
+    values = list(numbers)
+    for _ in range(25):
+        a, b = draw.choice(values), draw.choice([*values, draw.randint(-4, 9)])
+        match draw.randrange(8):
+            case 0:
+                values.append(a + b)
+            case 1:
+                values.append(a - b)
+            case 2:
+                values.append(a * b if abs(a) < 1000 else a)
+            case 3:
+                values.append(a // b if b else a)
+            case 4:
+                values.append(a % b if b > 0 else b)
+            case 5:
+                values.append(max(a, b))
+            case 6:
+                values.append(deferred(max, a, b) - a)
+            case _:
+                values.append(sum(range(a)) if 0 < a < 9 else a + 1)
+    return values
+
+
+@pytest.mark.parametrize("seed", range(200))
+def test_random_programs_give_what_plain_integers_give(seed: int) -> None:
+    trace, numbers = unknowns(5, 8, 13)
+    evaluate = trace.evaluator(tuple(_random_result(random.Random(seed), numbers)))
+    held = 0
+    for k in range(60):
+        values = [5 + k % 4, 8 + k % 3, 13 + k % 5]
+        found = evaluate(*values)
+        if found is not None:
+            assert list(found) == _random_result(random.Random(seed), values)
+            held += 1
+    assert held
