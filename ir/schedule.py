@@ -47,7 +47,7 @@ class WinogradSchedule(ContractionSchedule):
     """Winograd F(output x output, 3x3): `tiles` of the image in a block, `main` the register tile of the products.
 
     `fused`: a launch over blocks of tiles does transforms and products alike; else (few tiles) one launch transforms
-    the input and a second runs over panels of output channels.
+    the input and a second runs over panels of output channels. With symbolic tiles the code has both ways.
     """
 
     output: int

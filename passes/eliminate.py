@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 from ..ir.graph import Graph, GraphBuilder, Node, Value
 from ..ir.rewrite import Replacement, rebuild
+from ..ir.symbolic import without_guards
 from .manager import Context, Pass
 
 
@@ -41,13 +42,15 @@ class EliminateCommonSubexpressions(Pass):
 
         def rule(b: GraphBuilder, node: Node, operands: tuple[Value, ...]) -> Replacement:
             key = (node.op, operands)
-            first = seen.get(key)
+            with without_guards():
+                first = seen.get(key)
             if first is not None:
                 return first.outputs
             kept = (
                 node if operands == node.inputs else b.node(node.op, *operands, name=node.name, location=node.location)
             )
-            seen[key] = kept
+            with without_guards():
+                seen[key] = kept
             if kept is not node:
                 return kept.outputs
             return None

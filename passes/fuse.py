@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from ..ir.dialects.core import Cast, Pointwise, Reverse, Slice
 from ..ir.graph import Graph, Node
+from ..ir.symbolic import is_symbolic
 from .groups import Group, GroupGraph, find_dataflow
 from .kinds import INDEX_MAPS, Kind, kind_of
 from .manager import Context, Pass
@@ -68,7 +69,10 @@ class _Fuser:
     def _keeps_rows(self, before: Group, own: Group) -> bool:
         """True if both groups as one would read their reductions at their own rows only."""
         rows = before.rows or own.rows
-        if rows is None or all(rows[0].count(n) == 1 for n in rows[0] if n != 1):  # extents tell the axes apart
+        if rows is None:
+            return True
+        symbolic = any(map(is_symbolic, rows[0]))  # without guards for the extents: see below
+        if not symbolic and all(rows[0].count(n) == 1 for n in rows[0] if n != 1):  # extents tell the axes apart
             return True
         members = {*before.nodes, *own.nodes}
         between: set[Node] = set()
@@ -159,9 +163,9 @@ def _is_index_map(node: Node) -> bool:
 
 
 def _result_space(node: Node) -> tuple[object, ...]:
-    """Shape and block of a node's result: what two nodes must share to be computed in one sweep."""
+    """Rank, shape and block of a node's result: what two nodes must share to be computed in one sweep."""
     out = node.outputs[0].type
-    return out.shape, out.layout.block if out.layout else 1
+    return out.rank, out.shape, out.layout.block if out.layout else 1
 
 
 def _keeps_channels(before: Group, node: Node) -> bool:

@@ -21,6 +21,7 @@ from ..ir.dialects.core import (
     Relayout,
     Reshape,
     Reverse,
+    Size,
     Slice,
     Transpose,
 )
@@ -59,6 +60,7 @@ _KINDS: dict[type, Kind] = {
     Concat: Kind.JOIN,
     Broadcast: Kind.VIRTUAL,
     Iota: Kind.VIRTUAL,
+    Size: Kind.VIRTUAL,
 }
 READS_MEMORY = (Conv, ReduceWindow)  # read each element many times, also past the border: from memory, not as a map
 INDEX_MAPS = (Transpose, Slice, Reverse, Relayout)  # moves through which an expression may be recomputed freely

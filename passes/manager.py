@@ -24,6 +24,7 @@ class Options:
 
     training: bool = False
     static_shape: bool = True
+    dynamic: bool = False
 
 
 @dataclass

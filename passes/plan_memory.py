@@ -8,6 +8,7 @@ from math import prod
 
 from ..ir.dialects.core import Concat, Constant, Fused, HostCallback, Relayout, Reshape, Slice
 from ..ir.graph import Graph, Node, Op, Value
+from ..ir.symbolic import deferred
 from ..ir.types import TensorType
 
 ALIGNMENT = 64  # bytes: a cache line, and the widest vector register
@@ -217,6 +218,20 @@ class Block:
 
 def assign_offsets(blocks: list[Block]) -> int:
     """Set each block's offset so that blocks needed at the same time do not overlap; return the bytes used in all."""
+    top, *offsets = deferred(_offsets, tuple((b.nbytes, b.start, b.end, b.zeroed) for b in blocks))
+    for block, offset in zip(blocks, offsets, strict=True):
+        block.offset = offset
+    return top
+
+
+def _offsets(needs: tuple[tuple[int, int, int, object], ...]) -> tuple[int, ...]:
+    """The bytes used in all, and the offset of each block, which is (bytes, start, end, zeroed key)."""
+    blocks = [Block(*need) for need in needs]
+    top = _placed_blocks(blocks)
+    return (top, *(b.offset for b in blocks))
+
+
+def _placed_blocks(blocks: list[Block]) -> int:
     ordered = sorted((b for b in blocks if b.zeroed is None), key=lambda b: (-b.nbytes, b.start))
     placed: list[tuple[int, int, Block]] = []
     top = 0

@@ -97,7 +97,7 @@ def _transpose(b: CoreBuilder, node: Node, operands: tuple[Value, ...]) -> Value
 def _broadcast(b: CoreBuilder, node: Node, operands: tuple[Value, ...]) -> Value | None:
     assert isinstance(node.op, Broadcast)
     x, axes = operands[0], node.op.axes
-    if x.type.shape == node.op.shape and axes == tuple(range(len(axes))):
+    if axes == tuple(range(len(axes))) and x.type.shape == node.op.shape:
         return x
     if x.node is not None and isinstance(x.node.op, Broadcast):
         return b.broadcast(x.node.inputs[0], node.op.shape, tuple(axes[a] for a in x.node.op.axes))
@@ -144,14 +144,16 @@ def _fold_constant(b: CoreBuilder, node: Node, operands: tuple[Value, ...]) -> V
     """Evaluate a node all of whose operands are constants. A broadcast scalar stays a broadcast: kernels read it as
     one number.
     """
-    if not operands or len(node.outputs) != 1 or node.outputs[0].type.size > _FOLD_LIMIT:
+    if not operands or len(node.outputs) != 1:
         return None
     if isinstance(node.op, Broadcast) or not isinstance(node.op, Primitive) or node.op.regions():
         return None
     scalars = [splat(v) for v in operands]
     if isinstance(node.op, Pointwise) and None not in scalars and node.outputs[0].type.rank:
-        return _fold_splat(b, node, operands)
+        return _fold_splat(b, node, operands) if node.outputs[0].type.size <= _FOLD_LIMIT else None
     if not all(v.node is not None and isinstance(v.node.op, Constant) for v in operands):
+        return None
+    if node.outputs[0].type.size > _FOLD_LIMIT:
         return None
     with np.errstate(all="ignore"):
         result = node.op.evaluate(*(v.node.op.value for v in operands if v.node and isinstance(v.node.op, Constant)))[0]

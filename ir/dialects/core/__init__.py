@@ -3,7 +3,7 @@
 from .builder import CoreBuilder, normalize_axes
 from .contraction import Conv, Dot
 from .control import Call, Cond, Fused, HostCallback, While
-from .creation import Constant, Iota, RandomBits
+from .creation import Constant, Iota, RandomBits, Size
 from .factorization import LQ, LU, Cholesky, SymmetricEigen, TriangularSolve
 from .gradient import gradient_graph, pull_back, without_dead_nodes
 from .indexing import Gather, Scatter
@@ -50,6 +50,7 @@ __all__ = [
     "Scan",
     "Scatter",
     "SelectAndScatter",
+    "Size",
     "Slice",
     "Sort",
     "SymmetricEigen",

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from math import prod
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from ...graph import Graph, Value
 from ...kernel import ReduceOp
-from ...types import DType, Layout, TensorType
+from ...symbolic import is_symbolic
+from ...types import DType, Layout, Shape, TensorType
 from .contraction import Conv, Dot
 from .control import Call, Cond, HostCallback, HostFunction, While
-from .creation import Constant, Iota, RandomBits
+from .creation import Constant, Iota, RandomBits, Size
 from .factorization import LQ, LU, Cholesky, SymmetricEigen, TriangularSolve
 from .indexing import Gather, Scatter
 from .ordering import Sort
@@ -35,6 +36,15 @@ def normalize_axes(axes: Axes, rank: int) -> tuple[int, ...]:
         return tuple(range(rank))
     given = (axes,) if isinstance(axes, int) else axes
     return tuple(sorted(a + rank if a < 0 else a for a in given))
+
+
+def broadcast_shape(a: Shape, b: Shape) -> Shape:
+    """The shape to which two shapes broadcast by NumPy's rules; ValueError if they do not."""
+    rank = max(len(a), len(b))
+    pairs = list(zip((1,) * (rank - len(a)) + a, (1,) * (rank - len(b)) + b, strict=True))
+    if any(m != n and m != 1 and n != 1 for m, n in pairs):
+        raise ValueError(f"shapes {a} and {b} do not broadcast to one")
+    return tuple(n if m == 1 else m for m, n in pairs)
 
 
 def _reducer(op: ReduceOp) -> Callable[..., Value]:
@@ -62,6 +72,8 @@ class CoreBuilder(ScalarMethods):
 
     def constant(self, value: object, dtype: DType | None = None) -> Value:
         """A constant. Without a dtype arrays keep theirs, Python floats become F32 and integers I64."""
+        if is_symbolic(value):
+            return self.add_node(Size(cast("int", value), dtype or DType.I64))
         if dtype is not None:
             return self.add_node(Constant(np.asarray(value).astype(storage(dtype)), dtype))
         array: np.ndarray[Any, Any] = np.asarray(value)
@@ -85,7 +97,7 @@ class CoreBuilder(ScalarMethods):
 
     def broadcast(self, x: Value, shape: Sequence[int], axes: Sequence[int]) -> Value:
         """Axis i of x becomes axis `axes[i]` of the result; x itself where nothing changes."""
-        if x.type.shape == tuple(shape) and tuple(axes) == tuple(range(x.type.rank)):
+        if tuple(axes) == tuple(range(x.type.rank)) and x.type.shape == tuple(shape):
             return x
         return self.add_node(Broadcast(tuple(shape), tuple(axes)), x)
 
@@ -101,10 +113,7 @@ class CoreBuilder(ScalarMethods):
         """Both tensors in their common shape by NumPy's rules."""
         if x.type.shape == y.type.shape:
             return x, y
-        try:
-            shape = np.broadcast_shapes(x.type.shape, y.type.shape)
-        except ValueError:
-            raise ValueError(f"shapes {x.type.shape} and {y.type.shape} do not broadcast to one") from None
+        shape = broadcast_shape(x.type.shape, y.type.shape)
         return self.broadcast_to(x, shape), self.broadcast_to(y, shape)
 
     def reshape(self, x: Value, shape: Sequence[int]) -> Value:

@@ -70,6 +70,26 @@ class Constant(Primitive):
 
 
 @dataclass(frozen=True)
+class Size(Primitive):
+    """A scalar that follows from symbolic extents, such as the divisor of a mean. With constant extents it is a
+    Constant, so only a dynamic compilation has it."""
+
+    name = "core.size"
+    value: int
+    dtype: DType
+
+    def infer(self, *types: TensorType) -> Types:
+        operands(types, 0)
+        return (TensorType((), self.dtype),)
+
+    def evaluate(self, *arrays: Array) -> Arrays:
+        return (np.asarray(int(self.value), storage(self.dtype)),)
+
+    def vjp(self, b: CoreBuilder, node: Node, cotangents: Sequence[Value]) -> Gradients:
+        return []
+
+
+@dataclass(frozen=True)
 class Iota(Primitive):
     """0, 1, 2, ... along `axis`, the same along the others."""
 

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from ...graph import GraphBuilder, Value
 from ...scalar import ScalarOp
+from ...symbolic import is_symbolic
 from ...types import DType, TensorType
-from .creation import Constant
+from .creation import Constant, Size
 from .pointwise import Pointwise
 from .primitive import storage
 from .shape import Broadcast
@@ -24,7 +25,10 @@ _OPS = {op: Pointwise(op) for op in ScalarOp}
 
 def splat(b: GraphBuilder, type: TensorType, number: Number) -> Value:
     """A tensor of this type's shape and dtype all of whose elements are `number`."""
-    scalar = b.node(Constant(np.asarray(number).astype(storage(type.dtype)), type.dtype)).outputs[0]
+    if is_symbolic(number):
+        scalar = b.node(Size(cast("int", number), type.dtype)).outputs[0]
+    else:
+        scalar = b.node(Constant(np.asarray(number).astype(storage(type.dtype)), type.dtype)).outputs[0]
     return b.node(Broadcast(type.shape, ()), scalar).outputs[0] if type.shape else scalar
 
 

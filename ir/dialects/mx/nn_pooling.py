@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import reduce
-from math import ceil
+from math import ceil, prod
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import numpy as np
 
 from ...graph import Value
 from ...kernel import ReduceOp
+from ...symbolic import is_symbolic
 from ...types import DType, Shape
 from ..core.gradient import pull_back
 from .builder import MxBuilder
@@ -59,8 +61,10 @@ class _PoolingBase(Operator):
         last = is_channels_last(getattr(self, "layout", None))
         return tuple(range(1, rank - 1) if last else range(2, rank))
 
-    def _windows(self, b: MxBuilder, x: Value, kernel: Shape, strides: Shape, pads: Pads, counts: np.ndarray) -> Value:
-        """Pool x; `counts` has for each window the number by which an average divides (1 elsewhere)."""
+    def _windows(
+        self, b: MxBuilder, x: Value, kernel: Shape, strides: Shape, pads: Pads, counts: Sequence[Counts]
+    ) -> Value:
+        """Pool x; `counts` are along each axis the elements of the windows by whose product an average divides."""
         axes = self._spatial(x.type.rank)
 
         def full(values: tuple[_T, ...], neutral: _T) -> tuple[_T, ...]:
@@ -77,12 +81,29 @@ class _PoolingBase(Operator):
     def _maximum(self, b: MxBuilder, x: Value, window: Shape, steps: Shape, padding: Pads) -> Value:
         return b.reduce_window(ReduceOp.MAX, x, window, steps, padding)
 
-    def _divide(self, b: MxBuilder, total: Value, counts: np.ndarray, axes: tuple[int, ...]) -> Value:
-        counts = np.maximum(counts, 1)  # the average of a window of padding alone is 0
-        if counts.size and (counts == counts.flat[0]).all():
-            return b.mul(total, 1.0 / float(counts.flat[0]))
-        reciprocal = b.constant(1.0 / counts, total.type.dtype)
+    def _divide(self, b: MxBuilder, total: Value, counts: Sequence[Counts], axes: tuple[int, ...]) -> Value:
+        if all(c.uniform for c in counts):
+            return b.mul(total, 1.0 / float(prod(c.kernel for c in counts)))
+        if any(is_symbolic(c.windows) for c in counts):
+            return b.mul(total, self._reciprocals(b, total, counts, axes))
+        product = np.ones(())
+        for c in counts:
+            product = np.multiply.outer(product, c.numbers())
+        product = np.maximum(product, 1)  # the average of a window of padding alone is 0
+        if product.size and (product == product.flat[0]).all():
+            return b.mul(total, 1.0 / float(product.flat[0]))
+        reciprocal = b.constant(1.0 / product, total.type.dtype)
         return b.mul(total, b.broadcast(reciprocal, total.type.shape, axes))
+
+    def _reciprocals(self, b: MxBuilder, total: Value, counts: Sequence[Counts], axes: tuple[int, ...]) -> Value:
+        """What an average multiplies by, computed in the graph: for symbolic extents."""
+        shape = tuple(total.type.shape[a] for a in axes)
+        product = b.constant(1.0, DType.F64)
+        for k, c in enumerate(counts):
+            along = b.broadcast_along(b.cast(c.values(b), DType.F64), shape, k)
+            product = b.mul(b.broadcast(product, shape, ()) if not k else product, along)
+        reciprocal = b.cast(b.div(1.0, b.maximum(product, 1.0)), total.type.dtype)
+        return b.broadcast(reciprocal, total.type.shape, axes)
 
     def _global(self, b: MxBuilder, x: Value) -> Value:
         axes = self._spatial(x.type.rank)
@@ -150,11 +171,36 @@ _LOWEST = {
 """The least finite number: MXNet's maximum of a window that holds padding alone. Integers start from theirs anyway."""
 
 
-def window_counts(n: int, out: int, kernel: int, stride: int, pad: int, include_pad: bool) -> np.ndarray:
-    """How many positions of one axis each of `out` windows covers; those past the padding never count."""
-    begin = np.arange(out) * stride - pad
-    end = np.minimum(begin + kernel, n + pad)
-    return end - begin if include_pad else np.maximum(np.minimum(end, n) - np.maximum(begin, 0), 0)
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """How many positions of one axis with `size` elements each of `windows` windows covers; those past the padding
+    never count. `inside`: no window reaches past the padding."""
+
+    size: int
+    windows: int
+    kernel: int
+    stride: int
+    pad: int
+    include_pad: bool
+    inside: bool
+
+    @property
+    def uniform(self) -> bool:
+        """True if every window covers the whole kernel, whatever the extents."""
+        return self.inside and (self.include_pad or self.pad == 0)
+
+    def numbers(self) -> np.ndarray:
+        begin = np.arange(self.windows) * self.stride - self.pad
+        end = np.minimum(begin + self.kernel, self.size + self.pad)
+        return end - begin if self.include_pad else np.maximum(np.minimum(end, self.size) - np.maximum(begin, 0), 0)
+
+    def values(self, b: MxBuilder) -> Value:
+        """`numbers` as an I64 value of the graph."""
+        begin = b.sub(b.mul(b.iota((self.windows,), DType.I64, 0), self.stride), self.pad)
+        end = b.minimum(b.add(begin, self.kernel), self.size + self.pad)
+        if self.include_pad:
+            return b.sub(end, begin)
+        return b.maximum(b.sub(b.minimum(end, self.size), b.maximum(begin, 0)), 0)
 
 
 @operator("Pooling", aliases=("_npx_pooling",))
@@ -202,9 +248,7 @@ class Pooling(_PoolingBase):
         valid = self.pooling_convention == "valid"
         pads = tuple((p, p if valid else (o - 1) * s + k - n - p) for n, o, k, s, p in sizes)
         include = self.count_include_pad is not False
-        counts = np.ones(())
-        for size in sizes:
-            counts = np.multiply.outer(counts, window_counts(*size, include_pad=include))
+        counts = [Counts(*size, include_pad=include, inside=valid) for size in sizes]
         y = self._windows(b, x, self.kernel, strides, pads, counts)
         past_the_end = any((o - 1) * s - p >= n for n, o, _, s, p in sizes)
         lowest = _LOWEST.get(x.type.dtype) if past_the_end and self.pool_type == "max" else None
@@ -234,7 +278,10 @@ class PoolingV1(_PoolingBase):
         out = pooled_extents(spatial, self.kernel, strides, pad, self.pooling_convention)
         sizes = zip(spatial, out, self.kernel, strides, pad, strict=True)
         pads = tuple((p, (o - 1) * s + k - n - p) for n, o, k, s, p in sizes)
-        return self._windows(b, x, self.kernel, strides, pads, np.full(out, np.prod(self.kernel)))
+        counts = [
+            Counts(n, o, k, s, 0, True, True) for n, o, k, s in zip(spatial, out, self.kernel, strides, strict=True)
+        ]
+        return self._windows(b, x, self.kernel, strides, pads, counts)
 
     def _global_maximum(self, b: MxBuilder, x: Value, axes: tuple[int, ...]) -> Value:
         return b.max(x, axes, keepdims=True)

@@ -28,6 +28,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from ...graph import Attribute, GraphError, Op, Value
 from ...locks import ForkSafeLock, await_at_fork
+from ...symbolic import is_symbolic
 from ...types import DType, TensorType
 from .families import DECLARED_NAMES, FAMILY_OF
 from .parameters import attribute_text
@@ -284,6 +285,8 @@ class Operator(BaseModel, Op):
 
     def infer(self, *types: TensorType) -> tuple[TensorType, ...]:
         """Types of all outputs: those of the decomposition."""
+        if any(is_symbolic(n) for t in types for n in t.shape):
+            return _infer.__wrapped__(self, types)
         return _infer(self, types)
 
     # --- meaning ----------------------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ from typing import Literal
 import numpy as np
 
 from ...graph import Value
+from ...symbolic import is_symbolic
 from ...types import DType, Shape
 from .builder import MxBuilder
 from .operator import Elementwise, Operator, operator
@@ -326,6 +327,13 @@ class ReshapeLike(Operator):
         return b.reshape(inputs[0], (*x[: left[0]], *like[right], *x[left[1] :]))
 
 
+def _integers(b: MxBuilder, numbers: Shape) -> Value:
+    """Numbers as a vector of I64."""
+    if not any(map(is_symbolic, numbers)):
+        return b.constant(np.array(numbers, np.int64))
+    return b.concat([b.reshape(b.constant(n, DType.I64), (1,)) for n in numbers], 0)
+
+
 @operator("shape_array", aliases=("_npx_shape_array",))
 class ShapeArray(Operator):
     """The shape of an array as an array of int64.
@@ -343,7 +351,7 @@ class ShapeArray(Operator):
         unify_at(outputs, 0, (UNKNOWN if inputs[0] is None else len(inputs[0]),))
 
     def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
-        return b.constant(np.array(inputs[0].type.shape, np.int64))
+        return _integers(b, inputs[0].type.shape)
 
 
 @operator("size_array")
@@ -363,7 +371,7 @@ class SizeArray(Operator):
         unify_at(outputs, 0, (1,))
 
     def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
-        return b.constant(np.array([inputs[0].type.size], np.int64))
+        return _integers(b, (inputs[0].type.size,))
 
 
 @operator("tile", aliases=("_npi_tile",))

@@ -21,8 +21,20 @@ def spans_of(shape: Shape, begin: Limits, end: Limits, step: Limits) -> Spans:
         lo, hi, by = (bounds[axis] if axis < len(bounds) else None for bounds in (begin, end, step))
         if by == 0:
             raise ValueError(f"the step of axis {axis} is 0")
-        spans.append(slice(lo, hi, by).indices(n))
+        spans.append(_indices(n, lo, hi, 1 if by is None else by))
     return spans
+
+
+def _indices(n: int, begin: int | None, end: int | None, step: int) -> tuple[int, int, int]:
+    """`slice(begin, end, step).indices(n)`, which takes plain integers only."""
+    low, high = (0, n) if step > 0 else (-1, n - 1)
+
+    def bound(given: int | None, default: int) -> int:
+        if given is None:
+            return default
+        return max(given + n, low) if given < 0 else min(given, high)
+
+    return bound(begin, low if step > 0 else high), bound(end, high if step > 0 else low), step
 
 
 def take_spans(b: MxBuilder, x: Value, spans: Spans) -> Value:
@@ -36,11 +48,11 @@ def take_spans(b: MxBuilder, x: Value, spans: Spans) -> Value:
 
 def _forward(start: int, stop: int, step: int) -> tuple[int, int, int]:
     """The same elements counted upwards."""
-    positions = range(start, stop, step)
-    if not positions:
+    count = -(-(stop - start) // step)
+    if count <= 0:
         return 0, 0, 1
-    low, high = min(positions[0], positions[-1]), max(positions[0], positions[-1])
-    return low, high + 1, abs(step)
+    last = start + (count - 1) * step
+    return (start, last + 1, step) if step > 0 else (last, start + 1, -step)
 
 
 def put_spans(b: MxBuilder, x: Value, part: Value, spans: Spans) -> Value:
