@@ -194,7 +194,7 @@ class _Assembler:
             phase = "prepare"
         layout = base.type.layout
         halo = layout is not None and any(map(any, layout.halo))
-        zeroed = (base.type.shape, layout, base.type.dtype) if halo else None
+        zeroed = (base.type.shape, layout.block, layout.halo, base.type.dtype) if layout and halo else None
         self.blocks[base] = phase, self.time[phase].block(base.type.nbytes, number, last[base], zeroed)
 
     def _need_packed(self, value: Value, packing: Packing, phase: Phase, number: int) -> None:
@@ -238,12 +238,15 @@ class _Assembler:
         arguments += step.extents
         if number in self.work:
             arguments.append(self._block_place(self._phase(step), self.work[number]))
+        elif any(spec.numbers for spec in step.emission.launches):
+            arguments.append(0)
         kind = _kind(step.node.op)
         return [self._launch(spec, tuple(arguments), kind, step) for spec in step.emission.launches]
 
     def _launch(self, spec: LaunchSpec, arguments: tuple[Place | int, ...], kind: str, step: Step) -> Launch:
         layers = tuple(self.names.setdefault(name, len(self.names)) for name in layer_names(step.node))
         fallback = step.emission.fallback
+        arguments += spec.numbers
         return Launch(spec.symbol, arguments, spec.count, spec.grain, spec.kind or kind, layers, fallback)
 
 

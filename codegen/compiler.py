@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import sys
 import time
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 
 from ..ir.dialects.core import Cond, Constant, Fused, HostCallback, Scan, While
 from ..ir.graph import Graph, GraphError, Node, Value
-from ..ir.hashing import structural_hash
+from ..ir.hashing import structural_hash, trace_hash
 from ..ir.kernel import Kernel
 from ..ir.program import HostFunction
 from ..ir.target import CpuTarget
@@ -17,6 +18,7 @@ from ..passes.plan_memory import Sharing, concat_of, view_of
 from .emission import Emission, LaunchSpec, Packing
 from .llvm.contract.open_form import OpenProduct, open_product
 from .llvm.contract.open_product import emit_open_product, open_launches
+from .llvm.dynamic_function import DynamicModule
 from .llvm.emit import emit_kernel, is_contraction
 from .llvm.emitter import ModuleBuilder
 from .llvm.loops.emit import emit_loops
@@ -24,7 +26,7 @@ from .llvm.loops.generalize import GeneralKernel, generalize
 from .llvm.routines import emit_routine, has_routine
 from .lower import Strides, lower_concat, lower_region
 from .lower_contract import read_apart
-from .shared import LOOPS, PRODUCTS, share_code, shared_code
+from .shared import DYNAMIC, LOOPS, NESTED, PRODUCTS, share_code, shared_code
 
 _FEW_REGIONS = 3  # beyond, what shape-free kernels gain by more code is less than the time to compile it
 
@@ -50,15 +52,18 @@ class KernelCompiler:
     module: ModuleBuilder = field(init=False)
     fresh: ModuleBuilder = field(init=False)
     compact: bool = False
-    emissions: dict[str, Emission] = field(default_factory=dict[str, Emission])
-    packings: dict[Packing, LaunchSpec] = field(default_factory=dict[Packing, LaunchSpec])
+    emissions: dict[tuple[str, bool], Emission] = field(default_factory=dict[tuple[str, bool], Emission])
+    packings: dict[tuple[Packing, bool], LaunchSpec] = field(default_factory=dict[tuple[Packing, bool], LaunchSpec])
     general: dict[str, None] = field(default_factory=dict[str, None])
     routines: dict[str, Emission] = field(default_factory=dict[str, Emission])
     controls: dict[str, Emission] = field(default_factory=dict[str, Emission])
     functions: list[HostFunction] | None = field(default_factory=list[HostFunction])
+    is_nested: bool = False
 
     def __post_init__(self) -> None:
-        self.module, self.fresh = ModuleBuilder(self.target), ModuleBuilder(self.target)
+        dynamic = self.context.options.dynamic
+        self.fresh = DynamicModule(self.target) if dynamic else ModuleBuilder(self.target)
+        self.module = self.fresh if dynamic else ModuleBuilder(self.target)
 
     def steps(self, graph: Graph, sharing: Sharing) -> list[Step]:
         """The kernels of all nodes of `graph`, in order; views need none."""
@@ -87,11 +92,14 @@ class KernelCompiler:
     def _routine(self, node: Node) -> Step:
         """A primitive that no Kernel describes, emitted from the node itself."""
         symbol = f"r{len(self.routines)}_{node.op.name.rpartition('.')[2]}"
-        key = structural_hash(node.op, *(v.type for v in (*node.inputs, *node.outputs)))
+        operands = (*node.inputs, *node.outputs)
+        key = trace_hash(node.op, *(v.type for v in operands), self._is_apart)
         emission = self.routines.get(key)
         if emission is None:
-            emission = self.routines[key] = emit_routine(node, self.target, self.module, symbol)
-        return Step(node, emission, (*node.inputs, *node.outputs), ())
+            first = len(operands) + 1
+            emission = self._dynamic(symbol, first, lambda: emit_routine(node, self.target, self.module, symbol))
+            self.routines[key] = emission
+        return Step(node, emission, operands, ())
 
     def _host_call(self, node: Node, op: HostCallback) -> Step:
         """A call of a Python function, in a launch of its own."""
@@ -108,7 +116,12 @@ class KernelCompiler:
         """A branch or a loop, whose nested graphs are compiled into this module."""
         from .control import emit_control
 
-        return Step(node, emit_control(node, self), (*node.inputs, *node.outputs), ())
+        operands = (*node.inputs, *node.outputs)
+        symbol = f"c{len(self.controls)}_{node.op.name.rpartition('.')[2]}"
+        self.controls[symbol] = Emission(())  # the number is taken; nested loops get others
+        emission = self._dynamic(symbol, len(operands) + 1, lambda: emit_control(node, self, symbol))
+        self.controls[symbol] = emission
+        return Step(node, emission, operands, ())
 
     def nested(self, context: Context, endless: bool) -> KernelCompiler:
         """A compiler that adds to the same module, for a nested graph. One that runs until data end it (`endless`) has
@@ -118,6 +131,7 @@ class KernelCompiler:
         made.routines, made.controls = self.routines, self.controls
         made.fresh, made.general = self.fresh, self.general
         made.functions = None if endless else self.functions
+        made.is_nested = True
         return made
 
     def _region(self, node: Node, op: Fused, sharing: Sharing) -> Step:
@@ -140,7 +154,7 @@ class KernelCompiler:
 
     def _step(self, node: Node, kernel: Kernel, operands: tuple[Value, ...], prepared: frozenset[Value]) -> Step:
         self._verify(kernel)
-        if not self.context.options.static_shape:
+        if not self.is_nested and (self.context.options.dynamic or not self.context.options.static_shape):
             open_step = self._open_step(node, kernel, operands)
             if open_step is not None:
                 return open_step
@@ -156,11 +170,45 @@ class KernelCompiler:
             verify_kernel(kernel)
 
     def _emit(self, node: Node, kernel: Kernel, parameters: frozenset[str]) -> Emission:
-        key = structural_hash(kernel, parameters) if parameters else structural_hash(kernel)
+        name = trace_hash(kernel, parameters) if parameters else trace_hash(kernel)
+        key = name, self._is_apart
         emission = self.emissions.get(key)
         if emission is None:
-            emission = self.emissions[key] = self._emit_into(node, kernel, f"k_{key[:16]}", parameters)
+            symbol, first = f"k_{name[:16]}", len(kernel.buffers) + len(kernel.extents) + 1
+            emission = self._dynamic(symbol, first, lambda: self._emit_into(node, kernel, symbol, parameters))
+            self.emissions[key] = emission
         return emission
+
+    @property
+    def _is_apart(self) -> bool:
+        """True for the dynamic kernels of a loop or a branch: its function calls them, so they are in its object and
+        not in those that programs share."""
+        return self.is_nested and self.context.options.dynamic
+
+    def _dynamic(self, symbol: str, first: int, emit: Callable[[], Emission]) -> Emission:
+        """What `emit` adds to the module as functions whose names begin with `symbol`. With symbolic extents these are
+        shape-free: they are named by their code, and left out where the process has them."""
+        module = self.module
+        if not isinstance(module, DynamicModule):
+            return emit()
+        mark = module.mark()
+        module.begin_kernel(first)
+        emission = emit()
+        kernel = module.end_kernel(symbol)
+        name = f"{NESTED if self.is_nested else DYNAMIC}{kernel.digest}"
+        launches = tuple(
+            replace(s, symbol=name + s.symbol.removeprefix(symbol), numbers=kernel.numbers(s.symbol))
+            for s in emission.launches
+        )
+        if self.is_nested:
+            known = all(module.has_function(spec.symbol) for spec in launches)
+        else:
+            known = not any([self._is_new(spec.symbol) for spec in launches])
+        if known:
+            module.undo(mark)
+        else:
+            module.rename(kernel, name)
+        return replace(emission, launches=launches)
 
     def _emit_into(self, node: Node, kernel: Kernel, symbol: str, parameters: frozenset[str]) -> Emission:
         self._observe(kernel)
@@ -217,10 +265,13 @@ class KernelCompiler:
         return tuple(dict.fromkeys(code for code in found if code is not None))
 
     def _packing(self, packing: Packing) -> LaunchSpec:
-        launch = self.packings.get(packing)
+        key = packing, self._is_apart
+        launch = self.packings.get(key)
         if launch is None:
-            launch = packing.emit(self.module, self.target, f"pack_{len(self.packings)}")
-            self.packings[packing] = launch
+            symbol = f"pack_{len(self.packings)}"
+            made = self._dynamic(symbol, 2, lambda: Emission((packing.emit(self.module, self.target, symbol),)))
+            (launch,) = made.launches
+            self.packings[key] = launch
         return launch
 
     def _observe(self, kernel: Kernel) -> None:

@@ -24,19 +24,17 @@ if TYPE_CHECKING:
     from .compiler import KernelCompiler
 
 
-def emit_control(node: Node, compiler: KernelCompiler) -> Emission:
-    """One function whose arguments are the operands' addresses, the results', and the workspace. It runs on one thread,
-    and so do the kernels that it calls.
+def emit_control(node: Node, compiler: KernelCompiler, symbol: str) -> Emission:
+    """One function `symbol` whose arguments are the operands' addresses, the results', and the workspace. It runs on
+    one thread, and so do the kernels that it calls.
     """
     programs = [_compile(graph, compiler, isinstance(node.op, While)) for graph in _regions(node.op)]
-    symbol = f"c{len(compiler.controls)}_{node.op.name.rpartition('.')[2]}"  # after those of nested loops
     state = [v.type.nbytes for v in node.outputs[: _state_of(node)]]
     function = _Function(node, programs, begin(compiler.module, symbol))
     workspace = function.place_memory(state)
     function.emit()
     reasons = "; ".join(dict.fromkeys(reason for program in programs for _, reason in program.fallbacks()))
-    emission = compiler.controls[symbol] = Emission((LaunchSpec(symbol, 1, 1),), workspace, fallback=reasons)
-    return emission
+    return Emission((LaunchSpec(symbol, 1, 1),), workspace, fallback=reasons)
 
 
 def _regions(op: Op) -> Sequence[Graph]:
@@ -177,12 +175,14 @@ class _Function:
 
     def copy(self, source: Value, target: Value, nbytes: int) -> None:
         copy = self.f.module.declare_raw("llvm.memcpy.p0.p0.i64", "void", "ptr, ptr, i64, i1 immarg")
-        self.f.lines.append(f"  call void {copy}(ptr {target.text}, ptr {source.text}, i64 {nbytes}, i1 false)")
+        size = self.f.const(I64, nbytes).text
+        self.f.lines.append(f"  call void {copy}(ptr {target.text}, ptr {source.text}, i64 {size}, i1 false)")
 
     def _fill(self, target: Value, nbytes: int) -> None:
         """Zeros, which halos and packed operands expect of fresh memory."""
         fill = self.f.module.declare_raw("llvm.memset.p0.i64", "void", "ptr, i8, i64, i1 immarg")
-        self.f.lines.append(f"  call void {fill}(ptr {target.text}, i8 0, i64 {nbytes}, i1 false)")
+        size = self.f.const(I64, nbytes).text
+        self.f.lines.append(f"  call void {fill}(ptr {target.text}, i8 0, i64 {size}, i1 false)")
 
 
 class _Call:

@@ -44,6 +44,8 @@ def compile_graph(graph: Graph, target: CpuTarget, options: Options | None = Non
 def _compile_module(compiler: KernelCompiler, context: Context) -> tuple[bytes, ...]:
     """Machine code of all kernels: what is of this program's shapes in one object, and what programs share."""
     shared = compiler.shared_code()
+    if compiler.module is compiler.fresh:
+        return shared
     if not compiler.emissions and not compiler.routines and not compiler.controls:
         return shared
     return (compiled(compiler.module, "module", context), *shared)

@@ -14,13 +14,15 @@ from .llvm.emitter import ModuleBuilder
 @dataclass(frozen=True, slots=True)
 class LaunchSpec:
     """`symbol` is a function `void(ptr arguments, i64 begin, i64 end, i32 worker)` over [0, count); see
-    runtime/threads. `kind` is set where it is not that of the kernel; see `Launch`.
+    runtime/threads. `kind` is set where it is not that of the kernel; see `Launch`. `numbers` are further arguments of
+    this launch, behind the workspace.
     """
 
     symbol: str
     count: int
     grain: int
     kind: str = ""
+    numbers: tuple[int, ...] = ()
 
 
 class Packing(Protocol):

@@ -21,6 +21,7 @@ from ..ir.dialects.core import (
     Relayout,
     Reshape,
     Reverse,
+    Size,
     Slice,
     Transpose,
 )
@@ -74,6 +75,11 @@ def _cast(low: Region, node: Node, index: Index) -> Expr:
 def _constant(low: Region, node: Node, index: Index) -> Expr:
     assert isinstance(node.op, Constant)
     return Const(node.op.value.item(), node.outputs[0].type.dtype)
+
+
+def _size(low: Region, node: Node, index: Index) -> Expr:
+    assert isinstance(node.op, Size)
+    return Const(node.op.value, node.op.dtype)
 
 
 def _iota(low: Region, node: Node, index: Index) -> Expr:
@@ -332,6 +338,7 @@ RULES: dict[type[Op], Rule] = {
     Cast: _cast,
     Constant: _constant,
     Iota: _iota,
+    Size: _size,
     RandomBits: _random_bits,
     Broadcast: _broadcast,
     Reshape: _unit_reshape,

@@ -9,8 +9,11 @@ from collections.abc import Iterable
 
 from ..ir.target import CpuTarget
 
-LOOPS, PRODUCTS = "g_", "p_"
-"""How symbols of shape-free code begin; the rest is the hash of their form."""
+LOOPS, PRODUCTS, DYNAMIC = "g_", "p_", "d_"
+"""How symbols of shape-free code begin; the rest is the hash of their form, or of the code itself (DYNAMIC)."""
+
+NESTED = "n_"
+"""How those begin that only a function of the same object calls: the rest is the hash of the code."""
 
 _code: dict[tuple[str, CpuTarget], bytes] = {}  # a few kilobytes each, one for each form in use
 
@@ -23,5 +26,5 @@ def shared_code(symbol: str, target: CpuTarget) -> bytes | None:
 def share_code(symbols: Iterable[str], target: CpuTarget, code: bytes) -> None:
     """Note that an object defines these symbols; those of code for fixed shapes are left out."""
     for symbol in symbols:
-        if symbol.startswith((LOOPS, PRODUCTS)):
+        if symbol.startswith((LOOPS, PRODUCTS, DYNAMIC)):
             _code.setdefault((symbol, target), code)

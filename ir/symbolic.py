@@ -130,7 +130,7 @@ class Trace:
             return thing.name
         found: set[str] = set()
         maker, parts = _parts(thing)
-        built = "".join([f"{self._built(part, found)}, " for part in parts])
+        built = "".join([f"{name}{self._built(part, found)}, " for name, part in parts])
         if not found:
             return self._constant(thing)
         needed |= found
@@ -360,8 +360,8 @@ def known_equal(a: int, b: int) -> bool:
 def deferred(function: Callable[_P, _R], *arguments: _P.args, **named: _P.kwargs) -> _R:
     """`function(*arguments)` without guards: the evaluator calls the function again with the numbers of its time.
 
-    The function is pure; its arguments are numbers and nested tuples of them, anything else counts as a constant; its
-    result is a number or nested tuples of numbers.
+    The function is pure; its arguments are numbers, or tuples and frozen dataclasses of them, anything else counts as a
+    constant; its result is a number or nested tuples of numbers.
     """
     symbol = next(_symbols(arguments), None)
     return function(*arguments, **named) if symbol is None else symbol.trace.call(function, arguments)
@@ -380,16 +380,17 @@ def _symbols(things: Sequence[Any]) -> Iterator[Symbol]:
     for thing in things:
         if isinstance(thing, Symbol):
             yield thing
-        elif isinstance(thing, tuple):
-            yield from _symbols(cast("tuple[Any, ...]", thing))
+        else:
+            yield from _symbols([part for _, part in _parts(thing)[1]])
 
 
-def _parts(thing: Any) -> tuple[type | None, list[Any]]:
-    """What a tuple (None) or a dataclass is built from; nothing for other things."""
+def _parts(thing: Any) -> tuple[type | None, list[tuple[str, Any]]]:
+    """What a tuple (None) or a dataclass is built from, with `name=` for keywords; nothing for other things."""
     if type(thing) is tuple:
-        return None, list(cast("tuple[Any, ...]", thing))
+        return None, [("", item) for item in cast("tuple[Any, ...]", thing)]
     if is_dataclass(thing) and not isinstance(thing, type):
-        return type(thing), [getattr(thing, f.name) for f in fields(thing) if f.init]
+        own = [f for f in fields(thing) if f.init]
+        return type(thing), [(f"{f.name}=" if f.kw_only else "", getattr(thing, f.name)) for f in own]
     return None, []
 
 

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from math import inf
 
 from ..ir.dialects.core import Concat, Conv, Relayout
 from ..ir.graph import Graph, GraphBuilder, Node, Value
@@ -87,17 +86,16 @@ class _Chooser:
         for value in self.graph.inputs:
             self.excess[value] = self._copy_cost(value)
         for node in self.graph.nodes:
-            difference = self._estimated_difference(node)
+            costs = self._estimated_costs(node)
             for value in node.outputs:
-                most = self._copy_cost(value)
-                self.excess[value] = int(max(-most, min(most, difference)))
+                self.excess[value] = _excess(costs, self._copy_cost(value))
 
-    def _estimated_difference(self, node: Node) -> float:
+    def _estimated_costs(self, node: Node) -> Mapping[Format | None, int]:
         costs: dict[Format | None, int] = {}
         for choice in self.choices[node]:
             cost = self._own_cost(node, choice, self.estimated_price)
             costs[choice.result] = min(cost, costs.get(choice.result, cost))
-        return 0 if None in costs else costs.get(BLOCKS, inf) - costs.get(ROWS, inf)
+        return costs
 
     def _own_cost(self, node: Node, choice: Choice, price: Price) -> int:
         needs = set(zip(node.inputs, choice.operands, strict=True))  # an operand that is read twice is copied once
@@ -144,6 +142,15 @@ class _Chooser:
         for value, format in zip(node.inputs, choice.operands, strict=True):
             if format is not None:
                 self.readers[value][format] += change
+
+
+def _excess(costs: Mapping[Format | None, int], most: int) -> int:
+    """How much more a result costs in blocks than in rows, at most a copy in the other format."""
+    if None in costs:
+        return 0
+    if BLOCKS in costs and ROWS in costs:
+        return max(-most, min(most, costs[BLOCKS] - costs[ROWS]))
+    return most if ROWS in costs else -most
 
 
 # -- halos

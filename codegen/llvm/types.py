@@ -14,6 +14,7 @@ import math
 import struct
 from typing import ClassVar
 
+from ...ir.symbolic import is_symbolic
 from ...ir.types import DType
 
 _BITS = {
@@ -178,17 +179,20 @@ def _bfloat_bits(number: float) -> int:
     return (bits + 0x7FFF + (bits >> 16 & 1)) >> 16
 
 
-_spelled: dict[tuple[Type, Number, type, bool], str] = {}
+_spelled: dict[tuple[Type, type, Number, bool], str] = {}
+_class_of = type  # of a symbolic number not int, as its `__class__` is
 _REMEMBERED = 1 << 16
 
 
 def constant(type: Type, number: Number) -> str:
     """The spelling of the constant whose every lane is `number`."""
-    key = (type, number, number.__class__, number == 0 and math.copysign(1.0, number) < 0)
+    key = (type, _class_of(number), number, number == 0 and math.copysign(1.0, number) < 0)
     found = _spelled.get(key)
     if found is None:
         if len(_spelled) >= _REMEMBERED:
             _spelled.clear()
         text = scalar_constant(type.kind, number)
-        found = _spelled[key] = text if type.lanes == 1 else f"splat ({type.scalar.text} {text})"
+        found = text if type.lanes == 1 else f"splat ({type.scalar.text} {text})"
+        if not is_symbolic(number):
+            _spelled[key] = found
     return found

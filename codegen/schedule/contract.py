@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 from ...ir.kernel import dtype_of
 from ...ir.schedule import DepthwiseSchedule, GemvSchedule, TileSchedule, WinogradSchedule
+from ...ir.symbolic import deferred, is_symbolic
 from ...ir.target import ConvSizes, ConvWindow, CpuTarget
 from ...ir.types import DType
 from .describe import Contraction, ConvShape, GemmShape, extent_of
@@ -97,16 +98,21 @@ def schedule_depthwise(shape: ConvShape, target: CpuTarget) -> DepthwiseSchedule
     lanes = sum_lanes(shape.accumulator, out.layout.block if out.layout else preferred_block(target), target)
     width = shape.windows[-1].extent
     most = max(4, min(8, target.vector_registers - 2 - shape.taps))
-    columns = next((c for c in range(most, 3, -1) if width % c == 0), most)
+    columns = most if is_symbolic(width) else next((c for c in range(most, 3, -1) if width % c == 0), most)
     rows = shape.windows[-2].extent if len(shape.windows) > 1 else 1
     vectors = -(-shape.groups // lanes) * shape.images
-    blocks = 1 if target.threads == 1 else min(rows, -(-8 * target.threads // vectors))
-    return DepthwiseSchedule(lanes=lanes, columns=columns, rows=-(-rows // blocks))
+    rows = deferred(_rows_of_unit, rows, vectors, target.threads)
+    return DepthwiseSchedule(lanes=lanes, columns=columns, rows=rows)
+
+
+def _rows_of_unit(rows: int, vectors: int, threads: int) -> int:
+    blocks = 1 if threads == 1 else min(rows, -(-8 * threads // vectors))
+    return -(-rows // blocks)
 
 
 def winograd_reach(shape: ConvShape, output: int) -> tuple[int, ...]:
     """Input positions that tiles of `output` outputs read along each axis."""
-    return tuple(output * -(-w.extent // output) + 2 for w in shape.windows)
+    return tuple(_reach(w.extent, output) for w in shape.windows)
 
 
 def conv_sizes(shape: ConvShape) -> ConvSizes:
@@ -128,19 +134,30 @@ def conv_sizes(shape: ConvShape) -> ConvSizes:
 
 def schedule_winograd(shape: ConvShape, target: CpuTarget) -> WinogradSchedule | None:
     """F(4x4) or F(2x2) if the target computes it so and the input's buffer has the room, else None."""
-    tile = target.winograd_tile(conv_sizes(shape), [m for m in (4, 2) if has_room(shape, winograd_reach(shape, m))])
+    tile = int(deferred(_winograd_tile, conv_sizes(shape), _room(shape), target))
     return winograd_blocks(shape, tile, target) if tile else None
 
 
-def has_room(shape: ConvShape, reach: tuple[int, ...]) -> bool:
-    """Whether the input can be read that far; a row-major input is copied with as much room as wanted."""
+def _winograd_tile(sizes: ConvSizes, room: tuple[int, ...], target: CpuTarget) -> int:
+    """The tile that the target computes of those that read no further than there is room; 0 for none."""
+    windows = tuple(zip(sizes.windows, room, strict=True))
+    return target.winograd_tile(sizes, [m for m in (4, 2) if all(_reach(w.outputs, m) <= n for w, n in windows)])
+
+
+def _reach(extent: int, output: int) -> int:
+    """Input positions that tiles of `output` outputs read along an axis."""
+    return output * -(-extent // output) + 2
+
+
+def _room(shape: ConvShape) -> tuple[int, ...]:
+    """Input positions that can be read along each axis; a row-major input is copied with as much room as needed."""
     x = shape.kernel.buffer(shape.x.buffer)
     if x.layout is None:
-        return True
+        return (1 << 60,) * len(shape.windows)
     size = fixed_shape(x)
-    return all(
-        lo >= w.low and room - w.low <= size[w.dimension] + hi
-        for w, room, (lo, hi) in zip(shape.windows, reach, x.layout.halo, strict=True)
+    return tuple(
+        size[w.dimension] + hi + w.low if lo >= w.low else 0
+        for w, (lo, hi) in zip(shape.windows, x.layout.halo, strict=True)
     )
 
 
@@ -159,16 +176,22 @@ def winograd_blocks(shape: ConvShape, m: int, target: CpuTarget) -> WinogradSche
     main, last = choose_tiles(vectors, tiles, unit, target)
     frequency = (m + 2) ** 2 * 4
     most = target.l2_bytes // 4 // (frequency * main.vectors * lanes)
-    blocks = -(-tiles // most)
-    fused = blocks >= 2 * target.threads or target.threads == 1
-    if not fused and tiles > 2 * most:
-        blocks, fused = 2 * target.threads, True
-    size = -(-tiles // blocks) if fused else tiles
-    covers = -(-size // main.rows)
-    lines = -(-8 * main.vectors * lanes * 4 // 64 // covers)
-    return WinogradSchedule(
-        output=m, lanes=lanes, main=main, last=last, tiles=size, fused=fused, prefetch=2 if lines <= 2 else 6
+    fused, size, lines = deferred(
+        _tile_blocks, tiles, most, 8 * main.vectors * lanes * 4 // 64, main.rows, target.threads
     )
+    prefetch = 6 if is_symbolic(lines) or lines > 2 else 2
+    return WinogradSchedule(output=m, lanes=lanes, main=main, last=last, tiles=size, fused=fused, prefetch=prefetch)
+
+
+def _tile_blocks(tiles: int, most: int, panel_lines: int, rows: int, threads: int) -> tuple[bool, int, int]:
+    """Whether one launch does everything, the tiles in a block, and cache lines to prefetch for each tile of rows."""
+    blocks = -(-tiles // most)
+    fused = blocks >= 2 * threads or threads == 1
+    if not fused and tiles > 2 * most:
+        blocks, fused = 2 * threads, True
+    size = -(-tiles // blocks) if fused else tiles
+    covers = -(-size // rows)
+    return fused, size, -(-panel_lines // covers)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -186,6 +209,8 @@ def block_points(nest: TileSchedule, e: Extent, target: CpuTarget) -> TileSchedu
     """Blocks of points and parts of the reduction, so that inputs and weights are read from near caches and threads get
     equal work.
     """
+    if is_symbolic(e.points):
+        return _symbolic_blocks(nest, e, target)
     width = nest.main.vectors * nest.lanes * 4
     panel = e.depth * width
     panels = -(-e.vectors // nest.main.vectors)
@@ -203,6 +228,26 @@ def block_points(nest: TileSchedule, e: Extent, target: CpuTarget) -> TileSchedu
         if e.groups * panels >= 2 * target.threads
         else share_points(replace(nest, steps=0, points=min(points, cached)), e, panels, target)
     )
+
+
+def _symbolic_blocks(nest: TileSchedule, e: Extent, target: CpuTarget) -> TileSchedule:
+    """`block_points` for symbolic points: what is in the code does not depend on them."""
+    width = nest.main.vectors * nest.lanes * 4
+    panel, panels = e.depth * width, -(-e.vectors // nest.main.vectors)
+    whole = panel <= target.l2_bytes // 2 or e.groups * panels < 2 * target.threads
+    steps = 0 if whole else max(1, 2 * target.l1_bytes // (width * 8))
+    tile = replace(nest, points=0)
+    points, per_unit = deferred(_blocks_now, tile, e.points, e.vectors, e.depth, e.groups, e.inputs, target)
+    return replace(nest, points=points, panels=per_unit, steps=steps)
+
+
+def _blocks_now(
+    nest: TileSchedule, points: int, vectors: int, depth: int, groups: int, inputs: int, target: CpuTarget
+) -> tuple[int, int]:
+    """Points in a block, and panels in a unit."""
+    extent = Extent(points=points, vectors=vectors, depth=depth, groups=groups, inputs=inputs)
+    found = block_points(replace(nest, points=points), extent, target)
+    return found.points, found.panels or -(-vectors // nest.main.vectors)
 
 
 def share_points(nest: TileSchedule, e: Extent, panels: int, target: CpuTarget) -> TileSchedule:

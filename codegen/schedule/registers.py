@@ -5,6 +5,7 @@ target.
 from __future__ import annotations
 
 from ...ir.schedule import RegisterTile
+from ...ir.symbolic import is_symbolic
 from ...ir.target import CpuTarget
 
 _FREE_LOADS = 0.75
@@ -66,6 +67,8 @@ def _weighted(tile: RegisterTile, target: CpuTarget) -> float:
 
 def tile_of(vectors: int, points: int, target: CpuTarget) -> RegisterTile:
     """The tallest tile of that width, no taller than balanced tiles over `points` need."""
+    if is_symbolic(points):
+        return RegisterTile(tallest(vectors, target), vectors)
     rows = min(tallest(vectors, target), points)
     tiles = -(-points // rows)
     return RegisterTile(-(-points // tiles) if tiles < 4 else rows, vectors)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import hashlib
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from itertools import product
 from math import prod
 
 from ....ir.schedule import DepthwiseSchedule, RegisterTile
+from ....ir.symbolic import is_symbolic
 from ...emission import LaunchSpec
 from ...schedule.describe import ConvShape
 from ...schedule.strides import locate
@@ -18,7 +20,7 @@ from .conv import InputPlace, weight_strides
 from .epilogue import Epilogue, point_tables
 from .micro import EpilogueWriter
 from .packing import PackedPanels
-from .points import cover
+from .points import tile_cover
 from .problem import WeightSource, offsets
 from .tiles import KERNEL_PARAMETERS, PanelKind, argument, grain_of
 from .vector_epilogue import VectorEpilogue
@@ -267,7 +269,7 @@ class DepthwiseNest:
         step = f.const(I64, self._x_steps()[-1] if len(windows) > 1 else 0)
         done = 0
         steps = tuple(s[-1] for s in self.tables.strides)
-        for columns, tiles in cover(self.extents[-1], self.s.columns).items():
+        for columns, tiles in tile_cover(self.extents[-1], self.s.columns).items():
             spec = RowKernel(
                 kind=self.kind,
                 lanes=self.s.lanes,
@@ -282,9 +284,16 @@ class DepthwiseNest:
                 valid=valid,
             )
             start = f.gep(x, done * last.stride * self.place.space[-1], self.scalar)
-            f.call_void(row_kernel(self.module, spec), start, w, self.context, rows, f.const(I64, tiles), step, *outer)
+            with self._any(tiles):
+                count = f.const(I64, tiles)
+                f.call_void(row_kernel(self.module, spec), start, w, self.context, rows, count, step, *outer)
             done += columns * tiles
             self._advance(columns * tiles, steps)
+
+    def _any(self, tiles: int) -> AbstractContextManager[None]:
+        """Where there are tiles: a symbolic number of them may be 0."""
+        f = self.f
+        return f.when(f.cmp("gt", f.const(I64, tiles), 0)) if is_symbolic(tiles) else nullcontext()
 
     def _advance(self, columns: int, steps: tuple[int, ...]) -> None:
         """Move each table's first output past the tiles that are done."""

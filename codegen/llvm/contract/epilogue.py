@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from math import prod
 
 from ....ir.kernel import Buffer, Expr, Kernel, Load, Ref, Store, contracts
+from ....ir.symbolic import known_equal
 from ....ir.types import DType
 from ...schedule.strides import View, Walk, view_of
 from .vector_epilogue import SUM, VectorEpilogue, access_of, is_vectorizable, name_operands
@@ -73,11 +74,17 @@ class Tables:
 
     def index(self, view: View) -> int:
         """The table of an operand of the epilogue or of the result, -1 when it does not depend on the point."""
-        return 1 + self.strides[1:].index(view.points) if any(view.points) else -1
+        if not any(view.points):
+            return -1
+        return next(k for k, s in enumerate(self.strides) if k and all(map(known_equal, s, view.points)))
 
 
 def point_tables(x: View, others: Sequence[View]) -> Tables:
-    return Tables((x.points, *dict.fromkeys(v.points for v in others if any(v.points))))
+    found: list[tuple[int, ...]] = []
+    for points in (v.points for v in others if any(v.points)):
+        if not any(all(map(known_equal, points, known)) for known in found):
+            found.append(points)
+    return Tables((x.points, *found))
 
 
 def make_epilogue(

@@ -13,6 +13,7 @@ from math import prod
 
 from ....ir.kernel import Kernel, Ref
 from ....ir.schedule import RegisterTile
+from ....ir.symbolic import deferred
 from ....ir.target import CpuTarget
 from ....ir.types import DType
 from ...lower_contract import epilogue_in_float32
@@ -189,35 +190,26 @@ class _Opener:
 
     def _extent_numbers(self, form: ProductForm, sizes: _Sizes) -> dict[str, int]:
         packed = not form.dots and not (form.in_rows and self._stays(sizes))
-        panels = sizes.columns // (form.tile.vectors * self.lanes)
-        units = panels + (sizes.columns > panels * form.tile.vectors * self.lanes)
+        width = form.tile.vectors * self.lanes
+        panels, units = sizes.columns // width, -(-sizes.columns // width)
         if form.dots:
-            units = -(-sizes.columns // COLUMNS_OF_DOTS)
-        block = sizes.rows if form.dots else self._block(form.tile, sizes, units)
-        blocks = max(1, -(-sizes.rows // max(1, block)))
+            units, (block, blocks) = -(-sizes.columns // COLUMNS_OF_DOTS), (sizes.rows, 1)
+        else:
+            threads = self.target.threads
+            block, blocks = deferred(_row_blocks, form.tile.rows, sizes.rows, units * prod(sizes.groups), threads)
         values = (sizes.rows, sizes.columns, sizes.inner, sizes.groups[1], block, blocks, panels, units, int(packed))
         return dict(zip(EXTENTS, (*values, self._pass(form, sizes)), strict=True))
 
     def _pass(self, form: ProductForm, sizes: _Sizes) -> int:
         """Steps of the reduction after which the sums are stored and the next rows taken, so that the panel stays in
         the L2 cache. The sums continue in order, so their bits do not depend on it."""
-        if not form.resumes:
-            return max(1, sizes.inner)
         step = form.tile.vectors * form.lanes * form.dtype.itemsize
-        passes = -(-sizes.inner // max(1, int(self.target.l2_bytes * _PANEL_SHARE) // step))
-        return -(-sizes.inner // passes) if passes else 1
+        most = max(1, int(self.target.l2_bytes * _PANEL_SHARE) // step)
+        return deferred(_steps_of_pass, sizes.inner, most if form.resumes else 0)
 
     def _stays(self, sizes: _Sizes) -> bool:
         small = sizes.inner * sizes.columns * self.shape.dtype.itemsize <= _BYTES_IN_PLACE
         return sizes.rows <= _ROWS_IN_PLACE or small
-
-    def _block(self, tile: RegisterTile, sizes: _Sizes, units: int) -> int:
-        """Rows in a unit of work; every thread has several units."""
-        block = _ROWS_OF_BLOCK
-        if self.target.threads > 1:
-            wanted = -(-_UNITS_OF_THREAD * self.target.threads // max(1, units * prod(sizes.groups)))
-            block = min(block, max(2 * tile.rows, -(-sizes.rows // wanted)))
-        return -(-block // tile.rows) * tile.rows
 
     def _packed_group(self, sizes: _Sizes) -> int:
         """Elements of one group's packed right operand."""
@@ -239,3 +231,19 @@ class _Opener:
         step, groups = numbers["source.step"], (numbers["source.group0"], numbers["source.group1"])
         places = {"panel": width, "row": step, "tail": numbers["panels"] * width, "narrow": step}
         return self._places("w", numbers["source.base"], groups, **places)
+
+
+def _row_blocks(tile_rows: int, rows: int, units: int, threads: int) -> tuple[int, int]:
+    """Rows in a unit of work, and how many such blocks there are; every thread has several units."""
+    block = _ROWS_OF_BLOCK
+    if threads > 1:
+        wanted = -(-_UNITS_OF_THREAD * threads // max(1, units))
+        block = min(block, max(2 * tile_rows, -(-rows // wanted)))
+    block = -(-block // tile_rows) * tile_rows
+    return block, max(1, -(-rows // block))
+
+
+def _steps_of_pass(inner: int, most: int) -> int:
+    """Equal passes of at most `most` steps, all of them in one for 0."""
+    passes = -(-inner // most) if most else 1
+    return max(1, -(-inner // passes)) if passes else 1

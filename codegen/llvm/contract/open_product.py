@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from math import prod
 
+from ....ir.symbolic import deferred
 from ....ir.target import CpuTarget
 from ...emission import Emission, LaunchSpec
 from ..arithmetic import Value
@@ -31,9 +32,11 @@ def open_launches(product: OpenProduct, target: CpuTarget, symbol: str) -> Emiss
     shared = not (n["w.group0"] or n["w.group1"])
     count = n["units"] * (1 if shared else groups)
     work = n["inner"] * form.tile.vectors * form.lanes
-    return Emission(
-        (LaunchSpec(f"{symbol}.pack", count, max(1, _GRAIN_ELEMENTS // max(1, work))), launch), product.workspace
-    )
+    return Emission((LaunchSpec(f"{symbol}.pack", count, deferred(_pack_grain, work)), launch), product.workspace)
+
+
+def _pack_grain(work: int) -> int:
+    return max(1, _GRAIN_ELEMENTS // max(1, work))
 
 
 def emit_open_product(module: ModuleBuilder, form: ProductForm, symbol: str) -> None:

@@ -2,14 +2,53 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
+from ....ir.symbolic import deferred, is_symbolic
 from ...schedule.describe import ContractionError
 from ..arithmetic import Value
 from ..emitter import FunctionBuilder, ModuleBuilder
 from ..types import I32, I64, PTR
 
 FILL_LANES = 8
+
+
+def tile_cover(count: int, rows: int) -> dict[int, int]:
+    """`cover`, of a symbolic count with every height that some count needs."""
+    if not is_symbolic(count):
+        return cover(count, rows)
+    heights = _heights(rows)
+    return dict(zip(heights, deferred(_cover_counts, count, heights), strict=True))
+
+
+def _heights(rows: int) -> tuple[int, ...]:
+    """Heights of tiles that together cover any count of points with few tiles: the tallest, one less, and halves."""
+    halves = [rows >> k for k in range(1, rows.bit_length())]
+    return tuple(sorted({rows, max(1, rows - 1), *halves}, reverse=True))
+
+
+def _cover_counts(count: int, heights: tuple[int, ...]) -> tuple[int, ...]:
+    """How many tiles of each height cover `count` points: as few as possible, none low if that can be."""
+    rows, tiles = heights[0], -(-count // heights[0])
+    short = tiles * rows - count
+    if short <= tiles:
+        chosen = [rows] * (tiles - short) + [rows - 1] * short
+    else:
+        whole = max(0, count // rows - 2)
+        chosen = [rows] * whole + min(
+            _covers(count - whole * rows, heights), key=lambda c: (len(c), -min(c, default=0))
+        )
+    return tuple([chosen.count(h) for h in heights])
+
+
+def _covers(count: int, heights: tuple[int, ...]) -> Iterator[list[int]]:
+    """All ways to write a small count as a sum of heights, the tallest first."""
+    if not count:
+        yield []
+    for k, height in enumerate(heights):
+        if height <= count:
+            for rest in _covers(count - height, heights[k:]):
+                yield [height, *rest]
 
 
 def cover(count: int, rows: int) -> dict[int, int]:
@@ -38,8 +77,17 @@ def blocks_of(count: int, size: int, rows: int) -> tuple[int, int]:
 
 def check_offset(offset: int) -> None:
     """Tables hold 32-bit offsets in elements."""
-    if offset >= 1 << 31:
+    if offset >= 1 << 31:  # a guard
         raise ContractionError(f"an operand of a contraction spans {offset} elements; at most 2^31 are supported")
+
+
+def largest(offsets: Sequence[int]) -> int:
+    """The largest offset, of symbolic ones without a guard for each."""
+    return deferred(_largest, tuple(offsets))
+
+
+def _largest(offsets: tuple[int, ...]) -> int:
+    return max(offsets)
 
 
 def fill_table(
@@ -49,10 +97,14 @@ def fill_table(
 
     ContractionError when an offset does not fit 32 bits.
     """
-    check_offset(sum((n - 1) * abs(s) for n, s in zip(extents, strides, strict=True)))
+    check_offset(deferred(_last_offset, tuple(extents), tuple(strides)))
     symbol = _filler(f.module, len(extents))
     numbers = [f.const(I64, n) for n in (*extents, *strides)]
     f.call_void(symbol, table, first, count, *numbers)
+
+
+def _last_offset(extents: tuple[int, ...], strides: tuple[int, ...]) -> int:
+    return sum((n - 1) * abs(s) for n, s in zip(extents, strides, strict=True))
 
 
 def _filler(module: ModuleBuilder, rank: int) -> str:

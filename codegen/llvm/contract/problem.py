@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from itertools import product
 from math import prod
 
+from ....ir.symbolic import known_equal
 from ....ir.types import DType
 from ...schedule.strides import View
 from ..types import type_of
@@ -121,7 +122,7 @@ def collapse(points: tuple[int, ...], views: list[tuple[int, ...]]) -> tuple[tup
     axes = [(n, tuple(v[k] for v in views)) for k, n in enumerate(points) if n != 1]
     merged: list[tuple[int, tuple[int, ...]]] = []
     for n, strides in axes:
-        if merged and all(a == b * n for a, b in zip(merged[-1][1], strides, strict=True)):
+        if merged and all(known_equal(a, b * n) for a, b in zip(merged[-1][1], strides, strict=True)):
             merged[-1] = (merged[-1][0] * n, strides)
         else:
             merged.append((n, strides))

@@ -10,13 +10,14 @@ from math import prod
 
 from ....ir.kernel import Kernel
 from ....ir.schedule import RegisterTile, TileSchedule
+from ....ir.symbolic import deferred
 from ....ir.target import CpuTarget
 from ...emission import LaunchSpec
 from ..arithmetic import Value
 from ..emitter import FunctionBuilder, ModuleBuilder
 from ..types import I1, I8, I32, I64, PTR, Type, memory_type_of
 from .micro import MicroKernel, micro_kernel
-from .points import FILL_LANES, blocks_of, check_offset, cover, fill_table
+from .points import FILL_LANES, blocks_of, check_offset, fill_table, largest, tile_cover
 from .problem import Problem
 
 KERNEL_PARAMETERS = [("arguments", PTR, ""), ("begin", I64, ""), ("end", I64, ""), ("worker", I32, "")]
@@ -101,7 +102,7 @@ def sums_bytes(problem: Problem, schedule: TileSchedule) -> int:
 def point_blocks(problem: Problem, schedule: TileSchedule) -> tuple[int, int]:
     """Points in a block, and the number of blocks."""
     rows = max(kind.tile.rows for kind in panel_kinds(problem, schedule)[0])
-    return blocks_of(problem.count, schedule.points, rows)
+    return deferred(blocks_of, problem.count, schedule.points, rows)
 
 
 def _widest(schedule: TileSchedule) -> int:
@@ -127,6 +128,10 @@ def emit_tiles(
 
 def grain_of(products: int, units: int, per_cycle: int) -> int:
     """Units of work that are worth handing to another thread together."""
+    return deferred(_grain, products, units, per_cycle)
+
+
+def _grain(products: int, units: int, per_cycle: int) -> int:
     return max(1, _CHUNK_CYCLES * per_cycle * units // max(1, products))
 
 
@@ -256,7 +261,7 @@ class _Nest:
         self._set_bases(kind, panel)
         depth = sum(len(x.steps) * len(x.unroll) for x in segments[:s])
         weights = self._weights(kind, panel, depth, part * len(segment.unroll), width)
-        check_offset(max(segment.steps))
+        check_offset(largest(segment.steps))
         steps = f.gep(f.table(I32, segment.steps), part, I32)
         room = self.block * _widest(self.schedule)
         sums = f.gep(self.acc, local * room, self.scalar) if self.split else self.acc
@@ -306,7 +311,7 @@ class _Nest:
         f = self.f
         first, last, is_last = flags
         width = kind.tile.vectors * self.schedule.lanes
-        whole, ragged = cover(self.block, kind.tile.rows), cover(self.last_block, kind.tile.rows)
+        whole, ragged = tile_cover(self.block, kind.tile.rows), tile_cover(self.last_block, kind.tile.rows)
         row = f.const(I64, 0 if self.schedule.pack else self._weight_row())
         ahead = f.gep(w, count * (len(unroll) * width), self.scalar)
         lines = count * (self.schedule.prefetch * 64 // self.scalar.bytes)

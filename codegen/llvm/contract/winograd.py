@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 from ....ir.kernel import Ref
 from ....ir.schedule import RegisterTile, TileSchedule, WinogradSchedule
+from ....ir.symbolic import is_symbolic
 from ....ir.target import CpuTarget
 from ....ir.types import DType
 from ...emission import LaunchSpec
@@ -22,7 +23,7 @@ from ..types import F32, I1, I32, I64, PTR, memory_type_of
 from .conv import InputPlace, weight_strides
 from .epilogue import Epilogue, point_tables
 from .micro import MicroKernel, micro_kernel
-from .points import FILL_LANES, cover, fill_table
+from .points import FILL_LANES, fill_table, tile_cover
 from .problem import Problem, Segment
 from .tiles import KERNEL_PARAMETERS, PanelKind, argument, panel_kinds
 from .vector_epilogue import SUM, Access, VectorEpilogue
@@ -73,7 +74,8 @@ def winograd_layout(shape: ConvShape, schedule: WinogradSchedule, block: int) ->
 def winograd_workspace(shape: ConvShape, schedule: WinogradSchedule, block: int, target: CpuTarget) -> int:
     """Floats of V and M: V for each worker when a launch does everything, else once."""
     sizes = winograd_layout(shape, schedule, block)
-    return sizes.inputs * (target.threads if schedule.fused else 1) + sizes.products * target.threads
+    shared = 1 + (target.threads - 1) * schedule.fused
+    return sizes.inputs * shared + sizes.products * target.threads
 
 
 def winograd_kinds(problem: Problem, schedule: WinogradSchedule) -> list[PanelKind]:
@@ -127,7 +129,7 @@ class WinogradNest:
         self.tiles = self.grid[0] * self.grid[1] * self.grid[2]
         self.blocks = -(-self.tiles // schedule.tiles)
         self.last_block = self.tiles - (self.blocks - 1) * schedule.tiles
-        self.ragged = any(w.extent % m for w in shape.windows)
+        self.ragged = is_symbolic(self.tiles) or any(w.extent % m for w in shape.windows)
         self.epilogue = epilogue
         self.tables = point_tables(epilogue.out.view, epilogue.views)
         self.code = epilogue.vectorized(self.tables)
@@ -135,11 +137,16 @@ class WinogradNest:
     # Launches
 
     def emit(self, symbol: str) -> list[LaunchSpec]:
-        return (
-            [self.emit_fused(symbol)]
-            if self.s.fused
-            else [self.emit_inputs(f"{symbol}.transform"), self.emit_products(symbol)]
-        )
+        if not is_symbolic(self.s.fused):
+            return [self.emit_fused(symbol)] if self.s.fused else self._emit_apart(symbol)
+        fused, apart = self.emit_fused(symbol), self._emit_apart(f"{symbol}.apart")
+        return [
+            replace(fused, count=fused.count * self.s.fused),
+            *(replace(spec, count=spec.count * (1 - self.s.fused)) for spec in apart),
+        ]
+
+    def _emit_apart(self, symbol: str) -> list[LaunchSpec]:
+        return [self.emit_inputs(f"{symbol}.transform"), self.emit_products(symbol)]
 
     def emit_fused(self, symbol: str) -> LaunchSpec:
         """Over blocks of tiles."""
@@ -250,15 +257,24 @@ class WinogradNest:
     def _fill_product_context(self) -> None:
         f = self.f
         self.product_context = f.alloca(I64, 4)
-        f.store(f.table(I32, [t * self.place.block for t in range(self.s.tiles)]), self.product_context)
+        f.store(self._ramp(self.s.tiles, self.place.block), self.product_context)
+
+    def _ramp(self, count: int, step: int) -> Value:
+        """The table 0, step, 2 * step, ..."""
+        f = self.f
+        if not is_symbolic(count):
+            return f.table(I32, [i * step for i in range(count)])
+        table = f.alloca(I32, count + FILL_LANES)
+        fill_table(f, table, f.const(I64, 0), f.const(I64, count), (count,), (step,))
+        return table
 
     def _all_panels(self, low: Value, high: Value, count: Value, is_last: Value) -> None:
         f = self.f
         weights = argument(f, self.shape.kernel.buffers.index(self.shape.kernel.buffer(self.shape.w.buffer)))
-        step = f.table(I32, [c * self.s.tiles * self.place.block for c in range(self._channel_blocks)])
+        step = self._ramp(self._channel_blocks, self.s.tiles * self.place.block)
         for kind in self.kinds:
             width = kind.tile.vectors * self.s.lanes
-            rows = f.table(I32, [t * width for t in range(self.s.tiles)])
+            rows = self._ramp(self.s.tiles, width)
             f.store(rows, f.gep(self.product_context, 1, PTR))
             with f.loop(f.smax(low, kind.begin), f.smin(high, kind.end)) as panel:
                 at = f.add((panel - kind.begin) * width, kind.offset)
@@ -275,7 +291,7 @@ class WinogradNest:
         w = f.gep(w, frequency * (self.sizes.channels * width), F32)
         x = f.gep(self.inputs, frequency * self.sizes.input_step, F32)
         f.store(f.gep(self.products, frequency * self.sizes.product_step, F32), f.gep(self.product_context, 2, PTR))
-        whole, ragged = cover(self.s.tiles, kind.tile.rows), cover(self.last_block, kind.tile.rows)
+        whole, ragged = tile_cover(self.s.tiles, kind.tile.rows), tile_cover(self.last_block, kind.tile.rows)
         ahead = f.gep(w, self.sizes.channels * width, F32)
         lines = self._channel_blocks * self.s.prefetch * _LINE
         zero, yes, point, done = f.const(I64, 0), f.const(I1, 1), f.const(I64, 0), f.const(I64, 0)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 
 from ....ir.kernel import Kernel, ScalarParameter, walk
+from ....ir.symbolic import deferred
 from ....ir.target import CpuTarget
 from ...emission import Emission, LaunchSpec
 from ..arithmetic import Operand, Value
@@ -42,8 +43,12 @@ def emit_loops(
         schedule = schedule_nest(nest, dtypes, target)
     if module is not None:
         _Emitter(kernel, nest, schedule, module, symbol).emit()
-    grain = max(1, min(schedule.count, schedule.grain))
+    grain = deferred(_bounded, schedule.count, schedule.grain)
     return Emission((LaunchSpec(symbol, schedule.count, grain),))
+
+
+def _bounded(count: int, grain: int) -> int:
+    return max(1, min(count, grain))
 
 
 VectorBody = Callable[[Value, Value | None], None]
@@ -91,7 +96,7 @@ class _Emitter(RowEmitter):
         point: Point = {}
         rest: Operand = unit
         low: Operand = 0
-        if s.blocks != 1:
+        if s.is_split:
             low = f.urem(rest, s.blocks) * s.block
             rest = f.udiv(rest, s.blocks)
         for axis in reversed(s.units):
@@ -182,8 +187,8 @@ class _Emitter(RowEmitter):
             return
         f, s = self.f, self.s
         n = self.eval.extent(s.vector)
-        high: Operand = n if s.blocks == 1 else f.smin(f.add(low, s.block), n)
-        even = isinstance(n, int) and n % s.lanes == 0 and (s.blocks == 1 or s.block % s.lanes == 0)
+        high: Operand = f.smin(f.add(low, s.block), n) if s.is_split else n
+        even = isinstance(n, int) and n % s.lanes == 0 and (not s.is_split or s.block % s.lanes == 0)
         low = self._interleaved(point, low, high) if s.interleave > 1 else low
         self._vectors(low, high, even, lambda at, mask: self.rows([{**point, s.vector: at}], mask))
 

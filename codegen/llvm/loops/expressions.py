@@ -21,6 +21,7 @@ from ....ir.kernel import (
     Store,
 )
 from ....ir.scalar import ScalarOp, result_dtype
+from ....ir.symbolic import is_symbolic
 from ....ir.types import DType
 from ..arithmetic import Operand, Value
 from ..emitter import FunctionBuilder
@@ -152,7 +153,9 @@ class Evaluator:
 
     def number(self, extent: Extent) -> Operand:
         """A constant, or the run-time value."""
-        return extent if isinstance(extent, int) else self.numbers[extent]
+        if not isinstance(extent, int):
+            return self.numbers[extent]
+        return self.f.const(I64, extent) if is_symbolic(extent) else extent
 
     def times(self, a: Operand, factor: Extent) -> Operand:
         """a * factor, in Python while both are numbers."""

@@ -32,6 +32,7 @@ from ....ir.kernel import (
     affine,
     contracts,
 )
+from ....ir.symbolic import deferred, is_symbolic
 from ....ir.types import DType
 from .expressions import SHUFFLED
 from .nest import Access, Nest, build_nest, hoist_reductions
@@ -167,7 +168,7 @@ class _Generalizer:
         is_index = dtype is DType.I64 and value != 0
         if dtype in _FIXED or value != value or (value in _COMMON and not is_index):
             return const
-        bits = _bits(value, dtype)
+        bits = deferred(_bits, value, dtype)
         found = self.numbers.get((dtype, bits))
         if found is None:
             name = self._named(f"c{len(self.numbers)}", bits)
@@ -179,7 +180,7 @@ def _is_shuffled(index: Index, axis: str, stride: Extent) -> bool:
     """Whether the operation itself takes every second element, or turns the axis round: other strides of that size are
     a matter of the shape."""
     terms = [t for i in index if isinstance(i, Affine) for t in i.terms]
-    return stride in SHUFFLED and (axis, stride) in terms
+    return not is_symbolic(stride) and stride in SHUFFLED and (axis, stride) in terms
 
 
 def _bits(value: float, dtype: DType) -> int:

@@ -36,6 +36,7 @@ from ....ir.kernel import (
     walk,
 )
 from ....ir.scalar import ScalarOp
+from ....ir.symbolic import known_equal
 from ....ir.types import DType, Shape
 
 Terms = tuple[tuple[str, int], ...]
@@ -265,10 +266,10 @@ def _dimensions(buffer: Buffer) -> list[tuple[Extent, int, int]]:
     """(stride, elements of halo before, block) of each logical dimension."""
     if buffer.layout is None and buffer.strides is not None:
         return [(s, 0, 1) for s in buffer.strides]
-    shape: Shape = tuple(int(n) for n in buffer.shape)
+    shape: Shape = tuple(n for n in buffer.shape if isinstance(n, int))
     layout = buffer.layout
     physical = shape if layout is None else layout.physical_shape(shape)
-    strides = [int(s) for s in buffer.strides] if buffer.strides else _contiguous(physical)
+    strides = [s for s in buffer.strides if isinstance(s, int)] if buffer.strides else _contiguous(physical)
     if layout is None:
         return [(s, 0, 1) for s in strides]
     halo = [lo for lo, _ in layout.halo]
@@ -353,9 +354,9 @@ def _merge_axes(nest: Nest) -> Nest:
 def _walks_as_one(nest: Nest, a: Axis, b: Axis) -> bool:
     assert isinstance(b.extent, int)
     for access in nest.accesses.values():
-        inner = access.stride(b.name)
-        assert isinstance(inner, int)
-        if access.stride(a.name) != inner * b.extent:
+        outer, inner = access.stride(a.name), access.stride(b.name)
+        assert isinstance(outer, int) and isinstance(inner, int)
+        if not known_equal(outer, inner * b.extent):
             return False
     return True
 

@@ -25,6 +25,7 @@ from ....ir.kernel import (
     walk,
 )
 from ....ir.scalar import ScalarOp
+from ....ir.symbolic import deferred, is_symbolic
 from ....ir.target import CpuTarget
 from ....ir.types import DType
 from .nest import Bound, Nest
@@ -68,6 +69,11 @@ class LoopSchedule:
     narrow: bool = False
     transposed: str = ""
 
+    @property
+    def is_split(self) -> bool:
+        """Whether a unit is a piece of the vector axis."""
+        return is_symbolic(self.blocks) or self.blocks != 1
+
 
 def schedule_nest(nest: Nest, dtypes: dict[str, DType], target: CpuTarget) -> LoopSchedule:
     """Derive the loops from strides and extents; `dtypes` are those of the buffers."""
@@ -78,6 +84,8 @@ def schedule_nest(nest: Nest, dtypes: dict[str, DType], target: CpuTarget) -> Lo
     if vector in reductions:
         reductions = [a for a in reductions if a != vector] + [vector]
     is_parallel = vector != "" and vector not in reductions
+    if any(is_symbolic(a.extent) for a in nest.axes):
+        return _schedule_symbolic(nest, lanes, vector if is_parallel else "", parallel, reductions)
     width = nest.known_extent(vector) if is_parallel else 1
     units, loops = _split_units(nest, parallel, target.threads)
     outer = _product(nest, units)
@@ -96,6 +104,37 @@ def schedule_nest(nest: Nest, dtypes: dict[str, DType], target: CpuTarget) -> Lo
         unroll=4 if not is_parallel and vector and nest.known_extent(vector) >= 8 * lanes else 1,
         interleave=_INTERLEAVE if min(width, block) >= _INTERLEAVE * lanes and _interleaves_rows(nest) else 1,
     )
+
+
+def _schedule_symbolic(nest: Nest, lanes: int, vector: str, parallel: list[str], reductions: list[str]) -> LoopSchedule:
+    """The loops of a nest with symbolic extents: what is in the code does not depend on them. A unit is a row of the
+    innermost parallel axis. `vector` is empty where the vector runs along a reduction."""
+    units, loops = parallel[:-1], parallel[-1:]
+    width = nest.known_extent(vector) if vector else 1
+    outer = _product(nest, units)
+    blocks, block = (deferred(_vector_blocks, width), _GENERAL_BLOCK) if is_symbolic(width) else (1, width)
+    elements = _product(nest, loops) * deferred(min, block, width) * _product(nest, reductions)
+    axis = reductions[-1] if reductions else ""
+    return LoopSchedule(
+        lanes=lanes,
+        vector=vector or axis,
+        units=tuple(units),
+        loops=tuple(loops),
+        reductions=tuple(reductions),
+        blocks=blocks,
+        block=block,
+        count=outer * blocks,
+        grain=deferred(_grain, elements),
+        unroll=4 if not vector and is_symbolic(nest.extent(axis)) else 1,
+    )
+
+
+def _vector_blocks(width: int) -> int:
+    return max(1, -(-width // _GENERAL_BLOCK))
+
+
+def _grain(elements: int) -> int:
+    return max(1, _GRAIN_ELEMENTS // max(1, elements))
 
 
 def _interleaves_rows(nest: Nest) -> bool:

@@ -1,0 +1,62 @@
+"""Compiles a graph once for many shapes: a program whose numbers are functions of its inputs' extents.
+
+The compiler runs with symbolic extents (`ir/symbolic.py`). Its kernels read the numbers that depend on them from their
+launches, so the result is a program for all extents that lead the compiler through the same decisions: the guards of
+the trace. For such extents it equals the program that a dynamic compilation for them gives, number for number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from ..ir.graph import Graph, GraphBuilder, Value
+from ..ir.program import Program
+from ..ir.symbolic import Trace
+from ..ir.target import CpuTarget
+from ..ir.types import TensorType
+from ..passes.manager import Options
+from .driver import compile_graph
+
+
+class DynamicProgram:
+    """A program with symbolic numbers. The extents of inputs that are no parameters may change."""
+
+    def __init__(self, program: Program, trace: Trace) -> None:
+        self.parameters = program.parameters
+        self.guards = trace.guards
+        self._evaluate = trace.evaluator(program)
+
+    def at(self, types: Sequence[TensorType]) -> Program | None:
+        """The program for inputs of these types; None if they do not satisfy the guards. Dtypes, ranks and the types of
+        parameters are those of the graph that was compiled."""
+        extents = [n for i, t in enumerate(types) if i not in self.parameters for n in t.shape]
+        program: Program | None = self._evaluate(*extents)
+        return None if program is None else _without_empty_launches(program)
+
+
+def compile_dynamic(graph: Graph, target: CpuTarget, options: Options) -> DynamicProgram:
+    """Compile a graph of mx nodes with `options.dynamic` for the extents of its inputs and others. Nodes of core have
+    extents among their attributes, which are constant."""
+    trace = Trace()
+    return DynamicProgram(compile_graph(_symbolic(graph, trace), target, options), trace)
+
+
+def _symbolic(graph: Graph, trace: Trace) -> Graph:
+    """The graph with unknown extents of the inputs that are no parameters."""
+    b = GraphBuilder(graph.name)
+    new: dict[Value, Value] = {}
+    for i, v in enumerate(graph.inputs):
+        fixed = i in graph.parameters
+        shape = v.type.shape if fixed else tuple(trace.unknown(n) for n in v.type.shape)
+        new[v] = b.input(TensorType(shape, v.type.dtype), v.name, parameter=fixed)
+    for node in graph.nodes:
+        made = b.node(node.op, *(new[v] for v in node.inputs), name=node.name, location=node.location)
+        new.update(zip(node.outputs, made.outputs, strict=True))
+    return replace(b.build([new[v] for v in graph.outputs]), updates=graph.updates)
+
+
+def _without_empty_launches(program: Program) -> Program:
+    """Some kernels are launched only for some extents."""
+    launches = tuple([launch for launch in program.launches if launch.count])
+    return replace(program, launches=launches)

@@ -1,0 +1,228 @@
+"""Functions that read symbolic numbers from their launch: where an emitter uses one as a constant, the code loads it.
+
+So every emitter makes code for run-time extents when it is given symbolic ones: the numbers that are known are part of
+the code, the others are arguments. What is decided by a symbolic number is a guard of its trace.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from hashlib import blake2b
+from typing import NamedTuple
+
+from ...ir.symbolic import deferred, is_symbolic
+from ...ir.target import CpuTarget
+from .arithmetic import Operand, Value
+from .emitter import FunctionBuilder, ModuleBuilder, Parameter
+from .types import I1, I64, PTR, Number, Type, scalar_constant
+
+_BYTES = {"i8": 1, "i16": 2, "i32": 4, "i64": 8}
+_PACKED = {"i8": "b", "i16": "h", "i32": "i", "i64": "q"}
+
+
+class DynamicFunction(FunctionBuilder):
+    """A function with a kernel's signature. `numbers` are the arguments that it reads from argument `first` on; they
+    are loaded at its entry, before any loop."""
+
+    __slots__ = ("_entry", "_loaded", "_tables", "first", "numbers")
+
+    first: int
+
+    def begin_numbers(self, first: int) -> None:
+        """Read symbolic numbers from argument `first` on."""
+        self.first = first
+        self.numbers: list[int] = []
+        self._entry: list[str] = []
+        self._loaded: dict[tuple[str, Type], Value] = {}
+        self._tables: dict[tuple[Type, tuple[str, ...]], Value] = {}
+
+    def rename(self, name: str) -> None:
+        """Give the function another name; nothing calls it yet."""
+        self._head = self._head.replace(f" {self.symbol}(", f" @{name}(")
+        self.symbol = f"@{name}"
+
+    def text_lines(self) -> list[str]:
+        head, label, *rest = super().text_lines()
+        return [head, label, *self._entry, *rest]
+
+    # -- where numbers are used
+
+    def const(self, type: Type, number: Number) -> Value:
+        return self._number(type, number) if is_symbolic(number) else super().const(type, number)
+
+    def _pair(self, a: Operand, b: Operand) -> tuple[Type, str, str]:
+        if isinstance(a, Value):
+            return super()._pair(a, self._number(a.type, b) if is_symbolic(b) else b)
+        return super()._pair(self._number(b.type, a) if isinstance(b, Value) and is_symbolic(a) else a, b)
+
+    def _text(self, a: Operand, type: Type) -> str:
+        return super()._text(self._number(type, a) if is_symbolic(a) else a, type)
+
+    def gep(self, pointer: Value, index: Operand, element: Type) -> Value:
+        return super().gep(pointer, self._number(I64, index) if is_symbolic(index) else index, element)
+
+    def alloca(self, type: Type, count: int = 1, align: int = 64) -> Value:
+        if not is_symbolic(count):
+            return super().alloca(type, count, align)
+        size, n = self._number(I64, count), self._fresh()
+        self._entry.append(f"  %v{n} = alloca {type.text}, i64 {size.text}, align {align}")
+        return Value(f"%v{n}", PTR, self)
+
+    def lane_mask(self, begin: Value, end: Operand, lanes: int) -> Value:
+        return super().lane_mask(begin, self._number(I64, end) if is_symbolic(end) else end, lanes)
+
+    def iota(self, type: Type, start: int = 0, step: int = 1) -> Value:
+        if not is_symbolic(start) and not is_symbolic(step):
+            return super().iota(type, start, step)
+        return self.add(self.mul(super().iota(type), step), start)
+
+    def vector_const(self, type: Type, numbers: Sequence[Number]) -> Value:
+        if not any(map(is_symbolic, numbers)):
+            return super().vector_const(type, numbers)
+        found = Value("poison", type, self)
+        for lane, number in enumerate(numbers):
+            found = self.insert(found, number, lane)
+        return found
+
+    def table(self, type: Type, numbers: Sequence[Number], align: int = 64) -> Value:
+        """A table of symbolic numbers is part of the launch's arguments."""
+        if not any(map(is_symbolic, numbers)):
+            return super().table(type, numbers, align)
+        words = deferred(_packed_words, type.kind, tuple(numbers))
+        slot = self.first + len(self.numbers)
+        self.numbers += words
+        return self._enter(f"getelementptr i64, ptr {self.args[0].text}, i64 {slot}", PTR)
+
+    # -- loading them
+
+    def _number(self, type: Type, number: Operand) -> Value:
+        """The value of a symbolic number."""
+        assert not isinstance(number, Value)
+        key = f"{number.name}", type  # type: ignore[union-attr]
+        found = self._loaded.get(key)
+        if found is None:
+            found = self._loaded[key] = self._load_number(type, number)
+        return found
+
+    def _load_number(self, type: Type, number: Number) -> Value:
+        if type.lanes > 1:
+            scalar = self._number(type.scalar, number)
+            first = self._enter(f"insertelement {type.text} poison, {type.scalar.text} {scalar.text}, i64 0", type)
+            lanes = f"<{type.lanes} x i32> zeroinitializer"
+            return self._enter(f"shufflevector {type.text} {first.text}, {type.text} {first.text}, {lanes}", type)
+        if type is not I64:
+            return self._narrowed(type, number)
+        slot = self.first + len(self.numbers)
+        self.numbers.append(number)  # type: ignore[arg-type]
+        place = self._enter(f"getelementptr i64, ptr {self.args[0].text}, i64 {slot}", PTR)
+        return self._enter(f"load i64, ptr {place.text}, align 8", I64)
+
+    def _narrowed(self, type: Type, number: Number) -> Value:
+        """A number as a scalar other than i64: its bits come in the low bits of a word."""
+        if type is I1:
+            return self._enter(f"icmp ne i64 {self._number(I64, number).text}, 0", I1)
+        if not type.is_float:
+            return self._enter(f"trunc i64 {self._number(I64, number).text} to {type.text}", type)
+        bits = self._number(I64, deferred(number_bits, type.kind, number)).text
+        if type.kind == "double":
+            return self._enter(f"bitcast i64 {bits} to double", type)
+        low = self._enter(f"trunc i64 {bits} to i{type.bits}", type)
+        return low if type.text != type.kind else self._enter(f"bitcast i{type.bits} {low.text} to {type.text}", type)
+
+    def _enter(self, text: str, type: Type) -> Value:
+        """Append an instruction to the function's entry."""
+        n = self._fresh()
+        self._entry.append(f"  %v{n} = {text}")
+        return Value(f"%v{n}", type, self)
+
+
+def number_bits(kind: str, number: float) -> int:
+    """The bits of a number rounded to a float type."""
+    if kind == "double":
+        return struct.unpack("<q", struct.pack("<d", number))[0]
+    text = scalar_constant(kind, number)
+    if kind == "float":
+        (rounded,) = struct.unpack("<d", struct.pack("<Q", int(text, 16)))
+        return struct.unpack("<I", struct.pack("<f", rounded))[0]
+    return int(text.removeprefix("0xH"), 16 if kind == "half" else 10)
+
+
+def _packed_words(kind: str, numbers: Sequence[Number]) -> tuple[int, ...]:
+    """The little-endian 64-bit words of an array of integers."""
+    raw = struct.pack(f"<{len(numbers)}{_PACKED[kind]}", *numbers)
+    raw += bytes(-len(raw) % 8)
+    return struct.unpack(f"<{len(raw) // 8}q", raw)
+
+
+class DynamicModule(ModuleBuilder):
+    """A module of kernels with symbolic numbers. Kernels are named by their code, so that programs share them."""
+
+    __slots__ = ("_open",)
+
+    def __init__(self, target: CpuTarget) -> None:
+        super().__init__(target)
+        self._open: list[tuple[int, list[DynamicFunction]]] = []
+
+    def begin_kernel(self, first: int) -> None:
+        """The external functions begun from now on belong to one kernel, whose numbers are arguments from `first`.
+        Kernels nest: those of a loop's body are begun and ended inside the loop's."""
+        self._open.append((first, []))
+
+    def function(
+        self,
+        name: str,
+        result: Type | None,
+        parameters: Sequence[Parameter],
+        *,
+        linkage: str = "",
+        attributes: str = "nounwind",
+        contract: bool = False,
+    ) -> FunctionBuilder:
+        if linkage or not self._open:
+            return super().function(name, result, parameters, linkage=linkage, attributes=attributes, contract=contract)
+        self._claim(name)
+        made = DynamicFunction(self, name, result, parameters, linkage, attributes, contract)
+        first, functions = self._open[-1]
+        made.begin_numbers(first)
+        self._functions.append(made)
+        functions.append(made)
+        return made
+
+    def table(self, type: Type, numbers: Sequence[Number], align: int = 64) -> str:
+        """Tables are named by their content, as kernels are."""
+        body = ", ".join([f"{type.scalar.text} {scalar_constant(type.kind, n)}" for n in numbers])
+        key = (type.kind, align, body)
+        symbol = self._tables.get(key)
+        if symbol is None:
+            digest = blake2b(repr(key).encode(), digest_size=8).hexdigest()
+            symbol = self._tables[key] = f"@table.{digest}"
+            definition = f"internal constant [{len(numbers)} x {type.scalar.text}] [{body}], align {align}"
+            self._globals.append(f"{symbol} = {definition}")
+        return symbol
+
+    def end_kernel(self, symbol: str) -> DynamicKernel:
+        """The functions begun since `begin_kernel`, whose names begin with `symbol`."""
+        _, functions = self._open.pop()
+        text = "\n".join([line for f in functions for line in f.text_lines()])
+        digest = blake2b(text.replace(f"@{symbol}", "@kernel").encode(), digest_size=12).hexdigest()
+        return DynamicKernel(digest, symbol, tuple(functions))
+
+    def rename(self, kernel: DynamicKernel, symbol: str) -> None:
+        """Let the names of a kernel's functions begin with another symbol."""
+        for f in kernel.functions:
+            name = symbol + f.symbol.removeprefix(f"@{kernel.symbol}")
+            self._claim(name)
+            f.rename(name)
+
+
+class DynamicKernel(NamedTuple):
+    """The functions of one kernel: a digest of their code, and how their names begin."""
+
+    digest: str
+    symbol: str
+    functions: tuple[DynamicFunction, ...]
+
+    def numbers(self, symbol: str) -> tuple[int, ...]:
+        """The numbers that a function reads."""
+        return next(tuple(f.numbers) for f in self.functions if f.symbol == f"@{symbol}")
