@@ -154,14 +154,16 @@ class KernelCompiler:
 
     def _step(self, node: Node, kernel: Kernel, operands: tuple[Value, ...], prepared: frozenset[Value]) -> Step:
         self._verify(kernel)
+        parameters = frozenset(b.name for b, v in zip(kernel.buffers, operands, strict=True) if v in prepared)
         if not self.is_nested and (self.context.options.dynamic or not self.context.options.static_shape):
-            open_step = self._open_step(node, kernel, operands)
+            open_step = self._open_step(node, kernel, operands, parameters)
             if open_step is not None:
                 return open_step
-        parameters = frozenset(b.name for b, v in zip(kernel.buffers, operands, strict=True) if v in prepared)
         emission = self._emit(node, kernel, parameters if is_contraction(kernel) else frozenset())
-        packs = tuple((position, packing, self._packing(packing)) for position, packing in emission.packings)
-        return Step(node, emission, operands, packs)
+        return Step(node, emission, operands, self._packs(emission))
+
+    def _packs(self, emission: Emission) -> tuple[tuple[int, Packing, LaunchSpec], ...]:
+        return tuple((position, packing, self._packing(packing)) for position, packing in emission.packings)
 
     def _verify(self, kernel: Kernel) -> None:
         if self.context.settings.verify:
@@ -197,7 +199,7 @@ class KernelCompiler:
         kernel = module.end_kernel(symbol)
         name = f"{NESTED if self.is_nested else DYNAMIC}{kernel.digest}"
         launches = tuple(
-            replace(s, symbol=name + s.symbol.removeprefix(symbol), numbers=kernel.numbers(s.symbol))
+            replace(s, symbol=name + s.symbol.removeprefix(symbol), numbers=s.numbers + kernel.numbers(s.symbol))
             for s in emission.launches
         )
         if self.is_nested:
@@ -217,14 +219,17 @@ class KernelCompiler:
         except (NotImplementedError, TypeError, ValueError) as error:
             raise GraphError(f"{node.describe()}: {error}") from error
 
-    def _open_step(self, node: Node, kernel: Kernel, operands: tuple[Value, ...]) -> Step | None:
+    def _open_step(
+        self, node: Node, kernel: Kernel, operands: tuple[Value, ...], parameters: frozenset[str]
+    ) -> Step | None:
         """The step with a kernel of run-time extents, if the kernel has such a form."""
         if is_contraction(kernel):
-            product = open_product(kernel, self.target)
+            product = open_product(kernel, self.target, parameters if self.context.options.dynamic else frozenset())
             if product is None:
                 return None
             used = tuple(operands[i] for i in product.operands)
-            return Step(node, self._emit_product(product), used, (), product.values())
+            emission = self._emit_product(product)
+            return Step(node, emission, used, self._packs(emission), product.values())
         general = generalize(kernel)
         if general is None:
             return None

@@ -268,7 +268,7 @@ def share_points(nest: TileSchedule, e: Extent, panels: int, target: CpuTarget) 
 def schedule_dots(shape: GemmShape, target: CpuTarget) -> GemvSchedule | None:
     """Dot products for few rows whose operands are contiguous along the reduction."""
     rows = shape.count(shape.rows)
-    if rows > _FEW_ROWS or not has_micro_kernel(shape) or not shape.is_uniform:
+    if is_symbolic(rows) or rows > _FEW_ROWS or not has_micro_kernel(shape) or not shape.is_uniform:
         return None
     if not is_contiguous_along_reduction(shape):
         return None
@@ -280,16 +280,17 @@ def schedule_product(shape: GemmShape, target: CpuTarget, parameters: frozenset[
     if not has_micro_kernel(shape):
         return None
     rows, columns, inner = shape.count(shape.rows), extent_of(shape.kernel, shape.column), shape.count(shape.inner)
+    known = not is_symbolic(rows)
     lanes = sum_lanes(shape.accumulator, 1, target)
     vectors = -(-columns // lanes)
     main, last = choose_tiles(vectors, rows, 1, target)
-    in_place = rows <= _ROWS_IN_PLACE and shape.rhs.buffer not in parameters and shape.is_uniform
+    in_place = known and rows <= _ROWS_IN_PLACE and shape.rhs.buffer not in parameters and shape.is_uniform
     in_place = in_place and is_readable_in_place(shape)
     nest = TileSchedule(lanes=lanes, main=main, last=last, points=rows, panels=0, pack=not in_place)
     e = Extent(points=rows, vectors=vectors, depth=inner, groups=shape.count(shape.batches), inputs=inner)
     return (
         large_product(nest, e, target)
-        if rows > 4 * main.rows and inner * columns * 4 > target.l2_bytes
+        if known and rows > 4 * main.rows and inner * columns * 4 > target.l2_bytes
         else block_points(nest, e, target)
     )
 

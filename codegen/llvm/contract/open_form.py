@@ -32,6 +32,9 @@ COLUMNS_OF_DOTS = 8
 _ROWS_OF_DOTS = 16
 """Up to here products whose operands are both contiguous along the reduction are dot products: nothing is packed."""
 
+_FEW_ROWS = 4
+"""The same where packing costs nothing in a run: then a product is bound by reading the right operand once."""
+
 _ROWS_IN_PLACE = 16
 _BYTES_IN_PLACE = 128 << 10
 """Up to so many rows, or so large a right operand, packing one of contiguous rows gains nothing."""
@@ -87,19 +90,28 @@ class OpenProduct:
     numbers: dict[str, int]
     groups: tuple[int, int]
     workspace: int
+    is_parameter: bool
+    """True if the right operand changes rarely: it is packed ahead of the runs."""
 
     def values(self) -> tuple[int, ...]:
-        return tuple(self.numbers.get(name, 0) for name in self.form.names())
+        known = {**self.numbers, "packed": 0} if self.is_parameter else self.numbers
+        return tuple(known.get(name, 0) for name in self.form.names())
+
+    def packing_values(self) -> tuple[int, ...]:
+        """The numbers that packing depends on; 0 for the others."""
+        kept = ("columns", "inner", "groups", "panels", "units")
+        names = self.form.names()
+        return tuple(self.numbers[n] if n in kept or n.startswith(("w.", "source.")) else 0 for n in names)
 
 
-def open_product(kernel: Kernel, target: CpuTarget) -> OpenProduct | None:
+def open_product(kernel: Kernel, target: CpuTarget, parameters: frozenset[str] = frozenset()) -> OpenProduct | None:
     """The form and the numbers of a kernel that is a matrix product in float32 or float64 over row-major memory, whose
-    result is stored as it is computed; None for every other."""
+    result is stored as it is computed; None for every other. `parameters` names buffers that change rarely."""
     try:
         shape = describe_contraction(epilogue_in_float32(kernel))
         if not isinstance(shape, GemmShape) or not shape.is_uniform or shape.dtype not in (DType.F32, DType.F64):
             return None
-        return _Opener(shape, target).product()
+        return _Opener(shape, target, shape.rhs.buffer in parameters).product()
     except ContractionError:
         return None
 
@@ -113,8 +125,8 @@ class _Sizes:
 
 
 class _Opener:
-    def __init__(self, shape: GemmShape, target: CpuTarget) -> None:
-        self.shape, self.target, self.kernel = shape, target, shape.kernel
+    def __init__(self, shape: GemmShape, target: CpuTarget, is_parameter: bool) -> None:
+        self.shape, self.target, self.kernel, self.is_parameter = shape, target, shape.kernel, is_parameter
         self.lanes = sum_lanes(shape.dtype, 1, target)
 
     def product(self) -> OpenProduct | None:
@@ -159,7 +171,8 @@ class _Opener:
         code = VectorEpilogue(expr=epilogue.expr, loads=tuple(loads), out=out, dtype=self.shape.dtype)
         in_rows = numbers["source.column"] == 1
         along = numbers["x.step"] == 1 and numbers["source.step"] == 1
-        dots = along and sizes.rows <= _ROWS_OF_DOTS and (not in_rows or sizes.columns == 1)
+        most = _FEW_ROWS if self.is_parameter else _ROWS_OF_DOTS
+        dots = along and sizes.rows <= most and (not in_rows or sizes.columns == 1)
         tile = self._one_row() if in_rows and sizes.rows == 1 else self._tile()
         dtype = self.shape.dtype
         form = ProductForm(
@@ -169,13 +182,15 @@ class _Opener:
         numbers |= self._weights(form, sizes, numbers)
         index = self.kernel.buffers.index
         buffers = (index(self.kernel.buffer(self.shape.lhs.buffer)), index(self.kernel.buffer(self.shape.rhs.buffer)))
-        workspace = self._packed_group(sizes) * self._packed_groups(sizes, numbers) if numbers["packed"] else 8
+        packs = numbers["packed"] and not self.is_parameter
+        workspace = self._packed_group(sizes) * self._packed_groups(sizes, numbers) if packs else 8
         return OpenProduct(
             form=form,
             operands=(*buffers, *(o.slot for o in epilogue.operands)),
             numbers=numbers,
             groups=sizes.groups,
             workspace=workspace * dtype.itemsize,
+            is_parameter=self.is_parameter,
         )
 
     def _tile(self) -> RegisterTile:
@@ -209,7 +224,7 @@ class _Opener:
 
     def _stays(self, sizes: _Sizes) -> bool:
         small = sizes.inner * sizes.columns * self.shape.dtype.itemsize <= _BYTES_IN_PLACE
-        return sizes.rows <= _ROWS_IN_PLACE or small
+        return small or (not self.is_parameter and sizes.rows <= _ROWS_IN_PLACE)
 
     def _packed_group(self, sizes: _Sizes) -> int:
         """Elements of one group's packed right operand."""

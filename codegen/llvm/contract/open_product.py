@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from math import prod
 
+from ....ir.kernel import Ref
 from ....ir.symbolic import deferred
 from ....ir.target import CpuTarget
 from ...emission import Emission, LaunchSpec
@@ -14,7 +16,7 @@ from ..types import I64, PTR, Type, memory_type_of
 from .micro import EpilogueWriter, hold_loads
 from .open_form import COLUMNS_OF_DOTS, PLACE, OpenProduct, ProductForm
 from .tiles import KERNEL_PARAMETERS, argument, grain_of
-from .vector_epilogue import Access
+from .vector_epilogue import SUM, Access, VectorEpilogue
 
 _HEIGHT_OF_DOTS = 2
 _GRAIN_ELEMENTS = 4 << 10
@@ -29,10 +31,51 @@ def open_launches(product: OpenProduct, target: CpuTarget, symbol: str) -> Emiss
     launch = LaunchSpec(symbol, units, grain_of(products, units, form.lanes * target.fma_per_cycle))
     if not n["packed"]:
         return Emission((launch,), product.workspace)
+    if product.is_parameter:
+        return Emission((launch,), product.workspace, ((1, _packing(product)),))
+    count, grain = _pack_units(product)
+    return Emission((LaunchSpec(f"{symbol}.pack", count, grain), launch), product.workspace)
+
+
+def _pack_units(product: OpenProduct) -> tuple[int, int]:
+    """Units of packing, and how many are worth handing to another thread together."""
+    n, form = product.numbers, product.form
     shared = not (n["w.group0"] or n["w.group1"])
-    count = n["units"] * (1 if shared else groups)
-    work = n["inner"] * form.tile.vectors * form.lanes
-    return Emission((LaunchSpec(f"{symbol}.pack", count, deferred(_pack_grain, work)), launch), product.workspace)
+    count = n["units"] * (1 if shared else prod(product.groups))
+    return count, deferred(_pack_grain, n["inner"] * form.tile.vectors * form.lanes)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenPacking:
+    """The right operand of an open product in panels, for parameters."""
+
+    form: ProductForm
+    numbers: tuple[int, ...]
+    count: int
+    grain: int
+    nbytes: int
+
+    def emit(self, module: ModuleBuilder, target: CpuTarget, symbol: str) -> LaunchSpec:
+        _Packer(module, self.form, symbol, buffers=2).emit()
+        return LaunchSpec(symbol, self.count, self.grain, self.numbers)
+
+
+def _packing(product: OpenProduct) -> OpenPacking:
+    """The form of a parameter; of the product's own form what packing depends on."""
+    form, n = product.form, product.numbers
+    plain = Access(table=-1, block=0, dtype=form.dtype)
+    none = VectorEpilogue(expr=Ref(SUM), loads=(), out=plain, dtype=form.dtype)
+    numbers = product.packing_values()[: len(replace(form, epilogue=none).names())]
+    count, grain = _pack_units(product)
+    columns = -(-n["columns"] // form.lanes) * form.lanes
+    groups = prod(product.groups) if n["w.group0"] or n["w.group1"] else 1
+    return OpenPacking(
+        form=replace(form, epilogue=none),
+        numbers=numbers,
+        count=count,
+        grain=grain,
+        nbytes=columns * n["inner"] * groups * form.dtype.itemsize,
+    )
 
 
 def _pack_grain(work: int) -> int:
@@ -51,10 +94,11 @@ def emit_open_product(module: ModuleBuilder, form: ProductForm, symbol: str) -> 
 class _Open:
     """A function over units of work that reads its numbers by name."""
 
-    def __init__(self, module: ModuleBuilder, form: ProductForm, symbol: str) -> None:
+    def __init__(self, module: ModuleBuilder, form: ProductForm, symbol: str, buffers: int = 0) -> None:
+        """The numbers follow the arguments of the buffers: those of the product unless `buffers` counts others."""
         self.module, self.form, self.symbol = module, form, symbol
         self.f = module.function(symbol, None, KERNEL_PARAMETERS)
-        self.buffers = 2 + len(self.accesses)
+        self.buffers = buffers or 2 + len(self.accesses)
         self.places = {name: self.buffers + i for i, name in enumerate(form.names())}
         self.scalar = memory_type_of(form.dtype)
         self.vector = self.scalar.with_lanes(form.lanes)
@@ -237,12 +281,14 @@ def _row_offsets(f: FunctionBuilder, form: ProductForm, context: Value, row: Val
 
 
 class _Packer(_Open):
-    """Units are (group, panel): the right operand as the tiles read it, panels whole and then single vectors."""
+    """Units are (group, panel): the right operand as the tiles read it, panels whole and then single vectors. Packed
+    for a run it goes to the workspace; a function of its own has the arguments (source, packed)."""
 
     def emit(self) -> None:
         f, n = self.f, self.number
         self.read_numbers()
-        source, packed = argument(f, 1), argument(f, self.buffers + len(self.places))
+        apart = self.buffers == 2
+        source, packed = argument(f, 0 if apart else 1), argument(f, 1 if apart else self.buffers + len(self.places))
         width = self.form.tile.vectors * self.form.lanes
         with f.loop(f.args[1], f.args[2]) as unit:
             panel, index = f.urem(unit, n("units")), f.udiv(unit, n("units"))
