@@ -13,7 +13,7 @@ from math import prod
 
 from ....ir.kernel import Kernel, Ref
 from ....ir.schedule import RegisterTile
-from ....ir.symbolic import deferred
+from ....ir.symbolic import deferred, is_symbolic
 from ....ir.target import CpuTarget
 from ....ir.types import DType
 from ...lower_contract import epilogue_in_float32
@@ -171,8 +171,7 @@ class _Opener:
         code = VectorEpilogue(expr=epilogue.expr, loads=tuple(loads), out=out, dtype=self.shape.dtype)
         in_rows = numbers["source.column"] == 1
         along = numbers["x.step"] == 1 and numbers["source.step"] == 1
-        most = _FEW_ROWS if self.is_parameter else _ROWS_OF_DOTS
-        dots = along and sizes.rows <= most and (not in_rows or sizes.columns == 1)
+        dots = along and self._are_few(sizes.rows) and (not in_rows or sizes.columns == 1)
         tile = self._one_row() if in_rows and sizes.rows == 1 else self._tile()
         dtype = self.shape.dtype
         form = ProductForm(
@@ -192,6 +191,11 @@ class _Opener:
             workspace=workspace * dtype.itemsize,
             is_parameter=self.is_parameter,
         )
+
+    def _are_few(self, rows: int) -> bool:
+        """True if dot products with the right operand in place are faster than tiles. A symbolic number of rows, which
+        is more than one, takes tiles where packing costs nothing."""
+        return not is_symbolic(rows) and rows <= _FEW_ROWS if self.is_parameter else rows <= _ROWS_OF_DOTS
 
     def _tile(self) -> RegisterTile:
         return tile_of(3 if self.target.vector_registers >= 32 else 2, 1 << 16, self.target)
