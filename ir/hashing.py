@@ -42,6 +42,12 @@ def trace_hash(*things: object) -> str:
         return structural_hash(*things)
 
 
+def family_hash(graph: Graph) -> str:
+    """The digest of a graph without the extents of its values: equal for what one computation is for inputs of any
+    shapes. Dtypes and ranks of inputs count, and the types of parameters."""
+    return _digest(_FamilyWriter().graph(graph).encode(errors="surrogateescape"))
+
+
 def _digest(raw: bytes | memoryview) -> str:
     return blake2b(raw, digest_size=DIGEST_BYTES).hexdigest()
 
@@ -86,7 +92,7 @@ class _Writer:
 
     def graph(self, graph: Graph) -> str:
         numbers: dict[Value, int] = {v: i for i, v in enumerate(graph.inputs)}
-        lines = [f"graph ({self.type_list(graph.inputs)}) {sorted(graph.parameters)} {graph.updates} {graph.random}"]
+        lines = [f"graph ({self.input_list(graph)}) {sorted(graph.parameters)} {graph.updates} {graph.random}"]
         for node in graph.nodes:
             operands = [numbers[v] for v in node.inputs]
             for v in node.outputs:
@@ -110,6 +116,9 @@ class _Writer:
         self.ops[id(op)] = (op, text)  # the op is kept, so that its id is not given away
         return text
 
+    def input_list(self, graph: Graph) -> str:
+        return self.type_list(graph.inputs)
+
     def type_list(self, values: Sequence[Value]) -> str:
         types = self.types
         found: list[str] = []
@@ -119,6 +128,24 @@ class _Writer:
                 text = types[v.type] = str(v.type)
             found.append(text)
         return ",".join(found)
+
+
+class _FamilyWriter(_Writer):
+    """Writes a graph without the extents of its values, but for those of parameters and of nested graphs."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.exact = _Writer()
+
+    def input_list(self, graph: Graph) -> str:
+        kinds = [(i in graph.parameters, v.type) for i, v in enumerate(graph.inputs)]
+        return ",".join([str(t) if fixed else f"{t.rank} {t.dtype.value}" for fixed, t in kinds])
+
+    def op(self, op: Op) -> str:
+        return self.exact.op(op)
+
+    def type_list(self, values: Sequence[Value]) -> str:
+        return str(len(values))
 
 
 def _array_text(array: np.ndarray[Any, Any]) -> str:

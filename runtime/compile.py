@@ -11,6 +11,7 @@ import platform
 from dataclasses import astuple
 from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -18,16 +19,20 @@ from ..codegen.manifest import ManifestError, program_from_bytes, program_to_byt
 from ..codegen.shared import share_code
 from ..ir.caches import Cache
 from ..ir.graph import Graph
-from ..ir.hashing import structural_hash
+from ..ir.hashing import family_hash, structural_hash
 from ..ir.locks import ForkSafeLock
 from ..ir.program import Program
 from ..ir.settings import Settings, settings
 from ..ir.target import CpuTarget
 from ..passes.manager import Options
 from .cache import DiskCache
+from .dynamic import DynamicPrograms, Load
 from .elf import LinkError
 from .executable import Executable, Runnable
 from .host import host_target
+
+if TYPE_CHECKING:
+    from ..codegen.dynamic import DynamicProgram
 
 _PACKAGE = Path(__file__).resolve().parent.parent
 _COMPILER_FOLDERS = ("ir", "passes", "codegen")
@@ -38,6 +43,7 @@ _Key = tuple[str, str, str]
 
 
 _programs: Cache[_Key, Runnable] = Cache("programs", _REMEMBERED, lambda p: p.own_bytes, _REMEMBERED_BYTES)
+_families: Cache[tuple[str, str, Options], DynamicPrograms] = Cache("dynamic programs", 256)
 
 _compiling = ForkSafeLock()
 
@@ -62,30 +68,66 @@ def _make(graph: Graph, options: Options, chosen: Settings) -> Runnable:
         from .reference import ReferenceExecutable
 
         return ReferenceExecutable(graph, options)
+    if chosen.target == "cpu" and options.dynamic:
+        return dynamic_programs(graph, options).executable(graph.input_types(), lambda: graph)
     if chosen.target == "cpu":
         return _compiled(graph, options, _target(chosen.cpu))
     raise ValueError(f"MXFORGE_TARGET={chosen.target!r} is unknown: use cpu or reference")
 
 
+def dynamic_programs(graph: Graph, options: Options) -> DynamicPrograms:
+    """The dynamic programs of what `graph` computes, on the processor of the settings. Graphs that differ in the
+    extents of inputs alone share them, unless they call Python functions. Nodes are of mx: those of core have constant
+    extents as attributes."""
+    cpu = settings().cpu
+
+    def make() -> DynamicPrograms:
+        return DynamicPrograms(_DynamicCompiler(options, _target(cpu)))
+
+    return make() if graph.calls_python() else _families.get((cpu, family_hash(graph), options), make)
+
+
+class _DynamicCompiler:
+    """Compiles dynamic programs, and keeps those of exact signatures on disk: their code serves other shapes too."""
+
+    def __init__(self, options: Options, target: CpuTarget) -> None:
+        self.options, self.target = options, target
+
+    def stored(self, graph: Graph, load: Load) -> Executable | None:
+        return _stored(disk_key(graph, self.options, self.target), graph, self.target, load)
+
+    def compile(self, graph: Graph) -> DynamicProgram:
+        from ..codegen.dynamic import compile_dynamic
+
+        with _compiling:
+            return compile_dynamic(graph, self.target, self.options)
+
+    def store(self, graph: Graph, program: Program) -> None:
+        if not graph.calls_python():
+            _disk().put(disk_key(graph, self.options, self.target), program_to_bytes(program))
+
+
 def _compiled(graph: Graph, options: Options, target: CpuTarget) -> Executable:
     if graph.calls_python():
         return Executable(compile_program(graph, options, target))
-    disk = _disk()
     key = disk_key(graph, options, target)
-    stored = disk.get(key)
+    stored = _stored(key, graph, target, Executable)
     if stored is not None:
-        try:
-            program = program_from_bytes(stored).renamed(graph.name, graph.names())
-            return _shared(Executable(program), target)
-        except (ManifestError, LinkError, KeyError):
-            pass  # written by a compiler with the same identity, so damaged: compiled anew and replaced
+        return stored
     program = compile_program(graph, options, target)
-    disk.put(key, program_to_bytes(program))
+    _disk().put(key, program_to_bytes(program))
     return Executable(program)
 
 
-def _shared(executable: Executable, target: CpuTarget) -> Executable:
-    """The executable, with its shape-free code noted for programs of other shapes."""
+def _stored(key: str, graph: Graph, target: CpuTarget, load: Load) -> Executable | None:
+    """The program on disk in memory, its shape-free code noted for programs of other shapes."""
+    data = None if graph.calls_python() else _disk().get(key)
+    if data is None:
+        return None
+    try:
+        executable = load(program_from_bytes(data).renamed(graph.name, graph.names()))
+    except (ManifestError, LinkError, KeyError):
+        return None  # written by a compiler with the same identity, so damaged: compiled anew and replaced
     for code, symbols in executable.symbols():
         share_code(symbols, target, code)
     return executable

@@ -3,9 +3,9 @@ before each run.
 
     block = | records: 4 words each, prepare first | argument tables: 1 word an argument |     in 8-byte words
 
-An `Instance` is one such block with the program's own memory (arena, prepared values). Whoever runs a program takes
-an idle
-instance or makes one, so threads never share an instance and need no lock, and a program may run inside of itself.
+An `Instance` is one such block with the program's arena. Whoever runs a program takes an idle instance or makes one, so
+threads never share an instance and need no lock, and a program may run inside of itself. What is prepared from
+parameters is taken out of a pool in the same way (`prepared.py`).
 """
 
 from __future__ import annotations
@@ -14,8 +14,7 @@ import ctypes
 import sys
 import time
 from collections.abc import Callable, Hashable, Sequence
-from contextlib import suppress
-from typing import NamedTuple, Protocol
+from typing import Protocol
 from weakref import WeakValueDictionary
 
 from ..ir.graph import RandomKey
@@ -25,6 +24,7 @@ from ..ir.types import TensorType
 from .elf import LoadedObject, load_object, resolve_libc
 from .host_calls import HostCalls
 from .idle import clock, hold
+from .prepared import Prepared, PreparedPool
 from .storage import Storage, allocate
 from .threads import ThreadPool, get_pool
 
@@ -32,7 +32,6 @@ _WORD = 8
 _RECORD_WORDS = 4
 _SHORT_BYTES = 128 << 10  # memory a program may touch and still be run while holding Python's lock (some 20 us at most)
 _SHORT_LAUNCHES = 8
-_OWNERS = 8  # instances of one program that are kept for the sake of what they have prepared
 _OBSERVED = 2  # MXFORGE_DEBUG from which each launch is timed
 _ONE = ctypes.c_int64(1)
 
@@ -50,13 +49,6 @@ def listen(listener: Listener | None) -> None:
     """
     global _listener  # noqa: PLW0603  (a global is read faster than anything else, on a path of one microsecond)
     _listener = listener
-
-
-class Version(NamedTuple):
-    """A version of parameters that says whose they are, so that owners of equal graphs do not prepare in turn."""
-
-    owner: int
-    number: int
 
 
 class Runnable(Protocol):
@@ -90,7 +82,8 @@ class Runnable(Protocol):
 class Executable:
     """A program in memory, ready to run from any number of threads."""
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: Program, prepared: PreparedPool | None = None) -> None:
+        """`prepared` is the memory that programs with the same `prepare` launches and constants share."""
         self.program = program
         self.inputs = program.inputs
         self.outputs = program.outputs
@@ -104,6 +97,8 @@ class Executable:
         self._constants = _filled(program.constants)
         self._order: tuple[dict[int, int], dict[int, int]] | None = None
         self._idle: list[Instance] = []
+        self._shares = prepared is not None
+        self._prepared = prepared or PreparedPool(program.prepared_bytes, self)
         first = self._new_instance()
         self._patches = first.patches
         self._idle.append(first)
@@ -146,15 +141,15 @@ class Executable:
                 f"{self.program.name} takes {len(self.inputs)} inputs and {len(self.outputs)} outputs, "
                 f"not {len(inputs)} and {len(outputs)}"
             )
-        instance = self._take(parameters_version)
-        if self._host is None:
-            instance.run((*inputs, *outputs), parameters_version)
-            self._idle.append(instance)
-            return
-        outer = self._host.begin()
-        instance.run((*inputs, *outputs), parameters_version)
+        instance = self._take()
+        prepared = self._prepared.take(parameters_version) if self.program.prepare else None
+        outer = None if self._host is None else self._host.begin()
+        instance.run((*inputs, *outputs), parameters_version, prepared)
         self._idle.append(instance)
-        self._host.finish(outer)
+        if prepared is not None:
+            self._prepared.put(prepared)
+        if self._host is not None:
+            self._host.finish(outer)
 
     def symbols(self) -> list[tuple[bytes, tuple[str, ...]]]:
         """The objects of the program and the symbols that each defines."""
@@ -173,49 +168,28 @@ class Executable:
 
     def idle_bytes(self) -> int:
         """See `Idle`."""
-        return len(self._idle) * self._instance_bytes
+        own = 0 if self._shares else self._prepared.idle_bytes()
+        return len(self._idle) * self.program.arena_bytes + own
 
     def owners(self) -> set[int]:
         """See `Idle`."""
-        return {instance.owner for instance in tuple(self._idle) if instance.owner is not None}
+        return set() if self._shares else self._prepared.owners()
 
     def give_back(self) -> None:
         """See `Idle`."""
         self._idle.clear()
+        if not self._shares:
+            self._prepared.give_back()
 
-    @property
-    def _instance_bytes(self) -> int:
-        return self.program.arena_bytes + self.program.prepared_bytes
-
-    def _take(self, version: Hashable) -> Instance:
+    def _take(self) -> Instance:
         self.last_run = clock.now
         try:
-            instance = self._idle.pop()
-        except IndexError:
-            return self._new_instance()
-        if not self.program.prepare:
-            return instance
-        owner = version.owner if isinstance(version, Version) else None
-        return instance if instance.owner in (owner, None) else self._exchange(instance, owner)
-
-    def _exchange(self, instance: Instance, owner: int | None) -> Instance:
-        """An instance that was prepared for `owner` instead of one that was not: equal graphs share a program, and each
-        of their owners keeps what was prepared from its parameters."""
-        self._idle.append(instance)
-        for other in tuple(self._idle):
-            if other.owner in (owner, None):
-                with suppress(ValueError):  # another thread took it
-                    self._idle.remove(other)
-                    return other
-        if len(self._idle) < _OWNERS:
-            return self._new_instance()
-        try:
-            return self._idle.pop(0)
+            return self._idle.pop()
         except IndexError:
             return self._new_instance()
 
     def _new_instance(self) -> Instance:
-        hold(self, self._instance_bytes)
+        hold(self, self.program.arena_bytes)
         return Instance(self.program, self._address_of, self._constants, self._pool)
 
     def _address_of(self, symbol: str) -> int:
@@ -289,11 +263,9 @@ class Instance:
         self, program: Program, address_of: Callable[[str], int], constants: Storage, pool: ThreadPool
     ) -> None:
         self.program = program
-        self._spaces = {
-            Space.ARENA: _zeroed(program.arena_bytes),
-            Space.PREPARED: _zeroed(program.prepared_bytes),
-            Space.CONSTANT: constants,
-        }
+        self._spaces = {Space.ARENA: _zeroed(program.arena_bytes), Space.CONSTANT: constants}
+        self._prepared_at = 0
+        self._prepared_words: list[tuple[int, int]] = []
         launches = (*program.prepare, *program.launches)
         size = sum(_RECORD_WORDS + len(launch.arguments) for launch in launches)
         self._block = (ctypes.c_int64 * max(size, 1))()
@@ -308,8 +280,6 @@ class Instance:
         self._count = ctypes.c_int64(len(program.launches))
         self._native = pool.run_holding_gil if _is_short(program) else pool.run
         self._prepare_native = pool.run
-        self._prepared_for: Hashable = object()
-        self.owner: int | None = None
         self._copies = [(copy.target, copy.source, copy.nbytes) for copy in program.copies]
 
     def _write(self, launches: Sequence[Launch], address_of: Callable[[str], int]) -> None:
@@ -326,17 +296,21 @@ class Instance:
                 table += 1
 
     def _fixed(self, place: Place, word: int) -> int:
-        """The address of a place in the program's own memory; one of an operand is noted for patching."""
+        """The address of a place in the program's own memory; one of an operand or in what was prepared is noted for
+        patching."""
         own = self._spaces.get(place.space)
         if own is not None:
             return own.address + place.offset
+        if place.space is Space.PREPARED:
+            self._prepared_words.append((word, place.offset))
+            return 0
         self.patches[self._operand(place)].append((word, place.offset))
         return 0
 
     def _operand(self, place: Place) -> int:
         return place.index if place.space is Space.INPUT else self._operands + place.index
 
-    def run(self, addresses: Sequence[int], parameters_version: Hashable) -> None:
+    def run(self, addresses: Sequence[int], parameters_version: Hashable, prepared: Prepared | None) -> None:
         """Patch what changed, prepare what depends on changed parameters, run, and copy outputs that nothing
         computes."""
         current = self.addresses
@@ -345,14 +319,22 @@ class Instance:
                 current[operand] = address
                 for word, offset in self.patches[operand]:
                     self.words[word] = address + offset
-        if self.program.prepare and self._prepared_for != parameters_version:
-            self.launch(self._prepare_native, self._prepare)
-            self._prepared_for = parameters_version
-            self.owner = parameters_version.owner if isinstance(parameters_version, Version) else None
+        if prepared is not None:
+            self._use(prepared, parameters_version)
         if self._count.value:
             self.launch(self._native, (self.records, self._count))
         for target, source, nbytes in self._copies:
             ctypes.memmove(self._address(target), self._address(source), nbytes)
+
+    def _use(self, prepared: Prepared, version: Hashable) -> None:
+        """Read what was prepared from this block, and prepare what it has not from this version of parameters."""
+        if prepared.storage.address != self._prepared_at:
+            self._prepared_at = prepared.storage.address
+            for word, offset in self._prepared_words:
+                self.words[word] = self._prepared_at + offset
+        if prepared.version != version:
+            self.launch(self._prepare_native, self._prepare)
+            prepared.hold_for(version)
 
     def launch(self, native: Callable[..., None], call: tuple[ctypes.c_void_p, ctypes.c_int64]) -> None:
         """One native call for all launches, or one for each where they are observed."""
@@ -377,6 +359,8 @@ class Instance:
             print(f"mxforge: {shown}", file=sys.stderr)
 
     def _address(self, place: Place) -> int:
+        if place.space is Space.PREPARED:
+            return self._prepared_at + place.offset
         own = self._spaces.get(place.space)
         return (self.addresses[self._operand(place)] if own is None else own.address) + place.offset
 

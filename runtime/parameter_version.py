@@ -5,8 +5,8 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 
-from .executable import Version
 from .idle import add_owner
+from .prepared import Version
 from .storage import Storage
 from .writes import Watch, clock
 

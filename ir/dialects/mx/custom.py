@@ -6,6 +6,7 @@ The frontend registers a maker for each `op_type`; a graph holds the operator wi
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any, Protocol
 
@@ -48,6 +49,11 @@ class CustomKind(Protocol):
 
 Maker = Callable[[Mapping[str, str]], CustomKind]
 _makers: dict[str, Maker] = {}
+
+
+def _plain(type: TensorType) -> TensorType:
+    """The type with plain extents: what Python code is given holds for these alone."""
+    return replace(type, shape=tuple(int(n) for n in type.shape))
 
 
 def register_custom(op_type: str, maker: Maker) -> None:
@@ -146,7 +152,7 @@ class Custom(Operator):
             raise UserCodeError(f"{self.op_type}: infer_type: {type(error).__name__}: {error}") from error
 
     def decompose(self, b: MxBuilder, *inputs: Value) -> Results:
-        kind, types = self.kind, [v.type for v in inputs]
+        kind, types = self.kind, [_plain(v.type) for v in inputs]
         count = len(kind.arguments)
         shapes = kind.shapes([t.shape for t in types[:count]])[1]
         dtypes = self._dtypes([t.dtype for t in types[:count]])[1]
