@@ -37,6 +37,8 @@ def choose_tiles(vectors: int, points: int, unit: int, target: CpuTarget) -> tup
 
     `unit`: every tile's vectors are a multiple of it (a block of channels that spans several registers).
     """
+    if is_symbolic(points):
+        return _common_tiles(vectors, unit, target)
     best: tuple[float, RegisterTile, RegisterTile | None] | None = None
     for width in range(unit, min(vectors, target.vector_registers // 2) + 1, unit):
         for last in {vectors % width, vectors % width + width}:
@@ -47,6 +49,19 @@ def choose_tiles(vectors: int, points: int, unit: int, target: CpuTarget) -> tup
                 best = found
     assert best is not None
     return best[1], best[2]
+
+
+def _common_tiles(vectors: int, unit: int, target: CpuTarget) -> tuple[RegisterTile, RegisterTile | None]:
+    """Tiles for symbolic points: of few widths, so that layers with other channels share their code."""
+    widest = max(unit, target.vector_registers // 8)
+    last = vectors % widest
+
+    def tile(width: int) -> RegisterTile:
+        return RegisterTile(tallest(width, target), width)
+
+    if vectors <= widest:
+        return tile(vectors), None
+    return tile(widest), tile(last) if last else None
 
 
 def _cover_cost(
@@ -67,8 +82,6 @@ def _weighted(tile: RegisterTile, target: CpuTarget) -> float:
 
 def tile_of(vectors: int, points: int, target: CpuTarget) -> RegisterTile:
     """The tallest tile of that width, no taller than balanced tiles over `points` need."""
-    if is_symbolic(points):
-        return RegisterTile(tallest(vectors, target), vectors)
     rows = min(tallest(vectors, target), points)
     tiles = -(-points // rows)
     return RegisterTile(-(-points // tiles) if tiles < 4 else rows, vectors)

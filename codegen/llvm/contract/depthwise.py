@@ -269,7 +269,8 @@ class DepthwiseNest:
         step = f.const(I64, self._x_steps()[-1] if len(windows) > 1 else 0)
         done = 0
         steps = tuple(s[-1] for s in self.tables.strides)
-        for columns, tiles in tile_cover(self.extents[-1], self.s.columns).items():
+        widths = (*range(self.s.columns, 3, -1), 2, 1)
+        for columns, tiles in tile_cover(self.extents[-1], self.s.columns, widths).items():
             spec = RowKernel(
                 kind=self.kind,
                 lanes=self.s.lanes,

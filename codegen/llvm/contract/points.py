@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from functools import lru_cache
 
 from ....ir.symbolic import deferred, is_symbolic
 from ...schedule.describe import ContractionError
@@ -13,42 +14,29 @@ from ..types import I32, I64, PTR
 FILL_LANES = 8
 
 
-def tile_cover(count: int, rows: int) -> dict[int, int]:
-    """`cover`, of a symbolic count with every height that some count needs."""
+def tile_cover(count: int, rows: int, heights: tuple[int, ...] = ()) -> dict[int, int]:
+    """`cover`; of a symbolic count tiles of `heights`, the tallest first and the last 1, with their symbolic numbers.
+    By default these are `rows` and the powers of two below."""
     if not is_symbolic(count):
         return cover(count, rows)
-    heights = _heights(rows)
+    heights = heights or (rows, *(h for h in (4, 2, 1) if h < rows))
     return dict(zip(heights, deferred(_cover_counts, count, heights), strict=True))
 
 
-def _heights(rows: int) -> tuple[int, ...]:
-    """Heights of tiles that together cover any count of points with few tiles: the tallest, one less, and halves."""
-    halves = [rows >> k for k in range(1, rows.bit_length())]
-    return tuple(sorted({rows, max(1, rows - 1), *halves}, reverse=True))
-
-
 def _cover_counts(count: int, heights: tuple[int, ...]) -> tuple[int, ...]:
-    """How many tiles of each height cover `count` points: as few as possible, none low if that can be."""
-    rows, tiles = heights[0], -(-count // heights[0])
-    short = tiles * rows - count
-    if short <= tiles:
-        chosen = [rows] * (tiles - short) + [rows - 1] * short
-    else:
-        whole = max(0, count // rows - 2)
-        chosen = [rows] * whole + min(
-            _covers(count - whole * rows, heights), key=lambda c: (len(c), -min(c, default=0))
-        )
-    return tuple([chosen.count(h) for h in heights])
+    """How many tiles of each height cover `count` points: as few as possible, the lowest as high as can be."""
+    whole = max(0, count // heights[0] - 2)
+    rest = _best_cover(count - whole * heights[0], heights)
+    return (whole + rest.count(heights[0]), *(rest.count(h) for h in heights[1:]))
 
 
-def _covers(count: int, heights: tuple[int, ...]) -> Iterator[list[int]]:
-    """All ways to write a small count as a sum of heights, the tallest first."""
+@lru_cache(maxsize=4096)
+def _best_cover(count: int, heights: tuple[int, ...]) -> tuple[int, ...]:
+    """The heights of the tiles that cover a small count."""
     if not count:
-        yield []
-    for k, height in enumerate(heights):
-        if height <= count:
-            for rest in _covers(count - height, heights[k:]):
-                yield [height, *rest]
+        return ()
+    found = [(h, *_best_cover(count - h, heights)) for h in heights if h <= count]
+    return min(found, key=lambda tiles: (len(tiles), -min(tiles)))
 
 
 def cover(count: int, rows: int) -> dict[int, int]:
