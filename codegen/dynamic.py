@@ -14,7 +14,7 @@ from ..ir.graph import Graph, GraphBuilder, Value
 from ..ir.program import Program
 from ..ir.symbolic import Trace
 from ..ir.target import CpuTarget
-from ..ir.types import TensorType
+from ..ir.types import Shape, TensorType
 from ..passes.manager import Options
 from .driver import compile_graph
 
@@ -43,17 +43,23 @@ def compile_dynamic(graph: Graph, target: CpuTarget, options: Options) -> Dynami
 
 
 def _symbolic(graph: Graph, trace: Trace) -> Graph:
-    """The graph with unknown extents of the inputs that are no parameters."""
+    """The graph with unknown extents of the inputs that are no parameters. Those of parameters do not change, but
+    layers of other channels share code."""
     b = GraphBuilder(graph.name)
     new: dict[Value, Value] = {}
     for i, v in enumerate(graph.inputs):
         fixed = i in graph.parameters
-        shape = v.type.shape if fixed else tuple(trace.unknown(n) for n in v.type.shape)
+        shape = _channels(v.type.shape, trace) if fixed else tuple(trace.unknown(n) for n in v.type.shape)
         new[v] = b.input(TensorType(shape, v.type.dtype), v.name, parameter=fixed)
     for node in graph.nodes:
         made = b.node(node.op, *(new[v] for v in node.inputs), name=node.name, location=node.location)
         new.update(zip(node.outputs, made.outputs, strict=True))
     return replace(b.build([new[v] for v in graph.outputs]), updates=graph.updates)
+
+
+def _channels(shape: Shape, trace: Trace) -> Shape:
+    """The shape of a parameter: outputs and inputs are symbolic, the window of a convolution is not."""
+    return tuple(trace.constant(n) if axis < 2 and n > 1 else n for axis, n in enumerate(shape))
 
 
 def _without_empty_launches(program: Program) -> Program:

@@ -60,6 +60,7 @@ class Trace:
 
     def __init__(self) -> None:
         self.unknowns: list[Symbol] = []
+        self.fixed: dict[str, Any] = {}  # numbers that do not depend on the unknowns
         self.guards = 0
         self.lines: list[_Line] = []
         self.constants: dict[str, Any] = {}
@@ -70,10 +71,19 @@ class Trace:
     def unknown(self, value: int) -> int:
         """An integer that is `value` now and a parameter of the evaluator."""
         made = SymInt(self, self._name(), value)
-        symbol = cast("Symbol", made)
-        self.unknowns.append(symbol)
-        self._polynomials[frozenset(symbol.polynomial.items())] = symbol
+        self.unknowns.append(cast("Symbol", made))
+        self._note(made)
         return made
+
+    def constant(self, value: int) -> int:
+        """An integer that is always `value`, but not part of code: code is then equal for other constants too."""
+        made = SymInt(self, self._name(), value)
+        self.fixed[cast("Symbol", made).name] = value
+        self._note(made)
+        return made
+
+    def _note(self, symbol: Any) -> None:
+        self._polynomials[frozenset(symbol.polynomial.items())] = symbol
 
     def apply(self, operation: str, a: Any, b: Any) -> Any:
         """The number `a operation b`."""
@@ -93,12 +103,13 @@ class Trace:
 
     def call(self, function: Callable[..., Any], arguments: Sequence[Any]) -> Any:
         """The result of a pure function, which the evaluator calls again: a number, or nested tuples of numbers."""
-        spelled = ", ".join([self._argument(a) for a in arguments])
+        names: set[str] = set()
+        spelled = ", ".join([self._built(a, names) for a in arguments])
         expression = f"{self._constant(function)}({spelled})"
         found = self._known.get(expression)
         if found is None:
             result = function(*[concrete(a) for a in arguments])
-            found = self._known[expression] = self._unpacked(expression, result, _names(arguments))
+            found = self._known[expression] = self._unpacked(expression, result, frozenset(names))
         return found
 
     def evaluator(self, result: Any) -> Evaluator:
@@ -119,20 +130,24 @@ class Trace:
             needed |= line.operands
         parameters = ", ".join([u.name for u in self.unknowns])
         source = "\n".join([f"def evaluate({parameters}):", *reversed(lines), f"    return {returned}"])
-        scope = dict(self.constants)
+        scope = {**self.constants, **self.fixed}
         exec(source, scope)  # the source holds names, numbers and operators of this file
         return scope["evaluate"]
 
     def _built(self, thing: Any, needed: set[str]) -> str:
         """The text that makes `thing`; the names that it reads are added to `needed`."""
         if isinstance(thing, Symbol):
+            if thing.name in self.fixed:
+                return repr(thing.value)
             needed.add(thing.name)
             return thing.name
+        if isinstance(thing, int | str):
+            return repr(thing)
         found: set[str] = set()
         maker, parts = _parts(thing)
         built = "".join([f"{name}{self._built(part, found)}, " for name, part in parts])
         if not found:
-            return self._constant(thing)
+            return self._constant(concrete(thing))
         needed |= found
         return f"({built})" if maker is None else f"{self._constant(maker)}({built})"
 
@@ -176,16 +191,24 @@ class Trace:
         difference = _combined("-", _polynomial(a), _polynomial(b))
         if difference is not None and not difference.keys() - {()}:
             return outcome
-        self.lines.append(_Line("", expression if outcome else f"not {expression}", _names((a, b))))
-        self.guards += 1
+        names = _names((a, b))
+        if not names <= self.fixed.keys():
+            self.lines.append(_Line("", expression if outcome else f"not {expression}", names))
+            self.guards += 1
         return outcome
 
     def _assigned(self, expression: str, value: Any, operands: frozenset[str]) -> Symbol:
         name = self._name()
         made: Any = SymFloat(self, name, value) if isinstance(value, float) else SymInt(self, name, value)
-        self._polynomials[frozenset(made.polynomial.items())] = made
-        self.lines.append(_Line(made.name, expression, operands))
+        self._note(made)
+        self._add_line(name, expression, operands, value)
         return made
+
+    def _add_line(self, name: str, expression: str, operands: frozenset[str], value: Any) -> None:
+        if operands <= self.fixed.keys():
+            self.fixed[name] = value
+        else:
+            self.lines.append(_Line(name, expression, operands))
 
     # -- calls
 
@@ -193,16 +216,9 @@ class Trace:
         if not isinstance(result, tuple):
             return self._assigned(expression, result, operands)
         name = self._name()
-        self.lines.append(_Line(name, expression, operands))
+        self._add_line(name, expression, operands, result)
         items = cast("tuple[Any, ...]", result)
         return tuple([self._unpacked(f"{name}[{i}]", item, frozenset((name,))) for i, item in enumerate(items)])
-
-    def _argument(self, argument: Any) -> str:
-        if isinstance(argument, Symbol):
-            return argument.name
-        if isinstance(argument, tuple):
-            return f"({''.join([f'{self._argument(a)}, ' for a in cast('tuple[Any, ...]', argument)])})"
-        return repr(argument) if isinstance(argument, int | str) else self._constant(argument)
 
     def _constant(self, thing: Any) -> str:
         name = f"c{id(thing)}"  # kept below, so that the id is not given away
@@ -368,12 +384,16 @@ def deferred(function: Callable[_P, _R], *arguments: _P.args, **named: _P.kwargs
 
 
 def concrete(thing: Any) -> Any:
-    """A number, or nested tuples of numbers, with the values of now; no guard is recorded."""
+    """A number, or what is built of numbers, with the values of now; no guard is recorded."""
     if isinstance(thing, Symbol):
         return thing.value
-    if isinstance(thing, tuple):
-        return tuple([concrete(item) for item in cast("tuple[Any, ...]", thing)])
-    return thing
+    maker, parts = _parts(thing)
+    news = [concrete(part) for _, part in parts]
+    if all(new is part for new, (_, part) in zip(news, parts, strict=True)):
+        return thing
+    keywords = {name[:-1]: new for new, (name, _) in zip(news, parts, strict=True) if name}
+    rest = [new for new, (name, _) in zip(news, parts, strict=True) if not name]
+    return tuple(rest) if maker is None else maker(*rest, **keywords)
 
 
 def _symbols(things: Sequence[Any]) -> Iterator[Symbol]:

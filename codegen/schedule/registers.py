@@ -54,13 +54,13 @@ def choose_tiles(vectors: int, points: int, unit: int, target: CpuTarget) -> tup
 def _common_tiles(vectors: int, unit: int, target: CpuTarget) -> tuple[RegisterTile, RegisterTile | None]:
     """Tiles for symbolic points: of few widths, so that layers with other channels share their code."""
     widest = max(unit, target.vector_registers // 8)
-    last = vectors % widest
+    last = int(vectors % widest)
 
     def tile(width: int) -> RegisterTile:
         return RegisterTile(tallest(width, target), width)
 
     if vectors <= widest:
-        return tile(vectors), None
+        return tile(int(vectors)), None
     return tile(widest), tile(last) if last else None
 
 

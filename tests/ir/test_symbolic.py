@@ -161,3 +161,14 @@ def test_random_programs_give_what_plain_integers_give(seed: int) -> None:
             assert list(found) == _random_result(random.Random(seed), values)
             held += 1
     assert held
+
+
+def test_constants_are_known_to_results_and_not_to_code() -> None:
+    trace = Trace()
+    n, c = trace.unknown(10), trace.constant(3)
+    assert is_symbolic(c)
+    results = (n * c, c * c, (c, (c + 1, "text")), 2 if c > 2 else n)
+    evaluate = trace.evaluator(results)
+    assert evaluate(4) == (12, 9, (3, (4, "text")), 2)
+    assert trace.guards == 0
+    assert evaluate(4)[2] is evaluate(5)[2]

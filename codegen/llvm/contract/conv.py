@@ -4,6 +4,7 @@ reduction.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
@@ -11,7 +12,7 @@ from ....ir.kernel import Buffer
 from ...schedule.describe import NO_AXIS, ContractionError, ConvShape, extent_of
 from ...schedule.strides import View, Walk, buffer_strides, fixed_shape, locate
 from .epilogue import make_epilogue
-from .problem import Problem, Segment, WeightSource, collapsed, offsets, plain_segments
+from .problem import UNROLL, Box, Problem, Segment, WeightSource, collapsed, offsets, plain_segments
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -179,6 +180,10 @@ def _segments(shape: ConvShape, place: InputPlace, grouping: Grouping) -> tuple[
     w_channel, w_taps = weight_strides(shape)
     taps = tuple(w.taps for w in shape.windows)
     x_taps = tuple(w.dilation * s for w, s in zip(shape.windows, place.space, strict=True))
+    if grouping.merged == 1 and (place.block > 1 or 1 < taps[-1] <= UNROLL):
+        blocks, rest = divmod(grouping.channels, place.block)
+        if not rest:
+            return (_box_segment(place, blocks, taps, (x_taps, w_taps), w_channel),)
     window = list(zip(offsets(taps, x_taps), offsets(taps, w_taps), strict=True))
     if place.block > 1:
         return (_blocked_segment(shape, place, grouping, window, w_channel),)
@@ -193,8 +198,23 @@ def _segments(shape: ConvShape, place: InputPlace, grouping: Grouping) -> tuple[
     return found if grouping.merged == 1 else tuple(_with_owners(s, place, shape) for s in found)
 
 
+def _box_segment(
+    place: InputPlace, blocks: int, taps: tuple[int, ...], strides: Sequence[tuple[int, ...]], channel: int
+) -> Segment:
+    """Whole blocks of channels and the window's taps; a step takes a block, or of row-major input the last axis."""
+    (*x_taps, x_last), w_taps = strides
+    if place.block == 1:
+        steps = Box((blocks, *taps[:-1]), (place.channel, *x_taps))
+        unroll = tuple(i * x_last for i in range(taps[-1]))
+        return Segment(steps=steps, unroll=unroll, sources=Box((blocks, *taps), (channel, *w_taps)))
+    steps = Box((blocks, *taps), (place.channel, *x_taps, x_last))
+    sources = Box((blocks, *taps, place.block), (place.block * channel, *w_taps, channel))
+    return Segment(steps=steps, unroll=tuple(range(place.block)), sources=sources)
+
+
 def _with_owners(segment: Segment, place: InputPlace, shape: ConvShape) -> Segment:
     """Row-major input: the channel of an element of the reduction follows from its offset."""
+    assert isinstance(segment.steps, tuple)
     at = [x + u for x in segment.steps for u in segment.unroll]
     return replace(segment, owners=tuple(o // place.channel // shape.channels for o in at))
 

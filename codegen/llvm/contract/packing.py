@@ -11,8 +11,8 @@ from ...emission import LaunchSpec
 from ..arithmetic import Value
 from ..emitter import FunctionBuilder, ModuleBuilder
 from ..types import I1, I32, I64, Type, memory_type_of
-from .points import check_offset
-from .problem import Problem, WeightSource
+from .points import offset_table
+from .problem import Box, Offsets, Problem, WeightSource, count_of
 from .tiles import KERNEL_PARAMETERS, PanelKind, argument
 
 
@@ -31,7 +31,7 @@ class PackedPanels:
     channels: int
     panels: tuple[PanelKind, ...]
     group_size: int
-    sources: tuple[int, ...]
+    sources: Offsets
     owners: tuple[int, ...]
     weights: WeightSource
 
@@ -48,9 +48,8 @@ class PackedPanels:
 
 def packed_panels(problem: Problem, lanes: int, kinds: Sequence[PanelKind], group_size: int) -> PackedPanels:
     """The form in which the loop nest of `problem` reads its weights."""
-    sources = tuple(x for s in problem.segments for x in s.sources)
+    sources = _joined([s.sources for s in problem.segments])
     owners = tuple(x for s in problem.segments for x in s.owners) if problem.weights.merged > 1 else ()
-    check_offset(max(sources))
     shared = not any(problem.weights.groups)
     groups = (1,) if shared else problem.groups
     return PackedPanels(
@@ -66,15 +65,24 @@ def packed_panels(problem: Problem, lanes: int, kinds: Sequence[PanelKind], grou
     )
 
 
+def _joined(sources: Sequence[Offsets]) -> Offsets:
+    if len(sources) == 1:
+        return sources[0]
+    return tuple(x for s in sources for x in (s.numbers() if isinstance(s, Box) else s))
+
+
 class _Packer:
     def __init__(self, f: FunctionBuilder, packing: PackedPanels) -> None:
         self.f, self.p = f, packing
         self.element = memory_type_of(packing.weights.dtype)
         self.vector = Type.of(packing.kind, packing.lanes)
         self.source, self.packed = argument(f, 0), argument(f, 1)
+        self.count = count_of(packing.sources)
+        self.has_gaps = isinstance(packing.sources, tuple) and -1 in packing.sources
 
     def emit(self) -> None:
         f, panels = self.f, self.p.panels[-1].end
+        self.table = offset_table(f, self.p.sources)
         with f.loop(f.args[1], f.args[2]) as unit:
             panel, group = f.urem(unit, panels), f.udiv(unit, panels)
             start = self._group_start(group)
@@ -99,7 +107,7 @@ class _Packer:
         width = kind.tile.vectors * lanes
         before = kind.begin * self.p.panels[0].tile.vectors * lanes
         first = (panel - kind.begin) * width + before
-        out = f.gep(target, (panel - kind.begin) * (width * len(self.p.sources)) + kind.offset, self.vector.scalar)
+        out = f.gep(target, (panel - kind.begin) * (width * self.count) + kind.offset, self.vector.scalar)
         for j in range(kind.tile.vectors):
             channel = first + j * lanes
             self._vector(channel, start, f.gep(out, j * lanes, self.vector.scalar), width)
@@ -111,11 +119,10 @@ class _Packer:
         channels = f.add(f.splat(channel, wide), f.iota(wide))
         exists = f.cmp("lt", channels, self.p.channels)
         places, owner = self._places(channels)
-        table = f.table(I32, self.p.sources)
-        with f.loop(0, len(self.p.sources)) as e:
-            offset = f.convert(f.load(f.gep(table, e, I32), I32), "i64")
+        with f.loop(0, self.count) as e:
+            offset = f.convert(f.load(f.gep(self.table, e, I32), I32), "i64")
             mask = exists if owner is None else exists & self._owned(owner, e)
-            mask = mask & f.splat(f.cmp("ge", offset, 0), I1.with_lanes(self.p.lanes)) if -1 in self.p.sources else mask
+            mask = mask & f.splat(f.cmp("ge", offset, 0), I1.with_lanes(self.p.lanes)) if self.has_gaps else mask
             value = self._read(f.gep(start, offset, self.element), channel, places, mask)
             wide = f.convert(value, self.vector.kind, signed=self.p.weights.dtype.is_signed)
             f.store(wide, f.gep(out, e * width, self.vector.scalar))

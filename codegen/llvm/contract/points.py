@@ -10,6 +10,7 @@ from ...schedule.describe import ContractionError
 from ..arithmetic import Value
 from ..emitter import FunctionBuilder, ModuleBuilder
 from ..types import I32, I64, PTR
+from .problem import Box, Offsets
 
 FILL_LANES = 8
 
@@ -69,9 +70,18 @@ def check_offset(offset: int) -> None:
         raise ContractionError(f"an operand of a contraction spans {offset} elements; at most 2^31 are supported")
 
 
-def largest(offsets: Sequence[int]) -> int:
-    """The largest offset, of symbolic ones without a guard for each."""
-    return deferred(_largest, tuple(offsets))
+def offset_table(f: FunctionBuilder, offsets: Offsets) -> Value:
+    """The address of a table of offsets: a constant, or memory of the stack that is filled here.
+
+    ContractionError when an offset does not fit 32 bits.
+    """
+    if isinstance(offsets, Box) and offsets.is_symbolic:
+        table = f.alloca(I32, offsets.count + FILL_LANES)
+        fill_table(f, table, f.const(I64, 0), f.const(I64, offsets.count), offsets.extents, offsets.strides)
+        return table
+    numbers = offsets.numbers() if isinstance(offsets, Box) else offsets
+    check_offset(deferred(_largest, numbers))
+    return f.table(I32, numbers)
 
 
 def _largest(offsets: tuple[int, ...]) -> int:

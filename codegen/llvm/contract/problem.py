@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from itertools import product
 from math import prod
 
-from ....ir.symbolic import known_equal
+from ....ir.symbolic import is_symbolic, known_equal
 from ....ir.types import DType
 from ...schedule.strides import View
 from ..types import type_of
@@ -18,6 +18,32 @@ from .vector_epilogue import VectorEpilogue
 UNROLL = 8
 
 
+@dataclass(frozen=True, slots=True)
+class Box:
+    """The offsets of the points of a box, the last axis fastest. With symbolic numbers code computes them."""
+
+    extents: tuple[int, ...]
+    strides: tuple[int, ...]
+
+    @property
+    def count(self) -> int:
+        return prod(self.extents)
+
+    @property
+    def is_symbolic(self) -> bool:
+        return any(map(is_symbolic, (*self.extents, *self.strides)))
+
+    def numbers(self) -> tuple[int, ...]:
+        return tuple(offsets(self.extents, self.strides))
+
+
+Offsets = tuple[int, ...] | Box
+
+
+def count_of(offsets: Offsets) -> int:
+    return offsets.count if isinstance(offsets, Box) else len(offsets)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Segment:
     """A run of equal steps. Step s reads the input at steps[s] + each of `unroll`; `sources` (step-major) are the
@@ -25,10 +51,15 @@ class Segment:
     merged ones) the weights belong to.
     """
 
-    steps: tuple[int, ...]
+    steps: Offsets
     unroll: tuple[int, ...]
-    sources: tuple[int, ...]
+    sources: Offsets
     owners: tuple[int, ...] = ()
+
+    @property
+    def count(self) -> int:
+        """The number of steps."""
+        return count_of(self.steps)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,12 +112,12 @@ class Problem:
 
     @property
     def steps(self) -> int:
-        return sum(len(s.steps) for s in self.segments)
+        return sum(s.count for s in self.segments)
 
     @property
     def depth(self) -> int:
         """Length of the reduction, zeros of the packing included."""
-        return sum(len(s.steps) * len(s.unroll) for s in self.segments)
+        return sum(s.count * len(s.unroll) for s in self.segments)
 
     @property
     def count(self) -> int:

@@ -17,7 +17,7 @@ from ..arithmetic import Value
 from ..emitter import FunctionBuilder, ModuleBuilder
 from ..types import I1, I8, I32, I64, PTR, Type, memory_type_of
 from .micro import MicroKernel, micro_kernel
-from .points import FILL_LANES, blocks_of, check_offset, fill_table, largest, tile_cover
+from .points import FILL_LANES, blocks_of, fill_table, offset_table, tile_cover
 from .problem import Problem
 
 KERNEL_PARAMETERS = [("arguments", PTR, ""), ("begin", I64, ""), ("end", I64, ""), ("worker", I32, "")]
@@ -166,6 +166,7 @@ class _Nest:
         for k, (_, view, _) in enumerate(self.operands):
             f.store(f.const(I64, view.stride), f.gep(self.context, len(self.offsets) + 2 * k + 1, I64))
         self.acc = self._worker_sums()
+        self.steps = [offset_table(f, segment.steps) for segment in problem.segments]
         with f.loop(begin, end) as unit:
             self._unit(unit)
         f.ret()
@@ -243,7 +244,7 @@ class _Nest:
         """`body((segment, first step, number of steps))` for each part of the reduction."""
         f = self.f
         for s, segment in enumerate(self.problem.segments):
-            n = len(segment.steps)
+            n = segment.count
             size = self.schedule.steps or n
             if size >= n:
                 body((s, f.const(I64, 0), f.const(I64, n)))
@@ -257,12 +258,11 @@ class _Nest:
         segments, segment = problem.segments, problem.segments[s]
         width = kind.tile.vectors * self.schedule.lanes
         first = f.cmp("eq", part, 0) if s == 0 else f.const(I1, 0)
-        last = f.cmp("ge", part + count, len(segment.steps)) if s == len(segments) - 1 else f.const(I1, 0)
+        last = f.cmp("ge", part + count, segment.count) if s == len(segments) - 1 else f.const(I1, 0)
         self._set_bases(kind, panel)
-        depth = sum(len(x.steps) * len(x.unroll) for x in segments[:s])
+        depth = sum(x.count * len(x.unroll) for x in segments[:s])
         weights = self._weights(kind, panel, depth, part * len(segment.unroll), width)
-        check_offset(largest(segment.steps))
-        steps = f.gep(f.table(I32, segment.steps), part, I32)
+        steps = f.gep(self.steps[s], part, I32)
         room = self.block * _widest(self.schedule)
         sums = f.gep(self.acc, local * room, self.scalar) if self.split else self.acc
         self._tiles(kind, segment.unroll, count, weights, steps, sums, (first, last, is_last))
@@ -293,7 +293,7 @@ class _Nest:
 
     def _weight_row(self) -> int:
         """Elements between rows of weights that are read in place."""
-        sources = [x for s in self.problem.segments for x in s.sources]
+        sources = [x for s in self.problem.segments for x in (s.sources if isinstance(s.sources, tuple) else ())]
         return sources[1] - sources[0] if len(sources) > 1 else 0
 
     # Tiles
