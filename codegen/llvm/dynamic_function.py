@@ -7,7 +7,7 @@ the code, the others are arguments. What is decided by a symbolic number is a gu
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from hashlib import blake2b
 from typing import NamedTuple
 
@@ -158,11 +158,30 @@ def _packed_words(kind: str, numbers: Sequence[Number]) -> tuple[int, ...]:
 class DynamicModule(ModuleBuilder):
     """A module of kernels with symbolic numbers. Kernels are named by their code, so that programs share them."""
 
-    __slots__ = ("_open",)
+    __slots__ = ("_later", "_open")
 
     def __init__(self, target: CpuTarget) -> None:
         super().__init__(target)
         self._open: list[tuple[int, list[DynamicFunction]]] = []
+        self._later: dict[str, Callable[[], None]] = {}
+
+    def helper(self, name: str, emit: Callable[[], None]) -> str:
+        """Internal functions are emitted with the text: most kernels that call them are known to the process."""
+        if name not in self._names:
+            self._claim(name)
+            self._later[name] = emit
+        return "@" + name
+
+    def undo(self, mark: tuple[int, frozenset[str]]) -> None:
+        super().undo(mark)
+        self._later = {name: emit for name, emit in self._later.items() if name in self._names}
+
+    def text(self) -> str:
+        while self._later:
+            name, emit = self._later.popitem()
+            self._names.discard(name)
+            emit()
+        return super().text()
 
     def begin_kernel(self, first: int) -> None:
         """The external functions begun from now on belong to one kernel, whose numbers are arguments from `first`.

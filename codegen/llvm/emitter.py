@@ -65,6 +65,12 @@ class ModuleBuilder:
         """Was a function of this name begun?"""
         return name in self._names
 
+    def helper(self, name: str, emit: Callable[[], None]) -> str:
+        """The symbol of an internal function that `emit` adds unless the module has it."""
+        if name not in self._names:
+            emit()
+        return "@" + name
+
     def mark(self) -> tuple[int, frozenset[str]]:
         """The functions that there are now, for `undo`."""
         return len(self._functions), frozenset(self._names)

@@ -59,20 +59,22 @@ def row_kernel(module: ModuleBuilder, spec: RowKernel) -> str:
     The context holds each table's offset of the first output and its step between rows, then the micro-kernel's
     (address, stride) pairs.
     """
-    if not module.has_function(spec.name):
-        parameters = [
-            ("x", PTR, ""),
-            ("w", PTR, ""),
-            ("context", PTR, ""),
-            ("rows", I64, ""),
-            ("tiles", I64, ""),
-            ("step", I64, ""),
-        ]
-        outer = [(f"o{k}", I64, "") for k in range(len(spec.outer))]
-        f = module.function(spec.name, None, [*parameters, *outer], linkage="internal", attributes="nounwind noinline")
-        _Rows(f, spec).emit()
-        f.ret()
-    return "@" + spec.name
+    return module.helper(spec.name, lambda: _emit_row_kernel(module, spec))
+
+
+def _emit_row_kernel(module: ModuleBuilder, spec: RowKernel) -> None:
+    parameters = [
+        ("x", PTR, ""),
+        ("w", PTR, ""),
+        ("context", PTR, ""),
+        ("rows", I64, ""),
+        ("tiles", I64, ""),
+        ("step", I64, ""),
+    ]
+    outer = [(f"o{k}", I64, "") for k in range(len(spec.outer))]
+    f = module.function(spec.name, None, [*parameters, *outer], linkage="internal", attributes="nounwind noinline")
+    _Rows(f, spec).emit()
+    f.ret()
 
 
 class _Rows:

@@ -60,9 +60,7 @@ def micro_kernel(module: ModuleBuilder, spec: MicroKernel) -> str:
     place, sums, context, first point (an index into the tables), weights to prefetch, and whether this part of the
     reduction is the first and the last.
     """
-    if not module.has_function(spec.name):
-        _Body(module, spec).emit()
-    return "@" + spec.name
+    return module.helper(spec.name, lambda: _Body(module, spec).emit())
 
 
 class _Body:

@@ -77,24 +77,26 @@ def output_kernel(module: ModuleBuilder, spec: OutputKernel) -> str:
     M has `step` floats between frequencies and `width` between tiles; the two tables (ragged only) give each tile's
     first row and column. The context is that of the micro-kernel, followed by the stride between rows for each table.
     """
-    if not module.has_function(spec.name):
-        names = (
-            ("m", PTR),
-            ("step", I64),
-            ("width", I64),
-            ("context", PTR),
-            ("tiles", I64),
-            ("top", PTR),
-            ("left", PTR),
-            ("height", I64),
-            ("across", I64),
-        )
-        f = module.function(
-            spec.name, None, [(n, t, "") for n, t in names], linkage="internal", attributes="nounwind noinline"
-        )
-        _Output(f, spec).emit()
-        f.ret()
-    return "@" + spec.name
+    return module.helper(spec.name, lambda: _emit_output_kernel(module, spec))
+
+
+def _emit_output_kernel(module: ModuleBuilder, spec: OutputKernel) -> None:
+    names = (
+        ("m", PTR),
+        ("step", I64),
+        ("width", I64),
+        ("context", PTR),
+        ("tiles", I64),
+        ("top", PTR),
+        ("left", PTR),
+        ("height", I64),
+        ("across", I64),
+    )
+    f = module.function(
+        spec.name, None, [(n, t, "") for n, t in names], linkage="internal", attributes="nounwind noinline"
+    )
+    _Output(f, spec).emit()
+    f.ret()
 
 
 class _Output:
