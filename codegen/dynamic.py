@@ -10,7 +10,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from ..ir.graph import Graph, GraphBuilder, Value
+from ..ir.dialects.mx.infer_types import Use, infer_types
+from ..ir.dialects.mx.operator import Operator
+from ..ir.graph import Graph, GraphBuilder, Op, Value
 from ..ir.program import Program
 from ..ir.symbolic import Trace
 from ..ir.target import CpuTarget
@@ -51,10 +53,25 @@ def _symbolic(graph: Graph, trace: Trace) -> Graph:
         fixed = i in graph.parameters
         shape = _channels(v.type.shape, trace) if fixed else tuple(trace.unknown(n) for n in v.type.shape)
         new[v] = b.input(TensorType(shape, v.type.dtype), v.name, parameter=fixed)
-    for node in graph.nodes:
-        made = b.node(node.op, *(new[v] for v in node.inputs), name=node.name, location=node.location)
+    for node, op in zip(graph.nodes, _resolved(graph, [v.type for v in new.values()]), strict=True):
+        made = b.node(op, *(new[v] for v in node.inputs), name=node.name, location=node.location)
         new.update(zip(node.outputs, made.outputs, strict=True))
     return replace(b.build([new[v] for v in graph.outputs]), updates=graph.updates)
+
+
+def _resolved(graph: Graph, types: Sequence[TensorType]) -> list[Op]:
+    """The operations of the nodes for inputs of these types: some have parameters that follow from the shapes of what
+    reads their results."""
+    ops = [node.op.unresolved for node in graph.nodes if isinstance(node.op, Operator)]
+    if all(op is node.op for op, node in zip(ops, graph.nodes, strict=False)):
+        return [node.op for node in graph.nodes]
+    numbers = {v: i for i, v in enumerate([*graph.inputs, *(v for node in graph.nodes for v in node.outputs)])}
+    uses = [
+        Use(op, tuple(numbers[v] for v in node.inputs), tuple(numbers[v] for v in node.outputs), node.name)
+        for node, op in zip(graph.nodes, ops, strict=True)
+    ]
+    shapes, dtypes = dict(enumerate(t.shape for t in types)), dict(enumerate(t.dtype for t in types))
+    return [use.op for use in infer_types(uses, shapes, dtypes).uses]
 
 
 def _channels(shape: Shape, trace: Trace) -> Shape:

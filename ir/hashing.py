@@ -142,7 +142,7 @@ class _FamilyWriter(_Writer):
         return ",".join([str(t) if fixed else f"{t.rank} {t.dtype.value}" for fixed, t in kinds])
 
     def op(self, op: Op) -> str:
-        return self.exact.op(op)
+        return self.exact.op(getattr(op, "unresolved", op))
 
     def type_list(self, values: Sequence[Value]) -> str:
         return str(len(values))

@@ -8,6 +8,7 @@ from math import prod
 from ..ir.dialects.core import Conv, CoreBuilder, Dot, Scan
 from ..ir.graph import Graph, GraphBuilder, Node, Op, Value
 from ..ir.rewrite import Replacement, rebuild
+from ..ir.symbolic import is_symbolic
 from .manager import Context, Pass
 
 
@@ -16,7 +17,8 @@ class UnrollScan(Pass):
     """Replace each Scan of at most `limit` nodes in all its steps together by the steps.
 
     Longer ones stay loops, which compile as fast as one step does; but their kernels run on one thread. So where the
-    contractions of a step take more than `heavy` products, which threads should share, the limit is `heavy_limit`. The
+    contractions of a step take more than `heavy` products, which threads should share, the limit is `heavy_limit`. Of
+    symbolic length only such loops are unrolled: the others are as fast, and one program serves all lengths. The
     steps compute with equal shapes, so they compile to the same kernels: the program gets more launches, not more code.
     Slices of the scanned operands and the pieces of stacked results are views, which memory planning finds. Needs:
     core. Keeps: values.
@@ -35,7 +37,10 @@ class UnrollScan(Pass):
     def _unrolls(self, op: Op) -> bool:
         if not isinstance(op, Scan):
             return False
-        return _size(op) <= (self.heavy_limit if _products(op) > self.heavy * op.length else self.limit)
+        heavy = _products(op) > self.heavy * op.length
+        if is_symbolic(op.length) and not heavy:
+            return False
+        return _size(op) <= (self.heavy_limit if heavy else self.limit)
 
     def _unroll(self, b: GraphBuilder, node: Node, operands: tuple[Value, ...]) -> Replacement:
         if not self._unrolls(node.op):

@@ -133,6 +133,16 @@ def test_layers_of_other_batches() -> None:
     check_shapes(layers(), (3, 33), [(2, 33), (4, 33)])
 
 
+@pytest.mark.parametrize(("mode", "layers"), [("lstm", 2), ("gru", 1), ("rnn_tanh", 1)])
+def test_recurrences_of_other_lengths_and_batches(mode: str, layers: int) -> None:
+    """Zeros for the first state have the batch of the input."""
+    x, states = sym.var("x"), [sym.zeros((2 * layers, 0, 24)) for _ in range(2 if mode == "lstm" else 1)]
+    options = {"mode": mode, "state_size": 24, "num_layers": layers, "bidirectional": True}
+    net = sym.RNN(x, sym.var("p") * 0.2, *states, **options)
+    check_shapes(net, (10, 4, 12), [(7, 3, 12), (19, 8, 12), (2, 5, 12)])
+    check_shapes(net, (10, 1, 12), [(7, 1, 12)])
+
+
 def test_means_divide_by_the_extents_of_now() -> None:
     x = sym.var("x")
     check_shapes(sym.broadcast_add(sym.mean(x, axis=(0, 2)), sym.mean(x)), (4, 5, 6), [(2, 5, 9), (7, 3, 4)])

@@ -194,7 +194,7 @@ class ARange(Operator):
         if not self.is_open:
             return self
         stop = self.start + self.step * (types[0].shape[0] // self.repeat)
-        return type(self).parse({**self.attrs(), "stop": stop, "infer_range": False})
+        return self.resolved(stop=stop, infer_range=False)
 
     def complete(self, inputs: list[PartialShape], outputs: list[PartialShape]) -> None:
         if not self.infer_range:

@@ -283,11 +283,21 @@ class Operator(BaseModel, Op):
         """The operator that these parameters mean without NumPy's shape semantics, where 0 is an unknown extent."""
         return self
 
+    def resolved(self, **values: Any) -> Operator:
+        """The operator with parameters that `resolve` has found."""
+        made = self.model_copy(update=values)
+        vars(made)["_unresolved"] = self
+        return made
+
+    @property
+    def unresolved(self) -> Operator:
+        """The operator before its parameters were completed from its outputs' types."""
+        return vars(self).get("_unresolved", self)
+
     def infer(self, *types: TensorType) -> tuple[TensorType, ...]:
         """Types of all outputs: those of the decomposition."""
-        if any(is_symbolic(n) for t in types for n in t.shape):
-            return _infer.__wrapped__(self, types)
-        return _infer(self, types)
+        symbolic = self.unresolved is not self or any(is_symbolic(n) for t in types for n in t.shape)
+        return _infer.__wrapped__(self, types) if symbolic else _infer(self, types)
 
     # --- meaning ----------------------------------------------------------------------------------------------------
 
