@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from ..ir.dialects.core import Concat, Conv, Relayout
 from ..ir.graph import Graph, GraphBuilder, Node, Value
 from ..ir.rewrite import Replacement, rebuild
+from ..ir.symbolic import deferred
 from ..ir.target import ConvSizes, ConvWindow, CpuTarget
 from ..ir.types import Layout
 from .kinds import READS_MEMORY
@@ -178,7 +179,7 @@ def _needed_halo(node: Node, target: CpuTarget) -> Halo:
     assert isinstance(op, Conv)
     if any(d != 1 for d in op.lhs_dilation):
         return ((0, 0),) * len(op.strides)
-    tile = target.winograd_tile(conv_sizes(node)) or 1
+    tile = int(deferred(CpuTarget.winograd_tile, target, conv_sizes(node))) or 1
     outputs = node.outputs[0].type.shape[2:]
     return tuple((max(0, lo), max(0, hi) + -n % tile) for (lo, hi), n in zip(op.padding, outputs, strict=True))
 

@@ -12,7 +12,7 @@ import pytest
 from dynamic_programs import DYNAMIC, Array, assert_close, graph_of, interpreted, values_for
 from mxforge.codegen.llvm.compile import statistics
 from mxforge.ir.caches import clear_caches
-from mxforge.ir.program import Launch, Program
+from mxforge.ir.program import PACK, Launch, Program
 from mxforge.runtime.compile import dynamic_programs, executable_for
 from mxforge.runtime.executable import Runnable, listen
 from mxforge.runtime.prepared import Version
@@ -62,7 +62,7 @@ def test_a_second_signature_compiles_and_prepares_nothing() -> None:
     assert_close(found, interpreted(second, arrays), 1e-5)
     assert statistics.modules == modules
     assert launched
-    assert not any(launch.label.startswith("pack") for launch in launched)
+    assert not any(launch.kind == PACK for launch in launched)
 
 
 def test_owners_of_parameters_take_turns() -> None:

@@ -57,7 +57,7 @@ class OpenPacking:
 
     def emit(self, module: ModuleBuilder, target: CpuTarget, symbol: str) -> LaunchSpec:
         _Packer(module, self.form, symbol, buffers=2).emit()
-        return LaunchSpec(symbol, self.count, self.grain, self.numbers)
+        return LaunchSpec(symbol, self.count, self.grain, numbers=self.numbers)
 
 
 def _packing(product: OpenProduct) -> OpenPacking:
