@@ -35,7 +35,7 @@ class Shaped(Operator):
         unify_at(outputs, 0, shape)
 
     def resolve(self, types: Sequence[TensorType]) -> Operator:
-        return self._with_shape(types[0].shape) if self.is_open else self
+        return self.resolved(shape=types[0].shape) if self.is_open else self
 
     def with_legacy_shapes(self) -> Operator:
         if self.shape is None or (self.shape and 0 not in self.shape):

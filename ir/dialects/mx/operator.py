@@ -286,6 +286,7 @@ class Operator(BaseModel, Op):
     def resolved(self, **values: Any) -> Operator:
         """The operator with parameters that `resolve` has found."""
         made = self.model_copy(update=values)
+        vars(made).pop("_given", None)  # the texts of the parameters before
         vars(made)["_unresolved"] = self
         return made
 
