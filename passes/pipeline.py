@@ -41,7 +41,7 @@ JOINT: tuple[Pass, ...] = (
 
 OPTIMISE: tuple[Pass, ...] = (
     InlineCalls(),  # before loops are counted: a call costs what its body costs
-    EliminateDeadCode(),  # hidden outputs that nobody reads: moving statistics, masks, loops for gradients
+    EliminateDeadCode(),  # unused hidden outputs: moving statistics, masks, loops for gradients
     UnrollScan(),  # the steps of a loop are ordinary nodes to everything below
     Simplify(),  # decompositions leave identities and constant arithmetic behind
     EliminateCommonSubexpressions(),  # repeated broadcasts and batch-norm scales become one

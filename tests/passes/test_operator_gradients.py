@@ -1,7 +1,7 @@
 """Every declared operator through all stages of training, its gradient against MXNet's records and central differences.
 
-A call becomes a graph of mx, which is said in core, differentiated and divided; both parts run on the reference target,
-and some on this machine's processor.
+A call becomes a graph of mx, which is lowered to core, differentiated and divided; both parts run on the reference
+target, and some on this machine's processor.
 """
 
 from __future__ import annotations

@@ -164,7 +164,9 @@ def pull_back_while(
 
 def _sum(b: CoreBuilder, x: Value | None, y: Value | None) -> Value | None:
     """The sum of those cotangents that exist."""
-    return b.add(x, y) if x is not None and y is not None else x if y is None else y
+    if x is None or y is None:
+        return y if x is None else x
+    return b.add(x, y)
 
 
 def _guarded_step(op: While, order: Sequence[int], fixed: int) -> Graph:
