@@ -26,6 +26,7 @@ from ..ir.dialects.core import (
     ReduceWindow,
     Reshape,
     Reverse,
+    Size,
     Slice,
     Transpose,
 )
@@ -104,7 +105,7 @@ def _called(node: Node) -> int | None:
 
 
 _COSTS: dict[type, Callable[[Any], int | None]] = {
-    **dict.fromkeys((Constant, Iota, Broadcast, Reshape, Slice, Transpose, Reverse), lambda node: 0),
+    **dict.fromkeys((Constant, Size, Iota, Broadcast, Reshape, Slice, Transpose, Reverse), lambda node: 0),
     **dict.fromkeys((Cast, Concat, Pad), _moved),
     Pointwise: _pointwise,
     Gather: lambda node: _BYTE * sum(v.type.nbytes for v in node.outputs),
