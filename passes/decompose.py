@@ -1,4 +1,4 @@
-"""Says every mx operator of a graph in core."""
+"""Lowers every mx operator of a graph to core."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ class _Folder:
     def __init__(self, graph: Graph) -> None:
         self.prepared = {graph.inputs[i] for i in graph.parameters}
         self.single = {v for v, users in graph.users().items() if len(users) == 1} - set(graph.outputs)
-        self.sole: set[Value] = set()  # new values that stand for an old value with one use
+        self.sole: set[Value] = set()  # new values that replace an old value with one use
 
     def rule(self, b: GraphBuilder, node: Node, operands: tuple[Value, ...]) -> Replacement:
         assert isinstance(b, CoreBuilder)

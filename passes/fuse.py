@@ -72,7 +72,7 @@ class _Fuser:
         if rows is None:
             return True
         symbolic = any(map(is_symbolic, rows[0]))  # without guards for the extents: see below
-        if not symbolic and all(rows[0].count(n) == 1 for n in rows[0] if n != 1):  # extents tell the axes apart
+        if not symbolic and all(rows[0].count(n) == 1 for n in rows[0] if n != 1):  # extents distinguish the axes
             return True
         members = {*before.nodes, *own.nodes}
         between: set[Node] = set()

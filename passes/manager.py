@@ -56,8 +56,8 @@ def _next_file(folder: Path, stage: str, suffix: str) -> Path:
 class Pass(ABC):
     """A pure function from graph to graph. Subclasses are frozen dataclasses whose fields are their options.
 
-    `run` returns the same object when nothing changed. The docstring says what the pass does, what it needs and what
-    it keeps.
+    `run` returns the same object when nothing changed. The docstring states what the pass does, what it requires and
+    what it preserves.
     """
 
     name: ClassVar[str]

@@ -1,4 +1,4 @@
-"""Plans where values stand: which share memory with others, and at which offset of a block everything else goes."""
+"""Plans the memory of values: which share memory with others, and the offset of each other value in a block."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ ALIGNMENT = 64  # bytes: a cache line, and the widest vector register
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """A value that stands in another's memory: `offset` in elements, `strides` of the physical dimensions (None:
+    """A value in another's memory: `offset` in elements, `strides` of the physical dimensions (None:
     contiguous).
 
     `renamed` marks the same memory under another shape: such a view needs its base contiguous. With `axis`, `offset`
-    counts steps along that physical dimension of the base, whose length depends on where the base itself stands.
+    counts steps along that physical dimension of the base, whose length depends on where the base is stored.
     """
 
     base: Value
