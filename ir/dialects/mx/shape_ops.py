@@ -12,7 +12,7 @@ from ...symbolic import is_symbolic
 from ...types import DType, Shape
 from .builder import MxBuilder
 from .operator import Elementwise, Operator, operator
-from .parameters import Bool, Float, Int, Ints, Natural, OptionalInt, OptionalInts, Positive
+from .parameters import Bool, Float, Int, Ints, Natural, OptionalInt, OptionalInts
 from .shapes import (
     UNKNOWN,
     PartialShape,
@@ -446,72 +446,6 @@ class Reverse(Elementwise):
 
     def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
         return b.reverse(inputs[0], distinct_axes(self.axis, inputs[0].type.rank))
-
-
-def four_axes(x: Value) -> Shape:
-    """The shape (N, C, H, W) of x. ValueError where it has another count of axes."""
-    if x.type.rank != 4:
-        raise ValueError(f"data must have 4 axes (N, C, H, W), its shape is {x.type.shape}")
-    return x.type.shape
-
-
-def _four_axes_with_elements(x: Value) -> Shape:
-    """The extents of (N, C, H, W). ValueError for an extent of 0, which MXNet refuses in numbers of blocks."""
-    extents = four_axes(x)
-    if 0 in extents:
-        raise ValueError(f"no extent of data may be 0, its shape is {extents}")
-    return extents
-
-
-@operator("depth_to_space")
-class DepthToSpace(Operator):
-    """Moves channels into blocks of positions.
-
-    Args:
-        data: (N, C * s^2, H, W), where s is the block's edge.
-        block_size: The edge s.
-    Returns:
-        (N, C, H * s, W * s).
-    Example:
-        >>> nd.depth_to_space(nd.array([1, 2, 3, 4]).reshape((1, 4, 1, 1)), block_size=2).asnumpy()[0, 0]
-        array([[1., 2.],
-               [3., 4.]], dtype=float32)
-    """
-
-    block_size: Positive
-
-    def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
-        n, c, h, w = _four_axes_with_elements(inputs[0])
-        s = self.block_size
-        if c % (s * s):
-            raise ValueError(f"{c} channels do not divide by the square of block_size={s}")
-        blocks = b.transpose(b.reshape(inputs[0], (n, s, s, c // (s * s), h, w)), (0, 3, 4, 1, 5, 2))
-        return b.reshape(blocks, (n, c // (s * s), h * s, w * s))
-
-
-@operator("space_to_depth")
-class SpaceToDepth(Operator):
-    """Moves blocks of positions into channels: the inverse of depth_to_space.
-
-    Args:
-        data: (N, C, H * s, W * s), where s is the block's edge.
-        block_size: The edge s.
-    Returns:
-        (N, C * s^2, H, W).
-    Example:
-        >>> nd.space_to_depth(nd.ones((1, 1, 4, 4)), block_size=2).shape
-        (1, 4, 2, 2)
-    """
-
-    block_size: Positive
-
-    def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
-        n, c, h, w = _four_axes_with_elements(inputs[0])
-        s = self.block_size
-        if h % s or w % s:
-            raise ValueError(f"{h} x {w} positions do not divide by block_size={s}")
-        blocks = b.transpose(b.reshape(inputs[0], (n, c, h // s, s, w // s, s)), (0, 3, 5, 1, 2, 4))
-        return b.reshape(blocks, (n, c * s * s, h // s, w // s))
 
 
 @operator("Pad", aliases=("pad",))
