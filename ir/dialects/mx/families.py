@@ -51,6 +51,7 @@ DECLARED_NAMES: dict[str, str] = {
         "_npx_arange_like"
     ),
     "custom": ("Custom _npi_Custom"),
+    "depth_ops": ("depth_to_space space_to_depth"),
     "elementwise": (
         "abs _sparse_abs arccos _sparse_arccos arccosh _sparse_arccosh arcsin _sparse_arcsin arcsinh _sparse_arcsinh "
         "arctan _sparse_arctan arctanh _sparse_arctanh cbrt _sparse_cbrt ceil _sparse_ceil cos _sparse_cos cosh "
@@ -173,7 +174,7 @@ DECLARED_NAMES: dict[str, str] = {
     "shape_ops": (
         "Reshape reshape Flatten _npx_batch_flatten flatten transpose SwapAxis _npi_swapaxes swapaxes expand_dims "
         "_npi_expand_dims squeeze reshape_like _npx_reshape_like shape_array _npx_shape_array size_array tile "
-        "_npi_tile repeat _np_repeat reverse flip depth_to_space space_to_depth Pad pad diag"
+        "_npi_tile repeat _np_repeat reverse flip Pad pad diag"
     ),
     "slice_ops": (
         "slice _npi_slice _npx_slice _sparse_slice crop _slice_assign _crop_assign _npi_slice_assign "
