@@ -72,7 +72,7 @@ def uses() -> tuple[Use, ...]:
 def _use(op: str, attributes: dict[str, str], shapes: list[list[int]], output: Any, answers: list[Any]) -> Use:
     output = None if output == DIED else output
     asked = [q for q in questions(shapes) if output is not None or not q[1]]
-    found = [Asked(i, *q, theirs) for i, (q, theirs) in enumerate(zip(asked, answers, strict=True))]
+    found = [Asked(i, q[0], q[1], theirs) for i, (q, theirs) in enumerate(zip(asked, answers, strict=True))]
     return Use(op, attributes, shapes, output, found)
 
 

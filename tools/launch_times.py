@@ -18,7 +18,7 @@ def launch_times(
     Launched one by one, each pays for its own call (about a microsecond), which a run of the program pays once.
     """
     executable.run(inputs, outputs)  # prepares, and lays the addresses down
-    instance = executable._take(0)
+    instance = executable._take()
     start = instance.records.value or 0
     records = [ctypes.c_void_p(start + i * RECORD_BYTES) for i in range(len(executable.program.launches))]
     best = [float("inf")] * len(records)
