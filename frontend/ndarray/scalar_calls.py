@@ -53,7 +53,7 @@ def scalar_function(cls: type[Operator], split: Split) -> Callable[..., Any]:
             return apply_bound(bound, arrays, out, context)
         found = bound.specialization(arrays)
         if not found.modal and len(arrays) == len(args) and not hooks.watched:
-            _remember(known, args, kwargs, scalars, found)
+            _remember(known, args, kwargs, scalars, bound.operator, found)
         return found.call(arrays, out, context, bound.scalars)
 
     return function
@@ -95,9 +95,9 @@ def _remember(
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
     scalars: frozenset[str],
+    operator: Operator,
     found: OperatorSpecialization,
 ) -> None:
-    operator = found.operator
     try:
         key = _key_of(args, kwargs, scalars)
         hash(key)

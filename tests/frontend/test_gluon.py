@@ -296,4 +296,4 @@ def test_nets_of_equal_structure_keep_what_they_prepared() -> None:
     executables = [found.executable for op in ops for found in op.function.known.values()]
     assert len(set(map(id, executables))) == 1
     if isinstance(executables[0], Executable) and executables[0].program.prepare:
-        assert len(executables[0]._idle) == len(nets)
+        assert len(executables[0].owners()) == len(nets)

@@ -211,3 +211,14 @@ def test_an_update_by_no_rows_changes_nothing() -> None:
     assert (found.asnumpy() == 1).all()
     with pytest.raises(mx.base.MXNetError, match="sgd_update"):
         nd.sgd_update(weight, nd.sparse.zeros("row_sparse", (4, 2)), lr=1)
+
+
+def test_numbers_that_a_call_leaves_out_are_the_defaults() -> None:
+    """Whatever numbers the first call of the operator had: all calls share its program."""
+    grad = nd.ones((7,))
+    for rate in (0.5, 0.25):
+        nd.signsgd_update(nd.ones((7,)), grad, lr=rate, wd=0.5, rescale_grad=0.125, out=nd.ones((7,)))
+    for _ in range(3):
+        weight = nd.ones((7,))
+        nd.signsgd_update(weight, grad, lr=0.5, out=weight)
+        assert weight.asnumpy().tolist() == [0.5] * 7

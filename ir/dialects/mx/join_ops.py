@@ -161,7 +161,7 @@ class SliceChannel(Operator):
         x = inputs[0]
         axis = normalize_axis(self.axis, x.type.rank)
         extent = x.type.shape[axis]
-        if extent % self.sections or not extent:
+        if extent % self.sections:
             raise ValueError(f"an extent of {extent} does not split into {self.sections} equal parts")
         width = extent // self.sections
         starts = [i * width for i in range(self.sections)]
