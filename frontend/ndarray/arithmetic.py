@@ -38,7 +38,9 @@ def cell(dtype: DType, value: Any) -> NDArray:
     """A number as an array without axes, of class `Number`. Callers only read it."""
     key = dtype, value or str(value)  # 0.0 and -0.0 are equal, and are not the same
     found = _recent_numbers.get(key)
-    return _numbers.get(key, lambda: _new_cell(dtype, value)) if found is None else found
+    if found is None:  # no closure over the arguments: it would slow every call down
+        found = _numbers.find(key)
+    return _numbers.add(key, _new_cell(dtype, value)) if found is None else found
 
 
 @cache
