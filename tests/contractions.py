@@ -12,9 +12,9 @@ from mxforge.codegen.emission import Emission, LaunchSpec
 from mxforge.codegen.llvm.compile import compile_object
 from mxforge.codegen.llvm.contract import emit_contraction, schedule_contraction
 from mxforge.codegen.llvm.emitter import ModuleBuilder
+from mxforge.codegen.llvm.schedule.kinds import ContractionSchedule
+from mxforge.codegen.llvm.target import CpuTarget
 from mxforge.ir.kernel import Buffer, Kernel
-from mxforge.ir.schedule import ContractionSchedule
-from mxforge.ir.target import CpuTarget
 from mxforge.ir.types import Layout
 from mxforge.runtime.host import host_target
 
