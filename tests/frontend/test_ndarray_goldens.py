@@ -107,8 +107,7 @@ def legacy_shapes_after() -> Iterator[None]:
 @pytest.mark.parametrize(("name", "program"), [(name, p) for name in FILES for p in sorted(RECORDS[name])])
 @pytest.mark.filterwarnings("ignore:You are attempting to copy:RuntimeWarning", "ignore:Cannot decide shape")
 def test_program(name: str, program: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    if "case.nd" in program:
-        monkeypatch.chdir(tmp_path)  # where the program leaves its file
+    monkeypatch.chdir(tmp_path)  # where a program leaves its files
     found, recorded = recorder().run(program, mx, recorder().CASES[name].SETUP), RECORDS[name][program]
     if program in DIFFERENT:
         assert not agrees(found, recorded), "it agrees now: take it off the list"
