@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import groupby
+
 import mxforge as mx
 import pytest
 from compiled import compiled
@@ -56,7 +58,8 @@ def test_a_region_has_the_names_of_its_own_layers() -> None:
 
 def test_kinds_of_launches() -> None:
     program = compiled(graph_of(network(), data=(1, 16, 8, 8)))
-    assert [launch.kind for launch in program.launches] == ["layout", *["contract"] * 3, "row"]
+    # How many launches a convolution takes depends on the schedule, which depends on the processor.
+    assert [kind for kind, _ in groupby(launch.kind for launch in program.launches)] == ["layout", "contract", "row"]
     assert {launch.kind for launch in program.prepare} == {"pointwise", "pack"}
 
 
