@@ -30,6 +30,7 @@ INTEGERS, LIST, ELEMENTS = ("dense_array",), ("array", "dense_array"), ("dense_t
 _OPERANDS = {
     "core.constant": 0,
     "core.iota": 0,
+    "core.size": 0,
     "core.pad": 2,
     "core.gather": 2,
     "core.dot": 2,

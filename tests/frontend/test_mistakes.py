@@ -12,6 +12,7 @@ from typing import Any
 import mxforge as mx
 import pytest
 from mistakes import COMPILER_WORDS, Mistake, groups, inner_frames, read, write
+from mxforge.frontend import operator
 from mxforge.frontend.tracebacks import shorten
 from mxforge.ir.settings import settings
 
@@ -30,8 +31,10 @@ MISTAKES = [(group, mistake) for group in groups() for mistake in read(group)]
 
 
 @pytest.fixture(autouse=True)
-def in_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def fresh_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An empty folder, and no custom operator of another test."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(operator, "_registered", {})
 
 
 def refused(mistake: Mistake) -> Exception:
