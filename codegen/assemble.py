@@ -235,7 +235,7 @@ class _Assembler:
                 done[self.packed[key][0]].append(launch)
             self.launched.add(key)
             arguments[position] = packed
-        arguments += step.extents
+        arguments += step.emission.extents
         if number in self.work:
             arguments.append(self._block_place(self._phase(step), self.work[number]))
         elif any(spec.numbers for spec in step.emission.launches):

@@ -7,17 +7,17 @@ import time
 from dataclasses import replace
 
 from ..ir.graph import Graph
-from ..ir.program import Program
-from ..ir.target import CpuTarget
+from ..ir.program import HostFunction, Program
 from ..passes.manager import Context, Options, run_passes
 from ..passes.pipeline import FOR_CPU
 from ..passes.plan_memory import share_memory
 from .assemble import assemble
-from .compiler import KernelCompiler, compiled
+from .compiler import KernelCompiler
+from .target import Target
 
 
-def compile_graph(graph: Graph, target: CpuTarget, options: Options | None = None) -> Program:
-    """Compile a graph of mx or core nodes for a CPU.
+def compile_graph(graph: Graph, target: Target, options: Options | None = None) -> Program:
+    """Compile a graph of mx or core nodes for a target.
 
     GraphError names the node that cannot be compiled. Nothing is cached here: the runtime keeps programs.
     """
@@ -28,10 +28,11 @@ def compile_graph(graph: Graph, target: CpuTarget, options: Options | None = Non
 
     fused = run_passes(FOR_CPU, graph, context)
     sharing = share_memory(fused)
-    compiler = KernelCompiler(target, context)
-    steps = compiler.steps(fused, sharing)
-    code = _compile_module(compiler, context)
-    program = replace(assemble(fused, sharing, steps, code, graph.names()), functions=tuple(compiler.functions or ()))
+    emitter = target.emitter(fused, context)
+    functions: list[HostFunction] = []
+    steps = KernelCompiler(emitter, context, functions).steps(fused, sharing)
+    assembled = assemble(fused, sharing, steps, emitter.code(), graph.names())
+    program = replace(assembled, functions=tuple(functions))
     if context.settings.verify:
         from ..ir.verifier import verify_program
 
@@ -39,16 +40,6 @@ def compile_graph(graph: Graph, target: CpuTarget, options: Options | None = Non
 
     _report(program, context, time.perf_counter() - start)
     return program
-
-
-def _compile_module(compiler: KernelCompiler, context: Context) -> tuple[bytes, ...]:
-    """Machine code of all kernels: what is of this program's shapes in one object, and what programs share."""
-    shared = compiler.shared_code()
-    if compiler.module is compiler.fresh:
-        return shared
-    if not compiler.emissions and not compiler.routines and not compiler.controls:
-        return shared
-    return (compiled(compiler.module, "module", context), *shared)
 
 
 def _report(program: Program, context: Context, seconds: float) -> None:

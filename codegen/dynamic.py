@@ -15,10 +15,10 @@ from ..ir.dialects.mx.operator import Operator
 from ..ir.graph import Graph, GraphBuilder, Op, Value
 from ..ir.program import Program
 from ..ir.symbolic import Trace
-from ..ir.target import CpuTarget
 from ..ir.types import Shape, TensorType
 from ..passes.manager import Options
 from .driver import compile_graph
+from .target import Target
 
 
 class DynamicProgram:
@@ -37,7 +37,7 @@ class DynamicProgram:
         return None if program is None else _without_empty_launches(program)
 
 
-def compile_dynamic(graph: Graph, target: CpuTarget, options: Options) -> DynamicProgram:
+def compile_dynamic(graph: Graph, target: Target, options: Options) -> DynamicProgram:
     """Compile a graph of mx nodes with `options.dynamic` for the extents of its inputs and others. Nodes of core have
     extents among their attributes, which are constant."""
     trace = Trace()

@@ -1,21 +1,18 @@
-"""What an emitter hands to the driver for one kernel: symbols to launch, memory it needs, and forms it wants its
-operands in.
-"""
+"""What an emitter returns for one kernel: symbols to launch, memory that they need, and forms of the operands."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Protocol
 
-from ..ir.target import CpuTarget
-from .llvm.emitter import ModuleBuilder
-
 
 @dataclass(frozen=True, slots=True)
 class LaunchSpec:
-    """`symbol` is a function `void(ptr arguments, i64 begin, i64 end, i32 worker)` over [0, count); see
-    runtime/threads. `kind` is set where it is not that of the kernel; see `Launch`. `numbers` are further arguments of
-    this launch, behind the workspace.
+    """A function of the program's code and its parallel extent: [0, count), in chunks of at least `grain`.
+
+    On a CPU the function is `void(ptr arguments, i64 begin, i64 end, i32 worker)`, see runtime/threads.py. On a GPU
+    `count` is the size of the one-dimensional grid, and a chunk is one of its programs. `kind` is set where it is not
+    that of the kernel; see `Launch`. `numbers` are further arguments of this launch, behind the workspace.
     """
 
     symbol: str
@@ -28,8 +25,8 @@ class LaunchSpec:
 class Packing(Protocol):
     """A form in which an operand is stored for speed, computed once for parameters and on every run for other values.
 
-    Implementations are frozen and compared by value. `emit` adds to the module a kernel whose arguments are
-    (source, packed).
+    Implementations are frozen and compared by value. The emitter that returned a packing emits its kernel, whose
+    arguments are (source, packed).
     """
 
     @property
@@ -37,22 +34,24 @@ class Packing(Protocol):
         """Bytes of the packed operand; its memory is zeroed before the first packing."""
         ...
 
-    def emit(self, module: ModuleBuilder, target: CpuTarget, symbol: str) -> LaunchSpec: ...
-
 
 @dataclass(frozen=True, slots=True)
 class Emission:
-    """The launches of one kernel, in order, each with the kernel's buffers as arguments, then extents, then the
+    """The launches of one kernel, in order, each with the kernel's buffers as arguments, then `extents`, then the
     workspace if there is one.
 
-    `workspace` is in bytes, for the whole kernel (an emitter that wants one per worker multiplies by the target's
+    `workspace` is in bytes, for the whole kernel (an emitter that needs one per worker multiplies by the target's
     threads).
     `packings` pairs positions of buffers with the form in which the kernel reads them: equal kernels share an emission,
     and the names of their buffers may differ.
     `fallback`: why a contraction runs as plain loops.
+    `operands` are the positions of the buffers that the launches take, if not all in order; a buffer may be taken more
+    than once.
     """
 
     launches: tuple[LaunchSpec, ...]
     workspace: int = 0
     packings: tuple[tuple[int, Packing], ...] = ()
     fallback: str = ""
+    operands: tuple[int, ...] | None = None
+    extents: tuple[int, ...] = ()

@@ -22,7 +22,7 @@ from .dtypes import from_memory, memory_dtype, to_memory
 from .memory import allocate
 
 if TYPE_CHECKING:
-    from ..runtime.executable import Runnable
+    from ..runtime.device import Runnable
 
 _NDARRAY_MODULE = f"{__package__}.ndarray"
 _NDARRAY_CLASS_MODULE = f"{_NDARRAY_MODULE}.ndarray"
@@ -123,7 +123,7 @@ def _operand(value: Any, argument: Argument) -> tuple[int, object]:
     """The address of the value in row-major memory of the argument's dtype, and what keeps it there."""
     type = argument.type
     if _is_ndarray(value):
-        if value._dtype is type.dtype and value._shape == type.shape:
+        if value._dtype is type.dtype and value._shape == type.shape and value._on_host:
             return value._address, value
         value = value.asnumpy()
     array = np.asarray(value)

@@ -6,9 +6,12 @@ import re
 import threading
 import warnings
 from types import TracebackType
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from .base import MXNetError, _MXClassPropertyMetaClass, check_call, classproperty, with_metaclass
+
+if TYPE_CHECKING:
+    from ..runtime.device import Device
 
 __all__ = [
     "Context",
@@ -23,6 +26,9 @@ __all__ = [
     "with_metaclass",
 ]
 
+
+GPU = 2
+"""The number of the kind of contexts whose arrays are not in the host's memory."""
 
 _TEXT = re.compile(r"(\w+)(?:\((\d+)\))?")
 
@@ -137,18 +143,20 @@ def cpu_shared(device_id: int = 0) -> Context:
 
 
 def gpu(device_id: int = 0) -> Context:
-    """A GPU. The context can be named; arrays cannot be put there yet, and trying raises MXNetError."""
+    """A GPU. The context can always be named; arrays can be put there if `num_gpus()` is larger than the number."""
     return Context("gpu", device_id)
 
 
 def num_gpus() -> int:
-    """How many GPUs can be used: none, until there is a CUDA target."""
-    return 0
+    """How many GPUs can be used."""
+    from ..runtime.devices import device_count
+
+    return device_count("gpu")
 
 
 def gpu_memory_info(device_id: int = 0) -> tuple[int, int]:
     """Free and total bytes of a GPU."""
-    raise _no_gpu(gpu(device_id))
+    return device_of(gpu(device_id)).memory_info()
 
 
 def current_context() -> Context:
@@ -173,10 +181,26 @@ def usable(context: Context | str | None) -> Context:
         context = as_context(context)
     if not isinstance(context, Context):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise TypeError(f"a Context is expected, not {type(context).__name__}")
-    if context.device_typeid == 2:
-        raise _no_gpu(context)
+    if context.device_typeid == GPU:
+        device_of(context)
     return context
 
 
+def device_of(context: Context) -> Device:
+    """The device on which arrays of a context live: all kinds of CPU memory are the host's. MXNetError for a GPU that
+    there is not."""
+    from ..runtime.devices import open_device
+    from ..runtime.host_device import HOST
+
+    if context.device_typeid != GPU:
+        return HOST
+    try:
+        return open_device("gpu", context.device_id)
+    except LookupError:
+        raise _no_gpu(context) from None
+
+
 def _no_gpu(context: Context) -> MXNetError:
-    return MXNetError(f"{context!r} cannot be used: the CUDA target is not there yet, and num_gpus() is 0. Use cpu().")
+    count = num_gpus()
+    reason = "the CUDA target is not there yet, and num_gpus() is 0" if not count else f"num_gpus() is {count}"
+    return MXNetError(f"{context!r} cannot be used: {reason}. Use cpu().")

@@ -99,7 +99,7 @@ class Executor:
     def _make_outputs(self, types: Sequence[TensorType]) -> list[NDArray]:
         made = [empty_array(t.shape, t.dtype, self._ctx) for t in types]
         for array in made:
-            array._memory()[...] = 0
+            array._write(0)
         lent = made if self._lender is None else self._lender.outputs
         self._lender = None
         self._outputs = [_begin_of(old, new) for old, new in zip(lent, made, strict=True)]
@@ -111,7 +111,7 @@ class Executor:
         known = network.infer({n: a.shape for n, a in bound.items()}, {n: dtype_of(a.dtype) for n, a in bound.items()})
         types = [known.type_of(network.number(entry)) for entry in network.entries]
         if None in types:  # compilation names the operator whose shape is unknown
-            return self.function.specialization_for(self._arrays(), False).types
+            return self.function.specialization_for(self._arrays(), False, self._ctx).types
         return cast("list[TensorType]", types)
 
     @property
@@ -132,7 +132,7 @@ class Executor:
             marked = self.function.parameters
             self._version.refresh(storages(a for n, a in zip(self.function.names, arrays, strict=True) if n in marked))
         function = self.function if self._monitor is None else self._monitor.function
-        found = function.specialization_for(arrays, bool(is_train))
+        found = function.specialization_for(arrays, bool(is_train), self._ctx)
         if self._monitor is not None:
             self._replace(self._monitor.report(arrays, found.call(arrays, self._version.stamp)))
         elif not found.types:  # the types of sparse results are unknown before the call
@@ -234,7 +234,7 @@ class Executor:
         )
 
     def _megabytes(self) -> int:
-        executable = getattr(self.function.specialization_for(self._arrays(), False), "executable", None)
+        executable = getattr(self.function.specialization_for(self._arrays(), False, self._ctx), "executable", None)
         between = executable.program.arena_bytes if isinstance(executable, Executable) else 0
         return (between + sum(a._nbytes() for a in self.outputs if not a._is_sparse)) >> 20
 

@@ -11,7 +11,7 @@ from ..ir.dialects.core import Concat, Conv, Relayout
 from ..ir.graph import Graph, GraphBuilder, Node, Value
 from ..ir.rewrite import Replacement, rebuild
 from ..ir.symbolic import deferred
-from ..ir.target import ConvSizes, ConvWindow, CpuTarget
+from ..ir.target import Capabilities, ConvSizes, ConvWindow
 from ..ir.types import Layout
 from .kinds import READS_MEMORY
 from .layout_rules import BLOCKS, ROWS, Choice, Format, choices_of, relayout_cost
@@ -19,13 +19,6 @@ from .manager import Context, Pass
 
 Halo = tuple[tuple[int, int], ...]
 Price = Callable[[Value, Format], int]
-
-
-def channel_block(target: CpuTarget) -> int:
-    """Channels in a block: one vector register of float32, but at least 8 so that short vectors still share cache
-    lines.
-    """
-    return max(8, target.lanes())
 
 
 @dataclass(frozen=True)
@@ -40,9 +33,9 @@ class AssignLayouts(Pass):
     name = "assign-layouts"
 
     def run(self, graph: Graph, context: Context) -> Graph:
-        if not any(isinstance(n.op, Conv) for n in graph.nodes):
+        block = context.target.channel_block
+        if block == 1 or not any(isinstance(n.op, Conv) for n in graph.nodes):
             return graph
-        block = channel_block(context.target)
         chosen = choose_formats(graph, block)
         if not any(BLOCKS in (choice.result, *choice.operands) for choice in chosen.values()):
             return graph
@@ -173,18 +166,22 @@ def conv_sizes(node: Node) -> ConvSizes:
     )
 
 
-def _needed_halo(node: Node, target: CpuTarget) -> Halo:
+def _needed_halo(node: Node, target: Capabilities) -> Halo:
     """The padding, and past it what the last tiles of a Winograd transform read."""
     op = node.op
     assert isinstance(op, Conv)
     if any(d != 1 for d in op.lhs_dilation):
         return ((0, 0),) * len(op.strides)
-    tile = int(deferred(CpuTarget.winograd_tile, target, conv_sizes(node))) or 1
+    tile = int(deferred(_winograd_tile, target, conv_sizes(node))) or 1
     outputs = node.outputs[0].type.shape[2:]
     return tuple((max(0, lo), max(0, hi) + -n % tile) for (lo, hi), n in zip(op.padding, outputs, strict=True))
 
 
-def _collect_halos(graph: Graph, chosen: Mapping[Node, Choice], target: CpuTarget) -> dict[Value, Halo]:
+def _winograd_tile(target: Capabilities, sizes: ConvSizes) -> int:
+    return target.winograd_tile(sizes)
+
+
+def _collect_halos(graph: Graph, chosen: Mapping[Node, Choice], target: Capabilities) -> dict[Value, Halo]:
     halos: dict[Value, Halo] = {}
     for node in graph.nodes:
         if isinstance(node.op, Conv) and chosen[node].operands[0] is BLOCKS:

@@ -12,7 +12,7 @@ from typing import ClassVar
 
 from ..ir.graph import Graph
 from ..ir.settings import Settings, settings
-from ..ir.target import CpuTarget
+from ..ir.target import Capabilities
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class Options:
 class Context:
     """What passes may ask: the target's numbers and the user's options. `trace` collects (pass name, seconds)."""
 
-    target: CpuTarget
+    target: Capabilities
     options: Options = field(default_factory=Options)
     settings: Settings = field(default_factory=settings)
     trace: list[tuple[str, float]] = field(default_factory=list[tuple[str, float]])

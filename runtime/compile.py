@@ -8,28 +8,30 @@ from __future__ import annotations
 
 import hashlib
 import platform
-from dataclasses import astuple
+from collections.abc import Callable
+from dataclasses import astuple, replace
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
-from ..codegen.manifest import ManifestError, program_from_bytes, program_to_bytes
-from ..codegen.shared import share_code
+from ..codegen.llvm.shared import share_code
+from ..codegen.manifest import program_from_bytes, program_to_bytes
+from ..codegen.target import Target
 from ..ir.caches import Cache
 from ..ir.graph import Graph
 from ..ir.hashing import family_hash, structural_hash
 from ..ir.locks import ForkSafeLock
 from ..ir.program import Program
 from ..ir.settings import Settings, settings
-from ..ir.target import CpuTarget
 from ..passes.manager import Options
 from .cache import DiskCache
+from .device import Device, Runnable
 from .dynamic import DynamicPrograms, Load
 from .elf import LinkError
-from .executable import Executable, Runnable
-from .host import host_target
+from .executable import Executable
+from .host_device import HOST
 
 if TYPE_CHECKING:
     from ..codegen.dynamic import DynamicProgram
@@ -40,6 +42,7 @@ _REMEMBERED = 4096  # executables; each loaded program takes three mappings of t
 
 _REMEMBERED_BYTES = 32 << 20  # users of a program hold it too, so the cache bounds the unused ones
 _Key = tuple[str, str, str]
+R = TypeVar("R", bound=Runnable)
 
 
 _programs: Cache[_Key, Runnable] = Cache("programs", _REMEMBERED, lambda p: p.own_bytes, _REMEMBERED_BYTES)
@@ -48,22 +51,24 @@ _families: Cache[tuple[str, str, Options], DynamicPrograms] = Cache("dynamic pro
 _compiling = ForkSafeLock()
 
 
-def executable_for(graph: Graph, options: Options | None = None) -> Runnable:
-    """An executable of the graph for the target of the settings. Equal graphs share one, unless they call Python
-    functions, which may keep state.
+def executable_for(graph: Graph, options: Options | None = None, device: Device = HOST) -> Runnable:
+    """An executable of the graph on a device; on the host for the target of the settings. Equal graphs share one,
+    unless they call Python functions, which may keep state.
 
     GraphError names the node that cannot be compiled; ValueError an unknown target.
     """
     options = options or Options()
     chosen = settings()
     if graph.calls_python():
-        return _make(graph, options, chosen)
-    key = (chosen.target, chosen.cpu, f"{structural_hash(graph)} {astuple(options)}")
+        return _make(graph, options, device, chosen)
+    key = (device.name, f"{chosen.target} {chosen.cpu}", f"{structural_hash(graph)} {astuple(options)}")
     found = _programs.find(key)
-    return _programs.add(key, _make(graph, options, chosen)) if found is None else found
+    return _programs.add(key, _make(graph, options, device, chosen)) if found is None else found
 
 
-def _make(graph: Graph, options: Options, chosen: Settings) -> Runnable:
+def _make(graph: Graph, options: Options, device: Device, chosen: Settings) -> Runnable:
+    if device is not HOST:  # its programs have fixed shapes
+        return _compiled(graph, replace(options, dynamic=False), device)
     if chosen.target == "reference":
         from .reference import ReferenceExecutable
 
@@ -71,7 +76,7 @@ def _make(graph: Graph, options: Options, chosen: Settings) -> Runnable:
     if chosen.target == "cpu" and options.dynamic:
         return dynamic_programs(graph, options).executable(graph.input_types(), lambda: graph)
     if chosen.target == "cpu":
-        return _compiled(graph, options, _target(chosen.cpu))
+        return _compiled(graph, options, HOST)
     raise ValueError(f"MXFORGE_TARGET={chosen.target!r} is unknown: use cpu or reference")
 
 
@@ -82,7 +87,7 @@ def dynamic_programs(graph: Graph, options: Options) -> DynamicPrograms:
     cpu = settings().cpu
 
     def make() -> DynamicPrograms:
-        return DynamicPrograms(_DynamicCompiler(options, _target(cpu)))
+        return DynamicPrograms(_DynamicCompiler(options, HOST.target))
 
     return make() if graph.calls_python() else _families.get((cpu, family_hash(graph), options), make)
 
@@ -90,11 +95,11 @@ def dynamic_programs(graph: Graph, options: Options) -> DynamicPrograms:
 class _DynamicCompiler:
     """Compiles dynamic programs, and keeps those of exact signatures on disk: their code serves other shapes too."""
 
-    def __init__(self, options: Options, target: CpuTarget) -> None:
+    def __init__(self, options: Options, target: Target) -> None:
         self.options, self.target = options, target
 
     def stored(self, graph: Graph, load: Load) -> Executable | None:
-        return _stored(disk_key(graph, self.options, self.target), graph, self.target, load)
+        return _stored(disk_key(graph, self.options, self.target), graph, load)
 
     def compile(self, graph: Graph) -> DynamicProgram:
         from ..codegen.dynamic import compile_dynamic
@@ -107,33 +112,35 @@ class _DynamicCompiler:
             _disk().put(disk_key(graph, self.options, self.target), program_to_bytes(program))
 
 
-def _compiled(graph: Graph, options: Options, target: CpuTarget) -> Executable:
+def _compiled(graph: Graph, options: Options, device: Device) -> Runnable:
+    target = device.target
     if graph.calls_python():
-        return Executable(compile_program(graph, options, target))
+        return device.load(compile_program(graph, options, target))
     key = disk_key(graph, options, target)
-    stored = _stored(key, graph, target, Executable)
+    stored = _stored(key, graph, device.load)
     if stored is not None:
         return stored
     program = compile_program(graph, options, target)
     _disk().put(key, program_to_bytes(program))
-    return Executable(program)
+    return device.load(program)
 
 
-def _stored(key: str, graph: Graph, target: CpuTarget, load: Load) -> Executable | None:
+def _stored(key: str, graph: Graph, load: Callable[[Program], R]) -> R | None:
     """The program on disk in memory, its shape-free code noted for programs of other shapes."""
     data = None if graph.calls_python() else _disk().get(key)
     if data is None:
         return None
     try:
-        executable = load(program_from_bytes(data).renamed(graph.name, graph.names()))
-    except (ManifestError, LinkError, KeyError):
+        loaded = load(program_from_bytes(data).renamed(graph.name, graph.names()))
+    except (LinkError, KeyError, ValueError):
         return None  # written by a compiler with the same identity, so damaged: compiled anew and replaced
-    for code, symbols in executable.symbols():
-        share_code(symbols, target, code)
-    return executable
+    if isinstance(loaded, Executable):
+        for code, symbols in loaded.symbols():
+            share_code(symbols, HOST.target, code)
+    return loaded
 
 
-def compile_program(graph: Graph, options: Options, target: CpuTarget) -> Program:
+def compile_program(graph: Graph, options: Options, target: Target) -> Program:
     """Run the compiler; one compilation at a time, since LLVM's Python binding is not made for more."""
     from ..codegen.driver import compile_graph
 
@@ -141,9 +148,9 @@ def compile_program(graph: Graph, options: Options, target: CpuTarget) -> Progra
         return compile_graph(graph, target, options)
 
 
-def disk_key(graph: Graph, options: Options, target: CpuTarget) -> str:
+def disk_key(graph: Graph, options: Options, target: Target) -> str:
     """The name of the graph's program in the disk cache."""
-    parts = (structural_hash(graph), astuple(options), astuple(target), compiler_identity())
+    parts = (structural_hash(graph), astuple(options), target.identity, compiler_identity())
     return hashlib.sha256(repr(parts).encode()).hexdigest()
 
 
@@ -156,12 +163,6 @@ def compiler_identity() -> str:
             status = path.stat()
             digest.update(f"{path.relative_to(_PACKAGE)} {status.st_size} {status.st_mtime_ns}\n".encode())
     return digest.hexdigest()
-
-
-@cache
-def _target(cpu: str) -> CpuTarget:
-    """The target while MXFORGE_CPU is `cpu`."""
-    return host_target()
 
 
 @cache

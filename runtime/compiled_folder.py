@@ -26,9 +26,9 @@ from typing import Any
 
 import numpy as np
 
+from ..codegen.llvm.target import CpuTarget
 from ..codegen.manifest import ManifestError, program_from_bytes, program_to_bytes
 from ..ir.program import Program
-from ..ir.target import CpuTarget
 from ..ir.types import DType, TensorType
 from .atomic import new_folder, sync_folder, temporary_beside
 

@@ -3,9 +3,7 @@ before each run.
 
     block = | records: 4 words each, prepare first | argument tables: 1 word an argument |     in 8-byte words
 
-An `Instance` is one such block with the program's arena. Whoever runs a program takes an idle instance or makes one, so
-threads never share an instance and need no lock, and a program may run inside of itself. What is prepared from
-parameters is taken out of a pool in the same way (`prepared.py`).
+An `Instance` is one such block with the program's arena.
 """
 
 from __future__ import annotations
@@ -14,18 +12,16 @@ import ctypes
 import sys
 import time
 from collections.abc import Callable, Hashable, Sequence
-from typing import Protocol
 from weakref import WeakValueDictionary
 
-from ..ir.graph import RandomKey
 from ..ir.program import Launch, Place, Program, Space
 from ..ir.settings import settings
-from ..ir.types import TensorType
+from .device import DeviceError, Straight
 from .elf import LoadedObject, load_object, resolve_libc
 from .host_calls import HostCalls
-from .idle import clock, hold
+from .loaded_program import LoadedProgram
 from .prepared import Prepared, PreparedPool
-from .storage import Storage, allocate
+from .storage import Storage, allocate, allocate_zeroed
 from .threads import ThreadPool, get_pool
 
 _WORD = 8
@@ -34,8 +30,8 @@ _SHORT_BYTES = 128 << 10  # memory a program may touch and still be run while ho
 _SHORT_LAUNCHES = 8
 _OBSERVED = 2  # MXFORGE_DEBUG from which each launch is timed
 _ONE = ctypes.c_int64(1)
+_ELSEWHERE = "a program of the host was given an operand in a device's memory"
 
-Straight = Callable[..., None]
 Listener = Callable[[Program, Launch | None, int, int], None]
 
 _listener: Listener | None = None
@@ -51,82 +47,18 @@ def listen(listener: Listener | None) -> None:
     _listener = listener
 
 
-class Runnable(Protocol):
-    """A compiled graph: `run` reads tensors at the addresses `inputs` and writes those at `outputs`.
-
-    What depends on parameters alone is computed again when `parameters_version` differs from the last run's. Memory
-    is row-major, aligned to the element, and the caller's; an output overlaps no input that it may not overwrite.
-    """
-
-    inputs: tuple[TensorType, ...]
-    outputs: tuple[TensorType, ...]
-    state: tuple[int, ...]
-    """Positions of the inputs that a run replaces in their memory."""
-    random: RandomKey | None
-    """The input that takes the random key of the run; None if nothing is drawn."""
-    own_bytes: int
-    """About what it takes besides what `runtime/idle.py` bounds: code, records and constants."""
-
-    def may_overwrite(self, output: int, operand: int) -> bool:
-        """True if `output` can reuse the buffer of `operand`: same size, and no element of the operand is read after
-        another element of the output is written over it."""
-        ...
-
-    def run(self, inputs: Sequence[int], outputs: Sequence[int], parameters_version: Hashable = 0) -> None: ...
-
-    def straight(self) -> Straight | None:
-        """`run` as a function of all addresses, inputs then outputs, for tiny programs; None for the others."""
-        ...
-
-
-class Executable:
+class Executable(LoadedProgram["Instance"]):
     """A program in memory, ready to run from any number of threads."""
 
     def __init__(self, program: Program, prepared: PreparedPool | None = None) -> None:
-        """`prepared` is the memory that programs with the same `prepare` launches and constants share."""
-        self.program = program
-        self.inputs = program.inputs
-        self.outputs = program.outputs
-        self.state = program.state
-        self.random = program.random
-        self.own_bytes = _own_bytes(program)
-        self.last_run = clock.now
+        super().__init__(program, prepared, allocate_zeroed)
         self._host = HostCalls(program.functions) if program.functions else None
         self._code = [_load(code, self._host) for code in program.code]
         self._pool = get_pool()
         self._constants = _filled(program.constants)
-        self._order: tuple[dict[int, int], dict[int, int]] | None = None
-        self._idle: list[Instance] = []
-        self._shares = prepared is not None
-        self._prepared = prepared or PreparedPool(program.prepared_bytes, self)
         first = self._new_instance()
         self._patches = first.patches
         self._idle.append(first)
-
-    def may_overwrite(self, output: int, operand: int) -> bool:
-        """See `Runnable`: launches read the input element by element, none after the launch that first writes the
-        output."""
-        program = self.program
-        touched = {(p.space, p.index) for copy in program.copies for p in (copy.target, copy.source)}
-        copied = (Space.OUTPUT, output) in touched or (Space.INPUT, operand) in touched
-        if program.prepare or copied or operand not in program.elementwise:
-            return False
-        if self._order is None:
-            self._order = self._first_and_last()
-        written, read = self._order
-        return read.get(operand, -1) <= written.get(output, len(program.launches))
-
-    def _first_and_last(self) -> tuple[dict[int, int], dict[int, int]]:
-        """The first launch that takes each output, and the last that takes each input."""
-        written: dict[int, int] = {}
-        read: dict[int, int] = {}
-        for number, launch in enumerate(self.program.launches):
-            for place in launch.arguments:
-                if isinstance(place, Place) and place.space is Space.OUTPUT:
-                    written.setdefault(place.index, number)
-                elif isinstance(place, Place) and place.space is Space.INPUT:
-                    read[place.index] = number
-        return written, read
 
     @property
     def _is_single(self) -> bool:
@@ -166,30 +98,7 @@ class Executable:
         make = {2: self._of_two, 3: self._of_three}.get(len(words))
         return make(*words) if make else None
 
-    def idle_bytes(self) -> int:
-        """See `Idle`."""
-        own = 0 if self._shares else self._prepared.idle_bytes()
-        return len(self._idle) * self.program.arena_bytes + own
-
-    def owners(self) -> set[int]:
-        """See `Idle`."""
-        return set() if self._shares else self._prepared.owners()
-
-    def give_back(self) -> None:
-        """See `Idle`."""
-        self._idle.clear()
-        if not self._shares:
-            self._prepared.give_back()
-
-    def _take(self) -> Instance:
-        self.last_run = clock.now
-        try:
-            return self._idle.pop()
-        except IndexError:
-            return self._new_instance()
-
-    def _new_instance(self) -> Instance:
-        hold(self, self.program.arena_bytes)
+    def _make_instance(self) -> Instance:
         return Instance(self.program, self._address_of, self._constants, self._pool)
 
     def _address_of(self, symbol: str) -> int:
@@ -207,8 +116,12 @@ class Executable:
             except IndexError:
                 instance = make()
             words = instance.words
-            words[i] = a
-            words[j] = b
+            try:
+                words[i] = a
+                words[j] = b
+            except TypeError:
+                idle.append(instance)
+                raise DeviceError(_ELSEWHERE) from None
             if _listener is None:
                 native(instance.records, one)
             else:
@@ -227,9 +140,13 @@ class Executable:
             except IndexError:
                 instance = make()
             words = instance.words
-            words[i] = a
-            words[j] = b
-            words[k] = c
+            try:
+                words[i] = a
+                words[j] = b
+                words[k] = c
+            except TypeError:
+                idle.append(instance)
+                raise DeviceError(_ELSEWHERE) from None
             if _listener is None:
                 native(instance.records, one)
             else:
@@ -263,7 +180,7 @@ class Instance:
         self, program: Program, address_of: Callable[[str], int], constants: Storage, pool: ThreadPool
     ) -> None:
         self.program = program
-        self._spaces = {Space.ARENA: _zeroed(program.arena_bytes), Space.CONSTANT: constants}
+        self._spaces = {Space.ARENA: allocate_zeroed(program.arena_bytes), Space.CONSTANT: constants}
         self._prepared_at = 0
         self._prepared_words: list[tuple[int, int]] = []
         launches = (*program.prepare, *program.launches)
@@ -314,17 +231,23 @@ class Instance:
         """Patch what changed, prepare what depends on changed parameters, run, and copy outputs that nothing
         computes."""
         current = self.addresses
-        for operand, address in enumerate(addresses):
-            if address != current[operand]:
-                current[operand] = address
-                for word, offset in self.patches[operand]:
-                    self.words[word] = address + offset
+        try:
+            for operand, address in enumerate(addresses):
+                if address != current[operand]:
+                    current[operand] = address
+                    for word, offset in self.patches[operand]:
+                        self.words[word] = address + offset
+        except TypeError:  # a DeviceAddress is no word
+            raise DeviceError(_ELSEWHERE) from None
         if prepared is not None:
             self._use(prepared, parameters_version)
         if self._count.value:
             self.launch(self._native, (self.records, self._count))
-        for target, source, nbytes in self._copies:
-            ctypes.memmove(self._address(target), self._address(source), nbytes)
+        try:
+            for target, source, nbytes in self._copies:
+                ctypes.memmove(self._address(target), self._address(source), nbytes)
+        except (TypeError, ctypes.ArgumentError):
+            raise DeviceError(_ELSEWHERE) from None
 
     def _use(self, prepared: Prepared, version: Hashable) -> None:
         """Read what was prepared from this block, and prepare what it has not from this version of parameters."""
@@ -365,12 +288,6 @@ class Instance:
         return (self.addresses[self._operand(place)] if own is None else own.address) + place.offset
 
 
-def _own_bytes(program: Program) -> int:
-    """An estimate: a Python object or two for each number, and code as bytes and as pages."""
-    launches = len(program.launches) + len(program.prepare)
-    return 16_384 + 1024 * launches + 2 * sum(map(len, program.code)) + len(program.constants)
-
-
 def _shown(program: Program, launch: Launch) -> str:
     return f"{launch.symbol} over {launch.count} in chunks of {launch.grain} {program.label(launch)}"
 
@@ -388,12 +305,6 @@ def _find(objects: Sequence[LoadedObject], symbol: str) -> int:
         if symbol in loaded.symbols:
             return loaded.symbols[symbol]
     raise KeyError(f"no object of the program defines {symbol!r}")
-
-
-def _zeroed(nbytes: int) -> Storage:
-    block = allocate(nbytes)
-    ctypes.memset(block.address, 0, nbytes)
-    return block
 
 
 def _filled(content: bytes) -> Storage:

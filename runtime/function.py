@@ -16,7 +16,8 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 from ..ir.caches import Cache
 from ..ir.types import TensorType
-from .executable import Runnable
+from .device import Device, Runnable
+from .host_device import HOST
 from .modes import hooks, modes
 from .random_keys import key_in_memory
 from .shared_state import copy_shared_state, write_back
@@ -30,12 +31,16 @@ SIGNATURES = 64
 class Specialization:
     """A function compiled for operands of certain types.
 
-    `types` are those of the results; `state` lists the operands that a run replaces; `random` is the key that a run
-    takes, or None. `name` and `layers` are what profiles show: equal graphs share an executable, and not their names.
+    Operands and results are in the memory of `device`. `types` are those of the results; `state` lists the operands
+    that a run replaces; `random` is the key that a run takes, or None. `name` and `layers` are what profiles show:
+    equal graphs share an executable, and not their names.
     """
 
-    def __init__(self, executable: Runnable, name: str = "", layers: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self, executable: Runnable, name: str = "", layers: tuple[str, ...] = (), device: Device = HOST
+    ) -> None:
         self.executable = executable
+        self.device = device
         self.name, self.layers = name, layers
         self.types: tuple[TensorType, ...] = executable.outputs
         self.state = executable.state
@@ -57,9 +62,10 @@ class Specialization:
     def run_at(self, addresses: list[int], results: Sequence[int], context: Hashable, version: Hashable = 0) -> None:
         """As `run`, on operands at `addresses`, which it may change."""
         if self.random is not None:
-            key = key_in_memory(context, self.random.draws)
+            key = key_in_memory(context, self.random.draws, self.device)
             addresses.insert(self.random.input, key.address)
-        copies = copy_shared_state(addresses, self.executable.inputs, self.state) if self.state else ()
+        types = self.executable.inputs
+        copies = copy_shared_state(addresses, types, self.state, self.device) if self.state else ()
         self.executable.run(addresses, results, version)
         write_back(copies)
 
@@ -70,25 +76,31 @@ S = TypeVar("S", bound=Specialization)
 class Function(ABC, Generic[S]):
     """A computation on tensors. Subclasses compile it for operands of certain types.
 
-    The mode of the thread (training or not) is part of the signature.
+    The device of the operands and the mode of the thread (training or not) are part of the signature.
     """
 
     def __init__(self, kind: str, signatures: int = SIGNATURES) -> None:
         self.known: Cache[Hashable, S] = Cache(kind, signatures)
 
     @abstractmethod
-    def specialise(self, types: tuple[TensorType, ...], training: bool) -> S:
-        """Compile for operands of these types."""
+    def specialise(self, types: tuple[TensorType, ...], training: bool, device: Device = HOST) -> S:
+        """Compile for operands of these types on a device."""
 
-    def specialization(self, operands: Sequence[Tensor], training: bool | None = None) -> S:
-        """The specialization for operands like these, in the thread's mode if `training` is None."""
+    def specialization(
+        self, operands: Sequence[Tensor], training: bool | None = None, device: Device | None = None
+    ) -> S:
+        """The specialization for operands like these, in the thread's mode if `training` is None. `device` is where a
+        call without operands runs, the host if it is None.
+        """
         if training is None:
             training = modes.training
-        key = (training, *[(a._dtype, a._shape) for a in operands])
+        types = [(a._dtype, a._shape) for a in operands]
+        device = operands[0]._storage.device if operands else device or HOST
+        key = (training, device, *types)
         found = self.known.recent.get(key)
         if found is not None:
             return found
-        return self.known.get(key, lambda: self.specialise(tuple([a._type() for a in operands]), training))
+        return self.known.get(key, lambda: self.specialise(tuple([a._type() for a in operands]), training, device))
 
 
 class Call(NamedTuple):

@@ -6,8 +6,8 @@ import os
 import platform
 from pathlib import Path
 
+from ..codegen.llvm.target import CpuTarget
 from ..ir.settings import read_settings
-from ..ir.target import CpuTarget
 
 _CPUINFO = Path("/proc/cpuinfo")
 _CACHES = Path("/sys/devices/system/cpu/cpu0/cache")

@@ -50,9 +50,9 @@ class HostCalls:
             try:
                 if self._raised.error is not None:
                     raise RuntimeError("an earlier function failed")
-                found = function.function(*map(_read, operands, function.inputs))
+                found = function.function(*map(read_memory, operands, function.inputs))
                 for target, type, value in zip(results, function.outputs, found, strict=True):
-                    np.copyto(target, _written(value, type), casting="no")
+                    np.copyto(target, as_memory(value, type), casting="no")
             except BaseException as error:
                 self._raised.error = self._raised.error or error
                 for target in results:
@@ -61,23 +61,29 @@ class HostCalls:
         return call
 
 
+def memory_dtype(type: TensorType) -> np.dtype[Any]:
+    """NumPy's dtype of a tensor's memory: that of a BF16 holds 16-bit words."""
+    return np.dtype(np.uint16) if type.dtype is DType.BF16 else type.dtype.numpy
+
+
 def _at(address: int, type: TensorType) -> np.ndarray[Any, Any]:
-    """The memory of a tensor: that of a BF16 holds 16-bit words."""
-    dtype = np.dtype(np.uint16) if type.dtype is DType.BF16 else type.dtype.numpy
+    """The memory of a tensor."""
+    dtype = memory_dtype(type)
     if not type.size:
         return np.empty(type.shape, dtype)
     memory: Any = (ctypes.c_char * type.nbytes).from_address(address)
     return np.ndarray(type.shape, dtype, memory)
 
 
-def _read(memory: np.ndarray[Any, Any], type: TensorType) -> np.ndarray[Any, Any]:
-    """A copy: the program's memory is gone when a function keeps its arrays."""
+def read_memory(memory: np.ndarray[Any, Any], type: TensorType) -> np.ndarray[Any, Any]:
+    """A copy as functions take it: the program's memory is gone when a function keeps its arrays."""
     if type.dtype is not DType.BF16:
         return memory.copy()
     return (memory.astype(np.uint32) << 16).view(np.float32)
 
 
-def _written(value: np.ndarray[Any, Any], type: TensorType) -> np.ndarray[Any, Any]:
+def as_memory(value: np.ndarray[Any, Any], type: TensorType) -> np.ndarray[Any, Any]:
+    """A function's result in the format of the tensor's memory."""
     if type.dtype is not DType.BF16:
         return value
     words = np.ascontiguousarray(value, np.float32).view(np.uint32)

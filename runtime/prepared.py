@@ -6,13 +6,12 @@ takes a block out of the pool or makes one, so no two runs use a block at once.
 
 from __future__ import annotations
 
-import ctypes
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from contextlib import suppress
 from typing import NamedTuple
 
 from .idle import Idle, clock, hold
-from .storage import Storage, allocate
+from .storage import Storage, allocate_zeroed
 
 _OWNERS = 8  # blocks that are kept for different owners of parameters
 
@@ -43,8 +42,12 @@ class Prepared:
 class PreparedPool:
     """The blocks that no run is using. `holder` is the program that accounts for them; None for a shared pool."""
 
-    def __init__(self, nbytes: int, holder: Idle | None = None) -> None:
+    def __init__(
+        self, nbytes: int, holder: Idle | None = None, zeroed: Callable[[int], Storage] = allocate_zeroed
+    ) -> None:
+        """`zeroed` allocates a buffer of zeros."""
         self.nbytes = nbytes
+        self._zeroed = zeroed
         self.last_run = clock.now
         self._holder = holder
         self._idle: list[Prepared] = []
@@ -93,6 +96,4 @@ class PreparedPool:
 
     def _new(self) -> Prepared:
         hold(self if self._holder is None else self._holder, self.nbytes)
-        storage = allocate(self.nbytes)
-        ctypes.memset(storage.address, 0, self.nbytes)
-        return Prepared(storage)
+        return Prepared(self._zeroed(self.nbytes))

@@ -6,15 +6,16 @@ program in which several operators draw counts a call for each, so it draws what
 
 from __future__ import annotations
 
-import ctypes
 import os
+import struct
 from collections.abc import Hashable
 
 from ..ir.locks import ForkSafeLock
-from .storage import Storage, allocate
+from .device import Device
+from .host_device import HOST
+from .storage import Storage
 
 _MASK = 0xFFFFFFFF
-_KEY_BYTES = 16
 
 
 class _Stream:
@@ -65,8 +66,9 @@ def next_key(device: Hashable, draws: int = 1) -> tuple[int, int, int, int]:
     return stream.seed & _MASK, stream.seed >> 32, number & _MASK, 0
 
 
-def key_in_memory(device: Hashable, draws: int) -> Storage:
-    """The next key, as a program reads it."""
-    block = allocate(_KEY_BYTES)
-    (ctypes.c_uint32 * 4).from_address(block.address)[:] = next_key(device, draws)
+def key_in_memory(stream: Hashable, draws: int, device: Device = HOST) -> Storage:
+    """The next key of a stream, as a program on `device` reads it."""
+    key = struct.pack("4I", *next_key(stream, draws))
+    block = device.allocate(len(key))
+    device.write(block.address, key)
     return block

@@ -10,17 +10,17 @@ from typing import Any
 import numpy as np
 
 from ..ir.graph import Graph
-from ..ir.target import AVX2
+from ..ir.target import REFERENCE
 from ..ir.types import TensorType
 from ..passes.manager import Context, Options, run_passes
 from ..passes.pipeline import FOR_REFERENCE
 
 
 class ReferenceExecutable:
-    """A graph of mx or core nodes behind the interface of a compiled one; see `runtime.executable.Runnable`."""
+    """A graph of mx or core nodes behind the interface of a compiled one; see `runtime.device.Runnable`."""
 
     def __init__(self, graph: Graph, options: Options | None = None) -> None:
-        self._graph = run_passes(FOR_REFERENCE, graph, Context(AVX2, options or Options()))
+        self._graph = run_passes(FOR_REFERENCE, graph, Context(REFERENCE, options or Options()))
         self.inputs = self._graph.input_types()
         self.state, self.random = self._graph.updates, self._graph.random
         self.outputs = self._graph.output_types()[: len(self._graph.outputs) - len(self.state)]

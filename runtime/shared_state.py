@@ -2,34 +2,36 @@
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Sequence
 
 from ..ir.types import TensorType
-from .storage import Storage, allocate
+from .device import Address, Device
+from .storage import Storage
 
 
 def copy_shared_state(
-    addresses: list[int], types: Sequence[TensorType], state: Sequence[int]
-) -> list[tuple[int, Storage, int]]:
+    addresses: list[Address], types: Sequence[TensorType], state: Sequence[int], device: Device
+) -> list[tuple[Address, Storage, int]]:
     """Replace the address of each operand in `state` that overlaps another operand by that of a copy.
 
     Returns (address, copy, bytes) for each: after the run `write_back` stores the new values. A program writes its
-    state while it still reads other operands, so these must not overlap.
+    state while it still reads other operands, so these must not overlap. Scalar parameters, which are in the host's
+    memory on every device, overlap nothing.
     """
-    spans = [(a, a + t.nbytes) for a, t in zip(addresses, types, strict=False)]
-    found: list[tuple[int, Storage, int]] = []
+    memory = type(addresses[state[0]])
+    spans = {i: (a, a + t.nbytes) for i, (a, t) in enumerate(zip(addresses, types, strict=False)) if type(a) is memory}
+    found: list[tuple[Address, Storage, int]] = []
     for i in state:
         begin, end = spans[i]
-        if any(k != i and b < end and begin < e for k, (b, e) in enumerate(spans)):
-            block = allocate(end - begin)
-            ctypes.memmove(block.address, begin, end - begin)
+        if any(k != i and b < end and begin < e for k, (b, e) in spans.items()):
+            block = device.allocate(end - begin)
+            device.copy(block.address, begin, end - begin)
             addresses[i] = block.address
             found.append((begin, block, end - begin))
     return found
 
 
-def write_back(copies: Sequence[tuple[int, Storage, int]]) -> None:
+def write_back(copies: Sequence[tuple[Address, Storage, int]]) -> None:
     """Copy new values of state to where the state is stored."""
     for address, block, nbytes in copies:
-        ctypes.memmove(address, block.address, nbytes)
+        block.device.copy(address, block.address, nbytes)

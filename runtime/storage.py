@@ -1,4 +1,5 @@
-"""Memory of tensors: blocks that are reused, because fresh pages cost as much as computing what they hold.
+"""Memory of tensors: buffers of devices, and those of the host, which are reused because fresh pages cost as much as
+computing what they hold.
 
 Blocks come in size classes: multiples of 64 bytes up to 1 KiB, then four to each doubling. A freed block goes to its
 class's list and serves the next request of that class. Classes up to 32 KiB are cut from shared regions and stay;
@@ -15,7 +16,7 @@ import ctypes
 import functools
 import gc
 import mmap
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -23,6 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..ir.locks import ForkSafeLock
+from .device import Address, Device, DeviceAddress
 from .host import physical_memory
 
 ALIGNMENT = 64
@@ -33,15 +35,34 @@ _REFILL = 64 << 10
 
 
 class Storage:
-    """A block of `nbytes` at `address`, a multiple of 64 when allocated; freed with the last reference to this."""
+    """A buffer of `nbytes` at `address` in the memory of `device`, on the host a multiple of 64 when allocated; freed
+    with the last reference to this."""
 
     __slots__ = ("address", "nbytes")
 
-    address: int
+    device: Device  # of the class: the host, set by runtime/host_device.py
+    address: Address
     nbytes: int
 
     def __repr__(self) -> str:
         return f"Storage({self.nbytes} bytes at {self.address:#x})"
+
+
+class DeviceStorage(Storage):
+    """A buffer of a device besides the host; `free` gives its memory back to the device."""
+
+    __slots__ = ("_free", "device")
+
+    def __init__(
+        self, device: Device, address: DeviceAddress, nbytes: int, free: Callable[[DeviceAddress], None]
+    ) -> None:
+        self.device, self.address, self.nbytes, self._free = device, address, nbytes, free
+
+    def __repr__(self) -> str:
+        return f"Storage({self.nbytes} bytes at {self.address.value:#x} of {self.device.name})"
+
+    def __del__(self) -> None:
+        self._free(self.address)
 
 
 class _SmallStorage(Storage):
@@ -130,6 +151,13 @@ def allocate_zeroed(nbytes: int) -> Storage:
     return storage
 
 
+def storage_of(content: npt.NDArray[Any], device: Device) -> Storage:
+    """A buffer of a device with the content of a C-contiguous array."""
+    made = device.allocate(content.nbytes)
+    device.write(made.address, content)
+    return made
+
+
 def wrap_numpy(array: npt.NDArray[Any]) -> Storage:
     """The memory of `array` itself, which stays alive with the result; it must be writable and C-contiguous."""
     interface = array.__array_interface__  # several times faster than array.ctypes and array.flags
@@ -159,16 +187,31 @@ def writable_view(array: npt.NDArray[Any]) -> npt.NDArray[Any] | None:
 
 
 def as_numpy(storage: Storage, dtype: npt.DTypeLike, shape: Sequence[int], offset: int = 0) -> npt.NDArray[Any]:
-    """A view of the storage from byte `offset` on, which keeps it alive. Raises ValueError when it does not fit."""
+    """A view of the storage from byte `offset` on, which keeps it alive; of another device's memory a read-only copy.
+    Raises ValueError when it does not fit.
+    """
     if isinstance(storage, _WrappedStorage):
         window: Any = storage.array.reshape(-1).view(np.uint8)
     else:
-        window = _window_type(storage.nbytes).from_address(storage.address)
+        try:
+            window = _window_type(storage.nbytes).from_address(storage.address)
+        except TypeError:  # a DeviceAddress
+            return _copy_of(storage, dtype, shape, offset)
         window.storage = storage
     view = np.ndarray(tuple(shape), dtype, window, offset)
     if offset + view.nbytes > storage.nbytes:
         raise ValueError(f"{view.nbytes} bytes from byte {offset} on do not fit a storage of {storage.nbytes}")
     return view
+
+
+def _copy_of(storage: Storage, dtype: npt.DTypeLike, shape: Sequence[int], offset: int) -> npt.NDArray[Any]:
+    """What `storage` holds from byte `offset` on, as a read-only array of the host."""
+    made = np.empty(tuple(shape), dtype)
+    if offset + made.nbytes > storage.nbytes:
+        raise ValueError(f"{made.nbytes} bytes from byte {offset} on do not fit a storage of {storage.nbytes}")
+    storage.device.read(storage.address + offset, made)
+    made.flags.writeable = False
+    return made
 
 
 @functools.lru_cache(4096)
@@ -206,6 +249,7 @@ def set_cache_limit(nbytes: int) -> None:
 
 @dataclass(slots=True)
 class _LargeClass:
+    system: _System  # not the module's: blocks may be freed when the interpreter has cleared the module
     size: int
     free: list[int] = field(default_factory=list[int])
 
@@ -213,12 +257,12 @@ class _LargeClass:
         try:
             return self.free.pop()
         except IndexError:
-            return _system.reserve(self.size)
+            return self.system.reserve(self.size)
 
     def give_back(self, address: int) -> None:
         """Called by finalizers, maybe amid anything: takes no lock unless blocks must go back to the system."""
         self.free.append(address)
-        _system.note_freed(self.size)
+        self.system.note_freed(self.size)
 
 
 class _System:
@@ -239,7 +283,7 @@ class _System:
 
     def large_class(self, size: int) -> _LargeClass:
         found = self._large.get(size)
-        return found if found is not None else self._large.setdefault(size, _LargeClass(size))
+        return found if found is not None else self._large.setdefault(size, _LargeClass(self, size))
 
     def refill(self, free: list[int], size: int) -> int:
         """Cuts a run of blocks: one for the caller, the others onto `free`."""
@@ -336,6 +380,11 @@ def raise_as(error: type[MemoryError]) -> None:
     """Have `error` raised where memory is missing: a caller's class for all of its errors may be one of them."""
     global _out_of_memory  # noqa: PLW0603
     _out_of_memory = error
+
+
+def out_of_memory(message: str) -> MemoryError:
+    """The error of a device that has no memory left."""
+    return _out_of_memory(message)
 
 
 def require_memory(nbytes: int) -> None:

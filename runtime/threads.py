@@ -14,7 +14,7 @@ import os
 from collections.abc import Callable
 
 from ..codegen.llvm.support import LARGEST_POOL, support_module
-from ..ir.target import CpuTarget
+from ..codegen.llvm.target import CpuTarget
 from .cache import DiskCache, default_cache
 from .elf import load_object
 from .host import host_target

@@ -20,3 +20,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_unconfigure(config: pytest.Config) -> None:
     """Removes the session's compile cache."""
     shutil.rmtree(CACHE, ignore_errors=True)
+
+
+@pytest.fixture
+def simulated_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two GPUs, `mx.gpu(0)` and `mx.gpu(1)`, while the test runs."""
+    from mxforge.runtime import devices
+
+    monkeypatch.setitem(devices.PROVIDERS, "gpu", "support.simulated_gpu")
+    monkeypatch.setattr(devices, "_opened", {})

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from mxforge.codegen.llvm.target import AVX2
 from mxforge.codegen.lower import lower_region
 from mxforge.codegen.lower_contract import sum_dtype
 from mxforge.ir.dialects.core import Fused
@@ -23,7 +24,6 @@ from mxforge.ir.kernel import (
     affine,
     contracts,
 )
-from mxforge.ir.target import AVX2
 from mxforge.ir.types import DType, Layout
 from mxforge.ir.verifier import verify_kernel
 from mxforge.passes.eliminate import EliminateDeadCode

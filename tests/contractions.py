@@ -6,15 +6,16 @@ from __future__ import annotations
 
 import ctypes
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from mxforge.codegen.emission import Emission, LaunchSpec
 from mxforge.codegen.llvm.compile import compile_object
 from mxforge.codegen.llvm.contract import emit_contraction, schedule_contraction
 from mxforge.codegen.llvm.emitter import ModuleBuilder
+from mxforge.codegen.llvm.schedule.kinds import ContractionSchedule
+from mxforge.codegen.llvm.target import CpuTarget
 from mxforge.ir.kernel import Buffer, Kernel
-from mxforge.ir.schedule import ContractionSchedule
-from mxforge.ir.target import CpuTarget
 from mxforge.ir.types import Layout
 from mxforge.runtime.host import host_target
 
@@ -115,7 +116,7 @@ class Runner:
         self.schedule = schedule or schedule_contraction(kernel, target, frozenset(("w", "b")))
         module = ModuleBuilder(target)
         self.emission: Emission = emit_contraction(kernel, self.schedule, target, module, "kernel")
-        packings = [(kernel.buffers[i].name, p) for i, p in self.emission.packings]
+        packings: list[tuple[str, Any]] = [(kernel.buffers[i].name, p) for i, p in self.emission.packings]
         self.packs = [(b, p, p.emit(module, target, f"pack.{b}")) for b, p in packings]
         self.text = module.text()
         self.code = Compiled(self.text, target)

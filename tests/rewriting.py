@@ -9,11 +9,12 @@ from textwrap import dedent
 
 import numpy as np
 import numpy.typing as npt
+from mxforge.codegen.llvm.target import AVX512
 from mxforge.ir.dialects.core import evaluate_graph, storage
 from mxforge.ir.graph import Graph, GraphBuilder, Node, Op, Value
 from mxforge.ir.kernel import Kernel
 from mxforge.ir.printer import print_graph, print_kernel
-from mxforge.ir.target import AVX512, CpuTarget
+from mxforge.ir.target import Capabilities
 from mxforge.ir.types import DType, Layout, TensorType
 from mxforge.ir.verifier import verify_graph
 from mxforge.passes.manager import Context, Options, Pass
@@ -103,7 +104,7 @@ def in_layout(b: GraphBuilder, op: Op, layout: Layout | None, *operands: Value) 
     return b.nodes[-1].outputs[0]
 
 
-def run_pass(step: Pass, graph: Graph, target: CpuTarget = AVX512, options: Options | None = None) -> Graph:
+def run_pass(step: Pass, graph: Graph, target: Capabilities = AVX512, options: Options | None = None) -> Graph:
     """The verified result of one pass."""
     result = step.run(graph, Context(target, options or Options()))
     verify_graph(result)
@@ -123,7 +124,9 @@ class Chain(Pass):
         return graph
 
 
-def assert_rewrites(step: Pass, graph: Graph, golden: str, tolerance: float = 0.0, target: CpuTarget = AVX512) -> Graph:
+def assert_rewrites(
+    step: Pass, graph: Graph, golden: str, tolerance: float = 0.0, target: Capabilities = AVX512
+) -> Graph:
     """The pass turns the first graph of `golden` into the second, behind `->`, and keeps values; returns the second."""
     result = run_pass(step, graph, target)
     assert_text(f"{graph_text(graph)}\n->\n{graph_text(result)}", golden)
@@ -131,7 +134,7 @@ def assert_rewrites(step: Pass, graph: Graph, golden: str, tolerance: float = 0.
     return result
 
 
-def assert_unchanged(step: Pass, graph: Graph, target: CpuTarget = AVX512) -> None:
+def assert_unchanged(step: Pass, graph: Graph, target: Capabilities = AVX512) -> None:
     """The pass returns the graph itself."""
     assert run_pass(step, graph, target) is graph
 

@@ -44,6 +44,7 @@ class Copy:
     def create(self, file: str, text: str) -> None:
         path = self.package / file
         assert not path.exists()
+        path.parent.mkdir(exist_ok=True)
         path.write_text(text)
         self.touched.add(file)
 
@@ -247,14 +248,33 @@ def test_a_primitive_that_expands_touches_one_file(copy: Copy) -> None:
     assert len(copy.touched) == 1
 
 
+USE_OF_A_TARGET = """
+import mxforge as mx
+
+assert mx.context.num_gpus() == 1
+x = mx.nd.array([[1, 2, 3], [4, 5, 6]], ctx=mx.gpu(0))
+assert mx.nd.softmax(x).sum(axis=1).asnumpy().tolist() == [1, 1] and (x + 1).context == mx.gpu(0)
+"""
+
+
+def test_a_target_touches_one_file_besides_its_folder(copy: Copy) -> None:
+    """Its folder is the first block of the page on targets; the registration is a line."""
+    page = (ROOT / "docs" / "add-a-target.md").read_text()
+    folder = page.partition("```python\n")[2].partition("```")[0]
+    copy.create("codegen/toy/__init__.py", folder)
+    copy.insert("runtime/devices.py", "}", '    "gpu": "mxforge.codegen.toy",\n')
+    copy.use(USE_OF_A_TARGET)
+    assert {file for file in copy.touched if not file.startswith("codegen/toy/")} == {"runtime/devices.py"}
+
+
 SCRATCH_KIND = '''\
 """1x1 convolutions one sum at a time."""
 
 from dataclasses import dataclass
 
 from ...lower_contract import contract_as_sum
-from ...schedule.describe import ConvShape
-from ....ir.schedule import ContractionSchedule
+from ..schedule.describe import ConvShape
+from ..schedule.kinds import ContractionSchedule
 from ..loops.emit import emit_loops
 from .kind import ScheduleKind
 

@@ -17,13 +17,12 @@ from rewriting import assert_text, graph_text, run_pass, tensor
 
 ROOT = Path(mxforge.__file__).resolve().parent
 DOCS = sorted((ROOT / "docs").glob("*.md"))
+CODE = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
 def blocks(page: str) -> str:
     """All Python code of a page, as one program."""
-    return "\n".join(
-        re.findall(r"^```python\n(.*?)^```$", (ROOT / "docs" / page).read_text(), re.MULTILINE | re.DOTALL)
-    )
+    return "\n".join(CODE.findall((ROOT / "docs" / page).read_text()))
 
 
 def test_the_example_of_an_operator_runs() -> None:
@@ -31,6 +30,18 @@ def test_the_example_of_an_operator_runs() -> None:
     ran = subprocess.run(
         [sys.executable, "-c", blocks("add-an-operator.md")], check=False, capture_output=True, text=True, env=_path()
     )
+    assert ran.returncode == 0, ran.stderr
+
+
+def test_a_target_is_a_folder_and_a_line(tmp_path: Path) -> None:
+    """The first block of the page is the folder, the second the line, the third uses the target."""
+    folder, *rest = CODE.findall((ROOT / "docs" / "add-a-target.md").read_text())
+    (tmp_path / "toy").mkdir()
+    (tmp_path / "toy" / "__init__.py").write_text(folder)
+    assert len(rest[0].strip().splitlines()[2:]) == 1, "an import, and one line of registration"
+    path = {"PYTHONPATH": os.pathsep.join((str(tmp_path), _path()["PYTHONPATH"]))}
+    program = [sys.executable, "-c", "\n".join(rest)]
+    ran = subprocess.run(program, check=False, capture_output=True, text=True, env=_path() | path)
     assert ran.returncode == 0, ran.stderr
 
 

@@ -19,10 +19,6 @@ ALLOWED = {
         r"ir\.dialects\.core\.(control|control_gradient|reduction|scan|split|window)",
         r"ir\.dialects\.core\.(builder|control_gradient|gradient|split)",
     ): "the gradient of a primitive with a graph is a graph of primitives",
-    (
-        r"codegen\.compiler",
-        r"codegen\.control",
-    ): "the kernel of a loop holds a program of its own, which is compiled like any other",
 }
 """Imports that close a cycle: patterns of the importing and the imported module."""
 

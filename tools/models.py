@@ -23,7 +23,7 @@ from .errors import ToolError, UsageError
 
 if TYPE_CHECKING:
     from ..frontend.ndarray import NDArray
-    from ..runtime.executable import Runnable
+    from ..runtime.device import Runnable
 
 _SUFFIX = "-symbol.json"
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from ...ir.locks import ForkSafeLock, await_at_fork
 from ...ir.settings import settings
-from ...ir.target import CpuTarget
+from .cpu import Cpu
 
 if TYPE_CHECKING:
     from .library import binding
@@ -52,7 +52,7 @@ class CompileError(RuntimeError):
         self.line = line
 
 
-def compile_object(ir_text: str, target: CpuTarget, *, optimize: int = 1) -> bytes:
+def compile_object(ir_text: str, target: Cpu, *, optimize: int = 1) -> bytes:
     """The relocatable ELF object of a module, position independent, in the small code model.
 
     `optimize` is 0 for no IR passes, 1 for a light list (inlining, scalars out of memory, common subexpressions), 2 for
@@ -62,7 +62,7 @@ def compile_object(ir_text: str, target: CpuTarget, *, optimize: int = 1) -> byt
         return _object(ir_text, target, optimize)
 
 
-def emit_assembly(ir_text: str, target: CpuTarget, *, optimize: int = 1) -> str:
+def emit_assembly(ir_text: str, target: Cpu, *, optimize: int = 1) -> str:
     """The assembly of a module, for dumps and tests; the target may be of another architecture than this machine."""
     with _calling:
         return _assembly(ir_text, target, optimize)
@@ -71,20 +71,20 @@ def emit_assembly(ir_text: str, target: CpuTarget, *, optimize: int = 1) -> str:
 # What these make of LLVM's is freed when they return, while the caller holds the lock.
 
 
-def _object(ir_text: str, target: CpuTarget, optimize: int) -> bytes:
+def _object(ir_text: str, target: Cpu, optimize: int) -> bytes:
     machine = _target_machine(target)
     module = _optimized_module(ir_text, machine, optimize)
     statistics.modules += 1
     return machine.emit_object(module)
 
 
-def _assembly(ir_text: str, target: CpuTarget, optimize: int) -> str:
+def _assembly(ir_text: str, target: Cpu, optimize: int) -> str:
     machine = _target_machine(target)
     module = _optimized_module(ir_text, machine, optimize)
     return machine.emit_assembly(module)
 
 
-def _target_machine(target: CpuTarget) -> binding.TargetMachine:
+def _target_machine(target: Cpu) -> binding.TargetMachine:
     from .library import binding
 
     binding.initialize_all_targets()

@@ -12,8 +12,8 @@ from hashlib import blake2b
 from typing import NamedTuple
 
 from ...ir.symbolic import deferred, is_symbolic
-from ...ir.target import CpuTarget
 from .arithmetic import Operand, Value
+from .cpu import Cpu
 from .emitter import FunctionBuilder, ModuleBuilder, Parameter
 from .types import I1, I64, PTR, Number, Type, scalar_constant
 
@@ -160,7 +160,7 @@ class DynamicModule(ModuleBuilder):
 
     __slots__ = ("_later", "_open")
 
-    def __init__(self, target: CpuTarget) -> None:
+    def __init__(self, target: Cpu) -> None:
         super().__init__(target)
         self._open: list[tuple[int, list[DynamicFunction]]] = []
         self._later: dict[str, Callable[[], None]] = {}

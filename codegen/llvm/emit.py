@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ...ir.kernel import Kernel, contracts
-from ...ir.target import CpuTarget
 from ..emission import Emission
 from ..lower_contract import contract_as_sum, epilogue_in_float32
+from .cpu import Cpu
 from .emitter import ModuleBuilder
 from .loops.emit import emit_loops
+from .schedule.kinds import ContractionSchedule
 
 
 def is_contraction(kernel: Kernel) -> bool:
@@ -17,9 +18,16 @@ def is_contraction(kernel: Kernel) -> bool:
     return bool(contracts(kernel))
 
 
+def schedule_kernel(kernel: Kernel, target: Cpu, parameters: frozenset[str]) -> ContractionSchedule | None:
+    """See `CpuTarget.schedule`."""
+    from .contract import schedule_contraction
+
+    return schedule_contraction(kernel, target, parameters) if is_contraction(kernel) else None
+
+
 def emit_kernel(
     kernel: Kernel,
-    target: CpuTarget,
+    target: Cpu,
     module: ModuleBuilder,
     symbol: str,
     parameters: frozenset[str] = frozenset(),
@@ -35,16 +43,17 @@ def emit_kernel(
 
 
 def _emit_contraction(
-    kernel: Kernel, target: CpuTarget, module: ModuleBuilder, symbol: str, parameters: frozenset[str]
+    kernel: Kernel, target: Cpu, module: ModuleBuilder, symbol: str, parameters: frozenset[str]
 ) -> Emission:
     """Under a schedule of contractions; what none takes (integers, computed operands) is a sum in plain loops."""
-    from ..schedule.describe import ContractionError
-    from .contract import emit_contraction, schedule_contraction
+    from .contract import emit_contraction
+    from .schedule.describe import ContractionError
 
     before = module.mark()
     explicit = epilogue_in_float32(kernel)
     try:
-        schedule = schedule_contraction(explicit, target, parameters)
+        schedule = schedule_kernel(explicit, target, parameters)
+        assert schedule is not None
         return emit_contraction(explicit, schedule, target, module, symbol)
     except ContractionError as error:
         module.undo(before)

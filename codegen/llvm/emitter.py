@@ -18,8 +18,8 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 
-from ...ir.target import CpuTarget
 from .arithmetic import Operand, Value
+from .cpu import Cpu
 from .instructions import Instructions
 from .types import I64, PTR, Number, Type, constant, scalar_constant
 
@@ -31,7 +31,7 @@ class ModuleBuilder:
 
     __slots__ = ("_declared", "_functions", "_globals", "_intrinsics", "_metadata", "_names", "_tables", "target")
 
-    def __init__(self, target: CpuTarget) -> None:
+    def __init__(self, target: Cpu) -> None:
         self.target = target
         self._declared: dict[str, str] = {}
         self._intrinsics: dict[tuple[str, Type, int], str] = {}

@@ -8,19 +8,20 @@ from __future__ import annotations
 
 import hashlib
 import importlib
+import importlib.metadata
 import importlib.util
 import inspect
 import os
 import tempfile
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from ...ir.settings import settings
-from ...ir.target import GpuTarget
 from .cubin import KernelResources, read_resources
 from .emit import TritonSource
+from .gpu import Gpu
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +40,7 @@ class CompiledKernel:
     resources: KernelResources
 
 
-def compile_triton(source: TritonSource, target: GpuTarget, folder: Path | None = None) -> CompiledKernel:
+def compile_triton(source: TritonSource, target: Gpu, folder: Path | None = None) -> CompiledKernel:
     """Compile for `target`. The generated module is kept in `folder` (default: the compile cache) for debuggers.
 
     ModuleNotFoundError says how to install Triton; ValueError names a kernel that needs more shared memory than there
@@ -59,7 +60,7 @@ def compile_triton(source: TritonSource, target: GpuTarget, folder: Path | None 
     return CompiledKernel(source.name, forms["ttir"], forms["ptx"], forms["cubin"], shared, warps, resources)
 
 
-def lower_to_ttir(source: TritonSource, target: GpuTarget, folder: Path | None = None) -> str:
+def lower_to_ttir(source: TritonSource, target: Gpu, folder: Path | None = None) -> str:
     """The kernel in Triton's MLIR dialect, canonicalised: the first stage alone."""
     pipeline = _Pipeline(source, target)
     module = pipeline.start(load_function(source, folder or _cache_folder()))
@@ -69,7 +70,7 @@ def lower_to_ttir(source: TritonSource, target: GpuTarget, folder: Path | None =
 class _Pipeline:
     """Triton's backend set up for one kernel: its stages by name, and the metadata that they fill."""
 
-    def __init__(self, source: TritonSource, target: GpuTarget) -> None:
+    def __init__(self, source: TritonSource, target: Gpu) -> None:
         triton = _import_triton()
         self.source, s = source, source.schedule
         self.backend, self.context, self.gpu = triton.backend(target.capability)
@@ -113,14 +114,26 @@ class _Triton:
         return backend, context, gpu
 
 
-@lru_cache
+@cache
+def triton_version() -> str:
+    """The version of the installed Triton; see `compile_triton` for the error."""
+    try:
+        return importlib.metadata.version("triton")
+    except importlib.metadata.PackageNotFoundError:
+        raise _no_triton() from None
+
+
+def _no_triton() -> ModuleNotFoundError:
+    return ModuleNotFoundError("compiling for a GPU needs Triton: pip install mxforge[cuda]", name="triton")
+
+
+@cache
 def _import_triton() -> _Triton:
     try:
         from triton.backends.compiler import Language  # type: ignore[import-untyped]
         from triton.compiler import ASTSource  # type: ignore[import-untyped]
     except ModuleNotFoundError as error:
-        advice = "compiling for a GPU needs Triton: pip install mxforge[cuda]"
-        raise ModuleNotFoundError(advice, name="triton") from error
+        raise _no_triton() from error
     return _Triton(ASTSource, Language.TRITON)
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import prod
 
 from ...ir.kernel import Extent, Kernel, Reduce, contracts, walk
-from ..llvm.loops.nest import hoist_reductions
+from ..hoist import hoist_reductions
 from ..lower_contract import contract_as_sum, convolutions_as_products
 from .gemm import emit_gemm
 from .schedule import TileDim, TritonSchedule

@@ -166,9 +166,11 @@ class Expressions:
             text += ".to(tl.float32)"
         return self.source.remember(key, Value(self.source.let(expr.buffer, text, dims), dims, dtype))
 
-    def store(self, stage: Store, needed: frozenset[str]) -> None:
-        """Write a result at every point of the tile's dimensions `needed`, and those of its index."""
-        value = self.value(stage.value)
+    def store(self, stage: Store, needed: frozenset[str], value: Value | None = None) -> None:
+        """Write a result, if its `value` is not known yet that of the stage, at every point of the tile's dimensions
+        `needed`, and those of its index.
+        """
+        value = value or self.value(stage.value)
         pointer, dims = self._address(access(self.kernel, stage.buffer, stage.index), needed)
         mask = self._mask(dims)
         self.source.line(f"tl.store({pointer}, {bare(value.text)}{', mask=' + mask if mask else ''})", dims)

@@ -9,10 +9,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from ...ir.kernel import AxisKind, Kernel, Reduce, contracts, walk
-from ...ir.target import GpuTarget
 from ...ir.types import DType
 from ..lower_contract import contract_as_sum, convolutions_as_products
 from .accesses import Access, accesses, axis_names, chains
+from .gpu import Gpu
 from .operands import NoTensorCores, find_contraction
 from .sizes import product, size
 
@@ -56,7 +56,7 @@ class TritonSchedule:
         return next(d for d in self.dims if d.name == name)
 
 
-def schedule_triton(kernel: Kernel, target: GpuTarget, extents: Mapping[str, int] | None = None) -> TritonSchedule:
+def schedule_triton(kernel: Kernel, target: Gpu, extents: Mapping[str, int] | None = None) -> TritonSchedule:
     """Derive a schedule. `extents` are typical values of run-time extents; they decide blocks, never results.
 
     NotImplementedError names a kernel that this target cannot run.
@@ -70,7 +70,7 @@ def schedule_triton(kernel: Kernel, target: GpuTarget, extents: Mapping[str, int
     return _loops(kernel, target, extents or {})
 
 
-def _loops(kernel: Kernel, target: GpuTarget, extents: Mapping[str, int]) -> TritonSchedule:
+def _loops(kernel: Kernel, target: Gpu, extents: Mapping[str, int]) -> TritonSchedule:
     """The schedule of a kernel without contractions."""
     sizes = _Sizes(kernel, extents)
     reduces = any(isinstance(e, Reduce) for s in kernel.stages for e in walk(s.value))
@@ -125,7 +125,7 @@ def _warps(elements: int, most: int = 16) -> int:
 # -- pointwise
 
 
-def _points(kernel: Kernel, target: GpuTarget, sizes: _Sizes) -> TritonSchedule:
+def _points(kernel: Kernel, target: Gpu, sizes: _Sizes) -> TritonSchedule:
     parallel = [c for c in chains(kernel) if kernel.axis(c[0]).kind is AxisKind.PARALLEL]
     crossing = _crossing(kernel, parallel)
     if crossing is None:
@@ -146,7 +146,7 @@ def _at_most(block: int, count: int) -> int:
     return min(block, max(2, power_of_two(count)))
 
 
-def _flat_block(count: int, target: GpuTarget) -> int:
+def _flat_block(count: int, target: Gpu) -> int:
     """At most 1024 elements, fewer while some multiprocessors would have no block."""
     block = 1024
     while block > 128 and count < block * target.multiprocessors:
@@ -177,7 +177,7 @@ def _is_unit(found: Access, chain: tuple[str, ...]) -> bool:
 # -- rows
 
 
-def _rows(kernel: Kernel, target: GpuTarget, sizes: _Sizes) -> TritonSchedule:
+def _rows(kernel: Kernel, target: Gpu, sizes: _Sizes) -> TritonSchedule:
     """A row in one block while registers hold it, else in chunks. Short and strided rows share a program."""
     parallel, reduced = axis_names(kernel, AxisKind.PARALLEL), axis_names(kernel, AxisKind.REDUCE)
     chain = (
@@ -201,7 +201,7 @@ def _rows_together(length: int, rows: int) -> int:
     return max(1, min(1024 // length, power_of_two(rows)))
 
 
-def longest_row(target: GpuTarget) -> int:
+def longest_row(target: Gpu) -> int:
     """Elements of a row kept in registers: those hold about as much as shared memory, and half is for temporaries."""
     return 1 << (target.shared_bytes // 8).bit_length() - 1
 
@@ -209,7 +209,7 @@ def longest_row(target: GpuTarget) -> int:
 # -- GEMM
 
 
-def _gemm(kernel: Kernel, target: GpuTarget, sizes: _Sizes) -> TritonSchedule:
+def _gemm(kernel: Kernel, target: Gpu, sizes: _Sizes) -> TritonSchedule:
     """The largest tile of which every multiprocessor has one; as many stages of operands as shared memory holds."""
     c = find_contraction(kernel)
     counts = sizes.count(c.batch), sizes.count(c.rows), sizes.count(c.columns), sizes.count(c.inner)
@@ -223,7 +223,7 @@ def _gemm(kernel: Kernel, target: GpuTarget, sizes: _Sizes) -> TritonSchedule:
     return TritonSchedule(dims, warps, max(1, stages), 8, "ieee" if small else "tf32x3", wide=sizes.wide)
 
 
-def _gemm_tile(counts: tuple[int, int, int, int], target: GpuTarget, dtype: DType) -> tuple[int, int]:
+def _gemm_tile(counts: tuple[int, int, int, int], target: Gpu, dtype: DType) -> tuple[int, int]:
     """The largest tile that the product fills and of which three quarters of the multiprocessors have one each."""
     batch, rows, columns, _ = counts
     most_m, most_n = max(16, power_of_two(rows)), max(16, power_of_two(columns))

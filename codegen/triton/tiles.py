@@ -60,10 +60,12 @@ def program_count(tile: Expressions, dim: TileDim) -> str:
 
 
 def _stores(tile: Expressions, stages: list[Stage]) -> None:
+    """All values are computed before the first is stored: it may be stored over an operand."""
     needed = frozenset(d for d in tile.frame if d != "r")
-    for stage in stages:
-        if isinstance(stage, Store):
-            tile.store(stage, needed)
+    stores = [stage for stage in stages if isinstance(stage, Store)]
+    values = [tile.value(stage.value) for stage in stores]
+    for stage, value in zip(stores, values, strict=True):
+        tile.store(stage, needed, value)
 
 
 # -- rows longer than a block

@@ -7,7 +7,9 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ...ir.caches import Cache
+from ...runtime.device import DeviceError
 from ...runtime.function import SIGNATURES
+from ...runtime.host_device import HOST
 from ...runtime.modes import hooks, modes
 from ...runtime.parameter_version import ParameterVersion
 from ..executor import Monitored, storages
@@ -59,7 +61,7 @@ class BlockFunction:
             found = self._hook.function.specialization_for(arrays)
             return self._hook.report(arrays, found.call(arrays, placed.version.stamp))
         found = self.function.specialization_for(arrays)
-        if len(found.types) == 1 and not found.state and not found.random:
+        if len(found.types) == 1 and not found.state and not found.random and found.device is HOST:
             self._remember(data, placed, found)
         return found.call(arrays, placed.version.stamp)
 
@@ -88,7 +90,10 @@ class BlockFunction:
             return None
         if call is None:
             return None
-        return call(*args) if out_format.__class__ is int else [call(*args)]
+        try:
+            return call(*args) if out_format.__class__ is int else [call(*args)]
+        except DeviceError:  # fast paths are found by dtypes and shapes, whatever the device
+            return None
 
     def _placed(self, context: Context) -> _Placed:
         found = self._places.get(context)

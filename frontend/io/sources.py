@@ -63,6 +63,8 @@ def take_examples(source: Any, positions: np.ndarray, axis: int) -> NDArray:
     if not isinstance(source, NDArray):  # HDF5 reads increasing indices alone, and each once
         found, order = np.unique(positions, return_inverse=True)
         return array(np.take(source[(slice(None),) * axis + (found,)], order, axis))
+    if not source._on_host:
+        return source._like(np.take(source._memory(), positions, axis))
     shape = (*source.shape[:axis], len(positions), *source.shape[axis + 1 :])
     made = empty_array(shape, source._dtype, source.context)
     np.take(source._memory(), positions, axis, out=made._memory())

@@ -12,14 +12,16 @@ from typing import TYPE_CHECKING, Any
 
 from ...ir.caches import Cache
 from ...ir.types import DType
+from ...runtime.device import DeviceError
+from ...runtime.host_device import HOST
 from ...runtime.modes import hooks
 from ..base import MXNetError, numeric_types
 from ..context import cpu
 from ..dtypes import to_memory
 from ..tracebacks import api_boundary
-from .array_classes import array_class, empty_array
+from .array_classes import array_class, empty_array, number_class
 from .eager import apply_bound, bind, operator_named
-from .operator_function import BoundOperator, OperatorFunction
+from .operator_function import BoundOperator, OperatorFunction, on_one_device
 from .sparse_arithmetic import binary
 
 if TYPE_CHECKING:
@@ -43,22 +45,9 @@ def cell(dtype: DType, value: Any) -> NDArray:
     return _numbers.add(key, _new_cell(dtype, value)) if found is None else found
 
 
-@cache
-def number_class() -> type[NDArray]:
-    """The class of numbers that take part in the arithmetic of arrays."""
-    dense: Any = array_class()
-
-    class Number(dense):
-        """A Python number as an array without axes."""
-
-        __slots__ = ()
-
-    return Number
-
-
 def _new_cell(dtype: DType, value: Any) -> NDArray:
     made = empty_array((), dtype, _CPU)
-    made._memory()[...] = to_memory(value, dtype)
+    made._write(to_memory(value, dtype))
     made.__class__ = number_class()
     return made
 
@@ -74,8 +63,9 @@ def _slow(name: str, x: NDArray, y: NDArray) -> NDArray:
     bound = bind(operator_named(name), {})
     if x._is_sparse or y._is_sparse:
         return apply_bound(bound, (x, y))
+    x, y = on_one_device((x, y))
     found = bound.specialization((x, y))
-    if not hooks.watched:
+    if not hooks.watched and found.device is HOST:
         _table(name).get((x._dtype, x._shape, y._dtype, y._shape), found.fast)
     return found.call((x, y))
 
@@ -134,8 +124,11 @@ def _in_place(name: str, python_name: str, doc: str) -> Callable[[NDArray, Any],
         write = fast_paths.get((self._dtype, self._shape, other._dtype, other._shape))
         apart = other is self or other._storage is not self._storage
         if write is not None and apart and not hooks.watched:
-            write(self, other)
-            return self
+            try:
+                write(self, other)
+                return self
+            except DeviceError:  # fast paths are found by dtypes and shapes, whatever the device
+                pass
         return _slow_in_place(name, table, self, other)
 
     return _named(method, python_name, doc)
@@ -144,6 +137,7 @@ def _in_place(name: str, python_name: str, doc: str) -> Callable[[NDArray, Any],
 @api_boundary
 def _slow_in_place(name: str, table: Cache[Any, Callable[..., Any]], x: NDArray, y: NDArray) -> NDArray:
     """The first time for such operands, with one that shares x's memory, or while calls are observed."""
+    x, y = on_one_device((x, y))
     found = bind(operator_named(name), {}).specialization((x, y))
     found.call((x, y), x)
     write = None if hooks.watched else found.fast_in_place()
@@ -162,7 +156,7 @@ def _unary(bound: Callable[[], BoundOperator], python_name: str, doc: str) -> Ca
 
     def slowly(x: NDArray) -> NDArray:
         found = bound().specialization((x,))
-        if not hooks.watched:
+        if not hooks.watched and found.device is HOST:
             table.get((x._dtype, x._shape), found.fast)
         return found.call((x,))
 

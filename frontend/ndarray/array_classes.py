@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from ...ir.types import DType
 from ...runtime.storage import Storage
-from ..context import Context
+from ..context import GPU, Context, device_of
 from ..memory import OutOfMemory, allocate
 
 if TYPE_CHECKING:
@@ -36,11 +36,26 @@ def array_class(stype: str = "default") -> type[NDArray]:
     return _classes[stype]
 
 
+@cache
+def number_class() -> type[NDArray]:
+    """The class of numbers that take part in the arithmetic of arrays."""
+
+    dense: Any = array_class()
+
+    class Number(dense):
+        """A Python number as an array without axes."""
+
+        __slots__ = ()
+
+    return Number
+
+
 def empty_array(shape: tuple[int, ...], dtype: DType, context: Context) -> NDArray:
     """A new dense array of arbitrary content."""
     array = object.__new__(array_class())
     try:
-        storage = allocate(prod(shape) * dtype.itemsize)
+        nbytes = prod(shape) * dtype.itemsize
+        storage = allocate(nbytes) if context.device_typeid != GPU else device_of(context).allocate(nbytes)
     except OutOfMemory as error:
         raise error.of(f"an array of shape {shape} and dtype {dtype.value}") from None
     array._storage, array._address, array._shape = storage, storage.address, shape

@@ -12,7 +12,7 @@ import numpy as np
 from ...ir.types import DType
 from ..base import MXNetError, integers
 from ..context import Context, usable
-from ..dtypes import dtype_of, to_memory
+from ..dtypes import dtype_of, memory_dtype, to_memory
 from ..memory import require_room
 from ..shapes import is_known
 from . import _internal, op
@@ -77,7 +77,10 @@ def empty(shape: Any, ctx: Context | None = None, dtype: Any = None) -> NDArray:
 def zeros(shape: Any, ctx: Context | None = None, dtype: Any = None, **kwargs: Any) -> NDArray:
     """A dense array of zeros."""
     made = _of_known(_declared(shape), ctx, dtype)
-    ctypes.memset(made._address, 0, made._nbytes())
+    try:
+        ctypes.memset(made._address, 0, made._nbytes())
+    except ctypes.ArgumentError:  # an address of another device
+        made._write(0)
     return _given_out(made, kwargs)
 
 
@@ -139,7 +142,7 @@ def array(source_array: Any, ctx: Context | None = None, dtype: Any = None) -> N
     require_room(values.shape, wanted)
     memory = to_memory(values, wanted)
     made = empty_array(memory.shape, wanted, usable(ctx))
-    made._memory()[...] = memory
+    made._write(memory)
     return made
 
 
@@ -236,7 +239,7 @@ def eye(N: int, M: int = 0, k: int = 0, ctx: Context | None = None, dtype: Any =
 
 def _filled(values: np.ndarray, ctx: Context | None, dtype: Any) -> NDArray:
     made = _new(values.shape, ctx, dtype)
-    made._memory()[...] = to_memory(values, made._dtype)
+    made._write(to_memory(values, made._dtype))
     return made
 
 
@@ -298,11 +301,15 @@ def histogram(a: NDArray, bins: Any = 10, range: tuple[float, float] | None = No
 
 def onehot_encode(indices: NDArray, out: NDArray) -> NDArray:
     """Writes into `out` (n, classes) rows that are 1 at each of the n indices, and 0 elsewhere."""
-    memory = out._memory()
-    memory[...] = 0
+    memory = np.zeros(out.shape, memory_dtype(out._dtype))
     memory[np.arange(len(indices)), indices.asnumpy().astype(np.int64)] = 1
+    out._write(memory)
     return out
 
 
 def waitall() -> None:
-    """Work on an array is done when a call returns, so there is nothing to wait for."""
+    """Wait until work on all arrays has ended. On the CPU it is done when a call returns."""
+    from ...runtime.devices import opened_devices
+
+    for device in opened_devices():
+        device.synchronise()

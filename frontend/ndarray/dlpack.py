@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...ir.types import DType
+from ...runtime.host_device import HOST
 from ...runtime.storage import wrap_numpy
 from ..base import MXNetError
 from ..context import cpu
@@ -29,6 +30,8 @@ def exported(data: NDArray, **kwargs: Any) -> Any:
     """NumPy's capsule for the memory of an array, with the arguments of the protocol."""
     if data._dtype is DType.BF16:
         raise MXNetError("bfloat16 arrays cannot be shared through DLPack: NumPy has no such dtype")
+    if data._storage.device is not HOST:
+        raise MXNetError(f"arrays on {data.context} cannot be shared through DLPack: copy to mx.cpu() first")
     return data._memory().__dlpack__(**kwargs)
 
 

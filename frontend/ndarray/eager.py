@@ -72,7 +72,7 @@ def apply_bound(
     """Apply an operator with its parameters to arrays of any storage type; see `invoke`."""
     if about_storage(bound.operator, arrays, out):
         return _dispatch_storage[0](bound, arrays, out, context)
-    return bound.specialization(arrays).call(arrays, out, context, bound.scalars)
+    return bound.specialization(arrays, out, context).call(arrays, out, context, bound.scalars)
 
 
 def about_storage(operator: Operator, arrays: Sequence[NDArray], out: Any = None) -> bool:

@@ -121,7 +121,7 @@ def from_data(data: ParamsArray, block: Storage | None = None) -> Any:
     if block is not None and block.address <= address and address + memory.nbytes <= block.address + block.nbytes:
         return array_at(block, address, memory.shape, dtype, cpu())
     made = empty_array(memory.shape, dtype, cpu())
-    made._memory()[...] = memory
+    made._write(memory)
     return made
 
 

@@ -12,6 +12,7 @@ from operator import is_
 from typing import TYPE_CHECKING, Any
 
 from ...ir.caches import Cache
+from ...runtime.host_device import HOST
 from ...runtime.modes import hooks
 from ..base import _Null
 from ..context import as_context
@@ -93,9 +94,9 @@ def make_function(cls: type[Operator], name: str, module: str) -> Callable[..., 
         bound, context = bind(cls, params), None if ctx is None else as_context(ctx)
         if out is not None or about_storage(bound.operator, arrays):
             return apply_bound(bound, arrays, out, context)
-        found = bound.specialization(arrays)
+        found = bound.specialization(arrays, out, context)
         plain = ctx is None and not found.modal and 0 < len(arrays) <= len(args)
-        if plain and not hooks.watched and all(map(is_, args, arrays)):
+        if plain and found.device is HOST and not hooks.watched and all(map(is_, args, arrays)):
             _remember(known, args, kwargs, (len(arrays), found.fast()))
         return found.call(arrays, out, context)
 

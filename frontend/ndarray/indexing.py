@@ -52,7 +52,7 @@ class Indexing(KeyHelpers):
         """Write a number, an array or anything array-like, broadcast to the shape that `key` selects."""
         try:
             key = () if _is_whole(self, key) else key
-            self._memory()[_open_ended(normalized(key))] = _assignable(self, value)
+            self._write(_assignable(self, value), _open_ended(normalized(key)))
         except ValueError as error:
             raise ValueError(f"cannot assign to part of an array of shape {self._shape}: {error}") from None
         written(self._storage)

@@ -47,7 +47,7 @@ def update_rows(bound: BoundOperator, arrays: Sequence[NDArray], out: Any) -> An
     result = bound.specialization(parts).call(parts, None, None, bound.scalars) if parts[0].size else parts[0]
     kept = whole[0] if out is arrays[0] else whole[0].copy()
     for target, part in zip((kept, *whole[1:]), (result, *parts[2:]), strict=True):
-        target._memory()[rows] = part._memory()
+        target._write(part._memory(), rows)
         written(target._storage)
     for array, dense in zip(arrays[2:], whole[1:], strict=True):
         _write_back(array, dense)

@@ -10,11 +10,12 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ...ir.types import DType
+from ...runtime.device import copy_between
 from ...runtime.storage import as_numpy
 from ...runtime.tensor import Tensor
 from ..base import MXNetError, integers
 from ..base_errors import gradients_missing
-from ..context import Context, usable
+from ..context import Context, as_context, device_of, usable
 from ..dtypes import dtype_name, dtype_of, from_memory, memory_dtype, numpy_type, to_memory
 from .arithmetic import Arithmetic
 from .array_classes import array_at, empty_array, register_array_class  # noqa: F401
@@ -35,7 +36,7 @@ _LARGE = 1 << 18  # elements from which a kernel converts: it is faster than Num
 class NDArray(Arithmetic, Indexing, Fluent, Tensor):
     """A dense array of numbers on one device. `nd.array`, `nd.zeros`, ... and operators make it.
 
-    A call returns when its work is done.
+    On a CPU a call returns when its work is done; on other devices it may return before.
     """
 
     __slots__ = ("__weakref__", "_grad")
@@ -88,7 +89,7 @@ class NDArray(Arithmetic, Indexing, Fluent, Tensor):
     @property
     def handle(self) -> ctypes.c_void_p:
         """The address of the elements, for code that hands arrays to C."""
-        return ctypes.c_void_p(self._address)
+        return ctypes.c_void_p(self._address if self._on_host else self._address.value)
 
     @property
     def grad(self) -> NDArray | None:
@@ -107,9 +108,19 @@ class NDArray(Arithmetic, Indexing, Fluent, Tensor):
     # Its memory.
 
     def _memory(self) -> np.ndarray:
-        """The memory itself as a NumPy array (bfloat16 as uint16)."""
+        """The memory as a NumPy array (bfloat16 as uint16): on the host itself, else a read-only copy. `_write` writes
+        to it."""
         storage = self._storage
         return as_numpy(storage, memory_dtype(self._dtype), self._shape, self._address - storage.address)
+
+    def _write(self, values: Any, key: Any = ...) -> None:
+        """Write values in the format of the memory (bfloat16 as uint16) to the elements that NumPy's `key` selects."""
+        if self._address.__class__ is int:
+            self._memory()[key] = values
+            return
+        content = np.empty(self._shape, memory_dtype(self._dtype)) if key is ... else self._memory().copy()
+        content[key] = values
+        self._storage.device.write(self._address, content)
 
     def _view(self, shape: tuple[int, ...], offset: int = 0, dtype: DType | None = None) -> NDArray:
         """An array on the same memory, from byte `offset` on."""
@@ -121,7 +132,7 @@ class NDArray(Arithmetic, Indexing, Fluent, Tensor):
     def _like(self, memory: np.ndarray) -> NDArray:
         """A new array of this dtype and context with these elements (bfloat16 as uint16)."""
         made = empty_array(memory.shape, self._dtype, self._context)
-        made._memory()[...] = memory
+        made._write(memory)
         return made
 
     # Conversion.
@@ -173,7 +184,7 @@ class NDArray(Arithmetic, Indexing, Fluent, Tensor):
         if self.size >= _LARGE:
             return invoke(operator_named("Cast"), [self], {"dtype": dtype_name(numpy_type(wanted))})
         made = empty_array(self._shape, wanted, self._context)
-        made._memory()[...] = to_memory(self.asnumpy(), wanted)
+        made._write(to_memory(self.asnumpy(), wanted))
         return made
 
     def copy(self) -> NDArray:
@@ -199,7 +210,10 @@ class NDArray(Arithmetic, Indexing, Fluent, Tensor):
 
     def _copied_to(self, context: Context) -> NDArray:
         made = empty_array(self._shape, self._dtype, context)
-        ctypes.memmove(made._address, self._address, self._nbytes())
+        try:
+            ctypes.memmove(made._address, self._address, self._nbytes())
+        except ctypes.ArgumentError:  # an address of another device
+            copy_between(made._storage.device, made._address, self._storage.device, self._address, self._nbytes())
         return made
 
     def as_in_context(self, context: Context) -> NDArray:
@@ -225,7 +239,8 @@ class NDArray(Arithmetic, Indexing, Fluent, Tensor):
         return tostype(self, stype)
 
     def wait_to_read(self) -> None:
-        """Work on an array is done when a call returns, so there is nothing to wait for."""
+        """Wait until work on the array has ended. On the CPU it is done when a call returns."""
+        device_of(self._context).synchronise()
 
     wait_to_write = wait_to_read
 
@@ -332,10 +347,7 @@ class NDArray(Arithmetic, Indexing, Fluent, Tensor):
 
 
 def _unpickled(cls: type[NDArray], context: str, content: bytes) -> NDArray:
-    kind, _, number = context.partition("(")
-    array = from_bytes(content)
-    array._context = Context(kind, int(number.rstrip(")")))
-    return array
+    return from_bytes(content).as_in_context(as_context(context))
 
 
 NDArrayBase = NDArray  # its base class in MXNet

@@ -7,23 +7,24 @@ BoundOperator           a function with values of its scalar parameters
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ...ir.types import TensorType
+from ...runtime.device import Device, DeviceError
 from ...runtime.function import Call, Function, Specialization, after_call, before_call
+from ...runtime.host_device import HOST
 from ...runtime.modes import hooks
 from ...runtime.storage import Storage
 from ...runtime.writes import written
 from ..base import MXNetError
-from ..context import Context, usable
+from ..context import GPU, Context, device_of, usable
 from ..dtypes import from_memory
-from ..memory import OutOfMemory, allocate
+from ..memory import OutOfMemory
 from ..tracebacks import cause_of
-from .array_classes import empty_array
+from .array_classes import empty_array, number_class
 from .operator_graph import compiled, operator_graph, refusal
 from .ready import fast_binary, fast_unary
 from .scalars import ScalarBlock, checks_scalars
@@ -46,8 +47,10 @@ class OperatorFunction(Function["OperatorSpecialization"]):
         self.operator = operator
         self.name = name or operator.mx_name()
 
-    def specialise(self, types: tuple[TensorType, ...], training: bool) -> OperatorSpecialization:
-        return OperatorSpecialization(self, types, training)
+    def specialise(
+        self, types: tuple[TensorType, ...], training: bool, device: Device = HOST
+    ) -> OperatorSpecialization:
+        return OperatorSpecialization(self, types, training, device)
 
 
 class BoundOperator:
@@ -58,9 +61,14 @@ class BoundOperator:
     def __init__(self, function: OperatorFunction, operator: Operator, scalars: Sequence[float] = ()) -> None:
         self.function, self.operator, self.scalars = function, operator, scalars
 
-    def specialization(self, arrays: Sequence[NDArray]) -> OperatorSpecialization:
-        """The function compiled for operands like these. MXNetError if the scalar parameters do not fit them."""
-        found = self.function.specialization(arrays)
+    def specialization(
+        self, arrays: Sequence[NDArray], out: Out = None, context: Context | None = None
+    ) -> OperatorSpecialization:
+        """The function compiled for operands like these; `call_context` is where a call without operands runs.
+        MXNetError if the scalar parameters do not fit them.
+        """
+        device = None if arrays else device_of(call_context(arrays, out, context))
+        found = self.function.specialization(arrays, None, device)
         if self.scalars and checks_scalars(type(self.operator)):
             self._require(arrays)
         return found
@@ -79,12 +87,14 @@ class OperatorSpecialization(Specialization):
     else.
     """
 
-    def __init__(self, function: OperatorFunction, types: tuple[TensorType, ...], training: bool) -> None:
+    def __init__(
+        self, function: OperatorFunction, types: tuple[TensorType, ...], training: bool, device: Device
+    ) -> None:
         operator = function.operator
         graph, self.modal = operator_graph(operator, types, training)
-        super().__init__(compiled(graph, operator), function.name, graph.names())
+        super().__init__(compiled(graph, operator, device), function.name, graph.names(), device)
         self.function, self.operator = function, operator
-        self.scalars = ScalarBlock.of(operator)
+        self.scalars = ScalarBlock.of(operator, device)
         self.checks_results, self.checks_operands = operator.checks_results(), operator.checks_operands()
         plain = not (self.state or self.random or self.scalars.count)
         self.simple = plain and not (self.checks_results or self.checks_operands)
@@ -96,17 +106,31 @@ class OperatorSpecialization(Specialization):
 
         Returns the visible output, or a list of several; `out` receives them instead.
         """
-        context = arrays[0]._context if arrays and context is None else usable(context)
-        if not hooks.watched:
-            results = self._results(arrays, out, context, scalars)
-        else:
-            call = Call(self.function, self, arrays, scalars)
-            before_call(call)
-            results = self._results(arrays, out, context, scalars)
-            after_call(call, results)
+        context = arrays[0]._context if arrays and context is None else call_context(arrays, out, context)
+        try:
+            if not hooks.watched:
+                results = self._results(arrays, out, context, scalars)
+            else:
+                call = Call(self.function, self, arrays, scalars)
+                before_call(call)
+                results = self._results(arrays, out, context, scalars)
+                after_call(call, results)
+        except DeviceError:
+            return self.elsewhere(arrays, out, scalars)
         if out is not None:
             return out
         return results[0] if len(results) == 1 else results
+
+    def elsewhere(self, arrays: Sequence[NDArray], out: Out = None, scalars: Sequence[float] = ()) -> Any:
+        """The call on the device of the arrays, which a fast path found by dtypes and shapes alone. MXNetError if they
+        are on several devices.
+        """
+        arrays = on_one_device(arrays)
+        found = self.function.specialization(arrays)
+        if found is self:
+            contexts = ", ".join(dict.fromkeys(str(a._context) for a in arrays))
+            raise MXNetError(self._refusal(arrays, f"the arrays are on different devices: {contexts}"))
+        return found.call(arrays, out, None, scalars)
 
     def _results(
         self, arrays: Sequence[NDArray], out: Out, context: Context, scalars: Sequence[float]
@@ -138,7 +162,7 @@ class OperatorSpecialization(Specialization):
         self.run(arrays, targets, context, 0, places)
         self.scalars.free.append(block)
         for target, source, nbytes in copies:
-            ctypes.memmove(target, source.address, nbytes)
+            self.device.copy(target, source.address, nbytes)
         if not fresh:
             for array in results:
                 written(array._storage)
@@ -177,7 +201,7 @@ class OperatorSpecialization(Specialization):
             if self._may_write(number, array, arrays):
                 targets.append(array._address)
                 continue
-            temporary = allocate(array._nbytes())
+            temporary = self.device.allocate(array._nbytes())
             targets.append(temporary.address)
             copies.append((array._address, temporary, array._nbytes()))
         return targets, copies
@@ -197,7 +221,7 @@ class OperatorSpecialization(Specialization):
         if direct is None or not self.simple or len(self.types) != 1:
             return lambda *arrays: self.call(arrays)
         maker: Any = fast_unary if len(self.executable.inputs) == 1 else fast_binary
-        return maker(direct, self.types[0])
+        return maker(direct, self.types[0], self.elsewhere)
 
     def fast_in_place(self) -> Callable[[NDArray, NDArray], None] | None:
         """A call of two operands without observers that overwrites the first; None if that requires a temporary."""
@@ -210,6 +234,21 @@ class OperatorSpecialization(Specialization):
             direct(x._address, y._address, x._address)
 
         return write
+
+
+def call_context(arrays: Sequence[NDArray], out: Out, context: Context | None) -> Context:
+    """Where a call runs: on the context given, else where its operands are, its outputs, or on the current one."""
+    placed = [*arrays[:1], *(out[:1] if isinstance(out, list | tuple) else (out,))]
+    first = next((a for a in placed if a is not None), None)
+    return usable(context) if first is None or context is not None else first._context
+
+
+def on_one_device(arrays: Sequence[NDArray]) -> list[NDArray]:
+    """The arrays, with each number that takes part in a call copied to the device of the others."""
+    device = next((a._context for a in arrays if a._context.device_typeid == GPU), None)
+    if device is None:
+        return list(arrays)
+    return [a.as_in_context(device) if a.__class__ is number_class() else a for a in arrays]
 
 
 def _overlap(x: NDArray, y: NDArray) -> bool:

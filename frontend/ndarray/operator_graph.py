@@ -13,7 +13,7 @@ from ..tracebacks import cause_of
 if TYPE_CHECKING:
     from ...ir.dialects.mx.operator import Operator
     from ...ir.graph import Graph
-    from ...runtime.executable import Runnable
+    from ...runtime.device import Device, Runnable
 
 
 def operator_graph(operator: Operator, types: tuple[TensorType, ...], training: bool) -> tuple[Graph, bool]:
@@ -46,13 +46,13 @@ def refusal(operator: Operator, types: Sequence[TensorType], reason: object) -> 
     return f"{operator.mx_name()}: {reason}{given}"
 
 
-def compiled(graph: Graph, operator: Operator) -> Runnable:
+def compiled(graph: Graph, operator: Operator, device: Device) -> Runnable:
     from ...passes.manager import Options
     from ...runtime.compile import executable_for
 
     any_extents = Options(static_shape=False)  # an array of a new shape should not cost a compilation
 
     try:
-        return executable_for(graph, any_extents)
+        return executable_for(graph, any_extents, device)
     except GraphError as error:
         raise MXNetError(refusal(operator, graph.input_types(), error)) from cause_of(error)

@@ -6,14 +6,18 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from ...ir.types import TensorType
+from ...runtime.device import DeviceError
 from ..memory import allocate
 from .array_classes import array_class
 
 if TYPE_CHECKING:
     from .ndarray import NDArray
 
+Elsewhere = Callable[[tuple["NDArray", ...]], "NDArray"]
+"""The call for arrays that are not in the host's memory: `direct` refuses their addresses."""
 
-def fast_unary(direct: Callable[..., None], type: TensorType) -> Callable[[NDArray], NDArray]:
+
+def fast_unary(direct: Callable[..., None], type: TensorType, elsewhere: Elsewhere) -> Callable[[NDArray], NDArray]:
     new, cls = object.__new__, array_class()
     shape, dtype, nbytes = type.shape, type.dtype, type.nbytes
 
@@ -25,13 +29,18 @@ def fast_unary(direct: Callable[..., None], type: TensorType) -> Callable[[NDArr
         result._shape = shape
         result._dtype = dtype
         result._context = x._context
-        direct(x._address, address)
+        try:
+            direct(x._address, address)
+        except DeviceError:
+            return elsewhere((x,))
         return result
 
     return call
 
 
-def fast_binary(direct: Callable[..., None], type: TensorType) -> Callable[[NDArray, NDArray], NDArray]:
+def fast_binary(
+    direct: Callable[..., None], type: TensorType, elsewhere: Elsewhere
+) -> Callable[[NDArray, NDArray], NDArray]:
     new, cls = object.__new__, array_class()
     shape, dtype, nbytes = type.shape, type.dtype, type.nbytes
 
@@ -43,7 +52,10 @@ def fast_binary(direct: Callable[..., None], type: TensorType) -> Callable[[NDAr
         result._shape = shape
         result._dtype = dtype
         result._context = x._context
-        direct(x._address, y._address, address)
+        try:
+            direct(x._address, y._address, address)
+        except DeviceError:
+            return elsewhere((x, y))
         return result
 
     return call

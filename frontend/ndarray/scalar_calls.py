@@ -10,6 +10,8 @@ import numpy as np
 
 from ...ir.caches import Cache
 from ...runtime import writes
+from ...runtime.device import DeviceError
+from ...runtime.host_device import HOST
 from ...runtime.modes import hooks
 from ..context import as_context
 from ..tracebacks import shorten
@@ -38,7 +40,10 @@ def scalar_function(cls: type[Operator], split: Split) -> Callable[..., Any]:
         except (TypeError, AttributeError):
             call = None
         if call is not None and not hooks.watched:
-            return call(args, kwargs)
+            try:
+                return call(args, kwargs)
+            except DeviceError:  # fast paths are found by dtypes and shapes, whatever the device
+                pass
         try:
             return slow(args, kwargs)
         except Exception as error:
@@ -51,8 +56,8 @@ def scalar_function(cls: type[Operator], split: Split) -> Callable[..., Any]:
         bound, context = bind(cls, params), None if ctx is None else as_context(ctx)
         if about_storage(bound.operator, arrays, out):
             return apply_bound(bound, arrays, out, context)
-        found = bound.specialization(arrays)
-        if not found.modal and len(arrays) == len(args) and not hooks.watched:
+        found = bound.specialization(arrays, out, context)
+        if not found.modal and len(arrays) == len(args) and found.device is HOST and not hooks.watched:
             _remember(known, args, kwargs, scalars, bound.operator, found)
         return found.call(arrays, out, context, bound.scalars)
 
@@ -98,6 +103,7 @@ def _remember(
     operator: Operator,
     found: OperatorSpecialization,
 ) -> None:
+    """Keep the fast path of a call of `operator`, whose numbers are the defaults of those that the call leaves out."""
     try:
         key = _key_of(args, kwargs, scalars)
         hash(key)

@@ -8,6 +8,11 @@ from collections.abc import Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from ...runtime.device import Address, Device
+from ...runtime.host_device import HOST
+from ...runtime.storage import storage_of
 from ..base import MXNetError
 
 if TYPE_CHECKING:
@@ -20,15 +25,16 @@ class ScalarBlock:
     def __init__(self, format: str) -> None:
         self.count = len(format)
         self._pack = struct.Struct("".join("f4x" if f == "f" else "q" for f in format)).pack_into
-        self.free: list[tuple[Any, list[int]]] = []
+        self.free: list[tuple[Any, list[Address]]] = []
 
-    @classmethod
-    def of(cls, operator: Operator) -> ScalarBlock:
+    @staticmethod
+    def of(operator: Operator, device: Device) -> ScalarBlock:
         from ...ir.dialects.mx.builder import scalar_values
 
-        return cls("".join("q" if isinstance(v, int) else "f" for v in scalar_values(operator).values()))
+        format = "".join("q" if isinstance(v, int) else "f" for v in scalar_values(operator).values())
+        return ScalarBlock(format) if device is HOST else DeviceScalars(format, device)
 
-    def filled(self, values: Sequence[float]) -> tuple[tuple[Any, list[int]], list[int]]:
+    def filled(self, values: Sequence[float]) -> tuple[tuple[Any, list[Address]], list[Address]]:
         """A block that holds these values, to be given back to `free`, and their addresses."""
         try:
             block = self.free.pop()
@@ -41,6 +47,22 @@ class ScalarBlock:
         except (struct.error, OverflowError) as error:
             raise MXNetError(f"the numbers {tuple(values)} do not fit: {error}") from None
         return block, block[1]
+
+
+class DeviceScalars(ScalarBlock):
+    """The same in the memory of another device: each run has a buffer of its own for each number."""
+
+    def __init__(self, format: str, device: Device) -> None:
+        super().__init__(format)
+        self.host, self.device = ScalarBlock(format), device
+
+    def filled(self, values: Sequence[float]) -> tuple[tuple[Any, list[Address]], list[Address]]:
+        self.free.clear()
+        block, _ = self.host.filled(values)
+        self.host.free.append(block)
+        buffers = [storage_of(word, self.device) for word in np.array(block[0], np.int64).reshape(-1, 1)]
+        addresses = [b.address for b in buffers]
+        return (buffers, addresses), addresses
 
 
 @cache

@@ -11,7 +11,7 @@ import numpy as np
 from ...ir.dialects.core import Pointwise
 from ...ir.dialects.mx.operator import Operator, all_operators
 from ...ir.graph import Graph, GraphBuilder, Node
-from ...ir.target import AVX2
+from ...ir.target import REFERENCE
 from ...ir.types import DType, TensorType
 from ...passes.expand import Expand
 from ...passes.manager import Context, Options, run_passes
@@ -149,7 +149,8 @@ def _primitives(node: Node) -> Graph:
     builder = GraphBuilder(node.name)
     operands = [builder.input(v.type) for v in node.inputs]
     copy = builder.node(node.op, *operands, name=node.name, location=node.location)
-    graph = run_passes((*FOR_REFERENCE, Expand(Pointwise)), builder.build(copy.outputs), Context(AVX2, Options()))
+    passes = (*FOR_REFERENCE, Expand(Pointwise))
+    graph = run_passes(passes, builder.build(copy.outputs), Context(REFERENCE, Options()))
     if len(graph.inputs) > len(operands):
         raise MXNetError(f"{node.describe()} cannot be written as ONNX: it draws random numbers")
     return graph

@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, cast
 from ...ir.graph import Graph, GraphError
 from ...ir.types import TensorType
 from ...passes.manager import Options
+from ...runtime.device import Device, DeviceError
 from ...runtime.function import Call, Function, Specialization, after_call, before_call
+from ...runtime.host_device import HOST
 from ...runtime.idle import keep_memory
 from ...runtime.modes import hooks, modes
 from ..base import MXNetError
-from ..context import Context, current_context
+from ..context import Context, current_context, device_of
 from ..memory import OutOfMemory
 from ..tracebacks import cause_of
 from .flags import FunctionFlags
@@ -42,12 +44,14 @@ class SymbolFunction(Function["SymbolSpecialization"]):
         self.parameters = frozenset(parameters)
         self.name = name
 
-    def specialization_for(self, arrays: Sequence[NDArray], training: bool | None = None) -> SymbolSpecialization:
-        """The specialization for these arrays, in the thread's mode if `training` is None; with sparse arrays the
-        operators run one by one.
+    def specialization_for(
+        self, arrays: Sequence[NDArray], training: bool | None = None, context: Context | None = None
+    ) -> SymbolSpecialization:
+        """The specialization for these arrays, without arrays for a call on `context`, in the thread's mode if
+        `training` is None; with sparse arrays the operators run one by one.
         """
         try:
-            return self.specialization(arrays, training)
+            return self.specialization(arrays, training, None if arrays else device_of(context or current_context()))
         except AttributeError:  # a sparse array has no _dtype
             if not any(a._is_sparse for a in arrays):
                 raise
@@ -56,8 +60,8 @@ class SymbolFunction(Function["SymbolSpecialization"]):
         mode = modes.training if training is None else training
         return cast("SymbolSpecialization", SparseSpecialization(self.symbol, mode))
 
-    def specialise(self, types: tuple[TensorType, ...], training: bool) -> SymbolSpecialization:
-        return SymbolSpecialization(self, self.graph(types), Options(training=training))
+    def specialise(self, types: tuple[TensorType, ...], training: bool, device: Device = HOST) -> SymbolSpecialization:
+        return SymbolSpecialization(self, self.graph(types), Options(training=training), device)
 
     def graph(self, types: Sequence[TensorType]) -> Graph:
         """The graph of mx operators on inputs of these types, parameters marked."""
@@ -68,11 +72,11 @@ class SymbolFunction(Function["SymbolSpecialization"]):
 class SymbolSpecialization(Specialization):
     """A symbol compiled for one signature."""
 
-    def __init__(self, function: SymbolFunction, graph: Graph, options: Options) -> None:
+    def __init__(self, function: SymbolFunction, graph: Graph, options: Options, device: Device) -> None:
         from ...runtime.compile import executable_for
 
         try:
-            super().__init__(executable_for(graph, options), graph.name, graph.names())
+            super().__init__(executable_for(graph, options, device), graph.name, graph.names(), device)
         except GraphError as error:
             raise MXNetError(str(error)) from cause_of(error)
         except OutOfMemory as error:
@@ -95,10 +99,14 @@ class SymbolSpecialization(Specialization):
     ) -> None:
         """As `call`, with the results written to arrays of the right types that overlap no operand."""
         addresses = [r._address for r in results]
-        if not hooks.watched:
+        try:
+            if not hooks.watched:
+                self.run(arrays, addresses, context, version)
+                return
+            call = Call(self.function, self, arrays)
+            before_call(call)
             self.run(arrays, addresses, context, version)
-            return
-        call = Call(self.function, self, arrays)
-        before_call(call)
-        self.run(arrays, addresses, context, version)
-        after_call(call, results)
+            after_call(call, results)
+        except DeviceError:
+            contexts = ", ".join(dict.fromkeys(str(a._context) for a in (*arrays, *results)))
+            raise MXNetError(f"{self.name}: the arrays are on different devices: {contexts}") from None

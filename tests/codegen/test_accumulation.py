@@ -9,11 +9,11 @@ import pytest
 from compiled import check
 from contraction_kernels import region_contractions
 from mxforge.codegen.llvm.contract import schedule_contraction
-from mxforge.codegen.schedule.describe import ContractionError
+from mxforge.codegen.llvm.schedule.describe import ContractionError
+from mxforge.codegen.llvm.target import AVX2
 from mxforge.ir.dialects.core import CoreBuilder, evaluate_graph
 from mxforge.ir.dialects.core.gradient import gradient_graph
 from mxforge.ir.graph import Graph, Value
-from mxforge.ir.target import AVX2
 from mxforge.ir.types import DType
 from mxforge.passes.manager import Options
 from rewriting import tensor

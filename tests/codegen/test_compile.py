@@ -7,7 +7,7 @@ import re
 
 import pytest
 from mxforge.codegen.llvm.compile import CompileError, compile_object, emit_assembly
-from mxforge.ir.target import AVX2, AVX512, NEON, CpuTarget
+from mxforge.codegen.llvm.target import AVX2, AVX512, NEON, CpuTarget
 
 MULTIPLY_ADD = """
 declare <16 x float> @llvm.fma.v16f32(<16 x float>, <16 x float>, <16 x float>)

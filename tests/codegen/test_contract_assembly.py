@@ -12,10 +12,10 @@ from contraction_kernels import ConvSpec, conv_kernel, gemm_kernel
 from mxforge.codegen.llvm.compile import emit_assembly
 from mxforge.codegen.llvm.contract import emit_contraction, schedule_contraction
 from mxforge.codegen.llvm.emitter import ModuleBuilder
-from mxforge.codegen.schedule.contract import preferred_block
+from mxforge.codegen.llvm.schedule.contract import preferred_block
+from mxforge.codegen.llvm.schedule.kinds import TileSchedule
+from mxforge.codegen.llvm.target import AVX2, AVX512, NEON, CpuTarget
 from mxforge.ir.kernel import Kernel
-from mxforge.ir.schedule import TileSchedule
-from mxforge.ir.target import AVX2, AVX512, NEON, CpuTarget
 from mxforge.ir.types import Layout
 
 pytest.importorskip("llvmlite.binding")

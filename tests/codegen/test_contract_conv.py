@@ -12,12 +12,12 @@ from contraction_kernels import ConvSpec, Extras, conv_kernel
 from contractions import HOST, Runner, conv_reference
 from mxforge.codegen.llvm.contract import emit_contraction, schedule_contraction
 from mxforge.codegen.llvm.emitter import ModuleBuilder
-from mxforge.codegen.schedule.contract import direct_blocks, winograd_blocks
-from mxforge.codegen.schedule.describe import ContractionError, ConvShape, describe_contraction
+from mxforge.codegen.llvm.schedule.contract import direct_blocks, winograd_blocks
+from mxforge.codegen.llvm.schedule.describe import ContractionError, ConvShape, describe_contraction
+from mxforge.codegen.llvm.schedule.kinds import DepthwiseSchedule, RegisterTile, TileSchedule, WinogradSchedule
+from mxforge.codegen.llvm.target import AVX2
 from mxforge.ir.kernel import Buffer, Cast, Const, Expr, Index, Load, Scalar, affine
 from mxforge.ir.scalar import ScalarOp
-from mxforge.ir.schedule import DepthwiseSchedule, RegisterTile, TileSchedule, WinogradSchedule
-from mxforge.ir.target import AVX2
 from mxforge.ir.types import DType, Layout
 
 pytest.importorskip("llvmlite.binding")

@@ -11,7 +11,8 @@ from contraction_kernels import Extras, gemm_kernel
 from contractions import HOST, Runner
 from mxforge.codegen.llvm.contract import emit_contraction, schedule_contraction
 from mxforge.codegen.llvm.emitter import ModuleBuilder
-from mxforge.codegen.schedule.describe import ContractionError, GemmShape, describe_contraction
+from mxforge.codegen.llvm.schedule.describe import ContractionError, GemmShape, describe_contraction
+from mxforge.codegen.llvm.schedule.kinds import DepthwiseSchedule, GemvSchedule, RegisterTile, TileSchedule
 from mxforge.ir.dialects.core import CoreBuilder
 from mxforge.ir.kernel import (
     Axis,
@@ -29,7 +30,6 @@ from mxforge.ir.kernel import (
     affine,
 )
 from mxforge.ir.scalar import ScalarOp
-from mxforge.ir.schedule import DepthwiseSchedule, GemvSchedule, RegisterTile, TileSchedule
 from mxforge.ir.types import DType
 from mxforge.passes.manager import Options
 from rewriting import random_inputs, tensor

@@ -8,13 +8,14 @@ import pytest
 from compiled import check
 from contraction_kernels import region_contractions
 from mxforge.codegen.llvm.contract import schedule_contraction
+from mxforge.codegen.llvm.target import AVX2
 from mxforge.codegen.lower import lower_region
 from mxforge.codegen.triton.schedule import schedule_triton
+from mxforge.codegen.triton.target import SM90
 from mxforge.ir.dialects.core import CoreBuilder, Fused
 from mxforge.ir.dialects.core.gradient import gradient_graph
 from mxforge.ir.graph import Graph, Value
 from mxforge.ir.kernel import Contract, ContractionKind, Kernel, contracts
-from mxforge.ir.target import AVX2, SM90
 from mxforge.ir.types import DType
 from mxforge.ir.verifier import verify_kernel
 from rewriting import random_inputs, tensor

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from mxforge.codegen.llvm.compile import compile_object, emit_assembly
 from mxforge.codegen.llvm.emitter import FunctionBuilder, ModuleBuilder
+from mxforge.codegen.llvm.target import AVX2, AVX512, NEON, CpuTarget
 from mxforge.codegen.llvm.types import BF16, F16, F32, F64, I1, I8, I32, I64, PTR, Type, constant
-from mxforge.ir.target import AVX2, AVX512, NEON, CpuTarget
 from mxforge.runtime.elf import load_object
 from mxforge.runtime.host import host_target
 

@@ -13,6 +13,7 @@ from mxforge.codegen.llvm.emitter import ModuleBuilder
 from mxforge.codegen.llvm.loops.emit import emit_loops
 from mxforge.codegen.llvm.loops.generalize import generalize
 from mxforge.codegen.llvm.loops.nest import build_nest
+from mxforge.codegen.llvm.target import AVX2, AVX512, NEON, CpuTarget
 from mxforge.codegen.lower import lower_region
 from mxforge.ir.dialects.core import CoreBuilder, Fused, Pointwise
 from mxforge.ir.graph import Graph, Value
@@ -20,7 +21,6 @@ from mxforge.ir.kernel import AxisKind, Kernel, ReduceOp
 from mxforge.ir.kernel_printer import print_kernel
 from mxforge.ir.kernel_verifier import verify_kernel
 from mxforge.ir.scalar import ScalarOp
-from mxforge.ir.target import AVX2, AVX512, NEON, CpuTarget
 from mxforge.ir.types import DType, Layout
 from mxforge.passes.manager import Options
 from rewriting import in_layout, random_inputs, tensor

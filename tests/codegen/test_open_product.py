@@ -13,9 +13,9 @@ from mxforge.codegen.llvm.compile import emit_assembly
 from mxforge.codegen.llvm.contract.open_form import open_product
 from mxforge.codegen.llvm.contract.open_product import emit_open_product
 from mxforge.codegen.llvm.emitter import ModuleBuilder
+from mxforge.codegen.llvm.target import AVX2, AVX512, NEON, CpuTarget
 from mxforge.ir.dialects.core import CoreBuilder
 from mxforge.ir.graph import Graph
-from mxforge.ir.target import AVX2, AVX512, NEON, CpuTarget
 from mxforge.ir.types import DType
 from mxforge.passes.manager import Options
 from mxforge.runtime.host import X86_LEVELS, host_target

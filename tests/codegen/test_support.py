@@ -7,7 +7,7 @@ import re
 import pytest
 from mxforge.codegen.llvm.compile import emit_assembly
 from mxforge.codegen.llvm.support import support_module
-from mxforge.ir.target import AVX2, NEON, CpuTarget
+from mxforge.codegen.llvm.target import AVX2, NEON, CpuTarget
 
 DECLARED = re.compile(r"^declare [^@]*@([\w.]+)\(", re.MULTILINE)
 C_LIBRARY = {

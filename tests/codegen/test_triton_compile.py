@@ -17,7 +17,7 @@ from mxforge.codegen.triton.compile import compile_triton
 from mxforge.codegen.triton.cubin import read_resources
 from mxforge.codegen.triton.emit import TritonSource, emit_triton
 from mxforge.codegen.triton.schedule import schedule_triton
-from mxforge.ir.target import SM90, GpuTarget
+from mxforge.codegen.triton.target import SM90, GpuTarget
 from mxforge.ir.types import DType
 
 SM80 = GpuTarget(80, 163 << 10, 108)
@@ -107,7 +107,7 @@ from contraction_kernels import gemm_kernel
 from mxforge.codegen.triton.compile import compile_triton
 from mxforge.codegen.triton.emit import emit_triton
 from mxforge.codegen.triton.schedule import schedule_triton
-from mxforge.ir.target import SM90
+from mxforge.codegen.triton.target import SM90
 kernel = gemm_kernel((), 32, 32, 32)
 source = emit_triton(kernel, schedule_triton(kernel, SM90))
 assert "triton" not in sys.modules

@@ -12,11 +12,11 @@ pytest.importorskip("triton", reason="Triton is not installed: pip install mxfor
 
 from contraction_kernels import ConvSpec, conv_kernel, gemm_kernel
 from contractions import conv_reference
+from mxforge.codegen.llvm.target import AVX2
 from mxforge.ir.dialects.core import CoreBuilder, evaluate_graph
 from mxforge.ir.dialects.core.gradient import gradient_graph
 from mxforge.ir.graph import Value
 from mxforge.ir.kernel import Store
-from mxforge.ir.target import AVX2
 from mxforge.ir.types import DType
 from mxforge.ir.verifier import verify_kernel
 from mxforge.passes.expand import Expand

@@ -10,6 +10,7 @@ from contraction_kernels import ConvSpec, Extras, conv_kernel, gemm_kernel
 from mxforge.codegen.triton.emit import emit_triton
 from mxforge.codegen.triton.schedule import TileDim, longest_row, schedule_triton
 from mxforge.codegen.triton.sizes import product, size
+from mxforge.codegen.triton.target import SM90
 from mxforge.ir.kernel import (
     Affine,
     Axis,
@@ -29,7 +30,6 @@ from mxforge.ir.kernel import (
     affine,
 )
 from mxforge.ir.scalar import ScalarOp
-from mxforge.ir.target import SM90
 from mxforge.ir.types import DType, Layout
 
 GOLDEN = Path(__file__).parent / "golden"

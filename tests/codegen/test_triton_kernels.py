@@ -19,6 +19,7 @@ import ml_dtypes
 from contraction_kernels import Extras, gemm_kernel
 from mxforge.codegen.lower import lower_concat
 from mxforge.codegen.triton.schedule import TritonSchedule, schedule_triton
+from mxforge.codegen.triton.target import SM90
 from mxforge.ir.dialects.core import CoreBuilder
 from mxforge.ir.dialects.core.numerics import erf
 from mxforge.ir.graph import Value
@@ -40,7 +41,6 @@ from mxforge.ir.kernel import (
     affine,
 )
 from mxforge.ir.scalar import ScalarOp
-from mxforge.ir.target import SM90
 from mxforge.ir.types import DType, TensorType
 from support.triton_kernels import emitted, load, relative_error, run_compiled, run_graph, run_source
 

@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 from mxforge.codegen.llvm.compile import compile_object, emit_assembly
 from mxforge.codegen.llvm.emitter import ModuleBuilder
+from mxforge.codegen.llvm.target import AVX2, AVX512, NEON, CpuTarget
 from mxforge.codegen.llvm.types import F16, F32, I64, PTR, Type
 from mxforge.codegen.llvm.vmath import ARITY, FLOAT_FUNCTIONS, call_math
 from mxforge.codegen.llvm.vmath_double import DOUBLE_FUNCTIONS
-from mxforge.ir.target import AVX2, AVX512, NEON, CpuTarget
 from mxforge.runtime.elf import load_object
 from mxforge.runtime.host import host_target
 

@@ -12,8 +12,8 @@ from typing import Any
 import mxforge as mx
 import pytest
 from mistakes import COMPILER_WORDS, Mistake, groups, inner_frames, read, write
-from mxforge.frontend import operator
 from mxforge.frontend.tracebacks import shorten
+from mxforge.ir.dialects.mx import custom
 from mxforge.ir.settings import settings
 
 # A number that counts the blocks or nodes of a kind made so far in the process.
@@ -34,7 +34,7 @@ MISTAKES = [(group, mistake) for group in groups() for mistake in read(group)]
 def fresh_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """An empty folder, and no custom operator of another test."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(operator, "_registered", {})
+    monkeypatch.setattr(custom, "_makers", {})
 
 
 def refused(mistake: Mistake) -> Exception:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import re
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -111,5 +112,27 @@ def test_program(name: str, program: str, tmp_path: Path, monkeypatch: pytest.Mo
     found, recorded = recorder().run(program, mx, recorder().CASES[name].SETUP), RECORDS[name][program]
     if program in DIFFERENT:
         assert not agrees(found, recorded), "it agrees now: take it off the list"
+        return
+    assert agrees(found, recorded), f"{found} instead of {recorded}"
+
+
+ON_GPU = ("ndarray", "array")
+WITHOUT_TRITON = re.compile(r"random|shuffle|sort|topk|histogram|multinomial|gamma|poisson|binomial")
+"""Programs with operators that need sorts, scatters or loops, for which Triton has no kernels."""
+ABOUT_CONTEXTS = re.compile(r"cpu\(|gpu\(|context|ctx|repr\(|str\(|format|%s|dlpack|get_gpu_count")
+"""Programs whose results tell the context, that name one, or that share the host's memory."""
+
+
+@pytest.mark.parametrize(("name", "program"), [(name, p) for name in ON_GPU for p in sorted(RECORDS[name])])
+@pytest.mark.filterwarnings("ignore:You are attempting to copy:RuntimeWarning")
+@pytest.mark.usefixtures("simulated_gpus")
+def test_program_on_a_gpu(name: str, program: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    if program in DIFFERENT or ABOUT_CONTEXTS.search(program):
+        pytest.skip("its record is of the CPU")
+    with mx.gpu(0):
+        found, recorded = recorder().run(program, mx, recorder().CASES[name].SETUP), RECORDS[name][program]
+    error = found.get("error", ()) if isinstance(found, dict) else ()
+    if "MXNetError" in error and WITHOUT_TRITON.search(program):
         return
     assert agrees(found, recorded), f"{found} instead of {recorded}"

@@ -66,3 +66,16 @@ def test_program(group: str, name: str) -> None:
     with mx.name.NameManager():
         found = GROUPS[group][name](mx)
     assert list(differences(found, recorded(group)[name])) == []
+
+
+ON_GPU = ("executors", "module", "optimizers", "symbols")
+"""Groups whose programs leave the context to its default and use no primitive that Triton lacks."""
+
+
+@pytest.mark.parametrize(("group", "name"), [(group, name) for group in ON_GPU for name in GROUPS[group]])
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.usefixtures("simulated_gpus")
+def test_program_on_a_gpu(group: str, name: str) -> None:
+    with mx.name.NameManager(), mx.gpu(0):
+        found = GROUPS[group][name](mx)
+    assert list(differences(found, recorded(group)[name])) == []

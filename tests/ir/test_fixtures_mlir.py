@@ -6,6 +6,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from mxforge.codegen.llvm.target import AVX2
 from mxforge.frontend import symbol as sym
 from mxforge.frontend.symbol.to_graph import symbol_to_graph
 from mxforge.ir.graph import Graph
@@ -13,7 +14,6 @@ from mxforge.ir.hashing import structural_hash
 from mxforge.ir.irdl import irdl_module
 from mxforge.ir.parser import parse_graph
 from mxforge.ir.printer import print_graph
-from mxforge.ir.target import AVX2
 from mxforge.ir.types import DType, TensorType
 from mxforge.passes.manager import Context, run_passes
 from mxforge.passes.pipeline import FOR_CPU, FOR_REFERENCE

@@ -10,6 +10,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from kernels import EXPONENT, PROGRAM, SOFTMAX
+from mxforge.codegen.llvm.target import AVX2, AVX512
 from mxforge.ir.dialects.core import Constant, CoreBuilder, HostCallback
 from mxforge.ir.graph import Graph
 from mxforge.ir.hashing import structural_hash
@@ -17,7 +18,6 @@ from mxforge.ir.kernel import Axis, AxisKind, Buffer, Kernel, Load, Local, Reduc
 from mxforge.ir.parser import parse_graph
 from mxforge.ir.printer import print_graph
 from mxforge.ir.scalar import ScalarOp
-from mxforge.ir.target import AVX2, AVX512
 from mxforge.ir.types import DType, TensorType
 from printed_graphs import every_primitive, random_graph
 
@@ -108,7 +108,7 @@ def test_several_things_and_other_dataclasses() -> None:
 
 def test_the_hash_is_stable_across_processes() -> None:
     code = (
-        "from mxforge.ir.hashing import structural_hash as h; from mxforge.ir.target import AVX2;"
+        "from mxforge.ir.hashing import structural_hash as h; from mxforge.codegen.llvm.target import AVX2;"
         "from printed_graphs import random_graph; from kernels import SOFTMAX; print(h(random_graph(5), SOFTMAX, AVX2))"
     )
     ran = subprocess.run(

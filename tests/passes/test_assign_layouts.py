@@ -6,14 +6,15 @@ from dataclasses import replace
 
 import pytest
 from mxforge.codegen.llvm.contract.emit import schedule_contraction
+from mxforge.codegen.llvm.schedule.kinds import WinogradSchedule
+from mxforge.codegen.llvm.target import AVX2, AVX512, NEON, CpuTarget
 from mxforge.codegen.lower import lower_region
 from mxforge.ir.dialects.core import CoreBuilder, Fused, Relayout
 from mxforge.ir.graph import Graph, Value
 from mxforge.ir.kernel import ReduceOp
-from mxforge.ir.schedule import WinogradSchedule
-from mxforge.ir.target import AVX2, AVX512, NEON, ConvSizes, ConvWindow, CpuTarget
+from mxforge.ir.target import ConvSizes, ConvWindow
 from mxforge.ir.types import DType, Layout
-from mxforge.passes.assign_layouts import AssignLayouts, channel_block
+from mxforge.passes.assign_layouts import AssignLayouts
 from mxforge.passes.fuse import Fuse
 from rewriting import assert_rewrites, assert_same_values, assert_unchanged, run_pass, tensor
 
@@ -58,7 +59,7 @@ def test_blocks_between_convolutions() -> None:
 
 
 def test_the_block_is_a_vector_but_no_less_than_eight() -> None:
-    assert [channel_block(t) for t in (AVX512, AVX2, NEON)] == [16, 8, 8]
+    assert [t.channel_block for t in (AVX512, AVX2, NEON)] == [16, 8, 8]
 
 
 def test_a_halo_is_the_union_of_what_readers_need() -> None:

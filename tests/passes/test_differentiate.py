@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from mxforge.codegen.llvm.target import AVX2
 from mxforge.ir.dialects.core import Call, Cond, CoreBuilder, Dot, Iota, Pointwise, Scan, interpret
 from mxforge.ir.graph import Graph, GraphError, Op
 from mxforge.ir.kernel import ReduceOp
 from mxforge.ir.scalar import ScalarOp
-from mxforge.ir.target import AVX2
 from mxforge.ir.types import DType, TensorType
 from mxforge.ir.verifier import verify_graph
 from mxforge.passes.differentiate import Differentiate, differentiate, vjp_graph

@@ -17,12 +17,12 @@ import numpy as np
 import pytest
 from compiled import compiled, run_program
 from goldens import Golden, Gradient, gradient_goldens, operator_goldens
+from mxforge.codegen.llvm.target import AVX2
 from mxforge.frontend.symbol.to_graph import symbol_to_graph
 from mxforge.ir.dialects.core import interpret
 from mxforge.ir.dialects.core.split import Split
 from mxforge.ir.dialects.mx.operator import Operator, all_operators, lookup
 from mxforge.ir.graph import Graph, GraphBuilder
-from mxforge.ir.target import AVX2
 from mxforge.ir.types import DType, TensorType
 from mxforge.passes.manager import Context, Options, run_passes
 from mxforge.passes.pipeline import OPTIMISE

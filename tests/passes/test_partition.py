@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 import pytest
 from compiled import compiled, run_program
+from mxforge.codegen.llvm.target import AVX2
 from mxforge.ir.dialects.core import Cholesky, Conv, CoreBuilder, Dot, RandomBits, Sort, interpret
 from mxforge.ir.dialects.core.split import Source, Split
 from mxforge.ir.dialects.mx.operator import Operator, lookup
 from mxforge.ir.graph import Graph, GraphBuilder, Node, Value
-from mxforge.ir.target import AVX2
 from mxforge.ir.types import DType, TensorType
 from mxforge.ir.verifier import verify_graph
 from mxforge.passes.differentiate import differentiate

@@ -6,9 +6,9 @@ import random
 
 import numpy as np
 import pytest
+from mxforge.codegen.llvm.target import AVX512
 from mxforge.ir.dialects.core import Concat, CoreBuilder, Fused, Relayout, Reshape, Slice
 from mxforge.ir.graph import Graph, Value
-from mxforge.ir.target import AVX512
 from mxforge.ir.types import DType, Layout
 from mxforge.passes.assign_layouts import AssignLayouts
 from mxforge.passes.fuse import Fuse

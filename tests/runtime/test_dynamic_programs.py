@@ -14,7 +14,8 @@ from mxforge.codegen.llvm.compile import statistics
 from mxforge.ir.caches import clear_caches
 from mxforge.ir.program import PACK, Launch, Program
 from mxforge.runtime.compile import dynamic_programs, executable_for
-from mxforge.runtime.executable import Runnable, listen
+from mxforge.runtime.device import Runnable
+from mxforge.runtime.executable import listen
 from mxforge.runtime.prepared import Version
 
 sym: Any = mx.sym

@@ -11,10 +11,10 @@ from mxforge.codegen.lower import lower_region
 from mxforge.codegen.triton.compile import CompiledKernel, compile_triton, lower_to_ttir
 from mxforge.codegen.triton.emit import TritonSource, emit_triton
 from mxforge.codegen.triton.schedule import TritonSchedule, schedule_triton
+from mxforge.codegen.triton.target import SM90
 from mxforge.ir.dialects.core import Fused
 from mxforge.ir.graph import Graph, Value
 from mxforge.ir.kernel import Affine, Kernel, Load, affine
-from mxforge.ir.target import SM90
 from mxforge.ir.types import DType
 from mxforge.passes.eliminate import EliminateCommonSubexpressions, EliminateDeadCode
 from mxforge.passes.fuse import Fuse
@@ -78,7 +78,7 @@ def _unwritten(buffer: Any, extents: Mapping[str, int]) -> Array:
 
 def fused(graph: Graph) -> Graph:
     """The regions of a graph of core for a GPU, whose buffers stay in plain layouts."""
-    context = Context(SM90, Options())  # type: ignore[arg-type]
+    context = Context(SM90, Options())
     for step in (Simplify(), EliminateCommonSubexpressions(), EliminateDeadCode(), Fuse()):
         graph = step.run(graph, context)
     return graph

@@ -45,6 +45,20 @@ class Pointer:
 
 
 @dataclass(frozen=True)
+class Argument:
+    """An argument of the function. `divisibility` is what the caller promises its value, or address, to be a multiple
+    of; "" for nothing."""
+
+    name: str
+    type: str
+    divisibility: str
+
+    @property
+    def is_pointer(self) -> bool:
+        return self.type.startswith("!tt.ptr")
+
+
+@dataclass(frozen=True)
 class Type:
     shape: tuple[int, ...]
     element: str
@@ -74,6 +88,7 @@ _NAME = re.compile(r"%[\w.$-]+(?:#\d+)?")
 _OP = re.compile(r"(?:(%[\w.$-]+)(?::(\d+))? = )?\"?([\w.]+)\"?(.*)$")
 _LOCATION = re.compile(r" loc\((?:[^()]|\([^()]*\))*\)")
 _REGIONS = ("scf.for", "scf.if", "tt.reduce")  # their types stand behind their blocks, or matter to nobody
+_ARGUMENT = re.compile(r"(%[\w.$]+): (!tt\.ptr<[^>]+>|\w+)(?: \{tt\.divisibility = (\d+))?")
 _FOR = re.compile(r"\s*(%[\w.$-]+) = (%[\w.$#-]+) to (%[\w.$#-]+) step (%[\w.$#-]+)(?: iter_args\((.*?)\))?")
 
 
@@ -91,7 +106,7 @@ class _Parser:
         self.lines = [line for line in lines if line]
         self.at = next(i for i, line in enumerate(self.lines) if line.startswith("tt.func"))
         head = self.lines[self.at]
-        self.arguments = re.findall(r"(%[\w.$]+): (!tt\.ptr<[^>]+>|\w+)", head)
+        self.arguments = [Argument(*found) for found in _ARGUMENT.findall(head)]
         self.at += 1
 
     def block(self) -> list[Op]:
@@ -413,17 +428,37 @@ class _Program:
         return state
 
 
+class TtirFunction:
+    """The one function of a TTIR text."""
+
+    def __init__(self, text: str) -> None:
+        parser = _Parser(text)
+        self.body, self.arguments = parser.block(), parser.arguments
+
+    def run(self, programs: int, arguments: Sequence[Pointer | int | float]) -> None:
+        """Run a grid of so many programs; stores change the buffers of pointers."""
+        values: dict[str, Any] = {}
+        for argument, value in zip(self.arguments, arguments, strict=True):
+            kind = _type(argument.type).dtype
+            values[argument.name] = value if argument.is_pointer else kind.type(value)
+        with np.errstate(all="ignore"):
+            for number in range(programs):
+                _Program(dict(values), number, programs).run(self.body)
+
+    def pointer(self, position: int, memory: np.ndarray, offset: int = 0) -> Pointer:
+        """Argument `position` as a pointer to byte `offset` of a flat, contiguous array; it reaches to the array's
+        end."""
+        dtype = _type(self.arguments[position].type).dtype
+        elements = memory.view(np.uint8)[: memory.nbytes // dtype.itemsize * dtype.itemsize].view(dtype)
+        assert offset % dtype.itemsize == 0, "a pointer between elements"
+        return Pointer(elements, np.asarray(offset // dtype.itemsize, np.int64))
+
+
 def run_ttir(text: str, programs: int, arguments: Sequence[np.ndarray | int | float]) -> None:
     """Run the one function of `text`; contiguous arrays are buffers, and stores change them in place."""
-    parser = _Parser(text)
-    body = parser.block()
-    values: dict[str, Any] = {}
-    for (name, kind), value in zip(parser.arguments, arguments, strict=True):
-        if kind.startswith("!tt.ptr"):
-            assert isinstance(value, np.ndarray) and value.flags.c_contiguous
-            values[name] = Pointer(value.reshape(-1).view(_type(kind).dtype), np.asarray(0, np.int64))
-        else:
-            values[name] = _type(kind).dtype.type(value)
-    with np.errstate(all="ignore"):
-        for number in range(programs):
-            _Program(dict(values), number, programs).run(body)
+    function = TtirFunction(text)
+    given = [
+        function.pointer(i, value.reshape(-1)) if isinstance(value, np.ndarray) else value
+        for i, value in enumerate(arguments)
+    ]
+    function.run(programs, given)

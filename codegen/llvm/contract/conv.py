@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from math import prod
 
 from ....ir.kernel import Buffer
-from ...schedule.describe import NO_AXIS, ContractionError, ConvShape, extent_of
-from ...schedule.strides import View, Walk, buffer_strides, fixed_shape, locate
+from ..schedule.describe import NO_AXIS, ContractionError, ConvShape, extent_of
+from ..schedule.strides import View, Walk, buffer_strides, fixed_shape, locate
 from .epilogue import make_epilogue
 from .problem import UNROLL, Box, Problem, Segment, WeightSource, collapsed, offsets, plain_segments
 

@@ -6,14 +6,14 @@ from __future__ import annotations
 
 from ....ir.kernel import Affine, Buffer
 from ....ir.program import LAYOUT
-from ....ir.target import CpuTarget
 from ....ir.types import DType
 from ...emission import LaunchSpec
-from ...schedule.describe import ContractionError, ConvShape, SpatialAxis
-from ...schedule.strides import buffer_strides, fixed_shape
 from ..arithmetic import Value
+from ..cpu import Cpu
 from ..emitter import FunctionBuilder, ModuleBuilder
 from ..scalars import emit_cast
+from ..schedule.describe import ContractionError, ConvShape, SpatialAxis
+from ..schedule.strides import buffer_strides, fixed_shape
 from ..types import I8, Type, memory_type_of, type_of
 from .conv import InputPlace
 from .tiles import KERNEL_PARAMETERS, argument
@@ -22,7 +22,7 @@ _LANES = 8
 
 
 def emit_copy(
-    module: ModuleBuilder, shape: ConvShape, place: InputPlace, slot: int, start: int, target: CpuTarget, symbol: str
+    module: ModuleBuilder, shape: ConvShape, place: InputPlace, slot: int, start: int, target: Cpu, symbol: str
 ) -> LaunchSpec:
     """A launch over rows of the copy (image, block of channels, all positions but the last axis'), which begins
     `start` bytes into the workspace.

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from itertools import product
 from math import prod
 
-from ....ir.schedule import DepthwiseSchedule, RegisterTile
 from ....ir.symbolic import is_symbolic
 from ...emission import LaunchSpec
-from ...schedule.describe import ConvShape
-from ...schedule.strides import locate
 from ..arithmetic import Value
 from ..emitter import FunctionBuilder, ModuleBuilder
+from ..schedule.describe import ConvShape
+from ..schedule.kinds import DepthwiseSchedule, RegisterTile
+from ..schedule.strides import locate
 from ..types import I64, PTR, Type, memory_type_of, type_of
 from .conv import InputPlace, weight_strides
 from .epilogue import Epilogue, point_tables

@@ -8,10 +8,10 @@ from math import prod
 from ....ir.kernel import Affine, Expr, Index, Kernel, Load, Store
 from ....ir.types import DType
 from ...emission import LaunchSpec
-from ...schedule.describe import ContractionError
-from ...schedule.strides import buffer_strides, fixed_shape
 from ..arithmetic import Value
 from ..emitter import FunctionBuilder, ModuleBuilder
+from ..schedule.describe import ContractionError
+from ..schedule.strides import buffer_strides, fixed_shape
 from ..types import I64, memory_type_of, type_of
 from .epilogue import Operand
 from .tiles import KERNEL_PARAMETERS, argument

@@ -7,10 +7,10 @@ from math import prod
 from typing import Any
 
 from ....ir.kernel import Kernel, Store, dtype_of
-from ....ir.schedule import ContractionSchedule, DepthwiseSchedule, GemvSchedule, TileSchedule, WinogradSchedule
-from ....ir.target import CpuTarget
 from ...emission import Emission, LaunchSpec
-from ...schedule.contract import (
+from ..cpu import Cpu
+from ..emitter import ModuleBuilder
+from ..schedule.contract import (
     preferred_block,
     schedule_depthwise,
     schedule_direct,
@@ -19,9 +19,9 @@ from ...schedule.contract import (
     schedule_winograd,
     winograd_reach,
 )
-from ...schedule.describe import NO_AXIS, ContractionError, ConvShape, GemmShape, describe_contraction, extent_of
-from ...schedule.strides import Walk
-from ..emitter import ModuleBuilder
+from ..schedule.describe import NO_AXIS, ContractionError, ConvShape, GemmShape, describe_contraction, extent_of
+from ..schedule.kinds import ContractionSchedule, DepthwiseSchedule, GemvSchedule, TileSchedule, WinogradSchedule
+from ..schedule.strides import Walk
 from ..types import Type, type_of
 from .conv import Grouping, InputPlace, conv_problem, conv_walk, input_place
 from .copy_input import emit_copy
@@ -39,9 +39,7 @@ from .winograd import WinogradNest, winograd_filters, winograd_kinds, winograd_w
 _ALIGN = 64
 
 
-def schedule_contraction(
-    kernel: Kernel, target: CpuTarget, parameters: frozenset[str] = frozenset()
-) -> ContractionSchedule:
+def schedule_contraction(kernel: Kernel, target: Cpu, parameters: frozenset[str] = frozenset()) -> ContractionSchedule:
     """How `kernel` runs on `target`: under the first kind that takes it. `parameters` names the buffers that rarely
     change: packing them costs nothing per run. ContractionError if no kind takes it.
     """
@@ -55,7 +53,7 @@ def schedule_contraction(
 
 
 def emit_contraction(
-    kernel: Kernel, schedule: ContractionSchedule, target: CpuTarget, module: ModuleBuilder, symbol: str
+    kernel: Kernel, schedule: ContractionSchedule, target: Cpu, module: ModuleBuilder, symbol: str
 ) -> Emission:
     """Functions `symbol...` in `module` that compute `kernel`. Raises ContractionError when kernel and schedule do not
     fit.
@@ -67,7 +65,7 @@ def emit_contraction(
     raise ContractionError(f"{kernel.name}: {type(schedule).__name__} does not fit a {type(shape).__name__}")
 
 
-def direct_place(shape: ConvShape, target: CpuTarget) -> InputPlace:
+def direct_place(shape: ConvShape, target: Cpu) -> InputPlace:
     """Where direct convolution reads: copies of inputs with few channels stay row-major, unrolled along the window's
     last axis.
     """
@@ -76,9 +74,7 @@ def direct_place(shape: ConvShape, target: CpuTarget) -> InputPlace:
     return input_place(shape, 1 if shape.groups * shape.channels < block and x.layout is None else block)
 
 
-def _emit_direct(
-    shape: ConvShape, schedule: TileSchedule, target: CpuTarget, module: ModuleBuilder, symbol: str
-) -> Emission:
+def _emit_direct(shape: ConvShape, schedule: TileSchedule, target: Cpu, module: ModuleBuilder, symbol: str) -> Emission:
     kernel = shape.kernel
     slot = workspace_slot(kernel)
     place = direct_place(shape, target)
@@ -96,7 +92,7 @@ def _emit_direct(
 
 
 def _emit_depthwise(
-    shape: ConvShape, schedule: DepthwiseSchedule, target: CpuTarget, module: ModuleBuilder, symbol: str
+    shape: ConvShape, schedule: DepthwiseSchedule, target: Cpu, module: ModuleBuilder, symbol: str
 ) -> Emission:
     kernel, slot = shape.kernel, workspace_slot(shape.kernel)
     if not shape.is_depthwise or shape.group is None:
@@ -128,7 +124,7 @@ def _emit_depthwise(
 
 
 def _emit_winograd(
-    shape: ConvShape, schedule: WinogradSchedule, target: CpuTarget, module: ModuleBuilder, symbol: str
+    shape: ConvShape, schedule: WinogradSchedule, target: Cpu, module: ModuleBuilder, symbol: str
 ) -> Emission:
     kernel, slot = shape.kernel, workspace_slot(shape.kernel)
     x = kernel.buffer(shape.x.buffer)
@@ -152,9 +148,7 @@ def _emit_winograd(
     return Emission((*copies, *nest.emit(symbol), *finish), size * 4, ((problem.w_slot, packing),))
 
 
-def _emit_dots(
-    shape: GemmShape, schedule: GemvSchedule, target: CpuTarget, module: ModuleBuilder, symbol: str
-) -> Emission:
+def _emit_dots(shape: GemmShape, schedule: GemvSchedule, target: Cpu, module: ModuleBuilder, symbol: str) -> Emission:
     problem = gemm_problem(shape)
     epilogue, used = place_sums(problem.epilogue, _sum_count(problem), 0)
     problem = replace(problem, epilogue=epilogue)
@@ -164,7 +158,7 @@ def _emit_dots(
 
 
 def _emit_product(
-    shape: GemmShape, schedule: TileSchedule, target: CpuTarget, module: ModuleBuilder, symbol: str
+    shape: GemmShape, schedule: TileSchedule, target: Cpu, module: ModuleBuilder, symbol: str
 ) -> Emission:
     kernel = shape.kernel
     slot = workspace_slot(kernel)

@@ -11,7 +11,7 @@ from math import prod
 from ....ir.kernel import Buffer, Expr, Kernel, Load, Ref, Store, contracts
 from ....ir.symbolic import known_equal
 from ....ir.types import DType
-from ...schedule.strides import View, Walk, view_of
+from ..schedule.strides import View, Walk, view_of
 from .vector_epilogue import SUM, VectorEpilogue, access_of, is_vectorizable, name_operands
 
 

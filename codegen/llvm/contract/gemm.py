@@ -5,11 +5,11 @@ from __future__ import annotations
 from math import prod
 
 from ...emission import LaunchSpec
-from ...schedule.describe import NO_AXIS, GemmShape, axes_of, extent_of
-from ...schedule.product import operand, reduce_order
-from ...schedule.strides import Located, View, Walk
 from ..emitter import ModuleBuilder
 from ..scalars import emit_cast
+from ..schedule.describe import NO_AXIS, GemmShape, axes_of, extent_of
+from ..schedule.product import operand, reduce_order
+from ..schedule.strides import Located, View, Walk
 from ..types import memory_type_of
 from .epilogue import make_epilogue
 from .problem import Problem, Segment, WeightSource, collapsed, offsets, plain_segments

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from math import prod
 
-from ....ir.schedule import GemvSchedule
 from ...emission import LaunchSpec
 from ..arithmetic import Value
 from ..emitter import ModuleBuilder
+from ..schedule.kinds import GemvSchedule
 from ..types import I32, I64, PTR, Type, memory_type_of
 from .micro import EpilogueWriter
 from .points import FILL_LANES, fill_table

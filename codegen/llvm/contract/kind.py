@@ -6,11 +6,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from ....ir.schedule import ContractionSchedule
-from ....ir.target import CpuTarget
 from ...emission import Emission
-from ...schedule.describe import Contraction
+from ..cpu import Cpu
 from ..emitter import ModuleBuilder
+from ..schedule.describe import Contraction
+from ..schedule.kinds import ContractionSchedule
 
 C = TypeVar("C", bound=Contraction)
 S = TypeVar("S", bound=ContractionSchedule)
@@ -27,5 +27,5 @@ class ScheduleKind(Generic[C, S]):
 
     contraction: type[C]
     schedule: type[S]
-    choose: Callable[[C, CpuTarget, frozenset[str]], S | None]
-    emit: Callable[[C, S, CpuTarget, ModuleBuilder, str], Emission]
+    choose: Callable[[C, Cpu, frozenset[str]], S | None]
+    emit: Callable[[C, S, Cpu, ModuleBuilder, str], Emission]

@@ -12,16 +12,16 @@ from dataclasses import dataclass
 from math import prod
 
 from ....ir.kernel import Kernel, Ref
-from ....ir.schedule import RegisterTile
 from ....ir.symbolic import deferred, is_symbolic
-from ....ir.target import CpuTarget
 from ....ir.types import DType
 from ...lower_contract import epilogue_in_float32
-from ...schedule.contract import sum_lanes
-from ...schedule.describe import NO_AXIS, ContractionError, GemmShape, describe_contraction, extent_of
-from ...schedule.product import operand
-from ...schedule.registers import tile_of
-from ...schedule.strides import Walk
+from ..cpu import Cpu
+from ..schedule.contract import sum_lanes
+from ..schedule.describe import NO_AXIS, ContractionError, GemmShape, describe_contraction, extent_of
+from ..schedule.kinds import RegisterTile
+from ..schedule.product import operand
+from ..schedule.registers import tile_of
+from ..schedule.strides import Walk
 from .epilogue import Epilogue, Operand, make_epilogue
 from .problem import collapse
 from .vector_epilogue import SUM, Access, VectorEpilogue, access_of
@@ -104,7 +104,7 @@ class OpenProduct:
         return tuple(self.numbers[n] if n in kept or n.startswith(("w.", "source.")) else 0 for n in names)
 
 
-def open_product(kernel: Kernel, target: CpuTarget, parameters: frozenset[str] = frozenset()) -> OpenProduct | None:
+def open_product(kernel: Kernel, target: Cpu, parameters: frozenset[str] = frozenset()) -> OpenProduct | None:
     """The form and the numbers of a kernel that is a matrix product in float32 or float64 over row-major memory, whose
     result is stored as it is computed; None for every other. `parameters` names buffers that change rarely."""
     try:
@@ -125,7 +125,7 @@ class _Sizes:
 
 
 class _Opener:
-    def __init__(self, shape: GemmShape, target: CpuTarget, is_parameter: bool) -> None:
+    def __init__(self, shape: GemmShape, target: Cpu, is_parameter: bool) -> None:
         self.shape, self.target, self.kernel, self.is_parameter = shape, target, shape.kernel, is_parameter
         self.lanes = sum_lanes(shape.dtype, 1, target)
 

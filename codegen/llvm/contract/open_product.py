@@ -7,9 +7,9 @@ from math import prod
 
 from ....ir.kernel import Ref
 from ....ir.symbolic import deferred
-from ....ir.target import CpuTarget
 from ...emission import Emission, LaunchSpec
 from ..arithmetic import Value
+from ..cpu import Cpu
 from ..emitter import FunctionBuilder, ModuleBuilder
 from ..loops.transposed_tiles import transpose_lanes
 from ..types import I64, PTR, Type, memory_type_of
@@ -22,7 +22,7 @@ _HEIGHT_OF_DOTS = 2
 _GRAIN_ELEMENTS = 4 << 10
 
 
-def open_launches(product: OpenProduct, target: CpuTarget, symbol: str) -> Emission:
+def open_launches(product: OpenProduct, target: Cpu, symbol: str) -> Emission:
     """The launches of a product, whose code `emit_open_product` emits."""
     form, n = product.form, product.numbers
     groups = prod(product.groups)
@@ -55,7 +55,7 @@ class OpenPacking:
     grain: int
     nbytes: int
 
-    def emit(self, module: ModuleBuilder, target: CpuTarget, symbol: str) -> LaunchSpec:
+    def emit(self, module: ModuleBuilder, target: Cpu, symbol: str) -> LaunchSpec:
         _Packer(module, self.form, symbol, buffers=2).emit()
         return LaunchSpec(symbol, self.count, self.grain, numbers=self.numbers)
 

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 
-from ....ir.target import CpuTarget
 from ...emission import LaunchSpec
 from ..arithmetic import Value
+from ..cpu import Cpu
 from ..emitter import FunctionBuilder, ModuleBuilder
 from ..types import I1, I32, I64, Type, memory_type_of
 from .points import offset_table
@@ -39,7 +39,7 @@ class PackedPanels:
     def nbytes(self) -> int:
         return prod(self.groups) * self.group_size * Type.of(self.kind).bytes
 
-    def emit(self, module: ModuleBuilder, target: CpuTarget, symbol: str) -> LaunchSpec:
+    def emit(self, module: ModuleBuilder, target: Cpu, symbol: str) -> LaunchSpec:
         f = module.function(symbol, None, KERNEL_PARAMETERS)
         _Packer(f, self).emit()
         f.ret()

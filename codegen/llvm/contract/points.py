@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 from ....ir.symbolic import deferred, is_symbolic
-from ...schedule.describe import ContractionError
 from ..arithmetic import Value
 from ..emitter import FunctionBuilder, ModuleBuilder
+from ..schedule.describe import ContractionError
 from ..types import I32, I64, PTR
 from .problem import Box, Offsets
 

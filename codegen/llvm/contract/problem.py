@@ -10,7 +10,7 @@ from math import prod
 
 from ....ir.symbolic import is_symbolic, known_equal
 from ....ir.types import DType
-from ...schedule.strides import View
+from ..schedule.strides import View
 from ..types import type_of
 from .epilogue import Epilogue, Tables, point_tables
 from .vector_epilogue import VectorEpilogue

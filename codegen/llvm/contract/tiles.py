@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from math import prod
 
 from ....ir.kernel import Kernel
-from ....ir.schedule import RegisterTile, TileSchedule
 from ....ir.symbolic import deferred
-from ....ir.target import CpuTarget
 from ...emission import LaunchSpec
 from ..arithmetic import Value
+from ..cpu import Cpu
 from ..emitter import FunctionBuilder, ModuleBuilder
+from ..schedule.kinds import RegisterTile, TileSchedule
 from ..types import I1, I8, I32, I64, PTR, Type, memory_type_of
 from .micro import MicroKernel, micro_kernel
 from .points import FILL_LANES, blocks_of, fill_table, offset_table, tile_cover
@@ -343,5 +343,5 @@ class _Nest:
         return micro_kernel(self.module, spec)
 
 
-def workspace_bytes(problem: Problem, schedule: TileSchedule, target: CpuTarget) -> int:
+def workspace_bytes(problem: Problem, schedule: TileSchedule, target: Cpu) -> int:
     return sums_bytes(problem, schedule) * target.threads

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from ....ir.kernel import AxisValue, Cast, Const, Contract, Expr, Load, Ref, Scalar
 from ....ir.scalar import result_dtype
 from ....ir.types import DType
-from ...schedule.describe import ContractionError
-from ...schedule.strides import View
 from ..arithmetic import Value
 from ..emitter import FunctionBuilder
 from ..scalars import emit_cast, emit_scalar
+from ..schedule.describe import ContractionError
+from ..schedule.strides import View
 from ..types import type_of
 
 SUM = "sum"

@@ -11,14 +11,14 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from ....ir.kernel import Ref
-from ....ir.schedule import RegisterTile, TileSchedule, WinogradSchedule
 from ....ir.symbolic import is_symbolic
-from ....ir.target import CpuTarget
 from ....ir.types import DType
 from ...emission import LaunchSpec
-from ...schedule.describe import ConvShape
 from ..arithmetic import Value
+from ..cpu import Cpu
 from ..emitter import FunctionBuilder, ModuleBuilder
+from ..schedule.describe import ConvShape
+from ..schedule.kinds import RegisterTile, TileSchedule, WinogradSchedule
 from ..types import F32, I1, I32, I64, PTR, memory_type_of
 from .conv import InputPlace, weight_strides
 from .epilogue import Epilogue, point_tables
@@ -71,7 +71,7 @@ def winograd_layout(shape: ConvShape, schedule: WinogradSchedule, block: int) ->
     )
 
 
-def winograd_workspace(shape: ConvShape, schedule: WinogradSchedule, block: int, target: CpuTarget) -> int:
+def winograd_workspace(shape: ConvShape, schedule: WinogradSchedule, block: int, target: Cpu) -> int:
     """Floats of V and M: V for each worker when a launch does everything, else once."""
     sizes = winograd_layout(shape, schedule, block)
     shared = 1 + (target.threads - 1) * schedule.fused

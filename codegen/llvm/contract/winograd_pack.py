@@ -6,9 +6,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ....ir.target import CpuTarget
 from ...emission import LaunchSpec
 from ..arithmetic import Value
+from ..cpu import Cpu
 from ..emitter import FunctionBuilder, ModuleBuilder
 from ..types import F32, F64, I64, memory_type_of
 from .problem import WeightSource
@@ -48,7 +48,7 @@ class WinogradFilters:
     def nbytes(self) -> int:
         return self.vectors * self.lanes * self.depth * self.frequencies * 4
 
-    def emit(self, module: ModuleBuilder, target: CpuTarget, symbol: str) -> LaunchSpec:
+    def emit(self, module: ModuleBuilder, target: Cpu, symbol: str) -> LaunchSpec:
         f = module.function(symbol, None, KERNEL_PARAMETERS)
         packer = _Packer(f, self)
         with f.loop(f.args[1], f.args[2]) as vector:

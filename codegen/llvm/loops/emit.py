@@ -7,21 +7,22 @@ from contextlib import ExitStack
 
 from ....ir.kernel import Kernel, ScalarParameter, walk
 from ....ir.symbolic import deferred
-from ....ir.target import CpuTarget
 from ...emission import Emission, LaunchSpec
+from ...hoist import hoist_reductions
 from ..arithmetic import Operand, Value
+from ..cpu import Cpu
 from ..emitter import ModuleBuilder
+from ..schedule.loops import LoopSchedule, schedule_general, schedule_nest
 from ..types import I32, I64, PTR, type_of
 from .expressions import Evaluator, Point, compute_dtype
-from .nest import Nest, build_nest, hoist_reductions
-from .plan import LoopSchedule, schedule_general, schedule_nest
+from .nest import Nest, build_nest
 from .rows import RowEmitter
 from .transposed_tiles import TransposedTiles
 
 
 def emit_loops(
     kernel: Kernel,
-    target: CpuTarget,
+    target: Cpu,
     module: ModuleBuilder | None,
     symbol: str,
     extents: tuple[int, ...] = (),

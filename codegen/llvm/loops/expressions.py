@@ -26,9 +26,9 @@ from ....ir.types import DType
 from ..arithmetic import Operand, Value
 from ..emitter import FunctionBuilder
 from ..scalars import emit_cast, emit_scalar
+from ..schedule.loops import LoopSchedule, clippable_bounds
 from ..types import I64, Type, memory_type_of, type_of
 from .nest import Access, Bound, Nest
-from .plan import LoopSchedule, clippable_bounds
 
 SHUFFLED = (2, -1)
 """Steps along the vector axis for which vectors are read whole."""

@@ -34,8 +34,9 @@ from ....ir.kernel import (
 )
 from ....ir.symbolic import deferred, is_symbolic
 from ....ir.types import DType
+from ...hoist import hoist_reductions
 from .expressions import SHUFFLED
-from .nest import Access, Nest, build_nest, hoist_reductions
+from .nest import Access, Nest, build_nest
 
 _COMMON = (0.0, 1.0, -1.0, float("inf"), float("-inf"))  # part of what is computed, and cheaper when they are known
 _FIXED = (DType.BOOL, DType.U32, DType.U64)  # numbers of random streams, whose products are cheap when they are known

@@ -11,10 +11,18 @@ from ....ir.types import DType
 from ..arithmetic import Operand, Value
 from ..emitter import FunctionBuilder
 from ..scalars import emit_scalar
+from ..schedule.loops import (
+    STACK_ELEMENTS,
+    LoopGroup,
+    LoopSchedule,
+    clippable_bounds,
+    is_reduction,
+    kept_rows,
+    plan_steps,
+)
 from ..types import I64, type_of
 from .expressions import Evaluator, Point
 from .nest import Bound, Nest
-from .plan import STACK_ELEMENTS, LoopGroup, LoopSchedule, clippable_bounds, is_reduction, kept_rows, plan_steps
 
 PassBody = Callable[[Point, Sequence[Value]], list[Value]]
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from ....ir.dialects.core import Cumulative
 from ....ir.graph import Op
-from ....ir.target import CpuTarget
 from ....ir.types import TensorType
 from ...emission import Emission, LaunchSpec
 from ..emitter import ModuleBuilder
@@ -17,7 +16,6 @@ def emit_cumulative(
     op: Op,
     inputs: tuple[TensorType, ...],
     outputs: tuple[TensorType, ...],
-    target: CpuTarget,
     module: ModuleBuilder,
     symbol: str,
 ) -> Emission:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from ....ir.dialects.core import SymmetricEigen
 from ....ir.graph import Op
-from ....ir.target import CpuTarget
 from ....ir.types import DType, TensorType
 from ...emission import Emission
 from ..arithmetic import Value
@@ -21,14 +20,12 @@ Types = tuple[TensorType, ...]
 _SWEEPS = 64  # per eigenvalue, of which two or three are needed; NaN never converges
 
 
-def emit_symmetric_eigen(
-    op: Op, inputs: Types, outputs: Types, target: CpuTarget, module: ModuleBuilder, symbol: str
-) -> Emission:
+def emit_symmetric_eigen(op: Op, inputs: Types, outputs: Types, module: ModuleBuilder, symbol: str) -> Emission:
     """The workspace holds for each worker what stands beside the diagonal, and a row."""
     assert isinstance(op, SymmetricEigen)
     (x,), n = inputs, inputs[0].shape[-1]
     f = begin(module, symbol)
-    r = Rows.of(f, x.dtype, target)
+    r = Rows.of(f, x.dtype)
     source, values, vectors, work = pointers(f, 4)
     beside = r.at(work, f.convert(f.args[3], "i64") * (2 * n))
     with f.loop(f.args[1], f.args[2]) as batch:
@@ -38,7 +35,7 @@ def emit_symmetric_eigen(
         matrix.to_three_diagonals()
         matrix.diagonalize()
     f.ret()
-    return shared(symbol, x, target.threads * 2 * n * x.dtype.itemsize)
+    return shared(symbol, x, module.target.threads * 2 * n * x.dtype.itemsize)
 
 
 class _Matrix:

@@ -16,7 +16,6 @@ from ....ir.dialects.core import (
     TriangularSolve,
 )
 from ....ir.graph import Node, Op
-from ....ir.target import CpuTarget
 from ....ir.types import TensorType
 from ...emission import Emission
 from ..emitter import ModuleBuilder
@@ -28,7 +27,7 @@ from .select_and_scatter import emit_select_and_scatter
 from .sort import emit_sort
 
 Types = tuple[TensorType, ...]
-Emitter = Callable[[Op, Types, Types, CpuTarget, ModuleBuilder, str], Emission]
+Emitter = Callable[[Op, Types, Types, ModuleBuilder, str], Emission]
 
 
 def has_routine(op: Op) -> bool:
@@ -36,7 +35,7 @@ def has_routine(op: Op) -> bool:
     return type(op) in _ROUTINES
 
 
-def emit_routine(node: Node, target: CpuTarget, module: ModuleBuilder, symbol: str) -> Emission:
+def emit_routine(node: Node, module: ModuleBuilder, symbol: str) -> Emission:
     """The functions of a node's primitive; their arguments are the operands' addresses, then the results', in row-major
     memory, then the workspace. ValueError names a dtype that has no routine."""
     inputs = tuple(v.type for v in node.inputs)
@@ -44,7 +43,7 @@ def emit_routine(node: Node, target: CpuTarget, module: ModuleBuilder, symbol: s
     for tensor in (*inputs, *outputs):
         if tensor.layout is not None:
             raise ValueError(f"{node.op.name} reads row-major tensors, got {tensor}")
-    return _ROUTINES[type(node.op)](node.op, inputs, outputs, target, module, symbol)
+    return _ROUTINES[type(node.op)](node.op, inputs, outputs, module, symbol)
 
 
 _ROUTINES: dict[type[Op], Emitter] = {

@@ -6,7 +6,6 @@ from math import nan, prod
 
 from ....ir.dialects.core import LQ, LU, Cholesky, TriangularSolve
 from ....ir.graph import Op
-from ....ir.target import CpuTarget
 from ....ir.types import TensorType
 from ...emission import Emission, LaunchSpec
 from ..arithmetic import Value
@@ -27,14 +26,12 @@ def shared(symbol: str, type: TensorType, workspace: int = 0) -> Emission:
     return Emission((LaunchSpec(symbol, prod(type.shape[:-2]), grain),), workspace)
 
 
-def emit_cholesky(
-    op: Op, inputs: Types, outputs: Types, target: CpuTarget, module: ModuleBuilder, symbol: str
-) -> Emission:
+def emit_cholesky(op: Op, inputs: Types, outputs: Types, module: ModuleBuilder, symbol: str) -> Emission:
     """Row by row: each element is a product of two rows above it."""
     assert isinstance(op, Cholesky)
     (x,), n = inputs, inputs[0].shape[-1]
     f = begin(module, symbol)
-    r = Rows.of(f, x.dtype, target)
+    r = Rows.of(f, x.dtype)
     source, result = pointers(f, 2)
     with f.loop(f.args[1], f.args[2]) as batch:
         a, factor = (r.at(base, batch * (n * n)) for base in (source, result))
@@ -50,15 +47,13 @@ def emit_cholesky(
     return shared(symbol, x)
 
 
-def emit_triangular_solve(
-    op: Op, inputs: Types, outputs: Types, target: CpuTarget, module: ModuleBuilder, symbol: str
-) -> Emission:
+def emit_triangular_solve(op: Op, inputs: Types, outputs: Types, module: ModuleBuilder, symbol: str) -> Emission:
     """Row by row of the result, which each equation gives from the rows that are known."""
     assert isinstance(op, TriangularSolve)
     _, y = inputs
     n, m = y.shape[-2:]
     f = begin(module, symbol)
-    r = Rows.of(f, y.dtype, target)
+    r = Rows.of(f, y.dtype)
     matrices, sides, result = pointers(f, 3)
     across, down = (n, 1) if op.transpose else (1, n)
     downwards = op.lower != op.transpose
@@ -80,12 +75,12 @@ def emit_triangular_solve(
     return shared(symbol, y)
 
 
-def emit_lu(op: Op, inputs: Types, outputs: Types, target: CpuTarget, module: ModuleBuilder, symbol: str) -> Emission:
+def emit_lu(op: Op, inputs: Types, outputs: Types, module: ModuleBuilder, symbol: str) -> Emission:
     """Column by column: the pivot's row moves up, and its multiples leave the rows below."""
     assert isinstance(op, LU)
     (x,), n = inputs, inputs[0].shape[-1]
     f = begin(module, symbol)
-    r = Rows.of(f, x.dtype, target)
+    r = Rows.of(f, x.dtype)
     source, result, orders = pointers(f, 3)
     with f.loop(f.args[1], f.args[2]) as batch:
         packed, order = r.at(result, batch * (n * n)), f.gep(orders, batch * n, I32)
@@ -123,13 +118,13 @@ def _move_pivot_up(r: Rows, packed: Value, order: Value, k: Value, n: int) -> No
         f.store(first, other)
 
 
-def emit_lq(op: Op, inputs: Types, outputs: Types, target: CpuTarget, module: ModuleBuilder, symbol: str) -> Emission:
+def emit_lq(op: Op, inputs: Types, outputs: Types, module: ModuleBuilder, symbol: str) -> Emission:
     """Row by row a reflection that clears what is right of the diagonal; then the reflections' product, in place."""
     assert isinstance(op, LQ)
     (x,) = inputs
     m, n = x.shape[-2:]
     f = begin(module, symbol)
-    r = Rows.of(f, x.dtype, target)
+    r = Rows.of(f, x.dtype)
     source, lower, orthogonal = pointers(f, 3)
     with f.loop(f.args[1], f.args[2]) as batch:
         factor, q = r.at(lower, batch * (m * m)), r.at(orthogonal, batch * (m * n))

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from ....ir.target import CpuTarget
 from ....ir.types import DType
 from ..arithmetic import Operand, Value
 from ..emitter import FunctionBuilder
@@ -21,9 +20,9 @@ class Rows:
     lanes: int
 
     @staticmethod
-    def of(f: FunctionBuilder, dtype: DType, target: CpuTarget) -> Rows:
+    def of(f: FunctionBuilder, dtype: DType) -> Rows:
         element = type_of(dtype)
-        return Rows(f, element, target.lanes(element.bits))
+        return Rows(f, element, f.module.target.lanes(element.bits))
 
     def at(self, base: Value, index: Operand) -> Value:
         return self.f.gep(base, index, self.element)

@@ -7,7 +7,6 @@ from math import prod
 from ....ir.dialects.core import Scatter
 from ....ir.graph import Op
 from ....ir.kernel import ReduceOp
-from ....ir.target import CpuTarget
 from ....ir.types import TensorType
 from ...emission import Emission, LaunchSpec
 from ..arithmetic import Value
@@ -21,7 +20,6 @@ def emit_scatter(
     op: Op,
     inputs: tuple[TensorType, ...],
     outputs: tuple[TensorType, ...],
-    target: CpuTarget,
     module: ModuleBuilder,
     symbol: str,
 ) -> Emission:

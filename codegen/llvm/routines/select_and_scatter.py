@@ -7,7 +7,6 @@ from math import prod
 
 from ....ir.dialects.core import SelectAndScatter
 from ....ir.graph import Op
-from ....ir.target import CpuTarget
 from ....ir.types import TensorType
 from ...emission import Emission, LaunchSpec
 from ..arithmetic import Value
@@ -20,7 +19,6 @@ def emit_select_and_scatter(
     op: Op,
     inputs: tuple[TensorType, ...],
     outputs: tuple[TensorType, ...],
-    target: CpuTarget,
     module: ModuleBuilder,
     symbol: str,
 ) -> Emission:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from ....ir.dialects.core import Sort
 from ....ir.graph import Op
-from ....ir.target import CpuTarget
 from ....ir.types import DType, TensorType
 from ...emission import Emission, LaunchSpec
 from ..arithmetic import Value
@@ -23,7 +22,6 @@ def emit_sort(
     op: Op,
     inputs: tuple[TensorType, ...],
     outputs: tuple[TensorType, ...],
-    target: CpuTarget,
     module: ModuleBuilder,
     symbol: str,
 ) -> Emission:
@@ -47,7 +45,7 @@ def emit_sort(
         f.call_void(merge, keys, f.gep(work, 2 * rows.length, I64), f.const(I64, rows.length))
         _gather(f, rows, first, order, places, inputs)
     f.ret()
-    workspace = target.threads * 4 * rows.length * 8
+    workspace = module.target.threads * 4 * rows.length * 8
     return Emission((LaunchSpec(symbol, rows.count, max(1, 1024 // rows.length)),), workspace)
 
 

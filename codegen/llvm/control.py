@@ -6,31 +6,35 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from ..ir.dialects.core import Scan, While
-from ..ir.graph import Graph, Node, Op
-from ..ir.graph import Value as GraphValue
-from ..ir.program import Launch, Place, Program, Space
-from ..passes.manager import Context, run_passes
-from ..passes.pipeline import FOR_CPU
-from ..passes.plan_memory import ALIGNMENT, share_memory
-from .assemble import assemble
-from .emission import Emission, LaunchSpec
-from .llvm.arithmetic import Value
-from .llvm.emitter import FunctionBuilder
-from .llvm.routines.rows import begin, pointers
-from .llvm.types import I8, I32, I64, PTR
+from ...ir.dialects.core import Scan, While
+from ...ir.graph import Graph, Node, Op
+from ...ir.graph import Value as GraphValue
+from ...ir.program import HostFunction, Launch, Place, Program, Space
+from ...passes.manager import Context, run_passes
+from ...passes.pipeline import FOR_CPU
+from ...passes.plan_memory import ALIGNMENT, share_memory
+from ..assemble import assemble
+from ..compiler import KernelCompiler
+from ..emission import Emission, LaunchSpec
+from .arithmetic import Value
+from .emitter import FunctionBuilder
+from .routines.rows import begin, pointers
+from .types import I8, I32, I64, PTR
 
 if TYPE_CHECKING:
-    from .compiler import KernelCompiler
+    from .program_emitter import LlvmEmitter
 
 
-def emit_control(node: Node, compiler: KernelCompiler, symbol: str) -> Emission:
+def emit_control(node: Node, emitter: LlvmEmitter, functions: list[HostFunction] | None, symbol: str) -> Emission:
     """One function `symbol` whose arguments are the operands' addresses, the results', and the workspace. It runs on
     one thread, and so do the kernels that it calls.
+
+    A loop whose length data decide has no Python functions: it might never end when one of them fails.
     """
-    programs = [_compile(graph, compiler, isinstance(node.op, While)) for graph in _regions(node.op)]
+    inner = None if isinstance(node.op, While) else functions
+    programs = [_compile(graph, emitter, inner) for graph in _regions(node.op)]
     state = [v.type.nbytes for v in node.outputs[: _state_of(node)]]
-    function = _Function(node, programs, begin(compiler.module, symbol))
+    function = _Function(node, programs, begin(emitter.module, symbol))
     workspace = function.place_memory(state)
     function.emit()
     reasons = "; ".join(dict.fromkeys(reason for program in programs for _, reason in program.fallbacks()))
@@ -53,13 +57,14 @@ def _state_of(node: Node) -> int:
     return len(node.outputs) if isinstance(node.op, While) else 0
 
 
-def _compile(graph: Graph, compiler: KernelCompiler, endless: bool) -> Program:
+def _compile(graph: Graph, emitter: LlvmEmitter, functions: list[HostFunction] | None) -> Program:
     """The program of a nested graph, its kernels in the module of the outer one."""
-    outer = compiler.context
+    outer = emitter.context
     context = Context(outer.target, replace(outer.options, static_shape=True), outer.settings)
     fused = run_passes(FOR_CPU, graph, context)
     sharing = share_memory(fused)
-    return assemble(fused, sharing, compiler.nested(context, endless).steps(fused, sharing), ())
+    steps = KernelCompiler(emitter.nested(), context, functions).steps(fused, sharing)
+    return assemble(fused, sharing, steps, ())
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from ...ir.kernel import dtype_of
-from ...ir.schedule import DepthwiseSchedule, GemvSchedule, TileSchedule, WinogradSchedule
-from ...ir.symbolic import deferred, is_symbolic
-from ...ir.target import ConvSizes, ConvWindow, CpuTarget
-from ...ir.types import DType
+from ....ir.kernel import dtype_of
+from ....ir.symbolic import deferred, is_symbolic
+from ....ir.target import ConvSizes, ConvWindow
+from ....ir.types import DType
+from ..cpu import Cpu
 from .describe import Contraction, ConvShape, GemmShape, extent_of
+from .kinds import DepthwiseSchedule, GemvSchedule, TileSchedule, WinogradSchedule
 from .product import is_contiguous_along_reduction, is_readable_in_place
 from .registers import choose_tiles
 from .strides import fixed_shape
@@ -26,7 +27,7 @@ _ROWS_IN_PLACE = 16
 _BYTES = (DType.I8, DType.U8)
 
 
-def preferred_block(target: CpuTarget) -> int:
+def preferred_block(target: Cpu) -> int:
     """Channels in a block of a layout: one register of float32, but at least 8."""
     return max(8, target.lanes())
 
@@ -38,20 +39,20 @@ def has_micro_kernel(shape: Contraction) -> bool:
     return shape.accumulator in (DType.F32, DType.F64) or (shape.accumulator is DType.I32 and factors <= set(_BYTES))
 
 
-def sum_lanes(dtype: DType, block: int, target: CpuTarget) -> int:
+def sum_lanes(dtype: DType, block: int, target: Cpu) -> int:
     """Lanes of the sums: a register of float32 (double for float64), no wider than a block of the result."""
     lanes = target.lanes(64 if dtype is DType.F64 else 32)
     return min(lanes, block) if block > 1 else lanes
 
 
-def schedule_direct(shape: ConvShape, target: CpuTarget) -> TileSchedule | None:
+def schedule_direct(shape: ConvShape, target: Cpu) -> TileSchedule | None:
     """Direct convolution: weights in panels, the reduction whole where a panel of weights fits the L2 cache beside the
     inputs.
     """
     return direct_blocks(shape, target) if has_micro_kernel(shape) else None
 
 
-def direct_blocks(shape: ConvShape, target: CpuTarget) -> TileSchedule:
+def direct_blocks(shape: ConvShape, target: Cpu) -> TileSchedule:
     out = shape.kernel.buffer(shape.store.buffer)
     block = out.layout.block if out.layout else 1
     lanes = sum_lanes(shape.accumulator, block, target)
@@ -88,7 +89,7 @@ def _groups_fit(shape: ConvShape, m: int, blocks: tuple[int, int]) -> bool:
     return shape.groups % m == 0 and (m == shape.groups or whole)
 
 
-def schedule_depthwise(shape: ConvShape, target: CpuTarget) -> DepthwiseSchedule | None:
+def schedule_depthwise(shape: ConvShape, target: Cpu) -> DepthwiseSchedule | None:
     """As many outputs at a time as registers beside the weights hold, up to 8, in equal tiles; rows are shared out
     where channels are few.
     """
@@ -132,13 +133,13 @@ def conv_sizes(shape: ConvShape) -> ConvSizes:
     )
 
 
-def schedule_winograd(shape: ConvShape, target: CpuTarget) -> WinogradSchedule | None:
+def schedule_winograd(shape: ConvShape, target: Cpu) -> WinogradSchedule | None:
     """F(4x4) or F(2x2) if the target computes it so and the input's buffer has the room, else None."""
     tile = int(deferred(_winograd_tile, conv_sizes(shape), _room(shape), target))
     return winograd_blocks(shape, tile, target) if tile else None
 
 
-def _winograd_tile(sizes: ConvSizes, room: tuple[int, ...], target: CpuTarget) -> int:
+def _winograd_tile(sizes: ConvSizes, room: tuple[int, ...], target: Cpu) -> int:
     """The tile that the target computes of those that read no further than there is room; 0 for none."""
     windows = tuple(zip(sizes.windows, room, strict=True))
     return target.winograd_tile(sizes, [m for m in (4, 2) if all(_reach(w.outputs, m) <= n for w, n in windows)])
@@ -161,7 +162,7 @@ def _room(shape: ConvShape) -> tuple[int, ...]:
     )
 
 
-def winograd_blocks(shape: ConvShape, m: int, target: CpuTarget) -> WinogradSchedule:
+def winograd_blocks(shape: ConvShape, m: int, target: Cpu) -> WinogradSchedule:
     """Blocks of tiles whose products stay in a quarter of L2; panels in parallel when blocks are few."""
     out = shape.kernel.buffer(shape.store.buffer)
     block = out.layout.block if out.layout else 1
@@ -205,7 +206,7 @@ class Extent:
     inputs: int
 
 
-def block_points(nest: TileSchedule, e: Extent, target: CpuTarget) -> TileSchedule:
+def block_points(nest: TileSchedule, e: Extent, target: Cpu) -> TileSchedule:
     """Blocks of points and parts of the reduction, so that inputs and weights are read from near caches and threads get
     equal work.
     """
@@ -230,7 +231,7 @@ def block_points(nest: TileSchedule, e: Extent, target: CpuTarget) -> TileSchedu
     )
 
 
-def _symbolic_blocks(nest: TileSchedule, e: Extent, target: CpuTarget) -> TileSchedule:
+def _symbolic_blocks(nest: TileSchedule, e: Extent, target: Cpu) -> TileSchedule:
     """`block_points` for symbolic points: what is in the code does not depend on them."""
     width = nest.main.vectors * nest.lanes * 4
     panel, panels = e.depth * width, -(-e.vectors // nest.main.vectors)
@@ -242,7 +243,7 @@ def _symbolic_blocks(nest: TileSchedule, e: Extent, target: CpuTarget) -> TileSc
 
 
 def _blocks_now(
-    nest: TileSchedule, points: int, vectors: int, depth: int, groups: int, inputs: int, target: CpuTarget
+    nest: TileSchedule, points: int, vectors: int, depth: int, groups: int, inputs: int, target: Cpu
 ) -> tuple[int, int]:
     """Points in a block, and panels in a unit."""
     extent = Extent(points=points, vectors=vectors, depth=depth, groups=groups, inputs=inputs)
@@ -250,7 +251,7 @@ def _blocks_now(
     return found.points, found.panels or -(-vectors // nest.main.vectors)
 
 
-def share_points(nest: TileSchedule, e: Extent, panels: int, target: CpuTarget) -> TileSchedule:
+def share_points(nest: TileSchedule, e: Extent, panels: int, target: Cpu) -> TileSchedule:
     """Make the units of work a multiple of the threads, or many: smaller blocks of points first, then fewer panels in a
     unit.
     """
@@ -265,7 +266,7 @@ def share_points(nest: TileSchedule, e: Extent, panels: int, target: CpuTarget) 
     return replace(nest, panels=max(1, -(-panels * blocks * e.groups // (4 * threads))))
 
 
-def schedule_dots(shape: GemmShape, target: CpuTarget) -> GemvSchedule | None:
+def schedule_dots(shape: GemmShape, target: Cpu) -> GemvSchedule | None:
     """Dot products for few rows whose operands are contiguous along the reduction."""
     rows = shape.count(shape.rows)
     if is_symbolic(rows) or rows > _FEW_ROWS or not has_micro_kernel(shape) or not shape.is_uniform:
@@ -275,7 +276,7 @@ def schedule_dots(shape: GemmShape, target: CpuTarget) -> GemvSchedule | None:
     return GemvSchedule(lanes=sum_lanes(shape.accumulator, 1, target), rows=rows, channels=max(2, 8 // rows))
 
 
-def schedule_product(shape: GemmShape, target: CpuTarget, parameters: frozenset[str]) -> TileSchedule | None:
+def schedule_product(shape: GemmShape, target: Cpu, parameters: frozenset[str]) -> TileSchedule | None:
     """The loop nest, with the reduction split outside the panels when the right operand is large."""
     if not has_micro_kernel(shape):
         return None
@@ -295,7 +296,7 @@ def schedule_product(shape: GemmShape, target: CpuTarget, parameters: frozenset[
     )
 
 
-def large_product(nest: TileSchedule, e: Extent, target: CpuTarget) -> TileSchedule:
+def large_product(nest: TileSchedule, e: Extent, target: Cpu) -> TileSchedule:
     """Parts of the reduction so that a panel's part fits half the L1 cache; blocks whose inputs and sums each take a
     quarter of L2.
     """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from ...ir.kernel import Load
+from ....ir.kernel import Load
 from .describe import ContractionError, GemmShape, extent_of
 from .strides import Located, locate
 

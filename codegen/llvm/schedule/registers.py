@@ -4,9 +4,9 @@ target.
 
 from __future__ import annotations
 
-from ...ir.schedule import RegisterTile
-from ...ir.symbolic import is_symbolic
-from ...ir.target import CpuTarget
+from ....ir.symbolic import is_symbolic
+from ..cpu import Cpu
+from .kinds import RegisterTile
 
 _FREE_LOADS = 0.75
 """Loads per multiply-add up to which the pipes stay full; beyond, time grows with the loads (measured on Zen 3)."""
@@ -16,12 +16,12 @@ _POINTERS = 8
 """Rows have an address each: more than x86 has general registers for would be reloaded in every step."""
 
 
-def tallest(vectors: int, target: CpuTarget) -> int:
+def tallest(vectors: int, target: Cpu) -> int:
     """Rows beside `vectors` registers of weights and one of input: rows * vectors + vectors + 1 <= registers."""
     return max(1, min(_POINTERS, (target.vector_registers - 1 - vectors) // vectors))
 
 
-def tile_cost(tile: RegisterTile, target: CpuTarget) -> float:
+def tile_cost(tile: RegisterTile, target: Cpu) -> float:
     """Time per multiply-add relative to full pipes: latency must be covered by independent sums, loads by multiply-
     adds.
     """
@@ -31,7 +31,7 @@ def tile_cost(tile: RegisterTile, target: CpuTarget) -> float:
     return max(1.0, latency, loads / _FREE_LOADS)
 
 
-def choose_tiles(vectors: int, points: int, unit: int, target: CpuTarget) -> tuple[RegisterTile, RegisterTile | None]:
+def choose_tiles(vectors: int, points: int, unit: int, target: Cpu) -> tuple[RegisterTile, RegisterTile | None]:
     """The tile of most panels over `vectors` registers of channels, and that of a last, different panel if there is
     one.
 
@@ -51,7 +51,7 @@ def choose_tiles(vectors: int, points: int, unit: int, target: CpuTarget) -> tup
     return best[1], best[2]
 
 
-def _common_tiles(vectors: int, unit: int, target: CpuTarget) -> tuple[RegisterTile, RegisterTile | None]:
+def _common_tiles(vectors: int, unit: int, target: Cpu) -> tuple[RegisterTile, RegisterTile | None]:
     """Tiles for symbolic points: of few widths, so that layers with other channels share their code."""
     widest = max(unit, target.vector_registers // 8)
     last = int(vectors % widest)
@@ -65,7 +65,7 @@ def _common_tiles(vectors: int, unit: int, target: CpuTarget) -> tuple[RegisterT
 
 
 def _cover_cost(
-    vectors: int, width: int, last: int, points: int, target: CpuTarget
+    vectors: int, width: int, last: int, points: int, target: Cpu
 ) -> tuple[float, RegisterTile, RegisterTile | None] | None:
     if (target.vector_registers - 1 - max(width, last)) < max(width, last):
         return None
@@ -75,12 +75,12 @@ def _cover_cost(
     return (cost, main, end) if vectors > last or end is None else (cost, end, None)
 
 
-def _weighted(tile: RegisterTile, target: CpuTarget) -> float:
+def _weighted(tile: RegisterTile, target: Cpu) -> float:
     """The cost, and among equals fewer bytes of weights and inputs per multiply-add."""
     return tile_cost(tile, target) + 0.03 * (1 / tile.rows + 1 / tile.vectors)
 
 
-def tile_of(vectors: int, points: int, target: CpuTarget) -> RegisterTile:
+def tile_of(vectors: int, points: int, target: Cpu) -> RegisterTile:
     """The tallest tile of that width, no taller than balanced tiles over `points` need."""
     rows = min(tallest(vectors, target), points)
     tiles = -(-points // rows)

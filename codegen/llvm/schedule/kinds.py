@@ -1,4 +1,4 @@
-"""Schedules of contractions: HOW a kernel runs. The formulas of `codegen/schedule` derive them for the emitters."""
+"""Schedules of contractions: HOW a kernel runs. The modules beside this one derive them for the emitters."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ..ir.target import CpuTarget
+from .cpu import Cpu
 
 LOOPS, PRODUCTS, DYNAMIC = "g_", "p_", "d_"
 """How symbols of shape-free code begin; the rest is the hash of their form, or of the code itself (DYNAMIC)."""
@@ -15,15 +15,15 @@ LOOPS, PRODUCTS, DYNAMIC = "g_", "p_", "d_"
 NESTED = "n_"
 """How those begin that only a function of the same object calls: the rest is the hash of the code."""
 
-_code: dict[tuple[str, CpuTarget], bytes] = {}  # a few kilobytes each, one for each form in use
+_code: dict[tuple[str, Cpu], bytes] = {}  # a few kilobytes each, one for each form in use
 
 
-def shared_code(symbol: str, target: CpuTarget) -> bytes | None:
+def shared_code(symbol: str, target: Cpu) -> bytes | None:
     """The object that defines a symbol, if this process has it."""
     return _code.get((symbol, target))
 
 
-def share_code(symbols: Iterable[str], target: CpuTarget, code: bytes) -> None:
+def share_code(symbols: Iterable[str], target: Cpu, code: bytes) -> None:
     """Note that an object defines these symbols; those of code for fixed shapes are left out."""
     for symbol in symbols:
         if symbol.startswith((LOOPS, PRODUCTS, DYNAMIC)):

@@ -26,9 +26,9 @@ from ....ir.kernel import (
 )
 from ....ir.scalar import ScalarOp
 from ....ir.symbolic import deferred, is_symbolic
-from ....ir.target import CpuTarget
 from ....ir.types import DType
-from .nest import Bound, Nest
+from ..cpu import Cpu
+from ..loops.nest import Bound, Nest
 
 _UNIT_ELEMENTS = 2048  # least elements of the vector axis in one unit of parallel work
 _GENERAL_BLOCK = 4096  # elements of a vector axis of run-time extent in one unit
@@ -75,7 +75,7 @@ class LoopSchedule:
         return is_symbolic(self.blocks) or self.blocks != 1
 
 
-def schedule_nest(nest: Nest, dtypes: dict[str, DType], target: CpuTarget) -> LoopSchedule:
+def schedule_nest(nest: Nest, dtypes: dict[str, DType], target: Cpu) -> LoopSchedule:
     """Derive the loops from strides and extents; `dtypes` are those of the buffers."""
     lanes = _lanes(nest, dtypes, target)
     vector = _vector_axis(nest)
@@ -146,7 +146,7 @@ def _interleaves_rows(nest: Nest) -> bool:
 
 
 def schedule_general(
-    nest: Nest, dtypes: dict[str, DType], target: CpuTarget, extents: dict[str, int], compact: bool = False
+    nest: Nest, dtypes: dict[str, DType], target: Cpu, extents: dict[str, int], compact: bool = False
 ) -> LoopSchedule:
     """The loops of a nest with run-time extents, whose numbers `extents` gives. They decide the count of units and
     nothing that is in the code. `compact` asks for little code, which has each body once."""
@@ -257,7 +257,7 @@ def _is_long(nest: Nest) -> bool:
     return len(ops) > _LONG_STEPS or not _LONG.isdisjoint(ops)
 
 
-def _lanes(nest: Nest, dtypes: dict[str, DType], target: CpuTarget) -> int:
+def _lanes(nest: Nest, dtypes: dict[str, DType], target: Cpu) -> int:
     wide = any(dtypes[b].bits == 64 for b, _ in nest.accesses) or _computes_wide(nest)
     return target.lanes(64 if wide else 32)
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from math import prod
 
-from ...ir.kernel import Affine, Buffer, Index
+from ....ir.kernel import Affine, Buffer, Index
 
 
 class ContractionError(ValueError):

@@ -11,9 +11,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from math import prod
 
-from ...ir.kernel import Affine, AxisKind, Contract, ContractionKind, Index, Kernel, Load, Store, Window, contracts
-from ...ir.types import DType
-from ..lower_contract import input_index
+from ....ir.kernel import Affine, AxisKind, Contract, ContractionKind, Index, Kernel, Load, Store, Window, contracts
+from ....ir.types import DType
+from ...lower_contract import input_index
 from .strides import ContractionError, buffer_strides
 
 NO_AXIS = ""

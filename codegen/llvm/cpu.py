@@ -1,0 +1,58 @@
+"""A CPU in numbers, from which schedules and emitters derive what they do."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ...ir.target import ConvSizes
+
+_MEMORY_BYTES_PER_CYCLE = 8
+"""What all threads together read from memory."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cpu:
+    """A CPU as the schedule formulas see it.
+
+    `triple`, `cpu` and `features` go to LLVM; the rest are the numbers that tile sizes are derived from. Caches are
+    in bytes, per core.
+    """
+
+    triple: str
+    cpu: str
+    features: str
+    vector_bits: int
+    vector_registers: int
+    l1_bytes: int = 32 << 10
+    l2_bytes: int = 512 << 10
+    fma_per_cycle: int = 2
+    fma_latency: int = 4
+    threads: int = 1
+
+    def lanes(self, bits: int = 32) -> int:
+        """Elements of `bits` width in one vector register."""
+        return self.vector_bits // bits
+
+    def winograd_tile(self, sizes: ConvSizes, tiles: Sequence[int] = (4, 2)) -> int:
+        """How many outputs along each axis Winograd's transforms compute together, of those in `tiles`; 0 if direct
+        convolution takes fewer cycles."""
+        if not sizes.has_winograd:
+            return 0
+        cycles = {m: self._winograd_cycles(sizes, m) for m in tiles}
+        best = min(cycles, key=cycles.__getitem__, default=0)
+        return best if best and cycles[best] < self._product_cycles(sizes, 9, sizes.tiles(1)) else 0
+
+    def _product_cycles(self, sizes: ConvSizes, products: int, points: int) -> float:
+        """Multiply-adds of all threads, or the time that weights take from memory."""
+        weights = products * sizes.channels * sizes.filters
+        return max(
+            weights * points / (self.lanes() * self.fma_per_cycle * self.threads),
+            4 * weights / _MEMORY_BYTES_PER_CYCLE,
+        )
+
+    def _winograd_cycles(self, sizes: ConvSizes, m: int) -> float:
+        tiles, size = sizes.tiles(m), m + 2
+        steps = 3 * size * size  # instructions of a transform and its loads and stores, for one vector of channels
+        transforms = tiles * (sizes.channels + sizes.filters) * steps / (self.lanes() * self.threads)
+        return self._product_cycles(sizes, size * size, tiles) + transforms

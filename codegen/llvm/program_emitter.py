@@ -1,0 +1,221 @@
+"""Emits the kernels of one program into LLVM modules, each distinct one once."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from copy import copy
+from dataclasses import replace
+from typing import Protocol, runtime_checkable
+
+from ...ir.dialects.core import Cond, Fused, Scan, While
+from ...ir.graph import Graph, Node
+from ...ir.hashing import structural_hash, trace_hash
+from ...ir.kernel import Kernel
+from ...ir.program import HostFunction
+from ...passes.manager import Context
+from ..emission import Emission, LaunchSpec, Packing
+from ..observe import observe_kernel, observe_text
+from .contract.open_form import OpenProduct, open_product
+from .contract.open_product import emit_open_product, open_launches
+from .control import emit_control
+from .cpu import Cpu
+from .dynamic_function import DynamicModule
+from .emit import emit_kernel, is_contraction
+from .emitter import ModuleBuilder
+from .loops.emit import emit_loops
+from .loops.generalize import GeneralKernel, generalize
+from .routines import emit_routine, has_routine
+from .shared import DYNAMIC, LOOPS, NESTED, PRODUCTS, share_code, shared_code
+
+_FEW_REGIONS = 3  # beyond, what shape-free kernels gain by more code is less than the time to compile it
+_ASSEMBLY = 5  # MXFORGE_DEBUG from which assembly is printed
+
+
+@runtime_checkable
+class LlvmPacking(Packing, Protocol):
+    """A form of an operand whose kernel LLVM compiles."""
+
+    def emit(self, module: ModuleBuilder, target: Cpu, symbol: str) -> LaunchSpec: ...
+
+
+class LlvmEmitter:
+    """Collects the kernels of one program: those of its own shapes in `module`, shape-free ones that no program had
+    before in `fresh`. `general` names all shape-free ones; programs share their code."""
+
+    def __init__(self, target: Cpu, graph: Graph, context: Context) -> None:
+        self.target, self.context = target, context
+        self.compact = sum(isinstance(node.op, Fused) for node in graph.nodes) > _FEW_REGIONS
+        self.is_nested = False
+        dynamic = context.options.dynamic
+        self.fresh = DynamicModule(target) if dynamic else ModuleBuilder(target)
+        self.module = self.fresh if dynamic else ModuleBuilder(target)
+        self.emissions: dict[tuple[str, bool], Emission] = {}
+        self.packings: dict[tuple[Packing, bool], LaunchSpec] = {}
+        self.routines: dict[str, Emission] = {}
+        self.controls: dict[str, Emission] = {}
+        self.general: dict[str, None] = {}
+
+    def nested(self) -> LlvmEmitter:
+        """An emitter into the same module for a nested graph, whose kernels have no run-time extents."""
+        made = copy(self)
+        made.is_nested = True
+        return made
+
+    # -- kernels
+
+    def emit(self, kernel: Kernel, parameters: frozenset[str], offsets: Sequence[int]) -> Emission:
+        """See `Emitter`. Loads and stores of a CPU need no alignment beyond the element's."""
+        options = self.context.options
+        if not self.is_nested and (options.dynamic or not options.static_shape):
+            found = self._emit_open(kernel, parameters)
+            if found is not None:
+                return found
+        parameters = parameters if is_contraction(kernel) else frozenset()
+        name = trace_hash(kernel, parameters) if parameters else trace_hash(kernel)
+        key = name, self._is_apart
+        emission = self.emissions.get(key)
+        if emission is None:
+            symbol, first = f"k_{name[:16]}", len(kernel.buffers) + len(kernel.extents) + 1
+            emission = self._dynamic(symbol, first, lambda: self._emit_fixed(kernel, symbol, parameters))
+            self.emissions[key] = emission
+        return emission
+
+    def _emit_fixed(self, kernel: Kernel, symbol: str, parameters: frozenset[str]) -> Emission:
+        observe_kernel(kernel, self.context)
+        return emit_kernel(kernel, self.target, self.module, symbol, parameters)
+
+    def emit_packing(self, packing: Packing) -> LaunchSpec:
+        key = packing, self._is_apart
+        launch = self.packings.get(key)
+        if launch is None:
+            assert isinstance(packing, LlvmPacking)
+            form, symbol = packing, f"pack_{len(self.packings)}"
+            made = self._dynamic(symbol, 2, lambda: Emission((form.emit(self.module, self.target, symbol),)))
+            (launch,) = made.launches
+            self.packings[key] = launch
+        return launch
+
+    # -- kernels with symbolic extents
+
+    @property
+    def _is_apart(self) -> bool:
+        """True for the dynamic kernels of a loop or a branch: its function calls them, so they are in its object and
+        not in those that programs share."""
+        return self.is_nested and self.context.options.dynamic
+
+    def _dynamic(self, symbol: str, first: int, emit: Callable[[], Emission]) -> Emission:
+        """What `emit` adds to the module as functions whose names begin with `symbol`. With symbolic extents these are
+        shape-free: they are named by their code, and left out where the process has them."""
+        module = self.module
+        if not isinstance(module, DynamicModule):
+            return emit()
+        mark = module.mark()
+        module.begin_kernel(first)
+        emission = emit()
+        kernel = module.end_kernel(symbol)
+        name = f"{NESTED if self.is_nested else DYNAMIC}{kernel.digest}"
+        launches = tuple(
+            replace(s, symbol=name + s.symbol.removeprefix(symbol), numbers=s.numbers + kernel.numbers(s.symbol))
+            for s in emission.launches
+        )
+        if self.is_nested:
+            known = all(module.has_function(spec.symbol) for spec in launches)
+        else:
+            known = not any([self._is_new(spec.symbol) for spec in launches])
+        if known:
+            module.undo(mark)
+        else:
+            module.rename(kernel, name)
+        return replace(emission, launches=launches)
+
+    # -- kernels of run-time extents
+
+    def _emit_open(self, kernel: Kernel, parameters: frozenset[str]) -> Emission | None:
+        """The kernel with run-time extents, if it has such a form."""
+        if is_contraction(kernel):
+            product = open_product(kernel, self.target, parameters if self.context.options.dynamic else frozenset())
+            return None if product is None else self._emit_product(product)
+        general = generalize(kernel)
+        return None if general is None else self._emit_general(general)
+
+    def _emit_product(self, product: OpenProduct) -> Emission:
+        symbol = f"{PRODUCTS}{structural_hash(product.form)[:24]}"
+        if self._is_new(symbol):
+            emit_open_product(self.fresh, product.form, symbol)
+        launches = open_launches(product, self.target, symbol)
+        return replace(launches, operands=product.operands, extents=product.values())
+
+    def _emit_general(self, general: GeneralKernel) -> Emission:
+        """A shape-free kernel: its code is compiled once in the life of the process."""
+        name = f"{LOOPS}{structural_hash(general.kernel)[:24]}"
+        emission = emit_loops(general.kernel, self.target, None, name, general.extents, self.compact)
+        if self._is_new(emission.launches[0].symbol):
+            observe_kernel(general.kernel, self.context)
+            emit_loops(general.kernel, self.target, self.fresh, name, general.extents, self.compact)
+        return replace(emission, operands=general.operands, extents=general.extents)
+
+    def _is_new(self, symbol: str) -> bool:
+        """Note the use of shape-free code; True if it must be emitted."""
+        new = symbol not in self.general and shared_code(symbol, self.target) is None
+        self.general[symbol] = None
+        return new
+
+    # -- primitives without a Kernel
+
+    def emit_node(self, node: Node, functions: list[HostFunction] | None) -> Emission | None:
+        if has_routine(node.op):
+            return self._emit_routine(node)
+        if isinstance(node.op, Cond | While | Scan):
+            return self._emit_control(node, functions)
+        return None
+
+    def _emit_routine(self, node: Node) -> Emission:
+        symbol = f"r{len(self.routines)}_{node.op.name.rpartition('.')[2]}"
+        operands = (*node.inputs, *node.outputs)
+        key = trace_hash(node.op, *(v.type for v in operands), self._is_apart)
+        emission = self.routines.get(key)
+        if emission is None:
+            emission = self._dynamic(symbol, len(operands) + 1, lambda: emit_routine(node, self.module, symbol))
+            self.routines[key] = emission
+        return emission
+
+    def _emit_control(self, node: Node, functions: list[HostFunction] | None) -> Emission:
+        """A branch or a loop, whose nested graphs are compiled into this module."""
+        symbol = f"c{len(self.controls)}_{node.op.name.rpartition('.')[2]}"
+        self.controls[symbol] = Emission(())  # the number is taken; nested loops get others
+        first = len(node.inputs) + len(node.outputs) + 1
+        emission = self._dynamic(symbol, first, lambda: emit_control(node, self, functions, symbol))
+        self.controls[symbol] = emission
+        return emission
+
+    # -- code
+
+    def code(self) -> tuple[bytes, ...]:
+        """One object for what is of this program's shapes, and those of the shape-free kernels."""
+        shared = self._shared_code()
+        if self.module is self.fresh or not (self.emissions or self.routines or self.controls):
+            return shared
+        return (_compiled(self.module, "module", self.context), *shared)
+
+    def _shared_code(self) -> tuple[bytes, ...]:
+        """The objects that define the shape-free kernels; those that are new are compiled as one."""
+        missing = [s for s in self.general if shared_code(s, self.target) is None]
+        if missing:
+            share_code(missing, self.target, _compiled(self.fresh, "shared", self.context))
+        found = (shared_code(symbol, self.target) for symbol in self.general)
+        return tuple(dict.fromkeys(code for code in found if code is not None))
+
+
+def _compiled(module: ModuleBuilder, name: str, context: Context) -> bytes:
+    """The object of a module; LLVM is imported by the first that needs it."""
+    from .compile import compile_object, emit_assembly
+
+    start = time.perf_counter()
+    text = module.text()
+    context.dump(name, "ll", text)
+    code = compile_object(text, module.target)
+    context.trace.append(("llvm", time.perf_counter() - start))
+    if context.settings.debug >= _ASSEMBLY or context.settings.dump is not None:
+        observe_text(name, "s", emit_assembly(text, module.target), _ASSEMBLY, context)
+    return code

@@ -1,0 +1,52 @@
+"""CPUs as targets: LLVM compiles for them."""
+
+from __future__ import annotations
+
+from dataclasses import astuple, dataclass
+from typing import TYPE_CHECKING
+
+from .cpu import Cpu
+
+if TYPE_CHECKING:
+    from ...ir.graph import Graph
+    from ...ir.kernel import Kernel
+    from ...passes.manager import Context
+    from .program_emitter import LlvmEmitter
+    from .schedule.kinds import ContractionSchedule
+
+
+@dataclass(frozen=True, slots=True)
+class CpuTarget(Cpu):
+    """Implements `codegen.target.Target`. Imports of the compiler are inside functions: a warm start needs none."""
+
+    @property
+    def name(self) -> str:
+        return "cpu"
+
+    @property
+    def channel_block(self) -> int:
+        """One vector register of float32, but at least 8 so that short vectors still share cache lines."""
+        return max(8, self.lanes())
+
+    @property
+    def identity(self) -> str:
+        return repr(astuple(self))
+
+    def schedule(self, kernel: Kernel, parameters: frozenset[str]) -> ContractionSchedule | None:
+        """The schedule of a contraction; None for any other kernel, whose loops are planned as they are emitted.
+
+        ContractionError names a contraction that has no schedule.
+        """
+        from .emit import schedule_kernel
+
+        return schedule_kernel(kernel, self, parameters)
+
+    def emitter(self, graph: Graph, context: Context) -> LlvmEmitter:
+        from .program_emitter import LlvmEmitter
+
+        return LlvmEmitter(self, graph, context)
+
+
+AVX2 = CpuTarget("x86_64-unknown-linux-gnu", "znver3", "", 256, 16)
+AVX512 = CpuTarget("x86_64-unknown-linux-gnu", "skylake-avx512", "", 512, 32, l2_bytes=1 << 20)
+NEON = CpuTarget("aarch64-unknown-linux-gnu", "neoverse-n1", "", 128, 32, l1_bytes=64 << 10, l2_bytes=1 << 20)

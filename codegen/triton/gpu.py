@@ -1,0 +1,14 @@
+"""An NVIDIA GPU in numbers, from which schedules are derived."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Gpu:
+    """`capability` is 90 for sm_90; `shared_bytes` are those of a block."""
+
+    capability: int
+    shared_bytes: int
+    multiprocessors: int

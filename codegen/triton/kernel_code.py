@@ -1,0 +1,55 @@
+"""A compiled Triton kernel as bytes: what a program's code holds and a device loads.
+
+    kernel code = magic (8 bytes) | u64 length of header | header (JSON) | code
+
+The header holds every field but the code itself. Numbers are little-endian.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from dataclasses import asdict, dataclass
+from typing import Literal
+
+Form = Literal["cubin", "ttir"]
+
+_MAGIC = b"mxftrit1"
+_PREFIX = struct.Struct("<8sQ")
+
+
+@dataclass(frozen=True, slots=True)
+class KernelCode:
+    """One kernel. `parameters` are the types of its run-time arguments in Triton's spelling (`*fp32`, `i32`): buffers,
+    then extents. `num_warps` warps of 32 threads and `shared` bytes of shared memory make a block. `code` is TTIR text
+    or a cubin, as `form` tells.
+    """
+
+    name: str
+    form: Form
+    parameters: tuple[str, ...]
+    num_warps: int
+    shared: int
+    code: bytes
+
+    def to_bytes(self) -> bytes:
+        header = asdict(self)
+        del header["code"]
+        text = json.dumps(header, separators=(",", ":")).encode()
+        return b"".join((_PREFIX.pack(_MAGIC, len(text)), text, self.code))
+
+    @staticmethod
+    def from_bytes(data: bytes) -> KernelCode:
+        """The kernel that was written. ValueError for anything else."""
+        if len(data) < _PREFIX.size:
+            raise ValueError("not the code of a Triton kernel: too short")
+        magic, length = _PREFIX.unpack_from(data)
+        if magic != _MAGIC:
+            raise ValueError(f"not the code of a Triton kernel: it begins with {magic!r}")
+        end = _PREFIX.size + length
+        try:
+            header = json.loads(data[_PREFIX.size : end])
+            header["parameters"] = tuple(header["parameters"])
+            return KernelCode(**header, code=data[end:])
+        except (KeyError, TypeError, ValueError) as error:
+            raise ValueError(f"the header of a Triton kernel is damaged: {error}") from None

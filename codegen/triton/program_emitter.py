@@ -1,0 +1,68 @@
+"""Emits the kernels of one program as Triton functions, each distinct one once, and compiles them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+
+from ...ir.graph import Node
+from ...ir.hashing import structural_hash
+from ...ir.kernel import Kernel
+from ...ir.program import HostFunction
+from ...passes.manager import Context
+from ..emission import Emission, LaunchSpec, Packing
+from ..observe import observe_kernel, observe_text
+from ..target import ALIGNED_BYTES
+from .compile import compile_triton, lower_to_ttir
+from .emit import TritonSource, emit_triton
+from .gpu import Gpu
+from .kernel_code import Form, KernelCode
+from .schedule import schedule_triton
+
+_SOURCE = 5  # MXFORGE_DEBUG from which the generated source is printed
+
+
+class TritonEmitter:
+    """Collects the kernels of one program. Kernels have fixed shapes."""
+
+    def __init__(self, gpu: Gpu, form: Form, context: Context) -> None:
+        self.gpu, self.form, self.context = gpu, form, context
+        self.sources: dict[str, TritonSource] = {}
+
+    def emit(self, kernel: Kernel, parameters: frozenset[str], offsets: Sequence[int]) -> Emission:
+        starts = [at * b.dtype.itemsize for at, b in zip(offsets, kernel.buffers, strict=True)]
+        aligned = all(at % ALIGNED_BYTES == 0 for at in starts)
+        symbol = f"k_{structural_hash(kernel, aligned)[:16]}"
+        source = self.sources.get(symbol)
+        if source is None:
+            observe_kernel(kernel, self.context)
+            schedule = replace(schedule_triton(kernel, self.gpu), aligned=aligned)
+            source = self.sources[symbol] = emit_triton(replace(kernel, name=symbol), schedule)
+        reason = source.schedule.fallback.removeprefix(f"kernel {kernel.name}: ")
+        return Emission((LaunchSpec(symbol, source.programs(), 1),), fallback=reason)
+
+    def emit_node(self, node: Node, functions: list[HostFunction] | None) -> Emission | None:
+        """Triton has no sorts, factorizations, branches or loops of graphs."""
+        return None
+
+    def emit_packing(self, packing: Packing) -> LaunchSpec:
+        raise AssertionError("no Triton kernel packs its operands")
+
+    def code(self) -> tuple[bytes, ...]:
+        return tuple(self._compiled(source).to_bytes() for source in self.sources.values())
+
+    def _compiled(self, source: TritonSource) -> KernelCode:
+        start = time.perf_counter()
+        observe_text(source.name, "py", source.text, _SOURCE, self.context)
+        parameters = tuple(kind for _, kind in source.signature)
+        warps = source.schedule.num_warps
+        if self.form == "ttir":
+            text = lower_to_ttir(source, self.gpu)
+            made = KernelCode(source.name, "ttir", parameters, warps, 0, text.encode())
+        else:
+            compiled = compile_triton(source, self.gpu)
+            made = KernelCode(source.name, "cubin", parameters, warps, compiled.shared, compiled.cubin)
+        self.context.dump(source.name, self.form, made.code)
+        self.context.trace.append(("triton", time.perf_counter() - start))
+        return made

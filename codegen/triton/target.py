@@ -1,0 +1,60 @@
+"""NVIDIA GPUs as targets: Triton compiles for them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import astuple, dataclass
+from typing import TYPE_CHECKING
+
+from ...ir.target import ConvSizes
+from .gpu import Gpu
+from .kernel_code import Form
+
+if TYPE_CHECKING:
+    from ...ir.graph import Graph
+    from ...ir.kernel import Kernel
+    from ...passes.manager import Context
+    from .program_emitter import TritonEmitter
+    from .schedule import TritonSchedule
+
+
+@dataclass(frozen=True, slots=True)
+class GpuTarget(Gpu):
+    """Implements `codegen.target.Target`. `form` is what the device loads, the last stage of Triton's compiler that
+    runs: a cubin, or Triton's MLIR.
+    """
+
+    form: Form = "cubin"
+
+    @property
+    def name(self) -> str:
+        return "gpu"
+
+    @property
+    def channel_block(self) -> int:
+        """Buffers are row-major."""
+        return 1
+
+    def winograd_tile(self, sizes: ConvSizes, tiles: Sequence[int] = (4, 2)) -> int:
+        """Convolutions are implicit matrix products."""
+        return 0
+
+    @property
+    def identity(self) -> str:
+        from .compile import triton_version
+
+        return f"triton {triton_version()} {astuple(self)}"
+
+    def schedule(self, kernel: Kernel, parameters: frozenset[str]) -> TritonSchedule:
+        """See `schedule_triton`."""
+        from .schedule import schedule_triton
+
+        return schedule_triton(kernel, self)
+
+    def emitter(self, graph: Graph, context: Context) -> TritonEmitter:
+        from .program_emitter import TritonEmitter
+
+        return TritonEmitter(self, self.form, context)
+
+
+SM90 = GpuTarget(90, 227 << 10, 132)

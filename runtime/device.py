@@ -1,0 +1,145 @@
+"""The interface of a device: memory of its own, and programs that run on it.
+
+    Device          allocates buffers, copies between them and the host, loads programs
+    Storage         a buffer of a device (runtime/storage.py)
+    DeviceAddress   where something begins in a device's memory; on the host an address is an int
+
+A device knows the target that its programs are compiled for. The host is one implementation (runtime/host_device.py),
+registered devices are others (runtime/devices.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+if TYPE_CHECKING:
+    from ..codegen.target import Target
+    from ..ir.graph import RandomKey
+    from ..ir.program import Program
+    from ..ir.types import TensorType
+    from .storage import Storage
+
+Address = Any
+"""An int in the host's memory, a `DeviceAddress` in that of any other device."""
+
+Straight = Callable[..., None]
+
+
+class DeviceError(RuntimeError):
+    """An operand is in the memory of another device than the program that reads it."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class DeviceAddress:
+    """A place in the memory of the device of that name. It is no int, so nothing of the host can dereference it: native
+    calls and tables of fast calls raise TypeError.
+    """
+
+    device: str
+    value: int
+
+    def __add__(self, nbytes: int) -> DeviceAddress:
+        return DeviceAddress(self.device, self.value + nbytes)
+
+    def __sub__(self, other: DeviceAddress) -> int:
+        """The bytes from `other` to here, both in one block."""
+        return self.value - other.value
+
+
+class Runnable(Protocol):
+    """A compiled graph: `run` reads tensors at the addresses `inputs` and writes those at `outputs`.
+
+    What depends on parameters alone is computed again when `parameters_version` differs from the last run's. Memory
+    is row-major, aligned to the element, and the caller's; an output overlaps no input that it may not overwrite.
+    """
+
+    inputs: tuple[TensorType, ...]
+    outputs: tuple[TensorType, ...]
+    state: tuple[int, ...]
+    """Positions of the inputs that a run replaces in their memory."""
+    random: RandomKey | None
+    """The input that takes the random key of the run; None if nothing is drawn."""
+    own_bytes: int
+    """About what it takes besides what `runtime/idle.py` bounds: code, records and constants."""
+
+    def may_overwrite(self, output: int, operand: int) -> bool:
+        """True if `output` can reuse the buffer of `operand`: same size, and no element of the operand is read after
+        another element of the output is written over it."""
+        ...
+
+    def run(self, inputs: Sequence[Address], outputs: Sequence[Address], parameters_version: Hashable = 0) -> None: ...
+
+    def straight(self) -> Straight | None:
+        """`run` as a function of all addresses, inputs then outputs, for tiny programs; None for the others."""
+        ...
+
+
+class Device(Protocol):
+    """Memory, and programs that run on it. Work that `load`ed programs begin may end later: `read` and `synchronise`
+    wait for it."""
+
+    @property
+    def name(self) -> str:
+        """What messages and keys call it: "cpu", "gpu(0)"."""
+        ...
+
+    @property
+    def target(self) -> Target:
+        """What programs for it are compiled for."""
+        ...
+
+    def allocate(self, nbytes: int) -> Storage:
+        """A buffer of at least `nbytes` of arbitrary content, freed with the last reference. MemoryError (see
+        `storage.raise_as`) when there is no such memory."""
+        ...
+
+    def write(self, address: Address, source: npt.NDArray[Any] | bytes) -> None:
+        """Copy bytes, or a C-contiguous array of the host, to `address`."""
+        ...
+
+    def read(self, address: Address, into: npt.NDArray[Any]) -> None:
+        """Fill a C-contiguous array of the host from `address`, when the work begun before has ended."""
+        ...
+
+    def copy(self, target: Address, source: Address, nbytes: int) -> None:
+        """Copy inside of the device's memory."""
+        ...
+
+    def load(self, program: Program) -> Runnable:
+        """The program, ready to run on this device."""
+        ...
+
+    def synchronise(self) -> None:
+        """Wait until all work that was begun has ended."""
+        ...
+
+    def memory_info(self) -> tuple[int, int]:
+        """Free bytes and all bytes of its memory."""
+        ...
+
+
+class Launcher(Device, Protocol):
+    """A device whose kernels are launched one by one; `runtime.launched_program` loads whole programs on it."""
+
+    def load_code(self, code: bytes) -> Mapping[str, Any]:
+        """The kernels that an object of a program's code defines, by their symbols."""
+        ...
+
+    def launch(self, kernel: Any, count: int, arguments: Sequence[Address | int]) -> None:
+        """Begin a kernel of `load_code` over a grid of `count`, behind all work begun before."""
+        ...
+
+
+def copy_between(to: Device, target: Address, source_device: Device, source: Address, nbytes: int) -> None:
+    """Copy from one device's memory to another's, through the host where they differ."""
+    if to is source_device:
+        to.copy(target, source, nbytes)
+        return
+    content = np.empty(nbytes, np.uint8)
+    source_device.read(source, content)
+    to.write(target, content)

@@ -1,0 +1,51 @@
+"""The devices of this process, by kind and number: the host, and those whose kind is registered.
+
+A kind is registered by one line of `PROVIDERS`: the module that offers `device_count() -> int` and
+`open_device(number) -> Device`. It is imported when a device of that kind is first asked for.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+from ..ir.locks import ForkSafeLock
+from .device import Device
+
+PROVIDERS: dict[str, str] = {
+    # kind of MXNet's contexts: name of the module
+}
+"""By the kind of MXNet's contexts ("gpu"), the name of the module that provides the devices."""
+
+_opened: dict[tuple[str, int], Device] = {}
+_opening = ForkSafeLock()
+
+
+def device_count(kind: str) -> int:
+    """How many devices of a kind there are; 0 for a kind that is not registered."""
+    return _provider(kind).device_count() if kind in PROVIDERS else 0
+
+
+def open_device(kind: str, number: int) -> Device:
+    """The device of this kind and number. LookupError if there is none."""
+    found = _opened.get((kind, number))
+    return _open(kind, number) if found is None else found
+
+
+def _open(kind: str, number: int) -> Device:
+    if not 0 <= number < device_count(kind):
+        raise LookupError(f"there is no {kind}({number})")
+    with _opening:
+        found = _opened.get((kind, number))
+        if found is None:
+            found = _opened[kind, number] = _provider(kind).open_device(number)
+        return found
+
+
+def opened_devices() -> list[Device]:
+    """The devices that are in use besides the host."""
+    return list(_opened.values())
+
+
+def _provider(kind: str) -> Any:
+    return importlib.import_module(PROVIDERS[kind])

@@ -1,0 +1,66 @@
+"""The host as a device: its memory is that of the process, its programs are native code."""
+
+from __future__ import annotations
+
+import ctypes
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import numpy.typing as npt
+
+from ..ir.settings import settings
+from .host import host_target, physical_memory
+from .storage import Storage, allocate, statistics
+
+if TYPE_CHECKING:
+    from ..codegen.llvm.target import CpuTarget
+    from ..ir.program import Program
+    from .device import Runnable
+
+
+class HostDevice:
+    """The one host; implements `Device`. Work on it is done when a call returns."""
+
+    name = "cpu"
+
+    @property
+    def target(self) -> CpuTarget:
+        """This machine, or the processor that MXFORGE_CPU names."""
+        return _target(settings().cpu)
+
+    def allocate(self, nbytes: int) -> Storage:
+        return allocate(nbytes)
+
+    def write(self, address: int, source: npt.NDArray[Any] | bytes) -> None:
+        if isinstance(source, bytes):
+            ctypes.memmove(address, source, len(source))
+        else:
+            ctypes.memmove(address, source.ctypes.data, source.nbytes)
+
+    def read(self, address: int, into: npt.NDArray[Any]) -> None:
+        ctypes.memmove(into.ctypes.data, address, into.nbytes)
+
+    def copy(self, target: int, source: int, nbytes: int) -> None:
+        ctypes.memmove(target, source, nbytes)
+
+    def load(self, program: Program) -> Runnable:
+        from .executable import Executable
+
+        return Executable(program)
+
+    def synchronise(self) -> None:
+        pass
+
+    def memory_info(self) -> tuple[int, int]:
+        total = physical_memory()
+        return total - statistics().in_use, total
+
+
+@cache
+def _target(cpu: str) -> CpuTarget:
+    """The target while MXFORGE_CPU is `cpu`."""
+    return host_target()
+
+
+HOST = HostDevice()
+Storage.device = HOST

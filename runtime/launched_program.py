@@ -1,0 +1,123 @@
+"""Runs a program on a device whose kernels are launched one by one: places become addresses in the device's memory."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..codegen.target import ALIGNED_BYTES
+from ..ir.program import HostFunction, Launch, Place, Program, Space
+from ..ir.types import TensorType
+from .device import DeviceAddress, DeviceError, Launcher, Straight
+from .host_calls import as_memory, memory_dtype, read_memory
+from .loaded_program import LoadedProgram
+from .prepared import Prepared
+from .storage import Storage
+
+Argument = DeviceAddress | int
+
+
+class LaunchedProgram(LoadedProgram["DeviceInstance"]):
+    """A program on a device, ready to run from any number of threads; implements `Runnable`.
+
+    Kernels expect operands at multiples of `ALIGNED_BYTES`: others, such as views from an odd element on, pass through
+    buffers of their own.
+    """
+
+    def __init__(self, program: Program, device: Launcher) -> None:
+        self.device = device
+        super().__init__(program, None, self.zeroed)
+        self.kernels: dict[str, Any] = {}
+        for code in program.code:
+            self.kernels.update(device.load_code(code))
+        self.functions = {f.symbol: f for f in program.functions}
+        self.constants = device.allocate(len(program.constants))
+        device.write(self.constants.address, program.constants)
+
+    def zeroed(self, nbytes: int) -> Storage:
+        """A buffer of zeros."""
+        made = self.device.allocate(nbytes)
+        self.device.write(made.address, bytes(nbytes))
+        return made
+
+    def _make_instance(self) -> DeviceInstance:
+        return DeviceInstance(self)
+
+    def straight(self) -> Straight | None:
+        return None
+
+    def run(
+        self, inputs: Sequence[DeviceAddress], outputs: Sequence[DeviceAddress], parameters_version: Hashable = 0
+    ) -> None:
+        """Begin a run on tensors at these addresses; see `Runnable`. DeviceError for an operand that is elsewhere."""
+        given = (*inputs, *outputs)
+        types = (*self.inputs, *self.outputs)
+        if len(inputs) != len(self.inputs) or len(given) != len(types):
+            raise ValueError(f"{self.program.name} takes {len(self.inputs)} inputs and {len(self.outputs)} outputs")
+        for address in given:
+            if not isinstance(address, DeviceAddress) or address.device != self.device.name:
+                raise DeviceError(f"{self.program.name} runs on {self.device.name}, and an operand is elsewhere")
+        staged = {i: self.device.allocate(types[i].nbytes) for i, a in enumerate(given) if a.value % ALIGNED_BYTES}
+        operands = [staged[i].address if i in staged else a for i, a in enumerate(given)]
+        for i in staged:
+            self.device.copy(operands[i], given[i], types[i].nbytes)
+        instance = self._take()
+        prepared = self._prepared.take(parameters_version)
+        instance.run(operands, parameters_version, prepared)
+        self._idle.append(instance)
+        self._prepared.put(prepared)
+        for i in (*self.state, *range(len(inputs), len(given))):
+            if i in staged:
+                self.device.copy(given[i], operands[i], types[i].nbytes)
+
+
+class DeviceInstance:
+    """The memory of its own that one run of a program uses."""
+
+    def __init__(self, loaded: LaunchedProgram) -> None:
+        self.loaded, self.program, self.device = loaded, loaded.program, loaded.device
+        self.spaces = {Space.ARENA: loaded.zeroed(self.program.arena_bytes), Space.CONSTANT: loaded.constants}
+
+    def run(self, operands: Sequence[DeviceAddress], version: Hashable, prepared: Prepared) -> None:
+        """Prepare what depends on changed parameters, launch, and copy what no kernel computes."""
+        self.spaces[Space.PREPARED] = prepared.storage
+        if self.program.prepare and prepared.version != version:
+            self._launch(self.program.prepare, operands)
+            prepared.hold_for(version)
+        self._launch(self.program.launches, operands)
+        for copy in self.program.copies:
+            self.device.copy(self._address(copy.target, operands), self._address(copy.source, operands), copy.nbytes)
+
+    def _launch(self, launches: Sequence[Launch], operands: Sequence[DeviceAddress]) -> None:
+        kernels: Mapping[str, Any] = self.loaded.kernels
+        for launch in launches:
+            arguments = [a if isinstance(a, int) else self._address(a, operands) for a in launch.arguments]
+            function = self.loaded.functions.get(launch.symbol)
+            if function is not None:
+                self._call(function, arguments)
+            elif launch.count:
+                self.device.launch(kernels[launch.symbol], launch.count, arguments)
+
+    def _address(self, place: Place, operands: Sequence[DeviceAddress]) -> DeviceAddress:
+        match place.space:
+            case Space.INPUT:
+                return operands[place.index] + place.offset
+            case Space.OUTPUT:
+                return operands[len(self.program.inputs) + place.index] + place.offset
+            case _:
+                return self.spaces[place.space].address + place.offset
+
+    def _call(self, function: HostFunction, arguments: Sequence[Argument]) -> None:
+        """A Python function, on copies of its operands in the host's memory."""
+        operands = [self._read(a, t) for a, t in zip(arguments, function.inputs, strict=False)]
+        found = function.function(*map(read_memory, operands, function.inputs))
+        targets = arguments[len(function.inputs) :]
+        for address, type, value in zip(targets, function.outputs, found, strict=True):
+            self.device.write(address, np.ascontiguousarray(as_memory(value, type)))
+
+    def _read(self, address: Argument, type: TensorType) -> np.ndarray[Any, Any]:
+        memory = np.empty(type.shape, memory_dtype(type))
+        self.device.read(address, memory)
+        return memory

@@ -1,0 +1,54 @@
+"""Every operator on a simulated GPU: the results of the CPU, or an error that names the operator and the target."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import mxforge as mx
+import numpy as np
+import pytest
+from forms import applied
+from goldens import Golden, operator_goldens
+
+CONTROL_FLOW = ("_foreach", "_while_loop", "_cond")  # they take functions
+WITHOUT_KERNEL = re.compile(
+    r"core\.(sort|cumulative|scatter|select_and_scatter|cholesky|triangular_solve|lu|lq|symmetric_eigen|while|cond|scan)"
+    " has no kernel on the gpu target"
+)
+TOLERANCE = {2: 4e-3, 4: 2e-5, 8: 2e-5}  # by bytes of a float: Triton's exp, log, ... are NumPy's here
+
+
+def first_calls() -> list[Golden]:
+    """The first recorded call of each operator in either mode."""
+    calls = (g for g in operator_goldens() if g.op not in CONTROL_FLOW)
+    return list({(g.op, g.train): g for g in reversed(list(calls))}.values())
+
+
+def outputs(golden: Golden, context: mx.Context) -> list[Any]:
+    """The results of a call, and its operands, of which some are states that it changes."""
+    mx.random.seed(3)
+    operands = [mx.nd.array(x, dtype=x.dtype, ctx=context) for x in golden.inputs]
+    with context, mx.autograd.pause(train_mode=golden.train):
+        found = applied(mx.nd, golden.op, operands, golden.attributes)
+    return [*(found if isinstance(found, list | tuple) else [found]), *operands]
+
+
+def agree(x: np.ndarray, y: np.ndarray) -> bool:
+    if (x.shape, x.dtype) != (y.shape, y.dtype):
+        return False
+    limit = TOLERANCE[x.dtype.itemsize] if x.dtype.kind == "f" else 0
+    return np.allclose(x, y, limit, limit, equal_nan=x.dtype.kind == "f")
+
+
+@pytest.mark.parametrize("golden", first_calls(), ids=lambda g: f"{g.op}{'-train' * g.train}")
+@pytest.mark.usefixtures("simulated_gpus")
+def test_operator(golden: Golden) -> None:
+    expected = outputs(golden, mx.cpu())
+    try:
+        found = outputs(golden, mx.gpu(0))
+    except mx.MXNetError as error:
+        assert WITHOUT_KERNEL.search(str(error)), error
+        return
+    assert {str(y.context) for y in found} == {"gpu(0)"}
+    assert all(agree(x.asnumpy(), y.asnumpy()) for x, y in zip(expected, found, strict=True))
