@@ -15,9 +15,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
-import numpy.typing as npt
 
 if TYPE_CHECKING:
+    import numpy.typing as npt
+
     from ..codegen.target import Target
     from ..ir.graph import RandomKey
     from ..ir.program import Program

@@ -14,12 +14,15 @@ import mmap
 import platform
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 
 from .elf_reader import LinkError, ObjectFile, Relocations, Section, read_object
 from .relocations import AARCH64, X86_64, Refers, Relocation, RelocationError, Words
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
 
 __all__ = ["LinkError", "LoadedObject", "load_object", "resolve_libc"]
 

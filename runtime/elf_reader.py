@@ -7,11 +7,14 @@ with one raises LinkError, and what `read_object` returns can be indexed without
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
 from .relocations import ARCHITECTURES, Architecture, Words
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
 
 _HEADER = np.dtype(
     [
@@ -38,7 +41,7 @@ _LOCAL, _WEAK = 0, 2
 _LARGEST_SECTION = 1 << 30
 _LARGEST_ALIGNMENT = 1 << 16
 
-Column = npt.NDArray[np.integer]
+Column = np.ndarray[Any, np.dtype[np.integer]]
 
 
 class LinkError(ValueError):

@@ -6,13 +6,13 @@ import ctypes
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-import numpy.typing as npt
-
 from ..ir.settings import settings
 from .host import host_target, physical_memory
 from .storage import Storage, allocate, statistics
 
 if TYPE_CHECKING:
+    import numpy.typing as npt
+
     from ..codegen.llvm.target import CpuTarget
     from ..ir.program import Program
     from .device import Runnable

@@ -12,11 +12,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-Words = npt.NDArray[np.int64]
+Words = np.ndarray[Any, np.dtype[np.int64]]
 Encode = Callable[[Words, Words, Words], Words]
 
 

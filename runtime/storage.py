@@ -18,14 +18,16 @@ import gc
 import mmap
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
 from ..ir.locks import ForkSafeLock
 from .device import Address, Device, DeviceAddress
 from .host import physical_memory
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
 
 ALIGNMENT = 64
 _LARGEST_SMALL = 32 << 10

@@ -13,7 +13,7 @@ from ...runtime import writes
 from ...runtime.device import DeviceError
 from ...runtime.host_device import HOST
 from ...runtime.modes import hooks
-from ..context import as_context
+from ..context import as_context, current_context
 from ..tracebacks import shorten
 from .eager import about_storage, apply_bound, bind
 from .operator_function import OperatorSpecialization
@@ -30,7 +30,7 @@ _KINDS: dict[type, type] = {float: float, int: int, np.float64: float, np.float3
 
 def scalar_function(cls: type[Operator], split: Split) -> Callable[..., Any]:
     """The function of an operator with `scalars`, of which `split` tells arrays from parameters."""
-    scalars = frozenset(cls.scalars)
+    scalars = frozenset(() if checks_scalars(cls) else cls.scalars)
     known: Cache[Any, FastPath] = Cache("fast paths")
     fast_paths = known.recent
 
@@ -65,9 +65,10 @@ def scalar_function(cls: type[Operator], split: Split) -> Callable[..., Any]:
 
 
 def _key_of(args: tuple[Any, ...], kwargs: dict[str, Any], scalars: frozenset[str]) -> Any:
-    """What a fast path is found by: types of arrays, names of the numbers, other parameters with their values, and
-    which operands `out` names. TypeError for a call that is not made ready."""
-    key: list[Any] = [(a._dtype, a._shape) for a in args]
+    """The key of a fast path: the types of the arrays (without arrays: the kind of the current device), the names of
+    the `scalars`, the other parameters with their values, and the operands that `out` names. An operator that checks
+    its scalar parameters has them among the others. TypeError for a call that has no fast path."""
+    key: list[Any] = [(a._dtype, a._shape) for a in args] if args else [current_context().device_typeid]
     for name, value in kwargs.items():
         kind = value.__class__
         if name in scalars:
@@ -110,7 +111,7 @@ def _remember(
         out = _positions(kwargs.get("out"), args)
     except (TypeError, AttributeError):
         return
-    if kwargs.get("ctx") is not None or checks_scalars(type(operator)):
+    if kwargs.get("ctx") is not None:
         return
     given = [name for name in kwargs if name in scalars]
     if not any(isinstance(getattr(operator, name), int) and not isinstance(kwargs[name], int) for name in given):

@@ -47,6 +47,14 @@ def test_creation() -> None:
         assert nd.random.uniform(shape=(3,)).context == GPU
 
 
+def test_a_draw_runs_on_the_current_context() -> None:
+    """The fast path of a call without arrays is that of one device."""
+    for context in (mx.cpu(), GPU, mx.cpu()):
+        with context:
+            for _ in range(2):
+                assert nd.random.uniform(0, 1, shape=(3,)).context == context
+
+
 def test_a_seed_gives_the_same_numbers_everywhere() -> None:
     drawn = []
     for context in (mx.cpu(), GPU):
