@@ -15,7 +15,7 @@ from ...runtime.host_device import HOST
 from ...runtime.modes import hooks
 from ..context import as_context, current_context
 from ..tracebacks import shorten
-from .eager import about_storage, apply_bound, bind
+from .eager import about_storage, apply_bound, bind, kind_of
 from .operator_function import OperatorSpecialization
 from .scalars import checks_scalars
 
@@ -81,7 +81,7 @@ def _key_of(args: tuple[Any, ...], kwargs: dict[str, Any], scalars: frozenset[st
         elif name == "out":
             key.append(_positions(value, args))
         else:
-            key.append((name, kind, value))
+            key.append((name, kind_of(value), value))
     return tuple(key)
 
 
