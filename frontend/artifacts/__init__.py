@@ -1,4 +1,4 @@
-"""MXNet's file formats as pure data: `.params` array lists and `-symbol.json` graphs, read and written."""
+"""Readers and writers of MXNet's file formats: `.params` array lists and `-symbol.json` graphs."""
 
 from ...runtime.atomic import write_atomically
 from .arrays import BFloat16Data, CSRData, ParamsArray, ParamsFile, RowSparseData

@@ -1,4 +1,4 @@
-"""Arrays by name in the formats of others: safetensors here, NumPy's .npz in `numpy_files`."""
+"""Named arrays in other file formats: safetensors here, NumPy's .npz in `numpy_files`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .arrays import BFloat16Data, ParamsArray, valid_bools
 from .errors import ArtifactError
 from .numpy_files import dense_array, read_npz, write_npz
 
-# safetensors' names of dtypes but bfloat16, which goes by its bits.
+# safetensors' dtype names, except bfloat16, which is stored as its bits.
 _SAFETENSORS = {
     "F64": "<f8",
     "F32": "<f4",
@@ -34,21 +34,21 @@ _NAME_OF_DTYPE = {np.dtype(dtype): name for name, dtype in _SAFETENSORS.items()}
 
 
 def read_safetensors(path: Path) -> dict[str, ParamsArray]:
-    """The arrays of a safetensors file. ArtifactError when it is damaged or holds a dtype that MXNet lacks.
+    """Read a safetensors file. Raises ArtifactError if it is damaged or contains a dtype that MXNet does not have.
 
-    The file is the length of a JSON object in 8 bytes, the object, and the arrays' bytes; for each name the object has
-    a dtype, a shape, and where its bytes begin and end.
+    The file consists of the length of a JSON object (8 bytes), the object, and the arrays' bytes. For each name, the
+    object has a dtype, a shape, and the start and end offsets of the array's bytes.
     """
     data = path.read_bytes()
     size = int.from_bytes(data[:8], "little")
     if len(data) < 8 or size > len(data) - 8:
-        raise ArtifactError(f"{path}: not a safetensors file: its head goes beyond its end")
+        raise ArtifactError(f"{path}: not a safetensors file: its header is longer than the file")
     try:
-        head = json.loads(data[8 : 8 + size])
-        entries = {name: entry for name, entry in head.items() if name != "__metadata__"}
+        header = json.loads(data[8 : 8 + size])
+        entries = {name: entry for name, entry in header.items() if name != "__metadata__"}
         return {name: _from_safetensors(name, entry, data[8 + size :]) for name, entry in entries.items()}
     except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
-        raise ArtifactError(f"{path}: not a safetensors file, or a damaged one: {error}") from error
+        raise ArtifactError(f"{path}: not a safetensors file, or damaged: {error}") from error
 
 
 def _from_safetensors(name: str, entry: Mapping[str, Any], data: bytes) -> ParamsArray:
@@ -66,18 +66,18 @@ def _from_safetensors(name: str, entry: Mapping[str, Any], data: bytes) -> Param
 
 
 def write_safetensors(path: Path, arrays: Mapping[str, ParamsArray]) -> None:
-    """A safetensors file, atomically. ArtifactError for sparse arrays."""
-    head: dict[str, Any] = {}
+    """Write a safetensors file, atomically. Raises ArtifactError for sparse arrays."""
+    header: dict[str, Any] = {}
     chunks: list[bytes] = []
     end = 0
     for name, array in arrays.items():
         dense = dense_array(name, array.bits if isinstance(array, BFloat16Data) else array)
         kind = "BF16" if isinstance(array, BFloat16Data) else _NAME_OF_DTYPE[dense.dtype]
         begin, end = end, end + dense.nbytes
-        head[name] = {"dtype": kind, "shape": dense.shape, "data_offsets": [begin, end]}
+        header[name] = {"dtype": kind, "shape": dense.shape, "data_offsets": [begin, end]}
         chunks.append(dense.tobytes())
-    text = json.dumps(head, separators=(",", ":")).encode()
-    text += b" " * (-len(text) % 8)  # so that the arrays are aligned
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)  # aligns the arrays
     write_atomically(path, [len(text).to_bytes(8, "little"), text, *chunks])
 
 
@@ -88,4 +88,4 @@ FORMATS: dict[str, tuple[Reader, Writer]] = {
     ".npz": (read_npz, write_npz),
     ".safetensors": (read_safetensors, write_safetensors),
 }
-"""By suffix: what reads a file and what writes one."""
+"""The reader and the writer of each file suffix."""

@@ -1,7 +1,7 @@
-"""Reads and writes NumPy's files, .npy and .npz, without running code that a file names.
+"""Reads and writes NumPy's .npy and .npz files, without unpickling.
 
-Source of the formats: numpy/lib/format.py, and APPNOTE.TXT of PKWARE for the archive. NumPy's own reader allocates what
-a damaged head claims, and advises unpickling.
+Source of the formats: numpy/lib/format.py, and APPNOTE.TXT of PKWARE for the archive. NumPy's reader is not used: it
+allocates the size that a damaged header claims, and its errors recommend unpickling.
 """
 
 from __future__ import annotations
@@ -20,19 +20,21 @@ from .arrays import BFloat16Data, ParamsArray
 from .errors import ArtifactError
 
 _MAGIC = b"\x93NUMPY"
-_READ_HEAD = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
-_MOST_EXPANDED = 1032  # how many bytes at most one byte of deflated data becomes
-_ENCRYPTED = 1  # a flag of a member
+_READ_HEADER = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
+_MAX_EXPANSION = 1032  # the largest compression ratio of deflate
+_ENCRYPTED = 1  # a flag bit of a member
 
 
 def read_npy(path: Path) -> np.ndarray:
-    """The array of a .npy file. ArtifactError when it is damaged or holds Python objects; OSError as from `open`."""
+    """Read a .npy file. Raises ArtifactError if it is damaged or contains Python objects, OSError as `open` does."""
     return _array(path.read_bytes(), str(path))
 
 
 def read_npz(path: Path) -> dict[str, np.ndarray]:
-    """The arrays of a .npz file by name. ArtifactError when it is damaged or holds anything else; OSError as from
-    `open`."""
+    """Read a .npz file. Returns the arrays by name.
+
+    Raises ArtifactError if the file is damaged or contains other members, and OSError as `open` does.
+    """
     with path.open("rb") as file:
         return _members(file, str(path))
 
@@ -46,8 +48,8 @@ def _members(file: IO[bytes], label: str) -> dict[str, np.ndarray]:
             }
     except ArtifactError:
         raise
-    except Exception as error:  # zipfile lets through what struct, zlib, codecs and the file raise
-        raise ArtifactError(f"{label}: not a .npz file, or a damaged one ({error or type(error).__name__})") from error
+    except Exception as error:  # zipfile does not convert errors of struct, zlib, codecs and the file
+        raise ArtifactError(f"{label}: not a .npz file, or damaged ({error or type(error).__name__})") from error
 
 
 def _label(member: zipfile.ZipInfo, label: str) -> str:
@@ -55,29 +57,29 @@ def _label(member: zipfile.ZipInfo, label: str) -> str:
 
 
 def _content(archive: zipfile.ZipFile, member: zipfile.ZipInfo, label: str) -> bytes:
-    """The bytes of a member, which are no more than its compressed bytes can become."""
+    """The bytes of a member. Raises ArtifactError if it claims more bytes than its compressed bytes can expand to."""
     where = _label(member, label)
     if member.flag_bits & _ENCRYPTED:
         raise ArtifactError(f"{where} is encrypted")
     if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
         raise ArtifactError(f"{where} is compressed by method {member.compress_type}, which NumPy does not write")
-    expanded = 1 if member.compress_type == zipfile.ZIP_STORED else _MOST_EXPANDED
-    there = archive.fp.seek(0, io.SEEK_END) if archive.fp is not None else 0
-    if member.file_size > min(member.compress_size, there) * expanded:
-        raise ArtifactError(f"{where} claims {member.file_size} bytes, more than the file holds")
+    expansion = 1 if member.compress_type == zipfile.ZIP_STORED else _MAX_EXPANSION
+    size = archive.fp.seek(0, io.SEEK_END) if archive.fp is not None else 0
+    if member.file_size > min(member.compress_size, size) * expansion:
+        raise ArtifactError(f"{where} claims {member.file_size} bytes, more than the file contains")
     return archive.read(member)
 
 
 def _array(data: bytes, label: str) -> np.ndarray:
     """The array in the content of a .npy file, read-only."""
-    shape, fortran, dtype, begin = _head(data, label)
+    shape, fortran, dtype, begin = _header(data, label)
     if dtype.hasobject:
-        _fail(label, "it holds Python objects, which could run any code")
+        _fail(label, "it contains Python objects, which could run any code")
     if min(shape, default=0) < 0 or not dtype.itemsize:
-        _fail(label, f"an array of shape {shape} and dtype {dtype} is impossible")
+        _fail(label, f"an array of shape {shape} and dtype {dtype} is invalid")
     size = prod(shape) * dtype.itemsize
     if size > len(data) - begin:
-        _fail(label, f"shape {shape} of {dtype} needs {size} bytes, and {len(data) - begin} are there")
+        _fail(label, f"shape {shape} of {dtype} requires {size} bytes, but the file has {len(data) - begin}")
     try:
         flat = np.frombuffer(data, dtype, prod(shape), begin) if size else np.empty(0, dtype)
         flat = flat if flat.flags.aligned else flat.copy()
@@ -86,28 +88,28 @@ def _array(data: bytes, label: str) -> np.ndarray:
         _fail(label, str(error))
 
 
-def _head(data: bytes, label: str) -> tuple[tuple[int, ...], bool, np.dtype, int]:
-    """Shape, whether columns come first, dtype, and where the elements begin."""
+def _header(data: bytes, label: str) -> tuple[tuple[int, ...], bool, np.dtype, int]:
+    """(shape, True for column-major order, dtype, offset of the elements)."""
     if data[: len(_MAGIC)] != _MAGIC:
-        _fail(label, f"begins with {data[: len(_MAGIC)]!r}: this is no .npy file")
+        _fail(label, f"starts with {data[: len(_MAGIC)]!r}: this is not a .npy file")
     file = io.BytesIO(data)
     try:
         version = np.lib.format.read_magic(file)
-        shape, fortran, dtype = _READ_HEAD[version](file)
-    except Exception as error:  # the head is a text, of which NumPy lets through whatever its parser raises
-        _fail(label, f"its head is damaged ({type(error).__name__})")
+        shape, fortran, dtype = _READ_HEADER[version](file)
+    except Exception as error:  # NumPy does not convert the errors of its header parser
+        _fail(label, f"its header is damaged ({type(error).__name__})")
     return shape, fortran, dtype, file.tell()
 
 
 def _fail(label: str, problem: str) -> NoReturn:
-    raise ArtifactError(f"{label}: not a file of an array, or a damaged one: {problem}")
+    raise ArtifactError(f"{label}: not an array file, or damaged: {problem}")
 
 
 def write_npz(path: Path, arrays: Mapping[str, ParamsArray]) -> None:
-    """A .npz file, atomically. ArtifactError for arrays that NumPy cannot hold."""
+    """Write a .npz file, atomically. Raises ArtifactError for arrays that NumPy cannot represent."""
     dense = {name: _numpy(name, array) for name, array in arrays.items()}
     buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w") as archive:  # np.savez takes names as keywords, and not all are good ones
+    with zipfile.ZipFile(buffer, "w") as archive:  # np.savez takes names as keywords, which excludes some
         for name, array in dense.items():
             with archive.open(f"{name}.npy", "w", force_zip64=True) as file:
                 np.lib.format.write_array(file, array, allow_pickle=False)
@@ -116,13 +118,13 @@ def write_npz(path: Path, arrays: Mapping[str, ParamsArray]) -> None:
 
 def _numpy(name: str, array: ParamsArray) -> np.ndarray:
     if isinstance(array, BFloat16Data):
-        raise ArtifactError(f"{name!r} is bfloat16, which .npz cannot hold: use .safetensors")
+        raise ArtifactError(f"{name!r} is bfloat16, which .npz does not support: use .safetensors")
     return dense_array(name, array)
 
 
 def dense_array(name: str, array: ParamsArray) -> np.ndarray:
-    """The array with little-endian elements, row by row. ArtifactError for a sparse one or none."""
+    """The array as little-endian and row-major. Raises ArtifactError for a sparse array and for None."""
     if not isinstance(array, np.ndarray):
         kind = "was never allocated" if array is None else "is sparse"
-        raise ArtifactError(f"{name!r} {kind}, which only .params can hold")
+        raise ArtifactError(f"{name!r} {kind}, which only .params supports")
     return np.asarray(array, array.dtype.newbyteorder("<"), order="C")

@@ -1,10 +1,10 @@
 """Reads and writes `.params` files: MXNet's lists of arrays, with or without names, in every version of the format.
 
     file    = u64 0x112, u64 reserved, u64 count, array * count, u64 count of names, (u64 length, UTF-8 bytes) * that
-    array   = V0  u32 ndim, u32 * ndim                           | none when ndim is 0, and then nothing follows
-            | V1  u32 magic, shape                               | none when ndim is 0
-            | V2  u32 magic, i32 storage, [shape of the stored data, if sparse], shape    | none when ndim is 0
-            | V3  as V2, dense only, with NumPy's shapes         | none when a dimension is -1; ndim 0 is a scalar
+    array   = V0  u32 ndim, u32 * ndim                           | no array if ndim is 0: nothing follows
+            | V1  u32 magic, shape                               | no array if ndim is 0
+            | V2  u32 magic, i32 storage, [shape of the stored data, if sparse], shape    | no array if ndim is 0
+            | V3  as V2, dense only, with NumPy's shapes         | no array if a dimension is -1; ndim 0 is a scalar
       then    context (i32 device type, i32 device id), i32 dtype flag,
               [(i32 dtype flag, shape) for each auxiliary array, if sparse], data, auxiliary data
     shape   = i32 ndim, i64 * ndim
@@ -53,7 +53,7 @@ Source = bytes | bytearray | memoryview | mmap.mmap | str | os.PathLike[str]
 Shape = tuple[int, ...]
 Memory = Callable[[int], np.ndarray]
 
-MAX_DIMENSIONS = 64  # NumPy's own limit
+MAX_DIMENSIONS = 64  # NumPy's limit
 MAX_BYTES = 2**63 - 1
 CPU_0 = struct.pack("<ii", 1, 0)
 
@@ -63,13 +63,13 @@ def _new_memory(size: int) -> np.ndarray:
 
 
 def read_params(source: Source, memory: Memory = _new_memory) -> ParamsFile:
-    """The arrays and names in `source`: a path, or the content itself (bytes, or a mapped file).
+    """Read the arrays and names of `source`: a path, or the content (bytes, or a mapped file).
 
-    Arrays are read-only views of one buffer where the file keeps them aligned, and copies elsewhere. A mapped file
-    must stay as it is while they live; a path is read into the uint8 array that `memory(size)` gives. Nothing is
-    allocated for a size that the file claims and does not hold, and sparse arrays come with indices proven to lie
-    inside the shape. As in MXNet, bytes after the names are not looked at. ArtifactError says where a damaged file
-    is wrong; OSError as from `open`.
+    Arrays are read-only. An array that is aligned in the file is a view of one buffer, others are copies. A mapped file
+    must not change while the arrays exist. The content of a path is read into the uint8 array that `memory(size)`
+    returns. Sizes are checked against the file before anything is allocated, and indices of sparse arrays are checked
+    against the shape. Bytes after the names are ignored, as in MXNet. Raises ArtifactError, with the position, if the
+    file is damaged, and OSError as `open` does.
     """
     if isinstance(source, str | os.PathLike):
         reader = _Reader(_read_file(Path(source), memory), os.fspath(source))
@@ -88,7 +88,7 @@ def _read_file(path: Path, memory: Memory) -> np.ndarray:
 
 
 class _Reader:
-    """A position in the bytes of one file, and the rules of each part of the format."""
+    """A parser of one file: its bytes, the current position, and a method for each part of the format."""
 
     def __init__(self, buffer: np.ndarray, label: str) -> None:
         self.buffer = buffer
@@ -100,13 +100,13 @@ class _Reader:
     def fail(self, problem: str) -> NoReturn:
         raise ArtifactError(f"{self.label}: {self.part}, at byte {self.offset}: {problem}")
 
-    # Primitives: each proves that the bytes are there before it takes them.
+    # Primitives. Each checks that enough bytes are left before it reads them.
 
     def take(self, size: int, what: str) -> int:
-        """Step over `size` bytes and return where they begin."""
+        """Skip `size` bytes. Returns the offset of the first one."""
         left = len(self.buffer) - self.offset
         if size > left:
-            self.fail(f"{what} needs {size} bytes and the file has {left} more")
+            self.fail(f"{what} requires {size} bytes, but only {left} are left")
         begin = self.offset
         self.offset += size
         return begin
@@ -118,15 +118,15 @@ class _Reader:
         return self.unpack(layout, what)[0]
 
     def count(self, smallest: int, what: str) -> int:
-        """A 64-bit count of items that take at least `smallest` bytes each."""
+        """A 64-bit count of items, each of which has at least `smallest` bytes."""
         n = self.number("<Q", what)
         if n * smallest > len(self.buffer) - self.offset:
-            self.fail(f"{what} is {n}, more than the {len(self.buffer) - self.offset} bytes left can hold")
+            self.fail(f"{what} is {n}, too many for the {len(self.buffer) - self.offset} bytes left")
         return n
 
     def dimensions(self, ndim: int, code: str) -> Shape:
         if not 0 <= ndim <= MAX_DIMENSIONS:
-            self.fail(f"{ndim} dimensions; 0 to {MAX_DIMENSIONS} are possible (or this is no array at all)")
+            self.fail(f"{ndim} dimensions; 0 to {MAX_DIMENSIONS} are possible (or this is not an array)")
         return self.unpack(f"<{ndim}{code}", "the shape")
 
     def shape(self) -> Shape:
@@ -138,7 +138,7 @@ class _Reader:
         magic, _reserved = self.unpack("<QQ", "the header")
         if magic != LIST_MAGIC:
             self.offset = 0
-            self.fail(f"begins with {magic:#x} and not {LIST_MAGIC:#x}: this is no .params file")
+            self.fail(f"starts with {magic:#x} and not {LIST_MAGIC:#x}: this is not a .params file")
         arrays = [self.array(i) for i in range(self.count(4, "the number of arrays"))]
         self.part = "names"
         names = [self.name(i) for i in range(self.count(8, "the number of names"))]
@@ -169,7 +169,7 @@ class _Reader:
         storage = self.number("<i", "the storage type")
         if storage not in AUXILIARIES or (numpy_shapes and storage != DENSE):
             kinds = "0" if numpy_shapes else ", ".join(map(str, AUXILIARIES))
-            self.fail(f"storage type {storage} is unknown here (expected {kinds})")
+            self.fail(f"storage type {storage} is unknown (expected {kinds})")
         stored = self.shape() if storage != DENSE else ()
         shape = self.shape()
         if numpy_shapes and -1 in shape:
@@ -179,7 +179,7 @@ class _Reader:
         return self.dense(shape) if storage == DENSE else self.sparse(storage, shape, stored)
 
     def context_and_flag(self) -> int:
-        """Step over the device that the array lived on, which says nothing about its content."""
+        """Read the context, which is ignored, and the dtype flag. Returns the flag."""
         return self.unpack("<iii", "the context and dtype")[2]
 
     def dense(self, shape: Shape) -> DenseData:
@@ -203,11 +203,11 @@ class _Reader:
         return self.values(shape, DTYPE_OF_FLAG[flag])
 
     def values(self, shape: Shape, dtype: np.dtype) -> np.ndarray:
-        """`shape` elements from here on, read-only."""
+        """Read elements of this shape and dtype, read-only."""
         if min(shape, default=0) < 0:
             self.fail(f"shape {shape} has a negative dimension")
         if prod(n for n in shape if n) * dtype.itemsize > MAX_BYTES:
-            self.fail(f"shape {shape} is larger than any memory")
+            self.fail(f"shape {shape} is larger than {MAX_BYTES} bytes")
         size = prod(shape)
         begin = self.take(size * dtype.itemsize, f"{dtype.name} data of shape {shape}")
         array = np.frombuffer(self.buffer, dtype, size, begin) if size else np.empty(0, dtype)
@@ -219,7 +219,7 @@ class _Reader:
     def indices(self, shape: Shape, flag: int) -> np.ndarray:
         dtype = DTYPE_OF_FLAG.get(flag)
         if dtype is None or dtype.kind not in "iu" or len(shape) != 1:
-            self.fail(f"an index array of shape {shape} and dtype flag {flag}; integers along one axis are possible")
+            self.fail(f"an index array of shape {shape} and dtype flag {flag}; it must be integers along one axis")
         return self.values(shape, dtype)
 
 
@@ -230,17 +230,17 @@ def write_params(
     *,
     numpy_shapes: bool | None = None,
 ) -> None:
-    """Write the file that MXNet 1.9.1 would write, atomically. `names` is empty, or has a name for each array.
+    """Write a file as MXNet 1.9.1 does, atomically. `names` is empty, or has a name for each array.
 
-    MXNet reads a file either with NumPy's shapes (V3) or without (V2), so all arrays get one version: V3 when
-    `numpy_shapes` is true or, if it is None, when some array is a scalar. Sparse arrays cannot be said in V3.
-    ArtifactError, before anything is written, for what the format cannot hold.
+    MXNet reads a file either with NumPy's shapes (V3) or without (V2), so all arrays have the same version. It is V3 if
+    `numpy_shapes` is true, or if it is None and an array is a scalar. V3 does not support sparse arrays. An array that
+    the format cannot represent raises ArtifactError before anything is written.
     """
     write_atomically(path, list(_chunks(names, arrays, numpy_shapes)))
 
 
 def dump_params(names: Sequence[str], arrays: Sequence[ParamsArray], *, numpy_shapes: bool | None = None) -> bytes:
-    """The bytes that `write_params` would write."""
+    """The bytes that `write_params` writes."""
     return b"".join(_chunks(names, arrays, numpy_shapes))
 
 
@@ -255,11 +255,11 @@ def _chunks(names: Sequence[str], arrays: Sequence[ParamsArray], numpy_shapes: b
         yield from _array_chunks(array, numpy_shapes, label)
     yield struct.pack("<Q", len(names))
     for name in names:
-        encoded = _encoded(name)
+        encoded = _encode(name)
         yield struct.pack("<Q", len(encoded)) + encoded
 
 
-def _encoded(name: str) -> bytes:
+def _encode(name: str) -> bytes:
     try:
         return name.encode()
     except UnicodeEncodeError as error:
@@ -267,7 +267,7 @@ def _encoded(name: str) -> bytes:
 
 
 def _array_chunks(array: ParamsArray, numpy_shapes: bool, label: str) -> Iterator[Chunk]:
-    """One array in V2, or in V3 with `numpy_shapes`."""
+    """The bytes of one array, in V2 or, with `numpy_shapes`, in V3."""
     magic = V3_MAGIC if numpy_shapes else V2_MAGIC
     if array is None:
         yield struct.pack("<Ii", magic, DENSE) + _shape_bytes((-1,) if numpy_shapes else ())
@@ -305,7 +305,7 @@ def _flag_and_values(data: DenseData, label: str) -> tuple[int, np.ndarray]:
         return BFLOAT16_FLAG, data.bits.astype("<u2", copy=False)
     little = data.dtype.newbyteorder("<")
     if little not in FLAG_OF_DTYPE:
-        raise ArtifactError(f"{label}: dtype {data.dtype} has no number in the format")
+        raise ArtifactError(f"{label}: the format has no code for dtype {data.dtype}")
     return FLAG_OF_DTYPE[little], data.astype(little, copy=False)
 
 

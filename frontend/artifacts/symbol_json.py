@@ -1,4 +1,4 @@
-"""Reads and writes `-symbol.json` files: MXNet's graphs as text, in every form that MXNet has given them since 0.8.
+"""Reads and writes `-symbol.json` files: MXNet's graphs as text, in every form since MXNet 0.8.
 
 Source: JSONNode and JSONGraph in nnvm/src/pass/saveload_json.cc, and dmlc/json.h, as of MXNet 1.9.1.
 """
@@ -17,7 +17,7 @@ from .symbol_graph import GraphAttr, GraphValue, NodeEntry, SymbolFile, SymbolNo
 MAX_SUBGRAPH_DEPTH = 32
 MAX_U32 = 2**32 - 1
 
-# The fields that MXNet knows, and whether it insists on them; any other field is an error there too.
+# The fields that MXNet accepts; True if it requires them. Any other field is an error, as in MXNet.
 NODE_FIELDS = {
     "op": True,
     "name": True,
@@ -33,11 +33,11 @@ GRAPH_FIELDS = {"nodes": True, "arg_nodes": True, "heads": True, "node_row_ptr":
 
 
 def read_symbol_json(text: str | bytes, label: str = "symbol") -> SymbolFile:
-    """The graph that `text` says, as it stands there: `upgrade_symbol` makes an older one current.
+    """Parse a graph. It is not upgraded: `upgrade_symbol` converts a graph of an older version.
 
-    Attributes come together from the fields `attrs`, `attr` and `param` as in MXNet. Nodes may stand in any order; they
-    come out in MXNet's. `node_row_ptr`, which MXNet does not read, gives the nodes' numbers of outputs where it is
-    sound. Numbers are proven to lie in range. ArtifactError begins with `label` and says where the text is wrong.
+    The fields `attrs`, `attr` and `param` are merged as in MXNet. Nodes can be in any order; the result is in MXNet's
+    order. The numbers of outputs are read from `node_row_ptr` if it is valid (MXNet ignores it). All numbers are
+    checked to be in range. Raises ArtifactError, with `label` and the position, if the text is invalid.
     """
     try:
         return _Reader("the graph", depth=0).graph(_parse(text))
@@ -56,23 +56,23 @@ def _parse(text: str | bytes) -> Any:
     except ArtifactError:
         raise
     except ValueError as error:
-        raise ArtifactError(f"this is not JSON: {error}") from None
+        raise ArtifactError(f"not valid JSON: {error}") from None
 
 
 def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) != len(pairs):
-        twice, _ = Counter(key for key, _ in pairs).most_common(1)[0]
-        raise ArtifactError(f"the key {_short(twice)} appears twice in one object")
+        key, _ = Counter(key for key, _ in pairs).most_common(1)[0]
+        raise ArtifactError(f"the key {_short(key)} appears twice in one object")
     return found
 
 
 def _no_constant(name: str) -> NoReturn:
-    raise ArtifactError(f"{name} is no JSON number")
+    raise ArtifactError(f"{name} is not a JSON number")
 
 
 class _Reader:
-    """The rules of each part of one graph; `place` says which part, for messages."""
+    """A parser of one graph, with a method for each part of the format. Errors contain `place`, the current part."""
 
     def __init__(self, place: str, depth: int) -> None:
         self.graph_place = self.place = place
@@ -82,7 +82,7 @@ class _Reader:
         raise ArtifactError(f"{self.place}: {problem}")
 
     def typed(self, value: Any, kind: type, what: str) -> Any:
-        # bool is an int to Python and not to JSON
+        # a bool is an int in Python, but not in JSON
         if not isinstance(value, kind) or isinstance(value, bool):
             self.fail(f"{what} is {_short(value)} and not {_KIND_NAMES[kind]}")
         return value
@@ -106,7 +106,7 @@ class _Reader:
         try:
             self.typed(value, str, what).encode()
         except UnicodeEncodeError:
-            self.fail(f"{what} is {_short(value)}, which is no Unicode text")
+            self.fail(f"{what} is {_short(value)}, which is not valid Unicode")
         return value
 
     def graph(self, value: Any) -> SymbolFile:
@@ -142,7 +142,7 @@ class _Reader:
         )
 
     def node_attrs(self, fields: Mapping[str, Any]) -> dict[str, str]:
-        """MXNet reads `attrs` and `attr` into one place, the later one winning, and adds what is new in `param`."""
+        """Merge the attributes as MXNet does: the last of `attrs` and `attr`, and missing names from `param`."""
         merged: dict[str, str] = {}
         last = [key for key in fields if key in ("attrs", "attr")][-1:]
         for key in ("param", *last):
@@ -165,18 +165,18 @@ class _Reader:
             yield _Reader(f"{self.place}, subgraph {i}", self.depth + 1).graph(raw)
 
     def output_counts(self, value: Any, nodes: int) -> Sequence[int | None]:
-        """How many outputs each node has, unknown if `node_row_ptr` does not rise from 0 over all nodes."""
+        """The number of outputs of each node; None for all unless `node_row_ptr` increases from 0 over all nodes."""
         listed = self.typed(value, list, "'node_row_ptr'")
         starts = [self.number(n, MAX_U32 + 1, "a number in 'node_row_ptr'") for n in listed]
         counts = [end - start for start, end in pairwise(starts)]
-        sound = len(starts) == nodes + 1 and starts[0] == 0 and min(counts, default=1) > 0
-        return counts if sound else [None] * nodes
+        valid = len(starts) == nodes + 1 and starts[0] == 0 and min(counts, default=1) > 0
+        return counts if valid else [None] * nodes
 
     def check_arguments(self, value: Any, nodes: Sequence[SymbolNode]) -> None:
         for raw in self.typed(value, list, "'arg_nodes'"):
             node = nodes[self.number(raw, len(nodes), "a node number in 'arg_nodes'")]
             if not node.is_variable:
-                self.fail(f"'arg_nodes' names node {raw} ({node.name!r}), which is a {node.op} and no variable")
+                self.fail(f"'arg_nodes' lists node {raw} ({node.name!r}), which is a {node.op} and not a variable")
 
     def check_indices(self, nodes: Sequence[SymbolNode], heads: Sequence[NodeEntry]) -> None:
         for entry in (*heads, *(entry for node in nodes for entry in node.inputs)):
@@ -210,11 +210,11 @@ class _Reader:
         return self.typed(value, int, f"the graph attribute {name!r}")
 
 
-_KIND_NAMES = {dict: "an object", list: "an array", str: "a text", int: "a whole number"}
+_KIND_NAMES = {dict: "an object", list: "an array", str: "a string", int: "an integer"}
 
 
 def _short(value: Any) -> str:
-    """`value` for a message, whatever its size: containers by their size, numbers and texts cut."""
+    """`value` for a message: containers as their length, long integers and strings truncated."""
     if isinstance(value, dict | list):
         return f"{'an object' if isinstance(value, dict) else 'an array'} of {len(value)}"
     if isinstance(value, int) and value.bit_length() > 128:
@@ -224,22 +224,22 @@ def _short(value: Any) -> str:
 
 
 def write_symbol_json(file: SymbolFile, num_outputs: Callable[[str, Mapping[str, str]], int] | None = None) -> str:
-    """The text that MXNet 1.9.1's tojson gives for the same graph, byte for byte.
+    """The text of a graph, byte for byte as MXNet 1.9.1's tojson returns it.
 
-    `num_outputs(op, attrs)` answers for nodes that do not know their number of outputs; ArtifactError if it is needed
-    and not there.
+    `num_outputs(op, attrs)` is called for nodes whose `num_outputs` is None. If it is missing then, ArtifactError is
+    raised.
     """
     return _Writer(num_outputs).graph(file, depth=0)
 
 
 class _Writer:
-    """dmlc's JSON layout: objects of several keys and long arrays on several lines, all else on one."""
+    """dmlc's JSON layout: objects with several keys and long arrays have one line per item, others are on one line."""
 
     def __init__(self, num_outputs: Callable[[str, Mapping[str, str]], int] | None) -> None:
         self.num_outputs = num_outputs
 
     def graph(self, file: SymbolFile, depth: int) -> str:
-        """`depth` counts the brackets that are open, which is what dmlc indents by."""
+        """The text of a graph. `depth` is the number of open brackets, which is dmlc's indentation."""
         inner = depth + 1
         fields = {
             "nodes": _block("[]", [self.node(node, inner + 1) for node in file.nodes], inner),
@@ -273,7 +273,7 @@ class _Writer:
         if node.num_outputs is not None:
             return node.num_outputs
         if self.num_outputs is None:
-            raise ArtifactError(f"node {node.name!r} ({node.op}): its number of outputs is not known")
+            raise ArtifactError(f"node {node.name!r} ({node.op}): its number of outputs is unknown")
         return self.num_outputs(node.op, node.attrs)
 
 
@@ -285,7 +285,7 @@ def _text(value: str) -> str:
 
 
 def _block(brackets: str, items: Sequence[str], depth: int) -> str:
-    """`items` on a line each, indented one step more than the `depth` brackets that are open around them."""
+    """One line per item, indented by `depth + 1` levels. `depth` is the number of open brackets."""
     if not items:
         return brackets
     indent = "\n" + "  " * (depth + 1)
@@ -319,7 +319,7 @@ def _any(attr: GraphAttr, depth: int) -> str:
 
 
 def _value(value: GraphValue, depth: int) -> str:
-    """Numbers stand on one line while they are few; texts and arrays always stand on a line each."""
+    """The text of a value. Up to 10 integers are on one line; strings and arrays have one line each."""
     match value:
         case int():
             return str(value)

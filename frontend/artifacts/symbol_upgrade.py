@@ -1,6 +1,6 @@
-"""Makes a symbol file of an older MXNet current, as MXNet 1.9.1 does when it loads one.
+"""Upgrades a symbol file of an older MXNet, as MXNet 1.9.1 does when it loads one.
 
-Source: src/nnvm/legacy_json_util.cc. The steps and the versions below which they apply stand in `UPGRADES`.
+Source: src/nnvm/legacy_json_util.cc. `UPGRADES` lists the steps and the versions below which they apply.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from .symbol_graph import CURRENT_VERSION, GraphAttr, NodeEntry, SymbolFile, Sym
 
 InputNames = Callable[[str, Mapping[str, str]], Sequence[str]]
 
-# Attributes for the executor and the optimizer, once written without the underscores.
+# Attributes for the executor and the optimizer. Older versions wrote them without underscores.
 HIDDEN_KEYS = ("ctx_group", "lr_mult", "wd_mult", "force_mirroring", "mirror_stage")
 
 _STATISTICS = {3: '["zero", {}]', 4: '["one", {}]'}
 _SLOPE = {1: '["Constant", {"value": 0.25}]'}
-# How an operator wants its inputs, by position, to be initialized (FSetInputVarAttrOnCompose).
+# The default initializers of an operator's inputs, by position (FSetInputVarAttrOnCompose).
 INPUT_INITIALIZERS: dict[str, dict[int, str]] = {
     "BatchNorm": _STATISTICS,
     "BatchNorm_v1": _STATISTICS,
@@ -33,10 +33,10 @@ INPUT_INITIALIZERS: dict[str, dict[int, str]] = {
 
 
 def upgrade_symbol(file: SymbolFile, input_names: InputNames) -> SymbolFile:
-    """`file` as MXNet 1.9.1 holds it after loading; the result says version 1.9.1.
+    """Upgrade a file to version 1.9.1, with the result that MXNet 1.9.1 has after loading it.
 
-    `input_names(op, attrs)` lists all inputs of an operator that has these attributes, auxiliary ones last, or nothing
-    when its inputs have no names. Subgraphs stay as they are, as in MXNet.
+    `input_names(op, attrs)` returns the names of all inputs of an operator with these attributes, auxiliary ones last,
+    or an empty sequence if its inputs have no names. Subgraphs are not changed, as in MXNet.
     """
     draft = _Draft(file, input_names)
     for below, upgrade in UPGRADES:
@@ -46,7 +46,7 @@ def upgrade_symbol(file: SymbolFile, input_names: InputNames) -> SymbolFile:
 
 
 class _Draft:
-    """A graph whose attributes and inputs may be changed; new variables go to the end."""
+    """A graph with mutable attributes and inputs. New variables are appended."""
 
     def __init__(self, file: SymbolFile, input_names: InputNames) -> None:
         self.nodes = list(file.nodes)
@@ -97,14 +97,15 @@ def hide_keys(draft: _Draft) -> None:
 
 
 def _variable_input(draft: _Draft, number: int, name: str) -> int | None:
-    """The variable that is the input called `name` of an operator, if it has one there."""
+    """The node number of an operator's input `name`, if it is a variable; otherwise None."""
     named = zip(draft.names_of_inputs(number), draft.inputs[number], strict=False)
     found = next((entry.node_id for input_name, entry in named if name and input_name == name), None)
     return found if found is not None and draft.nodes[found].is_variable else None
 
 
 def add_missing_inputs(draft: _Draft) -> None:
-    """Before 0.9 auxiliary inputs were not in the file. Their variables take over all the operator's attributes."""
+    """Add variables for missing inputs. Files before 0.9 do not contain auxiliary inputs. Their variables get all
+    attributes of the operator."""
     for number in draft.operators():
         names, inputs = draft.names_of_inputs(number), draft.inputs[number]
         prefix = f"{draft.nodes[number].name}_" if draft.nodes[number].name else ""
@@ -113,22 +114,22 @@ def add_missing_inputs(draft: _Draft) -> None:
 
 
 def set_initializers(draft: _Draft) -> None:
-    """Since 0.9.4 an operator tells its variables how to be initialized, unless they say so themselves."""
+    """Set the default initializers of input variables that have none. Files before 0.9.4 do not contain them."""
     for number in draft.operators():
-        wishes = INPUT_INITIALIZERS.get(draft.nodes[number].op, {})
+        initializers = INPUT_INITIALIZERS.get(draft.nodes[number].op, {})
         for position, entry in enumerate(draft.inputs[number]):
-            if position in wishes and draft.nodes[entry.node_id].is_variable:
-                draft.attrs[entry.node_id].setdefault("__init__", wishes[position])
+            if position in initializers and draft.nodes[entry.node_id].is_variable:
+                draft.attrs[entry.node_id].setdefault("__init__", initializers[position])
 
 
 def drop_negative_axis(draft: _Draft) -> None:
-    """Before 0.9.5 `axis=-1` of argmin and argmax meant all axes, which is said by no axis now."""
+    """Remove `axis=-1` of argmin and argmax: before 0.9.5 it meant all axes, which is now the default."""
     for number in draft.operators():
         if draft.nodes[number].op in ("argmin", "argmax") and draft.attrs[number].get("axis") == "-1":
             del draft.attrs[number]["axis"]
 
 
-# In MXNet's order: the version below which a step applies, and the step.
+# (version below which the step applies, step), in MXNet's order.
 UPGRADES: tuple[tuple[int, Callable[[_Draft], None]], ...] = (
     (CURRENT_VERSION, hide_keys),
     (900, add_missing_inputs),

@@ -71,7 +71,7 @@ def test_a_damaged_archive_is_named(what: str, tmp_path: Path) -> None:
 def test_an_archive_of_anything_else_is_refused(tmp_path: Path) -> None:
     with zipfile.ZipFile(tmp_path / "x.npz", "w") as file:
         file.writestr("readme.txt", "hello")
-    with pytest.raises(ArtifactError, match=r"x\.npz: 'readme.txt'.*no \.npy file"):
+    with pytest.raises(ArtifactError, match=r"x\.npz: 'readme.txt'.*not a \.npy file"):
         read_npz(tmp_path / "x.npz")
 
 

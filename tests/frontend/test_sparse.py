@@ -174,7 +174,7 @@ def test_bad_indices_are_refused_when_they_are_used() -> None:
             with pytest.raises(MXNetError, match="CSRNDArray"):
                 use()
     rows = sp.row_sparse_array(([[1, 2]], [9]), shape=(3, 2))
-    with pytest.raises(MXNetError, match="RowSparseNDArray: indices reach from 9 to 9"):
+    with pytest.raises(MXNetError, match="RowSparseNDArray: indices range from 9 to 9"):
         nd.sgd_update(nd.ones((3, 2)), rows, lr=0.1)
 
 

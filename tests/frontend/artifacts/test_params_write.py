@@ -85,7 +85,7 @@ SPARSE = CSRData((1, 2), np.ones(1), np.array([0]), np.array([0, 1]))
     ("names", "array", "options", "message"),
     [
         (["a", "b"], np.ones(1), {}, "2 names for 1 arrays"),
-        (["weight"], np.ones(1, complex), {}, r"array 0 \('weight'\): dtype complex128"),
+        (["weight"], np.ones(1, complex), {}, r"array 0 \('weight'\): .*dtype complex128"),
         (["weight"], np.array(["x"]), {}, "dtype <U1"),
         ([], [1, 2], {}, "array 0: a list cannot be saved"),
         ([], SPARSE, {"numpy_shapes": True}, "NumPy's shapes"),

@@ -94,7 +94,7 @@ def test_output_counts() -> None:
     for stale in ([0, 1], [0, 1, 2, 3], [1, 2, 3], [0, 1, 1], []):
         file = read_symbol_json(graph(*nodes, heads=[[1, 2]], node_row_ptr=stale))
         assert file.nodes[1].num_outputs is None
-    with pytest.raises(ArtifactError, match=r"node 'r' \(relu\): its number of outputs is not known"):
+    with pytest.raises(ArtifactError, match=r"node 'r' \(relu\): its number of outputs is unknown"):
         write_symbol_json(file)
     assert json.loads(write_symbol_json(file, lambda op, attrs: 3))["node_row_ptr"] == [0, 1, 4]
 
@@ -129,9 +129,9 @@ def test_a_deep_graph_needs_no_deep_stack() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "this is not JSON"),
-        ("{", "this is not JSON"),
-        (b"\xff{}", "this is not JSON"),
+        ("", "not valid JSON"),
+        ("{", "not valid JSON"),
+        (b"\xff{}", "not valid JSON"),
         ("[]", "the graph: it is an array of 0 and not an object"),
         ("[" * 100_000, "nested too deeply"),
         (graph(VARIABLE, attrs={"x": ["list", 0]}).replace(" 0]}", "[" * 900 + "]" * 900 + "]}"), "nested too deeply"),
@@ -140,19 +140,19 @@ def test_a_deep_graph_needs_no_deep_stack() -> None:
         (graph(VARIABLE, extra=1), "unknown field 'extra'"),
         (graph(VARIABLE, relu("r", 0, shape=1)), r"node 1: unknown field 'shape'"),
         (graph({"op": "null", "name": "x"}), "node 0: the field 'inputs' is missing"),
-        (graph({**VARIABLE, "name": 3}), "'name' is 3 and not a text"),
-        (graph({**VARIABLE, "name": "\ud800"}), "no Unicode text"),
-        (graph({**VARIABLE, "attrs": {"a": 1}}), r"node 0 \('x'\): the attribute 'a' is 1 and not a text"),
+        (graph({**VARIABLE, "name": 3}), "'name' is 3 and not a string"),
+        (graph({**VARIABLE, "name": "\ud800"}), "not valid Unicode"),
+        (graph({**VARIABLE, "attrs": {"a": 1}}), r"node 0 \('x'\): the attribute 'a' is 1 and not a string"),
         (graph({**VARIABLE, "attr": []}), "'attr' is an array of 0 and not an object"),
         (graph({**VARIABLE, "param": {"k": None}}), "the attribute 'k' is None"),
         (graph(VARIABLE, relu("r", 5)), "a node number in 'inputs' is 5, outside 0 to 1"),
         (graph(VARIABLE, relu("r", -1)), "is -1, outside 0 to 1"),
         (graph(VARIABLE, relu("r", 10**400)), "a number of 1329 bits"),
-        (graph(VARIABLE, relu("r", 0)).replace("[0, 0, 0]", "[0, 0.5, 0]"), "is 0.5 and not a whole number"),
-        (graph(VARIABLE, relu("r", 0)).replace("[0, 0, 0]", "[0, 1e999, 0]"), "is inf and not a whole number"),
-        (graph(VARIABLE, relu("r", 0)).replace("[0, 0, 0]", "[0, NaN, 0]"), "NaN is no JSON number"),
-        (graph(VARIABLE, relu("r", 0)).replace("[0, 0, 0]", "[true, 0, 0]"), "is True and not a whole number"),
-        (graph(VARIABLE, relu("r", 0)).replace("[0, 0, 0]", f"[{'9' * 9999}, 0, 0]"), "this is not JSON"),
+        (graph(VARIABLE, relu("r", 0)).replace("[0, 0, 0]", "[0, 0.5, 0]"), "is 0.5 and not an integer"),
+        (graph(VARIABLE, relu("r", 0)).replace("[0, 0, 0]", "[0, 1e999, 0]"), "is inf and not an integer"),
+        (graph(VARIABLE, relu("r", 0)).replace("[0, 0, 0]", "[0, NaN, 0]"), "NaN is not a JSON number"),
+        (graph(VARIABLE, relu("r", 0)).replace("[0, 0, 0]", "[true, 0, 0]"), "is True and not an integer"),
+        (graph(VARIABLE, relu("r", 0)).replace("[0, 0, 0]", f"[{'9' * 9999}, 0, 0]"), "not valid JSON"),
         (graph(VARIABLE, heads=[[0]]), "has 1 numbers; 2 or 3 are possible"),
         (graph(VARIABLE, heads=[[0, 0, 0, 0]]), "has 4 numbers"),
         (graph(VARIABLE, heads=[[1, 0, 0]]), "a node number in 'heads' is 1, outside 0 to 0"),
@@ -164,10 +164,10 @@ def test_a_deep_graph_needs_no_deep_stack() -> None:
         (graph(VARIABLE, relu("r", 0, control_deps=[1]), heads=[[1, 0]]), "depends on itself"),
         (graph(VARIABLE, relu("r", 0, control_deps=["0"])), "a control dependency is '0'"),
         (graph(VARIABLE).replace('"arg_nodes": [0]', '"arg_nodes": [7]'), "in 'arg_nodes' is 7"),
-        (graph(VARIABLE, relu("r", 0)).replace('"arg_nodes": [0]', '"arg_nodes": [1]'), "a relu and no variable"),
+        (graph(VARIABLE, relu("r", 0)).replace('"arg_nodes": [0]', '"arg_nodes": [1]'), "a relu and not a variable"),
         (graph(VARIABLE, node_row_ptr=["0"]), "a number in 'node_row_ptr' is '0'"),
         (graph(VARIABLE, attrs={"mxnet_version": 1}), "the graph attribute 'mxnet_version' is 1 and not an array"),
-        (graph(VARIABLE, attrs={"mxnet_version": ["int", "1"]}), "is '1' and not a whole number"),
+        (graph(VARIABLE, attrs={"mxnet_version": ["int", "1"]}), "is '1' and not an integer"),
         (graph(VARIABLE, attrs={"mxnet_version": ["int"]}), r"is an array of 1 and not \[type, value\]"),
         (graph({**VARIABLE, "subgraphs": [{}]}), r"node 0 \('x'\), subgraph 0: the field 'nodes' is missing"),
     ],
