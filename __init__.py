@@ -96,9 +96,9 @@ _ABSENT = {
 
 if __name__ == "mxforge":  # the checkout's own folder name is not the package
     from .frontend.namespace.aliases import install_aliases
-    from .frontend.namespace.whole_imports import install_whole_imports
+    from .frontend.namespace.atomic_imports import install_atomic_imports
 
-    install_whole_imports(__name__)
+    install_atomic_imports(__name__)
     install_aliases(__name__, _ALIASES)
 
     if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""Decodes, encodes, resizes and borders images with OpenCV, as MXNet does, or without it where it is not installed."""
+"""Decodes, encodes, resizes and pads images with OpenCV, as MXNet does, or without it if it is not installed."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from typing import Any
 import numpy as np
 
 from ..base import MXNetError
-from ..namespace.whole_imports import import_whole
+from ..namespace.atomic_imports import import_atomically
 from ..tracebacks import cause_of
 from . import without_opencv
 
 
 def opencv() -> Any:
-    """The module cv2, or None where it is not installed."""
+    """The module cv2, or None if it is not installed."""
     try:
-        return import_whole("cv2")
+        return import_atomically("cv2")
     except ImportError:
         return None
 
 
 @contextmanager
-def refusing(work: str) -> Iterator[None]:
-    """MXNetError in place of whatever a library for images raises during `work`."""
+def library_errors(work: str) -> Iterator[None]:
+    """Convert exceptions of an image library to MXNetError. `work` describes the operation."""
     try:
         yield
     except (ImportError, MXNetError):
@@ -34,61 +34,66 @@ def refusing(work: str) -> Iterator[None]:
 
 
 def require_image(image: np.ndarray) -> None:
-    """MXNetError unless the array is an image (H, W, C)."""
+    """Raise MXNetError if the array is not an image (H, W, C)."""
     if image.ndim != 3:
-        raise MXNetError(f"an image has 3 axes (H, W, C), this has the shape {image.shape}")
+        raise MXNetError(f"an image must have 3 axes (H, W, C), not shape {image.shape}")
 
 
 def decode(data: bytes, color: bool, rgb: bool) -> np.ndarray:
-    """An encoded image as uint8: (H, W, 3) in RGB or BGR, or (H, W, 1) without `color`. MXNetError when it is none."""
+    """Decode an image to uint8: (H, W, 3) in RGB or BGR, or (H, W, 1) without `color`.
+
+    Raises MXNetError if `data` is not an image.
+    """
     cv2 = opencv()
     if cv2 is None:
         return without_opencv.decode(data, color, rgb)
-    with refusing(f"Decoding {len(data)} bytes failed"):
+    with library_errors(f"Decoding {len(data)} bytes failed"):
         image = cv2.imdecode(np.frombuffer(data, np.uint8), cv2.IMREAD_COLOR if color else cv2.IMREAD_GRAYSCALE)
     if image is None:
-        raise MXNetError(f"Decoding failed. Invalid image file: {len(data)} bytes are no image that OpenCV knows")
+        raise MXNetError(f"Decoding failed. Invalid image file: OpenCV cannot decode the {len(data)} bytes")
     if not color:
         return image[:, :, None]
     return np.ascontiguousarray(image[:, :, ::-1]) if rgb else image
 
 
 def resize_bytes(image: np.ndarray, width: int, height: int, interp: int) -> np.ndarray | None:
-    """An 8-bit image (H, W, C) at another size, as the operator `image.resize` gives it; None where OpenCV is not
-    installed, or would round otherwise: floats and cubic interpolation differ among its versions.
+    """Resize an 8-bit image (H, W, C) with OpenCV, with the same result as the operator `image.resize`.
 
-    Images of many sizes are resized here, for each of which the operator would need a program of its own.
+    Returns None if OpenCV is not installed or can round differently: floats and cubic interpolation differ between its
+    versions. Unlike the operator, OpenCV does not compile a program for each image size.
     """
     cv2 = opencv()
     if cv2 is None or image.dtype != np.uint8 or interp not in (0, 1, 3, 4) or min(width, height, *image.shape) < 1:
         return None
-    with refusing(f"imresize of {image.shape} to w={width}, h={height} with interp={interp}"):
+    with library_errors(f"imresize of {image.shape} to w={width}, h={height} with interp={interp}"):
         out = cv2.resize(image, (width, height), interpolation=interp)
     return out.reshape(height, width, image.shape[2])
 
 
 def add_border(image: np.ndarray, edges: tuple[int, int, int, int], kind: int, values: list[float]) -> np.ndarray:
-    """An image (H, W, C) with borders of these widths (top, bottom, left, right); `kind` is OpenCV's: 0 fills with
-    `values` by channel. MXNetError for what is no image or no border."""
+    """Add borders of these widths (top, bottom, left, right) to an image (H, W, C).
+
+    `kind` is OpenCV's border type; 0 fills with `values` per channel. Raises MXNetError for an invalid image or border.
+    """
     require_image(image)
     cv2 = opencv()
-    with refusing(f"copyMakeBorder of {image.shape} by {edges} with type={kind}"):
+    with library_errors(f"copyMakeBorder of {image.shape} by {edges} with type={kind}"):
         if cv2 is None:
             return without_opencv.add_border(image, edges, kind, values)
-        made = cv2.copyMakeBorder(image, *edges, kind, value=values)
-    return made.reshape(*made.shape[:2], image.shape[2])
+        result = cv2.copyMakeBorder(image, *edges, kind, value=values)
+    return result.reshape(*result.shape[:2], image.shape[2])
 
 
 def decode_packed(data: bytes, iscolor: int) -> np.ndarray | None:
-    """An encoded image in BGR as OpenCV gives it for the flag `iscolor` (-1 as it is, 0 grey, 1 colour), or None.
+    """Decode an image to BGR. `iscolor` is OpenCV's flag: -1 unchanged, 0 grayscale, 1 colour.
 
-    Without OpenCV MXNetError when it is no image, and for other flags.
+    Returns None if `data` is not an image. Without OpenCV, MXNetError is raised instead, and also for other flags.
     """
     cv2 = opencv()
     if cv2 is not None:
         return cv2.imdecode(np.frombuffer(data, np.uint8), iscolor)
     if iscolor not in (-1, 0, 1):
-        raise MXNetError(f"unpack_img: iscolor={iscolor} needs OpenCV: pip install opencv-python-headless")
+        raise MXNetError(f"unpack_img: iscolor={iscolor} requires OpenCV: pip install opencv-python-headless")
     if iscolor < 0:
         return without_opencv.decode_unchanged(data)
     image = without_opencv.decode(data, bool(iscolor), rgb=False)
@@ -96,7 +101,10 @@ def decode_packed(data: bytes, iscolor: int) -> np.ndarray | None:
 
 
 def encode(image: np.ndarray, img_fmt: str, quality: int) -> bytes:
-    """An image in BGR as the content of a file: .jpg of `quality` 1 to 100, .png of compression 1 to 9, others."""
+    """Encode a BGR image in the file format with suffix `img_fmt`.
+
+    `quality` is 1 to 100 for .jpg, and the compression level 1 to 9 for .png.
+    """
     cv2 = opencv()
     if cv2 is None:
         return without_opencv.encode(image, img_fmt, quality)

@@ -1,1 +1,1 @@
-"""The import machinery: MXNet's names for the modules of `frontend`, and what those modules export and list."""
+"""The import machinery: MXNet's module names for the packages of `frontend`, and the names that modules export."""

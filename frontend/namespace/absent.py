@@ -1,4 +1,4 @@
-"""The names of MXNet that mxforge does not have, and the error that a use of one raises."""
+"""The names of MXNet that mxforge does not implement, and the error for an access to one."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ ABSENT = {
     "io": _READERS,
     "io.io": _READERS,
 }
-"""Absent names by the module of MXNet that has them, as its path below the root."""
+"""Names that are not implemented, by the path of MXNet's module below the root."""
 
 
 def attribute_error(root: str, module: str, name: str) -> AttributeError:
-    """The error for an attribute that `module` (a path below the package `root`) does not have."""
-    place = f"{root}.{module}" if module else root
-    text = f"module {place!r} has no attribute {name!r}"
+    """The AttributeError for a name that `module` (a path below the package `root`) does not have."""
+    full_name = f"{root}.{module}" if module else root
+    text = f"module {full_name!r} has no attribute {name!r}"
     if module in ABSENT_MODULES:
         text += f": {ABSENT_MODULES[module]}"
     elif name in ABSENT.get(module, "").split():

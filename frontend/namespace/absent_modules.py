@@ -1,4 +1,5 @@
-"""Modules of MXNet that mxforge does not have: they import, and each use of their contents raises AttributeError."""
+"""Modules of MXNet that mxforge does not implement. They can be imported; access to their contents raises
+AttributeError."""
 
 from __future__ import annotations
 
@@ -13,11 +14,11 @@ from .modules import ABSENT_MODULES
 
 
 class AbsentModule(ModuleType):
-    """A module of MXNet that mxforge does not have: it imports, and each use of its contents is an AttributeError."""
+    """A module of MXNet that mxforge does not implement. Access to its contents raises AttributeError."""
 
     def __init__(self, root: str, path: str) -> None:
         super().__init__(f"{root}.{path}", f"Absent: {ABSENT_MODULES[path]}.")
-        self.__path__ = []  # the absent modules below it are found by name
+        self.__path__ = []  # submodules are found by name
         self.__spec__ = ModuleSpec(self.__name__, None, is_package=True)
         self._root, self._below_root = root, path
 
@@ -29,5 +30,5 @@ class AbsentModule(ModuleType):
 
 
 def absent_module(root: str, path: str) -> ModuleType | None:
-    """The absent module of MXNet at this path below `root`; None if there is none."""
+    """The absent module at this path below `root`; None if the path is not in ABSENT_MODULES."""
     return import_module(f"{root}.{path}") if path in ABSENT_MODULES else None

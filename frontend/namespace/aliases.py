@@ -1,9 +1,9 @@
 """Makes the packages of `frontend` importable under MXNet's names: `mxforge.nd`, `mxforge.ndarray.ndarray`,
 `mxforge.gluon.nn`.
 
-The files are loaded once, under their own names; an alias is a second name for the same module. Modules of MXNet that
-mxforge does not have import too (see absent_modules.py). Loaded modules also get the names that MXNet's have from
-elsewhere (see borrowed.py).
+A file is loaded once, under its real name; an alias is a second name for the same module. Modules of MXNet that mxforge
+does not implement can be imported too (see absent_modules.py). Loaded modules also get the names that MXNet's modules
+re-export (see borrowed.py).
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ from importlib.util import find_spec
 from types import ModuleType
 from typing import TYPE_CHECKING
 
+from .atomic_imports import find_atomic, load_atomically
 from .borrowed_names import BORROWED
-from .modules import ABSENT_MODULES, PRESENT, SECOND_NAMES, loaded_paths
-from .whole_imports import find_whole, load_whole
+from .modules import ABSENT_MODULES, MODULE_ALIASES, PRESENT, loaded_paths
 
 if TYPE_CHECKING:
     from importlib.abc import Loader, MetaPathFinder
 
-    from .late import LateModule
+    from .lazy import LazyModule
 else:
     Loader = MetaPathFinder = object  # importing importlib.abc takes 10 ms, and its classes are interfaces
 
 
 class ModuleAliases(MetaPathFinder):
-    """Finds modules by second names; `real_name` says which module a name stands for."""
+    """A finder of modules by alias. `real_name` returns the real name of an alias."""
 
     def real_name(self, fullname: str) -> str | None:
         raise NotImplementedError
@@ -45,17 +45,17 @@ class ModuleAliases(MetaPathFinder):
 
 
 class FolderAliases(ModuleAliases):
-    """`ROOT.ALIAS[.rest]` stands for `ROOT.frontend.TARGET[.rest]`, by a table."""
+    """Maps `ROOT.ALIAS[.rest]` to `ROOT.frontend.TARGET[.rest]`. `aliases` maps ALIAS to TARGET."""
 
     def __init__(self, root: str, aliases: Mapping[str, str]) -> None:
         self.root = root
         self.aliases = aliases
         self.frontend = f"{root}.frontend."
-        self.late: dict[str, LateModule] = {}
+        self.lazy: dict[str, LazyModule] = {}
 
     def real_name(self, fullname: str) -> str | None:
         root, _, path = fullname.partition(".")
-        path = SECOND_NAMES.get(path, path)
+        path = MODULE_ALIASES.get(path, path)
         alias, dot, inner = path.partition(".")
         if root != self.root or alias not in self.aliases:
             return None
@@ -65,45 +65,45 @@ class FolderAliases(ModuleAliases):
         self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
         if fullname.startswith(self.frontend) or fullname == f"{self.root}.runtime":
-            return self._completed(fullname, path)
+            return self._completing_spec(fullname, path)
         if fullname.startswith(self.root + "."):
-            absent = self._absent(fullname.removeprefix(self.root + "."))
+            absent = self._absent_spec(fullname.removeprefix(self.root + "."))
             if absent is not None:
                 return absent
         return super().find_spec(fullname, path, target)
 
     def register_modules(self, name: str) -> None:
-        """Put the modules that MXNet has after its import into `sys.modules`, as `NAME.path`."""
+        """Add the modules that MXNet has loaded after its import to `sys.modules`, as `NAME.path`."""
         for path in loaded_paths():
             sys.modules[f"{name}.{path}"] = self._module_at(path)
 
     def _module_at(self, path: str) -> ModuleType:
         from .absent_modules import AbsentModule
-        from .late import LateModule
+        from .lazy import LazyModule
 
         fullname = f"{self.root}.{path}"
         if path in ABSENT_MODULES:
             return sys.modules.setdefault(fullname, AbsentModule(self.root, path))
         real = self.real_name(fullname) or fullname
-        return sys.modules.get(real) or self.late.setdefault(real, LateModule(real))
+        return sys.modules.get(real) or self.lazy.setdefault(real, LazyModule(real))
 
-    def _absent(self, path: str) -> ModuleSpec | None:
+    def _absent_spec(self, path: str) -> ModuleSpec | None:
         if path not in ABSENT_MODULES:
             return None
         return ModuleSpec(f"{self.root}.{path}", _AbsentLoader(self.root, path), is_package=True)
 
-    def _completed(self, fullname: str, path: Sequence[str] | None) -> ModuleSpec | None:
+    def _completing_spec(self, fullname: str, path: Sequence[str] | None) -> ModuleSpec | None:
         place = fullname.removeprefix(self.frontend).removeprefix(f"{self.root}.")
         if place not in PRESENT and place not in BORROWED:
             return None
-        spec = find_whole(fullname, path)
+        spec = find_atomic(fullname, path)
         if spec is not None and spec.loader is not None:
-            spec.loader = _CompletingLoader(spec.loader, self.root, place, self.late.get(fullname))
+            spec.loader = _CompletingLoader(spec.loader, self.root, place, self.lazy.get(fullname))
         return spec
 
 
 class RenamedPackage(ModuleAliases):
-    """`NAME.rest` stands for `ROOT.rest`."""
+    """Maps `NAME.rest` to `ROOT.rest`."""
 
     def __init__(self, name: str, root: str) -> None:
         self.name = name
@@ -115,7 +115,7 @@ class RenamedPackage(ModuleAliases):
 
 
 class _AliasLoader(Loader):
-    """Gives the module that is loaded under its own name."""
+    """Returns the module that is loaded under its real name."""
 
     def __init__(self, real: str) -> None:
         self.real = real
@@ -126,11 +126,11 @@ class _AliasLoader(Loader):
         return module
 
     def exec_module(self, module: ModuleType) -> None:
-        module.__spec__ = self.spec  # the import system has put the alias's there
+        module.__spec__ = self.spec  # the import system has set it to the alias's spec
 
 
 class _AbsentLoader(Loader):
-    """Makes a module that refuses to be used."""
+    """Creates an AbsentModule."""
 
     def __init__(self, root: str, path: str) -> None:
         self.root = root
@@ -142,39 +142,41 @@ class _AbsentLoader(Loader):
         return AbsentModule(self.root, self.path)
 
     def exec_module(self, module: ModuleType) -> None:
-        """Nothing: the module has no contents."""
+        """Does nothing: the module has no contents."""
 
 
 class _CompletingLoader(Loader):
-    """Runs a module's own loader, into `late` if that is given, then adds the names that MXNet's module of that place
-    has from elsewhere."""
+    """Runs a module's original loader, then adds the names that MXNet's module at `place` re-exports.
 
-    def __init__(self, own: Loader, root: str, place: str, late: LateModule | None) -> None:
+    If `lazy` is not None, the module is loaded into this object.
+    """
+
+    def __init__(self, own: Loader, root: str, place: str, lazy: LazyModule | None) -> None:
         self.own = own
         self.root = root
         self.place = place
-        self.late = late
+        self.lazy = lazy
 
     def create_module(self, spec: ModuleSpec) -> ModuleType | None:
-        if self.late is None:
+        if self.lazy is None:
             return self.own.create_module(spec)
-        from .late import begin
+        from .lazy import begin
 
-        begin(self.late)
-        return self.late
+        begin(self.lazy)
+        return self.lazy
 
     def exec_module(self, module: ModuleType) -> None:
-        if self.late is None:
-            load_whole(module, self._run)
+        if self.lazy is None:
+            load_atomically(module, self._run)
             return
-        from .late import finish
+        from .lazy import finish
 
         loaded = False
         try:
-            load_whole(module, self._run)
+            load_atomically(module, self._run)
             loaded = True
         finally:
-            finish(self.late, loaded)
+            finish(self.lazy, loaded)
 
     def _run(self, module: ModuleType) -> None:
         spec = module.__spec__
@@ -184,16 +186,15 @@ class _CompletingLoader(Loader):
         from .borrowed import complete
 
         complete(module, self.root, self.place)
-        if self.place in PRESENT:  # the path that its classes give as theirs
+        if self.place in PRESENT:  # the path in the `__module__` of its classes
             sys.modules.setdefault(f"{self.root}.{self.place}", module)
 
 
 def folder_aliases(root: str) -> FolderAliases:
-    """What `install_aliases` has put among the finders of the import system."""
+    """The finder that `install_aliases` added to the import system."""
     return next(finder for finder in sys.meta_path if isinstance(finder, FolderAliases) and finder.root == root)
 
 
 def install_aliases(root: str, aliases: Mapping[str, str]) -> None:
-    """Have the import system know the aliases; `ROOT.ALIAS` before all others, since a folder of that name may exist
-    too."""
+    """Add the aliases to the import system, as its first finder: a folder with the name of an alias can exist."""
     sys.meta_path.insert(0, FolderAliases(root, aliases))

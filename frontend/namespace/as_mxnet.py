@@ -1,8 +1,8 @@
-"""Gives mxforge the name `mxnet`: `import mxnet as mx` and `mxnet.gluon.nn` are mxforge after this import.
+"""Makes mxforge importable as `mxnet`: after this import, `import mxnet as mx` and `mxnet.gluon.nn` are mxforge.
 
-The process then has one set of modules under both names, and the names of Python and NumPy that packages of MXNet's
-time use (see old_names.py). As after importing MXNet, all its modules are in `sys.modules` (see late.py). Where real
-MXNet is loaded already, it is refused.
+Both names refer to the same modules. Removed names of Python and NumPy that packages for MXNet use are restored (see
+old_names.py). All modules of MXNet are in `sys.modules`, as after importing MXNet (see lazy.py). If real MXNet is
+already loaded, ImportError is raised.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ def _install() -> None:
     if loaded is sys.modules[_ROOT]:
         return
     if loaded is not None:
-        place = getattr(loaded, "__file__", None) or "an unknown place"
-        raise ImportError(f"mxnet is imported already, from {place}: import mxforge.as_mxnet before it")
+        file = getattr(loaded, "__file__", None) or "an unknown file"
+        raise ImportError(f"mxnet is already imported, from {file}: import mxforge.as_mxnet before it")
     restore_in_python()
     restore_in_numpy()
     sys.meta_path.insert(0, RenamedPackage("mxnet", _ROOT))

@@ -1,7 +1,7 @@
-"""Gives modules the names that MXNet's modules have from elsewhere: other people's code finds them where MXNet happens
-to import them, `mxnet.test_utils.os` or `mxnet.autograd.NDArray`.
+"""Adds borrowed names to modules: names that MXNet's modules import from other modules and so re-export.
 
-borrowed_names.py says which; each is looked up when it is first asked for.
+Third-party code uses them: `mxnet.test_utils.os`, `mxnet.autograd.NDArray`. They are listed in borrowed_names.py and
+looked up at first access.
 """
 
 from __future__ import annotations
@@ -15,28 +15,28 @@ from typing import Any
 from ..tracebacks import api_boundary
 from .absent import attribute_error
 from .borrowed_names import BORROWED, EXPORTED, LISTED, SOURCES
-from .modules import ABSENT_MODULES, SECOND_NAMES
+from .modules import ABSENT_MODULES, MODULE_ALIASES
 from .public import PublicNames
 
 _TYPING = ("__future__", "collections.abc", "typing")
-_MAKERS = frozenset(("attribute_finder", "find_function", "names_of"))  # of functions for operators
+_HELPERS = frozenset(("attribute_finder", "find_function", "names_of"))  # create functions of operators
 
 
 @cache
 def _origins() -> dict[str, str]:
-    """For each name of SOURCES the place and the member, as "place:member"; the member is empty for a module itself."""
+    """The origin of each name in SOURCES, as "place:member". The member is empty if the value is the module."""
     origins: dict[str, str] = {}
     for place, names in SOURCES.items():
         own = place.rstrip("?").rpartition(".")[2]
         for entry in names.split():
-            name, given, member = entry.partition("=")
-            origins[name] = f"{place}:{member if given else '' if name == own else name}"
+            name, equals, member = entry.partition("=")
+            origins[name] = f"{place}:{member if equals else '' if name == own else name}"
     return origins
 
 
 @cache
 def _borrowed(place: str) -> Mapping[str, str]:
-    """The names that the module at `place` below the root borrows, each with its origin."""
+    """The origin of each name that the module at `place` below the root borrows."""
     found: dict[str, str] = {}
     for entry in BORROWED.get(place, "").split():
         name, _, origin = entry.partition("=")
@@ -45,8 +45,11 @@ def _borrowed(place: str) -> Mapping[str, str]:
 
 
 def _resolve(root: str, origin: str) -> Any:
-    """The value behind "place:member". A place that begins with a dot is below `root`; one that ends with a question
-    mark is a package that may be missing, which gives None."""
+    """The value of the origin "place:member".
+
+    A place that starts with a dot is below `root`. A place that ends with a question mark is an optional package: the
+    value is None if it is missing.
+    """
     place, _, member = origin.partition(":")
     optional = place.endswith("?")
     try:
@@ -59,38 +62,39 @@ def _resolve(root: str, origin: str) -> Any:
 
 
 def find_borrowed(root: str, place: str, name: str) -> tuple[Any] | None:
-    """The value of a name that the module at `place` borrows, or of a module below it that exists by name alone; None
-    if there is none."""
+    """(value,) of a name that the module at `place` borrows, or of a submodule without a file; None if not found."""
     origin = _borrowed(place).get(name)
     if origin is not None:
         return (_resolve(root, origin),)
     below = f"{place}.{name}"
-    known = below in ABSENT_MODULES or below in SECOND_NAMES
-    return (import_module(f"{root}.{below}"),) if known else None
+    is_module = below in ABSENT_MODULES or below in MODULE_ALIASES
+    return (import_module(f"{root}.{below}"),) if is_module else None
 
 
 def complete(module: ModuleType, root: str, place: str) -> None:
-    """Have a loaded module find the names it borrows, list its public names in `dir`, and export to `import *` what
-    MXNet's does.
+    """Set `__getattr__` and `__dir__` of a loaded module.
 
-    Its own `__getattr__` finds the other names, and its own `__dir__` lists those that are made on demand.
+    The module then finds its borrowed names, lists its public names in `dir`, and exports the same names to `import *`
+    as MXNet's module. Its original `__getattr__` finds other names, and its original `__dir__` lists the names that are
+    created on demand.
     """
     public = PublicNames(module, root, place)
     public.publish()
-    own_find: Callable[[str], Any] | None = module.__dict__.get("__getattr__")
-    own_names: Callable[[], Iterable[str]] = module.__dict__.get("__dir__", list)
+    original_find: Callable[[str], Any] | None = module.__dict__.get("__getattr__")
+    original_names: Callable[[], Iterable[str]] = module.__dict__.get("__dir__", list)
     listed: Sequence[str] = module.__dict__.pop("__all__", ())
     contents = frozenset(module.__dict__)
     borrowed = _borrowed(place)
 
-    def made_on_demand() -> set[str]:  # functions of operators
-        return {n for n in own_names() if n not in contents and not isinstance(module.__dict__.get(n), ModuleType)}
+    def created_on_demand() -> set[str]:  # functions of operators
+        names = original_names()
+        return {n for n in names if n not in contents and not isinstance(module.__dict__.get(n), ModuleType)}
 
     def exported() -> list[str]:
-        generated = made_on_demand()
+        generated = created_on_demand()
         if place in LISTED:
-            mine = listed or contents
-            return sorted({*_public(mine, module), *_public(generated, module), *EXPORTED.get(place, "").split()})
+            own = listed or contents
+            return sorted({*_public(own, module), *_public(generated, module), *EXPORTED.get(place, "").split()})
         return sorted({*listed, *_public({*contents, *generated, *borrowed}, module)})
 
     def find(name: str) -> Any:
@@ -99,22 +103,22 @@ def complete(module: ModuleType, root: str, place: str) -> None:
         found = find_borrowed(root, place, name)
         if found is not None:
             return module.__dict__.setdefault(name, found[0])
-        if own_find is not None:
-            return own_find(name)
+        if original_find is not None:
+            return original_find(name)
         raise attribute_error(root, place, name)
 
     def names() -> list[str]:
-        return sorted({*public.names(), *made_on_demand(), *borrowed})
+        return sorted({*public.names(), *created_on_demand(), *borrowed})
 
     module.__dict__.update(__getattr__=api_boundary(find), __dir__=names)
 
 
 def _public(names: Iterable[str], module: ModuleType) -> list[str]:
-    """The names that MXNet exports: without those with underscores, but in the modules of operators by their full
-    names; and without what only mxforge's own source needs."""
+    """The names that MXNet exports. Names with a leading underscore are excluded (two underscores in `_internal`), and
+    so are names of typing and helpers, which only mxforge's source has."""
     hidden = "__" if module.__name__.endswith("._internal") else "_"
-    mine = (n for n in names if not n.startswith(hidden) and n not in _MAKERS)
-    return [n for n in mine if not _is_typing(module.__dict__.get(n))]
+    found = (n for n in names if not n.startswith(hidden) and n not in _HELPERS)
+    return [n for n in found if not _is_typing(module.__dict__.get(n))]
 
 
 def _is_typing(value: Any) -> bool:

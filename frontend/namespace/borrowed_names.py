@@ -1,4 +1,4 @@
-"""Which names MXNet's modules have from elsewhere, as its version 1.9.1 has them: tables of borrowed.py."""
+"""The tables of borrowed.py: the names that modules of MXNet 1.9.1 import from other modules and so re-export."""
 
 from __future__ import annotations
 
@@ -126,9 +126,9 @@ SOURCES = {
     "warnings": "warnings",
     "zipfile": "zipfile",
 }
-"""Where borrowed names come from: ".base" is a module below the root, "os" one of Python's or a package, "scipy?" a
-package that may be missing, for which the value is None. A name stands for itself (the place's own name for the module
-itself), `name=member` for a member called otherwise, `name=` for the module."""
+"""The origins of borrowed names. A key is a module: ".base" is below the root, "os" is a module of Python or a package,
+and "scipy?" is an optional package (the value is None if it is missing). A value lists names: `name` is the member of
+that name (or the module, if it is the module's name), `name=member` a member with another name, `name=` the module."""
 
 BORROWED = {
     "_ctypes.ndarray": "CachedOp NDArrayBase",
@@ -313,8 +313,8 @@ BORROWED = {
     "util": "_LIB ctypes functools inspect threading",
     "visualization": "copy json",
 }
-"""The names that a module borrows, by its path below the folder of the frontends: from where SOURCES says, or else
-`name=place:member`."""
+"""The names that each module borrows, by its path below `frontend`. SOURCES contains the origin of `name`. The origin
+of `name=place:member` is `place:member`."""
 
 LISTED = frozenset(
     """base contrib.amp.amp contrib.ndarray contrib.symbol gluon.block gluon.contrib.cnn.conv_layers
@@ -328,7 +328,7 @@ LISTED = frozenset(
     optimizer.optimizer symbol symbol._internal symbol.contrib symbol.image symbol.linalg symbol.op symbol.random
     symbol.sparse symbol.symbol""".split()
 )
-"""The modules among them that say in MXNet what they export, in `__all__`: borrowed names are not exported."""
+"""The modules that define `__all__` in MXNet: they do not export borrowed names."""
 
 EXPORTED = {
     "gluon.parameter": "ParameterDict",
@@ -346,4 +346,4 @@ EXPORTED = {
     "symbol.symbol": """Group Variable arange eye full histogram hypot linspace load load_json maximum minimum ones
     pow power split_v2 var zeros""",
 }
-"""What these modules export beside their own public contents."""
+"""Additional exports of modules in LISTED."""

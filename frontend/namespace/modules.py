@@ -1,14 +1,14 @@
-"""The modules of MXNet 1.9.1, as paths below the root: those that mxforge has, those it lacks, and second names."""
+"""The modules of MXNet 1.9.1, as paths below the root: implemented modules, absent modules, and aliases."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 NOT_YET = "this part of MXNet is not in mxforge yet, see docs/compatibility.md"
-_NUMPY = "MXNet's NumPy interface (mx.np, mx.npx) is not in mxforge: use mx.nd, mx.sym and NumPy itself"
+_NUMPY = "MXNet's NumPy interface (mx.np, mx.npx) is not in mxforge: use mx.nd, mx.sym and NumPy"
 _C_INTERFACE = "it belongs to the interface between MXNet's Python and C code, which mxforge does not have"
 
-_ONNX = "mxforge writes ONNX files with code of its own: use mx.onnx.export_model"
+_ONNX = "mxforge has a different implementation of the ONNX export: use mx.onnx.export_model"
 
 _MODULES = {
     _NUMPY: """_numpy_op_doc ndarray.numpy ndarray.numpy._api_internal ndarray.numpy._internal ndarray.numpy._op
@@ -37,15 +37,15 @@ _MODULES = {
     onnx.mx2onnx._op_translations._op_translations_opset13""",
 }
 ABSENT_MODULES = {path: reason for reason, paths in _MODULES.items() for path in paths.split()}
-"""MXNet's modules that are empty here, as paths below the root, with the reason that an error names."""
+"""MXNet's modules that mxforge does not implement, as paths below the root, with the reason for the error text."""
 
 _GENERATED = ("_internal", "contrib", "image", "linalg", "op", "random", "sparse")
-SECOND_NAMES = {
+MODULE_ALIASES = {
     **{f"{kind}.gen_{name}": f"{kind}.{name}" for kind in ("ndarray", "symbol") for name in _GENERATED},
     "ndarray.register": "ndarray.functions",
     "symbol.register": "symbol.ops",
 }
-"""Modules of MXNet that are other modules here, by path below the root."""
+"""MXNet's modules that are aliases of other modules here, by path below the root."""
 
 _LOADED = """
 attribute autograd base callback context contrib contrib.autograd contrib.io contrib.ndarray contrib.onnx
@@ -68,7 +68,7 @@ rnn.rnn_cell rtc runtime symbol symbol._internal symbol.contrib symbol.image sym
 symbol.random symbol.sparse symbol.symbol symbol_doc test_utils torch util visualization
 """
 PRESENT = frozenset((*_LOADED.split(), "contrib.amp", "contrib.amp.amp", "notebook.callback"))
-"""MXNet's modules that mxforge has."""
+"""MXNet's modules that mxforge implements."""
 
 _NOT_LOADED = """
 _ctypes.space _ffi.runtime_ctypes cython space contrib.amp.lists contrib.amp.lists.symbol_bf16
@@ -81,4 +81,4 @@ ndarray.gen_random symbol.gen_random
 def loaded_paths() -> Iterator[str]:
     """The modules that `import mxnet` loads in MXNet 1.9.1, as paths below the root."""
     yield from _LOADED.split()
-    yield from {*ABSENT_MODULES, *SECOND_NAMES} - {*_NOT_LOADED.split()}
+    yield from {*ABSENT_MODULES, *MODULE_ALIASES} - {*_NOT_LOADED.split()}

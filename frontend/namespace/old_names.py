@@ -1,6 +1,6 @@
-"""Names that Python and NumPy have dropped since MXNet's days, for programs and packages of that time.
+"""Restores names that newer versions of Python and NumPy removed, for programs and packages that use MXNet.
 
-`mxforge exec` and `import mxforge.as_mxnet` bring them back; `import mxforge` does not. What exists is not replaced.
+`mxforge exec` and `import mxforge.as_mxnet` restore them; `import mxforge` does not. Existing names are not replaced.
 """
 
 from __future__ import annotations
@@ -22,7 +22,10 @@ def _getargspec(func: Any) -> _ArgSpec:
 
 
 def restore_in_python() -> None:
-    """`collections.Iterable` and its kin, `inspect.getargspec`, and `multiprocessing.pool`, which MXNet loads."""
+    """Restore `collections.Iterable` and similar names, and `inspect.getargspec`.
+
+    Also imports `multiprocessing.pool`, as MXNet does.
+    """
     import_module("multiprocessing.pool")
     for name in collections.abc.__all__:
         _restore(collections, name, getattr(collections.abc, name))
@@ -30,7 +33,7 @@ def restore_in_python() -> None:
     _restore(inspect, "getargspec", _getargspec)
 
 
-# What NumPy 1.x had, as an expression of what NumPy 2 has. `np.bool` is back, and is not Python's.
+# Names of NumPy 1.x: a Python type, or a name of NumPy 2. NumPy 2 has `np.bool` again, but not as Python's type.
 _NUMPY = {
     "int": int,
     "float": float,
@@ -58,11 +61,11 @@ _NUMPY = {
 
 
 def restore_in_numpy() -> None:
-    """`np.float`, `np.int`, `np.NaN`, `np.product` and their kin."""
+    """Restore `np.float`, `np.int`, `np.NaN`, `np.product` and other names."""
     import numpy as np
 
-    for name, meaning in _NUMPY.items():
-        _restore(np, name, getattr(np, meaning) if isinstance(meaning, str) else meaning)
+    for name, target in _NUMPY.items():
+        _restore(np, name, getattr(np, target) if isinstance(target, str) else target)
     _restore(np, "NINF", -np.inf)
     _restore(np, "asscalar", lambda a: a.item())
     _restore(np, "asfarray", lambda a, dtype=np.float64: np.asarray(a, dtype))
@@ -70,7 +73,7 @@ def restore_in_numpy() -> None:
 
 
 def _restore(module: Any, name: str, value: Any) -> None:
-    # NumPy's own __getattr__ explains what became of a name: what counts is whether the name is there.
+    # not hasattr: NumPy's __getattr__ handles removed names
     if name not in vars(module) and not _is_submodule(module, name):
         setattr(module, name, value)
 

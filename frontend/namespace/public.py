@@ -1,6 +1,6 @@
-"""The public names of MXNet's modules: what `dir` lists, and the path that public classes and functions give as theirs.
+"""The public names of MXNet's modules: the names in `dir`, and the `__module__` of public classes and functions.
 
-A class may be written in any file of a package. Users and their pickles see `mxforge.gluon.Block`.
+A class can be defined in any file of a package. Users and pickles see the public path: `mxforge.gluon.Block`.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ _TYPING = frozenset(("collections.abc", "types", "typing"))
 
 
 class PublicNames:
-    """The public names of a loaded module, which is MXNet's module at `place` below `root`.
+    """The public names of a loaded module, which corresponds to MXNet's module at `place` below `root`.
 
-    They are what its `__all__` lists. Without `__all__` they are its own definitions and, in a package, what it imports
-    from the modules below it.
+    They are the names in its `__all__`. Without `__all__`, they are its definitions and, for a package, the definitions
+    that it imports from its submodules.
     """
 
     def __init__(self, module: ModuleType, root: str, place: str) -> None:
@@ -40,15 +40,18 @@ class PublicNames:
                 self._own.add(name)
 
     def _owns(self, name: str, value: Any) -> bool:
-        """Whether `value` is from this module or one below it, or is listed and from an internal module beside it."""
+        """True if `value` is defined in this module or a submodule, or if it is in `__all__` and defined in an internal
+        module of the same package."""
         real, origin = self._module.__name__, value.__module__
         if f"{origin}.".startswith((f"{real}.", f"{self._path}.")):
             return True
-        beside = origin.rpartition(".")[0] == real.rpartition(".")[0]
-        return beside and name in self._listed and origin.removeprefix(real.removesuffix(self._place)) not in PRESENT
+        same_package = origin.rpartition(".")[0] == real.rpartition(".")[0]
+        return (
+            same_package and name in self._listed and origin.removeprefix(real.removesuffix(self._place)) not in PRESENT
+        )
 
     def names(self) -> set[str]:
-        """What `dir` lists of the names that the module has now."""
+        """The current names of the module that `dir` lists."""
         return {name for name, value in self._module.__dict__.items() if self._is_public(name, value)}
 
     def _is_public(self, name: str, value: Any) -> bool:

@@ -1,4 +1,4 @@
-"""Collects the nodes and constants of an ONNX graph."""
+"""Builds the nodes and constants of an ONNX graph."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import numpy as np
 from ...ir.graph import Graph, Node, Value
 from ...ir.types import DType, TensorType
 from ..base import MXNetError
-from ..namespace.whole_imports import import_whole
+from ..namespace.atomic_imports import import_atomically
 
 OPSET = 18
-"""The version of ONNX's operators that is written: the first with reductions in ScatterND and axes as inputs."""
+"""The operator set of written files: the first one with reductions in ScatterND and with axes as inputs."""
 
 # onnx.TensorProto.DataType
 _ONNX_TYPES = {
@@ -34,22 +34,22 @@ _ONNX_TYPES = {
 
 
 def onnx_type(dtype: DType) -> int:
-    """ONNX's number of a dtype."""
+    """The value of a dtype in onnx.TensorProto.DataType."""
     return _ONNX_TYPES[dtype]
 
 
 def onnx_library() -> Any:
-    """The package onnx; ImportError that says what needs it."""
+    """The package onnx. If it is missing, raises ImportError with an instruction to install it."""
     try:
-        return import_whole("onnx")
+        return import_atomically("onnx")
     except ImportError as error:
-        raise ImportError("writing ONNX files needs the package onnx: pip install 'mxforge[convert]'") from error
+        raise ImportError("writing ONNX files requires the package onnx: pip install 'mxforge[convert]'") from error
 
 
 class Writer:
-    """Nodes in order and constants of one ONNX graph; tensors go by name.
+    """The ordered nodes and the constants of one ONNX graph. Tensors are identified by name.
 
-    A writer of a nested graph (the body of a loop) sees its parent's tensors and makes names that differ from them.
+    The writer of a nested graph (the body of a loop) can read its parent's tensors, and its names differ from theirs.
     """
 
     def __init__(self, parent: Writer | None = None) -> None:
@@ -60,7 +60,7 @@ class Writer:
         self._constants: dict[tuple[Any, ...], str] = dict(parent._constants) if parent else {}
 
     def fresh(self, hint: str) -> str:
-        """A name that nobody has: `hint`, or with a number behind it."""
+        """An unused name: `hint`, or `hint` with a number appended."""
         name, number = hint, 1
         while name in self._taken:
             name, number = f"{hint}_{number}", number + 1
@@ -68,19 +68,19 @@ class Writer:
         return name
 
     def op(self, kind: str, *inputs: str, hint: str = "", **attributes: Any) -> str:
-        """The one result of a new node of ONNX operator `kind`; an empty name is an input that is left out."""
+        """Add a node of ONNX operator `kind` with one result. Returns its name. An empty input name omits an input."""
         return self.ops(kind, inputs, 1, hint, **attributes)[0]
 
     def ops(self, kind: str, inputs: Sequence[str], count: int, hint: str = "", **attributes: Any) -> list[str]:
-        """The results of a new node with several."""
+        """Add a node with `count` results. Returns their names."""
         name = self.fresh(hint or kind.lower())
         outputs = [name, *(self.fresh(f"{name}_{i}") for i in range(1, count))]
-        made = onnx_library().helper.make_node(kind, list(inputs), outputs, name=name, **attributes)
-        self.nodes.append(made)
+        node = onnx_library().helper.make_node(kind, list(inputs), outputs, name=name, **attributes)
+        self.nodes.append(node)
         return outputs
 
     def constant(self, array: Any, dtype: Any = None, hint: str = "constant") -> str:
-        """The name of a constant; equal ones share one."""
+        """The name of a constant. Equal constants share one tensor."""
         array = np.asarray(array, dtype)
         key = (array.dtype.str, array.shape, array.tobytes())
         if key not in self._constants:
@@ -96,7 +96,7 @@ class Writer:
         return self.constant(value, dtype.numpy)
 
     def ints(self, values: Sequence[int]) -> str:
-        """A list of numbers as ONNX takes shapes and axes: I64."""
+        """An I64 constant for shapes and axes."""
         return self.constant(list(values), np.int64, "ints")
 
     def cast(self, x: str, dtype: DType) -> str:
@@ -115,14 +115,14 @@ class Writer:
         return self.op("Slice", x, *map(self.ints, (start, stop, list(axes), step or [1] * len(start))))
 
     def input(self, value: Value) -> str:
-        """The name of a value that has been written."""
+        """The name of a written value."""
         return self.names[value]
 
     def value_info(self, name: str, type: TensorType) -> Any:
         return onnx_library().helper.make_tensor_value_info(name, onnx_type(type.dtype), list(type.shape))
 
     def body(self, graph: Graph, extra: Sequence[Any] = ()) -> tuple[Writer, list[Any]]:
-        """A writer for a nested graph whose inputs have names, and the descriptions of these, after `extra` ones."""
+        """A writer for a nested graph, with names for its inputs, and the input descriptions: `extra`, then these."""
         inner = Writer(self)
         infos = list(extra)
         for value in graph.inputs:
@@ -131,7 +131,7 @@ class Writer:
         return inner, infos
 
     def graph(self, name: str, inputs: Sequence[Any], outputs: Sequence[Any]) -> Any:
-        """The ONNX graph of all that was collected."""
+        """The ONNX graph of all nodes and constants."""
         return onnx_library().helper.make_graph(
             self.nodes, name, list(inputs), list(outputs), list(self.initializers.values())
         )

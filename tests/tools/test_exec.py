@@ -97,4 +97,4 @@ def test_what_is_absent_is_named_after_mxnet() -> None:
 def test_real_mxnet_in_the_same_process_is_refused(tmp_path: Path) -> None:
     (tmp_path / "mxnet.py").write_text("")
     done = run("-c", "import mxnet, mxforge.as_mxnet", cwd=tmp_path)
-    assert "ImportError: mxnet is imported already, from " in done.stderr
+    assert "ImportError: mxnet is already imported, from " in done.stderr

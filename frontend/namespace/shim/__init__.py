@@ -1,1 +1,1 @@
-"""The folder that `mxforge exec` puts on PYTHONPATH: its package `mxnet` is mxforge."""
+"""The folder that `mxforge exec` adds to PYTHONPATH. Its package `mxnet` is mxforge."""

@@ -1,4 +1,5 @@
-"""Runs when an interpreter starts for `mxforge exec`: brings back what Python has dropped, then runs what it hides."""
+"""Runs at the start of an interpreter for `mxforge exec`: restores removed names of Python, then runs the sitecustomize
+module that this file hides."""
 
 import importlib.machinery
 import importlib.util
@@ -11,13 +12,13 @@ _HERE = str(Path(__file__).resolve().parent)
 def _restore() -> None:
     try:
         from mxforge.frontend.namespace.old_names import restore_in_python
-    except ImportError:  # another interpreter, which the program started: nothing of it is ours
+    except ImportError:  # another interpreter, started by the program, without mxforge
         return
     restore_in_python()
 
 
-def _run_the_next_one() -> None:
-    """The sitecustomize that this one hides, if there is one."""
+def _run_hidden_sitecustomize() -> None:
+    """Run the sitecustomize module that this one hides, if there is one."""
     others = [path for path in sys.path if path != _HERE]
     found = importlib.machinery.PathFinder.find_spec("sitecustomize", others)
     if found is not None and found.loader is not None:
@@ -25,4 +26,4 @@ def _run_the_next_one() -> None:
 
 
 _restore()
-_run_the_next_one()
+_run_hidden_sitecustomize()

@@ -1,7 +1,7 @@
-"""Stands for MXNet where this folder's parent is on PYTHONPATH: whoever imports `mxnet` gets mxforge."""
+"""Replaces MXNet if this folder's parent is on PYTHONPATH: `import mxnet` then imports mxforge."""
 
 import sys
 
-del sys.modules[__name__]  # what comes next puts mxforge there
+del sys.modules[__name__]  # the next import sets it to mxforge
 
 import mxforge.frontend.namespace.as_mxnet  # noqa: E402

@@ -1,8 +1,8 @@
-"""Loads the modules of this package whole: neither Ctrl-C nor a fork leaves one half loaded.
+"""Makes imports of this package atomic: neither Ctrl-C nor a fork leaves a partially loaded module.
 
-Modules are loaded when they are first used, and NumPy with the first of them. NumPy cannot be loaded a second time when
-its import is cut off, and an operator cannot be declared twice. So Ctrl-C is raised when the outermost import has
-ended, and a fork waits for the imports of other threads, which a child would wait for forever.
+Modules are loaded at first use, and so is NumPy. An interrupted import cannot be repeated: NumPy does not support it,
+and an operator cannot be declared twice. So KeyboardInterrupt is raised after the outermost import. A fork waits for
+the imports of other threads, because the child would wait for their import locks forever.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ else:
     MetaPathFinder = object  # importing importlib.abc takes 10 ms, and its classes are interfaces
 
 _awaited = {"llvmlite", "mxnet", "numpy", "pydantic", "pydantic_core"}
-_complete: dict[str, ModuleType] = {}  # modules that were loaded when Ctrl-C was raised at the end of their import
+_complete: dict[str, ModuleType] = {}  # loaded modules whose import ended with a delayed KeyboardInterrupt
 
 
-class WholeImports(MetaPathFinder):
-    """Finds the modules of one package where the import system finds them, and has them loaded whole."""
+class AtomicImports(MetaPathFinder):
+    """Finds the modules of one package and makes their imports atomic."""
 
     def __init__(self, root: str) -> None:
         self._prefix = f"{root}."
@@ -38,43 +38,43 @@ class WholeImports(MetaPathFinder):
     def find_spec(
         self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        return find_whole(fullname, path) if fullname.startswith(self._prefix) else None
+        return find_atomic(fullname, path) if fullname.startswith(self._prefix) else None
 
 
-class _WholeLoader(SourceFileLoader):
-    """Runs a module's code without being interrupted."""
+class _AtomicLoader(SourceFileLoader):
+    """Runs a module's code without interruption by Ctrl-C."""
 
     def create_module(self, spec: ModuleSpec) -> ModuleType | None:
         return _complete.get(spec.name)
 
     def exec_module(self, module: ModuleType) -> None:
-        load_whole(module, super().exec_module)
+        load_atomically(module, super().exec_module)
 
 
-def load_whole(module: ModuleType, run: Callable[[ModuleType], None]) -> None:
-    """Run the code of a module that the import system has made, without being interrupted."""
+def load_atomically(module: ModuleType, run: Callable[[ModuleType], None]) -> None:
+    """Run the code of a new module without interruption by Ctrl-C."""
     name = module.__name__
     if _complete.pop(name, None) is not None:
         return
-    if current_thread() is not main_thread():  # which alone is interrupted
+    if current_thread() is not main_thread():  # Ctrl-C interrupts only the main thread
         run(module)
         return
     with _Uninterrupted() as interrupts:
         run(module)
-        if interrupts:  # to be raised: the import system takes that for a failure and forgets the module
+        if interrupts:  # KeyboardInterrupt follows, and the import system then drops the module
             _complete[name] = module
 
 
-def find_whole(fullname: str, path: Sequence[str] | None) -> ModuleSpec | None:
-    """What the import system finds, to be loaded whole if it is Python's source."""
+def find_atomic(fullname: str, path: Sequence[str] | None) -> ModuleSpec | None:
+    """The spec that the import system finds. Modules with Python source get an atomic loader."""
     spec = PathFinder.find_spec(fullname, path)
     if spec is not None and type(spec.loader) is SourceFileLoader:
-        spec.loader = _WholeLoader(spec.loader.name, spec.loader.path)
+        spec.loader = _AtomicLoader(spec.loader.name, spec.loader.path)
     return spec
 
 
 class _Uninterrupted:
-    """A context at whose end the main thread is interrupted instead of in its middle. It may stand inside another."""
+    """A context manager that delays Ctrl-C in the main thread until its end. It can be nested."""
 
     def __init__(self) -> None:
         self._interrupts: list[int] = []
@@ -84,9 +84,9 @@ class _Uninterrupted:
         import signal
 
         handler = signal.getsignal(signal.SIGINT)
-        if callable(handler) and not isinstance(handler, _Note):
+        if callable(handler) and not isinstance(handler, _Recorder):
             self._handler = handler
-            signal.signal(signal.SIGINT, _Note(self._interrupts))
+            signal.signal(signal.SIGINT, _Recorder(self._interrupts))
         return self._interrupts
 
     def __exit__(self, *_: object) -> None:
@@ -99,8 +99,8 @@ class _Uninterrupted:
             signal.raise_signal(signal.SIGINT)
 
 
-class _Note:
-    """A handler that notes the signal."""
+class _Recorder:
+    """A signal handler that records the signal."""
 
     def __init__(self, interrupts: list[int]) -> None:
         self._interrupts = interrupts
@@ -109,8 +109,8 @@ class _Note:
         self._interrupts.append(number)
 
 
-def import_whole(name: str) -> ModuleType:
-    """A module of another package, which Ctrl-C interrupts as little as ours."""
+def import_atomically(name: str) -> ModuleType:
+    """Import a module of another package without interruption by Ctrl-C."""
     _awaited.add(name.partition(".")[0])
     if current_thread() is not main_thread():
         return import_module(name)
@@ -119,7 +119,7 @@ def import_whole(name: str) -> ModuleType:
 
 
 def _others_import() -> bool:
-    """Whether another thread imports a module that we need. Python says so in no public way."""
+    """True if another thread is importing a module of `_awaited`. Python has no public interface for this."""
     me = get_ident()
     for name, reference in tuple(_bootstrap._module_locks.items()):  # type: ignore[attr-defined]
         lock = reference() if name.partition(".")[0] in _awaited else None
@@ -128,8 +128,8 @@ def _others_import() -> bool:
     return False
 
 
-def install_whole_imports(root: str) -> None:
-    """Have the modules of the package `root` loaded whole from now on."""
-    sys.meta_path.insert(0, WholeImports(root))
+def install_atomic_imports(root: str) -> None:
+    """Make later imports of the package `root` atomic."""
+    sys.meta_path.insert(0, AtomicImports(root))
     _awaited.add(root)
     await_while(_others_import)

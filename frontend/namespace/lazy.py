@@ -1,7 +1,7 @@
-"""Modules that are in `sys.modules` before they are loaded: frameworks look there for `mxnet.ndarray` and its kin.
+"""Lazy modules: they are in `sys.modules` before they are loaded. Some frameworks look there for `mxnet.ndarray`.
 
-After `import mxnet`, MXNet has loaded all of its modules. Here each is an object that the import system loads when
-something of it is first touched. It is the same object before and after, under all its names.
+MXNet loads all of its modules at `import mxnet`. mxforge adds an object for each, which is loaded at the first access
+to an attribute. The object stays the same, under all its names.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from types import ModuleType
 from typing import Any
 
 _QUIET = frozenset("__class__ __name__ __spec__ __loader__ __package__ __file__ __cached__ __warningregistry__".split())
-"""What tools ask of every module in `sys.modules`, which must not load them."""
+"""Attributes that tools read of every module in `sys.modules`. Reading them does not load a module."""
 
 
-class LateModule(ModuleType):
-    """A module that is not loaded yet. Once it is, its class is ModuleType."""
+class LazyModule(ModuleType):
+    """A module that is not loaded yet. When it is loaded, its class becomes ModuleType."""
 
     def __init__(self, real: str) -> None:
         super().__init__(real)
@@ -39,16 +39,16 @@ class LateModule(ModuleType):
         delattr(_load(self), name)
 
 
-def vars_of(module: LateModule) -> dict[str, Any]:
-    """The module's names, without loading it."""
+def vars_of(module: LazyModule) -> dict[str, Any]:
+    """The module's `__dict__`, without loading the module."""
     return ModuleType.__getattribute__(module, "__dict__")
 
 
-def _load(module: LateModule) -> ModuleType:
-    """The module, loaded.
+def _load(module: LazyModule) -> ModuleType:
+    """Load the module and return it.
 
-    The packages around it come first, each on its own: threads that load a package and a module in it at the same time
-    would otherwise each wait for the lock that the other one holds.
+    The enclosing packages are loaded first, one by one. Otherwise, threads that load a package and a module in it at
+    the same time could deadlock on the import locks.
     """
     *packages, name = accumulate(vars_of(module)["__name__"].split("."), "{}.{}".format)
     for package in packages:
@@ -56,13 +56,13 @@ def _load(module: LateModule) -> ModuleType:
     return import_module(name)
 
 
-def begin(module: LateModule) -> None:
-    """Note that this thread loads the module: it sees what is there so far, and others wait for the import."""
+def begin(module: LazyModule) -> None:
+    """Mark the module as being loaded by this thread, which can access its partial contents. Other threads wait."""
     vars_of(module)["_loading_thread"] = get_ident()
 
 
-def finish(module: LateModule, loaded: bool) -> None:
-    """Make an ordinary module of one that is loaded; one whose import failed is tried again when it is touched."""
+def finish(module: LazyModule, loaded: bool) -> None:
+    """Make a loaded module an ordinary module. If the import failed, the next access tries again."""
     if loaded:
         del vars_of(module)["_loading_thread"]
         object.__setattr__(module, "__class__", ModuleType)
