@@ -1,4 +1,4 @@
-"""`mxforge.gluon`: networks as Python objects, run step by step or compiled."""
+"""`mxforge.gluon`: networks as Python objects, run eagerly or compiled."""
 
 from __future__ import annotations
 

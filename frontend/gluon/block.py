@@ -1,4 +1,4 @@
-"""The blocks of Gluon under MXNet's module name, with the names that other people's blocks import from it."""
+"""Gluon's blocks under MXNet's module name, with the other names that third-party code imports from it."""
 
 from __future__ import annotations
 

@@ -1,5 +1,7 @@
-"""A hybridized block's symbol as a function of data: its parameters are taken from the block, and calls that were made
-before take a fast path."""
+"""A hybridized block's symbol as a function of data.
+
+The parameters are taken from the block. A call whose signature was used before takes a fast path.
+"""
 
 from __future__ import annotations
 
@@ -43,40 +45,43 @@ class BlockFunction:
         self.slots = tuple(slots)
         parameters = [n for n, (is_data, _) in zip(names, slots, strict=True) if not is_data]
         self.function = SymbolFunction(symbol, parameters, name, parse_flags(flags))
-        self._places: dict[Context, _Placed] = {}
-        self._known: Cache[Any, Callable[..., Any]] = Cache("fast paths", SIGNATURES)
-        self._fast_paths = self._known.recent
+        self._by_context: dict[Context, _ContextParameters] = {}
+        self._fast_path_cache: Cache[Any, Callable[..., Any]] = Cache("fast paths", SIGNATURES)
+        self._fast_paths = self._fast_path_cache.recent
         self._hook: _OpHook | None = None
 
     def register_op_hook(self, callback: Callable[..., Any], monitor_all: bool) -> None:
-        """Have `callback(name, operator, array)` called for each operator's results in every call from now on."""
+        """Call `callback(name, operator, array)` for each operator's results in every later call."""
         self._hook = _OpHook(self.function.symbol, self.function, callback, monitor_all)
-        self._known.clear()
+        self._fast_path_cache.clear()
 
     def __call__(self, data: Sequence[NDArray]) -> list[NDArray]:
-        """The outputs for these data, in the order of the symbol's."""
-        placed = self._placed(data[0]._context)
-        arrays = placed.arrays(data)
+        """Run the function on `data`. Returns the outputs in the symbol's order."""
+        parameters = self._parameters_on(data[0]._context)
+        arrays = parameters.arrays(data)
         if self._hook is not None:
             found = self._hook.function.specialization_for(arrays)
-            return self._hook.report(arrays, found.call(arrays, placed.version.stamp))
+            return self._hook.report(arrays, found.call(arrays, parameters.version.stamp))
         found = self.function.specialization_for(arrays)
         if len(found.types) == 1 and not found.state and not found.random and found.device is HOST:
-            self._remember(data, placed, found)
-        return found.call(arrays, placed.version.stamp)
+            self._remember(data, parameters, found)
+        return found.call(arrays, parameters.version.stamp)
 
-    def _remember(self, data: Sequence[NDArray], placed: _Placed, found: SymbolSpecialization) -> None:
-        """Make the fast path of calls like this one, which is valid until parameters get other types."""
+    def _remember(self, data: Sequence[NDArray], parameters: _ContextParameters, found: SymbolSpecialization) -> None:
+        """Cache a fast path for calls with this signature. It is valid until the parameters' types change."""
         key = _key_of_one(data[0], modes.training) if len(data) == 1 else _key_of_many(data, modes.training)
-        self._known.get(key, lambda: placed.fast_path(found, self._call_again))
+        self._fast_path_cache.get(key, lambda: parameters.fast_path(found, self._call_again))
 
     def _call_again(self, *data: NDArray) -> NDArray:
-        """A call after the parameters got other types: no fast path is valid."""
-        self._known.clear()
+        """Handle a call after the parameters' types changed: all fast paths are invalid."""
+        self._fast_path_cache.clear()
         return self(data)[0]
 
     def fast(self, args: tuple[Any, ...], in_format: Any, out_format: Any) -> Any:
-        """The result of a call with arrays alone and one result that has a fast path; None if it has none."""
+        """The result of a call by its fast path; None if the call has no fast path.
+
+        A fast path requires that every argument is an array and that there is one result.
+        """
         if hooks.watched or in_format != _FLAT[: len(args)]:
             return None
         if len(args) == 1:
@@ -92,18 +97,18 @@ class BlockFunction:
             return None
         try:
             return call(*args) if out_format.__class__ is int else [call(*args)]
-        except DeviceError:  # fast paths are found by dtypes and shapes, whatever the device
+        except DeviceError:  # the cache's key does not distinguish kinds of devices
             return None
 
-    def _placed(self, context: Context) -> _Placed:
-        found = self._places.get(context)
+    def _parameters_on(self, context: Context) -> _ContextParameters:
+        found = self._by_context.get(context)
         if found is None:
-            found = self._places[context] = _Placed(self.slots, context)
+            found = self._by_context[context] = _ContextParameters(self.slots, context)
         return found
 
 
 class _OpHook(Monitored):
-    """A block's graph in which each operator's results come out, for a hook that also hears the operator's name."""
+    """A block's graph with every operator's results as outputs, for a hook that also receives the operator's name."""
 
     callback: Callable[..., Any]
 
@@ -127,7 +132,7 @@ def _key_of_many(data: Sequence[NDArray], training: bool) -> Any:
     return training, *[(x._shape, x._dtype, x._context.device_id) for x in data]
 
 
-class _Placed:
+class _ContextParameters:
     """The parameters on one context, with their version."""
 
     def __init__(self, slots: Sequence[tuple[bool, Any]], context: Context) -> None:
@@ -140,16 +145,16 @@ class _Placed:
         self._addresses: list[int] = [0] * len(slots)
 
     def arrays(self, data: Sequence[NDArray]) -> list[NDArray]:
-        """All inputs of the symbol."""
+        """All inputs of the symbol, in its order: `data` and the current parameters."""
         if not self.version.is_current():
             self.refresh()
-        made = self._arrays.copy()
+        arrays = self._arrays.copy()
         for i, which in self._data:
-            made[i] = data[which]
-        return made
+            arrays[i] = data[which]
+        return arrays
 
     def refresh(self) -> None:
-        """Take over the parameters' arrays as they are now."""
+        """Read the parameters' current arrays."""
         params = [p.data(self.context) for _, p in self._params]
         arrays: list[Any] = [None] * len(self._arrays)
         addresses = [0] * len(arrays)
@@ -160,9 +165,9 @@ class _Placed:
         self.version.refresh(storages(params))
 
     def fast_path(self, found: SymbolSpecialization, slow_path: Callable[..., NDArray]) -> Callable[..., NDArray]:
-        """A specialization of one result as a function of the data.
+        """A specialization with one result as a function of the data.
 
-        It takes `slow_path` when the parameters no longer have the types that it was compiled for.
+        The function calls `slow_path` if the parameters no longer have the types that it was compiled for.
         """
         version, context, types, places = self.version, self.context, self.types, tuple(self._data)
         type, run, new = found.types[0], found.executable.run, object.__new__

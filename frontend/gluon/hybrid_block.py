@@ -1,4 +1,4 @@
-"""HybridBlock: a block whose forward is written once for arrays and symbols, and runs compiled when hybridized."""
+"""HybridBlock: a block with one forward function for arrays and symbols. When hybridized, it runs compiled."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from .parameter_dict import ParameterDict
 from .plain_block import Block
 from .structure import flatten, kinds_in, regroup, same_format
 
-_tracing = ForkSafeLock()
+_trace_lock = ForkSafeLock()
 _NO_INPUT = "In HybridBlock, there must be one NDArray or one Symbol in the input. Please check the type of the args.\n"
 _ONE_CONTEXT = "After hybridized, the HybridBlock only supports one input context."
 
 
 class HybridBlock(Block):
-    """A block that says `hybrid_forward(F, x, ..., **params)` with F = nd or sym.
+    """A block that defines `hybrid_forward(F, x, ..., **params)` with F = nd or sym.
 
-    After `hybridize()` the first call traces the block with symbols and compiles the graph; later calls run it.
+    After `hybridize()`, the first call traces the block with symbols and compiles the graph. Later calls run it.
     """
 
     _is_direct = True
-    """Whether `forward` does nothing around the compiled graph, so that a call may go straight there."""
+    """True if `forward` only runs the compiled graph, so that a call can take the fast path."""
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -51,7 +51,7 @@ class HybridBlock(Block):
         self._backend_opts: dict[str, Any] = {}
 
     def __getstate__(self) -> dict[str, Any]:
-        """A copy compiles its graph anew."""
+        """The state for copies and pickles, without the compiled graph: a copy compiles its own."""
         return {**self.__dict__, "_cached_op": None, "_cached_op_args": []}
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -80,12 +80,12 @@ class HybridBlock(Block):
         backward_bulk_size: int | None = None,
         **kwargs: Any,
     ) -> None:
-        """Compile the block as one graph on its next call, or with `active=False` run it step by step again.
+        """Compile the block as one graph on its next call, or with `active=False` run it eagerly again.
 
-        A block keeps a limited number of compiled signatures. `static_alloc` keeps the memory of its programs while
-        the block lives. `static_shape` compiles every signature for its own shapes; without it the first one is, and
-        later ones use kernels for dynamic shapes. The limits and sizes have no effect, and `backend` and its options
-        neither: the one compiler takes the whole graph.
+        A block caches a limited number of compiled signatures. `static_alloc` keeps the memory of its programs while
+        the block exists. `static_shape` specialises every signature. Without it the first signature is specialised,
+        and later ones use kernels with dynamic shapes. `inline_limit`, the bulk sizes, `backend` and the backend's
+        options have no effect: there is one compiler, and it compiles the whole graph.
         """
         options = {"static_alloc": static_alloc, "static_shape": static_shape, "inline_limit": inline_limit}
         sizes = {"forward_bulk_size": forward_bulk_size, "backward_bulk_size": backward_bulk_size}
@@ -115,7 +115,7 @@ class HybridBlock(Block):
     # --- the graph --------------------------------------------------------------------------------------------------
 
     def _get_graph(self, *args: Any) -> tuple[list[Symbol], Symbol]:
-        """The symbols of the inputs, and the block's outputs as one symbol."""
+        """Trace the block, once. Returns the symbols of the inputs and the outputs as one symbol."""
         if not self._cached_graph:
             flat, self._in_format = flatten(args, "input")
             inputs = self._input_symbols(flat)
@@ -138,10 +138,10 @@ class HybridBlock(Block):
             return self.hybrid_forward(symbol, *inputs, **params)
 
     def _infer_attrs(self, function: str, attr: str, *args: Any) -> None:
-        """Take over what inference says about all parameters."""
+        """Set `attr` ("shape" or "dtype") of all parameters to the result of the symbol's inference `function`."""
         inputs, out = self._get_graph(*args)
-        given = [arg for arg in flatten(args, "input")[0] if arg is not None]
-        known = {str(s.name): getattr(arg, attr) for s, arg in zip(inputs, given, strict=False)}
+        arrays = [arg for arg in flatten(args, "input")[0] if arg is not None]
+        known = {str(s.name): getattr(arg, attr) for s, arg in zip(inputs, arrays, strict=False)}
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             arguments, _, states = getattr(out, function)(**known)
@@ -154,11 +154,11 @@ class HybridBlock(Block):
                 setattr(param, attr, found[name])
 
     def infer_shape(self, *args: Any) -> None:
-        """Fill in unknown dimensions of all parameters from the shapes of `args`."""
+        """Infer unknown extents of all parameters from the shapes of `args`."""
         self._infer_attrs("infer_shape", "shape", *args)
 
     def infer_type(self, *args: Any) -> None:
-        """Set the dtypes of all parameters from those of `args`."""
+        """Infer the dtypes of all parameters from the dtypes of `args`."""
         self._infer_attrs("infer_type", "dtype", *args)
 
     def _deferred_infer_shape(self, *args: Any) -> None:
@@ -173,7 +173,7 @@ class HybridBlock(Block):
             raise in_place_of(error, ValueError(f"{text}inferred. {reason}{listed}")) from cause_of(error)
 
     def _build_cache(self, *args: Any) -> None:
-        """Make the compiled graph, and finish deferred initializations."""
+        """Trace the block into a function that compiles per signature, and finish deferred initializations."""
         data, out = self._get_graph(*args)
         positions = {s.name: i for i, s in enumerate(data)}
         params = self.collect_params()
@@ -182,35 +182,35 @@ class HybridBlock(Block):
         try:
             for name in names:
                 if name not in positions:
-                    _known(params, name).list_data()
+                    _parameter(params, name).list_data()
         except DeferredInitializationError:
             self._deferred_infer_shape(*args)
             for name in names:
                 if name not in positions:
                     params[name]._finish_deferred_init()
         self._cached_op_args = [(n in positions, positions[n] if n in positions else params[n]) for n in names]
-        made = BlockFunction(out, self._cached_op_args, self._flags, self.name)
+        function = BlockFunction(out, self._cached_op_args, self._flags, self.name)
         if self._callback is not None:
-            made.register_op_hook(self._callback, self._monitor_all)
-        self._cached_op = made
+            function.register_op_hook(self._callback, self._monitor_all)
+        self._cached_op = function
 
     def _warn_of_unused(self, names: Sequence[str], positions: dict[Any, int], params: ParameterDict) -> None:
-        unused = [f"{i}-th" for name, i in positions.items() if name not in names]
-        if unused:
+        inputs = [f"{i}-th" for name, i in positions.items() if name not in names]
+        if inputs:
             warnings.warn(
-                f"The {', '.join(unused)} input to HybridBlock is not used by any computation. Is this intended?",
+                f"The {', '.join(inputs)} input to HybridBlock is not used by any computation. Is this intended?",
                 stacklevel=5,
             )
-        idle = [name for name in params if name not in names]
-        if idle:
+        unused = [name for name in params if name not in names]
+        if unused:
             warnings.warn(
-                f"Parameter {', '.join(idle)} is not used by any computation. Is this intended?", stacklevel=5
+                f"Parameter {', '.join(unused)} is not used by any computation. Is this intended?", stacklevel=5
             )
 
     # --- calls ------------------------------------------------------------------------------------------------------
 
     def __call__(self, *args: Any) -> Any:
-        # The way of a hybridized call that was made before: nothing but the compiled graph.
+        # Fast path of a hybridized call whose signature was used before: it only runs the compiled graph.
         compiled = self._cached_op if self._is_direct else None
         if compiled is not None and self._active and not self._forward_hooks and not self._forward_pre_hooks:
             out = compiled.fast(args, self._in_format, self._out_format)
@@ -219,7 +219,7 @@ class HybridBlock(Block):
         return super().__call__(*args)
 
     def forward(self, x: Any, *args: Any) -> Any:  # type: ignore[override]
-        """Run on arrays, or compose symbols."""
+        """Run on arrays, or compose symbols. A mix of both, or neither, raises ValueError."""
         has_symbol, has_array, contexts = kinds_in([x, *args])
         if has_symbol and has_array:
             raise ValueError(
@@ -255,7 +255,7 @@ class HybridBlock(Block):
     def _call_cached_op(self, *args: Any) -> Any:
         compiled = self._cached_op
         if compiled is None:
-            with _tracing:  # threads that come meanwhile wait for the one graph
+            with _trace_lock:  # one thread traces; others wait for the graph
                 if self._cached_op is None:
                     self._build_cache(*args)
                 compiled = self._cached_op
@@ -269,13 +269,16 @@ class HybridBlock(Block):
         return regroup(compiled([arg for arg in flat if arg is not None]), self._out_format)
 
     def hybrid_forward(self, F: Any, x: Any, *args: Any, **kwargs: Any) -> Any:
-        """Compute with F = `nd` on arrays or F = `sym` on symbols; subclasses say how."""
+        """Compute the outputs, with F = `nd` on arrays or F = `sym` on symbols. Subclasses define it."""
         raise NotImplementedError(f"{type(self).__name__} has no hybrid_forward")
 
     # --- files ------------------------------------------------------------------------------------------------------
 
     def export(self, path: str, epoch: int = 0, remove_amp_cast: bool = True) -> None:
-        """Write `PATH-symbol.json` and `PATH-EPOCH.params`, which SymbolBlock, Module and MXNet itself load."""
+        """Write `PATH-symbol.json` and `PATH-EPOCH.params`, which SymbolBlock, Module and MXNet can load.
+
+        Raises RuntimeError if the block was never called hybridized.
+        """
         if not self._cached_graph:
             raise RuntimeError(
                 "Please first call block.hybridize() and then run forward with this block at least once "
@@ -324,8 +327,8 @@ class HybridBlock(Block):
         backward_bulk_size: int | None = None,
         **kwargs: Any,
     ) -> None:
-        """Hybridize, and compile for arguments like these. `backend` and its options are accepted: the one compiler
-        takes the whole graph."""
+        """Hybridize, and trace with these arguments. `backend` is required, but it and its options have no effect:
+        there is one compiler, and it compiles the whole graph."""
         if not backend:
             raise ValueError('Must specify "backend" to optimize_for')
         self.hybridize(
@@ -344,7 +347,7 @@ class HybridBlock(Block):
             raise ValueError(_NO_INPUT)
         if len(contexts) > 1:
             raise ValueError(f"Found multiple contexts in the input: {contexts}. {_ONE_CONTEXT}")
-        with _tracing:
+        with _trace_lock:
             self._build_cache(x, *args)
 
     def register_op_hook(self, callback: Callable[..., Any], monitor_all: bool = False) -> None:
@@ -354,7 +357,7 @@ class HybridBlock(Block):
         super().register_op_hook(callback, monitor_all)
 
 
-def _known(params: ParameterDict, name: str) -> Parameter:
+def _parameter(params: ParameterDict, name: str) -> Parameter:
     if name not in params:
         raise AssertionError(f"Unknown input to HybridBlock: {name}")
     return params[name]

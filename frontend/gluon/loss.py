@@ -1,4 +1,4 @@
-"""Losses: blocks that compare predictions with labels and give one number for each instance of a batch."""
+"""Losses: blocks that compare predictions with labels and return one number per sample of a batch."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 
 from .. import ndarray
 from ..base import numeric_types
-from ..util import is_np_array  # noqa: F401  (other people's losses import it from here)
+from ..util import is_np_array  # noqa: F401  (third-party losses import it from here)
 from .hybrid_block import HybridBlock
 
 __all__ = [
@@ -33,7 +33,7 @@ __all__ = [
 
 
 def _apply_weighting(F: Any, loss: Any, weight: float | None = None, sample_weight: Any = None) -> Any:
-    """`loss` times `sample_weight`, which broadcasts, times the number `weight`."""
+    """`loss * sample_weight * weight`. `sample_weight` is an array that broadcasts, `weight` a number."""
     if sample_weight is not None:
         loss = F.broadcast_mul(loss, sample_weight)
     if weight is not None:
@@ -44,12 +44,12 @@ def _apply_weighting(F: Any, loss: Any, weight: float | None = None, sample_weig
 
 
 def _reshape_like(F: Any, x: Any, y: Any) -> Any:
-    """`x` in the shape of `y`."""
+    """`x` reshaped to the shape of `y`."""
     return x.reshape(y.shape) if F is ndarray else F.reshape_like(x, y)
 
 
 class Loss(HybridBlock):
-    """A loss with a factor `weight`; `batch_axis` is the axis along which each instance has its own number."""
+    """A loss that is scaled by `weight`. `batch_axis` is the axis of the samples."""
 
     def __init__(self, weight: float | None, batch_axis: int, **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -63,13 +63,13 @@ class Loss(HybridBlock):
         raise NotImplementedError(f"{type(self).__name__} has no hybrid_forward")
 
     def _mean(self, F: Any, loss: Any, sample_weight: Any, weight: float | None = None) -> Any:
-        """The weighted loss, averaged over all axes but the batch's."""
+        """The weighted loss, averaged over all axes except the batch axis."""
         loss = _apply_weighting(F, loss, self._weight if weight is None else weight, sample_weight)
         return F.mean(loss, axis=self._batch_axis, exclude=True)
 
 
 class L2Loss(Loss):
-    """weight / 2 * (label - pred)^2."""
+    """weight / 2 * (label - pred)^2, averaged per sample."""
 
     def __init__(self, weight: float | None = 1.0, batch_axis: int = 0, **kwargs: Any) -> None:
         super().__init__(weight, batch_axis, **kwargs)
@@ -81,7 +81,7 @@ class L2Loss(Loss):
 
 
 class L1Loss(Loss):
-    """|label - pred|."""
+    """|label - pred|, averaged per sample."""
 
     def __init__(self, weight: float | None = None, batch_axis: int = 0, **kwargs: Any) -> None:
         super().__init__(weight, batch_axis, **kwargs)
@@ -92,9 +92,9 @@ class L1Loss(Loss):
 
 
 class SigmoidBinaryCrossEntropyLoss(Loss):
-    """The cross entropy of yes-or-no labels and the sigmoid of `pred`, or `pred` itself when `from_sigmoid`.
+    """The binary cross entropy of labels in [0, 1] and sigmoid(pred), or `pred` if `from_sigmoid`.
 
-    `pos_weight` weighs positive labels against negative ones.
+    `pos_weight` scales the loss of positive labels.
     """
 
     def __init__(
@@ -128,10 +128,10 @@ SigmoidBCELoss = SigmoidBinaryCrossEntropyLoss
 
 
 class SoftmaxCrossEntropyLoss(Loss):
-    """The cross entropy of the softmax of `pred` along `axis` and labels.
+    """The cross entropy of labels and the softmax of `pred` along `axis`.
 
-    Labels are class numbers if `sparse_label`, else distributions; `from_logits` says that `pred` holds logarithms of
-    probabilities already.
+    Labels are class indices if `sparse_label`, otherwise distributions. With `from_logits`, `pred` contains
+    log-probabilities.
     """
 
     def __init__(
@@ -162,7 +162,7 @@ SoftmaxCELoss = SoftmaxCrossEntropyLoss
 
 
 class KLDivLoss(Loss):
-    """The Kullback-Leibler divergence of `label` from exp(pred), or with `from_logits=False` from softmax(pred)."""
+    """The Kullback-Leibler divergence of `label` from exp(pred), or from softmax(pred) with `from_logits=False`."""
 
     def __init__(
         self, from_logits: bool = True, axis: int = -1, weight: float | None = None, batch_axis: int = 0, **kwargs: Any
@@ -181,7 +181,7 @@ class KLDivLoss(Loss):
 class CTCLoss(Loss):
     """The connectionist temporal classification loss of activations (`layout`) and padded labels (`label_layout`).
 
-    The last class is the blank; labels end at -1 or at `label_lengths`.
+    The last class is the blank. A label sequence ends before the first -1, or at its length in `label_lengths`.
     """
 
     def __init__(
@@ -220,7 +220,7 @@ class CTCLoss(Loss):
 
 
 class HuberLoss(Loss):
-    """Quadratic up to a difference of `rho`, linear beyond."""
+    """d^2 / (2 rho) where d = |label - pred| <= rho, otherwise d - rho / 2."""
 
     def __init__(self, rho: float = 1, weight: float | None = None, batch_axis: int = 0, **kwargs: Any) -> None:
         super().__init__(weight, batch_axis, **kwargs)
@@ -246,7 +246,7 @@ class HingeLoss(Loss):
 
 
 class SquaredHingeLoss(Loss):
-    """The square of the hinge loss."""
+    """max(0, margin - pred * label)^2 for labels -1 and 1."""
 
     def __init__(self, margin: float = 1, weight: float | None = None, batch_axis: int = 0, **kwargs: Any) -> None:
         super().__init__(weight, batch_axis, **kwargs)
@@ -292,7 +292,7 @@ class TripletLoss(Loss):
 
 
 class PoissonNLLLoss(Loss):
-    """The negative log likelihood of counts; `pred` is the logarithm of their mean if `from_logits`.
+    """The negative log-likelihood of Poisson counts `target`. `pred` is their mean, or its logarithm if `from_logits`.
 
     `compute_full` adds Stirling's approximation of log(target!). The result is one number for the whole batch.
     """
@@ -321,7 +321,7 @@ class PoissonNLLLoss(Loss):
 
 
 class CosineEmbeddingLoss(Loss):
-    """1 - cos(input1, input2) where the label is 1, max(0, cos(input1, input2) - margin) where it is -1."""
+    """1 - cos(input1, input2) where the label is 1; max(0, cos(input1, input2) - margin) where it is -1."""
 
     def __init__(self, weight: float | None = None, batch_axis: int = 0, margin: float = 0, **kwargs: Any) -> None:
         super().__init__(weight, batch_axis, **kwargs)
@@ -349,9 +349,9 @@ class CosineEmbeddingLoss(Loss):
 
 
 class SDMLLoss(Loss):
-    """Smoothed deep metric learning (Bonadiman et al. 2019): rows of equal number in the two inputs belong together.
+    """Smoothed deep metric learning (Bonadiman et al. 2019): row i of one input and row i of the other form a pair.
 
-    Works on arrays alone: it asks for their shapes.
+    Works only on arrays, not on symbols, because it reads their shapes.
     """
 
     def __init__(
@@ -362,9 +362,9 @@ class SDMLLoss(Loss):
         self.smoothing_parameter = smoothing_parameter
 
     def _compute_distances(self, x1: Any, x2: Any) -> Any:
-        """The squared distance of each row of one input to each of the other."""
+        """The squared distance of each row of `x1` to each row of `x2`: (batch, batch)."""
         if x1.shape != x2.shape:
-            raise AssertionError(f"SDMLLoss: both inputs need the same shape, not {x1.shape} and {x2.shape}")
+            raise AssertionError(f"SDMLLoss requires inputs of equal shape, not {x1.shape} and {x2.shape}")
         batch, width = x1.shape
         rows = x1.expand_dims(1).broadcast_to([batch, batch, width])
         columns = x2.expand_dims(0).broadcast_to([batch, batch, width])

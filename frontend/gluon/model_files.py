@@ -1,5 +1,7 @@
-"""Whole models as two files: `PREFIX-model.json` with the graphs of hybridized blocks, `PREFIX-model.params` with
-parameters."""
+"""Saves and loads whole models as two files.
+
+`PREFIX-model.json` contains the graphs of hybridized blocks, `PREFIX-model.params` the parameters.
+"""
 
 from __future__ import annotations
 
@@ -27,21 +29,21 @@ def save_model(block: Block, prefix: str | os.PathLike[str]) -> None:
 
 
 def load_model(block: Block, prefix: str | os.PathLike[str]) -> None:
-    """Give a block of the same structure the graphs, names and parameters that were saved.
+    """Load saved graphs, names and parameters into a block of the same structure.
 
-    ValueError says where the file does not have the block's structure.
+    Raises ValueError, which names the difference, if the structures differ.
     """
     file = Path(f"{os.fspath(prefix)}-model.json")
     try:
         model = json.loads(file.read_text(encoding="utf-8"))
     except (ValueError, RecursionError) as error:
-        raise ValueError(f"{file} is no JSON: {error}") from cause_of(error)
+        raise ValueError(f"{file} is not valid JSON: {error}") from cause_of(error)
     _restore(block, [0], model, file)
     block.load_parameters(f"{os.fspath(prefix)}-model.params")
 
 
 def _describe(block: Block, counter: list[int], structure: Structure) -> None:
-    """Put a block's description into the structure, under its class's name and its number in depth-first order."""
+    """Add a block's description to `structure`, under its class name and its number in depth-first order."""
     described: Structure = {"orig_name": block.name}
     structure[f"{type(block).__name__.lower()}{counter[0]}"] = described
     described |= block._saved_graph()
@@ -71,7 +73,7 @@ def _restore(block: Block, counter: list[int], structure: Structure, file: Path)
 
 
 def _rename_parameters(block: Block) -> None:
-    """The block's own parameters begin with its new name."""
+    """Change the prefix of the block's own parameters to its new name."""
     params = block.params
     renamed = {f"{block.name}_{name[len(params.prefix) :]}": param for name, param in params.items()}
     params._params.clear()

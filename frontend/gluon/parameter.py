@@ -1,4 +1,4 @@
-"""Parameters of Gluon blocks: arrays on one or more contexts that may receive their shape later than their name."""
+"""Parameters of Gluon blocks: named arrays on one or more contexts. Their shape can be inferred later."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
 __all__ = ["Constant", "DeferredInitializationError", "Parameter", "tensor_types"]
 
 tensor_types = (symbol.Symbol, ndarray.NDArray)
-"""What blocks compute on."""
+"""The types that blocks accept."""
 
 
 class Parameter(ParameterArrays):
-    """A named array, or one copy of it on each context.
+    """A named array with one copy on each context.
 
-    A dimension of 0 or -1 in `shape` is unknown until the first forward pass; initialization then waits for it, when
-    `allow_deferred_init`: a parameter always has elements. `grad_req` is 'write', 'add' or 'null'.
+    An extent of 0 or -1 in `shape` is unknown until the first forward pass: a parameter never has size 0. With
+    `allow_deferred_init`, initialization is deferred until the shape is known. `grad_req` is 'write', 'add' or 'null'.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class Parameter(ParameterArrays):
         self._ctx_list: list[Context] | None = None
         self._ctx_map: list[list[int | None]] | None = None
         self._trainer: Any = None
-        # (init, contexts, default init, data) while initialization waits for the shape
+        # (init, contexts, default init, data) while initialization is deferred
         self._deferred_init: tuple[Any, Any, Any, Any] | tuple[()] = ()
         self._grad_req = "null"
         self.grad_req = grad_req
@@ -75,7 +75,7 @@ class Parameter(ParameterArrays):
     def __repr__(self) -> str:
         return f"Parameter {self.name} (shape={self.shape}, dtype={self.dtype})"
 
-    # --- what it is -------------------------------------------------------------------------------------------------
+    # --- attributes -------------------------------------------------------------------------------------------------
 
     @property
     def grad_req(self) -> str:
@@ -98,7 +98,7 @@ class Parameter(ParameterArrays):
 
     @property
     def shape(self) -> tuple[int, ...] | None:
-        """The shape; None when nothing is known. An unknown dimension is 0, or -1 with NumPy's shape semantics."""
+        """The shape, or None if its rank is unknown. An unknown extent is 0, or -1 with NumPy's shape semantics."""
         if self._shape is None or not is_np_shape():
             return self._shape
         return tuple(n or -1 for n in self._shape)
@@ -125,7 +125,8 @@ class Parameter(ParameterArrays):
         default_init: Any = None,
         force_reinit: bool = False,
     ) -> None:
-        """Make the arrays and fill them by `init`, else by the parameter's own initializer, else by `default_init`."""
+        """Create the arrays and fill them with `init`, or else the parameter's own initializer, or else
+        `default_init`."""
         if self._data is not None and not force_reinit:
             warnings.warn(
                 f"Parameter '{self.name}' is already initialized, ignoring. Set force_reinit=True to re-initialize.",
@@ -143,7 +144,7 @@ class Parameter(ParameterArrays):
             raise ValueError(f"Cannot initialize Parameter '{self.name}' because {self._unknown()}.")
 
     def _finish_deferred_init(self) -> None:
-        """Make and fill the arrays that waited for the shape; nothing if none wait."""
+        """Create and fill the arrays if initialization was deferred."""
         if not self._deferred_init:
             return
         if not shape_is_known(self.shape):
@@ -163,12 +164,13 @@ class Parameter(ParameterArrays):
     def _load_init(
         self, data: NDArray, ctx: Any, cast_dtype: bool = False, dtype_source: str = "current", adopt: bool = False
     ) -> None:
-        """Take the value of an array, or with `adopt` the array itself, which nobody else may hold.
+        """Set the value to a copy of `data`. With `adopt`, `data` itself is stored: it must have no other user.
 
-        `dtype_source` says whose dtype wins when `cast_dtype` allows a difference.
+        If the dtypes differ, `cast_dtype` is required; the dtype is then the parameter's if `dtype_source` is
+        "current" and the array's if it is "saved".
         """
         if cast_dtype and dtype_source not in ("current", "saved"):
-            raise AssertionError(f"dtype_source is 'current' or 'saved', not {dtype_source!r}")
+            raise AssertionError(f"dtype_source must be 'current' or 'saved', not {dtype_source!r}")
         self._check_loaded_shape(data)
         data = self._with_dtype(data, cast_dtype, dtype_source)
         if data.stype != self._stype:
@@ -207,7 +209,7 @@ class Parameter(ParameterArrays):
         return data
 
     def set_data(self, data: Any) -> None:
-        """Write new values on all contexts; before a deferred initialization, remember them for it."""
+        """Write new values on all contexts. If initialization is deferred, it uses these values."""
         self.shape = data.shape
         if self._data is None:
             if not self._deferred_init:
@@ -228,7 +230,7 @@ class Parameter(ParameterArrays):
             self._grads = None if self._grads is None else [grad.astype(dtype) for grad in self._grads]
 
     def var(self) -> Symbol:
-        """The variable that stands for the parameter in symbols."""
+        """The variable that represents the parameter in symbols."""
         if self._var is None:
             self._var = var(
                 self.name,
@@ -251,12 +253,12 @@ class Parameter(ParameterArrays):
 
 
 def _fits(new: Sequence[int], old: Sequence[int]) -> bool:
-    """Whether `new` is `old` with unknown dimensions filled in, or left unknown."""
+    """True if the shapes have equal rank, and equal extents where both are known (not 0 or -1)."""
     return len(new) == len(old) and all(m in (n, 0, -1) or n in (0, -1) for m, n in zip(new, old, strict=True))
 
 
 class Constant(Parameter):
-    """A parameter that keeps its value and receives no gradient."""
+    """A parameter with a fixed value and no gradient."""
 
     def __init__(self, name: str, value: Any) -> None:
         self.value = value = value if isinstance(value, NDArray) else array(value)
@@ -289,5 +291,5 @@ class Constant(Parameter):
 
 
 def same_dtype(one: Any, other: Any) -> bool:
-    """Whether two ways of naming a dtype mean the same."""
+    """True if two dtype arguments, such as "float32" and np.float32, denote the same dtype."""
     return one is other or (one is not None and other is not None and dtype_name(one) == dtype_name(other))

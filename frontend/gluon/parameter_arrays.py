@@ -1,4 +1,4 @@
-"""The arrays of a parameter: one copy on each of its contexts, dense or of some rows."""
+"""The arrays of a parameter: one copy on each of its contexts, dense or sparse."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 
 
 class DeferredInitializationError(MXNetError):
-    """A parameter is used before a forward pass told its shape."""
+    """A parameter is used before a forward pass has inferred its shape."""
 
 
 class ParameterArrays:
-    """The part of a parameter that holds arrays. `_data` is None until they are made; then it has one array for each
-    of `_ctx_list`."""
+    """The part of a parameter that stores arrays. `_data` is None until initialization, then one array per context in
+    `_ctx_list`."""
 
     name: str
     _grad_req: str
@@ -38,7 +38,7 @@ class ParameterArrays:
     _deferred_init: tuple[Any, Any, Any, Any] | tuple[()]
 
     def data(self, ctx: Context | None = None) -> NDArray:
-        """The array on `ctx`; without one, the only array or that on the current context."""
+        """The array on `ctx`. If it is None: the only array, or the array on the current context."""
         if self._stype != "default":
             raise RuntimeError(
                 f"Cannot return a copy of Parameter '{self.name}' on ctx {ctx} via data() because its storage type is "
@@ -56,7 +56,7 @@ class ParameterArrays:
         return list(self._check_and_get(self._data, list))
 
     def row_sparse_data(self, row_id: NDArray) -> Any:
-        """The rows in `row_id` as a row-sparse array, on its context."""
+        """The rows `row_id` as a row-sparse array, on the context of `row_id`."""
         if self._stype != "row_sparse":
             raise RuntimeError(
                 f"Cannot return a copy of Parameter {self.name} via row_sparse_data() because its storage type is "
@@ -65,7 +65,7 @@ class ParameterArrays:
         return self._get_row_sparse(self._data, getattr(row_id, "context", None), row_id)
 
     def list_row_sparse_data(self, row_id: NDArray) -> list[Any]:
-        """The rows in `row_id` as row-sparse arrays on all contexts."""
+        """The rows `row_id` as row-sparse arrays, on all contexts."""
         if self._stype != "row_sparse":
             raise RuntimeError(
                 f"Cannot return copies of Parameter '{self.name}' on all contexts via list_row_sparse_data() because "
@@ -86,7 +86,7 @@ class ParameterArrays:
         return taken if ctx is list else taken[0]
 
     def list_ctx(self) -> list[Context]:
-        """The contexts of the arrays, or those that they will be made on."""
+        """The contexts of the arrays, or the contexts of the deferred initialization."""
         if self._data is None:
             if self._deferred_init:
                 return list(self._deferred_init[1])
@@ -94,9 +94,9 @@ class ParameterArrays:
         return list(self._ctx_list or ())
 
     def _check_and_get(self, arr_list: list[Any] | None, ctx: Any) -> Any:
-        """The array of a list on `ctx`; the whole list where `ctx` is the type `list`."""
+        """The array of `arr_list` on `ctx`. If `ctx` is the type `list`: all of them."""
         if self._data is None or arr_list is None:
-            raise self._missing()
+            raise self._missing_error()
         if ctx is list:
             return arr_list
         if ctx is None and len(arr_list) == 1:
@@ -104,7 +104,7 @@ class ParameterArrays:
         return arr_list[self._position(ctx or context.current_context())]
 
     def _position(self, ctx: Context) -> int:
-        """Where the arrays of a context stand; memory of the same machine counts as one kind of context."""
+        """The index of a context in `_ctx_list`. All kinds of host memory count as the same kind of context."""
         contexts = self._ctx_list or []
         if ctx in contexts:
             return contexts.index(ctx)
@@ -115,8 +115,8 @@ class ParameterArrays:
             f"Parameter '{self.name}' was not initialized on context {ctx}. It was only initialized on {contexts}."
         )
 
-    def _missing(self) -> Exception:
-        """Why there are no arrays."""
+    def _missing_error(self) -> Exception:
+        """The exception that explains why there are no arrays."""
         if self._deferred_init:
             return DeferredInitializationError(
                 f"Parameter '{self.name}' has not been initialized yet because initialization was deferred: "
@@ -131,7 +131,7 @@ class ParameterArrays:
         )
 
     def _unknown(self) -> str:
-        """What is not known about the shape."""
+        """The part of an error text that names the shape's unknown dimensions."""
         if self._shape is None:
             return "its shape is unknown"
         axes = [str(i) for i, n in enumerate(self._shape) if n <= 0]
@@ -140,11 +140,11 @@ class ParameterArrays:
         return f"dimension {' and '.join(axes)} of its shape {self._shape} is unknown"
 
     def grad(self, ctx: Context | None = None) -> NDArray:
-        """The gradient's array on `ctx`."""
+        """The gradient array on `ctx`."""
         return self._check_and_get(self.list_grad(), ctx)
 
     def list_grad(self) -> list[NDArray]:
-        """The gradients' arrays on all contexts, zeros before the first backward pass."""
+        """The gradient arrays on all contexts. They are zero before the first backward pass."""
         self._check_and_get(self._data, list)
         found = self._grad
         if found is None:
@@ -153,7 +153,7 @@ class ParameterArrays:
 
     @property
     def _grad(self) -> list[NDArray] | None:
-        """The gradients' arrays, made when they are first asked for; None where there are none."""
+        """The gradient arrays, created on first access; None if the parameter has no data or no gradient."""
         if self._grads is None and self._data is not None and self._grad_req != "null":
             self._grads = [zeros(a.shape, a.context, a.dtype, self._grad_stype) for a in self._data]
         return self._grads
@@ -163,16 +163,17 @@ class ParameterArrays:
         self._grads = grads
 
     def zero_grad(self) -> None:
-        """Set the gradients to zero; those that nobody has asked for yet begin with zeros."""
+        """Set the gradients to zero. Gradient arrays that do not exist yet are zero when they are created."""
         if self._grad_stype != "default":
             self._grads = None
         for grad in self._grads or ():
             grad[:] = 0
 
     def _init_impl(self, data: NDArray, ctx_list: Sequence[Context], adopt: bool = False) -> None:
-        """Hold `data` in each context; with `adopt` it belongs to nobody else and is not copied where it is already."""
+        """Store a copy of `data` on each context. With `adopt`, `data` must have no other user, and it is stored
+        without a copy if it is on the first context."""
         self._ctx_list = list(ctx_list)
-        self._ctx_map = _places(self._ctx_list)
+        self._ctx_map = _context_map(self._ctx_list)
         self._data = [
             data if adopt and i == 0 and ctx == data.context else data.copyto(ctx)
             for i, ctx in enumerate(self._ctx_list)
@@ -181,21 +182,21 @@ class ParameterArrays:
         touch()
 
     def _init_grad(self) -> None:
-        """Begin with gradients of zero again."""
+        """Drop the gradient arrays. They are created again, with zeros, on access."""
         self._grads = None
 
     def _write(self, data: Any) -> None:
-        """Give all arrays these values; arrays of rows are replaced."""
+        """Write `data` to all arrays. Sparse arrays are replaced."""
         assert self._data is not None
         if self._stype == "default":
             for one in self._data:
                 one[:] = data
             return
-        held = data if isinstance(data, NDArray) else array(data)
-        self._data = [held.astype(a.dtype).copyto(a.context).tostype(self._stype) for a in self._data]
+        source = data if isinstance(data, NDArray) else array(data)
+        self._data = [source.astype(a.dtype).copyto(a.context).tostype(self._stype) for a in self._data]
 
     def reset_ctx(self, ctx: Any) -> None:
-        """Move to other contexts."""
+        """Move the arrays to other contexts."""
         contexts = as_contexts(ctx)
         if self._data is not None:
             with autograd.pause():
@@ -216,8 +217,8 @@ class ParameterArrays:
         return add_n(*arrays) / len(arrays)
 
 
-def _places(contexts: Sequence[Context]) -> list[list[int | None]]:
-    """The number of each context in `contexts`, by the parity of its kind (GPUs first) and by its device number."""
+def _context_map(contexts: Sequence[Context]) -> list[list[int | None]]:
+    """The index of each context in `contexts`, at [device_typeid & 1][device_id]: GPUs are in row 0, CPUs in row 1."""
     found: list[list[int | None]] = [[], []]
     for number, ctx in enumerate(contexts):
         row = found[ctx.device_typeid & 1]
@@ -227,7 +228,7 @@ def _places(contexts: Sequence[Context]) -> list[list[int | None]]:
 
 
 def as_contexts(ctx: Any) -> list[Context]:
-    """One context or several as a list; None is the current one."""
+    """One context or several as a list. None is the current context."""
     if ctx is None:
         return [context.current_context()]
     return [ctx] if isinstance(ctx, Context) else list(ctx)

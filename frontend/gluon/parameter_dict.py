@@ -1,4 +1,4 @@
-"""ParameterDict: the parameters of a block by their full names, with a prefix and perhaps shared ones."""
+"""ParameterDict: the parameters of a block by full name, with a prefix and optional shared parameters."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _NAMING = "For more info on naming, please see https://mxnet.apache.org/api/pyth
 
 
 class ParameterDict:
-    """Parameters by name. `get` makes those that are missing under `prefix`; `shared` is looked up first."""
+    """Parameters by name. `get` looks up `prefix + name` here, then in `shared`, and creates it if it is missing."""
 
     def __init__(self, prefix: str = "", shared: ParameterDict | None = None) -> None:
         self._prefix = prefix
@@ -64,9 +64,10 @@ class ParameterDict:
         return self._params.get(name)
 
     def get(self, name: str, **kwargs: Any) -> Parameter:
-        """The parameter `prefix + name`, made with these arguments if it is new.
+        """The parameter `prefix + name`. A missing one is created with these arguments.
 
-        An existing one must agree with them; unknown dimensions of either are filled in from the other.
+        An existing parameter must match the arguments, otherwise AssertionError is raised. An unknown extent is
+        replaced by the known one.
         """
         name = self.prefix + name
         param = self._get_impl(name)
@@ -74,11 +75,11 @@ class ParameterDict:
             param = self._params[name] = Parameter(name, **kwargs)
             return param
         for key, value in kwargs.items():
-            _agree(param, key, value)
+            _merge_attribute(param, key, value)
         return param
 
     def get_constant(self, name: str, value: Any = None) -> Parameter:
-        """The constant `prefix + name`, made with `value` if it is new."""
+        """The constant `prefix + name`. A missing one is created with `value`."""
         name = self.prefix + name
         param = self._get_impl(name)
         if param is None:
@@ -92,7 +93,7 @@ class ParameterDict:
         return param
 
     def update(self, other: ParameterDict | Mapping[str, Parameter]) -> None:
-        """Take over all parameters of another dictionary."""
+        """Add all parameters of another dictionary. Two parameters with the same name raise AssertionError."""
         for name, param in other.items():
             if self._params.setdefault(name, param) is not param:
                 raise AssertionError(
@@ -100,7 +101,7 @@ class ParameterDict:
                 )
 
     def initialize(self, init: Any = None, ctx: Any = None, verbose: bool = False, force_reinit: bool = False) -> None:
-        """Initialize all parameters; `init` is for those that have no initializer of their own."""
+        """Initialize all parameters. `init` is used for parameters without an initializer."""
         init = Uniform() if init is None else init
         if verbose:
             init.set_verbosity(verbose=verbose)
@@ -116,7 +117,7 @@ class ParameterDict:
             param.reset_ctx(ctx)
 
     def list_ctx(self) -> list[Context]:
-        """All contexts that parameters are on."""
+        """The contexts of all parameters."""
         return list({ctx: None for param in self.values() for ctx in param.list_ctx()})
 
     def setattr(self, name: str, value: Any) -> None:
@@ -125,7 +126,7 @@ class ParameterDict:
             setattr(param, name, value)
 
     def save(self, filename: str | os.PathLike[str], strip_prefix: str = "") -> None:
-        """Write all parameters under their names without `strip_prefix`."""
+        """Write all parameters to a file. `strip_prefix` is removed from their names."""
         for name in self.keys():
             if not name.startswith(strip_prefix):
                 raise ValueError(
@@ -145,7 +146,7 @@ class ParameterDict:
         cast_dtype: bool = False,
         dtype_source: str = "current",
     ) -> None:
-        """Read parameters from a file, whose names have `restore_prefix` put in front."""
+        """Read parameters from a file. `restore_prefix` is added to the names in the file."""
         for name in self.keys():
             if not name.startswith(restore_prefix):
                 raise ValueError(
@@ -168,10 +169,10 @@ class ParameterDict:
         cast_dtype: bool = False,
         dtype_source: str = "current",
     ) -> None:
-        """Take parameters from a dictionary of arrays; `arg:` and `aux:` before names are dropped."""
+        """Set parameters from a dictionary of arrays. The prefixes `arg:` and `aux:` of names are dropped."""
         source = f"file: {filename}" if filename else "param_dict"
         if not isinstance(param_dict, Mapping):
-            raise ValueError(f"{source} holds a list of arrays without names; parameters are found by their names")
+            raise ValueError(f"{source} contains a list of arrays without names; parameters require names")
         loaded = {restore_prefix + k.removeprefix("arg:").removeprefix("aux:"): v for k, v in param_dict.items()}
         missing = [] if allow_missing else [name for name in self.keys() if name not in loaded]
         if missing:
@@ -192,8 +193,8 @@ class ParameterDict:
                 self[name]._load_init(array, ctx, cast_dtype, dtype_source, adopt=filename is not None)
 
 
-def _agree(param: Parameter, key: str, value: Any) -> None:
-    """Bring one attribute of an existing parameter together with what is asked for."""
+def _merge_attribute(param: Parameter, key: str, value: Any) -> None:
+    """Merge a requested attribute into an existing parameter. Raises AssertionError if they differ."""
     existing = getattr(param, key, None)
     if existing is None:
         setattr(param, key, value)
@@ -214,6 +215,6 @@ def _agree(param: Parameter, key: str, value: Any) -> None:
 def _check_constant(param: Parameter, name: str, value: Any) -> None:
     if not isinstance(param, Constant):
         raise AssertionError(f"Parameter '{name}' already exists but it is not a constant.")
-    wanted = np.asarray(value.asnumpy() if hasattr(value, "asnumpy") else value)
-    if param.shape != wanted.shape or not (param.value.asnumpy() == wanted).all():
+    expected = np.asarray(value.asnumpy() if hasattr(value, "asnumpy") else value)
+    if param.shape != expected.shape or not (param.value.asnumpy() == expected).all():
         raise AssertionError(f"Constant '{name}' already exists but it's value doesn't match new value")

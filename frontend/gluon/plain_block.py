@@ -1,4 +1,4 @@
-"""Block: the base of all layers and models, which holds children and parameters."""
+"""Block: the base class of all layers and models, with children and parameters."""
 
 from __future__ import annotations
 
@@ -22,10 +22,11 @@ from .utils import HookHandle, _brief_print_list, _check_all_np_ndarrays, _inden
 
 
 class Block:
-    """A layer or model. Subclasses make children and parameters in `__init__` under `name_scope()` and say `forward`.
+    """A layer or model. A subclass creates children and parameters in `__init__` under `name_scope()` and defines
+    `forward`.
 
-    `prefix` begins the names of parameters and children: by default the lower-case class name and a number. `params`
-    shares the parameters of another block.
+    The names of parameters and children start with `prefix`, by default the lower-case class name and a number.
+    `params` shares the parameters of another block.
     """
 
     _has_summary_row = True
@@ -66,7 +67,7 @@ class Block:
 
     @property
     def prefix(self) -> str:
-        """What all names inside begin with."""
+        """The prefix of the names of the block's parameters and children."""
         return self._prefix
 
     @property
@@ -75,18 +76,19 @@ class Block:
         return self._name
 
     def name_scope(self) -> BlockScope:
-        """`with self.name_scope():` children and parameters made inside get this block's prefix."""
+        """A context manager. Children and parameters that are created in it get this block's prefix."""
         return self._scope
 
     @property
     def params(self) -> ParameterDict:
-        """The block's own parameters, without those of children."""
+        """The block's own parameters, without the children's parameters."""
         return self._params
 
     # --- parameters -------------------------------------------------------------------------------------------------
 
     def collect_params(self, select: str | None = None) -> ParameterDict:
-        """The parameters of the block and all its children; those whose names match the pattern `select`."""
+        """The parameters of the block and all its children, or only names that match the regular expression
+        `select`."""
         self._check_container_with_block()
         found = ParameterDict(self._params.prefix)
         pattern = re.compile(select) if select else None
@@ -98,8 +100,8 @@ class Block:
     def _check_container_with_block(self) -> None:
         children = set(self._children.values())
         for name, value in self.__dict__.items():
-            hidden = name.startswith("__") or name == "_children"
-            if isinstance(value, list | tuple | dict) and not hidden and _holds_other_block(value, children):
+            internal = name.startswith("__") or name == "_children"
+            if isinstance(value, list | tuple | dict) and not internal and _contains_other_block(value, children):
                 warnings.warn(
                     f'"{type(self).__name__}.{name}" is an unregistered container with Blocks. Note that Blocks inside '
                     "the list, tuple or dict will not be registered automatically. Make sure to register them using "
@@ -108,7 +110,7 @@ class Block:
                 )
 
     def _collect_params_with_prefix(self, prefix: str = "") -> dict[str, Parameter]:
-        """All parameters by their place in the structure: `0.weight`."""
+        """All parameters by structural name: attributes and child names joined by dots, `0.weight`."""
         dotted = f"{prefix}." if prefix else ""
         found = {dotted + name: param for name, param in self._reg_params.items()}
         for name, child in self._children.items():
@@ -116,7 +118,7 @@ class Block:
         return found
 
     def save_parameters(self, filename: str | os.PathLike[str], deduplicate: bool = False) -> None:
-        """Write all parameters under structural names (`0.weight`), shared ones once if `deduplicate`."""
+        """Write all parameters under structural names (`0.weight`). `deduplicate` writes shared ones once."""
         params = self._collect_params_with_prefix()
         if deduplicate:
             params = {name: param for param, name in {p: n for n, p in params.items()}.items()}
@@ -131,17 +133,17 @@ class Block:
         cast_dtype: bool = False,
         dtype_source: str = "current",
     ) -> None:
-        """Read parameters that `save_parameters`, `export` or `collect_params().save` wrote."""
+        """Read parameters from a file of `save_parameters`, `export` or `collect_params().save`."""
         loaded = load(filename)
         params = self._collect_params_with_prefix()
         if not loaded and not params:
             return
         if not isinstance(loaded, dict):
-            raise ValueError(f"{filename} holds a list of arrays without names; parameters are found by their names")
+            raise ValueError(f"{filename} contains a list of arrays without names; parameters require names")
         if not any("." in name for name in loaded):
             own = self.collect_params()
             full = any(name.removeprefix("arg:").removeprefix("aux:") in own for name in loaded)
-            prefix = "" if full else self.prefix  # save_params wrote names without the prefix
+            prefix = "" if full else self.prefix  # a file of save_params, whose names have no prefix
             own.load_dict(
                 loaded, ctx, allow_missing, ignore_extra, prefix, os.fspath(filename), cast_dtype, dtype_source
             )
@@ -158,14 +160,14 @@ class Block:
                 )
 
     def save_params(self, filename: str | os.PathLike[str]) -> None:
-        """The old name of `save_parameters`, with full names."""
+        """Deprecated: use `save_parameters`. Writes full names without the block's prefix."""
         warnings.warn("save_params is deprecated. Please use save_parameters.", stacklevel=2)
         self.collect_params().save(filename, strip_prefix=self.prefix)
 
     def load_params(
         self, filename: str | os.PathLike[str], ctx: Any = None, allow_missing: bool = False, ignore_extra: bool = False
     ) -> None:
-        """The old name of `load_parameters`."""
+        """Deprecated: use `load_parameters`."""
         warnings.warn("load_params is deprecated. Please use load_parameters.", stacklevel=2)
         self.load_parameters(filename, ctx, allow_missing, ignore_extra)
 
@@ -174,18 +176,18 @@ class Block:
         save_model(self, prefix)
 
     def load(self, prefix: str | os.PathLike[str]) -> None:
-        """Read what `save` wrote from a block of the same structure; graphs run as they were saved."""
+        """Load files of `save`, which must come from a block of the same structure. Saved graphs run unchanged."""
         load_model(self, prefix)
 
     def _saved_graph(self) -> dict[str, Any]:
-        """What `save` writes about the block's graph; nothing for a block that has none."""
+        """The description of the block's graph for `save`; empty for a block without a graph."""
         return {}
 
     def _restore_graph(self, saved: dict[str, Any]) -> None:
-        """Take over the graph that `_saved_graph` described."""
+        """Restore the graph from a description by `_saved_graph`."""
 
     def initialize(self, init: Any = None, ctx: Any = None, verbose: bool = False, force_reinit: bool = False) -> None:
-        """Initialize all parameters, by default uniformly in [-0.07, 0.07)."""
+        """Initialize all parameters. The default draws uniformly from [-0.07, 0.07)."""
         self.collect_params().initialize(init, ctx, verbose, force_reinit)
 
     def cast(self, dtype: Any) -> None:
@@ -198,7 +200,7 @@ class Block:
     # --- children and hooks -----------------------------------------------------------------------------------------
 
     def register_child(self, block: Block, name: str | None = None) -> None:
-        """Make `block` a child, named by its number unless `name` is given."""
+        """Add `block` as a child. The default name is its number."""
         self._children[str(len(self._children)) if name is None else name] = block
 
     def apply(self, fn: Callable[[Block], Any]) -> Block:
@@ -209,26 +211,28 @@ class Block:
         return self
 
     def hybridize(self, active: bool = True, **kwargs: Any) -> None:
-        """Switch all hybrid blocks below to compiled graphs, or back."""
+        """Activate or deactivate compilation of all hybrid blocks among the descendants."""
         for child in self._children.values():
             child.hybridize(active, **kwargs)
 
     def register_forward_pre_hook(self, hook: Callable[..., Any]) -> HookHandle:
-        """Have `hook(block, inputs)` called before each forward."""
+        """Call `hook(block, inputs)` before each forward. Returns a handle that detaches the hook."""
         handle = HookHandle()
         handle.attach(self._forward_pre_hooks, hook)
         return handle
 
     def register_forward_hook(self, hook: Callable[..., Any]) -> HookHandle:
-        """Have `hook(block, inputs, outputs)` called after each forward."""
+        """Call `hook(block, inputs, outputs)` after each forward. Returns a handle that detaches the hook."""
         handle = HookHandle()
         handle.attach(self._forward_hooks, hook)
         return handle
 
     def register_op_hook(self, callback: Callable[..., Any], monitor_all: bool = False) -> None:
-        """Have hybridized blocks below call `callback(name, operator, array)` for each operator's results.
+        """Make hybridized blocks among the descendants call `callback(name, operator, array)` for each result of each
+        operator.
 
-        Names are UTF-8, as in MXNet. With `monitor_all` operands come too, before the results.
+        Names are UTF-8 bytes, as in MXNet. With `monitor_all`, the callback is also called for the operands, before
+        the results.
         """
         for child in self._children.values():
             child.register_op_hook(callback, monitor_all)
@@ -252,31 +256,31 @@ class Block:
         return out
 
     def forward(self, *args: Any) -> Any:
-        """Compute; subclasses say how."""
+        """Compute the outputs. Subclasses define it."""
         raise NotImplementedError(f"{type(self).__name__} has no forward")
 
     def summary(self, *inputs: NDArray) -> None:
-        """Print each layer's output shape and number of parameters, by running on `inputs`."""
+        """Run on `inputs` and print each layer's output shape and number of parameters."""
         print_summary(self, inputs)
 
 
-def _holds_other_block(value: Any, children: set[Block]) -> bool:
-    """Whether a block that is no child stands in a container."""
+def _contains_other_block(value: Any, children: set[Block]) -> bool:
+    """True if a nested container contains a block that is not in `children`."""
     if isinstance(value, list | tuple):
-        return any(_holds_other_block(item, children) for item in value)
+        return any(_contains_other_block(item, children) for item in value)
     if isinstance(value, dict):
-        return any(_holds_other_block(item, children) for item in value.values())
+        return any(_contains_other_block(item, children) for item in value.values())
     return isinstance(value, Block) and value not in children
 
 
 def _check_complete(params: dict[str, Parameter], loaded: dict[str, NDArray], filename: Any) -> None:
-    """AssertionError when the file has a parameter under none of the names it goes by."""
+    """Raise AssertionError if a parameter is missing in the file under all of its names. Shared ones have several."""
     names: dict[Parameter, list[str]] = defaultdict(list)
     for name, param in params.items():
         names[param].append(name)
-    for known_as in names.values():
-        if not any(name in loaded for name in known_as):
+    for aliases in names.values():
+        if not any(name in loaded for name in aliases):
             raise AssertionError(
-                f"Parameter '{known_as[0]}' is missing in file '{filename}', which contains parameters: "
+                f"Parameter '{aliases[0]}' is missing in file '{filename}', which contains parameters: "
                 f"{_brief_print_list(loaded)}. Set allow_missing=True to ignore missing parameters."
             )

@@ -1,4 +1,4 @@
-"""Nested arguments and results of blocks as flat lists, and names inside of blocks."""
+"""Flattening of nested arguments and results of blocks, and name scopes of blocks."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class BlockScope:
-    """Where children of a block get their names: the block's prefix, and a counter for each kind of child."""
+    """The name scope of a block: the block's prefix, and a counter for each kind of child."""
 
     _current = threading.local()
 
@@ -28,7 +28,7 @@ class BlockScope:
 
     @staticmethod
     def create(prefix: str | None, params: ParameterDict | None, hint: str) -> tuple[str, ParameterDict]:
-        """The full prefix and the parameters of a new block."""
+        """The full prefix and the parameter dictionary of a new block with this class name (`hint`)."""
         current: BlockScope | None = getattr(BlockScope._current, "value", None)
         if current is None:
             if prefix is None:
@@ -61,9 +61,10 @@ class BlockScope:
 
 
 def flatten(args: Any, what: str) -> tuple[list[Any], Any]:
-    """All arrays or symbols in order, and how they were nested; `what` says "input" or "output" in errors.
+    """Flatten nested lists of arrays or symbols. Returns the flat list and its format.
 
-    The nesting of one array is 0, of None -1, of a symbol with n > 1 outputs n, of a list the list of its elements'.
+    The format of an array is 0, of None -1, of a symbol with n > 1 outputs n, and of a list the list of its elements'
+    formats. `what`, "input" or "output", is used in the ValueError for other types.
     """
     if isinstance(args, NDArray):
         return [args], 0
@@ -108,24 +109,24 @@ def _regroup(args: list[Any], form: Any) -> tuple[Any, list[Any]]:
     return grouped, args
 
 
-def same_format(given: Any, stored: Any) -> bool:
-    """Whether arguments nested as `given` fit a graph made for `stored`: trailing None may be left out or added."""
-    if given == stored:
+def same_format(form: Any, stored: Any) -> bool:
+    """True if arguments of format `form` match a graph of format `stored`, except for trailing None."""
+    if form == stored:
         return True
-    if not isinstance(given, list) or not isinstance(stored, list):
+    if not isinstance(form, list) or not isinstance(stored, list):
         return False
-    common = min(len(given), len(stored))
-    return given[:common] == stored[:common] and all(f == -1 for f in (*given[common:], *stored[common:]))
+    common = min(len(form), len(stored))
+    return form[:common] == stored[:common] and all(f == -1 for f in (*form[common:], *stored[common:]))
 
 
 def kinds_and_first(args: Any) -> tuple[bool, bool, set[Any], Any]:
-    """What `kinds_in` says, and the context of the first array."""
+    """The results of `kinds_in`, and the context of the first array or None."""
     found = [arg for arg in flatten(args, "input")[0] if isinstance(arg, NDArray)]
     return *kinds_in(args), found[0].context if found else None
 
 
 def kinds_in(args: Any) -> tuple[bool, bool, set[Any]]:
-    """Whether symbols and arrays occur in nested arguments, and the contexts of the arrays."""
+    """Inspect nested arguments: (contains symbols, contains arrays, contexts of the arrays)."""
     if isinstance(args, NDArray):
         return False, True, {args.context}
     if isinstance(args, Symbol):

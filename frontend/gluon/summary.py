@@ -1,4 +1,4 @@
-"""Prints what `Block.summary` shows: a table of layers, output shapes and numbers of parameters."""
+"""The table of `Block.summary`: layers, output shapes and numbers of parameters."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ _ROW = "{:>20}  {:>42} {:>15}"
 
 
 def print_summary(block: Block, inputs: tuple[Any, ...]) -> None:
-    """Run `block` on `inputs` with a hook on each layer but those that only chain others, and print the table."""
+    """Run `block` on `inputs` with a hook on each layer except containers, and print the table.
+
+    Raises AssertionError if a layer is hybridized.
+    """
     rows: list[tuple[str, str, int]] = [("Input", _shapes(list(inputs)), 0)]
     handles: list[Any] = []
     seen: set[Any] = set()
@@ -63,7 +66,7 @@ def _print(rows: list[tuple[str, str, int]], counts: dict[str, int]) -> None:
 
 
 def _shapes(value: Any) -> str:
-    """Shapes, nested as the arrays are; the outermost list without its brackets."""
+    """The shapes of nested arrays as text, without the brackets of the outermost list."""
     found = _nested(value)
     return str(found)[1:-1] if isinstance(found, list) else str(found)
 

@@ -1,4 +1,4 @@
-"""SymbolBlock: a block whose graph is a symbol, such as one that was exported."""
+"""SymbolBlock: a block whose graph is a symbol, for example an exported one."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .structure import flatten, regroup
 
 
 class SymbolBlock(HybridBlock):
-    """A block that computes `outputs` from the variables `inputs`; all other variables are its parameters."""
+    """A block that computes `outputs` from the variables `inputs`. All other variables are its parameters."""
 
     _is_direct = True
 
@@ -30,7 +30,7 @@ class SymbolBlock(HybridBlock):
         allow_missing: bool = False,
         ignore_extra: bool = False,
     ) -> SymbolBlock:
-        """The model in `-symbol.json` and `.params` files, which MXNet or mxforge exported."""
+        """Load a model from `-symbol.json` and `.params` files, exported by MXNet or mxforge."""
         out = symbol.load(symbol_file)
         names = [input_names] if isinstance(input_names, str) else input_names
         dtype = mx_real_t if param_file is None else None
@@ -69,7 +69,7 @@ class SymbolBlock(HybridBlock):
                 )
 
     def _make_params(self, out: Symbol, variables: Sequence[Symbol]) -> None:
-        """Parameters for all variables that are no inputs, with dtypes inferred where the inputs' are known."""
+        """Create parameters for all variables that are not inputs. Dtypes are inferred if the inputs' are known."""
         inputs = {variable.name for variable in variables}
         kinds = _dtypes(out, variables)
         for name in out.list_arguments():
@@ -84,7 +84,7 @@ class SymbolBlock(HybridBlock):
         return f"{type(self).__name__}(\n{out} : {len(variables)} -> {len(out)}\n)"
 
     def forward(self, x: Any, *args: Any) -> Any:
-        """Run on arrays, or put symbols into the places of the inputs."""
+        """Run on arrays, or replace the input variables by symbols."""
         if isinstance(x, ndarray.NDArray):
             with x.context:
                 return self._call_cached_op(x, *args)
@@ -109,20 +109,20 @@ class SymbolBlock(HybridBlock):
         return super().__call__(*args)
 
     def _clear_cached_op(self) -> None:
-        kept = self._cached_graph
+        graph = self._cached_graph
         super()._clear_cached_op()
-        self._cached_graph = kept
+        self._cached_graph = graph
 
     def cast(self, dtype: Any) -> None:
-        """Convert the parameters; those of batch normalisations stay float32 when the others become float16."""
+        """Convert all parameters to another dtype. With float16, parameters of batch normalisations become float32."""
         super().cast(dtype)
         if np.dtype(dtype) != np.float16:
             return
         for name in list(self.params.keys()):
-            for end, mean in (("running_var", "running_mean"), ("moving_var", "moving_mean")):
-                family = [name.removesuffix(end) + part for part in (end, mean, "gamma", "beta")]
-                if name.endswith(end) and all(n in self.params for n in family):
-                    for member in family:
+            for suffix, mean in (("running_var", "running_mean"), ("moving_var", "moving_mean")):
+                layer = [name.removesuffix(suffix) + part for part in (suffix, mean, "gamma", "beta")]
+                if name.endswith(suffix) and all(n in self.params for n in layer):
+                    for member in layer:
                         self.params[member].cast("float32")
 
     def reset_ctx(self, ctx: Any) -> None:
@@ -130,18 +130,18 @@ class SymbolBlock(HybridBlock):
         self.collect_params().reset_ctx(ctx)
 
     def hybrid_forward(self, F: Any, x: Any, *args: Any, **kwargs: Any) -> Any:
-        raise NotImplementedError("a SymbolBlock's graph is its symbol")
+        raise NotImplementedError("a SymbolBlock has no hybrid_forward: its graph is its symbol")
 
 
 def common_prefix(names: Sequence[str]) -> str:
-    """What all names begin with."""
+    """The longest common prefix of all names."""
     first, last = min(names, default=""), max(names, default="")
     shared = next((i for i, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), min(len(first), len(last)))
     return first[:shared]
 
 
 def _dtypes(out: Symbol, variables: Sequence[Symbol]) -> dict[str, Any]:
-    """The dtypes of variables by name, if those of all inputs are declared and decide all others."""
+    """The dtypes of all variables by name; empty if an input's dtype is not declared or another cannot be inferred."""
     known = {v.name: v.infer_type_partial()[0][0] for v in variables}
     if None in known.values():
         return {}

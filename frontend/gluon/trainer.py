@@ -1,4 +1,4 @@
-"""Trainer: parameters with an optimizer. Its steps come with training."""
+"""Trainer: parameters with an optimizer. Its update steps are not implemented yet."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ __all__ = ["Trainer"]
 class Trainer:
     """Applies an optimizer to parameters, which must be initialized on the same contexts.
 
-    `optimizer` is a name with its parameters in `optimizer_params`, or an Optimizer. How gradients of several devices
-    are summed (`kvstore`, `compression_params`, `update_on_kvstore`) is kept until training reads it.
+    `optimizer` is an Optimizer, or a name with arguments in `optimizer_params`. The options for summing gradients of
+    several devices (`kvstore`, `compression_params`, `update_on_kvstore`) are stored for training.
     """
 
     def __init__(
@@ -48,7 +48,7 @@ class Trainer:
         self._reset_kvstore()
 
     def _check_contexts(self) -> list[Context]:
-        """The contexts of all parameters; AssertionError where they differ."""
+        """The contexts of all parameters. Raises AssertionError if they differ."""
         contexts: list[Context] | None = None
         for param in self._params:
             found = param.list_ctx()
@@ -74,7 +74,7 @@ class Trainer:
         self._updaters = [opt.get_updater(self._optimizer) for _ in self._contexts]
 
     def _reset_kvstore(self) -> None:
-        """Forget how gradients are summed."""
+        """Reset the kvstore, so that it is created again."""
         self._kv_initialized = False
         self._kvstore: Any = None
         self._distributed: bool | None = None
@@ -82,16 +82,19 @@ class Trainer:
         self._params_to_init = list(self._params)
 
     def _init_kvstore(self) -> None:
-        """Make the store that sums gradients, if one is needed. ValueError for an update that it cannot do."""
-        wanted = self._kvstore_params["update_on_kvstore"]
-        store, update = self._store_and_place_of_updates()
+        """Create the kvstore that sums gradients, if one is required.
+
+        Raises ValueError if the requested `update_on_kvstore` is not supported.
+        """
+        requested = self._kvstore_params["update_on_kvstore"]
+        store, update = self._make_kvstore()
         self._distributed = store is not None and "dist" in store.type
-        if wanted is False and self._contains_sparse_weight:
+        if requested is False and self._contains_sparse_weight:
             raise ValueError("Cannot set update_on_kvstore=False when sparse weights are present.")
-        if not self._contains_sparse_weight and wanted is not None:
-            update = wanted
+        if not self._contains_sparse_weight and requested is not None:
+            update = requested
         if store is not None and update and not store.is_capable(KVStoreBase.OPTIMIZER):
-            if wanted:
+            if requested:
                 raise ValueError(f"Please set update_on_kvstore=False when training with {type(store)}")
             update = False
         if store is not None:
@@ -102,8 +105,8 @@ class Trainer:
         self._kvstore, self._update_on_kvstore = store, None if store is None else update
         self._kv_initialized = True
 
-    def _store_and_place_of_updates(self) -> tuple[Any, bool]:
-        """The store, and whether it updates parameters itself unless the user says otherwise."""
+    def _make_kvstore(self) -> tuple[Any, bool]:
+        """The kvstore or None, and the default of `update_on_kvstore`."""
         kvstore = self._kvstore_params["kvstore"]
         if self._contains_sparse_weight:
             return _create_sparse_kvstore(kvstore)
@@ -116,34 +119,37 @@ class Trainer:
         return store, False
 
     def _init_params(self) -> None:
-        """Give the store the parameters; those whose shape is not known yet stay in `_params_to_init`."""
+        """Write the parameters to the kvstore. Parameters with deferred initialization stay in `_params_to_init`."""
         assert self._kv_initialized, "Cannot initialize parameters in KVStore when KVStore is not initialized."
-        waiting = [param for param in self._params_to_init if param._deferred_init] if self._kvstore else []
+        deferred = [param for param in self._params_to_init if param._deferred_init] if self._kvstore else []
         for param in self._params_to_init if self._kvstore else []:
-            if param in waiting:
+            if param in deferred:
                 continue
-            place, arrays = self._param2idx[param.name], param._check_and_get(param._data, list)
+            index, arrays = self._param2idx[param.name], param._check_and_get(param._data, list)
             if param._stype != "default":
-                self._kvstore.init(place, arrays[0])
+                self._kvstore.init(index, arrays[0])
             else:
-                self._kvstore.broadcast(place, arrays[0], arrays)
-        self._params_to_init = waiting
+                self._kvstore.broadcast(index, arrays[0], arrays)
+        self._params_to_init = deferred
 
     def _row_sparse_pull(self, parameter: Parameter, out: Any, row_id: Any, full_idx: bool = False) -> None:
-        """Read rows of a sparse parameter from the store; all of them if `full_idx`."""
+        """Read rows of a sparse parameter from the kvstore into `out`. With `full_idx`, read all rows."""
         if not self._kv_initialized:
             self._init_kvstore()
         if self._params_to_init:
             self._init_params()
-        place = self._param2idx[parameter.name]
+        index = self._param2idx[parameter.name]
         if full_idx and "dist" not in self._kvstore.type:
             assert row_id.size == out.shape[0]
-            self._kvstore.pull(place, out=out, priority=-place, ignore_sparse=False)
+            self._kvstore.pull(index, out=out, priority=-index, ignore_sparse=False)
         else:
-            self._kvstore.row_sparse_pull(place, out=out, row_ids=row_id, priority=-place)
+            self._kvstore.row_sparse_pull(index, out=out, row_ids=row_id, priority=-index)
 
     def _check_and_rescale_grad(self, scale: float) -> None:
-        """Have the optimizer multiply gradients by this; UserWarning where a distributed store keeps another number."""
+        """Set the factor that the optimizer applies to gradients.
+
+        Raises UserWarning if the factor differs from the one that a distributed kvstore already uses.
+        """
         fixed = self._update_on_kvstore and self._distributed and self._kv_initialized
         if fixed and self._optimizer.rescale_grad != scale:
             raise UserWarning(
@@ -155,7 +161,7 @@ class Trainer:
 
     @property
     def learning_rate(self) -> float:
-        """The optimizer's rate now."""
+        """The optimizer's current learning rate."""
         return self._optimizer.learning_rate
 
     @property
@@ -163,29 +169,29 @@ class Trainer:
         return self._optimizer
 
     def set_learning_rate(self, lr: float) -> None:
-        """Set the optimizer's rate; UserWarning is raised where a schedule sets it."""
+        """Set the optimizer's learning rate. Raises UserWarning if the optimizer has a learning rate schedule."""
         self._optimizer.set_learning_rate(lr)
 
     def step(self, batch_size: int, ignore_stale_grad: bool = False) -> NoReturn:
-        """Raises MXNetError: gradients come with training."""
+        """Raises MXNetError: gradients are not implemented yet."""
         raise gradients_missing("Trainer.step")
 
     def allreduce_grads(self) -> NoReturn:
-        """Raises MXNetError: gradients come with training."""
+        """Raises MXNetError: gradients are not implemented yet."""
         raise gradients_missing("Trainer.allreduce_grads")
 
     def update(self, batch_size: int, ignore_stale_grad: bool = False) -> NoReturn:
-        """Raises MXNetError: gradients come with training."""
+        """Raises MXNetError: gradients are not implemented yet."""
         raise gradients_missing("Trainer.update")
 
     def save_states(self, fname: str | os.PathLike[str]) -> None:
-        """Write the optimizer and its states, as MXNet does."""
+        """Write the optimizer and its states to a file, in MXNet's format."""
         write_atomically(fname, self._updaters[0].get_states(dump_optimizer=True))
 
     def load_states(self, fname: str | os.PathLike[str]) -> None:
-        """Take the optimizer and the states from a file, which MXNet or mxforge wrote.
+        """Load the optimizer and its states from a file of MXNet or mxforge.
 
-        UnpicklingError where the file holds anything else.
+        Raises UnpicklingError if the file contains other objects.
         """
         for updater in self._updaters:
             load_states(updater, fname)
@@ -195,7 +201,7 @@ class Trainer:
 
 
 def _as_list(params: Any) -> list[Parameter]:
-    """The parameters of a list, or of a dictionary in the order of their names."""
+    """The parameters of a list, or of a dictionary sorted by name. Raises ValueError for other types."""
     if isinstance(params, dict | ParameterDict):
         params = [params[key] for key in sorted(params.keys())]
     if not isinstance(params, list | tuple):

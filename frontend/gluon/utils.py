@@ -1,4 +1,4 @@
-"""Small helpers of Gluon: splitting batches among contexts, shapes, text."""
+"""Utilities of Gluon: splitting batches across contexts, clipping gradients, text formatting, hooks."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ __all__ = ["check_sha1", "clip_global_norm", "download", "replace_file", "split_
 
 
 def split_data(data: NDArray, num_slice: int, batch_axis: int = 0, even_split: bool = True) -> list[NDArray]:
-    """`data` in `num_slice` pieces along `batch_axis`; ValueError where it cannot be split (evenly, if asked)."""
+    """Split `data` into `num_slice` parts along `batch_axis`. Raises ValueError if `even_split` and the parts differ in
+    size."""
     size = data.shape[batch_axis]
     if even_split and size % num_slice:
         raise ValueError(
@@ -32,7 +33,7 @@ def split_data(data: NDArray, num_slice: int, batch_axis: int = 0, even_split: b
             f"Use a batch size that's multiple of {num_slice} or set even_split=False to allow uneven partitioning "
             "of data."
         )
-    step, larger = divmod(size, num_slice)  # the first pieces take one instance more
+    step, larger = divmod(size, num_slice)  # the first `larger` parts have one more sample
     bounds = [i * step + min(i, larger) for i in range(num_slice + 1)]
     pairs = pairwise(bounds)
     if batch_axis == 0:
@@ -43,7 +44,7 @@ def split_data(data: NDArray, num_slice: int, batch_axis: int = 0, even_split: b
 def split_and_load(
     data: Any, ctx_list: Sequence[Context], batch_axis: int = 0, even_split: bool = True
 ) -> list[NDArray]:
-    """`data` in pieces, one on each context."""
+    """Split `data` into one part per context, and copy each part to its context."""
     if not isinstance(data, NDArray):
         data = array(data, ctx=ctx_list[0])
     if len(ctx_list) == 1:
@@ -53,7 +54,7 @@ def split_and_load(
 
 
 def _indent(text: str, spaces: int) -> str:
-    """All lines but the first moved right."""
+    """Indent all lines except the first."""
     first, *rest = text.split("\n")
     return "\n".join([first, *(" " * spaces + line for line in rest)])
 
@@ -61,20 +62,20 @@ def _indent(text: str, spaces: int) -> str:
 def _brief_print_list(names: Iterable[str], limit: int = 7) -> str:
     names = [f"'{name}'" for name in names]
     if len(names) > limit:
-        names = [*names[: limit // 2], "...", *names[-limit // 2 :]]  # -5 // 2 is -3, as MXNet counts
+        names = [*names[: limit // 2], "...", *names[-limit // 2 :]]  # rounds down, -7 // 2 = -4, as in MXNet
     return ", ".join(names)
 
 
 def clip_global_norm(arrays: Sequence[NDArray], max_norm: float, check_isfinite: bool = True) -> Any:
-    """Scale the arrays in place so that their common 2-norm is at most `max_norm`.
+    """Scale the arrays in place so that their joint 2-norm is at most `max_norm`. Returns the norm before scaling.
 
-    Gives the norm before, as a number, or as an array of one when `check_isfinite` is false; warns where it is not
-    finite.
+    The result is a float, or an NDArray (1,) if `check_isfinite` is False. With `check_isfinite`, a norm that is not
+    finite issues a warning.
     """
     from ..ndarray import add_n, concat, dot, ones, sqrt
 
     if not arrays:
-        raise AssertionError("clip_global_norm needs at least one array")
+        raise AssertionError("clip_global_norm requires at least one array")
     ctx = arrays[0].context
     flat = [array.tostype("default").reshape((-1,)) for array in arrays]
     norm = sqrt(add_n(*[dot(x, x).as_in_context(ctx) for x in flat]))
@@ -87,31 +88,31 @@ def clip_global_norm(arrays: Sequence[NDArray], max_norm: float, check_isfinite:
 
 
 def _check_same_symbol_type(symbols: Sequence[Any]) -> type:
-    """The class of symbols that are outputs of one graph: there is one kind."""
+    """The class of the symbols, which MXNet checks to be the same. There is only one class here."""
     return Symbol
 
 
 def _check_all_np_ndarrays(out: Any) -> None:
-    """TypeError for outputs that are arrays or symbols: in MXNet's NumPy mode they would have to be mx.np arrays."""
+    """Raise TypeError for outputs that are arrays or symbols: MXNet's NumPy mode requires mx.np arrays."""
     if isinstance(out, list | tuple):
         for item in out:
             _check_all_np_ndarrays(item)
     elif isinstance(out, NDArray | Symbol):
         raise TypeError(
-            f"Block's output must be mx.np arrays in MXNet's NumPy mode, while got {type(out)}: mx.np is not in "
-            "mxforge, so call the block outside of use_np, np_array and set_np"
+            f"Block's output must be mx.np arrays in MXNet's NumPy mode, not {type(out)}: mxforge has no mx.np, "
+            "so call the block outside of use_np, np_array and set_np"
         )
 
 
 class HookHandle:
-    """Removes a hook again, by `detach` or at the end of a `with`. It keeps neither the hook nor its block alive."""
+    """Removes a hook, by `detach` or at the end of a `with` block. It holds no reference to the hook or its block."""
 
     def __init__(self) -> None:
         self._hooks_dict_ref: weakref.ref[Any] | None = None
         self._id: int | None = None
 
     def attach(self, hooks_dict: MutableMapping[int, Callable[..., Any]], hook: Callable[..., Any]) -> None:
-        """Put a hook into the table; a hook that is in it already stays there once."""
+        """Add a hook to the table. A hook that is already in the table is not added twice."""
         if self._hooks_dict_ref is not None:
             raise AssertionError("The same handle cannot be attached twice.")
         self._id = id(hook)

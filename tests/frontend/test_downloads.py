@@ -148,7 +148,7 @@ def test_weights_come_from_the_store_once(tmp_path: Path, monkeypatch: pytest.Mo
 
 def test_without_the_store_the_error_says_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MXNET_GLUON_REPO", (tmp_path / "nowhere").as_uri())
-    with pytest.raises(mx.MXNetError, match=r"resnet18_v1-a0666292.params are not in .*give its folder as root="):
+    with pytest.raises(mx.MXNetError, match=r"resnet18_v1-a0666292.params are not in .*as root="):
         mx.gluon.model_zoo.vision.resnet18_v1(pretrained=True, root=str(tmp_path))
     with pytest.raises(ValueError, match="not available"):
         model_store.get_model_file("nothing")

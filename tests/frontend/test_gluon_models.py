@@ -60,7 +60,7 @@ def test_models_of_other_structure_are_refused(tmp_path: Path) -> None:
         other.add(nn.Dropout(0.1))
         other.load(tmp_path / "model")
     (tmp_path / "broken-model.json").write_text("{")
-    with pytest.raises(ValueError, match="is no JSON"):
+    with pytest.raises(ValueError, match="is not valid JSON"):
         net.load(tmp_path / "broken")
 
 
@@ -139,10 +139,10 @@ def test_programs_of_a_block_are_bounded() -> None:
     net(mx.nd.ones((1, 3)))
     block = net._cached_op
     assert block is not None
-    block.function.known.limit = block._known.limit = 4
+    block.function.known.limit = block._fast_path_cache.limit = 4
     for batch in (1, 2, 3, 4, 5, 1, 2):
         assert net(mx.nd.ones((batch, 3))).shape == (batch, 2)
-    assert len(block.function.known) <= 4 and len(block._known) <= 4
+    assert len(block.function.known) <= 4 and len(block._fast_path_cache) <= 4
 
 
 def test_threads_may_make_the_first_call_together() -> None:

@@ -1,4 +1,4 @@
-"""`mxforge.gluon.contrib`: layers that MXNet keeps apart as experimental."""
+"""`mxforge.gluon.contrib`: layers that MXNet marks as experimental."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`mxforge.gluon.data`: datasets, the order in which samples are taken, and batches of them."""
+"""`mxforge.gluon.data`: datasets, samplers and batches."""
 
 from __future__ import annotations
 

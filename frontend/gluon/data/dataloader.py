@@ -1,7 +1,7 @@
-"""Batches of a dataset's samples, loaded ahead by workers.
+"""Batches of a dataset's samples, prefetched by workers.
 
-Workers are threads, also where MXNet starts processes: decoding and arithmetic leave Python's lock, arrays need not
-travel between processes, and nothing is left behind when a program ends.
+Workers are threads, also where MXNet starts processes. Decoding and arithmetic release the GIL, arrays are not copied
+between processes, and no process outlives the program.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from .sampler import BatchSampler, RandomSampler, Sampler, SequentialSampler
 
 
 def default_batchify_fn(data: Any) -> Any:
-    """Samples as one array with a batch axis in front; samples that are tuples become a list of such arrays."""
+    """Stack samples into one array with a leading batch axis. Samples that are tuples become a list of such arrays."""
     if isinstance(data[0], nd.NDArray):
         return nd.stack(*data)
     if isinstance(data[0], tuple):
@@ -30,12 +30,12 @@ def default_batchify_fn(data: Any) -> Any:
 
 
 def default_mp_batchify_fn(data: Any) -> Any:
-    """`default_batchify_fn`, into memory that processes could share where MXNet's workers are processes."""
+    """`default_batchify_fn` with the result in context `cpu_shared`, as MXNet's worker processes return it."""
     return _as_in_context(default_batchify_fn(data), context.Context("cpu_shared", 0))
 
 
 def _as_in_context(data: Any, ctx: context.Context) -> Any:
-    """Arrays, alone or nested in lists, on `ctx`; all else as it is."""
+    """Copy arrays, also arrays nested in lists, to `ctx`. Other objects are returned unchanged."""
     if isinstance(data, nd.NDArray):
         return data.as_in_context(ctx)
     if isinstance(data, list | tuple):
@@ -44,12 +44,12 @@ def _as_in_context(data: Any, ctx: context.Context) -> Any:
 
 
 def _thread_worker_fn(samples: Any, batchify_fn: Callable[[Any], Any], dataset: Any) -> Any:
-    """What a worker does: the batch of these samples."""
+    """The batch of these samples: the task of a worker."""
     return batchify_fn([dataset[i] for i in samples])
 
 
 class _MultiWorkerIter:
-    """The batches of one pass, of which `prefetch` are being loaded ahead."""
+    """The batches of one epoch. The workers load up to `prefetch` batches in advance."""
 
     def __init__(
         self,
@@ -70,10 +70,10 @@ class _MultiWorkerIter:
         self._pinned = context.cpu_pinned(pin_device_id) if pin_memory else None
         self._worker_fn = worker_fn
         self._dataset = dataset
-        self._data_loader = data_loader  # keeps the loader, and with it the workers, for as long as this is used
+        self._data_loader = data_loader  # a reference, so that the loader does not stop its workers
         self._timeout = timeout
         self._iter = iter(batch_sampler)
-        self._coming: deque[Any] = deque()
+        self._pending: deque[Any] = deque()
         for _ in range(max(prefetch, 1)):
             self._push_next()
 
@@ -81,16 +81,16 @@ class _MultiWorkerIter:
         return len(self._batch_sampler)
 
     def _push_next(self) -> None:
-        """Have the workers begin with another batch, if there is one."""
+        """Submit the next batch to the workers, if there is one."""
         samples = next(self._iter, None)
         if samples is not None:
             task = (samples, self._batchify_fn, self._dataset)
-            self._coming.append(self._worker_pool.apply_async(self._worker_fn, task))
+            self._pending.append(self._worker_pool.apply_async(self._worker_fn, task))
 
     def __next__(self) -> Any:
-        if not self._coming:
+        if not self._pending:
             raise StopIteration
-        batch = self._coming.popleft().get(self._timeout)
+        batch = self._pending.popleft().get(self._timeout)
         self._push_next()
         return batch if self._pinned is None else _as_in_context(batch, self._pinned)
 
@@ -105,10 +105,10 @@ class _MultiWorkerIter:
 class DataLoader:
     """Iterates over batches of a dataset.
 
-    Samples come in order, shuffled, or by a `sampler`; or `batch_sampler` says which make a batch. `batchify_fn` joins
-    the samples of one. With `num_workers` above 0 that many threads load `prefetch` batches ahead (by default twice as
-    many); a batch that takes them longer than `timeout` seconds is an error. With `auto_reload` the next pass is begun
-    when one ends.
+    Samples come in order, shuffled, or in the order of `sampler`; or `batch_sampler` lists the samples of each batch.
+    `batchify_fn` joins the samples of a batch. If `num_workers` is positive, that many threads load `prefetch` batches
+    in advance (default: `2 * num_workers`), and a batch that takes longer than `timeout` seconds raises
+    `multiprocessing.TimeoutError`. With `auto_reload`, the end of an epoch starts loading the next one.
     """
 
     def __init__(
@@ -182,11 +182,11 @@ class DataLoader:
             pool.terminate()
 
     def refresh(self) -> None:
-        """Begin to load the next pass."""
+        """Start loading the next epoch."""
         self._iter = self._prefetch_iter()
 
     def clean(self) -> None:
-        """Forget the pass that is being loaded."""
+        """Drop the epoch that is being loaded."""
         self._iter = None
 
 
@@ -196,7 +196,7 @@ DataLoaderV1 = DataLoader
 def _batches(
     dataset: Any, batch_size: int | None, shuffle: bool, sampler: Any, last_batch: str | None, batch_sampler: Any
 ) -> Any:
-    """The sampler of batches that the arguments of a loader ask for. ValueError where they contradict each other."""
+    """The batch sampler for the arguments of a loader. Raises ValueError if they contradict each other."""
     if batch_sampler is not None:
         if batch_size is not None or shuffle or sampler is not None or last_batch is not None:
             raise ValueError(

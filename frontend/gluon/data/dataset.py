@@ -1,4 +1,4 @@
-"""Datasets: samples by their index, and what makes new datasets of them."""
+"""Datasets: samples by index, and operations that derive new datasets."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .sampler import FilterSampler, Sampler, SequentialSampler
 
 
 class Dataset:
-    """Samples by index. A subclass has `__getitem__` and `__len__`; what is made of it here is lazy."""
+    """Samples by index. A subclass defines `__getitem__` and `__len__`. Derived datasets read samples on access."""
 
     def __getitem__(self, idx: Any) -> Any:
         raise NotImplementedError
@@ -21,11 +21,11 @@ class Dataset:
         raise NotImplementedError
 
     def filter(self, fn: Callable[[Any], Any]) -> Dataset:
-        """The samples for which `fn(sample)` is true; `fn` is called on all of them now."""
+        """The samples for which `fn(sample)` is true. `fn` is called on all samples immediately."""
         return _FilteredDataset(self, fn)
 
     def shard(self, num_shards: int, index: int) -> Dataset:
-        """The part number `index` of `num_shards` parts in a row, whose sizes differ by at most one."""
+        """Part `index` of `num_shards` consecutive parts, whose sizes differ by at most one."""
         assert index < num_shards, f"Shard index of out bound: {index} out of {num_shards}"
         assert num_shards > 0, "Number of shards must be greater than 0"
         assert index >= 0, "Index must be non-negative"
@@ -34,28 +34,31 @@ class Dataset:
         return _SampledDataset(self, SequentialSampler(size + (index < rest), start))
 
     def take(self, count: int | None) -> Dataset:
-        """The first `count` samples, or all where there are fewer or `count` is None."""
+        """The first `count` samples; all samples if there are fewer or `count` is None."""
         length = len(self) if count is None else min(count, len(self))
         return _SampledDataset(self, SequentialSampler(length))
 
     def sample(self, sampler: Sampler) -> Dataset:
-        """The samples that a sampler names, in its order."""
+        """The samples at the sampler's indices, in its order."""
         if not isinstance(sampler, Sampler):
             raise TypeError(f"Invalid sampler type: {type(sampler)}. Expected gluon.data.Sampler instead.")
         return _SampledDataset(self, sampler)
 
     def transform(self, fn: Callable[..., Any], lazy: bool = True) -> Dataset:
-        """Each sample after `fn`, called with the parts of a sample that is a tuple: on each access, or once now."""
+        """The results of `fn` on each sample. A sample that is a tuple is passed as several arguments.
+
+        `fn` is called at each access if `lazy`, otherwise once per sample, immediately.
+        """
         transformed = _LazyTransformDataset(self, fn)
         return transformed if lazy else SimpleDataset([transformed[i] for i in range(len(transformed))])
 
     def transform_first(self, fn: Callable[[Any], Any], lazy: bool = True) -> Dataset:
-        """Each sample with `fn` applied to its first part."""
+        """Each sample with `fn` applied to its first element."""
         return self.transform(_TransformFirstClosure(fn), lazy)
 
 
 class SimpleDataset(Dataset):
-    """A list, an array, or anything else with a length and items."""
+    """A dataset of a list, an array, or another object with a length and items."""
 
     def __init__(self, data: Any) -> None:
         self._data = data
@@ -81,7 +84,7 @@ class _LazyTransformDataset(Dataset):
 
 
 class _TransformFirstClosure:
-    """A function of the first part of a sample as one of the sample; an object, so that it can be pickled."""
+    """Applies a function to the first element of a sample. A class, so that it can be pickled."""
 
     def __init__(self, fn: Callable[[Any], Any]) -> None:
         self._fn = fn
@@ -109,7 +112,7 @@ class _FilteredDataset(_SampledDataset):
 
 
 class ArrayDataset(Dataset):
-    """Arrays, lists or datasets of equal length side by side: a sample is a tuple of one item of each, or the item."""
+    """Combines arrays, lists or datasets of equal length. A sample is a tuple of one item of each, or the only item."""
 
     def __init__(self, *args: Any) -> None:
         assert len(args) > 0, "Needs at least 1 arrays"
@@ -131,7 +134,7 @@ class ArrayDataset(Dataset):
 
 
 class RecordFileDataset(Dataset):
-    """The records of a .rec file, as bytes; its index, .idx, stands beside it."""
+    """The records of a .rec file, as bytes. The index is the .idx file of the same name."""
 
     def __init__(self, filename: str) -> None:
         self.filename = filename
@@ -146,7 +149,7 @@ class RecordFileDataset(Dataset):
 
 
 class _DownloadedDataset(Dataset):
-    """A dataset whose files are kept in the folder `root`; a subclass reads them in `_get_data`."""
+    """A dataset whose files are stored in the folder `root`. A subclass reads them in `_get_data`."""
 
     def __init__(self, root: str, transform: Callable[..., Any] | None) -> None:
         super().__init__()

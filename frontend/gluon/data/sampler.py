@@ -1,4 +1,4 @@
-"""Samplers: the indices of samples, or of batches, in the order in which they are taken."""
+"""Samplers: the order of sample indices or batches in an epoch."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 
 class Sampler:
-    """Iterates over indices and knows how many there are."""
+    """An iterable of indices with a length."""
 
     def __iter__(self) -> Iterator[Any]:
         raise NotImplementedError
@@ -33,7 +33,7 @@ class SequentialSampler(Sampler):
 
 
 class RandomSampler(Sampler):
-    """0 to length - 1 in a random order, another one each time, from NumPy's global generator."""
+    """0 to length - 1 in random order. Each iteration draws a new order from NumPy's global generator."""
 
     def __init__(self, length: int) -> None:
         self._length = length
@@ -65,7 +65,8 @@ class FilterSampler(Sampler):
 class BatchSampler(Sampler):
     """Lists of `batch_size` indices of another sampler.
 
-    What remains at the end is a smaller batch ("keep"), is left out ("discard") or begins the next pass ("rollover").
+    The remaining indices form a smaller batch ("keep"), are dropped ("discard"), or start the next epoch ("rollover").
+    Another `last_batch` raises ValueError.
     """
 
     def __init__(self, sampler: Any, batch_size: int, last_batch: str = "keep") -> None:

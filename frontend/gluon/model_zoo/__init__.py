@@ -1,4 +1,4 @@
-"""Networks that are ready to use; `vision` has those for images."""
+"""Predefined networks. `vision` contains networks for images."""
 
 from __future__ import annotations
 

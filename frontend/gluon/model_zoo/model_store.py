@@ -1,6 +1,6 @@
-"""Weights of trained networks: files NAME-HASH.params in a folder, fetched from MXNet's store when they are missing.
+"""Weights of trained networks: files NAME-HASH.params in a folder, downloaded from MXNet's store if missing.
 
-A folder that was filled on another machine serves without network: put the files there and give it as `root`.
+Without network access, copy the files from another machine and pass their folder as `root`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Net = TypeVar("Net", bound=HybridBlock)
 MODELS_FOLDER: str = os.path.join(base.data_dir(), "models")
 """$MXNET_HOME/models."""
 CPU: Context = cpu()
-"""Where weights go unless a context is given."""
+"""The default context of weights."""
 apache_repo_url = MXNET_STORE
 _url_format = "{repo_url}gluon/models/{file_name}.zip"
 _LARGEST_FILE = 1 << 30
@@ -67,19 +67,22 @@ _model_sha1 = {
     "vgg19": "ad2f660d101905472b83590b59708b71ea22b2e5",
     "vgg19_bn": "f360b758e856f1074a85abd5fd873ed1d98297c3",
 }
-"""The SHA-1 of each network's file of weights; its first eight digits are part of the file's name."""
+"""The SHA-1 of each network's weight file. Its first eight digits are part of the file name."""
 
 
 def short_hash(name: str) -> str:
-    """The digits in the name of a network's file. ValueError where MXNet published no weights for it."""
+    """The hash digits in a network's file name. Raises ValueError if MXNet published no weights for the network."""
     if name not in _model_sha1:
         raise ValueError(f"Pretrained model for {name} is not available.")
     return _model_sha1[name][:8]
 
 
 def get_model_file(name: str, root: str = MODELS_FOLDER) -> str:
-    """The path of a network's weights below `root`, fetched if they are not there. MXNetError, with the file to put
-    there by hand, when the store cannot be reached; ValueError when what came is damaged."""
+    """The path of a network's weights in `root`. Missing weights are downloaded.
+
+    Raises MXNetError, which names the file, if the download fails. Raises ValueError if the downloaded file has a wrong
+    hash.
+    """
     file_name = f"{name}-{short_hash(name)}"
     root = os.path.expanduser(root)
     path = os.path.join(root, f"{file_name}.params")
@@ -97,7 +100,7 @@ def get_model_file(name: str, root: str = MODELS_FOLDER) -> str:
 
 
 def _fetch(file_name: str, path: str) -> None:
-    """Download the archive of a file and put the file in its place."""
+    """Download the archive of a file and extract the file to `path`."""
     with temporary_beside(Path(path), new_folder) as (folder, _):
         archive = os.path.join(folder, "archive.zip")
         url = _url_format.format(repo_url=_get_repo_url(), file_name=file_name)
@@ -105,8 +108,8 @@ def _fetch(file_name: str, path: str) -> None:
             download(url, path=archive, overwrite=True)
         except (OSError, RuntimeError) as error:
             raise MXNetError(
-                f"the weights {file_name}.params are not in {os.path.dirname(path)} and cannot be fetched from {url}: "
-                f"{error}. Put the file there, or give its folder as root="
+                f"the weights {file_name}.params are not in {os.path.dirname(path)} and cannot be downloaded from "
+                f"{url}: {error}. Copy the file to that folder, or pass the folder that contains it as root="
             ) from cause_of(error)
         unpacked = os.path.join(folder, "file.params")
         _unpack(archive, f"{file_name}.params", unpacked)
@@ -114,24 +117,24 @@ def _fetch(file_name: str, path: str) -> None:
 
 
 def _unpack(archive: str, member: str, target: str) -> None:
-    """Write one member of a zip file to `target`. ValueError when it is not there or unreasonably large."""
+    """Write one member of a zip file to `target`. Raises ValueError if it is missing or larger than `_LARGEST_FILE`."""
     with zipfile.ZipFile(archive) as files:
         if member not in files.namelist() or files.getinfo(member).file_size > _LARGEST_FILE:
-            raise ValueError(f"{archive} holds no reasonable {member}")
+            raise ValueError(f"{archive} contains no {member} of at most {_LARGEST_FILE} bytes")
         with files.open(member) as source, open(target, "wb") as out:
             while block := source.read(1 << 20):
                 out.write(block)
 
 
 def load_pretrained(net: Net, name: str, pretrained: bool, ctx: Any, root: str) -> Net:
-    """The network itself, with its published weights on `ctx` when `pretrained`."""
+    """Load the published weights into `net` on `ctx`, if `pretrained`. Returns `net`."""
     if pretrained:
         net.load_parameters(get_model_file(name, root=root), ctx=ctx)
     return net
 
 
 def purge(root: str = MODELS_FOLDER) -> None:
-    """Delete all files of weights from a folder."""
+    """Delete all weight files from a folder."""
     root = os.path.expanduser(root)
     for file in os.listdir(root):
         if file.endswith(".params"):

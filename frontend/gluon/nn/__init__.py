@@ -1,4 +1,4 @@
-"""`mxforge.gluon.nn`: the layers of neural networks."""
+"""`mxforge.gluon.nn`: neural network layers."""
 
 from __future__ import annotations
 

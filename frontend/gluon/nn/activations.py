@@ -44,7 +44,8 @@ class LeakyReLU(HybridBlock):
 
 
 class PReLU(HybridBlock):
-    """x where x > 0, else alpha * x with a learned alpha, one for all or one for each of `in_channels`."""
+    """x where x > 0, else alpha * x. `alpha` is learned: one number per channel, or one for all if `in_channels` is
+    1."""
 
     def __init__(self, alpha_initializer: Any = None, in_channels: int = 1, **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -76,7 +77,7 @@ class SELU(HybridBlock):
 
 
 class GELU(HybridBlock):
-    """x times the normal distribution function of x, by the error function."""
+    """x * Phi(x) = x / 2 * (1 + erf(x / sqrt(2))), where Phi is the normal distribution function."""
 
     def hybrid_forward(self, F: Any, x: Any) -> Any:  # type: ignore[override]
         return F.LeakyReLU(x, act_type="gelu", name="fwd")

@@ -1,4 +1,4 @@
-"""Dense layers, dropout, embeddings, flattening; in MXNet this module also holds containers and normalisations."""
+"""Dense, Dropout, Embedding, Flatten and Identity. Containers and normalisations are re-exported, as in MXNet."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ __all__ = [
 
 
 class Dense(HybridBlock):
-    """activation(x W^T + b) with `units` results; `flatten` folds all axes of x but the first."""
+    """activation(x W^T + b) with `units` output features. `flatten` reshapes x to (batch, features) first."""
 
     def __init__(
         self,
@@ -61,7 +61,10 @@ class Dense(HybridBlock):
 
 
 class Dropout(HybridBlock):
-    """Sets elements to zero with probability `rate` in training, and scales the others up; shared along `axes`."""
+    """In training, sets elements to zero with probability `rate` and divides the others by 1 - rate.
+
+    The mask is shared along `axes`.
+    """
 
     def __init__(self, rate: float, axes: tuple[int, ...] = (), **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -77,7 +80,7 @@ class Dropout(HybridBlock):
 
 
 class Embedding(HybridBlock):
-    """Rows of a matrix (input_dim, output_dim), chosen by whole numbers."""
+    """Looks up rows of a matrix (input_dim, output_dim) by integer index."""
 
     def __init__(
         self,
@@ -112,7 +115,7 @@ class Embedding(HybridBlock):
 
 
 class Flatten(HybridBlock):
-    """(first axis, all others)."""
+    """Reshapes (batch, d1, d2, ...) to (batch, d1 * d2 * ...)."""
 
     def hybrid_forward(self, F: Any, x: Any) -> Any:  # type: ignore[override]
         return F.flatten(x)
@@ -122,7 +125,7 @@ class Flatten(HybridBlock):
 
 
 class Identity(HybridBlock):
-    """Its input."""
+    """Returns its input."""
 
     def hybrid_forward(self, F: Any, x: Any) -> Any:  # type: ignore[override]
         return F.identity(x)

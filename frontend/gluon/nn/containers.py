@@ -1,4 +1,4 @@
-"""Blocks that chain others, and blocks around functions."""
+"""Chains of blocks, and blocks that wrap functions."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["HybridLambda", "HybridSequential", "Lambda", "Sequential"]
 
 
 class _Chain(Block):
-    """What Sequential and HybridSequential share: a list of children."""
+    """The base class of Sequential and HybridSequential: a list of children."""
 
     _has_summary_row = False
 
@@ -29,7 +29,7 @@ class _Chain(Block):
         return f"{type(self).__name__}(\n" + "\n".join(lines) + "\n)"
 
     def __getitem__(self, key: Any) -> Any:
-        """A layer, or for a slice a chain of the same layers."""
+        """A layer, or for a slice a new chain that shares the layers."""
         layers = list(self._children.values())[key]
         if not isinstance(layers, list):
             return layers
@@ -43,7 +43,7 @@ class _Chain(Block):
 
 
 class Sequential(_Chain):
-    """Calls its children one after the other."""
+    """Calls its children in order, each on the output of the previous one."""
 
     def forward(self, x: Any) -> Any:  # type: ignore[override]
         for block in self._children.values():
@@ -61,7 +61,7 @@ class Sequential(_Chain):
 
 
 class HybridSequential(_Chain, HybridBlock):
-    """Calls its children one after the other, as one graph when hybridized."""
+    """Calls its children in order, each on the output of the previous one. When hybridized, they form one graph."""
 
     def hybrid_forward(self, F: Any, x: Any) -> Any:  # type: ignore[override]
         for block in self._children.values():
@@ -70,7 +70,7 @@ class HybridSequential(_Chain, HybridBlock):
 
 
 class Lambda(Block):
-    """A function of arrays as a block, or an operator of `nd` by name."""
+    """A block that calls a function of arrays. `function` can be the name of an operator of `nd`."""
 
     def __init__(self, function: str | Callable[..., Any], prefix: str | None = None) -> None:
         super().__init__(prefix=prefix)
@@ -90,7 +90,7 @@ class Lambda(Block):
 
 
 class HybridLambda(HybridBlock):
-    """A function of F and arrays or symbols as a block, or an operator by name."""
+    """A block that calls `function(F, x, ...)` on arrays or symbols. `function` can be the name of an operator."""
 
     def __init__(self, function: str | Callable[..., Any], prefix: str | None = None) -> None:
         super().__init__(prefix=prefix)

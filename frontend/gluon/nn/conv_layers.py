@@ -19,12 +19,12 @@ _POOL_LAYOUTS = {1: ("NCW", "NWC"), 2: ("NCHW", "NHWC"), 3: ("NCDHW", "NDHWC")}
 
 
 def _repeated(value: Sizes, dimensions: int) -> tuple[int, ...]:
-    """A number for each dimension; several as they are."""
+    """One number for each dimension. A sequence is returned as a tuple, of any length."""
     return (value,) * dimensions if isinstance(value, int) else tuple(value)
 
 
 def _sizes(value: Sizes, dimensions: int, what: str) -> tuple[int, ...]:
-    """One number for each dimension."""
+    """One number for each dimension. A sequence of another length raises AssertionError, which names it `what`."""
     found = _repeated(value, dimensions)
     if len(found) != dimensions:
         raise AssertionError(f"{what} must be a number or a list of {dimensions} ints, not {value}")
@@ -32,14 +32,14 @@ def _sizes(value: Sizes, dimensions: int, what: str) -> tuple[int, ...]:
 
 
 def _infer_weight_shape(op_name: str, data_shape: tuple[int, ...], kwargs: Mapping[str, Any]) -> list[tuple[int, ...]]:
-    """The shapes of an operator's arguments, data first, as far as they follow from that of the data; 0 is unknown."""
+    """The shapes of an operator's arguments, data first, inferred from the data's shape. An unknown extent is 0."""
     used = getattr(symbol, op_name)(symbol.var("data", shape=data_shape), name="shapes", **kwargs)
     with np_shape(False):
         return used.infer_shape_partial()[0]
 
 
 def _by_dimensions(cls: type[_C]) -> type[_C]:
-    """Give a constructor the defaults of its number of dimensions, as MXNet's have them: `strides=(1, 1)`."""
+    """Change a constructor's defaults to its number of dimensions, as in MXNet: `strides=(1, 1)` for two."""
     n, plain = cls.dimensions, cls.__init__
     names = list(inspect.signature(plain).parameters)
     defaults: list[Any] = list(plain.__defaults__ or ())
@@ -49,21 +49,21 @@ def _by_dimensions(cls: type[_C]) -> type[_C]:
             defaults[i] = _POOL_LAYOUTS[n][0]
         elif name in cls.spatial and n > 1:
             defaults[i] = (defaults[i],) * n
-    made: Any = FunctionType(plain.__code__, plain.__globals__, plain.__name__, tuple(defaults), plain.__closure__)
-    made.__annotations__, made.__qualname__ = plain.__annotations__, f"{cls.__qualname__}.__init__"
-    cls.__init__ = made
+    init: Any = FunctionType(plain.__code__, plain.__globals__, plain.__name__, tuple(defaults), plain.__closure__)
+    init.__annotations__, init.__qualname__ = plain.__annotations__, f"{cls.__qualname__}.__init__"
+    cls.__init__ = init
     return cls
 
 
 class _Spatial(HybridBlock):
-    """A layer over `dimensions` spatial axes; its `spatial` arguments have one number for each of them."""
+    """A layer over `dimensions` spatial axes. The arguments named in `spatial` have one number per spatial axis."""
 
     dimensions: ClassVar[int] = 2
     spatial: ClassVar[tuple[str, ...]] = ()
 
 
 class _Conv(_Spatial):
-    """A convolution; `dimensions` and the operator are the subclass's."""
+    """A convolution. A subclass defines `dimensions` and the operator."""
 
     spatial = ("strides", "padding", "dilation", "output_padding")
     _operator = "Convolution"
@@ -113,7 +113,7 @@ class _Conv(_Spatial):
             self.act = None if activation is None else Activation(activation, prefix=activation + "_")
 
     def _parameter_shapes(self, layout: str, in_channels: int) -> list[tuple[int, ...]]:
-        """What the operator says about weight and bias when only the number of channels is known."""
+        """The shapes of weight and bias, inferred from the number of channels only."""
         shape = tuple({"N": 1, "C": in_channels}.get(axis, 0) for axis in layout)
         return _infer_weight_shape(self._op_name, shape, self._kwargs)[1:]
 
@@ -146,7 +146,7 @@ class Conv1D(_Conv):
 
 @_by_dimensions
 class Conv2D(_Conv):
-    """Convolution of (batch, channels, height, width), or with layout NHWC of channels last."""
+    """Convolution of (batch, channels, height, width), or of (batch, height, width, channels) with layout NHWC."""
 
     dimensions = 2
 
@@ -159,7 +159,7 @@ class Conv3D(_Conv):
 
 
 class _ConvTranspose(_Conv):
-    """A transposed convolution; `output_padding` makes the result longer at the end."""
+    """A transposed convolution. `output_padding` is added to the extents of the result, at the end of each axis."""
 
     _operator = "Deconvolution"
 
@@ -221,13 +221,13 @@ class Conv3DTranspose(_ConvTranspose):
 
 
 class _Pooling(_Spatial):
-    """A pooling; `dimensions`, `pool_type` and whether it is global are the subclass's."""
+    """A pooling layer. A subclass defines `dimensions`, `pool_type` and whether pooling is global."""
 
     spatial = ("pool_size",)
     pool_type = "max"
 
     def _configure(
-        self, pool: Sizes, strides: Sizes | None, padding: Sizes, ceil_mode: bool, whole: bool, layout: str | None
+        self, pool: Sizes, strides: Sizes | None, padding: Sizes, ceil_mode: bool, global_pool: bool, layout: str | None
     ) -> None:
         n = self.dimensions
         layout = layout or _POOL_LAYOUTS[n][0]
@@ -239,7 +239,7 @@ class _Pooling(_Spatial):
             "kernel": kernel,
             "stride": kernel if strides is None else _repeated(strides, n),
             "pad": _repeated(padding, n),
-            "global_pool": whole,
+            "global_pool": global_pool,
             "pool_type": self.pool_type,
             "layout": layout,
             "pooling_convention": "full" if ceil_mode else "valid",
@@ -258,7 +258,7 @@ class _Pooling(_Spatial):
         ).format(type(self).__name__, self._kwargs["pooling_convention"] == "full", **self._kwargs)
 
 
-# MXNet's constructors differ in the order of layout and ceil_mode.
+# In MXNet, the constructors differ in the order of layout and ceil_mode.
 
 
 class _MaxPool(_Pooling):
@@ -331,7 +331,7 @@ _SHAPES = {
 
 
 def _pooling(name: str, base: type[_Pooling], dimensions: int, pool_type: str, doc: str) -> Any:
-    """One of the pooling classes."""
+    """Create a pooling class."""
     body = {
         "dimensions": dimensions,
         "pool_type": pool_type,
@@ -356,7 +356,7 @@ GlobalAvgPool3D = _pooling("GlobalAvgPool3D", _GlobalPool, 3, "avg", "Mean over 
 
 
 class ReflectionPad2D(HybridBlock):
-    """Pads height and width by reflection at the border."""
+    """Pads height and width by reflection. `padding` is one number, or begin and end for each of the four axes."""
 
     def __init__(self, padding: int | tuple[int, ...] = 0, **kwargs: Any) -> None:
         super().__init__(**kwargs)

@@ -13,7 +13,7 @@ __all__ = ["BatchNorm", "BatchNormReLU", "GroupNorm", "InstanceNorm", "LayerNorm
 
 
 class _Normalization(HybridBlock):
-    """What normalisations share: learned `gamma` and `beta`, and the way they are shown."""
+    """The base class of normalisations: learned `gamma` and `beta`, and `repr`."""
 
     _kwargs: Mapping[str, Any]
     _shows_channels = True
@@ -28,7 +28,10 @@ class _Normalization(HybridBlock):
         beta_initializer: Any,
         fixed: bool = False,
     ) -> None:
-        """`fixed` parameters of a switched-off scale or center can never receive gradients."""
+        """Create gamma and beta. They receive no gradient if `scale` or `center` is False.
+
+        With `fixed`, setting `grad_req` later does not enable gradients of a disabled parameter.
+        """
         for name, used, init in (("gamma", scale, gamma_initializer), ("beta", center, beta_initializer)):
             param = self.params.get(
                 name,
@@ -49,9 +52,9 @@ class _Normalization(HybridBlock):
 
 
 class _BatchNorm(_Normalization):
-    """Normalises each channel over all other axes: in training by the batch's statistics, else by moving ones.
+    """Normalises each channel over all other axes, with the batch's statistics in training, else with moving ones.
 
-    `fuse_relu` rectifies the result.
+    `fuse_relu` applies ReLU to the result.
     """
 
     _unknown_channels = None
@@ -97,7 +100,7 @@ class _BatchNorm(_Normalization):
             setattr(self, name, param)
 
     def cast(self, dtype: Any) -> None:
-        # Statistics in half precision would lose too much.
+        # float16 is not precise enough for the statistics.
         super().cast("float32" if np.dtype(dtype) == np.float16 else dtype)
 
     def hybrid_forward(  # type: ignore[override]
@@ -108,7 +111,7 @@ class _BatchNorm(_Normalization):
 
 
 class _NamedBatchNorm(_BatchNorm):
-    """A batch normalisation that rectifies or not by its class."""
+    """A batch normalisation whose class attribute `_fused` determines if ReLU follows."""
 
     _fused = False
 
@@ -145,17 +148,17 @@ class _NamedBatchNorm(_BatchNorm):
 
 
 class BatchNorm(_NamedBatchNorm):
-    """Normalises each channel over all other axes: in training by the batch's statistics, else by moving ones."""
+    """Normalises each channel over all other axes, with the batch's statistics in training, else with moving ones."""
 
 
 class BatchNormReLU(_NamedBatchNorm):
-    """BatchNorm followed by a rectifier."""
+    """BatchNorm followed by ReLU."""
 
     _fused = True
 
 
 class InstanceNorm(_Normalization):
-    """Normalises each channel of each instance over its positions."""
+    """Normalises each channel of each sample over the spatial axes."""
 
     def __init__(
         self,
@@ -205,7 +208,7 @@ class LayerNorm(_Normalization):
 
 
 class GroupNorm(_Normalization):
-    """Normalises over groups of channels."""
+    """Normalises each sample over groups of channels, (batch, channels, ...)."""
 
     _shows_channels = False
 

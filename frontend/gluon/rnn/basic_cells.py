@@ -1,4 +1,4 @@
-"""The cells that compute: RNNCell, LSTMCell, GRUCell."""
+"""The basic recurrent cells: RNNCell, LSTMCell, GRUCell."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from .recurrent_cell import HybridRecurrentCell
 
 
 class _DenseCell(HybridRecurrentCell):
-    """A cell of `_gates` gates, each of which reads the input (i2h) and the last output (h2h)."""
+    """A cell with `_gates` gates. Each gate reads the input (i2h) and the last output (h2h)."""
 
     _gates = 1
 
@@ -36,7 +36,7 @@ class _DenseCell(HybridRecurrentCell):
     def _products(
         self, F: Any, inputs: Any, state: Any, i2h: tuple[Any, Any], h2h: tuple[Any, Any]
     ) -> tuple[str, Any, Any]:
-        """The prefix of names in this step, and the gates' sums over the input and over the last output."""
+        """The name prefix of this step, and the gates' affine maps of the input and of the last output."""
         prefix = f"t{self._counter}_"
         rows = self._gates * self._hidden_size
         from_input = F.FullyConnected(data=inputs, weight=i2h[0], bias=i2h[1], num_hidden=rows, name=prefix + "i2h")
@@ -59,8 +59,8 @@ class RNNCell(_DenseCell):
         prefix: str | None = None,
         params: Any = None,
     ) -> None:
-        made = (i2h_weight_initializer, h2h_weight_initializer, i2h_bias_initializer, h2h_bias_initializer)
-        super().__init__(hidden_size, input_size, made, prefix, params)
+        initializers = (i2h_weight_initializer, h2h_weight_initializer, i2h_bias_initializer, h2h_bias_initializer)
+        super().__init__(hidden_size, input_size, initializers, prefix, params)
         self._activation = activation
 
     def _alias(self) -> str:
@@ -79,7 +79,7 @@ class RNNCell(_DenseCell):
 
 
 class LSTMCell(_DenseCell):
-    """Long short-term memory (gates i, f, c, o); states h and c."""
+    """Long short-term memory with gates i, f, c, o and states h, c: c' = f * c + i * candidate, h' = o * tanh(c')."""
 
     _gates = 4
 
@@ -96,8 +96,8 @@ class LSTMCell(_DenseCell):
         activation: Any = "tanh",
         recurrent_activation: Any = "sigmoid",
     ) -> None:
-        made = (i2h_weight_initializer, h2h_weight_initializer, i2h_bias_initializer, h2h_bias_initializer)
-        super().__init__(hidden_size, input_size, made, prefix, params)
+        initializers = (i2h_weight_initializer, h2h_weight_initializer, i2h_bias_initializer, h2h_bias_initializer)
+        super().__init__(hidden_size, input_size, initializers, prefix, params)
         self._activation, self._recurrent_activation = activation, recurrent_activation
 
     def state_info(self, batch_size: int = 0) -> list[dict[str, Any]]:
@@ -113,20 +113,20 @@ class LSTMCell(_DenseCell):
         gates = F.elemwise_add(i2h, h2h, name=prefix + "plus0")
         sliced = F.SliceChannel(gates, num_outputs=4, name=prefix + "slice")
         kinds = (self._recurrent_activation, self._recurrent_activation, self._activation, self._recurrent_activation)
-        enter, forget, candidate, leave = (
+        input_gate, forget_gate, candidate, output_gate = (
             self._get_activation(F, sliced[i], kind, name=prefix + letter)
             for i, (kind, letter) in enumerate(zip(kinds, "ifco", strict=True))
         )
-        kept = F.elemwise_mul(forget, states[1], name=prefix + "mul0")
-        added = F.elemwise_mul(enter, candidate, name=prefix + "mul1")
-        next_c = F.elemwise_add(kept, added, name=prefix + "state")
-        shown = F.Activation(next_c, act_type=self._activation, name=prefix + "activation0")
-        next_h = F.elemwise_mul(leave, shown, name=prefix + "out")
+        old = F.elemwise_mul(forget_gate, states[1], name=prefix + "mul0")
+        new = F.elemwise_mul(input_gate, candidate, name=prefix + "mul1")
+        next_c = F.elemwise_add(old, new, name=prefix + "state")
+        active = F.Activation(next_c, act_type=self._activation, name=prefix + "activation0")
+        next_h = F.elemwise_mul(output_gate, active, name=prefix + "out")
         return next_h, [next_h, next_c]
 
 
 class GRUCell(_DenseCell):
-    """Gated recurrent unit (gates r, z, n; the reset gate acts after the recurrent product, as in cuDNN)."""
+    """Gated recurrent unit with gates r, z, n. The reset gate is applied after the recurrent product, as in cuDNN."""
 
     _gates = 3
 
@@ -141,8 +141,8 @@ class GRUCell(_DenseCell):
         prefix: str | None = None,
         params: Any = None,
     ) -> None:
-        made = (i2h_weight_initializer, h2h_weight_initializer, i2h_bias_initializer, h2h_bias_initializer)
-        super().__init__(hidden_size, input_size, made, prefix, params)
+        initializers = (i2h_weight_initializer, h2h_weight_initializer, i2h_bias_initializer, h2h_bias_initializer)
+        super().__init__(hidden_size, input_size, initializers, prefix, params)
 
     def _alias(self) -> str:
         return "gru"
@@ -161,8 +161,8 @@ class GRUCell(_DenseCell):
         candidate = F.elemwise_add(i2h, F.elemwise_mul(reset, h2h, name=prefix + "mul0"), name=prefix + "plus2")
         candidate = F.Activation(candidate, act_type="tanh", name=prefix + "h_act")
         ones = F.ones_like(update, name=prefix + "ones_like0")
-        taken = F.elemwise_sub(ones, update, name=prefix + "minus0")
-        taken = F.elemwise_mul(taken, candidate, name=prefix + "mul1")
-        kept = F.elemwise_mul(update, state, name=prefix + "mul20")
-        next_h = F.elemwise_add(taken, kept, name=prefix + "out")
+        new = F.elemwise_sub(ones, update, name=prefix + "minus0")
+        new = F.elemwise_mul(new, candidate, name=prefix + "mul1")
+        old = F.elemwise_mul(update, state, name=prefix + "mul20")
+        next_h = F.elemwise_add(new, old, name=prefix + "out")
         return next_h, [next_h]

@@ -1,4 +1,4 @@
-"""Cells that change what another cell does, and dropout as a cell."""
+"""Cells that modify another cell, and a dropout cell."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .stacked_cells import BidirectionalCell
 
 
 class DropoutCell(HybridRecurrentCell):
-    """Dropout of the input, without states."""
+    """Dropout of the input. The cell has no states."""
 
     def __init__(self, rate: float, axes: tuple[int, ...] = (), prefix: str | None = None, params: Any = None) -> None:
         super().__init__(prefix, params)
@@ -52,7 +52,7 @@ class DropoutCell(HybridRecurrentCell):
 
 
 class ModifierCell(HybridRecurrentCell):
-    """A cell around `base_cell`, whose parameters and states are the base cell's."""
+    """A cell that wraps `base_cell` and shares its parameters and states."""
 
     def __init__(self, base_cell: Any) -> None:
         if base_cell._modified:
@@ -69,7 +69,7 @@ class ModifierCell(HybridRecurrentCell):
         return self.base_cell.state_info(batch_size)
 
     def begin_state(self, func: Callable[..., Any] = symbol.zeros, **kwargs: Any) -> States:  # type: ignore[override]
-        """The base cell's states to begin with; symbols by default."""
+        """The base cell's initial states, by default symbols."""
         self._check_unmodified()
         self.base_cell._modified = False
         try:
@@ -85,7 +85,8 @@ class ModifierCell(HybridRecurrentCell):
 
 
 class ZoneoutCell(ModifierCell):
-    """Keeps elements of the last output and of the last states with some probability (in training)."""
+    """In training, keeps elements of the last output and states, with probabilities `zoneout_outputs` and
+    `zoneout_states`, instead of updating them (Krueger et al. 2016)."""
 
     def __init__(self, base_cell: Any, zoneout_outputs: float = 0.0, zoneout_states: float = 0.0) -> None:
         if isinstance(base_cell, BidirectionalCell):
@@ -126,12 +127,12 @@ class ZoneoutCell(ModifierCell):
 
 
 def _mask(F: Any, probability: float, like: Any) -> Any:
-    """Ones, of which that part is zero in training."""
+    """A mask with the shape of `like`. In training, an element is zero with this probability; all others are not."""
     return F.Dropout(F.ones_like(like), p=probability)
 
 
 class ResidualCell(ModifierCell):
-    """Adds the input to the output."""
+    """Adds the input to the output of the base cell."""
 
     def __init__(self, base_cell: Any) -> None:
         super().__init__(base_cell)

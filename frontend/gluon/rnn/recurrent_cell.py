@@ -1,4 +1,4 @@
-"""What all recurrent cells share: states to begin with, and unrolling over a number of steps."""
+"""The base classes of recurrent cells: initial states, and unrolling over a number of steps."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _MODIFIED = (
 class RecurrentCell(Block):
     """One step of a recurrent network: `output, states = cell(input, states)`."""
 
-    _is_direct = True  # what `forward` counts gives names in graphs alone
+    _is_direct = True  # `forward` only counts steps for names in graphs
 
     def __init__(self, prefix: str | None = None, params: Any = None) -> None:
         super().__init__(prefix=prefix, params=params)
@@ -30,11 +30,11 @@ class RecurrentCell(Block):
         self.reset()
 
     def reset(self) -> None:
-        """Count steps anew, before the cell is used for another graph."""
+        """Reset the step counters, before the cell is used in another graph."""
         self._init_counter = -1
         self._counter = -1
         for cell in self._children.values():
-            if isinstance(cell, RecurrentCell):  # an activation is no cell
+            if isinstance(cell, RecurrentCell):  # children include activations
                 cell.reset()
 
     def state_info(self, batch_size: int = 0) -> list[dict[str, Any]]:
@@ -46,7 +46,7 @@ class RecurrentCell(Block):
             raise AssertionError(_MODIFIED)
 
     def begin_state(self, batch_size: int = 0, func: Callable[..., Any] = ndarray.zeros, **kwargs: Any) -> States:
-        """States to begin with, made by `func`: zeros by default."""
+        """The initial states, created by `func`: zeros by default."""
         self._check_unmodified()
         states: States = []
         for info in self.state_info(batch_size):
@@ -64,11 +64,11 @@ class RecurrentCell(Block):
         merge_outputs: bool | None = None,
         valid_length: Any = None,
     ) -> tuple[Any, States]:
-        """Outputs and last states of `length` steps.
+        """Run `length` steps. Returns the outputs and the last states.
 
-        `inputs` is one array in `layout` or a list of steps; outputs are one array if `merge_outputs`, a list if it is
-        False, and whatever is cheaper if it is None. `valid_length` (batch,) masks outputs behind each sequence's end,
-        and states are those at its end.
+        `inputs` is one array in `layout` or a list of steps. Outputs are one array if `merge_outputs`, a list if it is
+        False, and in the form that needs no conversion if it is None. With `valid_length` (batch,), outputs after the
+        end of a sequence are zero, and the states are the states at its end.
         """
         self.reset()
         inputs, axis, F, batch_size = _format_sequence(length, inputs, layout, False)
@@ -86,7 +86,7 @@ class RecurrentCell(Block):
         return _format_sequence(length, outputs, layout, merge_outputs)[0], states
 
     def _get_activation(self, F: Any, inputs: Any, activation: Any, **kwargs: Any) -> Any:
-        """An activation by name, by a LeakyReLU layer, or by any function."""
+        """Apply an activation to `inputs`. It is a name, a LeakyReLU layer or another callable."""
         if isinstance(activation, str):
             if activation in ("tanh", "relu", "sigmoid", "softsign"):
                 return getattr(F, activation)(inputs, **kwargs)
@@ -96,13 +96,13 @@ class RecurrentCell(Block):
         return activation(inputs, **kwargs)
 
     def forward(self, inputs: Any, states: Any) -> Any:  # type: ignore[override]
-        """One step: output and new states."""
+        """Run one step. Returns the output and the new states."""
         self._counter += 1
         return super().forward(inputs, states)
 
 
 class HybridRecurrentCell(RecurrentCell, HybridBlock):  # type: ignore[override]
-    """A recurrent cell that says `hybrid_forward` and can be hybridized."""
+    """A recurrent cell that defines `hybrid_forward` and can be hybridized."""
 
     def __init__(self, prefix: str | None = None, params: Any = None) -> None:
         super().__init__(prefix=prefix, params=params)
@@ -111,13 +111,13 @@ class HybridRecurrentCell(RecurrentCell, HybridBlock):  # type: ignore[override]
         raise NotImplementedError(f"{type(self).__name__} has no hybrid_forward")
 
     def _make_parameters(self, shapes: Mapping[str, Sequence[int]], initializers: Mapping[str, Any]) -> None:
-        """Weights and biases of these shapes, 0 for what is unknown."""
+        """Create weights and biases of these shapes. An unknown extent is 0."""
         for name, shape in shapes.items():
             param = self.params.get(name, shape=tuple(shape), init=initializers[name], allow_deferred_init=True)
             setattr(self, name, param)
 
     def _mapping(self) -> str:
-        """Input size and number of results of all gates, as `repr` shows them."""
+        """The input size and the number of outputs of all gates, for `repr`."""
         shape = self._reg_params["i2h_weight"].shape or (0, 0)
         return f"{shape[1] or None} -> {shape[0]}"
 

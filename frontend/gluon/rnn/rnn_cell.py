@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ... import ndarray, symbol  # noqa: F401  (other people's cells import all these from here)
+from ... import ndarray, symbol  # noqa: F401  (third-party cells import all these from here)
 from ...base import numeric_types, string_types  # noqa: F401
 from ..hybrid_block import HybridBlock  # noqa: F401
 from ..nn.activations import LeakyReLU  # noqa: F401
@@ -38,10 +38,10 @@ __all__ = [
 
 
 def _cells_state_info(cells: list[RecurrentCell], batch_size: int) -> list[dict[str, object]]:
-    """The states of several cells, one after the other."""
+    """The concatenated state descriptions of several cells."""
     return [info for cell in cells for info in cell.state_info(batch_size)]
 
 
 def _cells_begin_state(cells: list[RecurrentCell], **kwargs: object) -> list[object]:
-    """The states of several cells to begin with."""
+    """The concatenated initial states of several cells."""
     return [state for cell in cells for state in cell.begin_state(**kwargs)]  # type: ignore[arg-type]

@@ -23,10 +23,10 @@ _PARAMETER = re.compile(r"(l|r)(\d+)_(i2h|h2h|h2r)_(weight|bias)\Z")
 
 
 class _RNNLayer(HybridBlock):
-    """Layers of cells over a sequence (time, batch, channels), or with layout NTC of the batch first.
+    """Recurrent layers on a sequence (time, batch, channels), or (batch, time, channels) with layout NTC.
 
-    Called with data alone it gives the outputs; called with states it gives outputs and new states. Parameters are
-    named `l0_i2h_weight`, ..., with r for the reverse direction.
+    A call without states returns the outputs; a call with states returns the outputs and the new states. Parameters are
+    named `l0_i2h_weight`, ...; names of the reverse direction start with r.
     """
 
     def __init__(
@@ -87,7 +87,7 @@ class _RNNLayer(HybridBlock):
         return f"{type(self).__name__}({', '.join(parts)})"
 
     def _collect_params_with_prefix(self, prefix: str = "") -> dict[str, Parameter]:
-        """Structural names are those of a stack of cells, as in MXNet's files."""
+        """All parameters by structural name. The names are the ones of a stack of cells, as in MXNet's files."""
         dotted = f"{prefix}." if prefix else ""
         return {dotted + self._unfused_name(name): param for name, param in self._reg_params.items()}
 
@@ -99,7 +99,7 @@ class _RNNLayer(HybridBlock):
         return f"_unfused.{layer}.{cell}{group}_{kind}"
 
     def _unfuse(self) -> HybridSequentialRNNCell:
-        """A stack of cells with the same parameters, one step at a time."""
+        """A stack of cells with the same parameters, which runs step by step."""
         if self._projection_size:
             raise AssertionError("_unfuse does not support projection layer yet!")
         if any(self._state_clip[:2]):
@@ -138,17 +138,17 @@ class _RNNLayer(HybridBlock):
         return [{"shape": (layers, batch_size, n), "__layout__": "LNC", "dtype": self._dtype} for n in sizes]
 
     def begin_state(self, batch_size: int = 0, func: Callable[..., Any] | None = None, **kwargs: Any) -> list[Any]:
-        """States to begin with, made by `func`: zeros by default."""
+        """The initial states, created by `func`: zeros by default."""
         func = ndarray.zeros if func is None else func
-        made: list[Any] = []
+        states: list[Any] = []
         for i, info in enumerate(self.state_info(batch_size)):
             options = {**info, **kwargs}
             if func is ndarray.zeros:
                 options.pop("__layout__")
             else:
                 options["name"] = f"{self.prefix}h0_{i}"
-            made.append(func(**options))
-        return made
+            states.append(func(**options))
+        return states
 
     # --- calls ------------------------------------------------------------------------------------------------------
 
@@ -180,7 +180,7 @@ class _RNNLayer(HybridBlock):
                 raise ValueError(f"Invalid recurrent state shape. Expecting {info['shape']}, got {state.shape}.")
 
     def _forward_kernel(self, F: Any, inputs: Any, states: Any, sequence_length: Any, **params: Any) -> Any:
-        """Outputs and new states: one RNN operator on the concatenated parameters."""
+        """Call one RNN operator on the concatenated parameters. Returns the outputs and the new states."""
         if self._layout == "NTC":
             inputs = F.swapaxes(inputs, 0, 1)
         packed = F._internal._rnn_param_concat(*self._flat_parameters(params), dim=0)
@@ -209,7 +209,7 @@ class _RNNLayer(HybridBlock):
         return outputs, new_states
 
     def _flat_parameters(self, params: dict[str, Any]) -> list[Any]:
-        """All weights, then all biases, each as a vector: by layer, direction, and i2h, h2h, h2r."""
+        """All weights, then all biases, as vectors, ordered by layer, direction, and i2h, h2h, h2r."""
         groups = ["i2h", "h2h", "h2r"] if self._projection_size else ["i2h", "h2h"]
         return [
             params[f"{direction}{layer}_{group}_{kind}"].reshape(-1)
@@ -252,7 +252,9 @@ class RNN(_RNNLayer):
         dtype: Any = "float32",
         **kwargs: Any,
     ) -> None:
-        made = _initializers(i2h_weight_initializer, h2h_weight_initializer, i2h_bias_initializer, h2h_bias_initializer)
+        initializers = _initializers(
+            i2h_weight_initializer, h2h_weight_initializer, i2h_bias_initializer, h2h_bias_initializer
+        )
         super().__init__(
             f"rnn_{activation}",
             hidden_size,
@@ -261,14 +263,15 @@ class RNN(_RNNLayer):
             dropout,
             bidirectional,
             input_size,
-            made,
+            initializers,
             dtype,
             **kwargs,
         )
 
 
 class LSTM(_RNNLayer):
-    """Long short-term memory (gates i, f, c, o); states h and c. `projection_size` makes h smaller (LSTMP)."""
+    """Long short-term memory with gates i, f, c, o and states h, c. With `projection_size`, h is projected to that size
+    (LSTMP)."""
 
     def __init__(
         self,
@@ -290,7 +293,7 @@ class LSTM(_RNNLayer):
         dtype: Any = "float32",
         **kwargs: Any,
     ) -> None:
-        made = _initializers(
+        initializers = _initializers(
             i2h_weight_initializer,
             h2h_weight_initializer,
             i2h_bias_initializer,
@@ -306,7 +309,7 @@ class LSTM(_RNNLayer):
             dropout,
             bidirectional,
             input_size,
-            made,
+            initializers,
             dtype,
             projection_size,
             clip,
@@ -315,7 +318,7 @@ class LSTM(_RNNLayer):
 
 
 class GRU(_RNNLayer):
-    """Gated recurrent units (gates r, z, n; the reset gate acts after the recurrent product, as in cuDNN)."""
+    """Gated recurrent units with gates r, z, n. The reset gate is applied after the recurrent product, as in cuDNN."""
 
     def __init__(
         self,
@@ -332,7 +335,9 @@ class GRU(_RNNLayer):
         dtype: Any = "float32",
         **kwargs: Any,
     ) -> None:
-        made = _initializers(i2h_weight_initializer, h2h_weight_initializer, i2h_bias_initializer, h2h_bias_initializer)
+        initializers = _initializers(
+            i2h_weight_initializer, h2h_weight_initializer, i2h_bias_initializer, h2h_bias_initializer
+        )
         super().__init__(
-            "gru", hidden_size, num_layers, layout, dropout, bidirectional, input_size, made, dtype, **kwargs
+            "gru", hidden_size, num_layers, layout, dropout, bidirectional, input_size, initializers, dtype, **kwargs
         )

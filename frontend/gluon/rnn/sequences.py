@@ -1,4 +1,4 @@
-"""Sequences of steps: as one array with a time axis, or as a list of an array for each step."""
+"""Conversion of sequences: one array with a time axis, or a list with one array per step."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ..parameter import tensor_types
 
 
 def as_list(value: Any) -> list[Any]:
-    """The outputs of an operator that may have one or several."""
+    """The outputs of an operator as a list."""
     if isinstance(value, Symbol):
         return list(value)
     return list(value) if isinstance(value, list | tuple) else [value]
@@ -21,10 +21,10 @@ def as_list(value: Any) -> list[Any]:
 def _format_sequence(
     length: int | None, inputs: Any, layout: str, merge: bool | None, in_layout: str | None = None
 ) -> tuple[Any, int, Any, int]:
-    """The steps in `inputs` as one array (`merge`), as a list (`merge=False`), or as they are (None).
+    """Convert `inputs` to one array (`merge=True`) or to a list of steps (`merge=False`). None leaves the form.
 
-    Gives them with the time axis of `layout`, the module `nd` or `sym` they belong to, and the batch size, 0 where
-    it is unknown.
+    Returns the converted inputs, the time axis of `layout`, the module `nd` or `sym`, and the batch size (0 if it is
+    unknown).
     """
     if inputs is None:
         raise AssertionError("unroll(inputs=None) has been deprecated. Please create input variables outside unroll.")
@@ -42,7 +42,7 @@ def _format_sequence(
             inputs = _split_array(inputs, in_axis, length)
     else:
         if length is not None and len(inputs) != length:
-            raise AssertionError(f"unroll over {length} steps needs {length} inputs, {len(inputs)} were given")
+            raise AssertionError(f"unroll over {length} steps requires {length} inputs, not {len(inputs)}")
         F = symbol if isinstance(inputs[0], Symbol) else ndarray
         batch = 0 if F is symbol else inputs[0].shape[0]
         if merge is True:
@@ -65,12 +65,15 @@ def _split_symbol(inputs: Symbol, axis: int, length: int | None) -> list[Symbol]
 def _split_array(inputs: NDArray, axis: int, length: int | None) -> list[NDArray]:
     steps = inputs.shape[axis]
     if length is not None and length != steps:
-        raise AssertionError(f"unroll over {length} steps was given {steps} steps in axis {axis} of {inputs.shape}")
+        raise AssertionError(
+            f"unroll over {length} steps requires {length} steps in axis {axis} of inputs, not {steps} as in "
+            f"{inputs.shape}"
+        )
     return as_list(ndarray.split(inputs, axis=axis, num_outputs=steps, squeeze_axis=1))  # type: ignore[attr-defined]
 
 
 def _get_begin_state(cell: Any, F: Any, begin_state: Any, inputs: Any, batch_size: int) -> Any:
-    """The states given, or zeros on the context of the inputs."""
+    """`begin_state`, or zeros on the context of the inputs if it is None."""
     if begin_state is not None:
         return begin_state
     if F is not ndarray:
@@ -82,9 +85,9 @@ def _get_begin_state(cell: Any, F: Any, begin_state: Any, inputs: Any, batch_siz
 def _mask_sequence_variable_length(
     F: Any, data: Any, length: int, valid_length: Any, time_axis: int, merge: bool | None
 ) -> Any:
-    """Steps with zeros from the valid length on, merged or as a list."""
+    """Set the steps after each sequence's valid length to zero. Returns one array if `merge`, else a list."""
     if valid_length is None:
-        raise AssertionError("valid_length is needed to mask a sequence")
+        raise AssertionError("masking a sequence requires valid_length")
     if not isinstance(data, tensor_types):
         data = F.stack(*data, axis=time_axis)
     outputs = F.SequenceMask(data, sequence_length=valid_length, use_sequence_length=True, axis=time_axis)
@@ -94,7 +97,7 @@ def _mask_sequence_variable_length(
 
 
 def _reverse_sequences(sequences: Sequence[Any], unroll_step: int, valid_length: Any = None) -> list[Any]:
-    """The steps backwards; with `valid_length`, those after it stay where they are."""
+    """The steps in reverse order. With `valid_length`, only the valid steps of each sequence are reversed."""
     if valid_length is None:
         return list(reversed(sequences))
     F: Any = symbol if isinstance(sequences[0], Symbol) else ndarray

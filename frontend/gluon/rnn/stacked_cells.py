@@ -1,4 +1,4 @@
-"""Cells made of other cells: one after the other, or one in each direction."""
+"""Cells that combine other cells: stacked, or one for each direction."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .sequences import (
 
 
 class _Cells(RecurrentCell):
-    """A cell whose states are those of its children, one after the other."""
+    """A cell whose states are the concatenated states of its children."""
 
     @property
     def _cells(self) -> list[Any]:
@@ -26,23 +26,23 @@ class _Cells(RecurrentCell):
         return [info for cell in self._cells for info in cell.state_info(batch_size)]
 
     def begin_state(self, **kwargs: Any) -> States:  # type: ignore[override]
-        """The states of all children to begin with."""
+        """The initial states of all children."""
         self._check_unmodified()
         return [state for cell in self._cells for state in cell.begin_state(**kwargs)]
 
-    def _shares(self, states: States) -> list[tuple[Any, States]]:
-        """Each child with its part of the states."""
-        shares: list[tuple[Any, States]] = []
+    def _split_states(self, states: States) -> list[tuple[Any, States]]:
+        """Each child with its part of `states`."""
+        parts: list[tuple[Any, States]] = []
         start = 0
         for cell in self._cells:
             end = start + len(cell.state_info())
-            shares.append((cell, states[start:end]))
+            parts.append((cell, states[start:end]))
             start = end
-        return shares
+        return parts
 
 
 class _Stack(_Cells):
-    """What both kinds of sequences share."""
+    """The base class of SequentialRNNCell and HybridSequentialRNNCell."""
 
     def __repr__(self) -> str:
         lines = [f"({key}): {_indent(repr(cell), 2)}" for key, cell in self._children.items()]
@@ -57,8 +57,8 @@ class _Stack(_Cells):
             raise AssertionError("a BidirectionalCell cannot be stepped: use unroll")
         self._counter += 1
         next_states: States = []
-        for cell, share in self._shares(states):
-            inputs, new = cell(inputs, share)
+        for cell, part in self._split_states(states):
+            inputs, new = cell(inputs, part)
             next_states.extend(new)
         return inputs, next_states
 
@@ -73,14 +73,14 @@ class _Stack(_Cells):
     ) -> tuple[Any, States]:
         self.reset()
         inputs, _, F, batch_size = _format_sequence(length, inputs, layout, None)
-        shares = self._shares(_get_begin_state(self, F, begin_state, inputs, batch_size))
+        parts = self._split_states(_get_begin_state(self, F, begin_state, inputs, batch_size))
         next_states: States = []
-        for i, (cell, share) in enumerate(shares):
-            merge = None if i < len(shares) - 1 else merge_outputs
+        for i, (cell, part) in enumerate(parts):
+            merge = None if i < len(parts) - 1 else merge_outputs
             inputs, new = cell.unroll(
                 length,
                 inputs=inputs,
-                begin_state=share,
+                begin_state=part,
                 layout=layout,
                 merge_outputs=merge,
                 valid_length=valid_length,
@@ -96,17 +96,17 @@ class _Stack(_Cells):
 
 
 class SequentialRNNCell(_Stack):
-    """Cells one after the other."""
+    """A stack of cells. Each cell reads the output of the previous one."""
 
     def __init__(self, prefix: str | None = None, params: Any = None) -> None:
         super().__init__(prefix=prefix, params=params)
 
     def hybrid_forward(self, *args: Any, **kwargs: Any) -> Any:
-        raise NotImplementedError("a SequentialRNNCell is no hybrid cell: use HybridSequentialRNNCell")
+        raise NotImplementedError("a SequentialRNNCell is not a hybrid cell: use HybridSequentialRNNCell")
 
 
 class HybridSequentialRNNCell(_Stack, HybridRecurrentCell):  # type: ignore[override]
-    """Hybrid cells one after the other."""
+    """A stack of hybrid cells. Each cell reads the output of the previous one."""
 
     def __init__(self, prefix: str | None = None, params: Any = None) -> None:
         super().__init__(prefix=prefix, params=params)
@@ -116,7 +116,8 @@ class HybridSequentialRNNCell(_Stack, HybridRecurrentCell):  # type: ignore[over
 
 
 class BidirectionalCell(_Cells, HybridRecurrentCell):  # type: ignore[override]
-    """One cell forwards and one backwards over a sequence; their outputs are concatenated. Works by `unroll` alone."""
+    """Runs one cell forwards and one backwards over a sequence, and concatenates their outputs. Supports only `unroll`,
+    not single steps."""
 
     def __init__(self, l_cell: RecurrentCell, r_cell: RecurrentCell, output_prefix: str = "bi_") -> None:
         super().__init__(prefix="", params=None)
@@ -144,26 +145,26 @@ class BidirectionalCell(_Cells, HybridRecurrentCell):  # type: ignore[override]
         inputs, axis, F, batch_size = _format_sequence(length, inputs, layout, False)
         reversed_inputs = _reverse_sequences(inputs, length, valid_length)
         states = _get_begin_state(self, F, begin_state, inputs, batch_size)
-        (l_cell, l_share), (r_cell, r_share) = self._shares(states)
+        (l_cell, l_begin), (r_cell, r_begin) = self._split_states(states)
         options = {"layout": layout, "valid_length": valid_length}
         left, l_states = l_cell.unroll(
-            length, inputs=inputs, begin_state=l_share, merge_outputs=merge_outputs, **options
+            length, inputs=inputs, begin_state=l_begin, merge_outputs=merge_outputs, **options
         )
         right, r_states = r_cell.unroll(
-            length, inputs=reversed_inputs, begin_state=r_share, merge_outputs=False, **options
+            length, inputs=reversed_inputs, begin_state=r_begin, merge_outputs=False, **options
         )
         right = _reverse_sequences(right, length, valid_length)
         if merge_outputs is None:
             merge_outputs = isinstance(left, tensor_types)
             left = _format_sequence(None, left, layout, merge_outputs)[0]
             right = _format_sequence(None, right, layout, merge_outputs)[0]
-        outputs = self._joined(F, left, right, axis, merge_outputs)
+        outputs = self._concatenate(F, left, right, axis, merge_outputs)
         if valid_length is not None:
             outputs = _mask_sequence_variable_length(F, outputs, length, valid_length, axis, merge_outputs)
         return outputs, l_states + r_states
 
-    def _joined(self, F: Any, left: Any, right: Any, axis: int, merge: bool) -> Any:
-        """The outputs of both directions side by side."""
+    def _concatenate(self, F: Any, left: Any, right: Any, axis: int, merge: bool) -> Any:
+        """Concatenate the outputs of both directions along the channels."""
         if merge:
             right = right if isinstance(right, tensor_types) else F.stack(*right, axis=axis)
             return F.concat(left, right, dim=2, name=f"{self._output_prefix}out")

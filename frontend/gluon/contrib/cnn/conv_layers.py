@@ -1,4 +1,4 @@
-"""Deformable convolutions: a convolution of the input says where another one looks."""
+"""Deformable convolutions: one convolution of the input computes the sampling offsets of another one."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ class DeformableConvolution(HybridBlock):
             )
 
     def _make_weight(self, weight_initializer: Any, bias_initializer: Any) -> None:
-        shape: Any = [self._channels, 0, *self._kwargs_offset["kernel"]]  # a list, as graphs of MXNet show it
+        shape: Any = [self._channels, 0, *self._kwargs_offset["kernel"]]  # a list, as in MXNet's graphs
         self.deformable_conv_weight = self.params.get(
             "deformable_conv_weight", shape=shape, init=weight_initializer, allow_deferred_init=True
         )
@@ -124,15 +124,15 @@ class DeformableConvolution(HybridBlock):
     ) -> Any:
         bias = () if offset_bias is None else (offset_bias,)
         offset = F.Convolution(x, offset_weight, *bias, cudnn_off=True, **self._kwargs_offset)
-        arrays = {"data": x, **self._placed(F, offset), "weight": deformable_conv_weight}
+        arrays = {"data": x, **self._offset_arguments(F, offset), "weight": deformable_conv_weight}
         if deformable_conv_bias is not None:
             arrays["bias"] = deformable_conv_bias
         operator = getattr(F.contrib, self._operator)
         out = operator(name="fwd", **arrays, **self._kwargs_deformable_conv)
         return self.act(out) if self.act else out
 
-    def _placed(self, F: Any, offset: Any) -> dict[str, Any]:
-        """What the operator takes of the convolution that says where to look."""
+    def _offset_arguments(self, F: Any, offset: Any) -> dict[str, Any]:
+        """The operator's arguments that are computed from the result of the offset convolution."""
         return {"offset": offset}
 
     def _alias(self) -> str:
@@ -150,7 +150,7 @@ class DeformableConvolution(HybridBlock):
 
 
 class ModulatedDeformableConvolution(DeformableConvolution):
-    """The deformable convolution of Zhu et al. 2018: each tap also has a learned weight between 0 and 2."""
+    """The deformable convolution of Zhu et al. 2018: each tap also has a learned weight in [0, 2]."""
 
     _operator = "ModulatedDeformableConvolution"
     _numbers_per_tap = 3
@@ -202,10 +202,10 @@ class ModulatedDeformableConvolution(DeformableConvolution):
             params,
         )
 
-    def _placed(self, F: Any, offset: Any) -> dict[str, Any]:
-        moves = F.slice_axis(offset, axis=1, begin=0, end=self.offset_split_index)
+    def _offset_arguments(self, F: Any, offset: Any) -> dict[str, Any]:
+        offsets = F.slice_axis(offset, axis=1, begin=0, end=self.offset_split_index)
         weights = F.slice_axis(offset, axis=1, begin=self.offset_split_index, end=None)
-        return {"offset": moves, "mask": F.sigmoid(weights) * 2}
+        return {"offset": offsets, "mask": F.sigmoid(weights) * 2}
 
     def _alias(self) -> str:
         return "modulated_deformable_conv"

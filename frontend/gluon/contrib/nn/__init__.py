@@ -1,4 +1,4 @@
-"""`mxforge.gluon.contrib.nn`: further layers."""
+"""`mxforge.gluon.contrib.nn`: experimental layers."""
 
 from __future__ import annotations
 

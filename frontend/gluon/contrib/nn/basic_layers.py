@@ -1,4 +1,4 @@
-"""Layers beside each other, embeddings with sparse weights, batch normalisation over devices, pixel shuffles."""
+"""Parallel layers, embeddings with sparse weights, batch normalisation across devices, pixel shuffles."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class HybridConcurrent(HybridSequential):
 
 
 class Identity(HybridBlock):
-    """Its input."""
+    """Returns its input."""
 
     def __init__(self, prefix: str | None = None, params: Any = None) -> None:
         super().__init__(prefix=prefix, params=params)
@@ -58,7 +58,7 @@ class Identity(HybridBlock):
 
 
 class SparseEmbedding(Block):
-    """Rows of a row-sparse matrix (input_dim, output_dim), of which a call takes those that it needs."""
+    """Looks up rows of a row-sparse matrix (input_dim, output_dim). A call reads only the rows that it needs."""
 
     def __init__(
         self, input_dim: int, output_dim: int, dtype: Any = "float32", weight_initializer: Any = None, **kwargs: Any
@@ -84,7 +84,7 @@ class SparseEmbedding(Block):
 
 
 class SyncBatchNorm(BatchNorm):
-    """Batch normalisation whose statistics in training are those of all devices together."""
+    """Batch normalisation that computes its training statistics over the batches of all devices."""
 
     def __init__(
         self,
@@ -144,12 +144,12 @@ def _factors(factor: int | Sequence[int], count: int) -> tuple[int, ...]:
         return (int(factor),) * count
     found = tuple(int(f) for f in factor)
     if len(found) != count:
-        raise AssertionError(f"wrong length {len(found)}: {count} factors are needed")
+        raise AssertionError(f"wrong length {len(found)}: {count} factors are required")
     return found
 
 
 class PixelShuffle1D(HybridBlock):
-    """(batch, factor * channels, width) as (batch, channels, factor * width)."""
+    """Rearranges (batch, factor * channels, width) to (batch, channels, factor * width)."""
 
     def __init__(self, factor: int) -> None:
         super().__init__()
@@ -165,7 +165,7 @@ class PixelShuffle1D(HybridBlock):
 
 
 class PixelShuffle2D(HybridBlock):
-    """(batch, f1 * f2 * channels, h, w) as (batch, channels, f1 * h, f2 * w)."""
+    """Rearranges (batch, f1 * f2 * channels, h, w) to (batch, channels, f1 * h, f2 * w)."""
 
     def __init__(self, factor: int | Sequence[int]) -> None:
         super().__init__()
@@ -183,7 +183,7 @@ class PixelShuffle2D(HybridBlock):
 
 
 class PixelShuffle3D(HybridBlock):
-    """(batch, f1 * f2 * f3 * channels, d, h, w) as (batch, channels, f1 * d, f2 * h, f3 * w)."""
+    """Rearranges (batch, f1 * f2 * f3 * channels, d, h, w) to (batch, channels, f1 * d, f2 * h, f3 * w)."""
 
     def __init__(self, factor: int | Sequence[int]) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""`mxforge.gluon.contrib.rnn`: convolutional and further recurrent cells."""
+"""`mxforge.gluon.contrib.rnn`: convolutional and other experimental recurrent cells."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Recurrent cells whose products are convolutions, over one, two and three spatial axes."""
+"""Recurrent cells with convolutions in place of matrix products, over one, two and three spatial axes."""
 
 from __future__ import annotations
 
@@ -37,15 +37,15 @@ def _sizes(value: Sizes, dimensions: int) -> tuple[int, ...]:
 def _get_conv_out_size(
     dimensions: Sequence[int], kernels: Sequence[int], paddings: Sequence[int], dilations: Sequence[int]
 ) -> tuple[int, ...]:
-    """The extents of a convolution's result, 0 where those of its operand are unknown."""
+    """The spatial extents of a convolution's result with stride 1. An unknown extent is 0, in operand and result."""
     options = zip(dimensions, kernels, paddings, dilations, strict=True)
     return tuple(size + 2 * pad - dilate * (kernel - 1) if size else 0 for size, kernel, pad, dilate in options)
 
 
 class _BaseConvRNNCell(HybridRecurrentCell):
-    """A cell of convolutional gates over inputs of shape `input_shape` (without the batch axis).
+    """A cell with convolutional gates on inputs of shape `input_shape` (without the batch axis).
 
-    The recurrent kernel is odd and padded, so that states keep their extents.
+    The extents of the recurrent kernel are odd and it is padded, so that a step does not change the states' extents.
     """
 
     _gate_names: ClassVar[Sequence[str]] = ("",)
@@ -114,7 +114,7 @@ class _BaseConvRNNCell(HybridRecurrentCell):
     def _conv_forward(
         self, F: Any, inputs: Any, states: Any, i2h: tuple[Any, Any], h2h: tuple[Any, Any]
     ) -> tuple[str, Any, Any]:
-        """The prefix of names in this step, and the convolutions of the input and of the last output."""
+        """The name prefix of this step, the convolution of the input, and the convolution of the last output."""
         prefix = f"t{self._counter}_"
         options = {
             "num_filter": self._hidden_channels * self._num_gates,
@@ -145,7 +145,7 @@ class _BaseConvRNNCell(HybridRecurrentCell):
 
 
 class _ConvRNNCell(_BaseConvRNNCell):
-    """h' = activation(W * x + b + R * h + c) with convolutions."""
+    """h' = activation(W * x + b + R * h + c), where * is a convolution."""
 
     def _alias(self) -> str:
         return "conv_rnn"
@@ -172,17 +172,17 @@ class _ConvLSTMCell(_BaseConvRNNCell):
     ) -> Any:
         prefix, i2h, h2h = self._conv_forward(F, inputs, states, (i2h_weight, i2h_bias), (h2h_weight, h2h_bias))
         sliced = F.SliceChannel(i2h + h2h, num_outputs=4, name=prefix + "slice", axis=self._channel_axis)
-        enter = F.Activation(sliced[0], act_type="sigmoid", name=prefix + "i")
-        forget = F.Activation(sliced[1], act_type="sigmoid", name=prefix + "f")
+        input_gate = F.Activation(sliced[0], act_type="sigmoid", name=prefix + "i")
+        forget_gate = F.Activation(sliced[1], act_type="sigmoid", name=prefix + "f")
         candidate = self._get_activation(F, sliced[2], self._activation, name=prefix + "c")
-        leave = F.Activation(sliced[3], act_type="sigmoid", name=prefix + "o")
-        next_c = F.elemwise_add(forget * states[1], enter * candidate, name=prefix + "state")
-        next_h = F.elemwise_mul(leave, self._get_activation(F, next_c, self._activation), name=prefix + "out")
+        output_gate = F.Activation(sliced[3], act_type="sigmoid", name=prefix + "o")
+        next_c = F.elemwise_add(forget_gate * states[1], input_gate * candidate, name=prefix + "state")
+        next_h = F.elemwise_mul(output_gate, self._get_activation(F, next_c, self._activation), name=prefix + "out")
         return next_h, [next_h, next_c]
 
 
 class _ConvGRUCell(_BaseConvRNNCell):
-    """A gated recurrent unit with convolutions."""
+    """A gated recurrent unit with convolutions in place of matrix products."""
 
     _gate_names = ("_r", "_z", "_o")
 

@@ -1,4 +1,4 @@
-"""Cells with one dropout mask for all steps, cells with a projection, and unrolling by a loop operator."""
+"""Variational dropout, LSTM cells with a projection, and unrolling with a loop operator."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["LSTMPCell", "VariationalDropoutCell"]
 
 
 class VariationalDropoutCell(ModifierCell):
-    """Dropout with masks that stay the same over all steps (Gal and Ghahramani 2016)."""
+    """Dropout with one mask for all steps (Gal and Ghahramani 2016)."""
 
     def __init__(
         self, base_cell: Any, drop_inputs: float = 0.0, drop_states: float = 0.0, drop_outputs: float = 0.0
@@ -31,19 +31,19 @@ class VariationalDropoutCell(ModifierCell):
             )
         super().__init__(base_cell)
         self.drop_inputs, self.drop_states, self.drop_outputs = drop_inputs, drop_states, drop_outputs
-        self._forget_masks()
+        self._clear_masks()
 
     def _alias(self) -> str:
         return "vardrop"
 
-    def _forget_masks(self) -> None:
+    def _clear_masks(self) -> None:
         self.drop_inputs_mask: Any = None
         self.drop_states_mask: Any = None
         self.drop_outputs_mask: Any = None
 
     def reset(self) -> None:
         super().reset()
-        self._forget_masks()
+        self._clear_masks()
 
     def _initialize_input_masks(self, F: Any, inputs: Any, states: States) -> None:
         if self.drop_states and self.drop_states_mask is None:
@@ -99,7 +99,7 @@ class VariationalDropoutCell(ModifierCell):
 
 
 class LSTMPCell(HybridRecurrentCell):
-    """An LSTM cell whose output is projected to `projection_size` numbers (Sak et al. 2014)."""
+    """An LSTM cell whose output is projected to `projection_size` features (Sak et al. 2014)."""
 
     def __init__(
         self,
@@ -159,12 +159,12 @@ class LSTMPCell(HybridRecurrentCell):
         i2h = F.FullyConnected(data=inputs, weight=i2h_weight, bias=i2h_bias, num_hidden=rows, name=prefix + "i2h")
         h2h = F.FullyConnected(data=states[0], weight=h2h_weight, bias=h2h_bias, num_hidden=rows, name=prefix + "h2h")
         sliced = F.SliceChannel(i2h + h2h, num_outputs=4, name=prefix + "slice")
-        enter, forget, candidate, leave = (
+        input_gate, forget_gate, candidate, output_gate = (
             F.Activation(sliced[i], act_type=kind, name=prefix + letter)
             for i, (kind, letter) in enumerate(zip(("sigmoid", "sigmoid", "tanh", "sigmoid"), "ifco", strict=True))
         )
-        next_c = F.elemwise_add(forget * states[1], enter * candidate, name=prefix + "state")
-        hidden = F.elemwise_mul(leave, F.Activation(next_c, act_type="tanh"), name=prefix + "hidden")
+        next_c = F.elemwise_add(forget_gate * states[1], input_gate * candidate, name=prefix + "state")
+        hidden = F.elemwise_mul(output_gate, F.Activation(next_c, act_type="tanh"), name=prefix + "hidden")
         next_r = F.FullyConnected(
             data=hidden, num_hidden=self._projection_size, weight=h2r_weight, no_bias=True, name=prefix + "out"
         )
@@ -180,9 +180,9 @@ def dynamic_unroll(
     layout: str = "TNC",
     valid_length: Any = None,
 ) -> tuple[Any, Any]:
-    """Outputs and last states of a cell over all steps of `inputs`, by the loop operator `foreach`.
+    """Run a cell over all steps of `inputs` with the loop operator `foreach`. Returns the outputs and the last states.
 
-    Unlike `cell.unroll` it needs no number of steps, and the graph of a symbol holds the cell once.
+    Unlike `cell.unroll`, it does not require the number of steps, and a symbol's graph contains the cell once.
     """
     inputs, axis, F, _ = _format_sequence(0, inputs, layout, True)
     order = list(range(len(layout)))
@@ -205,14 +205,14 @@ def dynamic_unroll(
 
 
 def _masked_loop(F: Any, cell: Any, inputs: Any, begin_state: States, valid_length: Any) -> tuple[Any, States]:
-    """A loop in which each instance's states stay as they are from its valid length on."""
+    """A loop that stops updating the states of a sequence after its valid length."""
 
     def step(data: Any, states: States) -> tuple[Any, States]:
-        *before, number = states
+        *before, step_number = states
         output, after = cell(data, before)
-        running = F.broadcast_greater(valid_length, number)
-        kept = [F.where(running, new, old) for new, old in zip(after, before, strict=True)]
-        return output, [*kept, number + 1]
+        running = F.broadcast_greater(valid_length, step_number)
+        masked = [F.where(running, new, old) for new, old in zip(after, before, strict=True)]
+        return output, [*masked, step_number + 1]
 
     outputs, states = F.contrib.foreach(step, inputs, [*begin_state, F.zeros((1,))])
     return outputs, states[:-1]

@@ -1,4 +1,4 @@
-"""`mxforge.gluon.data.vision`: datasets of images, and transforms of images."""
+"""`mxforge.gluon.data.vision`: image datasets and image transforms."""
 
 from __future__ import annotations
 

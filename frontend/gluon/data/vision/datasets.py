@@ -1,4 +1,4 @@
-"""Datasets of images that are in files: one record file, or a folder with a folder for each class."""
+"""Image datasets in files: a record file, or a folder with one subfolder per class."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _EXTENSIONS = (".jpg", ".jpeg", ".png")
 
 
 class ImageRecordDataset(RecordFileDataset):
-    """Images and labels of a .rec file; `flag` 0 asks for grey images."""
+    """Images and labels of a .rec file. `flag` 0 decodes to grayscale, 1 to colour."""
 
     def __init__(self, filename: str, flag: int = 1, transform: Callable[..., Any] | None = None) -> None:
         super().__init__(filename)
@@ -28,7 +28,7 @@ class ImageRecordDataset(RecordFileDataset):
 
 
 class ImageFolderDataset(Dataset):
-    """Images in ROOT/CLASS/*.jpg; a label is the place of the class's name among the sorted names (`synsets`)."""
+    """Images in ROOT/CLASS/*.jpg (or .jpeg, .png). A label is the index of CLASS in the sorted names (`synsets`)."""
 
     def __init__(self, root: str, flag: int = 1, transform: Callable[..., Any] | None = None) -> None:
         self._root = os.path.expanduser(root)

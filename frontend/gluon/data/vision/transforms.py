@@ -1,4 +1,4 @@
-"""Transforms of images as blocks: (H, W, C) images in, with `ToTensor` (C, H, W) tensors out."""
+"""Image transforms as blocks. Images are (H, W, C); `ToTensor` returns (C, H, W)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def _pair(size: Size) -> tuple[int, int]:
 
 
 class Compose(Sequential):
-    """Several transforms one after another; those that can be hybridized and stand side by side are compiled as one."""
+    """A chain of transforms. Consecutive transforms that can be hybridized are compiled together."""
 
     def __init__(self, transforms: Sequence[Any]) -> None:
         super().__init__()
@@ -45,7 +45,7 @@ class Compose(Sequential):
 
 
 class Cast(HybridBlock):
-    """To another dtype."""
+    """Casts to `dtype`."""
 
     def __init__(self, dtype: Any = "float32") -> None:
         super().__init__()
@@ -56,7 +56,7 @@ class Cast(HybridBlock):
 
 
 class RandomApply(Sequential):
-    """`transforms` with probability `p`, otherwise nothing."""
+    """Applies `transforms` with probability `p`, otherwise returns the input."""
 
     def __init__(self, transforms: Any, p: float = 0.5) -> None:
         super().__init__()
@@ -68,14 +68,14 @@ class RandomApply(Sequential):
 
 
 class ToTensor(HybridBlock):
-    """uint8 (..., H, W, C) in [0, 255] to float32 (..., C, H, W) in [0, 1]."""
+    """Converts uint8 (..., H, W, C) in [0, 255] to float32 (..., C, H, W) in [0, 1]."""
 
     def hybrid_forward(self, F: Any, x: Any) -> Any:
         return F.image.to_tensor(x)
 
 
 class Normalize(HybridBlock):
-    """(x - mean) / std by channel, for (..., C, H, W)."""
+    """(x - mean) / std per channel, for (..., C, H, W)."""
 
     def __init__(self, mean: Any = 0.0, std: Any = 1.0) -> None:
         super().__init__()
@@ -87,7 +87,7 @@ class Normalize(HybridBlock):
 
 
 class RandomResizedCrop(Block):
-    """A piece of a random size and ratio at a random place, resized to `size`."""
+    """A crop of random area, aspect ratio and position, resized to `size`."""
 
     def __init__(
         self,
@@ -104,7 +104,7 @@ class RandomResizedCrop(Block):
 
 
 class CropResize(HybridBlock):
-    """The piece at (x, y) of this width and height, resized to `size` if that is given."""
+    """The crop at (x, y) with `width` and `height`, resized to `size` unless it is None."""
 
     def __init__(
         self, x: int, y: int, width: int, height: int, size: Size | None = None, interpolation: int | None = None
@@ -123,7 +123,7 @@ class CropResize(HybridBlock):
 
 
 class CenterCrop(Block):
-    """The piece of `size` in the middle; see `image.center_crop`."""
+    """The central crop of `size`; see `image.center_crop`."""
 
     def __init__(self, size: Size, interpolation: int = 1) -> None:
         super().__init__()
@@ -134,7 +134,7 @@ class CenterCrop(Block):
 
 
 class Resize(HybridBlock):
-    """To `size`; where it is one number and `keep_ratio`, that is the shorter side."""
+    """Resizes to `size`. If `size` is one number and `keep_ratio` is set, it is the length of the shorter side."""
 
     def __init__(self, size: Size, keep_ratio: bool = False, interpolation: int = 1) -> None:
         super().__init__()
@@ -147,21 +147,21 @@ class Resize(HybridBlock):
 
 
 class RandomFlipLeftRight(HybridBlock):
-    """Flipped from left to right with probability 1/2."""
+    """Flips left to right with probability 1/2."""
 
     def hybrid_forward(self, F: Any, x: Any) -> Any:
         return F.image.random_flip_left_right(x)
 
 
 class RandomFlipTopBottom(HybridBlock):
-    """Flipped from top to bottom with probability 1/2."""
+    """Flips top to bottom with probability 1/2."""
 
     def hybrid_forward(self, F: Any, x: Any) -> Any:
         return F.image.random_flip_top_bottom(x)
 
 
 class RandomBrightness(HybridBlock):
-    """Brightness times a random factor in [max(0, 1 - brightness), 1 + brightness]."""
+    """Scales brightness by a random factor in [max(0, 1 - brightness), 1 + brightness]."""
 
     def __init__(self, brightness: float) -> None:
         super().__init__()
@@ -172,7 +172,7 @@ class RandomBrightness(HybridBlock):
 
 
 class RandomContrast(HybridBlock):
-    """Contrast times a random factor in [max(0, 1 - contrast), 1 + contrast]."""
+    """Scales contrast by a random factor in [max(0, 1 - contrast), 1 + contrast]."""
 
     def __init__(self, contrast: float) -> None:
         super().__init__()
@@ -183,7 +183,7 @@ class RandomContrast(HybridBlock):
 
 
 class RandomSaturation(HybridBlock):
-    """Saturation times a random factor in [max(0, 1 - saturation), 1 + saturation]."""
+    """Scales saturation by a random factor in [max(0, 1 - saturation), 1 + saturation]."""
 
     def __init__(self, saturation: float) -> None:
         super().__init__()
@@ -194,7 +194,7 @@ class RandomSaturation(HybridBlock):
 
 
 class RandomHue(HybridBlock):
-    """Hue moved by a random factor in [max(0, 1 - hue), 1 + hue]."""
+    """Changes the hue by a random factor in [max(0, 1 - hue), 1 + hue]."""
 
     def __init__(self, hue: float) -> None:
         super().__init__()
@@ -205,7 +205,7 @@ class RandomHue(HybridBlock):
 
 
 class RandomColorJitter(HybridBlock):
-    """Brightness, contrast, saturation and hue, all at random."""
+    """Changes brightness, contrast, saturation and hue at random."""
 
     def __init__(self, brightness: float = 0, contrast: float = 0, saturation: float = 0, hue: float = 0) -> None:
         super().__init__()
@@ -216,7 +216,7 @@ class RandomColorJitter(HybridBlock):
 
 
 class RandomLighting(HybridBlock):
-    """Noise along the principal components of colour, of standard deviation `alpha`."""
+    """Adds noise of standard deviation `alpha` along the principal components of colour."""
 
     def __init__(self, alpha: float) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Networks for the classification of images, by name or by class: `get_model("resnet50_v1")`, `resnet50_v1()`."""
+"""Networks for image classification, by name or by function: `get_model("resnet50_v1")`, `resnet50_v1()`."""
 
 from __future__ import annotations
 

@@ -39,5 +39,5 @@ class AlexNet(Classifier):
 
 
 def alexnet(pretrained: bool = False, ctx: Context = CPU, root: str = MODELS_FOLDER, **kwargs: Any) -> AlexNet:
-    """AlexNet, with the weights from `root` or the network when `pretrained`."""
+    """AlexNet. With `pretrained`, weights are loaded from `root` and downloaded if missing."""
     return load_pretrained(AlexNet(**kwargs), "alexnet", pretrained, ctx, root)

@@ -1,4 +1,4 @@
-"""What the networks of this folder share: features first, then an output layer on them."""
+"""The base class of the networks in this folder: a feature extractor and an output layer."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ...block import HybridBlock
 
 
 class Classifier(HybridBlock):
-    """Images (N, 3, H, W) to scores (N, classes): `output(features(x))`."""
+    """Maps images (N, 3, H, W) to scores (N, classes): `output(features(x))`."""
 
     features: nn.HybridSequential
     output: HybridBlock

@@ -19,7 +19,7 @@ densenet_spec: dict[int, tuple[int, int, list[int]]] = {
     169: (64, 32, [6, 12, 32, 32]),
     201: (64, 32, [6, 12, 48, 32]),
 }
-"""By number of layers: channels of the first convolution, channels that each layer adds, layers of each block."""
+"""By number of layers: channels of the first convolution, channels added per layer, layers per block."""
 
 
 def _normalized(*layers: Any) -> tuple[Any, ...]:
@@ -27,7 +27,7 @@ def _normalized(*layers: Any) -> tuple[Any, ...]:
 
 
 def _make_dense_layer(growth_rate: int, bn_size: int, dropout: float) -> HybridConcurrent:
-    """The input and, beside it along the channels, `growth_rate` new ones computed from it."""
+    """A layer that concatenates its input with `growth_rate` new channels computed from it."""
     new = nn.HybridSequential(prefix="")
     new.add(*_normalized(nn.Conv2D(bn_size * growth_rate, kernel_size=1, use_bias=False)))
     new.add(*_normalized(nn.Conv2D(growth_rate, kernel_size=3, padding=1, use_bias=False)))
@@ -47,14 +47,14 @@ def _make_dense_block(layers: int, bn_size: int, growth_rate: int, dropout: floa
 
 
 def _make_transition(channels: int) -> nn.HybridSequential:
-    """Fewer channels and half the resolution."""
+    """A transition to `channels` channels at half the resolution."""
     block = nn.HybridSequential(prefix="")
     block.add(*_normalized(nn.Conv2D(channels, kernel_size=1, use_bias=False), nn.AvgPool2D(pool_size=2, strides=2)))
     return block
 
 
 class DenseNet(Classifier):
-    """Blocks of layers that each read all earlier ones of their block, with transitions between the blocks."""
+    """Dense blocks with transitions between them. A layer reads the outputs of all earlier layers of its block."""
 
     def __init__(
         self,

@@ -17,7 +17,7 @@ Pair = tuple[int, int]
 
 
 def _conv(channels: int, kernel: int | Pair, strides: int = 1, padding: int | Pair = 0) -> nn.HybridSequential:
-    """A convolution without bias, batch normalization and ReLU."""
+    """A convolution (without bias), then batch normalization, then ReLU."""
     out = nn.HybridSequential(prefix="")
     out.add(nn.Conv2D(channels, kernel, strides, padding, use_bias=False))
     out.add(nn.BatchNorm(epsilon=0.001), nn.Activation("relu"))
@@ -30,16 +30,16 @@ def _chain(*layers: Any) -> nn.HybridSequential:
     return out
 
 
-def _average() -> HybridBlock:
+def _average_pool() -> HybridBlock:
     return nn.AvgPool2D(pool_size=3, strides=1, padding=1)
 
 
-def _largest() -> HybridBlock:
+def _max_pool() -> HybridBlock:
     return nn.MaxPool2D(pool_size=3, strides=2)
 
 
 def _split(channels: int) -> HybridConcurrent:
-    """A 3 x 3 convolution as two that see a row and a column."""
+    """A 1 x 3 and a 3 x 1 convolution in parallel, concatenated along the channels."""
     out = HybridConcurrent(axis=1, prefix="")
     out.add(_chain(_conv(channels, (1, 3), padding=(0, 1))), _chain(_conv(channels, (3, 1), padding=(1, 0))))
     return out
@@ -50,7 +50,7 @@ def _branches_a(pool_features: int) -> list[Any]:
         _chain(_conv(64, 1)),
         _chain(_conv(48, 1), _conv(64, 5, padding=2)),
         _chain(_conv(64, 1), _conv(96, 3, padding=1), _conv(96, 3, padding=1)),
-        _chain(_average(), _conv(pool_features, 1)),
+        _chain(_average_pool(), _conv(pool_features, 1)),
     ]
 
 
@@ -58,7 +58,7 @@ def _branches_b() -> list[Any]:
     return [
         _chain(_conv(384, 3, 2)),
         _chain(_conv(64, 1), _conv(96, 3, padding=1), _conv(96, 3, 2)),
-        _chain(_largest()),
+        _chain(_max_pool()),
     ]
 
 
@@ -74,7 +74,7 @@ def _branches_c(c: int) -> list[Any]:
             _conv(c, (7, 1), padding=column),
             _conv(192, (1, 7), padding=row),
         ),
-        _chain(_average(), _conv(192, 1)),
+        _chain(_average_pool(), _conv(192, 1)),
     ]
 
 
@@ -87,7 +87,7 @@ def _branches_d() -> list[Any]:
             _conv(192, (7, 1), padding=(3, 0)),
             _conv(192, 3, 2),
         ),
-        _chain(_largest()),
+        _chain(_max_pool()),
     ]
 
 
@@ -96,12 +96,12 @@ def _branches_e() -> list[Any]:
         _chain(_conv(320, 1)),
         _chain(_chain(_conv(384, 1)), _split(384)),
         _chain(_chain(_conv(448, 1), _conv(384, 3, padding=1)), _split(384)),
-        _chain(_average(), _conv(192, 1)),
+        _chain(_average_pool(), _conv(192, 1)),
     ]
 
 
 def _module(prefix: str, branches: Any, *arguments: int) -> HybridConcurrent:
-    """Branches side by side, joined along the channels."""
+    """Parallel branches, concatenated along the channels."""
     out = HybridConcurrent(axis=1, prefix=prefix)
     with out.name_scope():
         out.add(*branches(*arguments))
@@ -109,7 +109,7 @@ def _module(prefix: str, branches: Any, *arguments: int) -> HybridConcurrent:
 
 
 def make_aux(classes: int) -> nn.HybridSequential:
-    """The auxiliary classifier of training."""
+    """The auxiliary classifier, which is used only in training."""
     return _chain(nn.AvgPool2D(pool_size=5, strides=3), _conv(128, 1), _conv(768, 5), nn.Flatten(), nn.Dense(classes))
 
 
@@ -123,10 +123,10 @@ class Inception3(Classifier):
                 _conv(32, 3, 2),
                 _conv(32, 3),
                 _conv(64, 3, padding=1),
-                _largest(),
+                _max_pool(),
                 _conv(80, 1),
                 _conv(192, 3),
-                _largest(),
+                _max_pool(),
                 _module("A1_", _branches_a, 32),
                 _module("A2_", _branches_a, 64),
                 _module("A3_", _branches_a, 64),
@@ -145,5 +145,5 @@ class Inception3(Classifier):
 
 
 def inception_v3(pretrained: bool = False, ctx: Context = CPU, root: str = MODELS_FOLDER, **kwargs: Any) -> Inception3:
-    """Inception v3, with the weights from `root` or the network when `pretrained`."""
+    """Inception v3. With `pretrained`, weights are loaded from `root` and downloaded if missing."""
     return load_pretrained(Inception3(**kwargs), "inceptionv3", pretrained, ctx, root)

@@ -57,7 +57,7 @@ def _add_conv(
 
 
 class LinearBottleneck(HybridBlock):
-    """Expands the channels `t` times, filters each by itself, and projects without an activation."""
+    """Expands the channels by the factor `t`, applies a depthwise convolution, and projects without an activation."""
 
     def __init__(self, in_channels: int, channels: int, t: int, stride: int, **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -75,7 +75,7 @@ class LinearBottleneck(HybridBlock):
 
 
 class MobileNet(Classifier):
-    """Depthwise separable convolutions; `multiplier` scales the width of all layers and is at least 0.25."""
+    """Depthwise separable convolutions. `multiplier`, at least 0.25, scales the channels of all layers."""
 
     def __init__(self, multiplier: float = 1.0, classes: int = 1000, **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -92,7 +92,7 @@ class MobileNet(Classifier):
 
 
 class MobileNetV2(Classifier):
-    """Linear bottlenecks with shortcuts between the narrow ends; `multiplier` scales the width of all layers."""
+    """Linear bottlenecks with shortcuts. `multiplier` scales the channels of all layers."""
 
     def __init__(self, multiplier: float = 1.0, classes: int = 1000, **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -111,7 +111,7 @@ class MobileNetV2(Classifier):
 
 
 def _version(multiplier: float) -> str:
-    """The multiplier as it stands in the names of weight files: 1.0, 0.75, 0.5, 0.25."""
+    """The multiplier as written in the names of weight files: 1.0, 0.75, 0.5, 0.25."""
     text = f"{multiplier:.2f}"
     return text[:-1] if text in ("1.00", "0.50") else text
 
@@ -119,7 +119,7 @@ def _version(multiplier: float) -> str:
 def get_mobilenet(
     multiplier: float, pretrained: bool = False, ctx: Context = CPU, root: str = MODELS_FOLDER, **kwargs: Any
 ) -> MobileNet:
-    """The MobileNet of a width multiplier."""
+    """The MobileNet with this width multiplier."""
     name = f"mobilenet{_version(multiplier)}"
     return load_pretrained(MobileNet(multiplier, **kwargs), name, pretrained, ctx, root)
 
@@ -127,7 +127,7 @@ def get_mobilenet(
 def get_mobilenet_v2(
     multiplier: float, pretrained: bool = False, ctx: Context = CPU, root: str = MODELS_FOLDER, **kwargs: Any
 ) -> MobileNetV2:
-    """The MobileNetV2 of a width multiplier."""
+    """The MobileNetV2 with this width multiplier."""
     name = f"mobilenetv2_{_version(multiplier)}"
     return load_pretrained(MobileNetV2(multiplier, **kwargs), name, pretrained, ctx, root)
 

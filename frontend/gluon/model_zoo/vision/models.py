@@ -28,8 +28,8 @@ _MODELS: dict[str, Any] = {
 
 
 def get_model(name: str, **kwargs: Any) -> HybridBlock:
-    """The network of a name, in lower case or not; `pretrained`, `classes`, `ctx` and `root` go to its function.
-    ValueError lists the names when there is none of this name."""
+    """The network with this name, in any case. Keywords such as `pretrained`, `classes`, `ctx` and `root` are passed to
+    its function. An unknown name raises ValueError, which lists the names."""
     if name.lower() not in _MODELS:
         available = "\n\t".join(sorted(_MODELS))
         raise ValueError(f"Model {name} is not supported. Available options are\n\t{available}")

@@ -42,7 +42,7 @@ def _relu(F: Any, x: Any) -> Any:
 
 
 class _BlockV1(HybridBlock):
-    """What both blocks of version 1 share: relu(shortcut(x) + body(x)), where the shortcut may change the shape."""
+    """The base class of the blocks of version 1: relu(shortcut(x) + body(x)). The shortcut can change the shape."""
 
     body: nn.HybridSequential
     downsample: nn.HybridSequential | None
@@ -90,7 +90,7 @@ class BottleneckV1(_BlockV1):
 
 
 class BasicBlockV2(HybridBlock):
-    """Two 3 x 3 convolutions with their activations before them, for ResNet V2 of 18 and 34 layers."""
+    """Two 3 x 3 convolutions, each preceded by its activation, for ResNet V2 of 18 and 34 layers."""
 
     def __init__(
         self, channels: int, stride: int, downsample: bool = False, in_channels: int = 0, **kwargs: Any
@@ -113,7 +113,8 @@ class BasicBlockV2(HybridBlock):
 
 
 class BottleneckV2(HybridBlock):
-    """A 3 x 3 convolution on a quarter of the channels, activations first, for ResNet V2 of 50 and more layers."""
+    """A 3 x 3 convolution on a quarter of the channels, with preceding activations, for ResNet V2 of 50 and more
+    layers."""
 
     def __init__(
         self, channels: int, stride: int, downsample: bool = False, in_channels: int = 0, **kwargs: Any
@@ -144,9 +145,9 @@ def _shortcut_v2(channels: int, stride: int, in_channels: int) -> nn.Conv2D:
 
 
 class _ResNet(Classifier):
-    """What both versions share: the stem on the image, and stages of blocks.
+    """The base class of both versions: a stem and stages of blocks.
 
-    `channels` has one entry more than `layers`; `thumbnail` asks for a stem of one 3 x 3 convolution, for small images.
+    `channels` has one more entry than `layers`. With `thumbnail`, for small images, the stem is one 3 x 3 convolution.
     """
 
     def _add_stem(self, channels: int, thumbnail: bool) -> None:
@@ -173,7 +174,7 @@ class _ResNet(Classifier):
 
 
 class ResNetV1(_ResNet):
-    """Residual blocks with their activations behind the sums; `block` is BasicBlockV1 or BottleneckV1."""
+    """Residual blocks with an activation after each sum. `block` is BasicBlockV1 or BottleneckV1."""
 
     def __init__(
         self,
@@ -195,7 +196,7 @@ class ResNetV1(_ResNet):
 
 
 class ResNetV2(_ResNet):
-    """Residual blocks with their activations before the convolutions; `block` is BasicBlockV2 or BottleneckV2."""
+    """Residual blocks with an activation before each convolution. `block` is BasicBlockV2 or BottleneckV2."""
 
     def __init__(
         self,
@@ -224,7 +225,7 @@ resnet_spec: dict[int, tuple[str, list[int], list[int]]] = {
     101: ("bottle_neck", [3, 4, 23, 3], [64, 256, 512, 1024, 2048]),
     152: ("bottle_neck", [3, 8, 36, 3], [64, 256, 512, 1024, 2048]),
 }
-"""By number of layers: kind of block, blocks of each stage, and their channels after those of the stem."""
+"""By number of layers: kind of block, blocks per stage, channels of the stem and of each stage."""
 resnet_net_versions = [ResNetV1, ResNetV2]
 resnet_block_versions = [
     {"basic_block": BasicBlockV1, "bottle_neck": BottleneckV1},
@@ -240,7 +241,7 @@ def get_resnet(
     root: str = MODELS_FOLDER,
     **kwargs: Any,
 ) -> ResNetV1 | ResNetV2:
-    """The ResNet of version 1 or 2 with 18, 34, 50, 101 or 152 layers."""
+    """The ResNet of version 1 or 2 with 18, 34, 50, 101 or 152 layers. Other numbers raise AssertionError."""
     assert num_layers in resnet_spec, f"Invalid number of layers: {num_layers}. Options are {resnet_spec.keys()}"
     assert version in (1, 2), f"Invalid resnet version: {version}. Options are 1 and 2."
     kind, layers, channels = resnet_spec[num_layers]

@@ -16,8 +16,8 @@ _LAYERS: dict[str, tuple[tuple[int, int], tuple[int, ...]]] = {
     "1.0": ((96, 7), (0, 16, 16, 32, 0, 32, 48, 48, 64, 0, 64)),
     "1.1": ((64, 3), (0, 16, 16, 0, 32, 32, 0, 48, 48, 64, 64)),
 }
-"""By version: channels and kernel of the first convolution; then the squeezed channels of each fire module, and 0 for a
-pooling."""
+"""By version: channels and kernel of the first convolution; then the squeezed channels of each fire module, or 0 for a
+pooling layer."""
 
 
 def _make_fire_conv(channels: int, kernel: int, padding: int = 0) -> nn.HybridSequential:
@@ -27,7 +27,7 @@ def _make_fire_conv(channels: int, kernel: int, padding: int = 0) -> nn.HybridSe
 
 
 def _make_fire(squeeze_channels: int, expand1x1_channels: int, expand3x3_channels: int) -> nn.HybridSequential:
-    """Squeezes to few channels and expands to more, some of them by 1 x 1 and the others by 3 x 3."""
+    """A fire module: a 1 x 1 convolution to few channels, then 1 x 1 and 3 x 3 convolutions in parallel."""
     out = nn.HybridSequential(prefix="")
     out.add(_make_fire_conv(squeeze_channels, 1))
     expanded = HybridConcurrent(axis=1, prefix="")

@@ -31,11 +31,11 @@ vgg_spec: dict[int, tuple[list[int], list[int]]] = {
     16: ([2, 2, 3, 3, 3], _FILTERS),
     19: ([2, 2, 4, 4, 4], _FILTERS),
 }
-"""By number of layers: convolutions of each stage, and their channels."""
+"""By number of layers: convolutions per stage, and their channels."""
 
 
 class VGG(Classifier):
-    """Stages of 3 x 3 convolutions with a pooling after each, and three dense layers."""
+    """Stages of 3 x 3 convolutions, each followed by pooling, and three dense layers."""
 
     def __init__(
         self,
@@ -70,7 +70,7 @@ class VGG(Classifier):
 def get_vgg(
     num_layers: int, pretrained: bool = False, ctx: Context = CPU, root: str = MODELS_FOLDER, **kwargs: Any
 ) -> VGG:
-    """The VGG of 11, 13, 16 or 19 layers, with batch normalization where `batch_norm`."""
+    """The VGG of 11, 13, 16 or 19 layers, with batch normalization if `batch_norm`."""
     name = f"vgg{num_layers}" + "_bn" * bool(kwargs.get("batch_norm"))
     return load_pretrained(VGG(*vgg_spec[num_layers], **kwargs), name, pretrained, ctx, root)
 
