@@ -1,4 +1,4 @@
-"""`mxforge.io`: batches of data and iterators over them."""
+"""`mxforge.io`: data batches and iterators."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Batches of data and iterators over them: DataDesc, DataBatch, DataIter, NDArrayIter and iterators around others."""
+"""Data batches and iterators: DataDesc, DataBatch, DataIter, NDArrayIter, ResizeIter."""
 
 from __future__ import annotations
 
@@ -17,27 +17,27 @@ __all__ = ["DataBatch", "DataDesc", "DataIter", "NDArrayIter", "ResizeIter"]
 
 
 class DataDesc(namedtuple("DataDesc", ["name", "shape"])):
-    """Name and shape of an input, and its dtype and layout; compared and unpacked as (name, shape)."""
+    """Name, shape, dtype and layout of an input. It is compared and unpacked as (name, shape)."""
 
     dtype: Any
     layout: str
 
     def __new__(cls, name: str, shape: Sequence[int], dtype: Any = mx_real_t, layout: str = "NCHW") -> DataDesc:
-        made = super().__new__(cls, name, tuple(shape))
-        made.dtype, made.layout = dtype, layout
-        return made
+        desc = super().__new__(cls, name, tuple(shape))
+        desc.dtype, desc.layout = dtype, layout
+        return desc
 
     def __repr__(self) -> str:
         return f"DataDesc[{self.name},{self.shape},{self.dtype},{self.layout}]"
 
     @staticmethod
     def get_batch_axis(layout: str | None) -> int:
-        """The axis N of a layout; 0 when there is no layout, -1 when it has no N."""
+        """The index of N in a layout: 0 if the layout is None, -1 if it has no N."""
         return 0 if layout is None else layout.find("N")
 
     @staticmethod
     def get_list(shapes: Any, types: Any) -> list[DataDesc]:
-        """Descriptions from lists of (name, shape) and perhaps (name, dtype)."""
+        """Descriptions from a list of (name, shape), and a list of (name, dtype) or None."""
         if types is None:
             return [DataDesc(name, shape) for name, shape in shapes]
         kinds = dict(types)
@@ -45,7 +45,7 @@ class DataDesc(namedtuple("DataDesc", ["name", "shape"])):
 
 
 class DataBatch:
-    """Lists of data and label arrays; the last `pad` examples are fill."""
+    """Lists of data and label arrays. The last `pad` samples are padding."""
 
     def __init__(
         self,
@@ -70,7 +70,7 @@ class DataBatch:
 
 
 class DataIter:
-    """An iterator over batches; subclasses say `iter_next`, `getdata`, `getlabel` and `getpad`, or `next`."""
+    """An iterator over batches. Subclasses define `iter_next`, `getdata`, `getlabel` and `getpad`, or `next`."""
 
     def __init__(self, batch_size: int = 0) -> None:
         self.batch_size = batch_size
@@ -82,16 +82,16 @@ class DataIter:
         return self.next()
 
     def reset(self) -> None:
-        """Begin again."""
+        """Restart the iteration."""
 
     def next(self) -> DataBatch:
-        """The next batch; StopIteration at the end."""
+        """The next batch. Raises StopIteration at the end."""
         if not self.iter_next():
             raise StopIteration
         return DataBatch(self.getdata(), self.getlabel(), self.getpad(), self.getindex())
 
     def iter_next(self) -> bool:
-        """Go on to the next batch; whether there is one."""
+        """Advance to the next batch. Returns False at the end."""
         raise NotImplementedError(f"{type(self).__name__} has no iter_next")
 
     def getdata(self) -> Any:
@@ -108,7 +108,7 @@ class DataIter:
 
 
 class ResizeIter(DataIter):
-    """An iterator of `size` batches an epoch, whatever the length of the one it takes them from."""
+    """Changes the number of batches per epoch of another iterator to `size`. It restarts that iterator as needed."""
 
     def __init__(self, data_iter: Any, size: int, reset_internal: bool = True) -> None:
         super().__init__(data_iter.batch_size)
@@ -140,11 +140,11 @@ class ResizeIter(DataIter):
 
 
 class NDArrayIter(DataIter):
-    """Batches of arrays in memory or in HDF5 files, given as one array, a list, or a dictionary by name.
+    """Batches of arrays in memory or in HDF5 files. `data` and `label` are an array, a list, or a dictionary by name.
 
-    Batches have the dtype of the NDArray that they come from, and are float32 where they come from other things.
-    `last_batch_handle` says what becomes of an incomplete last batch: 'pad' fills it up from the beginning, 'discard'
-    leaves it out, 'roll_over' keeps it for the next epoch.
+    Batches of an NDArray have its dtype; batches of other sources are float32. `last_batch_handle` determines how an
+    incomplete last batch is handled: 'pad' fills it with samples from the start, 'discard' drops it, 'roll_over' moves
+    it to the next epoch.
     """
 
     def __init__(
@@ -160,17 +160,17 @@ class NDArrayIter(DataIter):
     ) -> None:
         super().__init__(batch_size)
         if last_batch_handle not in ("pad", "discard", "roll_over"):
-            raise ValueError(f"last_batch_handle is 'pad', 'discard' or 'roll_over', not {last_batch_handle!r}")
+            raise ValueError(f"last_batch_handle must be 'pad', 'discard' or 'roll_over', not {last_batch_handle!r}")
         self.data = named_sources(data, data_name, allow_empty=False)
         self.label = named_sources(label, label_name, allow_empty=True)
         if last_batch_handle != "discard" and any(isinstance(v, CSRNDArray) for _, v in (*self.data, *self.label)):
-            raise NotImplementedError("NDArrayIter takes csr matrices with last_batch_handle='discard' alone")
+            raise NotImplementedError("NDArrayIter supports csr matrices only with last_batch_handle='discard'")
         self.layout = layout
         self._axis = layout.find("N")
         self.num_data = self.data[0][1].shape[self._axis]
         for name, values in (*self.data, *self.label):
             if values.shape[self._axis] != self.num_data:
-                raise ValueError(f"{name} has {values.shape[self._axis]} examples, the first data {self.num_data}")
+                raise ValueError(f"{name} has {values.shape[self._axis]} samples, the first data has {self.num_data}")
         self.idx = np.arange(self.num_data)
         self.shuffle = shuffle
         self.last_batch_handle = last_batch_handle
@@ -192,7 +192,7 @@ class NDArrayIter(DataIter):
         return self._describe(self.label)
 
     def hard_reset(self) -> None:
-        """Begin again, and forget a batch that rolled over."""
+        """Restart and drop a batch that rolled over."""
         if self.shuffle:
             np.random.shuffle(self.idx)
         self.cursor = -self.batch_size
@@ -206,14 +206,14 @@ class NDArrayIter(DataIter):
             self.cursor = -self.batch_size
 
     def _shuffle(self) -> None:
-        """A new order; examples that roll over stay first in it."""
-        kept = 0
+        """Shuffle the samples, except samples that roll over."""
+        count = 0
         if self.last_batch_handle == "roll_over" and 0 < self.cursor < self.num_data:
-            kept = self.num_data - self.cursor
-        if kept:
-            left, rest = self.idx[-kept:].copy(), self.idx[:-kept].copy()
+            count = self.num_data - self.cursor
+        if count:
+            rolled, rest = self.idx[-count:].copy(), self.idx[:-count].copy()
             np.random.shuffle(rest)
-            self.idx = np.concatenate([rest, left])
+            self.idx = np.concatenate([rest, rolled])
         else:
             np.random.shuffle(self.idx)
 
@@ -230,7 +230,7 @@ class NDArrayIter(DataIter):
         return DataBatch(self.getdata(), self.getlabel(), self.getpad(), None)
 
     def _positions(self) -> np.ndarray:
-        """The examples of the current batch: those before 0 rolled over from the end of the last epoch."""
+        """The indices of the samples of the current batch. Negative positions are samples that rolled over."""
         if self.cursor >= self.num_data:
             raise AssertionError("DataIter needs reset.")
         return self.idx[np.arange(self.cursor, self.cursor + self.batch_size) % self.num_data]

@@ -1,4 +1,4 @@
-"""PrefetchingIter: takes the next batch of other iterators in threads, while the program works on the last one."""
+"""PrefetchingIter: reads the next batch of other iterators in background threads."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ Renames = Sequence[Mapping[str, str]] | None
 
 
 class PrefetchingIter(DataIter):
-    """Batches that hold what all of `iters` give, each of which works one batch ahead in a thread of its own.
+    """Combines the batches of several iterators. Each iterator prefetches one batch in its own thread.
 
-    `rename_data` and `rename_label` hold new names by old ones for each iterator. What an iterator raises is raised
-    here when its batch is asked for.
+    `rename_data` and `rename_label` map old names to new ones, for each iterator. An exception of an iterator is raised
+    when its batch is requested.
     """
 
     def __init__(self, iters: Any, rename_data: Renames = None, rename_label: Renames = None) -> None:
         super().__init__()
         self.iters: list[Any] = iters if isinstance(iters, list) else [iters]
         if not self.iters:
-            raise AssertionError("PrefetchingIter needs an iterator")
+            raise AssertionError("PrefetchingIter requires an iterator")
         self.n_iter = len(self.iters)
         self.rename_data, self.rename_label = rename_data, rename_label
         self.batch_size = self.provide_data[0][1][0]
         self.current_batch: DataBatch | None = None
         self._threads = ThreadPoolExecutor(self.n_iter, "PrefetchingIter")
-        self._coming = self._ask()
+        self._pending = self._submit()
 
-    def _ask(self) -> list[Future[DataBatch | None]]:
+    def _submit(self) -> list[Future[DataBatch | None]]:
         return [self._threads.submit(_next_or_none, one) for one in self.iters]
 
     @property
@@ -43,15 +43,15 @@ class PrefetchingIter(DataIter):
         return _renamed([one.provide_label for one in self.iters], self.rename_label)
 
     def reset(self) -> None:
-        for future in self._coming:
-            future.exception()  # waits: an iterator is not to be reset while it works
+        for future in self._pending:
+            future.exception()  # waits: an iterator must not be reset while its thread uses it
         for one in self.iters:
             one.reset()
-        self._coming = self._ask()
+        self._pending = self._submit()
 
     def iter_next(self) -> bool:
-        coming = [future.result() for future in self._coming]
-        found = [batch for batch in coming if batch is not None]
+        results = [future.result() for future in self._pending]
+        found = [batch for batch in results if batch is not None]
         if not found:
             return False
         if len(found) < self.n_iter or any(batch.pad != found[0].pad for batch in found):
@@ -64,7 +64,7 @@ class PrefetchingIter(DataIter):
             provide_data=self.provide_data,
             provide_label=self.provide_label,
         )
-        self._coming = self._ask()
+        self._pending = self._submit()
         return True
 
     def next(self) -> DataBatch:
@@ -74,7 +74,7 @@ class PrefetchingIter(DataIter):
 
     def _current(self) -> DataBatch:
         if self.current_batch is None:
-            raise AssertionError("no batch was taken yet: call next first")
+            raise AssertionError("there is no current batch: call next first")
         return self.current_batch
 
     def getdata(self) -> Sequence[NDArray]:

@@ -1,4 +1,4 @@
-"""What an NDArrayIter takes its batches from: arrays by name, and the examples of a batch out of one of them."""
+"""The data sources of NDArrayIter: named arrays, and reading the samples of a batch."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Named = list[tuple[str, Any]]
 
 
 def named_sources(data: Any, default_name: str, allow_empty: bool) -> Named:
-    """Arrays with names: one array is `default_name`, several are numbered `_0_data`, ...; sorted by name."""
+    """Named arrays, sorted by name. One array is named `default_name`; several are named `_0_data`, `_1_data`, ..."""
     if data is None:
         data = []
     if hasattr(data, "shape"):
@@ -25,18 +25,18 @@ def named_sources(data: Any, default_name: str, allow_empty: bool) -> Named:
     if isinstance(data, Mapping):
         named = list(data.items())
     elif not isinstance(data, list | tuple):
-        raise TypeError(f"NDArrayIter takes arrays, lists or dictionaries of them, not {type(data).__name__}")
+        raise TypeError(f"NDArrayIter requires arrays, lists or dictionaries of arrays, not {type(data).__name__}")
     elif len(data) == 1:
         named = [(default_name, data[0])]
     else:
         named = [(f"_{i}_{default_name}", values) for i, values in enumerate(data)]
     if not named and not allow_empty:
-        raise ValueError("NDArrayIter needs data")
+        raise ValueError("NDArrayIter requires data")
     return sorted(((name, _source(name, values)) for name, values in named), key=lambda pair: pair[0])
 
 
 def _source(name: str, values: Any) -> Any:
-    """An NDArray of `values`, in float32 unless they are one already; data sets of HDF5 files stay where they are."""
+    """`values` as an NDArray: float32 unless they are an NDArray already. HDF5 datasets are returned unchanged."""
     if _is_hdf5(values):
         return values
     if isinstance(values, NDArray):
@@ -57,18 +57,18 @@ def dtype_of_source(source: Any) -> Any:
 
 
 def take_examples(source: Any, positions: np.ndarray, axis: int) -> NDArray:
-    """The examples at these positions of the axis of examples, as a new array of the source's storage type."""
+    """The samples at these positions along `axis`, as a new array of the source's storage type."""
     if isinstance(source, CSRNDArray):
         return _take_rows(source, positions)
-    if not isinstance(source, NDArray):  # HDF5 reads increasing indices alone, and each once
+    if not isinstance(source, NDArray):  # HDF5 requires strictly increasing indices
         found, order = np.unique(positions, return_inverse=True)
         return array(np.take(source[(slice(None),) * axis + (found,)], order, axis))
     if not source._on_host:
         return source._like(np.take(source._memory(), positions, axis))
     shape = (*source.shape[:axis], len(positions), *source.shape[axis + 1 :])
-    made = empty_array(shape, source._dtype, source.context)
-    np.take(source._memory(), positions, axis, out=made._memory())
-    return made
+    result = empty_array(shape, source._dtype, source.context)
+    np.take(source._memory(), positions, axis, out=result._memory())
+    return result
 
 
 def _take_rows(matrix: CSRNDArray, positions: np.ndarray) -> CSRNDArray:

@@ -1,4 +1,4 @@
-"""`mxforge.metric`: numbers that say how well outputs fit labels, gathered over batches."""
+"""`mxforge.metric`: metrics of outputs against labels, accumulated over batches."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What metrics share: EvalMetric, the registry, and the metrics that are made of others or of a function."""
+"""EvalMetric, the registry of metrics, and metrics that combine others or wrap a function."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ import numpy
 from .. import registry
 from ..ndarray import NDArray
 
-_ZERO = numpy.float64(0)  # a sum that begins with Python's 0.0 and takes float32 goes on in float32, from NumPy 2 on
+_ZERO = numpy.float64(0)  # with NumPy 2, Python's 0.0 plus a float32 is a float32
 
 
 def check_label_shapes(labels: Any, preds: Any, wrap: bool = False, shape: bool = False) -> tuple[Any, Any]:
-    """Labels and predictions, whose number (or shape, with `shape`) must agree; with `wrap` an array becomes a list.
+    """Check that labels and predictions have equal length, or equal shape with `shape`. Raises ValueError otherwise.
 
-    ValueError when they do not agree.
+    Returns both. With `wrap`, a single array becomes a list.
     """
     found = (labels.shape, preds.shape) if shape else (len(labels), len(preds))
     if found[0] != found[1]:
@@ -27,9 +27,9 @@ def check_label_shapes(labels: Any, preds: Any, wrap: bool = False, shape: bool 
 
 
 class EvalMetric:
-    """A sum over instances and their number, since `reset` (global) and since `reset_local`.
+    """A sum over samples and their number, since `reset` (global) and since `reset_local`.
 
-    Subclasses say `update(labels, preds)`, lists of arrays, and hand what they found to `_add`.
+    Subclasses define `update(labels, preds)` on lists of arrays, and call `_add` with the results.
     """
 
     def __init__(
@@ -47,16 +47,16 @@ class EvalMetric:
         return f"EvalMetric: {found}"
 
     def get_config(self) -> dict[str, Any]:
-        """What `create` makes an equal metric of."""
+        """The configuration from which `create` makes an equal metric."""
         own = {"metric": type(self).__name__, "name": self.name}
         return {**self._kwargs, **own, "output_names": self.output_names, "label_names": self.label_names}
 
     def update_dict(self, label: Mapping[str, NDArray], pred: Mapping[str, NDArray]) -> None:
-        """Update by arrays with names: those of `label_names` and `output_names`, or all."""
-        self.update(_chosen(label, self.label_names), _chosen(pred, self.output_names))
+        """Update with named arrays: only `label_names` and `output_names`, or all if these are None."""
+        self.update(_select(label, self.label_names), _select(pred, self.output_names))
 
     def update(self, labels: Any, preds: Any) -> None:
-        """Take a batch into account."""
+        """Add a batch to the metric."""
         raise NotImplementedError(f"{type(self).__name__} has no update")
 
     def _add(self, amount: Any, instances: Any) -> None:
@@ -66,23 +66,23 @@ class EvalMetric:
         self.global_num_inst += instances
 
     def reset(self) -> None:
-        """Forget everything."""
+        """Reset local and global sums."""
         self.num_inst: Any = 0
         self.sum_metric: Any = _ZERO
         self.global_num_inst: Any = 0
         self.global_sum_metric: Any = _ZERO
 
     def reset_local(self) -> None:
-        """Begin a new local count; the global one goes on."""
+        """Reset only the local sum."""
         self.num_inst = 0
         self.sum_metric = _ZERO
 
     def get(self) -> tuple[Any, Any]:
-        """Name and value since the last reset; NaN when there was no instance."""
+        """Name and value since the last reset. The value is NaN without samples."""
         return self.name, _mean(self.sum_metric, self.num_inst)
 
     def get_global(self) -> tuple[Any, Any]:
-        """As `get`, whatever `reset_local` did."""
+        """As `get`, but since the last `reset`."""
         if not self._has_global_stats:
             return self.get()
         return self.name, _mean(self.global_sum_metric, self.global_num_inst)
@@ -101,7 +101,7 @@ def _mean(amount: Any, instances: Any) -> Any:
 
 
 def plain(value: Any) -> Any:
-    """A number of NumPy's as Python's, whose text is the same in every version of NumPy."""
+    """Convert a NumPy scalar to a Python number, whose text is the same in every version of NumPy."""
     return value.item() if isinstance(value, numpy.generic) else value
 
 
@@ -110,7 +110,7 @@ def _pairs(found: tuple[Any, Any]) -> list[tuple[str, Any]]:
     return list(zip(names, values, strict=False))
 
 
-def _chosen(arrays: Mapping[str, NDArray], names: list[str] | None) -> list[NDArray]:
+def _select(arrays: Mapping[str, NDArray], names: list[str] | None) -> list[NDArray]:
     return list(arrays.values()) if names is None else [arrays[name] for name in names]
 
 
@@ -120,9 +120,9 @@ _create = registry.get_create_func(EvalMetric, "metric")
 
 
 def create(metric: Any, *args: Any, **kwargs: Any) -> Any:
-    """A metric from its name, a function of (label, prediction), a list of these, or a metric itself.
+    """Create a metric from its name, a function of (label, prediction), or a list of these. A metric is returned as is.
 
-    ValueError for a name that is not registered.
+    A name that is not registered raises ValueError.
     """
     if callable(metric):
         return CustomMetric(metric, *args, **kwargs)
@@ -137,7 +137,7 @@ def create(metric: Any, *args: Any, **kwargs: Any) -> Any:
 @register
 @alias("composite")
 class CompositeEvalMetric(EvalMetric):
-    """Several metrics as one, with lists of names and values."""
+    """Combines several metrics. Names and values are lists."""
 
     def __init__(
         self,
@@ -150,11 +150,11 @@ class CompositeEvalMetric(EvalMetric):
         super().__init__(name, output_names=output_names, label_names=label_names, has_global_stats=True)
 
     def add(self, metric: Any) -> None:
-        """Add a metric, or what `create` makes one of."""
+        """Add a metric, or an argument of `create`."""
         self.metrics.append(create(metric))
 
     def get_metric(self, index: int) -> Any:
-        """The metric at a position. MXNet returns its error instead of raising it; callers may test for that."""
+        """The metric at an index. An invalid index returns (does not raise) a ValueError, as in MXNet."""
         try:
             return self.metrics[index]
         except IndexError:
@@ -201,7 +201,7 @@ def _flattened(found: Iterator[tuple[Any, Any]]) -> tuple[list[str], list[Any]]:
 
 @register
 class CustomMetric(EvalMetric):
-    """A function of two NumPy arrays, label and prediction, that gives a value or (sum, instances)."""
+    """A metric from a function of two NumPy arrays, label and prediction. It returns a value or (sum, samples)."""
 
     def __init__(
         self,
@@ -232,7 +232,7 @@ class CustomMetric(EvalMetric):
 
 
 def np(numpy_feval: Callable[..., Any], name: str | None = None, allow_extra_outputs: bool = False) -> CustomMetric:
-    """A metric of a function on NumPy arrays."""
+    """Create a metric from a function on NumPy arrays, label and prediction."""
 
     def feval(label: Any, pred: Any) -> Any:
         return numpy_feval(label, pred)

@@ -1,4 +1,4 @@
-"""Metrics of two classes: F1 and Matthews' correlation, from counts of true and false positives and negatives."""
+"""Metrics for two classes: F1 and the Matthews correlation coefficient, computed from the confusion matrix."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def _ratio(part: float, whole: float) -> float:
 
 
 class _BinaryClassificationMetrics:
-    """The four counts, since the last reset and since the last full reset (`global_*`)."""
+    """The four entries of the confusion matrix, since `local_reset_stats` and since `reset_stats` (`global_*`)."""
 
     true_positives: Any
     false_negatives: Any
@@ -37,28 +37,28 @@ class _BinaryClassificationMetrics:
             setattr(self, name, 0)
 
     def update_binary_stats(self, label: Any, pred: Any) -> None:
-        """Count a batch: `pred` (n, 2) probabilities, `label` (n) zeros and ones."""
+        """Add a batch: probabilities `pred` (n, 2), and `label` (n,) of 0 and 1. Raises ValueError for more classes."""
         pred, label = pred.asnumpy(), label.asnumpy().astype("int32")
         check_label_shapes(label, pred)
         if len(np.unique(label)) > 2:
             raise ValueError(f"{type(self).__name__} currently only supports binary classification.")
-        said, true = np.argmax(pred, axis=1) == 1, label == 1
-        counts = (said & true, ~said & true, said & ~true, ~said & ~true)
+        predicted, true = np.argmax(pred, axis=1) == 1, label == 1
+        counts = (predicted & true, ~predicted & true, predicted & ~true, ~predicted & ~true)
         for name, found in zip(_COUNTS, counts, strict=True):
             setattr(self, name, getattr(self, name) + found.sum())
             setattr(self, f"global_{name}", getattr(self, f"global_{name}") + found.sum())
 
-    def _of(self, prefix: str) -> tuple[float, float, float, float]:
-        """TP, FN, FP, TN."""
+    def _confusion(self, prefix: str) -> tuple[float, float, float, float]:
+        """The counts (TP, FN, FP, TN). `prefix` is "" or "global_"."""
         tp, fn, fp, tn = (float(getattr(self, prefix + name)) for name in _COUNTS)
         return tp, fn, fp, tn
 
     def _precision(self, prefix: str = "") -> float:
-        tp, _, fp, _ = self._of(prefix)
+        tp, _, fp, _ = self._confusion(prefix)
         return _ratio(tp, tp + fp)
 
     def _recall(self, prefix: str = "") -> float:
-        tp, fn, _, _ = self._of(prefix)
+        tp, fn, _, _ = self._confusion(prefix)
         return _ratio(tp, tp + fn)
 
     def _fscore(self, prefix: str = "") -> float:
@@ -73,8 +73,8 @@ class _BinaryClassificationMetrics:
     global_fscore = property(lambda self: self._fscore("global_"))
 
     def matthewscc(self, use_global: bool = False) -> float:
-        """Matthews' correlation coefficient; factors of the denominator that are 0 are left out."""
-        tp, fn, fp, tn = self._of("global_" if use_global else "")
+        """The Matthews correlation coefficient. Factors of the denominator that are 0 are omitted."""
+        tp, fn, fp, tn = self._confusion("global_" if use_global else "")
         if not tp + fn + fp + tn:
             return 0.0
         factors = [f for f in (tp + fp, tp + fn, tn + fp, tn + fn) if f != 0]
@@ -90,13 +90,13 @@ class _BinaryClassificationMetrics:
 
 
 class _BinaryMetric(EvalMetric):
-    """A value of the counts: the mean over batches ("macro"), or of all instances together ("micro").
+    """A function of the confusion matrix: its mean over batches ("macro"), or its value for all samples ("micro").
 
-    A subclass says how it averages, where its counts are and what their value is. It keeps no closure over its counts,
-    because a copy of the metric would share them with the original.
+    A subclass defines the kind of average, the counts and the function. It uses no closure over the counts, because a
+    copy of the metric would share them with the original.
     """
 
-    def _kind(self) -> str:
+    def _average_kind(self) -> str:
         raise NotImplementedError
 
     def _counts(self) -> _BinaryClassificationMetrics:
@@ -110,7 +110,7 @@ class _BinaryMetric(EvalMetric):
         counts = self._counts()
         for label, pred in zip(labels, preds, strict=False):
             counts.update_binary_stats(label, pred)
-        if self._kind() == "macro":
+        if self._average_kind() == "macro":
             self.sum_metric += self._value(False)
             self.global_sum_metric += self._value(True)
             self.num_inst += 1
@@ -145,7 +145,7 @@ class F1(_BinaryMetric):
         self.metrics = _BinaryClassificationMetrics()
         super().__init__(name, output_names=output_names, label_names=label_names, has_global_stats=True)
 
-    def _kind(self) -> str:
+    def _average_kind(self) -> str:
         return self.average
 
     def _counts(self) -> _BinaryClassificationMetrics:
@@ -157,7 +157,7 @@ class F1(_BinaryMetric):
 
 @register
 class MCC(_BinaryMetric):
-    """Matthews' correlation coefficient of two classes; see PCC for more."""
+    """The Matthews correlation coefficient for two classes. PCC supports more classes."""
 
     def __init__(
         self,
@@ -170,7 +170,7 @@ class MCC(_BinaryMetric):
         self._metrics = _BinaryClassificationMetrics()
         super().__init__(name, output_names=output_names, label_names=label_names, has_global_stats=True)
 
-    def _kind(self) -> str:
+    def _average_kind(self) -> str:
         return self._average
 
     def _counts(self) -> _BinaryClassificationMetrics:

@@ -1,4 +1,4 @@
-"""Metrics of class labels: accuracies, likelihoods, and the correlation of many classes."""
+"""Metrics for class labels: accuracies, likelihoods, and the correlation for many classes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ _Names = list[str] | None
 @register
 @alias("acc")
 class Accuracy(EvalMetric):
-    """The share of labels that are the largest prediction along `axis`, or equal to predictions of their shape."""
+    """The fraction of correct predictions. Predictions are the argmax along `axis`, or class indices if they have the
+    labels' shape."""
 
     def __init__(
         self, axis: int = 1, name: str = "accuracy", output_names: _Names = None, label_names: _Names = None
@@ -27,20 +28,20 @@ class Accuracy(EvalMetric):
     def update(self, labels: Any, preds: Any) -> None:
         labels, preds = check_label_shapes(labels, preds, True)
         for label, pred in zip(labels, preds, strict=False):
-            said = pred.asnumpy()
-            if said.shape != label.shape:
-                if not -said.ndim <= self.axis < said.ndim:
-                    raise MXNetError(f"{self.name}: predictions {said.shape} have no axis {self.axis}")
-                said = np.argmax(said, axis=self.axis)
-            said, true = said.astype("int32").ravel(), label.asnumpy().astype("int32").ravel()
-            check_label_shapes(true, said)
-            self._add((said == true).sum(), len(said))
+            predicted = pred.asnumpy()
+            if predicted.shape != label.shape:
+                if not -predicted.ndim <= self.axis < predicted.ndim:
+                    raise MXNetError(f"{self.name}: predictions {predicted.shape} have no axis {self.axis}")
+                predicted = np.argmax(predicted, axis=self.axis)
+            predicted, true = predicted.astype("int32").ravel(), label.asnumpy().astype("int32").ravel()
+            check_label_shapes(true, predicted)
+            self._add((predicted == true).sum(), len(predicted))
 
 
 @register
 @alias("top_k_accuracy", "top_k_acc")
 class TopKAccuracy(EvalMetric):
-    """The share of labels among the `top_k` largest predictions (n, classes)."""
+    """The fraction of labels that are among the `top_k` largest predictions (n, classes)."""
 
     def __init__(
         self, top_k: int = 1, name: str = "top_k_accuracy", output_names: _Names = None, label_names: _Names = None
@@ -69,7 +70,7 @@ class TopKAccuracy(EvalMetric):
 
 @register
 class Perplexity(EvalMetric):
-    """exp of the mean negative logarithm of the labels' probabilities; `ignore_label` does not count."""
+    """exp(mean(-log(probability of the label))). Samples with the label `ignore_label` are ignored."""
 
     def __init__(
         self,
@@ -91,12 +92,12 @@ class Perplexity(EvalMetric):
         for label, pred in zip(labels, preds, strict=True):
             if label.size != pred.size / pred.shape[-1]:
                 raise AssertionError(f"shape mismatch: {label.shape} vs. {pred.shape}")
-            wanted = label.as_in_context(pred.context).reshape((label.size,))
-            chosen = pred.pick(wanted.astype("int32"), axis=self.axis).asnumpy().ravel()
+            classes = label.as_in_context(pred.context).reshape((label.size,))
+            probabilities = pred.pick(classes.astype("int32"), axis=self.axis).asnumpy().ravel()
             if self.ignore_label is not None:
-                chosen = chosen[wanted.asnumpy() != self.ignore_label]
-            loss -= float(np.log(np.maximum(chosen, 1e-10)).sum())
-            instances += chosen.size
+                probabilities = probabilities[classes.asnumpy() != self.ignore_label]
+            loss -= float(np.log(np.maximum(probabilities, 1e-10)).sum())
+            instances += probabilities.size
         self._add(loss, instances)
 
     def get(self) -> tuple[str, float]:
@@ -122,17 +123,17 @@ class _Likelihood(EvalMetric):
     def update(self, labels: Any, preds: Any) -> None:
         labels, preds = check_label_shapes(labels, preds, True)
         for label, pred in zip(labels, preds, strict=False):
-            true, said = label.asnumpy().ravel(), pred.asnumpy()
-            if true.shape[0] != said.shape[0]:
-                raise AssertionError((true.shape[0], said.shape[0]))
-            chosen = said[np.arange(true.shape[0]), true.astype(np.int64)]
-            self._add((-np.log(chosen + self.eps)).sum(), true.shape[0])
+            true, predicted = label.asnumpy().ravel(), pred.asnumpy()
+            if true.shape[0] != predicted.shape[0]:
+                raise AssertionError((true.shape[0], predicted.shape[0]))
+            probabilities = predicted[np.arange(true.shape[0]), true.astype(np.int64)]
+            self._add((-np.log(probabilities + self.eps)).sum(), true.shape[0])
 
 
 @register
 @alias("ce")
 class CrossEntropy(_Likelihood):
-    """The mean cross entropy of labels (n) and probabilities (n, classes)."""
+    """The mean cross entropy of labels (n,) and probabilities (n, classes)."""
 
     def __init__(
         self,
@@ -147,7 +148,7 @@ class CrossEntropy(_Likelihood):
 @register
 @alias("nll_loss")
 class NegativeLogLikelihood(_Likelihood):
-    """The mean negative logarithm of the likelihood of labels (n) under probabilities (n, classes)."""
+    """The mean negative log-likelihood of labels (n,) under probabilities (n, classes)."""
 
     def __init__(
         self, eps: float = 1e-12, name: str = "nll-loss", output_names: _Names = None, label_names: _Names = None
@@ -157,7 +158,7 @@ class NegativeLogLikelihood(_Likelihood):
 
 @register
 class PCC(EvalMetric):
-    """Matthews' correlation for any number of classes, from the confusion matrix (Gorodkin 2004)."""
+    """The Matthews correlation coefficient for any number of classes, from the confusion matrix (Gorodkin 2004)."""
 
     def __init__(
         self,
@@ -184,15 +185,15 @@ class PCC(EvalMetric):
     def update(self, labels: Any, preds: Any) -> None:
         labels, preds = check_label_shapes(labels, preds, True)
         for label, pred in zip(labels, preds, strict=False):
-            true, said = label.asnumpy().astype("int32"), pred.asnumpy()
-            said = said.argmax(axis=1) if said.shape != true.shape else said.astype("int32")
-            true, said = true.ravel(), said.ravel()
-            check_label_shapes(true, said)
-            largest = int(max(said.max(), true.max()))
+            true, predicted = label.asnumpy().astype("int32"), pred.asnumpy()
+            predicted = predicted.argmax(axis=1) if predicted.shape != true.shape else predicted.astype("int32")
+            true, predicted = true.ravel(), predicted.ravel()
+            check_label_shapes(true, predicted)
+            largest = int(max(predicted.max(), true.max()))
             if largest >= self.k:
                 self._grow(largest + 1 - self.k)
             batch = np.zeros((self.k, self.k))
-            np.add.at(batch, (said, true), 1)
+            np.add.at(batch, (predicted, true), 1)
             self.lcm += batch
             self.gcm += batch
         self.num_inst += 1

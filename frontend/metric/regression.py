@@ -1,4 +1,4 @@
-"""Metrics of real values: absolute and squared errors, correlation, and losses that are outputs themselves."""
+"""Metrics for real values: absolute and squared errors, correlation, and outputs that are losses."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _Names = list[str] | None
 
 
 class _Error(EvalMetric):
-    """The mean over batches of a function of labels and predictions, as columns where they have one axis."""
+    """The mean over batches of a function of `label - pred`. Arrays of rank 1 are reshaped to (n, 1)."""
 
     def __init__(self, name: str, output_names: _Names = None, label_names: _Names = None) -> None:
         super().__init__(name, output_names=output_names, label_names=label_names, has_global_stats=True)
@@ -25,8 +25,8 @@ class _Error(EvalMetric):
     def update(self, labels: Any, preds: Any) -> None:
         labels, preds = check_label_shapes(labels, preds, True)
         for label, pred in zip(labels, preds, strict=False):
-            true, said = (a.reshape(-1, 1) if a.ndim == 1 else a for a in (label.asnumpy(), pred.asnumpy()))
-            self._add(self._error(true - said), 1)
+            true, predicted = (a.reshape(-1, 1) if a.ndim == 1 else a for a in (label.asnumpy(), pred.asnumpy()))
+            self._add(self._error(true - predicted), 1)
 
 
 @register
@@ -55,7 +55,7 @@ class MSE(_Error):
 
 @register
 class RMSE(_Error):
-    """The mean over batches of the root of the mean squared error."""
+    """The mean over batches of the root mean squared error."""
 
     def __init__(self, name: str = "rmse", output_names: _Names = None, label_names: _Names = None) -> None:
         super().__init__(name, output_names, label_names)
@@ -68,9 +68,9 @@ class RMSE(_Error):
 @register
 @alias("pearsonr")
 class PearsonCorrelation(EvalMetric):
-    """Pearson's correlation: the mean over batches ("macro"), or of all values together ("micro").
+    """Pearson's correlation: the mean over batches ("macro"), or the correlation of all values ("micro").
 
-    The running variances are Welford's (1962).
+    The running variances are computed with Welford's algorithm (1962).
     """
 
     def __init__(
@@ -84,7 +84,7 @@ class PearsonCorrelation(EvalMetric):
         super().__init__(name, output_names=output_names, label_names=label_names, has_global_stats=True)
 
     def reset_micro(self) -> None:
-        """Forget the running means and variances."""
+        """Reset the running means and variances."""
         self._sse_p = self._mean_p = self._sse_l = self._mean_l = self._conv = 0.0
         self._pred_nums = self._label_nums = 0
 
@@ -94,7 +94,7 @@ class PearsonCorrelation(EvalMetric):
             self.reset_micro()
 
     def update_variance(self, new_values: np.ndarray, *aggregate: Any) -> tuple[Any, Any, Any]:
-        """Number, mean and sum of squared deviations, with new values taken into account."""
+        """Add new values to the aggregate (count, mean, sum of squared deviations). Returns the new aggregate."""
         count, mean, squares = aggregate
         count += len(new_values)
         before = new_values - mean
@@ -103,31 +103,31 @@ class PearsonCorrelation(EvalMetric):
         return count, mean, squares
 
     def update_cov(self, label: np.ndarray, pred: np.ndarray) -> None:
-        """Add to the running covariance."""
+        """Add a batch to the running sum of products of deviations."""
         self._conv = self._conv + np.sum((label - self._mean_l) * (pred - self._mean_p))
 
     def update(self, labels: Any, preds: Any) -> None:
         labels, preds = check_label_shapes(labels, preds, True)
         for label, pred in zip(labels, preds, strict=False):
             check_label_shapes(label, pred, False, True)
-            true, said = (a.asnumpy().ravel().astype(np.float64) for a in (label, pred))
+            true, predicted = (a.asnumpy().ravel().astype(np.float64) for a in (label, pred))
             if self.average == "macro":
-                self._add(np.corrcoef(said, true)[0, 1], 1)
+                self._add(np.corrcoef(predicted, true)[0, 1], 1)
                 continue
             self._add(0.0, 1)
             self._label_nums, self._mean_l, self._sse_l = self.update_variance(
                 true, self._label_nums, self._mean_l, self._sse_l
             )
-            self.update_cov(true, said)
+            self.update_cov(true, predicted)
             self._pred_nums, self._mean_p, self._sse_p = self.update_variance(
-                said, self._pred_nums, self._mean_p, self._sse_p
+                predicted, self._pred_nums, self._mean_p, self._sse_p
             )
 
     def get(self) -> tuple[str, Any]:
         if self.num_inst == 0 or self.average == "macro":
             return super().get()
-        free = self._label_nums - 1
-        return self.name, plain(self._conv / (free * np.sqrt(self._sse_p / free) * np.sqrt(self._sse_l / free)))
+        dof = self._label_nums - 1
+        return self.name, plain(self._conv / (dof * np.sqrt(self._sse_p / dof) * np.sqrt(self._sse_l / dof)))
 
 
 @register
@@ -144,7 +144,7 @@ class Loss(EvalMetric):
 
 @register
 class Torch(Loss):
-    """A loss that Torch computed."""
+    """As `Loss`, for losses computed by Torch."""
 
     def __init__(self, name: str = "torch", output_names: _Names = None, label_names: _Names = None) -> None:
         super().__init__(name, output_names, label_names)
@@ -152,7 +152,7 @@ class Torch(Loss):
 
 @register
 class Caffe(Loss):
-    """A loss that Caffe computed."""
+    """As `Loss`, for losses computed by Caffe."""
 
     def __init__(self, name: str = "caffe", output_names: _Names = None, label_names: _Names = None) -> None:
         super().__init__(name, output_names, label_names)

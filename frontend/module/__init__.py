@@ -1,4 +1,4 @@
-"""`mxforge.mod`: modules, which train and run symbols."""
+"""`mxforge.mod`: modules, which run and train symbols."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""BaseModule: what modules share, said in terms of bind, forward and get_outputs."""
+"""BaseModule: the base class of modules, with methods that are implemented with bind, forward and get_outputs."""
 
 from __future__ import annotations
 
@@ -37,32 +37,32 @@ class BaseModule:
     def symbol(self) -> Symbol | None:
         return self._symbol
 
-    # --- what subclasses say ----------------------------------------------------------------------------------------
+    # --- defined by subclasses --------------------------------------------------------------------------------------
 
-    def _lacks(self, what: str) -> NotImplementedError:
+    def _not_implemented(self, what: str) -> NotImplementedError:
         return NotImplementedError(f"{type(self).__name__} has no {what}")
 
     @property
     def data_names(self) -> list[str]:
-        """Names of the inputs that are data."""
-        raise self._lacks("data_names")
+        """The names of the data inputs."""
+        raise self._not_implemented("data_names")
 
     @property
     def output_names(self) -> list[str]:
-        raise self._lacks("output_names")
+        raise self._not_implemented("output_names")
 
     @property
     def data_shapes(self) -> list[Any]:
         """Pairs of name and shape."""
-        raise self._lacks("data_shapes")
+        raise self._not_implemented("data_shapes")
 
     @property
     def label_shapes(self) -> list[Any] | None:
-        raise self._lacks("label_shapes")
+        raise self._not_implemented("label_shapes")
 
     @property
     def output_shapes(self) -> list[tuple[str, tuple[int, ...]]]:
-        raise self._lacks("output_shapes")
+        raise self._not_implemented("output_shapes")
 
     def bind(
         self,
@@ -74,8 +74,8 @@ class BaseModule:
         shared_module: Any = None,
         grad_req: Any = "write",
     ) -> None:
-        """Make ready for these shapes."""
-        raise self._lacks("bind")
+        """Prepare the module to run on inputs of these shapes."""
+        raise self._not_implemented("bind")
 
     def init_params(
         self,
@@ -86,38 +86,38 @@ class BaseModule:
         force_init: bool = False,
         allow_extra: bool = False,
     ) -> None:
-        """Fill the parameters, from dictionaries or by an initializer."""
-        raise self._lacks("init_params")
+        """Initialize the parameters from dictionaries or with an initializer."""
+        raise self._not_implemented("init_params")
 
     def get_params(self) -> tuple[dict[str, NDArray], dict[str, NDArray]]:
         """Parameters and auxiliary states by name."""
-        raise self._lacks("get_params")
+        raise self._not_implemented("get_params")
 
     def forward(self, data_batch: DataBatch, is_train: bool | None = None) -> None:
         """Run on a batch."""
-        raise self._lacks("forward")
+        raise self._not_implemented("forward")
 
     def get_outputs(self, merge_multi_context: bool = True) -> list[Any]:
         """The outputs of the last forward."""
-        raise self._lacks("get_outputs")
+        raise self._not_implemented("get_outputs")
 
     def update_metric(self, eval_metric: Any, labels: Any, pre_sliced: bool = False) -> None:
-        """Update a metric by the outputs of the last forward."""
-        raise self._lacks("update_metric")
+        """Update a metric with the outputs of the last forward."""
+        raise self._not_implemented("update_metric")
 
     def install_monitor(self, mon: Any) -> None:
-        """Have a Monitor watch all executors."""
-        raise self._lacks("install_monitor")
+        """Install a Monitor in all executors."""
+        raise self._not_implemented("install_monitor")
 
     def get_states(self, merge_multi_context: bool = True) -> list[Any]:
-        """States on all contexts; a module without states has none."""
+        """The states on all contexts; empty for a module without states."""
         self._check_ready()
         if merge_multi_context:
             raise AssertionError("merge_multi_context=True is not supported for get_states yet.")
         return []
 
     def set_states(self, states: Any = None, value: Any = None) -> None:
-        """Set the states; a module without states takes none."""
+        """Set the states. A module without states raises AssertionError for any."""
         self._check_ready()
         if states or value:
             raise AssertionError(f"{type(self).__name__} has no states")
@@ -132,7 +132,7 @@ class BaseModule:
         force_init: bool = True,
         allow_extra: bool = False,
     ) -> None:
-        """Take over parameters."""
+        """Set the parameters and auxiliary states from dictionaries."""
         self.init_params(
             initializer=None,
             arg_params=arg_params,
@@ -147,7 +147,7 @@ class BaseModule:
         save_arrays(fname, *self.get_params())
 
     def load_params(self, fname: str) -> None:
-        """Read what `save_params` wrote."""
+        """Read parameters from a file of `save_params`."""
         self.set_params(*load_arrays(fname))
 
     # --- prediction -------------------------------------------------------------------------------------------------
@@ -157,14 +157,14 @@ class BaseModule:
             raise AssertionError("call bind and init_params (or set_params) first")
 
     def prepare(self, data_batch: DataBatch, sparse_row_id_fn: Any = None) -> None:
-        """Called before each batch; nothing to do for dense parameters."""
+        """Called before each batch. Dense parameters require no preparation."""
         if sparse_row_id_fn is not None:
             warnings.warn(UserWarning("sparse_row_id_fn is not invoked for BaseModule."), stacklevel=2)
 
     def iter_predict(
         self, eval_data: DataIter, num_batch: int | None = None, reset: bool = True, sparse_row_id_fn: Any = None
     ) -> Iterator[tuple[list[NDArray], int, DataBatch]]:
-        """The outputs of each batch without its fill, its number, and the batch."""
+        """Yields (outputs without padding, batch number, batch) for each batch."""
         self._check_ready()
         if reset:
             eval_data.reset()
@@ -184,7 +184,7 @@ class BaseModule:
         always_output_list: bool = False,
         sparse_row_id_fn: Any = None,
     ) -> Any:
-        """The outputs for an array, or for all batches of an iterator: merged, or a list for each batch."""
+        """The outputs for an array, or for all batches of an iterator: concatenated, or one list per batch."""
         self._check_ready()
         if isinstance(eval_data, NDArray | np.ndarray):
             self.forward(DataBatch([array(eval_data) if isinstance(eval_data, np.ndarray) else eval_data]))
@@ -215,7 +215,10 @@ class BaseModule:
         epoch: int = 0,
         sparse_row_id_fn: Any = None,
     ) -> list[tuple[str, Any]]:
-        """Names and values of a metric (or of what `metric.create` takes) over an iterator, fill included."""
+        """Evaluate a metric (or an argument of `metric.create`) over an iterator. Returns pairs of name and value.
+
+        Padding of the last batch is included.
+        """
         self._check_ready()
         if reset:
             eval_data.reset()
@@ -238,7 +241,7 @@ class BaseModule:
             call_all(score_end_callback, BatchEndParam(epoch, count, eval_metric, locals()))
         return eval_metric.get_name_value()
 
-    # --- training, which is not there yet ---------------------------------------------------------------------------
+    # --- training: not implemented yet ------------------------------------------------------------------------------
 
     def fit(
         self,
@@ -264,26 +267,26 @@ class BaseModule:
         monitor: Any = None,
         sparse_row_id_fn: Any = None,
     ) -> None:
-        """Raises MXNetError: training comes later."""
+        """Raises MXNetError: training is not implemented yet."""
         raise self._untrained("fit")
 
     def _untrained(self, what: str) -> MXNetError:
         return gradients_missing(f"{type(self).__name__}.{what}")
 
     def backward(self, out_grads: Any = None) -> None:
-        """Raises MXNetError: training comes later."""
+        """Raises MXNetError: training is not implemented yet."""
         raise self._untrained("backward")
 
     def forward_backward(self, data_batch: DataBatch) -> None:
-        """Raises MXNetError: training comes later."""
+        """Raises MXNetError: training is not implemented yet."""
         raise self._untrained("forward_backward")
 
     def get_input_grads(self, merge_multi_context: bool = True) -> list[Any]:
-        """Raises MXNetError: training comes later."""
+        """Raises MXNetError: training is not implemented yet."""
         raise self._untrained("get_input_grads")
 
     def update(self) -> None:
-        """Raises MXNetError: training comes later."""
+        """Raises MXNetError: training is not implemented yet."""
         raise self._untrained("update")
 
     def init_optimizer(
@@ -293,12 +296,12 @@ class BaseModule:
         optimizer_params: Any = (("learning_rate", 0.01),),
         force_init: bool = False,
     ) -> None:
-        """Raises MXNetError: training comes later."""
+        """Raises MXNetError: training is not implemented yet."""
         raise self._untrained("init_optimizer")
 
 
 def _check_input_names(symbol: Symbol, names: Sequence[str], kind: str, throw: bool) -> None:
-    """Every name must be an argument of the symbol; labels that are not are only warned of."""
+    """Check that every name is an argument of the symbol. Otherwise raises ValueError if `throw`, else warns."""
     arguments = symbol.list_arguments()
     for name in names:
         if name in arguments:
@@ -317,7 +320,7 @@ def _check_input_names(symbol: Symbol, names: Sequence[str], kind: str, throw: b
 def _parse_data_desc(
     data_names: Sequence[str], label_names: Sequence[str], data_shapes: Any, label_shapes: Any
 ) -> tuple[list[DataDesc], list[DataDesc] | None]:
-    """Descriptions of data and labels, whose names must be the module's."""
+    """The descriptions of data and labels. Raises ValueError for wrong data names; wrong label names only warn."""
     data = [d if isinstance(d, DataDesc) else DataDesc(*d) for d in data_shapes]
     labels = None if label_shapes is None else [d if isinstance(d, DataDesc) else DataDesc(*d) for d in label_shapes]
     if sorted(d.name for d in data) != sorted(data_names):

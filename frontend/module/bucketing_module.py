@@ -1,4 +1,4 @@
-"""BucketingModule: a symbol for each length of input, with common parameters."""
+"""BucketingModule: one symbol per bucket of inputs, for example per sequence length, with shared parameters."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ SymGen = Callable[[Any], tuple[Symbol, Sequence[str] | None, Sequence[str] | Non
 
 
 class BucketingModule(BaseModule):
-    """A Module for each bucket key; `sym_gen(key)` gives its symbol, data names and label names.
+    """One Module per bucket key. `sym_gen(key)` returns its symbol, data names and label names.
 
-    All share the parameters of the default bucket, and the memory of their inputs.
+    All modules share the parameters of the default bucket and the memory of their inputs.
     """
 
     def __init__(
@@ -44,7 +44,7 @@ class BucketingModule(BaseModule):
     ) -> None:
         super().__init__(logger=logger)
         if default_bucket_key is None:
-            raise AssertionError("BucketingModule needs a default_bucket_key")
+            raise AssertionError("BucketingModule requires a default_bucket_key")
         self._default_bucket_key, self._sym_gen = default_bucket_key, sym_gen
         self._fixed_param_names, self._state_names = list(fixed_param_names or []), list(state_names or [])
         self._options: dict[str, Any] = {
@@ -69,7 +69,7 @@ class BucketingModule(BaseModule):
         self._grad_req: Any = None
 
     def _call_sym_gen(self, *args: Any, **kwargs: Any) -> tuple[Symbol, Any, Any]:
-        """The symbol of a bucket, with automatic names that begin anew, so that buckets agree about them."""
+        """Call `sym_gen` with new counters of automatic names, so that all buckets get the same names."""
         with NameManager():
             return self._sym_gen(*args, **kwargs)
 
@@ -87,7 +87,7 @@ class BucketingModule(BaseModule):
         self._check_ready()
         return self._current()
 
-    # --- what it is -------------------------------------------------------------------------------------------------
+    # --- attributes -------------------------------------------------------------------------------------------------
 
     @property
     def data_names(self) -> Any:
@@ -134,7 +134,7 @@ class BucketingModule(BaseModule):
         force_init: bool = True,
         allow_extra: bool = False,
     ) -> None:
-        """Take over parameters; with `allow_missing` those that are not given stay as they are."""
+        """Set parameters from dictionaries. With `allow_missing`, missing ones are left unchanged."""
         if not allow_missing:
             super().set_params(arg_params, aux_params, allow_missing, force_init)
             return
@@ -154,7 +154,7 @@ class BucketingModule(BaseModule):
         force_init: bool = False,
         allow_extra: bool = False,
     ) -> None:
-        """Fill the parameters of the current bucket, which are those of all."""
+        """Initialize the parameters of the current bucket, which all buckets share."""
         if self.params_initialized and not force_init:
             return
         self._current().init_params(initializer, arg_params, aux_params, allow_missing, force_init, allow_extra)
@@ -181,8 +181,8 @@ class BucketingModule(BaseModule):
         shared_module: Any = None,
         grad_req: Any = "write",
     ) -> None:
-        """Bind the default bucket; the others are bound when they are first switched to."""
-        known = self.get_params() if self.params_initialized else None
+        """Bind the default bucket. Other buckets are bound at their first use."""
+        params = self.get_params() if self.params_initialized else None
         if force_rebind:
             self._reset_bind()
         if self.binded:
@@ -196,14 +196,14 @@ class BucketingModule(BaseModule):
         module.bind(data_shapes, label_shapes, for_training, inputs_need_grad, grad_req=grad_req)
         self._curr_module, self._curr_bucket_key, self._buckets[key] = module, key, module
         self.binded = True
-        if known is not None:
-            self.set_params(*known)
+        if params is not None:
+            self.set_params(*params)
 
     def _new_module(self, key: Any) -> Module:
         return Module(*self._call_sym_gen(key), **self._options)
 
     def switch_bucket(self, bucket_key: Any, data_shapes: Any, label_shapes: Any = None) -> None:
-        """Make a bucket the current one; a new one is bound to these shapes."""
+        """Make a bucket the current one. A new bucket is bound to these shapes."""
         current = self._current()
         module = self._buckets.get(bucket_key) or self._new_module(bucket_key)
         if not module.binded:
@@ -229,7 +229,7 @@ class BucketingModule(BaseModule):
         optimizer_params: Any = (("learning_rate", 0.01),),
         force_init: bool = False,
     ) -> None:
-        """Install an optimizer in the current bucket; the others use it too."""
+        """Install an optimizer in the current bucket and share it with all others."""
         current = self._ready()
         if self.optimizer_initialized and not force_init:
             self.logger.warning("optimizer already initialized, ignoring.")
@@ -243,7 +243,7 @@ class BucketingModule(BaseModule):
     # --- running ----------------------------------------------------------------------------------------------------
 
     def prepare(self, data_batch: DataBatch, sparse_row_id_fn: Any = None) -> None:
-        """Bind the batch's bucket, and stay with the current one."""
+        """Bind the batch's bucket, without changing the current one."""
         self._check_ready()
         before = self._curr_bucket_key
         self.switch_bucket(data_batch.bucket_key, data_batch.provide_data, data_batch.provide_label)
@@ -251,7 +251,7 @@ class BucketingModule(BaseModule):
         self.switch_bucket(before, None, None)
 
     def forward(self, data_batch: DataBatch, is_train: bool | None = None) -> None:
-        """Run on a batch, whose `bucket_key` chooses the bucket."""
+        """Run on a batch. Its `bucket_key` selects the bucket."""
         self._check_ready()
         self.switch_bucket(data_batch.bucket_key, data_batch.provide_data, data_batch.provide_label)
         self._current().forward(data_batch, is_train=is_train)
@@ -261,11 +261,11 @@ class BucketingModule(BaseModule):
         return self._ready().get_outputs(merge_multi_context)
 
     def update_metric(self, eval_metric: Any, labels: Any, pre_sliced: bool = False) -> None:
-        """Update a metric by the outputs of the last forward."""
+        """Update a metric with the outputs of the last forward."""
         self._ready().update_metric(eval_metric, labels, pre_sliced)
 
     def install_monitor(self, mon: Any) -> None:
-        """Have a Monitor watch all buckets, also those to come."""
+        """Install a Monitor in all buckets, also in buckets that are bound later."""
         self._current()
         self._monitor = mon
         for module in self._buckets.values():
@@ -275,8 +275,8 @@ class BucketingModule(BaseModule):
     # --- files ------------------------------------------------------------------------------------------------------
 
     def save_checkpoint(self, prefix: str, epoch: int, remove_amp_cast: bool = False) -> None:
-        """Write `PREFIX-EPOCH.params`, `PREFIX-KEY-symbol.json` of each bucket, and `PREFIX.buckets` with the keys,
-        which must be integers."""
+        """Write `PREFIX-EPOCH.params`, `PREFIX-KEY-symbol.json` for each bucket, and `PREFIX.buckets` with the keys.
+        Keys must be integers."""
         if not self._buckets:
             raise AssertionError("Empty BucketingModule cannot be saved")
         self.save_params(f"{prefix}-{epoch:04d}.params")
@@ -289,13 +289,13 @@ class BucketingModule(BaseModule):
     def load(
         prefix: str, epoch: int, sym_gen: SymGen | None = None, default_bucket_key: Any = None, **kwargs: Any
     ) -> BucketingModule:
-        """The module of a checkpoint; `sym_gen` names the inputs of each bucket."""
+        """Load the module of a checkpoint. `sym_gen` returns the input names of each bucket."""
         if sym_gen is None or default_bucket_key is None:
             raise AssertionError("sym_gen and default_bucket_key are required for loading BucketingModule")
         keys = load_arrays(f"{prefix}.buckets")[0].asnumpy().astype("int32").tolist()  # type: ignore[index]
         symbols = {key: load_symbol(f"{prefix}-{key}-symbol.json") for key in keys}
         names = {key: sym_gen(key)[1:] for key in keys}
-        return _assembled(symbols, names, sym_gen, default_bucket_key, *load_params(prefix, epoch), **kwargs)
+        return _assemble(symbols, names, sym_gen, default_bucket_key, *load_params(prefix, epoch), **kwargs)
 
     @staticmethod
     def load_dict(
@@ -306,7 +306,7 @@ class BucketingModule(BaseModule):
         aux_params: dict[str, NDArray] | None = None,
         **kwargs: Any,
     ) -> BucketingModule:
-        """The module of symbols by bucket key, and parameters."""
+        """Create a module from symbols by bucket key, and parameters."""
         if sym_dict is None or arg_params is None or aux_params is None or default_bucket_key is None:
             raise AssertionError(
                 "sym_dict, arg_params, aux_params and default_bucket_key need to be provided for "
@@ -315,10 +315,10 @@ class BucketingModule(BaseModule):
         if sym_gen is None:
             raise AssertionError("sym_gen needs to be provided for BucketingModule.load_dict")
         names = dict.fromkeys(sym_dict, sym_gen(default_bucket_key)[1:])
-        return _assembled(sym_dict, names, sym_gen, default_bucket_key, arg_params, aux_params, **kwargs)
+        return _assemble(sym_dict, names, sym_gen, default_bucket_key, arg_params, aux_params, **kwargs)
 
 
-def _assembled(
+def _assemble(
     symbols: Mapping[Any, Symbol],
     names: Mapping[Any, Any],
     sym_gen: SymGen,
@@ -327,12 +327,12 @@ def _assembled(
     aux_params: dict[str, NDArray],
     **kwargs: Any,
 ) -> BucketingModule:
-    """A module with these buckets, whose parameters wait for bind."""
-    made = BucketingModule(sym_gen, default_bucket_key, **kwargs)
-    made._buckets = {key: Module(symbol, *names[key], **kwargs) for key, symbol in symbols.items()}
-    if default_bucket_key not in made._buckets:
-        raise ValueError(f"the default bucket {default_bucket_key!r} is not among {list(made._buckets)}")
-    default = made._curr_module = made._buckets[default_bucket_key]
+    """A module with these buckets. The parameters are used when it is bound."""
+    module = BucketingModule(sym_gen, default_bucket_key, **kwargs)
+    module._buckets = {key: Module(symbol, *names[key], **kwargs) for key, symbol in symbols.items()}
+    if default_bucket_key not in module._buckets:
+        raise ValueError(f"the default bucket {default_bucket_key!r} is not among {list(module._buckets)}")
+    default = module._curr_module = module._buckets[default_bucket_key]
     default._arg_params, default._aux_params = arg_params, aux_params
-    default.params_initialized = made.params_initialized = True
-    return made
+    default.params_initialized = module.params_initialized = True
+    return module

@@ -1,4 +1,4 @@
-"""The executors of a module: one for each context, which share every batch among them."""
+"""The executors of a module: one per context. Every batch is split across them."""
 
 from __future__ import annotations
 
@@ -20,9 +20,10 @@ Descs = Sequence[DataDesc]
 
 
 class DataParallelExecutorGroup:
-    """Executors with the same parameters on several contexts; each works on its slice of a batch.
+    """Executors with the same parameters on several contexts. Each one computes a slice of a batch.
 
-    `workload` says how a batch is shared. With `shared_group` parameters and input memory are that group's.
+    `workload` contains the relative slice size of each context. With `shared_group`, parameters and input memory are
+    shared with that group.
     """
 
     def __init__(
@@ -63,14 +64,15 @@ class DataParallelExecutorGroup:
     # --- binding ----------------------------------------------------------------------------------------------------
 
     def decide_slices(self, data_shapes: Descs) -> list[int]:
-        """Share the batch of these inputs among the contexts; the batch axis of each, -1 where it has none.
+        """Split the batch of these inputs across the contexts. Returns each input's batch axis, or -1 if it has none.
 
-        AssertionError when they disagree about the size of the batch.
+        Raises AssertionError if the inputs have different batch sizes.
         """
-        self.batch_size, self.slices, axes = self._shares(data_shapes, None)
+        self.batch_size, self.slices, axes = self._batch_slices(data_shapes, None)
         return axes
 
-    def _shares(self, descs: Descs, batch_size: int | None) -> tuple[int | None, Any, list[int]]:
+    def _batch_slices(self, descs: Descs, batch_size: int | None) -> tuple[int | None, Any, list[int]]:
+        """The batch size, its slice for each context, and the batch axis of each input."""
         axes = [DataDesc.get_batch_axis(d.layout) for d in descs]
         for desc, axis in zip(descs, axes, strict=True):
             if axis < 0:
@@ -84,20 +86,22 @@ class DataParallelExecutorGroup:
         return batch_size, None if batch_size is None else _split_input_slice(batch_size, self.workload), axes
 
     def bind_exec(self, data_shapes: Any, label_shapes: Any, shared_group: Any = None, reshape: bool = False) -> None:
-        """Make the executors, or with `reshape` others for new shapes on the same memory. Shapes that do not fit change
-        nothing."""
+        """Create the executors. With `reshape`, create executors for new shapes on the same memory.
+
+        Invalid shapes raise an error and leave the group unchanged.
+        """
         data, labels = _descs(data_shapes), None if label_shapes is None else _descs(label_shapes)
-        batch_size, slices, axes = self._shares(data, None)
-        batch_size, slices, label_axes = self._shares(labels or [], batch_size)
-        known = set(self.arg_names)
-        inputs = [d for d in (*data, *(labels or [])) if d.name in known]
-        made = [
+        batch_size, slices, axes = self._batch_slices(data, None)
+        batch_size, slices, label_axes = self._batch_slices(labels or [], batch_size)
+        arguments = set(self.arg_names)
+        inputs = [d for d in (*data, *(labels or [])) if d.name in arguments]
+        executors = [
             self._bind_one(
                 i, [_sliced(d, None if slices is None else slices[i]) for d in inputs], shared_group, reshape
             )
             for i in range(len(self.contexts))
         ]
-        self.execs, self.batch_size = made, batch_size
+        self.execs, self.batch_size = executors, batch_size
         self.slices: Any = slices
         self.data_shapes, self.label_shapes, self._inputs = data, labels, inputs
         self.data_layouts, self.label_layouts = axes, label_axes
@@ -126,10 +130,10 @@ class DataParallelExecutorGroup:
         )
 
     def _check_shared(self, shared: Executor, shapes: Mapping[str, tuple[int, ...]]) -> None:
-        """MXNetError unless the shared parameters keep their shapes when the inputs have these."""
+        """Raise MXNetError if inputs of these shapes require other shapes of the shared parameters."""
         arguments, _, states = self.symbol.infer_shape(**shapes)
         if arguments is None or states is None:
-            raise RuntimeError(f"the inputs {dict(shapes)} do not decide the shapes of all arguments")
+            raise RuntimeError(f"the shapes of all arguments cannot be inferred from the inputs {dict(shapes)}")
         names = (*self.arg_names, *self.aux_names)
         old = {**shared.arg_dict, **shared.aux_dict}
         parameters = {*self.param_names, *self.aux_names} & old.keys()
@@ -137,11 +141,11 @@ class DataParallelExecutorGroup:
             if name in parameters and old[name].shape != shape:
                 raise MXNetError(
                     f"Shape of unspecified arg {name} changed: {old[name].shape} is bound, the inputs "
-                    f"{dict(shapes)} need {shape}"
+                    f"{dict(shapes)} require {shape}"
                 )
 
     def _collect_arrays(self) -> None:
-        """Lists of the executors' arrays: for each name, one on each context."""
+        """Collect the executors' arrays in lists: for each name, one array per context."""
         slices = self.slices or [slice(i, i + 1) for i in range(len(self.execs))]
 
         def on_all(names: Sequence[str], kind: str = "arg_dict") -> list[list[Any]]:
@@ -158,11 +162,11 @@ class DataParallelExecutorGroup:
         self.param_arrays = on_all(self.param_names)
         self.aux_arrays = on_all(self.aux_names, "aux_dict")
         self.grad_arrays = on_all(self.param_names, "grad_dict") if self.for_training else None
-        asked = [name for name in self.data_names if name in self.arg_names]
-        self.input_grad_arrays = on_all(asked, "grad_dict") if self.inputs_need_grad else None
+        data_args = [name for name in self.data_names if name in self.arg_names]
+        self.input_grad_arrays = on_all(data_args, "grad_dict") if self.inputs_need_grad else None
 
     def reshape(self, data_shapes: Any, label_shapes: Any) -> None:
-        """Other executors for other shapes, with the same parameters."""
+        """Replace the executors by executors for other shapes, with the same parameters."""
         if data_shapes == self.data_shapes and label_shapes == self.label_shapes:
             return
         if self._default_execs is None:
@@ -179,7 +183,7 @@ class DataParallelExecutorGroup:
             executor.copy_params_from(arg_params, aux_params, allow_extra_params=allow_extra)
 
     def get_params(self, arg_params: dict[str, NDArray], aux_params: dict[str, NDArray]) -> None:
-        """Write the parameters' means over the contexts into the arrays of two dictionaries."""
+        """Write the mean of each parameter over the contexts to the arrays of two dictionaries."""
         for names, arrays, target in (
             (self.param_names, self.param_arrays, arg_params),
             (self.aux_names, self.aux_arrays, aux_params),
@@ -191,29 +195,32 @@ class DataParallelExecutorGroup:
                 target[name][:] = total if len(copies) == 1 else total / len(copies)
 
     def get_states(self, merge_multi_context: bool = True) -> list[list[NDArray]]:
-        """For each state its arrays on all contexts; they are not merged."""
+        """For each state, its arrays on all contexts. `merge_multi_context=True` raises AssertionError."""
         if merge_multi_context:
             raise AssertionError("merge_multi_context=True is not supported for get_states yet.")
         return self.state_arrays
 
     def set_states(self, states: Any = None, value: Any = None) -> None:
-        """Set states to arrays, as `get_states` gives them or one for each state, or all elements to a value."""
+        """Set the states to arrays, or all elements to `value`.
+
+        `states` has an array for each state, or a list of arrays as in `get_states`.
+        """
         if (states is None) == (value is None):
-            raise AssertionError("give one of states and value to set_states, and not both")
+            raise AssertionError("set_states requires either states or value, and not both")
         if states is None:
             for arrays in self.state_arrays:
                 for array in arrays:
                     array[:] = value
             return
-        for given, arrays in zip(states, self.state_arrays, strict=True):
-            sources = [given] * len(arrays) if isinstance(given, NDArray) else given
+        for state, arrays in zip(states, self.state_arrays, strict=True):
+            sources = [state] * len(arrays) if isinstance(state, NDArray) else state
             for source, array in zip(sources, arrays, strict=True):
                 source.copyto(array)
 
     # --- running ----------------------------------------------------------------------------------------------------
 
     def forward(self, data_batch: DataBatch | list[DataBatch], is_train: bool | None = None) -> None:
-        """Give each executor its slice of the batch, or its batch of a list, and run all."""
+        """Copy each executor's slice of the batch (or its batch of a list) to its inputs, and run all executors."""
         if isinstance(data_batch, list):
             if len(data_batch) != len(self.execs):
                 raise ValueError(f"{len(data_batch)} batches for {len(self.execs)} contexts")
@@ -226,11 +233,11 @@ class DataParallelExecutorGroup:
             executor.forward(is_train=self.for_training if is_train is None else is_train)
 
     def _load(self, number: int, batch: DataBatch, whole: bool) -> None:
-        """Copy a batch, or the slice of it that is executor `number`'s, into that executor's inputs."""
+        """Copy a batch to the inputs of executor `number`: all of it if `whole`, otherwise the executor's slice."""
         if len(batch.data) != len(self.data_names):
-            raise ValueError(f"the batch has {len(batch.data)} arrays, the module needs {self.data_names}")
+            raise ValueError(f"the batch has {len(batch.data)} arrays, the module requires {self.data_names}")
         named = dict(zip(self.data_names, batch.data, strict=True))
-        labels = getattr(batch, "label", None)  # batches may be tuples of data alone
+        labels = getattr(batch, "label", None)  # a batch can be a tuple with only data
         if labels:
             named.update(zip(self.label_names, labels, strict=False))
         arrays = self.execs[number].arg_dict
@@ -238,53 +245,56 @@ class DataParallelExecutorGroup:
             if desc.name not in named:
                 continue
             source, axis = named[desc.name], DataDesc.get_batch_axis(desc.layout)
-            source = source if whole or axis < 0 else _cut(source, axis, self.slices[number])
+            source = source if whole or axis < 0 else _slice(source, axis, self.slices[number])
             source.copyto(arrays[desc.name])
 
     def get_outputs(self, merge_multi_context: bool = True, begin: int = 0, end: int | None = None) -> list[Any]:
-        """Outputs `begin` to `end` of the last forward: merged along the batch, or one list for each output."""
+        """Outputs `begin` to `end` of the last forward: concatenated along the batch, or one list per output."""
         end = self.num_outputs if end is None else end
         found = [[executor.outputs[i] for executor in self.execs] for i in range(begin, end)]
         if not merge_multi_context:
             return found
-        return [_merged(parts, axis) for parts, axis in zip(found, self.output_layouts[begin:end], strict=True)]
+        return [_concatenate(parts, axis) for parts, axis in zip(found, self.output_layouts[begin:end], strict=True)]
 
     def get_output_shapes(self) -> list[tuple[str, tuple[int, ...]]]:
-        """Name and shape of each output for a whole batch."""
+        """The name of each output and its shape for the whole batch."""
         shapes = {d.name: self.execs[0].arg_dict[d.name].shape for d in self._inputs}
         found = self.symbol.infer_shape(**shapes)[1] or []
-        whole: list[Any] = [
+        full: list[Any] = [
             shape if axis < 0 or not shape else (*shape[:axis], self.batch_size, *shape[axis + 1 :])
             for shape, axis in zip(found, self.output_layouts, strict=True)
         ]
-        return list(zip(self.output_names, whole, strict=True))
+        return list(zip(self.output_names, full, strict=True))
 
     def update_metric(self, eval_metric: Any, labels: Any, pre_sliced: bool) -> None:
-        """Update a metric by each executor's outputs and its slice of the labels (with `pre_sliced`, its list)."""
+        """Update a metric with each executor's outputs and labels.
+
+        `labels` are split across the executors; with `pre_sliced` they are one list per executor.
+        """
         for number, executor in enumerate(self.execs):
             if pre_sliced:
                 own = labels[number]
             else:
                 pairs = zip(labels, self.label_layouts, strict=False)
-                own = [x if axis < 0 else _cut(x, axis, self.slices[number]) for x, axis in pairs]
+                own = [x if axis < 0 else _slice(x, axis, self.slices[number]) for x, axis in pairs]
             named = dict(zip(self.label_names, own, strict=False))
             eval_metric.update_dict(named, dict(zip(self.output_names, executor.outputs, strict=True)))
 
     def install_monitor(self, mon: Any) -> None:
-        """Have a Monitor watch all executors."""
+        """Install a Monitor in all executors."""
         for executor in self.execs:
             mon.install(executor)
 
-    # --- training, which is not there yet ---------------------------------------------------------------------------
+    # --- training: not implemented yet ------------------------------------------------------------------------------
 
     def backward(self, out_grads: Any = None) -> NoReturn:
-        """Raises MXNetError: training comes later."""
+        """Raises MXNetError: training is not implemented yet."""
         if not self.for_training:
             raise AssertionError("re-bind with for_training=True to run backward")
         raise gradients_missing("DataParallelExecutorGroup.backward")
 
     def get_input_grads(self, merge_multi_context: bool = True) -> NoReturn:
-        """Raises MXNetError: training comes later."""
+        """Raises MXNetError: training is not implemented yet."""
         if not self.inputs_need_grad:
             raise AssertionError("bind with inputs_need_grad=True to get gradients of inputs")
         raise gradients_missing("DataParallelExecutorGroup.get_input_grads")
@@ -295,7 +305,7 @@ def _descs(shapes: Any) -> list[DataDesc]:
 
 
 def _sliced(desc: DataDesc, part: slice | None) -> DataDesc:
-    """The description of one context's part."""
+    """The description of one context's slice of an input."""
     axis = DataDesc.get_batch_axis(desc.layout)
     if part is None or axis < 0:
         return desc
@@ -303,13 +313,13 @@ def _sliced(desc: DataDesc, part: slice | None) -> DataDesc:
     return DataDesc(desc.name, shape, desc.dtype, desc.layout)
 
 
-def _cut(array: NDArray, axis: int, part: slice) -> NDArray:
+def _slice(array: NDArray, axis: int, part: slice) -> NDArray:
     if axis == 0:
         return array[part]
     return array.slice_axis(axis=axis, begin=part.start, end=part.stop)  # type: ignore[attr-defined]
 
 
-def _merged(parts: list[NDArray], axis: int) -> NDArray:
+def _concatenate(parts: list[NDArray], axis: int) -> NDArray:
     if len(parts) == 1 or axis < 0:
         return parts[0]
     return concat(*[p.as_in_context(parts[0].context) for p in parts], dim=axis)

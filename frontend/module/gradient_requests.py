@@ -1,4 +1,4 @@
-"""What a module asks for: gradients by argument, and contexts by group."""
+"""The gradient requests of a module's arguments, and the contexts of its groups of nodes."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ class _Names(Protocol):
 
 
 def gradient_requests(group: _Names, data_names: Sequence[str], grad_req: Any) -> dict[str, str]:
-    """What each argument wants of its gradient: parameters that are not fixed have one, data when asked for.
+    """The gradient request ('write', 'add' or 'null') of each argument.
 
-    `grad_req` is one request for these, one for each argument, or exceptions by name.
+    A str `grad_req` applies to parameters that are not fixed, and to data if `inputs_need_grad`; others are 'null'. A
+    list has one request per argument. A dictionary overrides the default 'write' by name.
     """
     if isinstance(grad_req, list | tuple):
         if len(grad_req) != len(group.arg_names):
@@ -27,15 +28,15 @@ def gradient_requests(group: _Names, data_names: Sequence[str], grad_req: Any) -
     if not isinstance(grad_req, str | Mapping):
         raise ValueError("grad_req must be one of str, list, tuple, or dict.")
     common = grad_req if isinstance(grad_req, str) else "write"
-    wanted = {name for name in group.param_names if name not in group.fixed_param_names}
+    differentiable = {name for name in group.param_names if name not in group.fixed_param_names}
     if group.inputs_need_grad:
-        wanted.update(data_names)
-    found = {name: common if name in wanted else "null" for name in group.arg_names}
+        differentiable.update(data_names)
+    found = {name: common if name in differentiable else "null" for name in group.arg_names}
     return found if isinstance(grad_req, str) else {**found, **grad_req}
 
 
 def groups_by_context(group2ctxs: Any, count: int) -> list[dict[str, Context] | None]:
-    """For each of `count` contexts, the context of each group of nodes (`ctx_group`)."""
+    """For each of `count` contexts, a dictionary from group of nodes (`ctx_group`) to context, or None."""
     if group2ctxs is None:
         return [None] * count
     if isinstance(group2ctxs, list):

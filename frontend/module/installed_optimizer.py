@@ -1,4 +1,4 @@
-"""The part of Module that holds an optimizer: how it is made, shared between modules, saved and loaded."""
+"""The part of Module that manages its optimizer: creation, sharing between modules, saving and loading of states."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .executor_group import DataParallelExecutorGroup
 
 
 class ModuleWithOptimizer(BaseModule):
-    """A module whose parameters one optimizer changes, through a KVStore or beside it."""
+    """A module with an optimizer, which runs in a KVStore or in the module."""
 
     _context: list[Any]
     _exec_group: DataParallelExecutorGroup | None
@@ -34,7 +34,11 @@ class ModuleWithOptimizer(BaseModule):
         optimizer_params: Any = (("learning_rate", 0.01),),
         force_init: bool = False,
     ) -> None:
-        """Install an optimizer: one of these parameters for the bound batch size, or one that is made already."""
+        """Install an optimizer.
+
+        `optimizer` is an Optimizer, or a name with arguments in `optimizer_params`; then gradients are divided by the
+        batch size.
+        """
         self._check_ready()
         if self.optimizer_initialized and not force_init:
             self.logger.warning("optimizer already initialized, ignoring...")
@@ -43,7 +47,9 @@ class ModuleWithOptimizer(BaseModule):
         group = self._exec_group
         assert group is not None
         store, on_store = _create_kvstore(kvstore, len(self._context), arguments)
-        self._optimizer = self._made_optimizer(optimizer, optimizer_params, 1.0 / _all_rows(group, store), on_store)
+        self._optimizer = self._make_optimizer(
+            optimizer, optimizer_params, 1.0 / _total_batch_size(group, store), on_store
+        )
         self._kvstore, self._update_on_kvstore = store, on_store
         if store:
             if self._compression_params:
@@ -57,7 +63,7 @@ class ModuleWithOptimizer(BaseModule):
             self.load_optimizer_states(self._preload_opt_states)
             self._preload_opt_states = None
 
-    def _made_optimizer(self, optimizer: Any, parameters: Any, rescale: float, on_store: bool) -> Any:
+    def _make_optimizer(self, optimizer: Any, parameters: Any, rescale: float, on_store: bool) -> Any:
         names = _numbered(self._param_names, 1 if on_store else len(self._context))
         if isinstance(optimizer, str):
             options = {"rescale_grad": rescale, **dict(parameters)}
@@ -83,7 +89,7 @@ class ModuleWithOptimizer(BaseModule):
         self.optimizer_initialized = True
 
     def save_optimizer_states(self, fname: str) -> None:
-        """Write the optimizer's states as MXNet does."""
+        """Write the optimizer's states to a file, in MXNet's format."""
         self._check_optimizer("save_optimizer_states")
         if self._update_on_kvstore:
             self._kvstore.save_optimizer_states(fname)
@@ -91,7 +97,7 @@ class ModuleWithOptimizer(BaseModule):
             write_atomically(fname, self._updater.get_states())
 
     def load_optimizer_states(self, fname: str) -> None:
-        """Read states that this or MXNet's `save_optimizer_states` wrote."""
+        """Load the optimizer's states from a file of `save_optimizer_states`, MXNet's or this one."""
         self._check_optimizer("load_optimizer_states")
         if self._update_on_kvstore:
             self._kvstore.load_optimizer_states(fname)
@@ -103,13 +109,13 @@ class ModuleWithOptimizer(BaseModule):
             raise AssertionError(f"{what}: the module has no optimizer: call init_optimizer first")
 
 
-def _all_rows(group: DataParallelExecutorGroup, store: Any) -> int:
-    """The rows of a batch, of all workers where they meet after each."""
-    rows = group.batch_size or 1
-    together = store and "dist" in store.type and "_sync" in store.type
-    return rows * store.num_workers if together else rows
+def _total_batch_size(group: DataParallelExecutorGroup, store: Any) -> int:
+    """The batch size, summed over all workers for a synchronous distributed KVStore."""
+    size = group.batch_size or 1
+    synchronous = store and "dist" in store.type and "_sync" in store.type
+    return size * store.num_workers if synchronous else size
 
 
 def _numbered(names: Sequence[str], copies: int) -> dict[int, str]:
-    """Names by the numbers that parameters have for an optimizer, with one number for each copy."""
+    """Parameter names by the optimizer's index: each parameter has `copies` consecutive indices."""
     return {number * copies + k: name for number, name in enumerate(names) for k in range(copies)}

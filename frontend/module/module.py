@@ -1,4 +1,4 @@
-"""Module: a symbol with parameters, bound to shapes of data."""
+"""Module: a symbol with parameters, bound to data shapes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .installed_optimizer import ModuleWithOptimizer
 
 
 class Module(ModuleWithOptimizer):
-    """A symbol on one or more contexts; arguments that are neither data nor labels are its parameters."""
+    """A symbol on one or more contexts. Arguments that are not data, labels or states are its parameters."""
 
     def __init__(
         self,
@@ -64,26 +64,26 @@ class Module(ModuleWithOptimizer):
 
     @staticmethod
     def load(prefix: str, epoch: int, load_optimizer_states: bool = False, **kwargs: Any) -> Module:
-        """The module of a checkpoint; its parameters are used when it is bound."""
+        """Load the module of a checkpoint. Its parameters are used when it is bound."""
         symbol, arguments, states = load_checkpoint(prefix, epoch)
         module = Module(symbol, **kwargs)
         module._arg_params, module._aux_params = arguments, states
         module.params_initialized = True
         if load_optimizer_states:
-            module._preload_opt_states = f"{prefix}-{epoch:04d}.states"  # read when there is an optimizer
+            module._preload_opt_states = f"{prefix}-{epoch:04d}.states"  # read by init_optimizer
         return module
 
     def save_checkpoint(
         self, prefix: str, epoch: int, save_optimizer_states: bool = False, remove_amp_cast: bool = True
     ) -> None:
-        """Write `PREFIX-symbol.json` and `PREFIX-EPOCH.params`."""
+        """Write `PREFIX-symbol.json` and `PREFIX-EPOCH.params`. Optimizer states are not written."""
         if save_optimizer_states and not self.optimizer_initialized:
             raise AssertionError("save_optimizer_states: the module has no optimizer")
         self._symbol.save(f"{prefix}-symbol.json", remove_amp_cast=remove_amp_cast)
         self.save_params(f"{prefix}-{epoch:04d}.params")
         logging.info('Saved checkpoint to "%s-%04d.params"', prefix, epoch)
 
-    # --- what it is -------------------------------------------------------------------------------------------------
+    # --- attributes -------------------------------------------------------------------------------------------------
 
     @property
     def data_names(self) -> list[str]:
@@ -113,8 +113,7 @@ class Module(ModuleWithOptimizer):
 
     @property
     def _total_exec_bytes(self) -> int:
-        """How much memory the dense arrays take that its executors run on; by it programs watch over what buckets
-        share."""
+        """The memory in bytes of the executors' dense arrays. Users read it to check how much buckets share."""
         bound = [a for e in self._group().execs for a in (*e.arg_arrays, *e.aux_arrays) if a.stype == "default"]
         return sum(array._nbytes() for array in {id(a._storage): a for a in bound}.values())
 
@@ -140,13 +139,15 @@ class Module(ModuleWithOptimizer):
         shared_module: Any = None,
         grad_req: Any = "write",
     ) -> None:
-        """Make executors for these shapes: pairs of name and shape, or DataDesc. Parameters and input memory are those
-        of `shared_module`, when given."""
+        """Create executors for these shapes: DataDesc, or pairs of name and shape.
+
+        With `shared_module`, parameters and input memory are shared with that module.
+        """
         if self.binded and not force_rebind:
             self.logger.warning("Already bound, ignoring bind()")
             return
         if inputs_need_grad and not for_training:
-            raise AssertionError("inputs_need_grad needs for_training")
+            raise AssertionError("inputs_need_grad requires for_training")
         shared = None if shared_module is None else self._shareable(shared_module)
         data, labels = _parse_data_desc(self._data_names, self._label_names, data_shapes, label_shapes)
         group = DataParallelExecutorGroup(
@@ -184,13 +185,13 @@ class Module(ModuleWithOptimizer):
         return other
 
     def _new_params(self, group: DataParallelExecutorGroup) -> None:
-        """Arrays of the module's own for all parameters."""
+        """Create the module's arrays for all parameters and auxiliary states, filled with zeros."""
         self._arg_params = {n: _new_like(a[0]) for n, a in zip(self._param_names, group.param_arrays, strict=True)}
         self._aux_params = {n: _new_like(a[0]) for n, a in zip(self._aux_names, group.aux_arrays, strict=True)}
 
     @api_boundary
     def reshape(self, data_shapes: Any, label_shapes: Any = None) -> None:
-        """Bind to other shapes with the same parameters. Shapes that do not fit change nothing."""
+        """Bind to other shapes with the same parameters. Invalid shapes raise an error and change nothing."""
         group = self._group()
         data, labels = _parse_data_desc(self._data_names, self._label_names, data_shapes, label_shapes)
         group.reshape(data, labels)
@@ -207,10 +208,10 @@ class Module(ModuleWithOptimizer):
         force_init: bool = False,
         allow_extra: bool = False,
     ) -> None:
-        """Fill all parameters: from dictionaries, which may hold others too, and by the initializer where there is no
-        dictionary or `allow_missing`.
+        """Initialize all parameters from dictionaries, or with the initializer if there is no dictionary.
 
-        RuntimeError names a parameter that is missing.
+        A parameter that is missing in a dictionary raises RuntimeError; with `allow_missing` it is initialized with the
+        initializer. Additional entries of the dictionaries are ignored.
         """
         if self.params_initialized and not force_init:
             warnings.warn(
@@ -219,7 +220,7 @@ class Module(ModuleWithOptimizer):
             return
         group = self._group()
         attrs = self._symbol.attr_dict()
-        if self._arg_params is None or self._aux_params is None or self._loaded_partly(group):
+        if self._arg_params is None or self._aux_params is None or self._params_differ(group):
             self._new_params(group)
         for own, source in ((self._arg_params or {}, arg_params), (self._aux_params or {}, aux_params)):
             for name, array in sorted(own.items()):
@@ -228,8 +229,8 @@ class Module(ModuleWithOptimizer):
         self.params_initialized = True
         self._params_dirty = False
 
-    def _loaded_partly(self, group: DataParallelExecutorGroup) -> bool:
-        """Whether the parameters that came with `load` are not exactly those of the symbol."""
+    def _params_differ(self, group: DataParallelExecutorGroup) -> bool:
+        """True if the names of the loaded parameters differ from the symbol's parameters."""
         own = {**(self._arg_params or {}), **(self._aux_params or {})}
         return own.keys() != {*group.param_names, *group.aux_names}
 
@@ -241,7 +242,7 @@ class Module(ModuleWithOptimizer):
         force_init: bool = True,
         allow_extra: bool = False,
     ) -> None:
-        """Take over parameters; with `allow_missing` those that are not given stay as they are."""
+        """Set parameters from dictionaries. With `allow_missing`, missing ones are left unchanged."""
         if not allow_missing:
             super().set_params(arg_params, aux_params, allow_missing, force_init, allow_extra)
             return
@@ -261,12 +262,12 @@ class Module(ModuleWithOptimizer):
         return self._arg_params, self._aux_params
 
     def _sync_params_from_devices(self) -> None:
-        """Read the parameters that the devices have into those that `get_params` gives."""
+        """Copy the executors' parameters to the arrays that `get_params` returns."""
         self._group().get_params(self._arg_params or {}, self._aux_params or {})
         self._params_dirty = False
 
     def prepare(self, data_batch: DataBatch, sparse_row_id_fn: Any = None) -> None:
-        """Called before each batch; rows of parameters are pulled from a KVStore only where one updates them."""
+        """Called before each batch. It pulls no rows from a KVStore, because no KVStore updates parameters here."""
         self._group()
         if sparse_row_id_fn is not None:
             warnings.warn(
@@ -278,8 +279,10 @@ class Module(ModuleWithOptimizer):
 
     @api_boundary
     def forward(self, data_batch: DataBatch | list[DataBatch], is_train: bool | None = None) -> None:
-        """Run on a batch, or on one batch for each context; other shapes than those bound bind anew. `is_train` is by
-        default what bind said."""
+        """Run on a batch, or on a list with one batch per context. New shapes rebind the module.
+
+        The default of `is_train` is `for_training` of `bind`.
+        """
         self._check_ready()
         shapes = _batch_shapes(data_batch)
         if shapes != [tuple(d.shape) for d in self._data_shapes]:
@@ -290,11 +293,11 @@ class Module(ModuleWithOptimizer):
             self._params_dirty = True
 
     def _shapes_of(self, batch: Any, shapes: list[tuple[int, ...]]) -> tuple[Any, Any]:
-        data = getattr(batch, "provide_data", None) or _described(self._data_shapes, shapes)
+        data = getattr(batch, "provide_data", None) or _with_shapes(self._data_shapes, shapes)
         labels = getattr(batch, "provide_label", None)
-        given = getattr(batch, "label", None)
-        if not labels and given and self._label_shapes:
-            labels = _described(self._label_shapes, [a.shape for a in given])
+        arrays = getattr(batch, "label", None)
+        if not labels and arrays and self._label_shapes:
+            labels = _with_shapes(self._label_shapes, [a.shape for a in arrays])
         return data, labels or None
 
     def get_outputs(self, merge_multi_context: bool = True) -> list[Any]:
@@ -303,7 +306,7 @@ class Module(ModuleWithOptimizer):
         return self._group().get_outputs(merge_multi_context)
 
     def get_states(self, merge_multi_context: bool = True) -> list[Any]:
-        """For each of `state_names` its arrays on all contexts; `merge_multi_context` must be False."""
+        """For each of `state_names`, its arrays on all contexts. `merge_multi_context` must be False."""
         self._check_ready()
         return self._group().get_states(merge_multi_context)
 
@@ -313,16 +316,16 @@ class Module(ModuleWithOptimizer):
         self._group().set_states(states, value)
 
     def update_metric(self, eval_metric: Any, labels: Any, pre_sliced: bool = False) -> None:
-        """Update a metric by the outputs of the last forward; with `pre_sliced` labels are a list for each context."""
+        """Update a metric with the outputs of the last forward. With `pre_sliced`, labels are one list per context."""
         self._group().update_metric(eval_metric, labels, pre_sliced)
 
     def install_monitor(self, mon: Any) -> None:
-        """Have a Monitor watch all executors."""
+        """Install a Monitor in all executors."""
         self._group().install_monitor(mon)
 
 
 def _batch_shapes(batch: DataBatch | list[DataBatch]) -> list[tuple[int, ...]]:
-    """The shapes of a batch's data; batches in a list stand one after another."""
+    """The shapes of a batch's data. Batches of a list are concatenated along axis 0."""
     if not isinstance(batch, list):
         return [tuple(a.shape) for a in batch.data]
     if not batch:
@@ -333,9 +336,9 @@ def _batch_shapes(batch: DataBatch | list[DataBatch]) -> list[tuple[int, ...]]:
     return [(len(batch) * shape[0], *shape[1:]) for shape in first]
 
 
-def _described(descs: Sequence[DataDesc], shapes: Sequence[tuple[int, ...]]) -> list[DataDesc]:
+def _with_shapes(descs: Sequence[DataDesc], shapes: Sequence[tuple[int, ...]]) -> list[DataDesc]:
     if len(shapes) != len(descs):
-        raise ValueError(f"the batch has {len(shapes)} arrays, the module needs {[d.name for d in descs]}")
+        raise ValueError(f"the batch has {len(shapes)} arrays, the module requires {[d.name for d in descs]}")
     return [DataDesc(d.name, shape, d.dtype, d.layout) for d, shape in zip(descs, shapes, strict=True)]
 
 
@@ -346,7 +349,7 @@ def _new_like(array: NDArray) -> NDArray:
 def _fill(
     desc: InitDesc, array: NDArray, source: Mapping[str, NDArray] | None, initializer: Any, allow_missing: bool
 ) -> None:
-    """One parameter's values: from `source` when there is one, else from the initializer."""
+    """Initialize one parameter from `source` if it contains it, else with the initializer."""
     if source is not None and str(desc) in source:
         if source[str(desc)] is not array:
             source[str(desc)].copyto(array)
@@ -356,4 +359,4 @@ def _fill(
     if initializer is not None:
         initializer(desc, array)
     elif source is None:
-        raise TypeError(f"init_params: there is neither an initializer nor a value for {desc}")
+        raise TypeError(f"init_params has neither an initializer nor a value for {desc}")

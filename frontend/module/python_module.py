@@ -1,4 +1,4 @@
-"""Modules whose computation is Python code: PythonModule, and PythonLossModule, which passes its input on."""
+"""Modules that compute in Python: PythonModule, and PythonLossModule, which returns its input."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .base_module import _DEFAULT_INITIALIZER, BaseModule
 
 
 class PythonModule(BaseModule):
-    """A module without parameters. Subclasses say `_compute_output_shapes`, `forward` and `get_outputs`."""
+    """A module without parameters. Subclasses define `_compute_output_shapes`, `forward` and `get_outputs`."""
 
     def __init__(
         self,
@@ -50,7 +50,7 @@ class PythonModule(BaseModule):
         return self._output_shapes
 
     def get_params(self) -> tuple[dict[str, NDArray], dict[str, NDArray]]:
-        """There are none."""
+        """Two empty dictionaries: the module has no parameters."""
         return {}, {}
 
     def init_params(
@@ -94,7 +94,7 @@ class PythonModule(BaseModule):
         shared_module: Any = None,
         grad_req: Any = "write",
     ) -> None:
-        """Note the shapes; names and order must be the module's. `binded` stays as it is, as in MXNet."""
+        """Store the shapes. Their names and order must match the module's. `binded` is not changed, as in MXNet."""
         if self.binded and not force_rebind:
             self.logger.warning("Already bound, ignoring bind()")
             return
@@ -108,17 +108,17 @@ class PythonModule(BaseModule):
         self._output_shapes = self._compute_output_shapes()
 
     def _compute_output_shapes(self) -> list[tuple[str, tuple[int, ...]]]:
-        raise self._lacks("_compute_output_shapes")
+        raise self._not_implemented("_compute_output_shapes")
 
 
 def _check_order(what: str, shapes: Any, names: Sequence[str] | None) -> None:
     found = [shape[0] for shape in shapes]
     if found != list(names or []):
-        raise AssertionError(f"{what} are of {found}, the module takes {names}")
+        raise AssertionError(f"{what} are for {found}, the module requires {names}")
 
 
 class PythonLossModule(PythonModule):
-    """A loss: its output is its input, and `grad_func(scores, labels)` its gradient."""
+    """A loss. Its output is its input, and its gradient is `grad_func(scores, labels)`."""
 
     def __init__(
         self,
@@ -143,19 +143,19 @@ class PythonLossModule(PythonModule):
         return [(f"{self._name}_output", self._data_shapes[0][1])]
 
     def forward(self, data_batch: DataBatch, is_train: bool | None = None) -> None:
-        """Keep the input, and in training the labels."""
+        """Store the input, and in training the labels."""
         self._scores = data_batch.data[0]
         if self.for_training if is_train is None else is_train:
             self._labels = (data_batch.label or [None])[0]
 
     def get_outputs(self, merge_multi_context: bool = True) -> list[Any]:
-        """The input."""
+        """The input of the last forward."""
         if merge_multi_context is not True:
             raise AssertionError("a PythonLossModule has one context")
         return [self._scores]
 
     def backward(self, out_grads: Any = None) -> None:
-        """Call `grad_func`."""
+        """Call `grad_func` on the stored input and labels."""
         if out_grads is not None:
             raise AssertionError("For a loss module, out_grads should be None")
         if not self.for_training:
@@ -169,7 +169,7 @@ class PythonLossModule(PythonModule):
         self._scores_grad = grad if isinstance(grad, NDArray) else array(grad)
 
     def get_input_grads(self, merge_multi_context: bool = True) -> list[Any]:
-        """What `grad_func` gave."""
+        """The last result of `grad_func`."""
         if merge_multi_context is not True:
             raise AssertionError("a PythonLossModule has one context")
         return [self._scores_grad]

@@ -1,4 +1,4 @@
-"""SequentialModule: modules one after another, each fed by the outputs of the one before."""
+"""SequentialModule: a chain of modules. Each module reads the outputs of the previous one."""
 
 from __future__ import annotations
 
@@ -13,8 +13,11 @@ from .base_module import _DEFAULT_INITIALIZER, BaseModule
 
 
 class SequentialModule(BaseModule):
-    """A chain of modules: `add(module, take_labels=True)` gives a module the labels, `auto_wiring=True` renames the
-    outputs of the one before to its inputs' names."""
+    """A chain of modules.
+
+    `add(module, take_labels=True)` passes the labels to a module. `auto_wiring=True` renames the outputs of the
+    previous module to the names of the module's inputs.
+    """
 
     META_TAKE_LABELS = "take_labels"
     META_AUTO_WIRING = "auto_wiring"
@@ -28,7 +31,7 @@ class SequentialModule(BaseModule):
         self._meta_keys = {self.META_TAKE_LABELS, self.META_AUTO_WIRING}
 
     def add(self, module: BaseModule, **kwargs: Any) -> SequentialModule:
-        """Append a module; the chain, which is returned, must be bound again."""
+        """Append a module. Returns the chain, which must be bound again."""
         for key in kwargs:
             if key not in self._meta_keys:
                 raise AssertionError(f'Unknown meta "{key}", a typo?')
@@ -84,7 +87,7 @@ class SequentialModule(BaseModule):
         force_init: bool = False,
         allow_extra: bool = False,
     ) -> None:
-        """Fill the parameters of all modules; AssertionError when two have a parameter of one name."""
+        """Initialize the parameters of all modules. Raises AssertionError if two parameters have the same name."""
         if self.params_initialized and not force_init:
             return
         self._bound()
@@ -104,7 +107,7 @@ class SequentialModule(BaseModule):
         shared_module: Any = None,
         grad_req: Any = "write",
     ) -> None:
-        """Bind each module to the output shapes of the one before."""
+        """Bind each module to the output shapes of the previous one."""
         if self.binded and not force_rebind:
             self.logger.warning("Already bound, ignoring bind()")
             return
@@ -113,7 +116,7 @@ class SequentialModule(BaseModule):
         if not self._modules:
             raise AssertionError("Attempting to bind an empty SequentialModule")
         if inputs_need_grad and not for_training:
-            raise AssertionError("inputs_need_grad needs for_training")
+            raise AssertionError("inputs_need_grad requires for_training")
         shapes = data_shapes
         for number, (module, meta) in enumerate(zip(self._modules, self._metas, strict=True)):
             if meta.get(self.META_AUTO_WIRING, False):
@@ -122,8 +125,8 @@ class SequentialModule(BaseModule):
             needs_grad = bool(inputs_need_grad or (for_training and number > 0))
             module.bind(shapes, labels, for_training, needs_grad, force_rebind, None, grad_req)
             shapes = module.output_shapes
-        anyone = any(meta.get(self.META_TAKE_LABELS) for meta in self._metas)
-        self._label_shapes = label_shapes if anyone else None
+        takes_labels = any(meta.get(self.META_TAKE_LABELS) for meta in self._metas)
+        self._label_shapes = label_shapes if takes_labels else None
         self.for_training, self.inputs_need_grad, self.binded = for_training, inputs_need_grad, True
 
     def init_optimizer(
@@ -143,7 +146,7 @@ class SequentialModule(BaseModule):
         self.optimizer_initialized = True
 
     def forward(self, data_batch: DataBatch, is_train: bool | None = None) -> None:
-        """Run all modules; the batch is not changed."""
+        """Run all modules. The batch is not modified."""
         self._check_ready()
         batch = copy.copy(data_batch)
         for module in self._modules[:-1]:
@@ -159,14 +162,14 @@ class SequentialModule(BaseModule):
         return self._modules[-1].get_outputs(merge_multi_context)
 
     def update_metric(self, eval_metric: Any, labels: Any, pre_sliced: bool = False) -> None:
-        """Update a metric by the outputs of the modules that take labels."""
+        """Update a metric with the outputs of the modules that take labels."""
         self._check_ready()
         for module, meta in zip(self._modules, self._metas, strict=True):
             if meta.get(self.META_TAKE_LABELS):
                 module.update_metric(eval_metric, labels, pre_sliced)
 
     def install_monitor(self, mon: Any) -> None:
-        """Have a Monitor watch all modules."""
+        """Install a Monitor in all modules."""
         self._bound()
         for module in self._modules:
             module.install_monitor(mon)

@@ -1,4 +1,4 @@
-"""`mx.optimizer`: how gradients change weights."""
+"""`mx.optimizer`: update rules for weights."""
 
 from __future__ import annotations
 

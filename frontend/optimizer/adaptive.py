@@ -1,4 +1,4 @@
-"""Optimizers that keep moments of gradients: Adam and its kin, AdaGrad, AdaDelta, RMSProp, FTML, Ftrl, LAMB."""
+"""Adaptive optimizers: Adam, Adamax, Nadam, AdaGrad, AdaDelta, RMSProp, FTML, Ftrl, LAMB."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Adam(Optimizer):
 
 @register
 class Adamax(Optimizer):
-    """Adam with the largest gradient instead of the variance."""
+    """Adam with the infinity norm of gradients instead of the variance. The state is (mean, decayed maximum)."""
 
     def __init__(self, learning_rate: float = 0.002, beta1: float = 0.9, beta2: float = 0.999, **kwargs: Any) -> None:
         super().__init__(learning_rate=learning_rate, **kwargs)
@@ -55,15 +55,15 @@ class Adamax(Optimizer):
         lr, wd = self._begin(index, weight, grad)
         lr /= 1.0 - self.beta1 ** self._index_update_count[index]
         grad = self._clipped(grad * self.rescale_grad + wd * weight)
-        mean, largest = state
+        mean, maximum = state
         mean[:] = self.beta1 * mean + (1.0 - self.beta1) * grad
-        largest[:] = nd.maximum(self.beta2 * largest, nd.abs(grad))
-        weight[:] -= lr * mean / largest
+        maximum[:] = nd.maximum(self.beta2 * maximum, nd.abs(grad))
+        weight[:] -= lr * mean / maximum
 
 
 @register
 class Nadam(Optimizer):
-    """Adam with Nesterov's momentum (Dozat 2016)."""
+    """Adam with Nesterov momentum (Dozat 2016). The state is (mean, variance)."""
 
     def __init__(
         self,
@@ -90,14 +90,14 @@ class Nadam(Optimizer):
         lr, wd = self._begin(index, weight, grad)
         t = self._index_update_count[index]
         grad = self._clipped(grad * self.rescale_grad + wd * weight)
-        now, following = self._momentum(t), self._momentum(t + 1)
-        self.m_schedule *= now
+        momentum, next_momentum = self._momentum(t), self._momentum(t + 1)
+        self.m_schedule *= momentum
         mean, variance = state
         mean[:] = self.beta1 * mean + (1.0 - self.beta1) * grad
         variance[:] = self.beta2 * variance + (1.0 - self.beta2) * grad * grad
-        grad_share = grad / (1.0 - self.m_schedule)
-        mean_share = mean / (1.0 - self.m_schedule * following)
-        step = (1.0 - now) * grad_share + following * mean_share
+        grad_part = grad / (1.0 - self.m_schedule)
+        mean_part = mean / (1.0 - self.m_schedule * next_momentum)
+        step = (1.0 - momentum) * grad_part + next_momentum * mean_part
         weight[:] -= lr * step / (nd.sqrt(variance / (1.0 - pow(self.beta2, t))) + self.epsilon)
 
 
@@ -125,7 +125,7 @@ class AdaGrad(Optimizer):
 
 @register
 class AdaDelta(Optimizer):
-    """Zeiler 2012, without a learning rate. The state is (mean of squared gradients, of squared steps)."""
+    """Zeiler 2012, without a learning rate. The state is (mean of squared gradients, mean of squared steps)."""
 
     def __init__(self, rho: float = 0.9, epsilon: float = 1e-05, **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -147,7 +147,10 @@ class AdaDelta(Optimizer):
 
 @register
 class RMSProp(Optimizer):
-    """Tieleman and Hinton 2012; `centered` is Graves's version. The state holds means, of squares first."""
+    """Tieleman and Hinton 2012. `centered` selects the version of Graves 2013.
+
+    The state is (mean of squared gradients,), or (mean of squares, mean of gradients, momentum) if `centered`.
+    """
 
     def __init__(
         self,
@@ -264,7 +267,7 @@ class LAMB(Optimizer):
             else (nd.lamb_update_phase1, nd.lamb_update_phase2)
         )
         step = phases[0](weight, grad, *moments, *copy, **options)
-        held = copy[0] if multi_precision else weight
+        master = copy[0] if multi_precision else weight
         limits = {"lower_bound": self.lower_bound, "upper_bound": self.upper_bound}
         limits = {name: limit for name, limit in limits.items() if limit}
-        phases[1](weight, step, held.norm(), step.norm(), *copy, lr=lr, out=weight, **limits)
+        phases[1](weight, step, master.norm(), step.norm(), *copy, lr=lr, out=weight, **limits)

@@ -1,4 +1,4 @@
-"""What all optimizers share: rates and decays of each weight, counts of updates, and the table of classes by name."""
+"""The base class of optimizers: rates and decays of each weight, update counts, and the registry by name."""
 
 from __future__ import annotations
 
@@ -14,17 +14,18 @@ from ..ndarray import NDArray
 _C = TypeVar("_C", bound=type)
 
 nd: Any = ndarray
-"""The module of operators, which are its attributes by their names."""
+"""The module of operators, untyped."""
 
 
 class Optimizer:
-    """Says how a gradient changes a weight.
+    """An update rule: computes new weights from gradients.
 
-    Weights are known by an index. Their rate is `learning_rate` or what `lr_scheduler` says for the number of updates,
-    times a factor: that of the Parameter in `param_dict`, or of `lr_mult` by index or by the name in `param_idx2name`.
-    Decays (`wd`) likewise; names that end neither in `_weight` nor in `_gamma` decay by 0. Gradients are multiplied by
-    `rescale_grad`, then clipped to [-clip_gradient, clip_gradient]. With `multi_precision` a float16 weight has a
-    float32 copy that is updated.
+    Weights are identified by an index. The learning rate of a weight is `learning_rate`, or `lr_scheduler(updates)`,
+    times a factor. The factor is `lr_mult` of the Parameter in `param_dict`, or the entry of `lr_mult` for the index or
+    for the name in `param_idx2name`. Weight decay (`wd`) works the same way; the factor is 0 for names that do not end
+    in `_weight` or `_gamma`. Gradients are multiplied by `rescale_grad`, then clipped to
+    [-clip_gradient, clip_gradient]. With `multi_precision`, the update of a float16 weight is computed on a float32
+    copy.
     """
 
     opt_registry: ClassVar[dict[str, type[Optimizer]]] = {}
@@ -76,9 +77,9 @@ class Optimizer:
 
     @staticmethod
     def register(klass: _C) -> _C:
-        """Make a class known under its name in lower case."""
+        """Register a class under its lower-case name. A class with the same name is replaced, with a warning."""
         if not isinstance(klass, type):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise AssertionError(f"register takes a class, not {klass!r}")
+            raise AssertionError(f"register requires a class, not {klass!r}")
         name = klass.__name__.lower()
         existing = Optimizer.opt_registry.get(name)
         if existing is not None:
@@ -92,7 +93,7 @@ class Optimizer:
 
     @staticmethod
     def create_optimizer(name: str, **kwargs: Any) -> Optimizer:
-        """An optimizer by the name of its class, in any case."""
+        """Create an optimizer by class name, in any case. An unknown name raises ValueError."""
         if name.lower() not in Optimizer.opt_registry:
             raise ValueError(f"Cannot find optimizer {name}")
         return Optimizer.opt_registry[name.lower()](**kwargs)
@@ -101,11 +102,11 @@ class Optimizer:
 
     @property
     def learning_rate(self) -> float:
-        """The rate now, without the factors of single weights."""
+        """The current learning rate, without the factors of individual weights."""
         return self.lr if self.lr_scheduler is None else self.lr_scheduler(self.num_update)  # type: ignore[return-value]
 
     def set_learning_rate(self, lr: float) -> None:
-        """Set the rate; UserWarning is raised where a schedule sets it."""
+        """Set the learning rate. Raises UserWarning if there is an `lr_scheduler`."""
         if self.lr_scheduler is not None:
             raise UserWarning(
                 "LRScheduler of the optimizer has already been defined. Note that set_learning_rate can mutate the "
@@ -118,11 +119,14 @@ class Optimizer:
         raise DeprecationWarning("set_lr_scale is deprecated: use set_lr_mult")
 
     def set_lr_mult(self, args_lr_mult: Mapping[Any, float]) -> None:
-        """Set factors of rates by index or name; those in the symbol's attributes hold for other names."""
+        """Set factors of learning rates by index or name. Other names use the `__lr_mult__` of the symbol."""
         self.lr_mult = {**self._in_symbol("__lr_mult__"), **args_lr_mult}
 
     def set_wd_mult(self, args_wd_mult: Mapping[Any, float]) -> None:
-        """Set factors of decays by index or name; weights alone decay by default."""
+        """Set factors of weight decay by index or name.
+
+        Other names use the `__wd_mult__` of the symbol, or 0 if they do not end in one of `_decaying`.
+        """
         others: dict[Any, float] = {n: 0.0 for n in self.idx2name.values() if not n.endswith(self._decaying)}
         self.wd_mult = {**others, **self._in_symbol("__wd_mult__"), **args_wd_mult}
 
@@ -133,7 +137,7 @@ class Optimizer:
         return {name: float(attrs[name][key]) for name in names if key in attrs.get(name, {})}
 
     def _factor(self, index: Any, attribute: str, by_name: Mapping[Any, float]) -> float:
-        """What one weight's rate or decay is multiplied by."""
+        """The factor of one weight's learning rate or decay."""
         if index in self.param_dict:
             return getattr(self.param_dict[index], attribute)
         if index in by_name:
@@ -156,11 +160,11 @@ class Optimizer:
     # --- counts of updates ------------------------------------------------------------------------------------------
 
     def _set_current_context(self, device_id: int) -> None:
-        """Count updates of the weights on another device, which has copies of the same weights."""
+        """Select the update counts of a device. Each device has copies of the same weights and separate counts."""
         self._index_update_count = self._all_index_update_counts.setdefault(device_id, {})
 
     def _update_count(self, index: Any) -> None:
-        """Count one update of the weight, or of each weight in a list."""
+        """Count one update of a weight, or of each weight in a list."""
         for one in index if isinstance(index, list | tuple) else [index]:
             count = self._index_update_count.get(one, self.begin_num_update) + 1
             self._index_update_count[one] = count
@@ -169,11 +173,11 @@ class Optimizer:
     # --- states and updates -----------------------------------------------------------------------------------------
 
     def create_state(self, index: Any, weight: NDArray) -> Any:
-        """What the optimizer keeps for one weight."""
+        """Create the optimizer's state for one weight, for example its momentum."""
         return None
 
     def create_state_multi_precision(self, index: Any, weight: NDArray) -> Any:
-        """As `create_state`; for a float16 weight with `multi_precision` a float32 copy, and the state of that."""
+        """As `create_state`. For a float16 weight with `multi_precision`: (float32 copy, state of the copy)."""
         if self._has_copy(weight):
             copy = weight.astype(np.float32)
             return copy, self.create_state(index, copy)
@@ -192,11 +196,11 @@ class Optimizer:
             )
 
     def update(self, index: Any, weight: Any, grad: Any, state: Any) -> None:
-        """Change the weight and the state in place, by the gradient."""
+        """Update the weight and the state in place."""
         raise NotImplementedError(f"{type(self).__name__} has no update")
 
     def update_multi_precision(self, index: Any, weight: Any, grad: Any, state: Any) -> None:
-        """As `update`; a float16 weight with a float32 copy takes the copy's new values."""
+        """As `update`. If the weight has a float32 copy, the copy is updated and then cast to float16."""
         if not self._has_copy(weight):
             self.update(index, weight, grad, state)
             return
@@ -205,18 +209,18 @@ class Optimizer:
         weight[:] = copy.astype(weight.dtype)
 
     def _begin(self, index: Any, weight: Any, grad: Any) -> tuple[float, float]:
-        """Count an update of one weight; gives its rate and decay."""
+        """Count an update of one weight. Returns its learning rate and decay."""
         check_arrays(weight, grad)
         self._update_count(index)
         return self._get_lr(index), self._get_wd(index)
 
     def _options(self) -> dict[str, float]:
-        """What the operators that update weights are told about gradients."""
+        """The gradient options of update operators: `rescale_grad` and `clip_gradient`."""
         clip = {"clip_gradient": self.clip_gradient} if self.clip_gradient else {}
         return {"rescale_grad": self.rescale_grad, **clip}
 
     def _clipped(self, grad: NDArray) -> NDArray:
-        """A gradient within the limits."""
+        """The gradient, clipped to [-clip_gradient, clip_gradient]."""
         return grad if self.clip_gradient is None else nd.clip(grad, -self.clip_gradient, self.clip_gradient)
 
     # --- pickling ---------------------------------------------------------------------------------------------------
@@ -232,14 +236,14 @@ class Optimizer:
 
 
 def check_arrays(*arrays: Any) -> None:
-    """AssertionError where a weight or gradient is no array."""
+    """Raise AssertionError if a weight or gradient is not an NDArray."""
     for array in arrays:
         if not isinstance(array, NDArray):
-            raise AssertionError(f"weights and gradients are NDArrays, not {type(array).__name__}")
+            raise AssertionError(f"weights and gradients must be NDArrays, not {type(array).__name__}")
 
 
 def zeros_like(weight: NDArray, stype: str = "default", dtype: Any = None) -> Any:
-    """A state of zeros for a weight."""
+    """Zeros with the shape and context of a weight."""
     return ndarray.zeros(weight.shape, weight.context, weight.dtype if dtype is None else dtype, stype)
 
 
@@ -249,7 +253,7 @@ create = Optimizer.create_optimizer
 
 @register
 class Test(Optimizer):
-    """Adds the rescaled gradient; the state is the weight. For tests."""
+    """Adds the rescaled gradient to the weight. The state is a copy of the weight. For tests."""
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)

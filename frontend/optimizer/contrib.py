@@ -1,4 +1,4 @@
-"""Optimizers that MXNet keeps apart as experimental: GroupAdaGrad."""
+"""Optimizers that MXNet marks as experimental: GroupAdaGrad."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["GroupAdaGrad"]
 
 @register
 class GroupAdaGrad(Optimizer):
-    """AdaGrad with one sum of squares for each row of a matrix. Weights must not decay."""
+    """AdaGrad with one sum of mean squared gradients per row of a matrix. Weight decay raises AssertionError."""
 
     def __init__(self, eps: float = 1e-05, **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -23,7 +23,7 @@ class GroupAdaGrad(Optimizer):
 
     def create_state(self, index: Any, weight: NDArray) -> Any:
         if len(weight.shape) != 2:
-            raise AssertionError(f"GroupAdaGrad works on matrices, not on shape {weight.shape}")
+            raise AssertionError(f"GroupAdaGrad requires a matrix, not shape {weight.shape}")
         return ndarray.zeros((weight.shape[0], 1), weight.context, np.float32, weight.stype)
 
     def update(self, index: Any, weight: Any, grad: Any, state: Any) -> None:

@@ -1,4 +1,4 @@
-"""Stochastic gradient descent and its kin: SGD, NAG, Signum, SGLD, DCASGD, LBSGD, LARS."""
+"""Stochastic gradient descent and its variants: SGD, NAG, Signum, SGLD, DCASGD, LBSGD, LARS."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _UNSCALED = ("gamma", "beta", "bias")
 
 
 class _Descent(Optimizer):
-    """Descent with momentum. The state is the momentum, or (momentum, float32 copy); None where there is none."""
+    """Descent with momentum. The state is the momentum, or (momentum, float32 copy). Without momentum, it is None."""
 
     momentum: float
     lazy_update = True
@@ -38,7 +38,7 @@ class _Descent(Optimizer):
         return {**super()._options(), **({"momentum": self.momentum} if self.momentum > 0 else {})}
 
     def _descend(self, weight: Any, grad: Any, state: Any, rates: dict[str, float], lazy: bool = False) -> None:
-        """One step; a state that is a pair holds a float32 copy."""
+        """Run one update step. If the state is a pair, it is (momentum, float32 copy)."""
         options = {**self._options(), **rates, "out": weight}
         if isinstance(state, list | tuple):
             momentum, copy = state
@@ -59,8 +59,8 @@ def _without_momentum(options: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in options.items() if name != "momentum"}
 
 
-class _ManyWeights(_Descent):
-    """Descent that takes one weight or lists of several."""
+class _AggregatedDescent(_Descent):
+    """Descent that updates one weight, or a list of weights at once."""
 
     def _update_impl(self, indices: Any, weights: Any, grads: Any, states: Any, multi_precision: bool = False) -> None:
         if not isinstance(indices, list | tuple):
@@ -80,7 +80,7 @@ class _ManyWeights(_Descent):
         lrs: list[float],
         wds: list[float],
     ) -> list[float]:
-        """The rates, which a subclass changes by what weights and gradients are."""
+        """The learning rates. A subclass can scale them by functions of weights and gradients."""
         return lrs
 
     def update(self, index: Any, weight: Any, grad: Any, state: Any) -> None:
@@ -92,10 +92,10 @@ class _ManyWeights(_Descent):
 
 
 @register
-class SGD(_ManyWeights):
-    """weight -= lr * (grad + wd * weight), with momentum if asked for.
+class SGD(_AggregatedDescent):
+    """weight -= lr * (grad + wd * weight), with optional momentum.
 
-    With `lazy_update` row-sparse gradients change only the rows that they have.
+    With `lazy_update`, a row-sparse gradient updates only its stored rows.
     """
 
     def __init__(self, momentum: float = 0.0, lazy_update: bool = True, **kwargs: Any) -> None:
@@ -106,7 +106,7 @@ class SGD(_ManyWeights):
 
 @register
 class ccSGD(SGD):
-    """SGD under the name of a former implementation."""
+    """SGD under the name of an older implementation."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -114,7 +114,7 @@ class ccSGD(SGD):
 
 @register
 class NAG(_Descent):
-    """Nesterov's accelerated gradient."""
+    """Nesterov accelerated gradient."""
 
     def __init__(self, momentum: float = 0.0, **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -139,8 +139,8 @@ class NAG(_Descent):
 
 @register
 class Signum(_Descent):
-    """Steps by the sign of the gradient, or of its momentum. `wd_lh` decays the weight itself, as Loshchilov and Hutter
-    say."""
+    """Steps in the direction of the sign of the gradient, or of its momentum. `wd_lh` is the decoupled weight decay of
+    Loshchilov and Hutter."""
 
     def __init__(self, learning_rate: float = 0.01, momentum: float = 0.9, wd_lh: float = 0.0, **kwargs: Any) -> None:
         super().__init__(learning_rate=learning_rate, **kwargs)
@@ -162,7 +162,7 @@ class Signum(_Descent):
 
 @register
 class SGLD(Optimizer):
-    """Stochastic gradient Langevin dynamics: half a step of SGD, and noise of variance lr."""
+    """Stochastic gradient Langevin dynamics: half a step of SGD plus normal noise of variance lr."""
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -176,7 +176,7 @@ class SGLD(Optimizer):
 
 @register
 class DCASGD(Optimizer):
-    """Delay-compensated asynchronous SGD. The state is (momentum or None, the weight before)."""
+    """Delay-compensated asynchronous SGD. The state is (momentum or None, previous weight)."""
 
     def __init__(self, momentum: float = 0.0, lamda: float = 0.04, **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -200,9 +200,10 @@ class DCASGD(Optimizer):
 
 @register
 class LBSGD(_Descent):
-    """SGD for large batches: gradients of `batch_scale` batches are added, and the rate warms up.
+    """SGD for large batches: gradients of `batch_scale` batches are averaged, and the learning rate warms up.
 
-    `warmup_strategy` is 'linear', 'power2', 'sqrt', or 'lars' for rates by the norms of weight and gradient.
+    `warmup_strategy` is 'linear', 'power2', 'sqrt', or 'lars', which scales the rate by the norms of weight and
+    gradient.
     """
 
     def __init__(
@@ -247,18 +248,18 @@ class LBSGD(_Descent):
         return self.create_state(index, weight)
 
     def _get_lbmult(self, nup: int) -> float:
-        """By how much the rate is larger after `nup` batches."""
-        warm = self.warmup_epochs * self.updates_per_epoch
-        largest = float(self.batch_scale)
-        if nup >= warm:
-            return largest
-        ways = {"linear": 1.0, "power2": 2.0, "sqrt": 0.5}
-        if warm <= 1 or self.warmup_strategy not in ways:
+        """The factor of the learning rate after `nup` batches."""
+        warmup = self.warmup_epochs * self.updates_per_epoch
+        maximum = float(self.batch_scale)
+        if nup >= warmup:
+            return maximum
+        exponents = {"linear": 1.0, "power2": 2.0, "sqrt": 0.5}
+        if warmup <= 1 or self.warmup_strategy not in exponents:
             return 1.0
-        return 1.0 + (largest - 1) * (nup / warm) ** ways[self.warmup_strategy]
+        return 1.0 + (maximum - 1) * (nup / warmup) ** exponents[self.warmup_strategy]
 
     def _get_lars(self, weight: NDArray, g: NDArray, wd: float) -> float:
-        """The ratio of the norms of weight and gradient, between 0.01 and 100."""
+        """The ratio of the norms of weight and gradient, clipped to [0.01, 100]."""
         weight2, grad2 = self._l2norm(weight), self._l2norm(g)
         return min(max(math.sqrt(weight2 / (grad2 + wd * weight2 + 1e-18)), 0.01), 100)
 
@@ -266,37 +267,38 @@ class LBSGD(_Descent):
         return float(nd.multiply(v, v).asnumpy().sum())
 
     def _cumulate_gradient(self, grad: NDArray, index: Any) -> dict[str, Any]:
-        """The sum of the gradients since the last update, and how many batches there were."""
+        """Add a gradient to the sum since the last update. Returns the sum and the number of batches so far."""
         before = self.cumgrads.get(index)
         if before and before["num_cums"] > 0:
-            made = {"cum_grad": before["cum_grad"] + grad, "num_cums": before["num_cums"] + 1}
+            total = {"cum_grad": before["cum_grad"] + grad, "num_cums": before["num_cums"] + 1}
         else:
-            made = {"cum_grad": grad, "num_cums": self.init_updates + 1}
-        self.cumgrads[index] = made
-        return made
+            total = {"cum_grad": grad, "num_cums": self.init_updates + 1}
+        self.cumgrads[index] = total
+        return total
 
     def update(self, index: Any, weight: Any, grad: Any, state: Any) -> None:
         check_arrays(weight, grad)
         lr, wd = self._get_lr(index), self._get_wd(index)
         self._update_count(index)
-        gathered = self._cumulate_gradient(grad, index)
-        if gathered["num_cums"] % self.batch_scale:
+        total = self._cumulate_gradient(grad, index)
+        if total["num_cums"] % self.batch_scale:
             return
-        grad = gathered["cum_grad"] / self.batch_scale
+        grad = total["cum_grad"] / self.batch_scale
         lars = self.warmup_strategy == "lars"
-        factor = self._get_lars(weight, grad, wd) if lars else self._get_lbmult(gathered["num_cums"])
+        factor = self._get_lars(weight, grad, wd) if lars else self._get_lbmult(total["num_cums"])
         self._descend(weight, grad, state, {"lr": lr * factor, "wd": wd})
-        gathered["cum_grad"] = 0
+        total["cum_grad"] = 0
 
     def update_multi_precision(self, index: Any, weight: Any, grad: Any, state: Any) -> None:
         self.update(index, weight, grad, state)
 
 
 @register
-class LARS(_ManyWeights):
-    """Layer-wise adaptive rates (You et al. 2017): the rate of a weight is scaled by the norms of weight and gradient.
+class LARS(_AggregatedDescent):
+    """Layer-wise adaptive rates (You et al. 2017).
 
-    Biases, betas and gammas keep the plain rate.
+    The rate of a weight is multiplied by eta * |weight| / (|grad| + wd * |weight| + eps). The rates of biases, betas
+    and gammas are not scaled.
     """
 
     _decaying = ("_weight",)
@@ -336,7 +338,7 @@ class LARS(_ManyWeights):
         return float(nd.norm(v * self.rescale_grad if rescale else v).asscalar())
 
     def _get_lars(self, i: Any, weight: NDArray, g: NDArray, lr: float, wd: float) -> float:
-        """The rate of one weight."""
+        """The scaled learning rate of one weight."""
         if str(self.idx2name.get(i, i)).endswith(_UNSCALED):
             return lr
         w_norm, g_norm = self._l2norm(weight), self._l2norm(g, rescale=True)

@@ -1,7 +1,7 @@
-"""The bytes of `.states` files: MXNet's pickles of states, read without running code that they name.
+"""Reads and writes `.states` files: MXNet's pickles of optimizer states, without running arbitrary code.
 
-A file may hold arrays, contexts, numbers, texts and containers, optimizers and schedules. Whatever else it names is
-refused. What is written names MXNet's own modules, so that MXNet reads it.
+A file can contain arrays, contexts, numbers, strings, containers, optimizers and schedules. Any other class or function
+is rejected. Written files name MXNet's modules, so that MXNet can read them.
 """
 
 from __future__ import annotations
@@ -29,26 +29,26 @@ _MODULES = {
     "mxforge.optimizer": "mxnet.optimizer.optimizer",
     "mxforge.optimizer.contrib": "mxnet.optimizer.contrib",
 }
-"""MXNet's module for each of our public modules whose classes states hold."""
+"""MXNet's module for each public module of mxforge whose classes occur in states."""
 
 
-# What a file of one array without a name has around the array, which alone stands in a pickle.
+# Header and trailer of a file with one unnamed array. A pickle contains only the part between them.
 _HEAD = struct.pack("<3Q", 0x112, 0, 1)
 _TAIL = struct.pack("<Q", 0)
 
 
 class _Array:
-    """Stands for an array in a pickle: MXNet makes one of None and then gives it the bytes of a file."""
+    """Represents an array in a pickle. MXNet's pickles create it with None and then set its state to bytes."""
 
     def __new__(cls, handle: None) -> Any:
         return object.__new__(cls)
 
     def __init__(self, handle: None) -> None:
-        self.made: NDArray | None = None
+        self.array: NDArray | None = None
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         handle = state.get("handle")
-        self.made = None if handle is None else from_bytes(_HEAD + bytes(handle) + _TAIL)
+        self.array = None if handle is None else from_bytes(_HEAD + bytes(handle) + _TAIL)
 
 
 def _subclasses(cls: type) -> Iterator[type]:
@@ -57,35 +57,35 @@ def _subclasses(cls: type) -> Iterator[type]:
         yield from _subclasses(sub)
 
 
-def _known() -> dict[tuple[str, str], Callable[..., Any]]:
-    """What a pickle may name, by module and name: classes that this program has, and makers of plain values."""
-    known: dict[tuple[str, str], Callable[..., Any]] = {
+def _allowed() -> dict[tuple[str, str], Callable[..., Any]]:
+    """The classes and functions that a pickle can name, by module and name."""
+    allowed: dict[tuple[str, str], Callable[..., Any]] = {
         ("mxnet.ndarray.ndarray", "NDArray"): _Array,
         ("mxnet.context", "Context"): Context,
         ("collections", "OrderedDict"): OrderedDict,
-        ("copyreg", "_reconstructor"): _reconstructed,
-        ("copy_reg", "_reconstructor"): _reconstructed,
-        ("_codecs", "encode"): _encoded,
+        ("copyreg", "_reconstructor"): _reconstruct,
+        ("copy_reg", "_reconstructor"): _reconstruct,
+        ("_codecs", "encode"): _encode,
         ("numpy", "dtype"): _DType,
         ("numpy.core.multiarray", "scalar"): _scalar,
         ("numpy._core.multiarray", "scalar"): _scalar,
     }
     for name in ("float16", "float32", "float64", "int8", "int32", "int64", "uint8", "bool_"):
-        known["numpy", name] = getattr(np, name)
+        allowed["numpy", name] = getattr(np, name)
     for module in ("builtins", "__builtin__"):
-        known |= {(module, cls.__name__): cls for cls in (set, list, dict, tuple, object)}
-        known |= {(module, "bytes"): _bytes, (module, "bytearray"): _bytearray}
+        allowed |= {(module, cls.__name__): cls for cls in (set, list, dict, tuple, object)}
+        allowed |= {(module, "bytes"): _bytes, (module, "bytearray"): _bytearray}
     for cls in (*_subclasses(Optimizer), *_subclasses(LRScheduler)):
-        known[cls.__module__, cls.__qualname__] = cls
+        allowed[cls.__module__, cls.__qualname__] = cls
         if cls.__module__ in _MODULES:
-            known[_MODULES[cls.__module__], cls.__qualname__] = cls
-    return known
+            allowed[_MODULES[cls.__module__], cls.__qualname__] = cls
+    return allowed
 
 
-def _reconstructed(cls: type, base: type, state: Any) -> Any:
-    """How old pickles make an object of a class."""
+def _reconstruct(cls: type, base: type, state: Any) -> Any:
+    """Create an object of a class, in pickles of protocols 0 and 1."""
     if base is not object or not issubclass(cls, Optimizer | LRScheduler | Context):
-        raise pickle.UnpicklingError(f"states hold no {cls.__name__}")
+        raise pickle.UnpicklingError(f"states cannot contain a {cls.__name__}")
     return object.__new__(cls)
 
 
@@ -94,7 +94,8 @@ def _bytes(*args: Any) -> bytes:
 
 
 def _bytearray(*args: Any) -> bytearray:
-    """How old pickles make bytes; a number in place of a content would ask for that much memory."""
+    """Create a bytearray, in pickles of protocols 0 to 4. A size as argument is rejected: it could allocate any amount
+    of memory."""
     if args and not isinstance(args[0], str | bytes | bytearray | list | tuple):
         raise pickle.UnpicklingError(f"bytes of a {type(args[0]).__name__}")
     return bytearray(*args)
@@ -104,11 +105,11 @@ _NUMBER = re.compile(r"[<>=|]?([biuf][1248]|bool)")
 
 
 class _DType:
-    """Stands for NumPy's type of a number, which a pickle makes of a text and then tells its byte order."""
+    """Represents a NumPy dtype of numbers. A pickle creates it from a string and then sets its byte order."""
 
     def __init__(self, text: str, *_: object) -> None:
         if not _NUMBER.fullmatch(text):
-            raise pickle.UnpicklingError(f"states hold no numbers of type {text!r}")
+            raise pickle.UnpicklingError(f"states cannot contain numbers of type {text!r}")
         self.dtype: np.dtype = np.dtype(text)
 
     def __setstate__(self, state: tuple[Any, ...]) -> None:
@@ -116,39 +117,39 @@ class _DType:
 
 
 def _scalar(kind: _DType, content: bytes | str) -> Any:
-    """A number of NumPy from its bytes."""
+    """Create a NumPy scalar from its bytes."""
     data = content.encode("latin1") if isinstance(content, str) else content
     return np.frombuffer(data, kind.dtype, 1)[0]
 
 
-def _encoded(text: str, encoding: str) -> bytes:
-    """How pickles of protocol 2 write bytes."""
+def _encode(text: str, encoding: str) -> bytes:
+    """Create bytes, in pickles of protocol 2."""
     if encoding != "latin1":
-        raise pickle.UnpicklingError(f"bytes are written as latin1, not as {encoding}")
+        raise pickle.UnpicklingError(f"the encoding of bytes must be latin1, not {encoding}")
     return text.encode("latin1")
 
 
-_Unpickler: Any = pickle._Unpickler  # type: ignore[attr-defined]  # the one that allocates nothing before it is there
+_Unpickler: Any = pickle._Unpickler  # type: ignore[attr-defined]  # in Python: allocates only what the file contains
 
 
 class _Reader(_Unpickler):
-    """Makes what is known, and nothing else."""
+    """An unpickler that creates only allowed objects."""
 
     def __init__(self, file: io.BytesIO) -> None:
         super().__init__(file)
-        self._known = _known()
+        self._allowed = _allowed()
 
     def find_class(self, module: str, name: str) -> Any:
-        found = self._known.get((module, name))
+        found = self._allowed.get((module, name))
         if found is None:
             raise pickle.UnpicklingError(
-                f"states of optimizers hold no {module}.{name}: it is refused, since a pickle may run any code"
+                f"states of optimizers cannot contain {module}.{name}: it is rejected, since a pickle can run any code"
             )
         return found
 
 
 def read_states(data: bytes) -> Any:
-    """The states in the bytes. UnpicklingError for anything else."""
+    """Read optimizer states. Raises UnpicklingError for damaged data and for other objects."""
     try:
         return _arrays(_Reader(io.BytesIO(data)).load(), {})
     except pickle.UnpicklingError:
@@ -158,8 +159,8 @@ def read_states(data: bytes) -> Any:
 
 
 def _arrays(value: Any, seen: dict[int, tuple[Any, Any]]) -> Any:
-    """The value with arrays in place of what stands for them. `seen` holds, by identity, what was asked before and the
-    answer: a pickle may name one part many times."""
+    """Replace each `_Array` in a nested value by its array. `seen` caches (value, result) by identity: a pickle can
+    refer to an object many times."""
     if id(value) not in seen:
         seen[id(value)] = value, _replaced(value, seen)
     return seen[id(value)][1]
@@ -167,7 +168,7 @@ def _arrays(value: Any, seen: dict[int, tuple[Any, Any]]) -> Any:
 
 def _replaced(value: Any, seen: dict[int, tuple[Any, Any]]) -> Any:
     if isinstance(value, _Array):
-        return value.made
+        return value.array
     if isinstance(value, list | tuple):
         return type(value)(_arrays(part, seen) for part in value)
     if isinstance(value, dict):
@@ -177,11 +178,11 @@ def _replaced(value: Any, seen: dict[int, tuple[Any, Any]]) -> Any:
     return value
 
 
-_Pickler: Any = pickle._Pickler  # type: ignore[attr-defined]  # the one whose way of naming classes can be changed
+_Pickler: Any = pickle._Pickler  # type: ignore[attr-defined]  # in Python: save_global can be overridden
 
 
 class _Writer(_Pickler):
-    """Writes arrays as MXNet does, and our classes under the names of MXNet's."""
+    """A pickler that writes arrays in MXNet's form, and mxforge's classes under MXNet's module names."""
 
     def reducer_override(self, obj: Any) -> Any:
         if not isinstance(obj, NDArray):
@@ -193,15 +194,15 @@ class _Writer(_Pickler):
         if module is None:
             super().save_global(obj, name)
             return
-        called = "NDArray" if obj is _Array else obj.__qualname__
-        self.write(pickle.GLOBAL + f"{module}\n{called}\n".encode())
+        class_name = "NDArray" if obj is _Array else obj.__qualname__
+        self.write(pickle.GLOBAL + f"{module}\n{class_name}\n".encode())
         self.memoize(obj)
 
     dispatch = {**_Pickler.dispatch, type: save_global}
 
 
 def write_states(value: Any) -> bytes:
-    """The bytes of states."""
+    """Pickle states, with protocol 2 and MXNet's module names."""
     file = io.BytesIO()
     _Writer(file, protocol=2).dump(value)
     return file.getvalue()

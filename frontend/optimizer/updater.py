@@ -1,4 +1,4 @@
-"""Updater: an optimizer together with the states of the weights that it updates."""
+"""Updater: an optimizer with the states of its weights."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .states import read_states, write_states
 
 
 class Updater:
-    """`updater(index, grad, weight)` updates one weight, or lists of them, and keeps their states by index."""
+    """`updater(index, grad, weight)` updates one weight or a list of weights. It stores their states by index."""
 
     def __init__(self, optimizer: Optimizer) -> None:
         self.optimizer = optimizer
@@ -40,7 +40,7 @@ class Updater:
             self.optimizer.update_multi_precision(i, w, g, self.states[i])
 
     def _prepare(self, index: Any, weight: NDArray) -> None:
-        """Have a state for the weight, on its context."""
+        """Create the weight's state if it is missing, or copy a loaded state to the weight's context."""
         if index not in self.states:
             self.states[index] = self.optimizer.create_state_multi_precision(index, weight)
         elif not self.states_synced[index]:
@@ -48,7 +48,7 @@ class Updater:
         self.states_synced[index] = True
 
     def _update_groups(self, indices: list[Any], weights: list[Any], grads: list[Any]) -> None:
-        """Update weights of one dtype together, so many at a time as the optimizer takes."""
+        """Update weights of equal dtype together, in groups of at most `aggregate_num`."""
         kinds: dict[Any, list[int]] = {}
         for position, weight in enumerate(weights):
             kinds.setdefault(weight.dtype, []).append(position)
@@ -64,7 +64,7 @@ class Updater:
                 )
 
     def sync_state_context(self, state: Any, context: Context) -> Any:
-        """A state with all its arrays on a context."""
+        """Copy all arrays of a state to a context."""
         if isinstance(state, NDArray):
             return state.as_in_context(context)
         if isinstance(state, list | tuple):
@@ -72,29 +72,29 @@ class Updater:
         return state
 
     def set_states(self, states: bytes) -> None:
-        """Take what `get_states` gave, of MXNet too. UnpicklingError where it holds anything but states."""
+        """Load bytes of `get_states`, MXNet's or this one. Raises UnpicklingError if they contain other objects."""
         found = read_states(states)
-        kept, optimizer = found if isinstance(found, tuple) and len(found) == 2 else (found, self.optimizer)
-        if not isinstance(kept, dict) or not isinstance(optimizer, Optimizer):
-            raise UnpicklingError("states of an optimizer are a dictionary, or a pair of it and the optimizer")
+        by_index, optimizer = found if isinstance(found, tuple) and len(found) == 2 else (found, self.optimizer)
+        if not isinstance(by_index, dict) or not isinstance(optimizer, Optimizer):
+            raise UnpicklingError("states of an optimizer must be a dictionary, or a pair of it and the optimizer")
         if not isinstance(getattr(optimizer, "aggregate_num", None), int):
-            raise UnpicklingError(f"the optimizer is not whole: {type(optimizer).__name__} lacks aggregate_num")
-        self.states, self.optimizer = kept, optimizer
+            raise UnpicklingError(f"the optimizer is incomplete: {type(optimizer).__name__} has no aggregate_num")
+        self.states, self.optimizer = by_index, optimizer
         self.aggregate_updates = optimizer.aggregate_num > 0
         self.states_synced = dict.fromkeys(self.states, False)
 
     def get_states(self, dump_optimizer: bool = False) -> bytes:
-        """All states, and the optimizer too if asked for, as bytes that MXNet reads as well."""
+        """All states as bytes that MXNet can read, with the optimizer if `dump_optimizer`."""
         return write_states((self.states, self.optimizer) if dump_optimizer else self.states)
 
 
 def get_updater(optimizer: Optimizer) -> Updater:
-    """An updater without states."""
+    """Create an updater for an optimizer."""
     return Updater(optimizer)
 
 
 def load_states(updater: Updater, fname: str | os.PathLike[str]) -> None:
-    """Give the updater the states of a file. UnpicklingError names a file that holds anything else."""
+    """Load the states in a file. Raises UnpicklingError, which names the file, if it contains other objects."""
     try:
         updater.set_states(Path(fname).read_bytes())
     except UnpicklingError as error:

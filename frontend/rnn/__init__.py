@@ -1,4 +1,4 @@
-"""`mxforge.rnn`: recurrent networks of symbols, from before Gluon."""
+"""`mxforge.rnn`: recurrent networks on symbols. They are older than Gluon."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What cells of symbols share: parameters by name, states, packing of weights, and unrolling."""
+"""The base class of symbolic cells: parameters by name, states, packing of weights, and unrolling."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from .. import ndarray, symbol
 from ..ndarray import NDArray
 from ..symbol import Symbol
 
-ops: Any = symbol  # operators by keyword, of which the stubs say less
+ops: Any = symbol  # untyped: the stubs do not cover all operator calls
 Sym = Any  # a Symbol
 Arrays = dict[str, NDArray]
 
 
 class RNNParams:
-    """Variables by name, made when they are first asked for, which cells may share."""
+    """Variables by name, created on first access. Cells can share them."""
 
     def __init__(self, prefix: str = "") -> None:
         self._prefix = prefix
@@ -30,7 +30,7 @@ class RNNParams:
 
 
 class BaseRNNCell:
-    """One step of a recurrent network: `cell(inputs, states)` gives the output and the new states.
+    """One step of a recurrent network: `cell(inputs, states)` returns the output and the new states.
 
     Cells with the same `params` share their weights.
     """
@@ -45,7 +45,7 @@ class BaseRNNCell:
         self.reset()
 
     def reset(self) -> None:
-        """Begin to count steps and states anew, before the cell is used in another graph."""
+        """Reset the counters of steps and states, before the cell is used in another graph."""
         self._init_counter = -1
         self._counter = -1
         for cell in getattr(self, "_cells", ()):
@@ -56,13 +56,13 @@ class BaseRNNCell:
 
     @property
     def params(self) -> RNNParams:
-        """The cell's variables; once asked for they may be others' too."""
+        """The cell's variables. After the first access, they count as shared with other cells."""
         self._own_params = False
         return self._params
 
     @property
     def state_info(self) -> list[dict[str, Any]]:
-        """Shape and layout of each state; 0 stands for the size of the batch."""
+        """Shape and layout of each state. The batch size is 0."""
         raise NotImplementedError(f"{type(self).__name__} has no state_info")
 
     @property
@@ -71,7 +71,7 @@ class BaseRNNCell:
 
     @property
     def _gate_names(self) -> Sequence[str]:
-        """What the pieces of the weights are called, in order."""
+        """The names of the gates, in the order of their rows in the weights."""
         return ()
 
     def _check_unmodified(self) -> None:
@@ -82,7 +82,7 @@ class BaseRNNCell:
             )
 
     def begin_state(self, func: Callable[..., Sym] = ops.zeros, **kwargs: Any) -> list[Sym]:
-        """The first states, made by `func(name=..., shape=..., **kwargs)`."""
+        """The initial states, created by `func(name=..., shape=..., **kwargs)`."""
         self._check_unmodified()
         states: list[Sym] = []
         for info in self.state_info:
@@ -92,7 +92,7 @@ class BaseRNNCell:
         return states
 
     def unpack_weights(self, args: Arrays) -> Arrays:
-        """Parameters with the weights of each gate apart."""
+        """Split the packed weights into separate arrays per gate. Returns all parameters."""
         args = dict(args)
         if not self._gate_names:
             return args
@@ -105,7 +105,7 @@ class BaseRNNCell:
         return args
 
     def pack_weights(self, args: Arrays) -> Arrays:
-        """What `unpack_weights` took apart, together again."""
+        """The inverse of `unpack_weights`."""
         args = dict(args)
         for group in ("i2h", "h2h") if self._gate_names else ():
             for kind in ("weight", "bias"):
@@ -121,7 +121,7 @@ class BaseRNNCell:
         layout: str = "NTC",
         merge_outputs: bool | None = None,
     ) -> tuple[Any, list[Any]]:
-        """Outputs and last states of `length` steps over a symbol in `layout`, or over a list of symbols.
+        """Run `length` steps on a symbol in `layout`, or on a list of symbols. Returns the outputs and the last states.
 
         Outputs are a list of steps, or one symbol with `merge_outputs`.
         """
@@ -143,7 +143,10 @@ class BaseRNNCell:
 def _normalize_sequence(
     length: int | None, inputs: Any, layout: str, merge: bool | None, in_layout: str | None = None
 ) -> tuple[Any, int]:
-    """A sequence as one symbol (`merge`), as a list of steps (not), or as it is (None), and the axis of time."""
+    """Convert a sequence to one symbol (`merge=True`) or to a list of steps (`merge=False`). None leaves the form.
+
+    Returns the sequence and the time axis of `layout`.
+    """
     if inputs is None:
         raise AssertionError("unroll(inputs=None) has been deprecated. Please create input variables outside unroll.")
     axis = layout.find("T")

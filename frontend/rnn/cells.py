@@ -1,4 +1,4 @@
-"""Cells of symbols: plain, LSTM and GRU."""
+"""Symbolic cells: RNN, LSTM and GRU."""
 
 from __future__ import annotations
 
@@ -10,22 +10,26 @@ from .base_cell import BaseRNNCell, RNNParams, Sym, ops
 
 
 def lstm_step(cell: BaseRNNCell, name: str, gates: Sym, states: list[Sym], activate: Any, axis: int) -> Any:
-    """Output and states of an LSTM from the sum of its gates, i, f, c and o along `axis`; `activate(x, **name)` is
-    the activation of the cell's input and of its state."""
+    """An LSTM step: the output and the new states.
+
+    `gates` are the sums of the gates i, f, c and o, concatenated along `axis`. `activate(x, name=...)` is applied to
+    the candidate c and to the new state.
+    """
     options = {"axis": axis} if axis >= 0 else {}
     i, f, c, o = ops.SliceChannel(gates, num_outputs=4, name=f"{name}slice", **options)
     in_gate = ops.Activation(i, act_type="sigmoid", name=f"{name}i")
     forget_gate = ops.Activation(f, act_type="sigmoid", name=f"{name}f")
     in_transform = activate(c, name=f"{name}c")
     out_gate = ops.Activation(o, act_type="sigmoid", name=f"{name}o")
-    kept, new = forget_gate * states[1], in_gate * in_transform
-    next_c = ops._internal._plus(kept, new, name=f"{name}state")
+    old, new = forget_gate * states[1], in_gate * in_transform
+    next_c = ops._internal._plus(old, new, name=f"{name}state")
     next_h = ops._internal._mul(out_gate, activate(next_c), name=f"{name}out")
     return next_h, [next_h, next_c]
 
 
 def gru_step(name: str, i2h: Sym, h2h: Sym, state: Sym, activate: Any) -> Any:
-    """Output and state of a GRU from both sums, r, z and o along axis 1; the reset gate applies to the second."""
+    """A GRU step: the output and the new state. `i2h` and `h2h` are the products for the gates r, z and o,
+    concatenated along axis 1. The reset gate is applied to `h2h`."""
     i2h_r, i2h_z, i2h_o = ops.SliceChannel(i2h, num_outputs=3, name=f"{name}_i2h_slice")
     h2h_r, h2h_z, h2h_o = ops.SliceChannel(h2h, num_outputs=3, name=f"{name}_h2h_slice")
     reset_gate = ops.Activation(i2h_r + h2h_r, act_type="sigmoid", name=f"{name}_r_act")
@@ -36,7 +40,7 @@ def gru_step(name: str, i2h: Sym, h2h: Sym, state: Sym, activate: Any) -> Any:
 
 
 class _DenseCell(BaseRNNCell):
-    """A cell whose gates are sums of two fully connected layers, of the input and of the state."""
+    """A cell whose gates are sums of two fully connected layers, on the input and on the state."""
 
     _SUFFIX = ""
 
@@ -52,13 +56,13 @@ class _DenseCell(BaseRNNCell):
     def state_info(self) -> list[dict[str, Any]]:
         return [{"shape": (0, self._num_hidden), "__layout__": "NC"}]
 
-    def _sums(self, inputs: Sym, state: Sym) -> tuple[str, Sym, Sym]:
-        """The prefix of this step's names, and both sums."""
+    def _products(self, inputs: Sym, state: Sym) -> tuple[str, Sym, Sym]:
+        """The name prefix of this step, and both fully connected layers."""
         self._counter += 1
         name = f"{self._prefix}t{self._counter}_"
-        size, end = self._num_hidden * len(self._gate_names), self._SUFFIX
-        i2h = ops.FullyConnected(inputs, self._iW, self._iB, num_hidden=size, name=f"{name}{end}i2h")
-        h2h = ops.FullyConnected(state, self._hW, self._hB, num_hidden=size, name=f"{name}{end}h2h")
+        size, suffix = self._num_hidden * len(self._gate_names), self._SUFFIX
+        i2h = ops.FullyConnected(inputs, self._iW, self._iB, num_hidden=size, name=f"{name}{suffix}i2h")
+        h2h = ops.FullyConnected(state, self._hW, self._hB, num_hidden=size, name=f"{name}{suffix}h2h")
         return name, i2h, h2h
 
 
@@ -76,13 +80,13 @@ class RNNCell(_DenseCell):
         return ("",)
 
     def __call__(self, inputs: Sym, states: list[Sym]) -> tuple[Sym, list[Any]]:
-        name, i2h, h2h = self._sums(inputs, states[0])
+        name, i2h, h2h = self._products(inputs, states[0])
         output = self._get_activation(i2h + h2h, self._activation, name=f"{name}out")
         return output, [output]
 
 
 class LSTMCell(_DenseCell):
-    """Long short-term memory (Hochreiter and Schmidhuber 1997); `forget_bias` is how that gate's bias begins."""
+    """Long short-term memory (Hochreiter and Schmidhuber 1997). `forget_bias` is the forget gate's initial bias."""
 
     def __init__(
         self, num_hidden: int, prefix: str = "lstm_", params: RNNParams | None = None, forget_bias: float = 1.0
@@ -98,7 +102,7 @@ class LSTMCell(_DenseCell):
         return ["_i", "_f", "_c", "_o"]
 
     def __call__(self, inputs: Sym, states: list[Sym]) -> tuple[Sym, list[Any]]:
-        name, i2h, h2h = self._sums(inputs, states[0])
+        name, i2h, h2h = self._products(inputs, states[0])
 
         def tanh(x: Sym, **options: Any) -> Sym:
             return ops.Activation(x, act_type="tanh", **options)
@@ -119,7 +123,7 @@ class GRUCell(_DenseCell):
         return ["_r", "_z", "_o"]
 
     def __call__(self, inputs: Sym, states: list[Sym]) -> tuple[Sym, list[Any]]:
-        name, i2h, h2h = self._sums(inputs, states[0])
+        name, i2h, h2h = self._products(inputs, states[0])
 
         def tanh(x: Sym, **options: Any) -> Sym:
             return ops.Activation(x, act_type="tanh", **options)

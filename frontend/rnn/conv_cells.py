@@ -1,4 +1,4 @@
-"""Cells whose gates are convolutions over images (Xingjian et al. 2015)."""
+"""Cells with convolutional gates on images (Xingjian et al. 2015)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _leaky = partial(ops.LeakyReLU, act_type="leaky", slope=0.2)
 
 
 class BaseConvRNNCell(BaseRNNCell):
-    """A cell over images of `input_shape`, in `conv_layout`; subclasses say how the gates make a step."""
+    """A cell on images of `input_shape`, in `conv_layout`. Subclasses define the step."""
 
     def __init__(
         self,
@@ -60,7 +60,7 @@ class BaseConvRNNCell(BaseRNNCell):
         return [{"shape": self._state_shape, "__layout__": self._conv_layout} for _ in range(2)]
 
     def _conv_forward(self, inputs: Sym, states: list[Sym], name: str) -> tuple[Sym, Sym]:
-        """The convolutions of the input and of the state, with all gates along the channels."""
+        """The convolutions of the input and of the state. Their channels contain all gates."""
         common: dict[str, Any] = {"num_filter": self._num_hidden * self._num_gates, "layout": self._conv_layout}
         i2h = ops.Convolution(inputs, self._iW, self._iB, name=f"{name}i2h", **common, **self._i2h)
         h2h = ops.Convolution(states[0], self._hW, self._hB, name=f"{name}h2h", **common, **self._h2h)
@@ -79,7 +79,7 @@ class BaseConvRNNCell(BaseRNNCell):
 
 
 class _ConvCell(BaseConvRNNCell):
-    """The constructor that the cells share; they differ in their prefix."""
+    """The constructor of the cells, which differ in their default prefix."""
 
     _PREFIX = ""
 
@@ -110,7 +110,7 @@ class _ConvCell(BaseConvRNNCell):
 
 
 class ConvRNNCell(_ConvCell):
-    """activation(W * x + R * h + b) with convolutions."""
+    """activation(W * x + R * h + b), where * is a convolution."""
 
     _PREFIX = "ConvRNN_"
 

@@ -1,4 +1,4 @@
-"""Sentences as batches in buckets of similar length."""
+"""Batches of sentences, in buckets of similar length."""
 
 from __future__ import annotations
 
@@ -23,35 +23,35 @@ def encode_sentences(
     start_label: int = 0,
     unknown_token: Any = None,
 ) -> tuple[list[list[int]], dict[Any, int]]:
-    """Lists of numbers for lists of words, and the vocabulary.
+    """Encode lists of words as lists of integers. Returns them and the vocabulary.
 
-    A new vocabulary numbers words from `start_label`, leaving out `invalid_label`. In one that is given, words that
-    it lacks become `unknown_token`; AssertionError without that.
+    A new vocabulary numbers words from `start_label`, except `invalid_label`. If `vocab` is passed, words that it does
+    not contain become `unknown_token`; without `unknown_token` they raise AssertionError.
     """
-    growing = vocab is None
-    known = {invalid_key: invalid_label} if vocab is None else vocab
+    is_new = vocab is None
+    codes = {invalid_key: invalid_label} if vocab is None else vocab
     number = start_label
 
     def code(word: Any) -> int:
         nonlocal number
-        if word in known:
-            return known[word]
-        if not (growing or unknown_token):
+        if word in codes:
+            return codes[word]
+        if not (is_new or unknown_token):
             raise AssertionError(f"Unknown token {word}")
         number += number == invalid_label
         word = unknown_token or word
-        known[word] = number
+        codes[word] = number
         number += 1
-        return known[word]
+        return codes[word]
 
-    return [[code(word) for word in sentence] for sentence in sentences], known
+    return [[code(word) for word in sentence] for sentence in sentences], codes
 
 
 class BucketSentenceIter(DataIter):
-    """Batches of sentences, which are lists of numbers; each is padded with `invalid_label` to its bucket's length.
+    """Batches of encoded sentences. Each sentence is padded with `invalid_label` to its bucket's length.
 
-    Labels are the sentences one step later. Buckets are by default the lengths that fill a batch; sentences longer
-    than the last are left out. `layout` is NT or TN.
+    Labels are the sentences shifted by one step. The default buckets are the lengths with at least `batch_size`
+    sentences. Sentences longer than the largest bucket are dropped. `layout` is NT or TN.
     """
 
     def __init__(
@@ -70,7 +70,7 @@ class BucketSentenceIter(DataIter):
             buckets = [i for i, n in enumerate(np.bincount([len(s) for s in sentences])) if n >= batch_size]
         buckets.sort()
         if not buckets:
-            raise ValueError(f"no length of sentence fills a batch of {batch_size}: give buckets")
+            raise ValueError(f"no sentence length has {batch_size} sentences for a batch: pass buckets")
         self.major_axis = layout.find("N")
         if self.major_axis not in (0, 1):
             raise ValueError(f"Invalid layout {layout}: Must by NT (batch major) or TN (time major)")
@@ -95,7 +95,7 @@ class BucketSentenceIter(DataIter):
         self.reset()
 
     def reset(self) -> None:
-        """Begin again in another random order."""
+        """Restart in a new random order."""
         self.curr_idx = 0
         random.shuffle(self.idx)
         self.nddata, self.ndlabel = [], []
@@ -126,7 +126,7 @@ class BucketSentenceIter(DataIter):
 
 
 def _in_buckets(sentences: Sequence[Sequence[float]], buckets: list[int], fill: float, dtype: Any) -> list[list[Any]]:
-    """For each bucket the sentences that are not longer, padded."""
+    """The padded sentences of each bucket. A sentence is in the smallest bucket that is long enough."""
     found: list[list[Any]] = [[] for _ in buckets]
     for sentence in sentences:
         number = bisect_left(buckets, len(sentence))

@@ -1,4 +1,4 @@
-"""Cells that change what another cell does: zoneout and residual connections."""
+"""Cells that modify another cell: zoneout and residual connections."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .stacked_cells import BidirectionalCell, FusedRNNCell, SequentialRNNCell
 
 
 class ModifierCell(BaseRNNCell):
-    """A cell around `base_cell`, whose weights and states it uses; that one is no longer called directly."""
+    """A cell that wraps `base_cell` and uses its weights and states. `base_cell` can no longer be called directly."""
 
     def __init__(self, base_cell: BaseRNNCell) -> None:
         super().__init__()
@@ -28,7 +28,7 @@ class ModifierCell(BaseRNNCell):
         return self.base_cell.state_info
 
     def begin_state(self, init_sym: Callable[..., Sym] = ops.zeros, **kwargs: Any) -> list[Sym]:  # type: ignore[override]
-        """The first states of the inner cell."""
+        """The initial states of the base cell."""
         self._check_unmodified()
         self.base_cell._modified = False
         begin = self.base_cell.begin_state(kwargs.pop("func", init_sym), **kwargs)
@@ -36,16 +36,16 @@ class ModifierCell(BaseRNNCell):
         return begin
 
     def unpack_weights(self, args: Arrays) -> Arrays:
-        """Those of the inner cell."""
+        """Unpack the weights of the base cell."""
         return self.base_cell.unpack_weights(args)
 
     def pack_weights(self, args: Arrays) -> Arrays:
-        """Those of the inner cell."""
+        """Pack the weights of the base cell."""
         return self.base_cell.pack_weights(args)
 
 
 class ZoneoutCell(ModifierCell):
-    """Some outputs and states, chosen at random, stay what they were the step before (Krueger et al. 2016)."""
+    """Randomly keeps elements of the last output and states instead of updating them (Krueger et al. 2016)."""
 
     def __init__(self, base_cell: BaseRNNCell, zoneout_outputs: float = 0.0, zoneout_states: float = 0.0) -> None:
         unsteppable = isinstance(base_cell, FusedRNNCell | BidirectionalCell)
@@ -65,26 +65,28 @@ class ZoneoutCell(ModifierCell):
         self.prev_output = None
 
     def __call__(self, inputs: Sym, states: list[Sym]) -> tuple[Sym, list[Any]]:
-        output, news = self.base_cell(inputs, states)
+        output, next_states = self.base_cell(inputs, states)
 
-        def zoned(rate: float, new: Sym, old: Sym) -> Sym:
+        def zoneout(rate: float, new: Sym, old: Sym) -> Sym:
             return ops.where(ops.Dropout(ops.ones_like(new), p=rate), new, old)
 
         before = ops.zeros((0, 0)) if self.prev_output is None else self.prev_output
         if self.zoneout_outputs != 0.0:
-            output = zoned(self.zoneout_outputs, output, before)
+            output = zoneout(self.zoneout_outputs, output, before)
         if self.zoneout_states != 0.0:
-            news = [zoned(self.zoneout_states, new, old) for new, old in zip(news, states, strict=False)]
+            next_states = [
+                zoneout(self.zoneout_states, new, old) for new, old in zip(next_states, states, strict=False)
+            ]
         self.prev_output = output
-        return output, news
+        return output, next_states
 
 
 class ResidualCell(ModifierCell):
-    """Adds the input to the output (Wu et al. 2016); both have the same shape."""
+    """Adds the input to the output (Wu et al. 2016). Both must have the same shape."""
 
     def __call__(self, inputs: Sym, states: list[Sym]) -> tuple[Sym, list[Any]]:
-        output, news = self.base_cell(inputs, states)
-        return _plus(output, inputs), news
+        output, next_states = self.base_cell(inputs, states)
+        return _plus(output, inputs), next_states
 
     def unroll(
         self,
@@ -94,7 +96,7 @@ class ResidualCell(ModifierCell):
         layout: str = "NTC",
         merge_outputs: bool | None = None,
     ) -> tuple[Any, list[Any]]:
-        """As the inner cell, with the inputs added."""
+        """Unroll the base cell and add the inputs to its outputs."""
         self.reset()
         self.base_cell._modified = False
         outputs, states = self.base_cell.unroll(length, inputs, begin_state, layout, merge_outputs)

@@ -1,4 +1,4 @@
-"""Checkpoints of recurrent networks, in which the weights of each gate stand apart."""
+"""Checkpoints of recurrent networks, with separate weights for each gate."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def rnn_unroll(
     input_prefix: str = "",
     layout: str = "NTC",
 ) -> Any:
-    """As `cell.unroll`, which is what to call; `input_prefix` no longer means anything."""
+    """Deprecated: use `cell.unroll`. `input_prefix` has no effect."""
     warnings.warn("rnn_unroll is deprecated. Please call cell.unroll directly.", stacklevel=2)
     return cell.unroll(length=length, inputs=inputs, begin_state=begin_state, layout=layout)
 
@@ -38,7 +38,7 @@ def save_rnn_checkpoint(
     arg_params: Arrays,
     aux_params: Arrays,
 ) -> None:
-    """As `model.save_checkpoint`, with the weights of the cells taken apart."""
+    """As `model.save_checkpoint`, with the weights of the cells unpacked."""
     for cell in _listed(cells):
         arg_params = cell.unpack_weights(arg_params)
     save_checkpoint(prefix, epoch, symbol, arg_params, aux_params)
@@ -47,7 +47,7 @@ def save_rnn_checkpoint(
 def load_rnn_checkpoint(
     cells: BaseRNNCell | Sequence[BaseRNNCell], prefix: str, epoch: int
 ) -> tuple[Symbol, Arrays, Arrays]:
-    """Symbol, parameters and states of what `save_rnn_checkpoint` wrote."""
+    """Load a checkpoint of `save_rnn_checkpoint`. Returns the symbol, the parameters and the auxiliary states."""
     symbol, arguments, states = load_checkpoint(prefix, epoch)
     for cell in _listed(cells):
         arguments = cell.pack_weights(arguments)
@@ -55,7 +55,7 @@ def load_rnn_checkpoint(
 
 
 def do_rnn_checkpoint(cells: BaseRNNCell | Sequence[BaseRNNCell], prefix: str, period: int = 1) -> Callable[..., None]:
-    """A callback: at the end of every `period` epochs, save with `save_rnn_checkpoint`."""
+    """A callback that calls `save_rnn_checkpoint` after every `period` epochs."""
     period = int(max(1, period))
 
     def _callback(iter_no: int, sym: Any = None, arg: Any = None, aux: Any = None) -> None:

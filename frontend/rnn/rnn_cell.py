@@ -1,4 +1,4 @@
-"""`mxforge.rnn.rnn_cell`: all cells of symbols."""
+"""`mxforge.rnn.rnn_cell`: all symbolic cells."""
 
 from __future__ import annotations
 

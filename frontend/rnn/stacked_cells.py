@@ -1,4 +1,4 @@
-"""Cells made of others: several layers in one operator, in sequence, and in both directions."""
+"""Cells with several layers: fused into one operator, stacked, and bidirectional."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _GATES = {"rnn_relu": [""], "rnn_tanh": [""], "lstm": ["_i", "_f", "_c", "_o"], 
 
 
 class FusedRNNCell(BaseRNNCell):
-    """Layers of one kind as the operator RNN, with all weights in one vector; it is unrolled and never stepped."""
+    """Several layers as one RNN operator, with all weights in one vector. Supports only `unroll`, not single steps."""
 
     def __init__(
         self,
@@ -31,7 +31,7 @@ class FusedRNNCell(BaseRNNCell):
         params: RNNParams | None = None,
     ) -> None:
         if mode not in _GATES:
-            raise ValueError(f"mode is one of {list(_GATES)}, not {mode!r}")
+            raise ValueError(f"mode must be one of {list(_GATES)}, not {mode!r}")
         super().__init__(prefix=f"{mode}_" if prefix is None else prefix, params=params)
         self._num_hidden, self._num_layers, self._mode = num_hidden, num_layers, mode
         self._bidirectional, self._dropout, self._get_next_state = bidirectional, dropout, get_next_state
@@ -53,8 +53,8 @@ class FusedRNNCell(BaseRNNCell):
         return len(self._gate_names)
 
     def _slice_weights(self, arr: NDArray, li: int, lh: int) -> Arrays:
-        """Views of the packed vector by the names that the cells of `unfuse` give their weights, for `li` inputs and
-        `lh` hidden units."""
+        """Views of the packed vector by weight name, for `li` inputs and `lh` hidden units. The names are the ones of
+        the cells of `unfuse`."""
         cells = [
             (f"{self._prefix}{d}{layer}", li if layer == 0 else len(self._directions) * lh)
             for layer in range(self._num_layers)
@@ -78,20 +78,21 @@ class FusedRNNCell(BaseRNNCell):
         return found
 
     def unpack_weights(self, args: Arrays) -> Arrays:
-        """Parameters with the weights of each gate, layer and direction apart."""
+        """Split the packed weights into separate arrays per gate, layer and direction. Returns all parameters."""
         args = dict(args)
         packed = args.pop(self._parameter.name)
-        both, gates, h = len(self._directions), self._num_gates, self._num_hidden
-        inputs = packed.size // both // h // gates - (self._num_layers - 1) * (h + both * h + 2) - h - 2
+        directions, gates, h = len(self._directions), self._num_gates, self._num_hidden
+        inputs = packed.size // directions // h // gates - (self._num_layers - 1) * (h + directions * h + 2) - h - 2
         return {**args, **{name: piece.copy() for name, piece in self._slice_weights(packed, inputs, h).items()}}
 
     def pack_weights(self, args: Arrays) -> Arrays:
-        """What `unpack_weights` took apart, together again."""
+        """The inverse of `unpack_weights`."""
         args = dict(args)
-        both, gates, h = len(self._directions), self._num_gates, self._num_hidden
+        directions, gates, h = len(self._directions), self._num_gates, self._num_hidden
         first = args[f"{self._prefix}l0_i2h{self._gate_names[0]}_weight"]
         inputs = first.shape[1]
-        size = (inputs + h + 2) * h * gates * both + (self._num_layers - 1) * gates * h * (h + both * h + 2) * both
+        size = (inputs + h + 2) * h * gates * directions
+        size += (self._num_layers - 1) * gates * h * (h + directions * h + 2) * directions
         packed = ndarray.zeros((size,), ctx=first.context, dtype=first.dtype)
         for name, piece in self._slice_weights(packed, inputs, h).items():
             piece[:] = args.pop(name)
@@ -108,7 +109,7 @@ class FusedRNNCell(BaseRNNCell):
         layout: str = "NTC",
         merge_outputs: bool | None = None,
     ) -> tuple[Any, list[Any]]:
-        """Outputs of `length` steps, and the last states with `get_next_state`."""
+        """Run `length` steps. Returns the outputs, and the last states if `get_next_state`, else an empty list."""
         self.reset()
         inputs, axis = _normalize_sequence(length, inputs, layout, True)
         if axis == 1:
@@ -157,8 +158,8 @@ class FusedRNNCell(BaseRNNCell):
         return RNNCell(self._num_hidden, activation=self._mode.removeprefix("rnn_"), prefix=prefix)
 
 
-class _CellOfCells(BaseRNNCell):
-    """A cell whose states and weights are those of its parts."""
+class _Cells(BaseRNNCell):
+    """A cell that combines other cells, with their states and weights."""
 
     def __init__(self, params: RNNParams | None, cells: Iterable[BaseRNNCell] = ()) -> None:
         super().__init__(prefix="", params=params)
@@ -180,52 +181,52 @@ class _CellOfCells(BaseRNNCell):
         return [info for cell in self._cells for info in cell.state_info]
 
     def begin_state(self, func: Callable[..., Sym] = ops.zeros, **kwargs: Any) -> list[Sym]:
-        """The first states of all cells."""
+        """The initial states of all cells."""
         self._check_unmodified()
         return [state for cell in self._cells for state in cell.begin_state(func, **kwargs)]
 
     def unpack_weights(self, args: Arrays) -> Arrays:
-        """Parameters with the weights of each gate of each cell apart."""
+        """Unpack the weights of all cells."""
         for cell in self._cells:
             args = cell.unpack_weights(args)
         return args
 
     def pack_weights(self, args: Arrays) -> Arrays:
-        """What `unpack_weights` took apart, together again."""
+        """The inverse of `unpack_weights`."""
         for cell in self._cells:
             args = cell.pack_weights(args)
         return args
 
-    def _shares(self, states: Sequence[Sym]) -> list[tuple[BaseRNNCell, list[Sym]]]:
-        """Each cell with its states."""
-        shares: list[tuple[BaseRNNCell, list[Sym]]] = []
+    def _split_states(self, states: Sequence[Sym]) -> list[tuple[BaseRNNCell, list[Sym]]]:
+        """Each cell with its part of `states`."""
+        parts: list[tuple[BaseRNNCell, list[Sym]]] = []
         begin = 0
         for cell in self._cells:
             end = begin + len(cell.state_info)
-            shares.append((cell, list(states[begin:end])))
+            parts.append((cell, list(states[begin:end])))
             begin = end
-        return shares
+        return parts
 
 
-class SequentialRNNCell(_CellOfCells):
-    """Cells one above another."""
+class SequentialRNNCell(_Cells):
+    """A stack of cells. Each cell reads the output of the previous one."""
 
     def __init__(self, params: RNNParams | None = None) -> None:
         super().__init__(params)
 
     def add(self, cell: BaseRNNCell) -> None:
-        """Put a cell on top."""
+        """Append a cell."""
         self._adopt(cell)
 
     def __call__(self, inputs: Sym, states: list[Sym]) -> tuple[Sym, list[Any]]:
         self._counter += 1
-        found: list[Any] = []
-        for cell, own in self._shares(states):
+        next_states: list[Any] = []
+        for cell, own in self._split_states(states):
             if isinstance(cell, BidirectionalCell):
                 raise AssertionError("a BidirectionalCell cannot be stepped. Please use unroll")
-            inputs, news = cell(inputs, own)
-            found += news
-        return inputs, found
+            inputs, new = cell(inputs, own)
+            next_states += new
+        return inputs, next_states
 
     def unroll(
         self,
@@ -235,19 +236,19 @@ class SequentialRNNCell(_CellOfCells):
         layout: str = "NTC",
         merge_outputs: bool | None = None,
     ) -> tuple[Any, list[Any]]:
-        """Outputs of the topmost cell and last states of all."""
+        """Unroll all cells. Returns the outputs of the last cell and the last states of all cells."""
         self.reset()
         states = self.begin_state() if begin_state is None else begin_state
-        found: list[Any] = []
-        for cell, own in self._shares(states):
+        next_states: list[Any] = []
+        for cell, own in self._split_states(states):
             merge = merge_outputs if cell is self._cells[-1] else None
-            inputs, news = cell.unroll(length, inputs=inputs, begin_state=own, layout=layout, merge_outputs=merge)
-            found += news
-        return inputs, found
+            inputs, new = cell.unroll(length, inputs=inputs, begin_state=own, layout=layout, merge_outputs=merge)
+            next_states += new
+        return inputs, next_states
 
 
-class BidirectionalCell(_CellOfCells):
-    """A cell from left to right and one from right to left, whose outputs stand side by side."""
+class BidirectionalCell(_Cells):
+    """One cell forwards and one backwards over a sequence. Their outputs are concatenated."""
 
     def __init__(
         self,
@@ -270,14 +271,14 @@ class BidirectionalCell(_CellOfCells):
         layout: str = "NTC",
         merge_outputs: bool | None = None,
     ) -> tuple[Any, list[Any]]:
-        """Outputs of both directions joined, and a list of last states for each."""
+        """Unroll both cells. Returns the concatenated outputs, and a list of last states for each direction."""
         self.reset()
         steps, axis = _normalize_sequence(length, inputs, layout, False)
         states = self.begin_state() if begin_state is None else begin_state
         directions = (list(steps), list(reversed(steps)))
         unrolled = [
             cell.unroll(length, inputs=own, begin_state=begin, layout=layout, merge_outputs=merge_outputs)
-            for own, (cell, begin) in zip(directions, self._shares(states), strict=True)
+            for own, (cell, begin) in zip(directions, self._split_states(states), strict=True)
         ]
         left, right = (outputs for outputs, _ in unrolled)
         merged = merge_outputs
@@ -326,7 +327,7 @@ class DropoutCell(BaseRNNCell):
         layout: str = "NTC",
         merge_outputs: bool | None = None,
     ) -> tuple[Any, list[Any]]:
-        """Dropout of the whole sequence at once, where it is one symbol."""
+        """Apply dropout to the whole sequence at once if it is one symbol, otherwise step by step."""
         self.reset()
         inputs, _ = _normalize_sequence(length, inputs, layout, merge_outputs)
         if isinstance(inputs, Symbol):

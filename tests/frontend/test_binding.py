@@ -52,7 +52,7 @@ def test_a_batch_with_too_few_arrays_is_refused() -> None:
     module = mx.mod.Module(LAYER, data_names=["x"], label_names=None)
     module.bind([("x", (2, 4))], for_training=False)
     module.init_params()
-    with pytest.raises(ValueError, match=r"0 arrays, the module needs \['x'\]"):
+    with pytest.raises(ValueError, match=r"0 arrays, the module requires \['x'\]"):
         module.forward(mx.io.DataBatch([]))
 
 

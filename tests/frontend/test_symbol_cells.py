@@ -46,5 +46,5 @@ def test_cells_that_are_modified_are_not_called() -> None:
     stack.add(both)
     with pytest.raises(AssertionError, match="cannot be stepped"):
         stack(mx.sym.var("x"), stack.begin_state())
-    with pytest.raises(ValueError, match="mode is one of"):
+    with pytest.raises(ValueError, match="mode must be one of"):
         mx.rnn.FusedRNNCell(3, mode="transformer")
