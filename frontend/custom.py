@@ -1,5 +1,4 @@
-"""Runs operators that users wrote in Python (`mx.operator.CustomOp`): between their methods on NDArrays and the
-compiler's functions on arrays."""
+"""Runs users' operators in Python (`mx.operator.CustomOp`): adapts methods on NDArrays to functions on NumPy arrays."""
 
 from __future__ import annotations
 
@@ -22,7 +21,7 @@ Array = np.ndarray[Any, Any]
 
 
 class PythonKind:
-    """What a property says, in the form that the operator `Custom` reads; see `ir.dialects.mx.custom.CustomKind`."""
+    """Adapts a CustomOpProp to the interface of the operator `Custom`; see `ir.dialects.mx.custom.CustomKind`."""
 
     def __init__(self, prop: CustomOpProp) -> None:
         self.prop = prop
@@ -33,8 +32,11 @@ class PythonKind:
     def shapes(
         self, inputs: Sequence[Shape | None]
     ) -> tuple[list[PartialShape], list[PartialShape], list[PartialShape]]:
-        """`infer_shape`; an unknown shape is an empty list, as in MXNet. If all inputs are known, so are the results,
-        and 0 is a size."""
+        """Call the property's `infer_shape`. An unknown input shape is passed as an empty list, as in MXNet.
+
+        Returns the shapes of arguments, results and states. If all input shapes are known, an extent of 0 in the
+        result is a size, otherwise it is unknown.
+        """
 
         def read(shape: Any) -> PartialShape:
             extents = tuple(int(n) for n in shape)
@@ -46,25 +48,28 @@ class PythonKind:
         return arguments, results, states
 
     def dtypes(self, inputs: Sequence[DType]) -> tuple[list[DType], list[DType], list[DType]]:
-        """`infer_type`, in NumPy's types."""
+        """Call the property's `infer_type` with NumPy types. Returns the dtypes of arguments, results and states."""
         found = self.prop.infer_type([_numpy_type(d) for d in inputs])
         parts = self._parts("infer_type", found)
         arguments, results, states = ([DType.from_numpy(np.dtype(t)) for t in part] for part in parts)
         return arguments, results, states
 
     def _parts(self, method: str, found: Any) -> list[Sequence[Any]]:
-        """Those of arguments, results and states. AssertionError where there are too few."""
+        """Split a method's result into parts for arguments, results and states. Raises AssertionError for a wrong
+        number of elements."""
         if len(found) not in (2, 3):
             raise AssertionError(f"{method} must return 2 or 3 lists, it returned {len(found)}")
         parts = [*found] if len(found) == 3 else [*found, ()]
         names = (self.arguments, self.results, self.states)
-        for part, wanted, what in zip(parts, names, ("arguments", "outputs", "auxiliary states"), strict=True):
-            if len(part) != len(wanted):
-                raise AssertionError(f"{method} gives {len(part)} {what}, there are {len(wanted)}: {', '.join(wanted)}")
+        for part, expected, what in zip(parts, names, ("arguments", "outputs", "auxiliary states"), strict=True):
+            if len(part) != len(expected):
+                raise AssertionError(
+                    f"{method} returned {len(part)} {what}, but there are {len(expected)}: {', '.join(expected)}"
+                )
         return parts
 
     def _call(self, method: Callable[..., Any], *args: Any) -> Any:
-        """A user's method. MXNetError, as in MXNet, in place of what it raises, which is the cause."""
+        """Call a user's method. Its exceptions are converted to MXNetError, as in MXNet, with the original as cause."""
         try:
             return method(*args)
         except Exception as error:
@@ -74,40 +79,41 @@ class PythonKind:
     def function(
         self, training: bool, single: bool, inputs: Sequence[TensorType], outputs: Sequence[TensorType]
     ) -> Callable[..., Sequence[Array]]:
-        """`forward` as a function of arrays. The operator is made at the first run, for `single` calls at each.
+        """`forward` as a function of NumPy arrays. The operator is created at the first run, or at each run if
+        `single`.
 
-        MXNetError, whose cause is what the user's methods raise.
+        An exception of the user's methods is raised as MXNetError, with the original as cause.
         """
         count = len(self.arguments)
         shapes, dtypes = [list(t.shape) for t in inputs[:count]], [_numpy_type(t.dtype) for t in inputs[:count]]
-        kept: list[CustomOp] = []
+        cached: list[CustomOp] = []
 
         def operator() -> CustomOp:
-            if kept:
-                return kept[0]
-            made = self._call(self.prop.create_operator, current_context(), list(shapes), list(dtypes))
+            if cached:
+                return cached[0]
+            created = self._call(self.prop.create_operator, current_context(), list(shapes), list(dtypes))
             if not single:
-                kept.append(made)
-            return made
+                cached.append(created)
+            return created
 
         def run(*arrays: Array) -> list[Array]:
-            given = [_array(x, t) for x, t in zip(arrays, inputs, strict=True)]
+            operands = [_array(x, t) for x, t in zip(arrays, inputs, strict=True)]
             results = [_empty(t) for t in outputs]
-            states = given[count:]
-            self._call(operator().forward, training, ["write"] * len(results), given[:count], results, states)
+            states = operands[count:]
+            self._call(operator().forward, training, ["write"] * len(results), operands[:count], results, states)
             return [_values(x) for x in (*results, *states)]
 
         return run
 
 
 def make_kind(prop_class: type[CustomOpProp], parameters: Mapping[str, str]) -> PythonKind:
-    """One use of a registered class. TypeError where its constructor takes no such parameter."""
+    """The kind of one use of a registered class. Raises TypeError if the constructor does not accept the parameters."""
     try:
         inspect.signature(prop_class).bind(**parameters)
     except TypeError as error:
         raise TypeError(f"{prop_class.__name__}: {error}") from None
-    maker: Any = prop_class  # the base class takes a truth value, its subclasses texts
-    return PythonKind(maker(**parameters))
+    constructor: Any = prop_class  # the base class takes a bool, its subclasses take strings
+    return PythonKind(constructor(**parameters))
 
 
 def _numpy_type(dtype: DType) -> Any:
@@ -126,10 +132,10 @@ def _array(values: Array, type: TensorType) -> Any:
 def _empty(type: TensorType) -> Any:
     from .ndarray.ndarray import empty_array
 
-    made = empty_array(type.shape, type.dtype, current_context())
+    result = empty_array(type.shape, type.dtype, current_context())
     if type.size:
-        made[:] = 0
-    return made
+        result[:] = 0
+    return result
 
 
 def _values(array: Any) -> Array:

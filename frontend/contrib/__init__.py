@@ -1,4 +1,4 @@
-"""`mxforge.contrib`: what MXNet kept apart from its stable interface."""
+"""`mxforge.contrib`: modules that are not part of MXNet's stable interface."""
 
 from __future__ import annotations
 

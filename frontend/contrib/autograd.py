@@ -1,4 +1,4 @@
-"""The names that autograd had before `mxforge.autograd`."""
+"""The older interface of `mxforge.autograd`."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ __all__ = [
 
 
 def set_is_training(is_train: bool) -> bool:
-    """Switch training mode and recording on or off; gives whether it recorded before."""
+    """Enable or disable training mode and recording. Returns the previous recording state."""
     autograd.set_training(is_train)
     return autograd.set_recording(is_train)
 
 
 class TrainingStateScope:
-    """`with` switches training mode and recording, and back."""
+    """A context manager that sets training mode and recording, and restores them at its end."""
 
     def __init__(self, enter_state: bool) -> None:
         self._enter_state = enter_state
@@ -37,12 +37,12 @@ class TrainingStateScope:
 
 
 def train_section() -> TrainingStateScope:
-    """In training mode, recording."""
+    """A scope in training mode with recording."""
     return TrainingStateScope(True)
 
 
 def test_section() -> TrainingStateScope:
-    """Not in training mode, not recording."""
+    """A scope in inference mode without recording."""
     return TrainingStateScope(False)
 
 
@@ -64,12 +64,12 @@ def compute_gradient(outputs: Sequence[NDArray]) -> None:
 
 
 def grad_and_loss(func: Callable[..., Any], argnum: Any = None) -> Callable[..., tuple[list[NDArray], Any]]:
-    """A function of the gradients by its arguments (those of `argnum`) and its value."""
+    """A function that returns the gradients of `func` and its value. `argnum` selects arguments; None selects all."""
 
     @wraps(func)
     def wrapped(*args: Any) -> tuple[list[NDArray], Any]:
-        chosen = range(len(args)) if argnum is None else argnum if isinstance(argnum, list) else [argnum]
-        variables = [args[i] for i in chosen]
+        selected = range(len(args)) if argnum is None else argnum if isinstance(argnum, list) else [argnum]
+        variables = [args[i] for i in selected]
         for x in variables:
             if not isinstance(x, NDArray):
                 raise AssertionError("type of autograd input should NDArray.")
@@ -84,7 +84,7 @@ def grad_and_loss(func: Callable[..., Any], argnum: Any = None) -> Callable[...,
 
 
 def grad(func: Callable[..., Any], argnum: Any = None) -> Callable[..., list[NDArray]]:
-    """A function of the gradients by its arguments (those of `argnum`)."""
+    """A function that returns the gradients of `func`. `argnum` selects arguments; None selects all."""
     both = grad_and_loss(func, argnum)
 
     @wraps(both)

@@ -1,4 +1,4 @@
-"""A Gluon DataLoader as an iterator for Module."""
+"""Adapts a Gluon DataLoader to an iterator for Module."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["DataLoaderIter"]
 
 
 class DataLoaderIter(DataIter):
-    """Batches of a loader that gives pairs of data and label; an incomplete last batch is filled up and says so."""
+    """Batches of a loader of (data, label) pairs. An incomplete last batch is padded with zeros, and `pad` is set."""
 
     def __init__(
         self, loader: Any, data_name: str = "data", label_name: str = "softmax_label", dtype: Any = "float32"
@@ -34,20 +34,20 @@ class DataLoaderIter(DataIter):
         self._current_batch = next(self._iter, None)
         return self._current_batch is not None
 
-    def _filled(self, array: NDArray) -> list[NDArray]:
-        """The array in the iterator's dtype, with rows of zeros up to the size of a batch."""
+    def _padded(self, array: NDArray) -> list[NDArray]:
+        """The array in the iterator's dtype, padded with rows of zeros to the batch size."""
         array = array.astype(self.dtype)
         if not self.getpad():
             return [array]
-        whole = nd.zeros((self.batch_size, *array.shape[1:]), dtype=self.dtype)
-        whole[: array.shape[0]] = array
-        return [whole]
+        padded = nd.zeros((self.batch_size, *array.shape[1:]), dtype=self.dtype)
+        padded[: array.shape[0]] = array
+        return [padded]
 
     def getdata(self) -> list[NDArray]:
-        return self._filled(self._current_batch[0])
+        return self._padded(self._current_batch[0])
 
     def getlabel(self) -> list[NDArray]:
-        return self._filled(self._current_batch[1])
+        return self._padded(self._current_batch[1])
 
     def getpad(self) -> int:
         return self.batch_size - self._current_batch[0].shape[0]

@@ -1,4 +1,4 @@
-"""`mxforge.ndarray.contrib` by the name that it had before."""
+"""The older name of `mxforge.ndarray.contrib`."""
 
 from __future__ import annotations
 

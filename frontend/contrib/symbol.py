@@ -1,4 +1,4 @@
-"""`mxforge.symbol.contrib` by the name that it had before."""
+"""The older name of `mxforge.symbol.contrib`."""
 
 from __future__ import annotations
 

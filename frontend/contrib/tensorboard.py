@@ -1,4 +1,4 @@
-"""Metrics for TensorBoard, by way of the package mxboard."""
+"""Writes metrics for TensorBoard, with the package mxboard."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ __all__ = ["LogMetricsCallback"]
 
 
 class LogMetricsCallback:
-    """At the end of batches or epochs, write a metric's values into a folder that TensorBoard reads."""
+    """A callback for the end of batches or epochs. It writes a metric's values to a folder for TensorBoard.
+
+    If mxboard is not installed, the constructor logs an error.
+    """
 
     def __init__(self, logging_dir: str, prefix: str | None = None) -> None:
         self.prefix = prefix

@@ -1,4 +1,4 @@
-"""`mxforge.image`: reading, resizing and cropping images as arrays (H, W, C)."""
+"""`mxforge.image`: reads, resizes and crops images. Images are arrays (H, W, C)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Functions on single images: arrays (H, W, C), uint8 or float32, in RGB unless asked otherwise."""
+"""Functions on single images: arrays (H, W, C), uint8 or float32, by default RGB."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from . import codec
 Size = tuple[int, int]
 """Width and height."""
 Crop = tuple[NDArray, tuple[int, int, int, int]]
-"""A piece of an image, and its x, y, width and height."""
+"""(crop, (x, y, width, height))."""
 
 
 def imread(filename: str, flag: int = 1, to_rgb: int = 1, out: NDArray | None = None) -> NDArray:
-    """The image of a file. MXNetError when the file cannot be read or holds no image."""
+    """Read an image file; see `imdecode`. Raises MXNetError if the file cannot be read or is not an image."""
     try:
         with open(filename, "rb") as file:
             data = file.read()
@@ -31,7 +31,7 @@ def imread(filename: str, flag: int = 1, to_rgb: int = 1, out: NDArray | None = 
 
 
 def imdecode(buf: Any, flag: int = 1, to_rgb: int = 1, out: NDArray | None = None) -> NDArray:
-    """An encoded image as uint8; `flag` 0 asks for one grey channel, `to_rgb` 0 for BGR."""
+    """Decode an image to uint8 (H, W, C). `flag` 0 returns one grayscale channel, `to_rgb` 0 returns BGR."""
     if isinstance(buf, NDArray | np.ndarray):
         buf = (buf.asnumpy() if isinstance(buf, NDArray) else buf).astype(np.uint8).tobytes()
     if not isinstance(buf, bytes | bytearray):
@@ -43,13 +43,13 @@ def imdecode(buf: Any, flag: int = 1, to_rgb: int = 1, out: NDArray | None = Non
 
 
 def imresize(src: NDArray, w: int, h: int, interp: int = 1, out: NDArray | None = None) -> NDArray:
-    """The image at width `w` and height `h`; see `resize_short` for `interp`."""
+    """Resize to width `w` and height `h`. See `resize_short` for `interp`."""
     if src.dtype == np.uint8 and src.ndim == 3 and isinstance(w, int) and isinstance(h, int):
         image = codec.resize_bytes(src.asnumpy(), w, h, interp)
         if image is not None:
             return _array(image, out)
-    made = nd.image.resize(src, size=(w, h), interp=interp)
-    return made if out is None else made.copyto(out)
+    result = nd.image.resize(src, size=(w, h), interp=interp)
+    return result if out is None else result.copyto(out)
 
 
 def copyMakeBorder(
@@ -63,18 +63,18 @@ def copyMakeBorder(
     values: Sequence[float] | None = None,
     out: NDArray | None = None,
 ) -> NDArray:
-    """The image with borders of these widths; `type` is OpenCV's: 0 fills with `value`, or with `values` by channel."""
+    """Add borders of these widths. `type` is OpenCV's border type; 0 fills with `value`, or `values` per channel."""
     border = list(values) if values else [value] * 4
     return _array(codec.add_border(src.asnumpy(), (top, bot, left, right), type, border), out)
 
 
 def _array(image: np.ndarray, out: NDArray | None) -> NDArray:
-    made = nd.array(image, dtype=image.dtype)
-    return made if out is None else made.copyto(out)
+    result = nd.array(image, dtype=image.dtype)
+    return result if out is None else result.copyto(out)
 
 
 def scale_down(src_size: Size, size: Size) -> Size:
-    """`size` made smaller until it fits into `src_size`, in its own proportions."""
+    """Scale `size` down to fit into `src_size`, with the same aspect ratio. Sizes are (width, height)."""
     w, h = size
     sw, sh = src_size
     if sh < h:
@@ -85,7 +85,8 @@ def scale_down(src_size: Size, size: Size) -> Size:
 
 
 def _get_interp_method(interp: int, sizes: Sequence[int] = ()) -> int:
-    """OpenCV's number of a method: 9 chooses by old and new height and width, 10 chooses at random."""
+    """OpenCV's number of an interpolation method. 9 selects by (old height, old width, new height, new width), 10
+    selects at random. Raises ValueError for an unknown method."""
     if interp == 9:
         if not sizes:
             return 2
@@ -102,9 +103,10 @@ def _get_interp_method(interp: int, sizes: Sequence[int] = ()) -> int:
 
 
 def resize_short(src: NDArray, size: int, interp: int = 2) -> NDArray:
-    """The image with its shorter side at `size`, in its own proportions.
+    """Resize to a shorter side of `size`, with the same aspect ratio.
 
-    `interp`: 0 nearest, 1 bilinear, 2 bicubic, 3 by area, 4 Lanczos, 9 by area or bicubic as the size demands, 10 any.
+    `interp`: 0 nearest, 1 bilinear, 2 bicubic, 3 area, 4 Lanczos, 9 area to shrink, bicubic to enlarge and bilinear
+    otherwise, 10 random.
     """
     h, w, _ = src.shape
     new_h, new_w = (size * h // w, size) if h > w else (size, size * w // h)
@@ -112,15 +114,15 @@ def resize_short(src: NDArray, size: int, interp: int = 2) -> NDArray:
 
 
 def fixed_crop(src: NDArray, x0: int, y0: int, w: int, h: int, size: Size | None = None, interp: int = 2) -> NDArray:
-    """The piece of width `w` and height `h` at (x0, y0), resized to `size` (width, height) if that is given."""
-    piece = src[y0 : y0 + h, x0 : x0 + w]
+    """Crop width `w` and height `h` at (x0, y0), and resize to `size` (width, height) unless it is None."""
+    crop = src[y0 : y0 + h, x0 : x0 + w]
     if size is None or (w, h) == tuple(size):
-        return piece
-    return imresize(piece, *size, interp=_get_interp_method(interp, (h, w, size[1], size[0])))
+        return crop
+    return imresize(crop, *size, interp=_get_interp_method(interp, (h, w, size[1], size[0])))
 
 
 def random_crop(src: NDArray, size: Size, interp: int = 2) -> Crop:
-    """A piece of `size` at a random place; smaller images give a smaller piece that is resized."""
+    """Crop `size` (width, height) at a random position. A smaller image is cropped to the aspect ratio and resized."""
     h, w, _ = src.shape
     new_w, new_h = scale_down((w, h), size)
     x0, y0 = random.randint(0, w - new_w), random.randint(0, h - new_h)
@@ -128,7 +130,7 @@ def random_crop(src: NDArray, size: Size, interp: int = 2) -> Crop:
 
 
 def center_crop(src: NDArray, size: Size, interp: int = 2) -> Crop:
-    """The piece of `size` in the middle; smaller images give a smaller piece that is resized."""
+    """Crop `size` (width, height) at the centre. A smaller image is cropped to the aspect ratio and resized."""
     h, w, _ = src.shape
     new_w, new_h = scale_down((w, h), size)
     x0, y0 = int((w - new_w) / 2), int((h - new_h) / 2)
@@ -136,7 +138,7 @@ def center_crop(src: NDArray, size: Size, interp: int = 2) -> Crop:
 
 
 def color_normalize(src: NDArray, mean: Any, std: Any = None) -> NDArray:
-    """`(src - mean) / std`, in place; either may be None."""
+    """`(src - mean) / std`, in place. `mean` and `std` can be None."""
     if mean is not None:
         src -= mean
     if std is not None:
@@ -147,9 +149,10 @@ def color_normalize(src: NDArray, mean: Any, std: Any = None) -> NDArray:
 def random_size_crop(
     src: NDArray, size: Size, area: Any, ratio: tuple[float, float], interp: int = 2, **kwargs: Any
 ) -> Crop:
-    """A piece of a random share of the area and a random ratio of width to height, resized to `size`.
+    """Crop a random fraction of the area with a random aspect ratio (width / height), and resize to `size`.
 
-    `area` is the range of the share, or its lower end; ten draws that do not fit give the middle.
+    `area` is the range of the fraction, or its lower bound. After ten draws that do not fit, the result is
+    `center_crop`.
     """
     if "min_area" in kwargs:
         area = kwargs.pop("min_area")

@@ -16,17 +16,20 @@ def imdecode(
     channels: int = 3,
     mean: NDArray | None = None,
 ) -> NDArray:
-    """An encoded image as float32 (channels, height, width), cut to `clip_rect` (x0, y0, x1, y1; zeros: whole), less
-    `mean`; with `out` it becomes out[index]. Deprecated: see `mx.image.imdecode`."""
+    """Decode an image to float32 (channels, height, width). Deprecated: use `mx.image.imdecode`.
+
+    The image is cropped to `clip_rect` (x0, y0, x1, y1; zeros: not cropped), and `mean` is subtracted. With `out`, the
+    result is written to out[index] if `out` has 4 axes, otherwise to `out`.
+    """
     x0, y0, x1, y1 = clip_rect
     image = decode(str_img, flag=int(channels == 3)).asnumpy().astype(np.float32)
     if x1 > x0 and y1 > y0:
         image = image[y0:y1, x0:x1]
-    made = array(image.transpose(2, 0, 1))
+    result = array(image.transpose(2, 0, 1))
     if mean is not None:
-        made -= mean
+        result -= mean
     if out is None:
-        return made
+        return result
     target = out[index] if out.ndim == 4 else out
-    target[:] = made
+    target[:] = result
     return out

@@ -1,6 +1,6 @@
-"""What images need where OpenCV is not installed: Pillow decodes and encodes, NumPy does the rest.
+"""Image functions if OpenCV is not installed: Pillow decodes and encodes, NumPy computes the rest.
 
-The elements are OpenCV's, except that grey values that are made of colours may differ by 1.
+Results equal OpenCV's, except that grayscale values computed from colours can differ by 1.
 """
 
 from __future__ import annotations
@@ -16,24 +16,24 @@ from ..tracebacks import cause_of
 
 _FORMATS = {".JPG": "JPEG", ".JPEG": "JPEG", ".PNG": "PNG"}
 _BORDERS = {1: "edge", 2: "symmetric", 3: "wrap", 4: "reflect"}
-"""By OpenCV's number of a kind of border: the mode of `np.pad`. 0 is a border of one colour."""
+"""The mode of `np.pad` for OpenCV's border types. Type 0, a constant border, is handled separately."""
 _GREY = np.array([4899, 9617, 1868])
-"""What red, green and blue count for grey, as OpenCV has it, in parts of 2 ^ 14."""
+"""OpenCV's weights of red, green and blue for grayscale, times 2^14."""
 
 
 def _pillow() -> Any:
-    """The module PIL.Image; ImportError that says what needs it."""
+    """The module PIL.Image. If it is missing, raises ImportError with an instruction to install it."""
     try:
         from PIL import Image
     except ImportError as error:
-        raise ImportError("work on images needs Pillow or OpenCV: pip install pillow") from error
+        raise ImportError("image functions require Pillow or OpenCV: pip install pillow") from error
     return Image
 
 
 def decode(data: bytes, color: bool, rgb: bool) -> np.ndarray:
-    """An encoded image as uint8, turned as its EXIF data says: (H, W, 3) in RGB or BGR, or (H, W, 1) without `color`.
+    """Decode an image to uint8: (H, W, 3) in RGB or BGR, or (H, W, 1) without `color`. EXIF orientation is applied.
 
-    MXNetError when it is none.
+    Raises MXNetError if `data` is not an image.
     """
     image = _open(data, "L" if not color else "RGB")
     from PIL import ImageOps
@@ -46,8 +46,10 @@ def decode(data: bytes, color: bool, rgb: bool) -> np.ndarray:
 
 
 def decode_unchanged(data: bytes) -> np.ndarray:
-    """An encoded image with the channels it has: (H, W), (H, W, 3) in BGR or (H, W, 4) in BGRA; grey ones of 16 bits
-    keep them."""
+    """Decode an image with its channels unchanged: (H, W), (H, W, 3) in BGR or (H, W, 4) in BGRA.
+
+    The result is uint8, or uint16 for 16-bit grayscale.
+    """
     image = _open(data, None)
     if image.mode.startswith("I"):
         return np.asarray(image).astype(np.uint16)
@@ -58,38 +60,42 @@ def decode_unchanged(data: bytes) -> np.ndarray:
 
 
 def encode(image: np.ndarray, img_fmt: str, quality: int) -> bytes:
-    """An image (H, W), (H, W, 3) in BGR or (H, W, 4) in BGRA as the content of a file of the format that the suffix
-    `img_fmt` names; `quality` is from 1 to 100 for .jpg and the compression from 1 to 9 for .png."""
+    """Encode an image (H, W), (H, W, 3) in BGR or (H, W, 4) in BGRA in the file format with suffix `img_fmt`.
+
+    `quality` is 1 to 100 for .jpg, and the compression level 1 to 9 for .png. Raises MXNetError for an unknown format.
+    """
     kind = _FORMATS.get(img_fmt.upper()) or _pillow().registered_extensions().get(img_fmt.lower())
     if kind is None:
-        raise MXNetError(f"pack_img: Pillow knows no image format {img_fmt!r}")
+        raise MXNetError(f"pack_img: Pillow does not support the image format {img_fmt!r}")
     image = np.asarray(image)
     if image.ndim == 3:
         image = image[:, :, [2, 1, 0, *range(3, image.shape[2])]] if image.shape[2] > 1 else image[:, :, 0]
     options = {"JPEG": {"quality": quality}, "PNG": {"compress_level": quality}}.get(kind, {})
-    made = io.BytesIO()
-    _pillow().fromarray(np.ascontiguousarray(image)).save(made, kind, **options)
-    return made.getvalue()
+    file = io.BytesIO()
+    _pillow().fromarray(np.ascontiguousarray(image)).save(file, kind, **options)
+    return file.getvalue()
 
 
 def add_border(image: np.ndarray, edges: tuple[int, int, int, int], kind: int, values: Sequence[float]) -> np.ndarray:
-    """An image (H, W, C) with borders of these widths (top, bottom, left, right); `kind` is OpenCV's: 0 fills with
-    `values` by channel. MXNetError for another number."""
+    """Add borders of these widths (top, bottom, left, right) to an image (H, W, C).
+
+    `kind` is OpenCV's border type; 0 fills with `values` per channel. Raises MXNetError for an unknown type.
+    """
     top, bottom, left, right = edges
     widths = ((top, bottom), (left, right), (0, 0))
     if kind in _BORDERS:
         return np.pad(image, widths, mode=_BORDERS[kind])  # type: ignore[call-overload]
     if kind != 0:
-        raise MXNetError(f"copyMakeBorder: type={kind} is none of 0, {', '.join(map(str, _BORDERS))}")
+        raise MXNetError(f"copyMakeBorder: type={kind} is not one of 0, {', '.join(map(str, _BORDERS))}")
     height, width, channels = image.shape
-    made = np.empty((height + top + bottom, width + left + right, channels), image.dtype)
-    made[:] = _saturated([*values, 0, 0, 0, 0][:channels], image.dtype)
-    made[top : top + height, left : left + width] = image
-    return made
+    result = np.empty((height + top + bottom, width + left + right, channels), image.dtype)
+    result[:] = _saturate([*values, 0, 0, 0, 0][:channels], image.dtype)
+    result[top : top + height, left : left + width] = image
+    return result
 
 
-def _saturated(values: Sequence[float], dtype: np.dtype) -> np.ndarray:
-    """Numbers in a dtype: integers are rounded and bounded."""
+def _saturate(values: Sequence[float], dtype: np.dtype) -> np.ndarray:
+    """Convert numbers to a dtype. For an integer dtype, they are rounded and clipped to its range."""
     if dtype.kind == "f":
         return np.asarray(values, dtype)
     bounds = np.iinfo(dtype)
@@ -97,7 +103,10 @@ def _saturated(values: Sequence[float], dtype: np.dtype) -> np.ndarray:
 
 
 def _open(data: bytes, draft: str | None) -> Any:
-    """The image in a file's content, with the decoder set to this mode if it can do so. MXNetError when it is none."""
+    """Open an image with Pillow. With `draft` "L", the decoder returns grayscale if it supports that.
+
+    Raises MXNetError if `data` is not an image.
+    """
     pillow = _pillow()
     try:
         image = pillow.open(io.BytesIO(data))
@@ -110,7 +119,7 @@ def _open(data: bytes, draft: str | None) -> Any:
 
 
 def _bytes_of(image: Any) -> np.ndarray:
-    """The elements of an image in 8 bits: (H, W), (H, W, 3) in RGB or (H, W, 4) in RGBA."""
+    """The pixels of an image as uint8: (H, W), (H, W, 3) in RGB or (H, W, 4) in RGBA."""
     if image.mode.startswith("I"):
         return (np.asarray(image) >> 8).astype(np.uint8)
     if image.mode not in ("L", "RGB", "RGBA"):

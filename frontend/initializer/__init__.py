@@ -1,4 +1,4 @@
-"""`mxforge.init`: they fill new parameters, chosen by the end of the name or by its `__init__` attribute."""
+"""`mxforge.init`: initializers of parameters, selected by the suffix of the name or its `__init__` attribute."""
 
 from __future__ import annotations
 

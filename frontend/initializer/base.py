@@ -1,4 +1,4 @@
-"""Initializers: they fill new parameters, chosen by the end of the parameter's name or by its `__init__` attribute."""
+"""The base class of initializers. They are selected by the suffix of a parameter's name or its `__init__` attribute."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class InitDesc(str):
-    """A parameter's name together with what its symbol says about initialization."""
+    """A parameter's name with the attributes of its variable, which can specify an initializer."""
 
     attrs: Mapping[str, str]
     global_init: Initializer | None
@@ -26,16 +26,16 @@ class InitDesc(str):
     def __new__(
         cls, name: str, attrs: Mapping[str, Any] | None = None, global_init: Initializer | None = None
     ) -> InitDesc:
-        made = super().__new__(cls, name)
-        made.attrs = attrs or {}
-        made.global_init = global_init
-        return made
+        desc = super().__new__(cls, name)
+        desc.attrs = attrs or {}
+        desc.global_init = global_init
+        return desc
 
 
 class Initializer:
-    """Fills an array in place: `init(InitDesc("fc1_weight"), array)`. Subclasses say `_init_weight`.
+    """Fills an array in place: `init(InitDesc("fc1_weight"), array)`. Subclasses define `_init_weight`.
 
-    `kwargs` are what `dumps` writes, so that `create` makes the same initializer again.
+    `dumps` writes `kwargs`, from which `create` makes an equal initializer.
     """
 
     def __init__(self, **kwargs: Any) -> None:
@@ -44,7 +44,7 @@ class Initializer:
         self._print_func: Callable[[NDArray], str] | None = None
 
     def set_verbosity(self, verbose: bool = False, print_func: Callable[[NDArray], str] | None = None) -> Initializer:
-        """Log each parameter as it is filled, with `print_func(array)`: by default its root mean square."""
+        """If `verbose`, log each parameter with `print_func(array)`, by default its root mean square."""
         self._verbose = verbose
         self._print_func = print_func or _root_mean_square
         return self
@@ -66,10 +66,10 @@ class Initializer:
             return
         if desc.global_init is None:
             desc.global_init = self
-        wish = desc.attrs.get("__init__", "")
-        if wish:
-            create(wish)._init_weight(desc, arr)
-            self._verbose_print(desc, str(wish), arr)
+        specified = desc.attrs.get("__init__", "")
+        if specified:
+            create(specified)._init_weight(desc, arr)
+            self._verbose_print(desc, str(specified), arr)
             return
         suffix = next((s for s in _BY_SUFFIX if desc.endswith(s)), None)
         if suffix is None:
@@ -108,7 +108,7 @@ class Initializer:
 
     def _init_loc_bias(self, _: str, arr: NDArray) -> None:
         if arr.shape[0] != 6:
-            raise ValueError(f"the bias of a spatial transformer has 6 elements, not {arr.shape[0]}")
+            raise ValueError(f"the bias of a spatial transformer must have 6 elements, not {arr.shape[0]}")
         arr[:] = np.array([1.0, 0, 0, 0, 1.0, 0])
 
     def _init_zero(self, _: str, arr: NDArray) -> None:
@@ -136,7 +136,7 @@ class Initializer:
         )
 
 
-# The end of a parameter's name, and the method that fills it; the first match counts.
+# The method that fills a parameter, by the suffix of its name. The first match is used.
 _BY_SUFFIX = {
     "weight": "_init_weight",
     "bias": "_init_bias",
@@ -167,7 +167,7 @@ def _root_mean_square(arr: NDArray) -> str:
 
 
 def bilinear_kernel(shape: Sequence[int]) -> np.ndarray:
-    """The weight (any, any, height, width) of a transposed convolution that upsamples bilinearly."""
+    """The weight (any, any, height, width), float32, of a transposed convolution that upsamples bilinearly."""
     half = math.ceil(shape[3] / 2.0)
     center = (2 * half - 1 - half % 2) / (2.0 * half)
     x, y = (1 - abs(np.arange(n) / half - center) for n in (shape[3], shape[2]))
@@ -180,5 +180,5 @@ create = registry.get_create_func(Initializer, "initializer")
 
 
 def register(klass: type) -> type:
-    """Make an initializer known by its lower-case name."""
+    """Register an initializer under its lower-case name."""
     return _register(klass)

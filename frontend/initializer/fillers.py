@@ -1,4 +1,4 @@
-"""Initializers that fill an array: with numbers, from distributions, and as layers need it."""
+"""Initializers with constants, random distributions, and layer-specific values."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 @register
 @alias("zeros")
 class Zero(Initializer):
-    """Zeros."""
+    """Fills with zeros."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -29,7 +29,7 @@ class Zero(Initializer):
 @register
 @alias("ones")
 class One(Initializer):
-    """Ones."""
+    """Fills with ones."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -40,7 +40,7 @@ class One(Initializer):
 
 @register
 class Constant(Initializer):
-    """One value everywhere, or the values of an array."""
+    """Fills with one value, or with the values of an array."""
 
     def __init__(self, value: Any) -> None:
         super().__init__(value=value)
@@ -58,7 +58,7 @@ class Constant(Initializer):
 
 @register
 class Uniform(Initializer):
-    """Uniform in [-scale, scale)."""
+    """Draws uniformly from [-scale, scale)."""
 
     def __init__(self, scale: float = 0.07) -> None:
         super().__init__(scale=scale)
@@ -70,7 +70,7 @@ class Uniform(Initializer):
 
 @register
 class Normal(Initializer):
-    """Normal with mean 0."""
+    """Draws from the normal distribution with mean 0 and standard deviation `sigma`."""
 
     def __init__(self, sigma: float = 0.01) -> None:
         super().__init__(sigma=sigma)
@@ -89,7 +89,7 @@ def _fill(distribution: str, first: float, second: float, arr: NDArray) -> None:
 
 @register
 class Orthogonal(Initializer):
-    """An orthogonal matrix times `scale` (Saxe et al. 2013); further axes are folded into the second."""
+    """An orthogonal matrix times `scale` (Saxe et al. 2013). Weights are reshaped to (first axis, all others)."""
 
     def __init__(self, scale: float = 1.414, rand_type: str = "uniform") -> None:
         super().__init__(scale=scale, rand_type=rand_type)
@@ -101,15 +101,19 @@ class Orthogonal(Initializer):
 
         shape = (arr.shape[0], math.prod(arr.shape[1:]))
         if self.rand_type not in ("uniform", "normal"):
-            raise ValueError(f"rand_type is 'uniform' or 'normal', not {self.rand_type!r}")
-        drawn = random.uniform(-1.0, 1.0, shape) if self.rand_type == "uniform" else random.normal(0.0, 1.0, shape)
-        u, _, v = np.linalg.svd(drawn.asnumpy(), full_matrices=False)
+            raise ValueError(f"rand_type must be 'uniform' or 'normal', not {self.rand_type!r}")
+        sample = random.uniform(-1.0, 1.0, shape) if self.rand_type == "uniform" else random.normal(0.0, 1.0, shape)
+        u, _, v = np.linalg.svd(sample.asnumpy(), full_matrices=False)
         arr[:] = self.scale * (u if u.shape == shape else v).reshape(arr.shape)
 
 
 @register
 class Xavier(Initializer):
-    """Scaled by the numbers of connections (Glorot and Bengio 2010): by fan in, fan out or their mean."""
+    """Draws with scale sqrt(magnitude / factor) (Glorot and Bengio 2010).
+
+    `factor` is the fan-in ("in"), the fan-out ("out") or their mean ("avg"). The distribution is uniform in
+    [-scale, scale), or normal with standard deviation `scale` ("gaussian").
+    """
 
     def __init__(self, rnd_type: str = "uniform", factor_type: str = "avg", magnitude: float = 3) -> None:
         super().__init__(rnd_type=rnd_type, factor_type=factor_type, magnitude=magnitude)
@@ -137,7 +141,7 @@ class Xavier(Initializer):
 
 @register
 class MSRAPrelu(Xavier):
-    """For rectifiers (He et al. 2015): gaussian, with the slope of a PReLU taken into account."""
+    """Xavier for PReLU with this slope (He et al. 2015): gaussian, with magnitude 2 / (1 + slope^2)."""
 
     def __init__(self, factor_type: str = "avg", slope: float = 0.25) -> None:
         super().__init__("gaussian", factor_type, 2.0 / (1 + slope**2))
@@ -146,7 +150,7 @@ class MSRAPrelu(Xavier):
 
 @register
 class Bilinear(Initializer):
-    """Bilinear upsampling by a transposed convolution."""
+    """The weight of a transposed convolution that upsamples bilinearly."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -157,7 +161,7 @@ class Bilinear(Initializer):
 
 @register
 class LSTMBias(Initializer):
-    """Zeros, and `forget_bias` for the forget gate, the second of an LSTM's four."""
+    """Fills with zeros, and with `forget_bias` for the forget gate, the second of an LSTM's four gates."""
 
     def __init__(self, forget_bias: float = 1.0) -> None:
         super().__init__(forget_bias=forget_bias)

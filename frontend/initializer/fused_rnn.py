@@ -1,4 +1,4 @@
-"""The initializer of all weights of a recurrent network in one vector."""
+"""The initializer of the packed weights of a recurrent network."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 @register
 class FusedRNN(Initializer):
-    """Fills the packed parameters of the RNN operator piece by piece; `init` None means the global initializer."""
+    """Fills each weight in the packed parameters of the RNN operator. `init` None selects the global initializer."""
 
     _GATES = {"rnn_relu": ("",), "rnn_tanh": ("",), "lstm": ("_i", "_f", "_c", "_o"), "gru": ("_r", "_z", "_o")}
 
@@ -40,17 +40,19 @@ class FusedRNN(Initializer):
         self._forget_bias = forget_bias
 
     def _pieces(self, size: int) -> list[tuple[str, tuple[int, ...]]]:
-        """Name and shape of each gate's weights and biases in the order of the packed vector."""
-        gates, hidden, both = self._GATES[self._mode], self._num_hidden, len(self._directions)
-        per_unit = size // both // hidden // len(gates)
-        inputs = per_unit - (self._num_layers - 1) * (hidden + both * hidden + 2) - hidden - 2
+        """Name and shape of each gate's weights and biases, in the order of the packed vector."""
+        gates, hidden, directions = self._GATES[self._mode], self._num_hidden, len(self._directions)
+        per_unit = size // directions // hidden // len(gates)
+        inputs = per_unit - (self._num_layers - 1) * (hidden + directions * hidden + 2) - hidden - 2
         cells = [
-            (f"{d}{i}", inputs if i == 0 else both * hidden) for i in range(self._num_layers) for d in self._directions
+            (f"{d}{i}", inputs if i == 0 else directions * hidden)
+            for i in range(self._num_layers)
+            for d in self._directions
         ]
         weights = [
             (f"{cell}_{group}{gate}_weight", (hidden, width))
-            for cell, first in cells
-            for group, width in (("i2h", first), ("h2h", hidden))
+            for cell, columns in cells
+            for group, width in (("i2h", columns), ("h2h", hidden))
             for gate in gates
         ]
         biases = [(f"{cell}_{g}{gate}_bias", (hidden,)) for cell, _ in cells for g in ("i2h", "h2h") for gate in gates]
@@ -63,12 +65,12 @@ class FusedRNN(Initializer):
         init = self._init or fallback
         if init is None:
             raise ValueError(f"FusedRNN has neither an initializer nor a global one for {name}")
-        made: list[NDArray] = []
+        filled: list[NDArray] = []
         for piece, shape in self._pieces(arr.size):
             part = zeros(shape, dtype=arr.dtype)
             if self._mode == "lstm" and piece.endswith("_f_bias"):
                 part[:] = self._forget_bias
             else:
                 init(InitDesc(piece, global_init=fallback), part)
-            made.append(part.reshape((-1,)))
-        arr[:] = concat(*made, dim=0)
+            filled.append(part.reshape((-1,)))
+        arr[:] = concat(*filled, dim=0)

@@ -1,4 +1,4 @@
-"""Initializers that choose by name: from loaded arrays, and among others by patterns."""
+"""Initializers that select by parameter name: loaded arrays, or other initializers by pattern."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ if TYPE_CHECKING:
 
 
 class Load:
-    """Fills parameters from a file or a dictionary (without `arg:` and `aux:`), others by `default_init`."""
+    """Fills parameters from a file or a dictionary, others with `default_init`. The prefixes `arg:` and `aux:` of names
+    are dropped."""
 
     def __init__(self, param: str | Mapping[str, NDArray], default_init: Any = None, verbose: bool = False) -> None:
         from ..ndarray import load
@@ -42,7 +43,7 @@ class Load:
 
 
 class Mixed:
-    """Several initializers, each for the names that its pattern matches; the first match counts."""
+    """Several initializers, selected by regular expression. The first pattern that matches the name is used."""
 
     def __init__(self, patterns: Sequence[str], initializers: Sequence[Any]) -> None:
         if len(patterns) != len(initializers):

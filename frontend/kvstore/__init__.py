@@ -1,4 +1,4 @@
-"""`mxforge.kv`: arrays by key, where workers meet."""
+"""`mxforge.kv`: key-value stores of arrays, which workers share."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What stores of arrays by key share, and the registry of their kinds."""
+"""The interface of key-value stores, and the registry of their kinds."""
 
 from __future__ import annotations
 
@@ -13,58 +13,58 @@ _T = TypeVar("_T", bound=type)
 
 
 class KVStoreBase:
-    """The interface of stores; subclasses that `register` become kinds for `create`."""
+    """The interface of stores. `register` makes a subclass a kind for `create`."""
 
     OPTIMIZER: ClassVar[str] = "optimizer"
     kv_registry: ClassVar[dict[str, type[KVStoreBase]]] = {}
 
-    def _lacks(self, what: str) -> NotImplementedError:
+    def _not_implemented(self, what: str) -> NotImplementedError:
         return NotImplementedError(f"{type(self).__name__} has no {what}")
 
     def broadcast(self, key: Any, value: Any, out: Any, priority: int = 0) -> None:
-        """Give everybody a value."""
-        raise self._lacks("broadcast")
+        """Initialize `key` with `value` and copy the value to `out` on all workers."""
+        raise self._not_implemented("broadcast")
 
     def pushpull(self, key: Any, value: Any, out: Any = None, priority: int = 0) -> None:
-        """Give everybody the sum of values."""
-        raise self._lacks("pushpull")
+        """Sum the values of all workers and devices and write the sum to `out`, or to `value` if `out` is None."""
+        raise self._not_implemented("pushpull")
 
     def set_optimizer(self, optimizer: Any) -> None:
-        """Have pushes update the values."""
-        raise self._lacks("set_optimizer")
+        """Set the optimizer that pushes use to update the values."""
+        raise self._not_implemented("set_optimizer")
 
     @staticmethod
     def is_capable(capability: str) -> bool:
-        """Whether the store can do something: "optimizer", update by itself."""
+        """True if the store has a capability. "optimizer": it can update values with an optimizer."""
         raise NotImplementedError("this store has no is_capable")
 
     def save_optimizer_states(self, fname: str, dump_optimizer: bool = False) -> None:
         """Write the optimizer's states to a file."""
-        raise self._lacks("save_optimizer_states")
+        raise self._not_implemented("save_optimizer_states")
 
     def load_optimizer_states(self, fname: str) -> None:
-        """Read what `save_optimizer_states` wrote."""
-        raise self._lacks("load_optimizer_states")
+        """Load a file of `save_optimizer_states`."""
+        raise self._not_implemented("load_optimizer_states")
 
     @property
     def type(self) -> str:
-        """The kind, as `create` takes it."""
-        raise self._lacks("type")
+        """The kind, as in `create`."""
+        raise self._not_implemented("type")
 
     @property
     def rank(self) -> int:
         """The number of this worker."""
-        raise self._lacks("rank")
+        raise self._not_implemented("rank")
 
     @property
     def num_workers(self) -> int:
-        raise self._lacks("num_workers")
+        raise self._not_implemented("num_workers")
 
     @staticmethod
     def register(klass: _T) -> _T:
-        """Make a class a kind for `create`, under its lower-case name."""
+        """Register a class as a kind for `create`, under its lower-case name."""
         if not isinstance(klass, type):
-            raise AssertionError(f"register takes a class, not {klass!r}")
+            raise AssertionError(f"register requires a class, not {klass!r}")
         name = klass.__name__.lower()
         old = KVStoreBase.kv_registry.get(name)
         if old is not None:
@@ -79,9 +79,9 @@ class KVStoreBase:
 
 @KVStoreBase.register
 class TestStore(KVStoreBase):
-    """A store that keeps nothing: it adds up what it is given."""
+    """A store without stored values: it only sums its arguments."""
 
-    __test__ = False  # for pytest, which takes classes of such names for tests
+    __test__ = False  # otherwise pytest collects it, because of its name
 
     def broadcast(self, key: Any, value: Any, out: Any, priority: int = 0) -> None:
         for array in out if isinstance(out, list) else [out]:

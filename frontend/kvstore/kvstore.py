@@ -1,4 +1,4 @@
-"""KVStore: arrays by key on one machine, with the sums of what workers push; `create` makes stores of all kinds."""
+"""KVStore: a key-value store of arrays on one machine, which sums pushed arrays. `create` makes stores of all kinds."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _REMOTE = ("dist", "p3", "nccl", "horovod", "byteps")
 
 
 class KVStore(KVStoreBase):
-    """A value for each key, integers or texts but not both. Lists of arrays stand for copies on several devices."""
+    """Stores one array per key. All keys are integers, or all are strings. A list of arrays is one array per device."""
 
     def __init__(self, handle: str = "local") -> None:
         self._type = handle
@@ -37,7 +37,7 @@ class KVStore(KVStoreBase):
     def _check_kind(self, keys: Iterable[Key]) -> None:
         kinds = {isinstance(key, str) for key in (*self._values, *keys)}
         if len(kinds) > 1:
-            raise MXNetError("KVStore: Mixed key types are not allowed, all are integers or all are texts")
+            raise MXNetError("KVStore: Mixed key types are not allowed: keys must be all integers or all strings")
 
     def _value(self, key: Key) -> NDArray:
         if key not in self._values:
@@ -47,8 +47,8 @@ class KVStore(KVStoreBase):
     # --- values -----------------------------------------------------------------------------------------------------
 
     def init(self, key: Any, value: Any) -> None:
-        """Give keys their first values. MXNetError for a key that has one."""
-        pairs = _grouped(key, value)
+        """Set the initial values of keys. Raises MXNetError for a key that has a value."""
+        pairs = _group(key, value)
         self._check_kind(k for k, _ in pairs)
         for k, arrays in pairs:
             if k in self._values or len(arrays) > 1:
@@ -56,26 +56,26 @@ class KVStore(KVStoreBase):
             self._values[k] = arrays[0].copy()
 
     def push(self, key: Any, value: Any, priority: int = 0) -> None:
-        """Add up each key's arrays, and put the sum in place of its value, or have the updater make a value of both."""
-        pairs = _grouped(key, value)
+        """Sum each key's arrays. The sum replaces the stored value, or the updater updates the value with it."""
+        pairs = _group(key, value)
         self._check_kind(k for k, _ in pairs)
         for k, arrays in pairs:
             stored = self._value(k)
             _check_shapes(k, stored, arrays)
             if self._compression is not None:
-                arrays = [self._compression.squeezed((k, i), array) for i, array in enumerate(arrays)]
+                arrays = [self._compression.compress((k, i), array) for i, array in enumerate(arrays)]
             total = _sum(arrays)
             if self._updater is None:
                 self._values[k] = total.copy()
             else:
-                # MXNet's callbacks receive texts as bytes
+                # MXNet's callbacks receive strings as bytes
                 self._updater(k.encode() if isinstance(k, str) else k, total.as_in_context(stored.context), stored)
 
     def pull(self, key: Any, out: Any = None, priority: int = 0, ignore_sparse: bool = True) -> None:
-        """Copy values into arrays; sparse ones are left alone unless `ignore_sparse` is False."""
+        """Copy values to the arrays `out`. Sparse arrays are skipped unless `ignore_sparse` is False."""
         if out is None:
-            raise AssertionError("pull needs out")
-        pairs = _grouped(key, out)
+            raise AssertionError("pull requires out")
+        pairs = _group(key, out)
         self._check_kind(k for k, _ in pairs)
         for k, arrays in pairs:
             stored = self._value(k)
@@ -87,7 +87,7 @@ class KVStore(KVStoreBase):
                     stored.tostype(array.stype).copyto(array)
 
     def pushpull(self, key: Any, value: Any, out: Any = None, priority: int = 0) -> None:
-        """`push`, then `pull` into `out` or into the arrays that were pushed."""
+        """`push`, then `pull` to `out`, or to the pushed arrays if `out` is None."""
         self.push(key, value, priority)
         self.pull(key, value if out is None else out, priority)
 
@@ -97,51 +97,51 @@ class KVStore(KVStoreBase):
         self.pull(key, out, priority)
 
     def row_sparse_pull(self, key: Any, out: Any = None, priority: int = 0, row_ids: Any = None) -> None:
-        """Copy the rows with these numbers into `row_sparse` arrays; the other rows become zero.
+        """Copy the rows `row_ids` to the `row_sparse` arrays `out`. Their other rows become zero.
 
-        `row_ids` are those of all arrays, or lists as `out` has them.
+        `row_ids` is one array for all of `out`, or a list with the structure of `out`.
         """
         if out is None or row_ids is None:
-            raise AssertionError("row_sparse_pull needs out and row_ids")
-        wanted = [row_ids] if isinstance(row_ids, NDArray) else row_ids
-        if not isinstance(wanted, list):
+            raise AssertionError("row_sparse_pull requires out and row_ids")
+        listed = [row_ids] if isinstance(row_ids, NDArray) else row_ids
+        if not isinstance(listed, list):
             raise AssertionError("row_ids should be NDArray or list of NDArray")
-        outs = [(k, array) for k, arrays in _grouped(key, out) for array in arrays]
-        of_all = len(wanted) == 1 and isinstance(wanted[0], NDArray)
-        rows = [(key, wanted)] if of_all else _grouped(key, wanted)
-        numbers_of = [numbers for _, found in rows for numbers in found]
-        if len(numbers_of) == 1:
-            numbers_of *= len(outs)
-        if len(numbers_of) != len(outs):
+        outs = [(k, array) for k, arrays in _group(key, out) for array in arrays]
+        for_all = len(listed) == 1 and isinstance(listed[0], NDArray)
+        rows = [(key, listed)] if for_all else _group(key, listed)
+        ids_of_outs = [ids for _, found in rows for ids in found]
+        if len(ids_of_outs) == 1:
+            ids_of_outs *= len(outs)
+        if len(ids_of_outs) != len(outs):
             raise AssertionError("the number of row_ids doesn't match the number of values")
-        for (k, array), numbers in zip(outs, numbers_of, strict=True):
+        for (k, array), ids in zip(outs, ids_of_outs, strict=True):
             if array.stype != "row_sparse":
-                raise MXNetError(f"KVStore: row_sparse_pull of {k!r} writes row_sparse arrays, out is {array.stype}")
+                raise MXNetError(f"KVStore: row_sparse_pull of {k!r} requires row_sparse arrays, out is {array.stype}")
             dense = self._value(k).tostype("default")
             _check_shapes(k, dense, [array])
-            chosen = np.unique(numbers.asnumpy().astype(np.int64))
-            picked = dense.asnumpy()[chosen]
-            nd.sparse.row_sparse_array((picked, chosen), shape=dense.shape, dtype=dense.dtype).copyto(array)
+            indices = np.unique(ids.asnumpy().astype(np.int64))
+            values = dense.asnumpy()[indices]
+            nd.sparse.row_sparse_array((values, indices), shape=dense.shape, dtype=dense.dtype).copyto(array)
 
     # --- updates ----------------------------------------------------------------------------------------------------
 
     @staticmethod
     def is_capable(capability: str) -> bool:
-        """Whether the store can update by itself ("optimizer"): it can."""
+        """True for "optimizer": the store can update values with an optimizer. Others raise ValueError."""
         if capability.lower() != KVStoreBase.OPTIMIZER:
             raise ValueError(f"Unknown capability: {capability}")
         return True
 
     def _set_updater(self, updater: Updater) -> None:
-        """Have pushes call `updater(key, sum, value)`, which changes the value in place."""
+        """Set the updater: pushes call `updater(key, sum, value)`, which updates the value in place."""
         self._updater = updater
 
     def set_updater(self, updater: Updater) -> None:
-        """As `_set_updater`, its name in older versions."""
+        """As `_set_updater`; the name in older versions."""
         self._set_updater(updater)
 
     def set_optimizer(self, optimizer: Any) -> None:
-        """Have pushes update values with an optimizer."""
+        """Set the optimizer that pushes use to update the values."""
         self._set_updater(get_updater(optimizer))
 
     def save_optimizer_states(self, fname: str, dump_optimizer: bool = False) -> None:
@@ -151,26 +151,31 @@ class KVStore(KVStoreBase):
         write_atomically(fname, self._updater.get_states(dump_optimizer))
 
     def load_optimizer_states(self, fname: str) -> None:
-        """Read what `save_optimizer_states` wrote."""
+        """Load a file of `save_optimizer_states`."""
         if self._updater is None:
             raise AssertionError("Cannot load states for distributed training")
         load_states(self._updater, fname)
 
     def set_gradient_compression(self, compression_params: dict[str, Any]) -> None:
-        """Push arrays of several devices as two bits an element: `{"type": "2bit", "threshold": 0.5}`.
+        """Quantize pushed arrays to two bits per element: `{"type": "2bit", "threshold": 0.5}`.
 
-        What is lost is added to the next push of that device. A store of type "local" has none.
+        The quantization error is added to the next push of the same device. A store of type "local" does not support
+        it.
         """
         if "device" not in self.type:
             raise Exception("Gradient compression is not supported for this type of kvstore")
         if not isinstance(compression_params, dict):
             raise AssertionError(f"unexpected type for param_dict: {type(compression_params)}")
-        given = dict(compression_params)
-        kind, threshold = given.pop("type", "none"), float(given.pop("threshold", 0.5))
-        if kind not in ("2bit", "none") or given:
-            raise MXNetError(f"Unknown type for gradient compression {kind}" if not given else f"unknown: {given}")
+        params = dict(compression_params)
+        kind, threshold = params.pop("type", "none"), float(params.pop("threshold", 0.5))
+        if kind not in ("2bit", "none") or params:
+            raise MXNetError(
+                f"Unknown type for gradient compression {kind}"
+                if not params
+                else f"unknown parameters of gradient compression: {params}"
+            )
         if threshold <= 0:
-            raise MXNetError(f"threshold must be greater than 0, it is {threshold}")
+            raise MXNetError(f"threshold must be greater than 0, not {threshold}")
         self._compression = _TwoBits(threshold) if kind == "2bit" else None
 
     # --- workers ----------------------------------------------------------------------------------------------------
@@ -188,34 +193,35 @@ class KVStore(KVStoreBase):
         return 1
 
     def _barrier(self) -> None:
-        """Wait for the other workers; there are none."""
+        """Does nothing: there are no other workers."""
 
     def _send_command_to_servers(self, head: int, body: str) -> None:
-        """Send a command to the servers; there are none."""
+        """Does nothing: there are no servers."""
 
 
 class _TwoBits:
-    """Quantizes to -threshold, 0 and threshold, and keeps what is lost for the next time (Seide et al. 2014)."""
+    """Quantizes to -threshold, 0 and threshold, with error feedback (Seide et al. 2014)."""
 
     def __init__(self, threshold: float) -> None:
         self.threshold = threshold
-        self.left: dict[Any, np.ndarray] = {}
+        self.errors: dict[Any, np.ndarray] = {}
 
-    def squeezed(self, key: Any, array: NDArray) -> NDArray:
-        total = array.asnumpy() + self.left.get(key, 0)
-        sent = np.where(np.abs(total) >= self.threshold, np.sign(total) * self.threshold, 0).astype(total.dtype)
-        self.left[key] = total - sent
-        return nd.array(sent, ctx=array.context, dtype=array.dtype)
+    def compress(self, key: Any, array: NDArray) -> NDArray:
+        """Quantize `array` plus the last error of `key`, and store the new error."""
+        total = array.asnumpy() + self.errors.get(key, 0)
+        quantized = np.where(np.abs(total) >= self.threshold, np.sign(total) * self.threshold, 0).astype(total.dtype)
+        self.errors[key] = total - quantized
+        return nd.array(quantized, ctx=array.context, dtype=array.dtype)
 
 
-def _grouped(keys: Any, values: Any) -> list[tuple[Key, list[NDArray]]]:
-    """Each key with its arrays, in the order in which the keys come."""
+def _group(keys: Any, values: Any) -> list[tuple[Key, list[NDArray]]]:
+    """Each key with its arrays, in the order of first occurrence."""
     found: dict[Key, list[NDArray]] = {}
     if isinstance(keys, list | tuple):
         if len(keys) != len(values):
             raise AssertionError(f"KVStore: {len(keys)} keys for {len(values)} values")
         for key, value in zip(keys, values, strict=True):
-            for k, arrays in _grouped(key, value):
+            for k, arrays in _group(key, value):
                 found.setdefault(k, []).extend(arrays)
         if len({isinstance(key, str) for key in found}) > 1:
             raise AssertionError("inconsistent types of keys detected.")
@@ -225,7 +231,7 @@ def _grouped(keys: Any, values: Any) -> list[tuple[Key, list[NDArray]]]:
     arrays = [values] if isinstance(values, NDArray) else list(values)
     for array in arrays:
         if not isinstance(array, NDArray):
-            raise AssertionError(f"KVStore: the values of key {keys!r} are NDArrays, not {type(array).__name__}")
+            raise AssertionError(f"KVStore: the values of key {keys!r} must be NDArrays, not {type(array).__name__}")
     return [(keys, arrays)]
 
 
@@ -245,9 +251,9 @@ def _sum(arrays: list[NDArray]) -> NDArray:
 
 
 def create(name: str = "local") -> Any:
-    """A store of a kind: "local" or "device", which are of one machine, or one that was registered.
+    """Create a store: "local" or "device" (both on one machine), or a registered kind.
 
-    MXNetError names kinds that need several machines or other libraries.
+    Raises MXNetError for kinds that require several machines or other libraries, and for unknown kinds.
     """
     if not isinstance(name, str):
         raise TypeError("name must be a string")
@@ -255,7 +261,7 @@ def create(name: str = "local") -> Any:
     if name in KVStoreBase.kv_registry:
         return KVStoreBase.kv_registry[name]()
     if name.startswith(_REMOTE):
-        raise MXNetError(f"kvstore {name!r} is not in mxforge, which has stores of one machine: 'local' and 'device'")
+        raise MXNetError(f"kvstore {name!r} is not in mxforge, which supports one machine only: 'local' and 'device'")
     if name not in _LOCAL:
         raise MXNetError(f"kvstore {name!r} is unknown: use one of {', '.join(_LOCAL)}")
     return KVStore(name)

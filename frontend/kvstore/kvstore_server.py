@@ -8,11 +8,11 @@ from ..base import MXNetError
 
 __all__ = ["KVStoreServer"]
 
-_TEXT = "KVStoreServer: mxforge's stores are of one machine, there is no server to run"
+_TEXT = "KVStoreServer: mxforge supports stores on one machine only and has no server"
 
 
 class KVStoreServer:
-    """Raises MXNetError: stores are of one machine."""
+    """Raises MXNetError: mxforge has no distributed stores."""
 
     def __init__(self, kvstore: Any) -> None:
         raise MXNetError(_TEXT)

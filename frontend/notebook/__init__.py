@@ -1,4 +1,4 @@
-"""`mxforge.notebook`: callbacks that draw while a notebook trains, which mxforge does not have."""
+"""`mxforge.notebook`: callbacks that draw charts during training, which mxforge does not implement."""
 
 from __future__ import annotations
 

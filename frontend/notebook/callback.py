@@ -1,4 +1,4 @@
-"""Charts of metrics in notebooks, which MXNet draws with bokeh: each raises an error that says what to use."""
+"""Charts of metrics in notebooks, which MXNet draws with bokeh. Each class raises an error that names alternatives."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ __all__ = ["LiveBokehChart", "LiveLearningCurve", "LiveTimeSeries", "PandasLogge
 class _Absent:
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         raise MXNetError(
-            f"notebook.callback.{type(self).__name__} is not in mxforge: use mx.callback.Speedometer, a callback of "
-            "your own, or mx.contrib.tensorboard.LogMetricsCallback"
+            f"notebook.callback.{type(self).__name__} is not in mxforge: use mx.callback.Speedometer, your own "
+            "callback, or mx.contrib.tensorboard.LogMetricsCallback"
         )
 
 

@@ -1,4 +1,4 @@
-"""`mxforge.onnx`: writes models as ONNX files, which other runtimes read."""
+"""`mxforge.onnx`: exports models to ONNX files."""
 
 from __future__ import annotations
 

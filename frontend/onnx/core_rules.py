@@ -1,4 +1,4 @@
-"""Every primitive of core in ONNX: what a model needs that has no operator of its own there."""
+"""Translation of core primitives to ONNX, for operators of mx without a direct ONNX equivalent."""
 
 from __future__ import annotations
 
@@ -52,12 +52,12 @@ def _cast(w: Writer, node: Node, op: Cast) -> str:
 
 
 def _broadcast(w: Writer, node: Node, op: Broadcast) -> str:
-    given = node.inputs[0].type.shape
+    operand = node.inputs[0].type.shape
     shape = [1] * len(op.shape)
-    for axis, extent in zip(op.axes, given, strict=True):
+    for axis, extent in zip(op.axes, operand, strict=True):
         shape[axis] = extent
     x = w.input(node.inputs[0])
-    x = x if tuple(shape) == given else w.reshape(x, shape)
+    x = x if tuple(shape) == operand else w.reshape(x, shape)
     return x if tuple(shape) == op.shape else w.op("Expand", x, w.ints(op.shape))
 
 
@@ -89,7 +89,8 @@ def _pad(w: Writer, node: Node, op: Pad) -> str:
 
 
 def _padded(w: Writer, x: str, shape: Any, value: str, low: Any, high: Any, interior: Any) -> str:
-    """Interior padding by a new axis behind each; then the edges; then what negative edges cut off."""
+    """Pad a tensor: interior padding (with a new axis after each padded one), then edges, then negative edges as a
+    slice."""
     shape = list(shape)
     for axis, between in enumerate(interior):
         if between and shape[axis] > 1:
@@ -110,7 +111,7 @@ def _padded(w: Writer, x: str, shape: Any, value: str, low: Any, high: Any, inte
 
 
 def _dot(w: Writer, node: Node, op: Dot) -> str:
-    """Both operands as (batch, rows, columns); one MatMul; the result's own shape."""
+    """One MatMul of (batch, rows, depth) and (batch, depth, columns), reshaped to the result's shape."""
     lhs, rhs = (v.type.shape for v in node.inputs)
     left_free = [i for i in range(len(lhs)) if i not in (*op.lhs_batch, *op.lhs_contract)]
     right_free = [i for i in range(len(rhs)) if i not in (*op.rhs_batch, *op.rhs_contract)]
@@ -124,7 +125,7 @@ def _dot(w: Writer, node: Node, op: Dot) -> str:
 
 def _conv(w: Writer, node: Node, op: Conv) -> str:
     if op.batch_groups != 1:
-        raise unsupported(node, "it splits the batch into groups")
+        raise unsupported(node, "it has batch groups")
     x, weight = map(w.input, node.inputs)
     shape, rank = node.inputs[0].type.shape, len(op.strides)
     zero = w.scalar(0, node.inputs[0].type.dtype)
@@ -150,7 +151,7 @@ def _reduce(w: Writer, node: Node, op: Reduce) -> str:
         return x
     if op.op in (ReduceOp.AND, ReduceOp.OR):
         if node.inputs[0].type.dtype is not DType.BOOL:
-            raise unsupported(node, "it combines bits")
+            raise unsupported(node, "it is a bitwise reduction")
         kind = "ReduceMin" if op.op is ReduceOp.AND else "ReduceMax"
         return w.cast(w.op(kind, w.cast(x, DType.I32), w.ints(op.axes), keepdims=0), DType.BOOL)
     return w.op(_REDUCTIONS[op.op], x, w.ints(op.axes), keepdims=0, hint=node.name)
@@ -163,7 +164,7 @@ def _arg_reduce(w: Writer, node: Node, op: ArgReduce) -> str:
 
 def _cumulative(w: Writer, node: Node, op: Cumulative) -> str:
     if op.op is not ReduceOp.ADD:
-        raise unsupported(node, f"ONNX has no running {op.op.value}")
+        raise unsupported(node, f"ONNX has no cumulative {op.op.value}")
     axis = w.constant(op.axis, np.int64)
     return w.op("CumSum", w.input(node.inputs[0]), axis, reverse=int(op.reverse))
 
@@ -171,13 +172,13 @@ def _cumulative(w: Writer, node: Node, op: Cumulative) -> str:
 def _sort(w: Writer, node: Node, op: Sort) -> list[str]:
     count = w.ints([node.inputs[0].type.shape[op.axis]])
     keys = w.input(node.inputs[0])
-    ordered, places = w.ops("TopK", [keys, count], 2, axis=op.axis, largest=int(op.descending), sorted=1)
-    others = [w.op("GatherElements", w.input(v), places, axis=op.axis) for v in node.inputs[1:]]
-    return [ordered, *others]
+    sorted_keys, indices = w.ops("TopK", [keys, count], 2, axis=op.axis, largest=int(op.descending), sorted=1)
+    others = [w.op("GatherElements", w.input(v), indices, axis=op.axis) for v in node.inputs[1:]]
+    return [sorted_keys, *others]
 
 
 def _clamped(w: Writer, node: Node, axes: Any) -> str:
-    """The coordinates as I64, inside the operand."""
+    """The indices as I64, clamped to the operand's extents."""
     extents = [node.inputs[0].type.shape[axis] for axis in axes]
     indices = w.cast(w.input(node.inputs[1]), DType.I64)
     upper = w.constant([max(n - 1, 0) for n in extents], np.int64)
@@ -195,9 +196,9 @@ _SCATTERS = {"set": "none", "add": "add", "mul": "mul", "max": "max", "min": "mi
 
 
 def _scatter(w: Writer, node: Node, op: Scatter) -> str:
-    """The axes of the coordinates in front, with one element more that takes what lies outside."""
+    """ScatterND with the indexed axes first. They are padded by one element, which receives updates out of bounds."""
     if op.batch:
-        raise unsupported(node, "its indices have a batch")
+        raise unsupported(node, "its indices have batch axes")
     type = node.inputs[0].type
     rest = [i for i in range(type.rank) if i not in op.axes]
     order = [*op.axes, *rest]
@@ -210,13 +211,13 @@ def _scatter(w: Writer, node: Node, op: Scatter) -> str:
     upper = w.constant(extents, np.int64)
     negative = w.op("Less", indices, w.constant(0, np.int64))
     indices = w.op("Min", w.op("Where", negative, upper, indices), upper)
-    made = w.op("ScatterND", x, indices, w.input(node.inputs[2]), reduction=_SCATTERS[op.op])
+    result = w.op("ScatterND", x, indices, w.input(node.inputs[2]), reduction=_SCATTERS[op.op])
     inverse = [order.index(i) for i in range(type.rank)]
-    return w.transpose(w.slice(made, [0] * type.rank, shape), inverse)
+    return w.transpose(w.slice(result, [0] * type.rank, shape), inverse)
 
 
 def _reduce_window(w: Writer, node: Node, op: ReduceWindow) -> str:
-    """A pooling over the axes that have a window, as the last ones of (1, others, windows...)."""
+    """A pooling on a tensor (1, others, windowed axes...)."""
     type = node.inputs[0].type
     per_axis = list(zip(op.window, op.strides, op.padding, op.dilation, strict=True))
     windowed = [i for i, entry in enumerate(per_axis) if entry != (1, 1, (0, 0), 1)]
@@ -248,9 +249,9 @@ def _pool(w: Writer, node: Node, op: ReduceWindow, x: str, windowed: list[int]) 
     if op.op is ReduceOp.MAX:
         return w.op("MaxPool", x, kernel_shape=window, strides=strides, dilations=dilations)
     if op.op is ReduceOp.MIN:
-        least = w.op("MaxPool", w.op("Neg", x), kernel_shape=window, strides=strides, dilations=dilations)
-        return w.op("Neg", least)
-    raise unsupported(node, f"ONNX has no window that combines by {op.op.value}")
+        negated = w.op("MaxPool", w.op("Neg", x), kernel_shape=window, strides=strides, dilations=dilations)
+        return w.op("Neg", negated)
+    raise unsupported(node, f"ONNX has no window reduction for {op.op.value}")
 
 
 def _call(w: Writer, node: Node, op: Call) -> list[str]:
@@ -258,7 +259,7 @@ def _call(w: Writer, node: Node, op: Call) -> list[str]:
 
 
 def write_inline(w: Writer, graph: Graph, operands: list[str]) -> list[str]:
-    """A graph's nodes among those of `w`; its results."""
+    """Write the nodes of a graph to `w`. Returns the names of its results."""
     w.names.update(zip(graph.inputs, operands, strict=True))
     for node in graph.nodes:
         write_node(w, node)
@@ -266,15 +267,15 @@ def write_inline(w: Writer, graph: Graph, operands: list[str]) -> list[str]:
 
 
 def _branch(w: Writer, graph: Graph, operands: list[str]) -> Any:
-    """A branch as a nested graph without inputs, which reads its operands from around it."""
+    """A branch as a nested graph without inputs. It reads its operands from the enclosing graph."""
     inner = Writer(w)
-    names = _own_names(inner, write_inline(inner, graph, operands))
+    names = _new_names(inner, write_inline(inner, graph, operands))
     infos = [inner.value_info(n, v.type) for n, v in zip(names, graph.outputs, strict=True)]
     return inner.graph("branch", [], infos)
 
 
-def _own_names(w: Writer, names: list[str]) -> list[str]:
-    """Results under new names: a nested graph may give neither its inputs nor one tensor twice."""
+def _new_names(w: Writer, names: list[str]) -> list[str]:
+    """The results under new names: a nested graph can return neither its inputs nor a tensor twice."""
     return [w.op("Identity", name) for name in names]
 
 
@@ -285,7 +286,7 @@ def _cond(w: Writer, node: Node, op: Cond) -> list[str]:
 
 
 def _while(w: Writer, node: Node, op: While) -> list[str]:
-    """ONNX's loop tests at its end what the next step needs, so the first test stands before it."""
+    """A Loop. ONNX evaluates the condition at the end of a step, so the first condition is computed before the loop."""
     states = [w.input(v) for v in node.inputs]
     [first] = write_inline(w, op.cond, states)
     counter, proceed = w.fresh("step"), w.fresh("proceed")
@@ -293,27 +294,28 @@ def _while(w: Writer, node: Node, op: While) -> list[str]:
     inner, inputs = w.body(op.body, extra)
     results = write_inline(inner, op.body, [inner.names[v] for v in op.body.inputs])
     [again] = write_inline(inner, op.cond, results)
-    names = _own_names(inner, [again, *results])
+    names = _new_names(inner, [again, *results])
     types = [TensorType((), DType.BOOL), *(v.type for v in node.outputs)]
     outputs = [inner.value_info(n, t) for n, t in zip(names, types, strict=True)]
     return w.ops("Loop", ["", first, *states], len(states), node.name, body=inner.graph("body", inputs, outputs))
 
 
 def _scan(w: Writer, node: Node, op: Scan) -> list[str]:
-    """ONNX's scan runs over something always: over zeros where there is nothing. Invariants are read from around it."""
+    """A Scan. ONNX requires a scanned operand, which is zeros if there is none. The body reads invariant operands from
+    the enclosing graph."""
     operands, last = [w.input(v) for v in node.inputs], op.carries + op.scanned
-    moving = operands[:last] if op.scanned else [*operands[:last], w.constant(np.zeros(op.length, np.int64))]
+    inputs_of_scan = operands[:last] if op.scanned else [*operands[:last], w.constant(np.zeros(op.length, np.int64))]
     inner = Writer(w)
     own = [inner.fresh(v.name or "operand") for v in op.body.inputs[:last]]
     inputs = [inner.value_info(n, v.type) for n, v in zip(own, op.body.inputs, strict=False)]
     if not op.scanned:
         inputs.append(inner.value_info(inner.fresh("zero"), TensorType((), DType.I64)))
-    names = _own_names(inner, write_inline(inner, op.body, [*own, *operands[last:]]))
+    names = _new_names(inner, write_inline(inner, op.body, [*own, *operands[last:]]))
     outputs = [inner.value_info(n, v.type) for n, v in zip(names, op.body.outputs, strict=True)]
     body = inner.graph("step", inputs, outputs)
     scanned, stacked = max(op.scanned, 1), len(node.outputs) - op.carries
     order = {"scan_input_directions": [1] * scanned, "scan_output_directions": [1] * stacked} if op.reverse else {}
-    return w.ops("Scan", moving, len(node.outputs), node.name, body=body, num_scan_inputs=scanned, **order)
+    return w.ops("Scan", inputs_of_scan, len(node.outputs), node.name, body=body, num_scan_inputs=scanned, **order)
 
 
 Rule = Callable[[Writer, Node, Any], "str | list[str]"]
@@ -344,13 +346,13 @@ RULES: dict[type, Rule] = {
     While: _while,
     Scan: _scan,
 }
-"""By primitive. What is missing here has no counterpart: random bits, callbacks, factorizations, gradients."""
+"""The rule of each primitive. Random bits, callbacks, factorizations and gradients have no ONNX equivalent."""
 
 
 def write_node(w: Writer, node: Node) -> None:
-    """Write a node of core and name its results."""
+    """Write a node of core and name its results. Raises MXNetError if ONNX cannot express it."""
     rule = RULES.get(type(node.op))
     if rule is None:
-        raise unsupported(node, f"ONNX has no counterpart of {node.op.name}")
-    made = rule(w, node, node.op)
-    w.names.update(zip(node.outputs, [made] if isinstance(made, str) else made, strict=True))
+        raise unsupported(node, f"ONNX has no equivalent of {node.op.name}")
+    results = rule(w, node, node.op)
+    w.names.update(zip(node.outputs, [results] if isinstance(results, str) else results, strict=True))

@@ -1,4 +1,4 @@
-"""Writes a symbol with its parameters as an ONNX model."""
+"""Exports a symbol with its parameters as an ONNX model."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from . import operator_rules
 from .core_rules import write_inline
 from .writer import OPSET, Writer, onnx_library
 
-_LARGEST_FILE = 2**31 - 1  # what Protocol Buffers can hold
+_LARGEST_FILE = 2**31 - 1  # limit of Protocol Buffers
 _PREFIXES = ("arg:", "aux:")
 
 
@@ -43,12 +43,12 @@ def export_model(
     input_type: Any = None,
     input_shape: Any = None,
 ) -> str:
-    """Write a model as an ONNX file and give the file's path.
+    """Write a model to an ONNX file. Returns the file's path.
 
-    `sym` and `params` are a symbol and arrays by name (with `arg:` and `aux:` or without, in one mapping or two), or
-    their files. `in_shapes` and `in_types` are those of the inputs in the order of `list_inputs`, labels of heads left
-    out or not; one dtype may stand for all. MXNetError names a node that ONNX cannot express. `dynamic` shapes are an
-    error: a file has the shapes it was written for.
+    `sym` and `params` are a symbol and arrays by name, or the paths of their files. Names can have the prefixes `arg:`
+    and `aux:`, and `params` can be one mapping or a sequence of mappings. `in_shapes` and `in_types` are the shapes and
+    dtypes of the inputs in the order of `list_inputs`. Labels can be omitted, and one dtype can apply to all inputs.
+    Raises MXNetError for a node that ONNX cannot express, and for `dynamic` shapes, which are not supported.
     """
     if dynamic or dynamic_input_shapes is not None:
         raise MXNetError("export_model: dynamic shapes are not supported: write a file for each shape")
@@ -66,7 +66,7 @@ def export_model(
 
 
 def _parameters(params: Any) -> dict[str, np.ndarray]:
-    """NumPy arrays by plain name."""
+    """The parameters as NumPy arrays, by name without prefix."""
     merged = params if isinstance(params, Mapping) else {k: v for part in params for k, v in part.items()}
     plain = {name[4:] if name.startswith(_PREFIXES) else name: array for name, array in merged.items()}
     return {name: a.asnumpy() if isinstance(a, NDArray) else np.asarray(a) for name, a in plain.items()}
@@ -75,16 +75,16 @@ def _parameters(params: Any) -> dict[str, np.ndarray]:
 def _data_types(
     symbol: Symbol, data: list[str], shapes: Any, dtypes: Any, arrays: Mapping[str, np.ndarray]
 ) -> dict[str, TensorType]:
-    """The types of the inputs that are no parameters; labels may be left out and follow from the others."""
+    """The types of the inputs that are not parameters. The types of omitted labels are inferred: float32."""
     if shapes is None:
-        raise MXNetError(f"export_model: in_shapes is missing: give the shapes of {data}")
+        raise MXNetError(f"export_model: in_shapes is missing: pass the shapes of {data}")
     if len(shapes) not in (len(data), len(data) - sum(name.endswith("label") for name in data)):
         raise MXNetError(f"export_model: in_shapes has {len(shapes)} shapes for the inputs {data}")
-    given = data if len(shapes) == len(data) else [name for name in data if not name.endswith("label")]
-    kinds = list(dtypes) if isinstance(dtypes, list | tuple) else [dtypes] * len(given)
+    names = data if len(shapes) == len(data) else [name for name in data if not name.endswith("label")]
+    kinds = list(dtypes) if isinstance(dtypes, list | tuple) else [dtypes] * len(names)
     found = {
         name: TensorType(tuple(shape), DType.from_numpy(kind))
-        for name, shape, kind in zip(given, shapes, kinds, strict=True)
+        for name, shape, kind in zip(names, shapes, kinds, strict=True)
     }
     known = {name: t.shape for name, t in found.items()} | {name: a.shape for name, a in arrays.items()}
     inferred = dict(zip(symbol.list_arguments(), symbol.infer_shape(**known)[0] or (), strict=False))
@@ -92,7 +92,7 @@ def _data_types(
 
 
 def export_symbol(symbol: Symbol, arrays: Mapping[str, np.ndarray], types: Mapping[str, TensorType]) -> Any:
-    """The ONNX model of a symbol whose parameters are `arrays` and whose other inputs have these types."""
+    """The ONNX model of a symbol with the parameters `arrays` and other inputs of these types."""
     used = {name: arrays[name] for name in symbol.list_inputs() if name in arrays}
     parameter_types = {name: TensorType(a.shape, DType.from_numpy(a.dtype)) for name, a in used.items()}
     graph = symbol_to_graph(symbol, {**parameter_types, **types}, used)
@@ -105,7 +105,7 @@ def export_symbol(symbol: Symbol, arrays: Mapping[str, np.ndarray], types: Mappi
 
 
 def _model(w: Writer, graph: Graph, names: list[str], parameters: Mapping[str, np.ndarray]) -> Any:
-    """The model of what was written; outputs get their names in MXNet, and inputs that nobody reads are left out."""
+    """The model of the written nodes. Outputs have MXNet's names, and unused inputs are omitted."""
     onnx = onnx_library()
     outputs = [w.op("Identity", w.input(value), hint=name) for value, name in zip(graph.outputs, names, strict=True)]
     read = _names_read(w.nodes)
@@ -117,14 +117,14 @@ def _model(w: Writer, graph: Graph, names: list[str], parameters: Mapping[str, n
             w.initializers[name] = onnx.numpy_helper.from_array(np.asarray(parameters[value.name], order="C"), name)
     results = [w.value_info(name, v.type) for name, v in zip(outputs, graph.outputs, strict=True)]
     opset = onnx.helper.make_opsetid("", OPSET)
-    # the oldest version of the file format that has these operators, for readers older than the library
+    # ir_version 8 is the oldest file format with these operators: older readers can read it
     return onnx.helper.make_model(
         w.graph(graph.name or "model", infos, results), opset_imports=[opset], ir_version=8, producer_name="mxforge"
     )
 
 
 def _names_read(nodes: Iterable[Any]) -> set[str]:
-    """The tensors that nodes read, those in nested graphs included."""
+    """The names of all tensors that nodes read, including nodes of nested graphs."""
     read: set[str] = set()
     for node in nodes:
         read.update(node.input)
@@ -135,17 +135,17 @@ def _names_read(nodes: Iterable[Any]) -> set[str]:
 
 
 def _write_operator(w: Writer, node: Node) -> None:
-    """Write a node of mx: by its rule, or as its primitives."""
+    """Write a node of mx with its rule, or lowered to primitives."""
     assert isinstance(node.op, Operator)
     rule = operator_rules.RULES.get(node.op.mx_name())
-    made = rule(w, node, node.op) if rule is not None else None
-    if made is None:
-        made = write_inline(w, _primitives(node), [w.input(v) for v in node.inputs])
-    w.names.update(zip(node.outputs, [made] if isinstance(made, str) else made, strict=False))
+    results = rule(w, node, node.op) if rule is not None else None
+    if results is None:
+        results = write_inline(w, _primitives(node), [w.input(v) for v in node.inputs])
+    w.names.update(zip(node.outputs, [results] if isinstance(results, str) else results, strict=False))
 
 
 def _primitives(node: Node) -> Graph:
-    """The graph of core that a node means, without gradients and in inference."""
+    """The node lowered to core, for inference. Raises MXNetError if it draws random numbers."""
     builder = GraphBuilder(node.name)
     operands = [builder.input(v.type) for v in node.inputs]
     copy = builder.node(node.op, *operands, name=node.name, location=node.location)
@@ -157,9 +157,9 @@ def _primitives(node: Node) -> Graph:
 
 
 def write_model(model: Any, path: str | os.PathLike[str]) -> None:
-    """Check an ONNX model and write it, atomically. MXNetError when it is too large for one file."""
+    """Check an ONNX model and write it atomically. Raises MXNetError if it is too large for one file."""
     if model.ByteSize() > _LARGEST_FILE:
-        raise MXNetError(f"the ONNX model has {model.ByteSize()} bytes; a file holds at most {_LARGEST_FILE}")
+        raise MXNetError(f"the ONNX model has {model.ByteSize()} bytes; the limit of a file is {_LARGEST_FILE}")
     onnx_library().checker.check_model(model)
     write_atomically(path, model.SerializeToString())
 
@@ -167,8 +167,8 @@ def write_model(model: Any, path: str | os.PathLike[str]) -> None:
 def get_operator_support(opset_version: int | None = None) -> list[str]:
     """The names of all operators.
 
-    Whether one can be written depends on the primitives that its parameters ask for, and `export_model` names those
-    that cannot. MXNetError for an `opset_version` other than the one that is written.
+    Some cannot be exported with some parameters: `export_model` raises an error that names them. An `opset_version`
+    other than the supported one raises MXNetError.
     """
     if opset_version not in (None, OPSET):
         raise MXNetError(f"get_operator_support: files are written in opset {OPSET}, not {opset_version}")

@@ -1,7 +1,7 @@
-"""Operators of MXNet that ONNX has too, so that a file says what the model said.
+"""Direct translation of MXNet's operators to equivalent ONNX operators.
 
-A rule gives the results' names, or None where ONNX's operator cannot do what these parameters ask for. An operator
-without a rule, or without a result, is written as its primitives.
+A rule returns the names of the results, or None if ONNX's operator does not support the parameters. An operator without
+a rule, or whose rule returns None, is lowered to core primitives.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ RULES: dict[str, Rule] = {}
 
 
 def rule(*names: str) -> Callable[[Rule], Rule]:
-    """Register a rule for operators of these names."""
+    """Register a rule for operators with these names."""
 
     def register(function: Rule) -> Rule:
         RULES.update((name, function) for name in names)
@@ -77,7 +77,7 @@ def _deconvolution(w: Writer, node: Node, op: Any) -> str | None:
 
 @rule("FullyConnected")
 def _fully_connected(w: Writer, node: Node, op: Any) -> str | None:
-    """Gemm where the rows are a matrix; with more axes, a MatMul with the transposed weight."""
+    """Gemm if the data is a matrix or flattened to one, else MatMul with the transposed weight."""
     x, weight, *bias = _inputs(w, node)
     shape = node.inputs[0].type.shape
     if op.flatten and len(shape) != 2:
@@ -90,7 +90,7 @@ def _fully_connected(w: Writer, node: Node, op: Any) -> str | None:
 
 @rule("BatchNorm", "_contrib_SyncBatchNorm", "BatchNorm_v1")
 def _batch_norm(w: Writer, node: Node, op: Any) -> list[str] | None:
-    """With fixed scales the stored ones do not count, whatever they are."""
+    """With `fix_gamma`, the stored scales are ignored: gamma is 1."""
     if getattr(op, "axis", 1) != 1 or node.inputs[0].type.rank < 2 or op.output_mean_var:
         return None
     x, gamma, beta, mean, var = _inputs(w, node)
@@ -141,7 +141,7 @@ def _pooling(w: Writer, node: Node, op: Any) -> str | None:
     if op.global_pool:
         return w.op(f"Global{kind}", *_inputs(w, node), hint=node.name)
     if op.pooling_convention != "valid":
-        return None  # windows beyond the padding count differently
+        return None  # ONNX counts elements of windows beyond the padding differently
     rank = len(op.kernel)
     pad = list(op.pad or (0,) * rank)
     attributes: dict[str, Any] = {"strides": list(op.stride or (1,) * rank), "pads": pad * 2}
@@ -157,7 +157,7 @@ def _softmax(w: Writer, node: Node, op: Any) -> str | None:
     if not _is_float(node) or not same or getattr(op, "use_length", False):
         return None
     axis = getattr(op, "axis", None)
-    if axis is None:  # the heads of old models: over all axes but the first, or over the channels
+    if axis is None:  # SoftmaxActivation, SoftmaxOutput: over all axes except the first, or over the channels
         by_channel = getattr(op, "multi_output", False) or getattr(op, "mode", "") == "channel"
         axis = 1 if by_channel else -1
         if node.inputs[0].type.rank != 2 and not by_channel and not getattr(op, "preserve_shape", False):
@@ -184,11 +184,11 @@ def _concat(w: Writer, node: Node, op: Any) -> str:
 
 @rule("Embedding")
 def _embedding(w: Writer, node: Node, op: Any) -> str:
-    """Rows by number; MXNet's numbers may be floats, and those outside mean the nearest row."""
-    numbers = w.cast(w.input(node.inputs[0]), DType.I64)
+    """Gather of rows. MXNet's indices can be floats, and indices out of bounds are clamped."""
+    indices = w.cast(w.input(node.inputs[0]), DType.I64)
     last = node.inputs[1].type.shape[0] - 1
-    numbers = w.op("Min", w.op("Max", numbers, w.constant(0, np.int64)), w.constant(last, np.int64))
-    return w.op("Gather", w.input(node.inputs[1]), numbers, hint=node.name, axis=0)
+    indices = w.op("Min", w.op("Max", indices, w.constant(0, np.int64)), w.constant(last, np.int64))
+    return w.op("Gather", w.input(node.inputs[1]), indices, hint=node.name, axis=0)
 
 
 @rule("LayerNorm")

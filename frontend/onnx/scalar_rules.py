@@ -1,4 +1,4 @@
-"""Scalar operations in ONNX: by name where it has them, otherwise by a formula."""
+"""Translation of scalar operations to ONNX operators, or to formulas of them."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ NAMES: dict[ScalarOp, str] = {
     _S.GE: "GreaterOrEqual",
     _S.SELECT: "Where",
 }
-"""Operations that ONNX has."""
+"""Operations with an equivalent ONNX operator."""
 
 Formula = Callable[[Writer, DType, str, str], str]
 
@@ -62,14 +62,14 @@ def _rsqrt(w: Writer, dtype: DType, x: str, _: str) -> str:
 
 
 def _expm1(w: Writer, dtype: DType, x: str, _: str) -> str:
-    """2 exp(x / 2) sinh(x / 2), which is exact for small x."""
+    """2 exp(x / 2) sinh(x / 2), which is accurate for small x."""
     half = w.op("Mul", x, w.scalar(0.5, dtype))
     product = w.op("Mul", w.op("Exp", half), w.op("Sinh", half))
     return w.op("Mul", product, w.scalar(2.0, dtype))
 
 
 def _log1p(w: Writer, dtype: DType, x: str, _: str) -> str:
-    """2 atanh(x / (2 + x)), which is exact for small x."""
+    """2 atanh(x / (2 + x)), which is accurate for small x."""
     ratio = w.op("Div", x, w.op("Add", x, w.scalar(2.0, dtype)))
     return w.op("Mul", w.op("Atanh", ratio), w.scalar(2.0, dtype))
 
@@ -90,7 +90,7 @@ def _cbrt(w: Writer, dtype: DType, x: str, _: str) -> str:
 
 
 def _round(w: Writer, dtype: DType, x: str, _: str) -> str:
-    """Half away from zero."""
+    """Rounds half away from zero."""
     return _with_sign(w, x, w.op("Floor", w.op("Add", w.op("Abs", x), w.scalar(0.5, dtype))))
 
 
@@ -103,7 +103,7 @@ def _is_finite(w: Writer, dtype: DType, x: str, _: str) -> str:
 
 
 def _mod(w: Writer, dtype: DType, x: str, y: str) -> str:
-    """x - y floor(x / y), and 0 where y is."""
+    """x - y floor(x / y), and 0 where y is 0."""
     zero = w.scalar(0, dtype)
     is_zero = w.op("Equal", y, zero)
     divisor = w.op("Where", is_zero, w.scalar(1, dtype), y)
@@ -119,13 +119,13 @@ def _hypot(w: Writer, dtype: DType, x: str, y: str) -> str:
 
 
 def _atan2(w: Writer, dtype: DType, y: str, x: str) -> str:
-    """atan(y / x), moved by pi into the half plane where x is negative; pi / 2 with y's sign where x is 0."""
+    """atan(y / x), plus pi with y's sign where x is negative; pi / 2 with y's sign where x is 0."""
     zero, pi = w.scalar(0, dtype), w.scalar(math.pi, dtype)
     angle = w.op("Atan", w.op("Div", y, x))
-    turn = w.op("Where", w.op("Less", y, zero), w.op("Neg", pi), pi)
-    turned = w.op("Where", w.op("Less", x, zero), w.op("Add", angle, turn), angle)
-    upright = w.op("Mul", w.op("Sign", y), w.scalar(math.pi / 2, dtype))
-    return w.op("Where", w.op("Equal", x, zero), upright, turned)
+    offset = w.op("Where", w.op("Less", y, zero), w.op("Neg", pi), pi)
+    shifted = w.op("Where", w.op("Less", x, zero), w.op("Add", angle, offset), angle)
+    right_angle = w.op("Mul", w.op("Sign", y), w.scalar(math.pi / 2, dtype))
+    return w.op("Where", w.op("Equal", x, zero), right_angle, shifted)
 
 
 def _not_equal(w: Writer, dtype: DType, x: str, y: str) -> str:
@@ -167,16 +167,16 @@ FORMULAS: dict[ScalarOp, Formula] = {
     _S.SHIFT_LEFT: _shift("LEFT"),
     _S.SHIFT_RIGHT: _shift("RIGHT"),
 }
-"""Operations that ONNX lacks; operands of the result's shape, the second name empty where there is one."""
+"""Operations that are written as formulas. Operands have the result's shape; the second is "" for unary operations."""
 
-LACKING = frozenset((_S.ERFINV, _S.GAMMA, _S.LGAMMA, _S.DIGAMMA))
+UNSUPPORTED = frozenset((_S.ERFINV, _S.GAMMA, _S.LGAMMA, _S.DIGAMMA))
 """Operations that ONNX cannot express."""
 
 
 def write_scalar(w: Writer, node: Node, op: ScalarOp, operands: list[str]) -> str:
-    """A scalar operation on tensors of one shape."""
+    """Write an elementwise operation on tensors of equal shape. Raises MXNetError if ONNX cannot express it."""
     if op in NAMES:
         return w.op(NAMES[op], *operands, hint=node.name)
-    if op in LACKING:
+    if op in UNSUPPORTED:
         raise unsupported(node, f"ONNX has no {op.value}")
     return FORMULAS[op](w, node.inputs[0].type.dtype, *[*operands, ""][:2])

@@ -167,7 +167,7 @@ class Wrong(mx.operator.CustomOpProp):
 
 def test_what_a_property_says_wrongly_is_named() -> None:
     mx.operator.register("test_wrong")(Wrong)
-    with pytest.raises(mx.base.MXNetError, match="infer_shape gives 2 outputs, there are 1"):
+    with pytest.raises(mx.base.MXNetError, match="infer_shape returned 2 outputs, but there are 1"):
         nd.Custom(nd.ones(2), op_type="test_wrong")
     with pytest.raises(mx.base.MXNetError, match="'test_nothing' is not registered"):
         nd.Custom(nd.ones(2), op_type="test_nothing")

@@ -49,7 +49,7 @@ def test_without_a_network_the_place_of_the_file_is_named(tmp_path: Path, monkey
 
     monkeypatch.setattr(text.embedding, "download", fail)
     with pytest.raises(
-        mx.MXNetError, match=r"simple.zip cannot be downloaded \(no route\): put wiki.simple.vec into .*"
+        mx.MXNetError, match=r"simple.zip cannot be downloaded \(no route\): copy wiki.simple.vec to .*"
     ):
         text.embedding.FastText(embedding_root=str(tmp_path))
 

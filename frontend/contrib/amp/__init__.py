@@ -1,4 +1,4 @@
-"""`mxforge.contrib.amp`: automatic mixed precision, which belongs to training and is not there yet."""
+"""`mxforge.contrib.amp`: automatic mixed precision, which is not implemented yet."""
 
 from __future__ import annotations
 

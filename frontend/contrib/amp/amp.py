@@ -1,4 +1,4 @@
-"""Mixed precision: packages ask whether it is on, and it never is."""
+"""Automatic mixed precision, which is not implemented. Packages read whether it is enabled: it never is."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ from typing import Any, NoReturn
 from ...base import MXNetError
 
 _amp_initialized = False
-"""Whether `init` was called: other packages read it."""
+"""True if `init` was called, so always False. Other packages read it."""
 
 
-def _refusing(name: str) -> Callable[..., NoReturn]:
-    def refuse(*args: Any, **kwargs: Any) -> NoReturn:
+def _unsupported(name: str) -> Callable[..., NoReturn]:
+    def raise_error(*args: Any, **kwargs: Any) -> NoReturn:
         raise MXNetError(
             f"amp.{name}: automatic mixed precision is not in mxforge yet; net.cast('float16') computes in one dtype"
         )
 
-    refuse.__name__ = refuse.__qualname__ = name
-    return refuse
+    raise_error.__name__ = raise_error.__qualname__ = name
+    return raise_error
 
 
-init = _refusing("init")
-init_trainer = _refusing("init_trainer")
-scale_loss = _refusing("scale_loss")
-unscale = _refusing("unscale")
-convert_hybrid_block = _refusing("convert_hybrid_block")
-convert_model = _refusing("convert_model")
-convert_symbol = _refusing("convert_symbol")
+init = _unsupported("init")
+init_trainer = _unsupported("init_trainer")
+scale_loss = _unsupported("scale_loss")
+unscale = _unsupported("unscale")
+convert_hybrid_block = _unsupported("convert_hybrid_block")
+convert_model = _unsupported("convert_model")
+convert_symbol = _unsupported("convert_symbol")

@@ -1,4 +1,4 @@
-"""ONNX under the name it had before `mxforge.onnx`: models are written; reading them is not there yet."""
+"""The older name of `mxforge.onnx`. Export is implemented, import is not."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ def export_model(*args: Any, **kwargs: Any) -> str:
 
 
 def import_model(*args: Any, **kwargs: Any) -> NoReturn:
-    """Raises MXNetError: models are written as ONNX, and not read yet."""
-    _refuse("import_model")
+    """Raises MXNetError: importing ONNX models is not implemented yet."""
+    _unsupported("import_model")
 
 
 def get_model_metadata(*args: Any, **kwargs: Any) -> NoReturn:
-    """Raises MXNetError: models are written as ONNX, and not read yet."""
-    _refuse("get_model_metadata")
+    """Raises MXNetError: importing ONNX models is not implemented yet."""
+    _unsupported("get_model_metadata")
 
 
 def import_to_gluon(*args: Any, **kwargs: Any) -> NoReturn:
-    """Raises MXNetError: models are written as ONNX, and not read yet."""
-    _refuse("import_to_gluon")
+    """Raises MXNetError: importing ONNX models is not implemented yet."""
+    _unsupported("import_to_gluon")
 
 
-def _refuse(name: str) -> NoReturn:
+def _unsupported(name: str) -> NoReturn:
     raise MXNetError(f"contrib.onnx.{name}: ONNX models cannot be read yet, only written (export_model)")

@@ -1,4 +1,4 @@
-"""`mxforge.contrib.text`: vocabularies and vectors of tokens."""
+"""`mxforge.contrib.text`: vocabularies and token embeddings."""
 
 from __future__ import annotations
 

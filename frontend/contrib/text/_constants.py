@@ -1,4 +1,4 @@
-"""Where pretrained vectors come from, and the SHA-1 of each file and archive."""
+"""The download URL of pretrained embeddings, and the SHA-1 of each file and archive."""
 
 from __future__ import annotations
 

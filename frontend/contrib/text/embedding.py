@@ -1,4 +1,4 @@
-"""Vectors of tokens, read from files: GloVe's, fastText's, one's own, and several side by side."""
+"""Token embeddings from files: GloVe, fastText, custom files, and concatenations of several."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ Maker = Callable[..., NDArray]
 
 
 def register(embedding_cls: type) -> type:
-    """Make a class of embeddings known under its lower-case name."""
+    """Register a class of embeddings under its lower-case name."""
     return registry.get_register_func(_TokenEmbedding, "token embedding")(embedding_cls)
 
 
 def create(embedding_name: str, **kwargs: Any) -> _TokenEmbedding:
-    """Embeddings by name: 'glove' or 'fasttext', with the arguments of the class."""
+    """Create embeddings by name: 'glove' or 'fasttext', with the arguments of the class."""
     return registry.get_create_func(_TokenEmbedding, "token embedding")(embedding_name, **kwargs)
 
 
 def get_pretrained_file_names(embedding_name: str | None = None) -> Any:
-    """The names of files of pretrained vectors: those of one kind of embedding, or of each by its name."""
+    """The names of the pretrained files of a kind of embedding, as a list. None returns a dictionary for all kinds."""
     known: dict[str, Any] = registry.get_registry(_TokenEmbedding)
     if embedding_name is None:
         return {name: list(kind.pretrained_file_name_sha1) for name, kind in known.items()}
@@ -50,7 +50,7 @@ def get_pretrained_file_names(embedding_name: str | None = None) -> Any:
 
 
 class _TokenEmbedding(Vocabulary):
-    """A vocabulary with a vector for each token; the unknown token's stands first."""
+    """A vocabulary with a vector for each token. The vector of the unknown token is first."""
 
     pretrained_file_name_sha1: ClassVar[dict[str, str]] = {}
 
@@ -74,7 +74,7 @@ class _TokenEmbedding(Vocabulary):
 
     @classmethod
     def _get_pretrained_file(cls, embedding_root: str, pretrained_file_name: str) -> str:
-        """The path of a file of vectors, which is fetched and unpacked unless it is there with the right hash."""
+        """The path of an embedding file. It is downloaded and unpacked if it is missing or has a wrong hash."""
         folder = os.path.join(os.path.expanduser(embedding_root), cls.__name__.lower())
         path = os.path.join(folder, pretrained_file_name)
         expected = cls.pretrained_file_name_sha1[pretrained_file_name]
@@ -84,16 +84,16 @@ class _TokenEmbedding(Vocabulary):
         archive = os.path.basename(url)
         hashes: dict[str, str] = getattr(cls, "pretrained_archive_name_sha1", {archive: expected})
         try:
-            fetched = download(url, os.path.join(folder, archive), sha1_hash=hashes[archive])
+            downloaded = download(url, os.path.join(folder, archive), sha1_hash=hashes[archive])
         except OSError as error:
             raise MXNetError(
-                f"{url} cannot be downloaded ({error}): put {pretrained_file_name} into {folder}"
+                f"{url} cannot be downloaded ({error}): copy {pretrained_file_name} to {folder}"
             ) from cause_of(error)
         if archive.endswith(".zip"):
-            with zipfile.ZipFile(fetched) as packed:
+            with zipfile.ZipFile(downloaded) as packed:
                 packed.extractall(folder)
         elif archive.endswith(".gz"):
-            with tarfile.open(fetched, "r:gz") as packed:
+            with tarfile.open(downloaded, "r:gz") as packed:
                 packed.extractall(path=folder, filter="data")
         return path
 
@@ -108,7 +108,10 @@ class _TokenEmbedding(Vocabulary):
     def _load_embedding(
         self, pretrained_file_path: str, elem_delim: str, init_unknown_vec: Maker, encoding: str = "utf8"
     ) -> None:
-        """Read lines of a token and its vector; the unknown token's vector is made where no line gives it."""
+        """Read a file whose lines contain a token and its vector.
+
+        If no line contains the unknown token, its vector is `init_unknown_vec(shape=vec_len)`.
+        """
         path = os.path.expanduser(pretrained_file_path)
         if not os.path.isfile(path):
             raise ValueError("`pretrained_file_path` must be a valid path to the pre-trained token embedding file.")
@@ -119,29 +122,29 @@ class _TokenEmbedding(Vocabulary):
         length = 0
         with open(path, encoding=encoding) as file:
             for number, line in enumerate(file, 1):
-                token, vector = _parsed(line, elem_delim, number, path)
+                token, vector = _parse_line(line, elem_delim, number, path)
                 if token == self.unknown_token and unknown is None:
                     unknown = vector
                     tokens[token] = number
                 elif token in tokens or len(vector) == 1:
-                    why = f"is there since line {tokens[token]}" if token in tokens else "is likely a header"
-                    warnings.warn(f"At line {number} of {path}: {token} {why}, it is skipped", stacklevel=4)
+                    reason = f"is a duplicate of line {tokens[token]}" if token in tokens else "is likely a header"
+                    warnings.warn(f"At line {number} of {path}: {token} {reason}, it is skipped", stacklevel=4)
                 else:
                     if length not in (0, len(vector)):
                         raise AssertionError(
                             f"At line {number} of {path}: the vector of token {token} has {len(vector)} elements, "
-                            f"those before {length}"
+                            f"previous vectors have {length}"
                         )
                     length = len(vector)
                     values.extend(vector)
                     self._append(token)
                     tokens[token] = number
         if not length:
-            raise ValueError(f"{path} has no vectors")
+            raise ValueError(f"{path} contains no vectors")
         self._vec_len = length
         rows = np.frombuffer(values, np.float32).reshape(-1, length)
-        own = len(self) - len(rows)  # the unknown token, and reserved ones, whose vectors are zeros
-        self._idx_to_vec = nd.array(np.concatenate([np.zeros((own, length), np.float32), rows]))
+        special = len(self) - len(rows)  # the unknown token, and reserved tokens, whose vectors are zeros
+        self._idx_to_vec = nd.array(np.concatenate([np.zeros((special, length), np.float32), rows]))
         first = init_unknown_vec(shape=length) if unknown is None else nd.array(unknown)
         self._idx_to_vec[C.UNKNOWN_IDX] = first
 
@@ -156,7 +159,7 @@ class _TokenEmbedding(Vocabulary):
     def _set_idx_to_vec_by_embeddings(
         self, token_embeddings: list[_TokenEmbedding], vocab_len: int, vocab_idx_to_token: list[str]
     ) -> None:
-        """Put the vectors that several embeddings have for each token side by side."""
+        """Set the vector of each token to the concatenation of its vectors in several embeddings."""
         parts = [
             nd.concat(e.idx_to_vec[0:1], e.get_vecs_by_tokens(vocab_idx_to_token[1:]), dim=0)  # type: ignore[attr-defined]
             if vocab_len > 1
@@ -167,7 +170,7 @@ class _TokenEmbedding(Vocabulary):
         self._vec_len = sum(e.vec_len for e in token_embeddings)
 
     def _build_embedding_for_vocabulary(self, vocabulary: Vocabulary | None) -> None:
-        """Keep the vectors of a vocabulary's tokens."""
+        """Restrict the embedding to the tokens of a vocabulary, unless it is None."""
         if vocabulary is None:
             return
         if not isinstance(vocabulary, Vocabulary):
@@ -186,31 +189,33 @@ class _TokenEmbedding(Vocabulary):
 
     @property
     def idx_to_vec(self) -> Any:
-        """All vectors, (tokens, vec_len), in the order of the tokens' numbers."""
+        """All vectors (tokens, vec_len), in the order of the token indices."""
         return self._idx_to_vec
 
     def get_vecs_by_tokens(self, tokens: Any, lower_case_backup: bool = False) -> NDArray:
-        """The vector of a token (vec_len), or those of a list (n, vec_len); `lower_case_backup` looks for lower case
-        where a token is unknown."""
-        known = self.token_to_idx
+        """The vector of a token (vec_len,), or of a list of tokens (n, vec_len).
+
+        With `lower_case_backup`, an unknown token is also looked up in lower case.
+        """
+        indices = self.token_to_idx
         listed = tokens if isinstance(tokens, list) else [tokens]
         numbers = [
-            known.get(token, known.get(token.lower(), C.UNKNOWN_IDX) if lower_case_backup else C.UNKNOWN_IDX)
+            indices.get(token, indices.get(token.lower(), C.UNKNOWN_IDX) if lower_case_backup else C.UNKNOWN_IDX)
             for token in listed
         ]
         found = self.idx_to_vec.take(nd.array(numbers, dtype="int32"))
         return found if isinstance(tokens, list) else found[0]
 
     def update_token_vectors(self, tokens: Any, new_vectors: NDArray) -> None:
-        """Give tokens other vectors: (n, vec_len), or (vec_len) for one. ValueError for an unknown token."""
+        """Set the vectors of tokens: (n, vec_len), or (vec_len,) for one. Raises ValueError for an unknown token."""
         if self.idx_to_vec is None:
             raise AssertionError("The property `idx_to_vec` has not been properly set.")
         listed = tokens if isinstance(tokens, list) else [tokens]
         if not isinstance(new_vectors, NDArray) or len(new_vectors.shape) not in ((1, 2) if len(listed) == 1 else (2,)):
-            raise AssertionError("`new_vectors` is an NDArray with a row for each token")
+            raise AssertionError("`new_vectors` must be an NDArray with a row for each token")
         rows = new_vectors.reshape((1, -1)) if len(new_vectors.shape) == 1 else new_vectors
         if rows.shape != (len(listed), self.vec_len):
-            raise AssertionError(f"`new_vectors` has shape {rows.shape}, {(len(listed), self.vec_len)} is needed")
+            raise AssertionError(f"`new_vectors` has shape {rows.shape}, but {(len(listed), self.vec_len)} is required")
         unknown = [token for token in listed if token not in self.token_to_idx]
         if unknown:
             raise ValueError(
@@ -220,8 +225,8 @@ class _TokenEmbedding(Vocabulary):
         self._idx_to_vec[nd.array([self.token_to_idx[token] for token in listed], dtype="int32")] = rows
 
 
-def _parsed(line: str, delimiter: str, number: int, path: str) -> tuple[str, list[float]]:
-    """A line's token and vector. AssertionError or ValueError names the line."""
+def _parse_line(line: str, delimiter: str, number: int, path: str) -> tuple[str, list[float]]:
+    """A line's token and vector. Raises AssertionError or ValueError, with the line number, if it is invalid."""
     token, *elements = line.rstrip().split(delimiter)
     if not elements:
         raise AssertionError(f"At line {number} of {path}: the data format is unexpected.")
@@ -233,7 +238,7 @@ def _parsed(line: str, delimiter: str, number: int, path: str) -> tuple[str, lis
 
 @register
 class GloVe(_TokenEmbedding):
-    """GloVe's vectors (Pennington et al. 2014), of all tokens in a file or of a vocabulary's."""
+    """GloVe embeddings (Pennington et al. 2014), of all tokens in a file or of the tokens of a vocabulary."""
 
     pretrained_archive_name_sha1 = C.GLOVE_PRETRAINED_FILE_SHA1
     pretrained_file_name_sha1 = C.GLOVE_PRETRAINED_ARCHIVE_SHA1
@@ -260,7 +265,7 @@ class GloVe(_TokenEmbedding):
 
 @register
 class FastText(_TokenEmbedding):
-    """fastText's vectors (Bojanowski et al. 2017), of all tokens in a file or of a vocabulary's."""
+    """fastText embeddings (Bojanowski et al. 2017), of all tokens in a file or of the tokens of a vocabulary."""
 
     pretrained_archive_name_sha1 = C.FAST_TEXT_ARCHIVE_SHA1
     pretrained_file_name_sha1 = C.FAST_TEXT_FILE_SHA1
@@ -285,7 +290,7 @@ class FastText(_TokenEmbedding):
 
 
 class CustomEmbedding(_TokenEmbedding):
-    """The vectors of one's own file: lines of a token and numbers, with `elem_delim` between."""
+    """Embeddings of a custom file. A line contains a token and numbers, separated by `elem_delim`."""
 
     def __init__(
         self,
@@ -302,7 +307,7 @@ class CustomEmbedding(_TokenEmbedding):
 
 
 class CompositeEmbedding(_TokenEmbedding):
-    """For each token of a vocabulary the vectors of several embeddings side by side."""
+    """Concatenates the vectors of several embeddings, for each token of a vocabulary."""
 
     def __init__(self, vocabulary: Vocabulary, token_embeddings: Any) -> None:
         if not isinstance(vocabulary, Vocabulary):
@@ -311,7 +316,7 @@ class CompositeEmbedding(_TokenEmbedding):
             )
         embeddings = token_embeddings if isinstance(token_embeddings, list) else [token_embeddings]
         if not all(isinstance(e, _TokenEmbedding) for e in embeddings):
-            raise AssertionError("`token_embeddings` is an embedding or a list of embeddings")
+            raise AssertionError("`token_embeddings` must be an embedding or a list of embeddings")
         super().__init__()
         self._index_tokens_from_vocabulary(vocabulary)
         self._set_idx_to_vec_by_embeddings(embeddings, len(self), self.idx_to_token)

@@ -1,4 +1,4 @@
-"""The pretrained vectors of fastText: names, and the SHA-1 of the file and of the archive that it comes in."""
+"""The pretrained embeddings of fastText: name, SHA-1 of the file, SHA-1 of its archive."""
 
 FILES = """
 crawl-300d-2M 9b556504d099a6c01f3dd76b88775d02cb2f1946 bb40313d15837ceecc1e879bc954e9be04b17c3c

@@ -1,4 +1,4 @@
-"""Counts words in texts."""
+"""Counts tokens in a text."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def count_tokens_from_str(
     to_lower: bool = False,
     counter_to_update: Counter[str] | None = None,
 ) -> Counter[str]:
-    """How often each token occurs, added to a counter if one is given. Delimiters are regular expressions."""
+    """Count the tokens of a text. Returns `counter_to_update`, or a new counter. Delimiters are regular expressions."""
     tokens = [token for token in re.split(f"{token_delim}|{seq_delim}", source_str) if token]
     counter = Counter() if counter_to_update is None else counter_to_update
     counter.update(token.lower() for token in tokens) if to_lower else counter.update(tokens)

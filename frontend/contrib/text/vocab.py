@@ -1,4 +1,4 @@
-"""Vocabularies: a number for each of the most frequent tokens."""
+"""Vocabularies: an index for each of the most frequent tokens."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ __all__ = ["Vocabulary"]
 
 
 class Vocabulary:
-    """Numbers tokens: the unknown one 0, then `reserved_tokens`, then those of `counter` by falling frequency.
+    """Maps tokens to indices: 0 is the unknown token, then `reserved_tokens`, then `counter` by decreasing frequency.
 
-    `most_freq_count` bounds how many of the counter's are taken, `min_freq` how rare they may be.
+    `most_freq_count` is the maximum number of tokens from `counter`, `min_freq` their minimum frequency.
     """
 
     def __init__(
@@ -57,12 +57,12 @@ class Vocabulary:
 
     @property
     def token_to_idx(self) -> dict[str, int]:
-        """The number of each token."""
+        """The index of each token."""
         return self._token_to_idx
 
     @property
     def idx_to_token(self) -> list[str]:
-        """The tokens in the order of their numbers."""
+        """The tokens in the order of their indices."""
         return self._idx_to_token
 
     @property
@@ -74,13 +74,13 @@ class Vocabulary:
         return self._reserved_tokens
 
     def to_indices(self, tokens: Any) -> Any:
-        """The number of a token, or those of a list; unknown ones have that of the unknown token."""
+        """The index of a token, or the indices of a list. The index of an unknown token is 0."""
         if not isinstance(tokens, list):
             return self.token_to_idx.get(tokens, C.UNKNOWN_IDX)
         return [self.token_to_idx.get(token, C.UNKNOWN_IDX) for token in tokens]
 
     def to_tokens(self, indices: Any) -> Any:
-        """The token of a number, or those of a list. ValueError for a number that no token has."""
+        """The token of an index, or the tokens of a list. Raises ValueError for an invalid index."""
         found: list[str] = []
         for number in indices if isinstance(indices, list) else [indices]:
             if not isinstance(number, int) or number > len(self.idx_to_token) - 1:
