@@ -5,8 +5,8 @@
     float    0.5 : f64    any other tuple  ["a", "b"]            Layout       {block = 8 : i64, halo = array<i64: 1, 1>}
     str      "text"       ndarray          dense<...> : tensor<...>
 
-Every number is exact: floats are the shortest decimals that read back as themselves, infinities and NaN the
-hexadecimal of their bits; constants of more than `MAX_LISTED` elements are the hexadecimal of their bytes, little
+Every number is exact. Floats are the shortest decimals that read back as themselves; infinities and NaN are the
+hexadecimal of their bits. Constants of more than `MAX_LISTED` elements are the hexadecimal of their bytes, little
 endian.
 """
 
@@ -23,7 +23,7 @@ import numpy as np
 from .types import DType, Layout, TensorType
 
 MAX_LISTED = 16
-"""Constants of at most this many elements are written element by element (BOOL: always)."""
+"""Constants of at most this many elements are printed element by element (BOOL: always)."""
 
 Array = np.ndarray[Any, Any]
 _CONTROL = re.compile(r'["\\\x00-\x1f\x7f\udc80-\udcff]')
@@ -32,7 +32,7 @@ _I64_END = 1 << 63
 
 
 def quote(text: str) -> str:
-    """A string literal. Control characters are escaped as bytes; undecodable bytes (surrogate escapes) too."""
+    """A string literal. Control characters and undecodable bytes (surrogate escapes) are escaped as bytes."""
     return f'"{_CONTROL.sub(_escape, text)}"' if _CONTROL.search(text) else f'"{text}"'
 
 
@@ -42,7 +42,7 @@ def _escape(match: re.Match[str]) -> str:
 
 
 def attribute_text(value: object) -> str:
-    """One attribute; TypeError names the Python type that has no spelling."""
+    """The text of one attribute; TypeError names a Python type that cannot be printed."""
     writer = _WRITERS.get(type(value))
     if writer is not None:
         return writer(value)
@@ -54,7 +54,7 @@ def attribute_text(value: object) -> str:
 
 
 def dictionary_text(attributes: Mapping[str, object]) -> str:
-    """`{key = value, ...}`; TypeError names the attribute that cannot be printed."""
+    """`{key = value, ...}`; TypeError names the type of an attribute that cannot be printed."""
     return "{" + ", ".join(f"{_key(k)} = {attribute_text(v)}" for k, v in attributes.items()) + "}"
 
 
@@ -70,7 +70,7 @@ def float_text(value: float) -> str:
 
 
 def dense_text(array: Array) -> str:
-    """A constant tensor; TypeError for an array whose dtype is no element type."""
+    """The text of a constant tensor; TypeError if the array's dtype is not an element type."""
     dtype = DType.from_numpy(array.dtype)
     kind = TensorType(array.shape, dtype)
     if array.size == 0:
@@ -109,7 +109,7 @@ def _layout(value: Layout) -> str:
 
 
 def _is_uniform(array: Array) -> bool:
-    """Whether all elements have the same bits (-0.0 is not 0.0, a NaN is itself)."""
+    """True if all elements have the same bits (-0.0 differs from 0.0, a NaN equals itself)."""
     bits = array.reshape(-1).view(f"u{array.itemsize}")
     return bool((bits == bits[0]).all())
 
@@ -129,13 +129,13 @@ def _element(scalar: np.generic, dtype: DType) -> str:
     if not isfinite(value):
         return f"0x{scalar.tobytes()[::-1].hex().upper()}"
     short = str(scalar)
-    # MLIR reads a decimal as float64 and rounds again: that must give the same element.
+    # MLIR reads a decimal as float64 and then rounds it: the result must be the same element.
     exact = dtype.numpy.type(float(short)) == scalar
     return _with_point(short if exact else repr(value))
 
 
 def _with_point(text: str) -> str:
-    """MLIR wants a decimal point in every float: 1e-05 becomes 1.0e-05."""
+    """Add the decimal point that MLIR requires in every float: 1e-05 becomes 1.0e-05."""
     if "." in text:
         return text
     mantissa, mark, exponent = text.partition("e")

@@ -1,9 +1,9 @@
-"""The tables of everything that is compiled, parsed or traced once: one rule of eviction, one way to clear and count.
+"""Caches of everything that is compiled, parsed or traced: one eviction rule, one way to clear and count.
 
-A cache has two generations. Entries are added to the recent one; when it holds half of the limit, it becomes the older
-one and what was in the older one is dropped. An entry found in the older generation moves to the recent one. So an
-entry that is used at least once in each generation stays, and a hit in the recent generation is one look-up in a plain
-dictionary, which fast paths do themselves (`recent`).
+A cache has two generations. Entries are added to the recent one. When it holds half of the limit, it becomes the older
+generation, and the entries of the previous older generation are dropped. An entry found in the older generation moves
+to the recent one. So an entry stays if it is used at least once per generation. A hit in the recent generation is one
+look-up in a plain dictionary (`recent`), which fast paths do themselves.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ _V = TypeVar("_V")
 
 
 class Cache(Generic[_K, _V]):
-    """At most `limit` entries, and with `weigh` (bytes of an entry) at most `limit_bytes` in all, but the newest entry
-    always stays. Threads may share a cache; one at a time makes an entry that is missing.
+    """At most `limit` entries; with `weigh` (bytes of an entry) at most `limit_bytes` in total. The newest entry always
+    stays. Threads can share a cache; one thread at a time creates missing entries.
     """
 
     def __init__(
@@ -45,7 +45,8 @@ class Cache(Generic[_K, _V]):
         return found
 
     def get(self, key: _K, make: Callable[[], _V]) -> _V:
-        """The entry of `key`, made if there is none. What `make` raises reaches the caller, and nothing is kept."""
+        """The entry of `key`; a missing one is created by `make`. An exception of `make` propagates, and nothing is
+        stored."""
         found = self.find(key)
         if found is not None:
             return found
@@ -54,7 +55,7 @@ class Cache(Generic[_K, _V]):
             return self.add(key, make()) if found is None else found
 
     def add(self, key: _K, value: _V) -> _V:
-        """Keep an entry. Of two threads that add one key the first wins; returns the entry that is kept."""
+        """Store an entry and return it. If another thread stored one for the same key first, return that one."""
         with self._lock:
             kept = self.recent.get(key)
             if kept is not None:
@@ -88,7 +89,7 @@ class Cache(Generic[_K, _V]):
         return len(self.recent) + sum(key not in self.recent for key in self._older)
 
     def __reduce__(self) -> tuple[type[Cache[_K, _V]], tuple[str, int]]:
-        return Cache, (self.name, self.limit)  # a copy begins empty
+        return Cache, (self.name, self.limit)  # a copy is empty
 
     __hash__ = object.__hash__
 
@@ -97,13 +98,13 @@ _caches: WeakSet[Cache[Any, Any]] = WeakSet()
 
 
 def clear_caches() -> None:
-    """Drop the entries of all caches of the process: for tests, and after a change of settings."""
+    """Drop the entries of all caches of the process: for tests, and after a change of the settings."""
     for cache in list(_caches):
         cache.clear()
 
 
 def cache_counts() -> dict[str, int]:
-    """How many entries the caches of each name hold together."""
+    """The number of entries by cache name; caches that share a name are added up."""
     counts: Counter[str] = Counter()
     for cache in list(_caches):
         counts[cache.name] += len(cache)

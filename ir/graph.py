@@ -1,12 +1,12 @@
 """The graph IR: operations on tensors in single-assignment form.
 
-    graph = Graph(name, inputs, nodes, outputs, parameters)     nodes stand in an order that respects their dependencies
+    graph = Graph(name, inputs, nodes, outputs, parameters)     nodes in topological order
     node  = Node(op, inputs, outputs, name, location)           one use of an operation
     value = Value(type, node, index)                            one result of a node, or an input of the graph
     op    = an Op: an mx operator or a core primitive together with its parameters, compared by value
 
-Values and nodes are compared by identity; a graph is immutable, so graphs may share nodes. A fused region or a
-loop's body is a nested graph, a field of its op.
+Values and nodes are compared by identity. A graph is immutable, so graphs can share nodes. A fused region or the body
+of a loop is a nested graph, stored in a field of its op.
 """
 
 from __future__ import annotations
@@ -26,8 +26,7 @@ Attribute = (
 
 
 class GraphError(Exception):
-    """A graph, or a node that somebody wants to build, is not well formed; the text names the node, and `reason` is the
-    part of it that does not."""
+    """A graph or a node is malformed. The message names the node; `reason` is the message without that name."""
 
     def __init__(self, text: str, reason: str = "") -> None:
         super().__init__(text)
@@ -35,32 +34,32 @@ class GraphError(Exception):
 
 
 class Op(ABC):
-    """What a node does. Subclasses are frozen and compared by value; `name` is `dialect.mnemonic`."""
+    """The operation of a node. Subclasses are frozen and compared by value; `name` is `dialect.mnemonic`."""
 
     name: ClassVar[str]
     reads_strided: ClassVar[bool] = False
-    """Whether generated code can read operands at any strides. Other ops need each operand contiguous."""
+    """Whether generated code can read operands with any strides. Other ops require contiguous operands."""
 
     @abstractmethod
     def infer(self, *types: TensorType) -> tuple[TensorType, ...]:
-        """Types of the results for operands of these types; TypeError or ValueError says what does not fit."""
+        """Types of the results for operands of these types; TypeError or ValueError if they do not fit the op."""
 
     @abstractmethod
     def attributes(self) -> Mapping[str, Attribute]:
-        """The parameters as they are printed and hashed, in a fixed order. Graphs are left to `regions`."""
+        """The parameters as they are printed and hashed, in a fixed order. Nested graphs are in `regions` instead."""
 
     def regions(self) -> tuple[Graph, ...]:
         """Nested graphs: loop bodies and fused regions."""
         return ()
 
     def calls_python(self) -> bool:
-        """True if the op runs a Python function of a user, which may keep state: its programs are not shared."""
+        """True if the op runs a user's Python function, which can have state: such programs are not shared."""
         return any(region.calls_python() for region in self.regions())
 
 
 class Value:
-    """One tensor of a graph. `node` is None for a graph's input; `index` counts among the node's results or the
-    inputs.
+    """One tensor of a graph. `node` is None for an input of the graph; `index` is the position among the node's results
+    or the graph's inputs.
     """
 
     __slots__ = ("index", "name", "node", "type")
@@ -77,7 +76,7 @@ class Value:
 
 
 class Node:
-    """One use of an operation. `name` is the user's name for it, `location` the user's line, both may be empty."""
+    """One use of an operation. `name` is the user's name for it, `location` the user's line; both can be empty."""
 
     __slots__ = ("inputs", "location", "name", "op", "outputs")
 
@@ -94,11 +93,11 @@ class Node:
         return f"<Node {self.op.name} {self.name}>"
 
     def on(self, operands: Sequence[Value]) -> Node:
-        """The same use of the same op on other operands of the same types."""
+        """A new node with the same op, name and location on other operands of the same types."""
         return Node(self.op, operands, [v.type for v in self.outputs], self.name, self.location)
 
     def describe(self) -> str:
-        """The node as an error message names it."""
+        """The node's op, name and location, as error messages show it."""
         where = f" at {self.location}" if self.location else ""
         called = f" '{self.name}'" if self.name else ""
         return f"{self.op.name}{called}{where}"
@@ -106,9 +105,9 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class RandomKey:
-    """The input that takes the random key of a run (u32[4]), and how many operators draw from it.
+    """The input that takes the random key of a run (u32[4]), and the number of operators that draw from it.
 
-    Each run advances the caller's count of draws by `draws`.
+    Each run advances the caller's draw counter by `draws`.
     """
 
     input: int
@@ -119,10 +118,10 @@ class RandomKey:
 class Graph:
     """A function on tensors.
 
-    `parameters` are positions of inputs that change rarely (weights): what depends on them and on constants alone is
-    computed once and kept. `updates` are positions of inputs that the last `len(updates)` outputs replace after a
-    run (moving statistics): state is functional here and written back by the program. `random` names the input
-    that takes a random key; None if the graph draws nothing.
+    `parameters` are positions of inputs that change rarely (weights): values that depend only on them and on constants
+    are computed once and cached. `updates` are positions of the inputs that the last `len(updates)` outputs replace
+    after a run (moving statistics): the graph is functional, and the program writes the state back. `random` is the
+    input that takes a random key; None if no operator draws random numbers.
     """
 
     name: str
@@ -134,9 +133,7 @@ class Graph:
     random: RandomKey | None = None
 
     def users(self) -> dict[Value, list[tuple[Node, int]]]:
-        """For each value the nodes that read it, with the operand's position, in order. Outputs of the graph are not
-        users.
-        """
+        """The users of each value: (node, operand position) pairs in order. Outputs of the graph are not users."""
         found: dict[Value, list[tuple[Node, int]]] = {v: [] for v in self.inputs}
         for node in self.nodes:
             for i, v in enumerate(node.inputs):
@@ -146,7 +143,7 @@ class Graph:
         return found
 
     def names(self) -> tuple[str, ...]:
-        """The names of inputs and nodes, those of nested graphs included, each once and in order."""
+        """The distinct non-empty names of inputs and nodes, including nested graphs, in order."""
         found = dict.fromkeys(v.name for v in self.inputs)
         for node in self.nodes:
             found[node.name] = None
@@ -155,7 +152,7 @@ class Graph:
         return tuple(name for name in found if name)
 
     def calls_python(self) -> bool:
-        """True if a run calls a Python function of a user."""
+        """True if a run calls a user's Python function."""
         return any(node.op.calls_python() for node in self.nodes)
 
     def input_types(self) -> tuple[TensorType, ...]:
@@ -171,9 +168,9 @@ class Graph:
 
 
 class GraphBuilder:
-    """Builds a graph node by node; each node's types are inferred as it is added.
+    """Builds a graph node by node and infers the types of each node as it is added.
 
-    Nodes that are added without a name or a location have `origin` and `location`.
+    Nodes that are added without a name or a location get `origin` and `location`.
     """
 
     def __init__(self, name: str = "main") -> None:
@@ -195,7 +192,7 @@ class GraphBuilder:
         return value
 
     def node(self, op: Op, *inputs: Value, name: str = "", location: str = "") -> Node:
-        """Add a use of `op`; GraphError names the node when its operands do not fit."""
+        """Add a use of `op`; GraphError names the node if its operands do not fit."""
         try:
             types = op.infer(*(v.type for v in inputs))
         except (TypeError, ValueError) as error:
@@ -208,11 +205,11 @@ class GraphBuilder:
         return node
 
     def add_node(self, op: Op, *inputs: Value, name: str = "", location: str = "") -> Value:
-        """Add a use of an op that has one result, and return the result."""
+        """Add a use of an op with one result, and return the result."""
         return self.node(op, *inputs, name=name, location=location).outputs[0]
 
     def append(self, node: Node) -> None:
-        """Take a node over as it is: its operands must already belong to this graph."""
+        """Add an existing node unchanged: its operands must already belong to this graph."""
         self.nodes.append(node)
 
     def build(self, outputs: Sequence[Value]) -> Graph:

@@ -1,10 +1,10 @@
-"""Structural hashes: what graphs, kernels or schedules share that mean the same, whatever their values are called.
+"""Structural hashes: equal for graphs, kernels or schedules with the same meaning, whatever their values are called.
 
 The hash of a graph depends on its operations, attributes, types, constants, parameters, updates and random key; not on
-the names of values, nodes or graphs, nor on locations. A kernel counts without its name and those of buffers, axes,
-locals and extents: a cache of compiled code adds the symbol's name to the key. All other frozen dataclasses (schedules,
-targets, programs) count with every field. The hash is the same in every process, so it serves as a key on disk; only
-that of a graph which calls Python functions is of this process alone, and holds as long as the functions live.
+locations or the names of values, nodes or graphs. The hash of a kernel ignores its name and the names of buffers, axes,
+locals and extents: a cache of compiled code adds the symbol's name to the key. The hash of any other frozen dataclass
+(schedule, target, program) depends on every field. Hashes are the same in every process and can be keys on disk. Only a
+graph that calls Python functions has a hash of one process, valid while the functions exist.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from .types import DType, TensorType
 
 DIGEST_BYTES = 20
 PROCESS = token_hex(8)
-"""Tells this process from all others, in hashes of graphs that call Python functions."""
+"""Identifies this process in hashes of graphs that call Python functions."""
 
 
 def structural_hash(*things: object) -> str:
-    """The hexadecimal digest of `things` together; TypeError names a type whose content is not known to be stable."""
+    """The hexadecimal digest of `things` together; TypeError for a type that has no stable content."""
     parts: list[str] = []
     for thing in things:
         parts.append(_Writer().text(thing))
@@ -37,14 +37,14 @@ def structural_hash(*things: object) -> str:
 
 
 def trace_hash(*things: object) -> str:
-    """`structural_hash` with symbolic numbers by their names: a key among what one trace computes."""
+    """`structural_hash` with symbolic numbers by name: a key that is valid within one trace."""
     with named_symbols():
         return structural_hash(*things)
 
 
 def family_hash(graph: Graph) -> str:
-    """The digest of a graph without the extents of its values: equal for what one computation is for inputs of any
-    shapes. Dtypes and ranks of inputs count, and the types of parameters."""
+    """The digest of a graph without the extents of its values: equal for one computation on inputs of different shapes.
+    It depends on the dtypes and ranks of inputs, and on the types of parameters."""
     return _digest(_FamilyWriter().graph(graph).encode(errors="surrogateescape"))
 
 
@@ -53,7 +53,7 @@ def _digest(raw: bytes | memoryview) -> str:
 
 
 class _Writer:
-    """Writes one thing as a text that is equal exactly for equal structures."""
+    """Writes an object as text: equal text means equal structure."""
 
     def __init__(self) -> None:
         self.ops: dict[int, tuple[Op, str]] = {}
@@ -113,7 +113,7 @@ class _Writer:
             attributes.append(f"{PROCESS} {id(function)} {id(getattr(op, 'gradient', None))}")
         regions = [f"{{{self.graph(body)}}}" for body in op.regions()]
         text = f"{op.name} {' '.join(attributes + regions)} "
-        self.ops[id(op)] = (op, text)  # the op is kept, so that its id is not given away
+        self.ops[id(op)] = (op, text)  # keeps the op alive: its id is not reused
         return text
 
     def input_list(self, graph: Graph) -> str:
@@ -131,7 +131,7 @@ class _Writer:
 
 
 class _FamilyWriter(_Writer):
-    """Writes a graph without the extents of its values, but for those of parameters and of nested graphs."""
+    """Writes a graph without the extents of its values, except those of parameters and nested graphs."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -154,7 +154,7 @@ def _array_text(array: np.ndarray[Any, Any]) -> str:
 
 
 class _KernelWriter:
-    """Names become positions; equal expressions become one line, so that shared and copied ones hash alike."""
+    """Replaces names by positions. Equal expressions become one line, so shared and copied ones have the same hash."""
 
     def __init__(self, kernel: Kernel) -> None:
         self.kernel = kernel
@@ -194,7 +194,7 @@ class _KernelWriter:
         return f"{[(self.axes[name], factor) for name, factor in index.terms]}+{index.offset}"
 
     def expr(self, expr: object) -> str:
-        """The number of the expression's line."""
+        """The line number of the expression, as `%n`."""
         known = self.seen.get(id(expr))
         if known is not None:
             return known[1]

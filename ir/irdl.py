@@ -1,10 +1,10 @@
-"""Writes the dialects as an IRDL module, from which upstream MLIR's parser and verifier check what the IRs print.
+"""Writes the dialects as an IRDL module, with which MLIR's parser and verifier check printed IR.
 
-    mlir-opt --irdl-file=dialects.irdl.mlir printed.mlir          no --allow-unregistered-dialect
+    mlir-opt --irdl-file=dialects.irdl.mlir printed.mlir          without --allow-unregistered-dialect
 
-A variable of IRDL stands for ONE type or attribute, hence one for each operand, result and attribute. An op whose
-number of operands varies has its counts in its name and is declared for the texts at hand. An attribute that may be
-absent is not declared: IRDL has no optional ones.
+An IRDL variable is ONE type or attribute, so each operand, result and attribute has its own. An op with a variable
+number of operands has the counts in its name and is declared once per combination used in the texts. Optional
+attributes are not declared: IRDL does not support them.
 """
 
 from __future__ import annotations
@@ -39,21 +39,21 @@ _OPERANDS = {
     "core.select_and_scatter": 2,
     "core.scatter": 3,
 }
-"""Primitives that do not have one operand."""
+"""Number of operands of primitives that do not have exactly one."""
 _RESULTS = {"core.lu": 2, "core.lq": 2, "core.symmetric_eigen": 2}
-"""Primitives that do not have one result."""
+"""Number of results of primitives that do not have exactly one."""
 _ATTRIBUTES: dict[str, dict[str, Sequence[str]]] = {
     "core.constant": {"value": ELEMENTS, "dtype": TYPE},
     "core.relayout": {},
     "core.host_callback": {"functions": LIST, "results": LIST},
 }
-"""Primitives whose attributes are not their fields."""
+"""Attributes of primitives whose attributes differ from their fields."""
 _COUNTED = re.compile(r'"((core|mx)\.\w+?)_(\d+)_(\d+)(?:_(\d+))?"\(')
 
 
 @dataclass(frozen=True)
 class Definition:
-    """An operation as IRDL sees it. `rest` says what follows the listed operands: "" | "optional" | "variadic"."""
+    """An operation in IRDL. `rest` describes operands after the listed ones: "" | "optional" | "variadic"."""
 
     name: str
     operands: int
@@ -64,7 +64,7 @@ class Definition:
 
 
 def irdl_module(*texts: str) -> str:
-    """The IRDL of all dialects; ops whose number of operands varies are declared as the printed `texts` use them."""
+    """The IRDL of all dialects. Ops with a variable number of operands are declared as the printed `texts` use them."""
     found = [*_fixed("core"), *_fixed("mx"), *_counted(texts)]
     dialects = {prefix: [d for d in found if d.name.startswith(prefix + ".")] for prefix in ("core", "mx")}
     parts = [_dialect(prefix, "\n".join(map(_operation, ops))) for prefix, ops in dialects.items()]
@@ -72,7 +72,7 @@ def irdl_module(*texts: str) -> str:
 
 
 def attributes_of(kind: type[Op]) -> Mapping[str, Sequence[str]]:
-    """The attributes that every printed op of this class has, and which of MLIR's attributes each may be."""
+    """The attributes that every printed op of this class has, with the MLIR attribute kinds allowed for each."""
     if kind.name in _ATTRIBUTES:
         return _ATTRIBUTES[kind.name]
     if kind.name.startswith("core."):
@@ -105,7 +105,7 @@ def _operator(kind: Any) -> Definition:
 
 
 def _counted(texts: Iterable[str]) -> Iterable[Definition]:
-    """The variadic ops of the texts, one definition for each combination of counts."""
+    """The variadic ops in the texts, one definition per combination of counts."""
     variadic = {
         stem_of(kind): kind
         for dialect in map(find_dialect, ("core", "mx"))
@@ -147,7 +147,7 @@ _SCALARS: dict[Any, Sequence[str]] = {
 
 
 def _kinds(hint: Any) -> tuple[str, ...]:
-    """MLIR's attributes for a Python type. None is printed by mx as the text "None"."""
+    """The MLIR attribute kinds of a Python type. The mx dialect prints None as the text "None"."""
     if hint in _SCALARS:
         return tuple(_SCALARS[hint])
     if isinstance(hint, type) and not get_args(hint):

@@ -1,4 +1,4 @@
-"""The kernel IR: what is computed for each point of an index space. How it runs is a `Schedule`'s business.
+"""The kernel IR: what is computed for each point of an index space. A `Schedule` defines how it runs.
 
     kernel = Kernel(name, buffers, extents, axes, stages)
     buffer = Buffer(name, dtype, shape, layout, strides, written)
@@ -11,8 +11,8 @@
     window = Window(name, out, tap, extent, stride, dilation, low, interior)
     index  = for each dimension an Affine (sum of coefficient * axis, plus an offset) or an expr (gather)
 
-An index addresses the LOGICAL tensor; the buffer's layout maps it to memory. A Load with `other` may leave the
-buffer's shape and is `other` there (padding); without it the index must stay inside. Contract is a matrix
+An index addresses the LOGICAL tensor; the buffer's layout maps it to memory. The index of a Load with `other` can leave
+the buffer's shape, and the Load is `other` there (padding); without `other` it must stay inside. Contract is a matrix
 product or a convolution with all of its attributes. Reduce accumulates 16-bit floats in float32.
 """
 
@@ -80,7 +80,7 @@ class Axis:
 
 @dataclass(frozen=True, slots=True)
 class Affine:
-    """sum(coefficient * axis) + offset; axes in the order of the kernel's axes, no coefficient 0."""
+    """sum(coefficient * axis) + offset; terms in the order of the kernel's axes, without zero coefficients."""
 
     terms: tuple[tuple[str, int], ...] = ()
     offset: int = 0
@@ -88,9 +88,8 @@ class Affine:
 
 @dataclass(frozen=True, slots=True)
 class Buffer:
-    """A tensor in memory. `strides` (elements, per logical dimension; names are extent parameters) overrides
-    row-major; with a `layout`,
-    `strides` are those of the physical dimensions. None means contiguous."""
+    """A tensor in memory. `strides` are in elements and override row-major order; names are extent parameters. There is
+    one per logical dimension, or with a `layout` one per physical dimension. None means contiguous."""
 
     name: str
     dtype: DType
@@ -108,7 +107,7 @@ class Const:
 
 @dataclass(frozen=True, slots=True)
 class ScalarParameter:
-    """A number of the launch: the low bits of the extent parameter `name`."""
+    """A number that the launch passes: the low bits of the extent parameter `name`."""
 
     name: str
     dtype: DType
@@ -116,7 +115,7 @@ class ScalarParameter:
 
 @dataclass(frozen=True, slots=True)
 class AxisValue:
-    """The index along an axis, as an I64."""
+    """The index along an axis, an I64."""
 
     axis: str
 
@@ -163,9 +162,9 @@ class ContractionKind(Enum):
 class Window:
     """One spatial axis of a convolution.
 
-    Output `out` and tap `tap`, both axes of the kernel, meet at position out * stride + tap * dilation - low of the
-    input, which has `extent` elements, interior - 1 zeros between neighbours and zeros on both sides. The window binds
-    `name` in the left operand: the index of the element at that position.
+    `out` and `tap` are axes of the kernel. Output `out` reads with tap `tap` position out * stride + tap * dilation -
+    low of the input, which has `extent` elements, interior - 1 zeros between neighbours and zeros on both sides. The
+    window binds `name` in the left operand: the index of the element at that position.
     """
 
     name: str
@@ -179,7 +178,7 @@ class Window:
 
     @property
     def position(self) -> Affine:
-        """The position in the input, interior zeros included."""
+        """The position in the input, counting interior zeros."""
         return affine((self.out, self.stride), (self.tap, self.dilation), offset=-self.low)
 
 
@@ -187,11 +186,11 @@ class Window:
 class Contract:
     """sum(lhs * rhs) over the reduce axes `inner`: a matrix product, or with `windows` a convolution.
 
-    `batch`, `rows` and `columns` are the parallel axes of both operands, of `lhs` alone and of `rhs` alone. In a
-    convolution the groups are the batch, images and output positions the rows, filters the columns, and the channels
-    of a group and the taps are reduced; `lhs` is a Load in which each window's name indexes one dimension, and is zero
-    where the window leaves the input. The gradient of a convolution to its data has windows with interior zeros, the
-    one to its weights reduces over images and output positions.
+    `batch`, `rows` and `columns` are the parallel axes of both operands, only of `lhs`, and only of `rhs`. In a
+    convolution, the groups are the batch, images and output positions are the rows, filters are the columns, and a
+    group's channels and the taps are reduced. `lhs` is a Load in which each window's name indexes one dimension, and is
+    zero where the window leaves the input. The gradient of a convolution with respect to its data has windows with
+    interior zeros; the gradient with respect to its weights reduces over images and output positions.
 
     Products are summed in `accumulator`. The value has `dtype`; a 16-bit float stays in the accumulator's precision
     until the kernel casts or stores it.
@@ -251,7 +250,7 @@ class Kernel:
 
 
 def children(expr: Expr) -> tuple[Expr, ...]:
-    """The expressions directly below `expr`, gathered indices included."""
+    """The direct operands of `expr`, including gathered indices."""
     match expr:
         case Scalar(operands=operands):
             return operands
@@ -284,7 +283,7 @@ def index_value(index: Affine | Expr) -> Expr:
 
 
 def local(kernel: Kernel, name: str) -> Local:
-    """The temporary of that name."""
+    """The temporary named `name`."""
     return next(s for s in kernel.stages if isinstance(s, Local) and s.name == name)
 
 

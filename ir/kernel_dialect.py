@@ -1,6 +1,7 @@
-"""The operations that printed kernels and programs are written in, as IRDL declares them.
+"""IRDL definitions of the operations in printed kernels and programs.
 
-Values of expressions are scalars, indices have MLIR's type `index`, buffers are tensors whose unknown extents are `?`.
+Values of expressions are scalars, indices have MLIR's type `index`, and buffers are tensors with `?` for extents that
+are not constant.
 """
 
 from __future__ import annotations
@@ -179,4 +180,4 @@ PROGRAM = """\
   }"""
 
 DEFINITIONS = {"kernel": KERNEL, "program": PROGRAM}
-"""The dialects of kernels and programs and their operations."""
+"""The operations of the kernel dialect and of the program dialect."""

@@ -1,4 +1,4 @@
-"""Prints a kernel as MLIR assembly: what is computed for each point, readable by a person and checked by upstream MLIR.
+"""Prints a kernel as MLIR assembly: the computation for each point, readable by people and checked by upstream MLIR.
 
     %x = "kernel.buffer"() {name = "x", ...} : () -> tensor<4x8xf32>
     %i = "kernel.axis"() {name = "i", extent = 4 : i64, kind = "parallel"} : () -> index
@@ -10,7 +10,7 @@
       "vector.yield"(%0) : (f32) -> ()
     }) {index = affine_map<(i) -> (i)>} : (tensor<4xf32>, index) -> ()
 
-A contraction lists its axes by role, and its region begins with its windows:
+A contraction lists its axes by role, and its region starts with its windows:
 
     %2 = "kernel.contract"(%i, %o, %c, %r) ({
       %p = "kernel.window"(%o, %r) {extent = 9 : i64, stride = 1 : i64, ...} : (index, index) -> index
@@ -55,7 +55,7 @@ _Typed = tuple[str, str]  # a value's name and its type
 
 
 def print_kernel(kernel: Kernel) -> str:
-    """The text of `kernel`; KeyError names a buffer, axis or local that it does not have."""
+    """The text of `kernel`; KeyError names a buffer, axis or local that is not declared."""
     return _Printer(kernel).text()
 
 
@@ -117,7 +117,7 @@ class _Printer:
         self.line(f"}}) {{index = {index}}} : ({', '.join([kind, *['index'] * len(operands)])}) -> ()")
 
     def region(self, opening: str, *exprs: Expr, windows: Sequence[Window] = ()) -> list[_Typed]:
-        """Print a region that yields the expressions; what is printed in it is unknown outside."""
+        """Print a region that yields the expressions. Values printed inside are not visible outside."""
         self.line(opening)
         outside, known = self.indent, dict(self.known)
         self.indent += "  "
@@ -185,7 +185,7 @@ class _Printer:
         return name, node.dtype.value
 
     def window(self, window: Window) -> None:
-        """Print a window, which names an index in the region that is open."""
+        """Print a window, which defines an index in the current region."""
         name = self.axes[window.name] = self.fresh(window.name)
         described = {
             "extent": window.extent,
@@ -198,7 +198,7 @@ class _Printer:
         self.emit(name, "kernel.window", operands, described, "(index, index) -> index")
 
     def index(self, index: Index) -> tuple[list[str], str]:
-        """The operands of type index that `index` is made of, and the map from them to the buffer's dimensions."""
+        """The operands of type index that `index` uses, and the map from them to the buffer's dimensions."""
         axes = list(dict.fromkeys(name for i in index if isinstance(i, Affine) for name, _ in i.terms))
         spelled = {name: self.axes[name][1:] for name in axes}
         operands, results = [self.axes[name] for name in axes], list[str]()
@@ -232,7 +232,7 @@ class _Printer:
         return f"%{self.count - 1}"
 
     def fresh(self, name: str) -> str:
-        """A value's name as near to `name` as MLIR and the names already taken allow."""
+        """A unique value name as close to `name` as MLIR allows."""
         plain = _UNSAFE.sub("_", name)
         plain = plain if plain[:1].isalpha() else f"v{plain}"
         found, i = plain, 1

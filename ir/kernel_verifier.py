@@ -34,10 +34,10 @@ Scope = frozenset[str]
 def verify_kernel(kernel: Kernel) -> None:
     """GraphError, which names the kernel and the stage, unless `kernel` is well formed.
 
-    A stage's value may use the axes that its element is addressed by (a Store: those of its index and all parallel
-    axes; a Local: its own), and inside Reduce and Contract the axes these bind, each once. A Ref comes after its
-    Local, where the Local's axes are in scope. Where extents are constants, an index stays inside its buffer unless
-    the Load has `other`. The roles of a contraction's axes are disjoint and agree with what its operands read.
+    The value of a Store can use the axes of its index and all parallel axes, the value of a Local its own axes. Inside
+    Reduce and Contract it can also use the axes that these bind, each bound once. A Ref follows its Local, and the
+    Local's axes must be in scope. An index with constant extents stays inside its buffer unless the Load has `other`.
+    The roles of a contraction's axes are disjoint and agree with the axes that its operands read.
     """
     _Verifier(kernel).run()
 
@@ -76,7 +76,7 @@ class _Verifier:
             ("extent", list(kernel.extents)),
         ):
             if len(set(names)) != len(names):
-                self.fail(f"two of kind {what} share a name: {names}")
+                self.fail(f"duplicate {what} name: {names}")
         for axis in kernel.axes:
             self.extent(axis.extent, f"axis {axis.name!r}")
         for b in kernel.buffers:
@@ -90,7 +90,7 @@ class _Verifier:
 
     def extent(self, extent: Extent, what: str) -> None:
         if isinstance(extent, str) and extent not in self.kernel.extents:
-            self.fail(f"{what} has the extent {extent!r}, which is no extent of the kernel")
+            self.fail(f"{what} has the extent {extent!r}, which the kernel does not declare")
         if isinstance(extent, int) and extent < 0:
             self.fail(f"{what} has the negative extent {extent}")
 
@@ -152,7 +152,7 @@ class _Verifier:
         if axis not in self.axes:
             self.fail(f"axis {axis!r} is not declared")
         if axis not in scope:
-            self.fail(f"axis {axis!r} is used where nothing binds it")
+            self.fail(f"axis {axis!r} is used outside its scope")
         self.used.add(axis)
 
     def reference(self, name: str, scope: Scope) -> None:
@@ -175,7 +175,7 @@ class _Verifier:
     # --- contractions -----------------------------------------------------------------------------------------------
 
     def contract(self, node: Contract, scope: Scope) -> None:
-        """Each operand may use the axes of its roles alone; the left one also the names that windows bind."""
+        """Each operand can use only the axes of its roles; the left one also the names that windows bind."""
         roles = (*node.batch, *node.rows, *node.columns)
         for name in roles:
             self.in_scope(name, scope)
@@ -195,20 +195,20 @@ class _Verifier:
             del self.axes[window.name]
 
     def window(self, window: Window, node: Contract) -> None:
-        """Bind the window's name, as an axis of the input's extent."""
+        """Bind the window's name as an axis with the input's extent."""
         if window.name in self.axes:
             self.fail(f"the window {window.name!r} has the name of an axis")
         if window.out not in node.rows or window.tap not in node.inner:
-            self.fail(f"the window {window.name!r} moves a row over a reduced axis, not {window.out!r} {window.tap!r}")
+            self.fail(f"the window {window.name!r} needs a row and a reduced axis, got {window.out!r}, {window.tap!r}")
         if min(window.stride, window.dilation, window.interior) < 1:
             self.fail(f"the window {window.name!r} has a step below 1")
         self.extent(window.extent, f"the window {window.name!r}")
         self.axes[window.name] = Axis(window.name, window.extent)
 
     def input(self, node: Contract) -> None:
-        """The left operand of a convolution is an element of a buffer at one index for each window."""
+        """The left operand of a convolution is an element of a buffer, with one dimension indexed by each window."""
         if not isinstance(node.lhs, Load) or node.lhs.other is not None:
-            self.fail("the input of a convolution is a Load without padding of its own")
+            self.fail("the input of a convolution must be a Load without `other`")
         for window in node.windows:
             if node.lhs.index.count(affine((window.name, 1))) != 1:
                 self.fail(f"the window {window.name!r} does not index one dimension of the input")
@@ -233,7 +233,7 @@ class _Verifier:
                 self.fail(f"{what}: the index runs from {bounds[0]} to {bounds[1]}, the extent is {extent}")
 
     def bounds(self, index: Affine) -> tuple[int, int] | None:
-        """Lowest and highest index, where extents are constants; None also for an empty range."""
+        """Lowest and highest index for constant extents; None otherwise, and for an empty range."""
         low = high = index.offset
         for name, factor in index.terms:
             extent = self.axes[name].extent

@@ -1,7 +1,7 @@
-"""Locks that survive a fork: a forked child has one thread, and locks that other threads held would stay locked there.
+"""Locks that survive a fork: a forked child has one thread, and another thread's lock would never be released.
 
-A `ForkSafeLock` guards Python data, and a child finds it free. What keeps state that no child can mend (foreign code,
-the import of modules) must not be in another thread's hands at the time of a fork at all: forks wait for it.
+A `ForkSafeLock` guards Python data and is free in the child. State that a child cannot repair (foreign code, the import
+of modules) must not be in use by another thread at the time of a fork: forks wait for it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _POLL_SECONDS = 0.001
 
 
 class ForkSafeLock:
-    """A re-entrant lock. In a forked child it is free, unless the thread that forked holds it."""
+    """A re-entrant lock. In a forked child it is free unless the forking thread holds it."""
 
     __slots__ = ("__weakref__", "_lock")
 
@@ -32,7 +32,7 @@ class ForkSafeLock:
         self._lock.release()
 
     def renew(self) -> None:
-        """Free the lock from a thread that this process does not have."""
+        """Release the lock if its owner is a thread that does not exist in this process."""
         if self._lock.acquire(blocking=False):  # free, or held by this thread
             self._lock.release()
         else:
@@ -43,17 +43,17 @@ _locks: WeakSet[ForkSafeLock] = WeakSet()
 _forking = threading.RLock()
 _awaited: list[ForkSafeLock] = []
 _busy: list[Callable[[], bool]] = []
-_held: list[ForkSafeLock] = []  # by the thread that forks
+_held: list[ForkSafeLock] = []  # by the forking thread
 
 
 def await_at_fork(lock: ForkSafeLock) -> ForkSafeLock:
-    """Have forks wait until no other thread holds the lock."""
+    """Make forks wait until no other thread holds the lock."""
     _awaited.append(lock)
     return lock
 
 
 def await_while(busy: Callable[[], bool]) -> None:
-    """Have forks wait while `busy()`: while another thread than the caller's is amid what a child could not finish."""
+    """Make forks wait while `busy()` is true: while another thread runs code that a child could not finish."""
     _busy.append(busy)
 
 

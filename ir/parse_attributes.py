@@ -1,4 +1,4 @@
-"""Reads attributes as `attributes` writes them, from MLIR assembly; nothing in the text is ever evaluated."""
+"""Reads attributes from MLIR assembly, as `attributes` writes them. Never evaluates any part of the text."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from .graph import Attribute
 from .types import DType, Layout, TensorType
 
 MAX_DEPTH = 32
-"""How deep arrays and dictionaries may nest."""
+"""The maximum nesting depth of arrays and dictionaries."""
 MAX_CONSTANT_BYTES = 1 << 31
-"""A constant may be small text (`dense<0.0> : tensor<1000000x1000000xf32>`) and must not exhaust memory."""
+"""Limits memory: short text can describe a large constant (`dense<0.0> : tensor<1000000x1000000xf32>`)."""
 
 STRING = r'"(?:[^"\\\n]++|\\.)*+"'
 LAYOUT = r"\{block = \d+ : i64, halo = array<i64[^<>]*>\}"
@@ -33,7 +33,7 @@ _DTYPES = {d.value: d for d in DType}
 
 
 class AttributeSyntaxError(ValueError):
-    """The text at `position` is no attribute."""
+    """The text at `position` is not an attribute."""
 
     def __init__(self, message: str, position: int) -> None:
         super().__init__(message)
@@ -41,7 +41,7 @@ class AttributeSyntaxError(ValueError):
 
 
 def unquote(literal: str) -> str:
-    """The text of a string literal, quotes included; ValueError for an unknown escape."""
+    """The content of a string literal with quotes; ValueError for an unknown escape."""
     body = literal[1:-1]
     if "\\" not in body:
         return body
@@ -58,7 +58,7 @@ def _unescape(match: re.Match[bytes]) -> bytes:
 
 
 def tensor_type(text: str) -> TensorType:
-    """The type written as `text`; ValueError says what is wrong with it."""
+    """The type written as `text`; ValueError describes the syntax error."""
     match = _TENSOR.fullmatch(text)
     if match is None or match[2] not in _DTYPES:
         raise ValueError(f"{text!r} is not a tensor type")
@@ -74,7 +74,7 @@ def _layout(block: str, halo: str | None) -> Layout:
 
 
 def parse_dictionary(text: str) -> dict[str, Attribute]:
-    """The attributes in `{key = value, ...}`; AttributeSyntaxError says where the text is wrong."""
+    """The attributes in `{key = value, ...}`; AttributeSyntaxError has the position of a syntax error."""
     reader = _Reader(text)
     found = reader.dictionary(0)
     if reader.at != len(text):
@@ -106,7 +106,7 @@ class _Reader:
             key = self.expect(_KEY, "the name of an attribute and '='")[1]
             name = unquote(key) if key[0] == '"' else key
             if name in found:
-                self.fail(f"attribute {name!r} is given twice")
+                self.fail(f"attribute {name!r} is defined twice")
             found[name] = self.value(depth + 1)
         self.at += 1
         return found

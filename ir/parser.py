@@ -1,7 +1,7 @@
-"""Parses the MLIR assembly that `printer` writes back into a graph; a syntax error names line and column.
+"""Parses the MLIR assembly that `printer` writes into a graph; a syntax error has a line and a column.
 
-The structure of an operation is read by one regular expression, attributes by `parse_attributes`, ops come from their
-dialect through `registry`. Types are taken as they stand: `verify_graph` compares them with those inferred.
+One regular expression reads the structure of an operation, `parse_attributes` reads attributes, and `registry` creates
+ops through their dialect. Types are not checked: `verify_graph` compares them with the inferred ones.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from .registry import build_op
 from .types import TensorType
 
 MAX_DEPTH = 64
-"""How deep regions may nest."""
+"""The maximum nesting depth of regions."""
 
 _SPACE = r"(?:\s++|//[^\n]*+)*+"
 _DICTIONARY = rf'\{{(?:[^"{{}}]++|{STRING}|\{{[^{{}}"]*+\}})*+\}}'
@@ -51,18 +51,18 @@ class ParseError(Exception):
 
 
 def parse_graph(text: str) -> Graph:
-    """The graph whose text `print_graph` gives; ParseError names the place that is wrong."""
+    """The graph whose text `print_graph` writes; ParseError has the position of an error."""
     return _Parser(text).module()
 
 
 @dataclass
 class _Block:
-    """A region's content: a graph whose name and state are still to come."""
+    """A region's content: a graph without its name and state, which the terminator carries."""
 
     inputs: tuple[Value, ...]
     nodes: tuple[Node, ...]
     outputs: tuple[Value, ...]
-    ending: str
+    attributes: str  # of the terminator
 
 
 class _Parser:
@@ -104,7 +104,7 @@ class _Parser:
         return self.graph(body, name, state, self.at)
 
     def regions(self, depth: int, terminator: str) -> list[_Block]:
-        """The regions `({...}, {...})` at this place, if there are any."""
+        """The regions `({...}, {...})` at the current position; empty if there are none."""
         opened = _OPEN.match(self.text, self.at)
         if opened is None:
             return []
@@ -124,7 +124,7 @@ class _Parser:
             start = self.at
             head = self.expect(_HEAD, "an operation")
             if head[3] == terminator:
-                return self.ending(head, scope, inputs, nodes)
+                return self.finish_block(head, scope, inputs, nodes)
             nodes.append(self.node(head, scope, depth, start))
 
     def arguments(self, scope: dict[str, Value]) -> tuple[Value, ...]:
@@ -145,7 +145,7 @@ class _Parser:
         self.expect(_COLON, "':' after the block's arguments")
         return tuple(found)
 
-    def ending(
+    def finish_block(
         self, head: re.Match[str], scope: dict[str, Value], inputs: tuple[Value, ...], nodes: list[Node]
     ) -> _Block:
         outputs = self.operands(head, scope)
@@ -186,7 +186,7 @@ class _Parser:
     def define(self, head: re.Match[str], node: Node, scope: dict[str, Value]) -> None:
         name, count, outputs = head[1], head[2], node.outputs
         if (name is None and outputs) or len(outputs) != (0 if name is None else int(count or 1)):
-            self.fail(f"the operation has {len(outputs)} results, but the text names another number", head.start(3))
+            self.fail(f"the operation has {len(outputs)} results, but the text defines another number", head.start(3))
         if count is not None:
             for i, value in enumerate(outputs):
                 self.bind(scope, f"{name}#{i}", value)
@@ -199,7 +199,7 @@ class _Parser:
         scope[name] = value
 
     def op(self, head: re.Match[str], tail: re.Match[str], bodies: list[_Block]) -> Op:
-        """The op; one without regions is made once for each text that spells it."""
+        """The op; ops without regions are created once per distinct text."""
         key = (head[3], tail[1] or "{}")
         known = None if bodies else self.ops.get(key)
         if known is not None:
@@ -215,7 +215,7 @@ class _Parser:
         return op
 
     def nested(self, body: _Block, at: int) -> Graph:
-        match self.attributes(body.ending, at):
+        match self.attributes(body.attributes, at):
             case {"core.graph": str(name), **state}:
                 return self.graph(body, name, {key: _integers(value) for key, value in state.items()}, at)
             case _:
@@ -271,7 +271,7 @@ class _Parser:
             self.fail(f"{len(operands)} operands have {len(types)} types", at)
         for i, (value, written) in enumerate(zip(operands, types, strict=True)):
             if value.type != written:
-                self.fail(f"operand {i} has the type {value.type}, but the text says {written}", at)
+                self.fail(f"operand {i} has type {value.type}, but the text declares {written}", at)
 
 
 def _integers(value: Attribute) -> tuple[int, ...]:

@@ -8,9 +8,9 @@
       }) {sym_name = "main", function_type = ..., core.parameters = array<i64: 1>} : () -> ()
     }) : () -> ()
 
-A node's name and the user's line are its location. Nested graphs are regions that end in `vector.yield`, upstream's
-terminator that passes values of any type to any parent (an operation declared in IRDL cannot end a block); it carries
-the nested graph's name, parameters, updates and random key. Kernels and programs have printers of their own.
+A node's name and the user's line are its location. Nested graphs are regions terminated by `vector.yield`, the upstream
+op that passes values of any type to any parent (an operation declared in IRDL cannot be a terminator); it carries the
+nested graph's name, parameters, updates and random key. Kernels and programs have their own printers.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ INDENT = "  "
 
 
 def print_graph(graph: Graph) -> str:
-    """The text of `graph`; TypeError names an attribute that has no spelling."""
+    """The text of `graph`; TypeError names an attribute that cannot be printed."""
     printer = _Printer()
     printer.function(graph)
     return "".join(printer.parts)
 
 
 def location_text(name: str, location: str) -> str:
-    """` loc(...)` of a name and a location, empty when both are."""
+    """` loc(...)` of a name and a location; empty if both are empty."""
     if not location:
         return f" loc({quote(name)})" if name else ""
     place = _FILE_LINE.fullmatch(location)
@@ -47,7 +47,7 @@ def location_text(name: str, location: str) -> str:
 
 
 class _Printer:
-    """Numbers values through all regions of one function, as MLIR's scopes demand."""
+    """Numbers values through all regions of one function, as MLIR's scopes require."""
 
     def __init__(self) -> None:
         self.parts: list[str] = []
@@ -63,8 +63,8 @@ class _Printer:
         self.parts.append(f"  }}) {{sym_name = {quote(graph.name)}, function_type = {signature}{_state(graph)}}}")
         self.parts.append(" : () -> ()\n}) : () -> ()\n")
 
-    def block(self, graph: Graph, indent: str, terminator: str, ending: str) -> None:
-        """The one block of a region; `ending` is the terminator's attribute dictionary."""
+    def block(self, graph: Graph, indent: str, terminator: str, attributes: str) -> None:
+        """Print the only block of a region; `attributes` is the terminator's attribute dictionary."""
         for v in graph.inputs:
             self.names[v] = f"%arg{self.arguments}"
             self.arguments += 1
@@ -74,7 +74,7 @@ class _Printer:
         for node in graph.nodes:
             self.node(node, inner)
         values = ", ".join(self.name(v) for v in graph.outputs)
-        self.parts.append(f'{inner}"{terminator}"({values}){ending} : ({self.list_types(graph.outputs)}) -> ()\n')
+        self.parts.append(f'{inner}"{terminator}"({values}){attributes} : ({self.list_types(graph.outputs)}) -> ()\n')
 
     def node(self, node: Node, indent: str) -> None:
         op = node.op
@@ -97,7 +97,7 @@ class _Printer:
         self.parts.append("})")
 
     def define(self, node: Node) -> str:
-        """`%3 = ` or `%3:2 = `, and the results' names for later."""
+        """`%3 = ` or `%3:2 = `; also stores the names of the results."""
         outputs = node.outputs
         if not outputs:
             return ""
@@ -110,7 +110,7 @@ class _Printer:
         return f"{name}:{len(outputs)} = "
 
     def name(self, value: Value) -> str:
-        """A value that the graph does not define prints as such: dumps of broken graphs must stay readable."""
+        """The name of a value, `%undefined` if the graph does not define it: dumps of broken graphs stay readable."""
         return self.names.get(value, "%undefined")
 
     def type(self, t: TensorType) -> str:
@@ -127,7 +127,7 @@ class _Printer:
 
 
 def _state(graph: Graph) -> str:
-    """The graph's parameters, updates and random key (its input, the number of draws), where it has any."""
+    """The graph's parameters, updates and random key (its input and the number of draws), each if present."""
     parameters = f", core.parameters = {integers_text(tuple(sorted(graph.parameters)))}" if graph.parameters else ""
     updates = f", core.updates = {integers_text(graph.updates)}" if graph.updates else ""
     key = graph.random

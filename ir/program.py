@@ -3,12 +3,11 @@
     program = Program(name, inputs, outputs, parameters, launches, prepare, copies, sizes, constants, code, ...)
     launch  = Launch(symbol, arguments, count, grain, kind, layers)
     argument: a Place, or an int (extent, stride, scalar bits)
-    place   = Place(space, index, offset)                 INPUT i | OUTPUT i | ARENA | PREPARED | CONSTANT, offset in
-    bytes
+    place   = Place(space, index, offset)     INPUT i | OUTPUT i | ARENA | PREPARED | CONSTANT; the offset is in bytes
 
-`prepare` holds the launches that depend on parameters alone (folded batch norms, packed weights): they run again only
-when a parameter changed, and fill the PREPARED space. The runtime executes `launches` in one native call, then
-`copies` in order; ahead-of-time compilation writes the program as a manifest.
+`prepare` holds the launches that depend only on parameters (folded batch norms, packed weights). They fill the PREPARED
+space, and run again only after a parameter changed. The runtime executes `launches` in one native call, then `copies`
+in order. Ahead-of-time compilation writes the program as a manifest.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from .types import TensorType
 
 
 class Space(Enum):
-    """Where a place stands: a caller's tensor, or one of the program's own blocks of memory."""
+    """The memory that holds a place: a tensor of the caller, or a block that the program owns."""
 
     INPUT = "input"
     OUTPUT = "output"
@@ -50,11 +49,11 @@ LAYOUT, PACK = "layout", "pack"
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """One call of a kernel over [0, count) of its parallel axis, in chunks of at least `grain`.
+    """One call of a kernel over [0, count) of its parallel axis, in chunks of at least `grain` iterations.
 
     `kind` is the kind of the region that the kernel computes, or the mnemonic of the primitive; LAYOUT for a kernel
     that only changes layouts, PACK for one that packs an operand. `layers` are positions in the program's `names`.
-    `fallback`: why a contraction runs as plain loops, "" for any other kernel.
+    `fallback` is the reason why a contraction runs as plain loops, "" for any other kernel.
     """
 
     symbol: str
@@ -68,10 +67,10 @@ class Launch:
 
 @dataclass(frozen=True, slots=True)
 class Copy:
-    """`nbytes` bytes that the runtime copies from `source` to `target` after the launches.
+    """A copy of `nbytes` bytes from `source` to `target`, which the runtime does after the launches.
 
-    The target is an output that no launch computes, an input that the program replaces, or the arena. The two do not
-    overlap.
+    The target is an output that no launch computes, an input that the program replaces, or the arena. The ranges do
+    not overlap.
     """
 
     target: Place
@@ -83,8 +82,8 @@ class Copy:
 class HostFunction:
     """A Python function that launches call by `symbol`, with the addresses of its operands and then of its results.
 
-    It takes arrays of the operands' types and gives arrays of the results'; BF16 tensors are float32 arrays. A program
-    that has one lives in its process alone.
+    It takes arrays of the operands' types and returns arrays of the results' types; BF16 tensors are float32 arrays. A
+    program with host functions exists only in its process.
     """
 
     symbol: str
@@ -96,16 +95,17 @@ class HostFunction:
 
 @dataclass(frozen=True, eq=False)
 class Program:
-    """What the runtime executes. `code` holds the object files that define the launches' symbols.
+    """The unit that the runtime executes. `code` holds the object files that define the launches' symbols.
 
-    `state` lists the inputs that a run replaces; launches and copies write their new values in place. `random` names
-    the input that takes the run's random key. Each element of the inputs `elementwise` is read only to compute results
-    at the same place, so that an output may overwrite them; see `Executable.may_overwrite`.
+    `state` lists the inputs that a run replaces; launches and copies write their new values in place. `random` is the
+    input that takes the run's random key. Element i of an input in `elementwise` is read only to compute element i of
+    results, so an output can overwrite the input; see `Executable.may_overwrite`.
 
-    `arena_bytes` and `prepared_bytes` are the sizes of the program's own memory, both zeroed once when they are
-    allocated (halos and channel padding stay zero); `constants` is the content of the CONSTANT space.
+    `arena_bytes` and `prepared_bytes` are the sizes of the program's own memory. Both are zeroed once, when they are
+    allocated (halos and channel padding stay zero). `constants` is the content of the CONSTANT space.
 
-    `name` and `names` (those of the layers) are the graph's; equal graphs with other names share all else.
+    `name` is the graph's name, and `names` are the names of its layers. Equal graphs with other names share all other
+    fields.
     """
 
     name: str
@@ -126,15 +126,17 @@ class Program:
     names: tuple[str, ...] = ()
 
     def renamed(self, name: str, names: Sequence[str]) -> Program:
-        """This program for an equal graph, with the name and the names of that graph."""
+        """This program for an equal graph that has the name `name` and the layer names `names`."""
         return replace(self, name=name, names=(*names, *self.names[len(names) :]))
 
     def fallbacks(self) -> list[tuple[str, str]]:
-        """Label and reason of each launch of a contraction that runs as plain loops."""
+        """(label, reason) of each contraction launch that runs as plain loops."""
         return [(self.label(x), x.fallback) for x in (*self.prepare, *self.launches) if x.fallback]
 
     def label(self, launch: Launch) -> str:
-        """The layers that a launch computes, `conv0 (layout)` or `conv0 (pack)` if it only moves their data. A layer
-        without a name has that of the program."""
+        """The layers that a launch computes, or `conv0 (layout)`, `conv0 (pack)` if it only moves their data.
+
+        A launch without named layers gets the program's name.
+        """
         layers = " + ".join(self.names[i] for i in launch.layers) or self.name
         return f"{layers} ({launch.kind})" if launch.kind in (LAYOUT, PACK) else layers

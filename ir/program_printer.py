@@ -1,7 +1,7 @@
 """Prints a program as MLIR assembly: its tensors, its memory, and the launches in the order in which they run.
 
-A place is written `input0+0`, `output1+0`, `arena+4096`: the space, the position of an input or output, the offset in
-bytes.
+A place is printed as `input0+0`, `output1+0` or `arena+4096`: the space, the position of an input or output, the offset
+in bytes.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def _tensors(program: Program) -> list[str]:
 
 
 def _draws(program: Program, position: int) -> int:
-    """How many operators draw from the random key that an input takes: 0 for any other input."""
+    """The number of operators that draw from the random key in this input; 0 for any other input."""
     key = program.random
     return key.draws if key is not None and key.input == position else 0
 

@@ -1,9 +1,9 @@
-"""The dialects that graphs may use, as the printer and the parser see them: how an op is spelled and read back.
+"""The registry of dialects: how the printer spells an op and how the parser builds it again.
 
-MLIR's IRDL allows an operation's name to hold lower-case letters, digits and single underscores, and cannot say that
-an operation takes any number of operands of different types. So an op is spelled in lower case, `mx.MakeLoss` (which is
-not `mx.make_loss`) as `mx.makeloss`, `mx._plus_scalar` as `mx.plus_scalar_`; and an op whose number of operands or
-results varies carries both numbers (and that of its regions, if more than one): `core.concat` of three tensors is
+In MLIR's IRDL, an operation's name holds lower-case letters, digits and single underscores, and an operation cannot
+take any number of operands of different types. So an op is printed in lower case: `mx.MakeLoss` (which is not
+`mx.make_loss`) as `mx.makeloss`, `mx._plus_scalar` as `mx.plus_scalar_`. An op whose number of operands or results
+varies carries both numbers (and its number of regions, if more than one): `core.concat` of three tensors is
 `core.concat_3_1`.
 """
 
@@ -20,10 +20,10 @@ from .graph import Attribute, Graph, Op
 
 @dataclass(frozen=True)
 class Dialect:
-    """What is known about a dialect.
+    """A dialect's description.
 
-    `operations` lists its classes of ops; `is_variadic` says whose spelling carries counts; `build(name, attributes,
-    regions)` makes an op from what was printed, with KeyError, TypeError or ValueError otherwise.
+    `operations` lists its op classes. `is_variadic` is true for a class whose printed name carries counts. `build(name,
+    attributes, regions)` creates an op from printed attributes; KeyError, TypeError or ValueError if that fails.
     """
 
     prefix: str
@@ -37,14 +37,14 @@ _COUNTS = re.compile(r"(.+?)(?:_\d+){2,3}")
 
 
 def register_dialect(dialect: Dialect) -> None:
-    """Make a dialect known; a second registration under the same prefix replaces the first."""
+    """Register a dialect; it replaces an earlier one with the same prefix."""
     _DIALECTS[dialect.prefix] = dialect
     _spelled.cache_clear()
     _stem.cache_clear()
 
 
 def find_dialect(prefix: str) -> Dialect:
-    """The dialect of this prefix; KeyError names one that is not known."""
+    """The dialect with this prefix; KeyError if there is none."""
     if prefix not in _DIALECTS:
         import_module(".dialects.text", __package__)  # registers core and mx
     if prefix not in _DIALECTS:
@@ -53,7 +53,7 @@ def find_dialect(prefix: str) -> Dialect:
 
 
 def spelling(op: Op, operands: int, results: int) -> str:
-    """The name of `op` in printed text."""
+    """The printed name of `op`."""
     stem, variadic = _stem(type(op))
     if not variadic:
         return stem
@@ -63,7 +63,7 @@ def spelling(op: Op, operands: int, results: int) -> str:
 
 
 def build_op(spelled: str, attributes: Mapping[str, Attribute], regions: tuple[Graph, ...]) -> Op:
-    """The op that was printed as `spelled`; KeyError when there is none, TypeError or ValueError for attributes."""
+    """The op that is printed as `spelled`; KeyError if there is none, TypeError or ValueError for wrong attributes."""
     prefix = spelled.partition(".")[0]
     dialect = find_dialect(prefix)
     names = _spelled(prefix)
@@ -76,13 +76,13 @@ def build_op(spelled: str, attributes: Mapping[str, Attribute], regions: tuple[G
 
 
 def spell(mnemonic: str) -> str:
-    """A mnemonic as IRDL allows it: `_contrib_ROIAlign` gives `contrib_roialign_`."""
+    """A mnemonic in the characters that IRDL allows: `contrib_roialign_` for `_contrib_ROIAlign`."""
     plain = mnemonic.lstrip("_")
     return re.sub("__+", "_", plain.lower()) + "_" * (plain != mnemonic)
 
 
 def stem_of(kind: type[Op]) -> str:
-    """The printed name of a class of ops, without counts."""
+    """The printed name of an op class, without counts."""
     prefix, _, mnemonic = kind.name.partition(".")
     return f"{prefix}.{spell(mnemonic)}"
 
@@ -94,7 +94,7 @@ def _stem(kind: type[Op]) -> tuple[str, bool]:
 
 @cache
 def _spelled(prefix: str) -> dict[str, str]:
-    """Printed name -> name, for a whole dialect; ValueError when two ops share a spelling."""
+    """Op names of a dialect by their printed names; ValueError if two ops have the same printed name."""
     names: dict[str, str] = {}
     for kind in find_dialect(prefix).operations():
         other = names.setdefault(stem_of(kind), kind.name)

@@ -1,4 +1,4 @@
-"""Rebuilding a graph with some of its nodes replaced: the one loop that local rewrites share."""
+"""Rebuilds a graph with some of its nodes replaced: the loop that all local rewrites share."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ Rule = Callable[[GraphBuilder, Node, tuple[Value, ...]], Replacement]
 
 
 def rebuild(graph: Graph, rule: Rule, builder: GraphBuilder | None = None) -> Graph:
-    """Offer every node to `rule` with its operands in the new graph.
+    """Call `rule` on every node, with the node's operands in the new graph.
 
-    The rule returns the node's new results, built with the builder it is given, or None to keep the node. New nodes
-    have the name and the location of the node that they replace, unless the rule gives others. Graph inputs stay the
-    same values. When the rule keeps every node, `graph` itself is returned.
+    The rule returns the node's new results, built with the builder that it receives, or None to keep the node. New
+    nodes get the name and location of the node that they replace, unless the rule passes others. Graph inputs stay the
+    same values. If the rule keeps every node, `graph` itself is returned.
     """
     b = builder if builder is not None else GraphBuilder(graph.name)
     b.inputs, b.parameters = list(graph.inputs), set(graph.parameters)

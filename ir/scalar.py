@@ -1,7 +1,7 @@
 """The closed set of scalar operations that graphs and kernels share.
 
-`dialects/core/scalar_rules.py` holds the meaning and the gradient of each, and each target a table of its rules; a
-test proves every table total.
+`dialects/core/scalar_rules.py` defines the meaning and the gradient of each operation, and each target has a table of
+rules. A test proves every table total.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ FLOAT_ONLY = frozenset(list(ScalarOp)[: list(ScalarOp).index(ScalarOp.NEG)]) | {
 
 
 def result_dtype(op: ScalarOp, *operands: DType) -> DType:
-    """The dtype of `op` on operands of these dtypes; TypeError where the operation is not defined on them."""
+    """The dtype of `op` on operands of these dtypes; TypeError if the operation is not defined on them."""
     if len(operands) != op.arity:
         raise TypeError(f"{op.value} takes {op.arity} operands, got {len(operands)}")
     values = operands[1:] if op is ScalarOp.SELECT else operands

@@ -14,17 +14,17 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """The switches; a field `num_threads` is read from `MXFORGE_NUM_THREADS`, an empty string counts as unset."""
+    """The switches. Field `num_threads` is read from `MXFORGE_NUM_THREADS`; an empty string counts as unset."""
 
     debug: int = 0  # 0-5: compilations, launches, graphs, kernels and source, assembly
     dump: Path | None = None  # folder that receives a numbered file for each stage of each compilation
     verify: bool = False  # verify the graph after each pass and each kernel
     target: str = "cpu"  # reference | cpu
-    cpu: str = "host"  # processor to compile for: host, or a lesser one (x86-64-v3, x86-64-v4)
-    num_threads: int = 0  # threads of the pool; 0: OMP_NUM_THREADS, else the cores this process may use
+    cpu: str = "host"  # processor to compile for: host, x86-64-v3 or x86-64-v4
+    num_threads: int = 0  # threads of the pool; 0: OMP_NUM_THREADS, else the cores available to this process
     cache: bool = True  # keep compiled code on disk
     cache_dir: Path | None = None  # default: $XDG_CACHE_HOME/mxforge or ~/.cache/mxforge
-    cache_size: int = 2048  # bound of the disk cache in MiB
+    cache_size: int = 2048  # maximum size of the disk cache in MiB
 
 
 _TRUE = frozenset(("1", "true", "yes", "on"))
@@ -45,12 +45,12 @@ def _parse(name: str, kind: str, text: str) -> object:
 
 @cache
 def settings() -> Settings:
-    """The switches as the environment had them at the first call; see `read_settings`."""
+    """The switches at the first call; see `read_settings`."""
     return read_settings()
 
 
 def read_settings() -> Settings:
-    """The switches as the environment has them now; ValueError names a variable that cannot be read."""
+    """The switches in the current environment; ValueError names a variable with an invalid value."""
     values: dict[str, object] = {}
     for field in fields(Settings):
         variable = f"MXFORGE_{field.name.upper()}"

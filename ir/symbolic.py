@@ -1,9 +1,9 @@
-"""Symbolic numbers: run the compiler once for extents that may change, and evaluate its results for others.
+"""Symbolic numbers: run the compiler once for variable extents, and evaluate its results for other values.
 
-A `SymInt` behaves as the integer that it holds. Arithmetic on it gives other symbolic numbers, and its `Trace` records
-how each is computed. What depends on its value is recorded as a guard: the outcome of a comparison, and the value
-itself wherever Python needs a plain integer (`range`, `int`, text, NumPy). So a result computed with symbolic extents
-holds for all extents that satisfy the guards, and `Trace.evaluator` gives its numbers for them.
+A `SymInt` behaves as the integer that it holds. Arithmetic on it produces other symbolic numbers, and its `Trace`
+records how each is computed. A decision that depends on its value is recorded as a guard: the outcome of a comparison,
+or the value itself where Python needs a plain integer (`range`, `int`, text, NumPy). So a result computed with symbolic
+extents is valid for all extents that satisfy the guards, and `Trace.evaluator` computes its numbers for them.
 
     trace = Trace()
     n = trace.unknown(10)
@@ -47,7 +47,7 @@ _OPERATIONS: dict[str, Callable[[Any, Any], Any]] = {
 
 
 class _Line:
-    """An assignment, or with an empty target a guard; `operands` are the names that the expression reads."""
+    """An assignment, or a guard if the target is empty; `operands` are the names that the expression reads."""
 
     __slots__ = ("expression", "operands", "target")
 
@@ -56,7 +56,7 @@ class _Line:
 
 
 class Trace:
-    """What is computed from some unknown integers: assignments and guards, in order."""
+    """A computation on unknown integers: assignments and guards, in order."""
 
     def __init__(self) -> None:
         self.unknowns: list[Symbol] = []
@@ -69,14 +69,14 @@ class Trace:
         self._count = 0
 
     def unknown(self, value: int) -> int:
-        """An integer that is `value` now and a parameter of the evaluator."""
+        """An integer that has `value` during the trace and is a parameter of the evaluator."""
         made = SymInt(self, self._name(), value)
         self.unknowns.append(cast("Symbol", made))
         self._note(made)
         return made
 
     def constant(self, value: int) -> int:
-        """An integer that is always `value`, but not part of code: code is then equal for other constants too."""
+        """An integer that is always `value` but is not written into code, so code is equal for other constants."""
         made = SymInt(self, self._name(), value)
         self.fixed[cast("Symbol", made).name] = value
         self._note(made)
@@ -94,7 +94,7 @@ class Trace:
         return found
 
     def test(self, operation: str, a: Any, b: Any) -> bool:
-        """The outcome of `a operation b`, which becomes a guard unless it holds for all extents."""
+        """The outcome of `a operation b`, recorded as a guard unless it is the same for all extents."""
         expression = self._expression(operation, a, b)
         outcome = self._known.get(expression)
         if outcome is None:
@@ -102,7 +102,7 @@ class Trace:
         return outcome
 
     def call(self, function: Callable[..., Any], arguments: Sequence[Any]) -> Any:
-        """The result of a pure function, which the evaluator calls again: a number, or nested tuples of numbers."""
+        """The result of a pure function that the evaluator calls again: a number, or nested tuples of numbers."""
         names: set[str] = set()
         spelled = ", ".join([self._built(a, names) for a in arguments])
         expression = f"{self._constant(function)}({spelled})"
@@ -113,9 +113,9 @@ class Trace:
         return found
 
     def evaluator(self, result: Any) -> Evaluator:
-        """A function of the unknowns, in their order, that returns `result` with their values; None if a guard fails.
+        """A function of the unknowns, in order, that returns `result` with their values, or None if a guard fails.
 
-        `result` is built of numbers, tuples and frozen dataclasses; what holds no symbolic number is returned as it is.
+        `result` consists of numbers, tuples and frozen dataclasses. Parts without symbolic numbers are returned as is.
         """
         needed: set[str] = set()
         returned = self._built(result, needed)
@@ -135,7 +135,7 @@ class Trace:
         return scope["evaluate"]
 
     def _built(self, thing: Any, needed: set[str]) -> str:
-        """The text that makes `thing`; the names that it reads are added to `needed`."""
+        """The source text that builds `thing`; adds the names that it reads to `needed`."""
         if isinstance(thing, Symbol):
             if thing.name in self.fixed:
                 return repr(thing.value)
@@ -221,7 +221,7 @@ class Trace:
         return tuple([self._unpacked(f"{name}[{i}]", item, frozenset((name,))) for i, item in enumerate(items)])
 
     def _constant(self, thing: Any) -> str:
-        name = f"c{id(thing)}"  # kept below, so that the id is not given away
+        name = f"c{id(thing)}"  # stored below, so the id is not reused
         self.constants[name] = thing
         return name
 
@@ -232,7 +232,7 @@ _by_name, _guarded = False, True
 
 @contextmanager
 def named_symbols() -> Generator[None]:
-    """Inside, the text of a symbolic number is its name and no guard: for keys that live no longer than the trace."""
+    """Inside, the text of a symbolic number is its name, without a guard: for keys valid within the trace."""
     global _by_name  # noqa: PLW0603  (compilations hold a lock)
     before, _by_name = _by_name, True
     try:
@@ -244,7 +244,7 @@ def named_symbols() -> Generator[None]:
 @contextmanager
 def without_guards() -> Generator[None]:
     """Inside, symbolic numbers are equal only if they are equal for all extents, and no guard is recorded: for tables
-    that may miss equal keys."""
+    that can miss equal keys."""
     global _guarded  # noqa: PLW0603
     before, _guarded = _guarded, False
     try:
@@ -254,7 +254,7 @@ def without_guards() -> Generator[None]:
 
 
 class Symbol:
-    """A number of a trace: `value` is what it is now, `name` what it is called in the evaluator."""
+    """A number of a trace: `value` during the trace, `name` in the evaluator's source."""
 
     __slots__ = ("name", "polynomial", "trace", "value")
 
@@ -263,12 +263,12 @@ class Symbol:
         self.polynomial: Polynomial = {(name,): 1}
 
     def pinned(self) -> Any:
-        """The value as a plain number: from now on results hold for this value alone."""
+        """The value as a plain number. A guard restricts the trace's results to this value."""
         self.trace.test("==", self, self.value)
         return self.value
 
     def __hash__(self) -> int:
-        return _HASH  # equal for all symbols: whether two are equal keys is a guard
+        return _HASH  # the same for all symbols: comparing keys records a guard
 
     def __repr__(self) -> str:
         return self.name if _by_name else repr(self.pinned())
@@ -334,19 +334,19 @@ for _operation, _name in {"==": "eq", "!=": "ne", "<": "lt", "<=": "le", ">": "g
 if TYPE_CHECKING:
 
     class SymInt(int):
-        """A symbolic integer; for a type checker it is an int."""
+        """A symbolic integer; to a type checker it is an int."""
 
         def __new__(cls, trace: Trace, name: str, value: int) -> SymInt: ...
 
     class SymFloat(float):
-        """A symbolic float; for a type checker it is a float."""
+        """A symbolic float; to a type checker it is a float."""
 
         def __new__(cls, trace: Trace, name: str, value: float) -> SymFloat: ...
 
 else:
 
     class SymInt(Symbol):
-        """A symbolic integer. `isinstance(x, int)` holds, but it is no int in C: what needs one calls `__index__`."""
+        """A symbolic integer. `isinstance(x, int)` holds, but it is not an int in C: C code calls `__index__`."""
 
         __slots__ = ()
         __class__ = property(lambda self: int)
@@ -362,29 +362,29 @@ else:
 
 
 def is_symbolic(number: object) -> bool:
-    """True if a number may differ when the result is used for other extents."""
+    """True if a number can change when the result is used for other extents."""
     return isinstance(number, Symbol)
 
 
 def known_equal(a: int, b: int) -> bool:
-    """True if two numbers are equal for all extents. No guard is recorded."""
+    """True if two numbers are equal for all extents. Records no guard."""
     if not isinstance(a, Symbol) and not isinstance(b, Symbol):
         return a == b
     return _polynomial(a) == _polynomial(b)
 
 
 def deferred(function: Callable[_P, _R], *arguments: _P.args, **named: _P.kwargs) -> _R:
-    """`function(*arguments)` without guards: the evaluator calls the function again with the numbers of its time.
+    """`function(*arguments)` without guards: the evaluator calls the function again with its own numbers.
 
-    The function is pure; its arguments are numbers, or tuples and frozen dataclasses of them, anything else counts as a
-    constant; its result is a number or nested tuples of numbers.
+    The function is pure. Arguments are numbers, or tuples and frozen dataclasses of numbers; anything else is a
+    constant. The result is a number or nested tuples of numbers.
     """
     symbol = next(_symbols(arguments), None)
     return function(*arguments, **named) if symbol is None else symbol.trace.call(function, arguments)
 
 
 def concrete(thing: Any) -> Any:
-    """A number, or what is built of numbers, with the values of now; no guard is recorded."""
+    """A number, tuple or dataclass with all symbolic numbers replaced by their values; records no guard."""
     if isinstance(thing, Symbol):
         return thing.value
     maker, parts = _parts(thing)
@@ -405,7 +405,8 @@ def _symbols(things: Sequence[Any]) -> Iterator[Symbol]:
 
 
 def _parts(thing: Any) -> tuple[type | None, list[tuple[str, Any]]]:
-    """What a tuple (None) or a dataclass is built from, with `name=` for keywords; nothing for other things."""
+    """The type (None for a tuple) and the constructor arguments of a tuple or dataclass, with `name=` for keywords; no
+    arguments for other objects."""
     if type(thing) is tuple:
         return None, [("", item) for item in cast("tuple[Any, ...]", thing)]
     if is_dataclass(thing) and not isinstance(thing, type):

@@ -1,4 +1,4 @@
-"""What passes know about a target: numbers and names from which graphs are chosen, never how code is made."""
+"""What passes know about a target: properties from which graphs are chosen, nothing about code generation."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ class ConvWindow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConvSizes:
-    """What the cost of a convolution depends on; `channels` in and `filters` out are those of a group. `dtype` is the
-    input's, `accumulator` that of the sums."""
+    """The sizes that determine the cost of a convolution. `channels` (input) and `filters` (output) are per group.
+    `dtype` is the input's dtype, `accumulator` the dtype of the sums."""
 
     dtype: DType
     accumulator: DType
@@ -36,13 +36,13 @@ class ConvSizes:
 
     @property
     def has_winograd(self) -> bool:
-        """Whether Winograd's transforms compute it: 3x3 with stride 1 over two axes, in float32."""
+        """True if Winograd's transforms can compute it: 3x3 with stride 1 over two axes, in float32."""
         unit = all((w.taps, w.stride, w.dilation, w.interior) == (3, 1, 1, 1) for w in self.windows)
         plain = len(self.windows) == 2 and self.groups == 1 and self.dtype is self.accumulator is DType.F32
         return unit and plain and self.channels >= 16 and self.filters >= 16
 
     def tiles(self, m: int) -> int:
-        """Tiles of m outputs along each axis, of all images."""
+        """Number of tiles of m outputs along each axis, over all images."""
         return self.images * prod(-(-w.outputs // m) for w in self.windows)
 
 
@@ -60,14 +60,14 @@ class Capabilities(Protocol):
         ...
 
     def winograd_tile(self, sizes: ConvSizes, tiles: Sequence[int] = (4, 2)) -> int:
-        """How many outputs along each axis Winograd's transforms compute together, of those in `tiles`; 0 if the target
-        computes a convolution in another way."""
+        """The number of outputs along each axis that Winograd's transforms compute together, one of `tiles`; 0 if the
+        target computes the convolution in another way."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class PlainTarget:
-    """Capabilities of an interpreter: row-major memory and no kernels. Passes that reach core only run with these."""
+    """Capabilities of an interpreter: row-major memory and no kernels. For passes that run only on core graphs."""
 
     name: str = "reference"
     channel_block: int = 1

@@ -1,7 +1,7 @@
 """The types of every IR: element types, tensor types and the physical layouts that passes assign.
 
-`DType` is the closed set of element types. `TensorType` is a shape and a dtype, and after layout assignment also a
-`Layout`, which says where each element stands in memory without changing what the tensor means.
+`DType` is the closed set of element types. A `TensorType` is a shape and a dtype, and after layout assignment also a
+`Layout`: the position of each element in memory, which does not change the tensor's value.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class DType(Enum):
     U64 = "ui64"
     BOOL = "i1"
 
-    # Each member is hashed and compared many times while graphs are built: identity is both right and fast.
+    # Members are hashed and compared very often while graphs are built. Identity is correct, and the fastest.
     __hash__ = object.__hash__
 
     @property
@@ -61,19 +61,19 @@ class DType(Enum):
 
     @property
     def numpy(self) -> np.dtype:
-        """The NumPy dtype; BF16, which NumPy lacks, raises TypeError."""
+        """The NumPy dtype; TypeError for BF16, which NumPy lacks."""
         if self is DType.BF16:
             raise TypeError("bfloat16 has no NumPy dtype; convert to float32 first")
         return _NUMPY[self]
 
     @property
     def full_name(self) -> str:
-        """The name that users know: "float32", "bfloat16"."""
+        """The name that users see: "float32", "bfloat16"."""
         return "bfloat16" if self is DType.BF16 else self.numpy.name
 
     @classmethod
     def from_numpy(cls, dtype: object) -> DType:
-        """The element type of a NumPy dtype or of its name; TypeError names one that is not supported."""
+        """The element type of a NumPy dtype or dtype name; TypeError for an unsupported one."""
         if dtype == "bfloat16":
             return DType.BF16
         found = _FROM_NUMPY.get(np.dtype(dtype))  # type: ignore[call-overload]
@@ -103,17 +103,17 @@ _FROM_NUMPY = {n: d for d, n in _NUMPY.items()}
 Shape = tuple[int, ...]
 
 LARGEST_BYTES = (1 << 63) - 1
-"""Sizes and offsets are numbers of 64 bits with a sign, in native code as in files."""
+"""Sizes and offsets are signed 64-bit integers, in native code and in files."""
 
-_FEW = 1 << 60  # elements, which fit in any dtype
+_FEW = 1 << 60  # a tensor with fewer elements is small enough for every dtype
 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """A physical arrangement of a tensor (N, C, *spatial): channels in blocks, spatial axes inside a zeroed halo.
+    """A physical layout of a tensor (N, C, *spatial): channels in blocks, spatial axes with a halo of zeros.
 
-    Memory is `[N][ceil(C/block)][spatial + halo ...][block]`. Channels past C are zeros. `halo[i]` gives the
-    elements that stand before and after spatial axis i. With block 1 the memory is row-major apart from the halo.
+    Memory is `[N][ceil(C/block)][spatial + halo ...][block]`. Channels past C are zeros. `halo[i]` is the number of
+    elements before and after spatial axis i. With block 1 the memory is row-major except for the halo.
     """
 
     block: int
@@ -129,7 +129,7 @@ class Layout:
 class TensorType:
     """A tensor's shape and element type; `layout` is None for plain row-major memory.
 
-    ValueError when its bytes, halos and channel padding included, are more than 63 bits count.
+    ValueError if its size in bytes, including halos and channel padding, exceeds `LARGEST_BYTES`.
     """
 
     shape: Shape
@@ -139,7 +139,7 @@ class TensorType:
     def __post_init__(self) -> None:
         if self.layout is None and prod(self.shape) < _FEW:
             return
-        fits = self.layout is not None and len(self.layout.halo) == len(self.shape) - 2  # the verifier tells of others
+        fits = self.layout is not None and len(self.layout.halo) == len(self.shape) - 2  # else the verifier fails
         if (self.nbytes if fits else self.size * self.dtype.itemsize) > LARGEST_BYTES:
             raise ValueError(
                 f"an array of shape {self.shape} and {self.dtype.full_name} has more bytes than memory can have"
@@ -156,17 +156,17 @@ class TensorType:
 
     @property
     def physical_size(self) -> int:
-        """Number of elements of memory, halos and channel padding included."""
+        """Number of elements in memory, including halos and channel padding."""
         return self.size if self.layout is None else prod(self.layout.physical_shape(self.shape))
 
     @property
     def nbytes(self) -> int:
-        """Bytes of memory, halos and channel padding included."""
+        """Bytes in memory, including halos and channel padding."""
         return self.physical_size * self.dtype.itemsize
 
     @property
     def description(self) -> str:
-        """The type as users know it: "(2, 3) float32"."""
+        """The type as users see it: "(2, 3) float32"."""
         return f"{self.shape} {self.dtype.full_name}"
 
     def with_layout(self, layout: Layout | None) -> TensorType:

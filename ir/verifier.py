@@ -1,7 +1,7 @@
-"""Verifies graphs and programs: every use of a value, every type, every place is checked against the definitions.
+"""Verifies graphs and programs: every use of a value, every type and every place is checked against the definitions.
 
-`verify_kernel` stands in `kernel_verifier`. All of them raise GraphError with a text that names the node, the kernel's
-stage or the launch.
+`verify_kernel` is defined in `kernel_verifier`. All raise GraphError, which names the node, the kernel's stage or the
+launch.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ def verify_graph(graph: Graph) -> None:
     """GraphError unless `graph` and its nested graphs are well formed.
 
     Every value is defined once and before its use, belongs to the node or graph that lists it, and has the shape and
-    dtype that its op infers; its layout may be another one, but must fit the shape. Nested graphs use their own values
-    alone.
+    dtype that its op infers. Its layout can differ from the inferred one, but must fit the shape. Nested graphs use
+    only their own values.
     """
     _Verifier(graph).run()
 
@@ -50,23 +50,23 @@ class _Verifier:
         if value.node is not None:
             self.fail(f"input {position} is a result of {value.node.describe()}")
         if value in self.defined:
-            self.fail(f"input {position} {value.name!r} stands twice among the inputs")
+            self.fail(f"input {position} {value.name!r} is listed twice as an input")
         self.type(value.type, f"input {position} {value.name!r}")
         self.defined.add(value)
 
     def state(self) -> None:
-        """Parameters, updates and the random key are positions of inputs; updates are the last outputs."""
+        """Parameters, updates and the random key must be positions of inputs; updates are the last outputs."""
         graph = self.graph
         for what, positions in (("parameter", graph.parameters), ("update", graph.updates)):
             for i in positions:
                 if not 0 <= i < len(graph.inputs):
-                    self.fail(f"{what} {i} is no position of an input; there are {len(graph.inputs)}")
+                    self.fail(f"{what} {i} is out of range for {len(graph.inputs)} inputs")
         if len(set(graph.updates)) != len(graph.updates) or len(graph.updates) > len(graph.outputs):
             self.fail(f"updates {graph.updates} need distinct inputs and one output each")
         news = graph.outputs[len(graph.outputs) - len(graph.updates) :]
         for i, new in zip(graph.updates, news, strict=True):
             if new.type.with_layout(None) != graph.inputs[i].type.with_layout(None):
-                self.fail(f"input {i} of type {graph.inputs[i].type} is updated with {new.type}")
+                self.fail(f"input {i} of type {graph.inputs[i].type} is replaced by {new.type}")
         key = graph.random
         if key is not None and (not 0 <= key.input < len(graph.inputs) or key.draws < 1):
             self.fail(f"random key {key} requires an input and at least one draw")
@@ -81,7 +81,7 @@ class _Verifier:
             if value.node is not node or value.index != i:
                 self.fail(f"{node.describe()}: result {i} belongs to another node")
             if value in self.defined:
-                self.fail(f"{node.describe()} stands twice in the graph")
+                self.fail(f"{node.describe()} is listed twice")
             self.type(value.type, f"result {i} of {node.describe()}")
             self.defined.add(value)
         self.inferred(node)
@@ -95,13 +95,13 @@ class _Verifier:
         stored = [v.type for v in node.outputs]
         types = self.infer(node)
         if len(types) != len(stored):
-            self.fail(f"{node.describe()} has {len(stored)} results, its op gives {len(types)}")
+            self.fail(f"{node.describe()} has {len(stored)} results, its op infers {len(types)}")
         for i, (mine, expected) in enumerate(zip(stored, types, strict=True)):
             if mine.shape != expected.shape or mine.dtype is not expected.dtype:
-                self.fail(f"{node.describe()}: result {i} has the type {mine}, its op gives {expected}")
+                self.fail(f"{node.describe()}: result {i} has type {mine}, its op infers {expected}")
 
     def infer(self, node: Node) -> tuple[TensorType, ...]:
-        """Types of the op's results; layouts of operands count only where the op looks at them."""
+        """Types of the op's results. Layouts of operands are ignored if the op rejects them."""
         types = [v.type for v in node.inputs]
         try:
             return node.op.infer(*types)
@@ -124,14 +124,14 @@ class _Verifier:
         if len(layout.halo) != t.rank - 2:
             self.fail(f"{what}: a layout with {len(layout.halo)} spatial axes does not fit {t}")
         if layout.block < 1 or any(n < 0 for pair in layout.halo for n in pair):
-            self.fail(f"{what}: a layout has a positive block and no negative halo: {t}")
+            self.fail(f"{what}: a layout requires a positive block and non-negative halos: {t}")
 
 
 def verify_program(program: Program, symbols: Collection[str] | None = None) -> None:
-    """GraphError unless all places of the program stand inside their spaces and its launches and copies make sense.
+    """GraphError unless all places of the program are inside their spaces and its launches and copies are valid.
 
-    `symbols` are those that the program's code defines; without them the launches' symbols are not checked. What is
-    prepared may read no input that is not a parameter, and write no output.
+    `symbols` are the symbols that the program's code defines; None skips the check of the launches' symbols. Launches
+    that prepare must read no input except parameters, and write no output.
     """
     _ProgramVerifier(program).run(symbols)
 
@@ -152,7 +152,7 @@ class _ProgramVerifier:
     def run(self, symbols: Collection[str] | None) -> None:
         program = self.program
         if not all(0 <= i < len(program.inputs) for i in program.parameters):
-            self.fail(f"parameters {sorted(program.parameters)} are no positions of the {len(program.inputs)} inputs")
+            self.fail(f"parameters {sorted(program.parameters)} are out of range for {len(program.inputs)} inputs")
         for launch in program.prepare:
             self.launch(launch, symbols, prepared=True)
         for launch in program.launches:
@@ -160,7 +160,7 @@ class _ProgramVerifier:
         for copy in program.copies:
             self.copy(copy)
         if not all(0 <= i < len(program.inputs) for i in program.state):
-            self.fail(f"state {program.state} are no positions of the {len(program.inputs)} inputs")
+            self.fail(f"state {program.state} is out of range for {len(program.inputs)} inputs")
         key = program.random
         if key is not None and not 0 <= key.input < len(program.inputs):
             self.fail(f"the random key is input {key.input} of {len(program.inputs)}")
@@ -181,13 +181,13 @@ class _ProgramVerifier:
         if symbols is not None and launch.symbol not in symbols:
             self.fail(f"{what}: no code defines the symbol")
         if launch.count < 0 or launch.grain < 1:
-            self.fail(f"{what}: count {launch.count} and grain {launch.grain} do not make sense")
+            self.fail(f"{what}: invalid count {launch.count} or grain {launch.grain}")
         for place in launch.arguments:
             if not isinstance(place, Place):
                 continue
             self.place(place, what)
             if prepared and self.changes(place):
-                self.fail(f"{what}: {place_text(place)} is no parameter, and the launch prepares")
+                self.fail(f"{what}: {place_text(place)} is not a parameter, but the launch is in `prepare`")
 
     def changes(self, place: Place) -> bool:
         is_input = place.space is Space.INPUT
@@ -196,8 +196,8 @@ class _ProgramVerifier:
     def place(self, place: Place, what: str, nbytes: int = 0) -> None:
         tensors = self.tensors.get(place.space)
         if tensors is not None and not 0 <= place.index < len(tensors):
-            self.fail(f"{what}: there is no {place.space.value} {place.index}")
+            self.fail(f"{what}: {place.space.value} {place.index} does not exist")
         size = self.sizes[place.space] if tensors is None else tensors[place.index].nbytes
-        # An empty tensor may stand at the end of its space.
+        # An empty tensor can be at the end of its space.
         if not 0 <= place.offset <= size - nbytes:
-            self.fail(f"{what}: {place_text(place)} leaves its space of {size} bytes")
+            self.fail(f"{what}: {place_text(place)} is outside its space of {size} bytes")

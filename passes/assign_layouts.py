@@ -1,6 +1,4 @@
-"""Chooses the physical layout of every value by cost: channels in blocks around convolutions, padding as a halo in the
-buffer.
-"""
+"""Chooses the physical layout of every value by cost: channel blocks around convolutions, padding as halos."""
 
 from __future__ import annotations
 
@@ -23,11 +21,11 @@ Price = Callable[[Value, Format], int]
 
 @dataclass(frozen=True)
 class AssignLayouts(Pass):
-    """Give values between convolutions a blocked layout and insert Relayout where a node needs another one.
+    """Give values between convolutions a blocked layout, and insert a Relayout where a node needs another format.
 
-    `layout_rules.py` lists the formats that each primitive accepts. A blocked value's halo is the largest padding among
-    the convolutions that read it, so that no kernel tests for borders, and the room that tiles of a Winograd transform
-    read past the end. Needs: core. Keeps: values; graph inputs and outputs stay row-major.
+    `layout_rules.py` lists the formats that each primitive accepts. The halo of a blocked value is the largest padding
+    of the convolutions that read it, so kernels do not test for borders, plus the elements that tiles of a Winograd
+    transform read past the end. Needs: core. Keeps: values; graph inputs and outputs stay row-major.
     """
 
     name = "assign-layouts"
@@ -46,11 +44,11 @@ class AssignLayouts(Pass):
 
 
 def choose_formats(graph: Graph, block: int) -> Mapping[Node, Choice]:
-    """How each node runs, so that nodes and copies in another format cost little together.
+    """A choice for each node that keeps the total cost of nodes and copies low.
 
-    A sweep in order estimates what each result costs in either format. One against the order chooses for each node when
-    its readers have chosen, which is best where every value has one reader. Further ones let nodes change while that
-    makes the whole cheaper: the readers of a value share its copy.
+    A forward sweep estimates the cost of each result in both formats. A backward sweep chooses for each node after its
+    readers have chosen; this is optimal if every value has one reader. Further sweeps let nodes change while the total
+    decreases: the readers of a value share its copy.
     """
     chooser = _Chooser(graph, block)
     chooser.estimate()
@@ -69,10 +67,10 @@ class _Chooser:
         self.graph, self.block = graph, block
         self.choices = {node: choices_of(node, block) for node in graph.nodes}
         self.chosen: dict[Node, Choice] = {}
-        self.readers = {v: {ROWS: 0, BLOCKS: 0} for v in graph.users()}  # how many of each value need a format
+        self.readers = {v: {ROWS: 0, BLOCKS: 0} for v in graph.users()}  # number of readers by required format
         for value in graph.outputs:
             self.readers[value][ROWS] += 1
-        self.excess: dict[Value, int] = {}  # estimates: what a value costs in blocks less what it costs in rows
+        self.excess: dict[Value, int] = {}  # estimated cost in blocks minus cost in rows
 
     # -- costs
 
@@ -99,22 +97,22 @@ class _Chooser:
         return relayout_cost(value.type, self.block) if value.type.rank >= 3 else 0
 
     def estimated_price(self, value: Value, format: Format) -> int:
-        """What it costs to read `value` in a format, before there is a choice for its node."""
+        """The estimated cost of reading `value` in a format, before its node has a choice."""
         return max(0, self.excess[value] if format is BLOCKS else -self.excess[value])
 
     def price(self, value: Value, format: Format) -> int:
-        """The same with the choice: a copy, unless another reader needs it too."""
+        """The cost of reading `value` in a format with the current choices: a copy, 0 if another reader needs it."""
         stored = self.chosen[value.node].result if value.node is not None else ROWS
         return 0 if stored in (None, format) or self.readers[value][format] else self._copy_cost(value)
 
     # -- choices
 
     def sweep(self, nodes: Sequence[Node], price: Price) -> bool:
-        """Choose for these nodes, last ones first. True if a choice has changed."""
+        """Choose for these nodes in reverse order. True if a choice changed."""
         return any([self._choose(node, price) for node in reversed(nodes)])
 
     def _choose(self, node: Node, price: Price) -> bool:
-        """Of equal costs the choice so far wins, and at first that which changes formats later."""
+        """Ties: the current choice wins; in the first sweep, the choice that changes formats later."""
         before = self.chosen.get(node)
         if before is not None:
             self._count_needs(node, before, -1)
@@ -128,7 +126,7 @@ class _Chooser:
         return chosen is not before
 
     def _cost_of_copies(self, node: Node, choice: Choice) -> int:
-        """What copies of the results for readers that need another format cost."""
+        """The cost of copying the results for readers that need the other format."""
         other = _OTHER[choice.result]
         return sum(self._copy_cost(v) for v in node.outputs if other is not None and self.readers[v][other])
 
@@ -139,7 +137,7 @@ class _Chooser:
 
 
 def _excess(costs: Mapping[Format | None, int], most: int) -> int:
-    """How much more a result costs in blocks than in rows, at most a copy in the other format."""
+    """The cost of a result in blocks minus its cost in rows, limited by the cost of a copy in the other format."""
     if None in costs:
         return 0
     if BLOCKS in costs and ROWS in costs:
@@ -151,7 +149,7 @@ def _excess(costs: Mapping[Format | None, int], most: int) -> int:
 
 
 def conv_sizes(node: Node) -> ConvSizes:
-    """The numbers of a convolution that the target chooses its schedule by."""
+    """The sizes of a convolution from which the target chooses its schedule."""
     op, x, w, out = node.op, node.inputs[0].type, node.inputs[1].type, node.outputs[0].type
     assert isinstance(op, Conv)
     axes = zip(out.shape[2:], w.shape[2:], op.strides, op.rhs_dilation, op.lhs_dilation, strict=True)
@@ -167,7 +165,7 @@ def conv_sizes(node: Node) -> ConvSizes:
 
 
 def _needed_halo(node: Node, target: Capabilities) -> Halo:
-    """The padding, and past it what the last tiles of a Winograd transform read."""
+    """The padding, plus the elements past it that the last tiles of a Winograd transform read."""
     op = node.op
     assert isinstance(op, Conv)
     if any(d != 1 for d in op.lhs_dilation):
@@ -187,7 +185,7 @@ def _collect_halos(graph: Graph, chosen: Mapping[Node, Choice], target: Capabili
         if isinstance(node.op, Conv) and chosen[node].operands[0] is BLOCKS:
             value, needed = node.inputs[0], _needed_halo(node, target)
             halos[value] = _union(halos.get(value, needed), needed)
-    for node in reversed(graph.nodes):  # pieces of a concatenation are stored inside the whole
+    for node in reversed(graph.nodes):  # operands of a concatenation are stored inside the result
         if isinstance(node.op, Concat) and chosen[node].result is BLOCKS and node.outputs[0] in halos:
             for value in node.inputs:
                 halos[value] = _union(halos.get(value, halos[node.outputs[0]]), halos[node.outputs[0]])
@@ -202,7 +200,7 @@ def _union(a: Halo, b: Halo) -> Halo:
 
 
 class _Relayouter:
-    """Rebuilds the graph; one Relayout for each value and layout that a reader needs."""
+    """Rebuilds the graph with one Relayout for each value and layout that a reader needs."""
 
     def __init__(self, graph: Graph, chosen: Mapping[Node, Choice], halos: Mapping[Value, Halo], block: int) -> None:
         self.graph, self.chosen, self.halos, self.block = graph, chosen, halos, block
@@ -238,7 +236,7 @@ class _Relayouter:
         return self._as(b, value, self._layout(old))
 
     def _is_read_anyway(self, node: Node, old: Value) -> bool:
-        """True if `node` reads a value that has no memory of its own: through an index map, in any format."""
+        """True if `node` reads a value without memory, through an index map and so in any format."""
         virtual = old.node is not None and self.chosen[old.node].result is None
         return virtual and not isinstance(node.op, READS_MEMORY)
 

@@ -13,11 +13,11 @@ from .manager import Context, Pass
 
 @dataclass(frozen=True)
 class Decompose(Pass):
-    """Replace each mx node by the core nodes of its declaration; the new nodes carry its name and location.
+    """Replace each mx node by the core nodes of its declaration; new nodes without a name get its name and location.
 
-    With `own_gradients`, which differentiation needs, operators whose gradient is not their derivative become calls
+    With `own_gradients`, which differentiation requires, operators whose gradient is not their derivative become calls
     that carry it. Needs: nothing. Keeps: the graph's inputs and their order. If operators draw random numbers, one
-    input for their key is appended, which `Graph.random` names.
+    input for the key is appended, and `Graph.random` refers to it.
     """
 
     own_gradients: bool = False

@@ -1,4 +1,4 @@
-"""Adds gradients to a graph: reverse-mode differentiation of core."""
+"""Adds gradients to a graph: reverse-mode differentiation of core graphs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .partition import partition
 
 @dataclass(frozen=True)
 class Differentiate(Pass):
-    """`differentiate` as a pass. Needs: core. Keeps: the graph's inputs and outputs; adds some."""
+    """`differentiate` as a pass. Needs: core. Keeps: the graph's inputs and outputs; adds others."""
 
     wrt: tuple[int, ...]
     name = "differentiate"
@@ -29,11 +29,11 @@ class Differentiate(Pass):
 
 
 def differentiate(graph: Graph, wrt: Sequence[int]) -> Graph:
-    """A graph of core that also computes the cotangents of the inputs `wrt`, which must be floats.
+    """A core graph that also computes the cotangents of the inputs `wrt`, which must be floats.
 
-    Inputs: the graph's, then one cotangent for each float output in order. Outputs: the graph's, then one cotangent for
-    each of `wrt` (zeros where nothing depends on it), then what updates inputs, which has no cotangent: moving
-    statistics are not differentiated. GraphError names a node without a gradient, or an input that is not a float.
+    Inputs: the graph's, then one cotangent per float output in order. Outputs: the graph's, then one cotangent per
+    input in `wrt` (zeros if no output depends on it), then the outputs that update inputs, which have no cotangents:
+    moving statistics are not differentiated. GraphError names a node without a gradient or a non-float input.
     """
     _check(graph, wrt)
     plain = len(graph.outputs) - len(graph.updates)
@@ -48,14 +48,14 @@ def differentiate(graph: Graph, wrt: Sequence[int]) -> Graph:
 
 
 def vjp_graph(graph: Graph) -> Graph:
-    """The gradient alone: inputs, then one cotangent for each float output -> one cotangent for each float input."""
+    """Only the gradient: inputs, then one cotangent per float output -> one cotangent per float input."""
     return gradient_graph(graph, float_positions(graph.inputs), float_positions(graph.outputs))
 
 
 def _check(graph: Graph, wrt: Sequence[int]) -> None:
     for i in wrt:
         if not 0 <= i < len(graph.inputs):
-            raise GraphError(f"graph '{graph.name}' has no input {i} to differentiate by")
+            raise GraphError(f"graph '{graph.name}' has no input {i} to differentiate with respect to")
         value = graph.inputs[i]
         if not value.type.dtype.is_float:
             name = f"'{value.name}'" if value.name else str(i)
@@ -73,14 +73,14 @@ _CONTROL: dict[type, PullBack] = {Scan: pull_back_scan, Cond: pull_back_cond, Wh
 
 
 class _Saving:
-    """Differentiates loops and branches so that they keep residuals, and puts the nodes that do in their place."""
+    """Differentiates loops and branches with residuals, and replaces them by the nodes that save the residuals."""
 
     def __init__(self) -> None:
         self.pulled: dict[Node, Pulled] = {}
         self.moved: dict[Node, tuple[Value, ...]] = {}
 
     def rule(self, b: CoreBuilder, node: Node, given: Sequence[Value | None], needed: Sequence[int]) -> Gradients:
-        """The rule of `pull_back` for every node."""
+        """The differentiation rule for `pull_back`, for every node."""
         pull_back = _CONTROL.get(type(node.op))
         if pull_back is None:
             return vjp_of(b, node, given, needed)
@@ -88,7 +88,7 @@ class _Saving:
         return found.cotangents
 
     def instead(self, graph: Graph) -> Graph:
-        """The graph in which loops and branches whose residuals are read are replaced by those that keep them."""
+        """The graph with each loop and branch whose residuals are read replaced by the nodes that save them."""
         alive = set(graph.nodes)
         self.pulled = {node: pulled for node, pulled in self.pulled.items() if pulled.saving[-1] in alive}
         return rebuild(graph, self._replace, CoreBuilder(graph.name)) if self.pulled else graph
@@ -110,6 +110,6 @@ class _Saving:
 def _split_by_cut(
     graph: Graph, wrt: Sequence[int], seeds: Sequence[int], free_inputs: Collection[int], free_outputs: Collection[int]
 ) -> Split:
-    """The forward and the backward graph of a loop's body or a branch, which keep what the cut keeps."""
+    """The forward and backward graph of a loop's body or a branch; the minimum cut selects the residuals."""
     joint = inline_calls(_joint(graph, wrt, seeds), own_gradients=False)
     return partition(joint, len(seeds), len(wrt), free_inputs, free_outputs)

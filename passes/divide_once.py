@@ -1,4 +1,4 @@
-"""Turns the division of whole rows by one number each into a multiplication: one division a row."""
+"""Replaces the division of a row by one number with a multiplication: one division per row."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from .manager import Context, Pass
 
 @dataclass(frozen=True)
 class DivideOnce(Pass):
-    """x / broadcast(reduction) -> x * broadcast(1 / reduction), as in a softmax, where the divisor is a sum of the row.
+    """x / broadcast(reduction) -> x * broadcast(1 / reduction), as in softmax, where the divisor is the sum of the row.
 
-    A vector division costs several multiplications. Needs: core. Keeps: values up to one more rounding.
+    A vector division costs several multiplications. Needs: core. Keeps: values up to one additional rounding.
     """
 
     name = "divide-once"
@@ -36,7 +36,7 @@ def _multiply(b: GraphBuilder, node: Node, operands: tuple[Value, ...]) -> Repla
 
 
 def _reciprocal(b: CoreBuilder, divisor: Value) -> Value | None:
-    """1 / divisor with the division before the broadcast; None unless it is a reduction that is broadcast."""
+    """1 / divisor, divided before the broadcast; None unless `divisor` is a broadcast reduction."""
     broadcast = divisor.node
     if broadcast is None or not isinstance(broadcast.op, Broadcast):
         return None

@@ -1,4 +1,4 @@
-"""Finds the inputs that a graph reads element by element: a result may overwrite such an input."""
+"""Finds the inputs that a graph reads elementwise: a result can overwrite such an input."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from ..ir.graph import Graph, Node, Value
 
 
 def elementwise_inputs(graph: Graph) -> frozenset[int]:
-    """Positions of the inputs of which each element is read only to compute results at the same place.
+    """Positions of inputs whose element i is read only to compute element i of results.
 
-    Conservative: an input is left out if any value computed from it is read at other places.
+    Conservative: excludes an input if any value computed from it is read at other positions.
     """
     moved: set[Value] = set()
     for node in reversed(graph.nodes):

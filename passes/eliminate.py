@@ -1,4 +1,4 @@
-"""Removes what a graph does not need: unused nodes and repeated computations."""
+"""Removes unused nodes and repeated computations."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .manager import Context, Pass
 
 @dataclass(frozen=True)
 class EliminateDeadCode(Pass):
-    """Drop nodes none of whose results is used. Needs: nothing. Keeps: inputs, outputs, order."""
+    """Drop nodes without used results. Needs: nothing. Keeps: inputs, outputs, order."""
 
     name = "eliminate-dead-code"
 
@@ -31,8 +31,8 @@ class EliminateDeadCode(Pass):
 
 @dataclass(frozen=True)
 class EliminateCommonSubexpressions(Pass):
-    """Compute once what several nodes with equal ops and the same operands compute. Needs: ops compared by value.
-    Keeps: inputs, outputs.
+    """Replace nodes with equal ops and the same operands by the first of them. Needs: ops compared by value. Keeps:
+    inputs, outputs.
     """
 
     name = "eliminate-common-subexpressions"

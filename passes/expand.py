@@ -1,4 +1,4 @@
-"""Replaces primitives that no target has a kernel for by others."""
+"""Replaces primitives that have no kernel on any target by other primitives."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from .manager import Context, Pass
 
 @dataclass(frozen=True)
 class Expand(Pass):
-    """argmax(x) -> the least position at which x equals its maximum: what `expand` of each primitive of `kind` gives.
+    """Replace each primitive of class `kind` by the result of its `expand` method.
 
-    Needs: core. Keeps: values.
+    argmax(x) -> the smallest position where x equals its maximum. Needs: core. Keeps: values.
     """
 
     name = "expand"

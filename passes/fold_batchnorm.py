@@ -1,4 +1,4 @@
-"""Folds a scale and a shift per output channel into the convolution or matrix product before them."""
+"""Folds a scale and a shift per output channel into the preceding convolution or matrix product."""
 
 from __future__ import annotations
 
@@ -15,10 +15,9 @@ from .manager import Context, Pass
 class FoldBatchNorm(Pass):
     """conv(x, w) * s -> conv(x, w * s); (conv(x, w) + b) * s -> conv(x, w * s) + b * s; (y + p) + q -> y + (p + q).
 
-    s, b, p and q are vectors over the output channels that depend on parameters and constants alone, so the
-    products are computed once and not in every run. An inference batch norm is such a scale and shift. Needs: core,
-    batch norms decomposed. Keeps: values up to rounding. Convolutions whose result others read too stay as they
-    are.
+    s, b, p and q are vectors over the output channels that depend only on parameters and constants, so the products are
+    computed once and not in every run. An inference batch norm is such a scale and shift. Needs: core, batch norms
+    decomposed. Keeps: values up to rounding. A convolution whose result has other readers is not changed.
     """
 
     name = "fold-batchnorm"
@@ -31,8 +30,8 @@ class FoldBatchNorm(Pass):
 
 
 class _Folder:
-    """The rule and what it must know of the whole graph: which new values depend on parameters alone, and which old
-    ones have one use.
+    """The rule, with properties of the whole graph: which new values depend only on parameters, and which old values
+    have one use.
     """
 
     def __init__(self, graph: Graph) -> None:
@@ -76,7 +75,7 @@ class _Folder:
         return None
 
     def _channel_vector(self, value: Value, like: Value) -> Value | None:
-        """The prepared vector over axis `channel` that `value` broadcasts, if it is one."""
+        """The prepared vector that `value` broadcasts over the channel axis; None if it is no such broadcast."""
         source = _contraction(_strip_shift(like))
         vector = _vector_along(value, _channel_axis(source)) if source is not None else None
         return vector if vector in self.prepared else None
@@ -110,7 +109,7 @@ class _Folder:
 
 
 def _contraction(value: Value) -> Node | None:
-    """The convolution, or the product x[..., k] w[n, k], that makes `value`."""
+    """The convolution, or the product x[..., k] w[n, k], that computes `value`."""
     node = value.node
     if node is None:
         return None
@@ -122,17 +121,17 @@ def _contraction(value: Value) -> Node | None:
 
 
 def _channel_axis(source: Node) -> int:
-    """The axis of a contraction's result that counts its output channels."""
+    """The output channel axis of a contraction's result."""
     return 1 if isinstance(source.op, Conv) else source.outputs[0].type.rank - 1
 
 
 def _weight_axis(source: Node) -> int:
-    """The axis of the weight that counts the output channels."""
+    """The output channel axis of the weight."""
     return 1 - source.op.rhs_contract[0] if isinstance(source.op, Dot) else 0
 
 
 def _shift_of(value: Value) -> tuple[Value | None, Value | None]:
-    """(y, p) when `value` is y + broadcast(p) with y a contraction and p a vector over its output channels."""
+    """(y, p) if `value` is y + broadcast(p) with y a contraction and p a vector over its output channels."""
     node = value.node
     if node is None or not isinstance(node.op, Pointwise) or node.op.op is not ScalarOp.ADD:
         return None, None
@@ -145,7 +144,7 @@ def _shift_of(value: Value) -> tuple[Value | None, Value | None]:
 
 
 def _vector_along(value: Value, axis: int) -> Value | None:
-    """The vector that `value` repeats along all axes but `axis`."""
+    """The vector that `value` repeats along all axes except `axis`; None if there is none."""
     if value.node is None or not isinstance(value.node.op, Broadcast):
         return None
     vector = value.node.inputs[0]

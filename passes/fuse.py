@@ -1,4 +1,4 @@
-"""Groups core nodes into regions, each of which becomes one kernel."""
+"""Groups core nodes into regions; each region becomes one kernel."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from .row_reads import reads_own_rows
 class Fuse(Pass):
     """Replace groups of nodes by Fused nodes whose bodies are the groups.
 
-    A contraction takes the pointwise chain behind it; reductions over the same rows take the pointwise work before,
-    between and behind them (softmax, layer norm: one region); pointwise nodes and index maps join while an
-    intermediate has one reader. Broadcasts, scalars and unit reshapes are copied into every region that reads them.
-    Needs: core, layouts assigned. Keeps: values; opaque nodes (large constants, reshapes, loops) stay as they are.
+    A contraction is fused with the pointwise chain after it. Reductions over the same rows are fused with the pointwise
+    work before, between and after them (softmax, layer norm: one region). Pointwise nodes and index maps are fused if
+    the intermediate value has one reader. Broadcasts, scalars and unit reshapes are copied into every region that reads
+    them. Needs: core, layouts assigned. Keeps: values, and opaque nodes (large constants, reshapes, loops).
     """
 
     name = "fuse"
@@ -38,9 +38,9 @@ def find_groups(graph: Graph) -> GroupGraph:
     return fuser.groups
 
 
-_MOST_RESULTS = 8  # of one region: all of them wait in registers until the last is computed
+_MOST_RESULTS = 8  # per region: all are held in registers until the last is computed
 _FIRST = {Kind.CONTRACT: 0, Kind.ROW: 1, Kind.WINDOW: 2}
-"""The order in which a node tries to join the groups that it reads; other kinds come last."""
+"""The order in which a node tries to join the groups that it reads; other kinds are last."""
 
 
 class _Fuser:
@@ -67,11 +67,11 @@ class _Fuser:
         self.groups.merge(before, own)
 
     def _keeps_rows(self, before: Group, own: Group) -> bool:
-        """True if both groups as one would read their reductions at their own rows only."""
+        """True if the merged group would read its reductions only at their own rows."""
         rows = before.rows or own.rows
         if rows is None:
             return True
-        symbolic = any(map(is_symbolic, rows[0]))  # without guards for the extents: see below
+        symbolic = any(map(is_symbolic, rows[0]))  # then the next line would record guards
         if not symbolic and all(rows[0].count(n) == 1 for n in rows[0] if n != 1):  # extents distinguish the axes
             return True
         members = {*before.nodes, *own.nodes}
@@ -109,8 +109,8 @@ class _Fuser:
                 return False
 
     def _is_read_by(self, own: Group, producer: Node) -> bool:
-        """True if `own` alone reads the result of `producer`. The last reader, which is often not yet in a group, is
-        looked at first."""
+        """True if only `own` reads the result of `producer`. Checks the last reader first: it is often not yet in a
+        group."""
         readers = reversed(self.flow.readers[producer])
         return producer not in self.flow.leaving and all(self.groups.of.get(r) is own for r in readers)
 
@@ -118,7 +118,7 @@ class _Fuser:
         return any(v.node is producer for v in node.inputs)
 
     def _fits_rows(self, before: Group, own: Group, node: Node) -> bool:
-        """Rows of one space may share a region: its results then have the full space or that of the reduced rows."""
+        """Rows of one space can share a region whose results have the full space or the space of the reduced rows."""
         if own.rows is not None:
             return own.rows == before.rows
         assert before.rows is not None
@@ -131,8 +131,8 @@ class _Fuser:
         return out.shape == shape or squeezed == tuple(n for n in reduced if n != 1)
 
     def absorb_prologues(self) -> None:
-        """Join pointwise groups whose readers are all in one region of the same space. A result of the graph may join a
-        region in which no element moves: the region then has several results of one shape."""
+        """Merge each pointwise group into the region of the same space that holds all its readers. An output of the
+        graph can join a region that moves no element; the region then has several results of one shape."""
         for node in reversed(self.flow.producers):
             before = self.groups.of[node]
             if before.kind is not Kind.POINTWISE or before.last is not node:
@@ -141,7 +141,7 @@ class _Fuser:
             if len(readers) != 1:
                 continue
             (own,) = readers
-            if node in self.flow.leaving and not self._may_have_results(before, own):
+            if node in self.flow.leaving and not self._can_have_results(before, own):
                 continue
             if own.kind is Kind.ROW:
                 fits = own.rows is not None and node.outputs[0].type.shape == own.rows[0]
@@ -151,8 +151,8 @@ class _Fuser:
                 continue
             self.groups.merge(before, own)
 
-    def _may_have_results(self, before: Group, own: Group) -> bool:
-        """True if two groups compute each element of their few results from the elements at the same place."""
+    def _can_have_results(self, before: Group, own: Group) -> bool:
+        """True if both groups together have few results, computed elementwise."""
         nodes = (*before.nodes, *own.nodes)
         flat = all(isinstance(n.op, Pointwise | Cast) for n in nodes)
         return flat and sum(n in self.flow.leaving for n in nodes) <= _MOST_RESULTS
@@ -163,13 +163,13 @@ def _is_index_map(node: Node) -> bool:
 
 
 def _result_space(node: Node) -> tuple[object, ...]:
-    """Rank, shape and block of a node's result: what two nodes must share to be computed in one sweep."""
+    """Rank, shape and channel block of a node's result: nodes computed in one loop must share them."""
     out = node.outputs[0].type
     return out.rank, out.shape, out.layout.block if out.layout else 1
 
 
 def _keeps_channels(before: Group, node: Node) -> bool:
-    """True if an index map keeps blocks of channels whole: one that shifts or reverses an axis splits them."""
+    """True if an index map keeps channel blocks whole: shifting or reversing an axis splits them."""
     if not isinstance(node.op, Slice | Reverse):
         return True
     return not any(v.type.layout for n in before.nodes for v in (*n.inputs, *n.outputs))

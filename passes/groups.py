@@ -1,11 +1,11 @@
-"""Groups of nodes that become regions, as an acyclic graph in which groups are merged.
+"""Groups of nodes that become regions: an acyclic graph in which groups are merged.
 
-    flow   = Dataflow(producers, readers, leaving)           which nodes read which, through virtual ones
+    flow   = Dataflow(producers, readers, leaving)           which nodes read which, through virtual nodes
     group  = Group(kind, nodes, last, rows, level, inputs, readers)
     groups = GroupGraph(graph)                               add(node), closes_cycle(before, own), merge(before, own)
 
-A group's level is greater than the level of every group that it reads. A path between two groups therefore passes only
-groups of levels between theirs, so a search for one looks at few groups.
+A group's level is greater than the levels of all groups that it reads. So a path between two groups contains only
+groups of levels between theirs, and a search for one visits few groups.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from .row_reads import Rows
 
 @dataclass(frozen=True, kw_only=True)
 class Dataflow:
-    """Which nodes read which. Virtual nodes are transparent: their reader reads what they read.
+    """Which nodes read which. Virtual nodes are transparent: their readers read their operands.
 
-    `producers` of a node are in the order of its operands from the last to the first. `leaving` are the nodes whose
-    results are results of the graph.
+    `producers` of a node are in order from its last operand to its first. `leaving` are the nodes whose results are
+    outputs of the graph.
     """
 
     producers: dict[Node, list[Node]]
@@ -33,7 +33,7 @@ class Dataflow:
 
 
 def find_dataflow(graph: Graph) -> Dataflow:
-    """The dataflow between the nodes of `graph` that are not virtual."""
+    """The dataflow between the non-virtual nodes of `graph`."""
     producers: dict[Node, list[Node]] = {}
     readers: dict[Node, list[Node]] = {}
     source: dict[Value, Node] = {}
@@ -52,7 +52,7 @@ def find_dataflow(graph: Graph) -> Dataflow:
 
 @dataclass(eq=False, slots=True, kw_only=True)
 class Group:
-    """Nodes that become one region. `last` is the one of them that comes last in the graph.
+    """Nodes that become one region. `last` is the last of them in graph order.
 
     `rows` is the full space and the reduced axes of a ROW group. `inputs` and `readers` are other groups.
     """
@@ -71,7 +71,7 @@ class Group:
 
 
 class GroupGraph:
-    """The groups of the nodes seen so far. `steps` counts the groups that searches and merges have looked at."""
+    """The groups of the nodes added so far. `steps` counts the groups visited by searches and merges."""
 
     def __init__(self, flow: Dataflow) -> None:
         self.flow = flow
@@ -79,7 +79,7 @@ class GroupGraph:
         self.steps = 0
 
     def add(self, node: Node) -> Group:
-        """A group of `node` alone, which reads groups that are in the graph."""
+        """Create a group with the single node `node`. The groups that it reads must be in the graph."""
         group = Group(kind=kind_of(node), nodes=[node], last=node, rows=_rows_of(node))
         for producer in self.flow.producers[node]:
             before = self.of[producer]
@@ -91,8 +91,8 @@ class GroupGraph:
     def closes_cycle(self, before: Group, own: Group) -> bool:
         """True if `own`, which reads `before`, also depends on it through a third group.
 
-        Two searches, from `before` along readers and from `own` along inputs, take turns by what they cost until they
-        meet or one of them ends.
+        Two searches, from `before` along readers and from `own` along inputs, alternate by cost until they meet or one
+        of them is exhausted.
         """
         forward, backward = _Search(before, own, direction=1), _Search(own, before, direction=-1)
         met = False
@@ -103,7 +103,7 @@ class GroupGraph:
         return met
 
     def merge(self, before: Group, own: Group) -> Group:
-        """One group of both. `own` reads `before`, and no path leads from one to the other through a third group."""
+        """Merge both groups. `own` reads `before`, and no path connects them through a third group."""
         floor = before.level
         level = max([floor, *(1 + g.level for g in own.inputs if g is not before)])
         kept, taken = (before, own) if before.size >= own.size else (own, before)
@@ -125,7 +125,7 @@ class GroupGraph:
         return kept
 
     def _raise_readers(self, group: Group) -> None:
-        """Give the groups behind `group` levels above those of their inputs, in the order of their levels so far."""
+        """Raise the levels of the groups after `group` above those of their inputs, ordered by their old levels."""
         raised: dict[Group, int] = {group: group.level}
         order = [(group.level, 0, group)]
         while order:
@@ -141,8 +141,8 @@ class GroupGraph:
 
 
 class _Search:
-    """Groups that paths from `origin` to `goal` can pass, the direct edge between them left out. Those whose level is
-    nearest to the goal's go on first."""
+    """Visits the groups on paths from `origin` to `goal`, except the direct edge between them. Groups whose level is
+    nearest to the goal's are expanded first."""
 
     def __init__(self, origin: Group, goal: Group, *, direction: int) -> None:
         """`direction` is 1 along readers, -1 along inputs."""
@@ -153,14 +153,14 @@ class _Search:
 
     @property
     def cost(self) -> int:
-        """The groups that have been looked at after the next step."""
+        """The number of visited groups after the next step."""
         return self.steps + len(self._edges(self.open[0][2]))
 
     def _edges(self, group: Group) -> dict[Group, None]:
         return group.readers if self.direction > 0 else group.inputs
 
     def advance(self, targets: set[Group]) -> bool:
-        """Go on from one group. True if this reaches one of `targets`."""
+        """Expand one group. True if this reaches one of `targets`."""
         group = heappop(self.open)[2]
         for other in self._edges(group):
             self.steps += 1
@@ -182,7 +182,7 @@ def _joined_kind(before: Group, own: Group) -> Kind:
 
 
 def _rows_of(node: Node) -> Rows | None:
-    """The space that a reduction walks and the axes that it reduces."""
+    """The space over which a reduction iterates and the axes that it reduces."""
     if isinstance(node.op, Reduce):
         return node.inputs[0].type.shape, node.op.axes
     return None

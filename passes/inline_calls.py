@@ -13,10 +13,10 @@ from .manager import Context, Pass
 
 @dataclass(frozen=True)
 class InlineCalls(Pass):
-    """Replace each Call by the nodes of its body, also in nested graphs; they carry the name and the line of the call.
+    """Replace each Call by the nodes of its body, also in nested graphs. The nodes get the name and line of the call.
 
-    A gradient that a call carries is lost, so this pass runs when no differentiation remains. Without `own_gradients`
-    calls that carry one stay. Needs: core. Keeps: values.
+    A gradient that a call carries is lost, so this pass runs when no differentiation remains. Without `own_gradients`,
+    calls that carry a gradient stay. Needs: core. Keeps: values.
     """
 
     own_gradients: bool = True
@@ -27,12 +27,12 @@ class InlineCalls(Pass):
 
 
 def inline_calls(graph: Graph, own_gradients: bool = True) -> Graph:
-    """The graph without calls; without `own_gradients` those that carry a gradient stay."""
+    """The graph without calls; without `own_gradients`, calls that carry a gradient stay."""
     return _Inliner(own_gradients).graph(graph)
 
 
 class _Inliner:
-    """Rewrites each nested graph once, so that nodes which share one still do."""
+    """Rewrites each nested graph once, so nodes that share a graph share the rewritten one."""
 
     def __init__(self, own_gradients: bool) -> None:
         self.own_gradients = own_gradients

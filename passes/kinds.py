@@ -1,4 +1,4 @@
-"""What sort of kernel each core node makes, on its own or as part of a region."""
+"""Classifies core nodes by the kernel that they become or join."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from ..ir.graph import Node
 
 
 class Kind(Enum):
-    """What sort of kernel a node starts, or how it joins one."""
+    """The kind of kernel that a node starts, or how it joins one."""
 
     POINTWISE = "pointwise"
     ROW = "row"  # reductions and the pointwise work around them
@@ -37,8 +37,8 @@ class Kind(Enum):
     CONTRACT = "contract"
     MOVE = "move"  # an index map: transpose, slice, reverse, pad, gather, relayout
     JOIN = "join"  # concatenation: one store for each operand
-    VIRTUAL = "virtual"  # read through an index map wherever it is used: broadcast, constant, iota, unit reshape
-    OPAQUE = "opaque"  # stays a node of its own
+    VIRTUAL = "virtual"  # read through an index map by each reader: broadcast, constant, iota, unit reshape
+    OPAQUE = "opaque"  # stays a separate node
 
     __hash__ = object.__hash__
 
@@ -62,12 +62,12 @@ _KINDS: dict[type, Kind] = {
     Iota: Kind.VIRTUAL,
     Size: Kind.VIRTUAL,
 }
-READS_MEMORY = (Conv, ReduceWindow)  # read each element many times, also past the border: from memory, not as a map
-INDEX_MAPS = (Transpose, Slice, Reverse, Relayout)  # moves through which an expression may be recomputed freely
+READS_MEMORY = (Conv, ReduceWindow)  # read elements repeatedly, and past the border: operands must be in memory
+INDEX_MAPS = (Transpose, Slice, Reverse, Relayout)  # moves through which readers can recompute an expression
 
 
 def kind_of(node: Node) -> Kind:
-    """The kind of `node` on its own."""
+    """The kind of `node` by itself."""
     if isinstance(node.op, Constant):
         return Kind.VIRTUAL if node.op.value.size == 1 else Kind.OPAQUE
     if isinstance(node.op, Reshape):
@@ -76,6 +76,6 @@ def kind_of(node: Node) -> Kind:
 
 
 def is_unit_reshape(node: Node) -> bool:
-    """True if a reshape only adds or drops axes of extent 1, so that it is an index map."""
+    """True if a reshape only adds or drops axes of extent 1, so it is an index map."""
     before, after = node.inputs[0].type, node.outputs[0].type
     return before.layout is None and [n for n in before.shape if n != 1] == [n for n in after.shape if n != 1]

@@ -1,10 +1,10 @@
-"""Which formats each primitive reads and writes, and what each choice costs: the table from which layouts are chosen.
+"""The formats that each primitive reads and writes, with their costs: the table from which layouts are chosen.
 
     choice = Choice(operands, result, cost)         one way to run a node
     choices_of(node, block)                         all of them
 
-ROWS is row-major memory, BLOCKS has the channels of a tensor (N, C, *spatial) in blocks of a fixed size. Costs are in
-reads of one element by vectors. What all choices of a node pay is left out.
+ROWS is row-major memory. BLOCKS stores the channels of a tensor (N, C, *spatial) in blocks of a fixed size. The unit of
+cost is one element in a vectorized read. Costs common to all choices of a node are omitted.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ ROWS, BLOCKS = Format.ROWS, Format.BLOCKS
 class Choice:
     """The formats in which a node reads its operands and writes its results.
 
-    An operand None is read in either format, through an index map. A result None has no memory of its own: its readers
-    see the operands.
+    An operand with format None is read in either format, through an index map. A result with format None has no memory:
+    its readers read the operands.
     """
 
     operands: tuple[Format | None, ...]
@@ -65,23 +65,23 @@ _COPY = 3
 """Cost of an element that is read and written."""
 
 _RELAYOUT = _COPY + _ACROSS
-"""Cost of an element whose format changes: it is read, written and moved across. On AVX-512, where a vector read takes
-0.07 ns an element, that is 0.45 ns."""
+"""Cost of an element whose format changes: read, written and transposed. On AVX-512, where a vector read takes 0.07 ns
+per element, it is 0.45 ns."""
 
 
 def relayout_cost(type: TensorType, block: int) -> int:
-    """The cost of a copy in the other format, the padding of the last block included."""
+    """The cost of a copy in the other format, including the padding of the last block."""
     n, c, *space = type.shape
     return _RELAYOUT * n * -(-c // block) * block * prod(space)
 
 
 def can_be_blocked(type: TensorType) -> bool:
-    """True if results of this type are ever in BLOCKS. (Operands of other dtypes can be relayouted.)"""
+    """True if results of this type can be in BLOCKS. (Operands of other dtypes can be in BLOCKS after a relayout.)"""
     return type.rank >= 3 and type.dtype is DType.F32
 
 
 def choices_of(node: Node, block: int) -> Sequence[Choice]:
-    """The ways to run `node`, those in ROWS first; never none."""
+    """The ways to run `node`, ROWS first; never empty."""
     rule = LAYOUT_RULES.get(type(node.op))
     return rule(node, block) if rule is not None else (_in_rows(node),)
 
@@ -95,8 +95,8 @@ def _virtual(node: Node, block: int) -> Sequence[Choice]:
 
 
 def _conv(node: Node, block: int) -> Sequence[Choice]:
-    """Micro-kernels write blocks: rows take a second pass, which costs more than a relayout. They read blocks, but few
-    channels (an image) in rows, which in blocks would be mostly padding, and other dtypes.
+    """Micro-kernels write blocks: writing rows takes a second pass, which costs more than a relayout. They read blocks,
+    except few channels (an image), which in blocks would be mostly padding, and other dtypes.
     """
     assert isinstance(node.op, Conv)
     if node.op.batch_groups != 1 or not can_be_blocked(node.outputs[0].type):
@@ -112,7 +112,7 @@ def _same_format(node: Node, block: int) -> Sequence[Choice]:
 
 
 def _window(node: Node, block: int) -> Sequence[Choice]:
-    """Blocks where the window slides over spatial axes alone."""
+    """Blocks are possible if the window slides only over spatial axes."""
     assert isinstance(node.op, ReduceWindow)
     op = node.op
     spatial = op.window[:2] == (1, 1) and op.strides[:2] == (1, 1) and op.padding[:2] == ((0, 0), (0, 0))
@@ -120,7 +120,7 @@ def _window(node: Node, block: int) -> Sequence[Choice]:
 
 
 def _concat(node: Node, block: int) -> Sequence[Choice]:
-    """Blocks along channels, if every piece but the last fills its blocks."""
+    """Blocks are possible along channels if every operand except the last fills its blocks."""
     assert isinstance(node.op, Concat)
     whole = node.op.axis == 1 and all(v.type.shape[1] % block == 0 for v in node.inputs[:-1])
     return _same_format(node, block) if whole else (_in_rows(node),)
@@ -130,8 +130,8 @@ _EXACT = frozenset((ReduceOp.MAX, ReduceOp.MIN, ReduceOp.AND, ReduceOp.OR))
 
 
 def _reduce(node: Node, block: int) -> Sequence[Choice]:
-    """A sum adds in the order of memory, so its rounding depends on the format: sums read blocks over all spatial axes,
-    as poolings are, and no others. Other reductions read them along any axes.
+    """The rounding of a sum depends on the order of memory, and so on the format. Therefore sums read blocks only when
+    they reduce exactly the spatial axes, like pooling. Other reductions read blocks along any axes.
     """
     assert isinstance(node.op, Reduce)
     x, axes = node.inputs[0].type, node.op.axes
@@ -155,7 +155,7 @@ def _reverse(node: Node, block: int) -> Sequence[Choice]:
 
 
 def _slice(node: Node, block: int) -> Sequence[Choice]:
-    """A slice of rows may be a view. That of blocks is a copy, of whole blocks."""
+    """A slice of rows can be a view. A slice of blocks copies whole blocks."""
     assert isinstance(node.op, Slice)
     op = node.op
     whole = len(op.start) > 1 and op.start[1] % block == 0 and op.step[1] == 1
@@ -169,8 +169,8 @@ def _pad(node: Node, block: int) -> Sequence[Choice]:
 
 
 def _moved(node: Node, *, keeps_channels: bool, copy: int = 0) -> Sequence[Choice]:
-    """A move along axes of the operand; blocks stay whole where channels stay where they are. `copy` is what an element
-    costs in blocks alone.
+    """A move along axes of the operand. Blocks stay whole if channels do not move. `copy` is the cost per element that
+    only blocks have.
     """
     out, rest = node.outputs[0].type, (ROWS,) * (len(node.inputs) - 1)
     if not keeps_channels or out.rank < 3:
@@ -183,7 +183,7 @@ def _moved(node: Node, *, keeps_channels: bool, copy: int = 0) -> Sequence[Choic
 
 
 def _last_axis(type: TensorType, axes: Sequence[int]) -> int:
-    """The last of `axes` along which `type` has more than one element, along which vectors run in rows; 1 if none."""
+    """The last of `axes` with more than one element, along which vectors run in rows; 1 if there is none."""
     return next((k for k in reversed(axes) if type.shape[k] != 1), 1)
 
 

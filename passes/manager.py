@@ -1,4 +1,4 @@
-"""Runs passes over a graph: the one place that verifies, times, prints and dumps between them."""
+"""Runs passes over a graph, and verifies, times, prints and dumps the graph between them."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from ..ir.target import Capabilities
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What the user asks of a compilation.
+    """The user's options for a compilation.
 
-    `static_shape` compiles extents into the kernels; without it they are arguments of launches where that is as fast.
+    `static_shape` compiles extents into the kernels; otherwise they are arguments of launches where that is as fast.
     """
 
     training: bool = False
@@ -29,7 +29,7 @@ class Options:
 
 @dataclass
 class Context:
-    """What passes may ask: the target's numbers and the user's options. `trace` collects (pass name, seconds)."""
+    """What passes can read: the target's capabilities and the user's options. `trace` collects (pass name, seconds)."""
 
     target: Capabilities
     options: Options = field(default_factory=Options)
@@ -38,7 +38,7 @@ class Context:
     dumped: int = 0
 
     def dump(self, stage: str, suffix: str, text: str | bytes) -> None:
-        """Write one numbered file of the current compilation when MXFORGE_DUMP names a folder."""
+        """Write a numbered file of the current compilation if MXFORGE_DUMP names a folder."""
         folder = self.settings.dump
         if folder is None:
             return
@@ -56,8 +56,8 @@ def _next_file(folder: Path, stage: str, suffix: str) -> Path:
 class Pass(ABC):
     """A pure function from graph to graph. Subclasses are frozen dataclasses whose fields are their options.
 
-    `run` returns the same object when nothing changed. The docstring states what the pass does, what it requires and
-    what it preserves.
+    `run` returns the same object if nothing changed. The docstring states what the pass does, what it needs and what it
+    keeps.
     """
 
     name: ClassVar[str]
@@ -67,7 +67,7 @@ class Pass(ABC):
 
 
 def run_passes(passes: Sequence[Pass], graph: Graph, context: Context) -> Graph:
-    """Run the passes in order, with whatever observation the settings ask for."""
+    """Run the passes in order, with the observation that the settings enable."""
     for step in passes:
         start = time.perf_counter()
         result = step.run(graph, context)

@@ -1,10 +1,10 @@
-"""Divides a graph with gradients into a forward and a backward graph, and decides what the first keeps for the second.
+"""Splits a graph with gradients into a forward and a backward graph, and selects the residuals between them.
 
-Every node that the gradients need is on one of two sides: the forward graph computes it and keeps what is read from the
-other side, or the backward graph computes it (again, if the forward graph needs it too). Keeping costs bytes, computing
-again costs work (`recompute_cost.py`); a minimum cut of the graph of these costs has the least total. Nodes that are
-never computed again and nodes that depend on a cotangent have a fixed side, so what is left falls apart into small
-components, which are cut one by one.
+Every node that the gradients depend on is on one of two sides. The forward graph computes it and saves the values that
+the other side reads, or the backward graph computes it (again, if the forward graph needs it too). Saving costs bytes,
+recomputing costs work (`recompute_cost.py`); a minimum cut of the graph of these costs has the lowest total. Nodes that
+are never recomputed and nodes that depend on a cotangent have a fixed side, so the remaining nodes form small connected
+components, which are cut separately.
 """
 
 from __future__ import annotations
@@ -30,10 +30,9 @@ def partition(
 ) -> Split:
     """The forward and the backward graph of `differentiate`'s result; see `Split`.
 
-    The last `cotangents` inputs are cotangents; the last `gradients` outputs, before those that update inputs, are
-    gradients. Keeping an input or output at a free position costs nothing: by default all outputs, and all inputs
-    that the forward graph does not update. Contractions, random draws, sorts, factorizations and loops are never
-    computed again.
+    The last `cotangents` inputs are cotangents. The last `gradients` outputs before those that update inputs are
+    gradients. Saving an input or output at a free position costs nothing: by default all outputs, and all inputs that
+    the forward graph does not update. Contractions, random draws, sorts, factorizations and loops are never recomputed.
     """
     graph = _Joint(joint, cotangents, gradients)
     if free_inputs is None:
@@ -47,7 +46,7 @@ def partition(
 
 
 class _Joint:
-    """The parts of a graph with gradients, and what its nodes depend on."""
+    """The parts of a graph with gradients, and the dependencies of its nodes."""
 
     def __init__(self, graph: Graph, cotangents: int, gradients: int) -> None:
         self.graph = graph
@@ -61,8 +60,8 @@ class _Joint:
         self.late = self._late_nodes()
 
     def _late_nodes(self) -> set[Node]:
-        """The nodes that the backward graph must compute: those that depend on a cotangent, kernels of their own that
-        the forward graph does not need, and all that depends on them."""
+        """The nodes that the backward graph must compute: nodes that depend on a cotangent, nodes with their own kernel
+        that the forward graph does not need, and all nodes that depend on these."""
         reached = set(self.cotangents)
         found: set[Node] = set()
         for node in self.graph.nodes:
@@ -73,11 +72,11 @@ class _Joint:
         return found
 
     def is_late(self, value: Value) -> bool:
-        """True if only the backward graph has the value."""
+        """True if only the backward graph computes or receives the value."""
         return value.node in self.late or value in self.cotangents
 
     def backward_order(self, recomputed: set[Node]) -> list[Node]:
-        """The nodes of the backward graph; what is computed again comes just before its first reader."""
+        """The nodes of the backward graph in order; recomputed nodes directly precede their first reader."""
         done: set[Node] = set()
         order: list[Node] = []
         last = _producers(self.gradients, recomputed)
@@ -87,7 +86,7 @@ class _Joint:
 
 
 def _producers(values: Iterable[Value], among: set[Node]) -> list[Node]:
-    """The nodes that compute the values, as far as they are in the set."""
+    """The nodes in `among` that compute the values."""
     return [v.node for v in values if v.node is not None and v.node in among]
 
 
@@ -103,7 +102,7 @@ def _needed(nodes: Sequence[Node], values: Iterable[Value]) -> set[Node]:
 
 
 def _with_operands(node: Node, recomputed: set[Node], done: set[Node]) -> Iterator[Node]:
-    """The node after those of `recomputed` that it depends on, without those that are `done`."""
+    """The node, preceded by the nodes of `recomputed` that it depends on and that are not in `done`."""
     stack = [node]
     while stack:
         top = stack[-1]
@@ -123,8 +122,8 @@ def _with_operands(node: Node, recomputed: set[Node], done: set[Node]) -> Iterat
 class _Cut:
     """The costs as a graph with capacities: nodes and values on the source's side belong to the forward graph.
 
-    source -> node: the cost of computing it again. node -> value: the cost of keeping a value that some reader on the
-    other side needs. Vertices are the nodes whose side is open, and those values that several of them read.
+    source -> node: the cost of recomputing it. node -> value: the cost of saving a value for a reader on the other
+    side. Vertices are the nodes whose side is not fixed, and the values that several of them read.
     """
 
     def __init__(self, graph: _Joint, free: Collection[Value]) -> None:
@@ -136,12 +135,12 @@ class _Cut:
         self.open = {n for n in graph.needed - graph.late if n not in graph.forward or recomputing_cost(n) is not None}
         self.readers = self._readers()
         self.stored = {*graph.inputs, *self._read_by_kernels(graph.forward)}
-        """What the forward graph has in memory in any case."""
+        """Values that the forward graph has in memory in any case."""
         self.stored.update(v for n in graph.forward if has_own_kernel(n) for v in n.outputs)
         self.read_by_kernels = self._read_by_kernels(graph.late & graph.needed)
 
     def recomputed(self) -> set[Node]:
-        """The nodes that both sides could compute and that belong to the backward graph."""
+        """The nodes that both sides could compute and that the cut assigns to the backward graph."""
         for node in self.graph.graph.nodes:
             if node in self.open:
                 self._add_node(node)
@@ -154,7 +153,7 @@ class _Cut:
         return found
 
     def _readers(self) -> dict[Value, list[Node]]:
-        """For each value that the forward graph can have the nodes that read it for the gradients."""
+        """The nodes that read each value of the forward graph for the gradients."""
         graph = self.graph
         found: dict[Value, list[Node]] = {}
         for node in (n for n in graph.graph.nodes if n in graph.needed):
@@ -170,18 +169,18 @@ class _Cut:
             self.from_source[node] = self._cost_again(node)
             return
         for producer in _producers(node.inputs, self.open):
-            if producer not in self.graph.forward:  # computed on the forward side only if its operands are
+            if producer not in self.graph.forward:  # on the forward side only if its operands are
                 self.between.add_edge(node, producer)
 
     def _cost_again(self, node: Node) -> int:
-        """The work, and the memory for what a kernel of its own on the backward side reads."""
+        """The work of recomputing a node, and the memory traffic for results that kernels on the backward side read."""
         cost = recomputing_cost(node)
         assert cost is not None
         written = [] if moves_only(node) else [v for v in node.outputs if v in self.read_by_kernels]
         return cost + sum(keeping_cost(v, True) for v in written)
 
     def _read_by_kernels(self, nodes: Collection[Node]) -> set[Value]:
-        """What those of `nodes` read that are kernels of their own, directly or moved."""
+        """Values that nodes of `nodes` with their own kernel read, directly or through moves."""
         found: set[Value] = set()
         for node in reversed(self.graph.graph.nodes):
             kernel = node in nodes and has_own_kernel(node)
@@ -193,7 +192,7 @@ class _Cut:
         readers, cost = self.readers[value], keeping_cost(value, value in self.stored)
         producer = value.node if value.node in self.open else None
         if value in self.graph.gradients or any(n in self.graph.late for n in readers):
-            if producer is not None:  # if it is computed on the forward side it is kept
+            if producer is not None:  # if computed on the forward side, it is saved
                 self.to_sink[producer] = self.to_sink.get(producer, 0) + cost
             return
         later = [n for n in readers if n in self.open]
@@ -215,7 +214,7 @@ class _Cut:
             ("source", v, {"capacity": self.from_source[v]}) for v in component & self.from_source.keys()
         )
         cut.add_edges_from((v, "sink", {"capacity": self.to_sink[v]}) for v in component & self.to_sink.keys())
-        flow = self.nx.algorithms.flow.boykov_kolmogorov  # the default takes longer on long chains
+        flow = self.nx.algorithms.flow.boykov_kolmogorov  # the default is slower on long chains
         return set(self.nx.minimum_cut(cut, "source", "sink", flow_func=flow)[1][1])
 
 

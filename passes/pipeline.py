@@ -1,12 +1,12 @@
-"""The stages that a graph goes through before code is generated, each a list of passes with the reason for each place.
+"""The stages of compilation before code generation. Each is a list of passes, with the reason for each pass's position.
 
     to core          TO_CORE         operators of mx become primitives
-    differentiate    Differentiate   for training: adds the cotangents of inputs, while loops are still loops
-    partition        partition       for training: one graph becomes a forward and a backward graph
-    optimise         OPTIMISE        what every target does
-    lower            LOWER_CPU       what one target does, up to regions that become kernels
+    differentiate    Differentiate   for training: adds the cotangents of inputs, before loops are unrolled
+    partition        partition       for training: splits the graph into a forward and a backward graph
+    optimise         OPTIMISE        passes for all targets
+    lower            LOWER_CPU       passes for one target; the last forms regions
 
-Inference skips the second and the third stage, which `training.py` puts together.
+Inference skips the second and third stage, which `training.py` combines.
 """
 
 from __future__ import annotations
@@ -24,38 +24,38 @@ from .simplify import Simplify
 from .unroll_scan import UnrollScan
 
 TO_CORE: tuple[Pass, ...] = (
-    Decompose(),  # everything below speaks core
+    Decompose(),  # all later passes work on core
 )
 TO_CORE_WITH_GRADIENTS: tuple[Pass, ...] = (
-    Decompose(own_gradients=True),  # an operator's own gradient stays with its call until nothing is differentiated
+    Decompose(own_gradients=True),  # calls carry operators' own gradients until differentiation is done
 )
 
 JOINT: tuple[Pass, ...] = (
-    InlineCalls(),  # nothing is differentiated any more; operands that a gradient does not read are not kept
+    InlineCalls(),  # differentiation is done; operands that a gradient does not read are not saved
     EliminateDeadCode(),
-    Simplify(),  # the cut counts what is computed, so identities must go first
-    EliminateCommonSubexpressions(),  # what the gradient computes like the forward pass is one value
+    Simplify(),  # the cut counts computations, so identities are removed first
+    EliminateCommonSubexpressions(),  # gradient and forward pass share equal computations
     EliminateDeadCode(),
 )
 """Between differentiate and partition."""
 
 OPTIMISE: tuple[Pass, ...] = (
-    InlineCalls(),  # before loops are counted: a call costs what its body costs
+    InlineCalls(),  # before the sizes of loops are counted
     EliminateDeadCode(),  # unused hidden outputs: moving statistics, masks, loops for gradients
-    UnrollScan(),  # the steps of a loop are ordinary nodes to everything below
-    Simplify(),  # decompositions leave identities and constant arithmetic behind
+    UnrollScan(),  # later passes see the steps of a loop as ordinary nodes
+    Simplify(),  # decompositions leave identities and constant arithmetic
     EliminateCommonSubexpressions(),  # repeated broadcasts and batch-norm scales become one
     EliminateDeadCode(),
 )
 
 LOWER_CPU: tuple[Pass, ...] = (
-    Expand(),  # not for the reference target: the interpreter has these primitives itself
-    DivideOnce(),  # before fusion, so that the reciprocal is a number of the row
+    Expand(),  # not for the reference target: the interpreter evaluates these primitives
+    DivideOnce(),  # before fusion, so that the reciprocal is computed once per row
     FoldBatchNorm(),  # before layouts: the weights are still row-major
     Simplify(),  # a folded shift leaves sums of broadcasts
     EliminateCommonSubexpressions(),
     EliminateDeadCode(),
-    AssignLayouts(),  # before fusion: a Relayout is a node that may join a region
+    AssignLayouts(),  # before fusion: a Relayout is a node that can join a region
     Fuse(),  # last: regions hide their nodes from local rules
 )
 

@@ -1,4 +1,4 @@
-"""Plans the memory of values: which share memory with others, and the offset of each other value in a block."""
+"""Plans the memory of values: which values share memory, and the offset of each other value in a block."""
 
 from __future__ import annotations
 
@@ -16,11 +16,10 @@ ALIGNMENT = 64  # bytes: a cache line, and the widest vector register
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """A value in another's memory: `offset` in elements, `strides` of the physical dimensions (None:
-    contiguous).
+    """A value in another value's memory: `offset` in elements, `strides` of the physical dimensions (None: contiguous).
 
-    `renamed` marks the same memory under another shape: such a view needs its base contiguous. With `axis`, `offset`
-    counts steps along that physical dimension of the base, whose length depends on where the base is stored.
+    `renamed` marks the same memory with another shape: such a view requires a contiguous base. With `axis`, `offset`
+    counts steps along that physical dimension of the base; the step's length depends on where the base is stored.
     """
 
     base: Value
@@ -32,9 +31,8 @@ class View:
 
 @dataclass(frozen=True)
 class Sharing:
-    """`views` of values that own no memory; `prepared` values depend on parameters and constants alone; `placed`
-    pieces (whole, position) are
-    computed inside their concatenation."""
+    """`views` are values that share another value's memory. `prepared` values depend only on parameters and constants.
+    `placed` pieces (whole, position) are computed inside the result of their concatenation."""
 
     views: dict[Value, View]
     prepared: frozenset[Value]
@@ -50,7 +48,7 @@ class Sharing:
         for base, view in reversed(inwards):
             step = 1 if view.axis is None else (strides or physical_strides(base.type))[view.axis]
             offset += view.offset * step
-            strides = strides or view.strides  # the outermost whole spaces its pieces
+            strides = strides or view.strides  # the outermost whole defines the strides of its pieces
         return View(value, offset, strides)
 
 
@@ -73,7 +71,7 @@ def share_memory(graph: Graph) -> Sharing:
 
 
 def view_of(node: Node) -> View | None:
-    """The view on its operand that a node's result is, if it needs no kernel."""
+    """The node's result as a view of its operand; None if it needs a kernel."""
     op = _sole_op(node)
     if isinstance(op, Reshape):
         return View(node.inputs[0], renamed=True) if node.inputs[0].type.layout is None else None
@@ -86,7 +84,7 @@ def view_of(node: Node) -> View | None:
 
 
 def _sole_op(node: Node) -> Op:
-    """The op of a node, or of a region's only node when it reads the region's input."""
+    """The op of a node, or the op of a region's only node if it reads the region's inputs directly."""
     if not isinstance(node.op, Fused) or len(node.op.body.nodes) != 1:
         return node.op
     inner = node.op.body.nodes[0]
@@ -94,9 +92,7 @@ def _sole_op(node: Node) -> Op:
 
 
 def _leading_slice(op: Slice, node: Node) -> View | None:
-    """A slice that is one contiguous piece: whole but along the first axis that is longer than 1 in the result or
-    before.
-    """
+    """A slice that is one contiguous piece: it cuts only one axis, and all axes before it have extent 1."""
     x, out = node.inputs[0].type, node.outputs[0].type
     if x.layout is not None or any(s != 1 for s in op.step):
         return None
@@ -108,7 +104,7 @@ def _leading_slice(op: Slice, node: Node) -> View | None:
 
 
 def _is_vector_of_channels(type: TensorType) -> bool:
-    """Whether blocked and row-major memory of this type are the same: whole blocks, one pixel, no halo."""
+    """True if blocked and row-major memory of this type are the same: whole blocks, one pixel, no halo."""
     if prod(type.shape[2:]) != 1:
         return False
     layout = type.layout
@@ -116,7 +112,7 @@ def _is_vector_of_channels(type: TensorType) -> bool:
 
 
 def concat_of(node: Node) -> Concat | None:
-    """The concatenation that a region consists of, if it does."""
+    """The Concat of a node or of a single-node region; None otherwise."""
     op = _sole_op(node)
     return op if isinstance(op, Concat) else None
 
@@ -124,7 +120,7 @@ def concat_of(node: Node) -> Concat | None:
 def _find_prepared(graph: Graph) -> set[Value]:
     prepared = {graph.inputs[i] for i in graph.parameters}
     for node in graph.nodes:
-        if isinstance(node.op, HostCallback):  # a Python function may give something else each time
+        if isinstance(node.op, HostCallback):  # a Python function can return different values each time
             continue
         if isinstance(node.op, Constant) or prepared.issuperset(node.inputs):
             prepared.update(node.outputs)
@@ -134,9 +130,9 @@ def _find_prepared(graph: Graph) -> set[Value]:
 def _place_pieces(
     graph: Graph, node: Node, axis: int, views: dict[Value, View], prepared: set[Value], unstrided: set[Value]
 ) -> list[int]:
-    """Compute operands of a concatenation inside the result where that is possible; return their positions.
+    """Compute operands of a concatenation inside the result where possible; return their positions.
 
-    `unstrided` are the values that some node can read only if they are contiguous.
+    `unstrided` are the values that some node reads only if they are contiguous.
     """
     whole = node.outputs[0]
     strides = physical_strides(whole.type)
@@ -146,7 +142,7 @@ def _place_pieces(
     offset = 0
     for i, (piece, owner) in enumerate(zip(node.inputs, owners, strict=True)):
         contiguous = spaced and (owner is not piece or _needs_contiguous(piece, views, unstrided))
-        if not contiguous and owners.count(owner) == 1 and _may_stand_inside(graph, owner, whole, views, prepared):
+        if not contiguous and owners.count(owner) == 1 and _can_be_placed(graph, owner, whole, views, prepared):
             views[owner] = View(whole, offset, strides if spaced else None, axis=axis)
             placed.append(i)
         offset += _physical_shape(piece.type)[axis]
@@ -154,8 +150,8 @@ def _place_pieces(
 
 
 def _needs_contiguous(value: Value, views: dict[Value, View], unstrided: set[Value]) -> bool:
-    """Whether `value`, or a value in its memory, has a reader that needs it contiguous, or a value in its memory has
-    other axes."""
+    """True if `value` must be contiguous: a reader of it, or of a view of it, requires that, or a view has different
+    axes."""
     return value in unstrided or any(
         view.renamed or not _has_axes_of(inner, value, view.axis) or _needs_contiguous(inner, views, unstrided)
         for inner, view in views.items()
@@ -164,22 +160,21 @@ def _needs_contiguous(value: Value, views: dict[Value, View], unstrided: set[Val
 
 
 def _has_axes_of(piece: Value, whole: Value, axis: int | None) -> bool:
-    """Whether a piece differs from its whole along the axis of their concatenation alone."""
+    """True if a piece differs from the whole only along the concatenation axis."""
     mine, its = _physical_shape(piece.type), _physical_shape(whole.type)
     return len(mine) == len(its) and all(n == m or k == axis for k, (n, m) in enumerate(zip(mine, its, strict=True)))
 
 
 def _owner(value: Value, views: dict[Value, View]) -> Value:
-    """The value whose memory, all of it, is that of `value` under another shape."""
+    """The value whose whole memory is `value`'s memory with another shape."""
     while (view := views.get(value)) is not None and view.renamed and view.base.type.nbytes == value.type.nbytes:
         value = view.base
     return value
 
 
-def _may_stand_inside(graph: Graph, piece: Value, whole: Value, views: dict[Value, View], prepared: set[Value]) -> bool:
-    """A piece that a kernel computes anew for this concatenation, in the whole's own layout, and that is not a result
-    of the graph.
-    """
+def _can_be_placed(graph: Graph, piece: Value, whole: Value, views: dict[Value, View], prepared: set[Value]) -> bool:
+    """True if a kernel computes the piece for this concatenation, in the whole's layout and dtype, and the piece is not
+    an output of the graph."""
     if piece.node is None or piece in views or piece in prepared or not isinstance(piece.node.op, Fused):
         return False
     if any(_owner(v, views) is piece for v in graph.outputs):
@@ -192,7 +187,7 @@ def _physical_shape(type: TensorType) -> tuple[int, ...]:
 
 
 def physical_strides(type: TensorType) -> tuple[int, ...]:
-    """Strides in elements of the contiguous memory of `type`, for each physical dimension."""
+    """Strides in elements of contiguous memory of `type`, per physical dimension."""
     strides: list[int] = []
     step = 1
     for n in reversed(_physical_shape(type)):
@@ -203,10 +198,10 @@ def physical_strides(type: TensorType) -> tuple[int, ...]:
 
 @dataclass(slots=True)
 class Block:
-    """A piece of memory that is needed from step `start` to step `end`, both included.
+    """A block of memory that is in use from step `start` to step `end`, both inclusive.
 
-    Blocks with a `zeroed` key hold zeros between the elements that kernels write (halos): such a block shares its
-    place only with blocks of the same key, so the zeros are written once.
+    Blocks with a `zeroed` key hold zeros between the elements that kernels write (halos). Such a block shares its place
+    only with blocks of the same key, so the zeros are written once.
     """
 
     nbytes: int
@@ -217,7 +212,7 @@ class Block:
 
 
 def assign_offsets(blocks: list[Block]) -> int:
-    """Set each block's offset so that blocks needed at the same time do not overlap; return the bytes used in all."""
+    """Set each block's offset so that blocks in use at the same time do not overlap; return the total size in bytes."""
     top, *offsets = deferred(_offsets, tuple((b.nbytes, b.start, b.end, b.zeroed) for b in blocks))
     for block, offset in zip(blocks, offsets, strict=True):
         block.offset = offset
@@ -225,7 +220,7 @@ def assign_offsets(blocks: list[Block]) -> int:
 
 
 def _offsets(needs: tuple[tuple[int, int, int, object], ...]) -> tuple[int, ...]:
-    """The bytes used in all, and the offset of each block, which is (bytes, start, end, zeroed key)."""
+    """The total size in bytes, then the offset of each block; a block is (bytes, start, end, zeroed key)."""
     blocks = [Block(*need) for need in needs]
     top = _placed_blocks(blocks)
     return (top, *(b.offset for b in blocks))
@@ -254,7 +249,7 @@ def _lowest_gap(block: Block, placed: list[tuple[int, int, Block]]) -> int:
 
 
 def _assign_zeroed(blocks: list[Block], top: int) -> int:
-    lanes: dict[object, list[Block]] = {}  # for each key the last block of each place
+    lanes: dict[object, list[Block]] = {}  # the last block of each place, by key
     for block in sorted(blocks, key=lambda b: b.start):
         places = lanes.setdefault(block.zeroed, [])
         for i, last in enumerate(places):

@@ -1,7 +1,7 @@
-"""What it costs to keep a value and to compute it again, in quarters of a byte of memory traffic.
+"""The costs of saving a value and of recomputing it, in quarters of a byte of memory traffic.
 
-The numbers compare a pass over memory with arithmetic inside a fused loop: a core moves a few bytes a cycle, and does
-a simple operation on a vector of elements in the same time.
+The costs relate a pass over memory to arithmetic inside a fused loop: a core moves a few bytes per cycle, and does a
+simple operation on a vector of elements in the same time.
 """
 
 from __future__ import annotations
@@ -48,23 +48,23 @@ _SCALAR: dict[ScalarOp, int] = {
 
 
 def keeping_cost(value: Value, stored: bool) -> int:
-    """Of keeping a value: it is read, and written too unless the forward pass stores it anyway (`stored`)."""
+    """The cost of saving a value: it is read, and also written unless the forward pass stores it anyway (`stored`)."""
     return _BYTE * value.type.nbytes * (1 if stored else 2)
 
 
 def recomputing_cost(node: Node) -> int | None:
-    """Of computing a node again inside a fused loop; None for what is never computed again."""
+    """The cost of recomputing a node inside a fused loop; None if it is never recomputed."""
     cost = _COSTS.get(type(node.op))
     return None if cost is None else cost(node)
 
 
 def has_own_kernel(node: Node) -> bool:
-    """True if the node reads its operands from memory and writes its results there, whatever is around it."""
+    """True if the node reads its operands from memory and writes its results to memory, whatever surrounds it."""
     return recomputing_cost(node) is None and not isinstance(node.op, RandomBits)
 
 
 def moves_only(node: Node) -> bool:
-    """True if the node moves elements and computes nothing: a kernel reads its operand through an index map."""
+    """True if the node only moves elements: a kernel reads its operand through an index map."""
     return isinstance(node.op, Broadcast | Reshape | Slice | Transpose | Reverse)
 
 
@@ -77,7 +77,7 @@ def _moved(node: Node) -> int:
 
 
 def _reduced(node: Node) -> int:
-    """A pass of its own over the operand."""
+    """A separate pass over the operand."""
     x = node.inputs[0].type
     return _BYTE * x.nbytes + _SIMPLE * x.size
 
@@ -93,7 +93,7 @@ def _pointwise(node: Node) -> int:
 
 
 def _called(node: Node) -> int | None:
-    """That of the nodes of the body together."""
+    """The total cost of the body's nodes."""
     assert isinstance(node.op, Call)
     total = 0
     for inner in node.op.body.nodes:
@@ -114,5 +114,5 @@ _COSTS: dict[type, Callable[[Any], int | None]] = {
     ReduceWindow: _pooled,
     Call: _called,
 }
-"""Every other primitive is never computed again: contractions, sorts, scatters, factorizations, random draws, running
-combinations, loops, branches and calls of Python."""
+"""All other primitives are never recomputed: contractions, sorts, scatters, factorizations, random draws, cumulative
+operations, loops, branches and calls of Python."""

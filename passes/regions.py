@@ -1,4 +1,4 @@
-"""Turns groups of nodes into Fused nodes, whose bodies are the groups."""
+"""Replaces groups of nodes by Fused nodes whose bodies are the groups."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from .kinds import READS_MEMORY, Kind, kind_of
 
 
 def extract_regions(graph: Graph, group_of: Mapping[Node, Group]) -> Graph:
-    """The graph whose groups are Fused nodes. Virtual nodes are copied into every region that reads them, but what a
-    convolution or a window reads is a value in memory."""
+    """The graph with each group replaced by a Fused node. Virtual nodes are copied into every region that reads them,
+    except operands of convolutions and windows, which are values in memory."""
     return _Extractor(graph, group_of).run()
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Region:
-    """Nodes in order, virtual ones that they read included; the values that they read, and those that others read.
+    """Nodes in order, including the virtual nodes that they read; their operands; the results that other nodes read.
 
-    A region of kind OPAQUE is one node that stays as it is.
+    A region of kind OPAQUE is a single node that is not replaced.
     """
 
     kind: Kind
@@ -31,7 +31,7 @@ class _Region:
 
 
 class _Extractor:
-    """Emits each region that a result of the graph needs behind the regions that it reads."""
+    """Emits the regions that outputs of the graph depend on, each after the regions that it reads."""
 
     def __init__(self, graph: Graph, group_of: Mapping[Node, Group]) -> None:
         self.graph, self.group_of = graph, group_of
@@ -47,8 +47,8 @@ class _Extractor:
         return replace(self.graph, nodes=tuple(self.nodes), outputs=outputs)
 
     def _need(self, value: Value) -> None:
-        """Emit the region of `value`, those of its operands first. An explicit stack: graphs are deeper than Python's
-        recursion."""
+        """Emit the region of `value` after the regions of its operands. Uses an explicit stack: graphs are deeper than
+        Python's recursion limit."""
         stack: list[Value | _Region] = [value]
         while stack:
             current = stack.pop()
@@ -78,7 +78,7 @@ class _Extractor:
         return _Region(kind=kind, nodes=nodes, operands=tuple(operands), results=self._results(members, set(nodes)))
 
     def _with_virtual_nodes(self, members: Sequence[Node]) -> list[Node]:
-        """The members of a region and the virtual nodes that they read, in the order of the graph."""
+        """The members of a region and the virtual nodes that they read, in graph order."""
         found = dict.fromkeys(members)
         stored = {v.node for n in members if isinstance(n.op, READS_MEMORY) for v in n.inputs}
         stack = [v for n in members for v in n.inputs]
@@ -91,7 +91,7 @@ class _Extractor:
         return sorted(found, key=self.order.__getitem__)
 
     def _results(self, members: Sequence[Node], inside: set[Node]) -> list[Value]:
-        """The values of members that are read outside the region, also through virtual nodes."""
+        """The members' values that are read outside the region, directly or through virtual nodes."""
         ordered = sorted(members, key=self.order.__getitem__)
         return [v for n in ordered for v in n.outputs if self._is_read_outside(v, inside)]
 
@@ -122,8 +122,8 @@ class _Extractor:
 
 
 def _body(region: _Region) -> Graph:
-    """The nodes of a region as a graph. A concatenation has an input for each operand, also where several are one
-    value: each is a piece of its own."""
+    """The nodes of a region as a graph. A concatenation has one input per operand, even if two operands are the same
+    value, because each is a separate piece."""
     b = GraphBuilder("region")
     inputs = [b.input(v.type, v.name) for v in region.operands]
     if region.kind is Kind.JOIN:

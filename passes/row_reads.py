@@ -1,8 +1,8 @@
-"""Checks that a region of rows reads its own reductions only at the row that they belong to.
+"""Checks that a region of rows reads its reductions only at their own rows.
 
-A region of rows computes its reductions once for each row. In a square space a reduction can be broadcast along another
-axis than its own (`s[i] + s[j]` for sums s of the rows of a square matrix): shapes agree, but the reader needs the
-reduction of another row, so it cannot be in the same region.
+A region of rows computes its reductions once per row. In a square space a reduction can be broadcast along an axis that
+is not its own (`s[i] + s[j]` for row sums s of a square matrix): the shapes agree, but the reader needs the reduction
+of another row, so it cannot be in the same region.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from ..ir.dialects.core import Broadcast, Cast, Pointwise, Reduce, Reshape, Tran
 from ..ir.graph import Node, Value
 
 Rows = tuple[tuple[int, ...], tuple[int, ...]]
-"""The shape of the space that reductions walk, and the axes that they reduce."""
+"""The shape of the space over which reductions iterate, and the axes that they reduce."""
 
 Axes = tuple[int | None, ...]
-"""For each dimension of a value the axis of the space along which it holds reductions; None: readable anywhere."""
+"""For each dimension of a value, the axis of the space along which it holds reductions; None if it holds none."""
 
 
 def reads_own_rows(nodes: Sequence[Node], rows: Rows) -> bool:
-    """True if every node reads the reductions among `nodes` at its own row. `nodes` are in an order that respects their
-    dependencies, and include nodes without memory (broadcasts, reshapes) between them."""
+    """True if every node reads the reductions among `nodes` at its own row. `nodes` are in topological order and
+    include the nodes without memory (broadcasts, reshapes) between them."""
     known: dict[Value, Axes] = {}
     for node in nodes:
         found = _result_axes(node, [known.get(v, (None,) * v.type.rank) for v in node.inputs], rows)
@@ -47,14 +47,14 @@ def _result_axes(node: Node, operands: Sequence[Axes], rows: Rows) -> Axes | Non
 
 
 def _moved(node: Node, axes: Axes) -> Axes | None:
-    """The axes of the result of an index map; None for one that this file does not follow."""
+    """The axes of the result of an index map; None for one that this file does not analyse."""
     op, shape = node.op, node.outputs[0].type.shape
     if isinstance(op, Broadcast):
         source = dict(zip(op.axes, axes, strict=True))
         return tuple(source.get(k) for k in range(len(shape)))
     if isinstance(op, Transpose):
         return tuple(axes[p] for p in op.permutation)
-    if isinstance(op, Reshape):  # of axes of extent 1 only: others are not in a region
+    if isinstance(op, Reshape):  # changes only axes of extent 1: others are not in a region
         kept = iter([a for a, n in zip(axes, node.inputs[0].type.shape, strict=True) if n != 1])
         return tuple(None if n == 1 else next(kept) for n in shape)
     return None
@@ -71,7 +71,7 @@ def _matches(axes: Axes, own: Iterable[int | None]) -> bool:
 
 
 def _own_axes(node: Node, rows: Rows) -> list[int | None]:
-    """The axis of the space for each dimension of a result that has the full space, or one element for each row."""
+    """The axis of the space for each dimension of a result that has the full space, or one element per row."""
     space, reduced = rows
     shape = node.outputs[0].type.shape
     if shape == space:

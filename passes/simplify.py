@@ -1,4 +1,4 @@
-"""Rewrites core nodes into simpler ones with the same value: identities, chains of reshapes, constants."""
+"""Rewrites core nodes into simpler ones with the same value: removes identities, merges reshapes, folds constants."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ from ..ir.rewrite import Replacement, rebuild
 from ..ir.scalar import ScalarOp
 from .manager import Context, Pass
 
-_FOLD_LIMIT = 1 << 16  # elements: a constant larger than this costs more to keep than to compute
+_FOLD_LIMIT = 1 << 16  # elements: storing a larger constant costs more than computing it
 
 
 @dataclass(frozen=True)
 class Simplify(Pass):
-    """Apply the local rules of this file to every node, once, in order.
+    """Apply the rules of this file once to every node, in order.
 
-    Needs: core. Keeps: values exactly, up to the sign of zero (x + 0). Constants are folded while they stay small.
+    Needs: core. Keeps: values exactly, except the sign of zero (x + 0). Folds only constants up to `_FOLD_LIMIT`.
     """
 
     name = "simplify"
@@ -57,7 +57,7 @@ def _simplify(b: GraphBuilder, node: Node, operands: tuple[Value, ...]) -> Repla
 
 
 def _without_elements(b: CoreBuilder, node: Node, operands: tuple[Value, ...]) -> Value | None:
-    """What has no elements needs no kernel, and products of such arrays are sums of nothing."""
+    """Replace an empty result, or a contraction of empty operands, by a constant: it needs no kernel."""
     if len(node.outputs) != 1 or not operands or isinstance(node.op, Broadcast):
         return None
     result = node.outputs[0].type
@@ -70,7 +70,7 @@ def _identity(b: CoreBuilder, node: Node, operands: tuple[Value, ...]) -> Value 
 
 
 def _pad(b: CoreBuilder, node: Node, operands: tuple[Value, ...]) -> Value | None:
-    """Equal types are not enough: an edge may be cropped by what the other one grows."""
+    """Equal types are not sufficient: one edge can crop as many elements as the other adds."""
     assert isinstance(node.op, Pad)
     return None if any(node.op.low + node.op.high + node.op.interior) else operands[0]
 
@@ -105,7 +105,7 @@ def _broadcast(b: CoreBuilder, node: Node, operands: tuple[Value, ...]) -> Value
 
 
 def splat(value: Value) -> float | int | bool | None:
-    """The number that every element of `value` equals, when the graph shows it."""
+    """The number that every element of `value` equals, if the graph shows it."""
     while value.node is not None and isinstance(value.node.op, Broadcast | Reshape):
         value = value.node.inputs[0]
     if value.node is None or not isinstance(value.node.op, Constant):
@@ -141,8 +141,8 @@ _RULES: dict[type, Rewrite] = {
 
 
 def _fold_constant(b: CoreBuilder, node: Node, operands: tuple[Value, ...]) -> Value | None:
-    """Evaluate a node all of whose operands are constants. A broadcast scalar stays a broadcast: kernels read it as
-    one number.
+    """Evaluate a node whose operands are all constants. A broadcast scalar stays a broadcast: kernels read it as one
+    number.
     """
     if not operands or len(node.outputs) != 1:
         return None

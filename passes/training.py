@@ -1,4 +1,4 @@
-"""The stages of the pipeline that training adds: one graph becomes a forward and a backward graph."""
+"""The pipeline stages for training: one graph becomes a forward and a backward graph."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from .pipeline import JOINT, TO_CORE_WITH_GRADIENTS
 
 
 def training_graphs(graph: Graph, wrt: Sequence[int], context: Context) -> Split:
-    """The forward graph of a graph of mx or core nodes, and the backward graph that gives the cotangents of the inputs
-    `wrt`. Both still need the stages optimise and lower. GraphError names a node that has no gradient.
+    """The forward graph of a graph of mx or core nodes, and the backward graph that computes the cotangents of the
+    inputs `wrt`. Both must still pass the stages optimise and lower. GraphError names a node without a gradient.
 
-    A key that random operators add is the last input of the forward graph.
+    If operators draw random numbers, the random key is the last input of the forward graph.
     """
     core = run_passes(TO_CORE_WITH_GRADIENTS, graph, context)
     joint = run_passes((Differentiate(tuple(wrt)), *JOINT), core, context)

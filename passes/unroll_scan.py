@@ -1,4 +1,4 @@
-"""Unrolls loops of known length, so that each step becomes ordinary nodes."""
+"""Unrolls loops of known length: each step becomes ordinary nodes."""
 
 from __future__ import annotations
 
@@ -14,14 +14,13 @@ from .manager import Context, Pass
 
 @dataclass(frozen=True)
 class UnrollScan(Pass):
-    """Replace each Scan of at most `limit` nodes in all its steps together by the steps.
+    """Replace a Scan by its steps if all its steps together have at most `limit` nodes.
 
-    Longer ones stay loops, which compile as fast as one step does; but their kernels run on one thread. So where the
-    contractions of a step take more than `heavy` products, which threads should share, the limit is `heavy_limit`. Of
-    symbolic length only such loops are unrolled: the others are as fast, and one program serves all lengths. The
-    steps compute with equal shapes, so they compile to the same kernels: the program gets more launches, not more code.
-    Slices of the scanned operands and the pieces of stacked results are views, which memory planning finds. Needs:
-    core. Keeps: values.
+    Longer loops compile as fast as one step, but their kernels run on one thread. So if the contractions of a step take
+    more than `heavy` products, which threads should share, the limit is `heavy_limit`. With symbolic length only such
+    loops are unrolled: other loops are as fast, and one program serves all lengths. All steps have the same shapes, so
+    they compile to the same kernels: the program gets more launches, not more code. Slices of scanned operands and
+    pieces of stacked results are views, which memory planning finds. Needs: core. Keeps: values.
     """
 
     name = "unroll-scan"
@@ -55,13 +54,13 @@ class UnrollScan(Pass):
 
 
 def _size(op: Op) -> int:
-    """The nodes of an op when all its loops are unrolled."""
+    """The number of nodes of an op when all its loops are unrolled."""
     inside = sum(_size(node.op) for body in op.regions() for node in body.nodes)
     return op.length * inside if isinstance(op, Scan) else 1 + inside
 
 
 def _products(op: Op) -> int:
-    """How many products the contractions inside an op take."""
+    """The number of multiplications in the contractions inside an op."""
     total = 0
     for body in op.regions():
         for node in body.nodes:

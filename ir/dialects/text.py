@@ -1,7 +1,7 @@
-"""How the ops of core and mx are made again from printed attributes; importing this registers both dialects.
+"""Builds ops of core and mx from printed attributes; importing this module registers both dialects.
 
-A core primitive is a dataclass whose fields follow from its attributes: enumerations from their mnemonics, pairs from
-flat tuples, graphs from the regions in order. An mx operator reads its parameters itself.
+A core primitive is a dataclass whose fields are converted from attributes: enumerations from mnemonics, pairs from flat
+tuples, graphs from the regions in order. An mx operator parses its own parameters.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ..types import DType, Layout, TensorType
 VARIADIC = frozenset(
     f"core.{name}" for name in ("concat", "sort", "fused", "call", "cond", "while", "scan", "host_callback")
 )
-"""Primitives whose number of operands or results varies, with types of their own."""
+"""Primitives with a variable number of operands or results of different types."""
 
 Reader = Callable[[str, dict[str, Attribute], list[Graph]], Any]
 
@@ -38,7 +38,7 @@ def _core_build(name: str, attributes: Mapping[str, Attribute], regions: tuple[G
 
     kind = PRIMITIVES[name]
     if name == "core.host_callback":
-        raise ValueError("a host callback calls a Python function, which cannot be read from text")
+        raise ValueError("a host callback calls a Python function, which text does not contain")
     left, bodies = dict(attributes), list(regions)
     values = {field: read(field, left, bodies) for field, read in _readers(kind).items()}
     if left:
@@ -94,17 +94,17 @@ def _read_last_region(name: str, attributes: dict[str, Attribute], regions: list
 
 
 def _read_layout(name: str, attributes: dict[str, Attribute], regions: list[Graph]) -> Layout | None:
-    """A layout stands as its two numbers; without them the memory is row-major."""
+    """A layout is stored as `block` and `halo`; without them the memory is row-major."""
     if "block" not in attributes:
         return None
     block, halo = attributes.pop("block"), attributes.pop("halo", ())
     if not isinstance(block, int) or not isinstance(halo, tuple):
-        raise ValueError("a layout has an integer 'block' and integers 'halo'")
+        raise ValueError("a layout requires an integer 'block' and integers 'halo'")
     return Layout(block, _pairs(halo))
 
 
 def _converter(hint: Any) -> Callable[[Any], Any]:
-    """Checks and converts one attribute to the type of its field; TypeError or ValueError when it does not fit."""
+    """Returns a function that converts an attribute to its field's type; TypeError or ValueError if it does not fit."""
     if isinstance(hint, type) and issubclass(hint, Enum) and hint is not DType:
         return hint
     if get_origin(hint) is tuple:

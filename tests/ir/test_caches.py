@@ -55,7 +55,7 @@ def test_of_two_equal_entries_the_first_is_kept() -> None:
     assert cache.add(1, "a") == "a" and cache.add(1, "b") == "a" and cache.get(1, lambda: "c") == "a"
 
 
-def test_one_thread_makes_an_entry() -> None:
+def test_one_thread_creates_an_entry() -> None:
     cache: Cache[int, object] = Cache("test")
     made: list[object] = []
     start = threading.Barrier(6)
@@ -76,7 +76,7 @@ def test_one_thread_makes_an_entry() -> None:
     assert len(made) == 1
 
 
-def test_what_making_raises_reaches_the_caller_and_nothing_is_kept() -> None:
+def test_an_exception_propagates_and_nothing_is_stored() -> None:
     cache: Cache[int, str] = Cache("test")
     with pytest.raises(ZeroDivisionError):
         cache.get(1, lambda: str(1 // 0))

@@ -49,8 +49,8 @@ WINDOW = node_of(CONV).windows[0]
 BAD = {
     "two roles": (GEMM, {"rows": ("m", "n")}, "an axis has two roles"),
     "a parallel axis is reduced": (GEMM, {"inner": ("k", "b0")}, "the parallel axis 'b0' is reduced"),
-    "a row in the right operand": (GEMM, {"rows": ("m", "n"), "columns": ()}, "axis 'n' is used where nothing binds"),
-    "no role": (GEMM, {"rows": ()}, "axis 'm' is used where nothing binds it"),
+    "a row in the right operand": (GEMM, {"rows": ("m", "n"), "columns": ()}, "axis 'n' is used outside its scope"),
+    "no role": (GEMM, {"rows": ()}, "axis 'm' is used outside its scope"),
     "a position by its axes": (
         CONV,
         {"lhs": Load("x", (affine(("i0", 1)), affine(("r0", 1)), affine(("i2", 1)), affine(("p1", 1))))},
@@ -59,9 +59,9 @@ BAD = {
     "its own padding": (
         CONV,
         {"lhs": replace(node_of(CONV).lhs, other=Const(0.0, DType.F32))},
-        "a Load without padding of its own",
+        "must be a Load without `other`",
     ),
-    "taps that are not reduced": (CONV, {"windows": (replace(WINDOW, tap="i3"),)}, "moves a row over a reduced axis"),
+    "taps that are not reduced": (CONV, {"windows": (replace(WINDOW, tap="i3"),)}, "needs a row and a reduced axis"),
     "no step": (CONV, {"windows": (replace(WINDOW, stride=0),)}, "has a step below 1"),
     "the name of an axis": (CONV, {"windows": (replace(WINDOW, name="i0"),)}, "has the name of an axis"),
     "past the input": (

@@ -240,7 +240,7 @@ def test_loops() -> None:
     assert (last.item(), running.tolist()) == (61, [11, 31, 61])
 
 
-def test_interpreter_names_what_does_not_fit() -> None:
+def test_interpreter_errors_name_the_input_or_node() -> None:
     b = CoreBuilder()
     x = b.input(TensorType((2,), DType.F32), "data")
     g = b.build([b.exp(x)])

@@ -82,5 +82,5 @@ with lock:
 """
 
 
-def test_a_fork_waits_for_a_lock_that_no_child_can_mend() -> None:
+def test_a_fork_waits_for_a_lock_that_a_child_cannot_repair() -> None:
     assert in_a_child(WAIT) == 0

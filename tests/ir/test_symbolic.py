@@ -37,7 +37,7 @@ def test_a_comparison_is_a_guard() -> None:
     "use",
     [range, int, float, str, hex, lambda n: f"{n}", np.zeros, lambda n: "x" * n, lambda n: [0][n - 3]],
 )
-def test_what_needs_a_plain_number_pins_the_value(use: Any) -> None:
+def test_uses_of_a_plain_number_record_its_value(use: Any) -> None:
     trace, (n,) = unknowns(3)
     use(n)
     evaluate = trace.evaluator(n + 1)
@@ -67,7 +67,7 @@ def test_equal_polynomials_are_one_number() -> None:
     assert trace.guards == 0
 
 
-def test_what_holds_for_all_values_is_no_guard() -> None:
+def test_comparisons_that_hold_for_all_values_are_not_guards() -> None:
     trace, (n,) = unknowns(10)
     assert n + 1 > n
     assert n * 2 == n + n
@@ -150,7 +150,7 @@ def _random_result(draw: random.Random, numbers: list[int]) -> list[int]:
 
 
 @pytest.mark.parametrize("seed", range(200))
-def test_random_programs_give_what_plain_integers_give(seed: int) -> None:
+def test_random_programs_agree_with_plain_integers(seed: int) -> None:
     trace, numbers = unknowns(5, 8, 13)
     evaluate = trace.evaluator(tuple(_random_result(random.Random(seed), numbers)))
     held = 0

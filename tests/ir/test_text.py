@@ -95,7 +95,7 @@ def small() -> str:
         ("array<i64: 6>", '"6"', 5, "attribute 'shape' cannot be '6'"),
         ('"exp"', '"exq"', 4, "attribute 'op' cannot be 'exq'"),
         ('"exp"', '"exp", more = true', 4, "has no attribute 'more'"),
-        ('"exp"', '"exp", op = "log"', 4, "given twice"),
+        ('"exp"', '"exp", op = "log"', 4, "defined twice"),
         ('"exp"', "1.5 : i64", 4, "not a whole number"),
         ('"exp"', "__import__", 4, "is not an attribute"),
         ('"exp"', '"\\q"', 4, "unknown escape"),

@@ -76,17 +76,17 @@ BROKEN_GRAPHS: list[tuple[str, Callable[[], Graph]]] = [
         "operand 1 .* is not defined before its use",
         lambda: _changed(lambda g: {"nodes": g.nodes[::-1]}),
     ),
-    (r"core.pointwise 'second' at net.py:2.*result 0 has the type tensor<5xf32>, its op gives tensor<4xf32>", _retyped),
+    (r"core.pointwise 'second' at net.py:2.*result 0 has type tensor<5xf32>, its op infers tensor<4xf32>", _retyped),
     ("output 0 .* is not defined", lambda: replace(chain(), nodes=())),
-    ("stands twice in the graph", lambda: _changed(lambda g: {"nodes": (*g.nodes, g.nodes[0])})),
-    ("stands twice among the inputs", lambda: _changed(lambda g: {"inputs": g.inputs * 2})),
+    ("is listed twice", lambda: _changed(lambda g: {"nodes": (*g.nodes, g.nodes[0])})),
+    ("is listed twice as an input", lambda: _changed(lambda g: {"inputs": g.inputs * 2})),
     ("input 1 is a result of", lambda: _changed(lambda g: {"inputs": (*g.inputs, g.outputs[0])})),
-    ("parameter 3 is no position", lambda: replace(chain(), parameters=frozenset({3}))),
-    ("update 1 is no position", lambda: replace(chain(), updates=(1,))),
+    ("parameter 3 is out of range", lambda: replace(chain(), parameters=frozenset({3}))),
+    ("update 1 is out of range", lambda: replace(chain(), updates=(1,))),
     ("need distinct inputs", lambda: replace(chain(), updates=(0, 0))),
     ("in core.fused 'region'.*graph 'inner'.*operand 0", _leaking_region),
     ("2 spatial axes does not fit", lambda: _with_layout(Layout(8, ((0, 0), (0, 0))))),
-    ("no negative halo", lambda: _with_layout(Layout(8, ((0, -1),)))),
+    ("non-negative halo", lambda: _with_layout(Layout(8, ((0, -1),)))),
 ]
 
 
@@ -105,7 +105,7 @@ OFF = (ROW_AXIS, affine(("k", 1), offset=1))
 
 BROKEN_STAGES = [
     ("local 'm' is read before it is defined", Store("y", (ROW_AXIS, K), EXPONENT)),
-    ("axis 'k' is used where nothing binds it", replace(ROW, value=X)),
+    ("axis 'k' is used outside its scope", replace(ROW, value=X)),
     ("the axis 'k' is bound twice", replace(ROW, value=Reduce(ReduceOp.ADD, ("k",), Reduce(ReduceOp.ADD, ("k",), X)))),
     ("the parallel axis 'i' is reduced", replace(ROW, value=Reduce(ReduceOp.ADD, ("i",), X))),
     ("axis 'q' is not declared", replace(ROW, value=AxisValue("q"))),
@@ -137,9 +137,9 @@ def test_locals_keep_their_axes() -> None:
 
 
 def test_kernel_declarations() -> None:
-    with pytest.raises(GraphError, match="extent 'm', which is no extent"):
+    with pytest.raises(GraphError, match="extent 'm', which the kernel does not declare"):
         verify_kernel(replace(SOFTMAX, axes=(Axis("i", "m"), Axis("k", 8, AxisKind.REDUCE))))
-    with pytest.raises(GraphError, match="share a name"):
+    with pytest.raises(GraphError, match="duplicate axis name"):
         verify_kernel(replace(SOFTMAX, axes=(*SOFTMAX.axes, Axis("i", 3))))
     with pytest.raises(GraphError, match="axis 'j' is not used"):
         verify_kernel(replace(SOFTMAX, axes=(*SOFTMAX.axes, Axis("j", 3))))
@@ -151,17 +151,20 @@ def launching(*arguments: Place | int, symbol: str = "k", count: int = 1) -> Pro
 
 BROKEN_PROGRAMS = [
     ("no code defines the symbol", launching(symbol="unknown")),
-    (r"launch of 'k' \(relu\): there is no input 2", launching(Place(Space.INPUT, 2))),
-    (r"arena\+129 leaves its space of 128 bytes", launching(Place(Space.ARENA, 0, 129))),
-    (r"output1\+17 leaves its space of 16 bytes", launching(Place(Space.OUTPUT, 1, 17))),
+    (r"launch of 'k' \(relu\): input 2 does not exist", launching(Place(Space.INPUT, 2))),
+    (r"arena\+129 is outside its space of 128 bytes", launching(Place(Space.ARENA, 0, 129))),
+    (r"output1\+17 is outside its space of 16 bytes", launching(Place(Space.OUTPUT, 1, 17))),
     ("count -1", launching(count=-1)),
-    ("there is no output 2", replace(PROGRAM, copies=(Copy(Place(Space.OUTPUT, 2), Place(Space.INPUT), 16),))),
-    (r"input1\+0 leaves its space", replace(PROGRAM, copies=(Copy(Place(Space.OUTPUT), Place(Space.INPUT, 1), 24),))),
+    ("output 2 does not exist", replace(PROGRAM, copies=(Copy(Place(Space.OUTPUT, 2), Place(Space.INPUT), 16),))),
+    (
+        r"input1\+0 is outside its space",
+        replace(PROGRAM, copies=(Copy(Place(Space.OUTPUT), Place(Space.INPUT, 1), 24),)),
+    ),
     ("neither an output nor state", replace(PROGRAM, copies=(Copy(Place(Space.INPUT), Place(Space.OUTPUT), 8),))),
-    ("state .* are no positions", replace(PROGRAM, state=(2,))),
+    ("state .* is out of range", replace(PROGRAM, state=(2,))),
     ("the random key is input 2", replace(PROGRAM, random=RandomKey(2, 1))),
-    ("is no parameter, and the launch prepares", replace(PROGRAM, parameters=frozenset[int]())),
-    ("are no positions", replace(PROGRAM, parameters=frozenset({1, 5}))),
+    ("is not a parameter, but the launch is in", replace(PROGRAM, parameters=frozenset[int]())),
+    ("are out of range", replace(PROGRAM, parameters=frozenset({1, 5}))),
 ]
 
 

@@ -62,7 +62,7 @@ def test_the_block_is_a_vector_but_no_less_than_eight() -> None:
     assert [t.channel_block for t in (AVX512, AVX2, NEON)] == [16, 8, 8]
 
 
-def test_a_halo_is_the_union_of_what_readers_need() -> None:
+def test_a_halo_is_the_union_of_the_readers_halos() -> None:
     b = CoreBuilder()
     x = conv(b, b.input(tensor(1, 16, 9, 9)), 16, 1, 0)
     graph = b.build([conv(b, x, 16, 5, 2, stride=2), conv(b, x, 16, 3, 1, stride=2), conv(b, x, 16, 1, 0)])
@@ -152,7 +152,7 @@ def test_sums_over_space_read_blocks_others_do_not() -> None:
     assert_same_values(graph, result, 1e-4)
 
 
-def test_readers_that_know_blocks_need_no_copy() -> None:
+def test_readers_that_accept_blocks_need_no_copy() -> None:
     b = CoreBuilder()
     y = conv(b, b.input(tensor(2, 16, 8, 6)), 32)
     moved = [b.transpose(y, (0, 2, 3, 1)), b.transpose(y, (0, 1, 3, 2)), b.reverse(y, (2,))]
@@ -163,7 +163,7 @@ def test_readers_that_know_blocks_need_no_copy() -> None:
     assert_same_values(graph, result, 1e-5)
 
 
-def test_readers_that_take_channels_apart_need_a_copy() -> None:
+def test_readers_that_split_channels_need_a_copy() -> None:
     b = CoreBuilder()
     y = conv(b, b.input(tensor(2, 16, 8, 6)), 32)
     graph = b.build([b.reverse(y, (1,)), b.slice(y, (0, 5, 0, 0), (2, 30, 8, 6))])
@@ -211,7 +211,7 @@ def test_a_pass_over_blocks_keeps_the_format_as_long_as_it_can() -> None:
     assert layouts(run_pass(LAYOUTS, graph), "pointwise") == [None, Layout(16, (NONE, NONE))]
 
 
-def test_one_copy_serves_all_who_need_it() -> None:
+def test_readers_share_one_copy() -> None:
     b = CoreBuilder()
     x = b.input(tensor(1, 16, 8, 8))
     y = conv(b, x, 16)

@@ -80,7 +80,7 @@ def test_moving_statistics_become_updates() -> None:
     assert run_pass(Decompose(), graph).updates == ()
 
 
-def test_an_operator_with_a_gradient_of_its_own_becomes_a_call_that_carries_it() -> None:
+def test_an_operator_with_its_own_gradient_becomes_a_call_that_carries_it() -> None:
     b = GraphBuilder()
     x, label = b.input(tensor(2, 3)), b.input(tensor(2, 3))
     graph = b.build([b.add_node(op("LinearRegressionOutput", grad_scale=3.0), x, label, name="head")])
@@ -108,7 +108,7 @@ def test_an_operator_with_a_gradient_of_its_own_becomes_a_call_that_carries_it()
     assert parse_graph(print_graph(result)).nodes[0].op == result.nodes[0].op
 
 
-def test_what_a_called_operator_draws_and_changes_belongs_to_the_graph() -> None:
+def test_draws_and_updates_of_a_called_operator_belong_to_the_graph() -> None:
     """Keys become operands of the call, new states become results."""
 
     class Noisy(lookup("IdentityAttachKLSparseReg")):
@@ -133,7 +133,7 @@ def test_what_a_called_operator_draws_and_changes_belongs_to_the_graph() -> None
     np.testing.assert_allclose(evaluate_graph(inlined, arrays)[-1], 0.5 * 0.9 + 0.1, rtol=1e-6)
 
 
-def test_graphs_of_core_stay_as_they_are() -> None:
+def test_core_graphs_are_unchanged() -> None:
     b = CoreBuilder()
     assert_unchanged(Decompose(), b.build([b.exp(b.input(tensor(3)))]))
 

@@ -105,7 +105,7 @@ def carries_and_stacks(graph: Graph) -> list[tuple[bool, int, int]]:
     return [(op.reverse, op.carries, results - op.carries) for op, results in loops]
 
 
-def test_a_loop_keeps_what_its_gradient_reads_and_runs_once_in_each_direction() -> None:
+def test_a_loop_saves_residuals_and_runs_once_in_each_direction() -> None:
     """The carry before each step: the step itself is cheap and computed again."""
     g = _recurrence()
     both = differentiate(g, [0, 1])
@@ -127,7 +127,7 @@ def test_a_loop_whose_gradient_is_not_needed_stays_as_it_is() -> None:
     assert carries_and_stacks(behind) == [(False, 1, 0)]
 
 
-def test_only_the_cotangents_that_are_asked_for_are_computed_in_a_loop() -> None:
+def test_a_loop_computes_only_requested_cotangents() -> None:
     both = differentiate(_recurrence(), [0])
     assert carries_and_stacks(both) == [(False, 1, 1), (True, 1, 0)]
 
@@ -189,7 +189,7 @@ def bounded_with_weights() -> Graph:
     return b.build([b.sin(found), last])
 
 
-def test_what_a_bounded_loop_does_not_change_is_not_stacked() -> None:
+def test_unchanged_values_of_a_bounded_loop_are_not_stacked() -> None:
     both = differentiate(bounded_with_weights(), [0, 1])
     forward = next(n for n in both.nodes if isinstance(n.op, Scan) and not n.op.reverse)
     assert not [v.type for v in forward.outputs if v.type.shape[-2:] == (3, 3)]
@@ -210,7 +210,7 @@ def test_loops_and_branches_by_central_differences(made: Callable[[], Graph]) ->
         np.testing.assert_allclose((gradient * direction).sum(), slope, 1e-6, 1e-8)
 
 
-def test_branches_keep_what_their_gradients_read() -> None:
+def test_branches_save_the_residuals_of_their_gradients() -> None:
     """One keeps its result and one its product: neither product is computed again, two are those of the gradient."""
     both = differentiate(branching(), [0, 1])
     backward = next(n.op for n in both.nodes if isinstance(n.op, Scan) and n.op.reverse)
@@ -230,7 +230,7 @@ def test_the_gradient_of_a_loop_can_be_differentiated() -> None:
     verify_graph(second)
 
 
-def test_a_call_may_have_a_gradient_of_its_own() -> None:
+def test_a_call_can_carry_a_gradient() -> None:
     """The identity that stops the gradient."""
     body, gradient = CoreBuilder("body"), CoreBuilder("stop")
     identity = body.build([body.input(vector())])
@@ -245,7 +245,7 @@ def test_a_call_may_have_a_gradient_of_its_own() -> None:
     with pytest.raises(TypeError, match="one cotangent for each operand in wrt"):
         Call(identity, nothing).infer(vector())
     assert Call(identity, nothing, ()).infer(vector()) == (vector(),)
-    with pytest.raises(TypeError, match="wrt needs a gradient"):
+    with pytest.raises(TypeError, match="wrt requires a gradient"):
         Call(identity, None, (0,)).infer(vector())
 
 
@@ -298,7 +298,7 @@ class _Foreign(Op):
         return {}
 
 
-def test_errors_name_the_culprit() -> None:
+def test_errors_name_the_node_or_input() -> None:
     b = CoreBuilder("net")
     x, label = b.input(vector(), "x"), b.input(TensorType((3,), DType.I32), "label")
     y = b.node(_Foreign(), x, name="head", location="net.py:7").outputs[0]

@@ -10,7 +10,7 @@ from rewriting import assert_rewrites, assert_unchanged, tensor
 DCE, CSE = EliminateDeadCode(), EliminateCommonSubexpressions()
 
 
-def test_what_no_output_needs_is_dropped() -> None:
+def test_unused_nodes_are_dropped() -> None:
     b = CoreBuilder()
     x, unused = b.input(tensor(3)), b.input(tensor(4))
     y = b.exp(x)
@@ -66,7 +66,7 @@ def test_equal_nodes_on_equal_operands_are_one() -> None:
     )
 
 
-def test_outputs_may_become_the_same_value() -> None:
+def test_outputs_can_become_the_same_value() -> None:
     b = CoreBuilder()
     x = b.input(tensor(3))
     result = assert_rewrites(

@@ -10,7 +10,7 @@ from mxforge.passes.expand import Expand
 from rewriting import assert_rewrites, assert_same_values, assert_unchanged, run_pass, tensor
 
 
-def test_argmax_is_the_least_position_of_the_maximum() -> None:
+def test_argmax_is_the_smallest_position_of_the_maximum() -> None:
     b = CoreBuilder()
     assert_rewrites(
         Expand(),

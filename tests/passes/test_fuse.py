@@ -75,7 +75,7 @@ def softmax(b: CoreBuilder, x: Value) -> Value:
     return b.div(e, b.broadcast_to(b.sum(e, 1, keepdims=True), shape))
 
 
-def test_softmax_with_what_comes_before_and_behind_is_one_region() -> None:
+def test_softmax_with_pointwise_work_before_and_after_is_one_region() -> None:
     b = CoreBuilder()
     graph = b.build([b.sqrt(softmax(b, b.mul(b.input(tensor(4, 6)), 3.0)))])
     ((kind, body),) = fused(graph)
@@ -85,7 +85,7 @@ def test_softmax_with_what_comes_before_and_behind_is_one_region() -> None:
     ]  # fmt: skip
 
 
-def test_a_contraction_takes_the_chain_behind_it() -> None:
+def test_a_contraction_is_fused_with_the_chain_after_it() -> None:
     b = CoreBuilder()
     x, w, bias = b.input(tensor(4, 6)), b.input(tensor(5, 6)), b.input(tensor(5))
     y = b.dot(x, w, (), (), (1,), (1,))
@@ -101,7 +101,7 @@ def test_two_contractions_stay_apart() -> None:
     assert kinds == ["contract", "contract", "pointwise"]
 
 
-def test_a_window_takes_the_chain_behind_it() -> None:
+def test_a_window_is_fused_with_the_chain_after_it() -> None:
     b = CoreBuilder()
     x = b.input(tensor(1, 2, 6, 6))
     pooled = b.reduce_window(ReduceOp.ADD, x, (1, 1, 2, 2), (1, 1, 2, 2), ((0, 0),) * 4)
@@ -118,21 +118,21 @@ def test_moves_join_pointwise_nodes_of_one_reader() -> None:
     assert fused(behind) == [("pointwise", ["slice", "exp"])]
 
 
-def test_a_pad_reads_what_stands_in_memory() -> None:
+def test_a_pad_reads_a_value_in_memory() -> None:
     b = CoreBuilder()
     x = b.input(tensor(4, 6))
     graph = b.build([b.pad(b.exp(x), b.constant(0.0, F32), (1, 0), (0, 1))])
     assert fused(graph) == [("pointwise", ["exp"]), ("move", ["constant", "pad"])]
 
 
-def test_a_concatenation_is_a_region_of_its_own() -> None:
+def test_a_concatenation_is_a_separate_region() -> None:
     b = CoreBuilder()
     x, y = b.input(tensor(2, 3)), b.input(tensor(2, 4))
     graph = b.build([b.neg(b.concat([b.exp(x), y], 1))])
     assert fused(graph) == [("pointwise", ["exp"]), ("join", ["concat"]), ("pointwise", ["neg"])]
 
 
-def test_opaque_nodes_stay_themselves() -> None:
+def test_opaque_nodes_are_unchanged() -> None:
     b = CoreBuilder()
     x = b.input(tensor(4, 6))
     values, _ = b.sort([b.exp(x), b.iota((4, 6), F32, 1)], 1)

@@ -133,7 +133,7 @@ GRAPHS: dict[str, tuple[Callable[[int], Graph], int]] = {
 
 
 @pytest.mark.parametrize("name", GRAPHS)
-def test_what_the_search_for_cycles_costs_is_linear(name: str) -> None:
+def test_the_cost_of_the_search_for_cycles_is_linear(name: str) -> None:
     make, size = GRAPHS[name]
     graphs = [make(size * scale) for scale in (1, 2, 4)]
     per_node = [find_groups(g).steps / len(g.nodes) for g in graphs]

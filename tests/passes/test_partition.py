@@ -135,7 +135,7 @@ def test_a_dropout_keeps_bits_and_not_numbers() -> None:
     assert not any(isinstance(n.op, RandomBits) for n in parts.backward.nodes)
 
 
-def test_what_is_cheap_is_computed_again_and_what_is_not_is_kept() -> None:
+def test_cheap_values_are_recomputed_and_expensive_ones_saved() -> None:
     b = CoreBuilder()
     x = b.input(TensorType((6, 6), DType.F32))
     ordered = b.sort(b.cholesky(b.matmul(x, x)), 1)[0]
@@ -149,7 +149,7 @@ def test_what_is_cheap_is_computed_again_and_what_is_not_is_kept() -> None:
     assert sum(isinstance(n.op, Dot) for n in parts.backward.nodes) == 4 + 1  # two for each product, one of cholesky's
 
 
-def test_what_the_forward_graph_updates_is_copied() -> None:
+def test_inputs_that_the_forward_graph_updates_are_copied() -> None:
     b = CoreBuilder()
     x, state = b.input(tensor(3)), b.input(tensor(3), "state")
     b.updates = (1,)
@@ -160,7 +160,7 @@ def test_what_the_forward_graph_updates_is_copied() -> None:
     assert parts.forward.updates == (1,)
 
 
-def test_a_gradient_may_be_its_cotangent_or_a_constant() -> None:
+def test_a_gradient_can_be_its_cotangent_or_a_constant() -> None:
     b = GraphBuilder()
     x, y = b.input(tensor(3)), b.input(tensor(3))
     loss = b.add_node(op("MakeLoss", grad_scale=2.0), x)
@@ -184,14 +184,14 @@ def test_the_forward_graph_does_not_run_backwards() -> None:
 
 
 @pytest.mark.parametrize("seed", range(25))
-def test_random_graphs_are_divided_without_a_difference(seed: int) -> None:
+def test_random_graphs_are_split_without_a_difference(seed: int) -> None:
     maker = Maker(seed)
     graph = maker.graph(30)
     floats = [i for i, v in enumerate(graph.inputs) if v.type.dtype.is_float]
     assert_whole(graph, floats, maker.inputs)
 
 
-def test_a_network_is_divided_without_a_difference() -> None:
+def test_a_network_is_split_without_a_difference() -> None:
     graph, weights = convnet(2, "log_softmax")
     core = run_passes(TO_CORE_WITH_GRADIENTS, graph, TRAINING)
     assert_whole(core, weights, [np.multiply(a, np.float32(0.3)) for a in random_inputs(core)])
@@ -303,7 +303,7 @@ def _recomputed(joint: Graph, forward: set[Node], parts: Split) -> set[Node]:
 # -- speed
 
 
-def test_large_networks_are_divided_in_seconds() -> None:
+def test_large_networks_are_split_in_seconds() -> None:
     graph, weights = convnet(100, "log_softmax")
     joint = joint_of_mx(graph, weights)
     assert len(joint.nodes) > 5000
@@ -316,7 +316,7 @@ def joint_of_mx(graph: Graph, wrt: Sequence[int]) -> Graph:
     return joint_of(run_passes(TO_CORE_WITH_GRADIENTS, graph, TRAINING), wrt)
 
 
-def test_long_chains_without_contractions_are_divided_in_seconds() -> None:
+def test_long_chains_without_contractions_are_split_in_seconds() -> None:
     """One component of the cut with all nodes in it."""
     b = CoreBuilder()
     x = y = b.input(tensor(100))

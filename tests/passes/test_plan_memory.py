@@ -105,7 +105,7 @@ def test_blocks_with_gaps_are_not(channels: int, halo: int) -> None:
 # -- what is prepared
 
 
-def test_what_parameters_alone_decide_is_prepared() -> None:
+def test_values_that_depend_only_on_parameters_are_prepared() -> None:
     b = CoreBuilder()
     x, w = b.input(tensor(3)), b.input(tensor(3), parameter=True)
     table = b.constant([1.0, 2.0, 3.0], F32)
@@ -142,11 +142,11 @@ def test_pieces_are_computed_in_their_place(batch: int) -> None:
     assert [(v.offset, v.strides) for v in places] == [(0, strides), (12, strides)]
 
 
-def test_a_piece_that_others_read_may_stand_inside() -> None:
+def test_a_piece_with_other_readers_can_be_placed() -> None:
     assert pieces(*concat_graph(also_read=True)) == [0, 1]
 
 
-def test_a_result_of_the_graph_has_memory_of_its_own() -> None:
+def test_an_output_of_the_graph_has_its_own_memory() -> None:
     assert pieces(*concat_graph(also_result=True)) == [1]
 
 
@@ -163,13 +163,13 @@ def test_inputs_constants_and_prepared_values_are_copied() -> None:
     assert pieces(*planned(graph)) == [3]
 
 
-def test_opaque_nodes_write_memory_of_their_own() -> None:
+def test_opaque_nodes_write_their_own_memory() -> None:
     b = CoreBuilder()
     x = b.input(tensor(1, 3))
     assert pieces(*planned(b.build([b.concat([b.sort(x, 1)[0], b.exp(x)], 1)]))) == [1]
 
 
-def test_a_reshaped_piece_stands_inside_where_it_is_contiguous() -> None:
+def test_a_reshaped_piece_is_placed_if_it_is_contiguous() -> None:
     for batch, placed in ((1, [0]), (2, [])):
         b = CoreBuilder()
         x, y = b.input(tensor(batch, 6)), b.input(tensor(batch, 3, 2))
@@ -199,7 +199,7 @@ def dense_block(batch: int, layers: int = 3) -> tuple[Graph, Sharing]:
 
 
 @pytest.mark.parametrize("batch", [1, 2])
-def test_nested_concatenations_stand_in_the_outermost(batch: int) -> None:
+def test_nested_concatenations_are_stored_in_the_outermost(batch: int) -> None:
     graph, sharing = dense_block(batch)
     joins = [n.outputs[0] for n in graph.nodes if n.op.attributes().get("kind") == "join"]
     assert len(joins) == 3
@@ -309,7 +309,7 @@ def overlaps(a: Block, b: Block) -> bool:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_blocks_of_one_time_never_overlap(seed: int) -> None:
+def test_blocks_in_use_at_the_same_time_never_overlap(seed: int) -> None:
     r = random.Random(seed)
     blocks: list[Block] = []
     for _ in range(r.randint(1, 60)):
@@ -330,10 +330,10 @@ def test_blocks_of_one_time_never_overlap(seed: int) -> None:
                 assert (a.zeroed, a.offset) == (b.zeroed, b.offset)
 
 
-def test_memory_is_used_again() -> None:
+def test_memory_is_reused() -> None:
     chain = [Block(1000, i, i + 1) for i in range(10)]
     assert assign_offsets(chain) == 2 * 1024
 
 
-def test_nothing_takes_nothing() -> None:
+def test_no_blocks_take_no_memory() -> None:
     assert assign_offsets([]) == 0

@@ -22,7 +22,7 @@ def outputs_of(result: Graph) -> list[Value | str]:
     return [v.node.op.name if v.node else v for v in result.outputs]
 
 
-def test_identities_vanish() -> None:
+def test_identities_are_removed() -> None:
     b = CoreBuilder()
     x, zero = b.input(tensor(2, 3)), b.constant(0.0, F32)
     same = [
@@ -38,7 +38,7 @@ def test_identities_vanish() -> None:
     assert outputs_of(result) == [x] * len(same)
 
 
-def test_crops_that_keep_the_shape_are_no_identities() -> None:
+def test_crops_that_keep_the_shape_are_not_identities() -> None:
     b = CoreBuilder()
     x = b.input(tensor(4))
     shifted = b.pad(x, b.constant(0.0, F32), (1,), (-1,))
@@ -122,7 +122,7 @@ NEUTRAL = [
 @pytest.mark.parametrize(
     ("op", "number", "commutes"), NEUTRAL, ids=lambda v: v.value if isinstance(v, ScalarOp) else ""
 )
-def test_neutral_numbers_vanish(op: ScalarOp, number: int, commutes: bool) -> None:
+def test_neutral_elements_are_removed(op: ScalarOp, number: int, commutes: bool) -> None:
     b = CoreBuilder()
     x = b.input(tensor(2, 3))
     neutral = b.full((2, 3), number, F32)
@@ -134,7 +134,7 @@ def test_neutral_numbers_vanish(op: ScalarOp, number: int, commutes: bool) -> No
     assert_same_values(graph, result)
 
 
-def test_a_neutral_number_may_be_reshaped() -> None:
+def test_a_neutral_element_can_be_reshaped() -> None:
     b = CoreBuilder()
     x = b.input(tensor(2, 3))
     one = b.broadcast(b.reshape(b.constant(np.ones((1, 1), np.float32)), (1,)), (2, 3), (1,))
@@ -166,7 +166,7 @@ def test_constants_are_folded() -> None:
     )
 
 
-def test_numbers_that_are_spread_stay_numbers() -> None:
+def test_broadcast_scalars_stay_broadcasts() -> None:
     b = CoreBuilder()
     x = b.input(tensor(2, 3))
     scale = b.rsqrt(b.add(b.full((2, 3), 3.0, F32), b.full((2, 3), 1.0, F32)))
@@ -217,13 +217,13 @@ def test_a_sum_of_bfloat16_numbers_is_rounded() -> None:
     assert splat(run_pass(SIMPLIFY, b.build([total])).outputs[0]) == 256.0
 
 
-def test_large_constants_are_not_made() -> None:
+def test_large_constants_are_not_folded() -> None:
     b = CoreBuilder()
     table = b.constant(np.arange(1 << 17, dtype=np.float32))
     assert_unchanged(SIMPLIFY, b.build([b.exp(table)]))
 
 
-def test_integers_wrap_as_they_do_when_they_run() -> None:
+def test_folded_integers_wrap_as_at_run_time() -> None:
     b = CoreBuilder()
     graph = b.build([b.mul(b.full((3,), 1 << 20, I32), b.full((3,), 1 << 12, I32))])
     result = run_pass(SIMPLIFY, graph)

@@ -1,4 +1,4 @@
-"""The core dialect: the closed set of primitives that code is generated for."""
+"""The core dialect: the closed set of primitives from which targets generate code."""
 
 from .builder import CoreBuilder, normalize_axes
 from .contraction import Conv, Dot

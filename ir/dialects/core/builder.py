@@ -1,4 +1,4 @@
-"""Builds graphs of core: one method for each primitive, and the few combinations that everybody needs."""
+"""Builds core graphs: one method per primitive, and common combinations."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Axes = int | Sequence[int] | None
 
 
 def normalize_axes(axes: Axes, rank: int) -> tuple[int, ...]:
-    """Ascending axes from one axis, several, or None for all; negative axes count from the end."""
+    """Ascending axes for one axis, several axes, or None (all); negative axes count from the end."""
     if axes is None:
         return tuple(range(rank))
     given = (axes,) if isinstance(axes, int) else axes
@@ -39,11 +39,11 @@ def normalize_axes(axes: Axes, rank: int) -> tuple[int, ...]:
 
 
 def broadcast_shape(a: Shape, b: Shape) -> Shape:
-    """The shape to which two shapes broadcast by NumPy's rules; ValueError if they do not."""
+    """The common shape by NumPy's broadcasting rules; ValueError if the shapes are incompatible."""
     rank = max(len(a), len(b))
     pairs = list(zip((1,) * (rank - len(a)) + a, (1,) * (rank - len(b)) + b, strict=True))
     if any(m != n and m != 1 and n != 1 for m, n in pairs):
-        raise ValueError(f"shapes {a} and {b} do not broadcast to one")
+        raise ValueError(f"shapes {a} and {b} cannot be broadcast together")
     return tuple(n if m == 1 else m for m, n in pairs)
 
 
@@ -56,22 +56,22 @@ def _reducer(op: ReduceOp) -> Callable[..., Value]:
 
 
 class CoreBuilder(ScalarMethods):
-    """A GraphBuilder that speaks core. Methods return the result, or all results where there may be several."""
+    """A GraphBuilder for core primitives. Methods return the result, or a tuple if there can be several results."""
 
     captured: Sequence[Value] = ()
     """Values of the outer graph that this nested graph reads, in the order of its last inputs."""
 
     def nested(self, name: str) -> CoreBuilder:
-        """A builder for a graph that is called in this one."""
+        """A builder for a graph that this graph calls."""
         return CoreBuilder(name)
 
     def adopt(self, inner: CoreBuilder, operands: Sequence[Value], states: Sequence[Value]) -> None:
-        """Take over what the nested graph changed: `states` are its results after those that it was asked for."""
+        """Apply the state changes of a nested graph: `states` are its results after the requested ones."""
 
     # -- creation
 
     def constant(self, value: object, dtype: DType | None = None) -> Value:
-        """A constant. Without a dtype arrays keep theirs, Python floats become F32 and integers I64."""
+        """A constant. Without a dtype arrays keep theirs, Python floats become F32, Python integers I64."""
         if is_symbolic(value):
             return self.add_node(Size(cast("int", value), dtype or DType.I64))
         if dtype is not None:
@@ -90,34 +90,34 @@ class CoreBuilder(ScalarMethods):
         return self.add_node(RandomBits(tuple(shape)), key)
 
     def cast(self, x: Value, dtype: DType) -> Value:
-        """x in another dtype; x itself where it has it already."""
+        """x in another dtype; x itself if it already has the dtype."""
         return x if x.type.dtype is dtype else self.add_node(Cast(dtype), x)
 
     # -- shape
 
     def broadcast(self, x: Value, shape: Sequence[int], axes: Sequence[int]) -> Value:
-        """Axis i of x becomes axis `axes[i]` of the result; x itself where nothing changes."""
+        """Axis i of x becomes axis `axes[i]` of the result; x itself if nothing changes."""
         if tuple(axes) == tuple(range(x.type.rank)) and x.type.shape == tuple(shape):
             return x
         return self.add_node(Broadcast(tuple(shape), tuple(axes)), x)
 
     def broadcast_to(self, x: Value, shape: Sequence[int]) -> Value:
-        """NumPy's broadcasting: shapes are aligned on the right."""
+        """NumPy's broadcasting: shapes are aligned at their last axes."""
         return self.broadcast(x, shape, tuple(range(len(shape) - x.type.rank, len(shape))))
 
     def broadcast_along(self, x: Value, shape: Sequence[int], axis: int) -> Value:
-        """A vector along `axis` of the shape, the same along the others."""
+        """A vector along `axis` of the shape, repeated along the other axes."""
         return self.broadcast(x, shape, (axis % len(shape),))
 
     def broadcast_pair(self, x: Value, y: Value) -> tuple[Value, Value]:
-        """Both tensors in their common shape by NumPy's rules."""
+        """Both tensors broadcast to their common shape."""
         if x.type.shape == y.type.shape:
             return x, y
         shape = broadcast_shape(x.type.shape, y.type.shape)
         return self.broadcast_to(x, shape), self.broadcast_to(y, shape)
 
     def reshape(self, x: Value, shape: Sequence[int]) -> Value:
-        """x under another shape, one extent of which may be -1; x itself where the shape is its own."""
+        """x with another shape, in which one extent can be -1; x itself if the shape is the same."""
         wanted = tuple(shape)
         if -1 in wanted:
             known = -prod(wanted)
@@ -135,23 +135,23 @@ class CoreBuilder(ScalarMethods):
         return self.add_node(Slice(tuple(start), tuple(stop), steps), x)
 
     def slice_axis(self, x: Value, axis: int, begin: int, end: int) -> Value:
-        """Elements begin to end along one axis."""
+        """Elements `begin` to `end` (exclusive) along one axis."""
         start, stop = [0] * x.type.rank, list(x.type.shape)
         start[axis], stop[axis] = begin, end
         return self.slice(x, start, stop)
 
     def reverse(self, x: Value, axes: Sequence[int]) -> Value:
-        """x in opposite order along `axes`."""
+        """x in reverse order along `axes`."""
         return self.add_node(Reverse(tuple(axes)), x) if axes else x
 
     def concat(self, xs: Sequence[Value], axis: int) -> Value:
-        """The tensors one after the other along `axis`."""
+        """The tensors concatenated along `axis`."""
         return self.add_node(Concat(axis % max(xs[0].type.rank, 1)), *xs)
 
     def pad(
         self, x: Value, value: Value, low: Sequence[int], high: Sequence[int], interior: Sequence[int] | None = None
     ) -> Value:
-        """x with `value` (rank 0) around it and between its elements; negative edges crop."""
+        """x with `value` (a scalar) around it and between its elements; negative edges crop."""
         between = (0,) * x.type.rank if interior is None else tuple(interior)
         return self.add_node(Pad(tuple(low), tuple(high), between), x, value)
 
@@ -161,7 +161,7 @@ class CoreBuilder(ScalarMethods):
         return self.reshape(x, (*x.type.shape[:at], 1, *x.type.shape[at:]))
 
     def squeeze(self, x: Value, axes: Axes = None) -> Value:
-        """x without the given axes of extent 1, all of them by default."""
+        """x without `axes`, which have extent 1; without all such axes by default."""
         ones = [k for k, n in enumerate(x.type.shape) if n == 1]
         dropped = normalize_axes(ones if axes is None else axes, x.type.rank)
         return self.reshape(x, tuple(n for k, n in enumerate(x.type.shape) if k not in dropped))
@@ -177,7 +177,7 @@ class CoreBuilder(ScalarMethods):
         return self.add_node(Gather(tuple(axes), batch), x, indices)
 
     def take(self, x: Value, indices: Value, axis: int) -> Value:
-        """Slices of x at integer `indices` along one axis, which the axes of the indices replace; clamped."""
+        """Slices of x at integer `indices` along one axis, which the index axes replace; indices are clamped."""
         axis %= x.type.rank
         found = self.gather(x, self.expand_dims(indices, -1), (axis,))
         k = indices.type.rank
@@ -193,7 +193,7 @@ class CoreBuilder(ScalarMethods):
     # -- reductions
 
     def reduce(self, op: ReduceOp, x: Value, axes: Axes = None, keepdims: bool = False) -> Value:
-        """x combined over `axes`, all by default."""
+        """x combined over `axes`, by default all."""
         over = normalize_axes(axes, x.type.rank)
         result = self.add_node(Reduce(op, over), x) if over else x
         if not keepdims:
@@ -209,11 +209,11 @@ class CoreBuilder(ScalarMethods):
         return self.div(self.sum(x, axes, keepdims), count)
 
     def any(self, x: Value, axes: Axes = None, keepdims: bool = False) -> Value:
-        """BOOL: whether some element is not 0."""
+        """BOOL: true if any element is nonzero."""
         return self.reduce(ReduceOp.OR, self.cast(x, DType.BOOL), axes, keepdims)
 
     def all(self, x: Value, axes: Axes = None, keepdims: bool = False) -> Value:
-        """BOOL: whether every element is not 0."""
+        """BOOL: true if all elements are nonzero."""
         return self.reduce(ReduceOp.AND, self.cast(x, DType.BOOL), axes, keepdims)
 
     def arg_reduce(self, kind: str, x: Value, axis: int) -> Value:
@@ -221,7 +221,7 @@ class CoreBuilder(ScalarMethods):
         return self.add_node(ArgReduce(kind, axis % x.type.rank), x)
 
     def cumulative(self, op: ReduceOp, x: Value, axis: int, reverse: bool = False) -> Value:
-        """The running combination along `axis`, inclusive."""
+        """The inclusive cumulative combination along `axis`."""
         return self.add_node(Cumulative(op, axis % x.type.rank, reverse), x)
 
     # -- windows and contractions
@@ -235,7 +235,7 @@ class CoreBuilder(ScalarMethods):
         padding: Sequence[tuple[int, int]],
         dilation: Sequence[int] | None = None,
     ) -> Value:
-        """Each window combined; every parameter has one entry per axis of x."""
+        """Each window combined; all parameters have one entry per axis of x."""
         spread = (1,) * x.type.rank if dilation is None else tuple(dilation)
         edges = tuple((lo, hi) for lo, hi in padding)
         return self.add_node(ReduceWindow(op, tuple(window), tuple(strides), edges, spread), x)
@@ -261,7 +261,7 @@ class CoreBuilder(ScalarMethods):
         padding: Sequence[tuple[int, int]],
         dilation: Sequence[int],
     ) -> Value:
-        """All windows of x, padded with `value`: a window's position along x's axes, then one axis of elements."""
+        """All windows of x padded with `value`: axes are the window's position, then one axis of its elements."""
         rank = x.type.rank
         low, high = zip(*padding, strict=True)
         result = self.pad(x, self.constant(value, x.type.dtype), low, high) if any(low + high) else x
@@ -283,12 +283,12 @@ class CoreBuilder(ScalarMethods):
         rhs_contract: Sequence[int],
         accumulator: DType | None = None,
     ) -> Value:
-        """Sum of products; the result has the batch axes, x's free axes, y's free axes. See Dot."""
+        """Sum of products; the result's axes: batch, free axes of x, free axes of y. See Dot."""
         axes = (tuple(lhs_batch), tuple(rhs_batch), tuple(lhs_contract), tuple(rhs_contract))
         return self.add_node(Dot(*axes, accumulator), x, y)
 
     def matmul(self, x: Value, y: Value, accumulator: DType | None = None) -> Value:
-        """x[*batch, m, k] by y[*batch, k, n]."""
+        """x[*batch, m, k] times y[*batch, k, n]."""
         batch = tuple(range(x.type.rank - 2))
         return self.dot(x, y, batch, batch, (x.type.rank - 1,), (y.type.rank - 2,), accumulator)
 
@@ -304,7 +304,7 @@ class CoreBuilder(ScalarMethods):
         batch_groups: int = 1,
         accumulator: DType | None = None,
     ) -> Value:
-        """x[N, C, *s] by w[O, C / groups, *k]; see Conv."""
+        """x[N, C, *s] convolved with w[O, C / groups, *k]; see Conv."""
         ones = (1,) * (x.type.rank - 2)
         left = ones if lhs_dilation is None else tuple(lhs_dilation)
         right = ones if rhs_dilation is None else tuple(rhs_dilation)
@@ -322,15 +322,15 @@ class CoreBuilder(ScalarMethods):
         return self.add_node(TriangularSolve(lower, transpose), a, y)
 
     def lu(self, x: Value) -> tuple[Value, ...]:
-        """Packed factors of each matrix, and the order of its rows; see LU."""
+        """Packed factors of each matrix, and the row permutation; see LU."""
         return self.node(LU(), x).outputs
 
     def lq(self, x: Value) -> tuple[Value, ...]:
-        """A lower triangle and orthonormal rows; see LQ."""
+        """A lower triangular matrix and a matrix with orthonormal rows; see LQ."""
         return self.node(LQ(), x).outputs
 
     def symmetric_eigen(self, x: Value) -> tuple[Value, ...]:
-        """Eigenvalues and rows of eigenvectors; see SymmetricEigen."""
+        """Eigenvalues, and eigenvectors as rows; see SymmetricEigen."""
         return self.node(SymmetricEigen(), x).outputs
 
     # -- ordering and control
@@ -338,24 +338,24 @@ class CoreBuilder(ScalarMethods):
     def sort(
         self, xs: Value | Sequence[Value], axis: int, descending: bool = False, stable: bool = True
     ) -> tuple[Value, ...]:
-        """The tensors ordered along `axis` as the first one."""
+        """The tensors permuted along `axis` to sort the first one."""
         given = (xs,) if isinstance(xs, Value) else tuple(xs)
         return self.node(Sort(axis % given[0].type.rank, descending, stable), *given).outputs
 
     def call(
         self, body: Graph, *operands: Value, gradient: Graph | None = None, wrt: Sequence[int] | None = None
     ) -> tuple[Value, ...]:
-        """The body's results, with a gradient of its own where one is given; see Call."""
+        """The body's results, with `gradient` as the gradient if present; see Call."""
         return self.node(Call(body, gradient, None if wrt is None else tuple(wrt)), *operands).outputs
 
     def custom_gradient(
         self, forward: Callable[..., Value | Sequence[Value]], gradient: OwnGradient, *operands: Value
     ) -> tuple[Value, ...]:
-        """The results of forward(b, *operands), whose cotangents are pulled back by `gradient`."""
+        """The results of forward(b, *operands), whose gradient is `gradient`."""
         return call_with_gradient(self, forward, gradient, operands)
 
     def stop_gradient(self, x: Value) -> Value:
-        """x, through which no cotangent flows back."""
+        """x, through which no cotangent passes back."""
         return without_gradient(self, x)
 
     def cond(self, pred: Value, then: Graph, otherwise: Graph, *operands: Value) -> tuple[Value, ...]:
@@ -363,7 +363,7 @@ class CoreBuilder(ScalarMethods):
         return self.node(Cond(then, otherwise), pred, *operands).outputs
 
     def while_(self, cond: Graph, body: Graph, *operands: Value, limit: int | None = None) -> tuple[Value, ...]:
-        """The operands after the body was applied while the condition held; see While."""
+        """The operands after the body was applied while the condition was true; see While."""
         return self.node(While(cond, body, limit), *operands).outputs
 
     def scan(
@@ -390,7 +390,7 @@ class CoreBuilder(ScalarMethods):
         return self.node(HostCallback(function, tuple(results), gradient), *operands).outputs
 
     def inline(self, graph: Graph, operands: Sequence[Value]) -> list[Value]:
-        """The graph's outputs, its nodes repeated here on these operands."""
+        """The graph's outputs; its nodes are repeated here with these operands."""
         new = dict(zip(graph.inputs, operands, strict=True))
         for node in graph.nodes:
             made = self.node(node.op, *(new[v] for v in node.inputs), name=node.name, location=node.location)

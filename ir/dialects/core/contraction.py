@@ -31,16 +31,16 @@ if TYPE_CHECKING:
 
 
 def _sum_type(lhs: DType, rhs: DType, accumulator: DType | None) -> DType:
-    """The dtype of sums of products; TypeError unless it is that of both operands, or an accumulator that holds both.
+    """The dtype of sums of products; TypeError unless the operands agree in it, or `accumulator` can hold both.
 
-    float32 and float64 hold floats of no more bits, integers of 32 and 64 bits hold narrower ones of either sign.
+    float32 and float64 hold floats of at most as many bits; I32 and I64 hold narrower integers of either sign.
     """
     if accumulator is None:
         if lhs is not rhs:
             raise TypeError(f"operands differ in dtype: {lhs.value}, {rhs.value}")
         return lhs
     if not all(_holds(accumulator, dtype) for dtype in (lhs, rhs)):
-        raise TypeError(f"sums of {accumulator.value} do not hold products of {lhs.value} and {rhs.value}")
+        raise TypeError(f"sums of {accumulator.value} cannot hold products of {lhs.value} and {rhs.value}")
     return accumulator
 
 
@@ -52,7 +52,7 @@ def _holds(accumulator: DType, dtype: DType) -> bool:
 
 
 def _widened(arrays: Arrays, sums: DType | None) -> tuple[Array, Array, np.dtype[Any]]:
-    """Both operands in the dtype in which the interpreter sums, and the dtype of the result."""
+    """Both operands in the interpreter's accumulation dtype, and the dtype of the result."""
     x, y = arrays
     result = x.dtype if sums is None else storage(sums)
     wide = accumulator(result)
@@ -61,10 +61,10 @@ def _widened(arrays: Arrays, sums: DType | None) -> tuple[Array, Array, np.dtype
 
 @dataclass(frozen=True)
 class Dot(Primitive):
-    """Sum of products over the contracted axes; the result has batch axes, free axes of lhs, free axes of rhs.
+    """Sum of products over the contracted axes. The result's axes: batch, free axes of lhs, free axes of rhs.
 
-    Without an `accumulator` operands and result have one dtype; 16-bit floats are summed in float32 and rounded once.
-    With one the sums and the result have its dtype, and the operands may differ: i8 or u8 by i8 in i32, bf16 in f32.
+    Without an `accumulator`, operands and result have one dtype; 16-bit floats are summed in float32 and rounded once.
+    With one, sums and result have its dtype, and operands can differ: i8 or u8 by i8 in i32, bf16 in f32.
     """
 
     name = "core.dot"
@@ -115,7 +115,7 @@ class Dot(Primitive):
         second = tuple(range(count + len(rows), g.type.rank))
         dx = b.dot(g, y, batch, self.rhs_batch, second, columns)
         dy = b.dot(g, x, batch, self.lhs_batch, first, rows)
-        # what is left of the other operand are its contracted axes, in ascending order
+        # the other operand's remaining axes are its contracted axes, in ascending order
         dx = _restore(b, dx, self.lhs_batch + rows + _partners(self.rhs_contract, self.lhs_contract))
         dy = _restore(b, dy, self.rhs_batch + columns + _partners(self.lhs_contract, self.rhs_contract))
         return [b.cast(d, v.type.dtype) for d, v in zip((dx, dy), node.inputs, strict=True)]
@@ -132,10 +132,10 @@ def _restore(b: CoreBuilder, value: Value, axes: Sequence[int]) -> Value:
 
 @dataclass(frozen=True)
 class Conv(Primitive):
-    """x[N, C, *s], w[O, C / groups, *k] -> [N, O, *s'], a correlation as StableHLO's; padding may be negative.
+    """x[N, C, *s], w[O, C / groups, *k] -> [N, O, *s'], a correlation as in StableHLO; padding can be negative.
 
-    `lhs_dilation` spreads x, `rhs_dilation` the window. With `batch_groups` = B, N and O are split in B parts, part b
-    of the output channels reads part b of the batch, and the result is [N / B, O, *s']. `accumulator` is that of Dot.
+    `lhs_dilation` dilates x, `rhs_dilation` the window. With `batch_groups` = B, N and O are split into B parts, part b
+    of the output channels reads part b of the batch, and the result is [N / B, O, *s']. For `accumulator` see Dot.
     """
 
     name = "core.conv"
@@ -180,7 +180,7 @@ class Conv(Primitive):
 
     def evaluate(self, *arrays: Array) -> Arrays:
         x, w, dtype = _widened(arrays, self.accumulator)
-        if self.batch_groups > 1:  # the parts of the batch become groups of channels
+        if self.batch_groups > 1:  # parts of the batch become channel groups
             parts = x.reshape(self.batch_groups, -1, *x.shape[1:])
             x = np.moveaxis(parts, 0, 1).reshape(parts.shape[1], -1, *x.shape[2:])
         groups = self.groups * self.batch_groups
@@ -190,7 +190,7 @@ class Conv(Primitive):
         return (_correlate(padded, w, space, self.strides, self.rhs_dilation, groups).astype(dtype),)
 
     def expand(self, b: CoreBuilder, *operands: Value) -> Value | None:
-        """Groups of the batch: the parts of the batch side by side, as groups of channels."""
+        """Batch groups as channel groups: the parts of the batch are concatenated along the channels."""
         x, w = operands
         parts, (batch, channels, *space) = self.batch_groups, x.type.shape
         if parts == 1:
@@ -209,7 +209,7 @@ class Conv(Primitive):
         return [b.cast(d, v.type.dtype) for d, v in zip(found, node.inputs, strict=True)]
 
     def _data_gradient(self, b: CoreBuilder, x: Value, w: Value, g: Value) -> Value:
-        """A convolution of the spread cotangent with the reversed window, channels of each group exchanged."""
+        """A convolution of the dilated cotangent with the reversed window; each group's channels are exchanged."""
         groups = self.groups * self.batch_groups
         (o, c, *window), space = w.type.shape, tuple(range(3, w.type.rank + 1))
         split = b.transpose(b.reshape(w, (groups, o // groups, c, *window)), (0, 2, 1, *space))
@@ -227,7 +227,7 @@ class Conv(Primitive):
         return b.reshape(b.transpose(parts, (1, 0, 2, *space)), x.type.shape)
 
     def _weight_gradient(self, b: CoreBuilder, x: Value, w: Value, g: Value) -> Value:
-        """A convolution of x with the cotangent, batch and channels exchanged; so are groups and batch groups."""
+        """A convolution of x with the cotangent; batch and channels are exchanged, groups and batch groups too."""
         exchange = (1, 0, *range(2, x.type.rank))
         padding: list[tuple[int, int]] = []
         sizes = zip(x.type.shape[2:], g.type.shape[2:], w.type.shape[2:], strict=True)
@@ -262,7 +262,7 @@ def _dilate(x: Array, dilation: Sequence[int]) -> Array:
 
 
 def _correlate(x: Array, w: Array, out: Shape, strides: Shape, dilation: Shape, groups: int) -> Array:
-    """One matrix product for each element of the window or for each position of it, whichever are fewer."""
+    """One matrix product per window element or per output position, whichever are fewer."""
     n, o, c = x.shape[0], w.shape[0], w.shape[1]
     weights = w.reshape(groups, o // groups, c, *w.shape[2:])
     result = np.zeros((n, groups, o // groups, *out), x.dtype)

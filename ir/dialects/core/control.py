@@ -1,4 +1,4 @@
-"""Primitives with nested graphs: fused regions, calls, branches, loops; and calls back into Python."""
+"""Primitives with nested graphs: fused regions, calls, branches, loops; and callbacks into Python."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 
 
 def _check_body(graph: Graph, types: Sequence[TensorType], what: str) -> None:
-    """TypeError unless the nested graph takes operands of these types (layouts aside)."""
+    """TypeError unless the nested graph takes operands of these types (layouts are ignored)."""
     expected = [(t.shape, t.dtype) for t in graph.input_types()]
     if expected != [(t.shape, t.dtype) for t in types]:
         takes, gets = (", ".join(str(t) for t in ts) for ts in (graph.input_types(), types))
-        raise TypeError(f"{what} takes ({takes}), gets ({gets})")
+        raise TypeError(f"{what} takes ({takes}), got ({gets})")
 
 
 def _same_types(left: Sequence[TensorType], right: Sequence[TensorType]) -> bool:
@@ -32,13 +32,13 @@ def _same_types(left: Sequence[TensorType], right: Sequence[TensorType]) -> bool
 
 
 def _place(count: int, positions: Sequence[int], values: Sequence[Value]) -> Gradients:
-    """A list of `count` with the values at the positions and None elsewhere."""
+    """A list of length `count` with `values` at `positions` and None elsewhere."""
     found = dict(zip(positions, values, strict=True))
     return [found.get(i) for i in range(count)]
 
 
 def _body_vjp(b: CoreBuilder, body: Graph, node: Node, cotangents: Sequence[Value]) -> Gradients:
-    """A call of the body's gradient, which computes again what it needs of the body."""
+    """A call of the body's gradient, which recomputes the values of the body that it reads."""
     from .gradient import float_positions, gradient_graph
 
     wrt, seeds = float_positions(node.inputs), float_positions(node.outputs)
@@ -48,7 +48,7 @@ def _body_vjp(b: CoreBuilder, body: Graph, node: Node, cotangents: Sequence[Valu
 
 @dataclass(frozen=True)
 class Fused(Primitive):
-    """A region that becomes one kernel of the given kind."""
+    """A region that is compiled to one kernel of this kind."""
 
     name = "core.fused"
     reads_strided = True  # a kernel's buffers have strides
@@ -71,11 +71,11 @@ class Fused(Primitive):
 
 @dataclass(frozen=True, eq=False)
 class Call(Primitive):
-    """The body on the operands.
+    """Calls the body on the operands.
 
     `gradient`, if present, replaces the derivative of the body: it takes the operands, the results and one cotangent
-    for each float result, and gives one cotangent for each operand at the positions `wrt` (all float operands if None);
-    the other operands have none. Calls are equal if their graphs are structurally equal.
+    per float result, and returns one cotangent per operand in `wrt` (all float operands if None); other operands have
+    none. Calls are equal if their graphs are structurally equal.
     """
 
     name = "core.call"
@@ -98,16 +98,16 @@ class Call(Primitive):
         results = self.body.output_types()
         if self.gradient is None:
             if self.wrt is not None:
-                raise TypeError("wrt needs a gradient")
+                raise TypeError("wrt requires a gradient")
             return results
         _check_body(self.gradient, (*types, *results, *(t for t in results if t.dtype.is_float)), "the gradient")
         check_axes(self.wrt or (), len(types), "wrt")
         if not _same_types(self.gradient.output_types(), [types[i] for i in self._positions(types)]):
-            raise TypeError("the gradient must give one cotangent for each operand in wrt")
+            raise TypeError("the gradient must return one cotangent for each operand in wrt")
         return results
 
     def _positions(self, types: Sequence[TensorType]) -> Sequence[int]:
-        """The operands that the gradient gives cotangents for."""
+        """The operands for which the gradient returns cotangents."""
         return self.wrt if self.wrt is not None else [i for i, t in enumerate(types) if t.dtype.is_float]
 
     def differentiable(self, operands: int) -> Sequence[int]:
@@ -131,7 +131,7 @@ class Call(Primitive):
 
 @dataclass(frozen=True)
 class Cond(Primitive):
-    """pred: i1 of rank 0, operands... -> the results of `then` or `otherwise` on the operands."""
+    """predicate (BOOL scalar), operands... -> the results of `then` or `otherwise` on the operands."""
 
     name = "core.cond"
     then: Graph
@@ -143,7 +143,7 @@ class Cond(Primitive):
         _check_body(self.then, types[1:], "then")
         _check_body(self.otherwise, types[1:], "otherwise")
         if not _same_types(self.then.output_types(), self.otherwise.output_types()):
-            raise TypeError("the branches give results of different types")
+            raise TypeError("the branches return results of different types")
         return self.then.output_types()
 
     def regions(self) -> tuple[Graph, ...]:
@@ -160,9 +160,9 @@ class Cond(Primitive):
 
 @dataclass(frozen=True)
 class While(Primitive):
-    """operands... -> body applied to all of them while `cond` of them, an i1 of rank 0, is true.
+    """operands... -> the operands after `body` was applied to all of them while `cond` of them, a BOOL scalar, is true.
 
-    `limit`, if present, promises that the loop takes at most so many steps: a loop without it has no gradient.
+    `limit`, if present, is an upper bound of the number of steps; a loop without it has no gradient.
     """
 
     name = "core.while"
@@ -174,9 +174,9 @@ class While(Primitive):
         _check_body(self.cond, types, "the condition")
         _check_body(self.body, types, "the body")
         if not _same_types(self.cond.output_types(), [TensorType((), DType.BOOL)]):
-            raise TypeError("the condition must give one tensor<i1>")
+            raise TypeError("the condition must return one tensor<i1>")
         if not _same_types(self.body.output_types(), types):
-            raise TypeError("the body must give results of the operands' types")
+            raise TypeError("the body must return results of the operands' types")
         return self.body.output_types()
 
     def regions(self) -> tuple[Graph, ...]:
@@ -202,10 +202,10 @@ HostFunction = Callable[..., Sequence[Array]]
 
 @dataclass(frozen=True)
 class HostCallback(Primitive):
-    """A Python function from arrays to arrays of the given types.
+    """Calls a Python function from arrays to arrays of types `results`.
 
-    `gradient`, where given, is a function of the operands, the results and one cotangent for each float result, and
-    returns one array for each float operand.
+    `gradient`, if present, is a function of the operands, the results and one cotangent per float result that returns
+    one array per float operand.
     """
 
     name = "core.host_callback"
@@ -228,14 +228,14 @@ class HostCallback(Primitive):
         expected = [(t.shape, storage(t.dtype)) for t in self.results]
         if [(a.shape, a.dtype) for a in made] != expected:
             gave = ", ".join(f"{a.dtype}{a.shape}" for a in made)
-            raise GraphError(f"the callback gave ({gave}), not ({', '.join(str(t) for t in self.results)})")
+            raise GraphError(f"the callback returned ({gave}), not ({', '.join(str(t) for t in self.results)})")
         return made
 
     def vjp(self, b: CoreBuilder, node: Node, cotangents: Sequence[Value]) -> Gradients:
         from .gradient import float_positions
 
         if self.gradient is None:
-            raise GraphError(f"{node.describe()} was given no gradient")
+            raise GraphError(f"{node.describe()} has no gradient")
         wrt = float_positions(node.inputs)
         backward = HostCallback(self.gradient, tuple(node.inputs[i].type for i in wrt))
         seeds = (cotangents[i] for i in float_positions(node.outputs))

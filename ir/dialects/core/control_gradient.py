@@ -1,6 +1,6 @@
-"""Gradients of loops and branches: a node that also gives residuals, and one that reads them and runs backwards.
+"""Gradients of loops and branches: a node that also returns residuals, and one that reads them and runs backwards.
 
-What is kept is decided by a `Splitter` for each nested graph; `recompute` keeps the operands alone.
+A `Splitter` selects the residuals of each nested graph; `recompute` saves only the operands.
 """
 
 from __future__ import annotations
@@ -23,9 +23,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Pulled:
-    """A node differentiated: the cotangents of its operands, and the nodes that compute it together with residuals.
+    """The result of differentiating a node.
 
-    `results` are those of the differentiated node, which `saving` computes too.
+    `cotangents` belong to the node's operands. The nodes `saving` replace the node: they compute its `results` and the
+    residuals.
     """
 
     cotangents: Gradients
@@ -34,7 +35,7 @@ class Pulled:
 
 
 def _placed(count: int, positions: Sequence[int], values: Sequence[Value]) -> Gradients:
-    """A list of `count` with the values at the positions and None elsewhere."""
+    """A list of length `count` with `values` at `positions` and None elsewhere."""
     found = dict(zip(positions, values, strict=True))
     return [found.get(i) for i in range(count)]
 
@@ -43,7 +44,7 @@ PullBack = Callable[["CoreBuilder", Node, Sequence[Value | None], Sequence[int],
 
 
 def recomputing(pull_back: PullBack, b: CoreBuilder, node: Node, cotangents: Sequence[Value]) -> Gradients:
-    """The cotangents of all float operands by one of the functions below, which keeps the operands alone."""
+    """The cotangents of all float operands, computed by one of the functions below with only operands as residuals."""
     floats = set(float_positions(node.outputs))
     given = [g if i in floats else None for i, g in enumerate(cotangents)]
     return pull_back(b, node, given, float_positions(node.inputs), recompute).cotangents
@@ -55,16 +56,16 @@ def recomputing(pull_back: PullBack, b: CoreBuilder, node: Node, cotangents: Seq
 def pull_back_scan(
     b: CoreBuilder, node: Node, given: Sequence[Value | None], needed: Sequence[int], split: Splitter
 ) -> Pulled:
-    """The loop again, with residuals stacked, and a loop in the opposite order.
+    """A scan that repeats the loop and stacks residuals, and a scan in the opposite order.
 
-    The second one carries the cotangents of carries and the sums of those of invariants.
+    The second scan carries the cotangents of the carries and the sums of the invariants' cotangents.
     """
     assert isinstance(node.op, Scan)
     return _ScanGradient(node.op, node, given, needed).pull_back(b, split)
 
 
 class _ScanGradient:
-    """Which values of a scan have cotangents: positions among its operands, and for `stacks` among its results."""
+    """The values of a scan that have cotangents: positions of operands, in `stacks` positions of results."""
 
     def __init__(self, op: Scan, node: Node, given: Sequence[Value | None], needed: Sequence[int]) -> None:
         first, self.last = op.carries, op.carries + op.scanned
@@ -104,8 +105,11 @@ class _ScanGradient:
         return given if given is not None else b.full_like(self.node.outputs[carry], 0)
 
     def _step(self, parts: Split, fixed: Sequence[bool]) -> Graph:
-        """One step back. Carries: cotangents of carries, sums for invariants; slices: residuals, cotangents of stacks;
-        invariants: those that are residuals."""
+        """One backward step.
+
+        Carries: cotangents of carries, sums for invariants; slices: residuals, cotangents of stacks; invariants:
+        invariants that are residuals.
+        """
         from .builder import CoreBuilder
 
         inputs = self.op.body.inputs
@@ -123,7 +127,7 @@ class _ScanGradient:
 
 
 def _active_carries(op: Scan, needed: Sequence[int]) -> list[int]:
-    """The carries that have a cotangent: those needed, and those that depend on something needed after some steps."""
+    """The carries that have a cotangent: those in `needed` and those that depend on needed values after some steps."""
     body = op.body
     active = {i for i in needed if i < op.carries}
     others = [body.inputs[i] for i in needed if i >= op.carries]
@@ -141,14 +145,14 @@ def _active_carries(op: Scan, needed: Sequence[int]) -> list[int]:
 def pull_back_while(
     b: CoreBuilder, node: Node, given: Sequence[Value | None], needed: Sequence[int], split: Splitter
 ) -> Pulled:
-    """That of a scan of as many steps as the loop may take, of which those after its end change nothing."""
+    """The gradient of a scan with as many steps as the loop can take; steps after the loop's exit change nothing."""
     op, first = node.op, len(b.nodes)
     assert isinstance(op, While)
     if op.limit is None:
-        raise GraphError(f"{node.describe()} has no gradient: the number of its steps has no limit; use a scan")
+        raise GraphError(f"{node.describe()} has no gradient: its number of steps is unbounded; use a scan")
     count = len(node.inputs)
     fixed = [i for i in range(count) if op.body.outputs[i] is op.body.inputs[i]]
-    order = [i for i in range(count) if i not in fixed] + fixed  # what changes is carried, the rest is invariant
+    order = [i for i in range(count) if i not in fixed] + fixed  # changing values are carried, the others are invariant
     (goes_on,) = b.inline(op.cond, node.inputs)
     scan = Scan(_guarded_step(op, order, len(fixed)), op.limit, 1 + count - len(fixed), 0)
     operands = (goes_on, *(node.inputs[i] for i in order))
@@ -163,15 +167,17 @@ def pull_back_while(
 
 
 def _sum(b: CoreBuilder, x: Value | None, y: Value | None) -> Value | None:
-    """The sum of those cotangents that exist."""
+    """The sum of two cotangents; None is zero."""
     if x is None or y is None:
         return y if x is None else x
     return b.add(x, y)
 
 
 def _guarded_step(op: While, order: Sequence[int], fixed: int) -> Graph:
-    """(goes on, *state in this order) -> whether it goes on and what changes, after a step that is taken only if the
-    loop goes on. The last `fixed` parts of the state stay as they are."""
+    """A step that does nothing after the loop's exit: (continue, *state in `order`) -> continue, changed state.
+
+    The last `fixed` values of the state are invariant.
+    """
     from .builder import CoreBuilder
 
     types = [op.body.input_types()[i] for i in order]
@@ -192,7 +198,7 @@ def _guarded_step(op: While, order: Sequence[int], fixed: int) -> Graph:
 def pull_back_cond(
     b: CoreBuilder, node: Node, given: Sequence[Value | None], needed: Sequence[int], split: Splitter
 ) -> Pulled:
-    """The branch again, which also gives the residuals of both (zeros for those of the other one), and its gradient."""
+    """The branch, which also returns the residuals of both branches (zeros for the other one), and its gradient."""
     op, (predicate, *operands) = node.op, node.inputs
     assert isinstance(op, Cond)
     wrt, seeds = [i - 1 for i in needed], [i for i, g in enumerate(given) if g is not None]
@@ -212,8 +218,8 @@ def pull_back_cond(
 
 
 def _on(types: Sequence[TensorType], graph: Graph, first: Sequence[int]) -> Graph:
-    """The graph on operands of these types: its first inputs are those at the positions `first`, its others the last
-    operands."""
+    """The graph on operands of these types: its first inputs are the operands at positions `first`, its other inputs
+    the last operands."""
     from .builder import CoreBuilder
 
     b = CoreBuilder(graph.name)
@@ -223,12 +229,12 @@ def _on(types: Sequence[TensorType], graph: Graph, first: Sequence[int]) -> Grap
 
 
 def _own_residuals(parts: Split, outputs: int) -> list[TensorType]:
-    """The types of the results that a forward graph has beside the first `outputs`."""
+    """The types of the results of a forward graph after the first `outputs`."""
     return [v.type for v in parts.forward.outputs[outputs:]]
 
 
 class _Slots:
-    """Results for the residuals of two branches: of those of one type both use the same."""
+    """Results that hold the residuals of two branches: residuals of equal type share a slot."""
 
     def __init__(self, residuals: Sequence[Sequence[TensorType]]) -> None:
         self.types: list[TensorType] = []
@@ -245,7 +251,7 @@ class _Slots:
         return taken
 
     def extend(self, forward: Graph, branch: int) -> Graph:
-        """The forward graph of a branch with a result for each slot."""
+        """The forward graph of a branch with a result per slot; zeros in slots that it does not use."""
         from .builder import CoreBuilder
 
         own = self.of[branch]
@@ -257,6 +263,6 @@ class _Slots:
         return b.build([*forward.outputs[:outputs], *slots])
 
     def places(self, parts: Split, branch: int, operands: int, outputs: int) -> list[int]:
-        """Where the residuals of a branch are among the operands and the results with their slots."""
+        """The positions of a branch's residuals in the list of operands, results and slots."""
         results = [*range(outputs), *(outputs + slot for slot in self.of[branch])]
         return [s.position if s.is_input else operands + results[s.position] for s in parts.residuals]

@@ -1,7 +1,7 @@
-"""Primitives that factor matrices or solve with them step by step: Cholesky, LU, LQ, eigenvalues, triangular systems.
+"""Primitives that factor matrices or solve linear systems: Cholesky, LU, LQ, eigenvalues, triangular systems.
 
-Operands are float32 or float64 matrices on the last two axes; the axes before are a batch. Those that take a symmetric
-matrix read its lower triangle.
+Operands are float32 or float64 matrices in the last two axes; the leading axes are a batch. Primitives on symmetric
+matrices read only the lower triangle.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def _flat(x: Array) -> Array:
     return x.astype(np.float64).reshape(prod(x.shape[:-2]), *x.shape[-2:])
 
 
-# -- what the gradients share
+# -- shared by the gradients
 
 
 def _matrix_order(x: Value) -> tuple[int, ...]:
@@ -55,7 +55,7 @@ def transposed(b: CoreBuilder, x: Value) -> Value:
 
 
 def triangle(b: CoreBuilder, x: Value, lower: bool = True, offset: int = 0) -> Value:
-    """Each matrix with zeros above diagonal number `offset`, or below it unless `lower`."""
+    """Each matrix with zeros above diagonal number `offset`, or below it if not `lower`."""
     shape, rank = x.type.shape, x.type.rank
     row = b.add(b.iota(shape, DType.I32, rank - 2), offset)
     column = b.iota(shape, DType.I32, rank - 1)
@@ -63,7 +63,7 @@ def triangle(b: CoreBuilder, x: Value, lower: bool = True, offset: int = 0) -> V
 
 
 def unit_lower(b: CoreBuilder, x: Value) -> Value:
-    """The strictly lower triangle of each matrix with ones on the diagonal."""
+    """Each matrix's strictly lower triangle with ones on the diagonal."""
     return b.add(triangle(b, x, offset=-1), identity(b, x.type))
 
 
@@ -74,7 +74,7 @@ def identity(b: CoreBuilder, type: TensorType) -> Value:
 
 
 def _onto_lower(b: CoreBuilder, gradient: Value) -> Value:
-    """The gradient of a symmetric matrix as one of its lower triangle, which stands for both."""
+    """The gradient of a symmetric matrix as a gradient of its lower triangle, which represents both."""
     both = triangle(b, b.add(gradient, transposed(b, gradient)))
     return b.sub(both, b.mul(gradient, identity(b, gradient.type)))
 
@@ -88,7 +88,7 @@ def _below_and_half_the_diagonal(b: CoreBuilder, x: Value) -> Value:
 
 @dataclass(frozen=True)
 class Cholesky(Primitive):
-    """x[..., n, n] -> lower triangular L with L L^T = x; NaN from the first row on whose pivot is not positive."""
+    """x[..., n, n] -> lower triangular L with L L^T = x; NaN from the first row whose pivot is not positive."""
 
     name = "core.cholesky"
 
@@ -117,7 +117,7 @@ class Cholesky(Primitive):
 
 @dataclass(frozen=True)
 class TriangularSolve(Primitive):
-    """a[..., n, n], y[..., n, m] -> x with a x = y, or a^T x = y if `transpose`; a's other triangle is not read."""
+    """a[..., n, n], y[..., n, m] -> x with a x = y, or a^T x = y if `transpose`. Reads only one triangle of a."""
 
     name = "core.triangular_solve"
     lower: bool = True
@@ -128,7 +128,7 @@ class TriangularSolve(Primitive):
         _check_square(a)
         _check_matrices(a, y)
         if a.shape[-1] != y.shape[-2]:
-            raise ValueError(f"a system {a.shape} does not fit right sides {y.shape}")
+            raise ValueError(f"matrices {a.shape} do not fit right-hand sides {y.shape}")
         return (TensorType(y.shape, y.dtype),)
 
     def evaluate(self, *arrays: Array) -> Arrays:
@@ -153,8 +153,8 @@ class TriangularSolve(Primitive):
 class LU(Primitive):
     """x[..., n, n] -> packed factors, permutation (I32[..., n]): row i of L U is row permutation[i] of x.
 
-    L, whose diagonal is 1, stands below U's diagonal. The pivot of each step is the first greatest magnitude of its
-    column; a column of zeros gives a zero on U's diagonal.
+    L (with diagonal 1) is stored below U's diagonal. The pivot of each step is the first element of its column with the
+    greatest magnitude; a column of zeros has a zero on U's diagonal.
     """
 
     name = "core.lu"
@@ -194,8 +194,8 @@ class LU(Primitive):
 class LQ(Primitive):
     """x[..., m, n], m <= n -> lower triangular L[..., m, m], Q[..., m, n] with orthonormal rows: L Q = x.
 
-    By Householder's reflections with LAPACK's signs: an element of L's diagonal has the sign opposite to that of the
-    element it replaces, and rows that are zero behind the diagonal already stay as they are.
+    Householder reflections with LAPACK's signs: a diagonal element of L and the element that it replaces have opposite
+    signs, and rows that are already zero behind the diagonal do not change.
     """
 
     name = "core.lq"
@@ -242,7 +242,7 @@ def _lq(x: Array) -> tuple[Array, Array]:
 
 @dataclass(frozen=True)
 class SymmetricEigen(Primitive):
-    """x[..., n, n] -> values[..., n] in any order, vectors[..., n, n], one a row, of either sign."""
+    """x[..., n, n] -> values[..., n] in any order, vectors[..., n, n], one per row, with arbitrary signs."""
 
     name = "core.symmetric_eigen"
 
@@ -260,7 +260,7 @@ class SymmetricEigen(Primitive):
         return values.astype(x.dtype), np.swapaxes(vectors, -1, -2).astype(x.dtype)
 
     def vjp(self, b: CoreBuilder, node: Node, cotangents: Sequence[Value]) -> Gradients:
-        """Where two values are equal the gradient of their vectors is not defined, and is taken as 0."""
+        """For equal eigenvalues the gradient of their vectors is undefined, and is 0 here."""
         values, vectors = node.outputs
         shape = vectors.type.shape
         down, across = self._spread(b, values, shape, -2), self._spread(b, values, shape, -1)

@@ -1,4 +1,4 @@
-"""Reverse-mode differentiation of nodes: the walk that passes, loops, branches and calls share."""
+"""Reverse-mode differentiation of nodes: the traversal that passes, loops, branches and calls share."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from .builder import CoreBuilder
 from .primitive import Gradients, Primitive
 
 Rule = Callable[[CoreBuilder, Node, Sequence[Value | None], Sequence[int]], Gradients]
-"""Differentiates one node: the builder, the node, the cotangent of each result (None: it has none), the positions of
-the operands whose cotangents are needed. Returns one cotangent or None for each operand."""
+"""Differentiates one node. Arguments: the builder, the node, the cotangent of each result (or None), the positions of
+the operands whose cotangents are needed. Returns a cotangent or None for each operand."""
 
 
 def vjp_of(b: CoreBuilder, node: Node, given: Sequence[Value | None], needed: Sequence[int]) -> Gradients:
-    """The rule of the node's primitive, on zeros for results without a cotangent."""
+    """The `vjp` rule of the node's primitive, with zeros for results without a cotangent."""
     assert isinstance(node.op, Primitive)
     full = [g if g is not None else b.full_like(v, 0) for g, v in zip(given, node.outputs, strict=True)]
     return node.op.vjp(b, node, full)
@@ -28,12 +28,12 @@ def pull_back(
     wanted: Sequence[Value],
     rule: Rule = vjp_of,
 ) -> list[Value]:
-    """Append to `b` the cotangents of `wanted`, for those of some results of `nodes`; without influence they are zeros.
+    """Append the cotangents of `wanted` to `b`, from `cotangents` of results of `nodes`; zeros without dependence.
 
-    Only nodes between `wanted` and the given cotangents are differentiated, each by `rule`; GraphError names one that
-    has no gradient.
+    Only nodes between `wanted` and these results are differentiated, each by `rule`; GraphError names a node without a
+    gradient.
     """
-    nodes = list(nodes)  # may be b.nodes itself, which grows
+    nodes = list(nodes)  # can be b.nodes itself, which grows
     active = active_values(nodes, wanted)
     sums = {v: g for v, g in cotangents.items() if v in active}
     location = b.location
@@ -48,7 +48,7 @@ def pull_back(
 
 
 def active_values(nodes: Iterable[Node], wanted: Iterable[Value]) -> set[Value]:
-    """The float values that depend on `wanted` through floats."""
+    """The float values that depend on `wanted` through float values."""
     active = {v for v in wanted if v.type.dtype.is_float}
     for node in nodes:
         if not active.isdisjoint(_differentiable(node)):
@@ -82,9 +82,9 @@ def _pull_back_node(
 def gradient_graph(
     graph: Graph, wrt: Sequence[int], seeds: Sequence[int], *, forward: bool = False, rule: Rule = vjp_of
 ) -> Graph:
-    """inputs + one cotangent for each output in `seeds` -> one cotangent for each input in `wrt`.
+    """inputs + one cotangent per output in `seeds` -> one cotangent per input in `wrt`.
 
-    With `forward` the graph's own outputs come first. The new graph shares nodes and values with `graph`; `rule`
+    With `forward` the outputs of `graph` come first. The new graph shares nodes and values with `graph`; `rule`
     differentiates each node.
     """
     b = CoreBuilder(f"{graph.name}_gradient")
@@ -99,7 +99,7 @@ def gradient_graph(
 
 
 def without_dead_nodes(graph: Graph) -> Graph:
-    """The graph without the nodes that no output needs."""
+    """The graph without nodes that no output depends on."""
     live = set(graph.outputs)
     kept: list[Node] = []
     for node in reversed(graph.nodes):

@@ -34,7 +34,7 @@ class Gather(Primitive):
     """x, indices[batch..., k..., len(axes)] -> indices.shape[:-1] + the remaining axes of x in order.
 
     The last axis of the indices holds coordinates along `axes` of x; the first `batch` axes are shared. Coordinates
-    outside are clamped.
+    out of range are clamped.
     """
 
     name = "core.gather"
@@ -45,7 +45,7 @@ class Gather(Primitive):
         x, indices = operands(types, 2)
         shape = _result_shape(x, indices, self.axes, self.batch)
         if any(x.shape[a] == 0 for a in self.axes) and 0 not in shape:
-            raise ValueError(f"nothing to gather from {x.shape} along axes {self.axes}")
+            raise ValueError(f"cannot gather from empty {x.shape} along axes {self.axes}")
         return (TensorType(shape, x.dtype),)
 
     def evaluate(self, *arrays: Array) -> Arrays:
@@ -64,8 +64,8 @@ class Gather(Primitive):
 class Scatter(Primitive):
     """x, indices, updates -> x with the updates stored ("set") or combined ("add", ...) at the indices.
 
-    The updates have the shape of `Gather`'s result; those outside of x are dropped.
-    Among updates of one element the last in row-major order stays with "set".
+    The updates have the shape of `Gather`'s result; updates out of range are dropped. With "set", the last update of an
+    element in row-major order is stored.
     """
 
     name = "core.scatter"
@@ -80,7 +80,7 @@ class Scatter(Primitive):
             result_dtype(ReduceOp(self.op).scalar, x.dtype, x.dtype)
         shape = _result_shape(x, indices, self.axes, self.batch)
         if updates.shape != shape:
-            raise ValueError(f"updates have shape {updates.shape}, the indices need {shape}")
+            raise ValueError(f"updates have shape {updates.shape}, the indices require {shape}")
         return (TensorType(x.shape, x.dtype),)
 
     def evaluate(self, *arrays: Array) -> Arrays:
@@ -108,7 +108,7 @@ class Scatter(Primitive):
 def _result_shape(x: TensorType, indices: TensorType, axes: Sequence[int], batch: int) -> Shape:
     check_axes(axes, x.rank)
     if not axes or min(axes) < batch:
-        raise ValueError(f"axes {tuple(axes)} must follow the {batch} batch axes and name at least one axis")
+        raise ValueError(f"axes {tuple(axes)} must follow the {batch} batch axes and contain at least one axis")
     if not indices.dtype.is_integer:
         raise TypeError(f"indices must be integers, got {indices.dtype.full_name}")
     if indices.rank <= batch or indices.shape[-1] != len(axes):
@@ -122,13 +122,13 @@ def _result_shape(x: TensorType, indices: TensorType, axes: Sequence[int], batch
 
 
 def _indexed_first(x: Array, axes: Sequence[int], batch: int) -> Array:
-    """A view of x with the batch axes, then `axes`, then the others."""
+    """A view of x with the axes in the order: batch axes, `axes`, the others."""
     rest = [k for k in range(batch, x.ndim) if k not in axes]
     return x.transpose(*range(batch), *axes, *rest)
 
 
 def _coordinates(indices: Array, batch: int) -> Arrays:
-    """One index array for each batch axis and each coordinate."""
+    """One index array per batch axis and coordinate."""
     lead = indices.shape[:-1]
     counts: list[Array] = [np.arange(n)[(..., *[None] * (len(lead) - k - 1))] for k, n in enumerate(lead[:batch])]
     return (*counts, *(indices[..., j] for j in range(indices.shape[-1])))
@@ -141,7 +141,7 @@ def _clamp(b: CoreBuilder, indices: Value, extents: Sequence[int]) -> Value:
 
 
 def _inside(b: CoreBuilder, op: Scatter, node: Node) -> Value:
-    """Whether each element of the updates is stored."""
+    """BOOL for each element of the updates: true if it is stored."""
     x, indices, updates = node.inputs
     clamped = _clamp(b, indices, [x.type.shape[a] for a in op.axes])
     inside = b.all(b.eq(b.cast(indices, DType.I64), clamped), [indices.type.rank - 1])
@@ -149,7 +149,7 @@ def _inside(b: CoreBuilder, op: Scatter, node: Node) -> Value:
 
 
 def _set_gradient(b: CoreBuilder, op: Scatter, node: Node, g: Value) -> tuple[Value, Value]:
-    """Only the update that stayed has a gradient: each is numbered, and the numbers are scattered too."""
+    """Only the stored update has a gradient: updates are numbered, and the numbers are scattered too."""
     x, indices, updates = node.inputs
     numbers = b.reshape(b.iota((updates.type.size,), DType.I64, 0), updates.type.shape)
     owners = b.scatter(b.full(x.type.shape, -1, DType.I64), indices, numbers, "set", op.axes, op.batch)
@@ -163,7 +163,7 @@ def _add_gradient(b: CoreBuilder, op: Scatter, node: Node, g: Value) -> tuple[Va
 
 
 def _mul_gradient(b: CoreBuilder, op: Scatter, node: Node, g: Value) -> tuple[Value, Value]:
-    """The product of the others is taken as result / update, which an update of zero makes NaN."""
+    """The product of the other factors is result / update: NaN if an update is zero."""
     x, indices, updates = node.inputs
     factors = b.scatter(b.full(x.type.shape, 1, x.type.dtype), indices, updates, "mul", op.axes, op.batch)
     read = b.gather(b.mul(g, node.outputs[0]), indices, op.axes, op.batch)
@@ -171,7 +171,7 @@ def _mul_gradient(b: CoreBuilder, op: Scatter, node: Node, g: Value) -> tuple[Va
 
 
 def _extremum_gradient(b: CoreBuilder, op: Scatter, node: Node, g: Value) -> tuple[Value, Value]:
-    """Every operand that equals the result has the full gradient, as in MXNet's max and min."""
+    """Every operand equal to the result gets the full gradient, as in MXNet's max and min."""
     x, indices, updates = node.inputs
     y = node.outputs[0]
     equal = b.eq(b.gather(y, indices, op.axes, op.batch), updates)

@@ -1,4 +1,4 @@
-"""The reference interpreter: the meaning of a graph of core, node by node in NumPy."""
+"""The reference interpreter: evaluates a core graph node by node in NumPy."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .primitive import Array, Primitive, storage
 
 
 def interpret(graph: Graph, inputs: Iterable[Array]) -> list[Array]:
-    """The graph's outputs. A BF16 tensor is a float32 array; GraphError names an input or node that does not fit."""
+    """The graph's outputs. BF16 tensors are float32 arrays. GraphError names an input or node that does not fit."""
     values: dict[Value, Array] = {}
     for position, (value, array) in enumerate(zip(graph.inputs, inputs, strict=True)):
         values[value] = _check_input(value, position, np.asarray(array))

@@ -1,4 +1,4 @@
-"""Number formats and special functions that NumPy lacks: bfloat16 rounding, erf, gamma and their kin, in float64."""
+"""bfloat16 rounding and special functions that NumPy lacks: erf, gamma and others, in float64; Philox."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Array = np.ndarray[Any, Any]
 
 
 def round_bfloat16(x: Array) -> Array:
-    """A float32 array rounded to the nearest bfloat16 (ties to even), still float32."""
+    """A float32 array rounded to the nearest bfloat16 (ties to even), as float32."""
     bits = np.ascontiguousarray(x, np.float32).view(np.uint32)
     rounded = (bits + (0x7FFF + ((bits >> 16) & 1)).astype(np.uint32)) & np.uint32(0xFFFF0000)
     return np.where(np.isnan(x), x, rounded.view(np.float32).reshape(np.shape(x))).astype(np.float32)
@@ -40,7 +40,7 @@ def _lgamma(x: float) -> float:
 
 
 def gamma(x: Array) -> Array:
-    """gamma(x); NaN at negative integers, infinite at zero and beyond the range of a double."""
+    """gamma(x); NaN at negative integers, infinite at zero and on overflow."""
     return _each(_gamma, x)
 
 
@@ -56,7 +56,7 @@ def _gamma(x: float) -> float:
 
 
 def digamma(x: Array) -> Array:
-    """The logarithmic derivative of gamma; infinite at its poles and at both ends, as in MXNet.
+    """The logarithmic derivative of gamma; infinite at its poles and at +-infinity, as in MXNet.
 
     Reflection for x < 0.5, recurrence up to 10, then the asymptotic series (Abramowitz, Stegun 6.3.7, 6.3.5, 6.3.18).
     """

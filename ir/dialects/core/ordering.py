@@ -1,4 +1,4 @@
-"""The primitive that orders elements: sort."""
+"""The primitive that sorts elements."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Sort(Primitive):
-    """One or more operands of one shape, all ordered along `axis` as the first one; NaN comes last in either direction.
+    """One or more operands of one shape, all permuted along `axis` to sort the first one; NaN is last in both orders.
 
-    With `stable`, equal elements keep their order; the reference keeps it always.
+    With `stable`, equal elements keep their order. The reference always sorts stably.
     """
 
     name = "core.sort"
@@ -30,7 +30,7 @@ class Sort(Primitive):
 
     def infer(self, *types: TensorType) -> Types:
         if not types:
-            raise TypeError("needs at least one operand")
+            raise TypeError("requires at least one operand")
         check_axes((self.axis,), types[0].rank, "axis")
         for t in types:
             if t.shape != types[0].shape:
@@ -39,13 +39,13 @@ class Sort(Primitive):
 
     def evaluate(self, *arrays: Array) -> Arrays:
         key = arrays[0]
-        if self.descending:  # both keep NaN where it is, and every integer in range
+        if self.descending:  # NaN stays NaN, and no integer overflows
             key = np.negative(key) if key.dtype.kind == "f" else np.invert(key)
         order = np.argsort(key, self.axis, kind="stable")
         return tuple(np.take_along_axis(a, order, self.axis) for a in arrays)
 
     def vjp(self, b: CoreBuilder, node: Node, cotangents: Sequence[Value]) -> Gradients:
-        """The permutation is sorted back, and the cotangents with it."""
+        """Sorts the permutation, and the cotangents with it."""
         shape = node.inputs[0].type.shape
         places = b.iota(shape, DType.I64, self.axis)
         order = b.sort([node.inputs[0], places], self.axis, descending=self.descending, stable=True)[1]

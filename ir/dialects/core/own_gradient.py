@@ -1,4 +1,4 @@
-"""Computations with a gradient of their own: a call whose body and gradient are built by functions."""
+"""Computations with their own gradient: a call whose body and gradient are built by functions."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def call_with_gradient(
 ) -> tuple[Value, ...]:
     """Append a call of forward(b, *operands) that carries `gradient`; returns the results.
 
-    The cotangent of a result that is not a float is zeros.
+    The cotangent of a non-float result is zeros.
     """
     inner, back = b.nested(f"{b.name}_call"), b.nested(f"{b.name}_gradient")
     inner.location = back.location = b.location
@@ -34,7 +34,7 @@ def call_with_gradient(
 
 
 def without_gradient(b: CoreBuilder, x: Value) -> Value:
-    """x itself, in a call through which no cotangent flows back."""
+    """x, through a call that passes no cotangent back."""
 
     def forward(b: CoreBuilder, x: Value) -> Value:
         return x
@@ -48,7 +48,7 @@ def without_gradient(b: CoreBuilder, x: Value) -> Value:
 def _gradient(
     b: CoreBuilder, body: Graph, gradient: OwnGradient, operands: int, results: int
 ) -> tuple[Graph, list[int]]:
-    """The graph of the gradient, and the operands that it gives cotangents for."""
+    """The graph of the gradient, and the positions of the operands it has cotangents for."""
     own = [b.input(v.type, v.name) for v in body.inputs]
     made = [b.input(v.type) for v in body.outputs]
     cotangents = [b.input(v.type) if v.type.dtype.is_float else b.full_like(v, 0) for v in made]

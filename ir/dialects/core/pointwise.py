@@ -1,4 +1,4 @@
-"""Primitives that work on each element alone: every scalar operation, and conversion between dtypes."""
+"""Primitives that compute each element independently: all scalar operations, and conversion between dtypes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Pointwise(Primitive):
-    """A scalar operation on operands of one shape; nothing is broadcast."""
+    """A scalar operation on operands of one shape, without broadcasting."""
 
     name = "core.pointwise"
     op: ScalarOp
@@ -32,7 +32,7 @@ class Pointwise(Primitive):
         for t in types:
             if t.shape != first.shape:
                 raise ValueError(
-                    f"{self.op.value} needs operands of one shape, got {', '.join(str(t.shape) for t in types)}"
+                    f"{self.op.value} requires operands of one shape, got {', '.join(str(t.shape) for t in types)}"
                 )
         return (first if first.dtype is dtype and first.layout is None else TensorType(first.shape, dtype),)
 
@@ -49,7 +49,7 @@ class Pointwise(Primitive):
 
 @dataclass(frozen=True)
 class Cast(Primitive):
-    """Conversion to another dtype: floats to integers truncate, to BOOL it is `x != 0`."""
+    """Conversion to another dtype. Floats are truncated to integers; to BOOL it is `x != 0`."""
 
     name = "core.cast"
     dtype: DType

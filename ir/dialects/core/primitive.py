@@ -24,7 +24,7 @@ Gradients = Sequence[Value | None]
 
 
 class Primitive(Op):
-    """A core operation with its rules side by side: types (`infer`), NumPy meaning (`evaluate`), gradient (`vjp`).
+    """A core operation with its rules in one class: types (`infer`), NumPy semantics (`evaluate`), gradient (`vjp`).
 
     Subclasses are frozen dataclasses; their fields are the parameters.
     """
@@ -33,32 +33,32 @@ class Primitive(Op):
     def evaluate(self, *arrays: Array) -> Arrays:
         """The results for these operands.
 
-        Floats are accumulated in float64 and rounded once. A bfloat16 tensor is a float32 array; whoever knows the
-        types (`interpret`) rounds the result.
+        Floats are accumulated in float64 and rounded once. A bfloat16 tensor is a float32 array; `interpret`, which
+        knows the types, rounds the result.
         """
 
     @abstractmethod
     def vjp(self, b: CoreBuilder, node: Node, cotangents: Sequence[Value]) -> Gradients:
-        """The cotangent of each operand of `node`, built from core, for one cotangent per result; None: no gradient.
+        """The cotangents of the node's operands, built from core; None for an operand without gradient.
 
-        A result that nobody differentiates has a cotangent of zeros. GraphError: the primitive has no gradient rule.
+        `cotangents` has one value per result, zeros for unused results. GraphError: there is no gradient rule.
         """
 
     def expand(self, b: CoreBuilder, *operands: Value) -> Value | None:
-        """The one result, computed by primitives that targets have kernels for; None where they have one for this."""
+        """The only result, computed by primitives that have kernels; None if this primitive has a kernel itself."""
         return None
 
     def differentiable(self, operands: int) -> Sequence[int]:
-        """Positions among this many operands of those that can have a cotangent."""
+        """Positions of the operands, out of `operands` of them, that can have a cotangent."""
         return range(operands)
 
     def with_regions(self, graphs: Sequence[Graph]) -> Self:
-        """The same op with other nested graphs, given in the order of `regions`."""
+        """The same op with other nested graphs, in the order of `regions`."""
         names = [name for name in _field_names(type(self)) if isinstance(getattr(self, name), Graph)]
         return replace(cast("Any", self), **dict(zip(names, graphs, strict=True)))
 
     def attributes(self) -> Mapping[str, Attribute]:
-        """The fields in order, without graphs; enumerations by their mnemonic, nested tuples flat."""
+        """The fields in order, without graphs. Enumerations are replaced by mnemonics, nested tuples are flattened."""
         return {
             name: value for name in _field_names(type(self)) if (value := _attribute(getattr(self, name))) is not None
         }
@@ -90,17 +90,17 @@ def _flat(items: tuple[object, ...]) -> tuple[int, ...]:
 
 
 def storage(dtype: DType) -> np.dtype[Any]:
-    """The NumPy dtype of the arrays that stand for tensors of `dtype`: float32 for BF16."""
+    """The NumPy dtype of arrays that hold tensors of `dtype`: float32 for BF16."""
     return np.dtype(np.float32) if dtype is DType.BF16 else dtype.numpy
 
 
 def accumulator(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """What sums of `dtype` are kept in: float64 for floats, the dtype itself for integers."""
+    """The dtype in which sums of `dtype` are accumulated: float64 for floats, the dtype itself for integers."""
     return np.dtype(np.float64) if dtype.kind == "f" else dtype
 
 
 def operands(types: Types, count: int) -> Types:
-    """`types`, or TypeError unless there are `count` of them."""
+    """`types`; TypeError unless there are `count` of them."""
     if len(types) != count:
         raise TypeError(f"takes {count} operand{'s' * (count != 1)}, got {len(types)}")
     return types
@@ -109,14 +109,14 @@ def operands(types: Types, count: int) -> Types:
 def check_axes(axes: Sequence[int], rank: int, what: str = "axes") -> None:
     """ValueError unless `axes` are distinct axes of a tensor of `rank`."""
     if len(set(axes)) != len(axes):
-        raise ValueError(f"{what} {tuple(axes)} name an axis twice")
+        raise ValueError(f"{what} {tuple(axes)} contain an axis twice")
     for axis in axes:
         if not 0 <= axis < rank:
-            raise ValueError(f"{what} {tuple(axes)} leave a tensor of rank {rank}")
+            raise ValueError(f"{what} {tuple(axes)} are out of range for rank {rank}")
 
 
 def check_lengths(rank: int, **parameters: Sequence[object]) -> None:
-    """ValueError unless each parameter has one entry for each of `rank` axes."""
+    """ValueError unless each parameter has one entry per axis, `rank` in total."""
     for name, value in parameters.items():
         if len(value) != rank:
             raise ValueError(f"{name} has {len(value)} entries for {rank} axes")

@@ -1,4 +1,4 @@
-"""Primitives that combine elements along axes: reductions, positions of extrema, running totals."""
+"""Primitives that combine elements along axes: reductions, positions of extrema, cumulative operations."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ UFUNCS: dict[ReduceOp, np.ufunc] = {
 
 @dataclass(frozen=True)
 class Reduce(Primitive):
-    """All elements along `axes` combined; the axes are removed. Nothing to combine gives the neutral element."""
+    """All elements along `axes` combined; the axes are removed. An empty reduction is the neutral element."""
 
     name = "core.reduce"
     op: ReduceOp
@@ -59,12 +59,12 @@ class Reduce(Primitive):
             return [spread]
         if self.op is ReduceOp.MUL:
             return [b.mul(spread, _products_of_others(b, x, self.axes))]
-        winner = b.eq(x, b.broadcast(y, x.type.shape, kept))  # every tie has the full gradient, as in MXNet
+        winner = b.eq(x, b.broadcast(y, x.type.shape, kept))  # every tied element gets the full gradient, as in MXNet
         return [b.select(winner, spread, b.full_like(x, 0))]
 
 
 def _products_of_others(b: CoreBuilder, x: Value, axes: Sequence[int]) -> Value:
-    """For each element the product of all others along `axes`, without dividing: right for zeros too."""
+    """For each element the product of the others along `axes`, without division: correct for zeros too."""
     kept = [k for k in range(x.type.rank) if k not in axes]
     order = (*kept, *axes)
     moved = b.transpose(x, order)
@@ -80,7 +80,7 @@ def _products_of_others(b: CoreBuilder, x: Value, axes: Sequence[int]) -> Value:
 
 @dataclass(frozen=True)
 class ArgReduce(Primitive):
-    """The I64 position of the "max" or "min" along `axis`: the first of equals, and NaN before numbers."""
+    """The I64 position of the "max" or "min" along `axis`: the first of equal elements; NaN precedes numbers."""
 
     name = "core.arg_reduce"
     kind: str
@@ -103,7 +103,7 @@ class ArgReduce(Primitive):
         return [None]
 
     def expand(self, b: CoreBuilder, *operands: Value) -> Value:
-        """The least position at which x equals its extremum or is NaN: reductions of the same rows, which fuse."""
+        """The smallest position where x equals its extremum or is NaN: reductions over the same rows, which fuse."""
         (x,) = operands
         shape, axis = x.type.shape, self.axis
         extreme = b.max(x, axis) if self.kind == "max" else b.min(x, axis)
@@ -117,7 +117,7 @@ class ArgReduce(Primitive):
 
 @dataclass(frozen=True)
 class Cumulative(Primitive):
-    """The combination of all elements up to each one, itself included, along `axis`; `reverse` runs from the end."""
+    """The combination of all elements up to and including each one along `axis`; `reverse` starts at the end."""
 
     name = "core.cumulative"
     op: ReduceOp
@@ -153,7 +153,7 @@ class Cumulative(Primitive):
 
 
 def _cumulative_extremum_gradient(b: CoreBuilder, x: Value, g: Value) -> Value:
-    """Along axis 1 of x[rows, n]: each running maximum passes its cotangent to the first element that reached it."""
+    """Along axis 1 of x[rows, n]: the cotangent of each running maximum goes to the first element that reached it."""
     rows, n = x.type.shape
     running = b.cumulative(ReduceOp.MAX, x, 1)
     before = b.pad(running, b.constant(float("-inf"), x.type.dtype), [0, 1], [0, -1])
@@ -163,7 +163,7 @@ def _cumulative_extremum_gradient(b: CoreBuilder, x: Value, g: Value) -> Value:
 
 
 def _cumulative_product_gradient(b: CoreBuilder, x: Value, g: Value) -> Value:
-    """Along axis 1 of x[rows, n]: before[j] * r[j] with r[j] = g[j] + x[j + 1] * r[j + 1], which needs no division."""
+    """Along axis 1 of x[rows, n]: before[j] * r[j] with r[j] = g[j] + x[j + 1] * r[j + 1], without division."""
     from .builder import CoreBuilder
 
     rows, _ = x.type.shape

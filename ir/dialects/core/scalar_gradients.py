@@ -1,7 +1,7 @@
 """The derivatives of scalar operations.
 
-Each takes (builder, cotangent, result, *operands) and gives one cotangent or None for each operand. Ties of MAX and
-MIN and the derivatives of MOD are MXNet's: the first operand wins a tie.
+Each takes (builder, cotangent, result, *operands) and returns a cotangent or None for each operand. Ties of MAX and MIN
+and the derivatives of MOD follow MXNet: the first operand of a tie gets the cotangent.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def mod(b: CoreBuilder, g: Value, z: Value, x: Value, y: Value) -> Sequence[Valu
 
 
 def pow(b: CoreBuilder, g: Value, z: Value, x: Value, y: Value) -> Sequence[Value | None]:
-    """At x = 0 the derivative by the exponent is taken as z * log(1) = 0, its limit for y > 0."""
+    """At x = 0 the derivative with respect to the exponent is z * log(1) = 0, its limit for y > 0."""
     safe = b.select(b.eq(x, 0), b.full_like(x, 1), x)
     return b.mul(g, b.mul(y, b.pow(x, b.sub(y, 1)))), b.mul(g, b.mul(z, b.log(safe)))
 
@@ -110,7 +110,7 @@ def one_minus_square(b: CoreBuilder, x: Value) -> Value:
 
 
 def trigamma(b: CoreBuilder, x: Value) -> Value:
-    """The derivative of digamma, which no scalar operation gives.
+    """The derivative of digamma.
 
     Reflection for x < 0.5, eight steps of the recurrence, asymptotic series (Abramowitz, Stegun 6.4.7, 6.4.6, 6.4.12).
     """

@@ -24,7 +24,7 @@ _OPS = {op: Pointwise(op) for op in ScalarOp}
 
 
 def splat(b: GraphBuilder, type: TensorType, number: Number) -> Value:
-    """A tensor of this type's shape and dtype all of whose elements are `number`."""
+    """A tensor with this type's shape and dtype; every element is `number`."""
     if is_symbolic(number):
         scalar = b.node(Size(cast("int", number), type.dtype)).outputs[0]
     else:
@@ -48,7 +48,7 @@ def _binary(op: ScalarOp) -> Binary:
     def method(self: GraphBuilder, x: Value | Number, y: Value | Number) -> Value:
         if not isinstance(x, Value):
             if not isinstance(y, Value):
-                raise TypeError(f"{op.value} needs a tensor on one side")
+                raise TypeError(f"{op.value} requires at least one tensor")
             x = splat(self, y.type, x)
         elif not isinstance(y, Value):
             y = splat(self, x.type, y)
@@ -87,10 +87,10 @@ class ScalarMethods(GraphBuilder):
     lt, le, gt, ge = _binary(ScalarOp.LT), _binary(ScalarOp.LE), _binary(ScalarOp.GT), _binary(ScalarOp.GE)
 
     def select(self, condition: Value, x: Value | Number, y: Value | Number) -> Value:
-        """x where the condition holds, else y; at least one of them is a tensor."""
+        """x where the condition is true, else y; at least one of x and y is a tensor."""
         given = x if isinstance(x, Value) else y
         if not isinstance(given, Value):
-            raise TypeError("select needs a tensor on one side")
+            raise TypeError("select requires at least one tensor")
         chosen = [v if isinstance(v, Value) else splat(self, given.type, v) for v in (x, y)]
         return self.node(_OPS[ScalarOp.SELECT], condition, *chosen).outputs[0]
 
@@ -105,9 +105,9 @@ class ScalarMethods(GraphBuilder):
         return self.node(_OPS[ScalarOp.MUL], x, x).outputs[0]
 
     def full(self, shape: tuple[int, ...], value: Number, dtype: DType = DType.F32) -> Value:
-        """A tensor of this shape all of whose elements are `value`: a scalar constant, broadcast."""
+        """A tensor of this shape; every element is `value`: a broadcast scalar constant."""
         return splat(self, TensorType(tuple(shape), dtype), value)
 
     def full_like(self, x: Value, value: Number) -> Value:
-        """A tensor of x's shape and dtype all of whose elements are `value`."""
+        """A tensor of x's shape and dtype; every element is `value`."""
         return splat(self, x.type, value)

@@ -1,4 +1,4 @@
-"""The NumPy meanings of scalar operations that are no functions of NumPy."""
+"""The NumPy semantics of scalar operations that NumPy has no function for."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from .primitive import Array
 
 
 def keep_integers(function: Callable[[Array], Array]) -> Callable[[Array], Array]:
-    """`function` on floats; integers are their own rounding."""
+    """`function` on floats, the identity on integers."""
     return lambda x: function(x) if x.dtype.kind == "f" else x
 
 
 def round(x: Array) -> Array:
-    """Half away from zero."""
+    """Rounds half away from zero."""
     whole = np.trunc(x)
     return np.where(np.abs(x - whole) >= 0.5, whole + np.copysign(1, x), whole)
 
@@ -30,7 +30,7 @@ def sigmoid(x: Array) -> Array:
 
 
 def div(x: Array, y: Array) -> Array:
-    """Integers: truncated towards zero; a divisor of zero gives zero."""
+    """Integer division truncates towards zero; division by zero is zero."""
     if x.dtype.kind == "f":
         return x / y
     floored = np.floor_divide(x, y)
@@ -42,7 +42,7 @@ def mod(x: Array, y: Array) -> Array:
 
 
 def pow(x: Array, y: Array) -> Array:
-    """Integers go through float64, as MXNet's do."""
+    """Integers are converted to float64, as in MXNet."""
     if x.dtype.kind == "f":
         return np.power(x, np.array(y))  # a copy: for a repeated 0.5 NumPy takes square roots, which differ at -inf
     return np.power(x.astype(np.float64), y.astype(np.float64))
@@ -51,7 +51,7 @@ def pow(x: Array, y: Array) -> Array:
 def shift(
     shift: Callable[[Array, Array], Array], overflow: Callable[[Array], Array]
 ) -> Callable[[Array, Array], Array]:
-    """Shifts by the width or more give `overflow`: zeros, or for a signed right shift the sign."""
+    """A shift by the width or more is `overflow(x)`: zeros, or the sign for a signed right shift."""
 
     def shifted(x: Array, y: Array) -> Array:
         width = x.dtype.itemsize * 8

@@ -1,7 +1,7 @@
-"""What each scalar operation means: one table over ScalarOp.
+"""The rules of scalar operations: one table over ScalarOp.
 
-An operation is a member of `ScalarOp` and an entry here. With an expansion it runs on every target. Without one, each
-target has a rule of its own for it.
+An operation is a member of `ScalarOp` and an entry in this table. With an expansion it runs on every target. Without
+one, each target has its own rule.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from .scalar_gradients import Gradient
 class ScalarRule:
     """The rules of an operation.
 
-    `evaluate` is its meaning in NumPy. `gradient` gives the cotangents of its operands, see `scalar_gradients`.
-    `expansion(builder, *operands)` computes it by other operations.
+    `evaluate` is the operation in NumPy. `gradient` returns the cotangents of the operands, see `scalar_gradients`.
+    `expansion(builder, *operands)` computes it with other operations.
     """
 
     evaluate: Callable[..., Array]
@@ -37,7 +37,7 @@ class ScalarRule:
 def evaluate_scalar(op: ScalarOp, *arrays: Array) -> Array:
     """`op` on arrays of one shape, in their dtype.
 
-    Arithmetic on BOOL counts with 0 and 1 and asks whether the result is not 0.
+    BOOL operands count as 0 and 1, and a result is true unless it is 0.
     """
     last = arrays[-1].dtype
     boolean = op in COMPARISONS or op in TESTS or last == np.bool_
@@ -118,4 +118,4 @@ SCALAR_RULES: dict[ScalarOp, ScalarRule] = {
 """Total over the enum."""
 
 EXPANDED = frozenset(op for op, rule in SCALAR_RULES.items() if rule.expansion is not None)
-"""The operations that no target has a rule for."""
+"""The operations that have an expansion, and so no rules in targets."""

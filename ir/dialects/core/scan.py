@@ -1,4 +1,4 @@
-"""The primitive that repeats a graph a known number of times, carrying values: scan."""
+"""The primitive that repeats a graph a fixed number of times and carries values: scan."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 class Scan(Primitive):
     """`length` steps of a body.
 
-    Operands: `carries` values that each step replaces, `scanned` tensors of which step i gets slice i of the leading
-    axis (extent `length`), then invariants, the same in every step. The body takes carries, slices, invariants and
-    gives the next carries, then values that are stacked along a new leading axis. Results: the last carries, the
-    stacks. With `reverse` the steps run from the last slice to the first; stacks have the order of the slices.
+    Operands: `carries` values that each step replaces; `scanned` tensors, of which step i reads slice i of the leading
+    axis (extent `length`); invariants, the same in every step. The body maps carries, slices, invariants to the next
+    carries, then values that are stacked along a new leading axis. Results: the last carries, the stacks. With
+    `reverse` the steps run from the last slice to the first; stacks keep the order of the slices.
     """
 
     name = "core.scan"
@@ -43,10 +43,10 @@ class Scan(Primitive):
         given = (*types[:first], *slices, *types[last:])
         if [(t.shape, t.dtype) for t in self.body.input_types()] != [(t.shape, t.dtype) for t in given]:
             takes, gets = (", ".join(str(t) for t in ts) for ts in (self.body.input_types(), given))
-            raise TypeError(f"the body takes ({takes}), a step gives it ({gets})")
+            raise TypeError(f"the body takes ({takes}), a step passes ({gets})")
         results = self.body.output_types()
         if results[:first] != self.body.input_types()[:first]:
-            raise TypeError("the body must begin its results with carries of the operands' types")
+            raise TypeError("the body's first results must be carries of the operands' types")
         return results[:first] + tuple(TensorType((self.length, *t.shape), t.dtype) for t in results[first:])
 
     def regions(self) -> tuple[Graph, ...]:
@@ -64,7 +64,7 @@ class Scan(Primitive):
         return (*state, *stacks)
 
     def vjp(self, b: CoreBuilder, node: Node, cotangents: Sequence[Value]) -> Gradients:
-        """Runs the loop again for its carries, then steps back through them."""
+        """Repeats the loop to get its carries, then steps back through them."""
         from .control_gradient import pull_back_scan, recomputing
 
         return recomputing(pull_back_scan, b, node, cotangents)

@@ -1,4 +1,4 @@
-"""Primitives that move elements and compute nothing: broadcast, reshape, transpose, slice, concat and their kin."""
+"""Primitives that only move elements: broadcast, reshape, transpose, slice, concat and others."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Broadcast(Primitive):
-    """`axes[i]` is the axis of the result that axis i of the operand becomes (increasing); extents of 1 stretch."""
+    """Axis i of the operand becomes axis `axes[i]` of the result (increasing); extents of 1 are repeated."""
 
     name = "core.broadcast"
     shape: Shape
@@ -63,7 +63,7 @@ class Broadcast(Primitive):
 
 @dataclass(frozen=True)
 class Reshape(Primitive):
-    """The same elements in row-major order under another shape."""
+    """The same elements in row-major order with another shape."""
 
     name = "core.reshape"
     shape: Shape
@@ -71,7 +71,7 @@ class Reshape(Primitive):
     def infer(self, *types: TensorType) -> Types:
         (x,) = operands(types, 1)
         if any(n < 0 for n in self.shape) or prod(self.shape) != x.size:
-            raise ValueError(f"{x.shape} has {x.size} elements, which do not fill {self.shape}")
+            raise ValueError(f"cannot reshape {x.shape} with {x.size} elements to {self.shape}")
         return (TensorType(self.shape, x.dtype),)
 
     def evaluate(self, *arrays: Array) -> Arrays:
@@ -104,7 +104,7 @@ class Transpose(Primitive):
 
 @dataclass(frozen=True)
 class Slice(Primitive):
-    """Elements start, start + step, ... below stop along each axis; 0 <= start <= stop <= extent, step > 0."""
+    """Elements start, start + step, ... below stop of each axis; 0 <= start <= stop <= extent, step > 0."""
 
     name = "core.slice"
     start: tuple[int, ...]
@@ -117,7 +117,7 @@ class Slice(Primitive):
         check_positive(step=self.step)
         for n, lo, hi in zip(x.shape, self.start, self.stop, strict=True):
             if not 0 <= lo <= hi <= n:
-                raise ValueError(f"slice {self.start} to {self.stop} leaves {x.shape}")
+                raise ValueError(f"slice {self.start} to {self.stop} is out of range for {x.shape}")
         bounds = zip(self.start, self.stop, self.step, strict=True)
         return (TensorType(tuple(-(-(hi - lo) // step) for lo, hi, step in bounds), x.dtype),)
 
@@ -133,7 +133,7 @@ class Slice(Primitive):
 
 @dataclass(frozen=True)
 class Reverse(Primitive):
-    """The elements in opposite order along `axes`."""
+    """The elements in reverse order along `axes`."""
 
     name = "core.reverse"
     axes: tuple[int, ...]
@@ -152,14 +152,14 @@ class Reverse(Primitive):
 
 @dataclass(frozen=True)
 class Concat(Primitive):
-    """One or more operands one after the other along `axis`."""
+    """One or more operands concatenated along `axis`."""
 
     name = "core.concat"
     axis: int
 
     def infer(self, *types: TensorType) -> Types:
         if not types:
-            raise TypeError("needs at least one operand")
+            raise TypeError("requires at least one operand")
         first = types[0]
         check_same_dtype(*types)
         check_axes((self.axis,), first.rank, "axis")
@@ -185,7 +185,7 @@ class Concat(Primitive):
 
 @dataclass(frozen=True)
 class Pad(Primitive):
-    """`interior[i]` copies of the value between neighbours, `low` before and `high` after; a negative edge crops."""
+    """Adds `interior[i]` copies of the value between neighbours, `low` before, `high` after; negative edges crop."""
 
     name = "core.pad"
     low: tuple[int, ...]
@@ -202,11 +202,11 @@ class Pad(Primitive):
             raise ValueError(f"interior {self.interior} must not be negative")
         shape = tuple(s + lo + hi for s, lo, hi in zip(self._spread(x.shape), self.low, self.high, strict=True))
         if any(n < 0 for n in shape):
-            raise ValueError(f"padding {self.low}, {self.high} crops more than {x.shape} has")
+            raise ValueError(f"padding {self.low}, {self.high} crops more elements than {x.shape} has")
         return (TensorType(shape, x.dtype),)
 
     def _spread(self, shape: Shape) -> Shape:
-        """The extents with the interior padding."""
+        """The extents including interior padding."""
         return tuple(n + max(n - 1, 0) * i for n, i in zip(shape, self.interior, strict=True))
 
     def evaluate(self, *arrays: Array) -> Arrays:

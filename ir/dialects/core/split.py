@@ -1,4 +1,4 @@
-"""A graph and its gradient as two graphs, and what the first one keeps for the second."""
+"""A computation and its gradient as two graphs, and the residuals that the first saves for the second."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .gradient import gradient_graph
 
 @dataclass(frozen=True)
 class Source:
-    """Where a residual comes from: operand or result number `position` of the forward graph."""
+    """The position of a residual among the operands or the results of the forward graph."""
 
     position: int
     is_input: bool
@@ -21,8 +21,8 @@ class Source:
 class Split:
     """The forward and the backward graph of a computation.
 
-    forward: inputs -> the outputs of the computation, then those residuals that are not among its inputs and outputs,
-    then what updates inputs. backward: one input for each of `residuals`, then the cotangents -> the gradients.
+    forward: inputs -> the outputs of the computation, then residuals that are not among its inputs and outputs, then
+    the outputs that update inputs. backward: one input per residual, then the cotangents -> the gradients.
     """
 
     forward: Graph
@@ -31,14 +31,14 @@ class Split:
 
 
 Splitter = Callable[[Graph, Sequence[int], Sequence[int], Collection[int], Collection[int]], Split]
-"""Splits (graph, wrt, seeds, free inputs, free outputs): `wrt` and `seeds` are those of `gradient_graph`. Inputs and
-outputs at the free positions can be residuals as they are; others are results of the forward graph once more."""
+"""Splits (graph, wrt, seeds, free inputs, free outputs); `wrt` and `seeds` are defined in `gradient_graph`. Inputs and
+outputs at the free positions can be residuals directly; others must be additional results of the forward graph."""
 
 
 def recompute(
     graph: Graph, wrt: Sequence[int], seeds: Sequence[int], free_inputs: Collection[int], free_outputs: Collection[int]
 ) -> Split:
-    """The split that keeps nothing but the inputs: the backward graph computes the rest again."""
+    """The split that saves only inputs: the backward graph recomputes all other values."""
     kept = [i for i in range(len(graph.inputs)) if i not in free_inputs]
     places = {i: Source(len(graph.outputs) + k, False) for k, i in enumerate(kept)}
     residuals = [places.get(i, Source(i, True)) for i in range(len(graph.inputs))]

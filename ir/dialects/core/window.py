@@ -33,7 +33,7 @@ Padding = tuple[tuple[int, int], ...]
 
 
 def window_extent(n: int, window: int, stride: int, padding: tuple[int, int], dilation: int) -> int:
-    """How many positions a window has on an axis of extent n."""
+    """The number of positions of a window on an axis of extent n."""
     return max(0, (n + sum(padding) - (window - 1) * dilation - 1) // stride + 1)
 
 
@@ -45,7 +45,7 @@ def pad_edges(x: Array, padding: Padding, value: float) -> Array:
 
 
 def taps(out: Shape, window: Shape, strides: Shape, dilation: Shape) -> Iterator[tuple[Shape, tuple[slice, ...]]]:
-    """For each element of the window, in row-major order: its index, the slices of the padded operand that meet it."""
+    """For each element of the window, in row-major order: its index, and the slices of the padded operand it reads."""
     for tap in np.ndindex(*window):
         starts = [t * d for t, d in zip(tap, dilation, strict=True)]
         yield (
@@ -59,7 +59,7 @@ def taps(out: Shape, window: Shape, strides: Shape, dilation: Shape) -> Iterator
 
 @dataclass(frozen=True)
 class ReduceWindow(Primitive):
-    """Each window combined; every parameter has one entry per axis of x, `padding` (low, high) of neutral elements."""
+    """Each window combined. Parameters have one entry per axis of x; `padding` (low, high) adds neutral elements."""
 
     name = "core.reduce_window"
     op: ReduceOp
@@ -99,7 +99,7 @@ class ReduceWindow(Primitive):
         return [self._gradient_through_windows(b, x, g)]
 
     def _sum_gradient(self, b: CoreBuilder, x: Value, g: Value) -> Value:
-        """Each element collects the cotangents of the windows that cover it."""
+        """Each element gets the sum of the cotangents of the windows that cover it."""
         zero = b.constant(0, g.type.dtype)
         if 0 in g.type.shape:
             return b.full_like(x, 0)
@@ -114,7 +114,7 @@ class ReduceWindow(Primitive):
         return b.reduce_window(ReduceOp.ADD, spread, self.window, ones, [(0, 0)] * x.type.rank, self.dilation)
 
     def _gradient_through_windows(self, b: CoreBuilder, x: Value, g: Value) -> Value:
-        """The windows are gathered and reduced; the gradient is that of these nodes. The first extremum wins."""
+        """Gathers and reduces the windows, and differentiates these nodes. The first extremum gets the cotangent."""
         from .gradient import pull_back
 
         first = len(b.nodes)
@@ -135,7 +135,7 @@ class ReduceWindow(Primitive):
 
 @dataclass(frozen=True)
 class SelectAndScatter(Primitive):
-    """x, cotangent of its maximum over windows -> cotangent of x: each goes to its window's first maximum."""
+    """x, cotangent of its maximum over windows -> cotangent of x: each goes to the first maximum of its window."""
 
     name = "core.select_and_scatter"
     window: tuple[int, ...]
@@ -169,7 +169,7 @@ class SelectAndScatter(Primitive):
         return (pad_edges(result, undone, 0).astype(x.dtype),)
 
     def vjp(self, b: CoreBuilder, node: Node, cotangents: Sequence[Value]) -> Gradients:
-        """Linear in the cotangent: each window reads the element that it chose."""
+        """Linear in the cotangent: each window reads its selected element."""
         x, g = node.inputs[0], cotangents[0]
         rank, ones = x.type.rank, (1,) * x.type.rank
         lowest = ReduceOp.MAX.neutral(x.type.dtype)
@@ -179,7 +179,7 @@ class SelectAndScatter(Primitive):
         return [None, chosen]
 
     def expand(self, b: CoreBuilder, *operands: Value) -> Value | None:
-        """16-bit floats: computed in float32, in which the sums are kept."""
+        """16-bit floats are computed in float32, the dtype of the sums."""
         dtype = operands[0].type.dtype
         if dtype not in (DType.F16, DType.BF16):
             return None
