@@ -107,9 +107,7 @@ class _Writer:
             return known[1]
         attributes = [f"{key}={self.text(value)}" for key, value in op.attributes().items()]
         function = getattr(op, "function", None)
-        if (
-            function is not None
-        ):  # a host callback: names do not tell functions apart, and no other process has this one
+        if function is not None:  # a host callback: its name does not identify it, and it exists only in this process
             attributes.append(f"{PROCESS} {id(function)} {id(getattr(op, 'gradient', None))}")
         regions = [f"{{{self.graph(body)}}}" for body in op.regions()]
         text = f"{op.name} {' '.join(attributes + regions)} "

@@ -35,7 +35,7 @@ def _decompose(b: GraphBuilder, node: Node, operands: tuple[Value, ...]) -> Repl
     first = len(b.nodes)
     b.begin_operator()
     try:
-        results = node.op.in_core(b, *operands)
+        results = node.op.to_core(b, *operands)
     except (TypeError, ValueError, GraphError) as error:
         raise GraphError(f"{node.describe()}: {error}") from error
     for made in b.nodes[first:]:

@@ -31,7 +31,9 @@ RETIRED = {
 }
 """Words that prose does not use, with what to write instead."""
 
-RETIRED_NAMES = re.compile(r"abreast|complain|(?<![a-z])[Ee]ndings?(?![a-z])|^Given$|[Ss]traight|(?<![a-z])turned")
+RETIRED_NAMES = re.compile(
+    r"abreast|complain|(?<![a-z])[Ee]ndings?(?![a-z])|^Given$|[Ss]traight(?!_through)|(?<![a-z])turned"
+)
 """Parts of identifiers that are retired."""
 
 ALLOWED = re.compile(r"straight-through|Ellipsis stands|[Ii]f you want to|\"[^\"]*\"|`[^`]*`")
@@ -43,6 +45,7 @@ _CLEAN = (
     "README.md",
     "CONTRIBUTING.md",
     "docs",
+    "ir",
     "passes",
     "frontend/artifacts",
     "frontend/contrib",

@@ -21,7 +21,7 @@ def bound(**changed: Any) -> Any:
     ("array", "text"),
     [
         (lambda: mx.nd.ones((3, 5)), r"fc .*weight should be \(3, 4\), provided is \(3, 5\)"),
-        (lambda: mx.nd.ones((3, 4), dtype="float16"), r"fc .*weight should be float32 as data is, it is float16"),
+        (lambda: mx.nd.ones((3, 4), dtype="float16"), r"fc .*weight should be float32 like data, got float16"),
         (lambda: mx.nd.ones((3, 4), ctx=mx.cpu(1)), r"fc_weight is on cpu\(1\), the executor on cpu\(0\)"),
     ],
 )
@@ -32,7 +32,7 @@ def test_arrays_that_do_not_fit_are_refused(array: Callable[[], mx.nd.NDArray], 
 
 
 def test_dtypes_that_contradict_each_other_are_no_types() -> None:
-    with pytest.raises(mx.MXNetError, match=r"fc .*weight should be float64 as data is, it is float32"):
+    with pytest.raises(mx.MXNetError, match=r"fc .*weight should be float64 like data, got float32"):
         LAYER.infer_type(x="float64", fc_weight="float32")
     with pytest.raises(mx.MXNetError, match="4 types are given, and there are 3 arguments: x, fc_weight, fc_bias"):
         LAYER.infer_type(*["float32"] * 4)

@@ -118,11 +118,11 @@ class CoreBuilder(ScalarMethods):
 
     def reshape(self, x: Value, shape: Sequence[int]) -> Value:
         """x with another shape, in which one extent can be -1; x itself if the shape is the same."""
-        wanted = tuple(shape)
-        if -1 in wanted:
-            known = -prod(wanted)
-            wanted = tuple(x.type.size // known if n == -1 and known > 0 else n for n in wanted)
-        return x if wanted == x.type.shape else self.add_node(Reshape(wanted), x)
+        extents = tuple(shape)
+        if -1 in extents:
+            known = -prod(extents)
+            extents = tuple(x.type.size // known if n == -1 and known > 0 else n for n in extents)
+        return x if extents == x.type.shape else self.add_node(Reshape(extents), x)
 
     def transpose(self, x: Value, permutation: Sequence[int] | None = None) -> Value:
         """Axis i of the result is axis `permutation[i]` of x; by default the axes are reversed."""

@@ -25,16 +25,16 @@ def pull_back(
     b: CoreBuilder,
     nodes: Sequence[Node],
     cotangents: Mapping[Value, Value],
-    wanted: Sequence[Value],
+    wrt: Sequence[Value],
     rule: Rule = vjp_of,
 ) -> list[Value]:
-    """Append the cotangents of `wanted` to `b`, from `cotangents` of results of `nodes`; zeros without dependence.
+    """Append the cotangents of `wrt` to `b`, from `cotangents` of results of `nodes`; zeros without dependence.
 
-    Only nodes between `wanted` and these results are differentiated, each by `rule`; GraphError names a node without a
+    Only nodes between `wrt` and these results are differentiated, each by `rule`; GraphError names a node without a
     gradient.
     """
     nodes = list(nodes)  # can be b.nodes itself, which grows
-    active = active_values(nodes, wanted)
+    active = active_values(nodes, wrt)
     sums = {v: g for v, g in cotangents.items() if v in active}
     location = b.location
     for node in reversed(nodes):
@@ -44,12 +44,12 @@ def pull_back(
         b.location = node.location
         _pull_back_node(b, node, given, sums, active, rule)
     b.location = location
-    return [sums[v] if v in sums else b.full_like(v, 0) for v in wanted]
+    return [sums[v] if v in sums else b.full_like(v, 0) for v in wrt]
 
 
-def active_values(nodes: Iterable[Node], wanted: Iterable[Value]) -> set[Value]:
-    """The float values that depend on `wanted` through float values."""
-    active = {v for v in wanted if v.type.dtype.is_float}
+def active_values(nodes: Iterable[Node], wrt: Iterable[Value]) -> set[Value]:
+    """The float values that depend on `wrt` through float values."""
+    active = {v for v in wrt if v.type.dtype.is_float}
     for node in nodes:
         if not active.isdisjoint(_differentiable(node)):
             active.update(v for v in node.outputs if v.type.dtype.is_float)

@@ -1,4 +1,4 @@
-"""Meanings shared by the elementwise, scalar and broadcasting families: one function of core for each operation."""
+"""Functions shared by the elementwise, scalar and broadcasting operators: each operation in core."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ Binary = Callable[[MxBuilder, Value, Value], Value]
 
 
 def _compare(name: str) -> Binary:
-    """A comparison as MXNet gives it: 0 or 1 in the operands' dtype."""
+    """A comparison with MXNet's result: 0 or 1 in the operands' dtype."""
     return lambda b, x, y: b.cast(getattr(b, name)(x, y), x.type.dtype)
 
 
 def truth(b: MxBuilder, x: Value) -> Value:
-    """BOOL: whether the element is not zero."""
+    """BOOL: true if the element is not zero."""
     return x if x.type.dtype is DType.BOOL else b.ne(x, 0)
 
 
@@ -29,7 +29,7 @@ def _logical(name: str) -> Binary:
 
 
 def _in_float(function: Binary) -> Binary:
-    """Compute on floats; integers go through float32 and are cut off."""
+    """Compute on floats; integers are converted to float64 and the result is truncated."""
 
     def apply(b: MxBuilder, x: Value, y: Value) -> Value:
         dtype = x.type.dtype
@@ -66,7 +66,7 @@ FORMULAS = {
     "add": "{x} + {y}",
     "sub": "{x} - {y}",
     "mul": "{x} * {y}",
-    "div": "{x} / {y}, cut off for integers",
+    "div": "{x} / {y}, truncated for integers",
     "mod": "{x} - {y} * floor({x} / {y}), with the sign of {y}",
     "power": "{x} ^ {y}",
     "maximum": "max({x}, {y})",
@@ -80,7 +80,7 @@ FORMULAS = {
     "lesser_equal": "1 if {x} <= {y} else 0",
     "logical_and": "1 if {x} != 0 and {y} != 0 else 0",
     "logical_or": "1 if {x} != 0 or {y} != 0 else 0",
-    "logical_xor": "1 if just one of {x}, {y} is not 0 else 0",
+    "logical_xor": "1 if exactly one of {x}, {y} is not 0 else 0",
 }
 """The functions of `BINARY` as formulas of x and y, for docstrings."""
 
@@ -90,7 +90,7 @@ def _float_function(name: str) -> Unary:
 
 
 def _through_float(function: Unary) -> Unary:
-    """A function of floats; integers go through float32 and are cut off, as in MXNet. Booleans are no numbers."""
+    """A function of floats; integers are converted to float32 and the result is truncated, as in MXNet. No booleans."""
 
     def apply(b: MxBuilder, x: Value) -> Value:
         dtype = x.type.dtype
@@ -102,12 +102,12 @@ def _through_float(function: Unary) -> Unary:
 
 
 def _rounding(name: str) -> Unary:
-    """A function that leaves integers as they are."""
+    """A function that does not change integers."""
     return lambda b, x: getattr(b, name)(x) if x.type.dtype.is_float else x
 
 
 def round_half_down(b: MxBuilder, x: Value) -> Value:
-    """MXNet's rint: to the nearest whole number, halves towards minus infinity."""
+    """MXNet's rint: to the nearest integer, halves towards minus infinity."""
     if not x.type.dtype.is_float:
         return x
     low, high = b.floor(x), b.ceil(x)
@@ -115,7 +115,7 @@ def round_half_down(b: MxBuilder, x: Value) -> Value:
 
 
 def sign(b: MxBuilder, x: Value) -> Value:
-    """-1, 0 or 1; MXNet gives 0 for NaN."""
+    """-1, 0 or 1; 0 for NaN, as in MXNet."""
     return b.sub(b.cast(b.gt(x, 0), x.type.dtype), b.cast(b.lt(x, 0), x.type.dtype))
 
 

@@ -1,4 +1,4 @@
-"""What MXNet has as functions of single arrays: some write into `out`, the shape of some results depends on values."""
+"""Functions of single arrays in MXNet: some write into `out`; the shape of some results depends on values."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .shapes import PartialShape, unify
 
 @operator("_set_value")
 class SetValue(Operator):
-    """Fills `out` with a number. Only `nd` has it: without `out` there is no result.
+    """Fills `out` with a number. Exists only in `nd`: without `out` there is no result.
 
     Args:
         src: The number.
@@ -22,12 +22,12 @@ class SetValue(Operator):
     src: Float
 
     def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
-        raise ValueError("_set_value writes into out, which is not given")
+        raise ValueError("_set_value requires the argument out")
 
 
 @operator("_onehot_encode")
 class OnehotEncode(Operator):
-    """Rows that are 1 at one index each, elsewhere 0; an index out of range gives a row of zeros.
+    """Rows that are 1 at one index each and 0 elsewhere; an index out of range produces a row of zeros.
 
     Args:
         lhs: (N,), the indices.
@@ -53,7 +53,7 @@ class OnehotEncode(Operator):
 
 @operator("_contrib_boolean_mask", aliases=("_npi_boolean_mask",))
 class BooleanMask(Operator):
-    """The slices along the first axis where `index` is not 0. Their number depends on values, so `nd` alone has it.
+    """The slices along the first axis where `index` is not 0. Exists only in `nd`: their number depends on values.
 
     Args:
         data: Array of any shape.

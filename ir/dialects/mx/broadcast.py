@@ -1,4 +1,4 @@
-"""Arithmetic of two arrays whose extents of 1 stretch, and operators that stretch one array."""
+"""Arithmetic of two arrays with broadcasting, and operators that broadcast one array."""
 
 from __future__ import annotations
 
@@ -80,10 +80,10 @@ for _row in _TABLE:
 
 @operator("broadcast_to")
 class BroadcastTo(Operator):
-    """Repeats data along axes of extent 1 until it has a shape.
+    """Repeats data along axes of extent 1 to a shape.
 
     Args:
-        shape: The shape; it has as many axes as data. 0 keeps an extent.
+        shape: The shape, with as many axes as data. 0 keeps an extent.
     Returns:
         An array of that shape.
     Example:
@@ -106,7 +106,7 @@ class BroadcastTo(Operator):
 
 @operator("broadcast_axis", aliases=("broadcast_axes",))
 class BroadcastAxis(Operator):
-    """Repeats data along the given axes, whose extent is 1.
+    """Repeats data along axes of extent 1.
 
     Args:
         axis: The axes.
@@ -125,23 +125,23 @@ class BroadcastAxis(Operator):
     def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
         shape = list(inputs[0].type.shape)
         if len(self.axis) != len(self.size) or any(n < 0 for n in self.size):
-            raise ValueError(f"axis={self.axis} and size={self.size} must name each axis with an extent")
+            raise ValueError(f"axis={self.axis} and size={self.size} must have one length and no negative size")
         distinct_axes(self.axis, len(shape))
         for axis, size in zip(self.axis, self.size, strict=True):
             if shape[normalize_axis(axis, len(shape))] != 1:
-                raise ValueError(f"axis {axis} of {inputs[0].type.shape} has not the extent 1")
+                raise ValueError(f"axis {axis} of {inputs[0].type.shape} does not have extent 1")
             shape[normalize_axis(axis, len(shape))] = size
         return b.broadcast_to(inputs[0], tuple(shape))
 
 
 @operator("broadcast_like")
 class BroadcastLike(Operator):
-    """Repeats an array, or a scalar, along axes of extent 1 until it has the shape of another.
+    """Repeats an array, or a scalar, along axes of extent 1 to the shape of another array.
 
     Args:
         lhs: The array.
-        rhs: The array with the shape.
-        lhs_axes: The axes of lhs to stretch; all by default.
+        rhs: The array with the target shape.
+        lhs_axes: The axes of lhs to repeat; all by default.
         rhs_axes: The axes of rhs whose extents they get.
     Returns:
         An array with the elements of lhs.
@@ -157,12 +157,12 @@ class BroadcastLike(Operator):
     rhs_axes: OptionalInts = None
 
     def check(self) -> None:
-        """Axes count where both sides name some."""
+        """If both are passed, lhs_axes and rhs_axes have the same length."""
         if self.lhs_axes is None or self.rhs_axes is None:
             return
         if not self.lhs_axes or len(self.lhs_axes) != len(self.rhs_axes):
             given = f"lhs_axes={self.lhs_axes} and rhs_axes={self.rhs_axes}"
-            raise ValueError(f"broadcast_like: {given} must name as many axes, at least one")
+            raise ValueError(f"broadcast_like: {given} must have the same length, at least 1")
 
     def complete(self, inputs: list[PartialShape], outputs: list[PartialShape]) -> None:
         if self.lhs_axes is None and inputs[1] is None:
@@ -171,10 +171,10 @@ class BroadcastLike(Operator):
         if x is None or like is None:
             return
         shape = self._shape(x, like)
-        wanted = tuple(map(_stretched, x or (1,) * len(shape), shape))
-        if not all(m == 1 or agree(m, n) for m, n in zip(x, wanted, strict=False)):
-            raise ValueError(f"lhs {x} does not broadcast to {wanted}")
-        unify_at(outputs, 0, wanted)
+        target = tuple(map(_stretched, x or (1,) * len(shape), shape))
+        if not all(m == 1 or agree(m, n) for m, n in zip(x, target, strict=False)):
+            raise ValueError(f"lhs {x} does not broadcast to {target}")
+        unify_at(outputs, 0, target)
 
     def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
         x, like = inputs
@@ -183,7 +183,7 @@ class BroadcastLike(Operator):
     def _shape(self, given: tuple[E, ...], like: tuple[E, ...]) -> tuple[E, ...]:
         if self.lhs_axes is None or self.rhs_axes is None:
             if given and len(given) != len(like):
-                raise ValueError(f"lhs {given} and rhs {like} must have as many axes")
+                raise ValueError(f"lhs {given} and rhs {like} must have the same number of axes")
             return like
         shape = list(given)
         for left, right in zip(self.lhs_axes, self.rhs_axes, strict=True):
@@ -192,5 +192,5 @@ class BroadcastLike(Operator):
 
 
 def _stretched(m: Extent, n: Extent) -> Extent:
-    """The extent of a result where m stretches to n: an extent other than 1 is kept if n is unknown."""
+    """The extent of a result where m is broadcast to n: an extent other than 1 stays if n is unknown."""
     return m if n is UNKNOWN and m != 1 else n

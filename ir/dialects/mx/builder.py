@@ -1,4 +1,4 @@
-"""The builder that decompositions of mx operators write to: core's, with train mode, randomness and states."""
+"""The builder for decompositions of mx operators: CoreBuilder with training mode, random keys and states."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def scalar_values(op: Operator) -> dict[tuple[str, int], float | int]:
-    """The numbers that an operator declares as `scalars`, by parameter and position (0 unless it is a tuple)."""
+    """The numbers that an operator declares as `scalars`, by parameter and position (0 if it is not a tuple)."""
     found: dict[tuple[str, int], float | int] = {}
     for name in op.scalars:
         value: float | tuple[float, ...] = getattr(op, name)
@@ -26,17 +26,17 @@ def scalar_values(op: Operator) -> dict[tuple[str, int], float | int]:
 
 
 def scalar_dtype(value: float) -> DType:
-    """The dtype in which a number is handed to a program."""
+    """The dtype in which a number is passed to a program."""
     return DType.I64 if isinstance(value, int) else DType.F32
 
 
 class MxBuilder(CoreBuilder):
     """Builds a core graph from mx operators.
 
-    `training` is MXNet's train mode. States that an operator changes are recorded by `update`; `build` appends their
-    new values to the outputs and names the inputs they replace. `single` says that the graph is one call of one
-    operator: what a user's operator keeps in itself does not last from call to call then. `own_gradients` says that the
-    graph may be differentiated: without it gradients that differ from the derivative are left out.
+    `training` is MXNet's train mode. `update` records states that an operator changes; `build` appends their new values
+    to the outputs and lists the inputs that they replace. `single` is true if the graph is one call of one operator:
+    state inside a user's operator does not last from call to call then. `own_gradients` is true if the graph can be
+    differentiated; otherwise gradients that differ from the derivative are omitted.
     """
 
     single = False
@@ -51,12 +51,12 @@ class MxBuilder(CoreBuilder):
         self._scalars: dict[tuple[str, int], Value] = {}
 
     def scalar_inputs(self, op: Operator) -> None:
-        """Make the scalars of `op`, the only operator of the graph, inputs of it, in the order of `scalar_values`."""
+        """Make the scalars of `op`, the graph's only operator, inputs of the graph, in the order of `scalar_values`."""
         for key, value in scalar_values(op).items():
             self._scalars[key] = self.input(TensorType((), scalar_dtype(value)), key[0])
 
     def number(self, op: Operator, name: str, position: int = 0) -> Value:
-        """A scalar of an operator, of rank 0: an input of the graph, or a constant where none was made."""
+        """A scalar of an operator, with shape (): an input of the graph if it exists, else a constant."""
         found = self._scalars.get((name, position))
         if found is not None:
             return found
@@ -64,25 +64,25 @@ class MxBuilder(CoreBuilder):
         return self.constant(value, scalar_dtype(value))
 
     def number_like(self, op: Operator, name: str, x: Value, position: int = 0) -> Value:
-        """A scalar of an operator in the shape and dtype of x."""
+        """A scalar of an operator, broadcast to the shape and dtype of x."""
         return self.spread(self.number(op, name, position), x)
 
     def spread(self, number: Value, x: Value) -> Value:
-        """A number of rank 0 in the shape and dtype of x."""
+        """A number of shape (), broadcast to the shape and dtype of x."""
         return self.cast(self.broadcast(number, x.type.shape, ()), x.type.dtype)
 
     def begin_operator(self) -> None:
-        """What is drawn from now on belongs to the next operator."""
+        """Start the next operator: later draws belong to it."""
         self._begun = False
 
     def random_key(self) -> Value:
-        """A key (u32[4]) for one draw: the graph's random key, with the operator's number among those that draw added
-        to word 2 and the draw's number in the operator added to word 3. Word 2 counts calls, so a graph of several
-        operators draws the numbers that they draw one by one."""
+        """A key (u32[4]) for one draw. It is the graph's random key with two additions: to word 2 the operator's number
+        among the operators that draw, to word 3 the draw's number in the operator. Word 2 counts calls, so a graph of
+        several operators draws the same numbers as separate calls."""
         return self.draw_keys(1)
 
     def draw_keys(self, count: int) -> Value:
-        """The key of one draw, from which `advance_key` makes those of `count` draws of the same operator."""
+        """The key of one draw, from which `advance_key` computes the keys of `count` draws of the same operator."""
         if self._key is None:
             self._key = self.key_input()
         self._operators, self._draws = (self._operators, self._draws + 1) if self._begun else (self._operators + 1, 0)
@@ -98,16 +98,16 @@ class MxBuilder(CoreBuilder):
         return self.input(TensorType((4,), DType.U32), "random_key")
 
     def advance_key(self, key: Value, by: int) -> Value:
-        """The key `by` draws after another one."""
+        """The key `by` draws after `key`."""
         return self.add(key, self.constant(np.array([0, 0, 0, by], np.uint32)))
 
     def contract(self, x: Value, y: Value, left: int, right: int) -> Value:
-        """The sum of products over axis `left` of x and axis `right` of y: x's other axes, then y's."""
+        """The sum of products over axis `left` of x and axis `right` of y; result axes: x's other axes, then y's."""
         return self.dot(x, y, (), (), (left,), (right,))
 
     def update(self, state: Value, new_value: Value) -> None:
-        """The mutated input `state` of an operator becomes `new_value` after the run; a state that is not an input
-        of the graph is a temporary, whose new value nobody sees."""
+        """Record that the run replaces the input `state` of an operator by `new_value`. Ignores a state that is not an
+        input of the graph: it is a temporary."""
         if state.node is None:
             self.updated[state] = new_value
 
@@ -136,7 +136,7 @@ class MxBuilder(CoreBuilder):
 
 
 class InnerBuilder(MxBuilder):
-    """Builds a graph that is called in the graph of `outer`.
+    """Builds a graph that the graph of `outer` calls.
 
     Keys and numbers of the outer graph become operands of the call; new values of states become results.
     """

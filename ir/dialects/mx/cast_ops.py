@@ -1,4 +1,4 @@
-"""Operators that change the element type, and those that change nothing but the gradient."""
+"""Operators that change the element type, and operators that change only the gradient."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .parameters import Bool, DTypeName, DTypeNameOrBool, Float
 from .shapes import PartialShape, unify
 
 MIXED = (DType.F16, DType.BF16, DType.F32)
-"""The dtypes among which automatic mixed precision moves; float64 stays what it is."""
+"""The dtypes between which automatic mixed precision converts; float64 is not converted."""
 
 
 class _CastBase(Operator):
@@ -24,7 +24,7 @@ class _CastBase(Operator):
 
 @operator("Cast", aliases=("_npi_cast", "_npx_cast", "cast"))
 class Cast(_CastBase):
-    """Converts the elements to another dtype. Floats become integers by cutting off the fraction.
+    """Converts the elements to another dtype. Floats are truncated to integers.
 
     Args:
         dtype: Dtype of the result.
@@ -43,8 +43,7 @@ class Cast(_CastBase):
 
 @operator("amp_cast")
 class AmpCast(_CastBase):
-    """Converts floating arrays between float32 and 16-bit dtypes, as mixed precision inserts it; others pass
-    unchanged.
+    """Converts floating arrays between float32 and 16-bit dtypes, as mixed precision inserts it; others are unchanged.
 
     Args:
         dtype: Dtype of the result.
@@ -77,7 +76,7 @@ def gradient_of_ones(
 
 @operator("BlockGrad", aliases=("_sparse_stop_gradient", "stop_gradient"))
 class BlockGrad(_Identity):
-    """Data unchanged; no gradient flows back through it.
+    """Data unchanged; no gradient passes back through it.
 
         output = data;    gradient = 0
 
@@ -93,7 +92,7 @@ class BlockGrad(_Identity):
 
 @operator("make_loss", aliases=("_sparse_make_loss",))
 class MakeLossSimple(_Identity):
-    """Data unchanged, as a loss: the gradient of each element is 1, whatever follows.
+    """Data unchanged, as a loss: the gradient of each element is 1, whatever gradient comes from its users.
 
     Returns:
         An array of data's shape.
@@ -109,7 +108,7 @@ class MakeLossSimple(_Identity):
 def gradient_times_scalar(
     self: GradientMultiplier, b: MxBuilder, operands: object, results: object, cotangents: Sequence[Value]
 ) -> list[Value]:
-    """The gradient times the operator's number."""
+    """The cotangent times the operator's number."""
     return [b.mul(cotangents[0], self.scalar)]
 
 
@@ -118,7 +117,7 @@ class GradientMultiplier(_Identity):
     """Data unchanged; the gradient is multiplied by a number.
 
     Args:
-        scalar: The number; below 0 it reverses the gradient.
+        scalar: The number; a negative number reverses the gradient.
         is_int: Accepted for MXNet's programs; unused.
     Returns:
         An array of data's shape.
@@ -132,7 +131,7 @@ class GradientMultiplier(_Identity):
 
 @operator("_contrib_div_sqrt_dim")
 class DivSqrtDim(Elementwise):
-    """Divides by the square root of the last extent, as scaled attention does.
+    """Divides by the square root of the last extent, as in scaled attention.
 
         output = data / sqrt(data.shape[-1])
 

@@ -11,24 +11,24 @@ from .parameters import Positive
 
 
 def head_part(b: MxBuilder, x: Value, heads: int, parts: int, part: int) -> Value:
-    """One of the projections that are interleaved in x, as (batch * heads, time, width)."""
+    """One of the projections interleaved in x, as (batch * heads, time, width)."""
     time, batch, channels = x.type.shape
     width, left = divmod(channels, heads * parts)
     if left:
-        raise ValueError(f"{channels} channels do not divide among {heads} heads with {parts} projections each")
+        raise ValueError(f"{channels} channels are not divisible by {heads} heads with {parts} projections")
     split = b.reshape(x, (time, batch, heads, parts, width))
     picked = b.reshape(b.slice_axis(split, 3, part, part + 1), (time, batch, heads, width))
     return b.reshape(b.transpose(picked, (1, 2, 0, 3)), (batch * heads, time, width))
 
 
 def scores(b: MxBuilder, queries: Value, keys: Value) -> Value:
-    """Queries, scaled by the root of their width, times keys: (batch * heads, queries, keys)."""
+    """Queries, divided by the square root of their width, times keys: (batch * heads, queries, keys)."""
     scaled = b.mul(queries, 1 / sqrt(queries.type.shape[2]))
     return b.dot(scaled, keys, (0,), (0,), (2,), (2,))
 
 
 def weighted(b: MxBuilder, attention: Value, values: Value, heads: int) -> Value:
-    """Attention times values, back as (time, batch, heads * width)."""
+    """Attention times values, as (time, batch, heads * width)."""
     rows = b.dot(attention, values, (0,), (0,), (2,), (1,))
     count, time, width = rows.type.shape
     split = b.reshape(rows, (count // heads, heads, time, width))
@@ -42,7 +42,7 @@ class InterleavedMatmulSelfattQK(Operator):
         output = queries . keys^T / sqrt(width), for each head of each instance
 
     Args:
-        queries_keys_values: (time, batch, heads * 3 * width): a query, a key and a value of each head, side by side.
+        queries_keys_values: (time, batch, heads * 3 * width): the query, key and value of each head are interleaved.
         heads: Number of heads.
     Returns:
         (batch * heads, time, time).
@@ -64,7 +64,7 @@ class InterleavedMatmulSelfattValatt(Operator):
         output = attention . values, for each head of each instance
 
     Args:
-        queries_keys_values: (time, batch, heads * 3 * width): a query, a key and a value of each head, side by side.
+        queries_keys_values: (time, batch, heads * 3 * width): the query, key and value of each head are interleaved.
         attention: (batch * heads, time, time), the weights.
         heads: Number of heads.
     Returns:
@@ -87,7 +87,7 @@ class InterleavedMatmulEncdecQK(Operator):
 
     Args:
         queries: (time, batch, heads * width).
-        keys_values: (encoder time, batch, heads * 2 * width): a key and a value of each head, side by side.
+        keys_values: (encoder time, batch, heads * 2 * width): the key and value of each head are interleaved.
         heads: Number of heads.
     Returns:
         (batch * heads, time, encoder time).
@@ -108,7 +108,7 @@ class InterleavedMatmulEncdecValatt(Operator):
         output = attention . values, for each head of each instance
 
     Args:
-        keys_values: (encoder time, batch, heads * 2 * width): a key and a value of each head, side by side.
+        keys_values: (encoder time, batch, heads * 2 * width): the key and value of each head are interleaved.
         attention: (batch * heads, time, encoder time), the weights.
         heads: Number of heads.
     Returns:

@@ -1,4 +1,4 @@
-"""Convolution and pooling whose windows are moved and bent by computed offsets."""
+"""Convolution and pooling with windows that computed offsets deform."""
 
 from __future__ import annotations
 
@@ -26,9 +26,8 @@ class _Deformable(Operator):
 
     Args:
         data: (N, C, H, W).
-        offset: (N, num_deformable_group * elements of the kernel * 2, *output extents): how far each element of the
-            window
-            is moved, y and x, in pixels.
+        offset: (N, num_deformable_group * elements of the kernel * 2, *output extents): the displacement of each
+            element of the window, y and x, in pixels.
         weight: (num_filter, C / num_group, *kernel).
         bias: (num_filter,); absent with `no_bias`.
         kernel: Extents of the window.
@@ -37,7 +36,7 @@ class _Deformable(Operator):
         pad: Zeros added on both sides of each spatial axis; 0 by default.
         num_filter: Number of output channels.
         num_group: Number of groups into which channels are split.
-        num_deformable_group: Number of groups of channels that have offsets of their own.
+        num_deformable_group: Number of groups of channels with their own offsets.
         no_bias: True to leave out the bias.
         im2col_step: Accepted for MXNet's programs; unused.
         layout: Order of the axes; NCHW.
@@ -84,9 +83,11 @@ class _Deformable(Operator):
     ) -> Value:
         batch, channels = data.type.shape[:2]
         size = self._size(data, offset, mask)
-        taps, places, bent = prod(self.kernel), prod(size), self.num_deformable_group
-        columns = self._columns(b, data, offset, mask, size)  # (batch * bent, taps * places, channels / bent)
-        split = b.reshape(columns, (batch, bent, taps, places, channels // bent))
+        taps, places, offset_groups = prod(self.kernel), prod(size), self.num_deformable_group
+        columns = self._columns(
+            b, data, offset, mask, size
+        )  # (batch * offset_groups, taps * places, channels / offset_groups)
+        split = b.reshape(columns, (batch, offset_groups, taps, places, channels // offset_groups))
         width = channels // self.num_group * taps
         grouped = b.reshape(b.transpose(split, (0, 1, 4, 2, 3)), (batch, self.num_group, width, places))
         filters = b.reshape(weight, (self.num_group, self.num_filter // self.num_group, width))
@@ -99,18 +100,18 @@ class _Deformable(Operator):
         return list(zip(self.kernel, self.stride or (1, 1), self.dilate or (1, 1), pads, strict=True))
 
     def _size(self, data: Value, offset: Value, mask: Value | None) -> Shape:
-        """The result's spatial extents; ValueError where the operands do not fit."""
+        """The result's spatial extents; ValueError if the operands do not fit."""
         if data.type.rank != 4 or data.type.shape[1] % self.num_group or data.type.shape[1] % self.num_deformable_group:
-            raise ValueError(f"data should be (N, C, H, W), C a multiple of the groups, it is {data.type.shape}")
+            raise ValueError(f"data should be (N, C, H, W), C a multiple of the groups, got {data.type.shape}")
         extents = zip(data.type.shape[2:], self._window(), strict=True)
         size = tuple(
             (n + 2 * pad - (kernel - 1) * dilate - 1) // stride + 1 for n, (kernel, stride, dilate, pad) in extents
         )
         count = self.num_deformable_group * prod(self.kernel)
         for name, value, width in (("offset", offset, 2 * count), ("mask", mask, count)):
-            wanted = (data.type.shape[0], width, *size)
-            if value is not None and value.type.shape != wanted:
-                raise ValueError(f"{name} should be {wanted}, it is {value.type.shape}")
+            expected = (data.type.shape[0], width, *size)
+            if value is not None and value.type.shape != expected:
+                raise ValueError(f"{name} should be {expected}, got {value.type.shape}")
         return size
 
     def _columns(self, b: MxBuilder, data: Value, offset: Value, mask: Value | None, size: Shape) -> Value:
@@ -125,7 +126,7 @@ class _Deformable(Operator):
         return self._sampled_inside(b, images, points)
 
     def _positions(self, b: MxBuilder, moves: Value, axis: int, size: Shape) -> Value:
-        """Where each element of each window is read along one axis: (rows, taps * places)."""
+        """The positions at which each element of each window is read along one axis: (rows, taps * places)."""
         kernel, stride, dilate, pad = self._window()[axis]
         steps = np.arange(kernel)[:, None] * dilate + np.arange(size[axis]) * stride - pad
         taps = np.indices(self.kernel)[axis].reshape(-1, 1)
@@ -136,7 +137,7 @@ class _Deformable(Operator):
         return b.reshape(b.add(moved, b.broadcast_to(regular, moved.type.shape)), (rows, count * width))
 
     def _sampled_inside(self, b: MxBuilder, images: Value, points: list[Value]) -> Value:
-        """Samples that are zero outside of [0, extent); behind the last element it goes on."""
+        """Samples that are zero outside [0, extent); positions after the last element are clamped to it."""
         inside: Value | None = None
         clamped: list[Value] = []
         for position, extent in zip(points, images.type.shape[2:], strict=True):
@@ -155,14 +156,14 @@ def _cut_off(last: int, b: MxBuilder, position: Value) -> Value:
 def _below(
     last: int, b: MxBuilder, operands: Sequence[Value], results: object, cotangents: Sequence[Value]
 ) -> list[Value]:
-    """At the last position the gradient is 0 already."""
+    """0 from the last position on."""
     g = cotangents[0]
     return [b.select(b.lt(operands[0], last), g, b.full_like(g, 0))]
 
 
 @operator("_contrib_DeformableConvolution")
 class DeformableConvolution(_Deformable):
-    """A convolution each element of whose window is moved by an offset and read by bilinear interpolation.
+    """A convolution with an offset for each element of each window, read by bilinear interpolation.
 
     Returns:
         (N, num_filter, *output extents).
@@ -178,7 +179,7 @@ class DeformableConvolution(_Deformable):
 
 @operator("_contrib_ModulatedDeformableConvolution")
 class ModulatedDeformableConvolution(_Deformable):
-    """A deformable convolution each element of whose window is also multiplied by a mask.
+    """A deformable convolution that also multiplies each element of each window by a mask.
 
     Args:
         mask: (N, num_deformable_group * elements of the kernel, *output extents), the factors.
@@ -206,7 +207,7 @@ class _PositionSensitive(Operator):
         rois: (R, 5), regions: index of the image, then left, top, right and bottom in pixels of the original image.
         spatial_scale: Size of data relative to the original image.
         output_dim: Number of output channels.
-        group_size: Edge of the grid of channel groups; `pooled_size` for 0.
+        group_size: Edge of the grid of channel groups; `pooled_size` if 0.
         pooled_size: Edge of the grid of cells.
     """
 
@@ -215,7 +216,7 @@ class _PositionSensitive(Operator):
     output_dim: Int
 
     def _region(self, b: MxBuilder, rois: Value, along: int, cells: int, shift: float) -> tuple[Value, Value, Value]:
-        """Where each region begins along an axis (0: y, 1: x), its extent, and that of its cells."""
+        """The start and the extent of each region along an axis (0: y, 1: x), and the extent of its cells."""
         scale = self.spatial_scale
         begin = b.sub(b.mul(b.round(corner(b, rois, 2 - along)), scale), shift)
         end = b.sub(b.mul(b.add(b.round(corner(b, rois, 4 - along)), 1), scale), shift)
@@ -223,21 +224,21 @@ class _PositionSensitive(Operator):
         return begin, extent, b.div(extent, cells)
 
     def _channels(self, cells: int, groups: int) -> np.ndarray:
-        """The channel of each result channel and cell: (output_dim, cells, cells)."""
+        """The input channel of each result channel and cell: (output_dim, cells, cells)."""
         group = np.clip(np.arange(cells) * groups // cells, 0, groups - 1)
         return (np.arange(self.output_dim)[:, None, None] * groups + group[:, None]) * groups + group
 
     def _check_channels(self, data: Value, groups: int) -> None:
-        wanted = self.output_dim * groups * groups
+        expected = self.output_dim * groups * groups
         if min(self.output_dim, groups) < 1:
             raise ValueError(f"output_dim={self.output_dim}, groups of {groups}: must be at least 1")
-        if data.type.rank != 4 or data.type.shape[1] < wanted:
-            raise ValueError(f"data should be (N, {wanted} or more, H, W), it is {data.type.shape}")
+        if data.type.rank != 4 or data.type.shape[1] < expected:
+            raise ValueError(f"data should be (N, {expected} or more, H, W), got {data.type.shape}")
 
 
 @operator("_contrib_PSROIPooling")
 class PSROIPooling(_PositionSensitive):
-    """The mean of data over each cell of a grid on each region, where each cell reads channels of its own.
+    """The mean of data over each cell of a grid on each region; each cell reads its own channels.
 
     Returns:
         (R, output_dim, pooled_size, pooled_size).
@@ -248,7 +249,7 @@ class PSROIPooling(_PositionSensitive):
     group_size: Int = 0
 
     def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
-        """By sums over rectangles from a corner, in float64: the mean is a difference of four of them."""
+        """Uses cumulative sums over rectangles, in float64: the mean is a difference of four of them."""
         data, rois = inputs
         groups = self.group_size or self.pooled_size
         check_regions(data, rois, (self.pooled_size, self.pooled_size), self.spatial_scale)
@@ -273,7 +274,7 @@ class PSROIPooling(_PositionSensitive):
         return b.select(empty, b.full_like(mean, 0), mean)
 
     def _cells(self, b: MxBuilder, rois: Value, along: int, extent: int) -> tuple[Value, Value]:
-        """The first position of each cell along an axis, and the one behind its last: (R, cells) of I32."""
+        """The first position of each cell along an axis, and the position after its last: (R, cells) of I32."""
         begin, _, size = self._region(b, rois, along, self.pooled_size, 0.0)
         space = (rois.type.shape[0], self.pooled_size)
         begin, size = (b.broadcast_along(v, space, 0) for v in (begin, size))
@@ -285,7 +286,7 @@ class PSROIPooling(_PositionSensitive):
 
 
 def elements_at(b: MxBuilder, data: Value, batch: Value, channel: Value, y: Value, x: Value) -> Value:
-    """Single elements of data (N, C, H, W); a position behind an edge is another element."""
+    """Single elements of data (N, C, H, W); positions are not checked against the extents."""
     _, channels, height, width = data.type.shape
     place = b.add(b.mul(b.add(b.mul(b.add(b.mul(batch, channels), channel), height), y), width), x)
     return b.gather(b.reshape(data, (data.type.size,)), b.expand_dims(place, place.type.rank), (0,))
@@ -293,12 +294,12 @@ def elements_at(b: MxBuilder, data: Value, batch: Value, channel: Value, y: Valu
 
 @operator("_contrib_DeformablePSROIPooling")
 class DeformablePSROIPooling(_PositionSensitive):
-    """PSROIPooling of bilinear samples, in cells that offsets move.
+    """PSROIPooling with bilinear samples, in cells that offsets move.
 
     Args:
         trans: (R, 2 * classes, part_size, part_size), the offsets relative to the region's size; absent with
             `no_trans`.
-        part_size: Edge of the grid of offsets; `pooled_size` for 0.
+        part_size: Edge of the grid of offsets; `pooled_size` if 0.
         sample_per_part: Number of samples along each axis of a cell.
         trans_std: Factor of the offsets.
         no_trans: True to move no cells.
@@ -340,7 +341,7 @@ class DeformablePSROIPooling(_PositionSensitive):
         return b.div(total, b.maximum(count, 1)), count
 
     def _points(self, b: MxBuilder, rois: Value, trans: list[Value], along: int) -> Value:
-        """Where samples are along an axis: (R, output_dim, cells, cells, samples, samples)."""
+        """The positions of samples along an axis: (R, output_dim, cells, cells, samples, samples)."""
         cells, samples = self.pooled_size, self.sample_per_part
         begin, extent, size = self._region(b, rois, along, cells, 0.5)
         cube = (rois.type.shape[0], self.output_dim, cells, cells)
@@ -356,19 +357,19 @@ class DeformablePSROIPooling(_PositionSensitive):
         return b.add(b.broadcast(start, space, range(4)), b.mul(b.iota(space, size.type.dtype, 4 + along), step))
 
     def _moves(self, b: MxBuilder, trans: Value, along: int) -> Value:
-        """How far each cell of each result channel moves along an axis: (R, output_dim, cells, cells)."""
+        """The displacement of each cell of each result channel along an axis: (R, output_dim, cells, cells)."""
         cells, parts = self.pooled_size, self.part_size or self.pooled_size
         classes = trans.type.shape[1] // 2
         if trans.type.rank != 4 or not classes or self.output_dim % classes or trans.type.shape[2:] != (parts, parts):
-            raise ValueError(f"trans should be (R, 2 * classes, {parts}, {parts}), it is {trans.type.shape}")
+            raise ValueError(f"trans should be (R, 2 * classes, {parts}, {parts}), got {trans.type.shape}")
         part = np.arange(cells) * parts // cells
         kind = np.arange(self.output_dim) // (self.output_dim // classes)
-        wanted = np.broadcast_arrays(2 * kind[:, None, None] + 1 - along, part[:, None], part)
-        moves = b.gather(trans, b.constant(np.stack(wanted, -1).astype(np.int64)), (1, 2, 3))
+        places = np.broadcast_arrays(2 * kind[:, None, None] + 1 - along, part[:, None], part)
+        moves = b.gather(trans, b.constant(np.stack(places, -1).astype(np.int64)), (1, 2, 3))
         return b.transpose(moves, (3, 0, 1, 2))
 
     def _sampled(self, b: MxBuilder, data: Value, batch: Value, channel: Value, points: list[Value]) -> Value:
-        """Data between the four neighbours of positions, which are moved inside."""
+        """Data interpolated between the four neighbours of positions, which are clamped to the image."""
         height, width = data.type.shape[2:]
         y, x = (b.minimum(b.maximum(p, 0), n - 1) for p, n in zip(points, (height, width), strict=True))
         top, left = b.floor(y), b.floor(x)

@@ -1,4 +1,4 @@
-"""Boxes of detectors: priors, decoding and non-maximum suppression."""
+"""Detection boxes: priors, decoding and non-maximum suppression."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Conflict = Callable[[MxBuilder, Corners, Corners], Value]
 
 
 def column(b: MxBuilder, boxes: Value, index: int) -> Value:
-    """One number of each row: (..., N, K) -> (..., N)."""
+    """One number per row: (..., N, K) -> (..., N)."""
     last = boxes.type.rank - 1
     return b.reshape(b.slice_axis(boxes, last, index, index + 1), boxes.type.shape[:-1])
 
@@ -31,7 +31,7 @@ def columns(b: MxBuilder, parts: Sequence[Value]) -> Value:
 
 
 def overlap(b: MxBuilder, first: Corners, second: Corners) -> Value:
-    """Intersection over union of boxes (left, top, right, bottom); 0 where the union is empty."""
+    """Intersection over union of boxes (left, top, right, bottom); 0 if the union is empty."""
     width = b.sub(b.minimum(first[2], second[2]), b.maximum(first[0], second[0]))
     height = b.sub(b.minimum(first[3], second[3]), b.maximum(first[1], second[1]))
     common = b.mul(b.maximum(width, 0), b.maximum(height, 0))
@@ -46,10 +46,10 @@ def _area(b: MxBuilder, box: Corners) -> Value:
 def suppress(
     b: MxBuilder, boxes: Corners, classes: Value | None, alive: Value, conflict: Conflict, most: int | None = None
 ) -> Value:
-    """Which boxes (B, N), best first, remain: each that remains removes later ones that it has a conflict with; with
-    `classes` only those of its own class. Only the first `most` that remain are sure to be right.
+    """BOOL (B, N): the boxes, sorted by score, that remain. Each remaining box removes later boxes that conflict with
+    it; with `classes` only boxes of its own class. Only the first `most` remaining boxes are guaranteed to be right.
 
-    A loop whose steps are the boxes that remain, in all images at once: their number is known at run time only.
+    A loop with one remaining box per step, for all images at once: their number is known only at run time.
     """
     tables = [*boxes, *([classes] if classes is not None else [])]
     images, count = alive.type.shape
@@ -60,7 +60,7 @@ def suppress(
 
 
 def _next_alive(b: MxBuilder, alive: Value, index: Value) -> Value:
-    """In each image the first box behind `index` that is alive, or the number of boxes."""
+    """The first box after `index` that is alive, per image, or the number of boxes."""
     places = b.iota(alive.type.shape, DType.I32, 1)
     behind = b.and_(alive, b.gt(places, b.broadcast(index, alive.type.shape, (0,))))
     return b.min(b.select(behind, places, b.full_like(places, alive.type.shape[1])), (1,))
@@ -79,7 +79,7 @@ def _suppression_step(types: list[TensorType], conflict: Conflict) -> Graph:
     at = b.expand_dims(index, 1)
     current = [b.broadcast(b.gather(t, at, (1,), 1), shape, (0,)) for t in tables]
     later = b.gt(b.iota(shape, DType.I32, 1), b.broadcast(index, shape, (0,)))
-    removed = b.and_(conflict(b, four(current), four(tables)), later)
+    removed = b.and_(conflict(b, as_corners(current), as_corners(tables)), later)
     if len(tables) > 4:
         removed = b.and_(removed, b.eq(current[4], tables[4]))
     alive = b.and_(alive, b.not_(removed))
@@ -87,7 +87,7 @@ def _suppression_step(types: list[TensorType], conflict: Conflict) -> Graph:
 
 
 def overlap_above(threshold: float, closed: bool) -> Conflict:
-    """Whether boxes overlap by more than `threshold` (or as much, if `closed`)."""
+    """A Conflict: true if boxes overlap by more than `threshold` (or as much, if `closed`)."""
 
     def conflict(b: MxBuilder, first: Corners, second: Corners) -> Value:
         return (b.ge if closed else b.gt)(overlap(b, first, second), threshold)
@@ -95,7 +95,7 @@ def overlap_above(threshold: float, closed: bool) -> Conflict:
     return conflict
 
 
-def four(values: Sequence[Value]) -> Corners:
+def as_corners(values: Sequence[Value]) -> Corners:
     return values[0], values[1], values[2], values[3]
 
 
@@ -105,13 +105,13 @@ def rows_at(b: MxBuilder, rows: Value, order: Value) -> Value:
 
 
 def kept_first(b: MxBuilder, keep: Value) -> Value:
-    """Positions (B, N) that bring the kept ones to the front, otherwise in order."""
+    """Positions (B, N) that move the kept rows to the front and preserve the order."""
     places = b.iota(keep.type.shape, DType.I32, 1)
     return b.sort([b.cast(b.not_(keep), DType.I32), places], 1, stable=True)[1]
 
 
 def take_flags(b: MxBuilder, flags: Value, order: Value) -> Value:
-    """BOOL (B, N) in another order."""
+    """BOOL (B, N) at positions `order`."""
     return b.ne(b.gather(b.cast(flags, DType.I32), b.expand_dims(order, 2), (1,), 1), 0)
 
 
@@ -125,17 +125,17 @@ BoxFormat = Literal["center", "corner"]
 
 @operator("_contrib_box_nms", aliases=("_contrib_box_non_maximum_suppression",))
 class BoxNMS(Operator):
-    """Non-maximum suppression: keeps the best of boxes that overlap, best first. Rows of other boxes become -1.
+    """Non-maximum suppression: keeps the best of overlapping boxes, best first. Rows of other boxes become -1.
 
     Args:
         data: (..., boxes, width), one row for each box with its coordinates, its score and optionally its class.
         overlap_thresh: Boxes of one class whose intersection over union exceeds it suppress each other.
         valid_thresh: Boxes with a lower score are removed.
-        topk: Only so many of the best boxes are looked at; all for -1.
+        topk: Number of best boxes that are considered; all if -1.
         coord_start: Position of the first of four coordinates in a row.
         score_index: Position of the score.
-        id_index: Position of the class; -1 for none.
-        background_id: Class whose boxes are removed; -1 for none.
+        id_index: Position of the class; -1 if there is none.
+        background_id: Class whose boxes are removed; none if -1.
         force_suppress: True to suppress across classes too.
         in_format: "corner" (left, top, right, bottom) or "center" (x, y, width, height).
         out_format: Format of the result.
@@ -161,9 +161,9 @@ class BoxNMS(Operator):
     def check(self) -> None:
         coordinates = range(self.coord_start, self.coord_start + 4)
         if self.coord_start < 0 or self.score_index < 0 or self.score_index in coordinates:
-            raise ValueError(f"{self.mx_name()}: score_index={self.score_index} must lie outside of the coordinates")
+            raise ValueError(f"{self.mx_name()}: score_index={self.score_index} must be outside the coordinates")
         if self.id_index >= 0 and (self.id_index in coordinates or self.id_index == self.score_index):
-            raise ValueError(f"{self.mx_name()}: id_index={self.id_index} must lie outside of coordinates and score")
+            raise ValueError(f"{self.mx_name()}: id_index={self.id_index} must be outside coordinates and score")
 
     def decompose(self, b: MxBuilder, *inputs: Value) -> tuple[Value, Value]:
         *lead, count, width = inputs[0].type.shape
@@ -185,12 +185,12 @@ class BoxNMS(Operator):
         return b.reshape(output, (*lead, count, width)), b.reshape(record, (*lead, count, 1))
 
     def _source(self, b: MxBuilder, rows: Value) -> Value:
-        """Each row's number in the whole input."""
+        """The number of each row in the whole input."""
         batch, count, _ = rows.type.shape
         return b.reshape(b.iota((batch * count,), rows.type.dtype, 0), (batch, count, 1))
 
     def _candidates(self, b: MxBuilder, rows: Value, limit: int) -> tuple[Value, Value]:
-        """Positions by falling score, valid rows first, and which of them take part."""
+        """Positions by descending score, valid rows first, and BOOL which of them are candidates."""
         score = column(b, rows, self.score_index)
         valid = b.gt(score, self.valid_thresh)
         if self.id_index >= 0 and self.background_id >= 0:
@@ -201,15 +201,15 @@ class BoxNMS(Operator):
         return order, b.and_(take_flags(b, valid, order), b.lt(places, limit))
 
     def _corners(self, b: MxBuilder, rows: Value) -> Corners:
-        box = four([column(b, rows, self.coord_start + i) for i in range(4)])
+        box = as_corners([column(b, rows, self.coord_start + i) for i in range(4)])
         return center_to_corner(b, box) if self.in_format == "center" else box
 
     def _converted(self, b: MxBuilder, rows: Value) -> Value:
-        """Boxes in the output's format; MXNet leaves those alone whose first number is negative."""
+        """Boxes in the output's format. As in MXNet, boxes whose first number is negative are unchanged."""
         if self.in_format == self.out_format:
             return rows
         parts = [column(b, rows, i) for i in range(rows.type.shape[2])]
-        box = four(parts[self.coord_start : self.coord_start + 4])
+        box = as_corners(parts[self.coord_start : self.coord_start + 4])
         convert = center_to_corner if self.in_format == "center" else corner_to_center
         untouched = b.lt(box[0], 0)
         parts[self.coord_start : self.coord_start + 4] = [
@@ -232,15 +232,14 @@ def corner_to_center(b: MxBuilder, box: Corners) -> Corners:
 @operator("_contrib_MultiBoxPrior", aliases=("_npx_multibox_prior",))
 class MultiBoxPrior(Operator):
     """Anchor boxes around each position of a feature map: every size with the first ratio, and every other ratio with
-    the
-    first size.
+    the first size.
 
     Args:
-        data: (N, C, H, W), of which only height and width matter.
+        data: (N, C, H, W), only height and width are used.
         sizes: Edges of the boxes, relative to the image.
         ratios: Ratios of width to height.
         clip: True to limit the corners to the image.
-        steps: Distances of the centres along y and x; evenly spread for -1.
+        steps: Distances of the centres along y and x; evenly spaced if -1.
         offsets: Positions of the centres in a cell, y and x.
     Returns:
         (1, H * W * (sizes + ratios - 1), 4), corners relative to the image.
@@ -261,7 +260,7 @@ class MultiBoxPrior(Operator):
             if len(given) != 2:
                 raise ValueError(f"{self.mx_name()}: {name}={given}: must be two numbers")
         if not all(0 <= offset <= 1 for offset in self.offsets):
-            raise ValueError(f"{self.mx_name()}: offsets={self.offsets}: must lie in [0, 1]")
+            raise ValueError(f"{self.mx_name()}: offsets={self.offsets}: must be in [0, 1]")
 
     def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
         height, width = inputs[0].type.shape[2:4]
@@ -279,16 +278,16 @@ class MultiBoxPrior(Operator):
         return b.constant(boxes.reshape(1, -1, 4), inputs[0].type.dtype)
 
     def _halves(self, aspect: float) -> list[tuple[float, float]]:
-        """Half of the width and height of each box; widths are in proportion to the image's."""
+        """Half of the width and height of each box; widths are relative to the image's width."""
         first = self.sizes[0]
-        with np.errstate(all="ignore"):  # a ratio of 0 gives infinite boxes
+        with np.errstate(all="ignore"):  # a ratio of 0 produces infinite boxes
             roots = np.sqrt(np.array(self.ratios))
             sized = [(size * aspect * roots[0] / 2, size / roots[0] / 2) for size in self.sizes]
             return sized + [(first * aspect * r / 2, first / r / 2) for r in roots[1:]]
 
 
 def _count(b: MxBuilder, flags: Value) -> Value:
-    """How many flags of each row (B, N) are set, in the shape of the flags."""
+    """The number of true flags per row (B, N), broadcast to the shape of the flags."""
     return b.broadcast(b.sum(b.cast(flags, DType.I32), (1,)), flags.type.shape, (0,))
 
 
@@ -302,11 +301,11 @@ class MultiBoxDetection(Operator):
         anchor: (1, anchors, 4), corners.
         clip: True to limit boxes to the image.
         threshold: Boxes with a lower probability are removed.
-        background_id: Accepted for MXNet's programs; the background is class 0.
+        background_id: Accepted for MXNet's programs; the background is always class 0.
         nms_threshold: Intersection over union above which boxes suppress each other.
         force_suppress: True to suppress across classes too.
         variances: Factors of the four moves.
-        nms_topk: Only so many of the best boxes are looked at; all for -1.
+        nms_topk: Number of best boxes that are considered; all if -1.
     Returns:
         (N, anchors, 6): class, probability and corners; class -1 for no box.
     """
@@ -344,24 +343,24 @@ class MultiBoxDetection(Operator):
         places = b.iota(score.type.shape, DType.I32, 1)
         key = b.select(valid, score, b.full_like(score, -np.inf))
         order = b.sort([key, places], 1, descending=True, stable=True)[1]
-        if self.nms_topk > 0:  # the rows that do not take part are left in the anchors' order
+        if self.nms_topk > 0:  # other rows keep the anchors' order
             order = b.select(b.lt(places, self.nms_topk), order, kept_first(b, valid))
         valid, rows = b.lt(places, _count(b, valid)), rows_at(b, rows, order)
         alive = b.and_(valid, b.lt(places, self.nms_topk)) if self.nms_topk > 0 else valid
         parts = [column(b, rows, i) for i in range(6)]
         classes = None if self.force_suppress else parts[0]
         conflict = overlap_above(self.nms_threshold, closed=True)
-        keep = suppress(b, four(parts[2:]), classes, alive, conflict)
+        keep = suppress(b, as_corners(parts[2:]), classes, alive, conflict)
         parts[0] = b.select(keep, parts[0], b.full_like(parts[0], -1))
         return filled(b, columns(b, parts), valid)
 
     def _decode(self, b: MxBuilder, locations: Value, anchors: Value) -> Corners:
         shape = locations.type.shape[:2]
         flat = b.reshape(anchors, (shape[1], 4))
-        anchor = four([b.broadcast_along(column(b, flat, i), shape, 1) for i in range(4)])
+        anchor = as_corners([b.broadcast_along(column(b, flat, i), shape, 1) for i in range(4)])
         x, y, width, height = corner_to_center(b, anchor)
         moves = [b.mul(column(b, locations, i), v) for i, v in enumerate(self.variances)]
         center = b.add(b.mul(moves[0], width), x), b.add(b.mul(moves[1], height), y)
         size = b.mul(b.exp(moves[2]), width), b.mul(b.exp(moves[3]), height)
         box = center_to_corner(b, (*center, *size))
-        return four([b.minimum(b.maximum(v, 0), 1) for v in box]) if self.clip else box
+        return as_corners([b.minimum(b.maximum(v, 0), 1) for v in box]) if self.clip else box

@@ -1,4 +1,4 @@
-"""The likelihood of events that make further events likelier (Bacry et al., "Hawkes processes in finance", 2015)."""
+"""The likelihood of self-exciting events (Bacry et al., "Hawkes processes in finance", 2015)."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from .shapes import PartialShape, unify_at
 
 @operator("_contrib_hawkesll")
 class HawkesLL(Operator):
-    """The log likelihood of sequences of events of several kinds, under a Hawkes process with exponential decay.
+    """The log likelihood of sequences of events of several kinds, for a Hawkes process with exponential decay.
 
-        intensity_k(t) = lda_k + alpha_k * beta_k * sum over earlier events of kind k of exp(-beta_k * (t - time of
-            event))
+        intensity_k(t) = lda_k
+            + alpha_k * beta_k * sum over earlier events of kind k of exp(-beta_k * (t - time of event))
 
     Args:
         lda: (N, K), background intensities.
         alpha: (K,), branching ratios.
         beta: (K,), decays.
         state: (N, K), the state before the first event.
-        lags: (N, T), times since the event before.
+        lags: (N, T), times since the previous event.
         marks: (N, T), kinds of the events.
         valid_length: (N,), numbers of events.
         max_time: (N,), ends of observation.
     Returns:
-        output: The log likelihoods, (N,). They have a gradient by lda, alpha and beta; nothing else has one.
+        output: The log likelihoods, (N,). Only lda, alpha and beta have a gradient.
         out_state: The state at the end, (N, K).
     """
 
@@ -47,7 +47,7 @@ class HawkesLL(Operator):
         self._check(rates, lags)
         for name, vector in (("valid_length", valid), ("max_time", end)):
             if vector.type.shape != rates.type.shape[:1]:
-                raise ValueError(f"{name} should be {rates.type.shape[:1]}, it is {vector.type.shape}")
+                raise ValueError(f"{name} should be {rates.type.shape[:1]}, got {vector.type.shape}")
         state, lags, valid, end = (b.stop_gradient(v) for v in (state, lags, valid, end))
         (batch, _), steps = rates.type.shape, lags.type.shape[1]
         dtype = rates.type.dtype
@@ -63,11 +63,11 @@ class HawkesLL(Operator):
 
     def _check(self, rates: Value, lags: Value) -> None:
         if rates.type.rank != 2 or lags.type.rank != 2 or rates.type.shape[0] != lags.type.shape[0]:
-            raise ValueError(f"needs lda (N, K) and lags (N, T), got {rates.type.shape} and {lags.type.shape}")
+            raise ValueError(f"requires lda (N, K) and lags (N, T), got {rates.type.shape} and {lags.type.shape}")
 
 
 def _event(rates: TensorType) -> Graph:
-    """One event of each sequence, where there is one: its likelihood, and what it adds to its kind's state."""
+    """One event of each sequence, if it has one: its likelihood, and its contribution to its kind's state."""
     b = MxBuilder("event")
     shape, dtype = rates.shape, rates.dtype
     vector = TensorType(shape[:1], dtype)

@@ -1,4 +1,4 @@
-"""Small operators of the contrib namespace and of checks on arrays."""
+"""Small operators of the contrib namespace, and checks of arrays."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .shapes import PartialShape, normalize_axis, unify_at
 
 @operator("_contrib_round_ste", aliases=("_sparse__contrib_round_ste",))
 class RoundSTE(Elementwise):
-    """Rounds to the nearest whole number, halves away from zero; the gradient passes unchanged.
+    """Rounds to the nearest integer, halves away from zero; the gradient passes unchanged.
 
     Returns:
         An array of data's shape.
@@ -73,12 +73,12 @@ class Quadratic(Elementwise):
 
 
 class _BackwardOnly(Operator):
-    """A step of MXNet's backward pass, which has a name but takes no arrays: a call of it is an error, as in MXNet."""
+    """A step of MXNet's backward pass, which has a name but no inputs: calling it is an error, as in MXNet."""
 
     inputs = ()
 
     def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
-        raise ValueError("is a step of the backward pass, which cannot be called")
+        raise ValueError("is a step of the backward pass and cannot be called")
 
 
 for _step in ("hawkesll", "index_copy", "quadratic"):
@@ -111,7 +111,7 @@ class IndexArray(Operator):
 class AllClose(Operator):
     """Compares two arrays with a tolerance.
 
-        output = 1 if |a - b| <= atol + rtol * |b| everywhere else 0
+        output = 1 if |a - b| <= atol + rtol * |b| for all elements else 0
 
     Args:
         a: One array.
@@ -120,7 +120,7 @@ class AllClose(Operator):
         atol: Absolute tolerance.
         equal_nan: True if NaN equals NaN.
     Returns:
-        One number, of shape ().
+        A scalar, of shape ().
     Example:
         >>> nd.contrib.allclose(nd.array([1]), nd.array([1.000001])).asnumpy()
         array(1, dtype=uint8)
@@ -146,7 +146,7 @@ class AllFinite(Operator):
     """1 if no element is infinite or NaN, else 0.
 
     Args:
-        init_output: False to keep a 0 that `out` holds.
+        init_output: False to keep a 0 in `out`.
     Returns:
         (1,).
     Example:

@@ -1,4 +1,4 @@
-"""Region proposals: anchors moved by predictions, filtered, and suppressed where they overlap."""
+"""Region proposals: anchors moved by predictions, filtered and suppressed if they overlap."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from ...graph import Value
 from ...types import DType
 from .builder import MxBuilder
-from .contrib_detection import Corners, column, columns, four, kept_first, rows_at, suppress
+from .contrib_detection import Corners, as_corners, column, columns, kept_first, rows_at, suppress
 from .gradients import no_gradient
 from .operator import Operator, operator
 from .parameters import Bool, Float, Floats, Int
@@ -20,18 +20,18 @@ class _Proposals(Operator):
     """Shared arguments of several operators.
 
     Args:
-        cls_prob: (N, 2 * anchors, H, W), probabilities of background and of an object for each anchor.
+        cls_prob: (N, 2 * anchors, H, W), probabilities of background and object for each anchor.
         bbox_pred: (N, 4 * anchors, H, W), moves of the anchors.
         im_info: (N, 3), height, width and scale of each image.
         rpn_pre_nms_top_n: Number of best boxes before suppression.
-        rpn_post_nms_top_n: Number of boxes that are returned.
+        rpn_post_nms_top_n: Number of returned boxes.
         threshold: Intersection over union above which boxes suppress each other.
         rpn_min_size: Smaller boxes are removed.
         scales: Sizes of the anchors, relative to `feature_stride`.
         ratios: Ratios of height to width of the anchors.
-        feature_stride: Pixels of the image for each position.
+        feature_stride: Pixels of the image per position.
         output_score: True to return the probabilities as well.
-        iou_loss: True if the moves are those of the corners.
+        iou_loss: True if the moves apply to the corners.
     """
 
     floats = True
@@ -88,11 +88,11 @@ class _Proposals(Operator):
         batch, count, *size = scores.type.shape if scores.type.rank == 4 else (0, 0, 0, 0)
         kinds = len(self.scales) * len(self.ratios)
         if count != 2 * kinds:
-            raise ValueError(f"cls_prob should be (N, {2 * kinds}, H, W), it is {scores.type.shape}")
+            raise ValueError(f"cls_prob should be (N, {2 * kinds}, H, W), got {scores.type.shape}")
         if moves.type.shape != (batch, 4 * kinds, *size) or info.type.shape != (batch, 3):
-            wanted = f"{(batch, 4 * kinds, *size)} and {(batch, 3)}"
+            expected = f"{(batch, 4 * kinds, *size)} and {(batch, 3)}"
             given = f"{moves.type.shape} and {info.type.shape}"
-            raise ValueError(f"bbox_pred and im_info should be {wanted}, they are {given}")
+            raise ValueError(f"bbox_pred and im_info should be {expected}, got {given}")
 
     def _anchors(self, height: int, width: int) -> np.ndarray:
         """Boxes of every ratio and scale around each cell: (height * width * kinds, 4)."""
@@ -110,17 +110,17 @@ class _Proposals(Operator):
         return (np.array(base) + shifts).reshape(-1, 4)
 
     def _moved(self, b: MxBuilder, anchors: Value, moves: Value, info: Value) -> Corners:
-        """The predicted boxes, cut at the image's border."""
+        """The predicted boxes, clipped to the image."""
         anchor, move = ([column(b, v, i) for i in range(4)] for v in (anchors, moves))
         if self.iou_loss:
             box = [b.add(a, m) for a, m in zip(anchor, move, strict=True)]
         else:
             box = [v for pair in zip(*(self._scaled(b, anchor, move, k) for k in range(2)), strict=True) for v in pair]
         limits = [self._info(b, info, 1 - k % 2, box[0]) for k in range(4)]
-        return four([b.maximum(b.minimum(v, b.sub(n, 1)), 0) for v, n in zip(box, limits, strict=True)])
+        return as_corners([b.maximum(b.minimum(v, b.sub(n, 1)), 0) for v, n in zip(box, limits, strict=True)])
 
     def _scaled(self, b: MxBuilder, anchor: list[Value], move: list[Value], axis: int) -> tuple[Value, Value]:
-        """Begin and end along one axis: the center moves by anchor sizes, the size grows by exp."""
+        """Start and end along one axis: the centre moves in anchor sizes, the size is scaled by exp."""
         size = b.add(b.sub(anchor[axis + 2], anchor[axis]), 1)
         center = b.add(anchor[axis], b.mul(b.sub(size, 1), 0.5))
         center = b.add(b.mul(move[axis], size), center)
@@ -128,13 +128,13 @@ class _Proposals(Operator):
         return b.sub(center, half), b.add(center, half)
 
     def _info(self, b: MxBuilder, info: Value, which: int, like: Value) -> Value:
-        """One number of each image, in the shape (images, boxes)."""
+        """One number per image, broadcast to (images, boxes)."""
         return b.broadcast(column(b, info, which), like.type.shape, (0,))
 
     def _filtered(
         self, b: MxBuilder, boxes: Corners, score: Value, info: Value, size: tuple[int, int]
     ) -> tuple[Corners, Value]:
-        """Boxes that are too small grow and have the score -1; so have those of cells behind the image's end."""
+        """Enlarges boxes that are too small and sets their score to -1, and that of cells past the image's end."""
         height, width = size
         kinds = score.type.shape[1] // (height * width)
         cells = np.stack([np.repeat(v.ravel(), kinds) for v in np.mgrid[:height, :width]])
@@ -146,29 +146,29 @@ class _Proposals(Operator):
         small = b.or_(*(b.lt(b.add(b.sub(boxes[k + 2], boxes[k]), 1), least) for k in range(2)))
         grown = b.select(small, b.mul(least, 0.5), b.full_like(least, 0))
         wider = [(b.sub if k < 2 else b.add)(v, grown) for k, v in enumerate(boxes)]
-        return four(wider), b.select(small, b.full_like(score, -1), score)
+        return as_corners(wider), b.select(small, b.full_like(score, -1), score)
 
     def _best(self, b: MxBuilder, rows: Value) -> tuple[Value, Value]:
         batch, count, _ = rows.type.shape
-        wanted = self.rpn_post_nms_top_n
+        top_n = self.rpn_post_nms_top_n
         limit = min(self.rpn_pre_nms_top_n, count) if self.rpn_pre_nms_top_n > 0 else count
         score = column(b, rows, 4)
         order = b.sort([score, b.iota(score.type.shape, DType.I32, 1)], 1, descending=True)[1]
         ranked = rows_at(b, rows, b.slice_axis(order, 1, 0, limit))
-        most = min(wanted, limit)
+        most = min(top_n, limit)
         alive = b.full((batch, limit), True, DType.BOOL)
-        keep = suppress(b, four([column(b, ranked, i) for i in range(4)]), None, alive, self._conflict, most)
+        keep = suppress(b, as_corners([column(b, ranked, i) for i in range(4)]), None, alive, self._conflict, most)
         kept = b.minimum(b.sum(b.cast(keep, DType.I32), (1,)), most)
-        repeated = b.mod(b.iota((batch, wanted), DType.I32, 1), b.broadcast(kept, (batch, wanted), (0,)))
+        repeated = b.mod(b.iota((batch, top_n), DType.I32, 1), b.broadcast(kept, (batch, top_n), (0,)))
         places = b.gather(kept_first(b, keep), b.expand_dims(repeated, 2), (1,), 1)
         found = rows_at(b, ranked, places)
-        images = b.iota((batch, wanted, 1), rows.type.dtype, 0)
+        images = b.iota((batch, top_n, 1), rows.type.dtype, 0)
         output = b.concat([images, b.slice_axis(found, 2, 0, 4)], 2)
-        total = batch * wanted
+        total = batch * top_n
         return b.reshape(output, (total, 5)), b.reshape(b.slice_axis(found, 2, 4, 5), (total, 1))
 
     def _conflict(self, b: MxBuilder, first: Corners, second: Corners) -> Value:
-        """Whether boxes of whole pixels, the last of which belongs to them, overlap by more than the threshold."""
+        """BOOL: true if boxes in whole pixels (ends inclusive) overlap by more than the threshold."""
         sides = [
             b.maximum(b.add(b.sub(b.minimum(first[k + 2], second[k + 2]), b.maximum(first[k], second[k])), 1), 0)
             for k in range(2)
@@ -180,7 +180,7 @@ class _Proposals(Operator):
 
 @operator("_contrib_Proposal")
 class Proposal(_Proposals):
-    """Regions of one image that probably hold an object, best first.
+    """Regions of one image that are likely to contain an object, best first.
 
     Returns:
         output: (rpn_post_nms_top_n, 5): 0, then left, top, right and bottom in pixels.
@@ -190,12 +190,12 @@ class Proposal(_Proposals):
     def _check(self, scores: Value, moves: Value, info: Value) -> None:
         super()._check(scores, moves, info)
         if scores.type.shape[0] != 1:
-            raise ValueError(f"takes one image, cls_prob is {scores.type.shape}: use MultiProposal")
+            raise ValueError(f"takes one image, got cls_prob {scores.type.shape}: use MultiProposal")
 
 
 @operator("_contrib_MultiProposal")
 class MultiProposal(_Proposals):
-    """Regions of each image that probably hold an object, best first.
+    """Regions of each image that are likely to contain an object, best first.
 
     Returns:
         output: (N * rpn_post_nms_top_n, 5): number of the image, then left, top, right and bottom in pixels.

@@ -1,4 +1,4 @@
-"""What detectors are trained with: pairs of boxes, and the targets that follow from them."""
+"""Training targets of detectors: matching of boxes, and the targets computed from matches."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ...graph import Graph, Value
 from ...kernel import ReduceOp
 from ...types import DType, TensorType
 from .builder import MxBuilder
-from .contrib_detection import Corners, center_to_corner, column, columns, corner_to_center, four, rows_at
+from .contrib_detection import Corners, as_corners, center_to_corner, column, columns, corner_to_center, rows_at
 from .gradients import no_gradient
 from .nn_softmax import softmax
 from .operator import Operator, operator
@@ -20,10 +20,10 @@ from .parameters import Bool, Float, Floats, Int
 
 
 def match_best(b: MxBuilder, scores: Value, threshold: float, most: int) -> tuple[Value, Value]:
-    """The best pair of a row and a column of scores (B, R, C), then the best of the others, and so on.
+    """Greedy matching of rows and columns of scores (B, R, C): the best pair, then the best of the rest, and so on.
 
-    Up to `most` pairs of scores above the threshold: the column of each row (B, R), the row of each column (B, C); -1
-    for none. Of equal scores the first in row-major order is taken.
+    Returns the column of each row (B, R) and the row of each column (B, C), -1 for none, for up to `most` pairs with
+    scores above the threshold. Of equal scores the first in row-major order wins.
     """
     batch, rows, count = scores.type.shape
     flat = b.reshape(scores, (batch, rows * count))
@@ -37,7 +37,7 @@ def match_best(b: MxBuilder, scores: Value, threshold: float, most: int) -> tupl
 
 
 def _best(b: MxBuilder, flat: Value) -> tuple[Value, Value]:
-    """The greatest number of each row, and where it is."""
+    """The largest number of each row, and its position."""
     return b.max(flat, (1,)), b.cast(b.arg_reduce("max", flat, 1), DType.I32)
 
 
@@ -69,13 +69,13 @@ def _pair_step(types: list[TensorType], threshold: float, rows: int, count: int)
 
 @operator("_contrib_bipartite_matching")
 class BipartiteMatching(Operator):
-    """Pairs rows and columns of scores, best pair first.
+    """Matches rows and columns of scores, best pair first.
 
     Args:
         data: (..., rows, columns), the scores.
         is_ascend: True if the lowest score is the best.
-        threshold: Pairs with a worse score are not made.
-        topk: Above 0 it stops after topk + 1 pairs, as in MXNet.
+        threshold: Pairs with a worse score are not matched.
+        topk: If positive, matching stops after topk + 1 pairs, as in MXNet.
     Returns:
         output0: The column of each row, -1 for none.
         output1: The row of each column, -1 for none.
@@ -90,7 +90,7 @@ class BipartiteMatching(Operator):
     def decompose(self, b: MxBuilder, *inputs: Value) -> tuple[Value, Value]:
         (scores,) = inputs
         if scores.type.rank < 2:
-            raise ValueError(f"needs scores of rows and columns, got {scores.type.shape}")
+            raise ValueError(f"requires scores of rows and columns, got {scores.type.shape}")
         *lead, rows, count = scores.type.shape
         flat = b.reshape(scores, (prod(lead), rows, count))
         sign = -1 if self.is_ascend else 1
@@ -102,7 +102,7 @@ class BipartiteMatching(Operator):
 
 @operator("_contrib_box_encode")
 class BoxEncode(Operator):
-    """The targets of a detector: where the object of each anchor is relative to the anchor.
+    """Targets of a detector: the position of each anchor's object relative to the anchor.
 
     Args:
         samples: (B, N), 1 for anchors with an object.
@@ -110,7 +110,7 @@ class BoxEncode(Operator):
         anchors: (B, N, 4), corners.
         refs: (B, M, 4), the objects' corners.
         means: (4,), subtracted from the targets.
-        stds: (4,), by which the targets are divided.
+        stds: (4,), divisors of the targets.
     Returns:
         output0: The targets, (B, N, 4).
         output1: A mask of the anchors with an object, (B, N, 4).
@@ -126,7 +126,7 @@ class BoxEncode(Operator):
         shapes = [v.type.shape for v in inputs]
         boxes = all(len(s) == 3 and s[2] == 4 for s in shapes[2:4])
         if not boxes or shapes[0] != shapes[2][:2] or shapes[1] != shapes[0] or shapes[4:] != [(4,), (4,)]:
-            raise ValueError(f"needs (B, N), (B, N), (B, N, 4), (B, M, 4), (4,), (4,), got {shapes}")
+            raise ValueError(f"requires (B, N), (B, N), (B, N, 4), (B, M, 4), (4,), (4,), got {shapes}")
         at = b.expand_dims(b.cast(matches, DType.I32), 2)
         moves = columns(b, moves_between(b, _box(b, anchors), _box(b, b.gather(refs, at, (1,), 1))))
         shape = moves.type.shape
@@ -137,11 +137,11 @@ class BoxEncode(Operator):
 
 
 def _box(b: MxBuilder, rows: Value) -> Corners:
-    return four([column(b, rows, i) for i in range(4)])
+    return as_corners([column(b, rows, i) for i in range(4)])
 
 
 def moves_between(b: MxBuilder, anchor: Corners, box: Corners) -> Corners:
-    """The box's center in the anchor's sizes from the anchor's center, and the logarithms of the ratios of sizes."""
+    """The box's centre relative to the anchor's, in anchor sizes, and the logarithms of the size ratios."""
     x, y, width, height = corner_to_center(b, anchor)
     to_x, to_y, to_width, to_height = corner_to_center(b, box)
     across, down = b.div(b.sub(to_x, x), width), b.div(b.sub(to_y, y), height)
@@ -150,7 +150,7 @@ def moves_between(b: MxBuilder, anchor: Corners, box: Corners) -> Corners:
 
 @operator("_contrib_box_decode")
 class BoxDecode(Operator):
-    """The boxes of a detector: the inverse of box_encode.
+    """Boxes of a detector: the inverse of box_encode.
 
     Args:
         data: (B, N, 4), moves of the anchors.
@@ -159,7 +159,7 @@ class BoxDecode(Operator):
         std1: Factor of the second move.
         std2: Factor of the third move.
         std3: Factor of the fourth move.
-        clip: Largest exponent of the sizes; none below 0.
+        clip: Largest exponent of the sizes; no limit if negative.
         format: Format of the anchors: "corner" (left, top, right, bottom) or "center" (x, y, width, height).
     Returns:
         (B, N, 4), corners.
@@ -179,7 +179,7 @@ class BoxDecode(Operator):
         data, anchors = inputs
         shape = data.type.shape
         if len(shape) != 3 or shape[2] != 4 or anchors.type.shape != (1, *shape[1:]):
-            raise ValueError(f"needs data (B, N, 4) and anchors (1, N, 4), got {shape} and {anchors.type.shape}")
+            raise ValueError(f"requires data (B, N, 4) and anchors (1, N, 4), got {shape} and {anchors.type.shape}")
         anchor = _box(b, b.broadcast_to(anchors, data.type.shape))
         x, y, width, height = corner_to_center(b, anchor) if self.format == "corner" else anchor
         stds = (self.std0, self.std1, self.std2, self.std3)
@@ -193,20 +193,19 @@ class BoxDecode(Operator):
 
 @operator("_contrib_MultiBoxTarget", aliases=("_npx_multibox_target",))
 class MultiBoxTarget(Operator):
-    """The targets of a single-shot detector. Each object has the anchor that overlaps it most, and each anchor the
-    object that
-    it overlaps most, if by more than `overlap_threshold`.
+    """Targets of a single-shot detector. Each object is matched with the anchor that overlaps it most. Each other
+    anchor is matched with the object that it overlaps most, if the overlap exceeds `overlap_threshold`.
 
     Args:
         anchor: (1, A, 4), corners.
         label: (N, objects, 5 or more): class and corners, up to the first row of class -1.
-        cls_pred: (N, classes, A), scores, by which negatives are chosen.
-        overlap_threshold: Intersection over union from which an anchor has an object.
-        ignore_label: Class of anchors that do not count.
-        negative_mining_ratio: Number of negatives for each positive; all for -1.
-        negative_mining_thresh: Anchors that overlap an object more are no negatives.
-        minimum_negative_samples: Least number of negatives.
-        variances: Numbers by which the four moves are divided.
+        cls_pred: (N, classes, A), scores, from which negatives are selected.
+        overlap_threshold: Intersection over union above which an anchor is matched.
+        ignore_label: Class of ignored anchors.
+        negative_mining_ratio: Number of negatives per positive; all if -1.
+        negative_mining_thresh: Anchors that overlap an object more are not negatives.
+        minimum_negative_samples: Smallest number of negatives.
+        variances: Divisors of the four moves.
     Returns:
         loc_target: Moves from anchors to objects, (N, A * 4).
         loc_mask: 1 for anchors with an object, (N, A * 4).
@@ -252,16 +251,16 @@ class MultiBoxTarget(Operator):
         if not fits or predictions.type.shape[::2] != (labels.type.shape[0], anchors.type.shape[1]):
             given = ", ".join(str(v.type.shape) for v in (anchors, labels, predictions))
             raise ValueError(
-                f"needs anchors (1, A, 4), labels (B, L, 5 or more), predictions (B, classes, A), got {given}"
+                f"requires anchors (1, A, 4), labels (B, L, 5 or more), predictions (B, classes, A), got {given}"
             )
 
     def _real_labels(self, b: MxBuilder, labels: Value) -> Value:
-        """BOOL (B, L): the rows before the first of class -1."""
+        """BOOL (B, L): the rows before the first row of class -1."""
         given = b.cast(b.ne(column(b, labels, 0), -1), DType.I32)
         return b.gt(b.cumulative(ReduceOp.MUL, given, 1), 0)
 
     def _overlaps(self, b: MxBuilder, anchors: Value, labels: Value, real: Value) -> Value:
-        """Intersection over union (B, A, L), -1 for rows that are no labels."""
+        """Intersection over union (B, A, L); -1 for rows that are not labels."""
         space = (labels.type.shape[0], anchors.type.shape[1], labels.type.shape[1])
         flat = b.reshape(anchors, anchors.type.shape[1:])
         mine = [b.broadcast(column(b, flat, i), space, (1,)) for i in range(4)]
@@ -276,28 +275,28 @@ class MultiBoxTarget(Operator):
         return b.select(b.broadcast(real, space, (0, 2)), share, b.full_like(share, -1))
 
     def _negative(self, b: MxBuilder, predictions: Value, positive: Value, most: Value) -> Value:
-        """The anchors that count as background: all others, or those hardest to tell from an object."""
+        """The anchors used as background: all others, or those with the lowest background probability."""
         if self.negative_mining_ratio <= 0:
             return b.not_(positive)
         shape, count = positive.type.shape, positive.type.shape[1]
         found = b.sum(b.cast(positive, DType.I32), (1,))
-        wanted = b.cast(b.mul(b.cast(found, DType.F32), self.negative_mining_ratio), DType.I32)
-        wanted = b.minimum(wanted, b.sub(count, found))
+        quota = b.cast(b.mul(b.cast(found, DType.F32), self.negative_mining_ratio), DType.I32)
+        quota = b.minimum(quota, b.sub(count, found))
         candidate = b.and_(b.not_(positive), b.lt(most, self.negative_mining_thresh))
         background = column(b, b.transpose(softmax(b, predictions, 1), (0, 2, 1)), 0)
         key = b.select(candidate, background, b.full_like(background, np.inf))
         places = b.iota(shape, DType.I32, 1)
         order = b.sort([key, places], 1)[1]
         rank = b.sort([order, places], 1)[1]
-        return b.and_(candidate, b.lt(rank, b.broadcast(wanted, shape, (0,))))
+        return b.and_(candidate, b.lt(rank, b.broadcast(quota, shape, (0,))))
 
     def _targets(
         self, b: MxBuilder, anchors: Value, chosen: Value, positive: Value, negative: Value
     ) -> tuple[Value, ...]:
         shape = positive.type.shape
         flat = b.reshape(anchors, anchors.type.shape[1:])
-        anchor = four([b.broadcast(column(b, flat, i), shape, (1,)) for i in range(4)])
-        box = four([column(b, chosen, i) for i in range(1, 5)])
+        anchor = as_corners([b.broadcast(column(b, flat, i), shape, (1,)) for i in range(4)])
+        box = as_corners([column(b, chosen, i) for i in range(1, 5)])
         parts = [b.div(v, s) for v, s in zip(moves_between(b, anchor, box), self.variances, strict=True)]
         moves = columns(b, parts)
         mask = b.broadcast(positive, moves.type.shape, (0, 1))

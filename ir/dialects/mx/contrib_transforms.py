@@ -12,7 +12,7 @@ from .parameters import Int
 
 
 def _waves(count: int) -> tuple[np.ndarray, np.ndarray]:
-    """Cosines and sines of all products of positions and frequencies."""
+    """Cosines and sines of the angles 2 pi j k / count, for all pairs of positions j and frequencies k."""
     angles = 2 * np.pi * (np.outer(np.arange(count), np.arange(count)) % count) / count
     return np.cos(angles), np.sin(angles)
 
@@ -27,14 +27,14 @@ class FFT(Operator):
         data: (..., d).
         compute_size: Accepted for MXNet's programs; unused.
     Returns:
-        (..., 2 * d), real and imaginary parts side by side.
+        (..., 2 * d), real and imaginary parts interleaved.
     """
 
     floats = True
     compute_size: Int = 128
 
     def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
-        """As a product with a matrix: exact to rounding, and fast for the extents of hundreds that are usual."""
+        """A product with a matrix: exact up to rounding, and fast for the usual extents of a few hundred."""
         (x,) = inputs
         count = x.type.shape[-1]
         cosines, sines = _waves(count)
@@ -47,7 +47,7 @@ class InverseFFT(Operator):
     """The real part of the inverse Fourier transform of the last axis, not divided by its length.
 
     Args:
-        data: (..., 2 * d), real and imaginary parts side by side.
+        data: (..., 2 * d), real and imaginary parts interleaved.
         compute_size: Accepted for MXNet's programs; unused.
     Returns:
         (..., d).
@@ -59,7 +59,7 @@ class InverseFFT(Operator):
     def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
         (x,) = inputs
         if x.type.shape[-1] % 2:
-            raise ValueError(f"data should have pairs along its last axis, it is {x.type.shape}")
+            raise ValueError(f"the last axis of data should have an even extent, got shape {x.type.shape}")
         cosines, sines = _waves(x.type.shape[-1] // 2)
         matrix = np.stack([cosines, -sines], 1).reshape(x.type.shape[-1], -1)
         return b.contract(x, b.constant(matrix, x.type.dtype), x.type.rank - 1, 0)
@@ -67,7 +67,7 @@ class InverseFFT(Operator):
 
 @operator("_contrib_count_sketch")
 class CountSketch(Operator):
-    """Projects rows to fewer numbers by adding elements up.
+    """Projects rows to fewer numbers by summing signed elements.
 
         output[n, h[i]] += s[i] * data[n, i]
 
@@ -91,7 +91,7 @@ class CountSketch(Operator):
         *lead, count = x.type.shape
         if places.type.size != count or signs.type.size != count:
             raise ValueError(
-                f"h and s should have {count} numbers, they are {places.type.shape} and {signs.type.shape}"
+                f"h and s should have {count} numbers, got shapes {places.type.shape} and {signs.type.shape}"
             )
         rows = b.reshape(x, (-1, count)) if x.type.rank != 2 else x
         signed = b.mul(rows, b.broadcast_to(b.reshape(signs, (1, count)), rows.type.shape))

@@ -1,4 +1,4 @@
-"""Pooling of regions of interest: rows of batch index and corners x1, y1, x2, y2 in the image's coordinates."""
+"""Pooling of regions of interest, which are rows (batch index, x1, y1, x2, y2) in the image's coordinates."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from .parameters import Bool, Float, Int, Ints
 
 
 def corner(b: MxBuilder, rois: Value, index: int) -> Value:
-    """One number of each region: (R, 5) -> (R,)."""
+    """One number per region: (R, 5) -> (R,)."""
     return b.reshape(b.slice_axis(rois, 1, index, index + 1), (rois.type.shape[0],))
 
 
 def check_regions(data: Value, rois: Value, size: Shape, scale: float, width: int = 5) -> None:
-    """ValueError where data has not 4 axes, regions not `width` numbers, or the size and scale are not positive."""
+    """ValueError unless data has 4 axes, regions have `width` numbers, and size and scale are valid."""
     if data.type.rank != 4 or rois.type.rank != 2 or rois.type.shape[1] != width:
-        raise ValueError(f"needs data (N, C, H, W) and rois (R, {width}), got {data.type.shape} and {rois.type.shape}")
+        raise ValueError(f"takes data (N, C, H, W) and rois (R, {width}), got {data.type.shape} and {rois.type.shape}")
     if len(size) != 2 or min(size) < 1 or scale < 0:
-        raise ValueError(f"pooled_size={size} must be two positive numbers, spatial_scale={scale} not negative")
+        raise ValueError(f"pooled_size={size} must be two positive numbers, spatial_scale={scale} non-negative")
 
 
 @operator("ROIPooling", aliases=("_npx_roi_pooling",))
 class ROIPooling(Operator):
-    """The maximum over each cell of a grid on each region of an image; an empty cell gives 0.
+    """The maximum over each cell of a grid on each region of an image; 0 for an empty cell.
 
     Args:
         data: (N, C, H, W).
@@ -69,11 +69,11 @@ class ROIPooling(Operator):
         return first_maximum(b, b.select(mask, spread, b.full_like(spread, -np.inf)), (4,))
 
     def _cells(self, b: MxBuilder, rois: Value, first: int, cells: int, extent: int) -> Value:
-        """BOOL (R, cells, extent): which positions of one axis belong to which cell."""
+        """BOOL (R, cells, extent): true if a position of one axis is in a cell."""
         count = rois.type.shape[0]
         rois = (
             b.cast(rois, DType.F32) if rois.type.dtype.bits < 32 else rois
-        )  # a cell's end must not depend on rounding
+        )  # a cell's end must not depend on 16-bit rounding
         begin, end = (b.round(b.mul(corner(b, rois, i), self.spatial_scale)) for i in (first, first + 2))
         size = b.div(b.maximum(b.add(b.sub(end, begin), 1), 1), cells)
         flat = (count, cells)
@@ -87,7 +87,7 @@ class ROIPooling(Operator):
 
 
 def bilinear(b: MxBuilder, pixels: Value, batch: Value, y: Value, x: Value) -> Value:
-    """Samples (P, C) of pixels (N, H, W, C) at (P,) positions, clamped at the edge; zeros one position outside."""
+    """Samples (P, C) of pixels (N, H, W, C) at (P,) positions, clamped to the border; 0 beyond one position outside."""
     images, height, width, channels = pixels.type.shape
     outside = b.or_(b.or_(b.lt(y, -1), b.gt(y, height)), b.or_(b.lt(x, -1), b.gt(x, width)))
     weight = b.select(b.or_(outside, b.lt(batch, 0)), b.full_like(y, 0), b.full_like(y, 1))
@@ -129,7 +129,7 @@ class _Aligned(Operator):
         raise NotImplementedError
 
     def _axis(self, b: MxBuilder, rois: Value, along: int) -> list[Value]:
-        """Where each region begins, the size of its cells and how many samples a cell has, along one axis: 0 or 1."""
+        """The start of each region, the extent of its cells and the samples per cell along one axis (0 or 1)."""
         raise NotImplementedError
 
     def _samples(self, b: MxBuilder, size: Value) -> Value:
@@ -144,18 +144,18 @@ class _Aligned(Operator):
         mean = b.div(total, b.broadcast_along(samples, total.type.shape, 0))
         return b.transpose(mean, (0, 3, 1, 2))
 
-    def _turned(self, b: MxBuilder, rois: Value, y: Value, x: Value) -> tuple[Value, Value]:
-        """Where samples (R, cells y, cells x) are in data."""
+    def _rotated(self, b: MxBuilder, rois: Value, y: Value, x: Value) -> tuple[Value, Value]:
+        """The positions of samples (R, cells y, cells x) in data."""
         return y, x
 
     def _sample(
         self, b: MxBuilder, pixels: Value, rois: Value, geometry: list[Value], row: Value, column: Value
     ) -> Value:
-        """One sample of every cell: (R, cells y, cells x, C); `row` and `column` are numbers of rank 0."""
+        """One sample of every cell: (R, cells y, cells x, C). `row` and `column` are scalars."""
         space = (rois.type.shape[0], *self.pooled_size)
         y = self._place(b, geometry[:3], row, space, 1)
         x = self._place(b, geometry[3:], column, space, 2)
-        y, x = self._turned(b, rois, y, x)
+        y, x = self._rotated(b, rois, y, x)
         batch = b.broadcast_along(corner(b, rois, 0), space, 0)
         flat = [b.reshape(v, (batch.type.size,)) for v in (batch, y, x)]
         return b.reshape(bilinear(b, pixels, *flat), (*space, pixels.type.shape[3]))
@@ -176,7 +176,7 @@ class _Aligned(Operator):
         return total
 
     def _adaptive(self, b: MxBuilder, pixels: Value, rois: Value, geometry: list[Value]) -> Value:
-        """A loop over as many samples as the largest cell has; smaller cells leave the rest out."""
+        """A loop over the samples of the cell with the most samples; cells with fewer skip the others."""
         return b.custom_gradient(self._looped, self._looped_gradient, pixels, rois, *geometry)[0]
 
     def _looped(self, b: MxBuilder, pixels: Value, rois: Value, *geometry: Value) -> Value:
@@ -194,7 +194,7 @@ class _Aligned(Operator):
     def _counted(
         self, b: MxBuilder, index: Value, columns: Value, pixels: Value, rois: Value, geometry: list[Value]
     ) -> Value:
-        """Sample number `index` of every cell, 0 for cells that have fewer."""
+        """Sample number `index` of every cell; 0 for cells with fewer samples."""
         row, column = (b.cast(v, rois.type.dtype) for v in (b.div(index, columns), b.mod(index, columns)))
         part = self._sample(b, pixels, rois, geometry, row, column)
         counted = b.and_(_below(b, row, geometry[2]), _below(b, column, geometry[5]))
@@ -203,7 +203,7 @@ class _Aligned(Operator):
     def _looped_gradient(
         self, b: MxBuilder, operands: Sequence[Value], results: object, cotangents: Sequence[Value]
     ) -> list[Value | None]:
-        """That of the pixels: the same loop, which adds up the gradients of the samples."""
+        """The gradient with respect to the pixels: the same loop, which sums the gradients of the samples."""
         pixels, _, *geometry = operands
         rows, columns = (b.cast(b.max(geometry[i]), DType.I32) for i in (2, 5))
         state = [b.full((), 0, DType.I32), b.full_like(pixels, 0), rows, columns, *operands, cotangents[0]]
@@ -220,13 +220,13 @@ class _Aligned(Operator):
 
 @operator("_contrib_ROIAlign")
 class ROIAlign(_Aligned):
-    """The mean of bilinear samples in each cell of a grid on each region. A region of a negative index gives 0.
+    """The mean of bilinear samples in each cell of a grid on each region; 0 for a region with a negative index.
 
     Args:
         rois: (R, 5), regions: index of the image, then left, top, right and bottom in pixels of the original image.
-        sample_ratio: Number of samples along each axis of a cell; for numbers below 1 as many as positions it covers.
-        position_sensitive: True if each cell reads channels of its own.
-        aligned: True to move regions by half a pixel, so that pixels have their centres at halves.
+        sample_ratio: Number of samples along each axis of a cell; if below 1, the number of positions it covers.
+        position_sensitive: True if each cell reads its own channels.
+        aligned: True to shift regions by half a pixel, because pixel centres are at half integers.
     Returns:
         (R, C, *pooled_size).
     """
@@ -254,7 +254,7 @@ class ROIAlign(_Aligned):
         return [begin, size, self._samples(b, size)]
 
     def _diagonal(self, b: MxBuilder, pooled: Value) -> Value:
-        """Channel (c, i, j) at cell (i, j): each cell has channels of its own."""
+        """Channel (c, i, j) at cell (i, j): each cell has its own channels."""
         count, channels, rows, columns = pooled.type.shape
         split = b.reshape(pooled, (count, channels // (rows * columns), rows * columns, rows * columns))
         cells = np.arange(rows * columns, dtype=np.int32)
@@ -264,12 +264,11 @@ class ROIAlign(_Aligned):
 
 @operator("_contrib_RROIAlign")
 class RROIAlign(_Aligned):
-    """ROIAlign of rotated regions.
+    """ROIAlign for rotated regions.
 
     Args:
-        rois: (R, 6), regions: index of the image, centre x and y, width, height, and degrees against the clock.
-        sampling_ratio: Number of samples along each axis of a cell; for numbers below 1 as many as positions it
-            covers.
+        rois: (R, 6), regions: index of the image, centre x and y, width, height, and degrees counterclockwise.
+        sampling_ratio: Number of samples along each axis of a cell; if below 1, the number of positions it covers.
     Returns:
         (R, C, *pooled_size).
     """
@@ -286,20 +285,20 @@ class RROIAlign(_Aligned):
         return self._mean(b, data, b.stop_gradient(rois))
 
     def _axis(self, b: MxBuilder, rois: Value, along: int) -> list[Value]:
-        """Beside the region's center."""
+        """Relative to the region's centre."""
         extent = b.maximum(b.mul(corner(b, rois, 4 - along), self.spatial_scale), 1)
         size = b.div(extent, self.pooled_size[along])
         return [b.mul(extent, -0.5), size, self._samples(b, size)]
 
-    def _turned(self, b: MxBuilder, rois: Value, y: Value, x: Value) -> tuple[Value, Value]:
+    def _rotated(self, b: MxBuilder, rois: Value, y: Value, x: Value) -> tuple[Value, Value]:
         angle = b.mul(corner(b, rois, 5), np.pi / 180)
         center = [b.mul(corner(b, rois, i), self.spatial_scale) for i in (2, 1)]
         cosine, sine, down, right = (
             b.broadcast_along(v, y.type.shape, 0) for v in (b.cos(angle), b.sin(angle), *center)
         )
-        turned_y = b.sub(b.mul(y, cosine), b.mul(x, sine))
-        turned_x = b.add(b.mul(x, cosine), b.mul(y, sine))
-        return b.add(turned_y, down), b.add(turned_x, right)
+        rotated_y = b.sub(b.mul(y, cosine), b.mul(x, sine))
+        rotated_x = b.add(b.mul(x, cosine), b.mul(y, sine))
+        return b.add(rotated_y, down), b.add(rotated_x, right)
 
 
 def _below(b: MxBuilder, number: Value, limits: Value) -> Value:
@@ -307,7 +306,7 @@ def _below(b: MxBuilder, number: Value, limits: Value) -> Value:
 
 
 def _more(state: list[Value]) -> Graph:
-    """Whether the loop's index is less than rows times columns."""
+    """BOOL: true if the loop's index is less than rows times columns."""
     b = MxBuilder("more_samples")
     index, _, rows, columns, *_ = [b.input(v.type) for v in state]
     return b.build([b.lt(index, b.mul(rows, columns))])

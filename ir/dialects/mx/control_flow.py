@@ -1,4 +1,4 @@
-"""Loops and conditions whose bodies are subgraphs: what `contrib.foreach`, `while_loop` and `cond` are in a graph."""
+"""Loops and conditions whose bodies are subgraphs: the operators of `contrib.foreach`, `while_loop` and `cond`."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ class ControlFlow(Operator):
     subgraphs: Text = ""
 
     expected: ClassVar[int] = 1
-    """How many subgraphs there are."""
+    """The required number of subgraphs."""
 
     def check(self) -> None:
         if len(self.bodies) != type(self).expected:
-            raise ValueError(f"{self.mx_name()} needs {type(self).expected} subgraphs, has {len(self.bodies)}")
+            raise ValueError(f"{self.mx_name()} requires {type(self).expected} subgraphs, got {len(self.bodies)}")
 
     def variadic_count(self, given: int | None) -> int:
         return self.num_args - len(self.bodies) if given is None else given
@@ -59,14 +59,14 @@ class ControlFlow(Operator):
         return self if text == self.subgraphs else type(self).parse({**self.attrs(), "subgraphs": text})
 
     def check_locs(self, name: str, count: int, limit: int) -> None:
-        """ValueError unless the parameter lists `count` positions below `limit`."""
+        """ValueError unless the parameter `name` lists `count` positions below `limit`."""
         found = getattr(self, name)
         if len(found) != count or any(not 0 <= n < limit for n in found):
-            raise ValueError(f"{self.mx_name()}: {name}={found}: needs {count} positions below {limit}")
+            raise ValueError(f"{self.mx_name()}: {name}={found}: requires {count} positions below {limit}")
 
 
 def _slice_shape(shape: PartialShape) -> PartialShape:
-    """The shape of one slice along the first axis; that of a vector has one axis, as MXNet has no scalars."""
+    """The shape of one slice along the first axis; (1,) for a slice of a vector, because MXNet has no scalars."""
     return None if shape is None else shape[1:] or (1,)
 
 
@@ -78,8 +78,7 @@ def _unify_all(target: list[PartialShape], positions: Sequence[int], found: Sequ
 @operator("_foreach")
 class Foreach(ControlFlow):
     """Runs a subgraph over the slices of arrays along the first axis and passes states from step to step.
-    `nd.contrib.foreach`
-    and `sym.contrib.foreach` take a function.
+    `nd.contrib.foreach` and `sym.contrib.foreach` take a function.
 
     Args:
         data: Arrays, states, and other values that the subgraph reads.
@@ -102,13 +101,13 @@ class Foreach(ControlFlow):
         body = self.bodies[0]
         positions = sorted((*self.in_data_locs, *self.in_state_locs, *self.remain_locs))
         if positions != list(range(len(body.inputs))):
-            raise ValueError(f"_foreach: the positions {positions} are not those of {len(body.inputs)} inputs")
+            raise ValueError(f"_foreach: the positions {positions} do not match the body's {len(body.inputs)} inputs")
         if len(body.outputs) != self.num_results or len(self.in_state_locs) != self.num_results - self.num_out_data:
             raise ValueError(f"_foreach: {len(body.outputs)} results of the body do not fit the operator's parameters")
 
     @property
     def order(self) -> tuple[int, ...]:
-        """For each operand the input of the body that it is."""
+        """The body's input for each operand."""
         return (*self.in_data_locs, *self.in_state_locs, *self.remain_locs)
 
     def _infer(self, inputs: Sequence[PartialShape], dtypes: Sequence[Any], outs: Any, out_dtypes: Any) -> Any:
@@ -162,10 +161,10 @@ class Foreach(ControlFlow):
         data, states = len(self.in_data_locs), len(self.in_state_locs)
         scanned, carried, rest = inputs[:data], inputs[data : data + states], inputs[data + states :]
         if not scanned:
-            raise ValueError("foreach has no data, so the number of its steps is not known")
+            raise ValueError("foreach requires data: its number of steps is unknown")
         length = scanned[0].type.shape[0]
         if any(v.type.shape[0] != length for v in scanned):
-            raise ValueError(f"foreach runs over data of {[v.type.shape[0] for v in scanned]} slices")
+            raise ValueError(f"the data of foreach have different lengths {[v.type.shape[0] for v in scanned]}")
         inner = BodyBuilder("foreach_step", b)
         own = [inner.input(v.type) for v in carried]
         slices = [inner.input(TensorType(v.type.shape[1:], v.type.dtype)) for v in scanned]
@@ -192,11 +191,11 @@ def _is_vector(shape: PartialShape) -> bool:
 
 def _require_same(old: Value, new: Value) -> None:
     if (old.type.shape, old.type.dtype) != (new.type.shape, new.type.dtype):
-        raise ValueError(f"a state begins as {old.type.description} and is {new.type.description} after a step")
+        raise ValueError(f"a state is {old.type.description} at first and {new.type.description} after a step")
 
 
 def _keys(b: MxBuilder, length: int, draws: int) -> Value:
-    """(length, 4): a key for each step, in which so many numbers are drawn."""
+    """(length, 4): a key for each step, which draws `draws` times."""
     offsets = np.zeros((length, 4), np.uint32)
     offsets[:, 3] = np.arange(length, dtype=np.uint32) * np.uint32(draws)
     base = b.draw_keys(length * draws)
@@ -204,24 +203,24 @@ def _keys(b: MxBuilder, length: int, draws: int) -> Value:
 
 
 def _as_predicate(b: MxBuilder, value: Value, what: str) -> Value:
-    """Whether a tensor of one element is not 0."""
+    """BOOL: true if the only element of a tensor is not 0."""
     if value.type.size != 1:
-        raise ValueError(f"{what} has shape {value.type.shape}, which is more than one value")
+        raise ValueError(f"{what} must have one element, got shape {value.type.shape}")
     flat = b.reshape(value, ())
     return b.ne(flat, b.full((), 0, value.type.dtype))
 
 
 class Branching(ControlFlow):
-    """What loops and conditions share that choose: several subgraphs, each with its own choice among the operands."""
+    """Base of loops and conditions with several subgraphs, each of which reads a selection of the operands."""
 
     def locs(self) -> tuple[tuple[int, ...], ...]:
-        """For each subgraph the operands that are its inputs."""
+        """For each subgraph, the positions of the operands that are its inputs."""
         raise NotImplementedError
 
     def _infer_each(
         self, inputs: Sequence[PartialShape], dtypes: Sequence[DType | None], outs: Any, out_dtypes: Any
     ) -> list[Any]:
-        """What follows in each subgraph; `outs` and `out_dtypes` are known of the results of each."""
+        """Infers the types of each subgraph; `outs` and `out_dtypes` are known about each subgraph's results."""
         return [
             g.infer([inputs[n] for n in at], [dtypes[n] for n in at], out, kinds)
             for g, at, out, kinds in zip(self.bodies, self.locs(), outs, out_dtypes, strict=True)
@@ -235,15 +234,14 @@ class Branching(ControlFlow):
 
 @operator("_cond")
 class Cond(Branching):
-    """The results of one of two subgraphs, chosen by the result of a third. `nd.contrib.cond` and `sym.contrib.cond`
-    take
-    functions.
+    """The results of one of two subgraphs, selected by the result of a third. `nd.contrib.cond` and `sym.contrib.cond`
+    take functions.
 
     Args:
         data: The values that the subgraphs read.
         num_outputs: Number of results.
         cond_input_locs: Positions in data of the inputs of the condition.
-        then_input_locs: Positions in data of the inputs of the subgraph that runs for a condition other than 0.
+        then_input_locs: Positions in data of the inputs of the subgraph that runs if the condition is not 0.
         else_input_locs: Positions in data of the inputs of the other subgraph.
     """
 
@@ -302,7 +300,7 @@ class Cond(Branching):
 
 @operator("_while_loop")
 class WhileLoop(Branching):
-    """Runs a subgraph on variables as long as another subgraph gives a value other than 0. `nd.contrib.while_loop` and
+    """Runs a subgraph on variables while another subgraph returns a value other than 0. `nd.contrib.while_loop` and
     `sym.contrib.while_loop` take functions.
 
     Args:
@@ -338,7 +336,7 @@ class WhileLoop(Branching):
 
     @property
     def variables(self) -> tuple[int, ...]:
-        """For each variable the operand that it begins with."""
+        """The operand that is the initial value of each variable."""
         return tuple(self.func_input_locs[n] for n in self.func_var_locs)
 
     def complete(self, inputs: list[PartialShape], outputs: list[PartialShape]) -> None:
@@ -376,7 +374,7 @@ class WhileLoop(Branching):
         return _as_predicate(b, value, "the condition of while_loop")
 
     def _step(self, b: MxBuilder, operands: Sequence[Value]) -> tuple[Value, list[Value], list[Value]]:
-        """Whether it goes on after one more step, the operands then, and the outputs of the step."""
+        """BOOL whether the loop continues after one more step, the operands then, and the outputs of the step."""
         found = self.bodies[1].apply(b, [operands[n] for n in self.func_input_locs])
         after = list(operands)
         for n, value in zip(self.variables, found[self.num_out_data :], strict=True):
@@ -385,7 +383,7 @@ class WhileLoop(Branching):
         return self._goes_on(b, after), after, found[: self.num_out_data]
 
     def _scan(self, b: MxBuilder, begun: Value, inputs: Sequence[Value]) -> tuple[Value, ...]:
-        """`max_iterations` steps, of which those after the end hand the variables on and give zeros."""
+        """`max_iterations` steps; steps after the loop's exit pass the variables on and output zeros."""
         taken = BodyBuilder("taken", b)
         own = [taken.input(v.type) for v in inputs]
         going, after, outs = self._step(taken, own)
@@ -408,7 +406,7 @@ class WhileLoop(Branching):
         return (*results[len(carried) :], *results[1 : len(carried)])
 
     def _while(self, b: MxBuilder, begun: Value, inputs: Sequence[Value]) -> tuple[Value, ...]:
-        """A loop without outputs stops when it ends, whatever `max_iterations` is."""
+        """A loop without outputs, which stops at its exit even before `max_iterations`."""
         inner = BodyBuilder("while_step", b)
         count, _ = inner.input(TensorType((), DType.I64)), inner.input(begun.type)
         own = [inner.input(v.type) for v in inputs]

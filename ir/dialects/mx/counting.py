@@ -16,13 +16,13 @@ from .parameters import Floats, OptionalInt
 
 @operator("_histogram", aliases=("_npi_histogram",))
 class Histogram(Operator):
-    """Counts the elements in intervals. The last interval includes its end; elements outside do not count.
+    """Counts the elements in intervals. The last interval includes its end; elements outside are not counted.
 
     Args:
         data: The elements.
-        bins: Bounds of the intervals, in rising order; in place of `bin_cnt`.
+        bins: Bounds of the intervals, in ascending order; an alternative to `bin_cnt`.
         bin_cnt: Number of equal intervals.
-        range: Bounds of the whole range; for `bin_cnt`.
+        range: Bounds of the whole range; required with `bin_cnt`.
     Returns:
         output0: The counts.
         output1: The bounds of the intervals.
@@ -35,11 +35,11 @@ class Histogram(Operator):
 
     def check(self) -> None:
         if (self.bin_cnt is None) != (not self.range):
-            raise ValueError(f"_histogram: bin_cnt={self.bin_cnt} and range={self.range}: both or neither are needed")
+            raise ValueError(f"_histogram: bin_cnt={self.bin_cnt} and range={self.range}: pass both or neither")
         if self.bin_cnt is None:
             return
         if self.bin_cnt < 1 or len(self.range) != 2 or not self.range[0] < self.range[1]:
-            raise ValueError(f"_histogram: bin_cnt={self.bin_cnt}, range={self.range}: a count and two rising numbers")
+            raise ValueError(f"_histogram: bin_cnt={self.bin_cnt}, range={self.range}: a count >= 1, low < high")
 
     def has_input(self, name: str) -> bool:
         return self.bin_cnt is None
@@ -51,7 +51,7 @@ class Histogram(Operator):
         x = b.reshape(inputs[0], (inputs[0].type.size,))
         edges = inputs[1] if self.bin_cnt is None else self._edges(b, x.type.dtype)
         if edges.type.rank != 1 or edges.type.size < 2:
-            raise ValueError(f"bins must be two numbers or more along one axis, their shape is {edges.type.shape}")
+            raise ValueError(f"bins must have one axis with at least two numbers, got shape {edges.type.shape}")
         return self._counts(b, x, edges), edges
 
     def _edges(self, b: MxBuilder, dtype: DType) -> Value:
@@ -60,7 +60,7 @@ class Histogram(Operator):
         return b.constant(np.linspace(low, high, self.bin_cnt + 1, dtype=np.float64), dtype)
 
     def _counts(self, b: MxBuilder, x: Value, edges: Value) -> Value:
-        """Adds one for each element in the interval before the first edge above it."""
+        """Adds one for each element to the interval before the first edge above it."""
         count = edges.type.size - 1
         space = (x.type.size, count + 1)
         reached = b.ge(b.broadcast_along(x, space, 0), b.broadcast_along(edges, space, 1))

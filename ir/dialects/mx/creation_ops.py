@@ -59,10 +59,10 @@ class Zeros(_Filled):
 
 @operator("_zeros_without_dtype")
 class ZerosWithoutDType(_Filled):
-    """An array of zeros whose dtype may stay open.
+    """An array of zeros whose dtype can be unknown.
 
     Args:
-        dtype: MXNet's number of the dtype; -1 for float32 or what inference finds.
+        dtype: MXNet's number of the dtype; -1 for float32 or the dtype that inference finds.
     Returns:
         An array of `shape`.
     """
@@ -120,7 +120,7 @@ class Eye(Operator):
     Args:
         N: Number of rows.
         M: Number of columns; N by default.
-        k: Which diagonal: 0 the main one, above 0 higher ones, below 0 lower ones.
+        k: The diagonal: 0 for the main one, positive for upper ones, negative for lower ones.
     Returns:
         (N, M).
     Example:
@@ -143,9 +143,9 @@ class Eye(Operator):
 
 
 def ramp(b: MxBuilder, count: int, start: float, step: float, repeat: int, dtype: DType) -> Value:
-    """start, start + step, ... each `repeat` times, `count` elements in all, computed in at least float32.
+    """start, start + step, ... each `repeat` times, `count` elements in total, computed in at least float32.
 
-    In integers both start and step are cut to whole numbers first, as NumPy and MXNet do.
+    For integer dtypes, start and step are truncated first, as in NumPy and MXNet.
     """
     steps = b.iota((count,), DType.I64 if dtype.is_integer else DType.I32, 0)
     steps = b.div(steps, repeat) if repeat > 1 else steps
@@ -159,14 +159,14 @@ def ramp(b: MxBuilder, count: int, start: float, step: float, repeat: int, dtype
 class ARange(Operator):
     """Evenly spaced numbers in a half-open interval.
 
-        output = start, start + step, start + 2 * step, ... up to but without stop
+        output = start, start + step, start + 2 * step, ... while less than stop
 
     Args:
-        start: First number; without `stop` the end of an interval that begins at 0.
-        stop: End of the interval, which does not belong to it.
+        start: First number; without `stop` the end of an interval that starts at 0.
+        stop: End of the interval (exclusive).
         step: Difference of neighbours.
         repeat: Number of copies of each number.
-        infer_range: True if the number of elements follows from what uses them; in a graph.
+        infer_range: True if the number of elements follows from the consumers; in a graph.
     Returns:
         An array of one axis.
     Example:
@@ -203,28 +203,28 @@ class ARange(Operator):
     def _count(self) -> int:
         start, stop = self._bounds()
         if not self.step or (stop - start) / self.step <= 0:
-            raise ValueError(f"_arange: no number from {start} to {stop} in steps of {self.step}")
+            raise ValueError(f"_arange: the interval from {start} to {stop} with step {self.step} is empty")
         return max(0, ceil((stop - start) / self.step)) * self.repeat
 
     def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
         if self.is_open:
-            raise ValueError("_arange with infer_range: the length is not known")
+            raise ValueError("_arange with infer_range: the length is unknown")
         return ramp(b, self._count(), self._bounds()[0], self.step, self.repeat, DType.from_numpy(self.dtype))
 
 
 @operator("_linspace", aliases=("_npi_linspace",))
 class LinSpace(Operator):
-    """A given number of evenly spaced numbers.
+    """`num` evenly spaced numbers.
 
         output[i] = start + i * (stop - start) / (num - 1)
 
-    MXNet lists _arange's parameters for this operator; these are the ones it takes.
+    MXNet lists _arange's parameters for this operator; these are the actual ones.
 
     Args:
         start: First number.
         stop: Last number.
-        num: How many.
-        endpoint: False to leave `stop` out, and divide by num.
+        num: Number of elements.
+        endpoint: False to exclude `stop` and divide by num.
     Returns:
         (num,).
     Example:
@@ -247,7 +247,7 @@ class LinSpace(Operator):
 
 @operator("_contrib_arange_like", aliases=("_npx_arange_like",))
 class ARangeLike(Operator):
-    """Evenly spaced numbers in the shape of an array, or as many as an axis has.
+    """Evenly spaced numbers in the shape of an array, or as many as the extent of an axis.
 
         output = start, start + step, start + 2 * step, ...
 
@@ -255,7 +255,7 @@ class ARangeLike(Operator):
         start: First number.
         step: Difference of neighbours.
         repeat: Number of copies of each number.
-        axis: The axis that gives the number of elements; None for data's whole shape.
+        axis: The axis whose extent is the number of elements; None for data's whole shape.
     Returns:
         data's shape, or the extent of the axis.
     Example:

@@ -1,6 +1,6 @@
-"""The operator that runs what users wrote in Python: `Custom`, and the table of what they registered.
+"""The operator that runs users' Python code: `Custom`, and the table of registered operators.
 
-The frontend registers a maker for each `op_type`; a graph holds the operator with its texts alone.
+The frontend registers a factory for each `op_type`; a graph stores only the operator's texts.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ Array = np.ndarray[Any, Any]
 
 
 class UserCodeError(ValueError):
-    """A method that a user wrote failed: the cause is its error."""
+    """A user's method raised an exception, which is the cause."""
 
 
 class CustomKind(Protocol):
-    """What one use of a registered operator says of itself. Shapes and dtypes are those of arguments, results and
-    states; shapes are known if those of all inputs are. `function` takes the arrays of arguments and states and gives
-    those of results and new states."""
+    """The description of one use of a registered operator. `shapes` and `dtypes` return those of arguments, results and
+    states; shapes are known if all inputs' shapes are. `function` takes the arrays of arguments and states and returns
+    the arrays of results and new states."""
 
     arguments: tuple[str, ...]
     results: tuple[str, ...]
@@ -52,12 +52,12 @@ _makers: dict[str, Maker] = {}
 
 
 def _plain(type: TensorType) -> TensorType:
-    """The type with plain extents: what Python code is given holds for these alone."""
+    """The type with plain extents: a specialization for them, because Python code receives plain shapes."""
     return replace(type, shape=tuple(int(n) for n in type.shape))
 
 
 def register_custom(op_type: str, maker: Maker) -> None:
-    """Let `op_type` mean what `maker` makes of the other parameters, from now on."""
+    """Register `maker`, which creates the operator `op_type` from its other parameters."""
     _makers[op_type] = maker
     _made.cache_clear()
 
@@ -73,7 +73,7 @@ class Custom(Operator):
 
     Args:
         data: The inputs of the operator.
-        op_type: The name under which it is registered. All other parameters are passed to it as texts.
+        op_type: The name under which it is registered. All other parameters are passed to it as text.
     """
 
     model_config = ConfigDict(frozen=True, extra="allow", defer_build=True, populate_by_name=True)
@@ -83,12 +83,12 @@ class Custom(Operator):
 
     def check(self) -> None:
         if self.op_type not in _makers:
-            known = ", ".join(sorted(_makers)) or "none is"
+            known = ", ".join(sorted(_makers)) or "none"
             raise ValueError(f"Custom: op_type {self.op_type!r} is not registered with mx.operator.register ({known})")
         try:
             _ = self.kind
         except Exception as error:
-            raise UserCodeError(f"Custom: {self.op_type} was not made: {type(error).__name__}: {error}") from error
+            raise UserCodeError(f"Custom: {self.op_type} cannot be created: {type(error).__name__}: {error}") from error
 
     def calls_python(self) -> bool:
         return True
@@ -127,7 +127,7 @@ class Custom(Operator):
         except Exception as error:
             if all(s is not None for s in given):
                 raise UserCodeError(f"{self.op_type}: infer_shape: {type(error).__name__}: {error}") from error
-            return  # it wants to know more
+            return  # infer_shape requires more shapes
         for position, shape in enumerate((*found[0], *found[2])):
             unify_at(inputs, position, shape)
         for position, shape in enumerate(found[1]):

@@ -10,17 +10,17 @@ from .parameters import Positive
 
 
 def four_axes(x: Value) -> Shape:
-    """The shape (N, C, H, W) of x. ValueError where it has another count of axes."""
+    """The shape (N, C, H, W) of x. ValueError if it does not have 4 axes."""
     if x.type.rank != 4:
-        raise ValueError(f"data must have 4 axes (N, C, H, W), its shape is {x.type.shape}")
+        raise ValueError(f"data must have 4 axes (N, C, H, W), got shape {x.type.shape}")
     return x.type.shape
 
 
 def _four_axes_with_elements(x: Value) -> Shape:
-    """The extents of (N, C, H, W). ValueError for an extent of 0, which MXNet refuses in numbers of blocks."""
+    """The extents of (N, C, H, W). ValueError for an extent of 0, which MXNet rejects."""
     extents = four_axes(x)
     if 0 in extents:
-        raise ValueError(f"no extent of data may be 0, its shape is {extents}")
+        raise ValueError(f"no extent of data can be 0, got shape {extents}")
     return extents
 
 
@@ -29,8 +29,8 @@ class DepthToSpace(Operator):
     """Moves channels into blocks of positions.
 
     Args:
-        data: (N, C * s^2, H, W), where s is the block's edge.
-        block_size: The edge s.
+        data: (N, C * s^2, H, W), where s is `block_size`.
+        block_size: The edge s of a block.
     Returns:
         (N, C, H * s, W * s).
     Example:
@@ -45,7 +45,7 @@ class DepthToSpace(Operator):
         n, c, h, w = _four_axes_with_elements(inputs[0])
         s = self.block_size
         if c % (s * s):
-            raise ValueError(f"{c} channels do not divide by the square of block_size={s}")
+            raise ValueError(f"{c} channels are not divisible by the square of block_size={s}")
         blocks = b.transpose(b.reshape(inputs[0], (n, s, s, c // (s * s), h, w)), (0, 3, 4, 1, 5, 2))
         return b.reshape(blocks, (n, c // (s * s), h * s, w * s))
 
@@ -55,8 +55,8 @@ class SpaceToDepth(Operator):
     """Moves blocks of positions into channels: the inverse of depth_to_space.
 
     Args:
-        data: (N, C, H * s, W * s), where s is the block's edge.
-        block_size: The edge s.
+        data: (N, C, H * s, W * s), where s is `block_size`.
+        block_size: The edge s of a block.
     Returns:
         (N, C * s^2, H, W).
     Example:
@@ -70,6 +70,6 @@ class SpaceToDepth(Operator):
         n, c, h, w = _four_axes_with_elements(inputs[0])
         s = self.block_size
         if h % s or w % s:
-            raise ValueError(f"{h} x {w} positions do not divide by block_size={s}")
+            raise ValueError(f"{h} x {w} positions are not divisible by block_size={s}")
         blocks = b.transpose(b.reshape(inputs[0], (n, c, h // s, s, w // s, s)), (0, 3, 5, 1, 2, 4))
         return b.reshape(blocks, (n, c * s * s, h // s, w // s))

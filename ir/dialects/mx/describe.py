@@ -1,17 +1,17 @@
-"""Describes an operator in text, as help(nd.FullyConnected) shows it, from its declaration.
+"""Builds an operator's help text, which help(nd.FullyConnected) shows, from its declaration.
 
 The docstring of an operator's class holds a summary and the sections
 
     Args:
         data: Shape and meaning of an input or a parameter.
-        lower_bound, upper_bound: One text for several.
+        lower_bound, upper_bound: One text for several arguments.
     Returns:
-        Shape and meaning of the result, or `name: text` for each of several.
+        Shape and meaning of the result, or `name: text` for each of several results.
     Example:
         >>> nd.relu(nd.array([-1, 2])).asnumpy()
         array([0., 2.], dtype=float32)
 
-A class inherits the texts of arguments from its bases.
+A class inherits the texts of arguments from its base classes.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from .operator import Operator
 
 @dataclass(frozen=True)
 class Parameter:
-    """One parameter as users see it: `type` in MXNet's words; `default` is None too when `required`."""
+    """One parameter as users see it: `type` in MXNet's notation; `default` is None if `required`."""
 
     name: str
     type: str
@@ -45,7 +45,7 @@ def parameters(op: type[Operator]) -> tuple[Parameter, ...]:
 
 
 def arguments(op: type[Operator]) -> tuple[str, ...]:
-    """Names of the inputs as arguments of a Python function; a variadic one begins with "*"."""
+    """Names of the inputs as arguments of a Python function; a variadic one starts with "*"."""
     return tuple(f"*{n.rstrip('*')}" if n.endswith("*") else n.rstrip("?!") for n in op.inputs)
 
 
@@ -63,14 +63,14 @@ _ENTRY = re.compile(r"^ {4}(\w+(?:, \w+)*): (.*(?:\n {8}.*)*)", re.MULTILINE)
 
 @cache
 def _sections(owner: type) -> dict[str, str]:
-    """The sections of the docstring of one class; the text before them is called "summary"."""
+    """The sections of one class's docstring; the text before them is "summary"."""
     parts = _SECTION.split(inspect.cleandoc(owner.__dict__.get("__doc__") or ""))
     return dict(zip(("summary", *parts[1::2]), (part.rstrip() for part in parts[::2]), strict=True))
 
 
 @cache
 def _entries(owner: type, section: str) -> dict[str, str]:
-    """The texts of a section by name, each as one paragraph of lines."""
+    """The texts of a section by name, each a paragraph of lines."""
     found: dict[str, str] = {}
     for names, text in _ENTRY.findall(_sections(owner).get(section, "")):
         found.update(dict.fromkeys(names.split(", "), text.replace("\n        ", "\n")))
@@ -78,7 +78,7 @@ def _entries(owner: type, section: str) -> dict[str, str]:
 
 
 def argument_texts(op: type[Operator]) -> dict[str, str]:
-    """The texts of inputs and parameters by name, those of base classes included."""
+    """The texts of inputs and parameters by name, including those of base classes."""
     found: dict[str, str] = {}
     for owner in reversed(op.__mro__):
         found.update(_entries(owner, "Args"))
@@ -96,7 +96,7 @@ def sentence(op: type[Operator]) -> str:
 
 
 def docstring(op: type[Operator], array: str = "NDArray") -> str:
-    """Summary, parameters, results and example of an operator, as numpydoc sections. `array` is the inputs' type."""
+    """An operator's summary, parameters, results and example as numpydoc sections. `array` is the inputs' type."""
     texts = argument_texts(op)
     lines = [summary(op), "", "Parameters", "----------"]
     for declared in op.inputs:
@@ -129,7 +129,7 @@ def _item(head: str, text: str | None) -> list[str]:
 def _default(p: Parameter) -> str:
     if p.required:
         return "required"
-    # MXNet's defaults are numbers of 32 bits
+    # MXNet's defaults are 32-bit numbers
     return f"default {float(f'{p.default:.7g}') if isinstance(p.default, float) else p.default!r}"
 
 
@@ -142,7 +142,7 @@ _NAMES = {int: "int", float: "float", bool: "boolean", str: "string", type(None)
 
 
 def type_name(annotation: Any) -> str:
-    """A parameter's type in MXNet's words."""
+    """A parameter's type in MXNet's notation."""
     origin = get_origin(annotation)
     if origin is Annotated:
         return type_name(get_args(annotation)[0])

@@ -1,4 +1,4 @@
-"""The elementwise families as tables: functions of one array, of two arrays of one shape, of an array and a number."""
+"""Tables of elementwise operators: functions of one array, of two arrays of one shape, of an array and a number."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .operator import Elementwise, Operator, declare, operator
 from .parameters import Bool, Float, OptionalInt
 from .shapes import PartialShape, unify_at, unify_some
 
-# name, function, description, formula, further aliases; functions that are sparse in MXNet are also _sparse_NAME
+# name, function, description, formula, other aliases; functions with a sparse version in MXNet are also _sparse_NAME
 _UNARY_TABLE: tuple[tuple[str, str, str, str, tuple[str, ...]], ...] = (
     ("abs", "abs", "The absolute value.", "|data|", ("_sparse_abs",)),
     ("arccos", "acos", "The inverse cosine.", "acos(data), in [0, pi]", ("_sparse_arccos",)),
@@ -22,7 +22,7 @@ _UNARY_TABLE: tuple[tuple[str, str, str, str, tuple[str, ...]], ...] = (
     ("arctan", "atan", "The inverse tangent.", "atan(data), in (-pi/2, pi/2)", ("_sparse_arctan",)),
     ("arctanh", "atanh", "The inverse hyperbolic tangent.", "atanh(data)", ("_sparse_arctanh",)),
     ("cbrt", "cbrt", "The cube root.", "data^(1/3)", ("_sparse_cbrt",)),
-    ("ceil", "ceil", "Rounds up to a whole number.", "the least whole number >= data", ("_sparse_ceil",)),
+    ("ceil", "ceil", "Rounds up to an integer.", "the smallest integer >= data", ("_sparse_ceil",)),
     ("cos", "cos", "The cosine of an angle in radians.", "cos(data)", ("_sparse_cos",)),
     ("cosh", "cosh", "The hyperbolic cosine.", "(exp(data) + exp(-data)) / 2", ("_sparse_cosh",)),
     ("degrees", "degrees", "Converts radians to degrees.", "data * 180 / pi", ("_sparse_degrees",)),
@@ -36,8 +36,8 @@ _UNARY_TABLE: tuple[tuple[str, str, str, str, tuple[str, ...]], ...] = (
         "exp(data) - 1",
         ("_sparse_expm1",),
     ),
-    ("fix", "trunc", "Rounds towards zero.", "data without its fraction", ("_sparse_fix",)),
-    ("floor", "floor", "Rounds down to a whole number.", "the greatest whole number <= data", ("_sparse_floor",)),
+    ("fix", "trunc", "Rounds towards zero.", "data without its fractional part", ("_sparse_fix",)),
+    ("floor", "floor", "Rounds down to an integer.", "the largest integer <= data", ("_sparse_floor",)),
     (
         "gamma",
         "gamma",
@@ -65,15 +65,15 @@ _UNARY_TABLE: tuple[tuple[str, str, str, str, tuple[str, ...]], ...] = (
     (
         "rint",
         "rint",
-        "Rounds to the nearest whole number, halves down.",
-        "the nearest whole number, of two the lower",
+        "Rounds to the nearest integer, halves down.",
+        "the nearest integer, the lower of two",
         ("_sparse_rint",),
     ),
     (
         "round",
         "round",
-        "Rounds to the nearest whole number, halves away from zero.",
-        "the nearest whole number, of two the one farther from 0",
+        "Rounds to the nearest integer, halves away from zero.",
+        "the nearest integer, the one farther from 0 of two",
         ("_sparse_round",),
     ),
     ("rsqrt", "rsqrt", "The reciprocal of the square root.", "1 / sqrt(data)", ("_sparse_rsqrt",)),
@@ -92,13 +92,13 @@ _UNARY_TABLE: tuple[tuple[str, str, str, str, tuple[str, ...]], ...] = (
         "(exp(data) - exp(-data)) / (exp(data) + exp(-data))",
         ("_sparse_tanh",),
     ),
-    ("trunc", "trunc", "Rounds towards zero.", "data without its fraction", ("_sparse_trunc",)),
+    ("trunc", "trunc", "Rounds towards zero.", "data without its fractional part", ("_sparse_trunc",)),
     ("_copy", "identity", "The same elements.", "data", ("identity",)),
     ("_copyto", "identity", "The same elements.", "data", ("_npi_copyto",)),
     ("ones_like", "ones", "Ones in the shape and dtype of data.", "1", ()),
     ("zeros_like", "zeros", "Zeros in the shape and dtype of data.", "0", ("_sparse_zeros_like",)),
 )
-# an array, and the function of it, rounded to 3 digits
+# an array, and the function's result, rounded to 3 digits
 _UNARY_EXAMPLES = {
     "abs": ("[-1, 2]", "[1., 2.]"),
     "arccos": ("[0, 1]", "[1.571, 0.   ]"),
@@ -171,7 +171,7 @@ _BINARY_TABLE: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("_logical_xor", "logical_xor", ("_Logical_Xor",)),
 )
 
-# name, function, whether the scalar stands on the left, aliases
+# name, function, True if the scalar is the left operand, aliases
 _SCALAR_TABLE: tuple[tuple[str, str, bool, tuple[str, ...]], ...] = (
     ("_plus_scalar", "add", False, ("_PlusScalar",)),
     ("_minus_scalar", "sub", False, ("_MinusScalar",)),
@@ -214,7 +214,7 @@ class BinaryElementwise(Elementwise):
 
     Args:
         lhs: The left array.
-        rhs: The right array, in the shape and dtype of lhs.
+        rhs: The right array, with the shape and dtype of lhs.
     Returns:
         An array of their shape.
     """
@@ -227,7 +227,7 @@ class ScalarOperator(Elementwise):
 
     Args:
         scalar: The number.
-        is_int: False if the number is a float; an array of integers gives float64 then.
+        is_int: False if the number is a float; the result for an integer array is then float64.
     Returns:
         An array of data's shape.
     """
@@ -243,18 +243,17 @@ class ScalarOperator(Elementwise):
         return [self._dtype(inputs[0])]
 
     def _dtype(self, given: DType) -> DType:
-        """The array's, but float64 where whole numbers meet a scalar that is declared not to be one, and int64 for
-        booleans."""
+        """The array's dtype; for integer arrays float64 if `is_int` is false, and int64 for booleans."""
         if given.is_float:
             return given
         return DType.F64 if not self.is_int else DType.I64 if given is DType.BOOL else given
 
     def operand(self, b: MxBuilder, x: Value) -> Value:
-        """The array in the dtype of the result."""
+        """The array, cast to the dtype of the result."""
         return b.cast(x, self._dtype(x.type.dtype))
 
     def number(self, b: MxBuilder, x: Value) -> Value:
-        """The scalar in the array's dtype, of the array's shape; integers cut its fraction off."""
+        """The scalar with the array's dtype and shape; truncated for integers."""
         return b.full_like(x, self.scalar if x.type.dtype.is_float else int(self.scalar))
 
 
@@ -279,7 +278,7 @@ def _declare_binary(name: str, function: str, aliases: tuple[str, ...]) -> None:
         return apply(b, *inputs)
 
     formula = FORMULAS[function].format(x="lhs", y="rhs")
-    doc = f"Combines two arrays of one shape, element by element.\n\n    output = {formula}"
+    doc = f"Combines two arrays of one shape elementwise.\n\n    output = {formula}"
     if name in _EXAMPLES:
         doc += f"\n\nExample:\n    >>> nd.{name}(nd.array([1, 4]), nd.array([2, 2])).asnumpy()\n    {_EXAMPLES[name]}"
     declare(name, BinaryElementwise, {"__doc__": doc, "decompose": decompose}, aliases)
@@ -333,14 +332,14 @@ class AddN(Elementwise):
 
 @operator("where", aliases=("_sparse_where",))
 class Where(Operator):
-    """Chooses between two arrays, element by element.
+    """Selects elements from two arrays.
 
         output = x if condition != 0 else y
 
     Args:
-        condition: Array of x's shape; or of one axis, to choose whole slices along the first axis.
-        x: Chosen where condition is not 0.
-        y: Chosen where condition is 0.
+        condition: Array of x's shape; or with one axis, to select whole slices along the first axis.
+        x: Selected where condition is not 0.
+        y: Selected where condition is 0.
     Returns:
         An array of x's shape.
     Example:
@@ -361,7 +360,7 @@ class Where(Operator):
         elif len(condition) == 1:
             unify_at(inputs, 0, shape[:1])
         else:
-            raise ValueError(f"condition should be {shape} or {shape[:1]}, it is {condition}")
+            raise ValueError(f"condition should be {shape} or {shape[:1]}, got {condition}")
 
     def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
         condition, x, y = inputs
@@ -373,7 +372,7 @@ class Where(Operator):
 
 @operator("_identity_with_attr_like_rhs")
 class IdentityWithAttrLikeRhs(BinaryElementwise):
-    """The left array, of the same shape as the right."""
+    """The left array, which has the shape of the right one."""
 
     def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
         return inputs[0]

@@ -1,4 +1,4 @@
-"""Gradients that differ from the derivative and that several operators share, as in MXNet."""
+"""Gradients that differ from the derivative, as in MXNet, and that several operators share."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Axes = tuple[int, ...]
 def no_gradient(
     self: Operator, b: MxBuilder, operands: Sequence[Value], results: object, cotangents: object
 ) -> list[None]:
-    """No cotangent flows back."""
+    """No cotangent passes back."""
     return [None] * len(operands)
 
 
@@ -26,7 +26,7 @@ def straight_through(
 
 
 def identity(b: MxBuilder, x: Value) -> Value:
-    """x: a computation that has a gradient of its own and changes nothing."""
+    """x: the forward function of a computation that changes only the gradient."""
     return x
 
 

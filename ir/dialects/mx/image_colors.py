@@ -1,4 +1,4 @@
-"""Adjusts the colours of images (height, width, channels) by numbers of rank 0, in core."""
+"""Adjusts the colours of images (height, width, channels) by scalars, in core."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ...types import DType
 from .builder import MxBuilder
 
 _GRAY = np.array([0.299, 0.587, 0.114])
-# Eigenvectors of ImageNet's colours times the roots of their eigenvalues, a row for each of R, G, B.
+# Eigenvectors of ImageNet's colours times the square roots of their eigenvalues; rows are R, G, B.
 _LIGHTING = np.array(
     [
         [55.46 * -0.5675, 4.794 * 0.7192, 1.148 * 0.4009],
@@ -24,7 +24,7 @@ def _wide(b: MxBuilder, image: Value) -> Value:
 
 
 def _narrow(b: MxBuilder, values: Value, dtype: DType) -> Value:
-    """The values in the image's dtype: whole numbers are cut off at 0 and 255."""
+    """The values in the image's dtype; integers are clipped to [0, 255]."""
     if dtype.is_float:
         return b.cast(values, dtype)
     return b.cast(b.minimum(b.maximum(values, 0), 255), dtype)
@@ -37,7 +37,7 @@ def _mixed(b: MxBuilder, x: Value, other: Value, factor: Value) -> Value:
 
 
 def _gray(b: MxBuilder, x: Value) -> Value:
-    """(height, width): the brightness of each pixel of three channels."""
+    """(height, width): the brightness of each pixel of an image with three channels."""
     weights = b.broadcast_along(b.constant(_GRAY, x.type.dtype), x.type.shape, 2)
     return b.sum(b.mul(x, weights), 2)
 
@@ -57,13 +57,13 @@ def adjust_saturation(b: MxBuilder, image: Value, factor: Value) -> Value:
     x = _wide(b, image)
     if x.type.shape[2] == 1:
         return image
-    blue = b.mul(b.slice_axis(x, 2, 2, 3), float(_GRAY[2]))  # MXNet adds up no others
+    blue = b.mul(b.slice_axis(x, 2, 2, 3), float(_GRAY[2]))  # MXNet sums only the blue channel
     gray = b.broadcast(b.reshape(blue, x.type.shape[:2]), x.type.shape, (0, 1))
     return _narrow(b, _mixed(b, x, gray, factor), image.type.dtype)
 
 
 def adjust_hue(b: MxBuilder, image: Value, turn: Value) -> Value:
-    """Colours turned by so many whole circles, in the space of hue, lightness and saturation."""
+    """Rotates the hues by `turn` full circles, in HLS space."""
     if image.type.shape[2] == 1:
         return image
     x = b.div(_wide(b, image), 255.0)
@@ -75,8 +75,8 @@ def adjust_hue(b: MxBuilder, image: Value, turn: Value) -> Value:
 
 
 def _hue(b: MxBuilder, x: Value) -> tuple[Value, Value, Value]:
-    """Hue as a number of sixths of the circle, and the least and greatest channel, each (height, width). The latter go
-    through lightness and saturation, whose roundings count in 8-bit images."""
+    """Hue in sixths of the circle, and the smallest and largest channel, each (height, width). The channels are
+    computed through lightness and saturation, because their rounding affects 8-bit images."""
     red, green, blue = (b.reshape(b.slice_axis(x, 2, i, i + 1), x.type.shape[:2]) for i in range(3))
     high, low = b.max(x, 2), b.min(x, 2)
     spread, total = b.sub(high, low), b.add(high, low)
@@ -95,14 +95,14 @@ def _hue(b: MxBuilder, x: Value) -> tuple[Value, Value, Value]:
 
 
 def _channel(b: MxBuilder, hue: Value, low: Value, high: Value) -> Value:
-    """A channel whose value rises over one sixth of the circle, stays for two and falls over one."""
+    """A channel whose value increases over one sixth of the circle, is constant for two and decreases over one."""
     at = b.sub(hue, b.mul(b.floor(b.div(hue, 6.0)), 6.0))
     ramp = b.minimum(b.maximum(b.minimum(at, b.sub(4.0, at)), 0.0), 1.0)
     return b.add(low, b.mul(b.sub(high, low), ramp))
 
 
 def adjust_lighting(b: MxBuilder, image: Value, alpha: Value) -> Value:
-    """The image plus the principal components of colour times `alpha` (3,); one of one channel stays as it is."""
+    """The image plus its principal colour components times `alpha` (3,); an image with one channel is unchanged."""
     if image.type.shape[2] == 1:
         return image
     x = _wide(b, image)

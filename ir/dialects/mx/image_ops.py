@@ -1,4 +1,4 @@
-"""Operators on images (height, width, channels), some also on batches of them."""
+"""Operators on images (height, width, channels); some also accept batches."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def _require_image(op: Operator, type: TensorType, ranks: tuple[int, ...] = (3, 
 
 @operator("_image_to_tensor", aliases=_aliases("to_tensor"))
 class ImageToTensor(Operator):
-    """Images of bytes as tensors: the channels come first, and 0 to 255 become 0 to 1.
+    """Converts images of bytes to tensors: channels come first, and 0 to 255 become 0 to 1.
 
         output[c, y, x] = data[y, x, c] / 255
 
@@ -59,8 +59,8 @@ class ImageNormalize(Elementwise):
 
     Args:
         data: ([batch,] channels, height, width), with 1 or 3 channels.
-        mean: Mean of each channel, or one number.
-        std: Deviation of each channel, or one number.
+        mean: Mean per channel, or one number.
+        std: Standard deviation per channel, or one number.
     Returns:
         An array of data's shape.
     """
@@ -110,7 +110,7 @@ class ImageCrop(Operator):
         inside = self.x >= 0 and 0 < self.width <= columns - self.x
         if not inside or not (self.y >= 0 and 0 < self.height <= rows - self.y):
             part = f"x={self.x}, y={self.y}, width={self.width}, height={self.height}"
-            raise ValueError(f"_image_crop: {part} leaves an image of {columns} x {rows}")
+            raise ValueError(f"_image_crop: {part} is out of range for an image of {columns} x {rows}")
 
     def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
         (image,) = inputs
@@ -122,13 +122,13 @@ class ImageCrop(Operator):
 
 @operator("_image_resize", aliases=_aliases("resize"))
 class ImageResize(Operator):
-    """Images in another size.
+    """Resizes images.
 
     Args:
         data: ([batch,] height, width, channels).
         size: (width, height), or one number for both.
-        keep_ratio: True if one number is the shorter edge, and the other follows.
-        interp: OpenCV's number of the interpolation: 0 nearest, 1 linear, 2 cubic, 3 area, 4 Lanczos.
+        keep_ratio: True if one number is the shorter edge, and the other keeps the ratio.
+        interp: OpenCV's interpolation number: 0 nearest, 1 linear, 2 cubic, 3 area, 4 Lanczos.
     Returns:
         ([batch,] height, width, channels).
     """
@@ -138,7 +138,7 @@ class ImageResize(Operator):
     interp: Int = 1
 
     def new_size(self, rows: int, columns: int) -> tuple[int, int]:
-        """Rows and columns of the result. ValueError where `size` says none."""
+        """Rows and columns of the result. ValueError for an invalid `size`."""
         if len(self.size) not in (1, 2) or min(self.size) < 1:
             raise ValueError(f"_image_resize: size={self.size} must be one or two positive numbers")
         if len(self.size) == 2:
@@ -157,15 +157,15 @@ class ImageResize(Operator):
 
 
 class _Adjusted(Elementwise):
-    """An image that is changed; MXNet's gradient is that of the identity."""
+    """An adjustment of an image; MXNet's gradient is the identity's."""
 
     gradient = straight_through
 
 
 def _declare_flips() -> None:
     for name, axis, doc in (
-        ("flip_left_right", 1, "The image mirrored, left to right."),
-        ("flip_top_bottom", 0, "The image upside down."),
+        ("flip_left_right", 1, "The image flipped from left to right."),
+        ("flip_top_bottom", 0, "The image flipped upside down."),
     ):
 
         def always(self: Operator, b: MxBuilder, *inputs: Value, axis: int = axis) -> Value:
@@ -179,7 +179,7 @@ def _declare_flips() -> None:
             return b.select(heads, b.reverse(inputs[0], (axis,)), inputs[0])
 
         declare(f"_image_{name}", _Adjusted, {"__doc__": doc, "decompose": always}, _aliases(name))
-        half = {"__doc__": f"{doc[:-1]}, in one of two calls.", "decompose": sometimes}
+        half = {"__doc__": f"{doc[:-1]}, with probability 0.5.", "decompose": sometimes}
         declare(f"_image_random_{name}", _Adjusted, half, _aliases(f"random_{name}"))
 
 
@@ -190,8 +190,8 @@ class _Factor(_Adjusted):
     """Shared arguments of several operators.
 
     Args:
-        min_factor: Least factor.
-        max_factor: Greatest factor.
+        min_factor: Smallest factor.
+        max_factor: Largest factor.
     """
 
     scalars = ("min_factor", "max_factor")
@@ -205,7 +205,7 @@ class _Factor(_Adjusted):
 
 
 def _between(b: MxBuilder, low: Value, high: Value) -> Value:
-    """A uniform number between two, of rank 0."""
+    """A uniform scalar between two scalars."""
     return b.add(low, b.mul(b.reshape(draw.uniform(b, (1,)), ()), b.sub(high, low)))
 
 
@@ -221,8 +221,8 @@ def _declare_adjustment(name: str, adjust: Adjust, doc: str) -> None:
 
 _ADJUSTMENTS: tuple[tuple[str, Adjust, str], ...] = (
     ("brightness", adjust_brightness, "Multiplies the image"),
-    ("contrast", adjust_contrast, "Moves the image away from its mean"),
-    ("saturation", adjust_saturation, "Moves colours away from gray"),
+    ("contrast", adjust_contrast, "Scales the difference from the mean of the image"),
+    ("saturation", adjust_saturation, "Scales the difference of colours from gray"),
     ("hue", adjust_hue, "Rotates the hues of the image"),
 )
 for _name, _adjust, _doc in _ADJUSTMENTS:
@@ -234,10 +234,10 @@ class ImageRandomColorJitter(_Adjusted):
     """Changes brightness, contrast, saturation and hue, in random order and by random factors.
 
     Args:
-        brightness: Greatest distance of the factor from 1; 0 leaves the brightness out.
-        contrast: Greatest distance of the factor from 1; 0 leaves the contrast out.
-        saturation: Greatest distance of the factor from 1; 0 leaves the saturation out.
-        hue: Greatest turn of the hues; 0 leaves the hues out.
+        brightness: Largest distance of the factor from 1; 0 for no change of brightness.
+        contrast: Largest distance of the factor from 1; 0 for no change of contrast.
+        saturation: Largest distance of the factor from 1; 0 for no change of saturation.
+        hue: Largest rotation of the hues, in full circles; 0 for no rotation.
     Returns:
         An array of data's shape.
     """
@@ -255,15 +255,15 @@ class ImageRandomColorJitter(_Adjusted):
     def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
         (image,) = inputs
         _require_image(self, image.type, (3,))
-        wanted = [(self._factor(b, name), adjust) for name, adjust, _ in _ADJUSTMENTS if getattr(self, name)]
-        if len(wanted) < 2:
-            return wanted[0][1](b, image, wanted[0][0]) if wanted else image
-        orders = np.array(list(permutations(range(len(wanted)))), np.int32)
+        adjustments = [(self._factor(b, name), adjust) for name, adjust, _ in _ADJUSTMENTS if getattr(self, name)]
+        if len(adjustments) < 2:
+            return adjustments[0][1](b, image, adjustments[0][0]) if adjustments else image
+        orders = np.array(list(permutations(range(len(adjustments)))), np.int32)
         chosen = b.cast(b.mul(draw.uniform(b, (1,)), float(len(orders))), DType.I32)
-        order = b.reshape(b.take(b.constant(orders), chosen, 0), (len(wanted),))
-        for stage in range(len(wanted)):
+        order = b.reshape(b.take(b.constant(orders), chosen, 0), (len(adjustments),))
+        for stage in range(len(adjustments)):
             which = b.reshape(b.slice_axis(order, 0, stage, stage + 1), ())
-            image = self._stage(b, image, which, wanted)
+            image = self._stage(b, image, which, adjustments)
         return image
 
     def _factor(self, b: MxBuilder, name: str) -> Value:
@@ -271,10 +271,10 @@ class ImageRandomColorJitter(_Adjusted):
         low, high = (b.constant(np.float32(middle + sign * limit)) for sign in (-1, 1))
         return _between(b, low, high)
 
-    def _stage(self, b: MxBuilder, image: Value, which: Value, wanted: list[tuple[Value, Adjust]]) -> Value:
-        """The adjustment of this number; all are computed, and one is taken."""
+    def _stage(self, b: MxBuilder, image: Value, which: Value, adjustments: list[tuple[Value, Adjust]]) -> Value:
+        """The image after adjustment number `which`; all adjustments are computed, and one is selected."""
         result = image
-        for number, (factor, adjust) in enumerate(wanted):
+        for number, (factor, adjust) in enumerate(adjustments):
             here = b.broadcast(b.eq(which, number), image.type.shape, ())
             result = b.select(here, adjust(b, image, factor), result)
         return result
@@ -282,7 +282,7 @@ class ImageRandomColorJitter(_Adjusted):
 
 @operator("_image_adjust_lighting", aliases=_aliases("adjust_lighting"))
 class ImageAdjustLighting(_Adjusted):
-    """Adds multiples of the principal components of ImageNet's colours, as AlexNet does.
+    """Adds multiples of the principal components of ImageNet's colours, as in AlexNet.
 
     Args:
         alpha: The three factors.
@@ -305,10 +305,10 @@ class ImageAdjustLighting(_Adjusted):
 
 @operator("_image_random_lighting", aliases=_aliases("random_lighting"))
 class ImageRandomLighting(_Adjusted):
-    """Adds random multiples of the principal components of ImageNet's colours, as AlexNet does.
+    """Adds random multiples of the principal components of ImageNet's colours, as in AlexNet.
 
     Args:
-        alpha_std: Deviation of the three factors.
+        alpha_std: Standard deviation of the three factors.
     Returns:
         An array of data's shape.
     """

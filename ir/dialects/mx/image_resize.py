@@ -1,7 +1,7 @@
 """Resizes images along two axes: each new row, and then each new column, is a weighted sum of a few old ones.
 
-Positions and weights are those of the resize of OpenCV 3, which MXNet uses, and so are the roundings of 8-bit images:
-sums of whole numbers, but for areas that are no multiples.
+Positions, weights and the rounding of 8-bit images are those of OpenCV 3's resize, which MXNet uses. 8-bit images are
+summed in integers, except for area interpolation with non-integer factors.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from .builder import MxBuilder
 
 Array = np.ndarray[Any, Any]
 Taps = tuple[Array, Array]
-"""Positions (taps, new extent) of old rows, clamped to the image, and their weights."""
+"""Positions (taps, new extent) of old rows, clamped to the image, and weights of the same shape."""
 
-_BITS = 11  # OpenCV keeps the weights of 8-bit images as multiples of 2 ^ -11
+_BITS = 11  # OpenCV stores the weights of 8-bit images as multiples of 2 ^ -11
 
 
 def _centres(old: int, new: int) -> tuple[Array, Array]:
-    """The old row at or before the centre of each new one, and how far beyond it the centre lies."""
+    """The old row at or before the centre of each new one, and the distance of the centre from it."""
     at = ((np.arange(new) + 0.5) * (old / new) - 0.5).astype(np.float32)
     first = np.floor(at).astype(np.int64)
     return first, (at - first).astype(np.float32)
@@ -43,8 +43,8 @@ def _linear(old: int, new: int) -> Taps:
 
 
 def _linear_rows(old: int, new: int) -> Taps:
-    """As `_linear`, but beyond the border both taps are the row at the border with their own weights, whose roundings
-    count in 8-bit images."""
+    """Like `_linear`, but beyond the border both taps are the border row with their own weights, whose rounding affects
+    8-bit images."""
     first, part = _centres(old, new)
     return np.clip(np.stack([first, first + 1]), 0, old - 1), np.stack([1 - part, part])
 
@@ -67,7 +67,7 @@ def _lanczos(old: int, new: int) -> Taps:
 
 
 def _area(old: int, new: int) -> Taps:
-    """The part of each old row that the new one covers, of `new` up to `old`; parts below a thousandth do not count."""
+    """The covered part of each old row, where `new` is at most `old`; parts below a thousandth are ignored."""
     scale = old / new
     count = ceil(scale) + 1
     positions, weights = np.zeros((count, new), np.int64), np.zeros((count, new))
@@ -81,7 +81,7 @@ def _area(old: int, new: int) -> Taps:
 
 
 def _growing(old: int, new: int) -> Taps:
-    """OpenCV's area interpolation of an image that grows: old rows as wide bands with short ramps between them."""
+    """OpenCV's area interpolation for enlarging: old rows become wide bands with short ramps between them."""
     scale, inverse = old / new, new / old
     at = np.floor(np.arange(new) * scale).astype(np.int64)
     part = (np.arange(new) + 1) - (at + 1) * inverse
@@ -92,13 +92,13 @@ def _growing(old: int, new: int) -> Taps:
 
 
 TAPS: dict[int, Callable[[int, int], Taps]] = {0: _nearest, 1: _linear, 2: _cubic, 3: _area, 4: _lanczos}
-"""By OpenCV's number of the interpolation."""
+"""The taps for each of OpenCV's interpolation numbers."""
 
 
 def resize(b: MxBuilder, x: Value, axes: tuple[int, int], size: tuple[int, int], interp: int) -> Value:
     """x with new extents along two axes (rows, columns), in its dtype. ValueError for an unknown interpolation."""
     if interp not in TAPS:
-        raise ValueError(f"interp={interp} is none of {', '.join(map(str, TAPS))}")
+        raise ValueError(f"interp={interp} must be one of {', '.join(map(str, TAPS))}")
     old = x.type.shape[axes[0]], x.type.shape[axes[1]]
     shrinks = size[0] <= old[0] and size[1] <= old[1]
     find = _growing if interp == 3 and not shrinks else TAPS[interp]
@@ -120,7 +120,7 @@ def resize(b: MxBuilder, x: Value, axes: tuple[int, int], size: tuple[int, int],
 
 
 def _bounded(b: MxBuilder, x: Value, dtype: DType) -> Value:
-    """x within the range of 8-bit images."""
+    """x clipped to the range of 8-bit images."""
     return b.cast(b.minimum(b.maximum(x, 0), 255), dtype)
 
 
@@ -141,7 +141,7 @@ def _fixed(taps: Taps) -> Taps:
 
 
 def _blend_bytes(b: MxBuilder, x: Value, axes: tuple[int, int], rows: Taps, columns: Taps) -> Value:
-    """Weighted sums of 8-bit images in whole numbers, rounded once."""
+    """Weighted sums of 8-bit images in integers, rounded once."""
     wide = _blend(b, b.cast(x, DType.I32), axes[1], _fixed(columns))
     total = _blend(b, wide, axes[0], _fixed(rows))
     half = 1 << (2 * _BITS - 1)
@@ -150,8 +150,8 @@ def _blend_bytes(b: MxBuilder, x: Value, axes: tuple[int, int], rows: Taps, colu
 
 
 def _in_eights(b: MxBuilder, found: Value, wide: Value, axes: tuple[int, int], rows: Taps) -> Value:
-    """`found` in the last elements of each row; before them OpenCV adds the rows of a cubic interpolation in float32,
-    eight elements at a time, and rounds halves to even numbers."""
+    """`found` in the last elements of each row. In the elements before them, OpenCV sums the rows of a cubic
+    interpolation in float32, eight elements at a time, and rounds halves to even."""
     shape = found.type.shape
     width = prod(shape[axes[1] :])
     in_vectors = (np.arange(width) < width - width % 8).reshape(shape[axes[1] :])
@@ -163,7 +163,7 @@ def _in_eights(b: MxBuilder, found: Value, wide: Value, axes: tuple[int, int], r
 
 
 def _average_bytes(b: MxBuilder, x: Value, axes: tuple[int, int], rows: Taps, columns: Taps) -> Value:
-    """Averages of whole blocks of 8-bit images: of 2 x 2 the halves are rounded up, of others to even numbers."""
+    """Averages of whole blocks of 8-bit images; halves are rounded up for 2 x 2 blocks, and to even for others."""
     ones = [(positions, (weights > 0).astype(np.int64)) for positions, weights in (rows, columns)]
     total = _blend(b, _blend(b, b.cast(x, DType.I32), axes[1], ones[1]), axes[0], ones[0])
     size = [int(weights[:, 0].sum()) for _, weights in ones]
@@ -174,7 +174,7 @@ def _average_bytes(b: MxBuilder, x: Value, axes: tuple[int, int], rows: Taps, co
 
 
 def _blend_two_bytes(b: MxBuilder, x: Value, axes: tuple[int, int], rows: Taps, columns: Taps) -> Value:
-    """As `_blend_bytes` for two taps, of which OpenCV cuts digits off before it adds them."""
+    """Like `_blend_bytes` for two taps; OpenCV truncates digits before it adds them."""
     wide = _blend(b, b.cast(x, DType.I32), axes[1], _fixed(columns))
     total: Value | None = None
     for positions, weights in zip(*_fixed(rows), strict=True):

@@ -20,8 +20,8 @@ from .parameters import Bool, DTypeName, Float, Int, Ints, OptionalInt
 from .shapes import PartialShape, normalize_axis, unify_at
 
 
-def whole(b: MxBuilder, indices: Value) -> Value:
-    """Indices as integers: MXNet passes them as floats, whose fraction is cut off."""
+def as_integers(b: MxBuilder, indices: Value) -> Value:
+    """Indices as integers: MXNet passes floats, which are truncated."""
     return indices if indices.type.dtype.is_integer else b.cast(indices, DType.I64)
 
 
@@ -41,10 +41,9 @@ class Take(Operator):
         indices: Indices of any shape and dtype.
         axis: The axis.
         mode: What happens to an index out of range: "clip" takes the nearest, "wrap" counts modulo the extent,
-            "raise" is
-            an IndexError in an eager call, and "clip" in a compiled graph.
+            "raise" is an IndexError in an eager call, and "clip" in a compiled graph.
     Returns:
-        a's shape with that of indices in place of the axis.
+        a's shape, with the axis replaced by the shape of indices.
     Example:
         >>> nd.take(nd.array([[1, 2], [3, 4], [5, 6]]), nd.array([2, 0])).asnumpy()
         array([[5., 6.],
@@ -57,7 +56,7 @@ class Take(Operator):
     mode: Literal["clip", "raise", "wrap"] = "clip"
 
     def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
-        x, indices = inputs[0], whole(b, inputs[1])
+        x, indices = inputs[0], as_integers(b, inputs[1])
         axis = normalize_axis(self.axis, x.type.rank)
         if self.mode == "wrap":
             indices = wrapped(b, indices, x.type.shape[axis])
@@ -99,9 +98,9 @@ class BatchTake(Operator):
     def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
         x = inputs[0]
         if x.type.rank < 2 or inputs[1].type.size != x.type.shape[0]:
-            raise ValueError(f"needs one index for each row of a, got {x.type.shape} and {inputs[1].type.shape}")
+            raise ValueError(f"requires one index for each row of a, got {x.type.shape} and {inputs[1].type.shape}")
         rows = b.reshape(x, (x.type.shape[0], prod(x.type.shape[1:])))
-        indices = b.reshape(whole(b, inputs[1]), (x.type.shape[0], 1))
+        indices = b.reshape(as_integers(b, inputs[1]), (x.type.shape[0], 1))
         return b.reshape(b.gather(rows, indices, axes=(1,), batch=1), inputs[1].type.shape)
 
 
@@ -140,7 +139,7 @@ class Pick(Operator):
         unify_at(outputs, 0, wide if self.keepdims else kept)
 
     def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
-        x, index = inputs[0], whole(b, inputs[1])
+        x, index = inputs[0], as_integers(b, inputs[1])
         if self.axis is None:
             x = b.reshape(x, (x.type.size,))
         axis = normalize_axis(self.axis or 0, x.type.rank)
@@ -173,8 +172,8 @@ class FillElement0Index(Operator):
     def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
         x, values, columns = inputs
         if x.type.rank != 2 or values.type.shape != x.type.shape[:1] or columns.type.shape != x.type.shape[:1]:
-            raise ValueError(f"lhs must be a matrix, mhs and rhs have one number for each of its rows: {x.type.shape}")
-        at = b.reshape(whole(b, columns), (x.type.shape[0], 1))
+            raise ValueError(f"lhs must be a matrix, mhs and rhs must have one number per row, got {x.type.shape}")
+        at = b.reshape(as_integers(b, columns), (x.type.shape[0], 1))
         return b.scatter(x, at, values, "set", axes=(1,), batch=1)
 
 
@@ -209,7 +208,7 @@ class OneHot(Operator):
             raise ValueError(f"one_hot: depth={self.depth}: must not be negative")
 
     def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
-        indices, dtype = whole(b, inputs[0]), DType.from_numpy(self.dtype)
+        indices, dtype = as_integers(b, inputs[0]), DType.from_numpy(self.dtype)
         shape = (*indices.type.shape, self.depth)
         spread = b.broadcast(indices, shape, tuple(range(len(shape) - 1)))
         hit = b.eq(spread, b.iota(shape, indices.type.dtype, len(shape) - 1))
@@ -222,12 +221,12 @@ class GatherND(Operator):
 
         output[j] = data[indices[0, j], indices[1, j], ...]
 
-    A coordinate below 0 counts from the end. One out of range is an IndexError in an eager call, and clipped in a
-    compiled graph.
+    A negative coordinate counts from the end. A coordinate out of range is an IndexError in an eager call, and clipped
+    in a compiled graph.
 
     Args:
         data: The array.
-        indices: (K, ...), the first K coordinates of each result.
+        indices: (K, ...), the first K coordinates of each element of the result.
     Returns:
         (*indices.shape[1:], *data.shape[K:]).
     Example:
@@ -261,7 +260,7 @@ class GatherND(Operator):
 
 def coordinates(b: MxBuilder, indices: Value) -> Value:
     """(K, ...) -> (..., K), as integers."""
-    return b.transpose(whole(b, indices), (*range(1, indices.type.rank), 0))
+    return b.transpose(as_integers(b, indices), (*range(1, indices.type.rank), 0))
 
 
 @operator("scatter_nd")
@@ -295,7 +294,7 @@ class ScatterND(Operator):
     def gradient(  # type: ignore[override]
         self, b: MxBuilder, operands: Sequence[Value], results: object, cotangents: Sequence[Value]
     ) -> list[Value | None]:
-        """Each number has the cotangent at its place, also those that another one has overwritten."""
+        """Each number gets the cotangent at its coordinates, even if another number overwrote it."""
         points = coordinates(b, operands[1])
         return [b.gather(cotangents[0], points, tuple(range(points.type.shape[-1]))), None]
 
@@ -321,7 +320,7 @@ class ScatterSetND(Operator):
 
 
 def _weights(shape: tuple[int, ...]) -> list[int]:
-    """How far one step along each axis goes in row-major order."""
+    """The distance of one step along each axis in row-major order."""
     return list(accumulate(reversed(shape[1:]), mul, initial=1))[::-1]
 
 
@@ -352,7 +351,7 @@ class RavelMultiIndex(Operator):
 
     def _require_rows(self, rows: int) -> None:
         if rows != len(self.shape):
-            raise ValueError(f"shape={self.shape} has not one number for each of the {rows} rows of coordinates")
+            raise ValueError(f"shape={self.shape} must have {rows} numbers, one for each row of coordinates")
 
 
 @operator("_unravel_index", aliases=("unravel_index",))
@@ -361,7 +360,7 @@ class UnravelIndex(Operator):
 
     Args:
         data: The positions.
-        shape: Shape of the array, of K axes.
+        shape: Shape of the array, with K axes.
     Returns:
         (K, *data.shape).
     Example:
@@ -374,7 +373,7 @@ class UnravelIndex(Operator):
 
     def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
         x = inputs[0]
-        position = whole(b, x)
+        position = as_integers(b, x)
         rows: list[Value] = []
         for weight, extent in zip(_weights(self.shape), self.shape, strict=True):
             row = b.div(position, weight)
@@ -411,5 +410,5 @@ class IndexCopy(Operator):
 
     def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
         old, index, new = inputs
-        rows = b.reshape(whole(b, index), (index.type.size, 1))
+        rows = b.reshape(as_integers(b, index), (index.type.size, 1))
         return b.scatter(old, rows, new, "set", axes=(0,))

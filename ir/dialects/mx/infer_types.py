@@ -1,7 +1,7 @@
 """Infers shapes and dtypes of a network of mx operators, forwards and backwards.
 
-Deferred initialisation needs weights' shapes from the data's, and MXNet infers data from outputs too. A network is
-given by its uses of operators on numbered values. A shape of None has unknown rank, an extent may be UNKNOWN.
+Deferred initialisation derives the shapes of weights from the data's, and MXNet also derives data from outputs. A
+network is a list of operator uses on numbered values. A shape of None has unknown rank; an extent can be UNKNOWN.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from .shapes import UNKNOWN, Extents, PartialShape, is_known, operands_text, sha
 
 
 class InferenceError(ValueError):
-    """Shapes or dtypes contradict each other; the text names node, operator, argument and shapes."""
+    """Shapes or dtypes contradict each other; the message names node, operator, argument and shapes."""
 
 
 @dataclass(frozen=True)
 class Use:
-    """One use of an operator: `inputs` and `outputs` number values; hidden outputs are numbered too. `location` is the
+    """One use of an operator. `inputs` and `outputs` are numbers of values, including hidden outputs. `location` is the
     user's line."""
 
     op: Operator
@@ -34,28 +34,28 @@ class Use:
 
 @dataclass
 class Inference:
-    """What is known about the values of a network; `uses` are its operators, completed from their outputs."""
+    """The known types of a network's values; `uses` are its operators, completed from their outputs."""
 
     uses: list[Use]
     shapes: dict[int, PartialShape] = field(default_factory=dict[int, PartialShape])
     dtypes: dict[int, DType | None] = field(default_factory=dict[int, "DType | None"])
 
     def type_of(self, value: int) -> TensorType | None:
-        """The value's type once shape and dtype are known."""
+        """The value's type if shape and dtype are known, else None."""
         shape, dtype = self.shapes.get(value), self.dtypes.get(value)
         return TensorType(shape, dtype) if is_known(shape) and dtype is not None else None
 
     def unknown(self, values: Iterable[int]) -> list[int]:
-        """Those of the values whose shape is not fully known."""
+        """The values whose shape is not fully known."""
         return [v for v in values if not is_known(self.shapes.get(v))]
 
 
 def infer_types(
     uses: Sequence[Use], shapes: Mapping[int, PartialShape], dtypes: Mapping[int, DType | None] | None = None
 ) -> Inference:
-    """Everything that follows from the given shapes and dtypes; `uses` stand in an order that respects dependencies.
+    """Everything that follows from the known shapes and dtypes; `uses` are in topological order.
 
-    What does not follow stays unknown. InferenceError where something contradicts.
+    Other shapes and dtypes stay unknown. InferenceError if they contradict each other.
     """
     nothing = dict.fromkeys(value for use in uses for value in (*use.inputs, *use.outputs))
     known = Inference(list(uses), {**nothing, **shapes}, {**nothing, **(dtypes or {})})
@@ -72,7 +72,7 @@ _T = TypeVar("_T")
 
 
 def _to_fixed_point(known: Inference, step: _Step) -> None:
-    """Walk forwards and backwards until nothing changes."""
+    """Traverse forwards and backwards until nothing changes."""
     changed = True
     while changed:
         changed = False
@@ -95,8 +95,8 @@ def _step_dtypes(known: Inference, use: Use) -> bool:
 
 
 def _output_dtypes(op: Operator, inputs: Sequence[DType | None]) -> Sequence[DType | None] | None:
-    """The outputs' dtypes; None where they wait for inputs. Inputs with dtypes of their own do not decide, unless the
-    operator says how."""
+    """The outputs' dtypes; None if an input's dtype is missing. Inputs in `own_dtypes` do not count, unless the
+    operator defines `output_dtypes` itself."""
     names = op.input_names(len(inputs))
     own = type(op).own_dtypes if type(op).output_dtypes is Operator.output_dtypes else frozenset[str]()
     if any(d is None and name not in own for d, name in zip(inputs, names, strict=False)):
@@ -118,8 +118,8 @@ def _step_shapes(known: Inference, use: Use) -> bool:
 
 
 def _check(known: Inference, use: Use) -> None:
-    """InferenceError where the operator refuses its operands, or gives other results than are known: what `complete`
-    found need not be all that the operator asks for."""
+    """InferenceError if the operator rejects its operands or returns other shapes than the known ones: `complete` need
+    not check everything."""
     shapes = [known.shapes.get(v) for v in use.inputs]
     if not use.inputs or not all(is_known(s) for s in shapes):
         return
@@ -133,7 +133,7 @@ def _check(known: Inference, use: Use) -> None:
 
 
 def _infer_outputs(known: Inference, use: Use, inputs: Sequence[PartialShape], outputs: list[PartialShape]) -> None:
-    """The results' types from the operands', of which an unknown dtype counts as float32."""
+    """Infer the outputs' types from the inputs'; an unknown dtype counts as float32."""
     ranked = [s for s in inputs if s is not None]
     if len(ranked) < len(inputs) or use.op.is_open:
         return
@@ -154,12 +154,12 @@ def _apply(op: Operator, shapes: Sequence[Shape], dtypes: Sequence[DType | None]
 
 
 def _probe(op: Operator, shapes: Sequence[Extents], dtypes: Sequence[DType | None]) -> list[PartialShape]:
-    """The outputs' shapes with unknown extents: those that depend on which stand-in the unknown ones have.
+    """The outputs' shapes for inputs with unknown extents: an extent is unknown if it depends on the substitute.
 
-    Where a stand-in does not fit (a window larger than it, parts that do not divide it) nothing is known.
+    If a substitute does not fit (a larger window, parts that do not divide it), nothing is known.
     """
     found: list[tuple[TensorType, ...]] = []
-    for extent in op.stand_ins:
+    for extent in op.probe_extents:
         try:
             found.append(_apply(op, [tuple(extent if n is UNKNOWN else n for n in s) for s in shapes], dtypes))
         except (TypeError, ValueError, GraphError, IndexError):

@@ -1,4 +1,4 @@
-"""Operators that join arrays and take them apart along an axis."""
+"""Operators that concatenate arrays and split them along an axis."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from .shapes import UNKNOWN, PartialShape, either, known_rank, normalize_axis, u
 
 @operator("Concat", aliases=("_sparse_concat", "concat"))
 class Concat(Operator):
-    """Joins arrays along an axis that they have. Their other extents are equal.
+    """Concatenates arrays along an existing axis. Their other extents must be equal.
 
     Args:
         data: The arrays.
         dim: The axis.
     Returns:
-        An array whose extent along the axis is the sum of theirs.
+        An array whose extent along the axis is the sum of the inputs' extents.
     Example:
         >>> nd.concat(nd.array([[1], [2]]), nd.array([[3], [4]]), dim=1).asnumpy()
         array([[1., 3.],
@@ -64,16 +64,16 @@ class Concat(Operator):
 
     def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
         if not inputs:
-            raise ValueError("at least one array is needed")
+            raise ValueError("at least one array is required")
         return b.concat(list(inputs), normalize_axis(self.dim, inputs[0].type.rank))
 
 
 @operator("_rnn_param_concat", aliases=("_npi_rnn_param_concat",))
 class RnnParamConcat(Concat):
-    """Joins the weights and biases of a recurrent network into the vector that RNN takes; see Concat."""
+    """Concatenates the weights and biases of a recurrent network into the vector that RNN takes."""
 
     def _complete_axis(self, inputs: list[PartialShape], outputs: list[PartialShape], axis: int) -> None:
-        # Several unknown parts are those of one layer's directions: they share what is missing equally, as in MXNet.
+        # Several unknown parts belong to the directions of one layer: they share the rest equally, as in MXNet.
         extents = [s[axis] for s in inputs if s is not None]
         unknown, total = extents.count(UNKNOWN), outputs[0][axis] if outputs[0] is not None else UNKNOWN
         if total is not UNKNOWN and unknown > 1:
@@ -85,13 +85,13 @@ class RnnParamConcat(Concat):
 
 @operator("stack")
 class Stack(Operator):
-    """Joins arrays of one shape along a new axis.
+    """Concatenates arrays of one shape along a new axis.
 
     Args:
         data: The arrays.
         axis: Position of the new axis.
     Returns:
-        An array with one more axis than theirs.
+        An array with one more axis than the inputs.
     Example:
         >>> nd.stack(nd.array([1, 2]), nd.array([3, 4]), axis=1).asnumpy()
         array([[1., 3.],
@@ -107,19 +107,19 @@ class Stack(Operator):
 
     def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
         if not inputs:
-            raise ValueError("at least one array is needed")
+            raise ValueError("at least one array is required")
         axis = normalize_axis(self.axis, inputs[0].type.rank + 1)
         return b.concat([b.expand_dims(x, axis) for x in inputs], axis)
 
 
 def part(b: MxBuilder, x: Value, axis: int, begin: int, end: int, squeeze: bool) -> Value:
-    """The slice [begin, end) of an axis, without the axis when `squeeze`."""
+    """The slice [begin, end) of an axis, without the axis if `squeeze`."""
     piece = b.slice_axis(x, axis, begin, end)
     shape = piece.type.shape
     if not squeeze:
         return piece
     if end - begin != 1:
-        raise ValueError(f"squeeze_axis needs parts of extent 1, not {end - begin}")
+        raise ValueError(f"squeeze_axis requires parts of extent 1, got {end - begin}")
     return b.reshape(piece, shape[:axis] + shape[axis + 1 :])
 
 
@@ -128,11 +128,11 @@ class SliceChannel(Operator):
     """Splits an array into equal parts along an axis.
 
     Args:
-        num_outputs: Number of parts, which divides the extent.
+        num_outputs: Number of parts; must divide the extent.
         axis: The axis.
-        squeeze_axis: True to remove the axis from parts whose extent along it is 1.
+        squeeze_axis: True to remove the axis from the parts; requires parts of extent 1.
     Returns:
-        output: One array for each part.
+        output: One array per part.
     Example:
         >>> [part.asnumpy().tolist() for part in nd.split(nd.array([[1, 2], [3, 4]]), num_outputs=2, axis=0)]
         [[[1.0, 2.0]], [[3.0, 4.0]]]
@@ -162,7 +162,7 @@ class SliceChannel(Operator):
         axis = normalize_axis(self.axis, x.type.rank)
         extent = x.type.shape[axis]
         if extent % self.sections:
-            raise ValueError(f"an extent of {extent} does not split into {self.sections} equal parts")
+            raise ValueError(f"an extent of {extent} cannot be split into {self.sections} equal parts")
         width = extent // self.sections
         starts = [i * width for i in range(self.sections)]
         return tuple(part(b, x, axis, begin, begin + width, self.squeeze_axis) for begin in starts)
@@ -170,15 +170,15 @@ class SliceChannel(Operator):
 
 @operator("_split_v2", aliases=("_npi_split",))
 class SplitV2(Operator):
-    """Splits an array along an axis into equal parts, or at given positions.
+    """Splits an array along an axis into equal parts, or at positions.
 
     Args:
-        indices: Positions at which parts begin, of which the first is 0; without `sections`.
+        indices: Start positions of the parts, the first is 0; used without `sections`.
         axis: The axis.
-        squeeze_axis: True to remove the axis from parts whose extent along it is 1.
+        squeeze_axis: True to remove the axis from the parts; requires parts of extent 1.
         sections: Number of equal parts; 0 to split at `indices`.
     Returns:
-        output: One array for each part.
+        output: One array per part.
     """
 
     indices: Ints
@@ -188,7 +188,7 @@ class SplitV2(Operator):
 
     def check(self) -> None:
         if not self._count():
-            raise ValueError(f"_split_v2: indices={self.indices} and sections={self.sections}: make no part")
+            raise ValueError(f"_split_v2: indices={self.indices} and sections={self.sections}: produce no parts")
 
     def output_names(self) -> tuple[str, ...]:
         return tuple(f"output{i}" for i in range(self._count()))
@@ -197,13 +197,13 @@ class SplitV2(Operator):
         return self.sections if self.sections > 0 else len(self.indices)
 
     def _cuts(self, extent: int) -> list[int]:
-        """Where each part begins; of equal parts the first are one longer where the extent does not split evenly."""
+        """The start of each part. If equal parts do not divide the extent, the first ones are one element longer."""
         if self.sections > 0:
             width, longer = divmod(extent, self.sections)
             return [i * width + min(i, longer) for i in range(self.sections)]
         rising = list(self.indices) == sorted(set(self.indices)) and self.indices[:1] == (0,)
         if not rising or self.indices[-1] >= extent:
-            raise ValueError(f"indices={self.indices} must rise from 0 within the axis's extent of {extent}")
+            raise ValueError(f"indices={self.indices} must increase from 0 and stay below the extent {extent}")
         return list(self.indices)
 
     def complete(self, inputs: list[PartialShape], outputs: list[PartialShape]) -> None:
@@ -226,14 +226,14 @@ class SplitV2(Operator):
 
 @operator("amp_multicast")
 class AmpMulticast(Operator):
-    """Casts float32 and 16-bit arrays to one dtype, as mixed precision inserts it; other arrays pass unchanged.
+    """Casts float32 and 16-bit arrays to one dtype, as mixed precision inserts it; other arrays are unchanged.
 
     Args:
         data: The arrays.
         num_outputs: Number of arrays.
-        cast_narrow: True for the narrowest of their dtypes, False for the widest.
+        cast_narrow: True for the narrowest of the inputs' dtypes, False for the widest.
     Returns:
-        output: One array for each input.
+        output: One array per input.
     """
 
     inputs = ("data*",)
@@ -248,7 +248,7 @@ class AmpMulticast(Operator):
         return [f"data_{i}" for i in range(count)]
 
     def complete_dtypes(self, inputs: list[DType | None], outputs: list[DType | None]) -> None:
-        """Each array has a dtype of its own."""
+        """The dtypes of the arrays are independent."""
 
     def output_dtypes(self, inputs: Sequence[DType]) -> Sequence[DType | None]:
         return self._targets(inputs)

@@ -1,4 +1,4 @@
-"""Linear algebra on the matrices of the last two axes, of float32 or float64; the axes before are a batch."""
+"""Linear algebra on float32 or float64 matrices in the last two axes; the leading axes are a batch."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class _Product(Matrices):
         transpose_a: True to transpose A first.
         transpose_b: True to transpose B first.
         alpha: Factor of the product.
-        axis: The axis of the rows; the columns are on the last axis.
+        axis: The axis of the rows; the last axis is the columns.
     """
 
     inputs = ("A", "B")
@@ -59,7 +59,7 @@ class _Product(Matrices):
         rank = x.type.rank
         rows = normalize_axis(axis, rank)
         if rows == rank - 1:
-            raise ValueError(f"axis={axis} is that of the columns")
+            raise ValueError(f"axis={axis} is the axis of the columns")
         return (*(k for k in range(rank - 1) if k != rows), rows, rank - 1)
 
     def _back(self, b: MxBuilder, x: Value, axis: int) -> Value:
@@ -74,7 +74,7 @@ class Gemm(_Product):
         output = alpha * op(A) . op(B) + beta * C
 
     Args:
-        C: (..., M, N), the added matrices.
+        C: (..., M, N), the matrices to add.
         beta: Factor of C.
     Returns:
         (..., M, N).
@@ -92,7 +92,7 @@ class Gemm(_Product):
         x, y, z = inputs
         product = self._back(b, self._product(b, x, y, self.axis), self.axis)
         if z.type != product.type:
-            raise ValueError(f"C is {z.type.description}, the product {product.type.description}")
+            raise ValueError(f"C is {z.type.description}, the product is {product.type.description}")
         return b.add(product, _times(b, z, self.beta))
 
 
@@ -124,7 +124,7 @@ class Syrk(Matrices):
 
     Args:
         A: (..., M, N).
-        transpose: True to transpose the first factor in place of the second.
+        transpose: True to transpose the first factor instead of the second.
         alpha: Factor of the product.
     Returns:
         (..., M, M), or (..., N, N) with `transpose`.
@@ -149,11 +149,11 @@ class _Triangular(Matrices):
     """Shared arguments of several operators.
 
     Args:
-        A: (..., N, N), triangular: the elements beyond the triangle are not read.
+        A: (..., N, N), triangular; elements outside the triangle are not read.
         B: (..., N, M), or (..., M, N) with `rightside`.
         transpose: True to transpose A first.
-        rightside: True for A on the right.
-        lower: True if A is a lower triangle.
+        rightside: True if A is the right factor.
+        lower: True if A is lower triangular.
         alpha: Factor of the result.
     """
 
@@ -173,7 +173,7 @@ class _Triangular(Matrices):
         self.check_matrices(a, y, square=1)
         self.check_same_batch(a, y)
         if a.type.shape[-1] != y.type.shape[-1 if self.rightside else -2]:
-            raise ValueError(f"matrices of {a.type.shape} and {y.type.shape} do not fit")
+            raise ValueError(f"shapes {a.type.shape} and {y.type.shape} of A and B do not fit")
 
 
 @operator("_linalg_trmm", aliases=("linalg_trmm",))
@@ -200,7 +200,7 @@ class Trmm(_Triangular):
 
 @operator("_linalg_trsm", aliases=("linalg_trsm",))
 class Trsm(_Triangular):
-    """Solves a system with a triangular matrix.
+    """Solves a triangular system.
 
         op(A) . output = alpha * B, or output . op(A) = alpha * B with `rightside`
 
@@ -225,7 +225,7 @@ class Trsm(_Triangular):
 
 
 def _symmetric(b: MxBuilder, x: Value) -> Value:
-    """Symmetric matrices, of which one triangle is read: the gradient is symmetric too."""
+    """x, a symmetric matrix of which one triangle is read; the gradient is made symmetric."""
 
     def gradient(b: MxBuilder, operands: object, results: object, cotangents: Sequence[Value]) -> list[Value]:
         g = cotangents[0]
@@ -235,7 +235,7 @@ def _symmetric(b: MxBuilder, x: Value) -> Value:
 
 
 class _MayFail(Matrices):
-    """A function of square matrices that gives matrices; some finite ones have no result."""
+    """A function from square matrices to matrices; some finite matrices have no result."""
 
     def complete(self, inputs: list[PartialShape], outputs: list[PartialShape]) -> None:
         unify_all(inputs, outputs)
@@ -279,13 +279,13 @@ class Potrf(_MayFail):
 
 @operator("_linalg_potri", aliases=("linalg_potri",))
 class Potri(_MayFail):
-    """The inverse of a matrix that is given by its Cholesky factor.
+    """The inverse of a matrix, computed from its Cholesky factor.
 
         output = (A . A^T)^-1
 
     Args:
         A: (..., N, N), the factor.
-        lower: False if the factor is an upper triangle.
+        lower: False if the factor is upper triangular.
     Returns:
         (..., N, N).
     Example:
@@ -308,7 +308,7 @@ class Potri(_MayFail):
 
 
 def _inverse(b: MxBuilder, packed: Value, order: Value) -> Value:
-    """The inverse of the matrix that `lu` factored so."""
+    """The inverse of the matrix whose LU factors are `packed` and `order`."""
     shape, rank = packed.type.shape, packed.type.rank
     taken = b.broadcast(order, shape, (*range(rank - 2), rank - 2))
     rows = b.cast(b.eq(taken, b.iota(shape, DType.I32, rank - 1)), packed.type.dtype)
@@ -317,7 +317,7 @@ def _inverse(b: MxBuilder, packed: Value, order: Value) -> Value:
 
 
 def _times_inverse(b: MxBuilder, packed: Value, order: Value, factor: Value, sign: Value) -> Value:
-    """The transposed inverse times a number for each matrix; zeros for a singular one, whose `sign` is 0."""
+    """The transposed inverse times a number per matrix; zeros for a singular matrix, whose `sign` is 0."""
     shape = packed.type.shape
     inverse = transposed(b, _inverse(b, packed, order))
     wide, regular = (
@@ -378,22 +378,22 @@ class Gelqf(Matrices):
         (x,) = inputs
         self.check_matrices(x)
         if x.type.shape[-2] > x.type.shape[-1]:
-            raise ValueError(f"A has shape {x.type.shape}: needs at least as many columns as rows")
+            raise ValueError(f"A has shape {x.type.shape}: requires at least as many columns as rows")
         factor, q = b.lq(x)
         return q, factor
 
 
 @operator("_linalg_syevd")
 class Syevd(Matrices):
-    """The eigenvalues and eigenvectors of a symmetric matrix, of which the lower triangle is read.
+    """The eigenvalues and eigenvectors of a symmetric matrix; reads only the lower triangle.
 
         A = U^T . diag(values) . U
 
     Args:
         A: (..., N, N).
     Returns:
-        output0: U, (..., N, N), one eigenvector a row; its greatest element is positive.
-        output1: The eigenvalues in rising order, (..., N).
+        output0: U, (..., N, N), one eigenvector per row; the element with the largest magnitude is positive.
+        output1: The eigenvalues in ascending order, (..., N).
     Example:
         >>> nd.linalg.syevd(nd.array([[3, 0], [0, 2]]))[1].asnumpy()
         array([2., 3.], dtype=float32)
@@ -414,7 +414,7 @@ class Syevd(Matrices):
     def _signed(self, b: MxBuilder, vectors: Value) -> Value:
         last = vectors.type.rank - 1
         size = b.abs(vectors)
-        limit = b.mul(b.max(size, (last,), keepdims=True), 1 - 1e-5)  # elements equal but for rounding
+        limit = b.mul(b.max(size, (last,), keepdims=True), 1 - 1e-5)  # elements equal up to rounding
         first = b.arg_reduce("max", b.cast(b.ge(size, b.broadcast_to(limit, size.type.shape)), DType.I32), last)
         leader = b.gather(vectors, b.expand_dims(first, -1), (last,), last)
         spread = b.broadcast(leader, vectors.type.shape, range(last))
@@ -430,8 +430,8 @@ def _factored(b: MxBuilder, x: Value) -> tuple[Value, Value, Value, Value]:
     n, rank = x.type.shape[-1], x.type.rank
     first, second = (b.broadcast(order, x.type.shape, (*range(rank - 2), rank - 2 + k)) for k in range(2))
     earlier = b.lt(*(b.iota(x.type.shape, DType.I32, rank - 2 + k) for k in range(2)))
-    turned = b.sum(b.cast(b.and_(earlier, b.gt(first, second)), DType.I32), (rank - 2, rank - 1))
-    sign = b.cast(b.sub(1, b.mul(b.mod(turned, 2), 2)), x.type.dtype)
+    inversions = b.sum(b.cast(b.and_(earlier, b.gt(first, second)), DType.I32), (rank - 2, rank - 1))
+    sign = b.cast(b.sub(1, b.mul(b.mod(inversions, 2), 2)), x.type.dtype)
     return diagonal_of(b, packed, n, 0), sign, packed, order
 
 
@@ -461,7 +461,7 @@ class Det(Matrices):
     def gradient(  # type: ignore[override]
         self, b: MxBuilder, operands: object, results: Sequence[Value], cotangents: Sequence[Value]
     ) -> list[Value]:
-        """det A^-T; 0 where the determinant is."""
+        """det A^-T; 0 if the determinant is 0."""
         det, packed, order = results
         return [_times_inverse(b, packed, order, b.mul(cotangents[0], det), det)]
 
@@ -495,6 +495,6 @@ class SLogDet(Matrices):
     def gradient(  # type: ignore[override]
         self, b: MxBuilder, operands: object, results: Sequence[Value], cotangents: Sequence[Value]
     ) -> list[Value]:
-        """A^-T; 0 where the determinant is."""
+        """A^-T; 0 if the determinant is 0."""
         sign, _, packed, order = results
         return [_times_inverse(b, packed, order, cotangents[1], sign)]

@@ -1,4 +1,4 @@
-"""Diagonals and triangles of matrices, and what operators on matrices have in common."""
+"""Operators on diagonals and triangles of matrices, and the base class of operators on matrices."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from .shapes import PartialShape, unify_at
 
 
 class Matrices(Operator):
-    """Checks what all have in common."""
+    """Base class: checks of the operands."""
 
     inputs = ("A",)
 
     def check_matrices(self, *values: Value, square: int = 0) -> None:
-        """TypeError or ValueError unless all are matrices of floats, the first `square` of them square."""
+        """TypeError or ValueError unless all are matrices of floats and the first `square` of them are square."""
         for name, value in zip(self.input_names(), values, strict=False):
             if value.type.dtype not in (DType.F32, DType.F64):
                 raise TypeError(f"{name} is {value.type.dtype.full_name}: only float32 and float64 are supported")
             if value.type.rank < 2:
-                raise ValueError(f"{name} has shape {value.type.shape}: needs matrices, which have two axes or more")
+                raise ValueError(f"{name} has shape {value.type.shape}: matrices require at least two axes")
         for name, value in list(zip(self.input_names(), values, strict=False))[:square]:
             if value.type.shape[-1] != value.type.shape[-2]:
                 raise ValueError(f"{name} has shape {value.type.shape}: the matrices must be square")
@@ -33,7 +33,7 @@ class Matrices(Operator):
     def check_same_batch(self, *values: Value) -> None:
         shapes = [v.type.shape for v in values]
         if len({s[:-2] for s in shapes}) > 1:
-            raise ValueError(f"shapes {', '.join(map(str, shapes))} must agree outside of the rows and columns")
+            raise ValueError(f"shapes {', '.join(map(str, shapes))} must agree in all axes except rows and columns")
 
 
 def diagonal_of(b: MxBuilder, x: Value, count: int, offset: int) -> Value:
@@ -44,7 +44,7 @@ def diagonal_of(b: MxBuilder, x: Value, count: int, offset: int) -> Value:
 
 
 def _at(b: MxBuilder, x: Value, places: np.ndarray, batch: int) -> Value:
-    """Elements of each matrix at positions (row, column)."""
+    """The elements of each matrix at positions (row, column)."""
     found = b.gather(x, b.constant(places), (batch, batch + 1))
     return b.transpose(found, (*range(1, batch + 1), 0))
 
@@ -55,7 +55,7 @@ def not_scalar(b: MxBuilder, x: Value) -> Value:
 
 @operator("_linalg_sumlogdiag", aliases=("linalg_sumlogdiag",))
 class SumLogDiag(Matrices):
-    """The sum of the logarithms of the diagonal: of a Cholesky factor, half the logarithm of the determinant.
+    """The sum of the logarithms of the diagonal. For a Cholesky factor it is half the logarithm of the determinant.
 
         output = sum_i log(A[i, i])
 
@@ -80,7 +80,7 @@ class SumLogDiag(Matrices):
 
 
 def _triangle_places(size: int, offset: int, lower: bool) -> np.ndarray:
-    """(row, column) of a triangle's elements: a lower one row by row, an upper one column by column."""
+    """(row, column) of a triangle's elements: row by row for a lower one, column by column for an upper one."""
     rows, columns = np.tril_indices(size - abs(offset))
     if offset < 0 or (offset == 0 and lower):
         return np.stack([rows - offset, columns], -1)
@@ -92,21 +92,21 @@ class _OnDiagonal(Matrices):
 
     Args:
         A: (..., N, N).
-        offset: Which diagonal: 0 the main one, above 0 higher ones, below 0 lower ones.
+        offset: The diagonal: 0 for the main one, positive for upper ones, negative for lower ones.
     """
 
     offset: Int = 0
 
     def _left(self, x: Value) -> int:
-        """How long the diagonal is."""
+        """The length of the diagonal."""
         left = x.type.shape[-1] - abs(self.offset)
         if left <= 0:
-            raise ValueError(f"offset={self.offset} is outside of matrices of {x.type.shape[-1]} rows")
+            raise ValueError(f"offset={self.offset} is out of range for matrices with {x.type.shape[-1]} rows")
         return left
 
 
 def _placed(b: MxBuilder, x: Value, places: np.ndarray, size: int) -> Value:
-    """Matrices of zeros with the elements along the last axis at these places."""
+    """Zero matrices with the elements of x's last axis at these positions."""
     batch = x.type.rank - 1
     zeros = b.full((*x.type.shape[:-1], size, size), 0, x.type.dtype)
     moved = b.transpose(x, (batch, *range(batch)))
@@ -117,7 +117,7 @@ def _check_vectors(op: Operator, x: Value) -> None:
     if x.type.dtype not in (DType.F32, DType.F64):
         raise TypeError(f"A is {x.type.dtype.full_name}: only float32 and float64 are supported")
     if x.type.rank < 1:
-        raise ValueError(f"{op.mx_name()} needs one axis or more")
+        raise ValueError(f"{op.mx_name()} requires at least one axis")
 
 
 @operator("_linalg_extractdiag", aliases=("linalg_extractdiag",))
@@ -143,7 +143,7 @@ class MakeDiag(Matrices):
 
     Args:
         A: (..., n), the elements of the diagonal.
-        offset: Which diagonal: 0 the main one, above 0 higher ones, below 0 lower ones.
+        offset: The diagonal: 0 for the main one, positive for upper ones, negative for lower ones.
     Returns:
         (..., n + |offset|, n + |offset|).
     Example:
@@ -164,10 +164,10 @@ class MakeDiag(Matrices):
 
 @operator("_linalg_extracttrian", aliases=("linalg_extracttrian",))
 class ExtractTrian(_OnDiagonal):
-    """A triangle of matrices, row by row in one axis.
+    """A triangle of matrices, row by row along one axis.
 
     Args:
-        lower: False for the upper triangle; with an offset other than 0 its sign decides.
+        lower: False for the upper triangle; ignored for a nonzero offset, whose sign selects the triangle.
     Returns:
         (..., elements of the triangle).
     Example:
@@ -191,8 +191,8 @@ class MakeTrian(Matrices):
 
     Args:
         A: (..., n), the elements row by row.
-        offset: The diagonal at which the triangle begins.
-        lower: False for the upper triangle; with an offset other than 0 its sign decides.
+        offset: The diagonal at which the triangle starts.
+        lower: False for the upper triangle; ignored for a nonzero offset, whose sign selects the triangle.
     Returns:
         (..., N, N).
     Example:

@@ -1,4 +1,4 @@
-"""Products of matrices."""
+"""Matrix products."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class _DotBase(Operator):
         rhs: The right operand.
         transpose_a: True to transpose lhs first.
         transpose_b: True to transpose rhs first.
-        forward_stype: Storage type of the result; by default it follows from the operands.
+        forward_stype: Storage type of the result; determined by the operands by default.
     """
 
     inputs = ("lhs", "rhs")
@@ -42,7 +42,7 @@ class Dot(_DotBase):
 
         output[i, ..., j, ...] = sum_k lhs[i, ..., k] * rhs[k, j, ...]
 
-    A transposed lhs is summed over its first axis, a transposed rhs over its last.
+    With `transpose_a` the sum is over the first axis of lhs, with `transpose_b` over the last axis of rhs.
 
     Returns:
         (*lhs.shape[:-1], *rhs.shape[1:]); (1,) for two vectors.
@@ -62,13 +62,13 @@ class Dot(_DotBase):
 
 @operator("batch_dot", aliases=("_npx_batch_dot",))
 class BatchDot(_DotBase):
-    """The products of matrices in two stacks of equal length.
+    """Matrix products of corresponding matrices in two stacks.
 
         output[b] = lhs[b] . rhs[b]
 
     Args:
-        lhs: (..., M, K), or (..., K, M) to be transposed.
-        rhs: (..., K, N), or (..., N, K) to be transposed.
+        lhs: (..., M, K), or (..., K, M) with `transpose_a`.
+        rhs: (..., K, N), or (..., N, K) with `transpose_b`.
     Returns:
         (..., M, N).
     Example:
@@ -79,7 +79,7 @@ class BatchDot(_DotBase):
     def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
         x, y = inputs
         if x.type.rank != y.type.rank or x.type.rank < 3:
-            raise ValueError(f"needs two arrays of the same 3 or more axes, got {x.type.shape} and {y.type.shape}")
+            raise ValueError(f"requires equal numbers of axes, at least 3, got {x.type.shape} and {y.type.shape}")
         batch = tuple(range(x.type.rank - 2))
         left = x.type.rank - (2 if self.transpose_a else 1)
         right = y.type.rank - (1 if self.transpose_b else 2)
@@ -91,10 +91,10 @@ class BatchDot(_DotBase):
 
 @operator("khatri_rao")
 class KhatriRao(Operator):
-    """The Kronecker products of the columns of matrices.
+    """The column-wise Kronecker product of matrices.
 
     Args:
-        args: Matrices (M, K), (N, K), ... with equally many columns.
+        args: Matrices (M, K), (N, K), ... with the same number of columns.
     Returns:
         (M * N * ..., K).
     Example:
@@ -110,7 +110,7 @@ class KhatriRao(Operator):
         product = inputs[0]
         for factor in inputs[1:]:
             if product.type.rank != 2 or factor.type.rank != 2 or product.type.shape[1] != factor.type.shape[1]:
-                raise ValueError(f"needs matrices of as many columns, got {product.type.shape}, {factor.type.shape}")
+                raise ValueError(f"requires matrices with equal columns, got {product.type.shape}, {factor.type.shape}")
             (m, columns), n = product.type.shape, factor.type.shape[0]
             shape: Shape = (m, n, columns)
             pair = b.mul(b.broadcast(product, shape, (0, 2)), b.broadcast(factor, shape, (1, 2)))

@@ -1,10 +1,10 @@
-"""The names under which executors tell monitors of operators' inputs: MXNet leaves those of many operators without."""
+"""The names of operator inputs that executors pass to monitors: MXNet has no names for the inputs of many operators."""
 
 from __future__ import annotations
 
 from .operator import Operator
 
-# The operators of one input `data` that MXNet lets keep its name.
+# Operators with one input `data` whose name MXNet keeps.
 _NAMED = frozenset(
     """
     log_softmax Dropout SwapAxis squeeze tile repeat reverse depth_to_space space_to_depth Pad diag _image_to_tensor
@@ -16,8 +16,8 @@ _NAMED = frozenset(
 
 
 def monitored_names(op: Operator, given: int) -> tuple[str, ...]:
-    """The names of the `given` inputs; numbered ones for operators to which MXNet gives no FListInputNames: updates of
-    weights, and most of one input."""
+    """The names of the `given` inputs. They are numbered for operators without FListInputNames in MXNet: weight
+    updates, and most operators with one input."""
     first = type(op).inputs[0] if type(op).inputs else ""
     plain = type(op).inputs == ("data",) and op.mx_name() not in _NAMED
     if plain or first == "weight":

@@ -29,7 +29,7 @@ def _positive_part(b: MxBuilder, x: Value) -> Value:
 def _where_result_is_positive(
     b: MxBuilder, operands: object, results: Sequence[Value], cotangents: Sequence[Value]
 ) -> list[Value]:
-    """Not at 0, unlike that of a maximum."""
+    """The gradient is 0 at 0, unlike that of a maximum."""
     y, g = results[0], cotangents[0]
     return [b.select(b.gt(y, 0), g, b.full_like(g, 0))]
 
@@ -51,7 +51,7 @@ def softsign(b: MxBuilder, x: Value) -> Value:
 
 
 def gelu(b: MxBuilder, x: Value) -> Value:
-    """x times the normal distribution function at x, through erf."""
+    """x times the normal distribution function at x, computed with erf."""
     return b.mul(b.mul(x, 0.5), b.add(b.erf(b.mul(x, 1 / sqrt(2))), 1))
 
 
@@ -62,14 +62,14 @@ def _selu(b: MxBuilder, x: Value) -> Value:
 def _selu_gradient(
     b: MxBuilder, operands: object, results: Sequence[Value], cotangents: Sequence[Value]
 ) -> list[Value]:
-    """MXNet adds the scaled result to alpha, where the derivative has the result before it is scaled."""
+    """MXNet adds the scaled result to alpha; the derivative has the result before scaling."""
     y, g = results[0], cotangents[0]
     slope = b.select(b.gt(y, 0), b.full_like(y, 1), b.add(y, SELU_ALPHA))
     return [b.mul(b.mul(g, slope), SELU_SCALE)]
 
 
 def where_positive(b: MxBuilder, x: Value, otherwise: Value) -> Value:
-    """x where x > 0, elsewhere `otherwise`."""
+    """x where x > 0, otherwise `otherwise`."""
     return b.select(b.gt(x, 0), x, otherwise)
 
 
@@ -107,15 +107,15 @@ class Activation(Elementwise):
 
 @operator("LeakyReLU", aliases=("_npx_leaky_relu",))
 class LeakyReLU(Operator):
-    """Applies a rectifier to each element that lets some of the negative part pass.
+    """Applies a rectifier that passes a part of negative elements.
 
         leaky: x if x > 0 else slope * x            elu: x if x > 0 else slope * (exp(x) - 1)
         prelu: x if x > 0 else gamma * x            selu: 1.0507 * (x if x > 0 else 1.6733 * (exp(x) - 1))
         gelu: x * Phi(x), Phi the normal distribution function
-        rrelu: leaky with a random slope in training, otherwise with the mean of its bounds
+        rrelu: leaky with a random slope in training, otherwise with the mean of the bounds
 
     Args:
-        gamma: Learned slopes of "prelu": one for each channel, or a single one.
+        gamma: Learned slopes of "prelu": one per channel, or a single one.
         act_type: Name of the function.
         slope: Slope of "leaky" and factor of "elu".
         lower_bound: Smallest slope of "rrelu".
@@ -165,8 +165,8 @@ class LeakyReLU(Operator):
                 return self._randomized(b, x)
 
     def _gamma(self, b: MxBuilder, x: Value, gamma: Value) -> Value:
-        """gamma in the shape of x. Its axes, from the last on, are matched with axes 1 and 0 of x: each goes with the
-        first that has its extent, or any if that is 1."""
+        """gamma in the shape of x. Its axes are matched with axes 1 and 0 of x, starting from the last: each matches
+        the first axis with its extent, or any axis if its extent is 1."""
         shape, given = x.type.shape, list(gamma.type.shape)
         extents = [1] * len(shape)
         for axis in range(min(1, len(shape) - 1), -1, -1):
@@ -188,7 +188,7 @@ class LeakyReLU(Operator):
 
 @operator("hard_sigmoid")
 class HardSigmoid(Elementwise):
-    """A sigmoid made of straight lines.
+    """A piecewise linear sigmoid.
 
         output = max(0, min(1, alpha * data + beta))
 
@@ -250,7 +250,7 @@ class Clip(Elementwise):
 
 @operator("smooth_l1", aliases=("_npx_smooth_l1",))
 class SmoothL1(Elementwise):
-    """The absolute value, rounded off near 0: quadratic there, linear elsewhere.
+    """The absolute value, smoothed near 0: quadratic there, linear elsewhere.
 
         output = 0.5 * (scalar * x)^2 if |x| < 1 / scalar^2 else |x| - 0.5 / scalar^2
 
@@ -269,7 +269,7 @@ class SmoothL1(Elementwise):
         given, square = inputs[0], self.scalar * self.scalar
         x = given if given.type.dtype.is_float else b.cast(given, DType.F32)
         small = b.mul(b.mul(x, x), 0.5 * square)
-        if not square:  # nothing is large
+        if not square:  # no element is large
             return b.cast(small, given.type.dtype)
         large = b.sub(b.abs(x), 0.5 / square)
         return b.cast(b.select(b.lt(b.abs(x), 1 / square), small, large), given.type.dtype)
@@ -277,16 +277,16 @@ class SmoothL1(Elementwise):
 
 @operator("Dropout", aliases=("_npx_dropout",))
 class Dropout(Operator):
-    """In training, sets random elements to 0 and scales the others so that the expectation stays.
+    """In training, sets random elements to 0 and scales the others to preserve the expectation.
 
         output = data * mask / (1 - p), where each element of mask is 0 with probability p, else 1
 
-    Outside training data passes unchanged.
+    Outside training data is unchanged.
 
     Args:
         p: Probability with which an element becomes 0.
         mode: "always" to drop elements outside training too.
-        axes: Axes along which elements share one decision.
+        axes: Axes along which elements share one random decision.
     Returns:
         An array of data's shape.
     Example:
@@ -305,7 +305,7 @@ class Dropout(Operator):
 
     def check(self) -> None:
         if not 0 <= self.p <= 1:
-            raise ValueError(f"Dropout: p={self.p}: must lie in [0, 1]")
+            raise ValueError(f"Dropout: p={self.p}: must be in [0, 1]")
 
     def complete(self, inputs: list[PartialShape], outputs: list[PartialShape]) -> None:
         inputs[0] = outputs[0] = unify(inputs[0], outputs[0])

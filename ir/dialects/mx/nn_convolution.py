@@ -13,7 +13,7 @@ from .shapes import UNKNOWN, Extents, PartialShape, check_layout, check_window, 
 
 
 def is_channels_last(layout: str | None) -> bool:
-    """Whether the channel is the last axis of arrays of this layout."""
+    """True if the channel is the last axis of arrays with this layout."""
     return layout is not None and layout.endswith("C")
 
 
@@ -36,16 +36,15 @@ class _ConvolutionBase(Operator):
     """Shared arguments of several operators.
 
     Args:
-        kernel: Extents of the window, one for each spatial axis: (w,), (h, w) or (d, h, w).
+        kernel: Extents of the window, one per spatial axis: (w,), (h, w) or (d, h, w).
         stride: Steps of the window along the spatial axes; 1 by default.
         dilate: Distances between the elements of the window; 1 by default.
         pad: Zeros added on both sides of each spatial axis; 0 by default.
         num_filter: Number of output channels.
-        num_group: Number of groups into which channels are split; each group is computed for itself.
+        num_group: Number of groups into which channels are split; groups are computed independently.
         no_bias: True to leave out the bias.
         layout: Order of the axes of data; by default NCW, NCHW or NCDHW. With the channel last, the channel axis of
-            the
-            weight is last too.
+            the weight is last too.
     """
 
     if TYPE_CHECKING:  # each subclass declares these at MXNet's own place
@@ -70,9 +69,9 @@ class _ConvolutionBase(Operator):
         check_layout(self.mx_name(), self.layout, rank)
 
     def check_rank(self, data: PartialShape) -> None:
-        """ValueError where data has not the batch, the channels and one axis for each of the kernel's."""
+        """ValueError if data does not have batch, channels and one axis per axis of the kernel."""
         if data is not None and len(data) != len(self.kernel) + 2:
-            raise ValueError(f"data should have {len(self.kernel) + 2} axes for kernel={self.kernel}, it is {data}")
+            raise ValueError(f"data should have {len(self.kernel) + 2} axes for kernel={self.kernel}, got {data}")
 
     @property
     def strides(self) -> Shape:
@@ -96,7 +95,7 @@ class _Convolution(_ConvolutionBase):
     """Shared arguments of several operators.
 
     Args:
-        data: (N, C, *spatial), or as `layout` orders the axes.
+        data: (N, C, *spatial), or with the axes in the order of `layout`.
         weight: (num_filter, C / num_group, *kernel).
         bias: (num_filter,); absent with `no_bias`.
     """
@@ -125,7 +124,7 @@ class _Convolution(_ConvolutionBase):
             unify_at(inputs, 0, (out[0], *spatial, data[-1]) if last else (out[0], data[1], *spatial))
 
     def _input_extents(self, spatial: Extents) -> Extents:
-        """The data's extents as they follow from the result's: known where the stride is 1."""
+        """The extents of data that follow from the result's: known if the stride is 1."""
         sizes = zip(spatial, self.padding, self.extents, self.strides, strict=True)
         return tuple(n + (k - 1 - 2 * p) if s == 1 else UNKNOWN for n, p, k, s in sizes)
 
@@ -151,13 +150,13 @@ class _Convolution(_ConvolutionBase):
 class Convolution(_Convolution):
     """Convolves data with a set of filters, in one, two or three dimensions.
 
-        output[n, o, i, j] = bias[o] + sum_{c, y, x} data[n, c, i * stride + y * dilate - pad, ...] * weight[o, c,
-        y, x]
+        output[n, o, i, j] = bias[o]
+            + sum_{c, y, x} data[n, c, i * stride + y * dilate - pad, ...] * weight[o, c, y, x]
 
     An output extent is floor((n + 2 * pad - dilate * (kernel - 1) - 1) / stride) + 1.
 
     Returns:
-        (N, num_filter, *output extents), or as `layout` orders the axes.
+        (N, num_filter, *output extents), or with the axes in the order of `layout`.
     Example:
         >>> x, w = nd.ones((1, 3, 8, 8)), nd.ones((4, 3, 3, 3))
         >>> nd.Convolution(x, w, kernel=(3, 3), num_filter=4, pad=(1, 1), stride=(2, 2), no_bias=True).shape
@@ -169,14 +168,14 @@ class Convolution(_Convolution):
 
 @operator("Convolution_v1")
 class ConvolutionV1(_Convolution):
-    """The first version of Convolution, kept for old models; see there."""
+    """The first version of Convolution, for old models."""
 
     layout: ImageLayout = None
 
 
 @operator("Deconvolution", aliases=("_npx_deconvolution",))
 class Deconvolution(_ConvolutionBase):
-    """The transpose of a convolution: enlarges data with a set of filters.
+    """Transposed convolution: enlarges data with a set of filters.
 
         output extent = (n - 1) * stride + dilate * (kernel - 1) + 1 - 2 * pad + adj
 
@@ -185,7 +184,7 @@ class Deconvolution(_ConvolutionBase):
         weight: (C, num_filter / num_group, *kernel).
         bias: (num_filter,); absent with `no_bias`, which is the default.
         adj: Extra extent at the end of each spatial axis of the output, less than the stride; 0 by default.
-        target_shape: Spatial extents of the output. Where it is given, `pad` and `adj` follow from it.
+        target_shape: Spatial extents of the output. If passed, `pad` and `adj` follow from it.
     Returns:
         (N, num_filter, *output extents).
     Example:
@@ -243,7 +242,7 @@ class Deconvolution(_ConvolutionBase):
         sizes = list(zip(x.type.shape[2:], self._padding(x.type.shape[2:]), self.extents, self.strides, strict=True))
         for n, (p, a), k, s in sizes:
             if n and s * (n - 1) + k - 2 * p + a < 1:
-                raise ValueError(f"pad={self.padding} leaves nothing of the output of an input of {x.type.shape[2:]}")
+                raise ValueError(f"pad={self.padding} leaves an empty output for an input of {x.type.shape[2:]}")
         padding = tuple((k - 1 - p, k - 1 - p + a) for _, (p, a), k, _ in sizes)
         ones = (1,) * len(self.kernel)
         y = b.conv(
@@ -259,7 +258,7 @@ class Deconvolution(_ConvolutionBase):
         return channels_last(b, y) if last else y
 
     def _flipped(self, b: MxBuilder, w: Value) -> Value:
-        """(C, F/g, *k) -> (F, C/g, *k), turned around along the spatial axes: the weight of the equal convolution."""
+        """(C, F/g, *k) -> (F, C/g, *k), reversed along the spatial axes: the weight of the equivalent convolution."""
         channels, per_group, *kernel = w.type.shape
         groups, rank = self.num_group, w.type.rank
         split = b.reshape(w, (groups, channels // groups, per_group, *kernel))

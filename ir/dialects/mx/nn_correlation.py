@@ -1,4 +1,4 @@
-"""How alike two images are at positions beside each other."""
+"""Correlation of two images at displaced positions."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Correlation(Operator):
         stride1: Steps of the window over data1.
         stride2: Steps of the displacement.
         pad_size: Zeros added around both images.
-        is_multiply: False to take absolute differences in place of products.
+        is_multiply: False to use absolute differences instead of products.
     Returns:
         (N, displacements, H', W'), one channel for each displacement.
     """
@@ -53,9 +53,9 @@ class Correlation(Operator):
     def decompose(self, b: MxBuilder, *inputs: Value) -> tuple[Value, ...]:
         if inputs[0].type.rank != 4 or inputs[0].type.shape != inputs[1].type.shape:
             shapes = " and ".join(str(v.type.shape) for v in inputs)
-            raise ValueError(f"needs two arrays of one shape (N, C, H, W), got {shapes}")
+            raise ValueError(f"requires two arrays of one shape (N, C, H, W), got {shapes}")
         edge = (0, self.pad_size, self.pad_size, 0)
-        first, second = (b.transpose(x, (0, 2, 3, 1)) for x in inputs)  # sums over channels read neighbours
+        first, second = (b.transpose(x, (0, 2, 3, 1)) for x in inputs)  # sums over channels read contiguously
         first, second = (b.pad(x, b.constant(0, x.type.dtype), edge, edge) for x in (first, second))
         batch, *extents, channels = first.type.shape
         rows, columns = map(self._extent, extents)
@@ -69,15 +69,15 @@ class Correlation(Operator):
         return b.concat(found, 1), first, second
 
     def _extent(self, padded: int) -> int:
-        """How many windows fit so that each may be moved."""
+        """The number of windows that fit with all displacements."""
         border = self.max_displacement + (self.kernel_size - 1) // 2
         count = -(-(padded - 2 * border) // self.stride1)
         if count < 1:
-            raise ValueError(f"an extent of {padded} with its padding is too small for windows that move by {border}")
+            raise ValueError(f"an extent of {padded} with its padding is too small for a border of {border}")
         return count
 
     def _compared(self, b: MxBuilder, still: Value, moved: Value) -> Value:
-        """(N, moves x, H', W') of one move along y."""
+        """(N, displacements along x, H', W') for one displacement along y."""
         shape = moved.type.shape
         other = b.broadcast(still, shape, (0, 1, 3, 4))
         alike = b.mul(other, moved) if self.is_multiply else b.custom_gradient(_distance, _signs, other, moved)[0]
@@ -94,6 +94,6 @@ def _distance(b: MxBuilder, x: Value, y: Value) -> Value:
 
 
 def _signs(b: MxBuilder, operands: Sequence[Value], results: object, cotangents: Sequence[Value]) -> list[Value]:
-    """The derivative of |x - y|; at equal numbers that of x - y."""
+    """The derivative of |x - y|; for x = y the derivative of x - y."""
     g = b.select(b.ge(*operands), cotangents[0], b.neg(cotangents[0]))
     return [g, b.neg(g)]

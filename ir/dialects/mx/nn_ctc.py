@@ -14,26 +14,26 @@ from .operator import Operator, operator
 from .parameters import Bool
 from .shapes import PartialShape, unify_at
 
-_NEVER = -1e30  # the logarithm of a probability of 0; that of a difference of two such numbers is finite
+_NEVER = -1e30  # log of probability 0; finite, so differences of two such numbers are not NaN
 
 
 @operator("CTCLoss", aliases=("_contrib_CTCLoss", "_contrib_ctc_loss", "ctc_loss"))
 class CTCLoss(Operator):
-    """The connectionist temporal classification loss: how unlikely labels are, summed over all their alignments.
+    """The connectionist temporal classification loss: the negative log likelihood of labels over all alignments.
 
         output = -log(sum over alignments of prod_t softmax(data[t])[class at t])
 
-    A label ends at its first padding, which is 0, or -1 with `blank_label="last"`, unless its length is given. A label
-    longer than its sequence has the loss 0.
+    A label ends at its first padding (0, or -1 with `blank_label="last"`), unless its length is passed. A label longer
+    than its sequence has the loss 0.
 
     Args:
         data: (T, B, classes), scores before softmax.
         label: (B, L), the classes of each label.
-        data_lengths: (B,), the valid steps of each sequence; needs `use_data_lengths`.
-        label_lengths: (B,), the length of each label; needs `use_label_lengths`.
-        use_data_lengths: True if `data_lengths` is given.
-        use_label_lengths: True if `label_lengths` is given.
-        blank_label: Which class is the blank: "first" (0, labels begin at 1) or "last" (labels begin at 0).
+        data_lengths: (B,), the number of valid steps of each sequence; requires `use_data_lengths`.
+        label_lengths: (B,), the length of each label; requires `use_label_lengths`.
+        use_data_lengths: True if `data_lengths` is passed.
+        use_label_lengths: True if `label_lengths` is passed.
+        blank_label: The class of the blank: "first" (0, labels start at 1) or "last" (labels start at 0).
     Returns:
         (B,), the losses.
     Example:
@@ -69,10 +69,10 @@ class CTCLoss(Operator):
     def _check(self, data: Value, label: Value) -> None:
         if data.type.rank != 3 or label.type.rank != 2 or label.type.shape[0] != data.type.shape[1]:
             shapes = f"{data.type.shape} and {label.type.shape}"
-            raise ValueError(f"needs data (time, batch, classes) and label (batch, length), got {shapes}")
+            raise ValueError(f"requires data (time, batch, classes) and label (batch, length), got {shapes}")
 
     def _lengths(self, b: MxBuilder, inputs: tuple[Value, ...]) -> tuple[Value, Value]:
-        """Of each sequence and each label, (B,) of I32."""
+        """The lengths of each sequence and each label, (B,) of I32."""
         given = [b.cast(v, DType.I32) for v in inputs[2:]]
         steps, batch, _ = inputs[0].type.shape
         of_data = given.pop(0) if self.use_data_lengths else b.full((batch,), steps, DType.I32)
@@ -88,12 +88,12 @@ class CTCLoss(Operator):
         shape = states.type.shape
         skips = self._skips(b, states, blank)
         scores = b.transpose(log_softmax(b, data, 2), (1, 2, 0))  # (B, classes, T)
-        said = b.transpose(b.gather(scores, b.expand_dims(states, 2), (1,), 1), (2, 0, 1))  # (T, B, states)
+        emissions = b.transpose(b.gather(scores, b.expand_dims(states, 2), (1,), 1), (2, 0, 1))  # (T, B, states)
         places = b.iota(shape, DType.I32, 1)
         start = b.select(b.eq(places, 0), b.full(shape, 0, data.type.dtype), b.full(shape, _NEVER, data.type.dtype))
         times = b.iota((data.type.shape[0],), DType.I32, 0)
         body = _step(start.type)
-        (end,) = b.scan(body, [start], [said, times], [skips, steps], data.type.shape[0])
+        (end,) = b.scan(body, [start], [emissions, times], [skips, steps], data.type.shape[0])
         last = b.broadcast(b.mul(letters, 2), shape, (0,))
         final = b.or_(b.eq(places, last), b.eq(places, b.sub(last, 1)))
         loss = b.neg(_log_sum(b, b.select(final, end, b.full_like(end, _NEVER))))
@@ -101,18 +101,18 @@ class CTCLoss(Operator):
         return b.select(fits, loss, b.full_like(loss, 0))
 
     def _states(self, b: MxBuilder, label: Value, blank: int) -> Value:
-        """The classes to say one after the other: a blank, then a letter and a blank for each, (B, 2 L + 1)."""
+        """The classes of an alignment in order: a blank, then each letter followed by a blank, (B, 2 L + 1)."""
         batch, count = label.type.shape
         pairs = b.concat([b.expand_dims(label, 2), b.full((batch, count, 1), blank, DType.I32)], 2)
         rest = b.reshape(pairs, (batch, 2 * count))
         return b.concat([b.full((batch, 1), blank, DType.I32), rest], 1)
 
     def _skips(self, b: MxBuilder, states: Value, blank: int) -> Value:
-        """BOOL: whether a state may follow the second before it, because the blank between them is not needed."""
+        """BOOL: true if a state can follow the state two before it, because the blank between them is optional."""
         return b.and_(b.ne(states, blank), b.ne(states, _shifted(b, states, 2, -1)))
 
     def _fits(self, b: MxBuilder, label: Value, steps: Value, letters: Value) -> Value:
-        """Whether a label has a way through its sequence: equal letters in a row need a blank between them."""
+        """BOOL: true if the label fits its sequence: equal adjacent letters need a blank between them."""
         places = b.iota(label.type.shape, DType.I32, 1)
         inside = b.and_(b.gt(places, 0), b.lt(places, b.broadcast(letters, label.type.shape, (0,))))
         doubled = b.and_(inside, b.eq(label, _shifted(b, label, 1, -1)))
@@ -120,13 +120,13 @@ class CTCLoss(Operator):
 
 
 def _step(state: TensorType) -> Graph:
-    """One step: each state is reached from itself, from the one before it, or by a skip."""
+    """One step: each state is reached from itself, from the previous state, or by a skip."""
     b = MxBuilder("ctc")
-    before, said, time = b.input(state), b.input(state), b.input(TensorType((), DType.I32))
+    before, emissions, time = b.input(state), b.input(state), b.input(TensorType((), DType.I32))
     skips, steps = b.input(TensorType(state.shape, DType.BOOL)), b.input(TensorType(state.shape[:1], DType.I32))
     skipped = b.select(skips, _shifted(b, before, 2, _NEVER), b.full_like(before, _NEVER))
     ways = b.concat([b.expand_dims(v, 2) for v in (before, _shifted(b, before, 1, _NEVER), skipped)], 2)
-    after = b.maximum(b.add(_log_sum(b, ways), said), _NEVER)
+    after = b.maximum(b.add(_log_sum(b, ways), emissions), _NEVER)
     runs = b.lt(b.broadcast(time, steps.type.shape, ()), steps)
     return b.build([b.select(b.broadcast(runs, state.shape, (0,)), after, before)])
 

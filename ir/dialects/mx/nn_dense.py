@@ -15,14 +15,13 @@ from .shapes import PartialShape, is_known, unify_at
 
 @operator("FullyConnected", aliases=("_npx_fully_connected", "_sparse_FullyConnected"))
 class FullyConnected(Operator):
-    """Applies a linear transformation: each row of data times the transposed weight, plus the bias.
+    """Applies a linear transformation: multiplies each row of data by the transposed weight and adds the bias.
 
         output[n, o] = sum_c data[n, c] * weight[o, c] + bias[o]
 
     Args:
-        data: (N, ...). With `flatten` all axes but the first become one axis of length C; otherwise the map acts on
-            the
-            last axis, of length C.
+        data: (N, ...). With `flatten`, all axes except the first are merged into one of length C; otherwise the
+            transformation applies to the last axis, of length C.
         weight: (num_hidden, C).
         bias: (num_hidden,) or (num_hidden, 1); absent with `no_bias`.
         num_hidden: Length of an output row.
@@ -72,14 +71,14 @@ class Embedding(Operator):
 
         output[i, ..., :] = weight[data[i, ...], :]
 
-    An index outside [0, input_dim) takes the nearest row.
+    An index outside [0, input_dim) is clipped.
 
     Args:
         data: Indices of any shape and dtype.
         weight: (input_dim, output_dim), the table.
         input_dim: Number of rows of the table.
         output_dim: Length of a row.
-        dtype: Dtype of the weight where inference does not know it.
+        dtype: Dtype of the weight if inference does not determine it.
         sparse_grad: True for a row-sparse gradient of the weight.
     Returns:
         (*data.shape, output_dim).
@@ -121,7 +120,7 @@ class SparseEmbedding(Embedding):
     """Embedding whose weight has a row-sparse gradient.
 
     Args:
-        deterministic: True to add up a gradient in a fixed order. The order is always fixed here.
+        deterministic: True to sum a gradient in a fixed order. The order is always fixed here.
     """
 
     deterministic: Bool = False

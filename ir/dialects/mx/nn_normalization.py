@@ -1,4 +1,4 @@
-"""Normalisation by batch, layer, group, instance, norm and neighbourhood."""
+"""Normalisation over batch, layer, group, instance, norm and neighbouring channels."""
 
 from __future__ import annotations
 
@@ -19,27 +19,27 @@ Three = tuple[Value, Value, Value]
 
 
 def _wide(b: MxBuilder, x: Value) -> Value:
-    """x in the dtype that statistics are computed in: at least float32."""
+    """x in the dtype of statistics: at least float32."""
     return b.cast(x, DType.F32) if x.type.dtype.bits < 32 else x
 
 
 def _constants(b: MxBuilder, visible: bool, mean: Value, spread: Value) -> tuple[Value, Value]:
-    """The statistics as results, which have no gradient; nothing reads them unless they are visible."""
+    """The statistics as results without gradient; if they are not visible, they have no readers."""
     return (b.stop_gradient(mean), b.stop_gradient(spread)) if visible else (mean, spread)
 
 
 class _BatchNormBase(Operator):
-    """Normalizes along one axis with statistics of the batch or stored ones.
+    """Normalizes along one axis with the batch's statistics or stored statistics.
 
     Args:
         data: (N, C, ...), with channels on axis 1.
-        gamma: (C,), the scale of each channel; counts as 1 with `fix_gamma`.
+        gamma: (C,), the scale of each channel; replaced by 1 with `fix_gamma`.
         beta: (C,), the shift of each channel.
-        moving_mean: (C,), the stored mean; written in training.
-        moving_var: (C,), the stored variance; written in training.
+        moving_mean: (C,), the stored mean; updated in training.
+        moving_var: (C,), the stored variance; updated in training.
         eps: Added to the variance.
-        momentum: Share of the old value in an update of the stored statistics.
-        fix_gamma: True to use 1 in place of gamma.
+        momentum: Weight of the old value in an update of the stored statistics.
+        fix_gamma: True to use 1 instead of gamma.
         use_global_stats: True to use the stored statistics in training too.
         output_mean_var: True to return the statistics as well.
         min_calib_range: Accepted for quantized models of MXNet; unused.
@@ -85,7 +85,7 @@ class _BatchNormBase(Operator):
         return [inputs[0], inputs[1], inputs[1]]
 
     def normalize(self, b: MxBuilder, inputs: tuple[Value, ...]) -> Three:
-        """Output, by x * scale + shift with two vectors, mean and 1/sqrt(var + eps), or var with `keeps_variance`."""
+        """Output, computed as x * scale + shift, then mean and 1/sqrt(var + eps), or var with `keeps_variance`."""
         data, gamma, beta, *moving = inputs
         axis = self.channel_axis(data.type.rank)
         x = b.cast(data, gamma.type.dtype)
@@ -103,15 +103,15 @@ class _BatchNormBase(Operator):
         return b.cast(y, data.type.dtype), *_constants(b, self.output_mean_var, mean, spread)
 
     def require_dtypes(self, types: Sequence[TensorType]) -> None:
-        """The vectors have the dtype of data, or float32 beside 16-bit data."""
+        """TypeError unless the vectors have data's dtype, or float32 for 16-bit data."""
         names = self.input_names(len(types))
         if not types[0].dtype.is_float:
-            raise TypeError(f"data must be of a floating dtype, it is {types[0].dtype.full_name}")
+            raise TypeError(f"data must have a floating dtype, got {types[0].dtype.full_name}")
         allowed = {types[0].dtype, DType.F32} if types[0].dtype.bits < 32 else {types[0].dtype}
         for name, t in zip(names[1:], types[1:], strict=True):
             if t.dtype not in allowed or t.dtype is not types[1].dtype:
                 raise TypeError(
-                    f"{name} is {t.dtype.full_name}, which does not go with data of {types[0].dtype.full_name}"
+                    f"{name} is {t.dtype.full_name}, which is incompatible with data of {types[0].dtype.full_name}"
                 )
 
     def _update(self, b: MxBuilder, moving: list[Value], new: tuple[Value, Value], momentum: float) -> None:
@@ -132,7 +132,7 @@ def _moments(b: MxBuilder, x: Value, axes: tuple[int, ...]) -> tuple[Value, Valu
 
 @operator("BatchNorm", aliases=("_npx_batch_norm",))
 class BatchNorm(_BatchNormBase):
-    """Batch normalization: gives each channel mean beta and deviation gamma.
+    """Batch normalization: normalizes each channel to mean beta and standard deviation gamma.
 
         output = (data - mean) / sqrt(var + eps) * gamma + beta
 
@@ -177,7 +177,7 @@ class BatchNormWithReLU(BatchNorm):
 
 @operator("BatchNorm_v1")
 class BatchNormV1(_BatchNormBase):
-    """The first version of batch normalization, kept for old models: the output `var` is the variance itself."""
+    """The first version of batch normalization, for old models: the output `var` is the variance itself."""
 
     keeps_variance = True
     eps: Float = 0.00100000005
@@ -189,7 +189,7 @@ class BatchNormV1(_BatchNormBase):
 
 @operator("_contrib_SyncBatchNorm")
 class SyncBatchNorm(_BatchNormBase):
-    """Batch normalization whose statistics cover the batches of all devices. A program runs on one device here, so the
+    """Batch normalization with statistics over the batches of all devices. Here a program runs on one device, so the
     results are those of BatchNorm.
 
     Args:
@@ -216,13 +216,13 @@ class LayerNorm(Operator):
         data: Array of any shape; n is its extent along `axis`.
         gamma: (n,), the scale.
         beta: (n,), the shift.
-        axis: The axis that is normalized.
+        axis: The normalized axis.
         eps: Added to the variance.
-        output_mean_var: True to return mean and deviation as well.
+        output_mean_var: True to return mean and standard deviation as well.
     Returns:
         output: An array of data's shape.
         mean: Mean along `axis`, with `output_mean_var`.
-        std: Deviation along `axis`, with `output_mean_var`.
+        std: Standard deviation along `axis`, with `output_mean_var`.
     Example:
         >>> x = nd.array([[1, 3], [10, 30]])
         >>> nd.LayerNorm(x, nd.ones((2,)), nd.zeros((2,))).asnumpy().round(3)
@@ -271,7 +271,7 @@ def _affine(b: MxBuilder, x: Value, gamma: Value, beta: Value, axis: int) -> Val
 
 @operator("GroupNorm")
 class GroupNorm(Operator):
-    """Normalizes over groups of channels together with all positions, then scales and shifts.
+    """Normalizes over groups of channels and all positions, then scales and shifts.
 
         output = (data - mean) / sqrt(var + eps) * gamma + beta, with mean and variance of each group of each instance
 
@@ -281,7 +281,7 @@ class GroupNorm(Operator):
         beta: (num_groups,), the shift of each group.
         num_groups: Number of groups.
         eps: Added to the variance.
-        output_mean_var: True to return mean and deviation as well.
+        output_mean_var: True to return mean and standard deviation as well.
     Returns:
         output: An array of data's shape.
         mean: (N, num_groups), with `output_mean_var`.
@@ -313,7 +313,7 @@ class GroupNorm(Operator):
         data, gamma, beta = inputs
         shape = data.type.shape
         if shape[1] % self.num_groups:
-            raise ValueError(f"{shape[1]} channels do not divide into num_groups={self.num_groups}")
+            raise ValueError(f"{shape[1]} channels are not divisible by num_groups={self.num_groups}")
         grouped: Shape = (shape[0], self.num_groups, prod(shape[1:]) // self.num_groups)
         x = b.reshape(_wide(b, data), grouped)
         mean, var = _moments(b, x, (2,))
@@ -374,9 +374,8 @@ class L2Normalization(Elementwise):
     Args:
         data: (N, C, ...).
         eps: Added to the sum of squares.
-        mode: What is summed: "instance" all elements of an instance, "channel" the channels at each position,
-            "spatial"
-            the positions of each channel.
+        mode: The axes of the sum: "instance" all elements of an instance, "channel" the channels at each position,
+            "spatial" the positions of each channel.
     Returns:
         An array of data's shape.
     Example:
@@ -391,7 +390,7 @@ class L2Normalization(Elementwise):
         super().complete(inputs, outputs)
         shape = inputs[0]
         if self.mode != "instance" and shape is not None and len(shape) < 3:
-            raise ValueError(f"mode={self.mode!r}: data needs at least 3 axes, its shape is {shape}")
+            raise ValueError(f"mode={self.mode!r}: data must have at least 3 axes, got shape {shape}")
 
     def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
         x = inputs[0]
@@ -403,7 +402,7 @@ class L2Normalization(Elementwise):
 
 @operator("LRN")
 class LRN(Elementwise):
-    """Divides by a power of the squares of neighbouring channels (local response normalization).
+    """Divides by a power of the sum of squares of neighbouring channels (local response normalization).
 
         output[c] = data[c] / (knorm + alpha / nsize * sum_{|k - c| <= nsize / 2} data[k]^2) ^ beta
 
@@ -433,7 +432,7 @@ class LRN(Elementwise):
         x = inputs[0]
         rank, half = x.type.rank, (self.nsize - 1) // 2  # an even nsize covers one channel less, as in MXNet
         if rank != 4:
-            raise ValueError(f"data must have 4 axes, its shape is {x.type.shape}")
+            raise ValueError(f"data must have 4 axes, got shape {x.type.shape}")
         total = b.reduce_window(
             ReduceOp.ADD,
             b.square(x),

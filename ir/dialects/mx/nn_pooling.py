@@ -31,7 +31,7 @@ class _PoolingBase(Operator):
 
     Args:
         data: (N, C, *spatial) with one to three spatial axes.
-        kernel: Extents of the window, one for each spatial axis; not needed with `global_pool`.
+        kernel: Extents of the window, one per spatial axis; unused with `global_pool`.
         pool_type: "max", "avg", "sum", or "lp" for the p-norm of each window.
         global_pool: True for one window that covers all positions.
         pooling_convention: How the number of windows is rounded: "valid" down, "full" up; "same" is ceil(n / stride).
@@ -54,7 +54,7 @@ class _PoolingBase(Operator):
             check_layout(self.mx_name(), getattr(self, "layout", None), rank)
 
     def _steps_and_pads(self, rank: int) -> tuple[Shape, Shape]:
-        """The strides and the padding of `rank` spatial axes, as far as they are given: numbers beyond are ignored."""
+        """The strides and the padding of `rank` spatial axes: defaults if absent; excess numbers are ignored."""
         return self.stride[:rank] or (1,) * rank, self.pad[:rank] or (0,) * rank
 
     def _spatial(self, rank: int) -> tuple[int, ...]:
@@ -64,7 +64,8 @@ class _PoolingBase(Operator):
     def _windows(
         self, b: MxBuilder, x: Value, kernel: Shape, strides: Shape, pads: Pads, counts: Sequence[Counts]
     ) -> Value:
-        """Pool x; `counts` are along each axis the elements of the windows by whose product an average divides."""
+        """Pool x. `counts` has the number of elements per window along each axis; an average divides by their
+        product."""
         axes = self._spatial(x.type.rank)
 
         def full(values: tuple[_T, ...], neutral: _T) -> tuple[_T, ...]:
@@ -89,14 +90,14 @@ class _PoolingBase(Operator):
         product = np.ones(())
         for c in counts:
             product = np.multiply.outer(product, c.numbers())
-        product = np.maximum(product, 1)  # the average of a window of padding alone is 0
+        product = np.maximum(product, 1)  # the average of a window that contains only padding is 0
         if product.size and (product == product.flat[0]).all():
             return b.mul(total, 1.0 / float(product.flat[0]))
         reciprocal = b.constant(1.0 / product, total.type.dtype)
         return b.mul(total, b.broadcast(reciprocal, total.type.shape, axes))
 
     def _reciprocals(self, b: MxBuilder, total: Value, counts: Sequence[Counts], axes: tuple[int, ...]) -> Value:
-        """What an average multiplies by, computed in the graph: for symbolic extents."""
+        """The reciprocals that an average multiplies by, computed in the graph for symbolic extents."""
         shape = tuple(total.type.shape[a] for a in axes)
         product = b.constant(1.0, DType.F64)
         for k, c in enumerate(counts):
@@ -123,7 +124,7 @@ class _PoolingBase(Operator):
     def _order(self) -> int:
         order: int | None = getattr(self, "p_value", None)
         if order not in (1, 2, 3):
-            raise ValueError(f"p_value={order}: Lp pooling needs 1, 2 or 3")
+            raise ValueError(f"p_value={order}: Lp pooling requires 1, 2 or 3")
         return order
 
     def _power(self, b: MxBuilder, x: Value) -> Value:
@@ -148,7 +149,7 @@ class _PoolingBase(Operator):
 
 
 def pooled_extents(spatial: Shape, kernel: Shape, strides: Shape, pad: Shape, convention: str) -> Shape:
-    """Number of windows along each axis in MXNet's conventions. ValueError where the kernel does not fit."""
+    """Number of windows along each axis in MXNet's conventions. ValueError if the kernel does not fit."""
     if len(kernel) != len(spatial):
         raise ValueError(f"kernel {kernel} does not fit an input with {len(spatial)} spatial axes")
     sizes = list(zip(spatial, kernel, strides, pad, strict=True))
@@ -168,13 +169,13 @@ _LOWEST = {
     DType.F32: -3.4028234663852886e38,
     DType.F64: -1.7976931348623157e308,
 }
-"""The least finite number: MXNet's maximum of a window that holds padding alone. Integers start from theirs anyway."""
+"""The lowest finite number: MXNet's maximum of a window with only padding. For integers it is the neutral element."""
 
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """How many positions of one axis with `size` elements each of `windows` windows covers; those past the padding
-    never count. `inside`: no window reaches past the padding."""
+    """The number of elements that each of `windows` windows covers along an axis with `size` elements; positions past
+    the padding never count. `inside`: no window reaches past the padding."""
 
     size: int
     windows: int
@@ -205,7 +206,7 @@ class Counts:
 
 @operator("Pooling", aliases=("_npx_pooling",))
 class Pooling(_PoolingBase):
-    """Reduces windows of positions to one number each, by maximum, average, sum or p-norm.
+    """Reduces each window to one number: maximum, average, sum or p-norm.
 
         output extent = floor((n + 2 * pad - kernel) / stride) + 1    ("valid"; "full" rounds up)
 
@@ -257,7 +258,7 @@ class Pooling(_PoolingBase):
 
 @operator("Pooling_v1")
 class PoolingV1(_PoolingBase):
-    """The first version of Pooling, kept for old models: averages always divide by the extent of the kernel."""
+    """The first version of Pooling, for old models: averages always divide by the extent of the kernel."""
 
     kernel: Ints = ()
     pool_type: Literal["avg", "max", "sum"] = "max"
@@ -287,7 +288,7 @@ class PoolingV1(_PoolingBase):
         return b.max(x, axes, keepdims=True)
 
     def _maximum(self, b: MxBuilder, x: Value, window: Shape, steps: Shape, padding: Pads) -> Value:
-        """Padding counts as zeros; positions past it, which the convention "full" reaches, do not count."""
+        """Padding counts as zeros; positions past it, which the convention "full" reaches, are ignored."""
         zeros = tuple(p for p, _ in padding)
         padded = b.pad(x, b.full((), 0, x.type.dtype), zeros, zeros)
         past = tuple((0, high - low) for low, high in padding)
@@ -298,7 +299,7 @@ class PoolingV1(_PoolingBase):
         def gradient(
             b: MxBuilder, operands: Sequence[Value], results: Sequence[Value], cotangents: Sequence[Value]
         ) -> list[Value]:
-            """Every element that equals the maximum of a window has its whole cotangent."""
+            """Every element that equals the maximum of a window gets the window's whole cotangent."""
             x, first = operands[0], len(b.nodes)
             rows = b.windows(x, ReduceOp.MAX.neutral(x.type.dtype), window, steps, past, (1,) * x.type.rank)
             gathered, kept = b.nodes[first:], tuple(range(x.type.rank))
@@ -310,7 +311,7 @@ class PoolingV1(_PoolingBase):
 
 
 def complete_batch(inputs: list[PartialShape], outputs: list[PartialShape]) -> None:
-    """The batch axis is the same in data and output."""
+    """Unify the batch axes of data and output."""
     data, out = inputs[0], outputs[0]
     if data is not None and out is not None:
         inputs[0] = (either(data[0], out[0]), *data[1:])

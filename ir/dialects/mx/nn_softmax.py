@@ -1,4 +1,4 @@
-"""Softmax and its kin."""
+"""Softmax, log_softmax, softmin and SoftmaxActivation."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def softmax(b: MxBuilder, x: Value, axis: int) -> Value:
 
 
 def softmax_gradient(b: MxBuilder, y: Value, g: Value, axis: int) -> Value:
-    """The cotangent of the operand from the softmax y alone."""
+    """The cotangent of the operand, computed only from the softmax y."""
     total = b.sum(b.mul(g, y), (axis,), keepdims=True)
     return b.mul(y, b.sub(g, _spread(b, total, y)))
 
@@ -58,7 +58,7 @@ def softmin(b: MxBuilder, x: Value, axis: int) -> Value:
 
 
 def below_length(b: MxBuilder, x: Value, length: Value, axis: int) -> Value:
-    """BOOL of x's shape: whether the position along `axis` is less than `length`, which lacks that axis."""
+    """BOOL of x's shape: true if the position along `axis` is less than `length`, which lacks that axis."""
     shape = x.type.shape
     position = b.iota(shape, DType.I32, axis)
     axes = tuple(i for i in range(len(shape)) if i != axis)
@@ -70,11 +70,11 @@ class _SoftmaxBase(Operator):
 
     Args:
         data: The input array.
-        length: Number of valid positions along `axis`, for each position of the other axes; needs `use_length`.
+        length: Number of valid positions along `axis`, for each position of the other axes; requires `use_length`.
         axis: The axis along which the results sum to 1.
         temperature: Number by which data is divided first; 1 by default.
         dtype: Floating dtype of the result; that of data by default.
-        use_length: True if `length` is given.
+        use_length: True if `length` is passed.
     """
 
     inputs = ("data", "length?")
@@ -115,9 +115,9 @@ class _SoftmaxBase(Operator):
 
 
 def without_lengths(op: _SoftmaxBase) -> None:
-    """ValueError where lengths are asked for, which the operator does not take."""
+    """ValueError if lengths are requested, which the operator does not support."""
     if op.use_length:
-        raise ValueError(f"{op.mx_name()}: use_length=True: only softmax takes lengths")
+        raise ValueError(f"{op.mx_name()}: use_length=True: only softmax supports lengths")
 
 
 @operator("softmax", aliases=("_npx_softmax",))
@@ -126,7 +126,7 @@ class Softmax(_SoftmaxBase):
 
         output[i] = exp(data[i] / temperature) / sum_j exp(data[j] / temperature)
 
-    With `use_length`, positions from `length` on do not count and become 0.
+    With `use_length`, positions from `length` on are ignored and become 0.
 
     Returns:
         An array of data's shape.
@@ -185,7 +185,7 @@ class Softmin(_SoftmaxBase):
 
 
 def flat_softmax(b: MxBuilder, x: Value) -> Value:
-    """The softmax over all axes but the first together."""
+    """The softmax over all axes except the first."""
     shape = x.type.shape
     rows = b.reshape(x, (shape[0], prod(shape[1:])))
     return b.reshape(softmax(b, rows, 1), shape)
@@ -197,7 +197,7 @@ class SoftmaxActivation(Elementwise):
 
     Args:
         data: (N, C, ...).
-        mode: "instance" for a softmax over all elements of each instance, "channel" for one over axis 1.
+        mode: "instance" for softmax over all elements of each instance, "channel" for softmax over axis 1.
     Returns:
         An array of data's shape.
     Example:
@@ -211,12 +211,12 @@ class SoftmaxActivation(Elementwise):
 
     def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
         if self.mode == "channel" and inputs[0].type.rank < 3:
-            raise ValueError(f"mode='channel' needs data with 3 axes or more, its shape is {inputs[0].type.shape}")
+            raise ValueError(f"mode='channel' requires data with at least 3 axes, got shape {inputs[0].type.shape}")
         return softmax(b, inputs[0], 1 if self.mode == "channel" else inputs[0].type.rank - 1)
 
     def gradient(  # type: ignore[override]
         self, b: MxBuilder, operands: object, results: Sequence[Value], cotangents: Sequence[Value]
     ) -> list[Value]:
-        """That of the softmax over axis 1, in both modes."""
+        """The gradient of softmax over axis 1, in both modes."""
         y = results[0]
         return [softmax_gradient(b, y, cotangents[0], min(1, y.type.rank - 1))]

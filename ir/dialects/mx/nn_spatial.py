@@ -19,7 +19,7 @@ from .shapes import PartialShape, check_window, unify_at
 
 
 def stretch(b: MxBuilder, x: Value, scale: int) -> Value:
-    """Each position repeated `scale` times along both axes."""
+    """Repeats each position `scale` times along both axes."""
     n, c, h, w = x.type.shape
     spread = b.broadcast(x, (n, c, h, scale, w, scale), (0, 1, 2, 4))
     return b.reshape(spread, (n, c, h * scale, w * scale))
@@ -27,16 +27,15 @@ def stretch(b: MxBuilder, x: Value, scale: int) -> Value:
 
 @operator("UpSampling")
 class UpSampling(Operator):
-    """Enlarges images by a whole factor.
+    """Enlarges images by an integer factor.
 
     Args:
         data: One or more images (N, C, H, W); with "bilinear" one image and a filter (num_filter, 1, k, k). Several
-            are
-            enlarged to the size of the first's result.
+            images are enlarged to the size of the first result.
         scale: The factor.
-        num_filter: Number of channels of data; for "bilinear".
+        num_filter: Number of channels of data; used with "bilinear".
         sample_type: "nearest" repeats positions, "bilinear" applies the filter as a Deconvolution.
-        multi_input_mode: What happens to several results: "concat" joins channels, "sum" adds.
+        multi_input_mode: How several results are combined: "concat" concatenates channels, "sum" adds.
     Returns:
         (N, C, H * scale, W * scale).
     Example:
@@ -110,14 +109,14 @@ class BilinearResize2D(Operator):
 
     Args:
         data: (N, C, H, W).
-        like: An array whose height and width the result has; for mode "like".
-        height: Height of the result; for mode "size".
-        width: Width of the result; for mode "size".
-        scale_height: Factor of the height; in place of `height`.
-        scale_width: Factor of the width; in place of `width`.
-        mode: How the size is given: "size", "like", "odd_scale" (factors, made odd), or the nearest even or odd size
-            below or above ("to_even_down", "to_even_up", "to_odd_down", "to_odd_up").
-        align_corners: True if the centres of the corner pixels stay at the corners.
+        like: An array with the height and width of the result; used with mode "like".
+        height: Height of the result; used with mode "size".
+        width: Width of the result; used with mode "size".
+        scale_height: Factor of the height; an alternative to `height`.
+        scale_width: Factor of the width; an alternative to `width`.
+        mode: How the size is determined: "size", "like", "odd_scale" (factors; the result is odd), or the nearest even
+            or odd size below or above ("to_even_down", "to_even_up", "to_odd_down", "to_odd_up").
+        align_corners: True to align the centres of the corner pixels.
     Returns:
         (N, C, height, width).
     Example:
@@ -144,8 +143,8 @@ class BilinearResize2D(Operator):
         else:
             scaled = self.mode != "size" or (self.scale_height is not None and self.scale_width is not None)
             scales = (self.scale_height, self.scale_width) if scaled else (None, None)
-            wanted = zip(x.type.shape[2:], (self.height, self.width), scales, strict=True)
-            size = tuple(self._extent(*w) for w in wanted)
+            axes = zip(x.type.shape[2:], (self.height, self.width), scales, strict=True)
+            size = tuple(self._extent(*w) for w in axes)
         if min(size) < 1:
             raise ValueError(f"the result would have the size {size}")
         for axis, extent in zip((2, 3), size, strict=True):
@@ -172,7 +171,7 @@ class BilinearResize2D(Operator):
 
 @operator("_contrib_AdaptiveAvgPooling2D")
 class AdaptiveAvgPooling2D(Operator):
-    """Averages over a grid of windows that cover the positions evenly.
+    """Averages over a grid of windows that evenly cover the positions.
 
     Args:
         data: (N, C, H, W).
@@ -195,13 +194,13 @@ class AdaptiveAvgPooling2D(Operator):
     def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
         x = inputs[0]
         if x.type.rank != 4:
-            raise ValueError(f"data must have 4 axes (N, C, H, W), its shape is {x.type.shape}")
+            raise ValueError(f"data must have 4 axes (N, C, H, W), got shape {x.type.shape}")
         rows, columns = self.output_size * 2 if len(self.output_size) == 1 else self.output_size or (1, 1)
         x = self._along(b, self._along(b, x, 3, columns), 2, rows)
         return x
 
     def _along(self, b: MxBuilder, x: Value, axis: int, size: int) -> Value:
-        """Averages along one axis: by splitting it where the windows are equal, else by a matrix of weights."""
+        """Averages along one axis: splits it if the windows are equal, else multiplies by a matrix of weights."""
         shape = x.type.shape
         n = shape[axis]
         if n % size == 0:
@@ -297,7 +296,7 @@ class Col2Im(_Columns):
         return b.slice(image, low, stop)
 
     def _places(self, window: list[tuple[int, int, int, int]], padded: Shape) -> np.ndarray:
-        """Where each element of each column belongs in the flattened padded image: (elements, 1)."""
+        """The position of each element of each column in the flattened padded image: (elements, 1)."""
         axes: list[np.ndarray] = []
         for (k, stride, dilate, _), size in zip(window, padded, strict=True):
             starts = np.arange(0, size - (k - 1) * dilate, stride)
@@ -310,7 +309,7 @@ class Col2Im(_Columns):
 
 
 def check_size(size: Shape) -> Shape:
-    """Height and width of a grid. ValueError where they are not two positive numbers."""
+    """`size`, the height and width of a grid; ValueError unless it is two positive numbers."""
     if len(size) != 2 or min(size) < 1:
         raise ValueError(f"target_shape={size} must be two positive numbers")
     return size
@@ -318,12 +317,12 @@ def check_size(size: Shape) -> Shape:
 
 @operator("GridGenerator")
 class GridGenerator(Operator):
-    """Makes sampling positions for BilinearSampler, as coordinates x, y in [-1, 1].
+    """Computes sampling positions for BilinearSampler, as coordinates x, y in [-1, 1].
 
     Args:
         data: Affine matrices (N, 6), or with "warp" a flow (N, 2, H, W) in pixels.
         transform_type: "affine" or "warp".
-        target_shape: Height and width of the grid; for "affine".
+        target_shape: Height and width of the grid; used with "affine".
     Returns:
         (N, 2, H, W).
     Example:
@@ -351,7 +350,7 @@ class GridGenerator(Operator):
 
 @operator("BilinearSampler")
 class BilinearSampler(Operator):
-    """Samples images at given positions by bilinear interpolation; positions outside count as 0.
+    """Samples images at the positions of a grid by bilinear interpolation; positions outside are 0.
 
     Args:
         data: (N, C, H, W).
@@ -372,14 +371,14 @@ class BilinearSampler(Operator):
 
 @operator("SpatialTransformer")
 class SpatialTransformer(Operator):
-    """Samples images on a regular grid that affine matrices move: GridGenerator and BilinearSampler in one.
+    """Samples images on a regular grid transformed by affine matrices: GridGenerator and BilinearSampler combined.
 
     Args:
         data: (N, C, H, W).
         loc: (N, 6), the affine matrices.
         target_shape: Height and width of the result.
-        transform_type: "affine", the only kind.
-        sampler_type: "bilinear", the only kind.
+        transform_type: "affine", the only supported type.
+        sampler_type: "bilinear", the only supported type.
     Returns:
         (N, C, *target_shape).
     """

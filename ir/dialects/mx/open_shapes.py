@@ -1,4 +1,4 @@
-"""Operators without operands that have the shape of their result as a parameter, which may leave extents open."""
+"""Operators without operands whose result's shape is a parameter, in which extents can be unknown."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from .shapes import UNKNOWN, PartialShape, is_known, unify_at
 
 
 class Shaped(Operator):
-    """An operator whose result has the shape `shape`, where -1 is an unknown extent and None an unknown shape.
+    """An operator whose result has the shape `shape`; -1 is an unknown extent and None an unknown shape.
 
-    What is unknown follows from the consumers of the result.
+    Unknown extents follow from the consumers of the result.
     """
 
     if TYPE_CHECKING:  # each subclass declares it at MXNet's own place
@@ -31,7 +31,7 @@ class Shaped(Operator):
     def complete(self, inputs: list[PartialShape], outputs: list[PartialShape]) -> None:
         shape = self._partial_shape()
         if is_known(shape):
-            TensorType(shape, self.output_dtypes(())[0] or DType.F32)  # ValueError for more bytes than memory can have
+            TensorType(shape, self.output_dtypes(())[0] or DType.F32)  # ValueError if it has too many bytes
         unify_at(outputs, 0, shape)
 
     def resolve(self, types: Sequence[TensorType]) -> Operator:
@@ -46,7 +46,7 @@ class Shaped(Operator):
         return type(self).parse({**self.attrs(), "shape": shape})
 
     def known_shape(self) -> Shape:
-        """The shape of the result. ValueError where it is not known."""
+        """The shape of the result; ValueError if it is unknown."""
         shape = self._partial_shape()
         if not is_known(shape):
             raise ValueError(f"{self.mx_name()}: the shape {shape} of the result is not known")

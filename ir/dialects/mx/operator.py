@@ -1,16 +1,16 @@
-"""What an MXNet operator is, and the table of all of them.
+"""The base class of MXNet operators, and the registry of all of them.
 
-An operator is one class, and everything else follows from it:
+An operator is one class from which everything else is derived:
 
     @operator("FullyConnected")
     class FullyConnected(Operator):
         '''Docstring of nd.FullyConnected and sym.FullyConnected.'''
-        inputs = ("data", "weight", "bias?")          "?" optional, "*" variadic, "!" auxiliary: mutated in training
-        outputs = ("output",)                         names; `hidden` of the last ones exist but are not visible
+        inputs = ("data", "weight", "bias?")          "?" optional, "*" variadic, "!" auxiliary: updated in training
+        outputs = ("output",)                         names; the last `hidden` ones are not visible to users
         num_hidden: Int                               parameters: MXNet's names, order and defaults
-        def has_input(self, name): ...                which optional inputs these parameters ask for
-        def complete(self, inputs, outputs): ...      fill in unknown shapes, backwards too
-        def decompose(self, b, data, weight, bias=None): ...    the operator said in core
+        def has_input(self, name): ...                True if these parameters require the optional input
+        def complete(self, inputs, outputs): ...      fill in unknown shapes, forwards and backwards
+        def decompose(self, b, data, weight, bias=None): ...    the lowering to core
 
 Instances are frozen and compared by value. A parameter whose name is taken (num_outputs) has a pydantic alias.
 """
@@ -43,7 +43,7 @@ Results = Value | tuple[Value, ...]
 
 _TOO_FEW_AXES = "an operand has too few axes"
 
-_validating = await_at_fork(ForkSafeLock())  # Pydantic has locks of its own, in Python and in native code
+_validating = await_at_fork(ForkSafeLock())  # Pydantic has its own locks, in Python and in native code
 
 
 class Operator(BaseModel, Op):
@@ -51,7 +51,7 @@ class Operator(BaseModel, Op):
 
     Args:
         data: The input array.
-        num_args: Number of inputs; counted where it is not given.
+        num_args: Number of inputs; by default the number of arrays.
         ctx: The device of the result; the current context by default.
         dtype: Dtype of the result.
         workspace: Accepted for MXNet's programs; unused.
@@ -64,33 +64,32 @@ class Operator(BaseModel, Op):
     inputs: ClassVar[tuple[str, ...]] = ("data",)
     outputs: ClassVar[tuple[str, ...]] = ("output",)
     hidden: ClassVar[int] = 0
-    """How many of the last outputs a user does not see."""
+    """The number of last outputs that users do not see."""
     aliases: ClassVar[tuple[str, ...]] = ()
     variadic: ClassVar[str] = "num_args"
-    """The parameter that counts the inputs of an operator whose input is marked "*"."""
+    """The parameter with the number of inputs, for an operator whose input is marked "*"."""
     own_dtypes: ClassVar[frozenset[str]] = frozenset()
-    """Inputs whose dtype says nothing about the others' (indices, lengths)."""
+    """Inputs whose dtype is independent of the other inputs (indices, lengths)."""
     floats: ClassVar[bool] = False
-    """Whether it takes floating numbers alone (outside `own_dtypes`): a layer of a network, of which MXNet has no
-    meaning for whole numbers."""
+    """True if inputs outside `own_dtypes` must be floats: a network layer, which MXNet does not define for integers."""
     output_dtype: ClassVar[DType | None] = None
-    """The dtype of every output where it does not depend on the inputs."""
-    stand_ins: ClassVar[tuple[int, ...]] = (60, 120)
-    """What inference tries in place of an unknown extent; what the results have in common is known. Both have many
-    divisors; an operator that treats small extents otherwise names one of them too."""
+    """The dtype of every output if it does not depend on the inputs."""
+    probe_extents: ClassVar[tuple[int, ...]] = (60, 120)
+    """Extents that inference substitutes for an unknown extent; extents on which all results agree are known. Both have
+    many divisors. An operator with special cases for small extents adds such an extent."""
     scalars: ClassVar[tuple[str, ...]] = ()
-    """Numbers that change from call to call (learning rates): a program made for single calls takes them as operands,
-    so that other values need no other program. `decompose` reads them by `b.number`."""
+    """Numbers that change from call to call (learning rates). A program for single calls takes them as operands, so it
+    serves all values. `decompose` reads them with `b.number`."""
     index_errors: ClassVar[bool] = False
-    """True if what `operands_problem` finds is an IndexError, as in MXNet, and not an MXNetError."""
+    """True if a problem found by `operands_problem` is an IndexError, as in MXNet, not an MXNetError."""
     gradient: ClassVar[Callable[..., Sequence[Value | None]] | None] = None
-    """gradient(self, b, operands, results, cotangents) -> one value or None per input; None: derived from core."""
+    """gradient(self, b, operands, results, cotangents) -> a value or None per input; None: the derivative in core."""
 
     # --- the parameters as text -------------------------------------------------------------------------------------
 
     @classmethod
     def model_rebuild(cls, *, _parent_namespace_depth: int = 2, **options: Any) -> bool | None:
-        """Build the validator, as Pydantic does when a class is first used; a fork in another thread waits for it."""
+        """Build the validator, as Pydantic does at the first use of a class; forks in other threads wait for it."""
         with _validating:
             return super().model_rebuild(_parent_namespace_depth=_parent_namespace_depth + 1, **options)
 
@@ -106,10 +105,10 @@ class Operator(BaseModel, Op):
 
     @classmethod
     def parse(cls, attrs: Mapping[str, Any]) -> Self:
-        """The operator with these parameters, given as MXNet's strings or as Python values.
+        """The operator with these parameters, passed as MXNet's strings or as Python values.
 
-        ValueError names the operator, the parameter and what it may be. An operator without parameters reads none, as
-        in MXNet: what packages give to it is kept as it is (`zeros_like(x, dtype="int32")` has the dtype of x).
+        ValueError names the operator, the parameter and its valid values. As in MXNet, an operator without parameters
+        ignores them, but `attrs` returns them (`zeros_like(x, dtype="int32")` has the dtype of x).
         """
         try:
             with _validating:
@@ -121,10 +120,10 @@ class Operator(BaseModel, Op):
         return made
 
     def check(self) -> None:
-        """ValueError where parameters do not fit together; called by parse."""
+        """ValueError if parameters contradict each other; called by `parse`."""
 
     def attrs(self) -> dict[str, str]:
-        """The explicitly given parameters as MXNet writes them into JSON, sorted by name as there."""
+        """The explicitly passed parameters as MXNet writes them into JSON, sorted by name."""
         given: dict[str, str] | None = self.__dict__.get("_given")
         if given is None:
             names = {field: info.alias or field for field, info in type(self).model_fields.items()}
@@ -132,7 +131,7 @@ class Operator(BaseModel, Op):
         return dict(sorted(given.items()))
 
     def attributes(self) -> dict[str, Attribute]:
-        """All parameters, defaults included; None is written as the text "None"."""
+        """All parameters, including defaults; None is the text "None"."""
         fields = type(self).model_fields
         return {info.alias or field: _printable(getattr(self, field)) for field, info in fields.items()}
 
@@ -149,11 +148,11 @@ class Operator(BaseModel, Op):
     # --- inputs and outputs -----------------------------------------------------------------------------------------
 
     def has_input(self, name: str) -> bool:
-        """Whether these parameters ask for the optional input `name`."""
+        """True if these parameters require the optional input `name`."""
         return True
 
     def input_names(self, given: int | None = None) -> tuple[str, ...]:
-        """Names of the inputs; `given` counts the inputs of a variadic operator whose parameters do not."""
+        """Names of the inputs; `given` is the number of inputs of a variadic operator, if the parameters lack it."""
         names: list[str] = []
         for declared in type(self).inputs:
             plain = declared.rstrip("?*!")
@@ -164,12 +163,12 @@ class Operator(BaseModel, Op):
         return tuple(names)
 
     def variadic_count(self, given: int | None) -> int:
-        """How many inputs stand for the variadic one."""
+        """The number of inputs that replace the variadic one."""
         count = getattr(self, type(self).variadic, None)
         return count if given is None and count is not None else given or 0
 
     def variadic_names(self, count: int) -> list[str]:
-        """Names of the inputs that stand for a variadic one."""
+        """Names of the inputs that replace the variadic one."""
         return [f"arg{i}" for i in range(count)]
 
     @property
@@ -179,12 +178,12 @@ class Operator(BaseModel, Op):
         return {name: i for i, name in enumerate(self.input_names()) if name in marked}
 
     def output_names(self) -> tuple[str, ...]:
-        """Names of all outputs, the visible ones first."""
+        """Names of all outputs, visible ones first."""
         return type(self).outputs
 
     @property
     def num_outputs(self) -> int:
-        """All outputs, hidden ones included."""
+        """The number of all outputs, including hidden ones."""
         return len(self.output_names())
 
     @property
@@ -194,10 +193,10 @@ class Operator(BaseModel, Op):
     # --- inference --------------------------------------------------------------------------------------------------
 
     def complete(self, inputs: list[PartialShape], outputs: list[PartialShape]) -> None:
-        """Fill in, in place, what the known shapes say about the others (UNKNOWN: an extent, None: the rank)."""
+        """Fill in, in place, shapes that follow from the known ones (UNKNOWN: an extent, None: the rank)."""
 
     def fill_in(self, inputs: list[PartialShape], outputs: list[PartialShape]) -> None:
-        """`complete`, whose ValueError names the argument and what its shape should be."""
+        """`complete`; its ValueError names the argument and the expected shape."""
         try:
             self.complete(inputs, outputs)
         except ShapeConflict as error:
@@ -207,15 +206,15 @@ class Operator(BaseModel, Op):
             raise ValueError(_TOO_FEW_AXES) from error
 
     def require_dtypes(self, types: Sequence[TensorType]) -> None:
-        """TypeError where `require_one_dtype` has one, or where whole numbers reach a layer."""
+        """TypeError if `require_one_dtype` raises it, or if a layer has an integer input."""
         for name, t in zip(self.input_names(len(types)), types, strict=True):
             if type(self).floats and name not in type(self).own_dtypes and not t.dtype.is_float:
-                raise TypeError(f"{name} must be of a floating dtype, it is {t.dtype.full_name}")
+                raise TypeError(f"{name} must have a floating dtype, got {t.dtype.full_name}")
         self.require_one_dtype([t.dtype for t in types])
 
     def require_one_dtype(self, dtypes: Sequence[DType | None]) -> None:
-        """TypeError where operands outside `own_dtypes` have several dtypes, as far as they are known, unless
-        `complete_dtypes` gives each one of its own."""
+        """TypeError if known dtypes of inputs outside `own_dtypes` differ, unless the operator's own `complete_dtypes`
+        defines the dtype of each input."""
         if type(self).complete_dtypes not in (Operator.complete_dtypes, Elementwise.complete_dtypes):
             return
         first: tuple[str, DType] | None = None
@@ -224,32 +223,32 @@ class Operator(BaseModel, Op):
                 continue
             first = first or (name, dtype)
             if dtype is not first[1]:
-                wanted = first[1].full_name
-                raise TypeError(f"{name} should be {wanted} as {first[0]} is, it is {dtype.full_name}")
+                expected = first[1].full_name
+                raise TypeError(f"{name} should be {expected} like {first[0]}, got {dtype.full_name}")
 
     def require_count(self, given: int) -> None:
-        """ValueError where the parameter that counts the inputs of a variadic operator says another number."""
+        """ValueError if the parameter with the number of inputs of a variadic operator differs from `given`."""
         count = (
             getattr(self, type(self).variadic, None) if type(self).inputs[:1] and "*" in type(self).inputs[-1] else None
         )
         if count is not None and self.variadic_count(None) != given:
-            raise ValueError(f"{type(self).variadic}={count} does not count the {given} arrays that are given")
+            raise ValueError(f"{type(self).variadic}={count} does not match the {given} arrays passed")
 
     def require_inputs(self, given: int) -> None:
-        """ValueError unless these parameters ask for `given` inputs."""
+        """ValueError unless these parameters require `given` inputs."""
         self.require_count(given)
         names = self.input_names(given)
         if len(names) != given:
             listed = f" ({', '.join(names)})" if names else ""
-            raise ValueError(f"takes {len(names)} inputs{listed}, {given} are given")
+            raise ValueError(f"takes {len(names)} inputs{listed}, got {given}")
 
     def require_shapes(self, types: Sequence[TensorType]) -> None:
-        """ValueError where the operands' shapes do not fit the parameters or each other."""
+        """ValueError if the operands' shapes do not fit the parameters or each other."""
         self.fill_in([t.shape for t in types], [None] * self.num_outputs)
 
     def complete_dtypes(self, inputs: list[DType | None], outputs: list[DType | None]) -> None:
-        """Fill in unknown dtypes in place: by default all inputs outside `own_dtypes` have one dtype, which is that of
-        the outputs too unless the operator decides theirs."""
+        """Fill in unknown dtypes in place. By default all inputs outside `own_dtypes` have one dtype, and the outputs
+        too unless the operator determines their dtype."""
         names = self.input_names(len(inputs))
         shared = [i for i, name in enumerate(names) if name not in type(self).own_dtypes]
         candidates = [inputs[i] for i in shared] + ([] if self._decides_dtype() else outputs)
@@ -263,7 +262,7 @@ class Operator(BaseModel, Op):
         return named or cls.output_dtype is not None or cls.output_dtypes is not Operator.output_dtypes
 
     def output_dtypes(self, inputs: Sequence[DType]) -> Sequence[DType | None]:
-        """The outputs' dtypes where the inputs' decide: `dtype`, or that of the inputs that share one."""
+        """The outputs' dtypes if the inputs determine them: `dtype`, or the common dtype of the inputs."""
         names = self.input_names(len(inputs))
         shared = [d for d, name in zip(inputs, names, strict=False) if name not in type(self).own_dtypes]
         named = getattr(self, "dtype", None)
@@ -272,42 +271,42 @@ class Operator(BaseModel, Op):
 
     @property
     def is_open(self) -> bool:
-        """Whether the shape of a result without operands follows from its consumers (`_zeros` of unknown shape)."""
+        """True if the shape of a result without operands follows from its consumers (`_zeros` of unknown shape)."""
         return False
 
     def resolve(self, types: Sequence[TensorType]) -> Operator:
-        """The operator with parameters completed from its outputs' types (`_zeros` of partly unknown shape)."""
+        """The operator with parameters completed from the types of its outputs (`_zeros` of partly unknown shape)."""
         return self
 
     def with_legacy_shapes(self) -> Operator:
-        """The operator that these parameters mean without NumPy's shape semantics, where 0 is an unknown extent."""
+        """The equivalent operator without NumPy's shape semantics, where 0 is an unknown extent."""
         return self
 
     def resolved(self, **values: Any) -> Operator:
-        """The operator with parameters that `resolve` has found."""
+        """The operator with the parameters that `resolve` found."""
         made = self.model_copy(update=values)
-        vars(made).pop("_given", None)  # the texts of the parameters before
+        vars(made).pop("_given", None)  # the old texts of the parameters
         vars(made)["_unresolved"] = self
         return made
 
     @property
     def unresolved(self) -> Operator:
-        """The operator before its parameters were completed from its outputs' types."""
+        """The operator before its parameters were completed from the types of its outputs."""
         return vars(self).get("_unresolved", self)
 
     def infer(self, *types: TensorType) -> tuple[TensorType, ...]:
-        """Types of all outputs: those of the decomposition."""
+        """Types of all outputs, taken from the decomposition."""
         symbolic = self.unresolved is not self or any(is_symbolic(n) for t in types for n in t.shape)
         return _infer.__wrapped__(self, types) if symbolic else _infer(self, types)
 
     # --- meaning ----------------------------------------------------------------------------------------------------
 
     def decompose(self, b: MxBuilder, *inputs: Value) -> Results:
-        """Say the operator in core: the values of all outputs, hidden ones included."""
+        """The lowering to core: the values of all outputs, including hidden ones."""
         raise NotImplementedError(f"{type(self).mx_name()} has no decomposition")
 
-    def in_core(self, b: MxBuilder, *inputs: Value) -> tuple[Value, ...]:
-        """The decomposition as a tuple: a call that carries `gradient`, where the operator declares it."""
+    def to_core(self, b: MxBuilder, *inputs: Value) -> tuple[Value, ...]:
+        """The decomposition as a tuple; a call that carries `gradient`, if the operator declares it."""
         gradient = type(self).gradient
         if gradient is None or not any(v.type.dtype.is_float for v in inputs):
             values = self.decompose(b, *inputs)
@@ -316,17 +315,17 @@ class Operator(BaseModel, Op):
         return (values,) if isinstance(values, Value) else tuple(values)
 
     def results_problem(self, operands: list[np.ndarray], results: list[np.ndarray]) -> str | None:
-        """What is wrong with operands for which a run computed these visible results, or None; an eager call raises
-        it."""
+        """A description of what is wrong with operands for which a run computed these visible results, or None. An
+        eager call raises it."""
         return None
 
     def checks_results(self) -> bool:
-        """True if a call requires `results_problem`, which takes copies of the operands."""
+        """True if a call requires `results_problem`; it then copies the operands."""
         return type(self).results_problem is not Operator.results_problem
 
     def operands_problem(self, operands: list[np.ndarray]) -> str | None:
-        """What is wrong with the operands' elements, or None. An eager call raises it before it computes anything; a
-        compiled program does not check."""
+        """A description of what is wrong with the operands' elements, or None. An eager call raises it before it
+        computes; a compiled program does not check."""
         return None
 
     def checks_operands(self) -> bool:
@@ -334,14 +333,14 @@ class Operator(BaseModel, Op):
         return type(self).operands_problem is not Operator.operands_problem
 
     def results(self, b: MxBuilder, *inputs: Value) -> tuple[Value, ...]:
-        """`in_core`, checked: ValueError or TypeError where the operands do not fit."""
+        """`to_core` with checks: ValueError or TypeError if the operands do not fit."""
         types = [v.type for v in inputs]
         self.require_inputs(len(types))
         self.require_dtypes(types)
         self.require_shapes(types)
         try:
-            made = self.in_core(b, *inputs)
-        except ArithmeticError as error:  # a parameter or an extent of 0 that somebody divides by
+            made = self.to_core(b, *inputs)
+        except ArithmeticError as error:  # division by a parameter or an extent of 0
             raise ValueError(f"parameters and shapes do not fit: {error}") from error
         except GraphError as error:
             raise ValueError(error.reason) from error
@@ -354,13 +353,13 @@ class Operator(BaseModel, Op):
         return made
 
 
-# pydantic knows these class variables by now; without their annotations it does not evaluate them for each subclass
-# again, which would take half of the time that loading all operators takes.
+# pydantic has read these class variables. Without their annotations it does not evaluate them again for each subclass,
+# which would take half of the time that loading all operators takes.
 Operator.__annotations__.clear()
 
 
 class Elementwise(Operator):
-    """An operator whose operands and results all have one shape and one dtype."""
+    """An operator whose operands and results have one shape and one dtype."""
 
     def complete(self, inputs: list[PartialShape], outputs: list[PartialShape]) -> None:
         unify_all(inputs, outputs)
@@ -377,7 +376,7 @@ _CANONICAL: list[type[Operator]] = []
 
 
 def operator(name: str, aliases: tuple[str, ...] = ()) -> Callable[[_T], _T]:
-    """Register a class as the operator `name`, found under its aliases too."""
+    """Register a class as the operator `name` and under its aliases."""
 
     def register(cls: _T) -> _T:
         cls.name = f"mx.{name}"
@@ -399,8 +398,8 @@ def declare(
     aliases: tuple[str, ...] = (),
     parameters: Mapping[str, Any] | None = None,
 ) -> None:
-    """Register an operator of a family: a row of a table. `members` become the class's attributes, `__doc__` among
-    them; `parameters` are the types of its own parameters, whose defaults are members."""
+    """Register an operator of a family: a row of a table. `members` become the class's attributes, including `__doc__`;
+    `parameters` are the types of additional parameters, whose defaults are in `members`."""
     caller = cast("FrameType", cast("FrameType", currentframe()).f_back)
     family = caller.f_globals["__name__"]  # the file that declares it, which the index of names needs
     body = {"__module__": family, "__qualname__": name, "__annotations__": dict(parameters or {}), **members}
@@ -409,7 +408,7 @@ def declare(
 
 
 def find(name: str) -> type[Operator] | None:
-    """The operator of this name or alias, or None; only the file that declares it is imported."""
+    """The operator with this name or alias, or None; imports only the file that declares it."""
     found = _REGISTRY.get(name)
     if found is None and name in FAMILY_OF:
         import_module(f".{FAMILY_OF[name]}", __package__)
@@ -418,7 +417,7 @@ def find(name: str) -> type[Operator] | None:
 
 
 def lookup(name: str) -> type[Operator]:
-    """The operator of this name or alias; KeyError names an operator that is not declared."""
+    """The operator with this name or alias; KeyError if it is not declared."""
     found = find(name)
     if found is None:
         raise KeyError(f"{name!r}: no such operator is declared")
@@ -432,19 +431,19 @@ def all_operators() -> tuple[type[Operator], ...]:
 
 
 def all_names() -> dict[str, type[Operator]]:
-    """Every name, aliases included, and its operator."""
+    """Every name and alias, and its operator."""
     _load()
     return dict(_REGISTRY)
 
 
 def from_attributes(name: str, attributes: Mapping[str, Any]) -> Operator:
-    """The operator that was printed as `name` with these attributes."""
+    """The operator that is printed as `name` with these attributes."""
     return lookup(name.removeprefix("mx.")).parse(attributes)
 
 
 @lru_cache(maxsize=1)
 def _load() -> None:
-    """Import all files that declare operators: only what lists them needs that."""
+    """Import all files that declare operators, which only listing them requires."""
     for family in DECLARED_NAMES:
         import_module(f".{family}", __package__)
 
@@ -472,7 +471,7 @@ def _explain(cls: type[Operator], error: Any) -> str:
         hint = f" Did you mean {near[0]!r}?" if near else ""
         return f"{cls.mx_name()} has no parameter {where!r}; its parameters are: {known}.{hint}"
     if error["type"] == "missing":
-        return f"{cls.mx_name()} needs the parameter {where!r}"
+        return f"{cls.mx_name()} requires the parameter {where!r}"
     allowed = error.get("ctx", {}).get("expected")
     reason = f"valid values are {allowed}" if allowed else error["msg"].removeprefix("Value error, ")
     return f"{cls.mx_name()}: {where}={error['input']!r}: {reason}"

@@ -1,6 +1,6 @@
-"""Operators that update several weights at once, and what optimizers ask about several arrays.
+"""Operators that update several weights at once, and operators on several arrays for optimizers.
 
-The operands of weight 0 come first, then those of weight 1, ...: weight_0, grad_0, mom_0, weight_1, ...
+The operands of weight 0 come first, then those of weight 1, and so on: weight_0, grad_0, mom_0, weight_1, ...
 """
 
 from __future__ import annotations
@@ -25,22 +25,22 @@ class MultiUpdate(Operator):
 
     Args:
         data: The arrays of the first weight, then those of the second, and so on: weight, gradient, states.
-        lrs: Learning rates, one for each weight.
-        wds: Weight decays, one for each weight.
-        etas: Factors of the whole step, one for each weight.
-        learning_rates: Learning rates, one for each weight.
-        momentum: Share of the last step in the next one.
+        lrs: Learning rates, one per weight.
+        wds: Weight decays, one per weight.
+        etas: Factors of the whole step, one per weight.
+        learning_rates: Learning rates, one per weight.
+        momentum: Weight of the last step in the next one.
         rescale_grad: Factor of the gradients.
-        clip_gradient: The rescaled gradients are limited to [-clip_gradient, clip_gradient]; not for negative numbers.
+        clip_gradient: The rescaled gradients are limited to [-clip_gradient, clip_gradient]; no limit if negative.
         num_weights: Number of weights.
         num_tensors: Number of weights.
-        beta1: Share of the old value in the running mean of the gradient.
-        beta2: Share of the old value in the running mean of its square.
-        epsilon: A small number that keeps the denominator from 0.
-        lower_bound: Least norm of the weight in the trust ratio; none for negative numbers.
-        upper_bound: Greatest norm of the weight in the trust ratio; none for negative numbers.
+        beta1: Weight of the old value in the running mean of the gradient.
+        beta2: Weight of the old value in the running mean of the squared gradient.
+        epsilon: A small number that keeps the denominator positive.
+        lower_bound: Smallest norm of the weight in the trust ratio; no limit if negative.
+        upper_bound: Largest norm of the weight in the trust ratio; no limit if negative.
         bias_correction: True to divide the running means by 1 - beta^t.
-        step_count: Numbers of the step from 1, one for each weight.
+        step_count: Step numbers, starting at 1, one per weight.
     Returns:
         The new weights.
     """
@@ -54,7 +54,7 @@ class MultiUpdate(Operator):
 
     @property
     def count(self) -> int:
-        """How many weights there are."""
+        """The number of weights."""
         return getattr(self, type(self).counter)
 
     def require_count(self, given: int) -> None:
@@ -123,7 +123,7 @@ class MultiUpdate(Operator):
         return number
 
     def rule(self, b: MxBuilder, step: Step, last: Sequence[Value], rounded: Value) -> Value:
-        """The new weight of one step; `rounded` is the operand `weight` beside a `weight32`."""
+        """The new weight of one step; `rounded` is the operand `weight` if there is also a `weight32`."""
         raise NotImplementedError
 
 
@@ -300,7 +300,7 @@ class MultiSumSq(_OfArrays):
 
 
 def _all_finite(b: MxBuilder, inputs: Sequence[Value]) -> Value:
-    """(1,), float32: 1 where every element is finite, else 0."""
+    """(1,), float32: 1 if every element is finite, else 0."""
     verdicts = [b.reshape(b.reduce(ReduceOp.AND, b.is_finite(x)), (1,)) for x in inputs]
     found = verdicts[0]
     for other in verdicts[1:]:
@@ -313,7 +313,7 @@ class MultiAllFinite(_OfArrays):
     """1 if no element of several arrays is infinite or NaN, else 0.
 
     Args:
-        init_output: False to keep a 0 that `out` holds.
+        init_output: False to keep a 0 in `out`.
     Returns:
         (1,), float32.
     """
@@ -333,7 +333,7 @@ class MultiAllFinite(_OfArrays):
 class MultiLars(Operator):
     """Learning rates of layers by LARS.
 
-        output = lrs * eta * |w| / (|g| * rescale_grad + wds * |w| + eps), or lrs where a norm is 0
+        output = lrs * eta * |w| / (|g| * rescale_grad + wds * |w| + eps), or lrs if a norm is 0
 
     Args:
         lrs: (N,), learning rates.
@@ -341,7 +341,7 @@ class MultiLars(Operator):
         grads_sum_sq: (N,), sums of squares of the gradients.
         wds: (N,), weight decays.
         eta: The trust coefficient.
-        eps: A small number that keeps the denominator from 0.
+        eps: A small number that keeps the denominator positive.
         rescale_grad: Factor of the gradients.
     Returns:
         (N,).
@@ -367,13 +367,13 @@ class MultiLars(Operator):
 
 @operator("reset_arrays")
 class ResetArrays(_OfArrays):
-    """Fills several arrays with zeros, in place. There is no result."""
+    """Fills several arrays with zeros, in place. Has no result."""
 
     outputs = ()
     num_arrays: Int
 
     def complete_dtypes(self, inputs: list[DType | None], outputs: list[DType | None]) -> None:
-        """No dtype says anything about another."""
+        """The dtypes of the arrays are independent."""
 
     @property
     def auxiliary(self) -> dict[str, int]:

@@ -1,4 +1,4 @@
-"""Operators that update one weight: the result is the new weight, and states are written in place."""
+"""Operators that update one weight: the result is the new weight, and states are updated in place."""
 
 from __future__ import annotations
 
@@ -20,44 +20,44 @@ class Update(Operator):
 
     Args:
         weight: The weight.
-        grad: Its gradient, in the weight's shape.
-        weight32: A float32 copy of a weight of 16 bits; written in place.
-        mom: The momentum; written in place.
-        mean: The running mean of the gradient; written in place.
-        var: The running mean of its square; written in place.
-        n: The running mean of the squared gradient; written in place.
-        g: The running mean of the gradient; written in place.
-        delta: The last step; written in place.
-        z: The sum of corrected gradients; written in place.
-        history: The sum of the squared gradients; written in place.
+        grad: Its gradient, with the weight's shape.
+        weight32: A float32 copy of a 16-bit weight; updated in place.
+        mom: The momentum; updated in place.
+        mean: The running mean of the gradient; updated in place.
+        var: The running mean of the squared gradient; updated in place.
+        n: The running mean of the squared gradient; updated in place.
+        g: The running mean of the gradient; updated in place.
+        delta: The last step; updated in place.
+        z: The sum of corrected gradients; updated in place.
+        history: The sum of the squared gradients; updated in place.
         lr: Learning rate.
-        momentum: Share of the last step in the next one.
+        momentum: Weight of the last step in the next one.
         wd: Weight decay: this multiple of the weight is added to the gradient.
         rescale_grad: Factor of the gradient.
-        clip_gradient: The rescaled gradient is limited to [-clip_gradient, clip_gradient]; not for negative numbers.
-        clip_grad: The rescaled gradient is limited to [-clip_grad, clip_grad]; not for negative numbers.
-        clip_weights: The new weight is limited to [-clip_weights, clip_weights]; not for negative numbers.
-        lazy_update: True to update only the rows that a row-sparse gradient has.
-        beta1: Share of the old value in the running mean of the gradient.
-        beta2: Share of the old value in the running mean of its square.
-        epsilon: A small number that keeps the denominator from 0.
-        gamma1: Share of the old value in the running means.
-        gamma2: Share of the last step in the next one.
+        clip_gradient: The rescaled gradient is limited to [-clip_gradient, clip_gradient]; no limit if negative.
+        clip_grad: The rescaled gradient is limited to [-clip_grad, clip_grad]; no limit if negative.
+        clip_weights: The new weight is limited to [-clip_weights, clip_weights]; no limit if negative.
+        lazy_update: True to update only the rows of a row-sparse gradient.
+        beta1: Weight of the old value in the running mean of the gradient.
+        beta2: Weight of the old value in the running mean of the squared gradient.
+        epsilon: A small number that keeps the denominator positive.
+        gamma1: Weight of the old value in the running means.
+        gamma2: Weight of the last step in the next one.
         lamda1: Factor of the L1 penalty.
-        beta: Part of the learning rate's denominator that does not depend on gradients.
-        wd_lh: Weight decay that is not part of the momentum.
-        eta: Factor of the whole step: the schedule of the learning rate.
-        t: Number of the step, from 1.
+        beta: The part of the learning rate's denominator that is independent of gradients.
+        wd_lh: Weight decay outside the momentum.
+        eta: Factor of the whole step: the learning rate schedule.
+        t: Number of the step, starting at 1.
         bias_correction: True to divide the running means by 1 - beta^t.
-        lower_bound: Least norm of the weight in the trust ratio; none for negative numbers.
-        upper_bound: Greatest norm of the weight in the trust ratio; none for negative numbers.
+        lower_bound: Smallest norm of the weight in the trust ratio; no limit if negative.
+        upper_bound: Largest norm of the weight in the trust ratio; no limit if negative.
     Returns:
-        The new weight, which is usually written over the old one by `out`.
+        The new weight; with `out` it usually overwrites the old one.
     """
 
     apart: ClassVar[frozenset[str]] = frozenset()
     mixed: ClassVar[bool] = False
-    """Whether the states are float32 beside weights of fewer bits; `weight32` is then the weight."""
+    """True if the states are float32 and the weights have fewer bits; `weight32` is then the weight."""
 
     def complete(self, inputs: list[PartialShape], outputs: list[PartialShape]) -> None:
         names = self.input_names()
@@ -75,7 +75,7 @@ class Update(Operator):
         return [inputs[0]]
 
     def step(self, b: MxBuilder, named: dict[str, Value], clip: str = "clip_gradient") -> Step:
-        """The operands in the dtype of the computation."""
+        """The operands, cast to the dtype of the computation."""
         dtype = wide(named["weight"].type.dtype)
         values = {name: b.cast(v, dtype) for name, v in named.items() if name not in self.apart}
         weight, grad = values.pop("weight"), values.pop("grad", None)
@@ -83,7 +83,7 @@ class Update(Operator):
         return Step(b, weight, weight if grad is None else grad, values, lambda name: b.number(self, name), clip)
 
     def finish(self, b: MxBuilder, named: dict[str, Value], step: Step, weight: Value) -> Value:
-        """Write the states, and give the new weight in its own dtype."""
+        """Update the states, and return the new weight in its own dtype."""
         if "weight32" in named:
             b.update(named["weight32"], weight)
         for name, value in step.new.items():
@@ -143,7 +143,7 @@ Example:
     >>> mom = nd.array([4, 4])
     >>> nd.nag_mom_update(nd.array([1, 2]), nd.array([10, 10]), mom, lr=0.1, momentum=0.5).asnumpy()
     array([0.5, 1.5], dtype=float32)""",
-    "adam_update": """A step of Adam. The bias of the running means is corrected by the learning rate of the caller.
+    "adam_update": """A step of Adam. The caller's learning rate corrects the bias of the running means.
 
     h = clip(rescale_grad * grad + wd * weight)
     mean = beta1 * mean + (1 - beta1) * h
@@ -162,7 +162,7 @@ Example:
     output = (sign(z) * lamda1 - z) / ((beta + sqrt(n)) / lr + wd) if |z| > lamda1 else 0
 
 Args:
-    n: The sum of the squared gradients; written in place.
+    n: The sum of the squared gradients; updated in place.
 Example:
     >>> w, g, z, n = nd.array([0]), nd.array([2]), nd.zeros((1,)), nd.zeros((1,))
     >>> nd.ftrl_update(w, g, z, n, lr=1, lamda1=0, beta=0).asnumpy()
@@ -176,21 +176,21 @@ Example:
 Example:
     >>> nd.rmsprop_update(nd.array([1]), nd.array([2]), nd.zeros((1,)), lr=0.1, gamma1=0.75).asnumpy().round(3)
     array([0.8], dtype=float32)""",
-    "rmspropalex_update": """A step of RMSProp in the form of Graves: centred, with momentum.
+    "rmspropalex_update": """A step of centred RMSProp with momentum (Graves, 2013).
 
     h = clip(rescale_grad * grad + wd * weight)
     n = gamma1 * n + (1 - gamma1) * h^2
     g = gamma1 * g + (1 - gamma1) * h
     delta = gamma2 * delta - lr * h / sqrt(n - g^2 + epsilon)
     output = weight + delta""",
-    "signsgd_update": """A step by the sign of the gradient.
+    "signsgd_update": """A step in the direction of the gradient's sign.
 
     output = (1 - lr * wd) * weight - lr * sign(grad)
 
 Example:
     >>> nd.signsgd_update(nd.array([1, 2]), nd.array([-7, 7]), lr=0.5).asnumpy()
     array([1.5, 1.5], dtype=float32)""",
-    "signum_update": """A step by the sign of the momentum.
+    "signum_update": """A step in the direction of the momentum's sign.
 
     mom = momentum * mom - (1 - momentum) * (clip(rescale_grad * grad) + wd * weight)
     output = (1 - lr * wd_lh) * weight + lr * sign(mom)
@@ -215,7 +215,7 @@ def _declare_update(name: str, states: str, rule: Rule, parameters: dict[str, An
         "mixed": name.startswith("mp_"),
         "scalars": ("lr", *(p for p in parameters if p not in _NOT_NUMBERS)),
         "decompose": decompose,
-        "__doc__": _TEXTS.get(name, f"{name.removeprefix('mp_')} with a float32 copy of a weight of 16 bits."),
+        "__doc__": _TEXTS.get(name, f"{name.removeprefix('mp_')} with a float32 copy of a 16-bit weight."),
     }
     types = {**_LR, **{p: Bool if p in _NOT_NUMBERS else Float for p in parameters}}
     declare(name, Update, members, (f"_sparse_{name}",) if name in _SPARSE else (), types)
@@ -230,8 +230,8 @@ class FtmlUpdate(Update):
     """A step of FTML (follow the moving leader).
 
     Args:
-        d: The denominators; written in place.
-        v: The running mean of the squared gradient; written in place.
+        d: The denominators; updated in place.
+        v: The running mean of the squared gradient; updated in place.
     """
 
     inputs = ("weight", "grad", "d!", "v!", "z!")
@@ -269,14 +269,14 @@ class _LambPhase1(Update):
         named = dict(zip(self.input_names(), inputs, strict=True))
         step = self.step(b, named)
         direction = rules.lamb_direction(step, self.bias_correction)
-        named.pop("weight32", None)  # which the second phase changes
+        named.pop("weight32", None)  # the second phase updates it
         result = self.finish(b, named, step, direction)
         return direction if self.mixed else result
 
 
 @operator("lamb_update_phase1")
 class LambUpdatePhase1(_LambPhase1):
-    """The first phase of LAMB: the direction of the step, as of Adam.
+    """The first phase of LAMB: the direction of the step, as in Adam.
 
     mean = beta1 * mean + (1 - beta1) * g;  var = beta2 * var + (1 - beta2) * g^2,  g = clip(rescale_grad * grad)
     output = mean' / (sqrt(var') + epsilon) + wd * weight, with corrected mean' and var'
@@ -322,7 +322,7 @@ class _LambPhase2(Update):
 
 
 def trust_ratio(b: MxBuilder, weight: Value, step: Value, low: Value, high: Value) -> Value:
-    """LAMB's ratio of the norms of weight, within its bounds, and step; 1 where one of them is 0. All of rank 0."""
+    """LAMB's ratio of the norms of weight (within its bounds) and step; 1 if one of them is 0. All are scalars."""
     weight = b.select(b.ge(low, 0), b.maximum(weight, low), weight)
     weight = b.select(b.ge(high, 0), b.minimum(weight, high), weight)
     missing = b.or_(b.eq(weight, 0), b.eq(step, 0))
@@ -331,7 +331,7 @@ def trust_ratio(b: MxBuilder, weight: Value, step: Value, low: Value, high: Valu
 
 @operator("lamb_update_phase2")
 class LambUpdatePhase2(_LambPhase2):
-    """The second phase of LAMB: the step, scaled by a trust ratio.
+    """The second phase of LAMB: the step scaled by a trust ratio.
 
     output = weight - lr * r1 / r2 * g, with r1 in [lower_bound, upper_bound]
     """
@@ -351,7 +351,7 @@ class _AdamW(Update):
     """Shared arguments of several operators.
 
     Args:
-        rescale_grad: (1,), the factor of the gradient; nothing changes where it is 0, infinite or NaN.
+        rescale_grad: (1,), the factor of the gradient; nothing changes if it is 0, infinite or NaN.
         wd: Weight decay: this multiple of the weight is part of the step, not of the gradient.
     """
 
@@ -373,7 +373,7 @@ class _AdamW(Update):
 
 
 def guarded_adamw(b: MxBuilder, step: Step, rescale: Value) -> Value:
-    """The new weight of AdamW; nothing changes where the scale of the gradient, of one element, is 0 or not finite."""
+    """The new weight of AdamW; nothing changes if the gradient's scale, one element, is 0 or not finite."""
     scale, numbers = b.reshape(rescale, ()), step.numbers
     step.numbers = lambda name: scale if name == "rescale_grad" else numbers(name)
     weight = rules.adamw(step)
@@ -408,7 +408,7 @@ class AdagradUpdate(Update):
         history = history + g^2;  output = weight - lr * g / sqrt(history + epsilon),  g = clip(rescale_grad * grad)
 
     Args:
-        wd: 0: weights must not decay.
+        wd: Must be 0: weight decay is not supported.
     """
 
     inputs = ("weight", "grad", "history!")
@@ -421,7 +421,7 @@ class AdagradUpdate(Update):
 
     def check(self) -> None:
         if self.wd:
-            raise ValueError(f"_sparse_adagrad_update has no weight decay: wd must be 0, it is {self.wd}")
+            raise ValueError(f"_sparse_adagrad_update has no weight decay: wd must be 0, got {self.wd}")
 
     def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
         named = dict(zip(self.input_names(), inputs, strict=True))
@@ -431,13 +431,13 @@ class AdagradUpdate(Update):
 
 @operator("_contrib_group_adagrad_update")
 class GroupAdagradUpdate(Update):
-    """A step of AdaGrad with one history for each row of the weight.
+    """A step of AdaGrad with one history per row of the weight.
 
-        history = history + mean(g^2);  output = weight - lr * g / sqrt(history + epsilon),  g = clip(rescale_grad *
-            grad)
+        g = clip(rescale_grad * grad);  history = history + mean(g^2)
+        output = weight - lr * g / sqrt(history + epsilon)
 
     Args:
-        history: One number for each row; written in place.
+        history: One number per row; updated in place.
     """
 
     inputs = ("weight", "grad", "history!")

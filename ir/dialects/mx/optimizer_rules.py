@@ -1,4 +1,4 @@
-"""What optimizers compute from a weight, its gradient and their states; see each operator's docstring for the rule."""
+"""The update rules of optimizers, from a weight, its gradient and states; operator docstrings have the formulas."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ Numbers = Callable[[str], Value]
 
 
 def wide(dtype: DType) -> DType:
-    """The dtype in which an update of weights of `dtype` is computed."""
+    """The dtype in which an update of weights of dtype `dtype` is computed."""
     return DType.F64 if dtype is DType.F64 else DType.F32
 
 
 @dataclass
 class Step:
-    """One update of one weight. All values have the weight's shape, in the dtype of the computation; `numbers` gives a
-    parameter of the operator as a value of rank 0, and `clip` names the bound of the gradient.
+    """One update of one weight. All values have the weight's shape, in the dtype of the computation. `numbers` returns
+    a parameter of the operator as a scalar value; `clip` is the name of the parameter that bounds the gradient.
 
-    A rule returns the new weight and leaves the new states in `new`.
+    A rule returns the new weight and stores the new states in `new`.
     """
 
     b: MxBuilder
@@ -34,28 +34,28 @@ class Step:
     new: dict[str, Value] = field(default_factory=dict[str, Value])
 
     def number(self, name: str) -> Value:
-        """A parameter in the weight's shape."""
+        """A parameter, broadcast to the weight's shape."""
         return self.b.spread(self.numbers(name), self.weight)
 
     def scaled(self, name: str, x: Value) -> Value:
         return self.b.mul(self.number(name), x)
 
     def bounded(self, x: Value, name: str) -> Value:
-        """x between minus and plus a bound; a negative bound is none."""
+        """x clipped to [-bound, bound]; a negative bound disables clipping."""
         b, bound = self.b, self.number(name)
         limit = b.select(b.ge(bound, 0), bound, b.full_like(x, float("inf")))
         return b.maximum(b.minimum(x, limit), b.neg(limit))
 
     def rescaled(self) -> Value:
-        """The gradient times `rescale_grad`, bounded."""
+        """The gradient times `rescale_grad`, clipped."""
         return self.bounded(self.scaled("rescale_grad", self.grad), self.clip)
 
     def decayed(self) -> Value:
-        """`rescaled`, with `wd` times the weight."""
+        """`rescaled` plus `wd` times the weight."""
         return self.b.add(self.rescaled(), self.scaled("wd", self.weight))
 
     def bounded_decayed(self) -> Value:
-        """The gradient times `rescale_grad` with `wd` times the weight, bounded together."""
+        """The gradient times `rescale_grad` plus `wd` times the weight, clipped."""
         total = self.b.add(self.scaled("rescale_grad", self.grad), self.scaled("wd", self.weight))
         return self.bounded(total, self.clip)
 
@@ -65,7 +65,7 @@ class Step:
         return self.b.add(self.b.mul(share, old), self.b.mul(self.b.sub(1, share), new))
 
     def corrections(self, dtype: DType) -> tuple[Value, Value]:
-        """1 - beta1 ^ t and 1 - beta2 ^ t in the weight's shape: powers are taken once, not for each element."""
+        """1 - beta1 ^ t and 1 - beta2 ^ t in the weight's shape; powers are computed once, not per element."""
         b, t = self.b, self.b.cast(self.numbers("t"), dtype)
         powers = [b.pow(b.cast(self.numbers(beta), dtype), t) for beta in ("beta1", "beta2")]
         first, second = (b.spread(b.sub(1, p), self.weight) for p in powers)
@@ -104,7 +104,7 @@ def signum(s: Step) -> Value:
 
 
 def _moments(s: Step, grad: Value) -> tuple[Value, Value]:
-    """The new running means of the gradient and of its square."""
+    """The new running means of the gradient and its square."""
     s.new["mean"] = mean = s.blended("beta1", s.states["mean"], grad)
     s.new["var"] = var = s.blended("beta2", s.states["var"], s.b.mul(grad, grad))
     return mean, var
@@ -124,7 +124,7 @@ def adamw(s: Step) -> Value:
 
 
 def lamb_direction(s: Step, bias_correction: bool) -> Value:
-    """The step that LAMB takes before it is scaled by the ratio of norms."""
+    """The step of LAMB before scaling by the ratio of norms."""
     b = s.b
     mean, var = _moments(s, s.rescaled())
     if bias_correction:

@@ -1,4 +1,4 @@
-"""Sorting and selection of the largest."""
+"""Sorting and top-k selection."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ IndexDType = Literal["float16", "float32", "float64", "int32", "int64", "uint8"]
 
 
 def ordered(b: MxBuilder, x: Value, axis: int | None, ascending: bool) -> tuple[Value, Value, int]:
-    """x sorted along an axis (flattened for None), the positions its elements had, and the axis."""
+    """x sorted along an axis (flattened for None), the original positions of its elements, and the axis."""
     if axis is None:
         x = b.reshape(x, (x.type.size,))
     along = normalize_axis(axis or 0, x.type.rank)
@@ -79,9 +79,9 @@ class TopK(Operator):
 
     Args:
         axis: The axis; None for the flattened array.
-        k: How many; all for numbers below 1.
+        k: Number of elements; all if less than 1.
         ret_typ: What is returned: "indices", "value", "both" (values, then indices), or a "mask" of data's shape.
-        is_ascend: True for the smallest elements, in rising order.
+        is_ascend: True for the smallest elements, in ascending order.
         dtype: Dtype of the indices.
     Returns:
         data's shape with extent k along the axis.
@@ -112,7 +112,7 @@ class TopK(Operator):
         values, order, axis = ordered(b, x, self.axis, self.is_ascend)
         extent = order.type.shape[axis]
         if self.k > extent:
-            raise ValueError(f"k must not exceed the {extent} elements of the axis, it is {self.k}")
+            raise ValueError(f"k must not exceed the {extent} elements of the axis, got {self.k}")
         k = self.k if self.k > 0 else extent
         if self.ret_typ == "mask":
             return self._mask(b, x, order, axis, k)
@@ -120,6 +120,6 @@ class TopK(Operator):
         return indices if self.ret_typ == "indices" else (b.slice_axis(values, axis, 0, k), indices)
 
     def _mask(self, b: MxBuilder, x: Value, order: Value, axis: int, k: int) -> Value:
-        """Sorting the positions back brings each element its rank."""
+        """Compute each element's rank by sorting the positions, and select ranks below k."""
         _, rank = b.sort([order, b.iota(order.type.shape, DType.I32, axis)], axis, descending=False, stable=True)
         return b.reshape(b.cast(b.lt(rank, k), x.type.dtype), x.type.shape)

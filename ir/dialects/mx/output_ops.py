@@ -1,4 +1,4 @@
-"""Output heads: they pass on their data and define the gradient themselves, whatever comes from above."""
+"""Output layers: they pass on their data and define the gradient themselves, independent of the cotangent."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .shapes import PartialShape, is_known, unify, unify_at
 
 @operator("SoftmaxOutput", aliases=("Softmax",))
 class SoftmaxOutput(Operator):
-    """The softmax of data, as the last layer of a classifier: its gradient is that of the cross entropy with `label`.
+    """The softmax of data, as the last layer of a classifier. Its gradient is that of the cross entropy with `label`.
 
         output = softmax(data);    gradient = (output - onehot(label)) * grad_scale
 
@@ -25,13 +25,13 @@ class SoftmaxOutput(Operator):
         data: (N, C), or more axes; see `multi_output` and `preserve_shape`.
         label: (N,), the classes; or probabilities in data's shape.
         grad_scale: Factor of the gradient.
-        ignore_label: Class of labels that have no gradient; needs `use_ignore`.
-        multi_output: True if classes are on axis 1 of data with further axes.
-        use_ignore: True to leave out labels equal to `ignore_label`.
-        preserve_shape: True if classes are on the last axis. Otherwise all axes but the first hold classes.
-        normalization: What the gradient is divided by: "null" nothing, "batch" N, "valid" the labels that count.
-        out_grad: True to multiply by the gradient from above.
-        smooth_alpha: Share of the probability that a label gives to the other classes.
+        ignore_label: Class of labels without gradient; requires `use_ignore`.
+        multi_output: True if classes are on axis 1 of data, followed by other axes.
+        use_ignore: True to ignore labels equal to `ignore_label`.
+        preserve_shape: True if classes are on the last axis. Otherwise all axes except the first are classes.
+        normalization: The divisor of the gradient: "null" none, "batch" N, "valid" the number of used labels.
+        out_grad: True to multiply the gradient by the output, as in MXNet.
+        smooth_alpha: Part of a label's probability that is distributed to the other classes.
     Returns:
         An array of data's shape.
     Example:
@@ -51,7 +51,7 @@ class SoftmaxOutput(Operator):
 
     def check(self) -> None:
         if not 0 <= self.smooth_alpha <= 1:
-            raise ValueError(f"SoftmaxOutput: smooth_alpha={self.smooth_alpha}: must lie in [0, 1]")
+            raise ValueError(f"SoftmaxOutput: smooth_alpha={self.smooth_alpha}: must be in [0, 1]")
 
     def complete(self, inputs: list[PartialShape], outputs: list[PartialShape]) -> None:
         inputs[0] = outputs[0] = data = unify(inputs[0], outputs[0])
@@ -74,7 +74,7 @@ class SoftmaxOutput(Operator):
     def gradient(  # type: ignore[override]
         self, b: MxBuilder, operands: Sequence[Value], results: Sequence[Value], cotangents: Sequence[Value]
     ) -> list[Value | None]:
-        """(p - onehot(label)) * grad_scale, normalised; ignored labels give none.
+        """(p - onehot(label)) * grad_scale, normalised; 0 for ignored labels.
 
         With out_grad MXNet multiplies by the result, not by its cotangent.
         """
@@ -86,15 +86,15 @@ class SoftmaxOutput(Operator):
         return [b.mul(g, p) if self.out_grad else g, None]
 
     def _from_classes(self, b: MxBuilder, p: Value, labels: Value) -> Value:
-        """Where labels are numbers of classes."""
+        """The gradient for labels that are class numbers."""
         axis, shape, used = self._class_axis(p), p.type.shape, labels
         if not (self.multi_output or self.preserve_shape):
-            p = b.reshape(p, (shape[0], prod(shape[1:])))  # MXNet reads one label of each row, however many there are
+            p = b.reshape(p, (shape[0], prod(shape[1:])))  # MXNet reads one label per row, even if there are more
             used = b.slice_axis(b.reshape(labels, (labels.type.size,)), 0, 0, shape[0])
         return self._normalize(b, self._difference(b, p, used, axis), labels)
 
     def _require_label(self, data: Shape, label: Shape) -> None:
-        """ValueError where labels of several axes do not have one number for each distribution."""
+        """ValueError unless labels with several axes have one number per distribution."""
         expected = ((data[0], prod(data[2:])), (data[0], *data[2:]), (data[0], 1, *data[2:]))
         if label not in expected:
             raise ValueError(f"label should be {' or '.join(map(str, expected))}, provided is {label}")
@@ -138,7 +138,7 @@ class _RegressionOutput(Operator):
     Args:
         data: The predictions.
         label: The targets, in data's shape or without its last axis of extent 1.
-        grad_scale: Factor of the gradient, which is divided by the targets of an instance.
+        grad_scale: Factor of the gradient, which is divided by the number of targets per instance.
     Returns:
         An array of data's shape.
     """
@@ -154,7 +154,7 @@ class _RegressionOutput(Operator):
         if label is None:
             inputs[1] = data[:1] if len(data) == 2 and data[1] == 1 else data
         elif is_known(data) and is_known(label) and (label[0] != data[0] or prod(label) != prod(data)):
-            raise ValueError(f"label should be {data}, or have as many numbers for each of {data[0]}, it is {label}")
+            raise ValueError(f"label should be {data}, or have as many numbers for each of {data[0]}, got {label}")
 
     def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
         return inputs[0]
@@ -165,7 +165,7 @@ class _RegressionOutput(Operator):
     def gradient(  # type: ignore[override]
         self, b: MxBuilder, operands: Sequence[Value], results: Sequence[Value], cotangents: Sequence[Value]
     ) -> list[Value | None]:
-        """The difference to the label, times grad_scale, divided by the outputs of one instance."""
+        """The difference from the label, times grad_scale, divided by the number of outputs per instance."""
         out, label = results[0], operands[1]
         g = self.difference(b, out, b.reshape(label, out.type.shape))
         return [b.mul(g, self.grad_scale / prod(out.type.shape[1:])), None]
@@ -223,14 +223,14 @@ class LogisticRegressionOutput(_RegressionOutput):
 
 @operator("MakeLoss")
 class MakeLoss(Elementwise):
-    """Data unchanged, as a loss: its gradient does not depend on what follows.
+    """Data unchanged, as a loss: its gradient does not depend on the cotangent.
 
         output = data;    gradient = grad_scale, divided as `normalization` specifies
 
     Args:
         grad_scale: The gradient of each element.
-        valid_thresh: With "valid", elements above it count.
-        normalization: What the gradient is divided by: "null" nothing, "batch" the batch size, "valid" the number of
+        valid_thresh: Used with "valid": elements above it are counted.
+        normalization: The divisor of the gradient: "null" none, "batch" the batch size, "valid" the number of
             elements above `valid_thresh`.
     Returns:
         An array of data's shape.
@@ -249,7 +249,7 @@ class MakeLoss(Elementwise):
     def gradient(  # type: ignore[override]
         self, b: MxBuilder, operands: Sequence[Value], results: Sequence[Value], cotangents: Sequence[Value]
     ) -> list[Value]:
-        """`valid` divides by the number of elements above valid_thresh, `batch` by the batch's size."""
+        """grad_scale, divided by the number of elements above valid_thresh ("valid") or the batch size ("batch")."""
         x = operands[0]
         ones = b.full_like(x, self.grad_scale)
         if self.normalization == "batch":
@@ -268,7 +268,7 @@ class SVMOutput(Operator):
     Args:
         data: (N, C), scores.
         label: (N,), the classes.
-        margin: Distance from 0 to which scores are pushed, upwards for the right class and downwards for the others.
+        margin: Required distance of scores from 0, positive for the right class and negative for the others.
         regularization_coefficient: Factor of the gradient.
         use_linear: True for the hinge loss itself, False for its square.
     Returns:
@@ -291,7 +291,7 @@ class SVMOutput(Operator):
     def gradient(  # type: ignore[override]
         self, b: MxBuilder, operands: Sequence[Value], results: Sequence[Value], cotangents: Sequence[Value]
     ) -> list[Value | None]:
-        """How far each score lacks its margin, with a sign, times regularization_coefficient."""
+        """The signed difference of each score from its margin, times regularization_coefficient."""
         scores, label = operands
         shape, axis = scores.type.shape, scores.type.rank - 1
         kinds = b.broadcast(b.cast(label, DType.I32), shape, tuple(range(axis)))
@@ -306,14 +306,14 @@ class SVMOutput(Operator):
 
 @operator("IdentityAttachKLSparseReg")
 class IdentityAttachKLSparseReg(Elementwise):
-    """Data unchanged; in training a penalty draws the mean activation of each unit to a target.
+    """Data unchanged; in training a penalty pulls the mean activation of each unit towards a target.
 
     Args:
         data: (batch, units), values of a sigmoid.
-        moving_avg: (units,), the mean activations; written in training.
+        moving_avg: (units,), the mean activations; updated in training.
         sparseness_target: The target.
         penalty: Factor of the penalty.
-        momentum: Share of the old value in an update of the mean activations.
+        momentum: Weight of the old value in an update of the mean activations.
     Returns:
         An array of data's shape.
     """
@@ -329,7 +329,7 @@ class IdentityAttachKLSparseReg(Elementwise):
             unify_at(inputs, 1, data[1:2])
 
     def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
-        """The moving mean changes in a forward pass here, and in a backward pass in MXNet."""
+        """The moving mean is updated in the forward pass here, and in the backward pass in MXNet."""
         x, moving = inputs
         if b.training:
             b.update(moving, self._moved(b, x, moving))
@@ -341,7 +341,7 @@ class IdentityAttachKLSparseReg(Elementwise):
     def gradient(  # type: ignore[override]
         self, b: MxBuilder, operands: Sequence[Value], results: Sequence[Value], cotangents: Sequence[Value]
     ) -> list[Value | None]:
-        """That of the identity, and of the penalty at the moved mean."""
+        """The gradient of the identity plus that of the penalty at the updated mean."""
         x, moving = operands
         mean, target = self._moved(b, x, moving), self.sparseness_target
         slope = b.sub(b.div(1 - target, b.sub(1, mean)), b.div(target, mean))

@@ -1,7 +1,7 @@
 """The types of operator parameters, which read MXNet's strings as well as Python values.
 
-MXNet writes every parameter as text: "(2, 2)" or "[2,2]", "True" or "1", "None", "1e-05". A field of an operator that
-is annotated with one of these types accepts that text or the Python value, and holds the Python value.
+MXNet writes every parameter as text: "(2, 2)" or "[2,2]", "True" or "1", "None", "1e-05". An operator's field with one
+of these types accepts that text or the Python value, and stores the Python value.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _BOOLS = {"True": True, "true": True, "1": True, "False": False, "false": False,
 
 
 def attribute_text(value: Any) -> str:
-    """A parameter as MXNet's Python writes it; numbers of NumPy in tuples stand there as digits whatever the NumPy."""
+    """A parameter as MXNet's Python writes it; NumPy numbers in tuples are plain digits with every NumPy version."""
     if not isinstance(value, (tuple, list)):
         return str(value)
     items = [_item_text(item) for item in cast("Sequence[object]", value)]
@@ -34,7 +34,7 @@ def _item_text(item: object) -> str:
 
 
 def _integer(value: Any) -> int:
-    """2.0 and True are no integers: MXNet reads the text of a parameter."""
+    """2.0 and True are not integers: MXNet parses the parameter's text."""
     try:
         if isinstance(value, str):
             return _written_integer(value)
@@ -49,7 +49,7 @@ _INTEGER = re.compile(r"\s*([+-]?[0-9]{1,19})L?\s*", re.ASCII)
 
 
 def _written_integer(text: str) -> int:
-    """A number of 64 bits in decimal digits, after which Python 2 wrote an L."""
+    """A 64-bit decimal number, optionally with the suffix L of Python 2."""
     matched = _INTEGER.fullmatch(text)
     if matched is None or not -(2**63) <= int(matched[1]) < 2**63:
         raise ValueError(text)
@@ -88,7 +88,7 @@ def _boolean(value: Any) -> bool:
 
 
 def _sequence(value: Any) -> tuple[Any, ...]:
-    """A tuple written as MXNet or Python write it; a single number is a tuple of one, None is empty."""
+    """A tuple in MXNet's or Python's notation; a single number is a tuple of one, None is empty."""
     if isinstance(value, str):
         return _items(value.strip())
     if value is None:
@@ -97,7 +97,7 @@ def _sequence(value: Any) -> tuple[Any, ...]:
 
 
 def _items(text: str) -> tuple[str | None, ...]:
-    """The items of a tuple of numbers and None, each as text."""
+    """The items of a tuple of numbers and None, as text."""
     if text == "None":
         return ()
     if text[:1] not in ("(", "["):
@@ -145,7 +145,7 @@ OptionalInts = Annotated[tuple[int, ...] | None, BeforeValidator(_or_none(_shape
 Text = str
 
 OR_NONE = BeforeValidator(_or_none(_same))
-"""Lets the text "None" stand for None: `Annotated[Literal["NCHW", "NHWC"] | None, OR_NONE]`."""
+"""Converts the text "None" to None: `Annotated[Literal["NCHW", "NHWC"] | None, OR_NONE]`."""
 
 OptionalFloatDType = Annotated[Literal["float16", "float32", "float64"] | None, OR_NONE]
 DTypeName = Literal["bfloat16", "float16", "float32", "float64", "int32", "int64", "int8", "uint8"]

@@ -1,4 +1,4 @@
-"""Operators that give the probability density of samples, or its logarithm: one row of samples for each set of
+"""Operators that compute the probability density of samples, or its logarithm: one row of samples per set of
 parameters."""
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from .parameters import Bool
 from .shapes import PartialShape, unify_at
 
 LogDensity = Callable[..., Value]
-"""(b, x, parameters...) -> the logarithm of the density; all of one shape."""
+"""(b, x, parameters...) -> the logarithm of the density; all have one shape."""
 
 
 def _uniform(b: MxBuilder, x: Value, low: Value, high: Value) -> Value:
@@ -49,17 +49,17 @@ def _generalized_negative_binomial(b: MxBuilder, x: Value, mu: Value, alpha: Val
 
 # name, parameters, logarithm of the density, description
 _TABLE: tuple[tuple[str, tuple[str, ...], LogDensity, str], ...] = (
-    ("uniform", ("low", "high"), _uniform, "uniform numbers in [low, high); samples outside count as inside"),
-    ("normal", ("mu", "sigma"), _normal, "normal numbers of mean mu and deviation sigma"),
-    ("gamma", ("alpha", "beta"), _gamma, "gamma numbers of shape alpha and rate beta"),
-    ("exponential", ("lam",), _exponential, "exponential numbers of rate lam"),
-    ("poisson", ("lam",), _poisson, "Poisson counts of mean lam"),
-    ("negative_binomial", ("k", "p"), _negative_binomial, "failures before the k-th success of probability p"),
+    ("uniform", ("low", "high"), _uniform, "uniform numbers in [low, high); samples outside are treated as inside"),
+    ("normal", ("mu", "sigma"), _normal, "normal numbers with mean mu and standard deviation sigma"),
+    ("gamma", ("alpha", "beta"), _gamma, "gamma numbers with shape alpha and rate beta"),
+    ("exponential", ("lam",), _exponential, "exponential numbers with rate lam"),
+    ("poisson", ("lam",), _poisson, "Poisson counts with mean lam"),
+    ("negative_binomial", ("k", "p"), _negative_binomial, "failures before the k-th success with probability p"),
     (
         "generalized_negative_binomial",
         ("mu", "alpha"),
         _generalized_negative_binomial,
-        "counts of mean mu and dispersion alpha",
+        "counts with mean mu and dispersion alpha",
     ),
 )
 
@@ -68,7 +68,7 @@ _ARGUMENTS = {
     "low": "Lower ends of the intervals.",
     "high": "Upper ends of the intervals.",
     "mu": "The means.",
-    "sigma": "The deviations.",
+    "sigma": "The standard deviations.",
     "alpha": "The shapes; the dispersions of a generalized negative binomial distribution.",
     "beta": "The rates.",
     "lam": "The rates of exponential numbers; the means of Poisson counts.",
@@ -77,14 +77,14 @@ _ARGUMENTS = {
 }
 
 _COUNTS = ("poisson", "negative_binomial", "generalized_negative_binomial")
-"""Distributions of whole numbers, by which there is no gradient."""
+"""Distributions of integers: there is no gradient with respect to the samples."""
 
 
 class Density(Operator):
     """Shared arguments of several operators.
 
     Args:
-        sample: Samples: a row of them for each element of the parameters.
+        sample: Samples: a row per element of the parameters.
         is_log: True for the logarithm of the density.
     Returns:
         An array of the samples' shape.
@@ -104,11 +104,11 @@ class Density(Operator):
 
 
 def _spread(b: MxBuilder, op: Operator, parameter: Value, x: Value) -> Value:
-    """A parameter along the first axes of the samples."""
+    """A parameter, broadcast along the first axes of the samples."""
     rank = parameter.type.rank
     if parameter.type.shape != x.type.shape[:rank]:
         shapes = f"{parameter.type.shape} and {x.type.shape}"
-        raise ValueError(f"parameters must have the shape of the first axes of the samples, not {shapes}")
+        raise ValueError(f"parameters must have the shape of the first axes of the samples, got {shapes}")
     return b.broadcast(parameter, x.type.shape, tuple(range(rank)))
 
 
@@ -133,7 +133,7 @@ def _dirichlet(self: Density, b: MxBuilder, *inputs: Value) -> Value:
     rank, shape = alpha.type.rank, x.type.shape
     if alpha.type.shape != (*shape[: rank - 1], shape[-1]):
         shapes = f"{alpha.type.shape} and {shape}"
-        raise ValueError(f"alpha must have the first axes and the last axis of the samples, not {shapes}")
+        raise ValueError(f"alpha must have the first axes and the last axis of the samples, got {shapes}")
     wide = b.broadcast(alpha, shape, (*range(rank - 1), len(shape) - 1))
     last = len(shape) - 1
     powers = b.sum(b.mul(b.sub(wide, 1.0), b.log(x)), last)

@@ -1,4 +1,4 @@
-"""Operators that draw random numbers. The numbers are not MXNet's, their distributions are."""
+"""Operators that draw random numbers. The distributions are MXNet's, the numbers are not."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def _generalized_negative_binomial(b: MxBuilder, shape: Shape, p: list[Value]) -
     return rejection.generalized_negative_binomial(b, shape, p[0], p[1])
 
 
-# MXNet's name, parameters and their defaults, function of float32 parameters in the result's shape, further aliases
+# MXNet's name, parameters and their defaults, function of float32 parameters in the result's shape, other aliases
 _TABLE: tuple[tuple[str, Parameters, Draw, tuple[str, ...]], ...] = (
     ("uniform", (("low", 0.0), ("high", 1.0)), _uniform, ("uniform",)),
     ("normal", (("loc", 0.0), ("scale", 1.0)), _normal, ("normal",)),
@@ -74,12 +74,12 @@ _TEXTS = {
     "exponential": "Exponential numbers.\n\n    density = lam * exp(-lam * x), for x >= 0",
     "gamma": "Gamma numbers.\n\n    density = x^(alpha - 1) * exp(-x / beta) / (gamma(alpha) * beta^alpha), for x >= 0",
     "poisson": "Poisson counts.\n\n    P(k) = lam^k * exp(-lam) / k!",
-    "negative_binomial": "Numbers of failures before the k-th success, where a success has the probability p.",
+    "negative_binomial": "Numbers of failures before the k-th success, with success probability p.",
     "generalized_negative_binomial": "Counts of mean mu and variance mu + alpha * mu^2.",
 }
-# What the parameters are, in docstrings; `mu` and `sigma` are those of normal numbers where they are arrays.
+# Descriptions of the parameters for docstrings; `mu` and `sigma` are the array parameters of normal numbers.
 _ARGUMENTS: dict[str, dict[str, str]] = {
-    "uniform": {"low": "Least number.", "high": "End of the interval, which does not belong to it."},
+    "uniform": {"low": "Smallest number.", "high": "End of the interval (exclusive)."},
     "normal": {"loc": "The mean.", "scale": "The deviation.", "mu": "The means.", "sigma": "The deviations."},
     "exponential": {"lam": "The rate, 1 / mean."},
     "gamma": {"alpha": "The shape.", "beta": "The scale."},
@@ -87,7 +87,7 @@ _ARGUMENTS: dict[str, dict[str, str]] = {
     "negative_binomial": {"k": "Number of successes.", "p": "Probability of a success."},
     "generalized_negative_binomial": {"mu": "The mean.", "alpha": "The dispersion."},
 }
-# What numbers must be, as MXNet demands; array elements that are not give NaN.
+# Conditions that MXNet requires of numbers. Array elements that do not satisfy them produce NaN.
 _DEMANDS: dict[str, dict[str, tuple[str, Callable[[Any], bool]]]] = {
     "uniform": {"high": ("at least low", lambda op: op.high >= op.low)},
     "normal": {"scale": ("positive", lambda op: op.scale > 0)},
@@ -103,7 +103,7 @@ _DEMANDS: dict[str, dict[str, tuple[str, Callable[[Any], bool]]]] = {
         "alpha": ("non-negative", lambda op: op.alpha >= 0),
     },
 }
-# The names of the distributions' parameters where they are arrays.
+# The names of the distributions' array parameters.
 _SAMPLE_INPUTS = {
     "uniform": ("low", "high"),
     "normal": ("mu", "sigma"),
@@ -134,10 +134,10 @@ class _Sample(Operator):
     """Shared arguments of several operators.
 
     Args:
-        shape: Shape of the draws for each element of the parameters; one draw by default.
+        shape: Shape of the draws per element of the parameters; one draw by default.
         dtype: Dtype of the result; float32 by default.
     Returns:
-        The parameters' shape, then `shape`.
+        An array with the parameters' shape followed by `shape`.
     """
 
     gradient = no_gradient
@@ -161,12 +161,12 @@ def _types(parameters: Parameters) -> dict[str, Any]:
 
 
 def _checked(kind: str, names: list[str]) -> dict[str, Any]:
-    """The members that say which numbers change from call to call, and that refuse those MXNet refuses."""
+    """Class members: `scalars`, the numbers that change from call to call, and `check`, which rejects invalid ones."""
 
     def check(self: Operator) -> None:
-        for name, (wanted, holds) in _DEMANDS[kind].items():
+        for name, (condition, holds) in _DEMANDS[kind].items():
             if not holds(self):
-                raise ValueError(f"{self.mx_name()}: {name}={getattr(self, name)} has to be {wanted}")
+                raise ValueError(f"{self.mx_name()}: {name}={getattr(self, name)} must be {condition}")
 
     return {"scalars": tuple(names), "check": check}
 
@@ -215,7 +215,7 @@ def _declare_sample(kind: str, doc: str, function: Draw) -> None:
         values = function(b, shape, [b.broadcast(b.cast(p, DType.F32), shape, axes) for p in inputs])
         return b.cast(values, DType.from_numpy(self.dtype or "float32"))
 
-    text = _text(kind, f"{doc}\n\nThere are `shape` draws for each element of the parameters.", _SAMPLE_INPUTS[kind])
+    text = _text(kind, f"{doc}\n\nDraws `shape` numbers per element of the parameters.", _SAMPLE_INPUTS[kind])
     members = {"inputs": _SAMPLE_INPUTS[kind], "__doc__": text, "decompose": decompose}
     declare(f"_sample_{kind}", _Sample, members, (f"sample_{kind}",))
 
@@ -228,11 +228,11 @@ for _kind, _parameters, _function, _more in _TABLE:
 
 @operator("_random_randint", aliases=("_npi_random_randint", "random_randint"))
 class RandomRandint(Shaped):
-    """Uniform whole numbers in [low, high).
+    """Uniform integers in [low, high).
 
     Args:
-        low: Least number.
-        high: End of the interval, which does not belong to it.
+        low: Smallest number.
+        high: End of the interval (exclusive).
         shape: Shape of the result.
         dtype: Dtype of the result; int32 by default.
     Returns:
@@ -275,14 +275,14 @@ class Shuffle(Elementwise):
 
 @operator("_sample_multinomial", aliases=("sample_multinomial",))
 class SampleMultinomial(Operator):
-    """Draws classes with given probabilities.
+    """Draws classes according to probabilities.
 
         P(output = k) = data[..., k]
 
     Args:
-        data: (..., classes), probabilities that add up to 1.
-        shape: Shape of the draws for each row; one draw by default.
-        get_prob: True to return the logarithms of the probabilities of the draws as well.
+        data: (..., classes), probabilities that sum to 1.
+        shape: Shape of the draws per row; one draw by default.
+        get_prob: True to return the log probabilities of the draws as well.
         dtype: Dtype of the classes.
     Returns:
         output: (..., *shape), the classes.
@@ -312,7 +312,7 @@ class SampleMultinomial(Operator):
         return positions, b.reshape(b.log(chosen), shape)
 
     def _pick(self, b: MxBuilder, table: Value, rows: int, kinds: int, count: int) -> Value:
-        """(rows, count): how many of the running sums lie at or below a uniform number."""
+        """(rows, count): the number of cumulative sums that are at most a uniform number."""
         sums = b.cumulative(ReduceOp.ADD, b.cast(table, DType.F32), 1)
         space = (rows, count, kinds)
         point = b.broadcast(draw.uniform(b, (rows, count)), space, (0, 1))
@@ -322,16 +322,16 @@ class SampleMultinomial(Operator):
 
 @operator("_sample_unique_zipfian")
 class SampleUniqueZipfian(Operator):
-    """Distinct whole numbers for each row, small ones more often: candidates of sampled losses.
+    """Distinct integers per row, small ones more often: candidates for sampled losses.
 
         P(k) = log((k + 2) / (k + 1)) / log(range_max + 1)
 
     Args:
         range_max: End of the range of the numbers.
-        shape: (rows, numbers of a row).
+        shape: (rows, numbers per row).
     Returns:
         output0: The numbers, int64.
-        output1: How many draws each row took, int64.
+        output1: The number of draws for each row, int64.
     """
 
     inputs = ()
@@ -345,12 +345,12 @@ class SampleUniqueZipfian(Operator):
             raise ValueError(f"_sample_unique_zipfian: shape={self.shape} must be (rows, numbers)")
         if not 0 < self.shape[1] <= self.range_max:
             count, limit = self.shape[1], self.range_max
-            raise ValueError(f"_sample_unique_zipfian: {count} distinct numbers below range_max={limit} do not exist")
+            raise ValueError(f"_sample_unique_zipfian: {count} distinct numbers below range_max={limit} are impossible")
 
     def decompose(self, b: MxBuilder, *inputs: Value) -> Results:
         return rejection.distinct(b, self.shape, self._draw)
 
     def _draw(self, b: MxBuilder, rows: Shape) -> Value:
-        """One number for each row: exp(uniform * log(range_max + 1)) - 1, cut off."""
+        """One number per row: exp(uniform * log(range_max + 1)) - 1, truncated."""
         power = b.mul(b.cast(draw.uniform(b, rows), DType.F64), log(self.range_max + 1))
         return b.minimum(b.cast(b.sub(b.exp(power), 1.0), DType.I64), self.range_max - 1)

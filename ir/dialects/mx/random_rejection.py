@@ -1,6 +1,6 @@
-"""Random numbers that are drawn until they are accepted: gamma and Poisson numbers, and counts built on them.
+"""Random numbers by rejection sampling: gamma and Poisson numbers, and counts based on them.
 
-A loop in core proposes a number for every element in each round and keeps those that are accepted for the first time.
+A loop in core proposes a number for every element in each round, and keeps the first accepted one.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from . import random_bits as draw
 from .builder import MxBuilder
 
 Propose = Callable[[MxBuilder, Shape, list[Value]], tuple[Value, Value]]
-"""propose(b, shape, parameters): candidates and whether each is accepted."""
+"""propose(b, shape, parameters): candidates, and BOOL which of them are accepted."""
 
 _SMALL = 10.0
-"""The mean below which Poisson numbers are found by adding up probabilities."""
-_TERMS = 40  # of them; a Poisson number of mean 10 exceeds 40 with a probability of 3e-13
+"""The mean below which Poisson numbers are computed by summing probabilities."""
+_TERMS = 40  # number of summed probabilities; a Poisson number with mean 10 exceeds 40 with probability 3e-13
 
 
 class _RoundBuilder(MxBuilder):
-    """Builds one round of a loop: its draws follow from the first input, a key that changes from round to round."""
+    """Builds one round of a loop. Its draws depend on the first input, a key that changes from round to round."""
 
     def __init__(self, name: str) -> None:
         super().__init__(name)
@@ -35,25 +35,25 @@ class _RoundBuilder(MxBuilder):
         return self.later_key()
 
     def later_key(self) -> Value:
-        """The key behind all draws so far; the lowest byte of word 3 counts the draws of an operator."""
+        """The key after all draws so far; the lowest byte of word 3 counts the draws of an operator."""
         return self.add(self.key, self.constant(np.array([0, 0, 0, self.drawn << 8], np.uint32)))
 
 
-def until_accepted(b: MxBuilder, wanted: Value, parameters: Sequence[Value], propose: Propose) -> Value:
-    """Accepted candidates, float32, where `wanted` (BOOL) holds, elsewhere NaN. The parameters have its shape."""
-    types = [wanted.type, TensorType(wanted.type.shape, DType.F32), *(p.type for p in parameters)]
+def until_accepted(b: MxBuilder, active: Value, parameters: Sequence[Value], propose: Propose) -> Value:
+    """Accepted candidates, float32, where `active` (BOOL) is true, elsewhere NaN. The parameters have its shape."""
+    types = [active.type, TensorType(active.type.shape, DType.F32), *(p.type for p in parameters)]
     condition = MxBuilder("condition")
     condition.input(TensorType((4,), DType.U32))
     missing, *_ = [condition.input(t) for t in types]
     goes_on = condition.build([condition.any(missing)])
     body = _RoundBuilder("round")
     missing, kept, *given = [body.input(t) for t in types]
-    candidate, accepted = propose(body, wanted.type.shape, given)
+    candidate, accepted = propose(body, active.type.shape, given)
     taken = body.and_(missing, accepted)
     still = body.and_(missing, body.not_(accepted))
     step = body.build([body.later_key(), still, body.select(taken, candidate, kept), *given])
-    nothing = b.full(wanted.type.shape, float("nan"))
-    return b.while_(goes_on, step, b.random_key(), wanted, nothing, *parameters)[2]
+    nothing = b.full(active.type.shape, float("nan"))
+    return b.while_(goes_on, step, b.random_key(), active, nothing, *parameters)[2]
 
 
 def _propose_gamma(b: MxBuilder, shape: Shape, parameters: list[Value]) -> tuple[Value, Value]:
@@ -68,7 +68,7 @@ def _propose_gamma(b: MxBuilder, shape: Shape, parameters: list[Value]) -> tuple
 
 
 def gamma(b: MxBuilder, shape: Shape, alpha: Value, beta: Value) -> Value:
-    """Gamma numbers of shape `alpha` and scale `beta`; NaN where alpha is not positive and finite."""
+    """Gamma numbers with shape `alpha` and scale `beta`; NaN unless alpha is positive and finite."""
     valid = b.and_(b.gt(alpha, 0), b.is_finite(alpha))
     small = b.lt(alpha, 1)
     raised = b.select(small, b.add(alpha, 1.0), alpha)  # gamma(a) = gamma(a + 1) * uniform ^ (1 / a)
@@ -78,8 +78,8 @@ def gamma(b: MxBuilder, shape: Shape, alpha: Value, beta: Value) -> Value:
 
 
 def _propose_poisson(b: MxBuilder, shape: Shape, parameters: list[Value]) -> tuple[Value, Value]:
-    """Hörmann's transformed rejection (PTRS, 1993) for means of at least 10; the logarithm of the probability is taken
-    relative to the mean, so that nothing cancels in float32."""
+    """Hörmann's transformed rejection (PTRS, 1993) for means of at least 10. The logarithm of the probability is
+    computed relative to the mean to avoid cancellation in float32."""
     (lam,) = parameters
     spread = b.add(b.mul(b.sqrt(lam), 2.53), 0.931)
     a = b.sub(b.mul(spread, 0.02483), 0.059)
@@ -93,7 +93,7 @@ def _propose_poisson(b: MxBuilder, shape: Shape, parameters: list[Value]) -> tup
 
 
 def _log_poisson(b: MxBuilder, lam: Value, k: Value) -> Value:
-    """log(lam^k exp(-lam) / k!), with k! by Stirling's series."""
+    """log(lam^k exp(-lam) / k!), with Stirling's series for k!."""
     n = b.maximum(k, 1.0)
     d = b.div(b.sub(n, lam), lam)
     power = b.mul(lam, b.sub(d, b.mul(b.add(d, 1.0), b.log1p(d))))
@@ -103,7 +103,7 @@ def _log_poisson(b: MxBuilder, lam: Value, k: Value) -> Value:
 
 
 def poisson(b: MxBuilder, shape: Shape, lam: Value) -> Value:
-    """Poisson counts of mean `lam`, float32; NaN where it is negative, infinite or NaN."""
+    """Poisson counts with mean `lam`, float32; NaN if lam is negative, infinite or NaN."""
     valid = b.and_(b.ge(lam, 0), b.is_finite(lam))
     large = b.and_(valid, b.ge(lam, _SMALL))
     many = until_accepted(b, large, [b.select(large, lam, _SMALL)], _propose_poisson)
@@ -112,7 +112,7 @@ def poisson(b: MxBuilder, shape: Shape, lam: Value) -> Value:
 
 
 def _few(b: MxBuilder, u: Value, lam: Value) -> Value:
-    """How many of the running sums of Poisson probabilities lie at or below a uniform number."""
+    """The number of cumulative sums of Poisson probabilities that are at most a uniform number."""
     term = total = b.exp(b.neg(lam))
     count = b.full_like(u, 0)
     for k in range(1, _TERMS + 1):
@@ -123,21 +123,21 @@ def _few(b: MxBuilder, u: Value, lam: Value) -> Value:
 
 
 def negative_binomial(b: MxBuilder, shape: Shape, k: Value, p: Value) -> Value:
-    """Failures before the k-th success: Poisson counts whose means are gamma numbers of scale (1 - p) / p."""
+    """Failures before the k-th success: Poisson counts whose means are gamma numbers with scale (1 - p) / p."""
     return poisson(b, shape, gamma(b, shape, k, b.div(b.sub(1.0, p), p)))
 
 
 def generalized_negative_binomial(b: MxBuilder, shape: Shape, mu: Value, alpha: Value) -> Value:
-    """Counts of mean mu and variance mu + alpha * mu^2; Poisson counts where alpha is 0."""
+    """Counts with mean mu and variance mu + alpha * mu^2; Poisson counts if alpha is 0."""
     plain = b.eq(alpha, 0)
     mixed = gamma(b, shape, b.div(1.0, b.select(plain, 1.0, alpha)), b.mul(mu, alpha))
     return poisson(b, shape, b.select(plain, mu, mixed))
 
 
 def distinct(b: MxBuilder, shape: Shape, one: Callable[[MxBuilder, Shape], Value]) -> tuple[Value, Value]:
-    """(rows, numbers) of which each row is distinct, and the draws that each row took (rows,), int64.
+    """(rows, numbers) with distinct numbers per row, and the number of draws per row (rows,), int64.
 
-    `one` draws an int64 for each row; a loop keeps it where its row is not full and has no such number yet.
+    `one` draws an int64 per row. A loop keeps it if the row is not full and does not contain the number.
     """
     rows, numbers = shape
     types = [TensorType(shape, DType.I64), TensorType((rows,), DType.I64), TensorType((rows,), DType.I64)]

@@ -1,4 +1,4 @@
-"""Reductions over axes. MXNet has no arrays without axes: a reduction over all of them has shape (1,)."""
+"""Reductions over axes. MXNet has no scalar arrays: a reduction over all axes has shape (1,)."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ ReducedDType = Annotated[Literal["float16", "float32", "float64", "int32", "int6
 
 
 def reduced_axes(axis: tuple[int, ...] | None, rank: int, exclude: bool = False) -> tuple[int, ...]:
-    """The axes that a reduction removes: all of them for None or (); with `exclude` the others."""
+    """The axes that a reduction removes: all for None or (); with `exclude`, all except `axis`."""
     named = distinct_axes(axis, rank) if axis else tuple(range(rank))
     return tuple(i for i in range(rank) if i not in named) if exclude and axis else named
 
 
 def reduce_with(b: MxBuilder, x: Value, axes: tuple[int, ...], keepdims: bool, function: Reduction) -> Value:
-    """Reduce over `axes`; axes of extent 1 stay with `keepdims`, and (1,) takes the place of no axis."""
+    """Reduce over `axes`. With `keepdims` they keep extent 1; the shape (1,) replaces ()."""
     shape = x.type.shape
     kept = tuple(1 if i in axes else n for i, n in enumerate(shape))
     left = tuple(n for i, n in enumerate(shape) if i not in axes) or (1,)
@@ -53,7 +53,7 @@ def _min(b: MxBuilder, x: Value, axes: tuple[int, ...]) -> Value:
 
 def _require_elements(x: Value) -> None:
     if not x.type.size:
-        raise ValueError(f"data has no elements, its shape is {x.type.shape}")
+        raise ValueError(f"data has no elements, got shape {x.type.shape}")
 
 
 def _without_nan(b: MxBuilder, x: Value, neutral: float) -> Value:
@@ -63,7 +63,7 @@ def _without_nan(b: MxBuilder, x: Value, neutral: float) -> Value:
 # name, function, description, the rows' results of [[1, 2], [3, 4]], aliases
 _TABLE: tuple[tuple[str, Reduction, str, str, tuple[str, ...]], ...] = (
     ("sum", _sum, "The sum over axes.", "[3.0, 7.0]", ("_sparse_sum", "sum_axis")),
-    ("mean", _mean, "The mean over axes: their sum divided by its number of terms.", "[1.5, 3.5]", ("_sparse_mean",)),
+    ("mean", _mean, "The mean over axes: the sum divided by the number of elements.", "[1.5, 3.5]", ("_sparse_mean",)),
     ("prod", lambda b, x, axes: b.prod(x, axes), "The product over axes.", "[2.0, 12.0]", ()),
     ("max", _max, "The largest element over axes.", "[2.0, 4.0]", ("max_axis",)),
     ("min", _min, "The smallest element over axes.", "[1.0, 3.0]", ("min_axis",)),
@@ -90,8 +90,8 @@ class ReduceOperator(Operator):
 
     Args:
         axis: The axes that are reduced; all by default.
-        keepdims: True to keep them with extent 1.
-        exclude: True to reduce all axes but the given ones.
+        keepdims: True to keep the reduced axes with extent 1.
+        exclude: True to reduce all axes except `axis`.
     Returns:
         data's shape without the reduced axes; (1,) if none is left.
     """
@@ -201,7 +201,7 @@ class _ArgOperator(Operator):
     keepdims: Bool = False
 
     def _find(self, b: MxBuilder, x: Value, kind: str) -> Value:
-        """Positions along the axis in x's dtype, as in MXNet: what the dtype cannot hold is rounded or cut off."""
+        """Positions along the axis in x's dtype, as in MXNet: they are rounded or truncated to fit the dtype."""
         shape = x.type.shape
         if self.axis is None:
             found = b.arg_reduce(kind, b.reshape(x, (x.type.size,)), 0)
@@ -217,7 +217,7 @@ class _ArgOperator(Operator):
 
 @operator("argmax")
 class ArgMax(_ArgOperator):
-    """The position of the largest element along an axis, the first of several. Positions are floats, as in MXNet.
+    """The position of the largest element along an axis; the first of equal elements. Floats, as in MXNet.
 
     Returns:
         data's shape without the axis.
@@ -232,7 +232,7 @@ class ArgMax(_ArgOperator):
 
 @operator("argmin")
 class ArgMin(_ArgOperator):
-    """The position of the smallest element along an axis, the first of several. Positions are floats, as in MXNet.
+    """The position of the smallest element along an axis; the first of equal elements. Floats, as in MXNet.
 
     Returns:
         data's shape without the axis.
@@ -260,13 +260,13 @@ class ArgMaxChannel(Operator):
 
     def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
         if inputs[0].type.rank < 2:
-            raise ValueError(f"data must have at least 2 axes, its shape is {inputs[0].type.shape}")
+            raise ValueError(f"data must have at least 2 axes, got shape {inputs[0].type.shape}")
         return b.cast(b.arg_reduce("max", inputs[0], 1), inputs[0].type.dtype)
 
 
 @operator("_np_cumsum", aliases=("cumsum",))
 class CumSum(Operator):
-    """The running sum along an axis.
+    """The cumulative sum along an axis.
 
         output[i] = a[0] + ... + a[i]
 
@@ -275,7 +275,7 @@ class CumSum(Operator):
         axis: The axis; None for the flattened array.
         dtype: Dtype of the result; that of `a` by default.
     Returns:
-        An array of a's shape; of one axis without `axis`.
+        An array of a's shape; with one axis if `axis` is None.
     """
 
     inputs = ("a",)
@@ -296,7 +296,7 @@ class CumSum(Operator):
         return [self._dtype(inputs[0])]
 
     def _dtype(self, given: DType) -> DType:
-        """`dtype`, or that of the elements; booleans are counted in int64."""
+        """`dtype`, or the array's dtype; int64 for booleans."""
         if self.dtype:
             return DType.from_numpy(self.dtype)
         return DType.I64 if given is DType.BOOL else given

@@ -1,4 +1,4 @@
-"""Recurrent networks whose parameters are packed into one vector."""
+"""Recurrent networks with their parameters packed into one vector."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _GATES = {"rnn_relu": 1, "rnn_tanh": 1, "lstm": 4, "gru": 3}
 
 @dataclass(frozen=True)
 class _Weights:
-    """The parameters of one layer in one direction; `projection` is None without one."""
+    """The parameters of one layer in one direction; `projection` can be None."""
 
     i2h: Value
     h2h: Value
@@ -29,7 +29,7 @@ class _Weights:
 
 
 class _Unpacker:
-    """Takes arrays off the front of a packed vector, one after the other."""
+    """Takes consecutive arrays from a packed vector."""
 
     def __init__(self, b: MxBuilder, packed: Value) -> None:
         self._b = b
@@ -47,7 +47,7 @@ class _Unpacker:
 
 @operator("RNN", aliases=("_npx_rnn",))
 class RNN(Operator):
-    """Applies a recurrent network of one or several layers to sequences.
+    """Applies a recurrent network with one or more layers to sequences.
 
         rnn_tanh, rnn_relu: h[t] = f(W x[t] + b + R h[t-1] + c)
         lstm: i, f, g, o = W x[t] + b + R h[t-1] + c;  cell[t] = sigmoid(f) * cell[t-1] + sigmoid(i) * tanh(g);
@@ -55,31 +55,30 @@ class RNN(Operator):
         gru:  r, z = sigmoid(W x[t] + b + R h[t-1] + c);  n = tanh(W x[t] + b + r * (R h[t-1] + c));
               h[t] = (1 - z) * n + z * h[t-1]
 
-    `parameters` is one vector. It holds, for each layer and in it for each direction, W (gates * state_size,
-    channels), R
-    (gates * state_size, state_size) and the weight of the projection; then in the same order the biases b and c.
+    `parameters` is one vector. For each layer, and in it each direction, it contains W (gates * state_size, channels),
+    R (gates * state_size, state_size) and the weight of the projection. Then, in the same order, the biases b and c.
 
     Args:
         data: (time, batch, channels).
         parameters: All weights and biases in one vector.
-        state: (layers * directions, batch, state_size), the first state; with a projection of `projection_size`.
-        state_cell: (layers * directions, batch, state_size), the first cell; for "lstm".
-        sequence_length: (batch,), the valid steps of each sequence; needs `use_sequence_length`.
+        state: (layers * directions, batch, hidden), the initial state; hidden is `projection_size` or `state_size`.
+        state_cell: (layers * directions, batch, state_size), the initial cell; used with "lstm".
+        sequence_length: (batch,), the number of valid steps of each sequence; requires `use_sequence_length`.
         state_size: Number of elements of a state.
-        num_layers: Number of layers; the results of one are the input of the next.
-        bidirectional: True to run each layer in both directions and join the results.
-        mode: Kind of the cell.
-        p: Probability with which results between layers are dropped in training.
-        state_outputs: True to return the last states as well.
+        num_layers: Number of layers; the output of one is the input of the next.
+        bidirectional: True to run each layer in both directions and concatenate the results.
+        mode: Type of the cell.
+        p: Dropout probability between layers, in training.
+        state_outputs: True to return the final states as well.
         projection_size: Size to which the state of an LSTM is projected; none by default.
         lstm_state_clip_min: Lower limit of the cell of an LSTM; none by default.
         lstm_state_clip_max: Upper limit of the cell of an LSTM; none by default.
-        lstm_state_clip_nan: True to keep NaN out of the clipped cell.
-        use_sequence_length: True if `sequence_length` is given: later steps keep the state and give zeros.
+        lstm_state_clip_nan: True to remove NaN from the clipped cell.
+        use_sequence_length: True if `sequence_length` is passed: later steps keep the state and output zeros.
     Returns:
         output: (time, batch, directions * state_size).
-        state_output: The last state, with `state_outputs`.
-        statecell_output: The last cell of an LSTM, with `state_outputs`.
+        state_output: The final state, with `state_outputs`.
+        statecell_output: The final cell of an LSTM, with `state_outputs`.
     Example:
         >>> x, h = nd.ones((5, 2, 3)), nd.zeros((1, 2, 4))
         >>> nd.RNN(x, nd.ones((36,)), h, state_size=4, num_layers=1, mode="rnn_tanh").shape
@@ -103,9 +102,9 @@ class RNN(Operator):
 
     def check(self) -> None:
         if not 0 <= self.p < 1:
-            raise ValueError(f"RNN: p={self.p}: must lie in [0, 1)")
+            raise ValueError(f"RNN: p={self.p}: must be in [0, 1)")
         if self.projection_size is not None and self.mode != "lstm":
-            raise ValueError(f"RNN: projection_size={self.projection_size}: only lstm has a projection")
+            raise ValueError(f"RNN: projection_size={self.projection_size}: only lstm supports a projection")
 
     def has_input(self, name: str) -> bool:
         return self.use_sequence_length if name == "sequence_length" else self.mode == "lstm"
@@ -120,11 +119,11 @@ class RNN(Operator):
 
     @property
     def hidden_size(self) -> int:
-        """Channels of a state and, for each direction, of the output."""
+        """Extent of a state and, per direction, of the output."""
         return self.projection_size or self.state_size
 
     def _weight_shapes(self, channels: int) -> Iterator[list[Shape]]:
-        """The shapes of i2h, h2h and projection weights of each layer and direction."""
+        """The shapes of the i2h, h2h and projection weights of each layer and direction."""
         gates = _GATES[self.mode] * self.state_size
         for layer in range(self.num_layers):
             width = channels if layer == 0 else self.hidden_size * self.directions
@@ -135,7 +134,7 @@ class RNN(Operator):
                 yield shapes
 
     def parameter_count(self, channels: int) -> int:
-        """Length of the packed vector for data with this many channels."""
+        """Length of the packed vector for data with `channels` channels."""
         weights = sum(m * n for shapes in self._weight_shapes(channels) for m, n in shapes)
         return weights + 2 * self.num_layers * self.directions * _GATES[self.mode] * self.state_size
 
@@ -144,7 +143,7 @@ class RNN(Operator):
         if data is None:
             return
         if len(data) != 3:
-            raise ValueError(f"data should have 3 axes (time, batch, channels), it is {shape_text(data)}")
+            raise ValueError(f"data should have 3 axes (time, batch, channels), got {shape_text(data)}")
         stack = self.num_layers * self.directions
         if data[2] is not UNKNOWN:
             unify_at(inputs, 1, (self.parameter_count(data[2]),))
@@ -191,7 +190,7 @@ class RNN(Operator):
     def _run(
         self, b: MxBuilder, x: Value, w: _Weights, start: tuple[Value, ...], length: Value | None, backwards: bool
     ) -> tuple[Value, tuple[Value, ...]]:
-        """One layer in one direction: the outputs of all steps (time, batch, hidden) and the last states."""
+        """One layer in one direction: the outputs of all steps (time, batch, hidden) and the final states."""
         steps, batch, _ = x.type.shape
         scanned = [self._project(b, x, w)]
         if length is not None:
@@ -204,7 +203,7 @@ class RNN(Operator):
         return (b.reverse(out, (0,)) if backwards else out), tuple(last)
 
     def _project(self, b: MxBuilder, x: Value, w: _Weights) -> Value:
-        """The input's part of the gates for all steps in one product, biases included where they simply add."""
+        """The input's part of the gates for all steps as one product, including biases that are only added."""
         steps, batch, channels = x.type.shape
         rows = b.contract(b.reshape(x, (steps * batch, channels)), w.i2h, 1, 1)
         bias = w.i2h_bias if self.mode == "gru" else b.add(w.i2h_bias, w.h2h_bias)
@@ -228,7 +227,7 @@ class RNN(Operator):
         return b.build([*new, out])
 
     def _cell(self, b: MxBuilder, x: Value, hidden: Value, state: tuple[Value, ...]) -> tuple[Value, ...]:
-        """The next states from the input's part and the state's part of the gates."""
+        """The next states, from the input's part and the state's part of the gates."""
         match self.mode:
             case "lstm":
                 return self._lstm(b, _gates(b, b.add(x, hidden), 4), state[1])
@@ -263,7 +262,7 @@ def _gru(b: MxBuilder, x: list[Value], h: list[Value], state: Value) -> Value:
 
 
 def _active(b: MxBuilder, steps: int, batch: int, length: Value) -> Value:
-    """BOOL (time, batch): whether the step lies within the instance's length."""
+    """BOOL (time, batch): true if the step is within the sequence's length."""
     shape = (steps, batch)
     return b.lt(b.iota(shape, DType.I32, 0), b.broadcast_along(b.cast(length, DType.I32), shape, 1))
 

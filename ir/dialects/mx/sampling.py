@@ -10,7 +10,7 @@ from .builder import MxBuilder
 
 
 def affine_grid(b: MxBuilder, matrices: Value, size: Shape) -> Value:
-    """(N, 6) -> (N, 2, *size): the image under each matrix of a regular grid over [-1, 1]."""
+    """(N, 6) -> (N, 2, *size): the image of a regular grid over [-1, 1] under each matrix."""
     n, (h, w) = matrices.type.shape[0], size
     y, x = np.meshgrid(np.linspace(-1, 1, h), np.linspace(-1, 1, w), indexing="ij")
     regular = np.stack([x.ravel(), y.ravel(), np.ones(h * w)])
@@ -19,14 +19,14 @@ def affine_grid(b: MxBuilder, matrices: Value, size: Shape) -> Value:
 
 
 def _coordinate(b: MxBuilder, grid: Value, which: int, extent: int) -> Value:
-    """One coordinate of a grid as (N, positions), from [-1, 1] to [0, extent - 1]."""
+    """One coordinate of a grid as (N, positions), mapped from [-1, 1] to [0, extent - 1]."""
     n, _, h, w = grid.type.shape
     plane = b.reshape(b.slice_axis(grid, 1, which, which + 1), (n, h * w))
     return b.mul(b.add(plane, 1), (extent - 1) / 2)
 
 
 def _corner(b: MxBuilder, pixels: Value, width: int, y: Value, x: Value, weight: Value) -> Value:
-    """Pixels (N, H * W, C) at whole positions times a weight, (N, positions, C); zero outside."""
+    """Pixels (N, H * W, C) at integer positions times a weight, (N, positions, C); zero outside."""
     h, w = pixels.type.shape[1] // width, width
     inside = b.and_(b.and_(b.ge(y, 0), b.le(y, h - 1)), b.and_(b.ge(x, 0), b.le(x, w - 1)))
     below, aside = (b.cast(b.minimum(b.maximum(v, 0), n - 1), DType.I32) for v, n in ((y, h), (x, w)))
@@ -36,8 +36,8 @@ def _corner(b: MxBuilder, pixels: Value, width: int, y: Value, x: Value, weight:
 
 
 def sample_at(b: MxBuilder, data: Value, y: Value, x: Value) -> Value:
-    """(N, positions, C): data (N, C, H, W) between the four neighbours of positions (N, positions), of which those
-    outside count as zero."""
+    """(N, positions, C): data (N, C, H, W) interpolated between the four neighbours of positions (N, positions);
+    neighbours outside are zero."""
     left, top = b.floor(x), b.floor(y)
     dx, dy = b.sub(x, left), b.sub(y, top)
     n, c, h, w = data.type.shape
@@ -52,7 +52,7 @@ def sample_at(b: MxBuilder, data: Value, y: Value, x: Value) -> Value:
 
 
 def sample_at_grid(b: MxBuilder, data: Value, grid: Value) -> Value:
-    """(N, C, *grid positions): data between its four neighbours, of which those outside count as zero."""
+    """(N, C, *grid positions): data interpolated between its four neighbours; neighbours outside are zero."""
     n, c, h, w = data.type.shape
     x, y = _coordinate(b, grid, 0, w), _coordinate(b, grid, 1, h)
     total = sample_at(b, data, y, x)

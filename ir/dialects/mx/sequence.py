@@ -1,4 +1,4 @@
-"""Operators on padded sequences: time on one axis, batch on the other of the first two."""
+"""Operators on padded sequences: of the first two axes, one is time and the other is the batch."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ class _SequenceBase(Operator):
 
     Args:
         data: (time, batch, ...), or (batch, time, ...) with `axis` 1.
-        sequence_length: (batch,), the valid steps of each sequence; needs `use_sequence_length`.
-        use_sequence_length: True if `sequence_length` is given; otherwise all steps are valid.
+        sequence_length: (batch,), the number of valid steps of each sequence; requires `use_sequence_length`.
+        use_sequence_length: True if `sequence_length` is passed; otherwise all steps are valid.
         axis: The axis of time, 0 or 1.
     """
 
@@ -34,18 +34,18 @@ class _SequenceBase(Operator):
 
     def check(self) -> None:
         if self.axis not in (0, 1):
-            raise ValueError(f"{self.mx_name()}: axis={self.axis}: time must stand on axis 0 or 1")
+            raise ValueError(f"{self.mx_name()}: axis={self.axis}: the time axis must be 0 or 1")
 
     def complete(self, inputs: list[PartialShape], outputs: list[PartialShape]) -> None:
         if inputs[0] is not None:
             unify_at(inputs, 1, (inputs[0][1 - self.axis],))
 
     def lengths(self, b: MxBuilder, x: Value, length: Value) -> Value:
-        """The length of each element's sequence, in x's shape."""
+        """The sequence length for each element, in x's shape."""
         return b.broadcast_along(b.cast(length, DType.I32), x.type.shape, 1 - self.axis)
 
     def time(self, b: MxBuilder, x: Value) -> Value:
-        """Each element's position in time."""
+        """The time step of each element, in x's shape."""
         return b.iota(x.type.shape, DType.I32, self.axis)
 
 
@@ -106,12 +106,12 @@ class SequenceLast(_SequenceBase):
 
 @operator("SequenceReverse")
 class SequenceReverse(_SequenceBase):
-    """Reverses the valid steps of each sequence; later steps stay.
+    """Reverses the valid steps of each sequence; later steps are unchanged.
 
         output[t, b] = data[sequence_length[b] - 1 - t, b]
 
     Args:
-        axis: 0, the only axis of time.
+        axis: The time axis; only 0 is supported.
     Returns:
         An array of data's shape.
     Example:

@@ -1,4 +1,4 @@
-"""Operators that rearrange one array: reshape, transpose, repeat, pad and their kin."""
+"""Operators that rearrange one array: reshape, transpose, repeat, pad and others."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ from .shapes import (
 
 
 def reshaped(shape: Shape, target: Shape, reverse: bool = False) -> Shape:
-    """The shape that MXNet's reshape codes make of `shape`.
+    """The shape that results from MXNet's reshape codes.
 
-    0 copies an extent, -1 takes what is left, -2 copies all that follow, -3 joins two, -4 splits one in the two that
-    follow (one of them may be -1). With `reverse` codes match from the right.
+    0 copies an extent, -1 is inferred, -2 copies all remaining extents, -3 multiplies two extents, -4 splits one extent
+    into the two that follow (one of them can be -1). With `reverse` codes match from the right.
     """
     if reverse:
         return reshaped(shape[::-1], _reversed_codes(target))[::-1]
@@ -44,7 +44,7 @@ def reshaped(shape: Shape, target: Shape, reverse: bool = False) -> Shape:
 
 
 def _reversed_codes(target: Shape) -> Shape:
-    """The codes from right to left; a -4 stays in front of its two extents, which swap."""
+    """The codes from right to left; a -4 stays before its two extents, which are swapped."""
     groups: list[Shape] = []
     i = 0
     while i < len(target):
@@ -56,7 +56,7 @@ def _reversed_codes(target: Shape) -> Shape:
 
 
 def _next_extents(codes: list[int], rest: list[int], shape: Shape, target: Shape) -> list[int]:
-    """Take one code (with its arguments) from `codes` and the extents it uses from `rest`."""
+    """Remove one code (with its arguments) from `codes` and the extents that it uses from `rest`."""
     code = codes.pop(0)
     if code == -2:
         taken, rest[:] = list(rest), []
@@ -99,17 +99,17 @@ def _infer_missing(made: list[int], size: int, shape: Shape, target: Shape) -> S
 
 @operator("Reshape", aliases=("reshape",))
 class Reshape(Operator):
-    """The same elements, in row-major order, under another shape.
+    """The same elements, in row-major order, with another shape.
 
-    Besides extents, `shape` takes codes. 0 keeps an extent of data, -1 is the extent that fits (once), -2 keeps all
-    remaining extents, -3 multiplies the next two, and -4 splits one into the two numbers that follow. Without a shape
-    one element becomes a scalar.
+    `shape` consists of extents and codes. 0 keeps an extent of data, -1 is inferred (once), -2 keeps all remaining
+    extents, -3 multiplies the next two, and -4 splits one into the two numbers that follow. Without a shape, one
+    element becomes a scalar.
 
     Args:
         shape: The extents and codes.
         reverse: True to match codes from the last axis.
-        target_shape: The older form of `shape`, where 0 is the extent that fits.
-        keep_highest: True to keep the first extent; with `target_shape`.
+        target_shape: The older form of `shape`, where 0 is inferred.
+        keep_highest: True to keep the first extent; used with `target_shape`.
     Returns:
         An array of that shape.
     Example:
@@ -135,11 +135,11 @@ class Reshape(Operator):
         if self.shape:
             return b.reshape(inputs[0], reshaped(given, self.shape, self.reverse))
         if not self.target_shape and prod(given) != 1:
-            raise ValueError("Reshape needs the parameter shape")
+            raise ValueError("Reshape requires the parameter shape")
         return b.reshape(inputs[0], self._old_style(given))
 
     def _old_style(self, given: Shape) -> Shape:
-        """`target_shape`, where one 0 stands for what is left; `keep_highest` copies the first extent."""
+        """`target_shape` with at most one 0, which is inferred; `keep_highest` copies the first extent."""
         target = list(self.target_shape)
         if self.keep_highest:
             target[0] = given[0]
@@ -151,7 +151,7 @@ class Reshape(Operator):
 
 @operator("Flatten", aliases=("_npx_batch_flatten", "flatten"))
 class Flatten(Operator):
-    """Folds all axes but the first into one.
+    """Merges all axes except the first.
 
     Args:
         data: (N, ...).
@@ -195,7 +195,7 @@ class Transpose(Operator):
     def _order(self, rank: int) -> tuple[int, ...]:
         axes = tuple(normalize_axis(a, rank) for a in self.axes) or tuple(range(rank))[::-1]
         if sorted(axes) != list(range(rank)):
-            raise ValueError(f"axes={self.axes} must name each of the {rank} axes once")
+            raise ValueError(f"axes={self.axes} must contain each of the {rank} axes once")
         return axes
 
 
@@ -204,8 +204,8 @@ class SwapAxis(Operator):
     """Swaps two axes.
 
     Args:
-        dim1: The one axis.
-        dim2: The other axis.
+        dim1: The first axis.
+        dim2: The second axis.
     Returns:
         The array with these axes swapped.
     Example:
@@ -236,7 +236,7 @@ class ExpandDims(Operator):
     """Inserts an axis of extent 1.
 
     Args:
-        axis: Position of the new axis; below 0 it counts from the end.
+        axis: Position of the new axis; a negative one counts from the end.
     Returns:
         The array with one more axis.
     Example:
@@ -275,7 +275,7 @@ class Squeeze(Operator):
         (2, 3)
     """
 
-    stand_ins = (1, 60, 120)
+    probe_extents = (1, 60, 120)
     axis: OptionalInts = None
 
     def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
@@ -294,11 +294,11 @@ class Squeeze(Operator):
 
 @operator("reshape_like", aliases=("_npx_reshape_like",))
 class ReshapeLike(Operator):
-    """Gives an array the shape of another, or replaces a range of its axes by a range of the other's.
+    """Reshapes an array to the shape of another, or replaces a range of its axes by a range of the other's.
 
     Args:
         lhs: The array.
-        rhs: The array with the shape.
+        rhs: The array with the target shape.
         lhs_begin: First axis of the range in lhs; 0 by default.
         lhs_end: End of the range in lhs; all axes by default.
         rhs_begin: First axis of the range in rhs; 0 by default.
@@ -321,7 +321,7 @@ class ReshapeLike(Operator):
         x, like = (v.type.shape for v in inputs)
         for rank, end in ((len(x), self.lhs_end), (len(like), self.rhs_end)):
             if end is not None and not -rank <= end <= rank:
-                raise ValueError(f"the end {end} lies beyond {rank} axes")
+                raise ValueError(f"the end {end} is out of range for {rank} axes")
         left = slice(self.lhs_begin, self.lhs_end).indices(len(x))
         right = slice(self.rhs_begin, self.rhs_end)
         return b.reshape(inputs[0], (*x[: left[0]], *like[right], *x[left[1] :]))
@@ -379,9 +379,9 @@ class Tile(Operator):
     """Repeats a whole array along each axis.
 
     Args:
-        reps: Number of copies along each axis. The shorter of data's shape and `reps` gets ones in front.
+        reps: Number of copies along each axis. The shorter of data's shape and `reps` is padded with ones in front.
     Returns:
-        An array whose extents are those of data times `reps`.
+        An array with data's extents times `reps`.
     Example:
         >>> nd.tile(nd.array([1, 2]), reps=(2, 2)).asnumpy()
         array([[1., 2., 1., 2.],
@@ -456,7 +456,7 @@ class Pad(Operator):
         data: Array of 4 or 5 axes.
         mode: "constant" adds a number, "edge" repeats the outermost elements, "reflect" mirrors the elements at the
             edge.
-        pad_width: Two numbers for each axis: how many elements before and after it. The first four are 0.
+        pad_width: Two numbers for each axis: the number of elements before and after it. The first four are 0.
         constant_value: The number of "constant".
     Returns:
         The enlarged array.
@@ -472,7 +472,7 @@ class Pad(Operator):
     def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
         x = inputs[0]
         if len(self.pad_width) != 2 * x.type.rank:
-            raise ValueError(f"pad_width {self.pad_width} needs two numbers for each of {x.type.rank} axes")
+            raise ValueError(f"pad_width {self.pad_width} requires two numbers for each of {x.type.rank} axes")
         if self.mode == "constant":
             return b.pad(x, b.full((), self.constant_value, x.type.dtype), self.pad_width[::2], self.pad_width[1::2])
         for axis in range(x.type.rank):
@@ -498,22 +498,22 @@ class Pad(Operator):
 
 @operator("diag")
 class Diag(Operator):
-    """Takes a diagonal of matrices, or makes a matrix with a diagonal.
+    """Extracts a diagonal of matrices, or creates a matrix with a diagonal.
 
     Args:
-        data: Array of several axes, or the elements of a diagonal (n,).
-        k: Which diagonal: 0 the main one, above 0 higher ones, below 0 lower ones.
+        data: Array with several axes, or the elements of a diagonal (n,).
+        k: The diagonal: 0 for the main one, positive for upper ones, negative for lower ones.
         axis1: Axis of the rows.
         axis2: Axis of the columns.
     Returns:
-        data's shape with the diagonal as the last axis in place of the two; (n + |k|, n + |k|) for an array of one
+        data's shape with the diagonal as the last axis instead of the two; (n + |k|, n + |k|) for an array with one
             axis.
     Example:
         >>> nd.diag(nd.array([[1, 2], [3, 4]])).asnumpy()
         array([1., 4.], dtype=float32)
     """
 
-    stand_ins = (1, 60, 120)  # the shorter axis decides
+    probe_extents = (1, 60, 120)  # the result depends on the shorter axis
     k: Int = 0
     axis1: Int = 0
     axis2: Int = 1
@@ -536,7 +536,7 @@ class Diag(Operator):
         begin = (max(-self.k, 0), max(self.k, 0))
         length = max(min(rows - begin[0], columns - begin[1]), 0)
         if not length and rows and columns:
-            raise ValueError(f"diagonal {self.k} lies outside {x.type.shape}")
+            raise ValueError(f"diagonal {self.k} is out of range for {x.type.shape}")
         others = tuple(i for i in range(rank) if i not in (first, second))
         planes = b.transpose(x, (first, second, *others))
         steps = np.arange(length)

@@ -1,4 +1,4 @@
-"""Partly known shapes: an extent may be UNKNOWN, and None is a shape of unknown rank."""
+"""Partly known shapes: an extent can be UNKNOWN, and None is a shape of unknown rank."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from ...types import Shape
 class Unknown(Enum):
     """The type of UNKNOWN, an extent that inference does not know.
 
-    Arithmetic with UNKNOWN gives UNKNOWN (0 times it is 0), so a rule computes as if all extents were known. It is no
-    integer: the type checker finds a rule that compares it or takes it for a size. It prints as `?`.
+    Arithmetic with UNKNOWN returns UNKNOWN (multiplied by 0 it is 0), so a rule computes as if all extents were known.
+    It is not an integer: the type checker finds rules that compare it or use it as a size. It prints as `?`.
     """
 
     UNKNOWN = -1
@@ -41,13 +41,13 @@ PartialShape = Extents | None
 UNKNOWN: Final = Unknown.UNKNOWN
 
 E = TypeVar("E", bound=Extent)
-"""The extents that a function takes and gives: int where all are known."""
+"""The extents that a function takes and returns: int if all are known."""
 
 _MOST_SHOWN = 8  # operands in an error message
 
 
 class ShapeConflict(ValueError):
-    """The shape at one position of a list contradicts what the operator needs there."""
+    """The shape at one position of a list contradicts the shape that the operator requires."""
 
     def __init__(self, shapes: list[PartialShape], position: int, provided: Extents, inferred: Extents) -> None:
         super().__init__(f"should be {shape_text(inferred)}, provided is {shape_text(provided)}")
@@ -61,7 +61,7 @@ def shape_text(shape: PartialShape) -> str:
 
 
 def operands_text(operands: Mapping[str, str]) -> str:
-    """The line of an error message that lists operands: their types by name. Of many, the first."""
+    """The line of an error message with the operands' types by name; only the first ones if there are many."""
     shown = [f"{name}: {type}" for name, type in operands.items()]
     if len(shown) > _MOST_SHOWN:
         shown[_MOST_SHOWN:] = [f"and {len(shown) - _MOST_SHOWN} more"]
@@ -69,7 +69,7 @@ def operands_text(operands: Mapping[str, str]) -> str:
 
 
 def agree(m: Extent, n: Extent) -> bool:
-    """Whether two extents can be one: they are equal, or one is unknown."""
+    """True if two extents can be the same: they are equal, or one is unknown."""
     return m == n or m is UNKNOWN or n is UNKNOWN
 
 
@@ -79,7 +79,7 @@ def either(m: Extent, n: Extent) -> Extent:
 
 
 def unify(a: PartialShape, b: PartialShape) -> PartialShape:
-    """What is known from either; ValueError where they contradict each other."""
+    """The combined knowledge of both shapes; ValueError if they contradict each other."""
     if a is None or b is None:
         return b if a is None else a
     if len(a) != len(b) or not all(map(agree, a, b)):
@@ -88,13 +88,13 @@ def unify(a: PartialShape, b: PartialShape) -> PartialShape:
 
 
 def is_known(shape: PartialShape) -> TypeGuard[Shape]:
-    """Whether rank and every dimension are known."""
+    """True if rank and every extent are known."""
     return shape is not None and UNKNOWN not in shape
 
 
 def unify_at(shapes: list[PartialShape], position: int, shape: PartialShape) -> None:
-    """Add what `shape` says to the shape at `position`; beyond the end of the list, nothing. ShapeConflict where they
-    contradict each other."""
+    """Unify the shape at `position` with `shape`, in place; ignore a position beyond the end of the list. ShapeConflict
+    if they contradict each other."""
     if position >= len(shapes):
         return
     provided = shapes[position]
@@ -106,8 +106,8 @@ def unify_at(shapes: list[PartialShape], position: int, shape: PartialShape) -> 
 
 
 def unify_some(shapes: list[PartialShape], positions: Iterable[int], common: PartialShape = None) -> PartialShape:
-    """Make the shapes at `positions` one shape, of which `common` is known, and return it. ShapeConflict names the
-    first that contradicts those before it."""
+    """Unify the shapes at `positions` with each other and with `common`, and return the result. ShapeConflict names the
+    first shape that contradicts the earlier ones."""
     chosen = tuple(positions)
     for i in chosen:
         if common is None or shapes[i] != common:
@@ -119,7 +119,7 @@ def unify_some(shapes: list[PartialShape], positions: Iterable[int], common: Par
 
 
 def unify_all(*lists: list[PartialShape]) -> None:
-    """Make all shapes of all lists one shape: that of elementwise operators."""
+    """Unify all shapes of all lists: the rule of elementwise operators."""
     common: PartialShape = None
     for shapes in lists:
         common = unify_some(shapes, range(len(shapes)), common)
@@ -128,7 +128,7 @@ def unify_all(*lists: list[PartialShape]) -> None:
 
 
 def unify_permuted(inputs: list[PartialShape], outputs: list[PartialShape], order: Sequence[int]) -> None:
-    """Add what the first input and output say about each other, where output axis i is input axis order[i]."""
+    """Unify the first input and output, where output axis i is input axis order[i]."""
     if inputs[0] is not None:
         unify_at(outputs, 0, tuple(inputs[0][axis] for axis in order))
     if outputs[0] is not None:
@@ -137,12 +137,12 @@ def unify_permuted(inputs: list[PartialShape], outputs: list[PartialShape], orde
 
 
 def known_rank(*shapes: PartialShape) -> int | None:
-    """The count of axes of the first shape whose count is known."""
+    """The rank of the first shape with a known rank; None if there is none."""
     return next((len(shape) for shape in shapes if shape is not None), None)
 
 
 def broadcast_partial(a: Extents, b: Extents) -> Extents:
-    """The shape that two partly known shapes broadcast to; ValueError where they do not."""
+    """The shape to which two partly known shapes broadcast; ValueError if they are incompatible."""
     rank = max(len(a), len(b))
     pairs = zip((1,) * (rank - len(a)) + a, (1,) * (rank - len(b)) + b, strict=True)
     return tuple(_broadcast_extent(m, n, a, b) for m, n in pairs)
@@ -151,15 +151,15 @@ def broadcast_partial(a: Extents, b: Extents) -> Extents:
 def _broadcast_extent(m: Extent, n: Extent, a: Extents, b: Extents) -> Extent:
     if not agree(m, n) and 1 not in (m, n):
         raise ValueError(f"shapes {shape_text(a)} and {shape_text(b)} do not broadcast to one shape")
-    if UNKNOWN in (m, n):  # an extent other than 1 decides
+    if UNKNOWN in (m, n):  # a known extent other than 1 is the result's
         known = either(m, n)
         return UNKNOWN if known == 1 else known
     return n if m == 1 else m
 
 
 def check_window(name: str, rank: int, **numbers: Sequence[int]) -> None:
-    """ValueError where kernel, stride, dilate or pad of a moving window has another count of numbers than `rank`, or
-    numbers that are not positive (pad: negative); an empty one is a default."""
+    """ValueError if kernel, stride, dilate or pad of a window does not have `rank` numbers, or has numbers that are not
+    positive (pad: negative); an empty one is a default."""
     for parameter, given in numbers.items():
         if given and len(given) != rank:
             raise ValueError(f"{name}: {parameter}={tuple(given)}: must have {rank} numbers, one for each spatial axis")
@@ -169,20 +169,20 @@ def check_window(name: str, rank: int, **numbers: Sequence[int]) -> None:
 
 
 def check_layout(name: str, layout: str | None, rank: int) -> None:
-    """ValueError where a layout such as "NCHW" has not `rank` spatial axes."""
+    """ValueError if a layout such as "NCHW" does not have `rank` spatial axes."""
     if layout is not None and len(layout) != rank + 2:
-        raise ValueError(f"{name}: layout={layout!r}: has not {rank} spatial axes as the kernel")
+        raise ValueError(f"{name}: layout={layout!r}: must have {rank} spatial axes like the kernel")
 
 
 def normalize_axis(axis: int, rank: int) -> int:
-    """The axis counted from the front; ValueError when there is no such axis."""
+    """The axis counted from the front; ValueError if it is out of range."""
     if not -rank <= axis < rank:
         raise ValueError(f"axis {axis} is out of range for {rank} dimensions")
     return axis % rank
 
 
 def distinct_axes(axes: Sequence[int], rank: int) -> tuple[int, ...]:
-    """Axes counted from the front, sorted. ValueError where one is named twice."""
+    """Axes counted from the front, sorted. ValueError if an axis occurs twice."""
     found = normalize_axes(axes, rank)
     if len(found) != len(axes):
         raise ValueError(f"axes {tuple(axes)} name an axis twice")
@@ -190,5 +190,5 @@ def distinct_axes(axes: Sequence[int], rank: int) -> tuple[int, ...]:
 
 
 def normalize_axes(axes: Sequence[int], rank: int) -> tuple[int, ...]:
-    """Axes counted from the front, sorted, each once."""
+    """Axes counted from the front, sorted, without duplicates."""
     return tuple(sorted({normalize_axis(a, rank) for a in axes}))

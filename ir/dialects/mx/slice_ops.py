@@ -15,7 +15,7 @@ _BOOL = DType.BOOL
 
 
 def spans_of(shape: Shape, begin: Limits, end: Limits, step: Limits) -> Spans:
-    """(start, stop, step) of every axis as Python's slices define them; axes without bounds are taken whole."""
+    """(start, stop, step) of every axis, with the semantics of Python's slices; axes without bounds are taken whole."""
     spans: Spans = []
     for axis, n in enumerate(shape):
         lo, hi, by = (bounds[axis] if axis < len(bounds) else None for bounds in (begin, end, step))
@@ -26,7 +26,7 @@ def spans_of(shape: Shape, begin: Limits, end: Limits, step: Limits) -> Spans:
 
 
 def _indices(n: int, begin: int | None, end: int | None, step: int) -> tuple[int, int, int]:
-    """`slice(begin, end, step).indices(n)`, which takes plain integers only."""
+    """`slice(begin, end, step).indices(n)` for symbolic integers too."""
     low, high = (0, n) if step > 0 else (-1, n - 1)
 
     def bound(given: int | None, default: int) -> int:
@@ -38,7 +38,7 @@ def _indices(n: int, begin: int | None, end: int | None, step: int) -> tuple[int
 
 
 def take_spans(b: MxBuilder, x: Value, spans: Spans) -> Value:
-    """The elements of the spans; steps may be negative."""
+    """The elements in the spans; steps can be negative."""
     flipped = tuple(axis for axis, (_, _, step) in enumerate(spans) if step < 0)
     forward = [_forward(*span) for span in spans]
     start, stop, step = (tuple(column) for column in zip(*forward, strict=True))
@@ -47,7 +47,7 @@ def take_spans(b: MxBuilder, x: Value, spans: Spans) -> Value:
 
 
 def _forward(start: int, stop: int, step: int) -> tuple[int, int, int]:
-    """The same elements counted upwards."""
+    """The same elements with a positive step."""
     count = -(-(stop - start) // step)
     if count <= 0:
         return 0, 0, 1
@@ -56,7 +56,7 @@ def _forward(start: int, stop: int, step: int) -> tuple[int, int, int]:
 
 
 def put_spans(b: MxBuilder, x: Value, part: Value, spans: Spans) -> Value:
-    """x with the elements of the spans replaced by `part`, by padding the part and selecting."""
+    """x with the elements in the spans replaced by `part`: pads the part and selects."""
     if part.type.size == 0:
         return x
     flipped = tuple(axis for axis, (_, _, step) in enumerate(spans) if step < 0)
@@ -71,10 +71,10 @@ def put_spans(b: MxBuilder, x: Value, part: Value, spans: Spans) -> Value:
 
 
 def check_bounds(name: str, begin: Limits, end: Limits, step: Limits) -> None:
-    """ValueError where begin, end and step have different counts of numbers."""
+    """ValueError if begin, end and step have different lengths."""
     if len(begin) != len(end) or not begin or (step and len(step) != len(begin)):
         raise ValueError(
-            f"{name}: begin={begin}, end={end} and step={step}: must have one number for each axis they name"
+            f"{name}: begin={begin}, end={end} and step={step}: must have the same length, one number per sliced axis"
         )
 
 
@@ -82,9 +82,9 @@ class _SliceBase(Operator):
     """Shared arguments of several operators.
 
     Args:
-        begin: First index along each axis, None for the beginning.
-        end: End along each axis, None for the end. Axes without numbers are taken whole.
-        step: Step along each axis; 1 by default. It may be negative.
+        begin: First index along each axis, None for the start.
+        end: End along each axis, None for the end. Axes without bounds are taken whole.
+        step: Step along each axis; 1 by default. It can be negative.
     """
 
     begin: Bounds
@@ -102,7 +102,7 @@ class _SliceBase(Operator):
 
 @operator("slice", aliases=("_npi_slice", "_npx_slice", "_sparse_slice", "crop"))
 class Slice(_SliceBase):
-    """A part of an array, as Python's slices take it.
+    """A part of an array, with the semantics of Python's slices.
 
         output = data[begin[0]:end[0]:step[0], begin[1]:end[1]:step[1], ...]
 
@@ -114,7 +114,7 @@ class Slice(_SliceBase):
                [5., 6.]], dtype=float32)
     """
 
-    stand_ins = (1, 60, 120)  # bounds beyond an extent are cut
+    probe_extents = (1, 60, 120)  # bounds beyond an extent are clipped
 
     def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
         return take_spans(b, inputs[0], self.spans(inputs[0].type.shape))
@@ -143,7 +143,7 @@ class SliceAssignScalar(Operator):
 
     Args:
         scalar: The number.
-        begin: First index along each axis, None for the beginning.
+        begin: First index along each axis, None for the start.
         end: End along each axis, None for the end.
         step: Step along each axis; 1 by default.
     """
@@ -165,13 +165,13 @@ class SliceAssignScalar(Operator):
 
 @operator("slice_axis")
 class SliceAxis(Operator):
-    """A part of an array along one axis. An axis of extent 0 stays as it is.
+    """A part of an array along one axis. An axis of extent 0 is not changed.
 
         output = data[..., begin:end, ...]
 
     Args:
         axis: The axis.
-        begin: First index; below 0 it counts from the end.
+        begin: First index; a negative index counts from the end.
         end: End of the part, None for the end of the axis.
     Returns:
         The part.
@@ -194,18 +194,18 @@ class SliceAxis(Operator):
         if not n:
             return inputs[0]
         if not 0 <= begin < end <= n:
-            raise ValueError(f"the slice {self.begin}:{self.end} does not lie within axis {axis} with extent {n}")
+            raise ValueError(f"the slice {self.begin}:{self.end} is out of range for axis {axis} with extent {n}")
         return b.slice_axis(inputs[0], axis, begin, end)
 
 
 @operator("slice_like")
 class SliceLike(Operator):
-    """The leading part of an array that has the extents of another.
+    """The leading part of an array with the extents of another array.
 
     Args:
         data: The array.
         shape_like: The array with the extents.
-        axes: The axes along which data is cut; all by default.
+        axes: The axes along which data is sliced; all by default.
     Returns:
         The part.
     Example:
@@ -221,14 +221,14 @@ class SliceLike(Operator):
         x, like = inputs
         if x is None or like is None:
             return
-        wanted = self._extents(x, like)
-        if any(m is not UNKNOWN and n is not UNKNOWN and n > m for m, n in zip(x, wanted, strict=True)):
-            raise ValueError(f"data {x} has no slice of shape {wanted}")
-        unify_at(outputs, 0, wanted)
+        target = self._extents(x, like)
+        if any(m is not UNKNOWN and n is not UNKNOWN and n > m for m, n in zip(x, target, strict=True)):
+            raise ValueError(f"data {x} is smaller than the slice {target}")
+        unify_at(outputs, 0, target)
 
     def _extents(self, x: tuple[E, ...], like: tuple[E, ...]) -> tuple[E, ...]:
         if not self.axes and len(x) != len(like):
-            raise ValueError(f"without axes data {x} and shape_like {like} need as many axes")
+            raise ValueError(f"without axes data {x} and shape_like {like} must have the same number of axes")
         axes = tuple(normalize_axis(a, len(x)) for a in self.axes) or tuple(range(len(x)))
         return tuple(like[i] if i in axes else n for i, n in enumerate(x))
 
@@ -242,10 +242,10 @@ class Crop(Operator):
     """A part of images along height and width.
 
     Args:
-        data: Images (N, C, H, W), and optionally an array whose height and width the part has.
-        offset: First row and column.
-        h_w: Height and width of the part; for one array.
-        center_crop: True for the part in the middle.
+        data: Images (N, C, H, W), and optionally an array with the height and width of the part.
+        offset: First row and column of the part.
+        h_w: Height and width of the part, if there is only one input.
+        center_crop: True for the central part.
     Returns:
         (N, C, height, width).
     """
@@ -264,6 +264,6 @@ class Crop(Operator):
         free = [n - m for n, m in zip(shape[2:], size, strict=True)]
         offset = tuple(n // 2 for n in free) if self.center_crop else self.offset
         if any(not 0 <= o <= n for o, n in zip(offset, free, strict=True)):
-            raise ValueError(f"a crop of {tuple(size)} at {tuple(offset)} leaves {shape}")
+            raise ValueError(f"a crop of {tuple(size)} at {tuple(offset)} is out of range for {shape}")
         stop = tuple(o + n for o, n in zip(offset, size, strict=True))
         return b.slice(inputs[0], (0, 0, *offset), (*shape[:2], *stop))

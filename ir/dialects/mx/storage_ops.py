@@ -1,4 +1,4 @@
-"""Operators about storage types. Values in a graph are dense: there these keep every element, or those of some rows."""
+"""Operators for storage types. Values in a graph are dense, so they keep all elements, or the elements of some rows."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Literal
 from ...graph import Value
 from ...types import DType
 from .builder import MxBuilder
-from .indexing_ops import whole
+from .indexing_ops import as_integers
 from .operator import Operator, operator
 
 
@@ -17,8 +17,7 @@ class CastStorage(Operator):
 
     Args:
         stype: "default" for a dense array, "csr" for a matrix of compressed rows, "row_sparse" for an array with
-            few rows
-            that are not 0.
+            few nonzero rows.
     Returns:
         An array of data's shape.
     Example:
@@ -34,11 +33,11 @@ class CastStorage(Operator):
 
 @operator("_sparse_retain")
 class SparseRetain(Operator):
-    """A row-sparse array with only some of its rows; all others become 0.
+    """A row-sparse array with only some of its rows; all other rows become 0.
 
     Args:
         data: The array.
-        indices: Numbers of the rows that stay.
+        indices: Numbers of the rows to keep.
     Returns:
         A row-sparse array of data's shape.
     """
@@ -47,9 +46,9 @@ class SparseRetain(Operator):
     own_dtypes = frozenset(("indices",))
 
     def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
-        x, indices = inputs[0], b.cast(whole(b, inputs[1]), DType.I64)
-        rows, wanted = x.type.shape[0], indices.type.shape[0]
-        numbers = b.broadcast(b.iota((rows,), DType.I64, 0), (rows, wanted), (0,))
-        hit = b.eq(numbers, b.broadcast(indices, (rows, wanted), (1,)))
+        x, indices = inputs[0], b.cast(as_integers(b, inputs[1]), DType.I64)
+        rows, count = x.type.shape[0], indices.type.shape[0]
+        numbers = b.broadcast(b.iota((rows,), DType.I64, 0), (rows, count), (0,))
+        hit = b.eq(numbers, b.broadcast(indices, (rows, count), (1,)))
         mask = b.broadcast(b.any(hit, (1,)), x.type.shape, (0,))
         return b.select(mask, x, b.full_like(x, 0))

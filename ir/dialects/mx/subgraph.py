@@ -1,8 +1,8 @@
-"""Networks inside operators: the bodies of loops and the branches of conditions, as networks of mx operators.
+"""Networks inside operators: bodies of loops and branches of conditions, as networks of mx operators.
 
-A subgraph has no types: they follow from the operands wherever it is used. The text of an operator's subgraphs is a
-JSON list with, for each, a list of nodes `[op, name, attributes, [[node, output], ...]]` in order, where op "null" is
-an input, and the list of results. The attribute "subgraphs" of a node is such a list itself.
+A subgraph has no types: they follow from the operands of each use. The text of an operator's subgraphs is a JSON list.
+Each item is a list of nodes `[op, name, attributes, [[node, output], ...]]` in order, where op "null" is an input, and
+a list of results. The attribute "subgraphs" of a node is such a list itself.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from .shapes import PartialShape
 
 
 class Subgraph:
-    """Uses of operators on numbered values: `inputs` number the inputs, whose names are `names`."""
+    """Uses of operators on numbered values; `inputs` are the numbers of the inputs, `names` their names."""
 
     def __init__(self, parsed: Any) -> None:
-        """Read what stands in a text; ValueError or KeyError says what is wrong with it, and in which node."""
+        """Read a parsed text; ValueError or KeyError names the problem and the node."""
         nodes, results = _checked(parsed)
         self.inputs: list[int] = []
         self.names: list[str] = []
@@ -52,12 +52,12 @@ class Subgraph:
         out_shapes: Sequence[PartialShape] = (),
         out_dtypes: Sequence[DType | None] = (),
     ) -> Inference:
-        """What follows from what is known of the inputs and of the results, not to be changed; InferenceError where it
-        contradicts."""
+        """Infers types from known shapes and dtypes of inputs and results; InferenceError if they contradict each
+        other. The returned object is cached and must not be changed."""
         return _inferred(self, tuple(shapes), tuple(dtypes), tuple(out_shapes), tuple(out_dtypes))
 
     def apply(self, b: MxBuilder, operands: Sequence[Value]) -> list[Value]:
-        """The results on these operands, said in core."""
+        """The results on these operands, lowered to core."""
         values = dict(zip(self.inputs, operands, strict=True))
         types = [v.type for v in operands]
         for use in self.infer([t.shape for t in types], [t.dtype for t in types]).uses:
@@ -71,7 +71,7 @@ _T = TypeVar("_T")
 
 
 def _given(numbers: Sequence[int], found: Sequence[_T | None]) -> dict[int, _T | None]:
-    """What is known, by the numbers of the values."""
+    """The known entries, by the numbers of their values."""
     return {n: f for n, f in zip(numbers, found, strict=False) if f is not None}
 
 
@@ -83,7 +83,7 @@ def _inferred(
     out_shapes: tuple[PartialShape, ...],
     out_dtypes: tuple[DType | None, ...],
 ) -> Inference:
-    """Remembered: inference asks the same again and again, and each loop in a loop would multiply that."""
+    """Cached, because inference repeats queries, and nested loops multiply the repetitions."""
     known_shapes = {**_given(g.outputs, out_shapes), **_given(g.inputs, shapes)}
     known_dtypes = {**_given(g.outputs, out_dtypes), **_given(g.inputs, dtypes)}
     return infer_types(g.uses, known_shapes, known_dtypes)
@@ -94,7 +94,7 @@ Nodes = list[tuple[str, str, dict[str, Any], Links]]
 
 
 def _operator(op: str, attrs: dict[str, Any], given: int, where: str) -> Operator:
-    """The operator of a node that has `given` inputs."""
+    """The operator of a node with `given` inputs."""
     if "subgraphs" in attrs:
         attrs = {**attrs, "subgraphs": json.dumps(attrs["subgraphs"])}
     try:
@@ -106,7 +106,7 @@ def _operator(op: str, attrs: dict[str, Any], given: int, where: str) -> Operato
 
 
 def _numbers(first: Sequence[int], links: Links, where: str) -> tuple[int, ...]:
-    """The numbers of the values that `links` name; node n has those from first[n] to first[n + 1]."""
+    """The numbers of the values in `links`; the values of node n have the numbers first[n] to first[n + 1]."""
     for n, i in links:
         if first[n] + i >= first[n + 1]:
             raise ValueError(f"{where}: node {n} has no output {i}")
@@ -114,7 +114,7 @@ def _numbers(first: Sequence[int], links: Links, where: str) -> tuple[int, ...]:
 
 
 def _checked(parsed: Any) -> tuple[Nodes, Links]:
-    """The two parts of a text; ValueError unless all numbers name something that comes before."""
+    """The nodes and results of a text; ValueError unless every link refers to an earlier node."""
     try:
         nodes, results = parsed
         for i, (op, name, attrs, operands) in enumerate(nodes):
@@ -124,25 +124,25 @@ def _checked(parsed: Any) -> tuple[Nodes, Links]:
         if not all(0 <= n < len(nodes) and k >= 0 for n, k in results):
             raise ValueError("results")
     except (TypeError, ValueError) as error:
-        raise ValueError(f"the text of a subgraph is not well formed: {error}") from None
+        raise ValueError(f"the text of a subgraph is malformed: {error}") from None
     return nodes, results
 
 
 @lru_cache(maxsize=256)
 def read_subgraphs(text: str) -> tuple[Subgraph, ...]:
-    """The subgraphs in a text; ValueError or KeyError says what is wrong with it."""
+    """The subgraphs in a text; ValueError or KeyError describes what is wrong."""
     try:
         parsed: Any = json.loads(text or "[]")
     except RecursionError:
         raise ValueError("the text of a subgraph is nested too deeply") from None
     if not isinstance(parsed, list):
-        raise ValueError("the text of a subgraph is no list")
+        raise ValueError("the text of a subgraph is not a list")
     return tuple(Subgraph(one) for one in cast("list[Any]", parsed))
 
 
 @lru_cache(maxsize=256)
 def with_legacy_shapes(text: str) -> str:
-    """The text of the subgraphs whose operators are those that `Operator.with_legacy_shapes` gives."""
+    """The text of the subgraphs with each operator replaced by its `Operator.with_legacy_shapes`."""
     parsed: Any = json.loads(text or "[]")
     found = [[[_with_legacy_shapes(*node) for node in nodes], results] for nodes, results in parsed]
     return text if found == parsed else json.dumps(found)
@@ -163,8 +163,8 @@ def _with_legacy_shapes(op: str, name: str, attrs: dict[str, Any], operands: Lin
 class BodyBuilder(MxBuilder):
     """Builds a graph that runs inside another one: a step of a loop, a branch.
 
-    Its key is an input, which whoever runs it changes from run to run: each draw adds its number, of which `draws` tell
-    how many there are. States that operators inside change are temporaries.
+    Its key is an input, which the caller changes from run to run. Each draw adds its number to the key; `draws` is the
+    number of draws. States that operators change inside are temporaries.
     """
 
     def __init__(self, name: str, outer: MxBuilder) -> None:
@@ -180,13 +180,13 @@ class BodyBuilder(MxBuilder):
         pass
 
     def input_key(self) -> Value:
-        """The input that is the key."""
+        """The input that takes the random key."""
         if self._key is None:
             self._key = self.key_input()
         return self._key
 
     def build_with_key(self, outputs: Sequence[Value], position: int, keyed: bool = False) -> Graph:
-        """The graph, its key at this position among the inputs: where something is drawn, or always (`keyed`)."""
+        """The graph, with its key at this position among the inputs if it draws random numbers or if `keyed`."""
         if keyed or self._key is not None:
             self.inputs.remove(self.input_key())
             self.inputs.insert(position, self.input_key())
