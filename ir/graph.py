@@ -38,7 +38,7 @@ class Op(ABC):
 
     name: ClassVar[str]
     reads_strided: ClassVar[bool] = False
-    """Whether generated code can read operands with any strides. Other ops require contiguous operands."""
+    """True if generated code can read operands with any strides. Other ops require contiguous operands."""
 
     @abstractmethod
     def infer(self, *types: TensorType) -> tuple[TensorType, ...]:

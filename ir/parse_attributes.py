@@ -235,7 +235,7 @@ def _from_list(content: str, kind: TensorType) -> np.ndarray[Any, Any]:
 
 
 def _nests(content: str, kind: TensorType) -> bool:
-    """Whether the brackets are those of a nested list of the shape."""
+    """True if the brackets match those of a nested list of this shape."""
     if kind.size == 0:
         return not content
     opened, lists = 0, 1

@@ -66,7 +66,7 @@ def _joint(graph: Graph, wrt: Sequence[int], seeds: Sequence[int]) -> Graph:
     """The graph's outputs, then the cotangents of the inputs `wrt`. Loops and branches run once in each direction."""
     saving = _Saving()
     both = gradient_graph(graph, wrt, seeds, forward=True, rule=saving.rule)
-    return saving.instead(both)
+    return saving.replace_nodes(both)
 
 
 _CONTROL: dict[type, PullBack] = {Scan: pull_back_scan, Cond: pull_back_cond, While: pull_back_while}
@@ -87,7 +87,7 @@ class _Saving:
         found = self.pulled[node] = pull_back(b, node, given, needed, _split_by_cut)
         return found.cotangents
 
-    def instead(self, graph: Graph) -> Graph:
+    def replace_nodes(self, graph: Graph) -> Graph:
         """The graph with each loop and branch whose residuals are read replaced by the nodes that save them."""
         alive = set(graph.nodes)
         self.pulled = {node: pulled for node, pulled in self.pulled.items() if pulled.saving[-1] in alive}

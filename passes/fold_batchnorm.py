@@ -16,8 +16,8 @@ class FoldBatchNorm(Pass):
     """conv(x, w) * s -> conv(x, w * s); (conv(x, w) + b) * s -> conv(x, w * s) + b * s; (y + p) + q -> y + (p + q).
 
     s, b, p and q are vectors over the output channels that depend only on parameters and constants, so the products are
-    computed once and not in every run. An inference batch norm is such a scale and shift. Needs: core, batch norms
-    decomposed. Keeps: values up to rounding. A convolution whose result has other readers is not changed.
+    computed once and not in every run. An inference batch norm is a scale and shift of this form. Needs: core, batch
+    norms decomposed. Keeps: values up to rounding. A convolution whose result has other readers is not changed.
     """
 
     name = "fold-batchnorm"
@@ -75,7 +75,7 @@ class _Folder:
         return None
 
     def _channel_vector(self, value: Value, like: Value) -> Value | None:
-        """The prepared vector that `value` broadcasts over the channel axis; None if it is no such broadcast."""
+        """The prepared vector that `value` broadcasts over the channel axis; None if it is another value."""
         source = _contraction(_strip_shift(like))
         vector = _vector_along(value, _channel_axis(source)) if source is not None else None
         return vector if vector in self.prepared else None

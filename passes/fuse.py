@@ -38,7 +38,7 @@ def find_groups(graph: Graph) -> GroupGraph:
     return fuser.groups
 
 
-_MOST_RESULTS = 8  # per region: all are held in registers until the last is computed
+_MAX_RESULTS = 8  # per region: all are held in registers until the last is computed
 _FIRST = {Kind.CONTRACT: 0, Kind.ROW: 1, Kind.WINDOW: 2}
 """The order in which a node tries to join the groups that it reads; other kinds are last."""
 
@@ -155,7 +155,7 @@ class _Fuser:
         """True if both groups together have few results, computed elementwise."""
         nodes = (*before.nodes, *own.nodes)
         flat = all(isinstance(n.op, Pointwise | Cast) for n in nodes)
-        return flat and sum(n in self.flow.leaving for n in nodes) <= _MOST_RESULTS
+        return flat and sum(n in self.flow.leaving for n in nodes) <= _MAX_RESULTS
 
 
 def _is_index_map(node: Node) -> bool:

@@ -145,7 +145,7 @@ def _mx_build(name: str, attributes: Mapping[str, Attribute], regions: tuple[Gra
 
 
 def _mx_is_variadic(kind: type[Op]) -> bool:
-    """Whether IRDL cannot list the operands and results: it allows one optional operand, the last."""
+    """True if IRDL cannot list the operands and results: it allows one optional operand, the last."""
     from .mx.operator import Operator
 
     assert issubclass(kind, Operator)

@@ -34,7 +34,7 @@ MISTAKES = [(group, mistake) for group in groups() for mistake in read(group)]
 def fresh_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """An empty folder, and no custom operator of another test."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(custom, "_makers", {})
+    monkeypatch.setattr(custom, "_factories", {})
 
 
 def refused(mistake: Mistake) -> Exception:

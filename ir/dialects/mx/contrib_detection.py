@@ -62,8 +62,8 @@ def suppress(
 def _next_alive(b: MxBuilder, alive: Value, index: Value) -> Value:
     """The first box after `index` that is alive, per image, or the number of boxes."""
     places = b.iota(alive.type.shape, DType.I32, 1)
-    behind = b.and_(alive, b.gt(places, b.broadcast(index, alive.type.shape, (0,))))
-    return b.min(b.select(behind, places, b.full_like(places, alive.type.shape[1])), (1,))
+    after = b.and_(alive, b.gt(places, b.broadcast(index, alive.type.shape, (0,))))
+    return b.min(b.select(after, places, b.full_like(places, alive.type.shape[1])), (1,))
 
 
 def _more_boxes(types: list[TensorType], most: int) -> Graph:

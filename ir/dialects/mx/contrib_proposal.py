@@ -134,7 +134,7 @@ class _Proposals(Operator):
     def _filtered(
         self, b: MxBuilder, boxes: Corners, score: Value, info: Value, size: tuple[int, int]
     ) -> tuple[Corners, Value]:
-        """Enlarges boxes that are too small and sets their score to -1, and that of cells past the image's end."""
+        """Enlarges boxes that are too small. Sets the score to -1 for them and for cells past the image's end."""
         height, width = size
         kinds = score.type.shape[1] // (height * width)
         cells = np.stack([np.repeat(v.ravel(), kinds) for v in np.mgrid[:height, :width]])

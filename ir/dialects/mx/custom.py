@@ -28,7 +28,7 @@ class UserCodeError(ValueError):
 
 
 class CustomKind(Protocol):
-    """The description of one use of a registered operator. `shapes` and `dtypes` return those of arguments, results and
+    """The description of one use of a registered operator. `shapes` and `dtypes` are for arguments, results and
     states; shapes are known if all inputs' shapes are. `function` takes the arrays of arguments and states and returns
     the arrays of results and new states."""
 
@@ -47,8 +47,8 @@ class CustomKind(Protocol):
     ) -> Callable[..., Sequence[Array]]: ...
 
 
-Maker = Callable[[Mapping[str, str]], CustomKind]
-_makers: dict[str, Maker] = {}
+Factory = Callable[[Mapping[str, str]], CustomKind]
+_factories: dict[str, Factory] = {}
 
 
 def _plain(type: TensorType) -> TensorType:
@@ -56,15 +56,15 @@ def _plain(type: TensorType) -> TensorType:
     return replace(type, shape=tuple(int(n) for n in type.shape))
 
 
-def register_custom(op_type: str, maker: Maker) -> None:
-    """Register `maker`, which creates the operator `op_type` from its other parameters."""
-    _makers[op_type] = maker
+def register_custom(op_type: str, factory: Factory) -> None:
+    """Register `factory`, which creates the operator `op_type` from its other parameters."""
+    _factories[op_type] = factory
     _made.cache_clear()
 
 
 @lru_cache(maxsize=256)
 def _made(op_type: str, parameters: tuple[tuple[str, str], ...]) -> CustomKind:
-    return _makers[op_type](dict(parameters))
+    return _factories[op_type](dict(parameters))
 
 
 @operator("Custom", aliases=("_npi_Custom",))
@@ -82,9 +82,10 @@ class Custom(Operator):
     op_type: Text
 
     def check(self) -> None:
-        if self.op_type not in _makers:
-            known = ", ".join(sorted(_makers)) or "none"
-            raise ValueError(f"Custom: op_type {self.op_type!r} is not registered with mx.operator.register ({known})")
+        if self.op_type not in _factories:
+            known = ", ".join(sorted(_factories)) or "none"
+            problem = f"op_type {self.op_type!r} is not registered with mx.operator.register"
+            raise ValueError(f"Custom: {problem} (registered: {known})")
         try:
             _ = self.kind
         except Exception as error:

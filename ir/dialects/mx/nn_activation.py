@@ -29,7 +29,7 @@ def _positive_part(b: MxBuilder, x: Value) -> Value:
 def _where_result_is_positive(
     b: MxBuilder, operands: object, results: Sequence[Value], cotangents: Sequence[Value]
 ) -> list[Value]:
-    """The gradient is 0 at 0, unlike that of a maximum."""
+    """The gradient is 0 at 0, unlike the gradient of a maximum."""
     y, g = results[0], cotangents[0]
     return [b.select(b.gt(y, 0), g, b.full_like(g, 0))]
 

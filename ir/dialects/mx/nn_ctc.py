@@ -14,7 +14,7 @@ from .operator import Operator, operator
 from .parameters import Bool
 from .shapes import PartialShape, unify_at
 
-_NEVER = -1e30  # log of probability 0; finite, so differences of two such numbers are not NaN
+_LOG_ZERO = -1e30  # log of probability 0; finite, so differences of two such numbers are not NaN
 
 
 @operator("CTCLoss", aliases=("_contrib_CTCLoss", "_contrib_ctc_loss", "ctc_loss"))
@@ -90,13 +90,13 @@ class CTCLoss(Operator):
         scores = b.transpose(log_softmax(b, data, 2), (1, 2, 0))  # (B, classes, T)
         emissions = b.transpose(b.gather(scores, b.expand_dims(states, 2), (1,), 1), (2, 0, 1))  # (T, B, states)
         places = b.iota(shape, DType.I32, 1)
-        start = b.select(b.eq(places, 0), b.full(shape, 0, data.type.dtype), b.full(shape, _NEVER, data.type.dtype))
+        start = b.select(b.eq(places, 0), b.full(shape, 0, data.type.dtype), b.full(shape, _LOG_ZERO, data.type.dtype))
         times = b.iota((data.type.shape[0],), DType.I32, 0)
         body = _step(start.type)
         (end,) = b.scan(body, [start], [emissions, times], [skips, steps], data.type.shape[0])
         last = b.broadcast(b.mul(letters, 2), shape, (0,))
         final = b.or_(b.eq(places, last), b.eq(places, b.sub(last, 1)))
-        loss = b.neg(_log_sum(b, b.select(final, end, b.full_like(end, _NEVER))))
+        loss = b.neg(_log_sum(b, b.select(final, end, b.full_like(end, _LOG_ZERO))))
         fits = self._fits(b, label, steps, letters)
         return b.select(fits, loss, b.full_like(loss, 0))
 
@@ -124,9 +124,9 @@ def _step(state: TensorType) -> Graph:
     b = MxBuilder("ctc")
     before, emissions, time = b.input(state), b.input(state), b.input(TensorType((), DType.I32))
     skips, steps = b.input(TensorType(state.shape, DType.BOOL)), b.input(TensorType(state.shape[:1], DType.I32))
-    skipped = b.select(skips, _shifted(b, before, 2, _NEVER), b.full_like(before, _NEVER))
-    ways = b.concat([b.expand_dims(v, 2) for v in (before, _shifted(b, before, 1, _NEVER), skipped)], 2)
-    after = b.maximum(b.add(_log_sum(b, ways), emissions), _NEVER)
+    skipped = b.select(skips, _shifted(b, before, 2, _LOG_ZERO), b.full_like(before, _LOG_ZERO))
+    ways = b.concat([b.expand_dims(v, 2) for v in (before, _shifted(b, before, 1, _LOG_ZERO), skipped)], 2)
+    after = b.maximum(b.add(_log_sum(b, ways), emissions), _LOG_ZERO)
     runs = b.lt(b.broadcast(time, steps.type.shape, ()), steps)
     return b.build([b.select(b.broadcast(runs, state.shape, (0,)), after, before)])
 

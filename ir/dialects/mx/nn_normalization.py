@@ -136,7 +136,7 @@ class BatchNorm(_BatchNormBase):
 
         output = (data - mean) / sqrt(var + eps) * gamma + beta
 
-    In training, mean and variance are those of the batch, and the stored statistics are updated:
+    In training, mean and variance are computed from the batch, and the stored statistics are updated:
 
         moving = momentum * moving + (1 - momentum) * batch
 

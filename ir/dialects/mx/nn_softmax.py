@@ -73,7 +73,7 @@ class _SoftmaxBase(Operator):
         length: Number of valid positions along `axis`, for each position of the other axes; requires `use_length`.
         axis: The axis along which the results sum to 1.
         temperature: Number by which data is divided first; 1 by default.
-        dtype: Floating dtype of the result; that of data by default.
+        dtype: Floating dtype of the result; data's dtype by default.
         use_length: True if `length` is passed.
     """
 

@@ -86,8 +86,8 @@ class MultiUpdate(Operator):
         mixed, width = "weight32" in self.kinds, len(self.kinds)
         for i, _ in enumerate(inputs):
             first = i - i % width
-            behind, state = i >= self.count * width, mixed and i - first > 1
-            known = DType.F32 if behind or state else inputs[first] or outputs[first // width]
+            shared, state = i >= self.count * width, mixed and i - first > 1
+            known = DType.F32 if shared or state else inputs[first] or outputs[first // width]
             inputs[i] = inputs[i] or known
 
     def output_dtypes(self, inputs: Sequence[DType]) -> Sequence[DType | None]:

@@ -17,7 +17,8 @@ from .shapes import PartialShape, is_known, unify, unify_at
 
 @operator("SoftmaxOutput", aliases=("Softmax",))
 class SoftmaxOutput(Operator):
-    """The softmax of data, as the last layer of a classifier. Its gradient is that of the cross entropy with `label`.
+    """The softmax of data, as the last layer of a classifier. Its gradient is the gradient of the cross entropy with
+    `label`.
 
         output = softmax(data);    gradient = (output - onehot(label)) * grad_scale
 
@@ -173,7 +174,7 @@ class _RegressionOutput(Operator):
 
 @operator("LinearRegressionOutput", aliases=("_sparse_LinearRegressionOutput",))
 class LinearRegressionOutput(_RegressionOutput):
-    """Data unchanged, as the last layer of a regression: the gradient is that of half the squared error.
+    """Data unchanged, as the last layer of a regression with the gradient of half the squared error.
 
         output = data;    gradient = (data - label) * grad_scale
 
@@ -188,7 +189,7 @@ class LinearRegressionOutput(_RegressionOutput):
 
 @operator("MAERegressionOutput", aliases=("_sparse_MAERegressionOutput",))
 class MAERegressionOutput(_RegressionOutput):
-    """Data unchanged, as the last layer of a regression: the gradient is that of the absolute error.
+    """Data unchanged, as the last layer of a regression with the gradient of the absolute error.
 
         output = data;    gradient = sign(data - label) * grad_scale
 
@@ -206,7 +207,7 @@ class MAERegressionOutput(_RegressionOutput):
 
 @operator("LogisticRegressionOutput", aliases=("_sparse_LogisticRegressionOutput",))
 class LogisticRegressionOutput(_RegressionOutput):
-    """The sigmoid of data, as the last layer of a classifier: the gradient is that of the cross entropy.
+    """The sigmoid of data, as the last layer of a classifier with the gradient of the cross entropy.
 
         output = 1 / (1 + exp(-data));    gradient = (output - label) * grad_scale
 
@@ -263,7 +264,7 @@ class MakeLoss(Elementwise):
 
 @operator("SVMOutput")
 class SVMOutput(Operator):
-    """Data unchanged, as the last layer of a classifier: the gradient is that of the hinge loss.
+    """Data unchanged, as the last layer of a classifier with the gradient of the hinge loss.
 
     Args:
         data: (N, C), scores.
@@ -341,7 +342,7 @@ class IdentityAttachKLSparseReg(Elementwise):
     def gradient(  # type: ignore[override]
         self, b: MxBuilder, operands: Sequence[Value], results: Sequence[Value], cotangents: Sequence[Value]
     ) -> list[Value | None]:
-        """The gradient of the identity plus that of the penalty at the updated mean."""
+        """The gradient of the identity plus the gradient of the penalty at the updated mean."""
         x, moving = operands
         mean, target = self._moved(b, x, moving), self.sparseness_target
         slope = b.sub(b.div(1 - target, b.sub(1, mean)), b.div(target, mean))

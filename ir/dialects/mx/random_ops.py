@@ -88,7 +88,7 @@ _ARGUMENTS: dict[str, dict[str, str]] = {
     "generalized_negative_binomial": {"mu": "The mean.", "alpha": "The dispersion."},
 }
 # Conditions that MXNet requires of numbers. Array elements that do not satisfy them produce NaN.
-_DEMANDS: dict[str, dict[str, tuple[str, Callable[[Any], bool]]]] = {
+_CONDITIONS: dict[str, dict[str, tuple[str, Callable[[Any], bool]]]] = {
     "uniform": {"high": ("at least low", lambda op: op.high >= op.low)},
     "normal": {"scale": ("positive", lambda op: op.scale > 0)},
     "exponential": {"lam": ("positive", lambda op: op.lam > 0)},
@@ -164,7 +164,7 @@ def _checked(kind: str, names: list[str]) -> dict[str, Any]:
     """Class members: `scalars`, the numbers that change from call to call, and `check`, which rejects invalid ones."""
 
     def check(self: Operator) -> None:
-        for name, (condition, holds) in _DEMANDS[kind].items():
+        for name, (condition, holds) in _CONDITIONS[kind].items():
             if not holds(self):
                 raise ValueError(f"{self.mx_name()}: {name}={getattr(self, name)} must be {condition}")
 

@@ -124,7 +124,7 @@ class Norm(Operator):
     Args:
         ord: 1 or 2.
         axis: The axes that are reduced; all by default.
-        out_dtype: Dtype of the result; that of data by default.
+        out_dtype: Dtype of the result; data's dtype by default.
         keepdims: True to keep the reduced axes with extent 1.
     Returns:
         data's shape without the reduced axes; (1,) if none is left.
@@ -273,7 +273,7 @@ class CumSum(Operator):
     Args:
         a: The array.
         axis: The axis; None for the flattened array.
-        dtype: Dtype of the result; that of `a` by default.
+        dtype: Dtype of the result; the dtype of `a` by default.
     Returns:
         An array of a's shape; with one axis if `axis` is None.
     """

@@ -43,7 +43,7 @@ UNKNOWN: Final = Unknown.UNKNOWN
 E = TypeVar("E", bound=Extent)
 """The extents that a function takes and returns: int if all are known."""
 
-_MOST_SHOWN = 8  # operands in an error message
+_MAX_SHOWN = 8  # operands in an error message
 
 
 class ShapeConflict(ValueError):
@@ -63,8 +63,8 @@ def shape_text(shape: PartialShape) -> str:
 def operands_text(operands: Mapping[str, str]) -> str:
     """The line of an error message with the operands' types by name; only the first ones if there are many."""
     shown = [f"{name}: {type}" for name, type in operands.items()]
-    if len(shown) > _MOST_SHOWN:
-        shown[_MOST_SHOWN:] = [f"and {len(shown) - _MOST_SHOWN} more"]
+    if len(shown) > _MAX_SHOWN:
+        shown[_MAX_SHOWN:] = [f"and {len(shown) - _MAX_SHOWN} more"]
     return f"\n  {', '.join(shown)}" if shown else ""
 
 

@@ -2,7 +2,7 @@
 
 A subgraph has no types: they follow from the operands of each use. The text of an operator's subgraphs is a JSON list.
 Each item is a list of nodes `[op, name, attributes, [[node, output], ...]]` in order, where op "null" is an input, and
-a list of results. The attribute "subgraphs" of a node is such a list itself.
+a list of results. The attribute "subgraphs" of a node has the same form.
 """
 
 from __future__ import annotations

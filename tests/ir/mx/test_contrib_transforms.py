@@ -26,8 +26,8 @@ def test_fourier_transforms(target: str, count: int, monkeypatch: pytest.MonkeyP
     np.testing.assert_allclose(back, np.fft.ifft(mixed[..., 0] + 1j * mixed[..., 1]).real * count, atol=1e-5)
 
 
-def test_pairs_must_be_whole() -> None:
-    with pytest.raises(mx.MXNetError, match="pairs along its last axis"):
+def test_the_inverse_requires_an_even_extent() -> None:
+    with pytest.raises(mx.MXNetError, match="the last axis of data should have an even extent"):
         nd.contrib.ifft(nd.ones((2, 3)))
 
 
