@@ -30,16 +30,16 @@ def loop(*body: dict[str, Any], heads: Any = None) -> dict[str, Any]:
 
 X, W, B, MORE = (node("null", name) for name in "xwbm")
 GRAPHS: dict[str, tuple[dict[str, Any], str]] = {
-    "nothing for a unary operator": (graph(X, node("relu", "r")), r"node 'r' \(relu\): takes 1 inputs \(data\), 0"),
-    "two for a unary operator": (graph(X, node("relu", "r", 0, 0)), "node 'r'.*2 are given"),
-    "one too few": (graph(X, W, node("Convolution", "c", 0, 1, **CONVOLUTION)), r"node 'c'.*weight, bias\), 2 are"),
-    "one too many": (graph(X, W, B, MORE, node("Convolution", "c", 0, 1, 2, 3, **CONVOLUTION)), "node 'c'.*4 are"),
+    "nothing for a unary operator": (graph(X, node("relu", "r")), r"node 'r' \(relu\): takes 1 inputs \(data\), got 0"),
+    "two for a unary operator": (graph(X, node("relu", "r", 0, 0)), "node 'r'.*got 2"),
+    "one too few": (graph(X, W, node("Convolution", "c", 0, 1, **CONVOLUTION)), r"node 'c'.*weight, bias\), got 2"),
+    "one too many": (graph(X, W, B, MORE, node("Convolution", "c", 0, 1, 2, 3, **CONVOLUTION)), "node 'c'.*got 4"),
     "a bias too many": (
         graph(X, W, B, node("Convolution", "c", 0, 1, 2, **CONVOLUTION, no_bias="True")),
-        r"node 'c'.*takes 2 inputs \(data, weight\), 3 are given",
+        r"node 'c'.*takes 2 inputs \(data, weight\), got 3",
     ),
     "another count": (graph(X, W, node("Concat", "c", 0, 1, num_args="3")), "node 'c'.*num_args=3"),
-    "no label": (graph(X, node("SoftmaxOutput", "s", 0)), r"node 's'.*\(data, label\), 1"),
+    "no label": (graph(X, node("SoftmaxOutput", "s", 0)), r"node 's'.*\(data, label\), got 1"),
     "an output that is not there": (graph(X, node("relu", "r", [0, 3, 0])), "output 3 of node 0"),
     "another output that is not there": (
         graph(X, node("relu", "r", 0), node("relu", "s", [1, 1, 0])),

@@ -31,7 +31,7 @@ def test_crops_at_any_place_are_one_program(monkeypatch: pytest.MonkeyPatch) -> 
 @pytest.mark.parametrize("place", [(5, 0, 3, 2), (0, 5, 3, 2), (-1, 0, 3, 2), (0, 0, 0, 2), (0, 0, 8, 2)])
 def test_a_crop_stays_inside(place: tuple[int, int, int, int]) -> None:
     image.crop(photo(), 0, 0, 3, 2)
-    with pytest.raises(mx.base.MXNetError, match="leaves an image of 7 x 6"):
+    with pytest.raises(mx.base.MXNetError, match="is out of range for an image of 7 x 6"):
         image.crop(photo(), *place)
 
 

@@ -97,7 +97,7 @@ def test_like_another_array() -> None:
     [("poisson", (-1,)), ("gamma", (0, 1)), ("gamma", (1, -1)), ("negative_binomial", (3, 1.5))],
 )
 def test_parameters_that_mean_nothing_are_refused(function: str, parameters: Any) -> None:
-    with pytest.raises(mx.base.MXNetError, match=r"has to be|must|between"):
+    with pytest.raises(mx.base.MXNetError, match=r"must|between"):
         getattr(nd.random, function)(*parameters, shape=3)
 
 
@@ -127,7 +127,7 @@ def test_distinct_classes() -> None:
     for row, count in zip(found.asnumpy(), tries.asnumpy(), strict=True):
         assert len(set(row.tolist())) == 20 <= count
         assert 0 <= row.min() <= row.max() < 50
-    with pytest.raises(mx.base.MXNetError, match="do not exist"):
+    with pytest.raises(mx.base.MXNetError, match="are impossible"):
         nd._internal._sample_unique_zipfian(range_max=5, shape=(1, 6))
 
 

@@ -48,7 +48,7 @@ def test_a_compiled_graph_draws_what_its_operators_draw() -> None:
     ],
 )
 def test_numbers_that_no_distribution_has_are_refused(name: str, numbers: dict[str, float]) -> None:
-    text = rf"{next(reversed(numbers))}=\S+ has to be"
+    text = rf"{next(reversed(numbers))}=\S+ must be"
     with pytest.raises(mx.MXNetError, match=text):
         getattr(mx.nd, f"random_{name}")(shape=(2,), **numbers)
     with pytest.raises(mx.MXNetError, match=text):
