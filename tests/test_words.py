@@ -62,6 +62,8 @@ _CLEAN = (
     "frontend/onnx",
     "frontend/optimizer",
     "frontend/rnn",
+    "tests/ir",
+    "tests/passes",
 )
 """The files and folders without retired words: the others still have some."""
 

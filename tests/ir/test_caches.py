@@ -44,7 +44,7 @@ def test_bytes_are_bounded_and_the_newest_entry_stays() -> None:
     cache: Cache[int, str] = Cache("test", 100, len, 10)
     for key in range(6):
         cache.add(key, "xxx")
-    assert len(cache) == 4  # two generations that were closed when they held half of the bytes
+    assert len(cache) == 4  # two generations, each closed at half of the bytes
     cache.add(6, "x" * 1000)
     cache.add(7, "x")
     assert cache.find(7) == "x"

@@ -1,4 +1,4 @@
-"""Every primitive's gradient against central differences, in float64: one table of samples, proven total."""
+"""Every primitive's gradient against central differences, in float64. The table of samples is proven total."""
 
 from __future__ import annotations
 
@@ -64,15 +64,15 @@ def real(*shape: int, low: float = -1, high: float = 1) -> Array:
 
 
 def spaced(*shape: int) -> Array:
-    """Distinct numbers far enough apart that a small step changes no order, none of them near 0."""
+    """Distinct numbers, so far apart that a small step preserves their order, and none near 0."""
     n = int(np.prod(shape))
     return (RANDOM.permutation(n).reshape(shape) - n / 2 + 0.25) / 4
 
 
 def definite(batch: int, n: int) -> Array:
     """Symmetric matrices whose eigenvalues are positive and far apart."""
-    turned = np.linalg.qr(real(batch, n, n))[0]
-    return turned @ (np.arange(1.0, n + 1)[:, None] * np.swapaxes(turned, 1, 2))
+    q = np.linalg.qr(real(batch, n, n))[0]
+    return q @ (np.arange(1.0, n + 1)[:, None] * np.swapaxes(q, 1, 2))
 
 
 def ints(*rows: Any) -> Array:
@@ -207,7 +207,7 @@ CASES = [pytest.param(op, arrays, id=f"{op.name}-{i}") for s in SAMPLES.values()
 
 
 def single(op: Primitive, arrays: Sequence[Array]) -> Graph:
-    """A graph of one node."""
+    """A graph with one node."""
     b = CoreBuilder(op.name)
     operands = [b.input(TensorType(a.shape, DType.from_numpy(a.dtype))) for a in arrays]
     return b.build(b.node(op, *operands).outputs)
@@ -246,7 +246,7 @@ def check_gradient(g: Graph, arrays: list[Array], tolerance: float = 1e-6) -> No
 def slope(
     g: Graph, arrays: list[Array], i: int, direction: Array, seeds: list[int], cotangents: list[Array], h: float = 1e-5
 ) -> float:
-    """How fast <cotangents, results> grows as operand i moves in `direction`."""
+    """The derivative of <cotangents, results> as operand i moves in `direction`."""
     values: list[float] = []
     for sign in (1, -1):
         moved = [a + sign * h * direction if k == i else a for k, a in enumerate(arrays)]

@@ -1,4 +1,4 @@
-"""The NumPy meaning of core where it is easily got wrong: special values, edges, number formats, random bits."""
+"""The NumPy semantics of core in difficult cases: special values, edges, number formats, random bits."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_scalar_tables_are_total() -> None:
 
 
 SCALARS = [
-    # MXNet 1.9.1's results, where it has the operator
+    # MXNet 1.9.1's results, if it has the operator
     (ScalarOp.MOD, [f32(5, -5, 5, -5, 3, -3.5), f32(3, 3, -3, -3, 0, 2)], [2, 1, -1, -2, 0, 0.5]),
     (ScalarOp.MOD, [i32(5, -5, 5, -5, 3), i32(3, 3, -3, -3, 0)], [2, 1, -1, -2, 0]),
     (ScalarOp.DIV, [i32(7, -7, 7, -7, 7), i32(2, 2, -2, -2, 0)], [3, -3, -3, 3, 0]),
@@ -85,7 +85,7 @@ def test_scalar_operations(op: ScalarOp, operands: list[Any], expected: list[Any
 
 
 def test_special_functions() -> None:
-    """Against closed forms (harmonic numbers, halves, reflection) and, for erfinv, against erf and erfc."""
+    """Against closed forms (harmonic numbers, halves, reflection); erfinv against erf and erfc."""
     euler = 0.57721566490153286
     half = -euler - 2 * math.log(2)
     harmonic = sum(1 / k for k in range(1, 25))

@@ -1,4 +1,4 @@
-"""The type rules of core: what is refused and in which words, and what the builder adds."""
+"""The type rules of core: what they reject and with which errors, and the builder's combinations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What defines the factors of matrices, in NumPy's meaning of the primitives."""
+"""The factors of matrices satisfy their definitions, in the NumPy semantics of the primitives."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ Array = np.ndarray[Any, Any]
 
 @pytest.mark.parametrize("shape", [(3, 3), (2, 4, 4), (2, 0, 0)])
 def test_factors_multiply_to_the_matrix(shape: tuple[int, ...]) -> None:
-    def turned(matrix: Array) -> Array:
+    def transposed(matrix: Array) -> Array:
         return np.swapaxes(matrix, -1, -2)
 
     random = np.random.default_rng(2)
     x = random.normal(size=shape)
-    definite = x @ turned(x) + np.eye(shape[-1])
+    definite = x @ transposed(x) + np.eye(shape[-1])
     (factor,) = Cholesky().evaluate(definite)
-    np.testing.assert_allclose(factor @ turned(factor), definite)
+    np.testing.assert_allclose(factor @ transposed(factor), definite)
     np.testing.assert_array_equal(factor, np.tril(factor))
     packed, order = LU().evaluate(x)
     lower, upper = np.tril(packed, -1) + np.eye(shape[-1]), np.triu(packed)
@@ -28,14 +28,14 @@ def test_factors_multiply_to_the_matrix(shape: tuple[int, ...]) -> None:
     assert np.all(np.abs(lower) <= 1)
     triangle, q = LQ().evaluate(x)
     np.testing.assert_allclose(triangle @ q, x, atol=1e-12)
-    np.testing.assert_allclose(q @ turned(q), np.broadcast_to(np.eye(shape[-1]), shape), atol=1e-12)
+    np.testing.assert_allclose(q @ transposed(q), np.broadcast_to(np.eye(shape[-1]), shape), atol=1e-12)
     np.testing.assert_array_equal(triangle, np.tril(triangle))
     values, vectors = SymmetricEigen().evaluate(np.tril(definite))
-    np.testing.assert_allclose(turned(vectors) @ (values[..., None] * vectors), definite, atol=1e-12)
+    np.testing.assert_allclose(transposed(vectors) @ (values[..., None] * vectors), definite, atol=1e-12)
     for op in [TriangularSolve(low, t) for low in (True, False) for t in (True, False)]:
         read = np.tril(definite) if op.lower else np.triu(definite)
         (solved,) = op.evaluate(definite, x)
-        np.testing.assert_allclose((turned(read) if op.transpose else read) @ solved, x, atol=1e-12)
+        np.testing.assert_allclose((transposed(read) if op.transpose else read) @ solved, x, atol=1e-12)
 
 
 def test_a_matrix_without_a_factor_gives_nan() -> None:

@@ -1,4 +1,4 @@
-"""Structural hashes see structure and nothing else, and are the same in every process."""
+"""Structural hashes depend only on structure, and are the same in every process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Locks and forks: a child finds every lock free, keeps what it holds itself, and forks wait for what they must."""
+"""Locks and forks: in a child locks are free, except those that the forking thread holds; forks wait where needed."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import sys
 
 
 def in_a_child(work: str) -> int:
-    """The exit status of a fresh interpreter that runs `work`, killed when it hangs."""
+    """The exit status of a fresh interpreter that runs `work`; it is killed if it hangs."""
     return subprocess.run([sys.executable, "-W", "ignore", "-c", work], timeout=60, check=False).returncode
 
 
@@ -61,15 +61,15 @@ import os, threading
 from mxforge.ir.locks import ForkSafeLock, await_at_fork
 class Noting(ForkSafeLock):
     def __enter__(self):
-        wanted.set()
+        requested.set()
         super().__enter__()
-wanted, has, done = threading.Event(), threading.Event(), []
+requested, has, done = threading.Event(), threading.Event(), []
 lock = await_at_fork(Noting())
 def hold():
     with lock:
-        wanted.clear()
+        requested.clear()
         has.set()
-        wanted.wait()  # until the fork wants the lock
+        requested.wait()  # until the fork requests the lock
         done.append(True)
 threading.Thread(target=hold).start()
 has.wait()

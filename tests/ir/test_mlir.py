@@ -1,4 +1,4 @@
-"""Upstream MLIR, which knows our dialects from the IRDL alone, accepts what we print and rejects broken text."""
+"""Upstream MLIR, which knows our dialects only from the IRDL, accepts what we print and rejects broken text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The stages of a compilation can be read: graphs, kernels and programs print, and upstream MLIR accepts the text."""
+"""Graphs, kernels and programs of every compilation stage can be printed, and upstream MLIR accepts the text."""
 
 from __future__ import annotations
 

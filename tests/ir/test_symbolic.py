@@ -1,4 +1,4 @@
-"""Symbolic numbers: what is computed with them, and for which other values it holds."""
+"""Symbolic numbers: results, guards, and evaluation for other values."""
 
 from __future__ import annotations
 

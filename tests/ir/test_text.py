@@ -1,4 +1,4 @@
-"""Printing a graph and parsing the text again gives the same graph; wrong text is refused with its place."""
+"""Printing a graph and parsing the text returns the same graph; errors in wrong text have a position."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from printed_graphs import CONSTANTS, every_primitive, ops_of, random_graph
 
 
 def assert_same(a: Graph, b: Graph) -> None:
-    """Equal in everything: ops, types, order, names, locations, parameters, updates."""
+    """AssertionError unless equal in everything: ops, types, order, names, locations, parameters, updates."""
     numbers: dict[Value, int] = {}
     others: dict[Value, int] = {}
     assert (a.name, a.parameters, a.updates) == (b.name, b.parameters, b.updates)

@@ -1,4 +1,4 @@
-"""The verifiers accept what is well formed and name what is not."""
+"""The verifiers accept well-formed graphs, kernels and programs, and name the problem of others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Blocked layouts around convolutions: who gets them, how wide the halos are, and where copies stand."""
+"""Blocked layouts around convolutions: which values get them, how wide halos are, and where copies are inserted."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ def operands(graph: Graph, name: str) -> list[Layout | None]:
 
 
 def test_sums_over_space_read_blocks_others_do_not() -> None:
-    """What else is summed would be rounded in another way."""
+    """Other sums would be rounded differently."""
     b = CoreBuilder()
     y = conv(b, b.input(tensor(2, 16, 8, 8)), 16)
     graph = b.build([b.sum(y, (2, 3)), b.sum(y, (1,)), b.reshape(y, (2, 1024))])
@@ -159,7 +159,7 @@ def test_readers_that_accept_blocks_need_no_copy() -> None:
     cut = [b.slice(y, (0, 16, 1, 0), (2, 30, 8, 6)), b.pad(y, b.constant(0.0, DType.F32), [0, 0, 1, 0], [0, 0, 0, 2])]
     graph = b.build([*moved, *cut, b.max(y, (1,)), b.min(y, (3,)), b.max(y, (0, 2, 3))])
     result = run_pass(LAYOUTS, graph)
-    assert sum(isinstance(n.op, Relayout) for n in result.nodes) == 1  # that of the input
+    assert sum(isinstance(n.op, Relayout) for n in result.nodes) == 1  # for the input
     assert_same_values(graph, result, 1e-5)
 
 
@@ -183,7 +183,7 @@ def test_moves_between_convolutions_stay_in_blocks() -> None:
 
 
 def test_the_cheaper_side_is_copied() -> None:
-    """Blocks are added to rows in rows where the sum leaves the graph, and in blocks where a convolution reads it."""
+    """Blocks are converted before an addition whose sum leaves the graph; rows before one that a convolution reads."""
     for goes_on in (False, True):
         b = CoreBuilder()
         total = b.add(conv(b, b.input(tensor(1, 3, 8, 8)), 16), b.input(tensor(1, 16, 8, 8)))
@@ -194,7 +194,7 @@ def test_the_cheaper_side_is_copied() -> None:
 
 
 def test_readers_of_a_copy_share_its_cost() -> None:
-    """The reshape needs rows in any case, so what else leaves the graph is computed in rows too."""
+    """The reshape needs rows in any case, so other outputs of the graph are computed in rows too."""
     b = CoreBuilder()
     y = b.exp(conv(b, b.input(tensor(1, 3, 8, 8)), 16))
     graph = b.build([b.reshape(y, (1024,)), b.neg(y)])
@@ -205,7 +205,7 @@ def test_readers_of_a_copy_share_its_cost() -> None:
 
 
 def test_a_pass_over_blocks_keeps_the_format_as_long_as_it_can() -> None:
-    """Copies cost the same before and after an elementwise node: it stays behind its convolution."""
+    """A copy costs the same before and after an elementwise node: the node keeps the convolution's format."""
     b = CoreBuilder()
     graph = b.build([b.tanh(conv(b, b.exp(b.input(tensor(1, 16, 8, 8))), 16))])
     assert layouts(run_pass(LAYOUTS, graph), "pointwise") == [None, Layout(16, (NONE, NONE))]

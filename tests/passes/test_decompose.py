@@ -1,4 +1,4 @@
-"""Decompose says mx operators in core, with their names and lines, and hands on states and random keys."""
+"""Decompose lowers mx operators to core with their names and lines, and passes on states and random keys."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Differentiation of whole graphs: where inputs and outputs stand, what loops keep, what errors name."""
+"""Differentiation of whole graphs: the order of inputs and outputs, the residuals of loops, errors."""
 
 from __future__ import annotations
 
@@ -100,13 +100,13 @@ def _recurrence() -> Graph:
 
 
 def carries_and_stacks(graph: Graph) -> list[tuple[bool, int, int]]:
-    """Of each loop: whether it is reversed, and how many carries and stacks it has."""
+    """For each loop: whether it is reversed, and its numbers of carries and stacks."""
     loops = [(n.op, len(n.outputs)) for n in graph.nodes if isinstance(n.op, Scan)]
     return [(op.reverse, op.carries, results - op.carries) for op, results in loops]
 
 
 def test_a_loop_saves_residuals_and_runs_once_in_each_direction() -> None:
-    """The carry before each step: the step itself is cheap and computed again."""
+    """Only the carry before each step is saved: the step itself is cheap and recomputed."""
     g = _recurrence()
     both = differentiate(g, [0, 1])
     assert carries_and_stacks(both) == [(False, 1, 1), (True, 1, 1)]
@@ -147,7 +147,7 @@ def attention() -> Graph:
 
 
 def branching() -> Graph:
-    """A loop of branches, each with products and a draw of its own, whose choice depends on the state."""
+    """A loop of branches, each with products and its own draw; the branch depends on the state."""
     square = TensorType((3, 3), F64)
     branches = [CoreBuilder("then"), CoreBuilder("otherwise")]
     graphs: list[Graph] = []
@@ -177,7 +177,7 @@ def bounded() -> Graph:
 
 
 def bounded_with_weights() -> Graph:
-    """A loop whose state includes weights that stay as they are; both are results."""
+    """A loop whose state includes weights that do not change; both are results."""
     test, step = CoreBuilder("test"), CoreBuilder("step")
     _, x = test.input(TensorType((3, 3), F64)), test.input(vector())
     condition = test.build([test.lt(test.sum(x), 5.0)])
@@ -211,7 +211,7 @@ def test_loops_and_branches_by_central_differences(made: Callable[[], Graph]) ->
 
 
 def test_branches_save_the_residuals_of_their_gradients() -> None:
-    """One keeps its result and one its product: neither product is computed again, two are those of the gradient."""
+    """One saves its result and one its product: neither product is recomputed, and two belong to the gradient."""
     both = differentiate(branching(), [0, 1])
     backward = next(n.op for n in both.nodes if isinstance(n.op, Scan) and n.op.reverse)
     (branch,) = (n.op for n in backward.body.nodes if isinstance(n.op, Cond))
@@ -231,7 +231,7 @@ def test_the_gradient_of_a_loop_can_be_differentiated() -> None:
 
 
 def test_a_call_can_carry_a_gradient() -> None:
-    """The identity that stops the gradient."""
+    """The identity, with a gradient of zeros."""
     body, gradient = CoreBuilder("body"), CoreBuilder("stop")
     identity = body.build([body.input(vector())])
     x, _, _ = (gradient.input(vector()) for _ in range(3))
@@ -250,7 +250,7 @@ def test_a_call_can_carry_a_gradient() -> None:
 
 
 def test_nothing_is_computed_behind_a_stopped_gradient() -> None:
-    """Neither before it nor for it, though the logarithm of a negative number would have a gradient."""
+    """Neither before it nor for it, although the logarithm of a negative number would have a gradient."""
     b = CoreBuilder()
     x = b.input(vector())
     kept = b.stop_gradient(b.log(x))

@@ -1,4 +1,4 @@
-"""Rows are multiplied by the reciprocal of their sum; every other division stays."""
+"""Rows are multiplied by the reciprocal of their sum; other divisions are unchanged."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Dead nodes and repeated computations go; constants that differ in a bit stay apart."""
+"""Dead nodes and repeated computations are removed; constants that differ in a bit are not merged."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Positions of extrema become reductions: the first of equals, and NaN before numbers."""
+"""Positions of extrema become reductions: the first of equal elements, and NaN before numbers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Scales and shifts per output channel fold into the contraction before them, once and only where that is right."""
+"""Scales and shifts per output channel fold into the preceding contraction, once and only where that is correct."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mxforge.passes.eliminate import EliminateDeadCode
 from mxforge.passes.fold_batchnorm import FoldBatchNorm
 from rewriting import Chain, assert_rewrites, assert_same_values, assert_unchanged, run_pass, tensor
 
-FOLD = Chain((FoldBatchNorm(), EliminateDeadCode()))  # what was folded stays behind, unread
+FOLD = Chain((FoldBatchNorm(), EliminateDeadCode()))  # folded nodes are unused
 F32 = DType.F32
 
 
@@ -25,7 +25,7 @@ def along(b: CoreBuilder, v: Value, y: Value, axis: int = 1) -> Value:
 
 
 def scale_shift(b: CoreBuilder, y: Value, axis: int = 1) -> Value:
-    """An inference batch norm as decomposition leaves it."""
+    """An inference batch norm as decomposition produces it."""
     n = y.type.shape[axis]
     return b.add(b.mul(y, along(b, vector(b, n), y, axis)), along(b, vector(b, n), y, axis))
 
@@ -35,14 +35,14 @@ def conv(b: CoreBuilder, x: Value, w: Value, groups: int = 1) -> Value:
 
 
 def depends_on_inputs(graph: Graph, value: Value) -> bool:
-    """Whether a value depends on more than parameters and constants."""
+    """True if a value depends on more than parameters and constants."""
     if value.node is None:
         return value.index not in graph.parameters
     return any(depends_on_inputs(graph, v) for v in value.node.inputs)
 
 
 def work_of_a_run(graph: Graph) -> list[str]:
-    """The ops that run each time, broadcasts aside."""
+    """The ops that every run executes, except broadcasts."""
     running = [n for n in graph.nodes if depends_on_inputs(graph, n.outputs[0])]
     return [n.op.attributes().get("op", n.op.name) for n in running]  # type: ignore[misc]
 

@@ -1,4 +1,4 @@
-"""What becomes one region: each kind, and what must stay apart."""
+"""Which nodes become one region, for each kind, and which must stay separate."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ F32 = DType.F32
 
 
 def regions(graph: Graph) -> list[tuple[str, list[str]]]:
-    """The kind of each region with the ops in its body; the op of every node that is none."""
+    """The kind of each region with the ops in its body; the op of every other node."""
     found: list[tuple[str, list[str]]] = []
     for node in graph.nodes:
         if isinstance(node.op, Fused):
@@ -304,7 +304,7 @@ OTHER_ROWS = {
 
 @pytest.mark.parametrize("case", OTHER_ROWS)
 def test_reductions_of_other_rows_are_of_another_region(case: str) -> None:
-    """The space is square, so that shapes do not tell the axes apart."""
+    """The space is square, so shapes do not distinguish the axes."""
     b = CoreBuilder()
     found = fused(b.build([OTHER_ROWS[case](b, b.input(tensor(4, 4)))]))
     assert len(found) > 1

@@ -1,4 +1,4 @@
-"""Groups that merge: cycles are found, and what the search costs grows with the graph alone."""
+"""Merging of groups: cycles are found, and the cost of the search is linear in the graph."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from rewriting import tensor
 
 
 def _random_graph(rng: random.Random, count: int) -> Graph:
-    """Nodes that read one to three of the results before them."""
+    """Nodes that each read one to three of the earlier results."""
     b = CoreBuilder()
     values = [b.input(tensor(4, 3))]
     for _ in range(count):
@@ -28,7 +28,7 @@ def _random_graph(rng: random.Random, count: int) -> Graph:
 
 
 def _below(group: Group) -> Iterator[Group]:
-    """All groups that depend on `group`, once for each path."""
+    """All groups that depend on `group`, once per path."""
     for reader in group.readers:
         yield reader
         yield from _below(reader)
@@ -43,7 +43,7 @@ def test_cycles_are_those_of_an_exhaustive_search() -> None:
 
 
 def _merge_at_random(rng: random.Random) -> list[bool]:
-    """What `closes_cycle` answers while groups merge; each answer is checked."""
+    """The answers of `closes_cycle` while groups merge; each answer is checked."""
     groups = GroupGraph(find_dataflow(_random_graph(rng, 12)))
     verdicts: list[bool] = []
     for node in groups.flow.producers:
@@ -61,7 +61,7 @@ def _merge_at_random(rng: random.Random) -> list[bool]:
 
 
 def _check(groups: GroupGraph) -> None:
-    """The groups' edges are those of their nodes, and every level is above those of the inputs."""
+    """The groups' edges match those of their nodes, and every level is greater than the levels of the inputs."""
     for group in set(groups.of.values()):
         read = {groups.of[p] for n in group.nodes for p in groups.flow.producers[n]}
         assert set(group.inputs) == read - {group}
@@ -87,7 +87,7 @@ def _residual_training_step(layers: int) -> Graph:
 
 
 def _steps_that_read_early_sums(steps: int) -> Graph:
-    """Sums of all steps' rows come first; each step of the recurrence reads its own, and a product reads it too."""
+    """Sums of all steps' rows come first. Each step of the recurrence reads its own sum, and a product reads it too."""
     b = CoreBuilder()
     h, w = b.input(tensor(4)), b.input(tensor(4, 4))
     sums = [b.sum(b.input(tensor(4, 3)), 1) for _ in range(steps)]
@@ -97,7 +97,7 @@ def _steps_that_read_early_sums(steps: int) -> Graph:
 
 
 def _sums_that_meet_a_chain(steps: int) -> Graph:
-    """Sums and a chain of products that do not depend on each other, until nodes at its end read both."""
+    """Sums and a chain of products that are independent, until nodes at the end read both."""
     b = CoreBuilder()
     h, w = b.input(tensor(4)), b.input(tensor(4, 4))
     side = total = b.sum(b.input(tensor(4, 3)), 1)

@@ -1,4 +1,4 @@
-"""Calls become their bodies, also in nested graphs; names and lines go along."""
+"""Calls are replaced by their bodies, also in nested graphs; names and lines are kept."""
 
 from __future__ import annotations
 

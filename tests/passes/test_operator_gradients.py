@@ -35,7 +35,7 @@ CONTEXT = Context(AVX2, Options(training=True))
 
 @dataclass(frozen=True)
 class Call:
-    """A call of an operator as a graph of mx, the positions of its inputs that may have a gradient, and its arrays."""
+    """A call of an operator as an mx graph, the positions of its inputs that can have a gradient, and its arrays."""
 
     op: Operator
     graph: Graph
@@ -104,7 +104,7 @@ def tolerance(gradient: Gradient) -> float:
 
 
 def differs(gradient: Gradient, run: Any = on_reference) -> list[str]:
-    """What is not as recorded."""
+    """The differences from the record."""
     call = called(lookup(gradient.op).parse(gradient.attributes), gradient.inputs)
     wrt = [i for i in call.wrt if i in gradient.gradients]
     parts = training_graphs(call.graph, wrt, CONTEXT)
@@ -167,7 +167,7 @@ MORE: dict[str, tuple[dict[str, Any], Arrays]] = {
     "_contrib_count_sketch": ({"out_dim": 3}, [uniform(2, 4), np.array([0.0, 1, 2, 0]), np.array([1.0, -1, 1, -1])]),
     "reset_arrays": ({"num_arrays": 2}, [uniform(3), uniform(2)]),
 }
-"""Samples of operators that have no recorded call."""
+"""Samples of operators without a recorded call."""
 
 NOT_THE_DERIVATIVE = {
     *(
@@ -184,12 +184,12 @@ NOT_THE_DERIVATIVE = {
     *(f"_contrib_{name}" for name in ("MultiBoxDetection", "MultiBoxTarget", "MultiProposal", "Proposal")),
     *(f"_contrib_{name}" for name in ("box_decode", "box_encode", "box_iou")),
 }
-"""Operators whose gradient differs from the derivative, which MXNet's records hold, or that draw."""
+"""Operators that draw random numbers, or whose gradient differs from the derivative and is in MXNet's records."""
 
 
 @cache
 def samples() -> dict[str, tuple[Operator, Arrays]]:
-    """For each operator a recorded call, one with floats where there is one."""
+    """A recorded call for each operator, with floats if there is one."""
     recorded: list[Golden | Gradient] = [*operator_goldens(), *gradient_goldens()]
     floating = sorted(recorded, key=lambda g: not any(x.dtype.kind == "f" for x in g.inputs))
     found = {name: (lookup(name).parse(attributes), arrays) for name, (attributes, arrays) in MORE.items()}
@@ -224,7 +224,7 @@ def test_every_operator_goes_through_all_stages(name: str) -> None:
 
 
 def beside(call: Call, moved: Sequence[int], rng: np.random.Generator) -> Call:
-    """The call a little beside ties and bounds."""
+    """The call, moved slightly away from ties and bounds."""
     arrays = list(call.arrays)
     for i in moved:
         arrays[i] = arrays[i] + rng.uniform(1e-4, 1e-3, arrays[i].shape)
@@ -243,7 +243,7 @@ def check_derivative(
 
 
 def loss(call: Call, parts: Split, cotangents: Arrays, i: int, step: Array) -> float:
-    """The results times their cotangents, input i moved by `step`."""
+    """The results times their cotangents, after input i moved by `step`."""
     arrays = [x + step if k == i else x for k, x in enumerate(call.arrays)]
     results = on_reference(parts.forward, [*arrays, *keys_of(parts.forward, arrays)])
     floats = [r for r, v in zip(results, call.graph.outputs, strict=False) if v.type.dtype.is_float]
@@ -269,11 +269,11 @@ def test_some_operators_on_this_processor(name: str) -> None:
         np.testing.assert_allclose(found, wanted, 2e-4, 2e-5, equal_nan=True)
 
 
-# -- operators whose networks are attributes
+# -- operators with networks as attributes
 
 
 def loops() -> dict[str, Any]:
-    """A symbol of `x` (4, 3), `s` (3,) and `w` (3, 3) for each of them."""
+    """A symbol of `x` (4, 3), `s` (3,) and `w` (3, 3) for each operator with networks."""
     sym: Any = mx.sym
     contrib = sym.contrib
     x, s, w = (sym.var(name) for name in "xsw")

@@ -1,4 +1,4 @@
-"""Partition: what the forward graph keeps for the backward graph, that both together are the joint graph, and speed."""
+"""Partition: the residuals, the equivalence of both parts with the joint graph, and speed."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def run(
 
 
 def assert_whole(graph: Graph, wrt: Sequence[int], arrays: Sequence[Array]) -> Split:
-    """Both parts together give what the joint graph gives, bit for bit."""
+    """Both parts together compute what the joint graph computes, bit for bit."""
     joint, parts = split_of(graph, wrt)
     rng = np.random.default_rng(0)
     types = joint.input_types()[len(graph.inputs) :]
@@ -75,13 +75,13 @@ def assert_whole(graph: Graph, wrt: Sequence[int], arrays: Sequence[Array]) -> S
 
 
 def kept_types(parts: Split, outputs: int) -> list[str]:
-    """The types of the results that exist for the backward graph alone."""
+    """The types of the results that only the backward graph reads."""
     last = len(parts.forward.outputs) - len(parts.forward.updates)
     return sorted(str(v.type) for v in parts.forward.outputs[outputs:last])
 
 
 def convnet(blocks: int, head: str = "SoftmaxOutput") -> tuple[Graph, list[int]]:
-    """Blocks of convolution, batch norm and relu, a dense layer and a head; and the parameters' positions."""
+    """Blocks of convolution, batch norm and relu, a dense layer and an output layer; and the parameters' positions."""
     b = GraphBuilder()
     weights: list[int] = []
 
@@ -101,17 +101,17 @@ def convnet(blocks: int, head: str = "SoftmaxOutput") -> tuple[Graph, list[int]]
     return b.build([y]), weights
 
 
-# -- what is kept
+# -- residuals
 
 
 def test_a_network_keeps_the_operands_of_its_contractions_and_vectors() -> None:
-    """Of each block the result of the convolution and that of the rectifier; normalized values are computed again."""
+    """Per block, the results of the convolution and of the ReLU are saved; normalized values are recomputed."""
     graph, weights = convnet(2)
     parts = training_graphs(graph, weights, TRAINING)
     whole = "tensor<4x8x10x10xf32>"
     kept = kept_types(parts, 1)
     assert [t for t in kept if t != "tensor<8xf32>"] == [whole] * 4
-    assert kept.count("tensor<8xf32>") == 4  # mean and deviation of each block
+    assert kept.count("tensor<8xf32>") == 4  # mean and standard deviation of each block
     assert parts.forward.updates == (4, 5, 9, 10)
     assert not {v.name for v in parts.backward.inputs} & {"mean", "var"}
     assert [v for v in parts.backward.inputs if v.name == "label"]
@@ -146,7 +146,7 @@ def test_cheap_values_are_recomputed_and_expensive_ones_saved() -> None:
     forward = [n for n in parts.forward.nodes if isinstance(n.op, Dot | Cholesky | Sort)]
     assert len(forward) == 4
     assert Cholesky not in backward
-    assert sum(isinstance(n.op, Dot) for n in parts.backward.nodes) == 4 + 1  # two for each product, one of cholesky's
+    assert sum(isinstance(n.op, Dot) for n in parts.backward.nodes) == 4 + 1  # two per product, one for cholesky
 
 
 def test_inputs_that_the_forward_graph_updates_are_copied() -> None:
@@ -173,14 +173,14 @@ def test_a_gradient_can_be_its_cotangent_or_a_constant() -> None:
 
 
 def test_the_forward_graph_does_not_run_backwards() -> None:
-    """The gradient of a softmax head does not depend on a cotangent."""
+    """The gradient of a softmax output layer does not depend on a cotangent."""
     graph, weights = convnet(1)
     parts = training_graphs(graph, weights, TRAINING)
     assert sum(isinstance(n.op, Conv) for n in parts.forward.nodes) == 1
     assert sum(isinstance(n.op, Conv) for n in parts.backward.nodes) == 1
 
 
-# -- both parts are the whole
+# -- equivalence
 
 
 @pytest.mark.parametrize("seed", range(25))
@@ -199,7 +199,7 @@ def test_a_network_is_split_without_a_difference() -> None:
 
 @pytest.mark.parametrize("steps", [3, 80], ids=["steps", "loop"])
 def test_both_parts_of_a_recurrent_network_compile(steps: int) -> None:
-    """Few steps are unrolled, many stay a loop in each direction."""
+    """Few steps are unrolled; many steps stay a loop in each direction."""
     b = GraphBuilder()
     x, weights = b.input(tensor(steps, 2, 3)), b.input(tensor(1 * 4 * 5 * (3 + 5 + 2)))
     states = b.input(tensor(1, 2, 5)), b.input(tensor(1, 2, 5))
@@ -212,14 +212,14 @@ def test_both_parts_of_a_network_compile() -> None:
 
 
 def check_compiled(graph: Graph, wrt: list[int]) -> None:
-    """The processor computes what the reference does."""
+    """The CPU target computes what the reference computes."""
     parts = training_graphs(graph, wrt, Context(host_target(2), TRAINING.options))
     arrays = [np.abs(np.multiply(a, np.float32(0.3))) for a in random_inputs(parts.forward)]
     cotangents = random_inputs(parts.backward)[len(parts.residuals) :]
     wanted = run(parts, arrays, cotangents)
     programs = {g: compiled(g, TRAINING.options) for g in (parts.forward, parts.backward)}
     found = run(parts, arrays, cotangents, lambda graph, given: run_program(programs[graph], given))
-    results = wanted[0][: len(found[0])]  # a program writes what updates inputs to them
+    results = wanted[0][: len(found[0])]  # a program writes updates to the inputs
     for f, w in zip((*found[0], *found[1]), (*results, *wanted[1]), strict=True):
         np.testing.assert_allclose(f, w, rtol=2e-4, atol=2e-5 * max(1, float(np.abs(w).max())))
 
@@ -228,7 +228,7 @@ def check_compiled(graph: Graph, wrt: list[int]) -> None:
 
 
 def chain() -> tuple[Graph, int]:
-    """A product, then cheap and dear functions of it with side branches, each read by the gradients."""
+    """A product, then cheap and expensive functions of it with side branches, each read by the gradients."""
     b = CoreBuilder()
     x, w = b.input(tensor(4, 8)), b.input(tensor(8, 8))
     y = b.matmul(x, w)
@@ -239,7 +239,7 @@ def chain() -> tuple[Graph, int]:
 
 
 def cost_of(again: set[Node], graph: Graph, joint: Graph, wrt: int) -> int | None:
-    """What it costs to compute the nodes `again`; None where the backward graph would lack an operand."""
+    """The cost of recomputing the nodes `again`; None if the backward graph would lack an operand."""
     needed = _reachable(joint, joint.outputs[len(graph.outputs) :])
     forward = _reachable(joint, joint.outputs[: len(graph.outputs)])
     kernels = [n for n in forward if has_own_kernel(n)]
@@ -271,7 +271,7 @@ def _goes_to_a_kernel(value: Value, late: set[Node], joint: Graph) -> bool:
 
 
 def test_the_cut_has_the_least_cost() -> None:
-    """Compared with every choice of nodes that the backward graph computes again."""
+    """Compared with every possible set of recomputed nodes."""
     graph, wrt = chain()
     joint, parts = split_of(graph, range(wrt))
     forward = _reachable(joint, joint.outputs[: len(graph.outputs)])
@@ -286,7 +286,7 @@ def test_the_cut_has_the_least_cost() -> None:
 
 
 def _recomputed(joint: Graph, forward: set[Node], parts: Split) -> set[Node]:
-    """The nodes of the forward pass that the backward graph computes again: those that it needs and does not get."""
+    """The nodes of the forward pass that the backward graph recomputes: it needs them and they are not residuals."""
     given = {(parts.forward.inputs if s.is_input else parts.forward.outputs)[s.position] for s in parts.residuals}
     stack = [v for v in joint.outputs if v.node is not None and v.node not in forward]
     found, seen = set[Node](), set[Value]()
@@ -317,7 +317,7 @@ def joint_of_mx(graph: Graph, wrt: Sequence[int]) -> Graph:
 
 
 def test_long_chains_without_contractions_are_split_in_seconds() -> None:
-    """One component of the cut with all nodes in it."""
+    """One component of the cut that contains all nodes."""
     b = CoreBuilder()
     x = y = b.input(tensor(100))
     for i in range(1000):

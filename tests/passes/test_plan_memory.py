@@ -1,4 +1,4 @@
-"""Values that own no memory, pieces inside their concatenation, and offsets that never collide."""
+"""Values without own memory, pieces inside their concatenation, and offsets that never overlap."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def root(sharing: Sharing, value: Value) -> tuple[Value, int]:
 
 
 def pieces(graph: Graph, sharing: Sharing) -> list[int]:
-    """Positions of the operands of each concatenation that stand inside the result."""
+    """Positions of the operands of each concatenation that are computed inside the result."""
     return sorted(position for _, position in sharing.placed)
 
 
@@ -102,7 +102,7 @@ def test_blocks_with_gaps_are_not(channels: int, halo: int) -> None:
     assert root(sharing, graph.outputs[0])[0] is not x
 
 
-# -- what is prepared
+# -- prepared values
 
 
 def test_values_that_depend_only_on_parameters_are_prepared() -> None:
@@ -209,7 +209,7 @@ def test_nested_concatenations_are_stored_in_the_outermost(batch: int) -> None:
 
 
 def addresses(sharing: Sharing, value: Value) -> tuple[Value, np.ndarray]:
-    """The value that owns the memory, and for each physical element of `value` its place in there."""
+    """The value that owns the memory, and the place in it of each physical element of `value`."""
     view = sharing.resolve(value)
     shape = value.type.shape if value.type.layout is None else value.type.layout.physical_shape(value.type.shape)
     steps = view.strides or physical_strides(value.type)
@@ -219,7 +219,7 @@ def addresses(sharing: Sharing, value: Value) -> tuple[Value, np.ndarray]:
 
 
 def assert_consistent(graph: Graph, sharing: Sharing) -> None:
-    """Every element that two values share means the same in both."""
+    """Every element that two values share has the same meaning in both."""
     for node in graph.nodes:
         op = node.op
         if isinstance(op, Fused) and len(op.body.nodes) == 1:
@@ -318,7 +318,7 @@ def test_blocks_in_use_at_the_same_time_never_overlap(seed: int) -> None:
         blocks.append(Block(r.randint(0, 5000), start, end, r.choice((None, None, "a", "b"))))
     for block in blocks:
         if block.zeroed:
-            block.nbytes = 320 if block.zeroed == "a" else 4000  # of one key are blocks of one size
+            block.nbytes = 320 if block.zeroed == "a" else 4000  # blocks with one key have one size
     total = assign_offsets(blocks)
     for i, a in enumerate(blocks):
         assert a.offset % ALIGNMENT == 0

@@ -1,4 +1,4 @@
-"""Every rule of simplify: what it rewrites, and what only looks like it."""
+"""Every rule of simplify: what it rewrites, and similar nodes that it must not rewrite."""
 
 from __future__ import annotations
 
@@ -201,7 +201,7 @@ def test_broadcast_scalars_stay_broadcasts() -> None:
 
 @pytest.mark.parametrize("dtype", list(DType), ids=lambda d: d.value)
 def test_numbers_of_every_dtype_are_folded(dtype: DType) -> None:
-    """BF16 has no NumPy dtype and did not fold."""
+    """BF16 has no NumPy dtype."""
     b = CoreBuilder()
     four = b.select(
         b.eq(b.full((5,), 3, dtype), b.full((5,), 3, dtype)), b.full((5,), 1, dtype), b.full((5,), 0, dtype)

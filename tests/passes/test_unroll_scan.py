@@ -1,4 +1,4 @@
-"""Loops of known length become their steps; names and lines go along."""
+"""Loops of known length are replaced by their steps; names and lines are kept."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def test_many_steps_that_stack_nothing_stay_a_loop() -> None:
 
 
 def test_a_loop_of_heavy_steps_is_unrolled_further() -> None:
-    """Threads share the launches of a program, and not those of a loop."""
+    """Threads share the launches of a program, but not those of a loop."""
     b = CoreBuilder("step")
     state, weight = b.input(tensor(64, 600)), b.input(tensor(600, 600))
     body = b.build([b.tanh(b.matmul(state, weight))])

@@ -195,9 +195,9 @@ class Conv(Primitive):
         parts, (batch, channels, *space) = self.batch_groups, x.type.shape
         if parts == 1:
             return None
-        apart = b.reshape(x, (parts, batch // parts, channels, *space))
-        beside = b.transpose(apart, (1, 0, *range(2, 3 + len(space))))
-        wide = b.reshape(beside, (batch // parts, parts * channels, *space))
+        split = b.reshape(x, (parts, batch // parts, channels, *space))
+        moved = b.transpose(split, (1, 0, *range(2, 3 + len(space))))
+        wide = b.reshape(moved, (batch // parts, parts * channels, *space))
         return b.add_node(replace(self, groups=self.groups * parts, batch_groups=1), wide, w)
 
     def vjp(self, b: CoreBuilder, node: Node, cotangents: Sequence[Value]) -> Gradients:

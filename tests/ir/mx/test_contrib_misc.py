@@ -1,4 +1,4 @@
-"""Small contrib operators give what MXNet 1.9.1 gave for the same calls."""
+"""Small contrib operators return what MXNet 1.9.1 returned for the same calls."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Transforms that real MXNet computes on GPUs alone, so that no answers of it are recorded: by what defines them."""
+"""Transforms that real MXNet computes only on GPUs, so there are no records: tested against their definitions."""
 
 from __future__ import annotations
 

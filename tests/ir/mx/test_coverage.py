@@ -1,4 +1,4 @@
-"""Which of MXNet's operators are declared."""
+"""Every operator of MXNet is declared or listed as missing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Docstrings of operators describe each input and parameter, and their examples are right."""
+"""Docstrings of operators describe each input and parameter, and their examples are correct."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_the_most_used_operators_have_examples(name: str) -> None:
 
 
 def written() -> list[tuple[str, str]]:
-    """The docstrings of functions and methods that are no operators."""
+    """The docstrings of functions and methods that are not operators."""
     modules = [mx.nd.creation, mx.nd.random, mx.nd.NDArray]
     members = [(f"{m.__name__}.{name}", member) for m in modules for name, member in vars(m).items()]
     return [(name, member.__doc__) for name, member in members if inspect.isfunction(member) and member.__doc__]

@@ -1,4 +1,4 @@
-"""What an operator's declaration promises: parameters as text, updates of states, random draws, descriptions."""
+"""The framework of operators: parameters as text, updates of states, random draws, descriptions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Inference of shapes and dtypes runs both ways and explains what does not fit."""
+"""Inference of shapes and dtypes in both directions, and its errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every operator against real MXNet: its declaration, its names, its shapes and what it computes."""
+"""Every operator against real MXNet: declaration, names, shapes and results."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from mxforge.ir.dialects.mx.shapes import UNKNOWN
 from mxforge.ir.types import DType, TensorType
 from sweeps import tolerance
 
-# MXNet's listing describes another operator's parameters, or hides some that it takes.
+# MXNet's listing has another operator's parameters, or lacks some.
 MISDOCUMENTED = {
     "IdentityAttachKLSparseReg",
     "_linspace",
@@ -30,7 +30,7 @@ MISDOCUMENTED = {
     "_contrib_SparseEmbedding",  # it reads `deterministic`, which MXNet does not list
 }
 
-# MXNet gives several inputs of these one name: op_weight_0, op_weight_0, op_grad_1, ...
+# MXNet uses one name for several inputs of these: op_weight_0, op_weight_0, op_grad_1, ...
 MISNAMED = {"_multi_lamb_update", "_multi_mp_lamb_update"}
 
 
@@ -97,7 +97,7 @@ def test_declaration_agrees_with_mxnet(op: type[Operator]) -> None:
 
 
 def same_default(ours: Any, text: str) -> bool:
-    """Whether a default means what MXNet prints."""
+    """True if a default is equivalent to the one that MXNet prints."""
     if isinstance(ours, bool):
         return text == str(int(ours))
     if isinstance(ours, float):
@@ -108,7 +108,7 @@ def same_default(ours: Any, text: str) -> bool:
     return text == str(ours)
 
 
-# Calls whose second input may have one of several shapes, of which MXNet infers another too.
+# Calls whose second input can have one of several shapes; MXNet infers another one.
 AMBIGUOUS = {
     "LeakyReLU(2x3x4:float32, 1:float32, act_type=prelu)",
     "pick(4x3x2:float32, 4x1x2:int32, axis=1, keepdims=True)",
@@ -117,7 +117,7 @@ AMBIGUOUS = {
 
 @pytest.mark.parametrize("golden", [g for g in known() if str(g) not in AMBIGUOUS], ids=str)
 def test_whatever_shapes_are_inferred_are_the_recorded_ones(golden: Golden) -> None:
-    """From the first input alone, and from the outputs alone."""
+    """From only the first input, and from only the outputs."""
     op = lookup(golden.op).parse(golden.attributes)
     inputs = [x.shape for x in golden.inputs]
     outputs: list[Any] = [y.shape for y in golden.outputs] + [None] * (op.num_outputs - len(golden.outputs))

@@ -1,4 +1,4 @@
-"""Every operator in every dtype, with every value of each parameter, in other shapes: as recorded from MXNet."""
+"""Every operator with every dtype, every value of each parameter and several shapes, against MXNet's records."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ BY_OPERATOR = {
 
 
 def differs(golden: Golden) -> str:
-    """What differs in the decomposition's result, on the interpreter."""
+    """The differences of the decomposition's results on the interpreter from the record."""
     one = together(golden.op, [golden], golden.train)
     return difference(golden, interpret(one.graph, list(one.inputs)))
 
@@ -44,7 +44,7 @@ def test_each_difference_is_still_there(pattern: str) -> None:
 
 
 def test_dtypes_are_predicted_as_they_come_out() -> None:
-    """What inference says of the visible results, which it must know before shapes, is what the graph has."""
+    """The dtypes of visible results that inference predicts before shapes are those of the graph."""
 
     def wrong(golden: Golden) -> bool:
         op, types = parsed(golden), types_of(golden)
