@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 Address = Any
 """An int in the host's memory, a `DeviceAddress` in that of any other device."""
 
-Straight = Callable[..., None]
+DirectCall = Callable[..., None]
+"""A run of a program as a function of all its addresses, inputs then outputs."""
 
 
 class DeviceError(RuntimeError):
@@ -75,8 +76,8 @@ class Runnable(Protocol):
 
     def run(self, inputs: Sequence[Address], outputs: Sequence[Address], parameters_version: Hashable = 0) -> None: ...
 
-    def straight(self) -> Straight | None:
-        """`run` as a function of all addresses, inputs then outputs, for tiny programs; None for the others."""
+    def direct_call(self) -> DirectCall | None:
+        """A fast path of `run` for tiny programs; None for other programs."""
         ...
 
 

@@ -16,7 +16,7 @@ from weakref import WeakValueDictionary
 
 from ..ir.program import Launch, Place, Program, Space
 from ..ir.settings import settings
-from .device import DeviceError, Straight
+from .device import DeviceError, DirectCall
 from .elf import LoadedObject, load_object, resolve_libc
 from .host_calls import HostCalls
 from .loaded_program import LoadedProgram
@@ -87,9 +87,9 @@ class Executable(LoadedProgram["Instance"]):
         """The objects of the program and the symbols that each defines."""
         return [(c, tuple(loaded.symbols)) for c, loaded in zip(self.program.code, self._code, strict=True)]
 
-    def straight(self) -> Straight | None:
-        """A function of all addresses that patches and calls, and does nothing else: two or three operands of a tiny
-        program."""
+    def direct_call(self) -> DirectCall | None:
+        """A function that patches the addresses and calls the code, for a tiny program of two or three operands; None
+        for other programs."""
         if not _is_short(self.program) or not self._is_single or settings().debug >= _OBSERVED:
             return None
         if any(len(patches) != 1 or patches[0][1] for patches in self._patches):
@@ -105,7 +105,7 @@ class Executable(LoadedProgram["Instance"]):
         found = self._host.address(symbol) if self._host is not None else None
         return _find(self._code, symbol) if found is None else found
 
-    def _of_two(self, i: int, j: int) -> Straight:
+    def _of_two(self, i: int, j: int) -> DirectCall:
         # Instances of its own: those of `run` remember which addresses they hold.
         idle: list[Instance] = []
         make, native, one = self._new_instance, self._pool.run_holding_gil, _ONE
@@ -130,7 +130,7 @@ class Executable(LoadedProgram["Instance"]):
 
         return run
 
-    def _of_three(self, i: int, j: int, k: int) -> Straight:
+    def _of_three(self, i: int, j: int, k: int) -> DirectCall:
         idle: list[Instance] = []
         make, native, one = self._new_instance, self._pool.run_holding_gil, _ONE
 

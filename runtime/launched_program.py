@@ -10,7 +10,7 @@ import numpy as np
 from ..codegen.target import ALIGNED_BYTES
 from ..ir.program import HostFunction, Launch, Place, Program, Space
 from ..ir.types import TensorType
-from .device import DeviceAddress, DeviceError, Launcher, Straight
+from .device import DeviceAddress, DeviceError, DirectCall, Launcher
 from .host_calls import as_memory, memory_dtype, read_memory
 from .loaded_program import LoadedProgram
 from .prepared import Prepared
@@ -45,7 +45,7 @@ class LaunchedProgram(LoadedProgram["DeviceInstance"]):
     def _make_instance(self) -> DeviceInstance:
         return DeviceInstance(self)
 
-    def straight(self) -> Straight | None:
+    def direct_call(self) -> DirectCall | None:
         return None
 
     def run(

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Hashable, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ from ..ir.target import REFERENCE
 from ..ir.types import TensorType
 from ..passes.manager import Context, Options, run_passes
 from ..passes.pipeline import FOR_REFERENCE
+from .device import DirectCall
 
 
 class ReferenceExecutable:
@@ -39,7 +40,7 @@ class ReferenceExecutable:
         for (address, type), result in zip((*zip(outputs, self.outputs, strict=True), *replaced), results, strict=True):
             np.copyto(_at(address, type), result, casting="no")
 
-    def straight(self) -> Callable[..., None] | None:
+    def direct_call(self) -> DirectCall | None:
         return None
 
 

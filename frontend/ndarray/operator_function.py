@@ -217,7 +217,7 @@ class OperatorSpecialization(Specialization):
 
     def fast(self) -> Callable[..., NDArray]:
         """A call without observers as a function of its operands, the fastest there is."""
-        direct = self.executable.straight()
+        direct = self.executable.direct_call()
         if direct is None or not self.simple or len(self.types) != 1:
             return lambda *arrays: self.call(arrays)
         maker: Any = fast_unary if len(self.executable.inputs) == 1 else fast_binary
@@ -225,7 +225,7 @@ class OperatorSpecialization(Specialization):
 
     def fast_in_place(self) -> Callable[[NDArray, NDArray], None] | None:
         """A call of two operands without observers that overwrites the first; None if that requires a temporary."""
-        direct = self.executable.straight()
+        direct = self.executable.direct_call()
         same = self.types[0] == self.executable.inputs[0]
         if direct is None or not self.simple or not same or not self.executable.may_overwrite(0, 0):
             return None

@@ -117,22 +117,22 @@ def test_results_that_no_launch_computes_are_copied(code: bytes) -> None:
     assert (first == vector(3)).all() and (second == 100).all()
 
 
-def test_straight_call_is_the_same(code: bytes) -> None:
+def test_direct_call_is_the_same(code: bytes) -> None:
     executable = Executable(program(code, 2, 1, [launch(IN[0], IN[1], OUT[0])]))
-    straight = executable.straight()
-    assert straight is not None
+    direct = executable.direct_call()
+    assert direct is not None
     a, b, c = vector(1), vector(2), vector(0)
-    straight(a.ctypes.data, b.ctypes.data, c.ctypes.data)
+    direct(a.ctypes.data, b.ctypes.data, c.ctypes.data)
     assert (c == a + b).all()
     assert (run(executable, [b, b], 1)[0] == 2 * b).all()
-    straight(a.ctypes.data, a.ctypes.data, c.ctypes.data)
+    direct(a.ctypes.data, a.ctypes.data, c.ctypes.data)
     assert (c == 2 * a).all()
 
 
-def test_programs_that_need_more_than_patching_have_no_straight_call(code: bytes) -> None:
+def test_programs_that_need_more_than_patching_have_no_direct_call(code: bytes) -> None:
     two = [launch(IN[0], IN[1], ARENA), launch(ARENA, IN[1], OUT[0])]
-    assert Executable(program(code, 2, 1, two)).straight() is None
-    assert Executable(program(code, 2, 1, [launch(IN[0], IN[0], OUT[0])])).straight() is None
+    assert Executable(program(code, 2, 1, two)).direct_call() is None
+    assert Executable(program(code, 2, 1, [launch(IN[0], IN[0], OUT[0])])).direct_call() is None
 
 
 def test_wrong_number_of_tensors_is_an_error(code: bytes) -> None:
