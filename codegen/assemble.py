@@ -1,4 +1,4 @@
-"""Puts compiled kernels and planned memory together into a Program."""
+"""Assembles a Program from compiled kernels and planned memory."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ Phase = Literal["prepare", "run"]
 def assemble(
     graph: Graph, sharing: Sharing, steps: Sequence[Step], code: tuple[bytes, ...], names: Sequence[str] = ()
 ) -> Program:
-    """The program of `graph`: every value gets a place, every step its launches. The program's names are `names`, then
-    those of other nodes."""
+    """The program of `graph`: a place for every value, and the launches of every step. `Program.names` lists `names`
+    first, then the other names of nodes."""
     return _Assembler(graph, sharing, steps, names).program(code)
 
 
@@ -37,9 +37,9 @@ class _Timeline:
     blocks: list[Block] = field(default_factory=list[Block])
 
     def block(self, nbytes: int, start: int, end: int, zeroed: object = None) -> Block:
-        made = Block(nbytes, start, end, zeroed)
-        self.blocks.append(made)
-        return made
+        block = Block(nbytes, start, end, zeroed)
+        self.blocks.append(block)
+        return block
 
 
 _FOREVER = 1 << 60
@@ -51,7 +51,7 @@ class _Assembler:
         self.time: dict[Phase, _Timeline] = {"prepare": _Timeline(), "run": _Timeline()}
         self.blocks: dict[Value, tuple[Phase, Block]] = {}
         self.packed: dict[tuple[Value, object, int], tuple[Phase, Block]] = {}
-        self.launched: set[tuple[Value, Packing, int]] = set()  # forms whose packing is among the launches
+        self.launched: set[tuple[Value, Packing, int]] = set()  # packed forms that a launch already packs
         self.work: dict[int, Block] = {}
         self.fixed: dict[Value, Place] = {}
         self.constants = bytearray()
@@ -136,7 +136,7 @@ class _Assembler:
         return offset
 
     def _copies(self) -> tuple[Copy, ...]:
-        """Outputs that no launch computes, then the new values of states that are not computed in place."""
+        """Copies of outputs that no launch computes, then of new states that are not computed in place."""
         outputs = [(Place(Space.OUTPUT, i), v) for i, v in enumerate(self.outputs)]
         saved = [(self._block_place("run", block), self.states[k]) for k, block in self.saved.items()]
         read_first = [Copy(target, self._place(v), v.type.nbytes) for target, v in (*outputs, *saved)]
@@ -147,7 +147,7 @@ class _Assembler:
         return tuple(copy for copy in (*read_first, *replaced) if copy.target != copy.source)
 
     def _new_state(self, number: int) -> Place:
-        """Where the new value of a state is when the inputs are replaced."""
+        """The place of a state's new value at the time when the inputs are replaced."""
         block = self.saved.get(number)
         return self._place(self.states[number]) if block is None else self._block_place("run", block)
 
@@ -172,8 +172,8 @@ class _Assembler:
                 self.saved[k] = self.time["run"].block(value.type.nbytes, 0, _FOREVER)
 
     def _last_uses(self) -> dict[Value, int]:
-        """The last step that reads each value's memory. What a run reads of the prepared values lives for ever,
-        unless it reads a packed form.
+        """The last step that reads each value's memory; `_FOREVER` for outputs, and for prepared values that a run
+        reads unpacked.
         """
         last: dict[Value, int] = {}
         for number, step in enumerate(self.steps):
@@ -198,8 +198,8 @@ class _Assembler:
         self.blocks[base] = phase, self.time[phase].block(base.type.nbytes, number, last[base], zeroed)
 
     def _need_packed(self, value: Value, packing: Packing, phase: Phase, number: int) -> None:
-        """Packed parameters live for ever, other packed values for their one step. A packed form may be padded: its
-        zeros are written once.
+        """Plan memory for a packed operand: packed parameters live for ever, other packed values for one step. A packed
+        form can be padded: its zeros are written once.
         """
         key = self._packed_key(value, packing, number)
         if key in self.packed:
@@ -210,7 +210,8 @@ class _Assembler:
             self.packed[key] = phase, self.time[phase].block(packing.nbytes, number, number, packing)
 
     def _packed_key(self, value: Value, packing: Packing, number: int) -> tuple[Value, Packing, int]:
-        """Steps share the packed form of a parameter; the number of the step tells apart those of other values."""
+        """The key of a packed form in `packed`. Steps share the form of a parameter; other values have one form for
+        each step."""
         return value, packing, -1 if value in self.sharing.prepared else number
 
     # -- launches
@@ -251,14 +252,14 @@ class _Assembler:
 
 
 def _stored(op: Constant) -> np.ndarray[Any, Any]:
-    """The elements of a constant as they stand in memory: a BF16 is the upper half of the float32 that holds it."""
+    """The elements of a constant as stored in memory: a BF16 is the upper half of the float32 in `op.value`."""
     if op.dtype is DType.BF16:
         return (op.value.view(np.uint32) >> 16).astype(np.uint16)
     return np.ascontiguousarray(op.value)
 
 
 def _kind(op: Op) -> str:
-    """What a launch of `op` does; see `Launch`."""
+    """The `kind` of a launch of `op`; see `Launch`."""
     if not isinstance(op, Fused):
         return op.name.rpartition(".")[2]
     moves = [n for n in op.body.nodes if isinstance(n.op, Relayout)]
@@ -266,12 +267,13 @@ def _kind(op: Op) -> str:
 
 
 def _only_moves(node: Node) -> bool:
-    """True if a node of a region computes nothing: constants and broadcasts, which layers share, and new layouts."""
+    """True if a node of a region computes nothing: a relayout, or a constant or broadcast, which layers share."""
     return isinstance(node.op, Relayout) or kind_of(node) is Kind.VIRTUAL
 
 
 def layer_names(node: Node) -> list[str]:
-    """The names of the layers that a node computes, in order. A region that computes none is named by what it moves."""
+    """The names of the layers that a node computes, in order; for a region that computes none, the names of all its
+    nodes."""
     inner = node.op.body.nodes if isinstance(node.op, Fused) else (node,)
     computing = [n for n in inner if not _only_moves(n)]
     return list(dict.fromkeys(n.name for n in computing or inner if n.name))

@@ -1,4 +1,4 @@
-"""Lowers every region of a fused graph to kernels and has the target's emitter emit them."""
+"""Lowers every region of a fused graph to kernels and emits them with the target's emitter."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from ..passes.manager import Context
 from ..passes.plan_memory import Sharing, concat_of, view_of
 from .emission import Emission, LaunchSpec, Packing
 from .lower import Strides, lower_concat, lower_region
-from .lower_contract import read_apart
+from .lower_contract import separate_operands
 from .target import Emitter
 
 
 @dataclass(frozen=True)
 class Step:
-    """One kernel of the program on the graph's values: `operands` are those of its launches, in order."""
+    """One kernel of the program on the graph's values: `operands` are the operands of its launches, in order."""
 
     node: Node
     emission: Emission
@@ -27,41 +27,42 @@ class Step:
 
 
 class KernelCompiler:
-    """The kernels of one graph. `functions` collects the Python functions that its launches call; None where they
-    cannot be called."""
+    """Compiles the kernels of one graph. `functions` collects the Python functions that its launches call; None if
+    launches cannot call Python."""
 
     def __init__(self, emitter: Emitter, context: Context, functions: list[HostFunction] | None) -> None:
         self.emitter, self.context, self.functions = emitter, context, functions
 
     def steps(self, graph: Graph, sharing: Sharing) -> list[Step]:
-        """The kernels of all nodes of `graph`, in order; views need none."""
-        made: list[Step] = []
+        """The kernels of all nodes of `graph`, in order. Constants and views have none."""
+        steps: list[Step] = []
         for node in graph.nodes:
             if isinstance(node.op, Constant) or view_of(node) is not None:
                 continue
             concat = concat_of(node)
             if concat is not None:
-                made += self._pieces(node, concat.axis, sharing)
+                steps += self._pieces(node, concat.axis, sharing)
             elif isinstance(node.op, Fused):
-                made.append(self._region(node, node.op, sharing))
+                steps.append(self._region(node, node.op, sharing))
             elif isinstance(node.op, HostCallback):
-                made.append(self._host_call(node, node.op))
+                steps.append(self._host_call(node, node.op))
             else:
-                made.append(self._primitive(node))
-        return made
+                steps.append(self._primitive(node))
+        return steps
 
     def _primitive(self, node: Node) -> Step:
-        """A primitive that no Kernel describes: a routine, a branch or a loop of the target's own."""
+        """A primitive that no Kernel describes: a routine, a branch or a loop that the target emits itself."""
         emission = self.emitter.emit_node(node, self.functions)
         if emission is None:
             raise GraphError(f"{node.describe()} has no kernel on the {self.context.target.name} target")
         return Step(node, emission, (*node.inputs, *node.outputs))
 
     def _host_call(self, node: Node, op: HostCallback) -> Step:
-        """A call of a Python function, in a launch of its own."""
+        """A launch that calls one Python function."""
         if self.functions is None:
             raise GraphError(
-                f"{node.describe()} is a Python function inside a loop that data end, which cannot call it"
+                f"{node.describe()} is a Python function, which cannot be called inside a loop whose length depends on "
+                "data"
             )
         types, results = (tuple(v.type for v in values) for values in (node.inputs, node.outputs))
         symbol = f"host{len(self.functions)}"
@@ -70,21 +71,21 @@ class KernelCompiler:
 
     def _region(self, node: Node, op: Fused, sharing: Sharing) -> Step:
         operands = (*node.inputs, *node.outputs)
-        kernel, positions = read_apart(lower_region(op, strides=[sharing.resolve(v).strides for v in operands]))
+        kernel, positions = separate_operands(lower_region(op, strides=[sharing.resolve(v).strides for v in operands]))
         return self._step(node, kernel, tuple(operands[i] for i in positions), sharing)
 
     def _pieces(self, node: Node, axis: int, sharing: Sharing) -> list[Step]:
-        """A copy for each operand of a concatenation that does not stand in its place already."""
+        """A copy for each operand of a concatenation that is not computed in its place in the result."""
         whole = node.outputs[0]
         types = [v.type for v in node.inputs]
-        made: list[Step] = []
+        steps: list[Step] = []
         for i, piece in enumerate(node.inputs):
             if (whole, i) in sharing.placed:
                 continue
             strides: list[Strides] = [sharing.resolve(v).strides for v in (piece, whole)]
             kernel = lower_concat(types, whole.type, axis, i, "kernel", strides)
-            made.append(self._step(node, kernel, (piece, whole), sharing))
-        return made
+            steps.append(self._step(node, kernel, (piece, whole), sharing))
+        return steps
 
     def _step(self, node: Node, kernel: Kernel, operands: tuple[Value, ...], sharing: Sharing) -> Step:
         self._verify(kernel)

@@ -1,4 +1,4 @@
-"""The compiler, top to bottom: a graph in, a program out."""
+"""The compiler, top to bottom: compiles a graph to a program."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ from .target import Target
 def compile_graph(graph: Graph, target: Target, options: Options | None = None) -> Program:
     """Compile a graph of mx or core nodes for a target.
 
-    GraphError names the node that cannot be compiled. Nothing is cached here: the runtime keeps programs.
+    Raises GraphError, which names the node that cannot be compiled. Nothing is cached here: the runtime caches
+    programs.
     """
     start = time.perf_counter()
     context = Context(target, options or Options())
@@ -43,8 +44,8 @@ def compile_graph(graph: Graph, target: Target, options: Options | None = None) 
 
 
 def _report(program: Program, context: Context, seconds: float) -> None:
-    """One line for each compilation and for each contraction without a schedule at MXFORGE_DEBUG=1, the launches at 2,
-    and the program in the dump."""
+    """Print one line for the compilation and one for each contraction without a schedule at MXFORGE_DEBUG=1, and the
+    launches at 2; write the program to the dump."""
     if context.settings.debug >= 1:
         times = ", ".join(f"{name} {1e3 * t:.1f}" for name, t in context.trace)
         launches = f"{len(program.launches)} launches, arena {program.arena_bytes >> 10} KiB"

@@ -1,8 +1,8 @@
 """Compiles a graph once for many shapes: a program whose numbers are functions of its inputs' extents.
 
-The compiler runs with symbolic extents (`ir/symbolic.py`). Its kernels read the numbers that depend on them from their
-launches, so the result is a program for all extents that lead the compiler through the same decisions: the guards of
-the trace. For such extents it equals the program that a dynamic compilation for them gives, number for number.
+The compiler runs with symbolic extents (`ir/symbolic.py`). Kernels take the numbers that depend on them as arguments of
+their launches. The guards of the trace record the compiler's decisions: the program is valid for all extents that
+satisfy them. For such extents it equals, number for number, the program that a dynamic compilation for them returns.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from .target import Target
 
 
 class DynamicProgram:
-    """A program with symbolic numbers. The extents of inputs that are no parameters may change."""
+    """A program with symbolic numbers. The extents of inputs that are not parameters can change."""
 
     def __init__(self, program: Program, trace: Trace) -> None:
         self.parameters = program.parameters
@@ -31,22 +31,22 @@ class DynamicProgram:
 
     def at(self, types: Sequence[TensorType]) -> Program | None:
         """The program for inputs of these types; None if they do not satisfy the guards. Dtypes, ranks and the types of
-        parameters are those of the graph that was compiled."""
+        parameters must be the same as in the compiled graph."""
         extents = [n for i, t in enumerate(types) if i not in self.parameters for n in t.shape]
         program: Program | None = self._evaluate(*extents)
         return None if program is None else _without_empty_launches(program)
 
 
 def compile_dynamic(graph: Graph, target: Target, options: Options) -> DynamicProgram:
-    """Compile a graph of mx nodes with `options.dynamic` for the extents of its inputs and others. Nodes of core have
-    extents among their attributes, which are constant."""
+    """Compile a graph of mx nodes, with `options.dynamic`, for the extents of its inputs and for other extents. The
+    graph has no nodes of core, because their attributes hold constant extents."""
     trace = Trace()
     return DynamicProgram(compile_graph(_symbolic(graph, trace), target, options), trace)
 
 
 def _symbolic(graph: Graph, trace: Trace) -> Graph:
-    """The graph with unknown extents of the inputs that are no parameters. Those of parameters do not change, but
-    layers of other channels share code."""
+    """The graph with unknown extents of the inputs that are not parameters. Numbers of channels of parameters are
+    symbolic constants, so that layers that differ only in channels share code."""
     b = GraphBuilder(graph.name)
     new: dict[Value, Value] = {}
     for i, v in enumerate(graph.inputs):
@@ -54,14 +54,14 @@ def _symbolic(graph: Graph, trace: Trace) -> Graph:
         shape = _channels(v.type.shape, trace) if fixed else tuple(trace.unknown(n) for n in v.type.shape)
         new[v] = b.input(TensorType(shape, v.type.dtype), v.name, parameter=fixed)
     for node, op in zip(graph.nodes, _resolved(graph, [v.type for v in new.values()]), strict=True):
-        made = b.node(op, *(new[v] for v in node.inputs), name=node.name, location=node.location)
-        new.update(zip(node.outputs, made.outputs, strict=True))
+        copy = b.node(op, *(new[v] for v in node.inputs), name=node.name, location=node.location)
+        new.update(zip(node.outputs, copy.outputs, strict=True))
     return replace(b.build([new[v] for v in graph.outputs]), updates=graph.updates)
 
 
 def _resolved(graph: Graph, types: Sequence[TensorType]) -> list[Op]:
-    """The operations of the nodes for inputs of these types: some have parameters that follow from the shapes of what
-    reads their results."""
+    """The ops of the nodes for inputs of these types. Some have parameters that inference derives from the nodes that
+    read their results."""
     ops = [node.op.unresolved for node in graph.nodes if isinstance(node.op, Operator)]
     if all(op is node.op for op, node in zip(ops, graph.nodes, strict=False)):
         return [node.op for node in graph.nodes]
@@ -75,11 +75,11 @@ def _resolved(graph: Graph, types: Sequence[TensorType]) -> list[Op]:
 
 
 def _channels(shape: Shape, trace: Trace) -> Shape:
-    """The shape of a parameter: outputs and inputs are symbolic, the window of a convolution is not."""
+    """The shape of a parameter: output and input channels are symbolic, the window of a convolution is not."""
     return tuple(trace.constant(n) if axis < 2 and n > 1 else n for axis, n in enumerate(shape))
 
 
 def _without_empty_launches(program: Program) -> Program:
-    """Some kernels are launched only for some extents."""
+    """The program without launches over an empty index space, which some kernels have for some extents."""
     launches = tuple([launch for launch in program.launches if launch.count])
     return replace(program, launches=launches)

@@ -1,4 +1,4 @@
-"""What an emitter returns for one kernel: symbols to launch, memory that they need, and forms of the operands."""
+"""The result of emitting one kernel: symbols to launch, memory that they use, and packed forms of the operands."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ class LaunchSpec:
     """A function of the program's code and its parallel extent: [0, count), in chunks of at least `grain`.
 
     On a CPU the function is `void(ptr arguments, i64 begin, i64 end, i32 worker)`, see runtime/threads.py. On a GPU
-    `count` is the size of the one-dimensional grid, and a chunk is one of its programs. `kind` is set where it is not
-    that of the kernel; see `Launch`. `numbers` are further arguments of this launch, behind the workspace.
+    `count` is the size of the one-dimensional grid, and a chunk is one of its programs. `kind` is set if it differs
+    from the kind of the kernel; see `Launch`. `numbers` are more arguments of this launch, after the workspace.
     """
 
     symbol: str
@@ -25,7 +25,7 @@ class LaunchSpec:
 class Packing(Protocol):
     """A form in which an operand is stored for speed, computed once for parameters and on every run for other values.
 
-    Implementations are frozen and compared by value. The emitter that returned a packing emits its kernel, whose
+    Implementations are frozen and compare by value. The emitter that returned a packing also emits its kernel, whose
     arguments are (source, packed).
     """
 
@@ -37,15 +37,15 @@ class Packing(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Emission:
-    """The launches of one kernel, in order, each with the kernel's buffers as arguments, then `extents`, then the
+    """The launches of one kernel, in order. The arguments of each are the kernel's buffers, then `extents`, then the
     workspace if there is one.
 
     `workspace` is in bytes, for the whole kernel (an emitter that needs one per worker multiplies by the target's
     threads).
-    `packings` pairs positions of buffers with the form in which the kernel reads them: equal kernels share an emission,
-    and the names of their buffers may differ.
-    `fallback`: why a contraction runs as plain loops.
-    `operands` are the positions of the buffers that the launches take, if not all in order; a buffer may be taken more
+    `packings` pairs positions of buffers with the form in which the kernel reads them. These are positions because
+    equal kernels, whose buffers can have different names, share an emission.
+    `fallback` is the reason why a contraction runs as plain loops.
+    `operands` are the positions of the buffers that the launches take; None for all, in order. A buffer can occur more
     than once.
     """
 

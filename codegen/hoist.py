@@ -1,4 +1,4 @@
-"""Rewrites kernels so that a stage is either a reduction or works point by point, as emitters of loops expect."""
+"""Rewrites kernels so that each stage is either a reduction or pointwise, as emitters of loops require."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ..ir.kernel import AxisKind, Cast, Expr, Kernel, Local, Reduce, Ref, Scalar
 
 
 def hoist_reductions(kernel: Kernel) -> Kernel:
-    """Give every Reduce a Local of its own, so that a stage is either a reduction or works point by point."""
+    """Give every Reduce its own Local, so that each stage is either a reduction or pointwise."""
     stages: list[Stage] = []
     parallel = tuple(a.name for a in kernel.axes if a.kind is AxisKind.PARALLEL)
     for stage in kernel.stages:

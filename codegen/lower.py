@@ -1,8 +1,8 @@
 """Lowers a fused region to a Kernel: each value of the region becomes an expression of the point at which it is read.
 
-The region's result is stored over its whole index space. Reading an operand at an index means: a pointwise node
-reads its operands at the same index; a transpose, slice or broadcast at a mapped one; a reduction at an index with
-new axes; an input of the region is a Load. Values that are read more than once become Locals.
+The region's result is stored over its whole index space. A pointwise node reads its operands at the index of its
+result; a transpose, slice or broadcast at a mapped index; a reduction at an index with new axes. Reading an input of
+the region is a Load. Values that are read more than once become Locals.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ Strides = tuple[int, ...] | None
 
 
 class LoweringError(GraphError):
-    """A region that has no kernel; the text names the node."""
+    """A region has no kernel; the message names the node."""
 
 
 def lower_region(op: Fused, name: str = "kernel", strides: Sequence[Strides] = ()) -> Kernel:
@@ -65,8 +65,8 @@ def _buffer(name: str, type: TensorType, strides: Strides, *, written: bool = Fa
 
 
 class Lowering:
-    """One region being lowered. Axes are named i0.. (the result's), r0.. (reduced), in the order in which they
-    appear.
+    """One region during its lowering. Axes of the result are named i0, i1, ..., reduced axes r0, r1, ..., in the order
+    in which they appear.
     """
 
     def __init__(self, body: Graph, kind: str, name: str, strides: Sequence[Strides]) -> None:
@@ -100,7 +100,7 @@ class Lowering:
             self.stages.append(Store(f"y{i}", index, expr))
 
     def _lower_pointwise_results(self) -> None:
-        """All results of a point are computed before the first is stored: it may be stored over an operand."""
+        """Compute all results of a point before storing the first, which can overwrite an operand."""
         index = self._space(self.body.outputs[0].type.shape, 0)
         if any(v.type.shape != self.body.outputs[0].type.shape for v in self.body.outputs):
             raise LoweringError(f"region with results of shapes {[v.type.shape for v in self.body.outputs]}")
@@ -121,7 +121,8 @@ class Lowering:
         return tuple(self._result_index(k, n, channels) for k, n in enumerate(shape))
 
     def _result_index(self, k: int, n: int, groups: int) -> Affine:
-        """The index along dimension k: one axis, or group and channel in group for a grouped convolution."""
+        """The index along dimension k: one axis, or two for the channels of a grouped convolution (the group, and the
+        channel within the group)."""
         if k != 1 or groups == 1:
             return affine((self._axis(f"i{k}", n), 1))
         return affine((self._axis("g", groups), n // groups), (self._axis("i1", n // groups), 1))
@@ -131,8 +132,8 @@ class Lowering:
         return name
 
     def _add_row_axes(self, shape: tuple[int, ...], reduced: tuple[int, ...]) -> None:
-        """One axis for each dimension of the rows' space, which all reductions of the region share; none for rows of
-        extent 1, so that a value has one index whether it is read through a reshape or not.
+        """Add one axis for each dimension of the rows' space, which all reductions of the region share. A row dimension
+        of extent 1 gets none, so that a value has the same index whether it is read through a reshape or not.
         """
         for k, n in enumerate(shape):
             if n == 1 and k not in reduced:
@@ -140,7 +141,8 @@ class Lowering:
             self._axis(f"{'r' if k in reduced else 'i'}{k}", n, AxisKind.REDUCE if k in reduced else AxisKind.PARALLEL)
 
     def _row_index(self, value: Value) -> Index:
-        """The index of a result of rows: the full space, or the rows, with or without dimensions of extent 1."""
+        """The index of a result of a row region: over the full space, or over the rows, with or without dimensions of
+        extent 1."""
         assert self.rows is not None
         shape, names = value.type.shape, {a.name for a in self.axes}
         if shape == self.rows[0]:
@@ -170,26 +172,25 @@ class Lowering:
         return self._share(value, index, expr) if self._is_shared(value, node) else expr
 
     def _with_unit_axes(self, value: Value, index: Index) -> Index:
-        """The index of a contraction's result with an axis for each dimension, also for those of extent 1 that are
-        read at 0."""
+        """The index of a contraction's result with an axis for each dimension, even where a dimension of extent 1 is
+        read at the constant index 0."""
         unit = {a.name for a in self.axes if a.extent == 1}
         shape = enumerate(value.type.shape)
         own = [affine((f"i{k}", 1)) if n == 1 and f"i{k}" in unit else Affine() for k, n in shape]
         return tuple(o if i == Affine() else i for o, i in zip(own, index, strict=True))
 
     def _is_shared(self, value: Value, node: Node) -> bool:
-        """Whether a value becomes a Local: a reduction that a row waits for, and what costs something and is read
-        more than once.
-        """
+        """True if a value becomes a Local: a reduction in a row region, or a costly value that is read repeatedly."""
         if self.rows is not None and isinstance(node.op, Reduce):
             return True
         return isinstance(node.op, _COSTLY) and len(self.users[value]) + (value in self.body.outputs) > 1
 
     def _share(self, value: Value, index: Index, expr: Expr) -> Expr:
-        """In the end of a contraction the expression itself, which its emitters want whole, while it is small."""
+        """A Local for `expr`; in the epilogue of a contraction a small `expr` itself, because emitters of contractions
+        require epilogues as one expression."""
         inline = self.kind == "contract" and sum(1 for _ in islice(walk(expr), _INLINE_LIMIT)) < _INLINE_LIMIT
-        made = self.known[value, index] = expr if inline else self.local(expr, index)
-        return made
+        shared = self.known[value, index] = expr if inline else self.local(expr, index)
+        return shared
 
     def local(self, expr: Expr, index: Index) -> Ref:
         """A new Local that holds `expr` at the points of `index`."""
@@ -198,7 +199,7 @@ class Lowering:
         return Ref(name)
 
     def _axes_of(self, index: Index) -> Iterator[str]:
-        """The axes on which an index depends, also through the elements that it is read from."""
+        """The axes on which an index depends, directly or through loaded elements."""
         for part in index:
             if isinstance(part, Affine):
                 yield from (axis for axis, _ in part.terms)
@@ -212,11 +213,11 @@ class Lowering:
                     yield from next(s.axes for s in self.stages if isinstance(s, Local) and s.name == expr.local)
 
     def input_name(self, value: Value) -> str | None:
-        """The buffer of a value that is an input of the region."""
+        """The buffer of a value if it is an input of the region, else None."""
         return self.inputs.get(value)
 
     def extent(self, axis: str) -> int:
-        """The extent of one of the kernel's axes so far."""
+        """The extent of an axis that was added before."""
         found = next(a.extent for a in self.axes if a.name == axis)
         assert isinstance(found, int)
         return found
@@ -226,7 +227,7 @@ class Lowering:
         return [self._axis(f"r{first + k}", n, AxisKind.REDUCE) for k, n in enumerate(extents)]
 
 
-_INLINE_LIMIT = 64  # parts of an expression that may be computed once for each place where it is read
+_INLINE_LIMIT = 64  # nodes in an expression below which it is recomputed wherever it is read
 _COSTLY = (Pointwise, Cast, Reduce, ReduceWindow, Conv, Dot)
 
 

@@ -1,4 +1,4 @@
-"""Rewrites kernels around their contraction: the plain sum that it means, operands of its own, a float32 epilogue."""
+"""Rewrites kernels with a contraction: lowers it to a plain sum, separates its operands, moves epilogues to float32."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def convolutions_as_products(kernel: Kernel) -> Kernel:
 
 
 def input_index(node: Contract) -> tuple[Affine, ...]:
-    """The index of a convolution's input, by positions between which interior zeros count."""
+    """The index of a convolution's input, in positions that count interior zeros too."""
     assert isinstance(node.lhs, Load)
     positions: Mapping[Affine, Affine] = {_named(w): w.position for w in node.windows}
     index = tuple(i for i in node.lhs.index if isinstance(i, Affine))
@@ -76,7 +76,7 @@ def _named(window: Window) -> Affine:
 
 
 def _leaves(kernel: Kernel, window: Window) -> bool:
-    """True if the window reads zeros: between elements or past an end of the input."""
+    """True if the window reads zeros between elements of the input or beyond its ends."""
     out, taps = kernel.axis(window.out).extent, kernel.axis(window.tap).extent
     if isinstance(out, str) or isinstance(taps, str) or isinstance(window.extent, str):
         return True
@@ -85,8 +85,8 @@ def _leaves(kernel: Kernel, window: Window) -> bool:
 
 
 def dilated_load(buffer: str, index: tuple[Affine, ...], interior: tuple[int, ...], other: Const) -> Expr:
-    """The element of `buffer` with `interior - 1` times `other` between its elements along each dimension; `other`
-    there and outside.
+    """The element at `index` of `buffer` padded with `interior - 1` times `other` between its elements along each
+    dimension; `other` there and outside of the buffer.
     """
     whole: Expr | None = None
     mapped: list[Affine | Expr] = []
@@ -115,7 +115,7 @@ def _as_expr(index: Affine) -> Expr:
 
 
 def contract_as_sum(kernel: Kernel) -> Kernel:
-    """The same kernel with each Contract as the sum of products that it means: the fallback of every target."""
+    """The same kernel with each Contract as an explicit sum of products: the fallback of every target."""
 
     def as_sum(expr: Expr) -> Expr:
         return _sum(kernel, implicit_product(kernel, expr)) if isinstance(expr, Contract) else expr
@@ -124,7 +124,7 @@ def contract_as_sum(kernel: Kernel) -> Kernel:
 
 
 def _sum(kernel: Kernel, node: Contract) -> Expr:
-    """Operands of the value's dtype are multiplied as they are: a Reduce of 16-bit floats sums in float32 by itself."""
+    """The sum of products, each in `node.dtype`. A Reduce of 16-bit floats sums in float32."""
     factors = tuple(e if dtype_of(kernel, e) is node.dtype else CastExpr(node.dtype, e) for e in (node.lhs, node.rhs))
     return Reduce(ReduceOp.ADD, node.inner, Scalar(ScalarOp.MUL, factors))
 
@@ -134,7 +134,7 @@ def _rewritten(kernel: Kernel, rule: Callable[[Expr], Expr]) -> Kernel:
 
 
 def _mapped(expr: Expr, rule: Callable[[Expr], Expr]) -> Expr:
-    """`rule` on the outermost expressions that it changes."""
+    """`expr` with `rule` applied to the outermost expressions that it changes."""
     changed = rule(expr)
     if changed is not expr:
         return changed
@@ -147,14 +147,14 @@ def _mapped(expr: Expr, rule: Callable[[Expr], Expr]) -> Expr:
             return expr
 
 
-# --- operands of their own ----------------------------------------------------------------------------------------
+# --- separate operands --------------------------------------------------------------------------------------------
 
 
-def read_apart(kernel: Kernel) -> tuple[Kernel, tuple[int, ...]]:
-    """Give an operand of a Contract that the kernel reads elsewhere too a buffer of its own.
+def separate_operands(kernel: Kernel) -> tuple[Kernel, tuple[int, ...]]:
+    """Give each operand of a Contract its own buffer if the kernel reads the operand's buffer elsewhere too.
 
-    An emitter may pack the operand of a contraction, and nothing else. Returns the kernel, and for each of its buffers
-    the position of the original one.
+    An emitter can then pack the operand without a change to other reads. Returns the kernel, and for each of its
+    buffers the position of the original buffer.
     """
     positions = list(range(len(kernel.buffers)))
     if len(contracts(kernel)) == 1:
@@ -195,8 +195,8 @@ def _replaced(expr: Expr, old: Expr, new: Expr) -> Expr:
 
 
 def epilogue_in_float32(kernel: Kernel) -> Kernel:
-    """The same kernel with every step around its Contract in the dtype in which it is computed: 16-bit floats become
-    float32 where they are read, and round where the graph casts to them and where they are stored.
+    """The same kernel with 16-bit floats computed in float32: they are converted where they are read, and rounded where
+    the graph casts to them and where they are stored.
     """
     halves = {b.name for b in kernel.buffers if b.dtype in _HALVES}
     if not halves:

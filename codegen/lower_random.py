@@ -9,7 +9,7 @@ from ..ir.scalar import ScalarOp
 from ..ir.types import DType
 
 Share = Callable[[Expr], Expr]
-"""Makes an expression a Local and returns the Ref: every word of a round is read several times."""
+"""Stores an expression in a Local and returns its Ref: every word of a round is read several times."""
 
 _MULTIPLIERS = (0xD2511F53, 0xCD9E8D57)
 _WEYL = (0x9E3779B9, 0xBB67AE85)
@@ -18,10 +18,10 @@ _LOW = 0xFFFFFFFF
 
 
 def philox_word(words: Sequence[Expr], position: Expr, share: Share) -> Expr:
-    """Word `position` (I64) of the stream that a key of four U32 words begins; see core.RandomBits for the counters.
+    """Word `position` (I64) of the stream of a key of four U32 words; see core.RandomBits for the counters.
 
-    Source: Salmon et al. 2011, "Parallel random numbers: as easy as 1, 2, 3". Words are kept in U64, so that products
-    have their high halves.
+    Source: Salmon et al. 2011, "Parallel random numbers: as easy as 1, 2, 3". Words are computed as U64, so that
+    products include their high halves.
     """
     key = [Cast(DType.U64, word) for word in words]
     block = share(_shift(Cast(DType.U64, position), 2))

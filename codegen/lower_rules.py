@@ -1,4 +1,4 @@
-"""The expression of each primitive at an index: the table by which regions become kernel expressions."""
+"""The table `RULES` that lowers each primitive of a region to a kernel expression at an index."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from .lower_random import philox_word
 
 
 class Region(Protocol):
-    """What rules ask of the region that is being lowered. `rows` is set where all reductions share their axes."""
+    """The interface of a region during lowering that rules use. `rows` is set if all reductions share their axes."""
 
     rows: tuple[tuple[int, ...], tuple[int, ...]] | None
 
@@ -94,7 +94,7 @@ def _index_value(index: Affine | Expr, dtype: DType) -> Expr:
 
 
 def _random_bits(low: Region, node: Node, index: Index) -> Expr:
-    """The element's row-major position picks its word of the stream."""
+    """The word of the stream at the element's row-major position."""
     position: Expr = Const(0, DType.I64)
     for i, n in zip(index, node.outputs[0].type.shape, strict=True):
         scaled = Scalar(ScalarOp.MUL, (position, Const(n, DType.I64)))
@@ -148,7 +148,8 @@ def _pad(low: Region, node: Node, index: Index) -> Expr:
 def _read_padded(low: Region, value: Value, index: Index, steps: Sequence[int], other: Expr) -> Expr:
     """`value` with `steps - 1` times `other` between its elements along each dimension, and `other` around it.
 
-    An input of the region is a padded Load; what is computed inside is read at the nearest position and chosen.
+    For an input of the region this is a padded Load. A computed value is read at the nearest position inside, and a
+    select chooses it or `other`.
     """
     name = low.input_name(value)
     if name is not None and isinstance(other, Const) and all(isinstance(i, Affine) for i in index):
@@ -169,7 +170,8 @@ def _read_padded(low: Region, value: Value, index: Index, steps: Sequence[int], 
 
 
 def _position(spread: Expr, step: int, n: int) -> tuple[Expr, Expr]:
-    """The element at a position among elements `step` apart, and the test that one of the n is there."""
+    """The index of the element at position `spread` among elements `step` apart, and the test that one of the n
+    elements is there."""
     zero = Const(0, DType.I64)
     position = spread if step == 1 else Scalar(ScalarOp.DIV, (spread, Const(step, DType.I64)))
     above = Scalar(ScalarOp.GE, (position, zero))
@@ -230,7 +232,7 @@ def _reduce(low: Region, node: Node, index: Index) -> Expr:
             continue
         mapped.append(next(kept))
         if low.rows is not None and mapped[-1] not in (Affine(), affine((f"i{k}", 1))):
-            raise GraphError(f"{node.describe()} is read at another row than its own")
+            raise GraphError(f"{node.describe()} is read at a row other than the one it reduces")
     return ReduceExpr(node.op.op, tuple(inner), low.read(node.inputs[0], tuple(mapped)))
 
 
@@ -298,7 +300,7 @@ def _windows(op: Conv, sizes: Sequence[int], space: Index, taps: Sequence[str]) 
 
 
 def _axes(index: Index) -> tuple[str, ...]:
-    """The axes of an index each part of which is one axis."""
+    """The axes of an index of which each part is one axis or 0; GraphError for any other index."""
     found = [i.terms[0][0] for i in index if isinstance(i, Affine) and i.terms]
     if index != tuple(affine((a, 1)) for a in found):
         raise GraphError(f"a contraction is read at {index}, not at one axis for each dimension")

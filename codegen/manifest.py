@@ -1,11 +1,10 @@
-"""A Program as bytes and back: what the disk cache keeps and ahead-of-time compilation writes.
+"""Converts a Program to bytes and back, for the disk cache and ahead-of-time compilation.
 
     program = magic (8 bytes) | u64 length of header | header (JSON) | constants | code * n
 
-The header holds everything but the blobs, whose lengths it lists. Numbers are little-endian. A reader believes no
-length and no
-reference before it has checked it: ManifestError names what does not fit. (What the machine code itself does, nobody
-can check: callers load only what they trust.)
+The header holds everything except the constants and the code, whose lengths it lists. Numbers are little-endian. The
+reader checks each length and reference before it uses it; ManifestError names the invalid one. The machine code itself
+cannot be checked: callers load only files that they trust.
 """
 
 from __future__ import annotations
@@ -26,11 +25,11 @@ _SPACES = {space.value: space for space in Space}
 
 
 class ManifestError(ValueError):
-    """The bytes are no program, or a damaged one."""
+    """The bytes are not a program, or a damaged one."""
 
 
 def program_to_bytes(program: Program) -> bytes:
-    """The program, self-contained. ManifestError for one that calls Python functions, which bytes cannot hold."""
+    """The program as self-contained bytes. ManifestError if it calls Python functions, which cannot be written."""
     if program.functions:
         names = ", ".join(f.label or f.symbol for f in program.functions)
         raise ManifestError(f"{program.name} calls Python functions ({names}): it cannot be written")
@@ -56,7 +55,7 @@ def program_to_bytes(program: Program) -> bytes:
 
 
 def program_from_bytes(data: bytes) -> Program:
-    """The program that was written. ManifestError for anything else."""
+    """The program that `program_to_bytes` wrote. ManifestError for any other bytes."""
     header, start = _header(data)
     try:
         return _Reader(header).program(data, start)
@@ -68,19 +67,19 @@ def program_from_bytes(data: bytes) -> Program:
 
 def _header(data: bytes) -> tuple[dict[str, Any], int]:
     if len(data) < _PREFIX.size:
-        raise ManifestError(f"{len(data)} bytes are no program")
+        raise ManifestError(f"{len(data)} bytes are not a program")
     magic, length = _PREFIX.unpack_from(data)
     if magic != _MAGIC:
-        raise ManifestError(f"begins with {magic!r} and not {_MAGIC!r}: this is no program")
+        raise ManifestError(f"starts with {magic!r}, not with {_MAGIC!r}: this is not a program")
     end = _PREFIX.size + length
     if end > len(data):
-        raise ManifestError(f"a header of {length} bytes, of which {len(data) - _PREFIX.size} are there")
+        raise ManifestError(f"a header of {length} bytes, of which only {len(data) - _PREFIX.size} are present")
     try:
         header: object = json.loads(data[_PREFIX.size : end])
     except (ValueError, RecursionError) as error:
-        raise ManifestError(f"the header is no JSON: {error}") from None
+        raise ManifestError(f"the header is not JSON: {error}") from None
     if not isinstance(header, dict):
-        raise ManifestError("the header is no JSON object")
+        raise ManifestError("the header is not a JSON object")
     return header, end  # pyright: ignore[reportUnknownVariableType]
 
 
@@ -132,10 +131,10 @@ class _Reader:
 
     def launch(self, record: list[Any]) -> Launch:
         symbol, arguments, count, grain, kind, layers, fallback = record
-        given = tuple(_integer(a) if isinstance(a, int) else self.place(a) for a in arguments)
+        places = tuple(_integer(a) if isinstance(a, int) else self.place(a) for a in arguments)
         named = tuple(_below(i, len(self.names), "a layer") for i in layers)
         sizes = _natural(count, "a count"), _natural(grain, "a grain")
-        return Launch(_text(symbol), given, *sizes, _text(kind), named, _text(fallback))
+        return Launch(_text(symbol), places, *sizes, _text(kind), named, _text(fallback))
 
     def copy(self, record: list[Any]) -> Copy:
         target, source, nbytes = record
@@ -151,11 +150,11 @@ class _Reader:
             raise ManifestError(f"space {name!r} is unknown")
         place = Place(_SPACES[name], _natural(index, "an index"), _natural(offset, "an offset"))
         if place.offset > self.extent(place):
-            raise ManifestError(f"byte {place.offset} of {name} {place.index} is outside of it")
+            raise ManifestError(f"byte {place.offset} is outside of {name} {place.index}")
         return place
 
     def extent(self, place: Place) -> int:
-        """Bytes of the memory that the place stands in."""
+        """Bytes of the block of memory that contains the place."""
         match place.space:
             case Space.INPUT:
                 return self.inputs[_below(place.index, len(self.inputs), "an input")].nbytes
@@ -172,7 +171,7 @@ class _Reader:
 def _cut(data: bytes, start: int, sizes: Iterable[int]) -> Iterable[bytes]:
     for size in sizes:
         if start + size > len(data):
-            raise ManifestError(f"{size} bytes at byte {start} of a file of {len(data)}")
+            raise ManifestError(f"{size} bytes at byte {start} exceed a file of {len(data)} bytes")
         yield data[start : start + size]
         start += size
     if start != len(data):
@@ -216,7 +215,7 @@ def _layout_from_json(record: list[Any], rank: int) -> Layout:
 
 def _integer(value: Any) -> int:
     if type(value) is not int or not -_LARGEST <= value <= _LARGEST:
-        raise ManifestError(f"{value!r} is no number of 63 bits")
+        raise ManifestError(f"{value!r} is not an integer of 63 bits")
     return value
 
 
@@ -228,11 +227,11 @@ def _natural(value: Any, what: str) -> int:
 
 def _below(value: Any, limit: int, what: str) -> int:
     if _natural(value, what) >= limit:
-        raise ManifestError(f"{what} has number {value} of {limit}")
+        raise ManifestError(f"{what} has number {value}, which is not below {limit}")
     return value
 
 
 def _text(value: Any) -> str:
     if not isinstance(value, str):
-        raise ManifestError(f"{value!r} is no text")
+        raise ManifestError(f"{value!r} is not a string")
     return value

@@ -1,4 +1,4 @@
-"""Shows kernels while they are compiled: MXFORGE_DEBUG prints them, MXFORGE_DUMP writes files."""
+"""Shows kernels during compilation: MXFORGE_DEBUG prints them, MXFORGE_DUMP writes them to files."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _KERNELS = 4
 
 
 def observe_kernel(kernel: Kernel, context: Context) -> None:
-    """Print or dump a kernel that is about to be emitted, if the settings ask for it."""
+    """Print or dump a kernel before it is emitted, if the settings request it."""
     if context.settings.debug < _KERNELS and context.settings.dump is None:
         return
     from ..ir.printer import print_kernel
@@ -21,7 +21,7 @@ def observe_kernel(kernel: Kernel, context: Context) -> None:
 
 
 def observe_text(stage: str, suffix: str, text: str, level: int, context: Context) -> None:
-    """Dump one stage of a compilation, and print it from that level of MXFORGE_DEBUG on."""
+    """Dump one stage of a compilation, and print it if MXFORGE_DEBUG is `level` or higher."""
     context.dump(stage, suffix, text)
     if context.settings.debug >= level:
         print(text, file=sys.stderr)

@@ -1,9 +1,9 @@
-"""The interface of a code generator: what a target provides so that the driver can compile a graph for it.
+"""The interface of a code generator, which the driver uses to compile a graph for a target.
 
-    Target    what is compiled for: capabilities for the passes, schedules, and an emitter for each program
-    Emitter   the code of one program: it emits kernels one by one and then gives their objects
+    Target    a machine: capabilities for the passes, schedules, and an emitter for each program
+    Emitter   the code of one program: it emits kernels one by one and then returns their objects
 
-`codegen/llvm` and `codegen/triton` implement both. What runs the compiled program is a `Device` (runtime/device.py).
+`codegen/llvm` and `codegen/triton` implement both. A `Device` (runtime/device.py) runs the compiled program.
 """
 
 from __future__ import annotations
@@ -30,20 +30,21 @@ class Emitter(Protocol):
 
     def emit(self, kernel: Kernel, parameters: frozenset[str], offsets: Sequence[int]) -> Emission:
         """Schedule a kernel and emit it; equal kernels share their code. `parameters` names the buffers that rarely
-        change. `offsets`: the element of its block of memory at which each buffer begins. Blocks, and operands of the
-        program, begin at multiples of `ALIGNED_BYTES`. ValueError, TypeError and NotImplementedError name what has no
-        emission.
+        change. `offsets` holds the position, in elements, of each buffer in its block of memory. Blocks, and operands
+        of the program, start at multiples of `ALIGNED_BYTES`. Raises ValueError, TypeError or NotImplementedError that
+        names the construct that cannot be emitted.
         """
         ...
 
     def emit_node(self, node: Node, functions: list[HostFunction] | None) -> Emission | None:
-        """The code of a primitive that no Kernel describes, whose arguments are the operands and then the results; None
-        if the target has none. Nested graphs add the Python functions that they call to `functions`.
+        """The code of a primitive that no Kernel describes; its arguments are the operands and then the results. None
+        if the target does not implement the primitive. Nested graphs add the Python functions that they call to
+        `functions`.
         """
         ...
 
     def emit_packing(self, packing: Packing) -> LaunchSpec:
-        """The kernel that stores an operand in this form; equal forms share it."""
+        """The kernel that packs an operand into this form; equal forms share it."""
         ...
 
     def code(self) -> tuple[bytes, ...]:
@@ -52,15 +53,15 @@ class Emitter(Protocol):
 
 
 class Target(Capabilities, Protocol):
-    """A machine that programs are compiled for. Implementations are frozen and compared by value."""
+    """A machine that programs are compiled for. Implementations are frozen and compare by value."""
 
     @property
     def identity(self) -> str:
-        """Differs between targets whose programs differ: part of the key of a stored program."""
+        """A string that differs between targets whose programs differ: part of the key of a stored program."""
         ...
 
     def schedule(self, kernel: Kernel, parameters: frozenset[str]) -> object:
-        """How `kernel` runs on this target. The emitters of the same target obey it."""
+        """The schedule of `kernel` on this target, which the target's emitters follow."""
         ...
 
     def emitter(self, graph: Graph, context: Context) -> Emitter:

@@ -1,4 +1,4 @@
-"""Runs compiled programs. Under the name `mx.runtime` users ask it what the installation can do."""
+"""Runs compiled programs. As `mx.runtime` it lists the features of the installation."""
 
 from .features import Feature, Features, feature_list
 

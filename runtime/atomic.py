@@ -1,4 +1,4 @@
-"""Writes a file whole or not at all: a reader of the path sees the old content or the new one, never a part."""
+"""Writes files atomically: a reader of the path sees the old content or the new content, never a part of it."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ _TEMPORARY = re.compile(r"\..+\.[0-9a-f]{16}\.mxforge")
 
 
 def write_atomically(path: str | os.PathLike[str], data: Chunk | Iterable[Chunk]) -> None:
-    """Replace the content of `path` by `data`, which may be produced chunk by chunk.
+    """Replace the content of `path` with `data`; an iterable can produce it chunk by chunk.
 
-    The bytes go to a new file in the same folder, reach the disk, and take the path's place in one rename. When
-    anything fails on the way, also in the producer of the chunks, the old file stays as it was and the new one is
-    removed; what a killed process left is removed by the next that writes to the folder. An existing file keeps its
-    permissions and a symbolic link keeps pointing where it did; a new file gets the permissions that `open` would give
-    it. A path that is no regular file (a pipe, /dev/null) is written directly. OSError as from `open`.
+    The bytes are written to a new file in the same folder, synced to disk, and renamed to `path` in one step. If
+    anything fails, including the iterable, the old file is unchanged and the new one is removed. Files that a killed
+    process left are removed by the next process that writes to the folder. An existing file keeps its permissions, and
+    a symbolic link its target; a new file gets the permissions that `open` would give it. A path that is not a regular
+    file (a pipe, /dev/null) is written directly. Raises OSError as `open` does.
     """
     chunks = _chunks(data)
     target = Path(os.path.realpath(path))
@@ -43,7 +43,7 @@ def write_atomically(path: str | os.PathLike[str], data: Chunk | Iterable[Chunk]
             temporary.replace(target)
     except OSError as error:
         if isinstance(error.filename, str) and _TEMPORARY.fullmatch(os.path.basename(error.filename)):
-            error.filename = os.fspath(path)  # the name that the caller knows
+            error.filename = os.fspath(path)  # the name that the caller passed
         raise
     sync_folder(target.parent)
 
@@ -52,8 +52,8 @@ def write_atomically(path: str | os.PathLike[str], data: Chunk | Iterable[Chunk]
 def temporary_beside(target: Path, make: Callable[[Path], int]) -> Iterator[tuple[Path, int]]:
     """A new file or folder beside `target`, which `make` creates and opens, and its descriptor.
 
-    If it still has its temporary name at the end, it is removed. Files that killed processes left in the folder, which
-    no process has locked, are removed first.
+    If it still has its temporary name when the context exits, it is removed. Unlocked temporary files in the folder,
+    which killed processes left, are removed first.
     """
     _remove_abandoned(target.parent)
     temporary, descriptor = _locked(target, make)
@@ -68,16 +68,16 @@ def _locked(target: Path, make: Callable[[Path], int]) -> tuple[Path, int]:
     while True:
         path = target.with_name(f".{target.name[:64]}.{secrets.token_hex(8)}.mxforge")
         descriptor = make(path)
-        with suppress(OSError):  # a file system without locks, where nothing is taken for abandoned either
+        with suppress(OSError):  # a file system without locks, where no file counts as abandoned either
             fcntl.flock(descriptor, fcntl.LOCK_EX)
-        with suppress(FileNotFoundError):  # another process took it for abandoned before it was locked
+        with suppress(FileNotFoundError):  # another process removed it as abandoned before it was locked
             if os.path.samestat(path.stat(), os.fstat(descriptor)):
                 return path, descriptor
         os.close(descriptor)
 
 
 def _remove_abandoned(folder: Path) -> None:
-    with suppress(OSError), os.scandir(folder) as entries:  # who cannot list the folder cleans nothing
+    with suppress(OSError), os.scandir(folder) as entries:  # a folder that cannot be listed is not cleaned
         found = [entry.path for entry in entries if _TEMPORARY.fullmatch(entry.name)]
         for path in found:
             with suppress(OSError):
@@ -106,7 +106,7 @@ def _new_file(path: Path) -> int:
 
 
 def new_folder(path: Path) -> int:
-    """Make a folder, with those above it, and open it."""
+    """Create a folder and its parents, and open it."""
     path.mkdir(parents=True)
     return os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
 
@@ -123,7 +123,7 @@ def _existing_mode(path: Path) -> int | None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Make a rename itself durable; file systems that cannot sync a folder keep their own promise."""
+    """Make a rename durable. Does nothing on file systems that cannot sync a folder."""
     with suppress(OSError):
         descriptor = os.open(folder, os.O_RDONLY)
         try:

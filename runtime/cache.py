@@ -1,8 +1,8 @@
 """The compile cache on disk: bytes by a hexadecimal key, shared by all processes of a user.
 
-Entries are executed as native code, so the folder belongs to the user alone and is used only then. An entry is written
-under another name and moved into place, so readers see it whole or not at all; a checksum finds what a disk has
-damaged.
+Entries are executed as native code, so a folder is used only if it belongs to the user and no other user can write to
+it. An entry is written under another name and renamed, so readers see it whole or not at all; a checksum detects
+entries that the disk damaged.
 
     entry = magic (8 bytes) | length of data (8, little-endian) | BLAKE2b-128 of data (16) | data
 """
@@ -30,7 +30,7 @@ _ABANDONED_SECONDS = 3600
 
 
 def default_folder() -> Path:
-    """MXFORGE_CACHE_DIR, else mxforge in XDG_CACHE_HOME, else ~/.cache/mxforge. RuntimeError when there is no home."""
+    """MXFORGE_CACHE_DIR, else mxforge in XDG_CACHE_HOME, else ~/.cache/mxforge. RuntimeError if there is no home."""
     if own := read_settings().cache_dir:
         return own
     if shared := os.environ.get("XDG_CACHE_HOME"):
@@ -39,20 +39,20 @@ def default_folder() -> Path:
 
 
 def default_limit() -> int:
-    """Bytes the folder may hold: MXFORGE_CACHE_SIZE, which counts MiB."""
+    """The largest size of the folder in bytes: MXFORGE_CACHE_SIZE, which is in MiB."""
     return read_settings().cache_size << 20
 
 
 def default_enabled() -> bool:
-    """MXFORGE_CACHE=0 turns the cache off."""
+    """False if MXFORGE_CACHE=0 disables the cache."""
     return read_settings().cache
 
 
 class DiskCache:
-    """A cache in `folder` of at most `limit` bytes; the entries not used for longest go first.
+    """A cache in `folder` of at most `limit` bytes; the least recently used entries are evicted first.
 
-    When the folder cannot be used it warns once and keeps entries in this process's memory. A cache that is not
-    `enabled` remembers nothing.
+    If the folder cannot be used, it warns once and stores entries in this process's memory. A cache that is not
+    `enabled` stores nothing.
     """
 
     def __init__(self, folder: Path | None = None, limit: int | None = None, enabled: bool | None = None) -> None:
@@ -60,12 +60,12 @@ class DiskCache:
         self.limit = default_limit() if limit is None else limit
         self._memory: dict[str, bytes] = {}
         self._warned = False
-        self._unmeasured = self.limit  # bytes that the folder may hold beyond the last measurement: at first unknown
+        self._unmeasured = self.limit  # bytes added since the size of the folder was measured; at first unknown
         self._folder = self._open(folder) if self.enabled else None
 
     @property
     def folder(self) -> Path | None:
-        """Where entries are kept; None when they are kept in memory or not at all."""
+        """The folder of the entries; None if they are stored in memory or not at all."""
         return self._folder
 
     def get(self, key: str) -> bytes | None:
@@ -86,7 +86,7 @@ class DiskCache:
         return data
 
     def put(self, key: str, data: bytes) -> None:
-        """Stores `data`. An entry that does not fit the limit is not stored."""
+        """Store `data`. An entry larger than the limit is not stored."""
         if not self.enabled or len(data) + _HEADER_BYTES > self.limit:
             return
         path = self._path(key)
@@ -105,7 +105,7 @@ class DiskCache:
             self.evict()
 
     def evict(self) -> None:
-        """Removes abandoned temporary files, and entries from the least recently used on until the limit is kept."""
+        """Remove abandoned temporary files, and the least recently used entries until the others fit the limit."""
         if self._folder is None:
             return
         entries = sorted(_entries(self._folder))
@@ -153,17 +153,17 @@ def default_cache() -> DiskCache:
 
 
 def _folder_problem(folder: Path) -> str:
-    """Why code from `folder` must not be executed or cannot be kept there; empty if there is no reason."""
+    """Why code from `folder` must not be executed or cannot be stored there; empty if there is no reason."""
     status = folder.stat()
     if status.st_uid != os.geteuid():
         return f"ignores {folder}: it belongs to user {status.st_uid}, who could put code there that would run as you"
     if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-        return f"ignores {folder}: other users may write to it (mode {stat.S_IMODE(status.st_mode):o})"
+        return f"ignores {folder}: other users can write to it (mode {stat.S_IMODE(status.st_mode):o})"
     return "" if os.access(folder, os.W_OK | os.X_OK) else f"cannot write to {folder}"
 
 
 def _read_own(path: Path) -> bytes:
-    """The content of a regular file of this user's. Raises OSError."""
+    """The content of a regular file that belongs to this user. OSError for any other file."""
     descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
     with open(descriptor, "rb", buffering=0) as file:
         status = os.fstat(descriptor)

@@ -1,7 +1,7 @@
-"""Finds or makes the executable of a graph: from this process's cache, from the disk cache, or by compiling.
+"""Finds or creates the executable of a graph: from this process's cache, from the disk cache, or by compiling.
 
-A program on disk is found by the graph's structure, the target, the options, and the identity of the compiler itself,
-so a warm start runs no pass and imports no LLVM.
+The key of a program on disk is the graph's structure, the target, the options, and the identity of the compiler. A warm
+start runs no pass and does not import LLVM.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _PACKAGE = Path(__file__).resolve().parent.parent
 _COMPILER_FOLDERS = ("ir", "passes", "codegen")
 _REMEMBERED = 4096  # executables; each loaded program takes three mappings of the 65530 that Linux allows a process
 
-_REMEMBERED_BYTES = 32 << 20  # users of a program hold it too, so the cache bounds the unused ones
+_REMEMBERED_BYTES = 32 << 20  # users of a program hold it too, so the limit applies to unused programs
 _Key = tuple[str, str, str]
 R = TypeVar("R", bound=Runnable)
 
@@ -53,9 +53,9 @@ _compiling = ForkSafeLock()
 
 def executable_for(graph: Graph, options: Options | None = None, device: Device = HOST) -> Runnable:
     """An executable of the graph on a device; on the host for the target of the settings. Equal graphs share one,
-    unless they call Python functions, which may keep state.
+    unless they call Python functions, which can have state.
 
-    GraphError names the node that cannot be compiled; ValueError an unknown target.
+    Raises GraphError, which names the node that cannot be compiled, and ValueError for an unknown target.
     """
     options = options or Options()
     chosen = settings()
@@ -81,9 +81,9 @@ def _make(graph: Graph, options: Options, device: Device, chosen: Settings) -> R
 
 
 def dynamic_programs(graph: Graph, options: Options) -> DynamicPrograms:
-    """The dynamic programs of what `graph` computes, on the processor of the settings. Graphs that differ in the
-    extents of inputs alone share them, unless they call Python functions. Nodes are of mx: those of core have constant
-    extents as attributes."""
+    """The dynamic programs of the computation of `graph`, on the processor of the settings. Graphs that differ only in
+    the extents of inputs share them, unless they call Python functions. Nodes must be of mx: attributes of core nodes
+    hold constant extents."""
     cpu = settings().cpu
 
     def make() -> DynamicPrograms:
@@ -93,7 +93,7 @@ def dynamic_programs(graph: Graph, options: Options) -> DynamicPrograms:
 
 
 class _DynamicCompiler:
-    """Compiles dynamic programs, and keeps those of exact signatures on disk: their code serves other shapes too."""
+    """Compiles dynamic programs, and stores the programs of exact signatures on disk: other shapes share their code."""
 
     def __init__(self, options: Options, target: Target) -> None:
         self.options, self.target = options, target
@@ -126,14 +126,14 @@ def _compiled(graph: Graph, options: Options, device: Device) -> Runnable:
 
 
 def _stored(key: str, graph: Graph, load: Callable[[Program], R]) -> R | None:
-    """The program on disk in memory, its shape-free code noted for programs of other shapes."""
+    """The program stored on disk, loaded, or None. Programs of other shapes share its shape-free code."""
     data = None if graph.calls_python() else _disk().get(key)
     if data is None:
         return None
     try:
         loaded = load(program_from_bytes(data).renamed(graph.name, graph.names()))
     except (LinkError, KeyError, ValueError):
-        return None  # written by a compiler with the same identity, so damaged: compiled anew and replaced
+        return None  # the same compiler wrote it, so it is damaged: it is compiled again and replaced
     if isinstance(loaded, Executable):
         for code, symbols in loaded.symbols():
             share_code(symbols, HOST.target, code)
@@ -141,7 +141,7 @@ def _stored(key: str, graph: Graph, load: Callable[[Program], R]) -> R | None:
 
 
 def compile_program(graph: Graph, options: Options, target: Target) -> Program:
-    """Run the compiler; one compilation at a time, since LLVM's Python binding is not made for more."""
+    """Run the compiler, for one graph at a time: LLVM's Python binding does not support concurrent compilations."""
     from ..codegen.driver import compile_graph
 
     with _compiling:
@@ -156,7 +156,8 @@ def disk_key(graph: Graph, options: Options, target: Target) -> str:
 
 @cache
 def compiler_identity() -> str:
-    """Changes with every change of the compiler: its files' names, sizes and times, and the versions it runs on."""
+    """A digest of the compiler: the names, sizes and times of its files, the versions of Python and NumPy, and the
+    machine's architecture."""
     digest = hashlib.sha256(f"{platform.python_version()} {np.__version__} {platform.machine()}".encode())
     for folder in _COMPILER_FOLDERS:
         for path in sorted((_PACKAGE / folder).rglob("*.py")):

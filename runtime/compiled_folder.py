@@ -1,15 +1,15 @@
-"""Folders of compiled models: what `mxforge compile` writes and `load_compiled` reads.
+"""Folders of compiled models, which `mxforge compile` writes and `load_compiled` reads.
 
     FOLDER/manifest.json   version, inputs and outputs, the machine that the code needs, sizes and checksums
     FOLDER/program.bin     launches and machine code: codegen/manifest.py's format
     FOLDER/memory.bin      parameters, packed weights and constants, laid out as the kernels read them
 
-The program in the folder has no parameters left: what it reads of them is one block, its last input, which is
-mapped from `memory.bin`. So loading copies nothing, and processes share the pages.
+The program in the folder has no parameters. They are in one block, its last input, which is mapped from `memory.bin`.
+So loading copies nothing, and processes share the pages.
 
-Each file is read once when it is loaded and compared with its CRC-32, which finds any flipped bit. It is there to find
-damage, not forgery: the folder holds machine code. On one machine CRC-32 reads 6.5 GB/s, SHA-1 2.0, SHA-256 1.9 and
-BLAKE2b 1.3; sums of NumPy's reach 17, but miss pairs of flipped bits.
+Each file is read once when it is loaded and compared with its CRC-32, which detects any flipped bit. It detects damage,
+not forgery: the folder contains machine code. On one machine CRC-32 reads 6.5 GB/s, SHA-1 2.0, SHA-256 1.9 and BLAKE2b
+1.3; sums with NumPy reach 17, but miss pairs of flipped bits.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ from .atomic import new_folder, sync_folder, temporary_beside
 FORMAT, VERSION = "mxforge-compiled", 2
 MANIFEST, PROGRAM, MEMORY = "manifest.json", "program.bin", "memory.bin"
 _LARGEST_MANIFEST = 16 << 20
-_AT_FDCWD, _RENAME_EXCHANGE = -100, 2  # of Linux, for renameat2
+_AT_FDCWD, _RENAME_EXCHANGE = -100, 2  # Linux's constants for renameat2
 
 
 class CompiledFolderError(ValueError):
-    """The folder holds no compiled model, a damaged one, or one that this machine or version cannot run."""
+    """The folder contains no compiled model, a damaged one, or one that this machine or version cannot run."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class Argument:
 
 @dataclass(frozen=True, eq=False)
 class StoredModel:
-    """A compiled model as the folder describes it. The program's last input is `memory`."""
+    """The content of a folder. The program's last input is `memory`."""
 
     name: str
     inputs: tuple[Argument, ...]
@@ -62,7 +62,7 @@ class StoredModel:
 
 
 def is_compiled_folder(path: str | os.PathLike[str]) -> bool:
-    """Whether there is a compiled model at `path`, sound or not."""
+    """True if `path` is the folder of a compiled model, even if it is damaged."""
     return (Path(path) / MANIFEST).is_file()
 
 
@@ -72,12 +72,13 @@ def is_compiled_folder(path: str | os.PathLike[str]) -> bool:
 def write_folder(
     folder: str | os.PathLike[str], model: StoredModel, target: CpuTarget, *, replace_existing: bool = False
 ) -> None:
-    """Write the model; `folder` appears whole or not at all. CompiledFolderError as from `check_free`."""
+    """Write the model; `folder` appears whole or not at all. CompiledFolderError as from `check_free`, and for programs
+    that call Python functions."""
     path = Path(os.path.abspath(folder))
     check_free(path, replace_existing)
     if model.program.functions:
         names = ", ".join(f.label or f.symbol for f in model.program.functions)
-        raise CompiledFolderError(f"{model.name} calls Python functions, which a folder cannot hold: {names}")
+        raise CompiledFolderError(f"{model.name} calls Python functions, which cannot be written: {names}")
     with temporary_beside(path, new_folder) as (temporary, descriptor):
         contents = {PROGRAM: program_to_bytes(model.program), MEMORY: model.memory.data}
         for name, data in contents.items():
@@ -89,15 +90,15 @@ def write_folder(
 
 
 def check_free(folder: str | os.PathLike[str], replace_existing: bool = False) -> None:
-    """CompiledFolderError when something is there, unless it is a compiled model and `replace_existing`."""
+    """CompiledFolderError if the path exists, unless it is an empty folder, or a compiled model to replace."""
     path = Path(os.path.abspath(folder))
     if not path.exists() and not path.is_symlink():
         return
     if path.is_dir() and not any(path.iterdir()):
         return
     if not (replace_existing and is_compiled_folder(path)):
-        what = "a compiled model" if is_compiled_folder(path) else "something that is no compiled model"
-        raise CompiledFolderError(f"{folder}: {what} is there already")
+        what = "" if is_compiled_folder(path) else ", and is not a compiled model"
+        raise CompiledFolderError(f"{folder}: already exists{what}")
 
 
 def _write(path: Path, data: bytes | memoryview) -> None:
@@ -108,7 +109,7 @@ def _write(path: Path, data: bytes | memoryview) -> None:
 
 
 def _put_in_place(temporary: Path, path: Path) -> None:
-    """Move the folder to its path; it changes places with an older model, in one step."""
+    """Rename the folder to its path, or swap it with an older model, in one step."""
     if is_compiled_folder(path):
         _exchange(temporary, path)
     else:
@@ -116,7 +117,7 @@ def _put_in_place(temporary: Path, path: Path) -> None:
 
 
 def _exchange(one: Path, other: Path) -> None:
-    """Swap two paths in one step. OSError where the file system cannot."""
+    """Swap two paths in one step. OSError if the file system does not support it."""
     libc = ctypes.CDLL(None, use_errno=True)
     names = os.fsencode(one), os.fsencode(other)
     if libc.renameat2(_AT_FDCWD, names[0], _AT_FDCWD, names[1], _RENAME_EXCHANGE):
@@ -143,7 +144,7 @@ def _manifest(model: StoredModel, target: CpuTarget, contents: Mapping[str, byte
 
 
 def sealed(manifest: Mapping[str, Any]) -> dict[str, Any]:
-    """The manifest with the checksum of all its other content."""
+    """The manifest with the checksum of all its other fields."""
     content = {key: value for key, value in manifest.items() if key != "crc32"}
     return {**content, "crc32": zlib.crc32(json.dumps(content, sort_keys=True).encode())}
 
@@ -156,7 +157,7 @@ def _argument_to_json(argument: Argument) -> dict[str, Any]:
 
 
 def read_folder(folder: str | os.PathLike[str]) -> StoredModel:
-    """The model in the folder, checked; its memory is mapped. CompiledFolderError describes what is wrong."""
+    """The model in the folder, checked; its memory is mapped. CompiledFolderError describes the first problem."""
     path = Path(folder)
     try:
         manifest = _read_manifest(path)
@@ -176,13 +177,13 @@ def read_folder(folder: str | os.PathLike[str]) -> StoredModel:
 def _read_manifest(path: Path) -> dict[str, Any]:
     file = path / MANIFEST
     if not file.is_file():
-        raise CompiledFolderError(f"{path}: no compiled model is here (there is no {MANIFEST})")
+        raise CompiledFolderError(f"{path}: not a compiled model (there is no {MANIFEST})")
     if file.stat().st_size > _LARGEST_MANIFEST:
-        raise CompiledFolderError(f"{file}: larger than any manifest")
+        raise CompiledFolderError(f"{file}: too large for a manifest")
     try:
         manifest: Any = json.loads(file.read_bytes())
     except (ValueError, RecursionError) as error:
-        raise CompiledFolderError(f"{file}: no JSON ({error})") from None
+        raise CompiledFolderError(f"{file}: not JSON ({error})") from None
     if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
         raise CompiledFolderError(f"{file}: not the manifest of a compiled model")
     if manifest.get("version") != VERSION:
@@ -196,12 +197,12 @@ def _read_manifest(path: Path) -> dict[str, Any]:
 
 
 def _check_machine(machine: Mapping[str, Any], path: Path) -> None:
-    """The code runs where each instruction set that it uses is there."""
+    """CompiledFolderError unless this machine has the architecture and all instruction sets that the code uses."""
     from ..runtime.host import host_target
 
     host = host_target()
     if machine["triple"] != host.triple:
-        raise CompiledFolderError(f"{path}: compiled for {machine['triple']!r}, and this is {host.triple}")
+        raise CompiledFolderError(f"{path}: compiled for {machine['triple']!r}, but this machine is {host.triple}")
     missing = _features(machine["features"]) - _features(host.features)
     if missing:
         lacking = ", ".join(sorted(missing))
@@ -213,7 +214,7 @@ def _check_machine(machine: Mapping[str, Any], path: Path) -> None:
 
 
 def _limit_threads(threads: int) -> None:
-    """Workspaces have room for the threads that the code was compiled for, so the pool may have no more."""
+    """Limit the pool to the number of threads that the code was compiled for: workspaces have room for no more."""
     from ..runtime.threads import get_num_threads, set_num_threads
 
     if get_num_threads() > threads:
@@ -251,7 +252,7 @@ def _check_size(file: Path, record: Mapping[str, Any]) -> None:
     if size is None:
         raise CompiledFolderError(f"{file}: the file is missing")
     if size != record["bytes"] or size == 0:
-        raise CompiledFolderError(f"{file}: has {size} bytes, and {record['bytes']} were written: the file is damaged")
+        raise CompiledFolderError(f"{file}: has {size} bytes instead of {record['bytes']}: the file is damaged")
 
 
 def _argument_from_json(record: Mapping[str, Any]) -> Argument:
@@ -266,12 +267,12 @@ def _argument_from_json(record: Mapping[str, Any]) -> Argument:
 
 def _text(value: Any) -> str:
     if not isinstance(value, str):
-        raise TypeError(f"{value!r} is no text")
+        raise TypeError(f"{value!r} is not a string")
     return value
 
 
 def _check_types(model: StoredModel, path: Path) -> None:
-    """Manifest, program and memory must agree: addresses are computed from these types."""
+    """CompiledFolderError unless manifest, program and memory agree: addresses are computed from these types."""
     listed = tuple(a.type for a in model.inputs), tuple(a.type for a in model.outputs)
     if (model.program.inputs[: len(listed[0])], model.program.outputs) != listed:
         raise CompiledFolderError(f"{path}: {MANIFEST} and {PROGRAM} do not agree on inputs and outputs")

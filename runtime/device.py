@@ -1,10 +1,10 @@
-"""The interface of a device: memory of its own, and programs that run on it.
+"""The interface of a device: its memory, and programs that run on it.
 
     Device          allocates buffers, copies between them and the host, loads programs
     Storage         a buffer of a device (runtime/storage.py)
-    DeviceAddress   where something begins in a device's memory; on the host an address is an int
+    DeviceAddress   an address in a device's memory; on the host an address is an int
 
-A device knows the target that its programs are compiled for. The host is one implementation (runtime/host_device.py),
+A device has the target that its programs are compiled for. The host is one implementation (runtime/host_device.py),
 registered devices are others (runtime/devices.py).
 """
 
@@ -26,20 +26,20 @@ if TYPE_CHECKING:
     from .storage import Storage
 
 Address = Any
-"""An int in the host's memory, a `DeviceAddress` in that of any other device."""
+"""An int in the host's memory, a `DeviceAddress` in the memory of any other device."""
 
 DirectCall = Callable[..., None]
 """A run of a program as a function of all its addresses, inputs then outputs."""
 
 
 class DeviceError(RuntimeError):
-    """An operand is in the memory of another device than the program that reads it."""
+    """An operand is not in the memory of the device that runs the program."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class DeviceAddress:
-    """A place in the memory of the device of that name. It is no int, so nothing of the host can dereference it: native
-    calls and tables of fast calls raise TypeError.
+    """An address in the memory of the device named `device`. It is not an int, so that code of the host cannot
+    dereference it: native calls and launch records raise TypeError.
     """
 
     device: str
@@ -49,25 +49,26 @@ class DeviceAddress:
         return DeviceAddress(self.device, self.value + nbytes)
 
     def __sub__(self, other: DeviceAddress) -> int:
-        """The bytes from `other` to here, both in one block."""
+        """The bytes from `other` to this address, in the same block."""
         return self.value - other.value
 
 
 class Runnable(Protocol):
-    """A compiled graph: `run` reads tensors at the addresses `inputs` and writes those at `outputs`.
+    """A compiled graph: `run` reads the tensors at the addresses `inputs` and writes the tensors at `outputs`.
 
-    What depends on parameters alone is computed again when `parameters_version` differs from the last run's. Memory
-    is row-major, aligned to the element, and the caller's; an output overlaps no input that it may not overwrite.
+    Values that depend only on parameters are computed again if `parameters_version` differs from the last run's. The
+    caller owns the memory. Tensors are row-major and aligned to their element; an output can overlap an input only if
+    `may_overwrite` returns True for the two.
     """
 
     inputs: tuple[TensorType, ...]
     outputs: tuple[TensorType, ...]
     state: tuple[int, ...]
-    """Positions of the inputs that a run replaces in their memory."""
+    """Positions of the inputs that a run overwrites with new values."""
     random: RandomKey | None
-    """The input that takes the random key of the run; None if nothing is drawn."""
+    """The input that takes the random key of the run; None if the graph draws no random numbers."""
     own_bytes: int
-    """About what it takes besides what `runtime/idle.py` bounds: code, records and constants."""
+    """An estimate of the memory for code, launch records and constants, which `runtime/idle.py` does not bound."""
 
     def may_overwrite(self, output: int, operand: int) -> bool:
         """True if `output` can reuse the buffer of `operand`: same size, and no element of the operand is read after
@@ -82,22 +83,21 @@ class Runnable(Protocol):
 
 
 class Device(Protocol):
-    """Memory, and programs that run on it. Work that `load`ed programs begin may end later: `read` and `synchronise`
-    wait for it."""
+    """Memory, and programs that run on it. Programs can run asynchronously: `read` and `synchronise` wait for them."""
 
     @property
     def name(self) -> str:
-        """What messages and keys call it: "cpu", "gpu(0)"."""
+        """The name in messages and keys: "cpu", "gpu(0)"."""
         ...
 
     @property
     def target(self) -> Target:
-        """What programs for it are compiled for."""
+        """The target that programs of this device are compiled for."""
         ...
 
     def allocate(self, nbytes: int) -> Storage:
         """A buffer of at least `nbytes` of arbitrary content, freed with the last reference. MemoryError (see
-        `storage.raise_as`) when there is no such memory."""
+        `storage.raise_as`) if the memory is not available."""
         ...
 
     def write(self, address: Address, source: npt.NDArray[Any] | bytes) -> None:
@@ -105,11 +105,11 @@ class Device(Protocol):
         ...
 
     def read(self, address: Address, into: npt.NDArray[Any]) -> None:
-        """Fill a C-contiguous array of the host from `address`, when the work begun before has ended."""
+        """Fill a C-contiguous array of the host from `address`, after all work that was started before has finished."""
         ...
 
     def copy(self, target: Address, source: Address, nbytes: int) -> None:
-        """Copy inside of the device's memory."""
+        """Copy within the device's memory."""
         ...
 
     def load(self, program: Program) -> Runnable:
@@ -117,11 +117,11 @@ class Device(Protocol):
         ...
 
     def synchronise(self) -> None:
-        """Wait until all work that was begun has ended."""
+        """Wait until all work that was started has finished."""
         ...
 
     def memory_info(self) -> tuple[int, int]:
-        """Free bytes and all bytes of its memory."""
+        """(free bytes, total bytes) of its memory."""
         ...
 
 
@@ -133,12 +133,12 @@ class Launcher(Device, Protocol):
         ...
 
     def launch(self, kernel: Any, count: int, arguments: Sequence[Address | int]) -> None:
-        """Begin a kernel of `load_code` over a grid of `count`, behind all work begun before."""
+        """Start a kernel of `load_code` over a grid of `count`, after all work that was started before."""
         ...
 
 
 def copy_between(to: Device, target: Address, source_device: Device, source: Address, nbytes: int) -> None:
-    """Copy from one device's memory to another's, through the host where they differ."""
+    """Copy from one device's memory to another's, through the host if the devices differ."""
     if to is source_device:
         to.copy(target, source, nbytes)
         return

@@ -1,7 +1,7 @@
-"""The devices of this process, by kind and number: the host, and those whose kind is registered.
+"""The devices of this process besides the host, by kind and number.
 
-A kind is registered by one line of `PROVIDERS`: the module that offers `device_count() -> int` and
-`open_device(number) -> Device`. It is imported when a device of that kind is first asked for.
+A line of `PROVIDERS` registers a kind: the name of a module that defines `device_count() -> int` and
+`open_device(number) -> Device`. The module is imported when a device of that kind is first requested.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _opening = ForkSafeLock()
 
 
 def device_count(kind: str) -> int:
-    """How many devices of a kind there are; 0 for a kind that is not registered."""
+    """The number of devices of a kind; 0 for a kind that is not registered."""
     return _provider(kind).device_count() if kind in PROVIDERS else 0
 
 
@@ -43,7 +43,7 @@ def _open(kind: str, number: int) -> Device:
 
 
 def opened_devices() -> list[Device]:
-    """The devices that are in use besides the host."""
+    """The devices, other than the host, that have been opened."""
     return list(_opened.values())
 
 

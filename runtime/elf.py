@@ -1,9 +1,9 @@
 """Loads a relocatable ELF object from bytes and makes its functions callable, without a linker and without LLVM.
 
 The image of an object has three parts, each of whole pages: code with the stubs of its external calls, constants with
-the global offset table (GOT), and data. Everything is written while the memory is writable; then code becomes
-executable and constants read-only, so that no page is ever writable and executable. On AArch64 this first change to
-executable also makes Linux bring the instruction cache up to date.
+the global offset table (GOT), and data. The whole image is written while it is writable; then code becomes executable
+and constants read-only, so that no page is ever both writable and executable. On AArch64 the change to executable also
+makes Linux update the instruction cache.
 """
 
 from __future__ import annotations
@@ -37,28 +37,28 @@ _FIELDS = {4: np.dtype("<u4"), 8: np.dtype("<i8")}
 
 @dataclass(slots=True, weakref_slot=True, eq=False)
 class LoadedObject:
-    """Code and data of one object, for as long as this value lives: addresses taken from it do not keep it alive."""
+    """Code and data of one object, unmapped with the last reference to this. Addresses do not keep it alive."""
 
     symbols: dict[str, int]
     memory: mmap.mmap = field(repr=False)
 
     def address(self, name: str) -> int:
-        """The address of the defined global symbol `name`. Raises KeyError."""
+        """The address of the global symbol `name`. KeyError if the object does not define it."""
         try:
             return self.symbols[name]
         except KeyError:
             raise KeyError(f"no symbol {name!r} in this object, which defines {sorted(self.symbols)}") from None
 
     def keep_forever(self) -> None:
-        """Never unmap the memory: for code that threads may still run while the interpreter exits."""
+        """Never unmap the memory: for code that threads can still run while the interpreter exits."""
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(self.memory))
 
 
 def load_object(data: bytes, resolve: Resolve | None = None) -> LoadedObject:
-    """Links an object for this machine's architecture and makes it executable.
+    """Link an object for this machine's architecture and make it executable.
 
-    `resolve(name)` gives the address of an external symbol, or 0 when it knows none; the default is `resolve_libc`.
-    Raises LinkError for a damaged object, an unknown symbol or an unknown relocation.
+    `resolve(name)` returns the address of an external symbol, or 0 if it is unknown; the default is `resolve_libc`.
+    LinkError for a damaged object, an unknown symbol or an unknown relocation.
     """
     object_file = read_object(data)
     if _HOST_ARCHITECTURES.get(platform.machine()) is not object_file.architecture:
@@ -70,7 +70,7 @@ def load_object(data: bytes, resolve: Resolve | None = None) -> LoadedObject:
 
 
 class Image:
-    """The memory of an object while it is linked. `start` is its address; other positions are offsets from there."""
+    """The memory of an object during linking. `start` is its address; other positions are offsets from `start`."""
 
     def __init__(self, object_file: ObjectFile) -> None:
         self.file = object_file
@@ -95,7 +95,7 @@ class Image:
         return np.flatnonzero(used & (self.file.symbols.section == 0)).tolist()
 
     def _lay_out(self) -> None:
-        """Places sections part after part: `offsets` by section, `bounds` of the parts, `stubs` and `got`."""
+        """Lay out the sections part by part: sets `offsets` by section, `bounds` of the parts, `stubs` and `got`."""
         parts: list[list[int]] = [[], [], []]
         for index, section in self.file.sections.items():
             parts[_part(section)].append(index)
@@ -119,18 +119,18 @@ class Image:
         return end
 
     def _symbol_addresses(self) -> Words:
-        """The address of each symbol; 0 for external ones and those in sections that are not loaded."""
+        """The address of each symbol; 0 for external symbols and symbols in sections that are not loaded."""
         symbols = self.file.symbols
         bases = np.zeros(
             max((int(symbols.section.max()), *self.offsets)) + 2, np.int64
-        )  # the last is of absolute symbols, -1
+        )  # the last element is for absolute symbols, whose section is -1
         for index, offset in self.offsets.items():
             bases[index] = self.start + offset
         self.is_known = (bases[symbols.section] != 0) | (symbols.section <= 0)
         return np.where(self.is_known, bases[symbols.section] + symbols.value, 0)
 
     def link(self, resolve: Resolve) -> None:
-        """Finds external symbols, fills the GOT, writes the stubs and applies every relocation."""
+        """Resolve external symbols, fill the GOT, write the stubs and apply every relocation."""
         self._resolve_external(resolve)
         slots = self._fill_got()
         targets = {Refers.SYMBOL: self.addresses, Refers.GOT: slots, Refers.CALL: self._write_stubs(slots)}
@@ -150,7 +150,8 @@ class Image:
             raise LinkError(f"the object calls {', '.join(unknown)}, which nothing provides")
 
     def _fill_got(self) -> Words:
-        """The addresses of the symbols' slots; 0 for local symbols, which are never out of reach and have none."""
+        """Fill the GOT. Returns the address of each symbol's slot; 0 for local symbols, which are always within reach
+        and have none."""
         chosen = self.global_symbols
         slots = np.zeros_like(self.addresses)
         slots[chosen] = self.start + self.got + 8 * np.arange(chosen.size)
@@ -158,7 +159,8 @@ class Image:
         return slots
 
     def _write_stubs(self, slots: Words) -> Words:
-        """Where calls go: to the symbol itself, or for an external one to a stub within reach."""
+        """Write the stubs. Returns the target of calls of each symbol: the symbol itself, or a stub within reach if it
+        is external."""
         calls = self.addresses.copy()
         architecture = self.file.architecture
         for position, index in enumerate(self.external):
@@ -193,18 +195,18 @@ class Image:
 
     def _check(self, section: Section, offset: Words, symbol: Words, relocation: Relocation) -> None:
         if int(offset.max()) + relocation.width > section.size:
-            raise LinkError(f"{relocation.name} lies outside its section {section.name!r}")
-        lost = symbol[~self.is_known[symbol]]
-        if lost.size:
-            name = self.file.symbols.name(int(lost[0]))
+            raise LinkError(f"{relocation.name} is outside its section {section.name!r}")
+        missing = symbol[~self.is_known[symbol]]
+        if missing.size:
+            name = self.file.symbols.name(int(missing[0]))
             raise LinkError(f"{relocation.name} in section {section.name!r} refers to {name!r}, which is not loaded")
 
     def protect(self) -> None:
-        """Code read and execute, constants read, data read and write."""
+        """Make code readable and executable, constants readable, data readable and writable."""
         for part, protection in enumerate(_PROTECTIONS):
             begin, end = self.bounds[part], self.bounds[part + 1]
             if end > begin and _libc().mprotect(self.start + begin, end - begin, protection):
-                raise OSError(ctypes.get_errno(), "the system does not let compiled code become executable (mprotect)")
+                raise OSError(ctypes.get_errno(), "the system refuses to make compiled code executable (mprotect)")
 
     def exported(self) -> dict[str, int]:
         """Addresses of the symbols that are not local to the object."""
@@ -213,7 +215,7 @@ class Image:
 
 
 def resolve_libc(name: str) -> int:
-    """The address of a function of the C library, its math or its threads; 0 for any other name."""
+    """The address of a function of the C library, its math library or its thread library; 0 for any other name."""
     for library in _libraries():
         try:
             return ctypes.cast(getattr(library, name), ctypes.c_void_p).value or 0
@@ -224,7 +226,7 @@ def resolve_libc(name: str) -> int:
 
 @functools.cache
 def _libraries() -> tuple[ctypes.CDLL, ...]:
-    """Those of the C libraries that exist: since glibc 2.34 threads are part of the first."""
+    """The C libraries that exist: since glibc 2.34 libc includes the thread library."""
     found: list[ctypes.CDLL] = []
     for name in _LIBRARIES:
         try:

@@ -1,7 +1,7 @@
 """Reads the tables of a relocatable ELF object, checking each offset and index against the bounds before it is used.
 
-Objects come from a disk cache or from a deployed program, so they may be cut off or damaged: everything that is wrong
-with one raises LinkError, and what `read_object` returns can be indexed without further checks.
+Objects come from a disk cache or from a deployed program, so they can be truncated or damaged: LinkError for anything
+invalid. The result of `read_object` can be indexed without further checks.
 """
 
 from __future__ import annotations
@@ -45,12 +45,12 @@ Column = np.ndarray[Any, np.dtype[np.integer]]
 
 
 class LinkError(ValueError):
-    """An object file is damaged, or asks for something that the loader does not have."""
+    """An object file is damaged, or uses a symbol or feature that the loader does not provide."""
 
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A section that takes part in the image. `content` is None for one of zeros (.bss)."""
+    """A section of the image. `content` is None for a section of zeros (.bss)."""
 
     name: str
     flags: int
@@ -64,16 +64,16 @@ class Section:
 
     @property
     def is_data(self) -> bool:
-        """Written at run time. `.data.rel.ro` is not: it holds addresses that the loader alone writes."""
+        """True if code writes to the section at run time. Only the loader writes to `.data.rel.ro`."""
         return bool(self.flags & _WRITE) and not self.name.startswith(".data.rel.ro")
 
 
 @dataclass(frozen=True, slots=True)
 class Symbols:
-    """The symbol table by columns. `section` is 0 for an external symbol and -1 for an absolute one.
+    """The symbol table by columns. `section` is 0 for an external symbol and -1 for an absolute symbol.
 
-    A program has thousands of local symbols (a label for each constant), whose names are rarely used: `name` decodes on
-    demand.
+    A program has thousands of local symbols (a label for each constant) whose names are rarely used: `name` decodes
+    them on demand.
     """
 
     section: Words
@@ -103,7 +103,7 @@ class Relocations:
 
 @dataclass(frozen=True, slots=True)
 class ObjectFile:
-    """`sections` are those that are loaded, by their index in the file."""
+    """`sections` are the sections to load, by their index in the file."""
 
     architecture: Architecture
     sections: dict[int, Section]
@@ -112,7 +112,7 @@ class ObjectFile:
 
 
 def read_object(data: bytes) -> ObjectFile:
-    """The tables of a relocatable object, checked. Raises LinkError."""
+    """The tables of a relocatable object, checked. LinkError if they are invalid."""
     architecture = read_architecture(data)
     table = _section_table(data)
     names = _section_names(data, table)
@@ -124,7 +124,7 @@ def read_object(data: bytes) -> ObjectFile:
 
 
 def read_architecture(data: bytes) -> Architecture:
-    """The architecture that a relocatable object is for."""
+    """The architecture of a relocatable object. LinkError if it is not one, or for an unsupported architecture."""
     header = _table(data, _HEADER, 0, 1, "file header")[0]
     if (header["magic"], header["bits"], header["order"], header["type"]) != (b"\x7fELF", 2, 1, 1):
         raise LinkError("not a relocatable, little-endian, 64-bit ELF object")
@@ -137,7 +137,7 @@ def read_architecture(data: bytes) -> Architecture:
 def _table(data: bytes, kind: np.dtype[np.void], offset: int, count: int, what: str) -> npt.NDArray[np.void]:
     if offset + count * kind.itemsize > len(data):
         raise LinkError(
-            f"the object is cut off: its {what} ends at byte {offset + count * kind.itemsize} of {len(data)}"
+            f"the object is truncated: its {what} ends at byte {offset + count * kind.itemsize} of {len(data)}"
         )
     return np.frombuffer(data, kind, count, offset)
 
@@ -145,7 +145,7 @@ def _table(data: bytes, kind: np.dtype[np.void], offset: int, count: int, what: 
 def _section_table(data: bytes) -> npt.NDArray[np.void]:
     header = _table(data, _HEADER, 0, 1, "file header")[0]
     if header["shentsize"] != _SECTION.itemsize or header["shnum"] == 0:
-        raise LinkError("the object has no section table of the known form")
+        raise LinkError("the object has no section table, or one in an unknown format")
     return _table(data, _SECTION, int(header["shoff"]), int(header["shnum"]), "section table")
 
 
@@ -157,14 +157,14 @@ def _section_names(data: bytes, table: npt.NDArray[np.void]) -> list[str]:
 
 def _strings(data: bytes, table: npt.NDArray[np.void], index: int) -> bytes:
     if index >= len(table) or table[index]["type"] != _STRTAB:
-        raise LinkError(f"section {index} should hold strings and does not")
+        raise LinkError(f"section {index} is not a string table")
     return bytes(_content(data, table[index], "string table"))
 
 
 def _string(strings: bytes, offset: int) -> str:
     end = strings.find(b"\0", offset)
     if offset >= len(strings) or end < 0:
-        raise LinkError(f"a name at byte {offset} lies outside the string table")
+        raise LinkError(f"a name at byte {offset} is outside the string table")
     return strings[offset:end].decode("utf-8", "replace")
 
 
@@ -173,7 +173,7 @@ def _content(data: bytes, row: np.void, what: str) -> npt.NDArray[np.uint8]:
 
 
 def _is_loaded(row: np.void, name: str) -> bool:
-    """Unwind tables are left out: nothing unwinds through compiled kernels."""
+    """True for sections to load. Unwind tables are not loaded: no exception passes through compiled kernels."""
     if not row["flags"] & _ALLOC or name == ".eh_frame":
         return False
     if row["flags"] & _THREAD_LOCAL or row["type"] == _INIT_ARRAY:
@@ -184,9 +184,9 @@ def _is_loaded(row: np.void, name: str) -> bool:
 def _section(data: bytes, row: np.void, name: str) -> Section:
     size, align = int(row["size"]), max(int(row["align"]), 1)
     if size > _LARGEST_SECTION:
-        raise LinkError(f"section {name!r} claims {size} bytes")
+        raise LinkError(f"section {name!r} has an invalid size of {size} bytes")
     if align & (align - 1) or align > _LARGEST_ALIGNMENT:
-        raise LinkError(f"section {name!r} requires alignment {align}")
+        raise LinkError(f"section {name!r} has an invalid alignment of {align}")
     content = None if row["type"] == _NOBITS else _content(data, row, f"section {name!r}")
     return Section(name, int(row["flags"]), size, align, content)
 
@@ -194,7 +194,7 @@ def _section(data: bytes, row: np.void, name: str) -> Section:
 def _read_symbols(data: bytes, table: npt.NDArray[np.void], loaded: dict[int, Section]) -> Symbols:
     rows = [row for row in table if row["type"] == _SYMTAB]
     if len(rows) != 1:
-        raise LinkError(f"the object has {len(rows)} symbol tables")
+        raise LinkError(f"the object has {len(rows)} symbol tables, not 1")
     entries = _table(data, _SYMBOL, int(rows[0]["offset"]), int(rows[0]["size"]) // _SYMBOL.itemsize, "symbol table")
     section = entries["section"].astype(np.int64)
     section[section == _ABSOLUTE] = -1
@@ -212,11 +212,11 @@ def _read_symbols(data: bytes, table: npt.NDArray[np.void], loaded: dict[int, Se
 
 
 def _check_symbols(symbols: Symbols, sections: int, loaded: dict[int, Section]) -> None:
-    sizes = np.full(sections + 1, np.iinfo(np.int64).max)  # the last is for absolute symbols, -1
+    sizes = np.full(sections + 1, np.iinfo(np.int64).max)  # the last one: absolute symbols, section -1
     for index, section in loaded.items():
         sizes[index] = section.size
     if symbols.section.size and int(symbols.section.max()) >= sections:
-        raise LinkError(f"a symbol is in section {int(symbols.section.max())} of {sections}")
+        raise LinkError(f"a symbol refers to section {int(symbols.section.max())} of {sections}")
     outside = np.flatnonzero((symbols.value < 0) | (symbols.value > sizes[symbols.section]))
     if outside.size:
         raise LinkError(f"symbol {symbols.name(int(outside[0]))!r} is outside its section")
@@ -226,9 +226,9 @@ def _read_relocations(data: bytes, row: np.void, name: str, loaded: dict[int, Se
     count = int(row["size"]) // _RELOCATION.itemsize
     entries = _table(data, _RELOCATION, int(row["offset"]), count, f"section {name!r}")
     if entries.size and int(entries["symbol"].max()) >= symbols:
-        raise LinkError(f"a relocation in {name!r} names symbol {int(entries['symbol'].max())} of {symbols}")
+        raise LinkError(f"a relocation in {name!r} refers to symbol {int(entries['symbol'].max())} of {symbols}")
     section = int(row["info"])
     if entries.size and int(entries["offset"].max()) > loaded[section].size - 4:
-        raise LinkError(f"a relocation in {name!r} lies outside its section")
+        raise LinkError(f"a relocation in {name!r} is outside its section")
     columns = {c: entries[c].astype(np.int64) for c in ("offset", "type", "symbol", "addend")}
     return Relocations(section, **columns)

@@ -1,9 +1,9 @@
 """Runs compiled programs: loads their code once, lays their launch records out in memory, and patches addresses
 before each run.
 
-    block = | records: 4 words each, prepare first | argument tables: 1 word an argument |     in 8-byte words
+    block = | records: 4 words each, prepare first | argument tables: 1 word per argument |     in 8-byte words
 
-An `Instance` is one such block with the program's arena.
+An `Instance` is such a block and an arena.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from .threads import ThreadPool, get_pool
 
 _WORD = 8
 _RECORD_WORDS = 4
-_SHORT_BYTES = 128 << 10  # memory a program may touch and still be run while holding Python's lock (some 20 us at most)
+_SHORT_BYTES = 128 << 10  # memory of a program that runs while holding Python's lock (at most about 20 us)
 _SHORT_LAUNCHES = 8
-_OBSERVED = 2  # MXFORGE_DEBUG from which each launch is timed
+_OBSERVED = 2  # level of MXFORGE_DEBUG from which each launch is timed
 _ONE = ctypes.c_int64(1)
-_ELSEWHERE = "a program of the host was given an operand in a device's memory"
+_ELSEWHERE = "a program of the host got an operand in the memory of another device"
 
 Listener = Callable[[Program, Launch | None, int, int], None]
 
@@ -38,10 +38,11 @@ _listener: Listener | None = None
 
 
 def listen(listener: Listener | None) -> None:
-    """Have each launch of any program told as (program, launch, begin, end), in nanoseconds of `perf_counter_ns`; runs
-    of several launches are told as a whole too, with None for the launch. None ends that.
+    """Register a callback `(program, launch, start_ns, end_ns)`, which runs after every launch of any program, and with
+    None for the launch after every run of several launches. Times are those of `perf_counter_ns`. None removes the
+    callback.
 
-    Launches are timed one by one, so observed programs take longer; others cost one comparison.
+    With a callback programs take longer, because launches are timed one by one; without, a run costs one comparison.
     """
     global _listener  # noqa: PLW0603  (a global is read faster than anything else, on a path of one microsecond)
     _listener = listener
@@ -62,12 +63,12 @@ class Executable(LoadedProgram["Instance"]):
 
     @property
     def _is_single(self) -> bool:
-        """Whether it is one launch and nothing else."""
+        """True if the program is one launch, without preparation, copies or Python functions."""
         program = self.program
         return len(program.launches) == 1 and not (program.prepare or program.copies or program.functions)
 
     def run(self, inputs: Sequence[int], outputs: Sequence[int], parameters_version: Hashable = 0) -> None:
-        """Run on tensors at these addresses; see `Runnable`. ValueError for a wrong number of them."""
+        """Run on tensors at these addresses; see `Runnable`. ValueError for a wrong number of addresses."""
         if len(inputs) != len(self.inputs) or len(outputs) != len(self.outputs):
             raise ValueError(
                 f"{self.program.name} takes {len(self.inputs)} inputs and {len(self.outputs)} outputs, "
@@ -106,7 +107,7 @@ class Executable(LoadedProgram["Instance"]):
         return _find(self._code, symbol) if found is None else found
 
     def _of_two(self, i: int, j: int) -> DirectCall:
-        # Instances of its own: those of `run` remember which addresses they hold.
+        # These instances are separate from those of `run`, which remember the addresses in their records.
         idle: list[Instance] = []
         make, native, one = self._new_instance, self._pool.run_holding_gil, _ONE
 
@@ -160,7 +161,7 @@ _objects: WeakValueDictionary[bytes, LoadedObject] = WeakValueDictionary()
 
 
 def _load(code: bytes, host: HostCalls | None) -> LoadedObject:
-    """An object in memory: programs that hold the same code share it, but for those that call functions of Python."""
+    """An object in memory. Programs with the same code share it, except programs that call Python functions."""
     if host is not None:
         return load_object(code, lambda name: host.address(name) or resolve_libc(name))
     found = _objects.get(code)
@@ -170,10 +171,10 @@ def _load(code: bytes, host: HostCalls | None) -> LoadedObject:
 
 
 class Instance:
-    """A program's records and its own memory: what one run at a time may use.
+    """A program's records and private memory, which one run at a time uses.
 
-    `words` is the block; `patches[i]` lists (word, offset in bytes) of the arguments that stand in operand i, inputs
-    then outputs.
+    `words` is the block. `patches[i]` lists (word, offset in bytes) of the arguments that point into operand i;
+    operands are inputs, then outputs.
     """
 
     def __init__(
@@ -209,12 +210,12 @@ class Instance:
             self.words[record + 2] = launch.count
             self.words[record + 3] = launch.grain
             for argument in launch.arguments:
-                self.words[table] = argument if isinstance(argument, int) else self._fixed(argument, table)
+                self.words[table] = argument if isinstance(argument, int) else self._initial(argument, table)
                 table += 1
 
-    def _fixed(self, place: Place, word: int) -> int:
-        """The address of a place in the program's own memory; one of an operand or in what was prepared is noted for
-        patching."""
+    def _initial(self, place: Place, word: int) -> int:
+        """The address of a place in the instance's memory; 0 for an operand or prepared memory, for which `word` is
+        patched later."""
         own = self._spaces.get(place.space)
         if own is not None:
             return own.address + place.offset
@@ -228,8 +229,7 @@ class Instance:
         return place.index if place.space is Space.INPUT else self._operands + place.index
 
     def run(self, addresses: Sequence[int], parameters_version: Hashable, prepared: Prepared | None) -> None:
-        """Patch what changed, prepare what depends on changed parameters, run, and copy outputs that nothing
-        computes."""
+        """Patch changed addresses, prepare if parameters changed, run, and copy outputs that no launch computes."""
         current = self.addresses
         try:
             for operand, address in enumerate(addresses):
@@ -237,7 +237,7 @@ class Instance:
                     current[operand] = address
                     for word, offset in self.patches[operand]:
                         self.words[word] = address + offset
-        except TypeError:  # a DeviceAddress is no word
+        except TypeError:  # a DeviceAddress is not an int
             raise DeviceError(_ELSEWHERE) from None
         if prepared is not None:
             self._use(prepared, parameters_version)
@@ -250,7 +250,7 @@ class Instance:
             raise DeviceError(_ELSEWHERE) from None
 
     def _use(self, prepared: Prepared, version: Hashable) -> None:
-        """Read what was prepared from this block, and prepare what it has not from this version of parameters."""
+        """Use this block of prepared memory; prepare it if it was prepared from another version of parameters."""
         if prepared.storage.address != self._prepared_at:
             self._prepared_at = prepared.storage.address
             for word, offset in self._prepared_words:
@@ -260,7 +260,7 @@ class Instance:
             prepared.hold_for(version)
 
     def launch(self, native: Callable[..., None], call: tuple[ctypes.c_void_p, ctypes.c_int64]) -> None:
-        """One native call for all launches, or one for each where they are observed."""
+        """One native call for all launches, or one per launch if launches are observed."""
         if _listener is None and settings().debug < _OBSERVED:
             native(*call)
             return
@@ -269,12 +269,12 @@ class Instance:
         for number, launch in enumerate(launches):
             start = time.perf_counter_ns()
             native(ctypes.c_void_p((call[0].value or 0) + number * _RECORD_WORDS * _WORD), _ONE)
-            self._tell(launch, start, time.perf_counter_ns())
+            self._report(launch, start, time.perf_counter_ns())
         if len(launches) > 1:
-            self._tell(None, begin, time.perf_counter_ns())
+            self._report(None, begin, time.perf_counter_ns())
 
-    def _tell(self, launch: Launch | None, start: int, end: int) -> None:
-        listener = _listener  # another thread may end the listening meanwhile
+    def _report(self, launch: Launch | None, start: int, end: int) -> None:
+        listener = _listener  # another thread can remove it at any time
         if listener is not None:
             listener(self.program, launch, start, end)
         if settings().debug >= _OBSERVED and launch is not None:
@@ -293,8 +293,8 @@ def _shown(program: Program, launch: Launch) -> str:
 
 
 def _is_short(program: Program) -> bool:
-    """Whether it takes so little that releasing Python's lock would cost more than it gives: no launch is worth
-    sharing among threads."""
+    """True if the program is so short that releasing Python's lock costs more than it gains. No launch of such a
+    program is split among threads."""
     own = sum(t.nbytes for t in (*program.inputs, *program.outputs)) + program.arena_bytes + program.prepared_bytes
     few = len(program.launches) <= _SHORT_LAUNCHES
     return few and own <= _SHORT_BYTES and all(launch.count <= launch.grain for launch in program.launches)

@@ -1,4 +1,4 @@
-"""What this installation can do, under the names of MXNet's build features."""
+"""The features of this installation, under the names of MXNet's build features."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ _CPU_FLAGS = {
     "CPU_AVX2": "avx2",
     "F16C": "f16c",
 }
-"""Features that are the machine's: kernels are compiled for it. The values are names of /proc/cpuinfo."""
+"""Features of the machine, for which kernels are compiled. The values are names in /proc/cpuinfo."""
 
 _OURS = frozenset({"INT64_TENSOR_SIZE"})
-"""Features that mxforge has on every machine. BLAS, OpenMP, oneDNN and OpenCV are disabled: it uses none of them."""
+"""Features that mxforge has on every machine. It does not use BLAS, OpenMP, oneDNN or OpenCV: these are disabled."""
 
 _NAMES = """CUDA CUDNN NCCL CUDA_RTC TENSORRT CPU_SSE CPU_SSE2 CPU_SSE3 CPU_SSE4_1 CPU_SSE4_2 CPU_SSE4A CPU_AVX CPU_AVX2
 OPENMP SSE F16C JEMALLOC BLAS_OPEN BLAS_ATLAS BLAS_MKL BLAS_APPLE LAPACK MKLDNN OPENCV CAFFE PROFILER DIST_KVSTORE CXX14
@@ -28,7 +28,7 @@ INT64_TENSOR_SIZE SIGNAL_HANDLER DEBUG TVM_OP""".split()
 
 
 class Feature:
-    """A feature's `name`, and whether it is `enabled`."""
+    """A feature: `name`, and `enabled`."""
 
     __slots__ = ("enabled", "name")
 
@@ -48,7 +48,7 @@ def _cpu_flags() -> frozenset[str]:
 
 
 def feature_list() -> list[Feature]:
-    """Every feature that MXNet 1.9.1 names."""
+    """All features of MXNet 1.9.1, in its order."""
     flags = _cpu_flags()
     return [Feature(n, n in _OURS or _CPU_FLAGS.get(n) in flags) for n in _NAMES]
 
@@ -60,19 +60,19 @@ class Features(OrderedDict[str, Feature]):
 
     def __new__(cls) -> Self:
         if cls.instance is None:
-            made = super().__new__(cls)
-            OrderedDict.__init__(made, [(f.name, f) for f in feature_list()])
-            cls.instance = made
+            table = super().__new__(cls)
+            OrderedDict.__init__(table, [(f.name, f) for f in feature_list()])
+            cls.instance = table
         return cls.instance
 
     def __init__(self) -> None:
-        """The table is filled once, when it is made."""
+        """Does nothing: `__new__` fills the table once."""
 
     def __repr__(self) -> str:
         return str(list(self.values()))
 
     def is_enabled(self, feature_name: str) -> bool:
-        """Whether a feature is enabled; letters of either case. RuntimeError for an unknown one."""
+        """True if a feature is enabled; the name is not case-sensitive. RuntimeError for an unknown feature."""
         name = feature_name.upper()
         if name not in self:
             raise RuntimeError(f"Feature '{name}' is unknown, known features are: {list(self)}")

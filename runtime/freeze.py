@@ -1,4 +1,4 @@
-"""Binds a program's parameters for good: what it reads of them becomes one block of memory, computed once."""
+"""Binds the parameters of a program: it then reads them from one block of memory, which is computed once."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ def freeze(program: Program, parameters: Mapping[int, np.ndarray]) -> tuple[Prog
     """The program without parameters, and the block of bytes that is its last input instead.
 
     `parameters` holds the values of all inputs that are parameters, by position, in memory as the program reads it. The
-    other inputs keep their order. The block holds the prepared values, the constants, and those parameters that a run
-    reads as they are. ValueError if the program replaces a parameter.
+    other inputs keep their order. The block holds the prepared values, the constants, and the parameters that a run
+    reads directly. ValueError if the program replaces a parameter.
     """
     replaced = [i for i in program.state if i in parameters]
     if replaced:
@@ -30,18 +30,18 @@ def freeze(program: Program, parameters: Mapping[int, np.ndarray]) -> tuple[Prog
         **{(Space.INPUT, i): parameters[i].reshape(-1).view(np.uint8) for i in direct},
     }
     starts, block = _laid_out(parts)
-    kept = [i for i in range(len(program.inputs)) if i not in parameters]
-    positions = {old: new for new, old in enumerate(kept)}
+    rest = [i for i in range(len(program.inputs)) if i not in parameters]
+    positions = {old: new for new, old in enumerate(rest)}
 
     def move(place: Place) -> Place:
         start = starts.get((place.space, place.index))
         if start is not None:
-            return Place(Space.INPUT, len(kept), start + place.offset)
+            return Place(Space.INPUT, len(rest), start + place.offset)
         return replace(place, index=positions[place.index]) if place.space is Space.INPUT else place
 
     frozen = replace(
         program,
-        inputs=(*(program.inputs[i] for i in kept), TensorType(block.shape, DType.U8)),
+        inputs=(*(program.inputs[i] for i in rest), TensorType(block.shape, DType.U8)),
         parameters=frozenset(),
         launches=_moved(program.launches, move),
         prepare=(),
@@ -56,7 +56,7 @@ def freeze(program: Program, parameters: Mapping[int, np.ndarray]) -> tuple[Prog
 
 
 def _moved(launches: Iterable[Launch], move: Callable[[Place], Place]) -> tuple[Launch, ...]:
-    """The launches on other places."""
+    """The launches with `move` applied to each place."""
     return tuple(
         replace(launch, arguments=tuple(a if isinstance(a, int) else move(a) for a in launch.arguments))
         for launch in launches
@@ -64,13 +64,13 @@ def _moved(launches: Iterable[Launch], move: Callable[[Place], Place]) -> tuple[
 
 
 def _places(program: Program) -> list[Place]:
-    """All places that a run touches."""
+    """All places that a run reads or writes."""
     arguments = [a for launch in program.launches for a in launch.arguments if isinstance(a, Place)]
     return arguments + [place for copy in program.copies for place in (copy.target, copy.source)]
 
 
 def _prepared(program: Program, parameters: Mapping[int, np.ndarray]) -> np.ndarray:
-    """What the prepared space holds once `prepare` has run on these parameters."""
+    """The content of the prepared space after `prepare` has run on these parameters."""
     block = _aligned_zeros(program.prepared_bytes)
     if not program.prepare:
         return block
@@ -94,7 +94,7 @@ def _prepared(program: Program, parameters: Mapping[int, np.ndarray]) -> np.ndar
 
 
 def _laid_out(parts: Mapping[tuple[Space, int], np.ndarray]) -> tuple[dict[tuple[Space, int], int], np.ndarray]:
-    """Where each part begins, and all of them in one block, which is never empty."""
+    """The offset of each part, and one block that holds all parts and is never empty."""
     starts: dict[tuple[Space, int], int] = {}
     end = 0
     for key, part in parts.items():

@@ -1,4 +1,4 @@
-"""Describes the machine this process runs on: what LLVM may emit for it, its caches, and the threads it may use."""
+"""Describes the machine that this process runs on: its instruction sets for LLVM, caches, threads and memory."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
 _CPU_QUOTA = Path("/sys/fs/cgroup/cpu.max")
 _MEMORY_QUOTA = Path("/sys/fs/cgroup/memory.max")
 
-# Names of /proc/cpuinfo that LLVM spells differently; the others in the lists below are spelled alike.
+# Names in /proc/cpuinfo that LLVM spells differently; other names in the lists below are the same.
 _LLVM_NAMES = {
     "pni": "sse3",
     "sse4_1": "sse4.1",
@@ -58,9 +58,9 @@ X86_LEVELS = {"x86-64-v3": _X86_V3, "x86-64-v4": _X86_V3 | frozenset(_X86_AVX512
 def host_target(threads: int | None = None) -> CpuTarget:
     """The CpuTarget that code for this machine is compiled for, with `threads` threads (default: `default_threads`).
 
-    That is the machine itself, or the lesser processor that MXFORGE_CPU names. Read from /proc and /sys, so that a warm
-    start needs no LLVM. Raises RuntimeError on a machine that mxforge has no code for, and ValueError if MXFORGE_CPU
-    names an unknown processor or one whose instructions this machine lacks.
+    It describes the machine itself, or the smaller instruction set that MXFORGE_CPU names. It is read from /proc and
+    /sys, so that a warm start does not import LLVM. RuntimeError on a machine that mxforge does not support, and
+    ValueError if MXFORGE_CPU names an unknown processor or one whose instructions this machine lacks.
     """
     machine, info = platform.machine(), read_cpuinfo(_CPUINFO.read_text())
     info = limited(info, read_settings().cpu)
@@ -68,8 +68,8 @@ def host_target(threads: int | None = None) -> CpuTarget:
 
 
 def limited(info: dict[str, str], level: str) -> dict[str, str]:
-    """The fields of /proc/cpuinfo without the instruction sets that an x86-64 level does not guarantee; "host" keeps
-    all."""
+    """The fields of /proc/cpuinfo with only the instruction sets that an x86-64 level guarantees; all with "host".
+    ValueError for an unknown level, or one that the machine lacks."""
     if level == "host":
         return info
     if level not in X86_LEVELS:
@@ -80,7 +80,8 @@ def limited(info: dict[str, str], level: str) -> dict[str, str]:
 
 
 def target_from_cpuinfo(machine: str, info: dict[str, str], caches: dict[int, int], threads: int) -> CpuTarget:
-    """The target of a `machine` (uname's name) with the fields of /proc/cpuinfo and bytes of cache by level."""
+    """The target for a `machine` (the name that uname prints), the fields of /proc/cpuinfo and cache sizes by level, in
+    bytes. RuntimeError for an unsupported machine."""
     if machine == "x86_64":
         cpu, features, bits, registers, fmas = _x86(info)
     elif machine in ("aarch64", "arm64"):
@@ -93,7 +94,8 @@ def target_from_cpuinfo(machine: str, info: dict[str, str], caches: dict[int, in
 
 
 def _x86(info: dict[str, str]) -> tuple[str, str, int, int, int]:
-    """RuntimeError below x86-64-v3: without the FMA instruction each multiply-add would be a call of libm."""
+    """(CPU, features, vector bits, vector registers, FMAs per cycle). RuntimeError below x86-64-v3: without the FMA
+    instruction each multiply-add would be a call of libm."""
     flags = set(info.get("flags", "").split())
     if missing := _X86_AVX2_NEEDED - flags:
         raise RuntimeError(
@@ -107,12 +109,13 @@ def _x86(info: dict[str, str]) -> tuple[str, str, int, int, int]:
 
 
 def _splits_avx512(info: dict[str, str]) -> bool:
-    """Zen 4 runs a 512-bit instruction as two halves: 256-bit vectors in AVX-512VL's 32 registers lose nothing."""
+    """True on Zen 4, which runs a 512-bit instruction as two halves: 256-bit vectors in AVX-512VL's 32 registers are as
+    fast."""
     return info.get("vendor_id") == "AuthenticAMD" and info.get("cpu family") == "25"
 
 
 def _splits_avx2(info: dict[str, str]) -> bool:
-    """The first Zen cores (family 23 before model 0x30) run a 256-bit instruction as two halves."""
+    """True on the first Zen cores (family 23 before model 0x30), which run a 256-bit instruction as two halves."""
     return (
         info.get("vendor_id") == "AuthenticAMD"
         and info.get("cpu family") == "23"
@@ -136,13 +139,13 @@ def read_cpuinfo(text: str) -> dict[str, str]:
 
 
 def cpu_flags() -> frozenset[str]:
-    """The abilities of the processor as /proc/cpuinfo spells them."""
+    """The flags of the processor as /proc/cpuinfo spells them."""
     info = read_cpuinfo(_CPUINFO.read_text())
     return frozenset(f"{info.get('flags', '')} {info.get('Features', '')}".split())
 
 
 def cache_sizes(folder: Path) -> dict[int, int]:
-    """Bytes of each level of data cache as /sys describes it; empty where it does not (some virtual machines)."""
+    """The size in bytes of each level of data cache, from /sys; empty if /sys has none (on some virtual machines)."""
     sizes: dict[int, int] = {}
     for index in sorted(folder.glob("index*")):
         try:
@@ -167,9 +170,9 @@ def default_threads() -> int:
 
 
 def cpu_quota(file: Path) -> int:
-    """Whole CPUs of a cgroup's bandwidth limit, rounded up; a number beyond any machine without a limit.
+    """The CPU quota of a cgroup in whole CPUs, rounded up; `1 << 30` without a quota.
 
-    Spinning threads beyond the quota would use it up and have the whole process stopped for the rest of each period.
+    More threads would use up the quota by spinning, and the whole process would be stopped for the rest of each period.
     """
     try:
         quota, period = file.read_text().split()
@@ -179,7 +182,7 @@ def cpu_quota(file: Path) -> int:
 
 
 def physical_memory() -> int:
-    """Bytes of memory that this process can have at most: the machine's, or the cgroup's limit if that is less."""
+    """The most memory in bytes that this process can use: the machine's, or the cgroup's limit if that is less."""
     machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     try:
         return min(machine, int(_MEMORY_QUOTA.read_text()))

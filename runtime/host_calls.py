@@ -1,5 +1,5 @@
-"""Lets programs call Python functions: native code that passes arrays in, takes arrays out, and keeps errors for the
-caller of the program, since no exception passes through native code."""
+"""Calls Python functions from programs: passes arrays in and out, and stores exceptions for the caller of the program,
+because no exception can pass through native code."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ _KERNEL = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64
 
 
 class HostCalls:
-    """The functions of one program as kernels. A launch of one runs on the thread that runs the program."""
+    """The Python functions of one program as kernels. A launch of one runs on the thread that runs the program."""
 
     def __init__(self, functions: tuple[HostFunction, ...]) -> None:
         self._raised = threading.local()
         self._kernels = {f.symbol: _KERNEL(self._kernel(f)) for f in functions}
 
     def address(self, symbol: str) -> int | None:
-        """The kernel of this name, if it is one of these functions."""
+        """The address of the kernel of this name; None if it is not one of these functions."""
         kernel = self._kernels.get(symbol)
         return None if kernel is None else ctypes.cast(kernel, ctypes.c_void_p).value
 
     def begin(self) -> BaseException | None:
-        """Forget what this thread's last run raised, and give it back for a run inside of which this one happens."""
+        """Start a run on this thread. Returns the exception of the run that is in progress around it, for `finish`."""
         outer: BaseException | None = getattr(self._raised, "error", None)
         self._raised.error = None
         return outer
 
     def finish(self, outer: BaseException | None) -> None:
-        """Raise what a function raised in this thread's run."""
+        """Finish the run: raise the exception that a function raised in it, and restore `outer`."""
         error: BaseException | None = self._raised.error
         self._raised.error = outer
         if error is not None:
@@ -62,7 +62,7 @@ class HostCalls:
 
 
 def memory_dtype(type: TensorType) -> np.dtype[Any]:
-    """NumPy's dtype of a tensor's memory: that of a BF16 holds 16-bit words."""
+    """NumPy's dtype of a tensor's memory; uint16 for BF16, which NumPy does not have."""
     return np.dtype(np.uint16) if type.dtype is DType.BF16 else type.dtype.numpy
 
 
@@ -76,16 +76,16 @@ def _at(address: int, type: TensorType) -> np.ndarray[Any, Any]:
 
 
 def read_memory(memory: np.ndarray[Any, Any], type: TensorType) -> np.ndarray[Any, Any]:
-    """A copy as functions take it: the program's memory is gone when a function keeps its arrays."""
+    """A copy of a tensor for a function, BF16 as float32. It is a copy because the program reuses its memory."""
     if type.dtype is not DType.BF16:
         return memory.copy()
     return (memory.astype(np.uint32) << 16).view(np.float32)
 
 
 def as_memory(value: np.ndarray[Any, Any], type: TensorType) -> np.ndarray[Any, Any]:
-    """A function's result in the format of the tensor's memory."""
+    """A function's result in the format of the tensor's memory: BF16 is rounded to nearest even."""
     if type.dtype is not DType.BF16:
         return value
     words = np.ascontiguousarray(value, np.float32).view(np.uint32)
-    rounded = np.where(np.isnan(value), words | 0x400000, words + 0x7FFF + ((words >> 16) & 1))  # to even
+    rounded = np.where(np.isnan(value), words | 0x400000, words + 0x7FFF + ((words >> 16) & 1))
     return (rounded >> 16).astype(np.uint16)

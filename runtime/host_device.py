@@ -1,4 +1,4 @@
-"""The host as a device: its memory is that of the process, its programs are native code."""
+"""The host as a device: its memory is the memory of the process, its programs are native code."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 
 
 class HostDevice:
-    """The one host; implements `Device`. Work on it is done when a call returns."""
+    """The host; implements `Device`. Calls are synchronous."""
 
     name = "cpu"
 
     @property
     def target(self) -> CpuTarget:
-        """This machine, or the processor that MXFORGE_CPU names."""
+        """The target of this machine, or of the processor that MXFORGE_CPU names."""
         return _target(settings().cpu)
 
     def allocate(self, nbytes: int) -> Storage:

@@ -1,9 +1,9 @@
-"""Bounds the memory that idle programs keep: the least recently run release theirs first.
+"""Bounds the memory that idle programs keep: the least recently run programs release it first.
 
-A program keeps its arena and its prepared memory for the next run. Each signature has its own program, so a process
-that sees many shapes would hold many arenas and use one. A program that released its memory allocates, zeroes and
-prepares it again on its next run. Preparing is slow, so for each live owner of parameters (a block, an executor) the
-program that ran last keeps its memory; a process can serve any number of models.
+A program keeps its arena and its prepared memory for the next run. Each signature has its own program, so without a
+bound a process that uses many shapes would hold many arenas and use one. A program that released its memory allocates,
+zeroes and prepares it again on its next run. Preparing is slow, so for each live owner of parameters (a block, an
+executor) the program that ran last keeps its memory: a process can serve any number of models.
 """
 
 from __future__ import annotations
@@ -15,34 +15,34 @@ from ..ir.locks import ForkSafeLock
 from .storage import cached_bytes, release_cached
 
 LIMIT = 32 << 20
-"""Bytes that all idle programs together may keep."""
+"""The most bytes that all idle programs together keep."""
 
 ALWAYS_KEPT = 16
-"""The most recently run programs keep their memory whatever its size, so that a few programs that alternate are not
-prepared each time."""
+"""This many of the most recently run programs keep their memory whatever its size, so that a few programs that
+alternate are not prepared each time."""
 
 
 class Idle(Protocol):
-    """A program with memory of its own."""
+    """A program whose memory this module bounds."""
 
     last_run: int
     """`clock.now` at its last run."""
 
     def idle_bytes(self) -> int:
-        """Bytes that it would release."""
+        """The bytes that `release` would free."""
         ...
 
     def owners(self) -> set[int]:
-        """Numbers of the owners of the parameters from which this memory was prepared."""
+        """The numbers of the owners of the parameters from which this memory was prepared."""
         ...
 
-    def give_back(self) -> None:
+    def release(self) -> None:
         """Free the memory that no run is using."""
         ...
 
 
 class _Clock:
-    """Counts allocations of programs' memory; each program notes the count when it runs."""
+    """Counts allocations of programs' memory; each program stores the count when it runs."""
 
     __slots__ = ("now", "unmeasured")
 
@@ -64,13 +64,13 @@ def add_owner(number: int, owner: object) -> None:
 
 
 def keep_memory(program: object, user: object) -> None:
-    """Let the program keep its memory as long as `user` lives."""
+    """Exempt the program from releasing its memory as long as `user` lives."""
     with _lock:
         _keepers.setdefault(program, WeakSet()).add(user)
 
 
 def hold(program: Idle, nbytes: int) -> None:
-    """Note that the program allocated `nbytes`; other programs release memory beyond the limit."""
+    """Register that the program allocated `nbytes`. Idle programs release memory if the limit is exceeded."""
     if not nbytes:
         return
     with _lock:
@@ -90,12 +90,12 @@ def _bound() -> None:
         if excess <= 0:
             break
         excess -= program.idle_bytes()
-        program.give_back()
+        program.release()
     release_cached(before)  # shapes differ, so other programs could not use these blocks
 
 
 def _dispensable(newest_first: list[Idle]) -> list[Idle]:
-    """The programs that are neither among the last that ran, nor the last of an owner, nor kept for a user."""
+    """The programs that are neither among the most recently run, nor the last of an owner, nor exempt for a user."""
     seen: set[int] = set()
     found: list[Idle] = []
     for number, program in enumerate(newest_first):

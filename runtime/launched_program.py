@@ -1,4 +1,4 @@
-"""Runs a program on a device whose kernels are launched one by one: places become addresses in the device's memory."""
+"""Runs a program on a device whose kernels are launched one by one. Each launch gets the addresses of its places."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ Argument = DeviceAddress | int
 class LaunchedProgram(LoadedProgram["DeviceInstance"]):
     """A program on a device, ready to run from any number of threads; implements `Runnable`.
 
-    Kernels expect operands at multiples of `ALIGNED_BYTES`: others, such as views from an odd element on, pass through
-    buffers of their own.
+    Kernels require operands at multiples of `ALIGNED_BYTES`. Other operands, for instance views that start at an odd
+    element, are copied to and from temporary buffers.
     """
 
     def __init__(self, program: Program, device: Launcher) -> None:
@@ -38,9 +38,9 @@ class LaunchedProgram(LoadedProgram["DeviceInstance"]):
 
     def zeroed(self, nbytes: int) -> Storage:
         """A buffer of zeros."""
-        made = self.device.allocate(nbytes)
-        self.device.write(made.address, bytes(nbytes))
-        return made
+        buffer = self.device.allocate(nbytes)
+        self.device.write(buffer.address, bytes(nbytes))
+        return buffer
 
     def _make_instance(self) -> DeviceInstance:
         return DeviceInstance(self)
@@ -51,37 +51,38 @@ class LaunchedProgram(LoadedProgram["DeviceInstance"]):
     def run(
         self, inputs: Sequence[DeviceAddress], outputs: Sequence[DeviceAddress], parameters_version: Hashable = 0
     ) -> None:
-        """Begin a run on tensors at these addresses; see `Runnable`. DeviceError for an operand that is elsewhere."""
-        given = (*inputs, *outputs)
+        """Start a run on tensors at these addresses; see `Runnable`. ValueError for a wrong number of addresses,
+        DeviceError for an operand that is not in the device's memory."""
+        addresses = (*inputs, *outputs)
         types = (*self.inputs, *self.outputs)
-        if len(inputs) != len(self.inputs) or len(given) != len(types):
+        if len(inputs) != len(self.inputs) or len(addresses) != len(types):
             raise ValueError(f"{self.program.name} takes {len(self.inputs)} inputs and {len(self.outputs)} outputs")
-        for address in given:
+        for address in addresses:
             if not isinstance(address, DeviceAddress) or address.device != self.device.name:
-                raise DeviceError(f"{self.program.name} runs on {self.device.name}, and an operand is elsewhere")
-        staged = {i: self.device.allocate(types[i].nbytes) for i, a in enumerate(given) if a.value % ALIGNED_BYTES}
-        operands = [staged[i].address if i in staged else a for i, a in enumerate(given)]
+                raise DeviceError(f"{self.program.name} runs on {self.device.name}: an operand is not in its memory")
+        staged = {i: self.device.allocate(types[i].nbytes) for i, a in enumerate(addresses) if a.value % ALIGNED_BYTES}
+        operands = [staged[i].address if i in staged else a for i, a in enumerate(addresses)]
         for i in staged:
-            self.device.copy(operands[i], given[i], types[i].nbytes)
+            self.device.copy(operands[i], addresses[i], types[i].nbytes)
         instance = self._take()
         prepared = self._prepared.take(parameters_version)
         instance.run(operands, parameters_version, prepared)
         self._idle.append(instance)
         self._prepared.put(prepared)
-        for i in (*self.state, *range(len(inputs), len(given))):
+        for i in (*self.state, *range(len(inputs), len(addresses))):
             if i in staged:
-                self.device.copy(given[i], operands[i], types[i].nbytes)
+                self.device.copy(addresses[i], operands[i], types[i].nbytes)
 
 
 class DeviceInstance:
-    """The memory of its own that one run of a program uses."""
+    """The private memory of one run of a program."""
 
     def __init__(self, loaded: LaunchedProgram) -> None:
         self.loaded, self.program, self.device = loaded, loaded.program, loaded.device
         self.spaces = {Space.ARENA: loaded.zeroed(self.program.arena_bytes), Space.CONSTANT: loaded.constants}
 
     def run(self, operands: Sequence[DeviceAddress], version: Hashable, prepared: Prepared) -> None:
-        """Prepare what depends on changed parameters, launch, and copy what no kernel computes."""
+        """Prepare if parameters changed, launch, and copy outputs that no kernel computes."""
         self.spaces[Space.PREPARED] = prepared.storage
         if self.program.prepare and prepared.version != version:
             self._launch(self.program.prepare, operands)
@@ -110,7 +111,7 @@ class DeviceInstance:
                 return self.spaces[place.space].address + place.offset
 
     def _call(self, function: HostFunction, arguments: Sequence[Argument]) -> None:
-        """A Python function, on copies of its operands in the host's memory."""
+        """Call a Python function on copies of its operands in the host's memory."""
         operands = [self._read(a, t) for a, t in zip(arguments, function.inputs, strict=False)]
         found = function.function(*map(read_memory, operands, function.inputs))
         targets = arguments[len(function.inputs) :]

@@ -1,8 +1,9 @@
-"""What programs in memory share, on the host and on other devices: their instances, and what may be overwritten.
+"""The base class of programs in memory, on the host and on other devices: instances, and checks for operands that can
+be overwritten.
 
-An instance is the memory of its own that one run at a time uses. Whoever runs a program takes an idle instance or makes
-one, so threads never share an instance and need no lock, and a program may run inside of itself. What is prepared from
-parameters is taken out of a pool in the same way (`prepared.py`).
+An instance is the private memory of one run at a time. A run takes an idle instance or creates one. So threads never
+share an instance, need no lock, and a program can run inside of itself. Prepared memory is taken out of a pool in the
+same way (`prepared.py`).
 """
 
 from __future__ import annotations
@@ -20,11 +21,11 @@ _I = TypeVar("_I")
 
 
 class LoadedProgram(ABC, Generic[_I]):
-    """A program in memory. `runtime/idle.py` bounds what the idle instances of all of them hold."""
+    """A program in memory. `runtime/idle.py` bounds the memory of the idle instances of all programs."""
 
     def __init__(self, program: Program, prepared: PreparedPool | None, zeroed: Callable[[int], Storage]) -> None:
-        """`prepared` is the memory that programs with the same `prepare` launches and constants share; `zeroed`
-        allocates a buffer of zeros."""
+        """`prepared` is the pool that programs with the same `prepare` launches and constants share, None for a private
+        pool; `zeroed` allocates a buffer of zeros."""
         self.program = program
         self.inputs = program.inputs
         self.outputs = program.outputs
@@ -39,11 +40,11 @@ class LoadedProgram(ABC, Generic[_I]):
 
     @abstractmethod
     def _make_instance(self) -> _I:
-        """A new instance, its arena zeroed."""
+        """Create an instance with a zeroed arena."""
 
     def may_overwrite(self, output: int, operand: int) -> bool:
-        """See `Runnable`: launches read the input element by element, none after the launch that first writes the
-        output."""
+        """See `Runnable`. True if launches read the input element by element, and none after the launch that first
+        writes the output."""
         program = self.program
         touched = {(p.space, p.index) for copy in program.copies for p in (copy.target, copy.source)}
         copied = (Space.OUTPUT, output) in touched or (Space.INPUT, operand) in touched
@@ -77,11 +78,11 @@ class LoadedProgram(ABC, Generic[_I]):
         """See `Idle`."""
         return set() if self._shares else self._prepared.owners()
 
-    def give_back(self) -> None:
+    def release(self) -> None:
         """See `Idle`."""
         self._idle.clear()
         if not self._shares:
-            self._prepared.give_back()
+            self._prepared.release()
 
     def _take(self) -> _I:
         self.last_run = clock.now
@@ -96,6 +97,6 @@ class LoadedProgram(ABC, Generic[_I]):
 
 
 def _own_bytes(program: Program) -> int:
-    """An estimate: a Python object or two for each number, and code as bytes and as pages."""
+    """An estimate: one or two Python objects for each number of a launch, and the code both as bytes and as pages."""
     launches = len(program.launches) + len(program.prepare)
     return 16_384 + 1024 * launches + 2 * sum(map(len, program.code)) + len(program.constants)

@@ -1,4 +1,4 @@
-"""What calls of functions depend on besides their operands: the modes of a thread, and who observes calls.
+"""The state that calls of functions depend on besides their operands: the modes of the thread, and observers.
 
 Fast paths skip observers, so they are taken only while `hooks.watched` is False.
 """
@@ -20,16 +20,16 @@ class _Modes(threading.local):
     """The modes of one thread."""
 
     recording = False
-    """Whether calls are recorded for gradients."""
+    """True if calls are recorded for gradients."""
     training = False
-    """Whether operators behave as in training."""
+    """True if operators behave as in training."""
 
 
 modes = _Modes()
 
 
 class Observer(Protocol):
-    """Sees every call of a function, in the thread that makes it."""
+    """Is notified of every call of a function, in the thread of the call."""
 
     def before_call(self, call: Call) -> None: ...
 
@@ -37,7 +37,7 @@ class Observer(Protocol):
 
 
 class Hooks:
-    """The observers of calls. `watched` is True while there are any, or while any thread records."""
+    """The observers of calls. `watched` is True while there is an observer or any thread records."""
 
     __slots__ = ("_lock", "_recording", "observers", "watched")
 
@@ -48,19 +48,19 @@ class Hooks:
         self.watched = False
 
     def add(self, observer: Observer) -> None:
-        """Let `observer` see calls from now on."""
+        """Add an observer of calls."""
         with self._lock:
             self.observers = (*self.observers, observer)
             self._refresh()
 
     def remove(self, observer: Observer) -> None:
-        """End that. An observer that was not added is ignored."""
+        """Remove an observer. An observer that was not added is ignored."""
         with self._lock:
             self.observers = tuple(o for o in self.observers if o is not observer)
             self._refresh()
 
     def count_recording(self, change: int) -> None:
-        """Note that one more thread records (1), or one fewer (-1)."""
+        """Change the number of threads that record, by 1 or -1."""
         with self._lock:
             self._recording += change
             self._refresh()
@@ -73,7 +73,7 @@ hooks = Hooks()
 
 
 def set_recording(recording: bool) -> bool:
-    """Record the calls of this thread or not; returns the mode before."""
+    """Set whether the calls of this thread are recorded; returns the previous mode."""
     before = modes.recording
     if before is not recording:
         modes.recording = recording
@@ -82,6 +82,6 @@ def set_recording(recording: bool) -> bool:
 
 
 def set_training(training: bool) -> bool:
-    """Run operators of this thread as in training or not; returns the mode before."""
+    """Set whether operators of this thread behave as in training; returns the previous mode."""
     before, modes.training = modes.training, training
     return before

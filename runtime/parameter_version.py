@@ -1,4 +1,4 @@
-"""Versions of parameters: a program computes again what depends on parameters alone when their version changed."""
+"""Versions of parameters: when the version changes, a program computes values again that depend only on parameters."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ _numbers = itertools.count(1)
 
 
 class ParameterVersion:
-    """A number that differs whenever parameters have other values or other memory than before.
+    """A number that changes whenever parameters have other values or other memory than before.
 
-    `refresh` takes the parameters' blocks of memory as they are now; `is_current` is a fast check that nothing can
-    have changed since.
+    `refresh` takes the current blocks of memory of the parameters; `is_current` is a fast check that nothing has
+    changed since.
     """
 
     __slots__ = ("__weakref__", "_owner", "_versions", "_watch", "checked", "stamp")

@@ -1,7 +1,7 @@
-"""Memory that holds what programs compute from parameters alone, such as packed weights.
+"""Prepared memory: values that programs compute from parameters alone, such as packed weights.
 
-Programs with the same launches over it share it: those of one computation for different shapes. Whoever runs a program
-takes a block out of the pool or makes one, so no two runs use a block at once.
+Programs that prepare it with the same launches share it, for instance programs of one computation for different shapes.
+A run takes a block out of the pool or creates one, so two runs never use the same block at once.
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ from typing import NamedTuple
 from .idle import Idle, clock, hold
 from .storage import Storage, allocate_zeroed
 
-_OWNERS = 8  # blocks that are kept for different owners of parameters
+_OWNERS = 8  # blocks that a pool keeps for different owners of parameters
 
 
 class Version(NamedTuple):
-    """A version of parameters that says whose they are, so that owners of equal graphs do not prepare in turn."""
+    """A version of parameters with their owner, so that owners of equal graphs do not overwrite each other's blocks."""
 
     owner: int
     number: int
 
 
 class Prepared:
-    """One block: `version` is that of the parameters that its content was computed from."""
+    """One block: `version` is the version of the parameters from which its content was computed."""
 
     __slots__ = ("owner", "storage", "version")
 
@@ -34,13 +34,13 @@ class Prepared:
         self.owner: int | None = None
 
     def hold_for(self, version: Hashable) -> None:
-        """Note that the content was computed from parameters of this version."""
+        """Set the version of the parameters from which the content was computed."""
         self.version = version
         self.owner = version.owner if isinstance(version, Version) else None
 
 
 class PreparedPool:
-    """The blocks that no run is using. `holder` is the program that accounts for them; None for a shared pool."""
+    """The blocks that no run uses. `holder` is the program that accounts for them; None for a shared pool."""
 
     def __init__(
         self, nbytes: int, holder: Idle | None = None, zeroed: Callable[[int], Storage] = allocate_zeroed
@@ -53,7 +53,7 @@ class PreparedPool:
         self._idle: list[Prepared] = []
 
     def take(self, version: Hashable) -> Prepared:
-        """A block that was prepared for the same owner of parameters, or for none."""
+        """A block for a run with this version of parameters; if possible, one that its owner prepared or a new one."""
         self.last_run = clock.now
         try:
             block = self._idle.pop()
@@ -63,7 +63,7 @@ class PreparedPool:
         return block if block.owner in (owner, None) else self._exchange(block, owner)
 
     def put(self, block: Prepared) -> None:
-        """Give a block back."""
+        """Return a block to the pool."""
         self._idle.append(block)
 
     def idle_bytes(self) -> int:
@@ -74,13 +74,13 @@ class PreparedPool:
         """See `Idle`."""
         return {block.owner for block in tuple(self._idle) if block.owner is not None}
 
-    def give_back(self) -> None:
+    def release(self) -> None:
         """See `Idle`."""
         self._idle.clear()
 
     def _exchange(self, block: Prepared, owner: int | None) -> Prepared:
-        """A block of this owner instead of another's: owners of equal graphs share a program, and each keeps what was
-        prepared from its parameters."""
+        """A block of this owner instead of another owner's `block`: owners of equal graphs share a program, and each
+        keeps its prepared values."""
         self._idle.append(block)
         for other in tuple(self._idle):
             if other.owner in (owner, None):

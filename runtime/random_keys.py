@@ -1,7 +1,8 @@
 """Keys of random draws: a seed and a count of calls for each device.
 
-A program that draws is a pure function of a key of four words: (seed, seed, number of the call, draw in the call). A
-program in which several operators draw counts a call for each, so it draws what the operators draw one by one.
+A program that draws random numbers is a pure function of a key of four words: (low half of the seed, high half of the
+seed, number of the call, draw in the call). A program in which several operators draw counts one call for each, so its
+draws equal those of the operators called one by one.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ class _Stream:
 
 
 class _Streams:
-    """The streams by device; the one under None serves all others. `lock` guards the counts."""
+    """The streams by device; the stream under None serves all other devices. `lock` guards the counts."""
 
     def __init__(self) -> None:
         self.by_device: dict[Hashable, _Stream] = {None: _Stream(int.from_bytes(os.urandom(8), "little"))}
@@ -38,7 +39,7 @@ _streams = _Streams()
 
 
 def _mixed(seed: int) -> int:
-    """Spreads a small seed over 64 bits (the finalizer of SplitMix64)."""
+    """Spread a small seed over 64 bits (the finalizer of SplitMix64)."""
     mask = (1 << 64) - 1
     word = (seed + 0x9E3779B97F4A7C15) & mask
     word = ((word ^ (word >> 30)) * 0xBF58476D1CE4E5B9) & mask
@@ -47,12 +48,12 @@ def _mixed(seed: int) -> int:
 
 
 def seed_all(seed: int) -> None:
-    """Start one stream anew for all devices."""
+    """Restart the random numbers of all devices, with one common stream."""
     _streams.by_device = {None: _Stream(_mixed(seed))}
 
 
 def seed_device(seed: int, device: Hashable) -> None:
-    """Start the stream of one device anew. Equal seeds give equal numbers on all devices."""
+    """Restart the stream of one device. Equal seeds give equal numbers on all devices."""
     _streams.by_device = {**_streams.by_device, device: _Stream(_mixed(seed))}
 
 
@@ -67,7 +68,7 @@ def next_key(device: Hashable, draws: int = 1) -> tuple[int, int, int, int]:
 
 
 def key_in_memory(stream: Hashable, draws: int, device: Device = HOST) -> Storage:
-    """The next key of a stream, as a program on `device` reads it."""
+    """The next key of a stream, in the memory of `device`."""
     key = struct.pack("4I", *next_key(stream, draws))
     block = device.allocate(len(key))
     device.write(block.address, key)

@@ -1,5 +1,4 @@
-"""Runs a graph by interpreting core with NumPy: the target that every other one is tested against
-(MXFORGE_TARGET=reference)."""
+"""Runs a graph by interpreting core with NumPy (MXFORGE_TARGET=reference). Every other target is tested against it."""
 
 from __future__ import annotations
 
@@ -18,7 +17,7 @@ from .device import DirectCall
 
 
 class ReferenceExecutable:
-    """A graph of mx or core nodes behind the interface of a compiled one; see `runtime.device.Runnable`."""
+    """A graph of mx or core nodes, interpreted; implements `runtime.device.Runnable`."""
 
     def __init__(self, graph: Graph, options: Options | None = None) -> None:
         self._graph = run_passes(FOR_REFERENCE, graph, Context(REFERENCE, options or Options()))

@@ -1,10 +1,10 @@
 """The relocations of x86-64 and AArch64 ELF objects that LLVM emits, applied to many places at once.
 
-Each architecture is a table from relocation type to (name, target, encode). `target` is what the place refers to: the
-symbol itself, a slot of the global offset table (GOT) that holds its address, or for calls the symbol or a stub that
-jumps to it. `encode(field, place, value)` gives the new content: `field` the old 4 or 8 bytes, `place` the address of
-the field, `value` the target's address plus the addend. Source: the System V ABI for AMD64, section 4.4.1, and the ELF
-ABI for the Arm 64-bit Architecture, section 5.7.
+Each architecture has a table from relocation type to `Relocation`. `refers` is the target of the place: the symbol
+itself, a slot of the global offset table (GOT) that holds its address, or for calls the symbol or a stub that jumps to
+it. `encode(field, place, value)` returns the new content: `field` is the old 4 or 8 bytes, `place` the address of the
+field, `value` the target's address plus the addend. Source: the System V ABI for AMD64, section 4.4.1, and the ELF ABI
+for the Arm 64-bit Architecture, section 5.7.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Relocation:
 
 @dataclass(frozen=True, slots=True)
 class Architecture:
-    """`machine` is e_machine of the ELF header; `stub(distance)` the code that jumps to the address in a GOT slot,
+    """`machine` is e_machine of the ELF header; `stub(distance)` is code that jumps to the address in the GOT slot
     `distance` bytes from the stub.
     """
 

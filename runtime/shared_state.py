@@ -1,4 +1,4 @@
-"""Runs programs whose state shares memory with other operands: the state is replaced in a copy first."""
+"""Supports programs whose state shares memory with other operands: a run replaces the state in a copy first."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from .storage import Storage
 def copy_shared_state(
     addresses: list[Address], types: Sequence[TensorType], state: Sequence[int], device: Device
 ) -> list[tuple[Address, Storage, int]]:
-    """Replace the address of each operand in `state` that overlaps another operand by that of a copy.
+    """Replace the address of each operand in `state` that overlaps another operand with the address of a copy.
 
     Returns (address, copy, bytes) for each: after the run `write_back` stores the new values. A program writes its
-    state while it still reads other operands, so these must not overlap. Scalar parameters, which are in the host's
-    memory on every device, overlap nothing.
+    state while it still reads other operands, so the two must not overlap. Scalar parameters, which are in the host's
+    memory for every device, overlap no operand.
     """
     memory = type(addresses[state[0]])
     spans = {i: (a, a + t.nbytes) for i, (a, t) in enumerate(zip(addresses, types, strict=False)) if type(a) is memory}
@@ -32,6 +32,6 @@ def copy_shared_state(
 
 
 def write_back(copies: Sequence[tuple[Address, Storage, int]]) -> None:
-    """Copy new values of state to where the state is stored."""
+    """Copy the new values of state to its original addresses."""
     for address, block, nbytes in copies:
         block.device.copy(address, block.address, nbytes)

@@ -1,13 +1,13 @@
-"""Memory of tensors: buffers of devices, and those of the host, which are reused because fresh pages cost as much as
-computing what they hold.
+"""Memory of tensors: buffers of devices, and an allocator for the host. It reuses blocks, because new pages cost as
+much as computing their content.
 
-Blocks come in size classes: multiples of 64 bytes up to 1 KiB, then four to each doubling. A freed block goes to its
-class's list and serves the next request of that class. Classes up to 32 KiB are cut from shared regions and stay;
-larger blocks are mapped one by one, from 2 MiB on at huge-page boundaries, and are given back to the system when too
-many lie idle.
+Blocks have size classes: multiples of 64 bytes up to 1 KiB, then four classes per doubling. A freed block is added to
+the free list of its class and serves the next request of that class. Blocks up to 32 KiB are cut from shared regions
+and never unmapped. Larger blocks are mapped one by one, from 2 MiB on at huge-page boundaries, and unmapped when too
+many bytes are idle.
 
-The way of a small block is two list operations, atomic in CPython, and takes no lock. Contents are arbitrary unless the
-caller zeroes them.
+To allocate and free a small block takes two list operations, which are atomic in CPython, and no lock. The content of a
+block is arbitrary unless the caller zeroes it.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ _REFILL = 64 << 10
 
 
 class Storage:
-    """A buffer of `nbytes` at `address` in the memory of `device`, on the host a multiple of 64 when allocated; freed
-    with the last reference to this."""
+    """A buffer of `nbytes` at `address` in the memory of `device`, freed with the last reference to this. On the host
+    the address is a multiple of 64, except for memory of NumPy."""
 
     __slots__ = ("address", "nbytes")
 
-    device: Device  # of the class: the host, set by runtime/host_device.py
+    device: Device  # the class attribute is the host, set by runtime/host_device.py
     address: Address
     nbytes: int
 
@@ -51,7 +51,7 @@ class Storage:
 
 
 class DeviceStorage(Storage):
-    """A buffer of a device besides the host; `free` gives its memory back to the device."""
+    """A buffer of a device other than the host; `free` returns its memory to the device."""
 
     __slots__ = ("_free", "device")
 
@@ -82,7 +82,7 @@ class _LargeStorage(Storage):
     _size_class: _LargeClass
 
     def __del__(self) -> None:
-        self._size_class.give_back(self.address)
+        self._size_class.release(self.address)
 
 
 class _WrappedStorage(Storage):
@@ -95,7 +95,7 @@ class _WrappedStorage(Storage):
 
 @dataclass(frozen=True, slots=True)
 class MemoryStatistics:
-    """Bytes of whole blocks. `peak` is the most that was ever held from the system, idle blocks included."""
+    """Sizes in bytes, of whole blocks. `peak` is the maximum that was mapped at any time, idle blocks included."""
 
     in_use: int
     cached: int
@@ -103,7 +103,7 @@ class MemoryStatistics:
 
 
 def size_of_block(nbytes: int) -> int:
-    """The size of the class that serves `nbytes`: at most a quarter more, below 1 KiB less than 64 bytes more."""
+    """The block size of the class that serves `nbytes`: at most a quarter more; up to 1 KiB less than 64 bytes more."""
     if nbytes <= 1024:
         return max(-(-nbytes // 64), 1) * 64
     step = 1 << ((nbytes - 1).bit_length() - 3)  # a quarter of the power of two below
@@ -116,9 +116,9 @@ _SMALL_FREE = tuple(_FREE_BY_SIZE[size] for size in _SMALL_SIZES)  # by (nbytes 
 
 
 def allocate(nbytes: int) -> Storage:
-    """At least `nbytes`, 64-byte aligned, of arbitrary content.
+    """A buffer of at least `nbytes`, 64-byte aligned, of arbitrary content.
 
-    MemoryError (see `raise_as`) when there is no such memory, ValueError below 0.
+    MemoryError (see `raise_as`) if the memory is not available, ValueError for a negative size.
     """
     if nbytes < 0:
         raise ValueError(f"cannot allocate {nbytes} bytes")
@@ -147,7 +147,7 @@ def _allocate_large(nbytes: int) -> Storage:
 
 
 def allocate_zeroed(nbytes: int) -> Storage:
-    """A block of zeros."""
+    """A buffer of zeros; see `allocate`."""
     storage = allocate(nbytes)
     ctypes.memset(storage.address, 0, nbytes)
     return storage
@@ -155,13 +155,13 @@ def allocate_zeroed(nbytes: int) -> Storage:
 
 def storage_of(content: npt.NDArray[Any], device: Device) -> Storage:
     """A buffer of a device with the content of a C-contiguous array."""
-    made = device.allocate(content.nbytes)
-    device.write(made.address, content)
-    return made
+    buffer = device.allocate(content.nbytes)
+    device.write(buffer.address, content)
+    return buffer
 
 
 def wrap_numpy(array: npt.NDArray[Any]) -> Storage:
-    """The memory of `array` itself, which stays alive with the result; it must be writable and C-contiguous."""
+    """The memory of `array`, which the result keeps alive. ValueError unless it is writable and C-contiguous."""
     interface = array.__array_interface__  # several times faster than array.ctypes and array.flags
     address, read_only = interface["data"]
     if read_only or interface["strides"] is not None:
@@ -172,7 +172,7 @@ def wrap_numpy(array: npt.NDArray[Any]) -> Storage:
 
 
 def writable_view(array: npt.NDArray[Any]) -> npt.NDArray[Any] | None:
-    """A view of `array` that may be written, though `array` be read-only; None for memory that really is read-only."""
+    """A writable view of `array`, even if `array` is flagged read-only; None if its memory is read-only."""
     if array.flags.writeable or not array.size:
         return array.view()
     owner = array
@@ -181,7 +181,7 @@ def writable_view(array: npt.NDArray[Any]) -> npt.NDArray[Any] | None:
     try:
         if owner.base is not None and memoryview(owner.base).readonly:  # pyright: ignore[reportArgumentType]
             return None
-    except TypeError:  # memory of something that shows no buffer
+    except TypeError:  # memory of an object without the buffer protocol
         return None
     window: Any = _window_type(array.nbytes).from_address(array.__array_interface__["data"][0])
     window.owner = array
@@ -189,8 +189,8 @@ def writable_view(array: npt.NDArray[Any]) -> npt.NDArray[Any] | None:
 
 
 def as_numpy(storage: Storage, dtype: npt.DTypeLike, shape: Sequence[int], offset: int = 0) -> npt.NDArray[Any]:
-    """A view of the storage from byte `offset` on, which keeps it alive; of another device's memory a read-only copy.
-    Raises ValueError when it does not fit.
+    """A view of the storage from byte `offset` on, which keeps it alive; for another device's memory a read-only copy.
+    ValueError if it does not fit.
     """
     if isinstance(storage, _WrappedStorage):
         window: Any = storage.array.reshape(-1).view(np.uint8)
@@ -207,13 +207,13 @@ def as_numpy(storage: Storage, dtype: npt.DTypeLike, shape: Sequence[int], offse
 
 
 def _copy_of(storage: Storage, dtype: npt.DTypeLike, shape: Sequence[int], offset: int) -> npt.NDArray[Any]:
-    """What `storage` holds from byte `offset` on, as a read-only array of the host."""
-    made = np.empty(tuple(shape), dtype)
-    if offset + made.nbytes > storage.nbytes:
-        raise ValueError(f"{made.nbytes} bytes from byte {offset} on do not fit a storage of {storage.nbytes}")
-    storage.device.read(storage.address + offset, made)
-    made.flags.writeable = False
-    return made
+    """The content of `storage` from byte `offset` on, as a read-only array of the host."""
+    copy = np.empty(tuple(shape), dtype)
+    if offset + copy.nbytes > storage.nbytes:
+        raise ValueError(f"{copy.nbytes} bytes from byte {offset} on do not fit a storage of {storage.nbytes}")
+    storage.device.read(storage.address + offset, copy)
+    copy.flags.writeable = False
+    return copy
 
 
 @functools.lru_cache(4096)
@@ -223,35 +223,35 @@ def _window_type(nbytes: int) -> Any:
 
 @functools.cache
 def _block_type(size: int) -> Any:
-    """An array type for each size class, some hundreds: ctypes keeps every array type that it makes."""
+    """One array type per size class, a few hundred in all: ctypes never frees an array type."""
     return ctypes.c_char * size
 
 
 def statistics() -> MemoryStatistics:
-    """What this module holds now; storages that wrap NumPy's memory do not count."""
+    """The memory that this module has mapped; storages that wrap NumPy's memory do not count."""
     cached = _system.cached_large() + sum(size * len(free) for size, free in _FREE_BY_SIZE.items())
     return MemoryStatistics(_system.reserved - _system.uncut - cached, cached, _system.peak)
 
 
 def cached_bytes() -> int:
-    """Bytes of idle blocks larger than 32 KiB."""
+    """The bytes of idle blocks larger than 32 KiB."""
     return _system.cached_large()
 
 
 def release_cached(limit: int = 0) -> None:
-    """Gives idle blocks larger than 32 KiB back to the system, until at most `limit` bytes are idle."""
+    """Unmap idle blocks larger than 32 KiB until at most `limit` bytes of them are idle."""
     _system.trim(limit)
 
 
 def set_cache_limit(nbytes: int) -> None:
-    """Bounds the idle bytes in blocks larger than 32 KiB; by default a quarter of the machine's memory."""
+    """Bound the idle bytes in blocks larger than 32 KiB; the default is a quarter of the machine's memory."""
     _system.limit = nbytes
     _system.trim(nbytes)
 
 
 @dataclass(slots=True)
 class _LargeClass:
-    system: _System  # not the module's: blocks may be freed when the interpreter has cleared the module
+    system: _System  # not the module's variable: blocks can be freed after the interpreter has cleared the module
     size: int
     free: list[int] = field(default_factory=list[int])
 
@@ -261,22 +261,22 @@ class _LargeClass:
         except IndexError:
             return self.system.reserve(self.size)
 
-    def give_back(self, address: int) -> None:
-        """Called by finalizers, maybe amid anything: takes no lock unless blocks must go back to the system."""
+    def release(self, address: int) -> None:
+        """Add a block to the free list. Finalizers call this at any point, so it takes a lock only to unmap blocks."""
         self.free.append(address)
         self.system.note_freed(self.size)
 
 
 class _System:
-    """The source of blocks: what was mapped, and what lies idle beyond `limit`."""
+    """The source of blocks: maps memory, and unmaps idle blocks beyond `limit`."""
 
     def __init__(self) -> None:
         self.limit = physical_memory() // 4
         self.reserved = self.peak = self.uncut = 0
-        self._region = 0  # address behind the uncut bytes of the region that small blocks are cut from
-        self._freed = 0  # bytes freed since the idle ones were last counted; races between threads may lose a few
+        self._region = 0  # end address of the region that small blocks are cut from; its last `uncut` bytes are unused
+        self._freed = 0  # bytes freed since idle bytes were last counted; races between threads can lose a few
         self._large: dict[int, _LargeClass] = {}
-        self._lock = ForkSafeLock()  # re-entrant, since finalizers may interrupt its holder
+        self._lock = ForkSafeLock()  # re-entrant, because finalizers can interrupt the thread that holds it
         self._libc = ctypes.CDLL(None, use_errno=True)
         self._libc.mmap.restype = ctypes.c_void_p
         self._libc.mmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long)
@@ -288,7 +288,7 @@ class _System:
         return found if found is not None else self._large.setdefault(size, _LargeClass(self, size))
 
     def refill(self, free: list[int], size: int) -> int:
-        """Cuts a run of blocks: one for the caller, the others onto `free`."""
+        """Cut several blocks: returns one and adds the others to `free`."""
         count = max(_REFILL // size, 1)
         with self._lock:
             if self.uncut < count * size:
@@ -300,9 +300,9 @@ class _System:
         return first
 
     def reserve(self, size: int) -> int:
-        """Maps `size` bytes of zeros; on failure again without idle blocks, and again without garbage.
+        """Map `size` bytes of zeros. On failure, try again after unmapping idle blocks, then after collecting garbage.
 
-        What is larger than the machine's memory is refused at once: Linux may grant it, and end the process when it is
+        MemoryError at once for more than the machine's memory: Linux can grant it, and kill the process when it is
         written.
         """
         require_memory(size)
@@ -316,11 +316,12 @@ class _System:
                 return address
         used = statistics().in_use
         raise _out_of_memory(
-            f"cannot allocate {size:,} bytes: {used:,} are in use, and no idle ones are left to give back"
+            f"cannot allocate {size:,} bytes: {used:,} are in use, and no idle blocks are left to unmap"
         )
 
     def _map(self, size: int) -> int:
-        """Page-aligned memory, or 0. Blocks of huge pages are mapped with a margin, which is cut off to align them."""
+        """The address of page-aligned memory, or 0. Blocks of huge pages are mapped with a margin, which is unmapped to
+        align them."""
         margin = _HUGE_PAGE if size >= _HUGE_PAGE else 0
         flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
         start = self._libc.mmap(None, size + margin, mmap.PROT_READ | mmap.PROT_WRITE, flags, -1, 0)
@@ -348,7 +349,8 @@ class _System:
         return sum(size * len(c.free) for size, c in list(self._large.items()))
 
     def trim(self, limit: int) -> None:
-        """Unmaps the oldest idle blocks, of the classes with most bytes first, until at most `limit` are idle."""
+        """Unmap the oldest idle blocks, first of the classes with most idle bytes, until at most `limit` bytes are
+        idle."""
         self._freed = 0
         excess = self.cached_large() - limit
         for size_class in sorted(self._large.values(), key=lambda c: c.size * len(c.free), reverse=True):
@@ -358,7 +360,7 @@ class _System:
     def _drop(self, size_class: _LargeClass) -> int:
         try:
             address = size_class.free.pop(0)
-        except IndexError:  # another thread was quicker
+        except IndexError:  # another thread took it
             return 0
         self._unmap(address, size_class.size)
         with self._lock:
@@ -370,7 +372,7 @@ class _System:
 
 
 def _nothing() -> None:
-    """The first attempt needs no relief."""
+    """Before the first attempt no memory has to be freed."""
 
 
 _system = _System()
@@ -379,17 +381,17 @@ _out_of_memory: type[MemoryError] = MemoryError
 
 
 def raise_as(error: type[MemoryError]) -> None:
-    """Have `error` raised where memory is missing: a caller's class for all of its errors may be one of them."""
+    """Set the class that is raised when memory is not available. It lets a caller raise its own error class."""
     global _out_of_memory  # noqa: PLW0603
     _out_of_memory = error
 
 
 def out_of_memory(message: str) -> MemoryError:
-    """The error of a device that has no memory left."""
+    """The error to raise for a device that has no memory left."""
     return _out_of_memory(message)
 
 
 def require_memory(nbytes: int) -> None:
-    """The error of `allocate` for what is larger than the machine's memory."""
+    """Raise the error of `allocate` if `nbytes` is more than the machine's memory."""
     if nbytes > _physical:
         raise _out_of_memory(f"cannot allocate {nbytes:,} bytes: the machine has {_physical:,} bytes of memory")

@@ -13,7 +13,7 @@ from .storage import Storage
 class Tensor:
     """A dense tensor. The elements are in C order from `_address` on, inside `_storage`, which views share.
 
-    `_context` names the device of the tensor and its stream of random numbers; `_storage.device` is the device.
+    `_context` names the tensor's device and stream of random numbers; `_storage.device` is the device.
     """
 
     __slots__ = ("_address", "_context", "_dtype", "_shape", "_storage")

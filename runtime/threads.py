@@ -1,7 +1,7 @@
-"""The threads that run kernels, and the one native call that runs a program.
+"""The threads that run kernels, and the native call that runs a program.
 
-What happens inside of that call is written in `codegen/llvm/support.py`; here its module is compiled (or taken from the
-disk cache), loaded, and bound to Python.
+`codegen/llvm/support.py` emits the native code of that call. This module compiles it (or reads it from the disk cache),
+loads it, and binds it to Python.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ _RUN_ARGUMENTS = (ctypes.c_void_p, ctypes.c_int64)
 
 
 class ThreadPool:
-    """Workers and the launch loop. `get_pool` gives the process its one pool.
+    """Workers and the launch loop. `get_pool` returns the pool of the process.
 
     `run(records, n)` runs n launch records, four 8-byte slots each (kernel address, arguments address, count, grain),
-    that start at the address `records`: in order, each finished before the next. The memory of records and arguments is
-    the caller's, who keeps it alive and does not run the same program from two threads at once. Other Python threads go
-    on meanwhile. `run_holding_gil` is the same for programs of a few microseconds: it saves the release of Python's
-    lock, and all Python threads wait for it.
+    that start at the address `records`: in order, each finished before the next. The caller owns the memory of records
+    and arguments, keeps it alive, and does not run the same program from two threads at once. Other Python threads
+    continue meanwhile. `run_holding_gil` is the same for programs of a few microseconds: it does not release Python's
+    lock, so all Python threads wait for it.
 
-    Both are plain ctypes functions. Prebuilt arguments (`ctypes.c_void_p(address)`, `ctypes.c_int64(n)`) make a call
-    cheaper than ints do.
+    Both are ctypes functions. Prebuilt arguments (`ctypes.c_void_p(address)`, `ctypes.c_int64(n)`) make a call cheaper
+    than ints.
     """
 
     run: Callable[[int | ctypes.c_void_p, int | ctypes.c_int64], None]
@@ -43,7 +43,7 @@ class ThreadPool:
 
     def __init__(self, target: CpuTarget, cache: DiskCache) -> None:
         self._object = load_object(_support_object(target, cache))
-        self._object.keep_forever()  # daemon threads may be inside of it when the interpreter ends
+        self._object.keep_forever()  # daemon threads can run its code while the interpreter exits
         address = self._object.address
         _wipe_on_fork(address("mxf_state"))
         self._threads = ctypes.c_int32.from_address(address("mxf_threads"))
@@ -58,16 +58,16 @@ class ThreadPool:
 
     @property
     def threads(self) -> int:
-        """Threads that share a launch, the caller's among them. Worker numbers are less than this."""
+        """The number of threads that share a launch, including the caller's. Worker numbers are less than this."""
         return self._threads.value
 
     def resize(self, threads: int) -> None:
-        """Uses `threads` threads from the next launch on. Not to be called from a kernel."""
+        """Use `threads` threads from the next launch on. Kernels must not call this."""
         if _checked_threads(threads) != self.threads:
             self._resize(threads)
 
     def close(self) -> None:
-        """Ends the workers; later runs go on without them. Called at exit, before what the workers use goes away."""
+        """Stop the workers; later runs do without them. Called at exit, before the memory that workers use is freed."""
         if not self._closed:
             self._closed = True
             self._stop()
@@ -77,13 +77,13 @@ _pools: dict[str, ThreadPool] = {}
 
 
 def get_pool() -> ThreadPool:
-    """This process's pool. Its threads start with the first launch that they can share, also in a forked child."""
+    """The pool of this process. Its threads start at the first launch that they can share, also in a forked child."""
     pool = _pools.get("cpu")
     return pool if pool is not None else _first_pool()
 
 
 def _first_pool() -> ThreadPool:
-    """Of two threads here at once one pool wins, the other is dropped unused. No lock that a fork could leave held."""
+    """Create the pool. If two threads do so at once, one pool is dropped unused. A lock could be held during a fork."""
     made = ThreadPool(host_target(), default_cache())
     pool = _pools.setdefault("cpu", made)
     if pool is made:
@@ -92,8 +92,8 @@ def _first_pool() -> ThreadPool:
 
 
 def set_num_threads(threads: int) -> None:
-    """Uses `threads` threads for kernels: at most those that the process began with (MXFORGE_NUM_THREADS, else its
-    cores), for which programs set memory aside. ValueError for more."""
+    """Use `threads` threads for kernels. ValueError for more than the process started with (MXFORGE_NUM_THREADS, else
+    its cores), for which programs reserve memory."""
     most = host_target().threads
     if _checked_threads(threads) > most:
         raise ValueError(f"{threads} threads: programs are compiled for {most}; set MXFORGE_NUM_THREADS at the start")
@@ -101,7 +101,7 @@ def set_num_threads(threads: int) -> None:
 
 
 def get_num_threads() -> int:
-    """Threads that kernels use."""
+    """The number of threads that kernels use."""
     return get_pool().threads
 
 
@@ -112,7 +112,7 @@ def _checked_threads(threads: int) -> int:
 
 
 def _support_object(target: CpuTarget, cache: DiskCache) -> bytes:
-    """The compiled support module. LLVM is imported only when the cache has none."""
+    """The compiled support module. LLVM is imported only if the cache has none."""
     text = support_module(target.triple, mmap.PAGESIZE)
     identity = "\0".join(("support", target.triple, target.cpu, target.features, text))
     key = hashlib.sha256(identity.encode()).hexdigest()
@@ -126,7 +126,7 @@ def _support_object(target: CpuTarget, cache: DiskCache) -> bytes:
 
 
 def _wipe_on_fork(address: int) -> None:
-    """Has the kernel (Linux 4.14 and later) zero the page in forked children, in which the workers do not exist."""
+    """Make Linux (4.14 and later) zero the page in forked children, in which the workers do not exist."""
     libc = ctypes.CDLL(None, use_errno=True)
     libc.madvise.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
     if libc.madvise(address, mmap.PAGESIZE, _MADV_WIPEONFORK):

@@ -1,8 +1,8 @@
-"""Detects writes to memory from which programs have prepared something, such as packed weights.
+"""Detects writes to memory from which programs have prepared values, such as packed weights.
 
-Code that prepares from a block watches it (`Watch`); code that writes to a block in place calls `written`. `clock.now`
-changes with every write to any watched block: a caller compares it on each run, and checks its own blocks only when it
-changed.
+Code that prepares values from a block watches it (`Watch`); code that writes to a block in place calls `written`.
+`clock.now` changes with every write to any watched block: a caller compares it on each run, and checks its own blocks
+only when it changed.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from ..ir.locks import ForkSafeLock
 from .storage import Storage
 
 _counter = itertools.count(1)
-_changing = ForkSafeLock()  # guards `_watched`; re-entrant, since a watch may be collected while another begins
-_watched: dict[int, list[int]] = {}  # by the block's id: number of watches, and the number of its last write
+_changing = ForkSafeLock()  # guards `_watched`; re-entrant, because a watch can be collected while another is created
+_watched: dict[int, list[int]] = {}  # by the block's id: count of watches, and the number of its last write
 
 
 class _Clock:
-    """The number of the last write to anything watched."""
+    """The number of the last write to a watched block."""
 
     __slots__ = ("now",)
 
@@ -33,14 +33,14 @@ clock = _Clock()
 
 
 def written(storage: Storage) -> None:
-    """Note a write to `storage` in place. Fast if it is not watched."""
+    """Register an in-place write to `storage`. Fast if it is not watched."""
     found = _watched.get(id(storage))
     if found is not None:
         found[1] = clock.now = next(_counter)
 
 
 def touch() -> None:
-    """Let every watcher check its blocks: arrays were replaced rather than written."""
+    """Make every watcher check its blocks, because arrays were replaced and not written in place."""
     clock.now = next(_counter)
 
 
@@ -55,7 +55,7 @@ class Watch:
         weakref.finalize(self, _release, self.storages)
 
     def versions(self) -> tuple[int, ...]:
-        """The number of each block's last write."""
+        """The number of the last write to each block."""
         return tuple([_watched[id(storage)][1] for storage in self.storages])
 
 

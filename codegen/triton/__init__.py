@@ -1,1 +1,1 @@
-"""The second target: Kernels as Triton source text, compiled for NVIDIA GPUs without a GPU and without torch."""
+"""The GPU target: emits Kernels as Triton source text and compiles it for NVIDIA GPUs, without a GPU or torch."""

@@ -1,6 +1,6 @@
-"""Turns logical indices into addresses: a stride for each axis, what is gathered, and what may leave the buffer.
+"""Converts logical indices to addresses: a stride for each axis, gathered indices, and bounds tests.
 
-GPU buffers are row-major or strided, never in channel blocks.
+GPU buffers are row-major or strided, never blocked.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from .sizes import Size, product, size
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """0 <= index < extent, which a padded load must test."""
+    """The condition 0 <= index < extent, which a padded load tests."""
 
     index: Affine | Expr
     extent: Size
@@ -22,7 +22,7 @@ class Bound:
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """Element `offset + sum(stride * axis) + sum(stride * gathered)` of a buffer."""
+    """Element `offset + sum(stride * axis) + sum(stride * gathered index)` of a buffer."""
 
     buffer: str
     offset: Size
@@ -35,7 +35,7 @@ class Access:
 
 
 def access(kernel: Kernel, name: str, index: Index, *, padded: bool = False) -> Access:
-    """The address of an index into buffer `name`; axes of extent 1 have no part in it."""
+    """The address of an index into buffer `name`; axes of extent 1 are left out."""
     buffer = kernel.buffer(name)
     offset, strides, gathers = size(0), dict[str, Size](), list[tuple[Expr, Size]]()
     for i, step in zip(index, element_strides(kernel, buffer), strict=True):
@@ -45,14 +45,16 @@ def access(kernel: Kernel, name: str, index: Index, *, padded: bool = False) -> 
         offset = offset + size(i.offset) * step
         for axis, c in i.terms:
             strides[axis] = strides.get(axis, size(0)) + size(c) * step
-    kept = tuple((a, s) for a, s in strides.items() if s.terms and kernel.axis(a).extent != 1)
-    return Access(name, offset, kept, tuple(gathers), _bounds(kernel, buffer, index) if padded else ())
+    steps = tuple((a, s) for a, s in strides.items() if s.terms and kernel.axis(a).extent != 1)
+    return Access(name, offset, steps, tuple(gathers), _bounds(kernel, buffer, index) if padded else ())
 
 
 def element_strides(kernel: Kernel, buffer: Buffer) -> tuple[Size, ...]:
-    """Elements between neighbours along each dimension; ValueError for a blocked layout."""
+    """The stride along each dimension, in elements; ValueError for a blocked layout."""
     if buffer.layout is not None:
-        raise ValueError(f"kernel {kernel.name}: buffer {buffer.name} has a blocked layout, the GPU uses plain ones")
+        raise ValueError(
+            f"kernel {kernel.name}: buffer {buffer.name} has a blocked layout, which a GPU does not support"
+        )
     if buffer.strides is not None:
         return tuple(map(size, buffer.strides))
     return tuple(product(map(size, buffer.shape[k + 1 :])) for k in range(len(buffer.shape)))
@@ -75,7 +77,7 @@ def _can_leave(kernel: Kernel, index: Affine, extent: Size) -> bool:
 
 
 def accesses(kernel: Kernel) -> Iterator[Access]:
-    """Every Load and Store of the kernel."""
+    """The address of every Load and Store of the kernel."""
     for stage in kernel.stages:
         for expr in walk(stage.value):
             if isinstance(expr, Load):
@@ -85,7 +87,8 @@ def accesses(kernel: Kernel) -> Iterator[Access]:
 
 
 def chains(kernel: Kernel) -> list[tuple[str, ...]]:
-    """The axes in order, neighbours together that every access walks as one; axes of extent 1 are left out."""
+    """The axes in order; neighbours that every access can treat as one flattened axis form one chain. Axes of extent 1
+    are left out."""
     found = list(accesses(kernel))
     pinned = _pinned(kernel, found)
     result: list[tuple[str, ...]] = []
@@ -103,7 +106,7 @@ def chains(kernel: Kernel) -> list[tuple[str, ...]]:
 
 
 def _pinned(kernel: Kernel, found: list[Access]) -> set[str]:
-    """Axes whose own value matters."""
+    """Axes whose value is read or tested by itself, so that they cannot be flattened."""
     named = {e.axis for s in kernel.stages for e in walk(s.value) if isinstance(e, AxisValue)}
     tested = {a for f in found for b in f.bounds if isinstance(b.index, Affine) for a, _ in b.index.terms}
     return named | tested

@@ -1,7 +1,7 @@
 """Compiles emitted Triton source to a cubin, on any machine: no GPU, no driver, no torch.
 
-Runs the stages of Triton's NVIDIA backend one after another and not `triton.compile`, which hashes its whole library
-first. Triton is imported here alone, when the first kernel is compiled; it is the optional extra `mxforge[cuda]`.
+Runs the stages of Triton's NVIDIA backend one by one instead of `triton.compile`, which hashes its whole library
+first. Only this module imports Triton, when the first kernel is compiled; it is the optional extra `mxforge[cuda]`.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from .gpu import Gpu
 
 @dataclass(frozen=True, slots=True)
 class CompiledKernel:
-    """Every form of one kernel. `shared` in bytes of a block; a block has 32 * `num_warps` threads.
+    """Every form of one kernel. A block uses `shared` bytes of shared memory and has 32 * `num_warps` threads.
 
-    The cubin's parameters are the source's signature, followed by pointers that Triton adds (scratch memory).
+    The cubin's parameters are those of the source's signature, then pointers that Triton adds (scratch memory).
     """
 
     name: str
@@ -41,10 +41,9 @@ class CompiledKernel:
 
 
 def compile_triton(source: TritonSource, target: Gpu, folder: Path | None = None) -> CompiledKernel:
-    """Compile for `target`. The generated module is kept in `folder` (default: the compile cache) for debuggers.
+    """Compile for `target`. The generated module is stored in `folder` (default: the compile cache) for debuggers.
 
-    ModuleNotFoundError says how to install Triton; ValueError names a kernel that needs more shared memory than there
-    is.
+    ModuleNotFoundError if Triton is not installed; ValueError if the kernel needs more shared memory than a block has.
     """
     pipeline = _Pipeline(source, target)
     module, forms = pipeline.start(load_function(source, folder or _cache_folder())), dict[str, Any]()
@@ -61,7 +60,7 @@ def compile_triton(source: TritonSource, target: Gpu, folder: Path | None = None
 
 
 def lower_to_ttir(source: TritonSource, target: Gpu, folder: Path | None = None) -> str:
-    """The kernel in Triton's MLIR dialect, canonicalised: the first stage alone."""
+    """The kernel in Triton's MLIR dialect, canonicalised: the result of the first stage."""
     pipeline = _Pipeline(source, target)
     module = pipeline.start(load_function(source, folder or _cache_folder()))
     return str(pipeline.stages["ttir"](module, pipeline.metadata))
@@ -87,16 +86,16 @@ class _Pipeline:
         signature = {**dict(source.signature), **{name: "constexpr" for name, _ in source.constants}}
         divisible = [i for i, (name, _) in enumerate(source.signature) if name in source.divisible]
         attributes = {(i,): [["tt.divisibility", 16]] for i in divisible}
-        made = self.ast_source(function, signature, dict(source.constants), attributes)
+        ast = self.ast_source(function, signature, dict(source.constants), attributes)
         functions = self.backend.get_codegen_implementation(self.options)
         arguments = (self.options, functions, self.backend.get_module_map(), self.context)
-        takes_target = len(inspect.signature(made.make_ir).parameters) == len(arguments) + 1  # as newer Tritons have it
-        return made.make_ir(self.gpu, *arguments) if takes_target else made.make_ir(*arguments)
+        takes_target = len(inspect.signature(ast.make_ir).parameters) == len(arguments) + 1  # in newer versions
+        return ast.make_ir(self.gpu, *arguments) if takes_target else ast.make_ir(*arguments)
 
 
 @dataclass(frozen=True)
 class _Triton:
-    """The names of Triton that are used here."""
+    """The parts of Triton that this module uses."""
 
     ast_source: Any
     language: Any
@@ -116,7 +115,7 @@ class _Triton:
 
 @cache
 def triton_version() -> str:
-    """The version of the installed Triton; see `compile_triton` for the error."""
+    """The version of the installed Triton. ModuleNotFoundError if it is not installed."""
     try:
         return importlib.metadata.version("triton")
     except importlib.metadata.PackageNotFoundError:
@@ -138,7 +137,7 @@ def _import_triton() -> _Triton:
 
 
 def load_function(source: TritonSource, folder: Path) -> Any:
-    """The `@triton.jit` function, of a module written to `folder`: Triton reads a function's source from its file."""
+    """The `@triton.jit` function, from a module written to `folder`: Triton reads a function's source from its file."""
     digest = hashlib.sha256(source.text.encode()).hexdigest()[:24]
     path = folder / f"{source.name}_{digest}.py"
     if not path.exists():
@@ -151,7 +150,7 @@ def load_function(source: TritonSource, folder: Path) -> Any:
 
 
 def _write(path: Path, text: str) -> None:
-    """Through a file of its own, so that no other process reads half a module."""
+    """Write the file and rename it, so that other processes never read an incomplete module."""
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(dir=path.parent, suffix=".tmp")
     with os.fdopen(handle, "w") as file:

@@ -1,7 +1,7 @@
-"""Reads the attributes of the kernels of a cubin: registers, bytes of stack, the sizes of parameters.
+"""Reads the attributes of the kernels of a cubin: registers, bytes of stack, sizes of parameters.
 
-A cubin is ELF64; the attributes are in `.nv.info.<kernel>` as (format, attribute, size, data), registers and frames
-in `.nv.info`.
+A cubin is an ELF64 file. Section `.nv.info.<kernel>` holds attributes as (format, attribute, size, data); `.nv.info`
+holds numbers of registers and sizes of stack frames.
 """
 
 from __future__ import annotations
@@ -10,16 +10,16 @@ import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-_SIZED = 4  # the format of attributes with data behind them
+_SIZED = 4  # the format of attributes that data follow
 _PARAMETERS = (0x17, 0x45)  # EIATTR_KPARAM_INFO and its second version
 _FRAME_SIZE = 0x11  # EIATTR_FRAME_SIZE: (symbol, bytes)
-_REGISTER_COUNT = 0x2F  # EIATTR_REGCOUNT: (symbol, registers); older cubins have it in the header of the code
+_REGISTER_COUNT = 0x2F  # EIATTR_REGCOUNT: (symbol, registers); older cubins store it in the section header of the code
 
 
 @dataclass(frozen=True, slots=True)
 class KernelResources:
-    """`registers` of each thread (of the cubin's hungriest kernel); `stack` in bytes of each thread: 0 means that no
-    register was spilled. `parameters`: (offset, size) in order, in bytes."""
+    """`registers` per thread (the maximum of the cubin's kernels); `stack` in bytes per thread, 0 if no register is
+    spilled. `parameters` are (offset, size) in order, in bytes."""
 
     registers: int
     stack: int
@@ -34,13 +34,13 @@ class _Section:
 
 
 def read_resources(cubin: bytes, kernel: str) -> KernelResources:
-    """What `kernel` needs; ValueError when the bytes are no cubin that holds it."""
+    """The resources of `kernel`. ValueError if the bytes are not a cubin that contains it."""
     if cubin[:4] != b"\x7fELF":
         raise ValueError("not a cubin: the ELF header is missing")
     sections = {s.name: s for s in _sections(cubin)}
     code, info = sections.get(f".text.{kernel}"), sections.get(f".nv.info.{kernel}")
     if code is None or info is None:
-        raise ValueError(f"the cubin holds no kernel {kernel}")
+        raise ValueError(f"the cubin does not contain kernel {kernel}")
     module = [(a, *struct.unpack_from("<II", d)) for a, d in _attributes(sections[".nv.info"].data) if len(d) == 8]
     frames = [value for a, _, value in module if a == _FRAME_SIZE]
     registers = [value for a, _, value in module if a == _REGISTER_COUNT] or [code.info >> 24]

@@ -1,4 +1,4 @@
-"""Emits a kernel as the source text of one Triton function, with what is needed to compile and launch it."""
+"""Emits a kernel as the source text of one Triton function, with the data to compile and launch it."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ class Blocks:
 class TritonSource:
     """A Python module with one `@triton.jit` function `name`.
 
-    `signature`: the type of each run-time argument, in order: a pointer for each buffer, then the extents. `constants`:
-    the compile-time ones. `divisible`: arguments that the caller guarantees to be multiples of 16 (pointers: of 16
-    bytes). `grid` is one-dimensional: the product.
+    `signature` lists (name, type) of the run-time arguments: a pointer for each buffer, then the extents. `constants`
+    are the compile-time arguments. `divisible` names arguments that the caller guarantees to be multiples of 16
+    (pointers: of 16 bytes). The grid is launched as one dimension, of the product of `grid`.
     """
 
     text: str
@@ -53,11 +53,11 @@ class TritonSource:
 def emit_triton(kernel: Kernel, schedule: TritonSchedule) -> TritonSource:
     """The source of `kernel` under `schedule`.
 
-    A convolution is an implicit matrix product. ValueError and NotImplementedError name a kernel that has no emission:
-    blocked layouts, reductions beside a contraction, several spaces of rows.
+    A convolution is emitted as an implicit matrix product. ValueError or NotImplementedError for a kernel that cannot
+    be emitted: one with blocked layouts, with reductions beside a contraction, or with reductions over different axes.
     """
     if not kernel.name.isidentifier():
-        raise ValueError(f"kernel {kernel.name!r}: the name of a Triton function is a Python identifier")
+        raise ValueError(f"kernel {kernel.name!r}: the name of a Triton function must be a Python identifier")
     kernel = contract_as_sum(kernel) if schedule.fallback else convolutions_as_products(kernel)
     kernel = hoist_reductions(kernel)
     is_gemm = bool(contracts(kernel))
@@ -77,7 +77,7 @@ def emit_triton(kernel: Kernel, schedule: TritonSchedule) -> TritonSource:
 
 
 def _check_reductions(kernel: Kernel, schedule: TritonSchedule, is_gemm: bool) -> None:
-    """All reductions of a kernel run over the axes of its rows."""
+    """NotImplementedError unless all reductions of the kernel run over the axes of its rows."""
     reduced = [set(e.axes) for s in kernel.stages for e in walk(s.value) if isinstance(e, Reduce)]
     if is_gemm and reduced:
         raise NotImplementedError(f"kernel {kernel.name}: reductions beside a contraction have no Triton emission")

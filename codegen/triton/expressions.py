@@ -1,4 +1,4 @@
-"""Writes expressions of the kernel grammar as Triton expressions over a tile."""
+"""Emits expressions of the kernel grammar as Triton expressions over a tile."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from .source import Source, Value, bare
 from .types import NAMES, SHORT_FLOATS, is_plain_float, literal, register
 
 NOTHING: frozenset[str] = frozenset()
-_WITH_FLOATS = (ScalarOp.SELECT, ScalarOp.MAX, ScalarOp.MIN)  # read a Python number as a float32
+_WITH_FLOATS = (ScalarOp.SELECT, ScalarOp.MAX, ScalarOp.MIN)  # convert a Python number to float32
 
 
 class Expressions:
@@ -44,7 +44,7 @@ class Expressions:
         self.chains = chains(kernel)
         self.dim_of = {a: d.name for d in schedule.dims for a in d.axes}
         self.variables: dict[str, str] = {}  # dimension -> its index, a vector or a scalar
-        self.counters: dict[str, str] = {}  # last axis of a run that is walked as one -> its index
+        self.counters: dict[str, str] = {}  # last axis of a run of flattened axes -> the index of the run
         self.neutral = _neutral_loads(kernel)
 
     # -- indices
@@ -54,7 +54,7 @@ class Expressions:
         return product(size(self.kernel.axis(a).extent) for a in self.schedule.dim(dim).axes)
 
     def define(self, dim: str, text: str) -> None:
-        """Let the index along `dim` be `text`, and split it into indices of axes where one does not do."""
+        """Define the index along `dim` as `text`, and split it into indices of axes that cannot be flattened."""
         dims = frozenset((dim,))
         base = self.source.let(dim, text, dims)
         self.variables[dim] = base
@@ -68,7 +68,7 @@ class Expressions:
             inner = inner * extent
 
     def _runs(self, axes: tuple[str, ...]) -> list[tuple[str, ...]]:
-        """The axes of a dimension in runs that are walked as one; axes of extent 1 are left out."""
+        """The axes of a dimension in runs that every access can flatten; axes of extent 1 are left out."""
         follows = {b: a for c in self.chains for a, b in pairwise(c)}
         runs: list[tuple[str, ...]] = []
         for axis in axes:
@@ -87,7 +87,7 @@ class Expressions:
         return f"{name}[:, None]" if self.frame[0] == dim else f"{name}[None, :]"
 
     def dim_mask(self, dim: str) -> str:
-        """The test that a block's point exists; "" where every one does."""
+        """The test that a point of a block is within the extent; "" if all points are."""
         block, total = self.schedule.dim(dim).block, self.total(dim)
         if block == 1 or total.divisible_by(block):
             return ""
@@ -96,7 +96,7 @@ class Expressions:
     def _steps(self, found: Access) -> list[tuple[str, str, Size]]:
         """(index, dimension, stride) of each term of an address.
 
-        A dimension that the access walks as one is one term, so that Triton sees neighbours where they are.
+        A dimension that the access can flatten is one term, so that Triton recognizes contiguous elements.
         """
         steps: list[tuple[str, str, Size]] = []
         for dim in self.schedule.dims:
@@ -110,7 +110,7 @@ class Expressions:
         return steps
 
     def _vector(self, dim: str) -> frozenset[str]:
-        """The dimension, where it is one of the tile and no scalar."""
+        """The dimension as a set; empty if its block is a scalar."""
         return frozenset((dim,)) if self.schedule.dim(dim).block > 1 else NOTHING
 
     def _axis(self, axis: str) -> tuple[str, frozenset[str]]:
@@ -120,7 +120,7 @@ class Expressions:
     # -- memory
 
     def _address(self, found: Access, needed: frozenset[str]) -> tuple[str, frozenset[str]]:
-        """The pointer of an access, and the dimensions along which it varies, `needed` at the least."""
+        """The pointer of an access, and the dimensions along which it varies, at least `needed`."""
         terms: list[str] = []
         dims = NOTHING
         for name, dim, stride in self._steps(found):
@@ -149,7 +149,7 @@ class Expressions:
         return f"({' + '.join([*terms, *([str(index.offset)] if index.offset or not terms else [])])})"
 
     def load(self, expr: Load, *, raw: bool = False) -> Value:
-        """A loaded element, in a variable; `raw` leaves 16-bit floats as they are."""
+        """A loaded element, in a variable; `raw` keeps 16-bit floats instead of converting them to float32."""
         key = (self.frame, expr, raw)
         known = self.source.find(key)
         if known is not None:
@@ -167,8 +167,8 @@ class Expressions:
         return self.source.remember(key, Value(self.source.let(expr.buffer, text, dims), dims, dtype))
 
     def store(self, stage: Store, needed: frozenset[str], value: Value | None = None) -> None:
-        """Write a result, if its `value` is not known yet that of the stage, at every point of the tile's dimensions
-        `needed`, and those of its index.
+        """Store a result at every point of the dimensions `needed` and of those of its index. `value` is the result if
+        it is already emitted.
         """
         value = value or self.value(stage.value)
         pointer, dims = self._address(access(self.kernel, stage.buffer, stage.index), needed)
@@ -210,7 +210,7 @@ class Expressions:
         return Value(f"{name}.to(tl.int64)", dims, DType.I64)
 
     def _reference(self, name: str) -> Value:
-        """A Local: a Python variable, computed where it is first read."""
+        """A Local as a Python variable, computed before its first use."""
         key = (self.frame, Ref(name))
         known = self.source.find(key)
         if known is not None:
@@ -251,13 +251,13 @@ class Expressions:
         return self.collapse(expr.op, self.masked(expr.op, expr.operand, reduced.name), reduced.name, name)
 
     def masked(self, op: ReduceOp, operand: Expr, dim: str) -> Value:
-        """The operand of a reduction along `dim`, neutral where the block overhangs the row."""
+        """The operand of a reduction along `dim`, with the neutral element where the block extends beyond the row."""
         value = as_tensor(self.value(operand))
         dims = value.dims | {dim}
         dtype = value.dtype
         mask = self.dim_mask(dim)
         if isinstance(operand, Load) and operand.other is None and _same(self.neutral.get(operand), op, dtype):
-            mask = ""  # the load gave the neutral element there
+            mask = ""  # the load already returns the neutral element there
         if mask:
             fill = constant(op.neutral(dtype), dtype)
             fill = fill if register(dtype) is DType.F32 else as_tensor(fill)
@@ -292,13 +292,13 @@ class Expressions:
 
 
 def constant(number: float | int | bool, dtype: DType) -> Value:
-    """A number; a Python one where Triton reads it in its own type."""
+    """A number: a Python literal if Triton gives the literal the right type, else a tensor of rank 0."""
     value = Value(literal(number, dtype), NOTHING, dtype, literal=True)
     return as_tensor(value) if register(dtype) is DType.F32 and not is_plain_float(number) else value
 
 
 def as_tensor(value: Value) -> Value:
-    """A Python number as a tensor of rank 0, which has the right type; other values as they are."""
+    """A Python number as a tensor of rank 0 with the type of the value; other values unchanged."""
     if not value.literal:
         return value
     return Value(f"tl.full((), {value.text}, {NAMES[register(value.dtype)]})", value.dims, value.dtype)
@@ -309,7 +309,7 @@ def _times(text: str, stride: Size) -> str:
 
 
 def _stored(value: Const) -> str:
-    """The element of memory that holds `value`: booleans are bytes."""
+    """The literal of `value` as stored in memory: booleans are bytes."""
     return str(int(value.value)) if value.dtype is DType.BOOL else literal(value.value, value.dtype)
 
 
@@ -318,7 +318,7 @@ def _same(known: Const | None, op: ReduceOp, dtype: DType) -> bool:
 
 
 def _neutral_loads(kernel: Kernel) -> dict[Load, Const]:
-    """For loads that are reduced as they are: the neutral element of the first such reduction."""
+    """For loads that are directly the operand of a reduction: the neutral element of the first such reduction."""
     found: dict[Load, Const] = {}
     for stage in kernel.stages:
         for expr in walk(stage.value):

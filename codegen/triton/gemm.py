@@ -1,4 +1,4 @@
-"""Emits matrix products with any expression of the sum as their epilogue: tiles on tensor cores."""
+"""Emits matrix products on tensor cores, tile by tile, with an epilogue of any expression of the sum."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .types import NAMES
 
 
 def emit_gemm(kernel: Kernel, schedule: TritonSchedule, source: Source) -> None:
-    """The body of the kernel's function; each program computes one tile of one product of the batch."""
+    """Emit the body of the kernel's function; each program computes one tile of one product of the batch."""
     found = find_contraction(kernel)
     tile = Expressions(kernel, schedule, source, ("m", "n"))
     _define_tile(tile)
@@ -37,7 +37,8 @@ def emit_gemm(kernel: Kernel, schedule: TritonSchedule, source: Source) -> None:
 
 
 def _define_tile(tile: Expressions) -> None:
-    """Indices of the tile. `GROUP` rows of tiles run together, column by column, and share operands in the L2 cache."""
+    """Define the indices of the tile. `GROUP` rows of tiles run together, column by column, and share operands in the
+    L2 cache."""
     s, schedule = tile.source, tile.schedule
     rows, columns = (program_count(tile, schedule.dim(d)) for d in ("m", "n"))
     pid = s.let("pid", f"tl.program_id(0){'.to(tl.int64)' if schedule.wide else ''}")
@@ -52,8 +53,8 @@ def _define_tile(tile: Expressions) -> None:
 
 
 def _signed(tile: Expressions, found: Contraction, a: str, b: str, total: str) -> tuple[str, str]:
-    """Operands of signed bytes, the only ones that tensor cores take: 128 less where they were unsigned. The sums get
-    the rest: (x + 128) (y + 128) = x y + 128 y + 128 x + 128 * 128.
+    """The operands as signed bytes, which tensor cores require: unsigned ones minus 128. The remaining terms of
+    (x + 128) (y + 128) = x y + 128 y + 128 x + 128 * 128 are added to the sums.
     """
     s, unsigned = tile.source, [dtype is DType.U8 for dtype in found.dtypes]
     texts = [f"({t} ^ 128).to(tl.int8, bitcast=True)" if u else t for t, u in zip((a, b), unsigned, strict=True)]

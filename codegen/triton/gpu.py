@@ -1,4 +1,4 @@
-"""An NVIDIA GPU in numbers, from which schedules are derived."""
+"""The properties of an NVIDIA GPU from which schedules are derived."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Gpu:
-    """`capability` is 90 for sm_90; `shared_bytes` are those of a block."""
+    """`capability` is 90 for sm_90; `shared_bytes` is the shared memory of a block."""
 
     capability: int
     shared_bytes: int

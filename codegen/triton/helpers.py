@@ -1,4 +1,4 @@
-"""Triton functions that emitted source brings along: what the language lacks or defines otherwise."""
+"""Triton functions that are added to emitted source: operations that Triton lacks or defines differently."""
 
 from __future__ import annotations
 

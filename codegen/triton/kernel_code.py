@@ -1,8 +1,8 @@
-"""A compiled Triton kernel as bytes: what a program's code holds and a device loads.
+"""A compiled Triton kernel as bytes: one object of a program's code, which a device loads.
 
     kernel code = magic (8 bytes) | u64 length of header | header (JSON) | code
 
-The header holds every field but the code itself. Numbers are little-endian.
+The header holds every field except the code. Numbers are little-endian.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ _PREFIX = struct.Struct("<8sQ")
 @dataclass(frozen=True, slots=True)
 class KernelCode:
     """One kernel. `parameters` are the types of its run-time arguments in Triton's spelling (`*fp32`, `i32`): buffers,
-    then extents. `num_warps` warps of 32 threads and `shared` bytes of shared memory make a block. `code` is TTIR text
-    or a cubin, as `form` tells.
+    then extents. A block has `num_warps` warps of 32 threads and `shared` bytes of shared memory. `code` is TTIR text
+    or a cubin, depending on `form`.
     """
 
     name: str
@@ -40,12 +40,12 @@ class KernelCode:
 
     @staticmethod
     def from_bytes(data: bytes) -> KernelCode:
-        """The kernel that was written. ValueError for anything else."""
+        """The kernel that `to_bytes` wrote. ValueError for any other bytes."""
         if len(data) < _PREFIX.size:
             raise ValueError("not the code of a Triton kernel: too short")
         magic, length = _PREFIX.unpack_from(data)
         if magic != _MAGIC:
-            raise ValueError(f"not the code of a Triton kernel: it begins with {magic!r}")
+            raise ValueError(f"not the code of a Triton kernel: it starts with {magic!r}")
         end = _PREFIX.size + length
         try:
             header = json.loads(data[_PREFIX.size : end])

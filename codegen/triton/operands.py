@@ -1,4 +1,4 @@
-"""A kernel's contraction as tensor cores take it: a GEMM with batch, rows, columns and inner axes."""
+"""Describes a kernel's contraction for tensor cores: a GEMM with batch, rows, columns and inner axes."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from .types import SHORT_FLOATS
 
 
 class NoTensorCores(NotImplementedError):
-    """A contraction that tensor cores do not compute; the text is the reason."""
+    """Tensor cores cannot compute the contraction; the message is the reason."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Contraction:
-    """`lhs` varies along batch, rows and inner, `rhs` along batch, inner and columns. `dtypes`: of the factors as they
-    are multiplied, equal but for the signs of bytes.
+    """`lhs` varies along batch, rows and inner, `rhs` along batch, inner and columns. `dtypes` are those of the factors
+    of a product; they are equal, except that bytes can differ in signedness.
     """
 
     node: Contract
@@ -45,9 +45,11 @@ class Contraction:
 
 
 def find_contraction(kernel: Kernel) -> Contraction:
-    """The one contraction of a kernel without convolutions; NoTensorCores if it has several, or one of other dtypes.
+    """The contraction of a kernel without convolutions; NoTensorCores if it has several, or if tensor cores do not
+    support its dtypes.
 
-    An operand may be equal along an axis of its role: a product whose right operand has no batch has more rows.
+    Axes get their role from the operands that vary along them: if only the left operand varies along a batch axis, the
+    axis is one of the rows.
     """
     nodes = contracts(kernel)
     if len(nodes) != 1:
@@ -82,7 +84,7 @@ def axes_of(kernel: Kernel, expr: Expr) -> set[str]:
 
 
 def _products(kernel: Kernel, node: Contract) -> tuple[Expr, Expr]:
-    """The operands as tensor cores take them: 16-bit floats that are only widened for the product stay narrow."""
+    """The operands for tensor cores: without casts of 16-bit floats to float32, which tensor cores do themselves."""
     lhs, rhs = _narrow(kernel, node.lhs), _narrow(kernel, node.rhs)
     dtypes = dtype_of(kernel, lhs), dtype_of(kernel, rhs)
     if node.accumulator is DType.F32:
@@ -92,7 +94,9 @@ def _products(kernel: Kernel, node: Contract) -> tuple[Expr, Expr]:
     if node.accumulator is DType.I32 and set(dtypes) <= {DType.I8, DType.U8}:
         return lhs, rhs
     names = " and ".join(sorted({d.value for d in dtypes}))
-    raise NoTensorCores(f"kernel {kernel.name}: tensor cores have no products of {names} in {node.accumulator.value}")
+    raise NoTensorCores(
+        f"kernel {kernel.name}: tensor cores cannot sum products of {names} in {node.accumulator.value}"
+    )
 
 
 def _wide(kernel: Kernel, expr: Expr) -> Expr:

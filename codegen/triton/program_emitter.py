@@ -1,4 +1,4 @@
-"""Emits the kernels of one program as Triton functions, each distinct one once, and compiles them."""
+"""Emits the kernels of one program as Triton functions, equal kernels once, and compiles them."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class TritonEmitter:
         return Emission((LaunchSpec(symbol, source.programs(), 1),), fallback=reason)
 
     def emit_node(self, node: Node, functions: list[HostFunction] | None) -> Emission | None:
-        """Triton has no sorts, factorizations, branches or loops of graphs."""
+        """None: sorts, factorizations, branches and loops of graphs are not implemented for GPUs."""
         return None
 
     def emit_packing(self, packing: Packing) -> LaunchSpec:
@@ -59,10 +59,10 @@ class TritonEmitter:
         warps = source.schedule.num_warps
         if self.form == "ttir":
             text = lower_to_ttir(source, self.gpu)
-            made = KernelCode(source.name, "ttir", parameters, warps, 0, text.encode())
+            kernel = KernelCode(source.name, "ttir", parameters, warps, 0, text.encode())
         else:
             compiled = compile_triton(source, self.gpu)
-            made = KernelCode(source.name, "cubin", parameters, warps, compiled.shared, compiled.cubin)
-        self.context.dump(source.name, self.form, made.code)
+            kernel = KernelCode(source.name, "cubin", parameters, warps, compiled.shared, compiled.cubin)
+        self.context.dump(source.name, self.form, kernel.code)
         self.context.trace.append(("triton", time.perf_counter() - start))
-        return made
+        return kernel

@@ -1,6 +1,7 @@
-"""The table from scalar operations to Triton expressions; semantics are those of `ir/scalar.py`.
+"""The table from scalar operations to Triton expressions; `ir/scalar.py` defines their semantics.
 
-16-bit floats come as float32. `{0}`, `{1}`, `{2}` are the operands, `{t}` the type of the result, `{bits}` its width.
+Operands that are 16-bit floats have been converted to float32. `{0}`, `{1}`, `{2}` are the operands, `{t}` the type of
+the result, `{bits}` its width.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ from .types import NAMES, register
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """The expression for each class of operands, "" where there is none; `unsigned` then follows `signed`."""
+    """The expression for each class of operands; "" if the operation is not defined on it, except that an empty
+    `unsigned` means the same as `signed`."""
 
     floating: str
     signed: str = ""
@@ -31,7 +33,7 @@ class Template:
 
 
 def emit_scalar(op: ScalarOp, operands: Sequence[str], dtype: DType) -> str:
-    """`op` on operands of `dtype` (for SELECT that of the two values)."""
+    """`op` on operands of `dtype` (for SELECT, the dtype of the two values). TypeError if `op` is not defined on it."""
     template = TEMPLATES[op].text(dtype)
     if not template:
         raise TypeError(f"{op.value} is not defined on {dtype.value}")
@@ -39,7 +41,7 @@ def emit_scalar(op: ScalarOp, operands: Sequence[str], dtype: DType) -> str:
 
 
 def takes_literals(op: ScalarOp) -> bool:
-    """True if one of two operands may be a Python number, which takes the other's type."""
+    """True if one of two operands can be a Python number, which Triton converts to the other's type."""
     return op in _INFIX
 
 
@@ -124,4 +126,4 @@ TEMPLATES: dict[ScalarOp, Template] = {
     **_COMPARE,
     ScalarOp.SELECT: Template(_SELECT, _SELECT, _SELECT, _SELECT),
 }
-"""How each scalar operation is written; total over the enum."""
+"""The Triton expression of each scalar operation; total over the enum."""

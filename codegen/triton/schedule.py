@@ -1,6 +1,6 @@
-"""How a kernel runs on a GPU: which axes share a tile dimension, its block, and how many warps work on a tile.
+"""Schedules a kernel for a GPU: which axes share a tile dimension, its block, and how many warps compute a tile.
 
-The numbers are derived from the target and from extents; nothing here was tuned on a GPU.
+The numbers are derived from the target and from extents; they have not been tuned on a GPU.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from .gpu import Gpu
 from .operands import NoTensorCores, find_contraction
 from .sizes import product, size
 
-_UNKNOWN_EXTENT = 1024  # what a run-time extent is taken for where the caller does not say
-_LONGEST_INT32 = (1 << 31) - (1 << 16)  # elements that 32-bit offsets reach, less the overhang of a last block
-_SMALL_GEMM = 1 << 18  # products of a float32 GEMM below which exact ones cost nothing
+_UNKNOWN_EXTENT = 1024  # the assumed value of a run-time extent for which the caller specifies none
+_LONGEST_INT32 = (1 << 31) - (1 << 16)  # elements that 32-bit offsets reach, less the part of a last block beyond them
+_SMALL_GEMM = 1 << 18  # multiplications of a float32 GEMM up to which exact ("ieee") products cost no time
 _GEMM_TILES = ((128, 256), (128, 128), (64, 128), (64, 64), (32, 64), (32, 32), (16, 32), (16, 16))
-_LARGEST_FLOAT_TILE = 128 * 128  # a float32 product is three of tf32, with operands in registers: larger tiles spill
+_LARGEST_FLOAT_TILE = 128 * 128  # a float32 product is three tf32 products of registers: larger tiles spill
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,11 +34,12 @@ class TileDim:
 
 @dataclass(frozen=True, slots=True)
 class TritonSchedule:
-    """`dims` from the outermost to the innermost; reduced ones (`r`, `k`) come last and are no part of the grid.
+    """`dims` are ordered from the outermost to the innermost; reduced ones (`r`, `k`) come last and are not part of the
+    grid.
 
     `group`: rows of GEMM tiles that run together to share columns in the L2 cache. `precision`: of float32 products
-    ("tf32x3", "ieee", "tf32"). `wide`: 64-bit indices. `aligned`: every pointer is a multiple of 16 bytes. `divisible`:
-    run-time extents that are multiples of 16. `fallback`: why the contraction runs as a plain sum.
+    ("tf32x3", "ieee", "tf32"). `wide`: indices have 64 bits. `aligned`: every pointer is a multiple of 16 bytes.
+    `divisible`: run-time extents that are multiples of 16. `fallback`: why the contraction runs as a plain sum.
     """
 
     dims: tuple[TileDim, ...]
@@ -83,7 +84,7 @@ class _Sizes:
     extents: Mapping[str, int]
 
     def count(self, axes: tuple[str, ...]) -> int:
-        """Points of these axes, run-time extents as hinted."""
+        """The number of points of these axes, with the typical values of run-time extents."""
         total = 1
         for name in axes:
             extent = self.kernel.axis(name).extent
@@ -92,7 +93,7 @@ class _Sizes:
 
     @property
     def wide(self) -> bool:
-        """Whether an offset may not fit 32 bits; run-time extents may hold anything."""
+        """True if an offset can exceed 32 bits; always with run-time extents, which have no bound."""
         reach = [_reach(self.kernel, a) for a in accesses(self.kernel)]
         return any(r is None or r > _LONGEST_INT32 for r in (*reach, self._points()))
 
@@ -101,7 +102,7 @@ class _Sizes:
 
 
 def _reach(kernel: Kernel, found: Access) -> int | None:
-    """Elements of the buffer, or how far the access goes in it; None when run-time extents decide."""
+    """The larger of the buffer's size and the access's reach along an axis, in elements; None with run-time extents."""
     buffer = kernel.buffer(found.buffer)
     total = product(map(size, buffer.shape)).constant
     for axis, stride in found.strides:
@@ -118,7 +119,7 @@ def power_of_two(n: int) -> int:
 
 
 def _warps(elements: int, most: int = 16) -> int:
-    """Warps for a tile of so many elements: 16 or more elements, two or four vector loads, for each thread."""
+    """Warps for a tile of this many elements: at least 16 elements, which are two or four vector loads, per thread."""
     return max(1, min(most, elements // 512))
 
 
@@ -147,7 +148,7 @@ def _at_most(block: int, count: int) -> int:
 
 
 def _flat_block(count: int, target: Gpu) -> int:
-    """At most 1024 elements, fewer while some multiprocessors would have no block."""
+    """The block size: 1024 elements, or less so that every multiprocessor has a block; at least 128."""
     block = 1024
     while block > 128 and count < block * target.multiprocessors:
         block //= 2
@@ -155,7 +156,7 @@ def _flat_block(count: int, target: Gpu) -> int:
 
 
 def _crossing(kernel: Kernel, parallel: list[tuple[str, ...]]) -> tuple[tuple[str, ...], tuple[str, ...]] | None:
-    """(y, x): chains along which some operand and the result are contiguous, where they differ (a transpose)."""
+    """(y, x): the chains along which an operand and the result are contiguous, if they differ as in a transpose."""
     found = list(accesses(kernel))
     written = {b.name for b in kernel.buffers if b.written}
     x = next((c for a in found if a.buffer in written for c in parallel if _is_unit(a, c)), None)
@@ -178,7 +179,7 @@ def _is_unit(found: Access, chain: tuple[str, ...]) -> bool:
 
 
 def _rows(kernel: Kernel, target: Gpu, sizes: _Sizes) -> TritonSchedule:
-    """A row in one block while registers hold it, else in chunks. Short and strided rows share a program."""
+    """A row is one block if registers hold it, else it is split into chunks. Short and strided rows share a program."""
     parallel, reduced = axis_names(kernel, AxisKind.PARALLEL), axis_names(kernel, AxisKind.REDUCE)
     chain = (
         next(c for c in [*reversed(chains(kernel)), reduced] if c[-1] in reduced)
@@ -197,12 +198,12 @@ def _rows(kernel: Kernel, target: Gpu, sizes: _Sizes) -> TritonSchedule:
 
 
 def _rows_together(length: int, rows: int) -> int:
-    """Rows of one program: 1024 elements together, at least one row."""
+    """Rows per program: 1024 elements in total, at least one row."""
     return max(1, min(1024 // length, power_of_two(rows)))
 
 
 def longest_row(target: Gpu) -> int:
-    """Elements of a row kept in registers: those hold about as much as shared memory, and half is for temporaries."""
+    """Elements of a row that fit in registers, which are about as large as shared memory; half is for temporaries."""
     return 1 << (target.shared_bytes // 8).bit_length() - 1
 
 
@@ -210,7 +211,7 @@ def longest_row(target: Gpu) -> int:
 
 
 def _gemm(kernel: Kernel, target: Gpu, sizes: _Sizes) -> TritonSchedule:
-    """The largest tile of which every multiprocessor has one; as many stages of operands as shared memory holds."""
+    """A matrix product on tensor cores: tiles of `_gemm_tile`, with up to four stages of operands in shared memory."""
     c = find_contraction(kernel)
     counts = sizes.count(c.batch), sizes.count(c.rows), sizes.count(c.columns), sizes.count(c.inner)
     m, n = _gemm_tile(counts, target, c.dtypes[0])
@@ -224,7 +225,7 @@ def _gemm(kernel: Kernel, target: Gpu, sizes: _Sizes) -> TritonSchedule:
 
 
 def _gemm_tile(counts: tuple[int, int, int, int], target: Gpu, dtype: DType) -> tuple[int, int]:
-    """The largest tile that the product fills and of which three quarters of the multiprocessors have one each."""
+    """The largest tile that the product fills and that gives three quarters of the multiprocessors a tile each."""
     batch, rows, columns, _ = counts
     most_m, most_n = max(16, power_of_two(rows)), max(16, power_of_two(columns))
     for m, n in _GEMM_TILES:

@@ -1,4 +1,4 @@
-"""Sizes and strides that may hold run-time extents: polynomials, printed as Python expressions."""
+"""Sizes and strides that can depend on run-time extents: polynomials, printed as Python expressions."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ class Size:
 
     @property
     def constant(self) -> int | None:
-        """The number, where no run-time extent takes part."""
+        """The number; None if it depends on a run-time extent."""
         if not self.terms:
             return 0
         return self.terms[0][1] if len(self.terms) == 1 and not self.terms[0][0] else None
 
     def value(self, extents: Mapping[str, int]) -> int:
-        """The number for these run-time extents; KeyError names one that is missing."""
+        """The number for these run-time extents. KeyError if one is missing."""
         total = 0
         for names, coefficient in self.terms:
             for name in names:

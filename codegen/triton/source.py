@@ -1,4 +1,4 @@
-"""Collects the lines of a Triton function under construction: names, loops, invariants before them."""
+"""Collects the lines of a Triton function: unique names, loops, and loop invariants, which are written before loops."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from dataclasses import dataclass, field
 from ...ir.types import DType
 from .helpers import helpers_for
 
-_LONGEST = 90  # characters of an expression that is still written inside another
+_LONGEST = 90  # characters up to which an expression is written inside another
 
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """An expression: text, tile dimensions along which it varies, dtype, whether it is a Python number."""
+    """An expression: `dims` are the tile dimensions along which it varies; `literal` is True for a Python number."""
 
     text: str
     dims: frozenset[str]
@@ -24,7 +24,7 @@ class Value:
 
 @dataclass
 class Scope:
-    """Lines of one block and the values known in it. `moving` are the dimensions that its loop steps along."""
+    """Lines of one block and the values computed in it. `moving` are the dimensions along which its loop steps."""
 
     moving: frozenset[str]
     lines: list[str] = field(default_factory=list[str])
@@ -32,14 +32,14 @@ class Scope:
 
 
 class Source:
-    """The body of one function. Values that do not move with a loop are written before it."""
+    """The body of one function. Values that do not vary with a loop are written before it."""
 
     def __init__(self, reserved: set[str]) -> None:
         self.taken = set(reserved) | {"tl", "triton", "libdevice"}
         self.scopes = [Scope(frozenset())]
 
     def fresh(self, base: str) -> str:
-        """`base`, or `base` with the first number that makes it new."""
+        """An unused name: `base`, or `base` with a number."""
         name, count = base, 0
         while name in self.taken:
             count += 1
@@ -48,7 +48,7 @@ class Source:
         return name
 
     def line(self, text: str, dims: frozenset[str] | None = None) -> None:
-        """Append to the innermost block, or to the outermost in which `dims` do not move."""
+        """Append a line to the innermost block; with `dims`, to the innermost whose loop steps along one of them."""
         self._scope(dims).lines.append(text)
 
     def let(self, base: str, text: str, dims: frozenset[str] | None = None) -> str:
@@ -57,7 +57,7 @@ class Source:
         return name
 
     def short(self, value: Value) -> Value:
-        """`value`, under a name of its own when its text is long."""
+        """`value`, in a variable if its text is long."""
         if len(value.text) <= _LONGEST:
             return value
         return Value(self.let("v", value.text, value.dims), value.dims, value.dtype)
@@ -79,7 +79,7 @@ class Source:
 
     @contextmanager
     def loop(self, head: str, moving: str) -> Generator[None]:
-        """A block under `head`, in each turn of which dimension `moving` stands elsewhere."""
+        """A block under `head`, a loop along dimension `moving`."""
         self.scopes.append(Scope(frozenset((moving,))))
         yield
         body = self.scopes.pop().lines
@@ -87,7 +87,7 @@ class Source:
 
 
 def bare(text: str) -> str:
-    """`text` without a pair of parentheses around the whole."""
+    """`text` without the pair of parentheses around all of it, if it has one."""
     depth = 0
     for i, c in enumerate(text):
         depth += (c == "(") - (c == ")")

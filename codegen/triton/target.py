@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class GpuTarget(Gpu):
-    """Implements `codegen.target.Target`. `form` is what the device loads, the last stage of Triton's compiler that
-    runs: a cubin, or Triton's MLIR.
+    """Implements `codegen.target.Target`. `form` is the form of kernels that the device loads: a cubin, or Triton's
+    MLIR. It is the output of the last stage of Triton's compiler that runs.
     """
 
     form: Form = "cubin"
@@ -32,11 +32,11 @@ class GpuTarget(Gpu):
 
     @property
     def channel_block(self) -> int:
-        """Buffers are row-major."""
+        """1: buffers are row-major."""
         return 1
 
     def winograd_tile(self, sizes: ConvSizes, tiles: Sequence[int] = (4, 2)) -> int:
-        """Convolutions are implicit matrix products."""
+        """0: convolutions are implicit matrix products."""
         return 0
 
     @property

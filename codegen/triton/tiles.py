@@ -10,7 +10,8 @@ from .types import NAMES, literal, register
 
 
 def emit_tile(kernel: Kernel, schedule: TritonSchedule, source: Source) -> None:
-    """The body of the kernel's function; each program computes one tile, of whole rows where the kernel reduces."""
+    """Emit the body of the kernel's function; each program computes one tile, which has whole rows if the kernel
+    reduces."""
     reduced = _reduced(schedule)
     frame = tuple(d.name for d in schedule.dims if d.block > 1)
     tile = Expressions(kernel, schedule, source, frame)
@@ -31,12 +32,12 @@ def _reduced(schedule: TritonSchedule) -> TileDim | None:
 
 
 def _range(dim: str, schedule: TritonSchedule) -> str:
-    """The points of a block; 64-bit ones where offsets need them."""
+    """The points of a block, with 64 bits if offsets need them."""
     return f"tl.arange(0, {dim.upper()}_BLOCK){'.to(tl.int64)' if schedule.wide else ''}"
 
 
 def _define_grid(tile: Expressions, dims: list[TileDim]) -> None:
-    """Indices of the tile's dimensions from the program's number; the last dimension runs fastest."""
+    """Define indices of the tile's dimensions from the program's number; the last dimension varies fastest."""
     wide = ".to(tl.int64)" if tile.schedule.wide else ""
     rest = tile.source.let("pid", f"tl.program_id(0){wide}")
     used = [d for d in dims if d.axes] or dims[-1:]
@@ -52,7 +53,7 @@ def _define_grid(tile: Expressions, dims: list[TileDim]) -> None:
 
 
 def program_count(tile: Expressions, dim: TileDim) -> str:
-    """How many blocks cover a dimension."""
+    """The number of blocks that cover a dimension, as source text."""
     total = tile.total(dim.name)
     if total.constant is not None:
         return str(-(-total.constant // dim.block))
@@ -60,7 +61,7 @@ def program_count(tile: Expressions, dim: TileDim) -> str:
 
 
 def _stores(tile: Expressions, stages: list[Stage]) -> None:
-    """All values are computed before the first is stored: it may be stored over an operand."""
+    """Compute all values before storing the first, which can overwrite an operand."""
     needed = frozenset(d for d in tile.frame if d != "r")
     stores = [stage for stage in stages if isinstance(stage, Store)]
     values = [tile.value(stage.value) for stage in stores]
@@ -72,7 +73,8 @@ def _stores(tile: Expressions, stages: list[Stage]) -> None:
 
 
 def _chunks(tile: Expressions) -> None:
-    """One loop over the row for each depth of reductions that wait for each other, one for results along the row."""
+    """Emit a loop over the row for each depth of dependent reductions; results along the row are stored in the first
+    loop in which all values are known."""
     kernel = tile.kernel
     rows = [s for s in kernel.stages if isinstance(s, Store) and not _is_along(kernel, s)]
     along = [s for s in kernel.stages if isinstance(s, Store) and _is_along(kernel, s)]
@@ -91,7 +93,7 @@ def _is_along(kernel: Kernel, stage: Store) -> bool:
 
 
 def _depth(kernel: Kernel, stage: Stage) -> int:
-    """Loops that must have run before a stage's value is known (for a reduction, its own included)."""
+    """The number of loops that compute a stage's value; a reduction counts its own loop."""
     below = [_depth(kernel, local(kernel, e.local)) for e in walk(stage.value) if isinstance(e, Ref)]
     own = isinstance(stage, Local) and isinstance(stage.value, Reduce)
     return max(below, default=0) + own
@@ -115,7 +117,7 @@ def _loop(tile: Expressions, reductions: list[Local], stores: list[Store]) -> No
 
 
 def _accumulator(tile: Expressions, stage: Local) -> Value:
-    """A tile of partial results, so that a row is combined across threads once."""
+    """A tile of partial results, so that a row is reduced across threads only once."""
     reduce = stage.value
     assert isinstance(reduce, Reduce)
     dtype = dtype_of(tile.kernel, reduce)

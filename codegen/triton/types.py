@@ -1,4 +1,4 @@
-"""Element types as Triton names them, in memory and in registers, and literals of them."""
+"""Triton's names of element types, in memory and in registers, and literals of these types."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _LARGEST = (2 - 2.0**-23) * 2.0**127
 
 
 def register(dtype: DType) -> DType:
-    """The type in which values of `dtype` are computed: 16-bit floats as float32; a Cast or a Store rounds them."""
+    """The type in which values of `dtype` are computed: float32 for 16-bit floats, which a Cast or a Store rounds."""
     return DType.F32 if dtype in SHORT_FLOATS else dtype
 
 
@@ -54,6 +54,6 @@ def literal(value: float | int | bool, dtype: DType) -> str:
 
 
 def is_plain_float(value: float | int | bool) -> bool:
-    """Whether Triton takes a Python number for a float32: it reads one outside the normal range as a float64."""
+    """True if Triton reads a Python number as a float32: it reads one outside the normal range as a float64."""
     size = abs(float(value))
     return not math.isfinite(size) or size == 0 or _SMALLEST <= size <= _LARGEST

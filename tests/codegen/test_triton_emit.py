@@ -187,7 +187,7 @@ def test_a_convolution_is_an_implicit_product() -> None:
 def test_doubles_are_summed_without_tensor_cores() -> None:
     kernel = gemm_kernel((), 16, 16, 16, DType.F64)
     schedule = schedule_triton(kernel, SM90)
-    assert schedule.fallback == "kernel gemm: tensor cores have no products of f64 in f64"
+    assert schedule.fallback == "kernel gemm: tensor cores cannot sum products of f64 in f64"
     assert "tl.dot(" not in emit_triton(kernel, schedule).text
 
 

@@ -250,5 +250,5 @@ def test_python_functions_run_inside_loops(length: int) -> None:
 def test_a_loop_that_data_end_calls_no_python() -> None:
     """It might never end when a call fails."""
     _, (last,) = sym.contrib.while_loop(lambda i: i < 30, lambda i: ([], [triple(i)]), [sym.var("i")], max_iterations=9)
-    with pytest.raises(mx.MXNetError, match="inside a loop that data end"):
+    with pytest.raises(mx.MXNetError, match="inside a loop whose length depends on data"):
         last.bind(mx.cpu(), {"i": nd.ones((1,))}).forward()

@@ -98,7 +98,7 @@ def test_folder_that_others_may_write_to_is_ignored(folder: Path) -> None:
     folder.mkdir()
     (folder / KEY).write_bytes(b"planted")
     folder.chmod(0o777)
-    with pytest.warns(RuntimeWarning, match="other users may write to it"):
+    with pytest.warns(RuntimeWarning, match="other users can write to it"):
         cache = DiskCache(folder, LIMIT)
     assert cache.get(KEY) is None
     cache.put(KEY, b"code")

@@ -257,5 +257,5 @@ def test_a_program_that_gave_its_memory_back_prepares_it_again(code: bytes) -> N
     for _ in range(2):
         assert (run(executable, [vector(3)], 1, 1)[0] == 2 * vector(3) + 100).all()
         assert executable.idle_bytes() == 2 * VECTOR.nbytes
-        executable.give_back()
+        executable.release()
         assert executable.idle_bytes() == 0

@@ -27,7 +27,7 @@ class Program:
     def owners(self) -> set[int]:
         return set() if self.owner is None else {self.owner}
 
-    def give_back(self) -> None:
+    def release(self) -> None:
         self.nbytes = 0
 
 
@@ -40,7 +40,7 @@ def alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(idle, "_holders", WeakSet())
 
 
-def test_those_that_ran_longest_ago_give_back() -> None:
+def test_least_recently_run_programs_release_memory() -> None:
     programs = [Program(MIB) for _ in range(100)]
     assert sum(p.nbytes for p in programs) <= idle.LIMIT + idle.LIMIT // 8
     assert all(p.nbytes for p in programs[-24:]) and not any(p.nbytes for p in programs[:50])

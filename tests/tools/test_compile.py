@@ -24,10 +24,12 @@ def test_a_folder_runs_like_the_model(mxforge: Any, convnet: Path, compiled: Pat
     np.testing.assert_array_equal(*map(np.load, outputs))
 
 
-def test_what_is_there_stays(mxforge: Any, convnet: Path, compiled: Path, tmp_path: Path) -> None:
+def test_existing_folder_is_replaced_only_with_force(
+    mxforge: Any, convnet: Path, compiled: Path, tmp_path: Path
+) -> None:
     done = mxforge("compile", convnet, "-o", compiled, *SHAPE)
     assert done.status == 1
-    assert "there already" in done.err
+    assert "already exists" in done.err
     done = mxforge("compile", convnet, "-o", compiled, *SHAPE, "--force")
     assert done.status == 0
     assert f"compiled convnet to {compiled}" in done.out
