@@ -1,7 +1,7 @@
 """Arithmetic, comparisons and conversions as methods: each appends one line of LLVM text and returns a typed value.
 
-Any operand may be a Python number: it becomes a constant of the other operand's type. A vector and a scalar do not mix:
-say `splat`. Values know their builder, so `a * b + 1.0` emits too.
+Any operand can be a Python number: it becomes a constant of the other operand's type. A vector and a scalar cannot be
+mixed: use `splat`. A value has a reference to its builder, so `a * b + 1.0` emits instructions too.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 
 
 class Value:
-    """An SSA value: its spelling and its type, and the builder that operators on it emit into.
+    """An SSA value: its text, its type, and the builder that operators on it emit into.
 
-    Comparisons are methods of the builder (`f.cmp`), so that values stay hashable. `/` is fdiv or sdiv by type; integer
-    shifts right are arithmetic (`lshr` is a method of the builder).
+    Comparisons are methods of the builder (`f.cmp`), so that values stay hashable. `/` is fdiv or sdiv, depending on
+    the type; `>>` of integers is arithmetic (`lshr` is a method of the builder).
     """
 
     __slots__ = ("builder", "text", "type")
@@ -85,7 +85,8 @@ _INT_PREDICATES = {"lt": "slt", "le": "sle", "gt": "sgt", "ge": "sge"}
 
 
 class Arithmetic:
-    """The open end of a function's text; `contract` lets LLVM fuse a multiply and an add, nothing else is relaxed."""
+    """Appends instructions to a function's text. `contract` lets LLVM fuse a multiply and an add; no other fast-math
+    flag is set."""
 
     __slots__ = ("_count", "_flags", "lines", "module")
 
@@ -94,13 +95,13 @@ class Arithmetic:
         self._count, self._flags = 0, " contract" if contract else ""
 
     def op(self, text: str, type: Type) -> Value:
-        """Append `%new = text`, an instruction of result `type` given in LLVM assembly."""
+        """Append `%new = text`, an instruction in LLVM assembly with a result of `type`."""
         self._count = n = self._count + 1
         self.lines.append(f"  %v{n} = {text}")
         return Value(f"%v{n}", type, self)
 
     def const(self, type: Type, number: Number) -> Value:
-        """A constant, the same in each lane."""
+        """A constant, equal in all lanes."""
         return Value(constant(type, number), type, self)
 
     def _pair(self, a: Operand, b: Operand) -> tuple[Type, str, str]:
@@ -149,7 +150,7 @@ class Arithmetic:
         return self._arithmetic("fdiv", "sdiv", a, b)
 
     def rem(self, a: Operand, b: Operand) -> Value:
-        """Signed integer remainder with the dividend's sign. Floats go to libm's fmod: prefer vmath's mod."""
+        """Signed integer remainder with the dividend's sign. For floats a call of libm's fmod: prefer vmath's mod."""
         return self._arithmetic("frem", "srem", a, b)
 
     def udiv(self, a: Operand, b: Operand) -> Value:
@@ -168,7 +169,7 @@ class Arithmetic:
         return self._integer("xor", a, b)
 
     def not_(self, a: Value) -> Value:
-        """Every bit flipped; of an i1, the logical negation."""
+        """Bitwise negation; for an i1, logical negation."""
         return ~a
 
     def shl(self, a: Operand, b: Operand) -> Value:
@@ -194,12 +195,12 @@ class Arithmetic:
         type = a.type if isinstance(a, Value) else b.type if isinstance(b, Value) else self._pair(b, c)[0]
         if not type.is_float:
             return self.add(self.mul(a, b), c)
-        t, text = type.text, self._text  # the most frequent instruction: spelled out for emission speed
+        t, text = type.text, self._text  # the most frequent instruction: written out for emission speed
         callee = self.module.uniform_intrinsic("fma", type, 3)
         return self.op(f"{callee}({t} {text(a, type)}, {t} {text(b, type)}, {t} {text(c, type)})", type)
 
     def abs(self, a: Value) -> Value:
-        """Magnitude; the most negative integer stays as it is."""
+        """Absolute value; the most negative integer is unchanged."""
         return self.intrinsic("fabs", a.type, a) if a.type.is_float else self.smax(a, self.neg(a))
 
     def sqrt(self, a: Value) -> Value:
@@ -225,8 +226,8 @@ class Arithmetic:
     def cmp(self, predicate: str, a: Operand, b: Operand) -> Value:
         """An i1 per lane.
 
-        `eq ne lt le gt ge` are signed for integers, and as in C for floats: false for NaN, but `ne` true. Any other
-        predicate (`ult`, `uno`, `ord`, ...) is LLVM's own: `u` means unsigned for integers, "or NaN" for floats.
+        `eq ne lt le gt ge` are signed for integers; for floats with a NaN they are false, except `ne`, as in C. Any
+        other predicate (`ult`, `uno`, `ord`, ...) is LLVM's: `u` means unsigned for integers, "or NaN" for floats.
         """
         type, x, y = self._pair(a, b)
         table = _FLOAT_PREDICATES if type.is_float else _INT_PREDICATES
@@ -253,15 +254,15 @@ class Arithmetic:
         type = self._pair(a, b)[0]
         if not type.is_float:
             return self.intrinsic(integer, type, a, b)
-        chosen = self.select(self.cmp(predicate, a, b), a, b)  # b when one is NaN: only a NaN in a is left to repair
+        chosen = self.select(self.cmp(predicate, a, b), a, b)  # b if either is NaN: only a NaN in a must be restored
         return self.select(self.is_nan(a), a, chosen) if isinstance(a, Value) else chosen
 
     def min_or_second(self, a: Operand, b: Operand) -> Value:
-        """a < b ? a : b, one x86 instruction, so b when either is NaN: `min_or_second(limit, x)` keeps a NaN x."""
+        """a < b ? a : b, one x86 instruction. It is b if either is NaN: `min_or_second(limit, x)` returns a NaN x."""
         return self.select(self.cmp("lt", a, b), a, b)
 
     def max_or_second(self, a: Operand, b: Operand) -> Value:
-        """a > b ? a : b, one x86 instruction, so b when either is NaN: `max_or_second(limit, x)` keeps a NaN x."""
+        """a > b ? a : b, one x86 instruction. It is b if either is NaN: `max_or_second(limit, x)` returns a NaN x."""
         return self.select(self.cmp("gt", a, b), a, b)
 
     # Conversion
@@ -274,16 +275,16 @@ class Arithmetic:
         return self.op(f"bitcast {a.type.text} {a.text} to {type.text}", type)
 
     def cast(self, how: str, a: Value, kind: str) -> Value:
-        """LLVM's own conversion instruction `how` (zext, trunc, sitofp, ...) to `kind`."""
+        """LLVM's conversion instruction `how` (zext, trunc, sitofp, ...) to `kind`."""
         type = a.type.with_kind(kind)
         return self.op(f"{how} {a.type.text} {a.text} to {type.text}", type)
 
     def convert(self, a: Value, kind: str, signed: bool = True) -> Value:
-        """The value of `a` as `kind`, as C converts: floats to the nearest, to integers towards zero.
+        """`a` converted to `kind` as in C: to floats rounded to nearest, to integers towards zero.
 
-        `signed` says how the INTEGER side reads (the source when it is an integer, else the result). To i1: `a != 0`;
-        from i1: 0 or 1. Floats to 8 and 16 bits go through i32 and to unsigned 32 through i64, so small negative values
-        wrap as in C.
+        `signed` is the signedness of the INTEGER side (of the source if it is an integer, else of the result). To i1:
+        `a != 0`; from i1: 0 or 1. Floats are converted to 8 and 16 bits through i32 and to unsigned 32 bits through
+        i64, so that small negative values wrap as in C.
         """
         source = a.type
         if source.kind == kind:
@@ -303,7 +304,7 @@ class Arithmetic:
         if source.bits == 16:
             wide = self._widen(a)
             return wide if kind == "float" else self._float_to_float(wide, kind)
-        if Type.of(kind).bits == 16 and source.kind == "double":  # mshadow's way, and no library call
+        if Type.of(kind).bits == 16 and source.kind == "double":  # as in mshadow, and without a library call
             return self._float_to_float(self.cast("fptrunc", a, "float"), kind)
         if kind == "bfloat":
             return self._round_to_bfloat(a)
@@ -316,15 +317,15 @@ class Arithmetic:
         return self.bitcast(self.shl(self.cast("zext", a, "i32"), 16), "float")
 
     def _round_to_bfloat(self, a: Value) -> Value:
-        """Float to bfloat, ties to even, in integers (`types.py` says why)."""
+        """Float to bfloat, ties to even, with integer instructions (`types.py` explains why)."""
         bits = self.bitcast(a, "i32")
         rounded = bits + (self.lshr(bits, 16) & 1) + 0x7FFF
-        kept = self.select(self.is_nan(a), bits | 0x400000, rounded)
-        return self.bitcast(self.cast("trunc", self.lshr(kept, 16), "i16"), "bfloat")
+        word = self.select(self.is_nan(a), bits | 0x400000, rounded)
+        return self.bitcast(self.cast("trunc", self.lshr(word, 16), "i16"), "bfloat")
 
     def _float_to_int(self, a: Value, kind: str, signed: bool) -> Value:
-        """Cuts the fraction off. What i32 or i64 cannot hold becomes its least number, as x86 converts (LLVM leaves it
-        undefined); narrower integers keep the low bits of an i32."""
+        """Convert towards zero. A value outside the range of i32 or i64 becomes the smallest integer, as on x86 (it is
+        undefined in LLVM); narrower integers are the low bits of an i32."""
         if a.type.bits == 16:
             a = self._widen(a)
         if kind == "i64" and not signed:

@@ -1,4 +1,4 @@
-"""LLVM assembly in, relocatable object or machine assembly out: the only file that talks to LLVM."""
+"""Compiles LLVM assembly to relocatable objects or machine assembly. Only this file calls LLVM."""
 
 # pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false
 # (llvmlite has no types)
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from .library import binding
 
 _LIGHT_PASSES = (
-    "add_always_inliner_pass",  # the math library is small functions marked alwaysinline
-    "add_global_dead_code_eliminate_pass",  # ... of which a module uses few
+    "add_always_inliner_pass",  # the math library consists of small functions marked alwaysinline
+    "add_global_dead_code_eliminate_pass",  # removes them after inlining
     "add_sroa_pass",
     "add_simplify_cfg_pass",
     "add_instruction_combine_pass",
@@ -33,19 +33,19 @@ _PARSE_ERROR = re.compile(r"<string>:(\d+):\d+: (?:error: )?(.*)")
 
 @dataclass
 class Statistics:
-    """What this process has compiled: a call that finds its machine code again adds nothing."""
+    """Counts what this process has compiled; machine code from a cache is not counted."""
 
     modules: int = 0
 
 
 statistics = Statistics()
 
-# LLVM and its Python binding have locks of their own, which a forked child would find held: forks wait for LLVM.
+# LLVM and its Python binding have locks, which a forked child could inherit locked: forks wait for LLVM.
 _calling = await_at_fork(ForkSafeLock())
 
 
 class CompileError(RuntimeError):
-    """LLVM refused a module. `line` counts the lines of its text from 1; None when LLVM names none."""
+    """LLVM rejected a module. `line` is the line of its text, counted from 1; None if LLVM names none."""
 
     def __init__(self, message: str, line: int | None = None) -> None:
         super().__init__(message)
@@ -55,20 +55,20 @@ class CompileError(RuntimeError):
 def compile_object(ir_text: str, target: Cpu, *, optimize: int = 1) -> bytes:
     """The relocatable ELF object of a module, position independent, in the small code model.
 
-    `optimize` is 0 for no IR passes, 1 for a light list (inlining, scalars out of memory, common subexpressions), 2 for
-    LLVM's O2 without its vectorizers: kernels come vectorized. Raises CompileError, which names the line of `ir_text`.
+    `optimize` is 0 for no IR passes, 1 for a few (inlining, scalars out of memory, common subexpressions), 2 for LLVM's
+    O2 without its vectorizers: kernels are emitted vectorized. Raises CompileError, which names the line of `ir_text`.
     """
     with _calling:
         return _object(ir_text, target, optimize)
 
 
 def emit_assembly(ir_text: str, target: Cpu, *, optimize: int = 1) -> str:
-    """The assembly of a module, for dumps and tests; the target may be of another architecture than this machine."""
+    """The assembly of a module, for dumps and tests. The target can have another architecture than this machine."""
     with _calling:
         return _assembly(ir_text, target, optimize)
 
 
-# What these make of LLVM's is freed when they return, while the caller holds the lock.
+# Functions, so that their LLVM objects are freed when they return, while the caller still holds the lock.
 
 
 def _object(ir_text: str, target: Cpu, optimize: int) -> bytes:
@@ -112,9 +112,9 @@ def _optimized_module(ir_text: str, machine: binding.TargetMachine, optimize: in
 def check_masked_stores(optimized: str) -> None:
     """CompileError if a truncated vector is stored under a constant mask of one lane.
 
-    LLVM 22 makes it a scalar store of the element from before the truncation, so it writes past the element
-    (X86ISelLowering, truncating masked stores). `Instructions.masked_store` avoids it; this check finds masks that
-    only LLVM's passes have made constant.
+    LLVM 22 compiles it to a scalar store of the element before its truncation, which writes past the element
+    (X86ISelLowering, truncating masked stores). `Instructions.masked_store` avoids such stores; this check finds masks
+    that became constant in LLVM's passes.
     """
     for found in _MASKED_STORE.finditer(optimized):
         if found["mask"].count("true") == 1 and f"  {found['value']} = trunc " in optimized:
@@ -143,7 +143,7 @@ def _parse_error(message: str, ir_text: str) -> CompileError:
 
 
 def _verify_error(message: str, ir_text: str) -> CompileError:
-    """The verifier quotes instructions as LLVM prints them: the place is the first that stands so in the text."""
+    """The error of LLVM's verifier. Its line is the first line of the text that the message quotes."""
     lines = [line.strip() for line in ir_text.splitlines()]
     for quoted in message.splitlines()[1:]:
         if quoted.strip() in lines:

@@ -1,4 +1,4 @@
-"""Compiles branches and loops that stay loops: a function that calls the kernels of nested graphs."""
+"""Compiles branches and loops of graphs to a function that calls the kernels of the nested graphs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ..compiler import KernelCompiler
 from ..emission import Emission, LaunchSpec
 from .arithmetic import Value
 from .emitter import FunctionBuilder
-from .routines.rows import begin, pointers
+from .routines.rows import kernel_function, pointers
 from .types import I8, I32, I64, PTR
 
 if TYPE_CHECKING:
@@ -26,15 +26,15 @@ if TYPE_CHECKING:
 
 
 def emit_control(node: Node, emitter: LlvmEmitter, functions: list[HostFunction] | None, symbol: str) -> Emission:
-    """One function `symbol` whose arguments are the operands' addresses, the results', and the workspace. It runs on
-    one thread, and so do the kernels that it calls.
+    """One function `symbol` whose arguments are the addresses of the operands, of the results and of the workspace. It
+    and the kernels that it calls run on one thread.
 
-    A loop whose length data decide has no Python functions: it might never end when one of them fails.
+    A loop whose length depends on data cannot call Python functions: if one failed, the loop might never terminate.
     """
     inner = None if isinstance(node.op, While) else functions
     programs = [_compile(graph, emitter, inner) for graph in _regions(node.op)]
     state = [v.type.nbytes for v in node.outputs[: _state_of(node)]]
-    function = _Function(node, programs, begin(emitter.module, symbol))
+    function = _Function(node, programs, kernel_function(emitter.module, symbol))
     workspace = function.place_memory(state)
     function.emit()
     reasons = "; ".join(dict.fromkeys(reason for program in programs for _, reason in program.fallbacks()))
@@ -42,8 +42,8 @@ def emit_control(node: Node, emitter: LlvmEmitter, functions: list[HostFunction]
 
 
 def _regions(op: Op) -> Sequence[Graph]:
-    """The nested graphs. What a scan hands to every step are its body's parameters: what depends on them alone, such as
-    packed weights, is computed before the first step."""
+    """The nested graphs. Operands that are equal in all steps of a scan are parameters of its body: values that depend
+    only on them, such as packed weights, are computed before the first step."""
     if not isinstance(op, Scan):
         return op.regions()
     invariants = range(op.carries + op.scanned, len(op.body.inputs))
@@ -51,14 +51,14 @@ def _regions(op: Op) -> Sequence[Graph]:
 
 
 def _state_of(node: Node) -> int:
-    """How many of the first results a loop replaces in each step."""
+    """The number of leading results that are the state of a loop, which each step replaces."""
     if isinstance(node.op, Scan):
         return node.op.carries
     return len(node.outputs) if isinstance(node.op, While) else 0
 
 
 def _compile(graph: Graph, emitter: LlvmEmitter, functions: list[HostFunction] | None) -> Program:
-    """The program of a nested graph, its kernels in the module of the outer one."""
+    """The program of a nested graph; its kernels are emitted into the module of the outer graph."""
     outer = emitter.context
     context = Context(outer.target, replace(outer.options, static_shape=True), outer.settings)
     fused = run_passes(FOR_CPU, graph, context)
@@ -69,7 +69,7 @@ def _compile(graph: Graph, emitter: LlvmEmitter, functions: list[HostFunction] |
 
 @dataclass(frozen=True, slots=True)
 class _Memory:
-    """Offsets of a nested program's own blocks in the workspace."""
+    """Offsets of a nested program's blocks in the workspace."""
 
     arena: int
     prepared: int
@@ -122,30 +122,31 @@ class _Function:
         f.branch(f.cmp("ne", f.load(pred, I8), 0), then.run_once, otherwise.run_once)
 
     def _loop(self) -> None:
-        """The state stands in the results; each step computes the next one in the workspace."""
+        """Emit a while loop. The state is stored in the results; each step computes the next state in the workspace."""
         f = self.f
-        following = self._begin_state()
+        following = self._initial_state()
         flag = f.gep(self.work, self.flag, I8)
         condition = _Call(self, 0, self.results, [flag])
         body = _Call(self, 1, self.results, following, len(following))
         condition.prepare()
         body.prepare()
 
-        def goes_on() -> Value:
+        def continues() -> Value:
             condition.run()
             return f.cmp("ne", f.load(flag, I8), 0)
 
         def step() -> tuple[Value, ...]:
             body.run()
-            self._take_over(following, body.unchanged())
+            self._replace_state(following, body.unchanged())
             return ()
 
-        f.while_loop((), goes_on, step)
+        f.while_loop((), continues, step)
 
     def _scan(self, op: Scan) -> None:
-        """Slices and pieces of stacks are where they are in the operands and results: only their addresses move."""
+        """Emit a scan. Slices of operands and parts of stacked results are not copied: each step computes their
+        addresses."""
         f, first, last = self.f, op.carries, op.carries + op.scanned
-        following = self._begin_state()
+        following = self._initial_state()
 
         def moved(places: Sequence[Value], values: Sequence[GraphValue], i: Value) -> list[Value]:
             return [
@@ -162,16 +163,16 @@ class _Function:
         with f.loop(0, op.length) as i:
             body = call(f.sub(f.const(I64, op.length - 1), i) if op.reverse else i)
             body.run()
-            self._take_over(following, body.unchanged())
+            self._replace_state(following, body.unchanged())
 
-    def _begin_state(self) -> list[Value]:
-        """Copy the first state to the results, where it stands; gives the addresses of the next one."""
+    def _initial_state(self) -> list[Value]:
+        """Copy the initial state to the results, where the state is stored. Returns the addresses of the next state."""
         for i, value in enumerate(self.node.outputs[: len(self.next)]):
             self.copy(self.operands[i], self.results[i], value.type.nbytes)
         return [self.f.gep(self.work, offset, I8) for offset in self.next]
 
-    def _take_over(self, following: Sequence[Value], unchanged: set[int]) -> None:
-        """The next state becomes the present one."""
+    def _replace_state(self, following: Sequence[Value], unchanged: set[int]) -> None:
+        """Copy the next state over the current state, except the parts `unchanged`."""
         for i, place in enumerate(following):
             if i not in unchanged:
                 self.copy(place, self.results[i], self.node.outputs[i].type.nbytes)
@@ -184,19 +185,20 @@ class _Function:
         self.f.lines.append(f"  call void {copy}(ptr {target.text}, ptr {source.text}, i64 {size}, i1 false)")
 
     def _fill(self, target: Value, nbytes: int) -> None:
-        """Zeros, which halos and packed operands expect of fresh memory."""
+        """Fill new memory with zeros, which halos and packed operands require."""
         fill = self.f.module.declare_raw("llvm.memset.p0.i64", "void", "ptr, i8, i64, i1 immarg")
         size = self.f.const(I64, nbytes).text
         self.f.lines.append(f"  call void {fill}(ptr {target.text}, i8 0, i64 {size}, i1 false)")
 
 
 class _Call:
-    """A nested program on given addresses: tables of arguments are written once, then its kernels can be called."""
+    """Calls of a nested program on fixed addresses: the tables of arguments are written once, for any number of
+    calls."""
 
     def __init__(
         self, owner: _Function, number: int, inputs: Sequence[Value], outputs: Sequence[Value], state: int = 0
     ) -> None:
-        """The first `state` outputs are the next values of the inputs of the same numbers."""
+        """The first `state` outputs are the next values of the inputs at the same positions."""
         self.owner, self.f, self.program, self.state = owner, owner.f, owner.programs[number], state
         self.memory, self.inputs, self.outputs = owner.memory[number], inputs, outputs
         f = self.f
@@ -204,7 +206,7 @@ class _Call:
         self.tables = [self._table(launch) for launch in (*self.program.prepare, *self.program.launches)]
 
     def prepare(self) -> None:
-        """Compute what depends on constants alone."""
+        """Compute values that depend only on parameters and constants."""
         for launch, table in zip(self.program.prepare, self.tables, strict=False):
             self._launch(launch, table)
 
@@ -222,7 +224,7 @@ class _Call:
         return ()
 
     def unchanged(self) -> set[int]:
-        """The parts of a loop's state that its body hands on: they stay where they are."""
+        """The positions of a loop's state that its body returns unchanged: they are not copied."""
         targets = {c.target.index for c in self.program.copies if c.source == Place(Space.INPUT, c.target.index)}
         return {i for i in targets if i < self.state}
 
@@ -236,7 +238,7 @@ class _Call:
 
     def _launch(self, launch: Launch, table: Value) -> None:
         f = self.f
-        if not f.module.has_function(launch.symbol):  # a Python function, which the loader knows
+        if not f.module.has_function(launch.symbol):  # a Python function, whose address the loader provides
             f.module.declare_raw(launch.symbol, "void", "ptr, i64, i64, i32")
         f.call_void(f"@{launch.symbol}", table, f.const(I64, 0), f.const(I64, launch.count), f.const(I32, 0))
 

@@ -1,4 +1,4 @@
-"""A CPU in numbers, from which schedules and emitters derive what they do."""
+"""The properties of a CPU from which schedules and emitters derive their decisions."""
 
 from __future__ import annotations
 
@@ -8,15 +8,13 @@ from dataclasses import dataclass
 from ...ir.target import ConvSizes
 
 _MEMORY_BYTES_PER_CYCLE = 8
-"""What all threads together read from memory."""
+"""The memory bandwidth of all threads together."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cpu:
-    """A CPU as the schedule formulas see it.
-
-    `triple`, `cpu` and `features` go to LLVM; the rest are the numbers that tile sizes are derived from. Caches are
-    in bytes, per core.
+    """A CPU. `triple`, `cpu` and `features` are passed to LLVM; tile sizes are derived from the other fields. Cache
+    sizes are in bytes per core.
     """
 
     triple: str
@@ -35,8 +33,8 @@ class Cpu:
         return self.vector_bits // bits
 
     def winograd_tile(self, sizes: ConvSizes, tiles: Sequence[int] = (4, 2)) -> int:
-        """How many outputs along each axis Winograd's transforms compute together, of those in `tiles`; 0 if direct
-        convolution takes fewer cycles."""
+        """The number of outputs along each axis, out of `tiles`, that Winograd's transforms compute together; 0 if
+        direct convolution takes fewer cycles."""
         if not sizes.has_winograd:
             return 0
         cycles = {m: self._winograd_cycles(sizes, m) for m in tiles}
@@ -44,7 +42,8 @@ class Cpu:
         return best if best and cycles[best] < self._product_cycles(sizes, 9, sizes.tiles(1)) else 0
 
     def _product_cycles(self, sizes: ConvSizes, products: int, points: int) -> float:
-        """Multiply-adds of all threads, or the time that weights take from memory."""
+        """Cycles of a matrix product: those of its multiply-adds on all threads, or of reading its weights from memory
+        if these are more."""
         weights = products * sizes.channels * sizes.filters
         return max(
             weights * points / (self.lanes() * self.fma_per_cycle * self.threads),

@@ -1,7 +1,7 @@
-"""Functions that read symbolic numbers from their launch: where an emitter uses one as a constant, the code loads it.
+"""Functions that load symbolic numbers from the arguments of their launch, wherever an emitter uses one as a constant.
 
-So every emitter makes code for run-time extents when it is given symbolic ones: the numbers that are known are part of
-the code, the others are arguments. What is decided by a symbolic number is a guard of its trace.
+So every emitter emits code for dynamic shapes if the extents are symbolic: known numbers are part of the code, symbolic
+numbers are arguments. A decision that depends on a symbolic number adds a guard to its trace.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ _PACKED = {"i8": "b", "i16": "h", "i32": "i", "i64": "q"}
 
 
 class DynamicFunction(FunctionBuilder):
-    """A function with a kernel's signature. `numbers` are the arguments that it reads from argument `first` on; they
-    are loaded at its entry, before any loop."""
+    """A function with a kernel's signature. `numbers` are the symbolic numbers that it reads from argument `first` on;
+    they are loaded at its entry, before any loop."""
 
     __slots__ = ("_entry", "_loaded", "_tables", "first", "numbers")
 
@@ -38,7 +38,7 @@ class DynamicFunction(FunctionBuilder):
         self._tables: dict[tuple[Type, tuple[str, ...]], Value] = {}
 
     def rename(self, name: str) -> None:
-        """Give the function another name; nothing calls it yet."""
+        """Give the function another name. It must not have been called yet."""
         self._head = self._head.replace(f" {self.symbol}(", f" @{name}(")
         self.symbol = f"@{name}"
 
@@ -86,7 +86,7 @@ class DynamicFunction(FunctionBuilder):
         return found
 
     def table(self, type: Type, numbers: Sequence[Number], align: int = 64) -> Value:
-        """A table of symbolic numbers is part of the launch's arguments."""
+        """See `FunctionBuilder.table`. A table of symbolic numbers is part of the launch's arguments."""
         if not any(map(is_symbolic, numbers)):
             return super().table(type, numbers, align)
         words = deferred(_packed_words, type.kind, tuple(numbers))
@@ -119,7 +119,7 @@ class DynamicFunction(FunctionBuilder):
         return self._enter(f"load i64, ptr {place.text}, align 8", I64)
 
     def _narrowed(self, type: Type, number: Number) -> Value:
-        """A number as a scalar other than i64: its bits come in the low bits of a word."""
+        """A number as a scalar of a type other than i64: its bits are the low bits of an argument."""
         if type is I1:
             return self._enter(f"icmp ne i64 {self._number(I64, number).text}, 0", I1)
         if not type.is_float:
@@ -156,7 +156,8 @@ def _packed_words(kind: str, numbers: Sequence[Number]) -> tuple[int, ...]:
 
 
 class DynamicModule(ModuleBuilder):
-    """A module of kernels with symbolic numbers. Kernels are named by their code, so that programs share them."""
+    """A module of kernels with symbolic numbers. Kernels are named by a digest of their code, so that programs can
+    share them."""
 
     __slots__ = ("_later", "_open")
 
@@ -166,7 +167,8 @@ class DynamicModule(ModuleBuilder):
         self._later: dict[str, Callable[[], None]] = {}
 
     def helper(self, name: str, emit: Callable[[], None]) -> str:
-        """Internal functions are emitted with the text: most kernels that call them are known to the process."""
+        """See `ModuleBuilder.helper`. `emit` runs in `text`: most kernels that call helpers are already compiled and
+        are undone."""
         if name not in self._names:
             self._claim(name)
             self._later[name] = emit
@@ -184,8 +186,8 @@ class DynamicModule(ModuleBuilder):
         return super().text()
 
     def begin_kernel(self, first: int) -> None:
-        """The external functions begun from now on belong to one kernel, whose numbers are arguments from `first`.
-        Kernels nest: those of a loop's body are begun and ended inside the loop's."""
+        """Start a kernel: external functions created until `end_kernel` belong to it. Its numbers are arguments from
+        `first` on. Kernels nest: a loop's kernel contains the kernels of its body."""
         self._open.append((first, []))
 
     def function(
@@ -201,15 +203,15 @@ class DynamicModule(ModuleBuilder):
         if linkage or not self._open:
             return super().function(name, result, parameters, linkage=linkage, attributes=attributes, contract=contract)
         self._claim(name)
-        made = DynamicFunction(self, name, result, parameters, linkage, attributes, contract)
+        function = DynamicFunction(self, name, result, parameters, linkage, attributes, contract)
         first, functions = self._open[-1]
-        made.begin_numbers(first)
-        self._functions.append(made)
-        functions.append(made)
-        return made
+        function.begin_numbers(first)
+        self._functions.append(function)
+        functions.append(function)
+        return function
 
     def table(self, type: Type, numbers: Sequence[Number], align: int = 64) -> str:
-        """Tables are named by their content, as kernels are."""
+        """See `ModuleBuilder.table`. Tables are named by a digest of their content, like kernels."""
         body = ", ".join([f"{type.scalar.text} {scalar_constant(type.kind, n)}" for n in numbers])
         key = (type.kind, align, body)
         symbol = self._tables.get(key)
@@ -221,14 +223,14 @@ class DynamicModule(ModuleBuilder):
         return symbol
 
     def end_kernel(self, symbol: str) -> DynamicKernel:
-        """The functions begun since `begin_kernel`, whose names begin with `symbol`."""
+        """The functions created since `begin_kernel`, whose names start with `symbol`."""
         _, functions = self._open.pop()
         text = "\n".join([line for f in functions for line in f.text_lines()])
         digest = blake2b(text.replace(f"@{symbol}", "@kernel").encode(), digest_size=12).hexdigest()
         return DynamicKernel(digest, symbol, tuple(functions))
 
     def rename(self, kernel: DynamicKernel, symbol: str) -> None:
-        """Let the names of a kernel's functions begin with another symbol."""
+        """Replace the symbol with which the names of a kernel's functions start."""
         for f in kernel.functions:
             name = symbol + f.symbol.removeprefix(f"@{kernel.symbol}")
             self._claim(name)
@@ -236,12 +238,12 @@ class DynamicModule(ModuleBuilder):
 
 
 class DynamicKernel(NamedTuple):
-    """The functions of one kernel: a digest of their code, and how their names begin."""
+    """The functions of one kernel, a digest of their code, and the symbol with which their names start."""
 
     digest: str
     symbol: str
     functions: tuple[DynamicFunction, ...]
 
     def numbers(self, symbol: str) -> tuple[int, ...]:
-        """The numbers that a function reads."""
+        """The symbolic numbers that function `symbol` reads."""
         return next(tuple(f.numbers) for f in self.functions if f.symbol == f"@{symbol}")

@@ -1,4 +1,4 @@
-"""Emits any kernel for a CPU: contractions through their own emitters, everything else as loops."""
+"""Emits any kernel for a CPU: contractions with their emitters, all other kernels as loops."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .schedule.kinds import ContractionSchedule
 
 
 def is_contraction(kernel: Kernel) -> bool:
-    """Whether a kernel holds a Contract."""
+    """True if a kernel contains a Contract."""
     return bool(contracts(kernel))
 
 
@@ -32,10 +32,10 @@ def emit_kernel(
     symbol: str,
     parameters: frozenset[str] = frozenset(),
 ) -> Emission:
-    """Schedule `kernel` for `target` and add its functions to `module`; `symbol` begins their names.
+    """Schedule `kernel` for `target` and add its functions to `module`; their names start with `symbol`.
 
-    `parameters` names buffers that change rarely, so that packing them costs nothing in a run. ValueError or
-    NotImplementedError names what of the kernel has no emission.
+    `parameters` names buffers that change rarely, so that packing them costs nothing in a run. Raises ValueError or
+    NotImplementedError that names the construct that cannot be emitted.
     """
     if is_contraction(kernel):
         return _emit_contraction(kernel, target, module, symbol, parameters)
@@ -45,7 +45,7 @@ def emit_kernel(
 def _emit_contraction(
     kernel: Kernel, target: Cpu, module: ModuleBuilder, symbol: str, parameters: frozenset[str]
 ) -> Emission:
-    """Under a schedule of contractions; what none takes (integers, computed operands) is a sum in plain loops."""
+    """Emit a contraction under its schedule; as a sum in plain loops if it has none (integers, computed operands)."""
     from .contract import emit_contraction
     from .schedule.describe import ContractionError
 

@@ -1,7 +1,7 @@
 """Builds LLVM modules as text: functions with structured control flow, constants and tables, declarations.
 
-Direct text costs about a microsecond per instruction, a tenth of what llvmlite.ir takes. The same calls give the same
-text, always. No fast-math flag is ever set; `contract` (multiply-add fusion) is an option of a function.
+Building text takes about a microsecond per instruction, a tenth of the time of llvmlite.ir. The same calls always give
+the same text. No fast-math flag is ever set, except `contract` (multiply-add fusion), an option of a function.
 
     module = ModuleBuilder(target)
     f = module.function("scale", None, [("x", PTR, "noalias"), ("n", I64, "")])
@@ -27,7 +27,7 @@ Parameter = tuple[str, Type, str]
 
 
 class ModuleBuilder:
-    """A module under construction. Equal declarations, tables and metadata are kept once."""
+    """A module under construction. Equal declarations, tables and metadata are stored once."""
 
     __slots__ = ("_declared", "_functions", "_globals", "_intrinsics", "_metadata", "_names", "_tables", "target")
 
@@ -51,10 +51,10 @@ class ModuleBuilder:
         attributes: str = "nounwind",
         contract: bool = False,
     ) -> FunctionBuilder:
-        """Begin a function; a parameter is (name, type, attributes such as "noalias" or "").
+        """Create a function; a parameter is (name, type, attributes such as "noalias" or "").
 
-        External by default; linkage "internal" for helpers, often with `attributes="nounwind alwaysinline"`. Raises
-        ValueError when the name is taken.
+        It is external by default; helpers have linkage "internal", often with `attributes="nounwind alwaysinline"`.
+        ValueError if the module already has the name.
         """
         self._claim(name)
         function = FunctionBuilder(self, name, result, parameters, linkage, attributes, contract)
@@ -62,21 +62,21 @@ class ModuleBuilder:
         return function
 
     def has_function(self, name: str) -> bool:
-        """Was a function of this name begun?"""
+        """True if the module has a function or a global of this name."""
         return name in self._names
 
     def helper(self, name: str, emit: Callable[[], None]) -> str:
-        """The symbol of an internal function that `emit` adds unless the module has it."""
+        """The symbol of internal function `name`; `emit` adds it if the module does not have it."""
         if name not in self._names:
             emit()
         return "@" + name
 
     def mark(self) -> tuple[int, frozenset[str]]:
-        """The functions that there are now, for `undo`."""
+        """The current functions, for `undo`."""
         return len(self._functions), frozenset(self._names)
 
     def undo(self, mark: tuple[int, frozenset[str]]) -> None:
-        """Take back the functions begun since a mark; declarations and tables stay, which changes no code."""
+        """Remove the functions created since a mark. Declarations and tables are not removed; they change no code."""
         count, names = mark
         del self._functions[count:]
         self._names = set(names)
@@ -87,18 +87,18 @@ class ModuleBuilder:
         self._names.add(name)
 
     def declare(self, name: str, result: Type | None, parameters: Sequence[Type]) -> str:
-        """Declare an external function (libm's, the runtime's) and return the symbol to `call`."""
+        """Declare an external function (of libm or the runtime) and return its symbol for `call`."""
         text = result.text if result else "void"
         return self.declare_raw(name, text, ", ".join([p.text for p in parameters]))
 
     def declare_raw(self, name: str, result: str, parameters: str) -> str:
-        """`declare` with types in LLVM's spelling, for intrinsics."""
+        """`declare` with types as LLVM text, for intrinsics."""
         if name not in self._declared:
             self._declared[name] = f"declare {result} @{name}({parameters})"
         return "@" + name
 
     def uniform_intrinsic(self, name: str, type: Type, count: int) -> str:
-        """`call type @llvm.NAME.type`, declared with `count` operands of that same type."""
+        """`call type @llvm.NAME.type`, declared with `count` operands of the same type."""
         key = (name, type, count)
         callee = self._intrinsics.get(key)
         if callee is None:
@@ -107,7 +107,8 @@ class ModuleBuilder:
         return callee
 
     def table(self, type: Type, numbers: Sequence[Number], align: int = 64) -> str:
-        """The symbol of an internal constant array of scalars, aligned to a cache line; equal tables are one."""
+        """The symbol of an internal constant array of scalars, by default aligned to a cache line. Equal tables are
+        shared."""
         spelled = [scalar_constant(type.kind, n) for n in numbers]
         body = ", ".join([f"{type.scalar.text} {n}" for n in spelled])
         key = (type.kind, align, body)
@@ -120,7 +121,8 @@ class ModuleBuilder:
         return symbol
 
     def global_(self, name: str, definition: str) -> str:
-        """The symbol of `@name = definition`, such as `internal global [64 x i8] zeroinitializer`."""
+        """Define the global `@name = definition` (for instance `internal global [64 x i8] zeroinitializer`) and return
+        its symbol."""
         self._claim(name)
         self._globals.append(f"@{name} = {definition}")
         return "@" + name
@@ -136,14 +138,14 @@ class ModuleBuilder:
         return ", !prof " + self.metadata('!{!"branch_weights", i32 1, i32 100000}')
 
     def text(self) -> str:
-        """The whole module in LLVM assembly. Raises when a function was not ended with `ret`."""
+        """The whole module in LLVM assembly. ValueError if a function was not finished with `ret`."""
         head = [f'target triple = "{self.target.triple}"', *self._globals, *self._declared.values()]
         bodies = [line for f in self._functions for line in f.text_lines()]
         return "\n".join(head + bodies + [f"!{n} = {node}" for node, n in self._metadata.items()]) + "\n"
 
 
 class CarryLoop:
-    """What `FunctionBuilder.carry_loop` yields: `index` and `values` inside the loop, `results` after it."""
+    """The loop that `FunctionBuilder.carry_loop` yields: `index` and `values` inside it, `results` after it."""
 
     __slots__ = ("index", "next_values", "values")
 
@@ -152,14 +154,15 @@ class CarryLoop:
         self.next_values: tuple[Value, ...] | None = None
 
     def next(self, *values: Value) -> None:
-        """The values that the next iteration starts with, in the order of `carry`: said once, at the body's end."""
+        """Set the values with which the next iteration starts, in the order of `carry`. Called once, at the end of the
+        body."""
         if [v.type for v in values] != [v.type for v in self.values]:
             raise TypeError(f"the loop carries {self.values}, not {values}")
         self.next_values = values
 
     @property
     def results(self) -> tuple[Value, ...]:
-        """The carried values after the last iteration (the initial ones when there was none)."""
+        """The carried values after the last iteration (the initial values if there was none)."""
         return self.values
 
 
@@ -188,27 +191,27 @@ class FunctionBuilder(Instructions):
         self._block, self._ended = "entry", False
 
     def text_lines(self) -> list[str]:
-        """The function's lines, once it is ended."""
+        """The function's lines. ValueError if it is not finished."""
         if not self._ended:
-            raise ValueError(f"function {self.symbol} was not ended with ret")
+            raise ValueError(f"function {self.symbol} was not finished with ret")
         return [self._head, "entry:", *self._allocas, *self.lines, "}"]
 
     def ret(self, value: Value | None = None) -> None:
-        """End the function; the last thing said to it."""
-        given = None if value is None else value.type
-        if given is not self.result:
-            raise TypeError(f"{self.symbol} returns {self.result}, not {given}")
+        """Finish the function. No call on it can follow."""
+        type = None if value is None else value.type
+        if type is not self.result:
+            raise TypeError(f"{self.symbol} returns {self.result}, not {type}")
         self.lines.append("  ret void" if value is None else f"  ret {value.type.text} {value.text}")
         self._ended = True
 
     def alloca(self, type: Type, count: int = 1, align: int = 64) -> Value:
-        """Stack memory for `count` elements, allocated once at the function's entry wherever this is called."""
+        """Stack memory for `count` elements, allocated once, at the function's entry."""
         self._count = n = self._count + 1
         self._allocas.append(f"  %v{n} = alloca {type.text}, i64 {count}, align {align}")
         return Value(f"%v{n}", PTR, self)
 
     def address(self, symbol: str) -> Value:
-        """A pointer to a global or a function, from its symbol with the sigil."""
+        """A pointer to a global or a function, from its symbol, which starts with @."""
         return Value(symbol, PTR, self)
 
     def table(self, type: Type, numbers: Sequence[Number], align: int = 64) -> Value:
@@ -227,7 +230,7 @@ class FunctionBuilder(Instructions):
 
     @contextmanager
     def loop(self, low: Operand, high: Operand, step: Operand = 1) -> Generator[Value]:
-        """`for i in range(low, high, step)`, i64 or the operands' integer type, step > 0. Yields i."""
+        """`for i in range(low, high, step)` with step > 0. Yields i, of the operands' integer type, else i64."""
         with self.carry_loop(low, high, (), step) as loop:
             yield loop.index
 
@@ -235,7 +238,7 @@ class FunctionBuilder(Instructions):
     def carry_loop(
         self, low: Operand, high: Operand, carry: Sequence[Value], step: Operand = 1
     ) -> Generator[CarryLoop]:
-        """A counted loop with accumulators.
+        """A counted loop with accumulators, whose initial values are `carry`.
 
         `with f.carry_loop(0, n, [zero]) as loop: loop.next(loop.values[0] + term(loop.index))`; then
         `(total,) = loop.results`.
@@ -269,7 +272,7 @@ class FunctionBuilder(Instructions):
         condition: Callable[..., Value],
         body: Callable[..., Sequence[Value]],
     ) -> tuple[Value, ...]:
-        """Repeat `carry = body(*carry)` while `condition(*carry)`, an i1; returns the last carry."""
+        """Repeat `carry = body(*carry)` while `condition(*carry)`, an i1. Returns the last carry."""
         n, before = self._fresh(), self._block
         self.lines.append(f"  br label %head{n}")
         self._label(f"head{n}")
@@ -292,7 +295,8 @@ class FunctionBuilder(Instructions):
 
     @contextmanager
     def when(self, condition: Value, unlikely: bool = False) -> Generator[None]:
-        """The body runs only where the scalar i1 `condition` holds. Values made inside stay inside: see `branch`."""
+        """Run the body only if the scalar i1 `condition` is true. Values of the body cannot be used after it: see
+        `branch`."""
         n = self._fresh()
         weights = self.module.unlikely() if unlikely else ""
         self.lines.append(f"  br i1 {condition.text}, label %then{n}, label %join{n}{weights}")
@@ -308,10 +312,10 @@ class FunctionBuilder(Instructions):
         otherwise: Callable[[], Sequence[Value]],
         unlikely: bool = False,
     ) -> tuple[Value, ...]:
-        """if / else on a scalar i1: each callable emits its side and returns its values; the result joins them with
-        phis.
+        """if / else on a scalar i1: each callable emits its side and returns its values. The results are phis of these.
 
-        Both return the same number and types (an empty tuple for effects alone). `unlikely` speaks of `then`.
+        Both return the same number of values and types (an empty tuple for side effects only). `unlikely` refers to
+        `then`.
         """
         n = self._fresh()
         weights = self.module.unlikely() if unlikely else ""

@@ -1,4 +1,4 @@
-"""Memory, calls and lanes as methods: the straight-line instructions that `arithmetic.py` has not.
+"""Instructions for memory, calls and lanes as methods, in addition to those of `arithmetic.py`.
 
 `Instructions` is the base of `emitter.FunctionBuilder`, which adds control flow.
 """
@@ -16,37 +16,39 @@ _ONLY_FIRST = re.compile(r"<i1 true(, i1 false)+>")
 
 def _vector(type: Type) -> str:
     if type.lanes == 1:
-        raise ValueError(f"masked access to a scalar {type.text}: put it under `when`")
+        raise ValueError(f"masked access to a scalar {type.text}: use `when`")
     return type.text
 
 
 class Instructions(Arithmetic):
-    """Every straight-line instruction."""
+    """All instructions that do not branch."""
 
     __slots__ = ()
 
     # Memory
 
     def gep(self, pointer: Value, index: Operand, element: Type) -> Value:
-        """The address `index` elements past `pointer`; a vector of indices gives a vector of pointers."""
+        """The address `index` elements after `pointer`; for a vector of indices, a vector of pointers."""
         if not isinstance(index, Value):
             return self.op(f"getelementptr {element.text}, ptr {pointer.text}, i64 {index}", PTR) if index else pointer
         result = PTR.with_lanes(index.type.lanes)
         return self.op(f"getelementptr {element.text}, ptr {pointer.text}, {index.type.text} {index.text}", result)
 
     def load(self, pointer: Value, type: Type, align: int = 0, nontemporal: bool = False) -> Value:
-        """`align` in bytes; 0 means that of one element, which is right for any user's buffer."""
+        """Load a scalar or vector. `align` is in bytes; 0 means the alignment of one element, which every buffer
+        has."""
         hint = self.module.nontemporal() if nontemporal else ""
         return self.op(f"load {type.text}, ptr {pointer.text}, align {align or type.bytes}{hint}", type)
 
     def store(self, value: Value, pointer: Value, align: int = 0, nontemporal: bool = False) -> None:
-        """Non-temporal stores want `align` = the vector's bytes, and `store_fence` before others may read."""
+        """Store a scalar or vector; for `align` see `load`. Non-temporal stores require `align` to be the size of the
+        vector, and a `store_fence` before other threads read the memory."""
         type = value.type
         hint = self.module.nontemporal() if nontemporal else ""
         self.lines.append(f"  store {type.text} {value.text}, ptr {pointer.text}, align {align or type.bytes}{hint}")
 
     def store_fence(self) -> None:
-        """Order non-temporal stores before whatever this thread stores next."""
+        """Order non-temporal stores before all later stores of this thread."""
         if self.module.target.triple.startswith("x86_64"):
             self.call_void(self.module.declare_raw("llvm.x86.sse.sfence", "void", ""))
         else:
@@ -67,7 +69,7 @@ class Instructions(Arithmetic):
         return self.vector_const(I1.with_lanes(lanes), [int(k < count) for k in range(lanes)])
 
     def rest_mask(self, begin: Value, end: Operand, lanes: int) -> Value:
-        """The same where begin < end, in few instructions: for the inside of loops."""
+        """`lane_mask` for begin < end, with fewer instructions: for loop bodies."""
         if lanes == 1:
             return self.cmp("ult", begin, end)
         type = I32.with_lanes(lanes)
@@ -75,17 +77,18 @@ class Instructions(Arithmetic):
         return self.cmp("lt", self.iota(type), self.splat(count, type))
 
     def masked_load(self, pointer: Value, type: Type, mask: Value, other: Operand = 0, align: int = 0) -> Value:
-        """Lanes where `mask` from memory, the rest `other`; masked lanes are not touched. Vectors only."""
+        """Load the lanes where `mask` is true; the others are `other`, and their memory is not accessed. Vectors
+        only."""
         t, m = _vector(type), mask.type.text
         symbol = self.module.declare_raw(f"llvm.masked.load.{type.mangled}.p0", t, f"ptr, i32, {m}, {t}")
         operands = f"ptr {pointer.text}, i32 {align or type.bytes}, {m} {mask.text}, {t} {self._text(other, type)}"
         return self.op(f"call {t} {symbol}({operands})", type)
 
     def masked_store(self, value: Value, pointer: Value, mask: Value, align: int = 0) -> None:
-        """Store the lanes where `mask`. Vectors only.
+        """Store the lanes where `mask` is true. Vectors only.
 
-        A constant mask of the first lane alone is a scalar store: for a truncated vector, LLVM 22 would store the whole
-        element from before the truncation (X86ISelLowering, truncating masked stores).
+        A constant mask of only the first lane is emitted as a scalar store: for a truncated vector, LLVM 22 would store
+        the whole element before its truncation (X86ISelLowering, truncating masked stores).
         """
         type = value.type
         if _ONLY_FIRST.fullmatch(mask.text):
@@ -97,7 +100,8 @@ class Instructions(Arithmetic):
         self.lines.append(f"  call void {symbol}({operands})")
 
     def gather(self, base: Value, index: Value, element: Type, mask: Value | None = None, other: Operand = 0) -> Value:
-        """base[index] per lane (`index` in elements, i32 or i64, signed); masked lanes give `other` and touch nothing.
+        """base[index] per lane (`index` in elements, i32 or i64, signed). Lanes where `mask` is false are `other`, and
+        their memory is not accessed.
 
         A scalar index without a mask is a plain load.
         """
@@ -113,7 +117,7 @@ class Instructions(Arithmetic):
         return self.op(f"call {t} {symbol}({operands})", type)
 
     def prefetch(self, pointer: Value, write: bool = False, locality: int = 3) -> None:
-        """Fetch a cache line early; `locality` 3 keeps it in L1, 0 passes it by. Any address is allowed."""
+        """Prefetch a cache line; `locality` 3 keeps it in all caches, 0 in none. Any address is allowed."""
         symbol = self.module.declare_raw("llvm.prefetch.p0", "void", "ptr, i32, i32, i32")
         self.lines.append(f"  call void {symbol}(ptr {pointer.text}, i32 {int(write)}, i32 {locality}, i32 1)")
 
@@ -133,7 +137,7 @@ class Instructions(Arithmetic):
     # Lanes
 
     def splat(self, a: Operand, type: Type) -> Value:
-        """A scalar in every lane of `type` (a number becomes a constant)."""
+        """A vector of `type` with a scalar in every lane (a number becomes a constant)."""
         if not isinstance(a, Value):
             return self.const(type, a)
         if type.lanes == 1:
@@ -146,20 +150,20 @@ class Instructions(Arithmetic):
         return self.vector_const(type, [start + step * i for i in range(type.lanes)])
 
     def vector_const(self, type: Type, numbers: Sequence[Number]) -> Value:
-        """A constant with a number for each lane."""
+        """A constant with one number per lane."""
         if type.lanes == 1:
             return self.const(type, numbers[0])
         lanes = ", ".join([f"{type.scalar.text} {scalar_constant(type.kind, x)}" for x in numbers])
         return Value(f"<{lanes}>", type, self)
 
     def extract(self, a: Value, lane: Operand) -> Value:
-        """One lane as a scalar; of a scalar, itself."""
+        """One lane as a scalar; a scalar is returned itself."""
         if a.type.lanes == 1:
             return a
         return self.op(f"extractelement {a.type.text} {a.text}, i64 {self._text(lane, I64)}", a.type.scalar)
 
     def insert(self, a: Value, scalar: Operand, lane: Operand) -> Value:
-        """`a` with one lane replaced; of a scalar, the scalar itself."""
+        """`a` with one lane replaced; if `a` is a scalar, the new scalar."""
         element = a.type.scalar
         if a.type.lanes == 1:
             return scalar if isinstance(scalar, Value) else self.const(element, scalar)
@@ -167,7 +171,8 @@ class Instructions(Arithmetic):
         return self.op(f"insertelement {a.type.text} {a.text}, {text}", a.type)
 
     def shuffle(self, a: Value, b: Value, lanes: Sequence[int]) -> Value:
-        """Lanes picked from a (0 ...) and b (continuing); both vectors of one type; -1 leaves a lane undefined."""
+        """A vector of selected lanes: numbers from 0 on are the lanes of a, then those of b, which has the same type;
+        -1 leaves a lane undefined."""
         picks = ", ".join(["i32 poison" if i < 0 else f"i32 {i}" for i in lanes])
         type = a.type.with_lanes(len(lanes))
         if type.lanes == 1:
@@ -176,36 +181,37 @@ class Instructions(Arithmetic):
         return self.op(f"shufflevector {text}", type)
 
     def concat(self, a: Value, b: Value) -> Value:
-        """The lanes of a, then those of b."""
+        """The lanes of a, then the lanes of b."""
         if a.type.lanes == 1:
             pair = Value("poison", a.type.with_lanes(2), self)
             return self.insert(self.insert(pair, a, 0), b, 1)
         return self.shuffle(a, b, range(2 * a.type.lanes))
 
     def slice_lanes(self, a: Value, start: int, count: int) -> Value:
-        """`count` lanes of a from `start` on; one lane is a scalar."""
+        """`count` lanes of a from `start` on; a scalar if `count` is 1."""
         return self.shuffle(a, a, range(start, start + count)) if count > 1 else self.extract(a, start)
 
     def reduce(self, op: str, a: Value) -> Value:
-        """The scalar `op` over all lanes, a balanced tree of halves in a fixed order: the same result with every LLVM.
+        """All lanes combined by `op` to a scalar. The order is a fixed balanced tree of halves, so the result does not
+        depend on the version of LLVM.
 
-        `op` names a method of two operands: add mul min max smin smax umin umax and_ or_ xor min_or_second
+        `op` names a method with two operands: add mul min max smin smax umin umax and_ or_ xor min_or_second
         max_or_second.
         """
         combine = getattr(self, op)
         while a.type.lanes > 1:
             half, odd = divmod(a.type.lanes, 2)
             if odd:
-                raise ValueError(f"reduce needs a power of two of lanes, not {a.type.text}")
+                raise ValueError(f"reduce requires a power of two of lanes, not {a.type.text}")
             a = combine(self.slice_lanes(a, 0, half), self.slice_lanes(a, half, half))
         return a
 
     def any(self, mask: Value) -> Value:
-        """One i1: is some lane true?"""
+        """An i1: true if any lane is true."""
         return self._mask_reduce("or", mask)
 
     def all(self, mask: Value) -> Value:
-        """One i1: are all lanes true?"""
+        """An i1: true if all lanes are true."""
         return self._mask_reduce("and", mask)
 
     def _mask_reduce(self, how: str, mask: Value) -> Value:

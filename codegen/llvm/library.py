@@ -1,4 +1,4 @@
-"""LLVM, as Python sees it: whoever imports this file loads the library, so only what compiles does, and late."""
+"""LLVM's Python binding. Importing this file loads the library, so only functions that compile import it."""
 
 # pyright: reportMissingTypeStubs=false
 # (llvmlite has no types)

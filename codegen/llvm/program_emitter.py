@@ -1,4 +1,4 @@
-"""Emits the kernels of one program into LLVM modules, each distinct one once."""
+"""Emits the kernels of one program into LLVM modules, equal kernels once."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from ...ir.program import HostFunction
 from ...passes.manager import Context
 from ..emission import Emission, LaunchSpec, Packing
 from ..observe import observe_kernel, observe_text
-from .contract.open_form import OpenProduct, open_product
-from .contract.open_product import emit_open_product, open_launches
+from .contract.general_form import GeneralProduct, general_product
+from .contract.general_product import emit_general_product, general_launches
 from .control import emit_control
 from .cpu import Cpu
 from .dynamic_function import DynamicModule
@@ -28,8 +28,8 @@ from .loops.generalize import GeneralKernel, generalize
 from .routines import emit_routine, has_routine
 from .shared import DYNAMIC, LOOPS, NESTED, PRODUCTS, share_code, shared_code
 
-_FEW_REGIONS = 3  # beyond, what shape-free kernels gain by more code is less than the time to compile it
-_ASSEMBLY = 5  # MXFORGE_DEBUG from which assembly is printed
+_FEW_REGIONS = 3  # with more regions shape-free kernels are compact: faster code would not repay its compile time
+_ASSEMBLY = 5  # level of MXFORGE_DEBUG from which assembly is printed
 
 
 @runtime_checkable
@@ -40,8 +40,8 @@ class LlvmPacking(Packing, Protocol):
 
 
 class LlvmEmitter:
-    """Collects the kernels of one program: those of its own shapes in `module`, shape-free ones that no program had
-    before in `fresh`. `general` names all shape-free ones; programs share their code."""
+    """Collects the kernels of one program: kernels for its shapes in `module`, shape-free kernels that are not yet
+    compiled in `fresh`. `general` names all shape-free kernels; programs share their code."""
 
     def __init__(self, target: Cpu, graph: Graph, context: Context) -> None:
         self.target, self.context = target, context
@@ -58,22 +58,22 @@ class LlvmEmitter:
 
     def nested(self) -> LlvmEmitter:
         """An emitter into the same module for a nested graph, whose kernels have no run-time extents."""
-        made = copy(self)
-        made.is_nested = True
-        return made
+        inner = copy(self)
+        inner.is_nested = True
+        return inner
 
     # -- kernels
 
     def emit(self, kernel: Kernel, parameters: frozenset[str], offsets: Sequence[int]) -> Emission:
-        """See `Emitter`. Loads and stores of a CPU need no alignment beyond the element's."""
+        """See `Emitter`. Loads and stores on a CPU require only the alignment of an element."""
         options = self.context.options
         if not self.is_nested and (options.dynamic or not options.static_shape):
-            found = self._emit_open(kernel, parameters)
+            found = self._emit_shape_free(kernel, parameters)
             if found is not None:
                 return found
         parameters = parameters if is_contraction(kernel) else frozenset()
         name = trace_hash(kernel, parameters) if parameters else trace_hash(kernel)
-        key = name, self._is_apart
+        key = name, self._is_nested_dynamic
         emission = self.emissions.get(key)
         if emission is None:
             symbol, first = f"k_{name[:16]}", len(kernel.buffers) + len(kernel.extents) + 1
@@ -86,27 +86,28 @@ class LlvmEmitter:
         return emit_kernel(kernel, self.target, self.module, symbol, parameters)
 
     def emit_packing(self, packing: Packing) -> LaunchSpec:
-        key = packing, self._is_apart
+        key = packing, self._is_nested_dynamic
         launch = self.packings.get(key)
         if launch is None:
             assert isinstance(packing, LlvmPacking)
             form, symbol = packing, f"pack_{len(self.packings)}"
-            made = self._dynamic(symbol, 2, lambda: Emission((form.emit(self.module, self.target, symbol),)))
-            (launch,) = made.launches
+            emission = self._dynamic(symbol, 2, lambda: Emission((form.emit(self.module, self.target, symbol),)))
+            (launch,) = emission.launches
             self.packings[key] = launch
         return launch
 
     # -- kernels with symbolic extents
 
     @property
-    def _is_apart(self) -> bool:
-        """True for the dynamic kernels of a loop or a branch: its function calls them, so they are in its object and
-        not in those that programs share."""
+    def _is_nested_dynamic(self) -> bool:
+        """True for dynamic kernels of a loop or a branch: its function calls them, so they are in its object and not in
+        objects that programs share."""
         return self.is_nested and self.context.options.dynamic
 
     def _dynamic(self, symbol: str, first: int, emit: Callable[[], Emission]) -> Emission:
-        """What `emit` adds to the module as functions whose names begin with `symbol`. With symbolic extents these are
-        shape-free: they are named by their code, and left out where the process has them."""
+        """The emission of `emit`, which adds functions to the module whose names start with `symbol`. With symbolic
+        extents the functions are shape-free: they are renamed after a digest of their code, and removed if the process
+        already has them."""
         module = self.module
         if not isinstance(module, DynamicModule):
             return emit()
@@ -131,23 +132,23 @@ class LlvmEmitter:
 
     # -- kernels of run-time extents
 
-    def _emit_open(self, kernel: Kernel, parameters: frozenset[str]) -> Emission | None:
-        """The kernel with run-time extents, if it has such a form."""
+    def _emit_shape_free(self, kernel: Kernel, parameters: frozenset[str]) -> Emission | None:
+        """The kernel with run-time extents; None if it has no such form."""
         if is_contraction(kernel):
-            product = open_product(kernel, self.target, parameters if self.context.options.dynamic else frozenset())
+            product = general_product(kernel, self.target, parameters if self.context.options.dynamic else frozenset())
             return None if product is None else self._emit_product(product)
         general = generalize(kernel)
         return None if general is None else self._emit_general(general)
 
-    def _emit_product(self, product: OpenProduct) -> Emission:
+    def _emit_product(self, product: GeneralProduct) -> Emission:
         symbol = f"{PRODUCTS}{structural_hash(product.form)[:24]}"
         if self._is_new(symbol):
-            emit_open_product(self.fresh, product.form, symbol)
-        launches = open_launches(product, self.target, symbol)
+            emit_general_product(self.fresh, product.form, symbol)
+        launches = general_launches(product, self.target, symbol)
         return replace(launches, operands=product.operands, extents=product.values())
 
     def _emit_general(self, general: GeneralKernel) -> Emission:
-        """A shape-free kernel: its code is compiled once in the life of the process."""
+        """A shape-free kernel. Its code is compiled once per process."""
         name = f"{LOOPS}{structural_hash(general.kernel)[:24]}"
         emission = emit_loops(general.kernel, self.target, None, name, general.extents, self.compact)
         if self._is_new(emission.launches[0].symbol):
@@ -156,7 +157,7 @@ class LlvmEmitter:
         return replace(emission, operands=general.operands, extents=general.extents)
 
     def _is_new(self, symbol: str) -> bool:
-        """Note the use of shape-free code; True if it must be emitted."""
+        """Register the use of shape-free code; returns True if it must be emitted."""
         new = symbol not in self.general and shared_code(symbol, self.target) is None
         self.general[symbol] = None
         return new
@@ -173,7 +174,7 @@ class LlvmEmitter:
     def _emit_routine(self, node: Node) -> Emission:
         symbol = f"r{len(self.routines)}_{node.op.name.rpartition('.')[2]}"
         operands = (*node.inputs, *node.outputs)
-        key = trace_hash(node.op, *(v.type for v in operands), self._is_apart)
+        key = trace_hash(node.op, *(v.type for v in operands), self._is_nested_dynamic)
         emission = self.routines.get(key)
         if emission is None:
             emission = self._dynamic(symbol, len(operands) + 1, lambda: emit_routine(node, self.module, symbol))
@@ -181,9 +182,9 @@ class LlvmEmitter:
         return emission
 
     def _emit_control(self, node: Node, functions: list[HostFunction] | None) -> Emission:
-        """A branch or a loop, whose nested graphs are compiled into this module."""
+        """A branch or a loop; its nested graphs are compiled into this module."""
         symbol = f"c{len(self.controls)}_{node.op.name.rpartition('.')[2]}"
-        self.controls[symbol] = Emission(())  # the number is taken; nested loops get others
+        self.controls[symbol] = Emission(())  # reserves the number: nested loops get others
         first = len(node.inputs) + len(node.outputs) + 1
         emission = self._dynamic(symbol, first, lambda: emit_control(node, self, functions, symbol))
         self.controls[symbol] = emission
@@ -192,14 +193,14 @@ class LlvmEmitter:
     # -- code
 
     def code(self) -> tuple[bytes, ...]:
-        """One object for what is of this program's shapes, and those of the shape-free kernels."""
+        """One object for the kernels of this program's shapes, and the objects of the shape-free kernels."""
         shared = self._shared_code()
         if self.module is self.fresh or not (self.emissions or self.routines or self.controls):
             return shared
         return (_compiled(self.module, "module", self.context), *shared)
 
     def _shared_code(self) -> tuple[bytes, ...]:
-        """The objects that define the shape-free kernels; those that are new are compiled as one."""
+        """The objects that define the shape-free kernels. New kernels are compiled to one object."""
         missing = [s for s in self.general if shared_code(s, self.target) is None]
         if missing:
             share_code(missing, self.target, _compiled(self.fresh, "shared", self.context))
@@ -208,7 +209,7 @@ class LlvmEmitter:
 
 
 def _compiled(module: ModuleBuilder, name: str, context: Context) -> bytes:
-    """The object of a module; LLVM is imported by the first that needs it."""
+    """The object of a module. The first call imports LLVM."""
     from .compile import compile_object, emit_assembly
 
     start = time.perf_counter()

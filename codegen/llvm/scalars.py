@@ -1,9 +1,8 @@
-"""The table from scalar operations to LLVM: `emit_scalar` computes one on values of any lane count, for every emitter
-of kernels.
+"""The table from scalar operations to LLVM: `emit_scalar` emits an operation on values with any number of lanes.
 
-Semantics are those of `ir/scalar.py`. 16-bit floats are computed in float32 and rounded after each operation; doubles
-and floats in their own type; integers wrap, shifts past the width give 0 (or the sign), and a division by zero gives
-0 instead of stopping the process.
+`ir/scalar.py` defines the semantics. 16-bit floats are computed in float32 and rounded after each operation, doubles
+and floats in their own type. Integers wrap, shifts by the width or more give 0 (or the sign), and a division by zero
+gives 0 instead of stopping the process.
 """
 
 from __future__ import annotations
@@ -24,7 +23,8 @@ _UNSIGNED_PREDICATES = {"lt": "ult", "le": "ule", "gt": "ugt", "ge": "uge"}
 
 
 def emit_scalar(f: FunctionBuilder, op: ScalarOp, operands: Sequence[Value], dtype: DType) -> Value:
-    """`op` on operands of `dtype` (for SELECT that of the two values); the result has `result_dtype(op, ...)`."""
+    """`op` on operands of `dtype` (for SELECT, the dtype of the two values). The result has `result_dtype(op, ...)`.
+    ValueError for a wrong number of operands."""
     if len(operands) != op.arity:
         raise ValueError(f"{op.value} takes {op.arity} operands, got {len(operands)}")
     if dtype in (DType.F16, DType.BF16) and op is not ScalarOp.SELECT:
@@ -33,7 +33,7 @@ def emit_scalar(f: FunctionBuilder, op: ScalarOp, operands: Sequence[Value], dty
 
 
 def emit_cast(f: FunctionBuilder, value: Value, source: DType, target: DType) -> Value:
-    """`value` of dtype `source` as `target`; see `FunctionBuilder.convert` for rounding."""
+    """`value`, of dtype `source`, converted to `target`; see `FunctionBuilder.convert` for rounding."""
     integer_side = source if source.is_integer or source is DType.BOOL else target
     return f.convert(value, type_of(target).kind, signed=integer_side.is_signed)
 
@@ -51,7 +51,7 @@ def _math(name: str) -> Rule:
 
 
 def _rounding(name: str) -> Rule:
-    """A rounding of floats, which leaves integers as they are."""
+    """A rounding of floats that does not change integers."""
 
     def rule(f: FunctionBuilder, dtype: DType, x: Sequence[Value]) -> Value:
         return call_math(f, name, *x) if dtype.is_float else x[0]
@@ -82,13 +82,13 @@ def _extreme(signed: str, unsigned: str) -> Rule:
         if bound is None:
             return getattr(f, signed)(*x)
         other = x[0] if bound is x[1] else x[1]
-        return getattr(f, f"{signed}_or_second")(bound, other)  # keeps a NaN of `other`
+        return getattr(f, f"{signed}_or_second")(bound, other)  # propagates a NaN in `other`
 
     return rule
 
 
 def _is_number(value: Value) -> bool:
-    """A constant other than NaN."""
+    """True for a constant other than NaN."""
     return (
         not value.text.startswith("%")
         and "7FF8" not in value.text
@@ -102,7 +102,7 @@ def _abs(f: FunctionBuilder, dtype: DType, x: Sequence[Value]) -> Value:
 
 
 def _sign(f: FunctionBuilder, dtype: DType, x: Sequence[Value]) -> Value:
-    """-1, 0 or 1; NaN stays NaN."""
+    """-1, 0 or 1; NaN for NaN."""
     (a,) = x
     if not dtype.is_float:
         positive = f.convert(f.cmp("ugt" if not dtype.is_signed else "gt", a, 0), a.type.kind)
@@ -136,7 +136,8 @@ def _multiply(f: FunctionBuilder, dtype: DType, x: Sequence[Value]) -> Value:
 
 
 def _safe_divisor(f: FunctionBuilder, dtype: DType, x: Sequence[Value]) -> tuple[Value, Value]:
-    """A divisor that no hardware refuses (1 for 0, and for -1 under the lowest number), and where the real one is 0."""
+    """A divisor that cannot trap (1 instead of 0, and instead of -1 if the dividend is the lowest number), and the test
+    that the divisor is 0."""
     a, b = x
     zero = f.cmp("eq", b, 0)
     unsafe = zero
@@ -170,7 +171,7 @@ def _modulo(f: FunctionBuilder, dtype: DType, x: Sequence[Value]) -> Value:
 
 
 def _power(f: FunctionBuilder, dtype: DType, x: Sequence[Value]) -> Value:
-    """Integers go through double, as MXNet's do."""
+    """Integers are computed in double, as in MXNet."""
     if dtype.is_float:
         return call_math(f, "pow", *x)
     wide = [emit_cast(f, a, dtype, DType.F64) for a in x]
@@ -187,7 +188,8 @@ _DIGAMMA_SERIES = (-1 / 12, 1 / 120, -1 / 252, 1 / 240, -1 / 132)
 
 
 def _digamma(f: FunctionBuilder, dtype: DType, x: Sequence[Value]) -> Value:
-    """Reflected to x >= 1/2, moved up by its recurrence, then its asymptotic series; about 1e-7 (1e-11 for doubles)."""
+    """Reflection to x >= 1/2, the recurrence upwards, then the asymptotic series; error about 1e-7 (1e-11 for
+    doubles)."""
     (a,) = x
     low = f.cmp("lt", a, 0.5)
     positive = f.select(low, 1.0 - a, a)
@@ -201,7 +203,7 @@ def _digamma(f: FunctionBuilder, dtype: DType, x: Sequence[Value]) -> Value:
     for c in _DIGAMMA_SERIES[-2::-1]:
         series = f.fma(series, square, c)
     result = call_math(f, "log", shifted) - inverse * 0.5 + series * square - sums
-    # The fraction of x keeps the tangent exact near the poles 0, -1, -2, ...
+    # Subtracting the nearest integer keeps the tangent exact near the poles 0, -1, -2, ...
     nearest = call_math(f, "rint", a)
     reflected = result - math.pi / call_math(f, "tan", (a - nearest) * math.pi)
     pole = low & f.cmp("eq", a, nearest)
@@ -209,7 +211,8 @@ def _digamma(f: FunctionBuilder, dtype: DType, x: Sequence[Value]) -> Value:
 
 
 def _shift(signed: str, unsigned: str) -> Rule:
-    """LLVM leaves a shift by the width or more undefined: such a count gives 0, or the sign of a negative number."""
+    """A shift. By the width or more, which is undefined in LLVM, it gives 0, or -1 for an arithmetic shift of a
+    negative number."""
 
     def rule(f: FunctionBuilder, dtype: DType, x: Sequence[Value]) -> Value:
         a, count = x
@@ -281,4 +284,4 @@ RULES: dict[ScalarOp, Rule] = {
     ScalarOp.SHIFT_RIGHT: _shift("ashr", "lshr"),
     ScalarOp.SELECT: _select,
 }
-"""How each scalar operation is computed; total over the enum."""
+"""The rule that emits each scalar operation; total over the enum."""

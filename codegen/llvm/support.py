@@ -4,34 +4,34 @@ A kernel is `void(ptr arguments, i64 begin, i64 end, i32 worker)`. A launch reco
 
     { kernel, arguments, count, grain }
 
-and stands for the kernel over [0, count) of its parallel axis. `mxf_run(records, n)` runs n records in order and is the
-one native call of a program. A launch of more than `grain` is cut into chunks that threads take one by one, with a full
-join at the end.
+which runs the kernel over [0, count) of its parallel axis. `mxf_run(records, n)` runs n records in order; a program is
+one such native call. A launch of more than `grain` is divided into chunks that threads take one by one; the launch ends
+when all chunks are finished.
 
-Chunks: up to 8 a thread, each at least `grain`; a multiple of the threads where there are that many; of sizes that
-differ by one. Chunks of 1024 and more begin at multiples of 64 (and may fall below the grain by this rounding), so that
-vectors that start aligned stay aligned.
+There are up to 8 chunks per thread, each at least `grain`. Their number is a multiple of the threads if it is not less,
+and their sizes differ by at most one. Chunks of 1024 and more start at multiples of 64 (and can be below the grain by
+this rounding), so that aligned vectors stay aligned.
 
-Workers are numbered from 1, the caller of `mxf_run` is worker 0. A call from inside a kernel, or while another thread's
-launch is under way, runs its launch alone as worker 0: within one run the numbers of threads at work are always
-different, but two threads must not run the SAME program at once, since both may be its worker 0.
+Workers are numbered from 1; the caller of `mxf_run` is worker 0. A call from inside a kernel, or during a launch of
+another thread, runs its launch alone as worker 0. So within one run the numbers of working threads are always distinct,
+but two threads must not run the SAME program at once, because both could be its worker 0.
 
-The protocol (fields of the state, one cache line for each that is written often):
+The protocol (fields of the state; those that are written often have their own cache line):
 
-    busy       owned by compare-and-swap for the time of a launch; who does not get it runs alone
-    remaining  chunks not yet taken. Taking one is a decrement that gave more than 0, and pins the description of the
-               launch: only then is it read. A worker that comes late finds nothing, or takes part in the next launch
+    busy       acquired by compare-and-swap for the duration of a launch; a thread that fails runs its launch alone
+    remaining  chunks not yet taken. A thread takes one by a decrement of a value above 0. This pins the description of
+               the launch, which is read only afterwards. A late worker finds no chunk, or joins the next launch
     done       chunks finished. The caller waits for chunks and never for workers, so a worker that the system has
-               suspended outside of a chunk delays nobody
-    epoch      counts launches. Idle workers watch it for `mxf_spin_ns` and then sleep on it (futex)
-    sleepers   workers asleep: whether a new launch must wake any
+               suspended outside of a chunk causes no delay
+    epoch      counts launches. Idle workers poll it for `mxf_spin_ns` and then sleep on it (futex)
+    sleepers   the number of sleeping workers: a new launch wakes them if it is not 0
 
-The state is one page that a forked child sees as zeros (MADV_WIPEONFORK): threads do not survive a fork, and zeros mean
-"not started", so the child starts its own with its first launch. The settings stand outside of this page.
+The state is one page, which is zero in a forked child (MADV_WIPEONFORK): threads do not survive a fork, and zero means
+"not started", so the child starts its own threads with its first launch. The settings are outside of this page.
 
-Workers are pinned, one to a CPU, leaving one for the caller. Waking an unpinned thread puts it on the CPU of its waker
-on some systems, where it waits for milliseconds; if the caller has moved to a worker's CPU, that worker moves to the
-free one."""
+Workers are pinned to one CPU each, and one CPU is left for the caller. On some systems an unpinned thread wakes up on
+the CPU of its waker, where it waits for milliseconds. If the caller has moved to a worker's CPU, that worker moves to
+the free CPU."""
 
 from __future__ import annotations
 
@@ -43,8 +43,9 @@ _CACHE_LINE = 128
 LARGEST_POOL = 1024
 _MASK_BYTES = 128  # sets of up to 1024 CPUs
 
-# Names and bytes of the fields, line by line; those on one line are written together, by the owner of `busy`. In the
-# text below `$field` is the operand `ptr ...` of a field, and `$WORD` a number or an instruction of the architecture.
+# Names and sizes in bytes of the fields, by cache line; fields on one line are written together, by the owner of
+# `busy`. In the text below `$field` is the operand `ptr ...` of a field, and `$WORD` a number or an instruction of the
+# architecture.
 _LINES: tuple[tuple[tuple[str, int], ...], ...] = (
     (("busy", 4),),
     (("epoch", 4),),
@@ -55,7 +56,7 @@ _LINES: tuple[tuple[tuple[str, int], ...], ...] = (
     (("started", 4), ("stopping", 4), ("workers", 4), ("next_id", 4), ("pinned", 4), ("free_cpu", 4), ("table", 8)),
 )
 
-# What LLVM calls differently on each architecture: the futex system call's number, and the hint of a spinning thread.
+# What differs between architectures: the number of the futex system call, and the instruction for spin loops.
 _DIALECTS = {
     "x86_64": {
         "FUTEX": "202",
@@ -81,14 +82,14 @@ def _offsets() -> dict[str, int]:
 
 
 def support_module(triple: str, page_bytes: int) -> str:
-    """The module's text for a target `triple` and its size of a memory page.
+    """The module's text for a target `triple` and its size of a memory page in bytes.
 
-    Defines mxf_run, mxf_resize(i32 threads), mxf_stop, the settings mxf_threads (i32) and mxf_spin_ns (i64), and
-    mxf_state: one page, to be advised MADV_WIPEONFORK. Raises ValueError for an architecture it does not know.
+    It defines mxf_run, mxf_resize(i32 threads), mxf_stop, the settings mxf_threads (i32) and mxf_spin_ns (i64), and
+    mxf_state: one page, for which the loader must set MADV_WIPEONFORK. ValueError for an unknown architecture.
     """
     architecture = triple.partition("-")[0]
     if architecture not in _DIALECTS:
-        raise ValueError(f"no support module for {triple!r}: the pool knows {', '.join(_DIALECTS)}")
+        raise ValueError(f"no support module for {triple!r}: it is implemented for {', '.join(_DIALECTS)}")
     words = _DIALECTS[architecture] | {"PAGE": str(page_bytes), "MASK": str(_MASK_BYTES), "CPUS": str(8 * _MASK_BYTES)}
     words |= {"LARGEST": str(LARGEST_POOL)}
     words |= {name: f"ptr getelementptr (i8, ptr @mxf_state, i64 {offset})" for name, offset in _offsets().items()}
@@ -130,7 +131,7 @@ define internal i64 @now() {
   ret i64 %sum
 }
 
-; Sleeps while the word is `value`. May return early.
+; Sleeps while the word is `value`. Can return early.
 define internal void @sleep(ptr %word, i32 %value) {
   %rc = call i64 (i64, ...) @syscall(i64 $FUTEX, ptr %word, i32 128, i32 %value, ptr null)
   ret void
@@ -141,8 +142,7 @@ define internal void @wake(ptr %word, i32 %most) {
   ret void
 }
 
-; Watches the word for mxf_spin_ns: true when it came to differ from `value` (differ = true), or to equal it (differ
-; = false).
+; Polls the word for mxf_spin_ns. Returns true if it differs from `value` (differ = true) or equals it (differ = false).
 define internal i1 @spin(ptr %word, i32 %value, i1 %differ) {
 entry:
   %budget = load i64, ptr @mxf_spin_ns
@@ -216,11 +216,11 @@ entry:
   %grain = call i64 @llvm.smax.i64(i64 %grain0, i64 1)
   %most = shl i64 %threads, 3
   %fitting = udiv i64 %count, %grain
-  %wanted = call i64 @llvm.smin.i64(i64 %fitting, i64 %most)
-  %excess = urem i64 %wanted, %threads
-  %even = sub i64 %wanted, %excess
-  %enough = icmp uge i64 %wanted, %threads
-  %chunks = select i1 %enough, i64 %even, i64 %wanted
+  %desired = call i64 @llvm.smin.i64(i64 %fitting, i64 %most)
+  %excess = urem i64 %desired, %threads
+  %even = sub i64 %desired, %excess
+  %enough = icmp uge i64 %desired, %threads
+  %chunks = select i1 %enough, i64 %even, i64 %desired
   %single = icmp ult i64 %chunks, 2
   %solo = icmp slt i64 %threads, 2
   %simple = or i1 %single, %solo
@@ -295,7 +295,7 @@ finish:
 """
 
 _CHUNKS = """
-; Where chunk `index` begins: index * quotient + min(index, rest) units, and not behind the end.
+; The start of chunk `index`: index * quotient + min(index, rest) units, but not more than the count.
 define internal i64 @chunk_begin(i64 %index) alwaysinline {
   %quotient = load i64, $quotient
   %rest = load i64, $rest

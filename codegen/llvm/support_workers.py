@@ -1,4 +1,5 @@
-"""The second half of the support module: the life of the workers. `support.py` explains the protocol and the $words."""
+"""The second half of the support module: starts, pins and stops workers. `support.py` explains the protocol and
+$words."""
 
 from __future__ import annotations
 
@@ -41,7 +42,7 @@ define internal void @pin(i64 %thread, i32 %cpu) {
   ret void
 }
 
-; The first CPU of the mask at `from` or behind it, leaving out `except`; $CPUS when there is none.
+; The first CPU of the mask from `from` on, other than `except`; $CPUS if there is none.
 define internal i32 @next_cpu(ptr %mask, i32 %from, i32 %except) {
 entry:
   br label %look
@@ -68,13 +69,13 @@ exit:
   ret i32 %cpu
 }
 
-; Starts threads - 1 workers, with all signals blocked: signals belong to Python's threads. If the system gives fewer,
-; fewer work.
+; Starts threads - 1 workers with all signals blocked, because Python's threads handle signals. If the system cannot
+; start all, the others work without them.
 define internal void @start(i32 %threads) noinline cold {
 entry:
-  %wanted = sub i32 %threads, 1
-  %wanted64 = sext i32 %wanted to i64
-  %table = call ptr @calloc(i64 %wanted64, i64 16)
+  %needed = sub i32 %threads, 1
+  %needed64 = sext i32 %needed to i64
+  %table = call ptr @calloc(i64 %needed64, i64 16)
   %mask = alloca [$MASK x i8], align 8
   %all = alloca [128 x i8], align 8
   %old = alloca [128 x i8], align 8
@@ -90,12 +91,12 @@ entry:
   store atomic i32 0, $stopping seq_cst, align 4
   %none = icmp eq ptr %table, null
   br i1 %none, label %exit, label %fits
-fits: ; pinned only when each worker gets a CPU of its own
+fits: ; workers are pinned only if each gets its own CPU
   %i0 = phi i32 [0, %entry], [%i1, %fits_next]
   %cpu0 = phi i32 [0, %entry], [%cpu1, %fits_next]
   %cpu_found = call i32 @next_cpu(ptr %mask, i32 %cpu0, i32 %here)
   %missing = icmp uge i32 %cpu_found, $CPUS
-  %counted = icmp sge i32 %i0, %wanted
+  %counted = icmp sge i32 %i0, %needed
   %decided = or i1 %missing, %counted
   br i1 %decided, label %create, label %fits_next
 fits_next:
@@ -110,7 +111,7 @@ create:
 head:
   %i = phi i32 [0, %create], [%i_next, %created]
   %from = phi i32 [0, %create], [%from_next, %created]
-  %more = icmp slt i32 %i, %wanted
+  %more = icmp slt i32 %i, %needed
   br i1 %more, label %new, label %restore
 new:
   %entry_p = getelementptr %worker, ptr %table, i32 %i
@@ -138,7 +139,7 @@ exit:
   ret void
 }
 
-; On the way to wake sleepers: a worker on the caller's CPU moves to the CPU that nobody owns.
+; Called before sleepers are woken: a worker on the caller's CPU moves to the free CPU.
 define internal void @repin() noinline cold {
 entry:
   %pinned = load i32, $pinned
@@ -175,7 +176,7 @@ exit:
 """
 
 STOP = """
-; Waits until no launch is under way and keeps others out. Must not be called from a kernel.
+; Waits until no launch is running and prevents new ones. Must not be called from a kernel.
 define internal void @acquire() {
 entry:
   br label %try
@@ -190,7 +191,7 @@ exit:
   ret void
 }
 
-; Ends and joins the workers. The caller owns `busy`.
+; Stops and joins the workers. The caller owns `busy`.
 define internal void @end_workers() {
 entry:
   %workers = load i32, $workers
@@ -217,7 +218,7 @@ exit:
   ret void
 }
 
-; Ends the workers; the next launch that is worth it starts `threads` - 1 new ones.
+; Stops the workers; the next launch that can use them starts `threads` - 1 new ones.
 define void @mxf_resize(i32 %threads) {
   call void @acquire()
   call void @end_workers()
@@ -226,7 +227,7 @@ define void @mxf_resize(i32 %threads) {
   ret void
 }
 
-; For the end of the process: ends the workers and keeps `busy`, so that whatever still runs runs alone.
+; For the exit of the process: stops the workers and keeps `busy`, so that launches that still run do so alone.
 define void @mxf_stop() {
   call void @acquire()
   call void @end_workers()

@@ -1,4 +1,4 @@
-"""CPUs as targets: LLVM compiles for them."""
+"""CPUs as targets, for which LLVM compiles."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class CpuTarget(Cpu):
-    """Implements `codegen.target.Target`. Imports of the compiler are inside functions: a warm start needs none."""
+    """Implements `codegen.target.Target`. Functions import the compiler, because a warm start does not need it."""
 
     @property
     def name(self) -> str:
@@ -25,7 +25,7 @@ class CpuTarget(Cpu):
 
     @property
     def channel_block(self) -> int:
-        """One vector register of float32, but at least 8 so that short vectors still share cache lines."""
+        """The number of float32 in a vector register, but at least 8, so that short vectors share cache lines."""
         return max(8, self.lanes())
 
     @property
@@ -33,9 +33,9 @@ class CpuTarget(Cpu):
         return repr(astuple(self))
 
     def schedule(self, kernel: Kernel, parameters: frozenset[str]) -> ContractionSchedule | None:
-        """The schedule of a contraction; None for any other kernel, whose loops are planned as they are emitted.
+        """The schedule of a contraction; None for any other kernel, whose loops are planned during emission.
 
-        ContractionError names a contraction that has no schedule.
+        ContractionError for a contraction that has no schedule.
         """
         from .emit import schedule_kernel
 

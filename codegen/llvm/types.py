@@ -1,11 +1,11 @@
-"""The LLVM types that emitted code uses, and the exact spelling of their constants.
+"""The LLVM types that emitted code uses, and the exact text of their constants.
 
-A `Type` is a scalar kind and a lane count (1 = a scalar). Types are interned: `Type.of` gives the same object for the
+A `Type` is a scalar kind and a lane count (1 = a scalar). Types are interned: `Type.of` returns the same object for the
 same kind and lanes, so they compare by identity. Pointers are opaque and always scalar, except as the result of a
 vector gep.
 
-A bfloat is spelled as the i16 of its bits, and conversions from and to it are integer instructions: on a processor
-without bfloat16 instructions LLVM would scalarize a masked store of its own `bfloat` and call `__truncsfbf2`.
+A bfloat is emitted as an i16 that holds its bits, and conversions from and to it are integer instructions: on a
+processor without bfloat16 instructions LLVM would scalarize a masked store of `bfloat` and call `__truncsfbf2`.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ _BITS = {
     "ptr": 64,
 }
 _FLOATS = frozenset(("half", "bfloat", "float", "double"))
-_SPELLED = {"bfloat": "i16"}  # other kinds are spelled as they are called
+_SPELLED = {"bfloat": "i16"}  # other kinds have LLVM's name
 _MANGLED = {"half": "f16", "bfloat": "i16", "float": "f32", "double": "f64", "ptr": "p0"}
 
 
 class Type:
-    """A scalar or vector type; make it with `Type.of`, never directly.
+    """A scalar or vector type; create it only with `Type.of`.
 
-    `text` is its spelling in LLVM assembly, `mangled` its part of an intrinsic's name, `bits` the width of ONE lane.
+    `text` is the type in LLVM assembly, `mangled` its part of an intrinsic's name, `bits` the width of ONE lane.
     """
 
     __slots__ = ("bits", "is_float", "kind", "lanes", "mangled", "text")
@@ -51,7 +51,8 @@ class Type:
 
     @classmethod
     def of(cls, kind: str, lanes: int = 1) -> Type:
-        """The type of `lanes` elements of `kind` (i1 i8 i16 i32 i64 half bfloat float double ptr)."""
+        """The type of `lanes` elements of `kind` (i1 i8 i16 i32 i64 half bfloat float double ptr); ValueError for
+        others."""
         found = cls._interned.get((kind, lanes))
         if found is None:
             if kind not in _BITS or lanes < 1:
@@ -102,12 +103,12 @@ _KIND_OF_DTYPE = {
 
 
 def type_of(dtype: DType, lanes: int = 1) -> Type:
-    """The type in which values of `dtype` are computed; BOOL is i1 (in memory it is `memory_type_of`)."""
+    """The type in which values of `dtype` are computed; i1 for BOOL. For memory see `memory_type_of`."""
     return Type.of(_KIND_OF_DTYPE[dtype], lanes)
 
 
 def memory_type_of(dtype: DType, lanes: int = 1) -> Type:
-    """The type in which values of `dtype` stand in memory: BOOL takes a byte, the rest are as computed."""
+    """The type in which values of `dtype` are stored in memory: a byte for BOOL, else the type of computation."""
     return Type.of("i8" if dtype is DType.BOOL else _KIND_OF_DTYPE[dtype], lanes)
 
 
@@ -115,9 +116,9 @@ Number = int | float
 
 
 def scalar_constant(kind: str, number: Number) -> str:
-    """The exact spelling of `number` rounded to `kind`; integers wrap to the kind's width.
+    """The exact text of `number` rounded to `kind`; integers wrap to the kind's width. ValueError if it has none.
 
-    LLVM reads a float constant as the bits of the double of the same value, and a half as its own bits.
+    LLVM's text of a float is the bits of the double with the same value, that of a half its bits.
     """
     if kind == "float":
         return f"0x{_double_bits(_round_float(number)):016X}"
@@ -136,7 +137,7 @@ def scalar_constant(kind: str, number: Number) -> str:
 
 def _integer_constant(kind: str, number: Number) -> str:
     if number != int(number):
-        raise ValueError(f"{number!r} is no constant of type {kind}")
+        raise ValueError(f"{number!r} is not a constant of type {kind}")
     bits = _BITS[kind]
     wrapped = int(number) & ((1 << bits) - 1)
     return str(wrapped - (1 << bits) if wrapped >> (bits - 1) else wrapped)
@@ -144,18 +145,18 @@ def _integer_constant(kind: str, number: Number) -> str:
 
 def _null(number: Number) -> str:
     if number != 0:
-        raise ValueError(f"{number!r} is no constant pointer; only 0 (null) is")
+        raise ValueError(f"{number!r} is not a constant pointer; only 0 (null) is")
     return "null"
 
 
 def _double_bits(number: float) -> int:
-    if math.isnan(number):  # one canonical quiet NaN: the text must not depend on how the NaN was made
+    if math.isnan(number):  # one canonical quiet NaN: the text must not depend on the bits of the NaN
         return 0x7FF8000000000000
     return struct.unpack("<Q", struct.pack("<d", number))[0]
 
 
 def _round_float(number: Number) -> float:
-    """`number` rounded to the nearest float32; past the range it becomes infinite, as in C."""
+    """`number` rounded to the nearest float32; infinity outside of the range, as in C."""
     try:
         return struct.unpack("<f", struct.pack("<f", number))[0]
     except OverflowError:
@@ -172,7 +173,7 @@ def _half_bits(number: float) -> int:
 
 
 def _bfloat_bits(number: float) -> int:
-    """Bits of `number` rounded to the nearest bfloat16, ties to even (through float32)."""
+    """The bits of `number` rounded to the nearest bfloat16, ties to even (through float32)."""
     if math.isnan(number):
         return 0x7FC0
     bits: int = struct.unpack("<I", struct.pack("<f", _round_float(number)))[0]
@@ -180,12 +181,12 @@ def _bfloat_bits(number: float) -> int:
 
 
 _spelled: dict[tuple[Type, type, Number, bool], str] = {}
-_class_of = type  # of a symbolic number not int, as its `__class__` is
+_class_of = type  # distinguishes a symbolic number, whose `__class__` is int
 _REMEMBERED = 1 << 16
 
 
 def constant(type: Type, number: Number) -> str:
-    """The spelling of the constant whose every lane is `number`."""
+    """The text of a constant of which every lane is `number`."""
     key = (type, _class_of(number), number, number == 0 and math.copysign(1.0, number) < 0)
     found = _spelled.get(key)
     if found is None:

@@ -1,8 +1,8 @@
 """Vector math for kernels: `call_math(f, "exp", x)` emits a function into the module once and calls it.
 
-Each becomes `define internal @vm.NAME.vW(...) alwaysinline` over W lanes (`@vm64.NAME.vW` for doubles), so kernels only
-call. Float32 runs our own polynomials with stated bounds, float64 calls libm per lane. Half and bfloat values are
-computed in float32 by the caller (`f.convert`).
+A function is `define internal @vm.NAME.vW(...) alwaysinline` over W lanes (`@vm64.NAME.vW` for doubles). Float32
+functions are polynomials with documented error bounds; float64 functions call libm for each lane. Callers convert half
+and bfloat values to float32 (`f.convert`).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ ARITY: dict[str, int] = {
     **dict.fromkeys(("floor", "ceil", "trunc", "rint", "round"), 1),
     **dict.fromkeys(("pow", "atan2", "hypot", "mod"), 2),
 }
-"""Every math function by name, and how many operands it takes."""
+"""The math functions by name, with their number of operands."""
 
 FLOAT_FUNCTIONS: dict[str, MathFunction] = {
     "exp": elementary.exp,
@@ -69,7 +69,8 @@ FLOAT_FUNCTIONS: dict[str, MathFunction] = {
 
 
 def call_math(f: FunctionBuilder, name: str, *values: Value) -> Value:
-    """The math function `name` of float or double operands, all of one type."""
+    """The math function `name` of float or double operands, all of one type. ValueError for an unknown function or a
+    wrong number of operands, TypeError for wrong types."""
     if len(values) != ARITY.get(name, -1):
         raise ValueError(f"no math function {name!r} of {len(values)} operands")
     type = values[0].type
@@ -79,7 +80,7 @@ def call_math(f: FunctionBuilder, name: str, *values: Value) -> Value:
 
 
 def math_symbol(module: ModuleBuilder, name: str, type: Type) -> str:
-    """The symbol of math function `name` over `type`, which is emitted into the module if it is not there yet."""
+    """The symbol of math function `name` over `type`. It is emitted if the module does not have it."""
     if type.kind not in ("float", "double"):
         raise TypeError(f"{name} of {type.text}: convert to float first")
     single = type.kind == "float"

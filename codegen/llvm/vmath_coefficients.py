@@ -1,9 +1,10 @@
-"""The coefficients of the vector math functions, with the interval and error each was fitted for.
+"""The coefficients of the vector math functions, with the interval and the error of each fit.
 
-Every list runs from the constant term upwards. They are minimax fits: least squares on 1200 Chebyshev points of the
-interval, reweighted (Lawson) until the weighted error levels, the function evaluated with 120 bits or more. Where the
-polynomial is evaluated in float32 each coefficient was rounded to float32 in turn and the rest fitted again; the others
-stay doubles. The weight makes the error relative to the whole function, so "error 3e-9" is 0.05 ulp of a float32.
+Every list starts with the constant term. The coefficients are minimax fits: least squares on 1200 Chebyshev points of
+the interval, reweighted (Lawson) until the weighted error is level, with function values of 120 bits or more. For
+polynomials that are evaluated in float32, the coefficients were rounded to float32 one by one and the rest was fitted
+again; other coefficients are doubles. Weights make the error relative to the whole function, so "error 3e-9" is 0.05
+ulp of a float32.
 """
 
 from __future__ import annotations
@@ -139,7 +140,7 @@ ERFINV_TAIL = _floats(
     "-0x1.57595p-15",
 )
 
-# 192 bits of 1/(2 pi), for the Payne-Hanek reduction of huge angles.
+# 192 bits of 1/(2 pi), for the Payne-Hanek reduction of large angles.
 INV_TWO_PI = (0x28BE60DB, 0x9391054A, 0x7F09D5F4, 0x7D4D3770, 0x36D8A566, 0x4F10E410)
 # pi/2 and ln 2 as sums of float32 (Cody and Waite: products with a small integer are exact in an fma chain).
 HALF_PI = _floats("0x1.921fb6p+0", "-0x1.777a5cp-25", "-0x1.ee59dap-50")

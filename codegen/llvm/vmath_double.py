@@ -1,6 +1,6 @@
-"""Float64 math: libm's functions called once per lane, and the few that libm lacks composed from them.
+"""Float64 math: calls libm's functions once per lane, and composes from them the few functions that libm lacks.
 
-The loader resolves the names (`exp`, `tgamma`, ...) in the C library. Correct and simple rather than fast: deep
+The loader resolves the names (`exp`, `tgamma`, ...) in the C library. The code is simple rather than fast, because deep
 learning programs compute in float32.
 """
 
@@ -19,7 +19,7 @@ DoubleFunction = Callable[..., Value]
 
 
 def per_lane(f: FunctionBuilder, name: str, *operands: Value) -> Value:
-    """libm's `name` on each lane of the double operands."""
+    """libm's function `name` on each lane of the double operands."""
     symbol = f.module.declare(name, F64, [F64] * len(operands))
     type = operands[0].type
     if type.lanes == 1:
@@ -63,15 +63,15 @@ def _mod(f: FunctionBuilder, x: Value, y: Value) -> Value:
 
 
 def _erfinv(f: FunctionBuilder, x: Value) -> Value:
-    """Winitzki's closed formula (2008, error 2e-3), then three of Halley's steps on erfc, which is exact in the
-    tail.
+    """Winitzki's closed formula (2008, error 2e-3), then three of Halley's steps, on erf near 0 and on erfc in the
+    tail, where it is exact.
     """
     a = f.abs(x)
     logarithm = per_lane(f, "log", (1.0 - a) * (a + 1.0))
     k = 0.147
     half = logarithm * 0.5 + 2.0 / (math.pi * k)
     y = f.sqrt(f.sqrt(half * half - logarithm * (1.0 / k)) - half)
-    y = f.select(f.cmp("gt", y, 0.0), y, a)  # the formula loses everything for tiny x, where erfinv(x) ~ 0.89 x
+    y = f.select(f.cmp("gt", y, 0.0), y, a)  # the formula has no correct digit for tiny x, where erfinv(x) ~ 0.89 x
     for _ in range(3):
         central = per_lane(f, "erf", y) - a
         tail = (1.0 - a) - per_lane(f, "erfc", y)

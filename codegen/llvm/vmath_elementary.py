@@ -1,9 +1,9 @@
 """Float32 exponentials, logarithms, hyperbolic functions, erf and rounding, written over any number of lanes.
 
-Each function emits straight-line code into `f` for an argument of float lanes and is within 2 ulp unless its docstring
-says more; infinities, NaN, denormals and signed zeros come out as in C. No library call and no fast-math. Reductions
-after Cody and Waite with fma; log1p, expm1 and erf split after N. Juffa's public notes. `select(x > hi, hi, x)` clamps
-keep a NaN.
+Each function emits code without branches into `f`, for an argument of float lanes. Its error is at most 2 ulp unless
+its docstring gives another bound. Infinities, NaN, denormals and signed zeros are handled as in C. There are no library
+calls and no fast-math. Range reductions follow Cody and Waite with fma; log1p, expm1 and erf are split as in N. Juffa's
+public notes. Clamps are `select(x > hi, hi, x)`, which propagates a NaN.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from . import vmath_coefficients as K
 from .arithmetic import Value
 from .emitter import FunctionBuilder
 
-_MAGIC = 12582912.0  # 1.5 * 2^23: adding it rounds to an integer, which then stands in the low bits
+_MAGIC = 12582912.0  # 1.5 * 2^23: adding it rounds to an integer, which is then in the low bits
 _MAGIC_BITS = 0x4B400000
 _LOG2E = 1.4426950408889634
 _LOG10E = 0.4342944819032518
@@ -31,17 +31,17 @@ def polynomial(f: FunctionBuilder, x: Value, coefficients: tuple[float, ...]) ->
 
 
 def at_most(f: FunctionBuilder, x: Value, limit: float) -> Value:
-    """min(x, limit); a NaN stays."""
+    """min(x, limit); NaN for NaN."""
     return f.select(f.cmp("gt", x, limit), limit, x)
 
 
 def at_least(f: FunctionBuilder, x: Value, limit: float) -> Value:
-    """max(x, limit); a NaN stays."""
+    """max(x, limit); NaN for NaN."""
     return f.select(f.cmp("lt", x, limit), limit, x)
 
 
 def split(value: float) -> tuple[float, float]:
-    """A constant as a float32 and the rest."""
+    """A constant as the sum of a float32 and a remainder."""
     bits = float.hex(value)
     high = float.fromhex(bits[: bits.index(".") + 6] + bits[bits.index("p") :])  # 20 bits of fraction: exact in float32
     return high, value - high
@@ -59,20 +59,20 @@ def power_of_two(f: FunctionBuilder, i: Value) -> Value:
 
 
 def scale(f: FunctionBuilder, x: Value, i: Value) -> Value:
-    """x * 2^i in two steps, so that results may be denormal and overflow becomes infinite."""
+    """x * 2^i in two steps, so that results can be denormal and overflow gives infinity."""
     half = i >> 1
     return x * power_of_two(f, half) * power_of_two(f, i - half)
 
 
 def _reduce_exp(f: FunctionBuilder, x: Value) -> tuple[Value, Value, Value]:
-    """x = n ln 2 + r with |r| <= ln 2 / 2: r, n, and n as i32."""
+    """(r, n, n as i32) with x = n ln 2 + r and |r| <= ln 2 / 2."""
     n, i = round_to_integer(f, x, _LOG2E)
     r = f.fma(n, -K.LN2[1], f.fma(n, -K.LN2[0], x))
     return r, n, i
 
 
 def _exp_tail(f: FunctionBuilder, r: Value) -> Value:
-    """e^r - 1 with an error small beside 1."""
+    """e^r - 1 with an absolute error that is small compared to 1."""
     return f.fma(r * r, polynomial(f, r, K.EXP), r)
 
 
@@ -102,7 +102,7 @@ def _reduced_expm1(f: FunctionBuilder, x: Value) -> tuple[Value, Value, Value]:
 
 def expm1(f: FunctionBuilder, x: Value) -> Value:
     p, n, i = _reduced_expm1(f, at_least(f, at_most(f, x, 89.0), -30.0))
-    s = power_of_two(f, i - 1)  # half the scale: 2^128 is no float
+    s = power_of_two(f, i - 1)  # half the scale: 2^128 is not a float
     u = f.fma(p, s, s - 0.5)
     return f.copysign(f.select(f.cmp("eq", n, 0.0), p, u + u), x)
 
@@ -113,7 +113,7 @@ def sinh(f: FunctionBuilder, x: Value) -> Value:
     p, n, i = _reduced_expm1(f, at_most(f, a, 89.5))
     s = power_of_two(f, i - 2)
     u = f.select(f.cmp("eq", n, 0.0), p * 0.5, f.fma(p, s, s - 0.25) * 2.0)
-    v = at_most(f, u, 2.0**30)  # the quotient is 1/2 long before u overflows
+    v = at_most(f, u, 2.0**30)  # the quotient is 1/2 for much smaller u already, which do not overflow
     y = u + v / f.fma(v, 2.0, 1.0)
     return f.copysign(f.select(f.cmp("lt", a, 2.0**-13), a, y), x)
 
@@ -132,7 +132,7 @@ def tanh(f: FunctionBuilder, x: Value) -> Value:
 
 
 def sigmoid(f: FunctionBuilder, x: Value) -> Value:
-    """1 / (1 + e^-x). The division's rounded denominator is repaired by one correction term."""
+    """1 / (1 + e^-x). A correction term compensates the rounding of the denominator."""
     negative = f.cmp("lt", x, 0.0)
     e = exp(f, -f.abs(x))
     d = e + 1.0
@@ -159,14 +159,14 @@ def _log_core(f: FunctionBuilder, y: Value, i: Value) -> Value:
 
 
 def _log_edges(f: FunctionBuilder, result: Value, x: Value, pole: float) -> Value:
-    """Infinity and NaN of x pass; -infinity at the pole; NaN left of it."""
+    """x if it is infinity or NaN; -infinity at the pole; NaN left of it."""
     result = f.select(f.cmp("lt", x, INFINITY), result, x)
     outside = f.select(f.cmp("eq", x, pole), f.const(x.type, -INFINITY), NAN)
     return f.select(f.cmp("le", x, pole), outside, result)
 
 
 def _mantissa(f: FunctionBuilder, x: Value) -> tuple[Value, Value]:
-    """y and i with x = (1+y) 2^i and 1+y in [3/4, 3/2), for positive finite x; i as float."""
+    """y and i with x = (1+y) 2^i and 1+y in [3/4, 3/2), for positive finite x; i is a float."""
     tiny = f.cmp("lt", x, 2.0**-126)
     bits = f.bitcast(f.select(tiny, x * 2.0**23, x), "i32")
     e = (bits - 0x3F400000) & 0xFF800000
@@ -198,7 +198,7 @@ def log1p(f: FunctionBuilder, x: Value) -> Value:
     quarter = f.bitcast(0x40800000 - e, "float")  # 4 * 2^-i
     y = f.bitcast(f.bitcast(x, "i32") - e, "float") + f.fma(quarter, 0.25, -1.0)
     result = _log_core(f, y, f.cast("sitofp", e, "float") * 2.0**-23)
-    result = f.select(f.cmp("lt", f.abs(x), 2.0**-25), x, result)  # scaling by integer exponent needs a normal x
+    result = f.select(f.cmp("lt", f.abs(x), 2.0**-25), x, result)  # scaling the exponent requires a normal x
     return _log_edges(f, result, x, -1.0)
 
 
@@ -224,7 +224,7 @@ def atanh(f: FunctionBuilder, x: Value) -> Value:
     """log1p(2a / (1 - a)) / 2 with a = |x|; 3 ulp."""
     a = f.abs(x)
     y = log1p(f, (a + a) / (1.0 - a)) * 0.5
-    y = f.select(f.cmp("lt", a, 2.0**-13), a, y)  # also keeps denormals whole
+    y = f.select(f.cmp("lt", a, 2.0**-13), a, y)  # exact for denormals too
     return f.copysign(f.select(f.cmp("gt", a, 1.0), NAN, y), x)
 
 
@@ -249,12 +249,12 @@ def erfinv(f: FunctionBuilder, x: Value) -> Value:
 
 
 def rsqrt(f: FunctionBuilder, x: Value) -> Value:
-    """1 / sqrt(x), both operations rounded correctly; 1.5 ulp at most."""
+    """1 / sqrt(x), both operations correctly rounded; at most 1.5 ulp."""
     return 1.0 / f.sqrt(x)
 
 
 def cbrt(f: FunctionBuilder, x: Value) -> Value:
-    """A third of the exponent, then two of Halley's steps, the second in double."""
+    """An estimate from a third of the exponent, then two of Halley's steps, the second in double."""
     a = f.abs(x)
     tiny = f.cmp("lt", a, 2.0**-126)
     a = f.select(tiny, a * 2.0**24, a)
@@ -268,7 +268,7 @@ def cbrt(f: FunctionBuilder, x: Value) -> Value:
 
 
 def _halley_cube_root(f: FunctionBuilder, t: Value, a: Value) -> Value:
-    """t (2a + t^3) / (a + 2t^3), in quarters against overflow."""
+    """t (2a + t^3) / (a + 2t^3), with all terms divided by 4 against overflow."""
     r, a = t * t * (t * 0.25), a * 0.25
     return t * ((a + a + r) / (a + r + r))
 
@@ -295,7 +295,7 @@ def round(f: FunctionBuilder, x: Value) -> Value:
     """To the nearest integer, halves away from zero."""
     below_half = 0.5 - 2.0 ** (
         -25 if x.type.kind == "float" else -54
-    )  # the largest number under 1/2: 0.49999997 gives 0
+    )  # the largest number below 1/2: so 0.49999997 gives 0
     return trunc(f, x + f.copysign(below_half, x))
 
 

@@ -1,7 +1,7 @@
-"""Float32 functions whose arithmetic needs doubles inside: pow, gamma, lgamma, mod and hypot.
+"""Float32 functions that compute in double: pow, gamma, lgamma, mod and hypot.
 
-Lanes are widened, computed with errors far below a float32's, and rounded once. No library call. Polynomials that were
-rounded to float32 (EXP2) still have errors of 3e-9, 0.05 ulp, when evaluated in double.
+Lanes are widened, computed with errors far below those of a float32, and rounded once. There are no library calls.
+Polynomials with float32 coefficients (EXP2) have errors of 3e-9, 0.05 ulp, also when evaluated in double.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from .arithmetic import Value
 from .emitter import FunctionBuilder
 from .vmath_elementary import INFINITY, NAN, at_least, at_most, polynomial, scale
 
-_MAGIC = 6755399441055744.0  # 1.5 * 2^52, as the float one but for doubles
+_MAGIC = 6755399441055744.0  # 1.5 * 2^52: the number of `vmath_elementary` for doubles
 
 
 def _wide(f: FunctionBuilder, x: Value) -> Value:
@@ -27,7 +27,7 @@ def _narrow(f: FunctionBuilder, x: Value) -> Value:
 def _log2(f: FunctionBuilder, x: Value) -> Value:
     """log2 of positive, normal, finite doubles; error 1.2e-11 of log2(m) + e."""
     bits = f.bitcast(x, "i64")
-    e = f.lshr(bits - 0x3FE6A09E667F3BCD + (2048 << 52), 52)  # the exponent with m in [sqrt 1/2, sqrt 2), plus 2048
+    e = f.lshr(bits - 0x3FE6A09E667F3BCD + (2048 << 52), 52)  # the exponent for m in [sqrt 1/2, sqrt 2), plus 2048
     m = f.bitcast(bits - ((e - 2048) << 52), "double")
     exponent = f.bitcast(e | 0x4330000000000000, "double") - (2.0**52 + 2048)
     s = (m - 1.0) / (m + 1.0)
@@ -35,7 +35,7 @@ def _log2(f: FunctionBuilder, x: Value) -> Value:
 
 
 def _split_exponent(f: FunctionBuilder, t: Value) -> tuple[Value, Value]:
-    """t = n + r, |r| <= 1/2: r, and n as i64."""
+    """(r, n as i64) with t = n + r and |r| <= 1/2."""
     u = t + _MAGIC
     return t - (u - _MAGIC), f.bitcast(u, "i64") - 0x4338000000000000
 
@@ -63,7 +63,7 @@ def pow(f: FunctionBuilder, x: Value, y: Value) -> Value:
 
 
 def _signed_power(f: FunctionBuilder, result: Value, x: Value, y: Value) -> Value:
-    """|x|^y with the sign that an odd integer y takes from x; NaN for a finite negative x and a fractional y."""
+    """|x|^y with the sign of x if y is an odd integer; NaN for a finite negative x and a fractional y."""
     floor_y, half_y = f.intrinsic("floor", y.type, y), y * 0.5
     odd = f.cmp("eq", floor_y, y) & f.cmp("une", f.intrinsic("floor", y.type, half_y), half_y)
     signed = f.bitcast(f.bitcast(result, "i32") ^ (f.bitcast(x, "i32") & 0x80000000), "float")
@@ -72,7 +72,7 @@ def _signed_power(f: FunctionBuilder, result: Value, x: Value, y: Value) -> Valu
 
 
 def _sin_pi(f: FunctionBuilder, x: Value) -> tuple[Value, Value]:
-    """sin(pi r) with r = x - n, n the nearest integer; and n. Doubles."""
+    """(sin(pi r), n) with r = x - n and n the integer nearest to x. Doubles."""
     n = f.intrinsic("roundeven", x.type, x)
     r = x - n
     return r * polynomial(f, r * r, K.SINPI), n
@@ -95,10 +95,11 @@ def _rising(f: FunctionBuilder, x: Value, count: int) -> Value:
 
 
 def gamma(f: FunctionBuilder, x: Value) -> Value:
-    """Stirling after a shift by 8 below 8, reflection left of 1/2; 1 ulp. Infinite at +-0, NaN at negative integers."""
+    """Stirling's series, after a shift by 8 below 8 and reflection left of 1/2; 1 ulp. Infinite at +-0, NaN at negative
+    integers."""
     d = _wide(f, x)
     mirrored = f.cmp("lt", d, 0.5)
-    a = at_most(f, f.select(mirrored, 1.0 - d, d), 100.0)  # past 36 float32 overflows, and past -44 underflows
+    a = at_most(f, f.select(mirrored, 1.0 - d, d), 100.0)  # float32 overflows beyond 36 and underflows beyond -44
     shifted = f.cmp("lt", a, 8.0)
     z = f.select(shifted, a + 8.0, a)
     value = _exp2(f, _log2_stirling(f, z)) / f.select(shifted, _rising(f, a, 8), 1.0)
@@ -111,8 +112,8 @@ def gamma(f: FunctionBuilder, x: Value) -> Value:
 
 
 def lgamma(f: FunctionBuilder, x: Value) -> Value:
-    """log |gamma(x)|; 1 ulp for x > 0, zeros at 1 and 2 included. Left of 0 the error is absolute near the zeros
-    there.
+    """log |gamma(x)|; 1 ulp for x > 0, including near the zeros 1 and 2. Near zeros left of 0 only the absolute error
+    is small.
     """
     d = _wide(f, x)
     negative = f.cmp("lt", d, 0.0)
@@ -122,7 +123,7 @@ def lgamma(f: FunctionBuilder, x: Value) -> Value:
         sine, n = _sin_pi(f, d)
         safe = f.select(f.cmp("eq", sine, 0.0) | f.cmp("eq", d, -INFINITY), 1.0, f.abs(sine * d))
         mirrored = _log2(f, math.pi / safe) * math.log(2) - y
-        mirrored = f.select(f.cmp("eq", n, d), INFINITY, mirrored)  # poles, and every float past -2^23
+        mirrored = f.select(f.cmp("eq", n, d), INFINITY, mirrored)  # poles, and every float beyond -2^23
         return (f.select(negative, mirrored, y),)
 
     (y,) = f.branch(f.any(negative), reflect, lambda: (y,))
@@ -130,7 +131,8 @@ def lgamma(f: FunctionBuilder, x: Value) -> Value:
 
 
 def _lgamma_positive(f: FunctionBuilder, a: Value) -> Value:
-    """lgamma for a >= 0 in double: a polynomial on [1, 3], one step of the recurrence below, Stirling above."""
+    """lgamma for a >= 0 in double: a polynomial on [1, 3], one step of the recurrence below, Stirling's series
+    above."""
     low, central, shifted = f.cmp("lt", a, 1.0), f.cmp("lt", a, 3.0), f.cmp("lt", a, 8.0)
     y = f.select(low, a + 1.0, a) - 2.0
     near = y * (y + 1.0) * polynomial(f, f.select(central, y, 0.0), K.LGAMMA)
@@ -144,10 +146,10 @@ def _lgamma_positive(f: FunctionBuilder, a: Value) -> Value:
 
 
 def mod(f: FunctionBuilder, x: Value, y: Value) -> Value:
-    """The remainder with the divisor's sign, 0 for a zero divisor (MXNet's mod); exact, as fmod is.
+    """The remainder with the divisor's sign, 0 for a zero divisor (MXNet's mod); exact, like fmod.
 
-    A pass takes off trunc(r/y) y in double: the quotient's 53 bits times y's 24 leave a remainder that is a double
-    exactly. Quotients past 2^53 need more passes, at most six; nearly always there is one.
+    A pass subtracts trunc(r/y) y in double: the quotient has 53 bits and y 24, so the remainder is exactly a double.
+    Quotients above 2^53 need more passes, at most six; nearly always one is enough.
     """
     dividend, signed_divisor = _wide(f, x), _wide(f, y)
     divisor = f.abs(signed_divisor)
@@ -167,13 +169,13 @@ def mod(f: FunctionBuilder, x: Value, y: Value) -> Value:
 
 
 def _mod_of_special(f: FunctionBuilder, x: Value, divisor: Value) -> Value:
-    """fmod where the divisor is infinite (x itself), or something is NaN or x infinite (NaN)."""
+    """fmod for special operands: x if the divisor is infinite; NaN if either is NaN or x is infinite."""
     finite = f.cmp("lt", f.abs(x), INFINITY) & f.cmp("eq", divisor, INFINITY)
     return f.select(finite, x, NAN)
 
 
 def mod_signs(f: FunctionBuilder, x: Value, y: Value, remainder: Value) -> Value:
-    """fmod(x, y) moved to the divisor's sign; 0 where y is 0."""
+    """fmod(x, y), plus y if the signs differ, so that it has the divisor's sign; 0 where y is 0."""
     differ = (f.cmp("lt", remainder, 0.0) ^ f.cmp("lt", y, 0.0)) & f.cmp("one", remainder, 0.0)
     moved = f.select(differ, remainder + y, remainder)
     return f.select(f.cmp("eq", y, 0.0), 0.0, moved)

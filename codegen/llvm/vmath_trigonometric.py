@@ -1,8 +1,8 @@
 """Float32 sin, cos, tan and their inverses, written over any number of lanes.
 
-Angles to 65536 are reduced by pi/2 in three float32 parts (Cody and Waite with fma); beyond, a cold function does the
-exact reduction of Payne and Hanek (1983) with 96 bits of 1/(2 pi), entered only when some lane needs it. 2 ulp unless a
-docstring says more; no library call.
+Angles up to 65536 are reduced by pi/2 in three float32 parts (Cody and Waite with fma). For larger angles a cold
+function does the exact reduction of Payne and Hanek (1983) with 96 bits of 1/(2 pi); it is called only if a lane needs
+it. Errors are at most 2 ulp unless a docstring gives another bound. There are no library calls.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ _HALF_PI_LOW = K.HALF_PI[1]
 
 
 def _huge_reduction(f: FunctionBuilder, a: Value) -> tuple[Value, Value]:
-    """Payne-Hanek on a = |x|: the angle in [-pi/4, pi/4] and the quadrant (i32). Lanes with a small a give nothing
-    useful.
+    """Payne-Hanek reduction of a = |x|: the angle in [-pi/4, pi/4] and the quadrant (i32). Lanes with a small a are
+    meaningless.
     """
     bits = f.bitcast(
         f.select(f.cmp("ugt", a, _FAST_LIMIT), a, _FAST_LIMIT), "i32"
-    )  # small lanes must not index the table
+    )  # lanes with small values must not index the table
     mantissa = f.cast("zext", ((bits & 0x7FFFFF) << 8) | 0x80000000, "i64")
     exponent = (f.lshr(bits, 23) & 0xFF) - 126
     word, shift = f.lshr(exponent, 5), f.cast("zext", exponent & 31, "i64")
@@ -40,7 +40,7 @@ def _huge_reduction(f: FunctionBuilder, a: Value) -> tuple[Value, Value]:
 
 
 def _huge_reduction_symbol(module: ModuleBuilder, type: Type) -> str:
-    """The cold function: float lanes in, twice as many i32 lanes out (the angle's bits, then the quadrants)."""
+    """The symbol of the cold function, from float lanes to twice as many i32 lanes (bits of angles, then quadrants)."""
     name = f"vm.huge_angle.v{type.lanes}"
     if not module.has_function(name):
         f = module.function(
@@ -56,7 +56,8 @@ def _huge_reduction_symbol(module: ModuleBuilder, type: Type) -> str:
 
 
 def _reduce_angle(f: FunctionBuilder, a: Value) -> tuple[Value, Value]:
-    """a = |x| as an angle in [-pi/4, pi/4] and the number of quarter turns taken off (i32, its low two bits count)."""
+    """a = |x| as an angle in [-pi/4, pi/4] and the number of quarter turns subtracted (i32; only its low two bits are
+    valid)."""
     n, i = round_to_integer(f, a, 2.0 / math.pi)
     r = a
     for part in K.HALF_PI:
@@ -129,7 +130,7 @@ def atan(f: FunctionBuilder, x: Value) -> Value:
 
 
 def atan2(f: FunctionBuilder, y: Value, x: Value) -> Value:
-    """The angle of the point (x, y), the quadrants and signed zeros as in C; 4 ulp."""
+    """The angle of the point (x, y), with quadrants and signed zeros as in C; 4 ulp."""
     across, up = f.abs(x), f.abs(y)
     steep = f.cmp("gt", up, across)
     small, large = f.select(steep, across, up), f.select(steep, up, across)
@@ -137,7 +138,7 @@ def atan2(f: FunctionBuilder, y: Value, x: Value) -> Value:
     ratio = f.select(f.cmp("eq", small, INFINITY), 1.0, ratio)  # both infinite: the diagonal
     t = _atan_core(f, ratio)
     t = f.select(steep, K.HALF_PI[0] - (t - _HALF_PI_LOW), t)
-    left = f.cmp("lt", f.bitcast(x, "i32"), 0)  # by the sign bit: -0 counts
+    left = f.cmp("lt", f.bitcast(x, "i32"), 0)  # by the sign bit, which -0 has
     t = f.select(left, 2 * K.HALF_PI[0] - (t - 2 * _HALF_PI_LOW), t)
     t = f.select(f.cmp("uno", x, y), NAN, t)
     return f.copysign(t, y)
@@ -149,7 +150,8 @@ def _asin_core(f: FunctionBuilder, t: Value, z: Value) -> Value:
 
 
 def _asin_parts(f: FunctionBuilder, a: Value) -> tuple[Value, Value]:
-    """Whether a = |x| is over 1/2, and asin(a), or then asin(sqrt((1 - a) / 2)), whose double is acos(a)."""
+    """(over, p): over is a > 1/2 with a = |x|; p is asin(a), or if over asin(sqrt((1 - a) / 2)), twice which is
+    acos(a)."""
     over = f.cmp("gt", a, 0.5)
     half_rest = f.fma(a, -0.5, 0.5)
     return over, _asin_core(f, f.select(over, f.sqrt(half_rest), a), f.select(over, half_rest, a * a))

@@ -225,7 +225,7 @@ def test_what_is_not_understood_is_named() -> None:
 
 
 def test_what_no_schedule_takes_is_named() -> None:
-    with pytest.raises(ContractionError, match="no schedule takes products of i32 by i32 in i32"):
+    with pytest.raises(ContractionError, match="no schedule supports products of i32 by i32 in i32"):
         schedule_contraction(gemm_kernel((), 4, 4, 4, DType.I32), HOST)
 
 

@@ -78,7 +78,7 @@ def test_mistakes_raise() -> None:
         f.add(x, f.load(f.args[0], I32))
     with pytest.raises(TypeError, match="bitcast"):
         f.and_(x, x)
-    with pytest.raises(ValueError, match="not ended"):
+    with pytest.raises(ValueError, match="not finished"):
         module.text()
     with pytest.raises(ValueError, match="already"):
         module.function("f", None, [])

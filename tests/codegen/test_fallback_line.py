@@ -13,7 +13,7 @@ from mxforge.ir.types import DType
 from rewriting import tensor
 
 pytest.importorskip("llvmlite.binding")
-REASON = "no schedule takes products of i32 by i32 in i32"
+REASON = "no schedule supports products of i32 by i32 in i32"
 
 
 def product(dtype: DType) -> Graph:

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Makes a folder with an AArch64 Python, NumPy, llvmlite and pytest that run under qemu-user, to test generated code for AArch64 on
 # another machine. Needs Debian's apt, dpkg and qemu-user, and PyPI; no root. Nothing outside of the folder changes.
-# usage: tests/support/make_aarch64.sh DIR          then: DIR/python -m pytest tests/codegen/test_open_product.py
+# usage: tests/support/make_aarch64.sh DIR          then: DIR/python -m pytest tests/codegen/test_general_product.py
 set -euo pipefail
 dir=$(realpath -m "${1:?usage: make_aarch64.sh DIR}")
 repository=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)

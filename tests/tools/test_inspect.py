@@ -54,7 +54,7 @@ def test_contractions_without_a_schedule_are_listed(mxforge: Any, tmp_path: Path
     mx.sym.cast(mx.sym.dot(x, y, name="dense0"), dtype="float32", name="cast0").save(str(tmp_path / "net-symbol.json"))
     mx.nd.save(str(tmp_path / "net-0000.params"), {"arg:weight": mx.nd.ones((4, 5))})
     model, shape = tmp_path / "net", ("--input-shape", "data=3,4")
-    reason = "no schedule takes products of i32 by i32 in i32"
+    reason = "no schedule supports products of i32 by i32 in i32"
     done = mxforge("inspect", model, *shape)
     assert "plain loops (1)" in done.out and reason in done.out
     (launch,) = (x for x in json.loads(mxforge("inspect", model, *shape, "--json").out)["launches"] if x["fallback"])

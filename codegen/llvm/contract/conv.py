@@ -1,5 +1,5 @@
-"""From a convolution to the loop nest's problem: where the input is read, how groups are merged, and the offsets of the
-reduction.
+"""Converts a convolution to the `Problem` of the loop nest: the place of its input, merged groups, and the offsets of
+the reduction.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from .problem import UNROLL, Box, Problem, Segment, WeightSource, collapsed, off
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InputPlace:
-    """Where a convolution reads its input: the kernel's buffer, or a padded copy in the workspace.
+    """The memory from which a convolution reads its input: the kernel's buffer, or a padded copy in the workspace.
 
-    Element (image, channel c, position p) of the padded input is at base + image * n + (c // block) * channels +
+    Element (image n, channel c, position p) of the padded input is at base + n * image + (c // block) * channel +
     c % block + sum(p * space); block 1 is row-major. Position 0 is the first tap of the first output. `extents` are
-    the positions of a copy.
+    the numbers of positions of a copy.
     """
 
     copied: bool
@@ -36,7 +36,7 @@ class InputPlace:
 
     @property
     def elements(self) -> int:
-        """Size of a copy."""
+        """The size of a copy in elements."""
         return self.images * -(-self.channels // self.block) * self.block * prod(self.extents)
 
 
@@ -45,10 +45,10 @@ def total_channels(shape: ConvShape) -> int:
 
 
 def input_place(shape: ConvShape, block: int, room: tuple[int, ...] | None = None, blocked: bool = False) -> InputPlace:
-    """The input itself if it is in blocks with halo enough, or row-major without padding; else a copy.
+    """The input itself if it is blocked with a large enough halo, or row-major without padding; else a copy.
 
-    `room` is how many positions are read (default: the windows' reach), `block` that of a copy (1: row-major, for few
-    channels); `blocked`: row-major input is copied in any case.
+    `room` is the number of positions that are read (default: the windows' reach). `block` is the block of a copy (1:
+    row-major, for few channels). `blocked`: a row-major input is always copied.
     """
     reach = room or tuple(w.reach for w in shape.windows)
     x = shape.kernel.buffer(shape.x.buffer)
@@ -89,7 +89,9 @@ def _place_in_buffer(shape: ConvShape, x: Buffer) -> InputPlace:
         raise ContractionError(f"{shape.kernel.name}: input {x.name} cannot be addressed")
     physical = buffer_strides(x)
     if at.block and (shape.windows[0].dimension < 2 or set(at.channel) - {shape.channel, shape.group}):
-        raise ContractionError(f"{shape.kernel.name}: input {x.name} has blocks along an axis that is not its channel")
+        raise ContractionError(
+            f"{shape.kernel.name}: input {x.name} has blocks along an axis that is not its channel axis"
+        )
     return InputPlace(
         copied=False,
         base=at.base,
@@ -104,8 +106,8 @@ def _place_in_buffer(shape: ConvShape, x: Buffer) -> InputPlace:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grouping:
-    """`merged` groups are computed as one, dense with zeros between them, so that groups begin at whole blocks of
-    channels.
+    """`merged` groups are computed as one dense group, with zero weights between them, so that groups start at whole
+    blocks of channels.
     """
 
     groups: int
@@ -114,20 +116,20 @@ class Grouping:
     filters: int
 
 
-def group_together(shape: ConvShape, in_block: int, out_block: int) -> Grouping:
-    """The fewest groups that make both channel counts multiples of their blocks, or all of them."""
+def merge_groups(shape: ConvShape, in_block: int, out_block: int) -> Grouping:
+    """Merge the fewest groups whose channel counts are multiples of the blocks, or all groups."""
     g, c, o = shape.groups, shape.channels, shape.filters
     for m in range(1, g + 1):
         if g % m == 0 and (m == g or (m * c % in_block == 0 and m * o % out_block == 0)):
             return Grouping(groups=g // m, merged=m, channels=m * c, filters=m * o)
-    raise AssertionError("m == g always serves")
+    raise AssertionError("m == g satisfies the condition")
 
 
 def conv_problem(shape: ConvShape, place: InputPlace, workspace: int) -> Problem:
-    """`workspace` is the argument slot of the workspace, which holds a copied input."""
+    """The problem of a convolution. `workspace` is the argument slot of the workspace, which holds a copied input."""
     kernel = shape.kernel
     out = kernel.buffer(shape.store.buffer)
-    grouping = group_together(shape, place.block, out.layout.block if out.layout else 1)
+    grouping = merge_groups(shape, place.block, out.layout.block if out.layout else 1)
     walk = conv_walk(shape, grouping)
     groups, points = (grouping.groups,), tuple(extent_of(kernel, a) for a in walk.points)
     x = View(
@@ -201,7 +203,8 @@ def _segments(shape: ConvShape, place: InputPlace, grouping: Grouping) -> tuple[
 def _box_segment(
     place: InputPlace, blocks: int, taps: tuple[int, ...], strides: Sequence[tuple[int, ...]], channel: int
 ) -> Segment:
-    """Whole blocks of channels and the window's taps; a step takes a block, or of row-major input the last axis."""
+    """The reduction over whole blocks of channels and the window's taps. A step is a block of channels; for a row-major
+    input, the taps along the last axis."""
     (*x_taps, x_last), w_taps = strides
     if place.block == 1:
         steps = Box((blocks, *taps[:-1]), (place.channel, *x_taps))
@@ -213,7 +216,7 @@ def _box_segment(
 
 
 def _with_owners(segment: Segment, place: InputPlace, shape: ConvShape) -> Segment:
-    """Row-major input: the channel of an element of the reduction follows from its offset."""
+    """The segment with owners, for a row-major input: offsets determine the channels and these the groups."""
     assert isinstance(segment.steps, tuple)
     at = [x + u for x in segment.steps for u in segment.unroll]
     return replace(segment, owners=tuple(o // place.channel // shape.channels for o in at))

@@ -1,6 +1,5 @@
-"""Copies a convolution's input into the workspace with its padding around it: for row-major inputs and for halos that
-are too small.
-"""
+"""Copies a convolution's input with padding into the workspace, for row-major inputs and for halos that are too
+small."""
 
 from __future__ import annotations
 
@@ -24,8 +23,8 @@ _LANES = 8
 def emit_copy(
     module: ModuleBuilder, shape: ConvShape, place: InputPlace, slot: int, start: int, target: Cpu, symbol: str
 ) -> LaunchSpec:
-    """A launch over rows of the copy (image, block of channels, all positions but the last axis'), which begins
-    `start` bytes into the workspace.
+    """Emit the copy, which starts `start` bytes into the workspace. The launch is over its rows (image, block of
+    channels, positions along all axes except the last).
     """
     f = module.function(symbol, None, KERNEL_PARAMETERS)
     copier = _Copier(f, shape, place, slot, start)
@@ -67,7 +66,7 @@ class _Copier:
             self._fill(target, image, block, offset)
 
     def _outer_offset(self, positions: list[tuple[Value, SpatialAxis]]) -> tuple[Value, Value]:
-        """Whether the outer positions fall on elements of the input, and their offset."""
+        """Whether the outer positions are elements of the input (not padding or interior zeros), and their offset."""
         f = self.f
         inside, offset = f.const(Type.of("i1"), 1), f.const(Type.of("i64"), 0)
         for p, w in positions:
@@ -114,7 +113,7 @@ class _Copier:
             self._scatter(target, start, block, last - first)
 
     def _scatter(self, target: Value, start: Value, block: Value, count: int) -> None:
-        """Element by element, where the layouts differ."""
+        """Copy element by element, because the layouts differ."""
         f, place, w = self.f, self.place, self.windows[-1]
         with f.loop(0, place.block) as c:
             channel = block * place.block + c

@@ -1,4 +1,4 @@
-"""Depthwise convolution: each channel alone, a register of channels at a time, several neighbouring outputs a step."""
+"""Depthwise convolution: one register of channels at a time, several neighbouring outputs per step."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ from .vector_epilogue import VectorEpilogue
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowKernel:
-    """`columns` outputs per step along the last axis, whose window has `taps` taps, `stride` and `dilation`; `outer`
-    taps along the other axes.
+    """The code for rows with `columns` outputs per step along the last axis, whose window has `taps` taps, `stride` and
+    `dilation`; `outer` are the numbers of taps along the other axes.
 
-    `block` elements are between neighbouring positions of the input; `steps` are the elements between neighbouring
+    `block` is the stride between neighbouring positions of the input; `steps` are the strides between neighbouring
     outputs in each table.
     """
 
@@ -54,10 +54,11 @@ class RowKernel:
 
 
 def row_kernel(module: ModuleBuilder, spec: RowKernel) -> str:
-    """`(x, w, context, rows, tiles, row step, outer strides...)`: `rows` rows of `tiles` tiles each.
+    """The symbol of `(x, w, context, rows, tiles, row step, outer strides...)`, which computes `rows` rows of `tiles`
+    tiles each.
 
-    The context holds each table's offset of the first output and its step between rows, then the micro-kernel's
-    (address, stride) pairs.
+    The context holds for each table the offset of the first output, then for each table the step between rows, then the
+    (address, stride) pairs of the micro-kernel.
     """
     return module.helper(spec.name, lambda: _emit_row_kernel(module, spec))
 
@@ -109,7 +110,7 @@ class _Rows:
                     )
 
     def _tile(self, x: Value, weights: list[Value], outer: list[Value]) -> list[Value]:
-        """Each input is read once and goes into every output of the tile that it touches."""
+        """The sums of one tile. Each input element is read once and accumulated into all outputs that use it."""
         f, spec = self.f, self.spec
         sums: list[Value | None] = [None] * spec.columns
         for k, place in enumerate(product(*(range(n) for n in spec.outer))):
@@ -137,7 +138,7 @@ class _Rows:
 
 
 def depthwise_filters(shape: ConvShape, schedule: DepthwiseSchedule, kind: str) -> PackedPanels:
-    """[vector of channels][tap][channel]."""
+    """The weights packed as [vector of channels][tap][channel]."""
     buffer = shape.kernel.buffer(shape.w.buffer)
     at = locate(buffer, shape.w.index)
     assert at is not None and shape.group is not None
@@ -236,7 +237,7 @@ class DepthwiseNest:
         return ()
 
     def _x_steps(self) -> list[int]:
-        """The input's step for each output position: image and all axes but the last."""
+        """The input's stride for the image and for each output axis except the last."""
         steps = [w.stride * n for w, n in zip(self.shape.windows, self.place.space, strict=True)]
         return [self.place.image, *steps[:-1]]
 
@@ -265,7 +266,7 @@ class DepthwiseNest:
             f.store(f.const(I64, view.stride), f.gep(self.context, 2 * len(tables) + 2 * k + 1, I64))
 
     def _rows(self, x: Value, w: Value, rows: Value, valid: int) -> None:
-        """The tiles of each row: those of one width, then those of another."""
+        """The tiles of each row, width by width."""
         f, windows, last = self.f, self.shape.windows, self.shape.windows[-1]
         outer = [f.const(I64, v.dilation * n) for v, n in zip(windows[:-1], self.place.space[:-1], strict=True)]
         step = f.const(I64, self._x_steps()[-1] if len(windows) > 1 else 0)
@@ -294,12 +295,12 @@ class DepthwiseNest:
             self._advance(columns * tiles, steps)
 
     def _any(self, tiles: int) -> AbstractContextManager[None]:
-        """Where there are tiles: a symbolic number of them may be 0."""
+        """A condition that there are tiles, if their number is symbolic and so can be 0."""
         f = self.f
         return f.when(f.cmp("gt", f.const(I64, tiles), 0)) if is_symbolic(tiles) else nullcontext()
 
     def _advance(self, columns: int, steps: tuple[int, ...]) -> None:
-        """Move each table's first output past the tiles that are done."""
+        """Advance each table's offset of the first output by `columns`."""
         f = self.f
         for k, step in enumerate(steps):
             slot = f.gep(self.context, k, I64)

@@ -1,4 +1,4 @@
-"""The general epilogue: sums from the workspace, any expression, any layout, one element at a time."""
+"""The slow path for epilogues: reads sums from the workspace and computes any expression, one element at a time."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from .vector_epilogue import SUM, evaluate, name_operands
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SumsWalk:
-    """The sums [group][point][channel], and the kernel's axes: names and extents of groups and points; channels as
-    (axis, extent) pairs, outermost first, whose combined index counts through groups and channels.
+    """The sums [group][point][channel], and the kernel's axes as (name, extent) pairs, outermost first. The combined
+    index of `channels` counts through groups and channels.
     """
 
     out: Operand
@@ -32,7 +32,7 @@ class SumsWalk:
 
 
 def emit_elementwise(module: ModuleBuilder, kernel: Kernel, store: Store, walk: SumsWalk, symbol: str) -> LaunchSpec:
-    """A launch over every channel of every group."""
+    """A launch over the channels of all groups."""
     f = module.function(symbol, None, KERNEL_PARAMETERS)
     per_group = (
         prod(n for _, n in walk.channels) // walk.groups if not walk.batches else prod(n for _, n in walk.channels)

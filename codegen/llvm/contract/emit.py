@@ -1,4 +1,5 @@
-"""Schedules contractions and emits their launches: the registry of kinds of schedules, and the package's entry."""
+"""Schedules contractions and emits their launches: the registry of kinds of schedules, and the package's entry
+points."""
 
 from __future__ import annotations
 
@@ -40,8 +41,8 @@ _ALIGN = 64
 
 
 def schedule_contraction(kernel: Kernel, target: Cpu, parameters: frozenset[str] = frozenset()) -> ContractionSchedule:
-    """How `kernel` runs on `target`: under the first kind that takes it. `parameters` names the buffers that rarely
-    change: packing them costs nothing per run. ContractionError if no kind takes it.
+    """The schedule of `kernel` on `target`, of the first kind that supports it. `parameters` names the buffers that
+    rarely change: packing them costs nothing per run. ContractionError if no kind supports it.
     """
     shape = describe_contraction(kernel)
     for kind in KINDS:
@@ -49,14 +50,14 @@ def schedule_contraction(kernel: Kernel, target: Cpu, parameters: frozenset[str]
         if schedule is not None:
             return schedule
     names = " by ".join(dtype_of(kernel, e).value for e in (shape.contract.lhs, shape.contract.rhs))
-    raise ContractionError(f"{kernel.name}: no schedule takes products of {names} in {shape.accumulator.value}")
+    raise ContractionError(f"{kernel.name}: no schedule supports products of {names} in {shape.accumulator.value}")
 
 
 def emit_contraction(
     kernel: Kernel, schedule: ContractionSchedule, target: Cpu, module: ModuleBuilder, symbol: str
 ) -> Emission:
-    """Functions `symbol...` in `module` that compute `kernel`. Raises ContractionError when kernel and schedule do not
-    fit.
+    """Add functions `symbol...` that compute `kernel` to `module`. ContractionError if the schedule is not one for this
+    kind of contraction.
     """
     shape = describe_contraction(kernel)
     for kind in KINDS:
@@ -66,8 +67,8 @@ def emit_contraction(
 
 
 def direct_place(shape: ConvShape, target: Cpu) -> InputPlace:
-    """Where direct convolution reads: copies of inputs with few channels stay row-major, unrolled along the window's
-    last axis.
+    """The input of direct convolution. A copy of an input with few channels is row-major; its reduction is unrolled
+    along the window's last axis.
     """
     x = shape.kernel.buffer(shape.x.buffer)
     block = x.layout.block if x.layout else preferred_block(target)
@@ -96,7 +97,9 @@ def _emit_depthwise(
 ) -> Emission:
     kernel, slot = shape.kernel, workspace_slot(shape.kernel)
     if not shape.is_depthwise or shape.group is None:
-        raise ContractionError(f"{kernel.name}: a depthwise schedule needs one channel in and out of each group")
+        raise ContractionError(
+            f"{kernel.name}: a depthwise schedule requires one input and one output channel per group"
+        )
     x = kernel.buffer(shape.x.buffer)
     place = input_place(shape, x.layout.block if x.layout else preferred_block(target), blocked=True)
     axes = (shape.batch, *(w.out for w in shape.windows))
@@ -178,12 +181,13 @@ def _emit_product(
 def _finish(
     module: ModuleBuilder, kernel: Kernel, store: Store, sums: SumsWalk, epilogue: Epilogue, symbol: str
 ) -> list[LaunchSpec]:
-    """The launch that computes a separate epilogue from the sums."""
+    """The launch that computes a separate epilogue from the sums; none if the epilogue is not separate."""
     return [emit_elementwise(module, kernel, store, sums, f"{symbol}.finish")] if epilogue.separate else []
 
 
 def place_sums(epilogue: Epilogue, count: int, used: int) -> tuple[Epilogue, int]:
-    """Put `count` separate sums behind `used` elements of the workspace; returns the elements used then."""
+    """Place `count` sums of a separate epilogue after the first `used` elements of the workspace. Returns the epilogue
+    and the number of elements in use."""
     if not epilogue.separate:
         return epilogue, used
     start = -(-used // 16) * 16
@@ -244,4 +248,4 @@ KINDS: tuple[ScheduleKind[Any, Any], ...] = (
         emit=_emit_direct,
     ),
 )
-"""The kinds of schedules, in order of preference. A new kind is a module of its own and a line here."""
+"""The kinds of schedules, in order of preference. A new kind is a new module and an entry here."""

@@ -1,5 +1,5 @@
-"""The epilogue of a contraction: stored from registers where vectors of channels fit the result, else from plain sums
-in the workspace.
+"""The epilogue of a contraction: computed from registers if vectors of channels fit the result, else from sums in the
+workspace.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from .vector_epilogue import SUM, VectorEpilogue, access_of, is_vectorizable, na
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operand:
-    """A tensor that the epilogue reads or writes: how the nest walks it, its elements, and the argument with its
+    """A tensor that the epilogue reads or writes: its addresses in the nest, its dtype, and the argument slot of its
     address.
     """
 
@@ -28,9 +28,10 @@ class Operand:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Epilogue:
-    """Stores `expr` over `Ref("sum")` and `Ref("l0")`, ..., the elements of `loads`, in `out`.
+    """Stores in `out` the expression `expr` of `Ref("sum")` and of `Ref("l0")`, ..., the elements of `loads`.
 
-    `separate`: the nest stores plain sums [group][point][channel] in the workspace, and a second launch finishes them.
+    `separate`: the nest stores plain sums [group][point][channel] in the workspace, from which a second launch computes
+    the epilogue.
     """
 
     expr: Expr
@@ -41,7 +42,7 @@ class Epilogue:
 
     @property
     def operands(self) -> tuple[Operand, ...]:
-        """The result, then what the epilogue reads."""
+        """The result, then the operands that the epilogue reads."""
         return (self.out, *self.loads)
 
     @property
@@ -49,31 +50,33 @@ class Epilogue:
         return [operand.view for operand in self.operands]
 
     def with_views(self, views: Sequence[View]) -> Epilogue:
-        """The same epilogue, its operands walked in another way."""
+        """The same epilogue with other views of its operands."""
         out, *loads = (replace(o, view=v) for o, v in zip(self.operands, views, strict=True))
         return replace(self, out=out, loads=tuple(loads))
 
     def with_base(self, base: int) -> Epilogue:
-        """The same epilogue, its result `base` elements into the argument."""
+        """The same epilogue with its result `base` elements after the argument's address."""
         return replace(self, out=replace(self.out, view=replace(self.out.view, base=base)))
 
     def vectorized(self, tables: Tables) -> VectorEpilogue:
-        """What micro-kernels evaluate."""
+        """The form that micro-kernels evaluate."""
         out, *loads = (access_of(o.view, tables.index(o.view), o.dtype) for o in self.operands)
         return VectorEpilogue(expr=self.expr, loads=tuple(loads), out=out, dtype=self.sum_dtype)
 
 
 @dataclass(frozen=True, slots=True)
 class Tables:
-    """The distinct ways in which points are walked; each has a table of offsets, filled for a block at a time.
+    """The distinct strides of points. Each has a table of offsets, which is filled for one block of points at a time.
 
-    The first is the input's own, even where others walk alike: so micro-kernels of different shapes are the same code.
+    The first is used only for the input, even if another one is equal, so that micro-kernels of different shapes have
+    equal code.
     """
 
     strides: tuple[tuple[int, ...], ...]
 
     def index(self, view: View) -> int:
-        """The table of an operand of the epilogue or of the result, -1 when it does not depend on the point."""
+        """The number of the table of the result or of an operand of the epilogue; -1 if it does not depend on the
+        point."""
         if not any(view.points):
             return -1
         return next(k for k, s in enumerate(self.strides) if k and all(map(known_equal, s, view.points)))
@@ -109,7 +112,7 @@ def make_epilogue(
 
 
 def _direct(kernel: Kernel, store: Store, walk: Walk) -> Epilogue | None:
-    """The epilogue that stores from registers; None where an operand does not fit vectors of channels."""
+    """The epilogue that is computed from registers; None if an operand does not fit vectors of channels."""
     expr, loads = name_operands(store.value)
     buffer = kernel.buffer(store.buffer)
     out = view_of(buffer, store.index, walk)
@@ -137,5 +140,5 @@ def _operand(kernel: Kernel, buffer: Buffer, view: View) -> Operand:
 
 
 def _fits_vectors(out: View) -> bool:
-    """Channels are contiguous: in blocks, or without any (row-major with channels last, or a single position)."""
+    """True if channels are contiguous: in blocks, or in row-major memory (channels last, or a single position)."""
     return out.block > 1 or out.stride == 1

@@ -1,4 +1,4 @@
-"""From a matrix product to the loop nest's problem: rows are points, columns are channels, batches are groups."""
+"""Converts a matrix product to the `Problem` of the loop nest: rows are points, columns channels, batches groups."""
 
 from __future__ import annotations
 
@@ -59,8 +59,8 @@ def gemm_walk(shape: GemmShape) -> Walk:
 
 
 def is_widened(shape: GemmShape) -> bool:
-    """Rows of another dtype than the sums are converted into the workspace first: the micro-kernel broadcasts single
-    elements.
+    """True if the left operand has another dtype than the sums. It is then first converted into the workspace, because
+    the micro-kernel broadcasts single elements.
     """
     return shape.dtype is not shape.accumulator
 
@@ -83,7 +83,8 @@ def widened_elements(shape: GemmShape) -> int:
 
 
 def emit_widening(module: ModuleBuilder, shape: GemmShape, symbol: str) -> LaunchSpec:
-    """A launch over the rows of the left operand that writes them in the sums' dtype to the start of the workspace."""
+    """A launch over the rows of the left operand that converts them to the dtype of the sums, into the start of the
+    workspace."""
     axes = widened_axes(shape)
     sizes, left = [extent_of(shape.kernel, a) for a in axes], operand(shape, shape.lhs)
     f = module.function(symbol, None, KERNEL_PARAMETERS)
@@ -103,7 +104,7 @@ def emit_widening(module: ModuleBuilder, shape: GemmShape, symbol: str) -> Launc
 
 
 def reduction(shape: GemmShape, left: Located, right: Located) -> tuple[Segment, ...]:
-    """The reduction with the axis along which the left operand is densest innermost."""
+    """The segments of the reduction. The axis with the smallest stride of the left operand is innermost."""
     axes = reduce_order(shape)
     if not axes:
         return plain_segments([(0, 0)], [(0, 0)])

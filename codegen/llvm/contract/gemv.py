@@ -1,4 +1,5 @@
-"""Few rows times many columns stored as [column][reduction]: dot products that read the weights once, in place."""
+"""Products of few rows with weights stored as [column][reduction]: dot products that read the weights once, in
+place."""
 
 from __future__ import annotations
 
@@ -114,7 +115,7 @@ class _Gemv:
         return ()
 
     def _dots(self, rows: list[Value], columns: list[Value]) -> list[Value]:
-        """The dot product of each row with each column, still spread over the lanes."""
+        """The dot product of each row with each column, as vectors whose lanes must still be added."""
         f, lanes = self.f, self.schedule.lanes
         depth = self.problem.depth
         whole = depth // lanes * lanes

@@ -1,4 +1,4 @@
-"""What a kind of schedule is: which contractions it takes, and how it emits them."""
+"""The interface of a kind of schedule: which contractions it supports, and how it emits them."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ S = TypeVar("S", bound=ContractionSchedule)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScheduleKind(Generic[C, S]):
-    """One way to run contractions of the class `contraction`, under schedules of the class `schedule`.
+    """One way to compute contractions of the class `contraction`, with schedules of the class `schedule`.
 
     `choose(contraction, target, parameters)` returns the schedule, or None for a contraction that this kind does not
-    take; `parameters` names the buffers that rarely change. `emit(contraction, schedule, target, module, symbol)` adds
-    functions `symbol...` to the module. Both raise ContractionError for a contraction that no kind takes.
+    support; `parameters` names the buffers that rarely change. `emit(contraction, schedule, target, module, symbol)`
+    adds functions `symbol...` to the module. Both raise ContractionError for a contraction that no kind supports.
     """
 
     contraction: type[C]

@@ -1,13 +1,13 @@
-"""The micro-kernel of every contraction: a tile of points times vectors of channels, its sums in registers from the
-first step to the last.
+"""The micro-kernel of every contraction: a tile of points times vectors of channels, whose sums stay in registers
+during the whole reduction.
 
-The reduction is a loop over a table of input offsets, `unroll` products in each step; points are addressed through
-tables of offsets too. So one body serves any kernel size, stride, halo and shape, a matrix product, and the products
-of a Winograd transform. Bodies are shared by name in a module: what differs between kernels only by numbers comes at
-run time, through `n`, the tables and the context.
+The reduction is a loop over a table of input offsets, with `unroll` products per step. Points are addressed through
+tables of offsets too. So one body serves any window, stride, halo and shape, matrix products, and the products of a
+Winograd transform. Kernels of a module share bodies by name: numbers in which they differ are passed at run time, as
+`n`, tables and the context.
 
-The context is an array of 8-byte slots: the addresses of the tables, then for the result and each operand of the
-epilogue its address at the first channel of the panel and the elements between blocks of channels.
+The context is an array of 8-byte slots: the addresses of the tables, then for the result and for each operand of the
+epilogue its address at the panel's first channel and the stride between blocks of channels.
 """
 
 from __future__ import annotations
@@ -24,11 +24,12 @@ from .vector_epilogue import SUM, Access, VectorEpilogue, evaluate
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MicroKernel:
-    """`kind` is the element type of input, weights and sums; `tables` the number of point tables, the first
-    of which is the input's.
+    """`kind` is the element type of input, weights and sums; `tables` is the number of point tables, of which the first
+    is the input's.
 
-    `split`: sums start from and end in memory (`acc`) unless this is the first or the last part of the reduction.
-    `in_place`: weights are rows a stride apart, not a panel. `valid`: channels of the panel that exist (0: all).
+    `split`: sums are loaded from `acc` unless this is the first part of the reduction, and stored there unless it is
+    the last. `in_place`: weights are rows with a stride, not a packed panel. `valid`: the number of channels of the
+    panel that are not padding (0: all).
     """
 
     kind: str
@@ -54,11 +55,10 @@ _TYPES = {"n": I64, "row": I64, "point": I64, "first": I1, "last": I1}
 
 
 def micro_kernel(module: ModuleBuilder, spec: MicroKernel) -> str:
-    """The symbol of the body, emitted unless the module has it. Parameters are `PARAMETERS`:
-
-    `n` steps (at least one), input base, table of the steps' offsets, weights, elements between rows of weights in
-    place, sums, context, first point (an index into the tables), weights to prefetch, and whether this part of the
-    reduction is the first and the last.
+    """The symbol of the body, which is emitted if the module does not have it. Its parameters are `PARAMETERS`: the
+    number of steps (at least one), address of the input, table of the steps' offsets, weights, stride between rows of
+    weights that are read in place, sums, context, first point (an index into the tables), weights to prefetch, and
+    whether this part of the reduction is the first and the last.
     """
     return module.helper(spec.name, lambda: _Body(module, spec).emit())
 
@@ -80,7 +80,7 @@ class _Body:
         if not spec.split:
             self._finish(sums)
         else:
-            f.branch(self.args["last"], lambda: self._finish(sums), lambda: self._keep(sums))
+            f.branch(self.args["last"], lambda: self._finish(sums), lambda: self._store_sums(sums))
         f.ret()
 
     def _offsets(self, table: int) -> list[Value]:
@@ -104,7 +104,7 @@ class _Body:
             )
         )
 
-    def _keep(self, sums: list[Value]) -> tuple[()]:
+    def _store_sums(self, sums: list[Value]) -> tuple[()]:
         for k, value in enumerate(sums):
             self.f.store(value, self._sum_address(*divmod(k, self.spec.vectors)))
         return ()
@@ -125,7 +125,7 @@ class _Body:
         return list(loop.results[1:])
 
     def _product(self, weights: Value, u: int, rows: list[Value], acc: list[Value]) -> Value:
-        """acc += input * weights for one element of the reduction; returns where the next row of weights starts."""
+        """acc += input * weights for one element of the reduction. Returns the address of the next row of weights."""
         f, spec = self.f, self.spec
         start = 0 if spec.in_place else u * spec.vectors * spec.lanes
         w = [self._weight(f.gep(weights, start + j * spec.lanes, self.scalar), j) for j in range(spec.vectors)]
@@ -149,7 +149,7 @@ class _Body:
     # Epilogue and stores
 
     def _valid(self, j: int) -> int:
-        """Channels of vector j that exist."""
+        """The number of channels of vector j that are not padding."""
         if not self.spec.valid:
             return self.spec.lanes
         return max(0, min(self.spec.lanes, self.spec.valid - j * self.spec.lanes))
@@ -173,8 +173,8 @@ class _Body:
 
 
 def hold_loads(f: FunctionBuilder) -> None:
-    """Where an instruction cannot read memory, LLVM would load ahead for all steps and spill sums: loads must not cross
-    this.
+    """Prevent LLVM from moving loads across this point on targets whose arithmetic cannot read memory: it would load
+    the operands of all steps first and spill sums.
     """
     if f.module.target.triple.startswith("aarch64"):
         f.lines.append('  call void asm sideeffect "", "~{memory}"()')
@@ -189,7 +189,7 @@ def _load_lanes(f: FunctionBuilder, address: Value, vector: Type, count: int) ->
 
 
 class EpilogueWriter:
-    """Evaluates the epilogue on vector j of a panel and stores it; addresses come from the context."""
+    """Evaluates the epilogue on a vector of a panel and stores the result. Addresses are read from the context."""
 
     def __init__(
         self,
@@ -202,7 +202,7 @@ class EpilogueWriter:
         valid: Callable[[int], int],
         mask: Value | None = None,
     ) -> None:
-        """`valid` returns how many channels of a vector exist; `mask` is the same at run time."""
+        """`valid` returns the number of channels of a vector that are not padding; `mask` selects them at run time."""
         self.mask = mask
         self.f, self.epilogue, self.lanes = f, epilogue, lanes
         self._count = valid
@@ -215,13 +215,14 @@ class EpilogueWriter:
         return sorted({a.table for a in (self.epilogue.out, *self.epilogue.loads) if a.table >= 0})
 
     def preload(self, j: int) -> None:
-        """Read what does not depend on the point, here: before a loop over points."""
+        """Load operands that do not depend on the point, before a loop over points."""
         for k, access in enumerate(self.epilogue.loads):
             if access.table < 0:
                 self._reader(k, j, {})()
 
     def store(self, total: Value, j: int, at: dict[int, Value]) -> None:
-        """`at` has the point's offset in each table."""
+        """Evaluate the epilogue on the sums `total` of vector j and store it; `at` is the point's offset in each
+        table."""
         epilogue, f = self.epilogue, self.f
         operands = {f"l{k}": (self._reader(k, j, at), a.dtype) for k, a in enumerate(epilogue.loads)}
         value, _ = evaluate(f, epilogue.expr, self.lanes, {SUM: (lambda: total, epilogue.dtype), **operands})
@@ -240,7 +241,7 @@ class EpilogueWriter:
             f.masked_store(value, address, f.first_lanes(self.lanes, count))
 
     def stored(self, j: int, at: dict[int, Value]) -> Value:
-        """Vector j of the result as it is in memory, where all of its lanes or those of `mask` exist."""
+        """Vector j of the result, loaded from memory."""
         out = self.epilogue.out
         address, type = self._address(0, out, j, at), memory_type_of(out.dtype, self.lanes)
         return self.f.load(address, type) if self.mask is None else self.f.masked_load(address, type, self.mask)

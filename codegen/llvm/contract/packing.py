@@ -1,4 +1,4 @@
-"""Weights in panels: for each block of output channels its weights as the micro-kernel reads them."""
+"""Packs weights in panels: the weights of each block of output channels in the order of the micro-kernel's loads."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from .tiles import KERNEL_PARAMETERS, PanelKind, argument
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PackedPanels:
-    """Packed[group][panel][element of the reduction][channel of the panel], zeros where a channel or an element does
-    not exist.
+    """Packed[group][panel][element of the reduction][channel of the panel], with zeros for channels and elements that
+    are padding.
 
-    `sources` has the offset of each element from a filter's first weight (-1: zero), `owners` the group to which it
-    belongs if groups were merged.
+    `sources` are the offsets of the elements from a filter's first weight (-1: zero); `owners` are the groups of the
+    elements if groups were merged.
     """
 
     kind: str
@@ -47,7 +47,7 @@ class PackedPanels:
 
 
 def packed_panels(problem: Problem, lanes: int, kinds: Sequence[PanelKind], group_size: int) -> PackedPanels:
-    """The form in which the loop nest of `problem` reads its weights."""
+    """The packed form of the weights for the loop nest of `problem`."""
     sources = _joined([s.sources for s in problem.segments])
     owners = tuple(x for s in problem.segments for x in s.owners) if problem.weights.merged > 1 else ()
     shared = not any(problem.weights.groups)
@@ -128,7 +128,7 @@ class _Packer:
             f.store(wide, f.gep(out, e * width, self.vector.scalar))
 
     def _places(self, channels: Value) -> tuple[Value, Value | None]:
-        """The offset of each channel's first weight, and the channel's group among merged ones."""
+        """The offset of each channel's first weight, and the channel's group if groups were merged."""
         f, w = self.f, self.p.weights
         if w.merged == 1:
             return channels * w.filter, None

@@ -1,4 +1,4 @@
-"""Tables of point offsets and balanced covers of points by tiles: what the loop nests share."""
+"""Tables of point offsets, and balanced covers of points by tiles, for the loop nests."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ FILL_LANES = 8
 
 
 def tile_cover(count: int, rows: int, heights: tuple[int, ...] = ()) -> dict[int, int]:
-    """`cover`; of a symbolic count tiles of `heights`, the tallest first and the last 1, with their symbolic numbers.
-    By default these are `rows` and the powers of two below."""
+    """{rows of a tile: number of tiles}, see `cover`. For a symbolic count the tiles have `heights`, in decreasing
+    order and ending with 1, and symbolic numbers; the default is `rows` and the powers of two below it."""
     if not is_symbolic(count):
         return cover(count, rows)
     heights = heights or (rows, *(h for h in (4, 2, 1) if h < rows))
@@ -25,7 +25,8 @@ def tile_cover(count: int, rows: int, heights: tuple[int, ...] = ()) -> dict[int
 
 
 def _cover_counts(count: int, heights: tuple[int, ...]) -> tuple[int, ...]:
-    """How many tiles of each height cover `count` points: as few as possible, the lowest as high as can be."""
+    """The number of tiles of each height that cover `count` points: as few tiles as possible, then the lowest as high
+    as possible."""
     whole = max(0, count // heights[0] - 2)
     rest = _best_cover(count - whole * heights[0], heights)
     return (whole + rest.count(heights[0]), *(rest.count(h) for h in heights[1:]))
@@ -41,8 +42,8 @@ def _best_cover(count: int, heights: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def cover(count: int, rows: int) -> dict[int, int]:
-    """{rows of a tile: how many} for `count` points: tiles of `rows` and one less, both fast; smaller ones where count
-    is small.
+    """{rows of a tile: number of tiles} for `count` points: tiles with `rows` rows and with one row less, which are
+    both fast; lower tiles for a small count.
     """
     tiles = -(-count // rows)
     short = tiles * rows - count
@@ -53,8 +54,8 @@ def cover(count: int, rows: int) -> dict[int, int]:
 
 
 def blocks_of(count: int, size: int, rows: int) -> tuple[int, int]:
-    """(size, number) of balanced blocks of at most about `size` points, the size a multiple of `rows` unless one block
-    holds all.
+    """(size, number) of balanced blocks of about `size` points. The size is a multiple of `rows`, unless there is only
+    one block.
     """
     number = max(1, -(-count // size))
     if number == 1:
@@ -65,15 +66,15 @@ def blocks_of(count: int, size: int, rows: int) -> tuple[int, int]:
 
 
 def check_offset(offset: int) -> None:
-    """Tables hold 32-bit offsets in elements."""
-    if offset >= 1 << 31:  # a guard
+    """ContractionError if an offset in elements does not fit the 32 bits of a table's entry."""
+    if offset >= 1 << 31:  # for a symbolic offset this is a guard
         raise ContractionError(f"an operand of a contraction spans {offset} elements; at most 2^31 are supported")
 
 
 def offset_table(f: FunctionBuilder, offsets: Offsets) -> Value:
-    """The address of a table of offsets: a constant, or memory of the stack that is filled here.
+    """The address of a table of offsets: a constant, or for symbolic offsets stack memory that is filled here.
 
-    ContractionError when an offset does not fit 32 bits.
+    ContractionError if an offset does not fit 32 bits.
     """
     if isinstance(offsets, Box) and offsets.is_symbolic:
         table = f.alloca(I32, offsets.count + FILL_LANES)
@@ -91,9 +92,9 @@ def _largest(offsets: tuple[int, ...]) -> int:
 def fill_table(
     f: FunctionBuilder, table: Value, first: Value, count: Value, extents: Sequence[int], strides: Sequence[int]
 ) -> None:
-    """table[i] = offset of point first + i of a box, for i < count; up to 7 entries past the end are overwritten.
+    """table[i] = offset of point first + i of a box, for i < count. Up to 7 entries after the end are overwritten.
 
-    ContractionError when an offset does not fit 32 bits.
+    ContractionError if an offset does not fit 32 bits.
     """
     check_offset(deferred(_last_offset, tuple(extents), tuple(strides)))
     symbol = _filler(f.module, len(extents))
@@ -113,7 +114,7 @@ def _filler(module: ModuleBuilder, rank: int) -> str:
 
 
 def _emit_filler(module: ModuleBuilder, name: str, rank: int) -> None:
-    """Row by row: a vector of consecutive offsets at a time, the next row overwrites what was too much."""
+    """Fill row by row, a vector of consecutive offsets at a time; the next row overwrites excess entries."""
     numbers = [(f"{kind}{k}", I64, "") for kind in ("e", "s") for k in range(rank)]
     f = module.function(
         name,

@@ -1,6 +1,4 @@
-"""A contraction as the loop nest computes it: groups x points x channels, and a reduction by offsets into input and
-weights.
-"""
+"""A contraction for the loop nest: groups x points x channels, and a reduction with offsets into input and weights."""
 
 from __future__ import annotations
 
@@ -20,7 +18,7 @@ UNROLL = 8
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """The offsets of the points of a box, the last axis fastest. With symbolic numbers code computes them."""
+    """The offsets of the points of a box; the last axis varies fastest. If numbers are symbolic, code computes them."""
 
     extents: tuple[int, ...]
     strides: tuple[int, ...]
@@ -46,9 +44,9 @@ def count_of(offsets: Offsets) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Segment:
-    """A run of equal steps. Step s reads the input at steps[s] + each of `unroll`; `sources` (step-major) are the
-    offsets of the weights relative to a filter's first, -1 where the weight is zero; `owners` are the groups (of
-    merged ones) the weights belong to.
+    """A sequence of steps of the reduction. Step s reads the input at steps[s] + each of `unroll`. `sources` are the
+    offsets of the weights from a filter's first weight, step by step, -1 for a zero; `owners` are the groups of the
+    weights if groups were merged.
     """
 
     steps: Offsets
@@ -64,10 +62,10 @@ class Segment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WeightSource:
-    """The first weight of a filter: base + group * (merged group) + member * (group in it) + filter * (filter in that
-    group).
+    """The address of a filter's first weight: base + groups * (group of the problem) + member * (group within it) +
+    filter * (filter within that group).
 
-    `merged` groups of `filters` filters each form one group of the problem."""
+    One group of the problem consists of `merged` groups with `filters` filters each."""
 
     base: int
     groups: tuple[int, ...]
@@ -80,9 +78,8 @@ class WeightSource:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
-    """`groups` and `points` are extents (points innermost last); `x` the input's view, whose channel part is unused.
-
-    `x_slot` and `w_slot` are the kernel's arguments of the input and the weights.
+    """`groups` and `points` are extents, with the innermost axis last; `x` is the input's view, whose channel part is
+    unused. `x_slot` and `w_slot` are the argument slots of the input and the weights.
     """
 
     dtype: DType
@@ -116,7 +113,7 @@ class Problem:
 
     @property
     def depth(self) -> int:
-        """Length of the reduction, zeros of the packing included."""
+        """The length of the reduction, including zeros of the packing."""
         return sum(s.count * len(s.unroll) for s in self.segments)
 
     @property
@@ -125,7 +122,7 @@ class Problem:
 
 
 def plain_segments(outer: list[tuple[int, int]], inner: list[tuple[int, int]]) -> tuple[Segment, ...]:
-    """The reduction over outer x inner, pairs of (input offset, weight offset); inner is unrolled, in chunks."""
+    """The reduction over outer x inner, which are pairs (input offset, weight offset). Inner is unrolled in chunks."""
     whole, rest = divmod(len(inner), UNROLL)
     if len(inner) <= UNROLL:
         whole, rest = 0, len(inner)
@@ -144,12 +141,12 @@ def plain_segments(outer: list[tuple[int, int]], inner: list[tuple[int, int]]) -
 
 
 def offsets(extents: tuple[int, ...], strides: tuple[int, ...]) -> list[int]:
-    """The offset of each point of a box, last axis fastest."""
+    """The offset of each point of a box; the last axis varies fastest."""
     return [sum(i * s for i, s in zip(at, strides, strict=True)) for at in product(*(range(n) for n in extents))]
 
 
 def collapse(points: tuple[int, ...], views: list[tuple[int, ...]]) -> tuple[tuple[int, ...], list[tuple[int, ...]]]:
-    """Drop axes of extent 1 and merge neighbours that every view walks as one: fewer, longer rows of points."""
+    """Remove axes of extent 1 and merge neighbours that are one flattened axis in every view, for longer rows."""
     axes = [(n, tuple(v[k] for v in views)) for k, n in enumerate(points) if n != 1]
     merged: list[tuple[int, tuple[int, ...]]] = []
     for n, strides in axes:
@@ -162,7 +159,7 @@ def collapse(points: tuple[int, ...], views: list[tuple[int, ...]]) -> tuple[tup
 
 
 def collapsed(points: tuple[int, ...], x: View, epilogue: Epilogue) -> tuple[tuple[int, ...], View, Epilogue]:
-    """The points, the input and the epilogue with neighbouring axes of points merged."""
+    """The points, the input and the epilogue after `collapse`."""
     views = [x, *epilogue.views]
     points, strides = collapse(points, [v.points for v in views])
     new = [replace(v, points=s) for v, s in zip(views, strides, strict=True)]

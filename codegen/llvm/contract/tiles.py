@@ -24,16 +24,16 @@ KERNEL_PARAMETERS = [("arguments", PTR, ""), ("begin", I64, ""), ("end", I64, ""
 
 
 def argument(f: FunctionBuilder, slot: int) -> Value:
-    """The address in a slot of the kernel's arguments."""
+    """The address in argument `slot` of the kernel."""
     return f.load(f.gep(f.args[0], slot, PTR), PTR)
 
 
 _CHUNK_CYCLES = 16 << 10
-"""Work below which handing it to another thread gains nothing: about four microseconds."""
+"""Work below which another thread gains nothing: about four microseconds."""
 
 
 def workspace_slot(kernel: Kernel) -> int:
-    """The argument after buffers and extents."""
+    """The slot of the workspace, after buffers and extents."""
     return len(kernel.buffers) + len(kernel.extents)
 
 
@@ -42,8 +42,9 @@ Part = tuple[int, Value, Value]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PanelKind:
-    """Panels `begin` to `end` of one register tile; `offset` is where their weights start in the packed group
-    (elements). `valid` channels of the last panel exist (0: all, -1: none, only a layout's padding).
+    """The panels from `begin` to `end`, which have the same register tile. `offset` is the start of their weights in
+    the packed group, in elements. `valid` is the number of channels of the last panel that are not padding (0: all, -1:
+    none).
     """
 
     tile: RegisterTile
@@ -54,7 +55,7 @@ class PanelKind:
 
 
 def panel_kinds(problem: Problem, schedule: TileSchedule) -> tuple[list[PanelKind], int]:
-    """The kinds of panels, and the elements of packed weights of a group."""
+    """The kinds of panels, and the number of elements of a group's packed weights."""
     vectors = -(-problem.channels // schedule.lanes)
     out = problem.epilogue.out.view
     if out.padded:
@@ -74,7 +75,7 @@ def panel_kinds(problem: Problem, schedule: TileSchedule) -> tuple[list[PanelKin
 
 
 def _main_kinds(tile: RegisterTile, count: int, valid: int, size: int) -> list[PanelKind]:
-    """`count` panels of `size` packed elements; a ragged last one is a kind of its own."""
+    """`count` panels of `size` packed elements. A last panel with padding is a separate kind."""
     if not valid:
         return [PanelKind(tile=tile, begin=0, end=count)] if count else []
     last = PanelKind(tile=tile, begin=count - 1, end=count, offset=(count - 1) * size, valid=valid)
@@ -86,12 +87,12 @@ def _valid(channels: int, panels: int, width: int) -> int:
 
 
 def _ragged(channels: int, width: int) -> int:
-    """Channels in the last panel: 0 when it is full, -1 when all of it is a layout's padding."""
+    """Channels in the last panel: 0 if it is full, -1 if all of it is padding."""
     return 0 if channels >= width else channels if channels > 0 else -1
 
 
 def sums_bytes(problem: Problem, schedule: TileSchedule) -> int:
-    """Memory of a worker for the sums between parts of the reduction."""
+    """The memory of a worker for the sums between parts of the reduction, in bytes."""
     if not is_split(problem, schedule):
         return 0
     size, _ = point_blocks(problem, schedule)
@@ -100,13 +101,13 @@ def sums_bytes(problem: Problem, schedule: TileSchedule) -> int:
 
 
 def point_blocks(problem: Problem, schedule: TileSchedule) -> tuple[int, int]:
-    """Points in a block, and the number of blocks."""
+    """(points in a block, number of blocks)."""
     rows = max(kind.tile.rows for kind in panel_kinds(problem, schedule)[0])
     return deferred(blocks_of, problem.count, schedule.points, rows)
 
 
 def _widest(schedule: TileSchedule) -> int:
-    """Channels of the widest panel."""
+    """The number of channels of the widest panel."""
     return max(t.vectors for t in (schedule.main, schedule.last) if t) * schedule.lanes
 
 
@@ -117,7 +118,7 @@ def is_split(problem: Problem, schedule: TileSchedule) -> bool:
 def emit_tiles(
     module: ModuleBuilder, problem: Problem, schedule: TileSchedule, symbol: str, sums: tuple[int, int]
 ) -> LaunchSpec:
-    """The launch of the whole contraction. `sums` is (argument slot, byte offset) of the workers' memory in the
+    """The launch of the whole contraction. `sums` is (argument slot, byte offset) of the workers' sums in the
     workspace.
     """
     nest = _Nest(module, problem, schedule, symbol, sums)
@@ -127,7 +128,7 @@ def emit_tiles(
 
 
 def grain_of(products: int, units: int, per_cycle: int) -> int:
-    """Units of work that are worth handing to another thread together."""
+    """The number of units in the smallest chunk that is worth giving to another thread."""
     return deferred(_grain, products, units, per_cycle)
 
 
@@ -196,7 +197,7 @@ class _Nest:
         self._panels(low, f.smin(low + self.per_unit, self.panels), is_last)
 
     def _group_index(self, group: Value) -> list[Value]:
-        """The index along each group axis, the last one fastest."""
+        """The index along each group axis; the last axis varies fastest."""
         found: list[Value] = []
         for k in reversed(range(len(self.problem.groups))):
             found.append(self.f.urem(group, self.problem.groups[k]) if k else group)
@@ -268,7 +269,7 @@ class _Nest:
         self._tiles(kind, segment.unroll, count, weights, steps, sums, (first, last, is_last))
 
     def _set_bases(self, kind: PanelKind, panel: Value) -> None:
-        """The addresses of the result and of the epilogue's operands at the panel's first channel."""
+        """Set the addresses of the result and of the epilogue's operands to the panel's first channel."""
         f = self.f
         channel = self._first_channel(kind, panel)
         for k, ((_, view, element), base) in enumerate(zip(self.operands, self.bases, strict=True)):
@@ -292,7 +293,7 @@ class _Nest:
         return f.gep(self.w, at, self.scalar)
 
     def _weight_row(self) -> int:
-        """Elements between rows of weights that are read in place."""
+        """The stride between rows of weights that are read in place, in elements."""
         sources = [x for s in self.problem.segments for x in (s.sources if isinstance(s.sources, tuple) else ())]
         return sources[1] - sources[0] if len(sources) > 1 else 0
 

@@ -1,6 +1,4 @@
-"""The epilogue as micro-kernels evaluate it: an expression of the sum on vectors of channels, and how its operands are
-addressed.
-"""
+"""The epilogue of micro-kernels: an expression of the sum on vectors of channels, and the accesses of its operands."""
 
 from __future__ import annotations
 
@@ -22,11 +20,11 @@ SUM = "sum"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Access:
-    """One operand as the micro-kernel addresses it. Its address and the stride between blocks come at run time; these
-    choose the instructions.
+    """How the micro-kernel addresses one operand. The fields determine the instructions; the address and the stride
+    between blocks are run-time values.
 
     `table` is the table of point offsets, -1 for an operand that does not depend on the point. `block` 0: one element
-    for all channels; 1 with `gathered`: channels a stride apart; else channels are contiguous, in blocks of `block`
+    for all channels; 1 with `gathered`: channels have a stride; else channels are contiguous, in blocks of `block`
     (1: without blocks).
     """
 
@@ -39,8 +37,8 @@ class Access:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VectorEpilogue:
-    """The stored expression over `Ref("sum")` and `Ref("l0")`, ...; `loads` are the accesses of l0, ... and `out` that
-    of the result. `dtype` is that of the sum.
+    """The stored expression of `Ref("sum")` and `Ref("l0")`, ...; `loads` are the accesses of l0, ..., `out` is the
+    access of the result. `dtype` is the dtype of the sum.
     """
 
     expr: Expr
@@ -57,7 +55,7 @@ def access_of(view: View, table: int, dtype: DType) -> Access:
 
 
 def name_operands(expr: Expr) -> tuple[Expr, tuple[Load, ...]]:
-    """`expr` with its Contract and its Loads as Refs, and the distinct Loads in order."""
+    """`expr` with Refs in place of its Contract and Loads, and the distinct Loads in order."""
     loads: dict[Load, Ref] = {}
 
     def rename(e: Expr) -> Expr:
@@ -86,7 +84,7 @@ def evaluate(
     operands: Mapping[str, tuple[Operand, DType]],
     axes: Mapping[str, Value] | None = None,
 ) -> tuple[Value, DType]:
-    """The value of `expr` and its dtype; `operands` has each Ref, `axes` the index of each axis (scalars only)."""
+    """The value of `expr` and its dtype. `operands` maps Refs to values, `axes` maps axes to indices (scalars only)."""
     match expr:
         case Ref(local):
             operand, dtype = operands[local]
@@ -107,11 +105,11 @@ def evaluate(
 def _evaluate_axis(expr: Expr, axes: Mapping[str, Value] | None) -> tuple[Value, DType]:
     if isinstance(expr, AxisValue) and axes is not None:
         return axes[expr.axis], DType.I64
-    raise ContractionError(f"the epilogue of a contraction cannot hold {expr}")
+    raise ContractionError(f"the epilogue of a contraction cannot contain {expr}")
 
 
 def is_vectorizable(expr: Expr) -> bool:
-    """True if `evaluate` takes the expression on whole vectors of channels."""
+    """True if `evaluate` supports the expression on vectors of channels."""
     match expr:
         case Ref() | Const():
             return True

@@ -1,9 +1,9 @@
 """Winograd convolution: blocks of tiles are transformed, multiplied for each frequency by the micro-kernel, and
-transformed back into the epilogue.
+transformed back with the epilogue.
 
 The workspace holds the transformed inputs V[frequency][channel block][tile][channel] and, for each worker, the
-products M[frequency][tile][channel of the panel]; frequencies are a cache line more apart than they need, or their
-stores would fall on one set of the L1 cache.
+products M[frequency][tile][channel of the panel]. Frequencies are padded by a cache line, so that their stores do not
+use the same set of the L1 cache.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ from .winograd_pack import WinogradFilters
 from .winograd_parts import OutputKernel, input_kernel, output_kernel
 
 _LINE = 16
-"""Floats in a cache line."""
+"""The number of floats in a cache line."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WinogradLayout:
-    """Sizes of the workspace, in floats."""
+    """The sizes of the workspace, in floats."""
 
     frequencies: int
     channels: int
@@ -45,7 +45,7 @@ class WinogradLayout:
 
     @property
     def input_step(self) -> int:
-        """From one frequency of V to the next."""
+        """The stride between frequencies of V."""
         return self.channels * self.tiles + _LINE
 
     @property
@@ -72,14 +72,14 @@ def winograd_layout(shape: ConvShape, schedule: WinogradSchedule, block: int) ->
 
 
 def winograd_workspace(shape: ConvShape, schedule: WinogradSchedule, block: int, target: Cpu) -> int:
-    """Floats of V and M: V for each worker when a launch does everything, else once."""
+    """The number of floats of V and M. With one fused launch each worker has a V, else there is one V."""
     sizes = winograd_layout(shape, schedule, block)
     shared = 1 + (target.threads - 1) * schedule.fused
     return sizes.inputs * shared + sizes.products * target.threads
 
 
 def winograd_kinds(problem: Problem, schedule: WinogradSchedule) -> list[PanelKind]:
-    """The panels of output channels; `offset` counts floats of one frequency and one input channel's depth."""
+    """The panels of output channels; `offset` counts floats for one frequency and one input channel."""
     one_step = Segment(steps=(0,), unroll=(0,), sources=(0,))
     tiles = TileSchedule(lanes=schedule.lanes, main=schedule.main, last=schedule.last, points=1, panels=0)
     return panel_kinds(replace(problem, segments=(one_step,)), tiles)[0]
@@ -104,8 +104,8 @@ def winograd_filters(
 
 
 class WinogradNest:
-    """Emits the launches. `x_slot` and `work_slot` are the arguments of the input and the workspace, of which the first
-    `used` floats are taken.
+    """Emits the launches. `x_slot` and `work_slot` are the argument slots of the input and the workspace, of which the
+    first `used` floats are in use.
     """
 
     def __init__(
@@ -138,18 +138,18 @@ class WinogradNest:
 
     def emit(self, symbol: str) -> list[LaunchSpec]:
         if not is_symbolic(self.s.fused):
-            return [self.emit_fused(symbol)] if self.s.fused else self._emit_apart(symbol)
-        fused, apart = self.emit_fused(symbol), self._emit_apart(f"{symbol}.apart")
+            return [self.emit_fused(symbol)] if self.s.fused else self._emit_separate(symbol)
+        fused, separate = self.emit_fused(symbol), self._emit_separate(f"{symbol}.separate")
         return [
             replace(fused, count=fused.count * self.s.fused),
-            *(replace(spec, count=spec.count * (1 - self.s.fused)) for spec in apart),
+            *(replace(spec, count=spec.count * (1 - self.s.fused)) for spec in separate),
         ]
 
-    def _emit_apart(self, symbol: str) -> list[LaunchSpec]:
+    def _emit_separate(self, symbol: str) -> list[LaunchSpec]:
         return [self.emit_inputs(f"{symbol}.transform"), self.emit_products(symbol)]
 
     def emit_fused(self, symbol: str) -> LaunchSpec:
-        """Over blocks of tiles."""
+        """The launch over blocks of tiles that does transforms and products."""
         f = self._begin(symbol, self.sizes.inputs + self.sizes.products)
         self.products = f.gep(self.own, self.sizes.inputs, F32)
         self.inputs = self.own
@@ -164,7 +164,7 @@ class WinogradNest:
         return LaunchSpec(symbol, self.blocks, 1)
 
     def emit_inputs(self, symbol: str) -> LaunchSpec:
-        """Over blocks of input channels, all tiles."""
+        """The launch over blocks of input channels that transforms all tiles."""
         f = self._begin(symbol, 0)
         self.inputs = self.own
         count = f.const(I64, self.tiles)
@@ -175,7 +175,7 @@ class WinogradNest:
         return LaunchSpec(symbol, self._channel_blocks, 1)
 
     def emit_products(self, symbol: str) -> LaunchSpec:
-        """Over panels of output channels, all tiles."""
+        """The launch over panels of output channels that computes products and output transforms of all tiles."""
         f = self._begin(symbol, self.sizes.products, self.sizes.inputs)
         self.products, self.inputs = self.own, self.shared
         count = f.const(I64, self.tiles)
@@ -189,7 +189,7 @@ class WinogradNest:
         return self.sizes.channels // self.place.block
 
     def _begin(self, symbol: str, own: int, shared: int = 0) -> FunctionBuilder:
-        """A launch whose workers each have `own` floats behind `shared` ones."""
+        """A new function. Its workspace has `shared` floats, then `own` floats for each worker."""
         self.f = f = self.module.function(symbol, None, KERNEL_PARAMETERS)
         self.shared = f.gep(argument(f, self.work_slot), self.used, F32)
         self.own = f.gep(f.gep(self.shared, shared, F32), f.convert(f.args[3], "i64") * own, F32)
@@ -214,7 +214,7 @@ class WinogradNest:
         self.x = f.gep(argument(f, self.x_slot), self.place.base, F32)
 
     def _transform_inputs(self, c: Value, count: Value) -> None:
-        """One block of channels of `count` tiles."""
+        """Transform one block of channels of `count` tiles."""
         f, block = self.f, self.place.block
         symbol = input_kernel(self.module, self.s.output, self.s.lanes, block)
         x = f.gep(self.x, c * self.place.channel, F32)
@@ -284,7 +284,7 @@ class WinogradNest:
                 self._outputs(kind, panel, count)
 
     def _products(self, kind: PanelKind, frequency: Value, w: Value, step: Value, is_last: Value) -> None:
-        """All tiles of one frequency against the panel's weights."""
+        """Multiply all tiles of one frequency by the panel's weights."""
         f, block = self.f, self.place.block
         width = kind.tile.vectors * self.s.lanes
         n = f.const(I64, self._channel_blocks)
@@ -317,7 +317,7 @@ class WinogradNest:
             point, done = point + tiles * rows, done + tiles
 
     def _outputs(self, kind: PanelKind, panel: Value, count: Value) -> None:
-        """Transform the panel's products back, one register of channels at a time."""
+        """Transform the panel's products to outputs, one register of channels at a time."""
         f, lanes = self.f, self.s.lanes
         width = kind.tile.vectors * lanes
         start = kind.begin * self.kinds[0].tile.vectors * lanes
@@ -376,7 +376,7 @@ def _three(strides: tuple[int, ...]) -> tuple[int, int, int]:
 
 
 def _product_kernel(tile: RegisterTile, rows: int, schedule: WinogradSchedule, block: int) -> MicroKernel:
-    """The micro-kernel that stores plain sums into M."""
+    """The micro-kernel that stores sums in M."""
     plain = VectorEpilogue(expr=Ref(SUM), loads=(), out=Access(table=1, block=1), dtype=DType.F32)
     return MicroKernel(
         kind="float",

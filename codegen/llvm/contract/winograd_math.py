@@ -1,7 +1,7 @@
 """The transforms of Winograd's minimal filtering F(m x m, 3x3), m 2 or 4, on vectors of channels.
 
-F(4x4) interpolates at 0, +-1/sqrt2, +-sqrt2 and infinity: as many operations as the textbook's 0, +-1, +-2, and an
-error 2 to 5 times smaller (about that of direct convolution in float32).
+F(4x4) interpolates at 0, +-1/sqrt2, +-sqrt2 and infinity. This takes as many operations as the usual 0, +-1, +-2, and
+the error is 2 to 5 times smaller (about that of direct convolution in float32).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ Vector = list[Value]
 
 
 def filter_matrix(m: int) -> list[list[float]]:
-    """G, (m + 2) x 3: a filter's taps g become G g."""
+    """G, (m + 2) x 3: the transform of a filter's taps g is G g."""
     if m == 2:
         return [[1, 0, 0], [0.5, 0.5, 0.5], [0.5, -0.5, 0.5], [0, 0, 1]]
     near, far = 2 * _A**2 * (_A**2 - _B**2), 2 * _B**2 * (_B**2 - _A**2)
@@ -25,7 +25,7 @@ def filter_matrix(m: int) -> list[list[float]]:
 
 
 def input_transform(f: FunctionBuilder, m: int, d: Vector) -> Vector:
-    """B^T d of m + 2 elements. The rows of +-p share their even and odd parts."""
+    """B^T d for m + 2 elements d. The rows for +-p share their even and odd parts."""
     if m == 2:
         return [d[0] - d[2], d[1] + d[2], d[2] - d[1], d[1] - d[3]]
     even_a, odd_a = f.fma(d[2], -_B * _B, d[4]), f.fma(d[1], -_B * _B, d[3])
@@ -40,7 +40,7 @@ def input_transform(f: FunctionBuilder, m: int, d: Vector) -> Vector:
 
 
 def output_transform(f: FunctionBuilder, m: int, d: Vector) -> Vector:
-    """A^T d of m + 2 elements: m outputs."""
+    """A^T d for m + 2 elements d: m outputs."""
     if m == 2:
         return [d[0] + d[1] + d[2], d[1] - d[2] - d[3]]
     even_a, odd_a, even_b, odd_b = d[1] + d[2], d[1] - d[2], d[3] + d[4], d[3] - d[4]
@@ -54,7 +54,7 @@ def output_transform(f: FunctionBuilder, m: int, d: Vector) -> Vector:
 Transform = Callable[[FunctionBuilder, int, Vector], Vector]
 
 
-def both_ways(
+def transform_square(
     f: FunctionBuilder, m: int, transform: Transform, read: Callable[[int, int], Value], size: int
 ) -> list[list[Value]]:
     """The transform along columns, then along rows, of a square of `size`: result[row][column]."""
@@ -63,7 +63,7 @@ def both_ways(
 
 
 def combine(f: FunctionBuilder, weights: Sequence[float], taps: Sequence[Value]) -> Value:
-    """sum(weights * taps), leaving out zeros."""
+    """sum(weights * taps) without zero weights."""
     total: Value | None = None
     for w, t in zip(weights, taps, strict=True):
         if w:

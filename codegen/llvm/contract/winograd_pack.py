@@ -1,4 +1,4 @@
-"""Filters of 3x3 convolutions transformed for Winograd and put into panels, one for each frequency and block of output
+"""Transforms filters of 3x3 convolutions for Winograd and packs them in panels, for each frequency and block of output
 channels.
 """
 
@@ -18,11 +18,11 @@ from .winograd_math import combine, filter_matrix
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WinogradFilters:
-    """Packed[panel][frequency][input channel][output channel of the panel] in float32, computed in double; zeros past
-    the last channel.
+    """Packed[panel][frequency][input channel][output channel of the panel] in float32, computed in double, with zeros
+    for channels that are padding.
 
-    `channels` counts input channels and `depth` that number rounded up to whole blocks; `channel` and `taps` are
-    strides of the weights.
+    `channels` is the number of input channels, `depth` is that number rounded up to whole blocks; `channel` and `taps`
+    are strides of the weights.
     """
 
     output: int
@@ -65,7 +65,7 @@ class _Packer:
         self.packed = argument(f, 1)
 
     def vector_of_filters(self, vector: Value) -> None:
-        """All input channels of one register of output channels."""
+        """Transform all input channels of one register of output channels."""
         f, p = self.f, self.p
         wide = I64.with_lanes(p.lanes)
         first = vector * p.lanes
@@ -78,7 +78,7 @@ class _Packer:
             self._transform(start, places, mask, f.gep(target, c * width, F32), width)
 
     def _target(self, vector: Value) -> tuple[Value, Value]:
-        """Where the vector's first element goes, and the width of its panel."""
+        """The address of the vector's first packed element, and the width of its panel."""
         f, p = self.f, self.p
         main = p.panels[0].tile.vectors
         split = p.panels[-1].begin * main

@@ -1,6 +1,4 @@
-"""Two functions that all Winograd layers of a module share: from tiles to frequencies, and from frequencies to
-outputs.
-"""
+"""The input and output transforms of Winograd convolution: functions that all such layers of a module share."""
 
 from __future__ import annotations
 
@@ -12,12 +10,13 @@ from ..emitter import FunctionBuilder, ModuleBuilder
 from ..types import F32, I32, I64, PTR
 from .micro import EpilogueWriter
 from .vector_epilogue import VectorEpilogue
-from .winograd_math import both_ways, input_transform, output_transform
+from .winograd_math import input_transform, output_transform, transform_square
 
 
 def input_kernel(module: ModuleBuilder, m: int, lanes: int, block: int) -> str:
-    """`(input, V, table, tiles, row, step)`: transform `tiles` tiles of one block of channels; `row` is the stride
-    between image rows, `step` that between frequencies, `table` has each tile's offset in the input.
+    """The symbol of `(input, V, table, tiles, row, step)`, which transforms `tiles` tiles of one block of channels.
+    `table` holds each tile's offset in the input, `row` is the stride between image rows, `step` the stride between
+    frequencies.
     """
     name = f"winograd.input{m}.{lanes}.{block}"
     if not module.has_function(name):
@@ -43,7 +42,9 @@ def _emit_input(f: FunctionBuilder, m: int, lanes: int, block: int) -> None:
         target = f.gep(v, t * block, F32)
         with f.loop(0, block, lanes) as c:
             rows = [f.gep(f.gep(start, c, F32), row * y, F32) for y in range(size)]
-            found = both_ways(f, m, input_transform, lambda y, x: f.load(f.gep(rows[y], x * block, F32), vector), size)
+            found = transform_square(
+                f, m, input_transform, lambda y, x: f.load(f.gep(rows[y], x * block, F32), vector), size
+            )
             at = f.gep(target, c, F32)
             for y, line in enumerate(found):
                 for k, value in enumerate(line):
@@ -52,8 +53,8 @@ def _emit_input(f: FunctionBuilder, m: int, lanes: int, block: int) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutputKernel:
-    """`columns` are the strides between neighbouring outputs in each table; `ragged`: some tiles reach past the
-    image. `valid` channels of the vector exist (0: all, -1: none, only a layout's padding).
+    """`columns` are the strides between neighbouring outputs in each table; `ragged`: some tiles extend beyond the
+    image. `valid` is the number of channels of the vector that are not padding (0: all, -1: none).
     """
 
     output: int
@@ -71,11 +72,12 @@ class OutputKernel:
 
 
 def output_kernel(module: ModuleBuilder, spec: OutputKernel) -> str:
-    """`(M, step, width, context, tiles, rows done, columns done, height, width of the image)`: transform `tiles`
-    tiles of one vector of channels back.
+    """The symbol of `(M, step, width, context, tiles, top, left, height, across)`, which transforms `tiles` tiles of
+    one vector of channels to outputs.
 
-    M has `step` floats between frequencies and `width` between tiles; the two tables (ragged only) give each tile's
-    first row and column. The context is that of the micro-kernel, followed by the stride between rows for each table.
+    In M the stride between frequencies is `step`, between tiles `width`. The tables `top` and `left` (used only if
+    `ragged`) hold each tile's first row and column; `height` and `across` are the size of the image. The context is
+    that of the micro-kernel, followed by the stride between rows for each table.
     """
     return module.helper(spec.name, lambda: _emit_output_kernel(module, spec))
 
@@ -117,7 +119,7 @@ class _Output:
         with f.loop(0, tiles) as t:
             start = f.gep(products, t * width, F32)
             size, vector = spec.output + 2, F32.with_lanes(spec.lanes)
-            found = both_ways(
+            found = transform_square(
                 f,
                 spec.output,
                 output_transform,
@@ -129,7 +131,7 @@ class _Output:
             self._store(writer, found, offsets, rows, limits)
 
     def _left(self, table: Value, t: Value, size: Value) -> Value:
-        """Outputs of the tile that lie inside the image along one axis."""
+        """The number of outputs along one axis from the tile's first output to the end of the image."""
         f = self.f
         return size - f.convert(f.load(f.gep(table, t, I32), I32), "i64")
 

@@ -1,4 +1,4 @@
-"""Emits kernels without contractions as loops: pointwise work, reductions, rows, windows, index maps."""
+"""Emits kernels without contractions as loops: pointwise operations, reductions, rows, windows, index maps."""
 
 from __future__ import annotations
 
@@ -28,11 +28,12 @@ def emit_loops(
     extents: tuple[int, ...] = (),
     compact: bool = False,
 ) -> Emission:
-    """A kernel without Contract as one function over units of its parallel axes; ValueError says what has no emission.
+    """Emit a kernel without Contract as one function over units of its parallel axes. ValueError names a construct that
+    cannot be emitted.
 
-    `extents` are the numbers of `kernel.extents`: they decide the launch, and of the code only whether rows are kept on
-    the stack. The symbol tells that, and whether the code is `compact`, quick to compile and not the fastest. Without
-    a module only the launch is made, for code that exists already.
+    `extents` are the values of `kernel.extents`. They determine the launch; the code depends on them only in whether
+    rows are stored on the stack. The symbol encodes that, and whether the code is `compact` (fast to compile instead of
+    fast to run). With `module` None only the launch is returned, for code that already exists.
     """
     nest = build_nest(hoist_reductions(kernel))
     dtypes = {b.name: b.dtype for b in kernel.buffers}
@@ -68,18 +69,18 @@ class _Emitter(RowEmitter):
         pointers = {b.name: f.load(f.gep(args, i, PTR), PTR, 8) for i, b in enumerate(self.kernel.buffers)}
         first = len(pointers)
         numbers = {n: f.load(f.gep(args, first + i, I64), I64, 8) for i, n in enumerate(self.kernel.extents)}
-        numbers.update(self._given(numbers))
+        numbers.update(self._scalar_parameters(numbers))
         self.eval = Evaluator(f, self.kernel, self.nest, self.s, pointers, numbers)
         self.make_scratch()
         if self.kernel.extents:
-            self._open_units(begin, end)
+            self._general_units(begin, end)
         else:
             with f.loop(begin, end) as unit:
                 self._unit(unit)
         f.ret()
 
-    def _given(self, bits: dict[str, Value]) -> dict[str, Value]:
-        """The numbers that stand for constants, in their own types."""
+    def _scalar_parameters(self, bits: dict[str, Value]) -> dict[str, Value]:
+        """The scalar parameters, converted from the `bits` of the launch to their types."""
         f = self.f
         found: dict[str, Value] = {}
         for e in (e for stage in self.nest.stages for e in walk(stage.value) if isinstance(e, ScalarParameter)):
@@ -112,8 +113,8 @@ class _Emitter(RowEmitter):
                 point[axis] = stack.enter_context(f.loop(0, self.nest.known_extent(axis)))
             self._vector_axis(point, low)
 
-    def _open_units(self, begin: Value, end: Value) -> None:
-        """The units of a nest with run-time extents: a short vector axis is one vector with the same mask in all."""
+    def _general_units(self, begin: Value, end: Value) -> None:
+        """The units of a nest with run-time extents. A vector axis shorter than a vector has one mask for all units."""
         f, s = self.f, self.s
         if not s.narrow:
             self._count_units(begin, end)
@@ -134,8 +135,7 @@ class _Emitter(RowEmitter):
         f.branch(f.cmp("le", n, s.lanes), one_vector, many_vectors)
 
     def _count_units(self, begin: Value, end: Value) -> None:
-        """Units in order with their indices, which are counted up: a division for each would cost as much as a short
-        row."""
+        """Loop over units and increment their indices: to divide for each unit would cost as much as a short row."""
         f, s = self.f, self.s
         extents = [self._unit_extent(axis) for axis in reversed(s.units)]
         blocked = s.blocks == 0 and self.mask is None
@@ -165,7 +165,7 @@ class _Emitter(RowEmitter):
         return self.f.udiv(self.eval.plus(extent, self.s.lanes - 1), self.s.lanes)
 
     def _next_unit(self, digits: Sequence[Value], extents: Sequence[Operand]) -> list[Value]:
-        """The indices of the next unit, the fastest first; the slowest one only grows."""
+        """The indices of the next unit, starting with the fastest; the slowest never wraps."""
         f = self.f
         found: list[Value] = []
         carry: Operand = 1
@@ -177,9 +177,8 @@ class _Emitter(RowEmitter):
         return [*found, *(f.add(digit, carry) for digit in digits[-1:])]
 
     def _vector_axis(self, point: Point, low: Operand) -> None:
-        """Run the row at every vector of a parallel vector axis; at one scalar point when the vector runs along the
-        reduction.
-        """
+        """Emit the row at every vector of a parallel vector axis, or at one scalar point if the vector axis is
+        reduced."""
         if self.vector_reduced or not self.s.vector:
             self.rows([point], None)
             return
@@ -194,7 +193,7 @@ class _Emitter(RowEmitter):
         self._vectors(low, high, even, lambda at, mask: self.rows([{**point, s.vector: at}], mask))
 
     def _interleaved(self, point: Point, low: Operand, high: Operand) -> Operand:
-        """Run several vectors of rows together while there are as many; returns where the others begin."""
+        """Emit rows with several interleaved vectors; returns the index of the remaining vectors."""
         f, s = self.f, self.s
         step = s.interleave * s.lanes
         if isinstance(low, int) and isinstance(high, int):
@@ -206,7 +205,7 @@ class _Emitter(RowEmitter):
         return rest
 
     def _vectors(self, low: Operand, high: Operand, even: bool, body: VectorBody) -> None:
-        """body(index, mask) for each vector in [low, high), the last one masked unless it is full."""
+        """Emit body(index, mask) for each vector in [low, high). The last one is masked unless it is full."""
         f, lanes = self.f, self.s.lanes
         if self.s.masked:
             with f.loop(low, high, lanes) as at:

@@ -1,4 +1,4 @@
-"""Evaluates kernel expressions at a point of a loop nest: scalars where all lanes agree, vectors where they differ."""
+"""Emits kernel expressions at a point of a loop nest: scalars if all lanes are equal, vectors if they differ."""
 
 from __future__ import annotations
 
@@ -31,21 +31,20 @@ from ..types import I64, Type, memory_type_of, type_of
 from .nest import Access, Bound, Nest
 
 SHUFFLED = (2, -1)
-"""Steps along the vector axis for which vectors are read whole."""
+"""Strides along the vector axis for which whole vectors are loaded and shuffled."""
 
-Point = dict[str, Operand]  # index along each axis; for the vector axis that of lane 0
+Point = dict[str, Operand]  # index along each axis; along the vector axis, the index of lane 0
 Locals = dict[str, tuple[Value, DType]]
 
 
 def compute_dtype(dtype: DType) -> DType:
-    """The dtype in which a kernel computes with elements of `dtype`: 16-bit floats become float32 when they are
-    loaded.
-    """
+    """The dtype in which a kernel computes with elements of `dtype`: 16-bit floats are converted to float32 on load."""
     return DType.F32 if dtype in (DType.F16, DType.BF16) else dtype
 
 
 class Evaluator:
-    """Expressions of one kernel. `pointers` are the buffers' addresses, `numbers` the run-time extents and strides."""
+    """Emits expressions of one kernel. `pointers` are the buffers' addresses; `numbers` the run-time extents, strides
+    and scalar parameters."""
 
     def __init__(
         self,
@@ -61,7 +60,7 @@ class Evaluator:
         self.buffers = {b.name: b for b in kernel.buffers}
         self.stages = {s.name: s for s in nest.stages if isinstance(s, Local)}
         self.dtypes: dict[str, DType] = {}
-        self.transposed: dict[tuple[str, Index], Value] = {}  # vectors of operands that are read by tiles
+        self.transposed: dict[tuple[str, Index], Value] = {}  # vectors of operands that are read in transposed tiles
 
     # -- dtypes
 
@@ -102,7 +101,7 @@ class Evaluator:
             case AxisValue(axis=axis):
                 return self._index(self.nest.values[axis], 0, point), DType.I64
             case Ref(local=local):
-                if local not in seen:  # a full Local too long for scratch: computed again
+                if local not in seen:  # a full Local that does not fit the scratch memory is computed again
                     return self.value(self.stages[local].value, point, mask, seen)
                 return seen[local]
             case Load():
@@ -126,7 +125,7 @@ class Evaluator:
         return emit_scalar(self.f, op, values, dtypes[-1]), result_dtype(op, *dtypes)
 
     def wide(self, value: Value, lanes: int) -> Value:
-        """`value` in `lanes` lanes, which is what it has or what a scalar is spread over."""
+        """`value` with `lanes` lanes: itself, or a splat of a scalar."""
         return value if value.type.lanes == lanes else self.f.splat(value, value.type.with_lanes(lanes))
 
     # -- indices
@@ -140,7 +139,7 @@ class Evaluator:
         return total if isinstance(total, Value) else self.f.const(I64, total)
 
     def plus(self, a: Operand, b: Operand) -> Operand:
-        """a + b, in Python while both are numbers."""
+        """a + b, computed in Python if both are numbers."""
         if not isinstance(a, Value):
             a, b = b, a
         if not isinstance(a, Value):
@@ -148,17 +147,17 @@ class Evaluator:
         return a if not isinstance(b, Value) and b == 0 else self.f.add(a, b)
 
     def extent(self, axis: str) -> Operand:
-        """The extent of an axis: a number, or the run-time value."""
+        """The extent of an axis: a number, or a run-time value."""
         return self.number(self.nest.extent(axis))
 
     def number(self, extent: Extent) -> Operand:
-        """A constant, or the run-time value."""
+        """A constant, or a run-time value."""
         if not isinstance(extent, int):
             return self.numbers[extent]
         return self.f.const(I64, extent) if is_symbolic(extent) else extent
 
     def times(self, a: Operand, factor: Extent) -> Operand:
-        """a * factor, in Python while both are numbers."""
+        """a * factor, computed in Python if both are numbers."""
         if isinstance(a, int) and a == 0:
             return 0
         if isinstance(factor, str):
@@ -168,7 +167,7 @@ class Evaluator:
         return a if factor == 1 else self.f.mul(a, factor)
 
     def _index(self, terms: Sequence[tuple[str, int]], offset: int, point: Point) -> Value:
-        """The same with one number for each lane, where the vector axis takes part."""
+        """`sum_terms`, but with one number per lane if the sum contains the vector axis."""
         scalar = self.sum_terms(terms, offset, point)
         step = sum(c for a, c in terms if a == self.s.vector)
         return scalar if not step else self._ramp(scalar, step)
@@ -200,12 +199,12 @@ class Evaluator:
         return (value if wide is buffer.dtype else emit_cast(self.f, value, buffer.dtype, wide)), wide
 
     def _clipped(self, load: Load) -> list[Bound]:
-        """Bounds of a padded load that the loops' ranges keep already."""
+        """Bounds of a padded load that the ranges of the loops already satisfy."""
         stage = next((s for s in self.nest.stages if isinstance(s.value, Reduce) and s.value.operand is load), None)
         return clippable_bounds(self.nest, self.s, [stage]) if stage is not None else []
 
     def _inside(self, access: Access, clipped: list[Bound], point: Point, mask: Value | None) -> Value | None:
-        """The test, per lane or for all, that a load stays inside; None when it always does."""
+        """The test, per lane or for all lanes, that a load is within its bounds; None if it always is."""
         bounds = [b for b in access.bounds if b not in clipped]
         guard = self.nest.guard
         if guard is not None and not access.in_blocks and self._moves_with(access, guard):
@@ -264,7 +263,7 @@ class Evaluator:
         return self._read_one(base, at, element, inside, other)
 
     def _spread(self, extent: Extent, like: Value) -> Operand:
-        """A number in as many lanes as `like`."""
+        """A number with as many lanes as `like`."""
         number = self.number(extent)
         return self.wide(number, like.type.lanes) if isinstance(number, Value) else number
 
@@ -275,7 +274,7 @@ class Evaluator:
         return self.f.masked_load(pointer, type, mask, self.f.const(type, other))
 
     def _read_shuffled(self, base: Value, at: Value, type: Type, step: Extent) -> Value:
-        """Every second element, or elements backwards: by whole vectors that stay between the first and the last."""
+        """Every second element, or elements in reverse order: loads of whole vectors between the first and the last."""
         f, lanes = self.f, type.lanes
         if step == -1:
             row = f.load(f.gep(base, f.sub(at, lanes - 1), type.scalar), type)
@@ -285,8 +284,8 @@ class Evaluator:
         return f.shuffle(low, high, [2 * i if 2 * i < lanes else 2 * i + 1 for i in range(lanes)])
 
     def _read_one(self, base: Value, at: Value, element: Type, inside: Value | None, other: float | int) -> Value:
-        """One element for all lanes. A test that differs by lane (a tail mask) does not matter to a shared element;
-        its own does.
+        """One element for all lanes. A scalar test decides about the element itself; a test per lane (a tail mask) only
+        selects lanes.
         """
         f = self.f
         if inside is None or inside.type.lanes > 1:
@@ -300,11 +299,11 @@ class Evaluator:
         return f.select(inside, value, f.const(element, other))
 
     def _safe(self, at: Value, inside: Value | None) -> Value:
-        """An address that may be read whatever the lanes say: element 0 when no lane is inside."""
+        """An index that can always be read: 0 if no lane is inside."""
         return at if inside is None else self.f.select(self.f.any(inside), at, 0)
 
     def store(self, stage: Store, value: Value, dtype: DType, point: Point, mask: Value | None) -> None:
-        """Write a stage's result; padded channels of a block become zeros."""
+        """Store a stage's result; padding channels of a block become zeros."""
         f = self.f
         buffer = self.buffers[stage.buffer]
         access = self.nest.accesses[stage.buffer, stage.index]
@@ -324,7 +323,8 @@ class Evaluator:
             self._store_lanes(pointer, value, self.wide(mask, value.type.lanes))
 
     def _store_lanes(self, pointer: Value, value: Value, mask: Value) -> None:
-        """A masked store; where every vector has a mask, most are full, and a plain store is several times faster."""
+        """A masked store. If every vector has a mask, most masks are full, and a branch to a plain store is several
+        times faster."""
         f = self.f
         if not self.s.masked:
             f.masked_store(value, pointer, mask)
@@ -351,7 +351,7 @@ class Evaluator:
             self.f.store(value, pointer)
 
     def _scatter(self, pointer: Value, value: Value, step: Extent, mask: Value | None) -> None:
-        """Lanes that do not stand next to each other, one by one."""
+        """Store lanes one by one, `step` elements apart."""
         f = self.f
         for lane in range(value.type.lanes):
             one = f.extract(value, lane)

@@ -1,8 +1,8 @@
-"""Takes the shapes out of a kernel, so that one piece of code serves all that walk memory the same way.
+"""Removes the shapes from a kernel, so that one piece of code serves all kernels with the same pattern of accesses.
 
-The axes are those of the merged loop nest; extents, strides other than 0 and 1, where an operand begins, and constants
-become numbers that each launch gives. What is left is equal for every shape of an elementwise operation on contiguous
-operands, of a reduction over the same side, and for each pattern of broadcasting.
+The axes are those of the merged loop nest. Extents, strides other than 0 and 1, offsets of operands, and constants
+become arguments of the launch. The result is equal for all shapes of an elementwise operation on contiguous operands,
+of a reduction over the same side, and for all shapes with the same pattern of broadcasting.
 """
 
 from __future__ import annotations
@@ -38,15 +38,15 @@ from ...hoist import hoist_reductions
 from .expressions import SHUFFLED
 from .nest import Access, Nest, build_nest
 
-_COMMON = (0.0, 1.0, -1.0, float("inf"), float("-inf"))  # part of what is computed, and cheaper when they are known
-_FIXED = (DType.BOOL, DType.U32, DType.U64)  # numbers of random streams, whose products are cheap when they are known
-_BEYOND = Affine((), 1)  # the index along the dimension whose stride is where an operand begins
+_COMMON = (0.0, 1.0, -1.0, float("inf"), float("-inf"))  # do not depend on shapes, and code for known values is faster
+_FIXED = (DType.BOOL, DType.U32, DType.U64)  # constants of random streams: products with known numbers are faster
+_BEYOND = Affine((), 1)  # the index along the dimension whose stride is the offset of an operand
 
 
 @dataclass(frozen=True)
 class GeneralKernel:
-    """A kernel with run-time extents. `operands` are the positions of its buffers among the original ones, `extents`
-    the numbers of the original in the order of `kernel.extents`."""
+    """A kernel with run-time extents. `operands` are the positions of its buffers among the buffers of the original
+    kernel, `extents` the original's numbers in the order of `kernel.extents`."""
 
     kernel: Kernel
     operands: tuple[int, ...]
@@ -54,7 +54,7 @@ class GeneralKernel:
 
 
 def generalize(kernel: Kernel) -> GeneralKernel | None:
-    """The shape-free form of a kernel; None where shapes are part of the code: contractions, masks, blocks, several
+    """The shape-free form of a kernel; None if its code depends on shapes: contractions, masks, blocked layouts,
     reductions over different axes."""
     if contracts(kernel):
         return None
@@ -104,18 +104,18 @@ class _Generalizer:
         """The buffer and the index of an access."""
         key = buffer, index
         if key not in self.views:
-            self.views[key] = self._walked(key, self.nest.accesses[key])
+            self.views[key] = self._create_view(key, self.nest.accesses[key])
         return self.views[key]
 
-    def _walked(self, key: tuple[str, Index], access: Access) -> tuple[str, Index]:
-        """A buffer of its own for each way in which a buffer is walked: a dimension for each axis, for each gathered
-        index, and for what stands before the operand."""
+    def _create_view(self, key: tuple[str, Index], access: Access) -> tuple[str, Index]:
+        """A separate buffer for each pattern in which a buffer is accessed. It has a dimension for each axis, for each
+        gathered index, and for the offset of the operand."""
         gathered = [self._expr(index) for index, _, _ in access.gathers]
         name = f"v{len(self.buffers)}"
         position = next(i for i, b in enumerate(self.kernel.buffers) if b.name == key[0])
-        walked = [(a.name, access.stride(a.name)) for a in self.nest.axes if access.stride(a.name)]
+        strided = [(a.name, access.stride(a.name)) for a in self.nest.axes if access.stride(a.name)]
         dimensions: list[tuple[Extent, Extent, Affine | Expr]] = []
-        for axis, s in walked:
+        for axis, s in strided:
             own = self.axes[axis]
             stride = s if s == 1 or _is_shuffled(key[1], axis, s) else self._named(f"{name}s{own}", s)
             dimensions.append((self.extents[own], stride, affine((own, 1))))
@@ -163,8 +163,8 @@ class _Generalizer:
         return AxisValue(self.axes[terms[0][0]])
 
     def _number(self, const: Const) -> Expr:
-        """A constant as a number that the launch gives: many follow from the shape (the mean's divisor, the last index
-        of a gathered axis)."""
+        """A constant as an argument of the launch: many depend on the shape (the mean's divisor, the last index of a
+        gathered axis)."""
         value, dtype = const.value, const.dtype
         is_index = dtype is DType.I64 and value != 0
         if dtype in _FIXED or value != value or (value in _COMMON and not is_index):
@@ -178,14 +178,15 @@ class _Generalizer:
 
 
 def _is_shuffled(index: Index, axis: str, stride: Extent) -> bool:
-    """Whether the operation itself takes every second element, or turns the axis round: other strides of that size are
-    a matter of the shape."""
+    """True if the operation itself reads every second element or reverses the axis; other strides of 2 or -1 depend on
+    the shape."""
     terms = [t for i in index if isinstance(i, Affine) for t in i.terms]
     return not is_symbolic(stride) and stride in SHUFFLED and (axis, stride) in terms
 
 
 def _bits(value: float, dtype: DType) -> int:
-    """A number as the signed 64-bit word whose low bits are those in which kernels compute with `dtype`."""
+    """A number as a signed 64-bit word. Its low bits are the number in the type in which kernels compute with
+    `dtype`."""
     if not dtype.is_float:
         return (int(value) + (1 << 63)) % (1 << 64) - (1 << 63)
     memory = ctypes.c_double(value) if dtype is DType.F64 else ctypes.c_float(value)

@@ -1,12 +1,12 @@
-"""Turns a kernel's logical indices into addresses: axes of a loop nest, a stride along each, and what must be masked.
+"""Converts a kernel's logical indices to addresses: axes of a loop nest, a stride along each, and bounds to test.
 
     nest   = Nest(axes, stages, accesses, guard)
-    access = Access(buffer, offset, strides, bounds, gathers)      address in elements = offset + sum(stride * axis) +
-    gathers
+    access = Access(buffer, offset, strides, bounds, gathers)
+    address in elements = offset + sum(stride * axis) + sum(stride * gathered index)
 
-The axis that counts the channels of blocked buffers is split in two, (outer, inner of the block); a blocked buffer
-whose channels are read in another way (backwards, along another axis) is gathered. Axes that every access walks as
-one are merged; axes of extent 1 go away. What is left is the smallest nest, equal for many shapes.
+The axis that counts the channels of blocked buffers is split in two (block, channel within the block). A blocked buffer
+whose channels are read in another way (in reverse, along another axis) is gathered. Axes that are one flattened axis
+for every access are merged; axes of extent 1 are removed. The result is the smallest nest, equal for many shapes.
 """
 
 from __future__ import annotations
@@ -52,9 +52,9 @@ class Bound:
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """Where one Load or Store touches memory. Gathers are (index expression, stride, extent): a padded access masks
-    what leaves the extent, as it does for `bounds`; None where the index stays inside. `in_blocks` is True if the
-    split axis counts the buffer's channels, whose last block may be padded.
+    """The addresses of one Load or Store. Gathers are (index expression, stride, extent). A padded access masks
+    elements outside of `bounds` and of the extents of gathers; the extent is None if the index is always inside.
+    `in_blocks` is True if the split axis counts the buffer's channels, whose last block can be padded.
     """
 
     buffer: str
@@ -70,9 +70,9 @@ class Access:
 
 @dataclass(frozen=True)
 class Nest:
-    """`accesses` maps (buffer, index) of every Load and Store. `values` are the terms of each AxisValue,
-    `reduced` the kernel's own names of its reduced axes. `guard` is the test that a lane
-    holds a real channel, where blocks are only partly filled."""
+    """A loop nest. `accesses` maps (buffer, index) of every Load and Store to its Access. `values` are the terms of
+    each AxisValue, `reduced` the kernel's names of its reduced axes. `guard` is the test that a lane is a channel and
+    not padding; None if no block is padded."""
 
     axes: tuple[Axis, ...]
     stages: tuple[Stage, ...]
@@ -85,7 +85,7 @@ class Nest:
         return next(a.extent for a in self.axes if a.name == axis)
 
     def known_extent(self, axis: str) -> int:
-        """The extent of an axis that must be a constant."""
+        """The extent of an axis. ValueError if it is a run-time extent."""
         found = self.extent(axis)
         if not isinstance(found, int):
             raise ValueError(f"axis {axis} has the run-time extent {found}")
@@ -96,8 +96,8 @@ class Nest:
 
 
 def build_nest(kernel: Kernel) -> Nest:
-    """The loop nest of a kernel; ValueError says which access has no address. Run-time extents leave the axes as they
-    are.
+    """The loop nest of a kernel; ValueError names an access that has no address. With run-time extents the axes are
+    unchanged.
     """
     nest = _Linear(kernel).nest()
     return nest if kernel.extents else _without_reductions(_merge_axes(_drop_unit_axes(nest)))
@@ -125,8 +125,8 @@ class _Linear:
         self.split, self.block = self._split_axis()
 
     def _split_axis(self) -> tuple[str, int]:
-        """The axis that counts channels in blocked buffers, and the block; ("", 1) when there is none. Stores decide
-        first: they cannot be scattered.
+        """The axis that counts channels in blocked buffers, and the block; ("", 1) if there is none. Stores take
+        precedence, because they cannot be scattered.
         """
         stores = [(stage.buffer, stage.index) for stage in self.kernel.stages if isinstance(stage, Store)]
         loads = [(name, index) for name, index, _ in self.touched if (name, index) not in stores]
@@ -140,11 +140,11 @@ class _Linear:
         return "", 1
 
     def _inside_blocks(self, channel: Affine, block: int) -> Terms:
-        """The terms that do not move by whole blocks; those of axes of extent 1 do not move at all."""
+        """The terms that are not multiples of the block, without axes of extent 1."""
         return tuple((a, c) for a, c in channel.terms if c % block and self.extents[a] != 1)
 
-    def _walks_blocks(self, channel: Affine, block: int) -> bool:
-        """True if channels are those of the split axis, or those of whole blocks."""
+    def _follows_blocks(self, channel: Affine, block: int) -> bool:
+        """True if the channel's index is the split axis, or moves by whole blocks."""
         inside = self._inside_blocks(channel, block)
         if not inside:
             return channel.offset % block == 0 or not channel.terms
@@ -192,7 +192,7 @@ class _Linear:
         offset: Extent = 0
         strides, gathers = dict[str, Extent](), list[tuple[Expr, Extent, Extent | None]]()
         for i, n, (step, halo, block) in zip(index, buffer.shape, _dimensions(buffer), strict=True):
-            if not isinstance(i, Affine) or (block > 1 and not self._walks_blocks(i, block)):
+            if not isinstance(i, Affine) or (block > 1 and not self._follows_blocks(i, block)):
                 gathers += _gathered(i, step, block, n if padded and not isinstance(i, Affine) else None)
                 i = Affine()
             start = self._offset(i, step, halo, block)
@@ -201,8 +201,8 @@ class _Linear:
                 before = strides.get(axis, 0)
                 strides[axis] = before + s if isinstance(before, int) and isinstance(s, int) else s
         bounds = self._bounds(buffer, index) if padded else ()
-        kept = tuple((a, s) for a, s in strides.items() if s)
-        return Access(name, offset, kept, bounds, tuple(gathers), self._is_in_blocks(buffer, index))
+        steps = tuple((a, s) for a, s in strides.items() if s)
+        return Access(name, offset, steps, bounds, tuple(gathers), self._is_in_blocks(buffer, index))
 
     def _is_in_blocks(self, buffer: Buffer, index: Index) -> bool:
         """True if the split axis counts the buffer's channels."""
@@ -250,7 +250,7 @@ class _Linear:
 def _gathered(
     index: Affine | Expr, step: Extent, block: int, extent: Extent | None
 ) -> list[tuple[Expr, Extent, Extent | None]]:
-    """The gathers of one dimension; of blocks, those of the block and of the place in it."""
+    """The gathers of one dimension; for a blocked dimension, of the block and of the position in the block."""
     position = index_value(index)
     if block == 1:
         return [(position, step, extent)]
@@ -288,7 +288,7 @@ def _contiguous(shape: Shape) -> list[int]:
 
 
 def _pinned(nest: Nest) -> set[str]:
-    """Axes whose own value matters, so that they can be neither merged nor dropped."""
+    """Axes whose value is read or tested by itself, so that they can be neither merged nor removed."""
     bounds = [b for a in nest.accesses.values() for b in a.bounds] + ([nest.guard] if nest.guard else [])
     pinned = {axis for b in bounds for axis, _ in b.terms}
     gathered = [expr for a in nest.accesses.values() for expr, _, _ in a.gathers]
@@ -306,7 +306,7 @@ def _drop_unit_axes(nest: Nest) -> Nest:
 
 
 def _without_reductions(nest: Nest) -> Nest:
-    """Where no reduced axis is left, a Reduce combines one element: it is its operand."""
+    """The nest with each Reduce replaced by its operand, if no reduced axis is left: it then combines one element."""
     if nest.names(AxisKind.REDUCE):
         return nest
     return replace(nest, stages=tuple(replace(s, value=_single(s.value)) for s in nest.stages))
@@ -333,13 +333,13 @@ def _without(nest: Nest, dropped: set[str], axes: tuple[Axis, ...]) -> Nest:
 
 
 def _merge_axes(nest: Nest) -> Nest:
-    """Merge neighbours (a, b) of one kind where each access steps along a by extent(b) steps along b."""
+    """Merge neighbours (a, b) of one kind if in each access the stride of a is extent(b) times the stride of b."""
     pinned = _pinned(nest)
     merged = True
     while merged:
         merged = False
         for a, b in zip(nest.axes, nest.axes[1:], strict=False):
-            if a.kind is b.kind and not pinned & {a.name, b.name} and _walks_as_one(nest, a, b):
+            if a.kind is b.kind and not pinned & {a.name, b.name} and _can_merge(nest, a, b):
                 assert isinstance(a.extent, int) and isinstance(b.extent, int)
                 whole = replace(b, extent=a.extent * b.extent)
                 axes = tuple(whole if x is b else x for x in nest.axes if x is not a)
@@ -349,7 +349,7 @@ def _merge_axes(nest: Nest) -> Nest:
     return nest
 
 
-def _walks_as_one(nest: Nest, a: Axis, b: Axis) -> bool:
+def _can_merge(nest: Nest, a: Axis, b: Axis) -> bool:
     assert isinstance(b.extent, int)
     for access in nest.accesses.values():
         outer, inner = access.stride(a.name), access.stride(b.name)

@@ -1,4 +1,4 @@
-"""Emits the rows of a loop kernel: its stages in order, and the loops over reduced axes with their accumulators."""
+"""Emits the rows of a loop kernel: its stages in order, and loops over reduced axes with accumulators."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from ..schedule.loops import (
     LoopSchedule,
     clippable_bounds,
     is_reduction,
-    kept_rows,
     plan_steps,
+    scratch_rows,
 )
 from ..types import I64, type_of
 from .expressions import Evaluator, Point
@@ -29,8 +29,8 @@ PassBody = Callable[[Point, Sequence[Value]], list[Value]]
 
 @dataclass
 class Row:
-    """Where a row stands, and what its stages share: values of row Locals, and addresses of scratch rows of full
-    ones."""
+    """The position of a row, and the values that its stages share: values of row Locals, and addresses of the scratch
+    rows of full Locals."""
 
     point: Point
     locals: dict[str, tuple[Value, DType]] = field(default_factory=dict[str, tuple[Value, DType]])
@@ -38,7 +38,7 @@ class Row:
 
 
 class RowEmitter:
-    """The rows of one kernel; the function and what evaluates expressions in it are set when it is begun."""
+    """Emits the rows of one kernel. Subclasses set `f` and `eval` when they create the function."""
 
     f: FunctionBuilder
     eval: Evaluator
@@ -48,19 +48,20 @@ class RowEmitter:
         self.steps = plan_steps(nest)
         self.vector_reduced = schedule.vector in schedule.reductions
         self.scratch: dict[str, Value] = {}
-        self.mask: Value | None = None  # that of the only vector, where the vector axis is short
+        self.mask: Value | None = None  # the mask of the only vector, if the vector axis is shorter than a vector
 
     # -- scratch rows
 
     def make_scratch(self) -> None:
-        """Set stack memory aside for full Locals that a later loop reads, while they fit; others are computed again."""
-        names = kept_rows(self.steps)
+        """Allocate stack memory for full Locals that a later loop reads, if it suffices; else they are computed
+        again."""
+        names = scratch_rows(self.steps)
         fits = self.s.scratch if self.kernel.extents else self._room(1) * len(names) <= STACK_ELEMENTS
         for name in names if fits else ():
             self.scratch[name] = self.f.alloca(type_of(self.eval.local_dtype(name)), self._room(len(names)))
 
     def _room(self, rows: int) -> int:
-        """Elements of a scratch row, whole vectors of them."""
+        """The number of elements of a scratch row, rounded up to whole vectors."""
         if self.kernel.extents:
             n = STACK_ELEMENTS // rows
         else:
@@ -70,7 +71,7 @@ class RowEmitter:
     # -- one row: its steps in order
 
     def rows(self, points: Sequence[Point], mask: Value | None) -> None:
-        """One row at each of the points, step by step."""
+        """Emit the rows at these points; each step for all points before the next step."""
         scratch = {n: (p, self.eval.local_dtype(n)) for n, p in self.scratch.items()}
         rows = [Row(point, scratch=scratch) for point in points]
         for step in self.steps:
@@ -90,8 +91,8 @@ class RowEmitter:
     # -- loops over the reduced axes
 
     def _loop(self, group: LoopGroup, rows: Sequence[Row], mask: Value | None) -> None:
-        """One pass over the reduced axes that computes all stages of `group`; reductions leave their results in
-        the rows.
+        """One loop over the reduced axes that computes all stages of `group`. The results of reductions are stored in
+        `Row.locals`.
         """
         reductions = [s for s in group.stages if is_reduction(s)]
         dtypes = [self._reduction_dtype(s) for s in reductions]
@@ -129,12 +130,12 @@ class RowEmitter:
         mask: Value | None,
         carry: Sequence[Value],
     ) -> list[Value]:
-        """Scalar loops over `axes`, clipped to where padded loads stay inside; lanes are different rows."""
+        """Scalar loops over `axes`, clipped to the range where padded loads are inside. Lanes are different rows."""
         if not axes:
             k = len(carry) // len(rows)
             parts = (carry[i * k : i * k + k] for i in range(len(rows)))
-            made = (self._iteration(group, r, {**r.point, **at}, mask, c) for r, c in zip(rows, parts, strict=True))
-            return [value for part in made for value in part]
+            later = (self._iteration(group, r, {**r.point, **at}, mask, c) for r, c in zip(rows, parts, strict=True))
+            return [value for part in later for value in part]
         axis, *inner = axes
         low, high = self._clip(axis, axes, group, {**rows[0].point, **at})
         with self.f.carry_loop(low, high, list(carry)) as loop:
@@ -142,7 +143,7 @@ class RowEmitter:
         return list(loop.results)
 
     def _clip(self, axis: str, open_axes: list[str], group: LoopGroup, point: Point) -> tuple[Operand, Operand]:
-        """The range of a reduced axis within which the group's padded load is inside: its bounds need no mask then."""
+        """The range of a reduced axis in which the group's padded loads are inside, so that they need no mask."""
         low: Operand = 0
         high: Operand = self.eval.extent(axis)
         for bound in clippable_bounds(self.nest, self.s, group.stages):
@@ -164,7 +165,8 @@ class RowEmitter:
         return f.smax(first, low), f.smin(beyond, high)
 
     def _vector_loop(self, group: LoopGroup, row: Row, point: Point, start: Sequence[Value]) -> list[Value]:
-        """Loops over the reduced axes with the vector axis innermost; returns lanes to be combined."""
+        """Loops over the reduced axes with the vector axis innermost; returns accumulators whose lanes must be
+        combined."""
         outer = list(self.s.reductions[:-1])
 
         def inner(at: Point, carry: Sequence[Value]) -> list[Value]:
@@ -183,7 +185,7 @@ class RowEmitter:
         f, s = self.f, self.s
         n, lanes = self.eval.extent(s.vector), s.lanes
         if isinstance(n, Value):
-            return self._open_pass(group, row, point, n, list(carry))
+            return self._general_pass(group, row, point, n, list(carry))
         unroll = s.unroll if any(is_reduction(x) for x in group.stages) else 1
         values = list(carry)
         done = n // (lanes * unroll) * lanes * unroll
@@ -200,8 +202,8 @@ class RowEmitter:
             values = self._iteration(group, row, {**point, s.vector: at}, f.lane_mask(at, n, lanes), values)
         return values
 
-    def _open_pass(self, group: LoopGroup, row: Row, point: Point, n: Value, carry: list[Value]) -> list[Value]:
-        """`_vector_pass` over a run-time extent: whole vectors, several at a time, and a mask for each of the rest."""
+    def _general_pass(self, group: LoopGroup, row: Row, point: Point, n: Value, carry: list[Value]) -> list[Value]:
+        """`_vector_pass` over a run-time extent: whole vectors, several at a time, then masked vectors."""
         f, s = self.f, self.s
         if self.mask is not None:
             return self._iteration(group, row, {**point, s.vector: 0}, self.mask, carry)
@@ -218,7 +220,7 @@ class RowEmitter:
     def _unrolled(
         self, group: LoopGroup, row: Row, point: Point, carry: Sequence[Value], done: Operand, unroll: int
     ) -> list[Value]:
-        """Several vectors at a time, each with accumulators of its own, joined behind the loop."""
+        """Several vectors at a time, each with its own accumulators, which are joined after the loop."""
         f, s = self.f, self.s
         reductions = [x for x in group.stages if is_reduction(x)]
         k = len(reductions)
@@ -242,7 +244,7 @@ class RowEmitter:
     def _iteration(
         self, group: LoopGroup, row: Row, point: Point, mask: Value | None, carry: Sequence[Value]
     ) -> list[Value]:
-        """One point (vector) of the reduced axes: the stages in order; returns the accumulators."""
+        """The stages in order at one point (vector) of the reduced axes; returns the accumulators."""
         seen = dict(row.locals)
         accumulators = iter(carry)
         later: list[Value] = []
@@ -265,7 +267,7 @@ class RowEmitter:
         return later
 
     def _is_one_vector(self) -> bool:
-        """Whether the reduced axes are one vector: full Locals stay in registers."""
+        """True if the reduced axes are one vector, so that full Locals stay in registers."""
         return self.mask is not None and self.vector_reduced and len(self.s.reductions) == 1
 
     def _accumulate(
@@ -303,7 +305,7 @@ class RowEmitter:
 
 
 def combine_lanes(f: FunctionBuilder, op: ReduceOp, value: Value, dtype: DType) -> Value:
-    """All lanes of a vector combined, pairwise: the two halves until one lane is left."""
+    """All lanes of a vector combined to a scalar: its two halves, until one lane is left."""
     while value.type.lanes > 1:
         half = value.type.lanes // 2
         low, high = f.slice_lanes(value, 0, half), f.slice_lanes(value, half, half)

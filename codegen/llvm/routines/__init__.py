@@ -1,5 +1,5 @@
-"""Kernels of primitives that no index expression describes: running combinations, scatters, sorts, window gradients,
-factorizations of matrices."""
+"""Kernels of primitives that no index expression describes: cumulative operations, scatters, sorts, gradients of
+windows, matrix factorizations."""
 
 from .emit import emit_routine, has_routine
 

@@ -1,4 +1,4 @@
-"""Running combinations along an axis: one pass over each row, rows shared among threads."""
+"""Cumulative operations along an axis: one pass over each row; threads share the rows."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ...emission import Emission, LaunchSpec
 from ..emitter import ModuleBuilder
 from ..scalars import emit_scalar
 from ..types import type_of
-from .rows import begin, computing, pointers, read, rows_along, write
+from .rows import computing, kernel_function, pointers, read, rows_along, write
 
 
 def emit_cumulative(
@@ -22,7 +22,7 @@ def emit_cumulative(
     assert isinstance(op, Cumulative)
     (x,) = inputs
     rows, wide = rows_along(x, op.axis), computing(x.dtype)
-    f = begin(module, symbol)
+    f = kernel_function(module, symbol)
     source, result = pointers(f, 2)
     neutral = f.const(type_of(wide), op.op.neutral(wide))
     with f.loop(f.args[1], f.args[2]) as row:

@@ -1,6 +1,6 @@
-"""Eigenvalues of symmetric matrices: reflections to three diagonals, then rotations to one.
+"""Eigenvalues and eigenvectors of symmetric matrices: Householder reflections to tridiagonal form, then rotations.
 
-The QL iteration with implicit shifts of Dubrulle, Martin, Wilkinson, "The Implicit QL Algorithm" (1968).
+The iteration is QL with implicit shifts: Dubrulle, Martin, Wilkinson, "The Implicit QL Algorithm" (1968).
 """
 
 from __future__ import annotations
@@ -14,33 +14,33 @@ from ..emitter import ModuleBuilder
 from ..types import I1, I64
 from .factorization import shared
 from .matrix import Rows
-from .rows import begin, pointers
+from .rows import kernel_function, pointers
 
 Types = tuple[TensorType, ...]
-_SWEEPS = 64  # per eigenvalue, of which two or three are needed; NaN never converges
+_SWEEPS = 64  # limit per eigenvalue; two or three sweeps are enough, but NaN never converges
 
 
 def emit_symmetric_eigen(op: Op, inputs: Types, outputs: Types, module: ModuleBuilder, symbol: str) -> Emission:
-    """The workspace holds for each worker what stands beside the diagonal, and a row."""
+    """The workspace holds the off-diagonal elements and a row for each worker."""
     assert isinstance(op, SymmetricEigen)
     (x,), n = inputs, inputs[0].shape[-1]
-    f = begin(module, symbol)
+    f = kernel_function(module, symbol)
     r = Rows.of(f, x.dtype)
     source, values, vectors, work = pointers(f, 4)
-    beside = r.at(work, f.convert(f.args[3], "i64") * (2 * n))
+    off_diagonal = r.at(work, f.convert(f.args[3], "i64") * (2 * n))
     with f.loop(f.args[1], f.args[2]) as batch:
         a, z = (r.at(base, batch * (n * n)) for base in (source, vectors))
-        matrix = _Matrix(r, n, z, r.at(values, batch * n), beside, x.dtype)
+        matrix = _Matrix(r, n, z, r.at(values, batch * n), off_diagonal, x.dtype)
         matrix.fill_from_lower(a)
-        matrix.to_three_diagonals()
+        matrix.tridiagonalize()
         matrix.diagonalize()
     f.ret()
     return shared(symbol, x, module.target.threads * 2 * n * x.dtype.itemsize)
 
 
 class _Matrix:
-    """n by n numbers at `z`, which become the vectors; their diagonal at `d`, which becomes the values, and what stands
-    beside it at `e`, followed by room for one row."""
+    """An n x n matrix at `z`, which becomes the eigenvectors. `d` is the address of its diagonal, which becomes the
+    eigenvalues, `e` of its off-diagonal elements, followed by room for one row."""
 
     def __init__(self, r: Rows, n: int, z: Value, d: Value, e: Value, dtype: DType) -> None:
         self.r, self.f, self.n, self.z, self.d, self.e = r, r.f, n, z, d, e
@@ -54,8 +54,8 @@ class _Matrix:
             r.put(number, self.z, i * n + j)
             r.put(number, self.z, j * n + i)
 
-    def to_three_diagonals(self) -> None:
-        """d and e, and in z the rows of the orthogonal matrix that turns the one into the other."""
+    def tridiagonalize(self) -> None:
+        """Compute d and e, and store in z the rows of the orthogonal matrix of the transformation."""
         f, r, n, z = self.f, self.r, self.n, self.z
         with f.loop(0, n - 2 if n > 2 else 0) as k:
             self._reflect(k)
@@ -64,31 +64,32 @@ class _Matrix:
         if n > 1:
             r.put(r.get(z, n * (n - 1) - 1), self.e, n - 2)
         r.put(r.number(0), self.e, n - 1)
-        with f.loop(1, n) as up:  # row k holds reflection k from column k + 1 on: one row down each
+        with f.loop(1, n) as up:  # row k holds reflection k from column k + 1 on: move each one row down
             i = f.sub(n, up)
             r.copy(r.at(z, i * (n + 1) - n), r.at(z, i * (n + 1)), f.sub(n, i))
         r.put(r.number(1), z, n * n - 1)
         r.fill(z, 0, n)
         r.put(r.number(1), z)
-        r.rotate_back(z, n, n)
+        r.multiply_reflections(z, n, n)
 
     def _reflect(self, k: Value) -> None:
-        """Clear row k right of e's place, and turn the rows and columns behind."""
+        """Reflect row k to zeros after the off-diagonal element, and apply the reflection to the following rows and
+        columns."""
         f, r, n = self.f, self.r, self.n
         v, count = r.at(self.z, k * (n + 1) + 1), f.sub(n - 1, k)
-        number, scale = r.reflect_out(v, count)
+        number, scale = r.reflect(v, count)
         r.put(number, self.e, k)
         with f.loop(0, count) as i:
-            behind = r.at(v, f.add(i, 1) * n)
-            r.put(scale * r.dot(behind, v, count), self.row, i)
+            following = r.at(v, f.add(i, 1) * n)
+            r.put(scale * r.dot(following, v, count), self.row, i)
         r.add(self.row, f.neg(scale * r.dot(self.row, v, count)) * 0.5, v, count)
         with f.loop(0, count) as i:
-            behind = r.at(v, f.add(i, 1) * n)
-            r.add(behind, f.neg(r.get(v, i)), self.row, count)
-            r.add(behind, f.neg(r.get(self.row, i)), v, count)
+            following = r.at(v, f.add(i, 1) * n)
+            r.add(following, f.neg(r.get(v, i)), self.row, count)
+            r.add(following, f.neg(r.get(self.row, i)), v, count)
 
     def diagonalize(self) -> None:
-        """Rotate e away, one value after the other; where one does not converge, the others are not tried."""
+        """Rotate e to zero, one eigenvalue at a time. If one does not converge, the next ones are not computed."""
         f, n = self.f, self.n
         if n < 2:
             return
@@ -106,18 +107,18 @@ class _Matrix:
             loop.next(converges & f.cmp("lt", sweeps, _SWEEPS))
 
     def _end(self, low: Value) -> Value:
-        """The first row from `low` on beside which nothing is left."""
+        """The first row from `low` on whose off-diagonal element is negligible."""
         f, r, n = self.f, self.r, self.n
 
-        def something(i: Value) -> Value:
+        def is_coupled(i: Value) -> Value:
             inside = f.smin(i, n - 2)
             size = f.abs(r.get(self.d, inside)) + f.abs(r.get(self.d, inside + 1))
             return f.cmp("lt", i, n - 1) & f.cmp("ugt", f.abs(r.get(self.e, inside)), size * self.epsilon)
 
-        def next_one(i: Value) -> tuple[Value]:
+        def next_row(i: Value) -> tuple[Value]:
             return (i + 1,)
 
-        return f.while_loop([low], something, next_one)[0]
+        return f.while_loop([low], is_coupled, next_row)[0]
 
     def _sweep(self, low: Value, high: Value) -> None:
         f, r = self.f, self.r
@@ -141,30 +142,30 @@ class _Matrix:
         r.put(zero, self.e, high)
 
     def _rotate(self, i: Value, s: Value, c: Value, p: Value, g: Value, _: Value) -> tuple[Value, ...]:
-        """One rotation of rows i and i + 1; it is the last where nothing is left to rotate."""
+        """One rotation of rows i and i + 1. The sweep stops if its off-diagonal element is 0."""
         f, r, n = self.f, self.r, self.n
         along, across = s * r.get(self.e, i), c * r.get(self.e, i)
         length = self._hypot(along, g)
         r.put(length, self.e, i + 1)
         stopped = f.cmp("eq", length, 0)
-        behind = r.get(self.d, i + 1) - p
+        following = r.get(self.d, i + 1) - p
 
         def stop() -> tuple[Value, ...]:
-            r.put(behind, self.d, i + 1)
+            r.put(following, self.d, i + 1)
             return s, c, p, g
 
-        def turn() -> tuple[Value, ...]:
+        def rotate() -> tuple[Value, ...]:
             sine, cosine = along / length, g / length
-            t = (r.get(self.d, i) - behind) * sine + cosine * across * 2.0
+            t = (r.get(self.d, i) - following) * sine + cosine * across * 2.0
             moved = sine * t
-            r.put(behind + moved, self.d, i + 1)
-            r.turn(r.at(self.z, i * n), r.at(self.z, f.add(i, 1) * n), cosine, sine, n)
+            r.put(following + moved, self.d, i + 1)
+            r.rotate(r.at(self.z, i * n), r.at(self.z, f.add(i, 1) * n), cosine, sine, n)
             return sine, cosine, moved, cosine * t - across
 
-        return i - 1, *f.branch(stopped, stop, turn, unlikely=True), stopped
+        return i - 1, *f.branch(stopped, stop, rotate, unlikely=True), stopped
 
     def _hypot(self, a: Value, b: Value) -> Value:
-        """The root of the sum of squares, which neither overflow nor vanish."""
+        """sqrt(a^2 + b^2) without overflow or underflow of the squares."""
         f = self.f
         a, b = f.abs(a), f.abs(b)
         great, small = f.max(a, b), f.min(a, b)

@@ -1,4 +1,4 @@
-"""The table of routines: primitives whose results depend on the order in which elements are visited."""
+"""The table of routines: primitives that need a specific order of computation."""
 
 from __future__ import annotations
 
@@ -31,18 +31,18 @@ Emitter = Callable[[Op, Types, Types, ModuleBuilder, str], Emission]
 
 
 def has_routine(op: Op) -> bool:
-    """Whether `op` is emitted here and not through a Kernel."""
+    """True if `op` is emitted by a routine and not through a Kernel."""
     return type(op) in _ROUTINES
 
 
 def emit_routine(node: Node, module: ModuleBuilder, symbol: str) -> Emission:
-    """The functions of a node's primitive; their arguments are the operands' addresses, then the results', in row-major
-    memory, then the workspace. ValueError names a dtype that has no routine."""
+    """Emit the functions of a node's primitive. Their arguments are the addresses of the operands, then of the results,
+    all row-major, then of the workspace. ValueError for a blocked layout."""
     inputs = tuple(v.type for v in node.inputs)
     outputs = tuple(v.type for v in node.outputs)
     for tensor in (*inputs, *outputs):
         if tensor.layout is not None:
-            raise ValueError(f"{node.op.name} reads row-major tensors, got {tensor}")
+            raise ValueError(f"{node.op.name} requires row-major tensors, got {tensor}")
     return _ROUTINES[type(node.op)](node.op, inputs, outputs, module, symbol)
 
 

@@ -1,4 +1,4 @@
-"""Cholesky, LU, LQ and triangular systems: one matrix after the other, the matrices of a batch shared among threads."""
+"""Cholesky, LU, LQ and triangular systems. Threads share the matrices of a batch; each matrix is factorized by one."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from ..arithmetic import Value
 from ..emitter import ModuleBuilder
 from ..types import I32, I64
 from .matrix import Rows
-from .rows import begin, pointers
+from .rows import kernel_function, pointers
 
 Types = tuple[TensorType, ...]
 
 
 def shared(symbol: str, type: TensorType, workspace: int = 0) -> Emission:
-    """A launch over the matrices of a batch; small ones come in chunks."""
+    """A launch over the matrices of a batch; small matrices are grouped into chunks."""
     rows, columns = type.shape[-2:]
     if not type.size:
         return Emission(())
@@ -27,20 +27,20 @@ def shared(symbol: str, type: TensorType, workspace: int = 0) -> Emission:
 
 
 def emit_cholesky(op: Op, inputs: Types, outputs: Types, module: ModuleBuilder, symbol: str) -> Emission:
-    """Row by row: each element is a product of two rows above it."""
+    """Row by row: each element is computed from the dot product of two rows of the factor."""
     assert isinstance(op, Cholesky)
     (x,), n = inputs, inputs[0].shape[-1]
-    f = begin(module, symbol)
+    f = kernel_function(module, symbol)
     r = Rows.of(f, x.dtype)
     source, result = pointers(f, 2)
     with f.loop(f.args[1], f.args[2]) as batch:
         a, factor = (r.at(base, batch * (n * n)) for base in (source, result))
         with f.loop(0, n) as i:
-            given, row = r.at(a, i * n), r.at(factor, i * n)
+            source_row, row = r.at(a, i * n), r.at(factor, i * n)
             with f.loop(0, i) as j:
                 above = r.at(factor, j * n)
-                r.put((r.get(given, j) - r.dot(row, above, j)) / r.get(above, j), row, j)
-            pivot = r.get(given, i) - r.dot(row, row, i)
+                r.put((r.get(source_row, j) - r.dot(row, above, j)) / r.get(above, j), row, j)
+            pivot = r.get(source_row, i) - r.dot(row, row, i)
             r.put(f.select(f.cmp("gt", pivot, 0), f.sqrt(pivot), nan), row, i)
             r.fill(r.at(row, i + 1), 0, f.sub(n - 1, i))
     f.ret()
@@ -48,22 +48,22 @@ def emit_cholesky(op: Op, inputs: Types, outputs: Types, module: ModuleBuilder, 
 
 
 def emit_triangular_solve(op: Op, inputs: Types, outputs: Types, module: ModuleBuilder, symbol: str) -> Emission:
-    """Row by row of the result, which each equation gives from the rows that are known."""
+    """Forward or backward substitution, row by row of the result."""
     assert isinstance(op, TriangularSolve)
     _, y = inputs
     n, m = y.shape[-2:]
-    f = begin(module, symbol)
+    f = kernel_function(module, symbol)
     r = Rows.of(f, y.dtype)
     matrices, sides, result = pointers(f, 3)
     across, down = (n, 1) if op.transpose else (1, n)
     downwards = op.lower != op.transpose
     with f.loop(f.args[1], f.args[2]) as batch:
         a = r.at(matrices, batch * (n * n))
-        given, x = (r.at(base, batch * (n * m)) for base in (sides, result))
+        side, x = (r.at(base, batch * (n * m)) for base in (sides, result))
         with f.loop(0, n) as step:
             i = step if downwards else f.sub(n - 1, step)
             row = r.at(x, i * m)
-            r.copy(r.at(given, i * m), row, m)
+            r.copy(r.at(side, i * m), row, m)
             known = (f.const(I64, 0), i) if downwards else (i + 1, f.const(I64, n))
             with f.loop(*known) as k:
                 factor = r.get(a, i * down + k * across)
@@ -76,10 +76,10 @@ def emit_triangular_solve(op: Op, inputs: Types, outputs: Types, module: ModuleB
 
 
 def emit_lu(op: Op, inputs: Types, outputs: Types, module: ModuleBuilder, symbol: str) -> Emission:
-    """Column by column: the pivot's row moves up, and its multiples leave the rows below."""
+    """Column by column: the pivot's row is swapped up, and multiples of it are subtracted from the rows below."""
     assert isinstance(op, LU)
     (x,), n = inputs, inputs[0].shape[-1]
-    f = begin(module, symbol)
+    f = kernel_function(module, symbol)
     r = Rows.of(f, x.dtype)
     source, result, orders = pointers(f, 3)
     with f.loop(f.args[1], f.args[2]) as batch:
@@ -119,11 +119,12 @@ def _move_pivot_up(r: Rows, packed: Value, order: Value, k: Value, n: int) -> No
 
 
 def emit_lq(op: Op, inputs: Types, outputs: Types, module: ModuleBuilder, symbol: str) -> Emission:
-    """Row by row a reflection that clears what is right of the diagonal; then the reflections' product, in place."""
+    """Row by row a reflection that zeroes the elements right of the diagonal; then the product of the reflections, in
+    place."""
     assert isinstance(op, LQ)
     (x,) = inputs
     m, n = x.shape[-2:]
-    f = begin(module, symbol)
+    f = kernel_function(module, symbol)
     r = Rows.of(f, x.dtype)
     source, lower, orthogonal = pointers(f, 3)
     with f.loop(f.args[1], f.args[2]) as batch:
@@ -132,12 +133,12 @@ def emit_lq(op: Op, inputs: Types, outputs: Types, module: ModuleBuilder, symbol
         with f.loop(0, m) as k:
             v, count = r.at(q, k * (n + 1)), f.sub(n, k)
             r.copy(r.at(q, k * n), r.at(factor, k * m), k)
-            front, scale = r.reflect_out(v, count)
+            front, scale = r.reflect(v, count)
             r.put(front, factor, k * (m + 1))
             r.fill(r.at(factor, k * (m + 1) + 1), 0, f.sub(m - 1, k))
             with f.loop(k + 1, m) as i:
                 row = r.at(q, i * n + k)
                 r.add(row, f.neg(scale * r.dot(row, v, count)), v, count)
-        r.rotate_back(q, m, n)
+        r.multiply_reflections(q, m, n)
     f.ret()
     return shared(symbol, x)

@@ -1,4 +1,4 @@
-"""Rows of numbers in memory, and the vector loops over them that factorizations are made of."""
+"""Vector loops over rows of numbers in memory, from which factorizations are built."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..types import I64, Type, type_of
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """What a routine says about rows of one dtype: an address and a number of elements are a row."""
+    """Emits operations on rows of one dtype. A row is an address and a number of elements."""
 
     f: FunctionBuilder
     element: Type
@@ -53,13 +53,13 @@ class Rows:
         f = self.f
 
         def step(type: Type, index: Value) -> None:
-            old, given = (f.load(self.at(row, index), type) for row in (y, x))
-            f.store(f.fma(f.splat(scale, type), given, old), self.at(y, index))
+            old, term = (f.load(self.at(row, index), type) for row in (y, x))
+            f.store(f.fma(f.splat(scale, type), term, old), self.at(y, index))
 
         self._each(count, step)
 
-    def turn(self, x: Value, y: Value, cosine: Value, sine: Value, count: Operand) -> None:
-        """x, y become cosine x - sine y, sine x + cosine y."""
+    def rotate(self, x: Value, y: Value, cosine: Value, sine: Value, count: Operand) -> None:
+        """x, y = cosine x - sine y, sine x + cosine y."""
         f = self.f
 
         def step(type: Type, index: Value) -> None:
@@ -83,7 +83,7 @@ class Rows:
         self._each(count, lambda type, i: self.f.store(self.f.const(type, value), self.at(x, i)))
 
     def copy(self, x: Value, y: Value, count: Operand) -> None:
-        """y becomes x."""
+        """y = x."""
         f = self.f
         self._each(count, lambda type, i: f.store(f.load(self.at(x, i), type), self.at(y, i)))
 
@@ -98,7 +98,7 @@ class Rows:
         self._each(count, step)
 
     def _each(self, count: Operand, step: Callable[[Type, Value], None]) -> None:
-        """`step` of whole vectors of elements, then of each element that is left."""
+        """`step` for whole vectors of elements, then for each remaining element."""
         f = self.f
         count = count if isinstance(count, Value) else f.const(I64, count)
         whole = f.sub(count, f.urem(count, self.lanes))
@@ -109,9 +109,9 @@ class Rows:
 
     # -- Householder's reflections
 
-    def reflect_out(self, x: Value, count: Value) -> tuple[Value, Value]:
-        """Makes row x the direction of the reflection, with 1 in front, that turns it into one number at its front;
-        returns that number and the reflection's scale: I - scale v v^T."""
+    def reflect(self, x: Value, count: Value) -> tuple[Value, Value]:
+        """Replace row x by the vector v, with v[0] = 1, of the reflection I - scale v v^T that maps x to a multiple of
+        the first unit vector. Returns that multiple and the scale."""
         f = self.f
         rest = self.at(x, 1)
         tail = self.dot(rest, rest, count - 1)
@@ -123,8 +123,8 @@ class Rows:
         scale = f.div(length - front, f.select(flat, self.number(1), length))
         return f.select(flat, front, length), f.select(flat, 0.0, scale)
 
-    def rotate_back(self, q: Value, rows: int, columns: int) -> None:
-        """Rows of directions v of reflections, row k from column k on, become the first rows of their product."""
+    def multiply_reflections(self, q: Value, rows: int, columns: int) -> None:
+        """Replace the vectors v of reflections, in row k from column k on, by the first rows of their product."""
         f = self.f
         with f.loop(0, rows) as step:
             k = f.sub(rows - 1, step)

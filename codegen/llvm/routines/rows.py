@@ -1,4 +1,4 @@
-"""What routines share: functions over rows of a tensor along one axis, and loads and stores in the computing dtype."""
+"""Helpers of routines: rows of a tensor along one axis, and loads and stores in the dtype of computation."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Rows:
         return f.add(f.mul(outer, self.length * self.stride), f.urem(row, self.stride))
 
     def at(self, f: FunctionBuilder, first: Value, index: Operand) -> Value:
-        """The position of element `index` of the row that begins at `first`."""
+        """The position of element `index` of the row that starts at `first`."""
         return first + index * self.stride
 
 
@@ -36,13 +36,13 @@ def rows_along(type: TensorType, axis: int) -> Rows:
     return Rows(type.shape[axis], prod(type.shape[axis + 1 :]), type.size // max(1, type.shape[axis]))
 
 
-def begin(module: ModuleBuilder, symbol: str) -> FunctionBuilder:
-    """A function with a kernel's signature."""
+def kernel_function(module: ModuleBuilder, symbol: str) -> FunctionBuilder:
+    """A new function with a kernel's signature."""
     return module.function(symbol, None, PARAMETERS)
 
 
 def pointers(f: FunctionBuilder, count: int) -> list[Value]:
-    """The first `count` arguments."""
+    """The first `count` arguments, which are addresses."""
     return [f.load(f.gep(f.args[0], i, PTR), PTR, 8) for i in range(count)]
 
 
@@ -52,7 +52,7 @@ def computing(dtype: DType) -> DType:
 
 
 def read(f: FunctionBuilder, base: Value, position: Operand, dtype: DType) -> Value:
-    """An element as its computing dtype."""
+    """An element in the dtype of `computing`."""
     raw = f.load(f.gep(base, position, memory_type_of(dtype)), memory_type_of(dtype))
     if dtype is DType.BOOL:
         return f.convert(raw, "i1")
@@ -61,7 +61,7 @@ def read(f: FunctionBuilder, base: Value, position: Operand, dtype: DType) -> Va
 
 
 def write(f: FunctionBuilder, value: Value, base: Value, position: Operand, dtype: DType) -> None:
-    """Store a value of the computing dtype as an element."""
+    """Store a value in the dtype of `computing` as an element."""
     wide = computing(dtype)
     value = value if wide is dtype else emit_cast(f, value, wide, dtype)
     if dtype is DType.BOOL:

@@ -1,4 +1,4 @@
-"""Scatters: a copy of the tensor, then the updates one after the other, so that the last of several stays."""
+"""Scatters: a copy of the tensor, then the updates in order, so that the last update of an element wins."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..arithmetic import Value
 from ..emitter import FunctionBuilder, ModuleBuilder
 from ..scalars import emit_scalar
 from ..types import I1
-from .rows import begin, computing, pointers, read, write
+from .rows import computing, kernel_function, pointers, read, write
 
 
 def emit_scatter(
@@ -23,7 +23,7 @@ def emit_scatter(
     module: ModuleBuilder,
     symbol: str,
 ) -> Emission:
-    """Two launches: the copy is shared among threads, the updates are not."""
+    """Two launches: threads share the copy, but not the updates."""
     assert isinstance(op, Scatter)
     x = inputs[0]
     _emit_copy(module, f"{symbol}_copy", x)
@@ -32,7 +32,7 @@ def emit_scatter(
 
 
 def _emit_copy(module: ModuleBuilder, symbol: str, x: TensorType) -> None:
-    f = begin(module, symbol)
+    f = kernel_function(module, symbol)
     source, _, _, result = pointers(f, 4)
     with f.loop(f.args[1], f.args[2]) as i:
         write(f, read(f, source, i, x.dtype), result, i, x.dtype)
@@ -40,9 +40,7 @@ def _emit_copy(module: ModuleBuilder, symbol: str, x: TensorType) -> None:
 
 
 class _Updates:
-    """For each group of coordinates the piece of updates that goes there: batch axes, then the axes that are not
-    indexed.
-    """
+    """Stores, for each group of coordinates, its slice of the updates: the axes that are not indexed."""
 
     def __init__(self, op: Scatter, inputs: tuple[TensorType, ...], module: ModuleBuilder, symbol: str) -> None:
         self.op, self.module, self.symbol = op, module, symbol
@@ -53,7 +51,7 @@ class _Updates:
         self.points = prod(self.indices.shape[op.batch : -1])
 
     def emit(self) -> None:
-        f = begin(self.module, self.symbol)
+        f = kernel_function(self.module, self.symbol)
         _, indices, updates, result = pointers(f, 4)
         batches = prod(self.x.shape[: self.op.batch])
         with f.loop(f.args[1], f.args[2]), f.loop(0, batches) as batch, f.loop(0, self.points) as point:
@@ -64,7 +62,7 @@ class _Updates:
         f.ret()
 
     def _target(self, f: FunctionBuilder, indices: Value, batch: Value, group: Value) -> tuple[Value, Value]:
-        """Where a group's piece begins in the result, and whether all its coordinates are inside."""
+        """The position of a group's slice in the result, and whether all its coordinates are inside."""
         count = len(self.op.axes)
         block = self.strides[self.op.batch - 1] if self.op.batch else 0
         base, inside = f.mul(batch, block), f.const(I1, 1)

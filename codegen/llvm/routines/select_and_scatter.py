@@ -1,4 +1,4 @@
-"""Gradients of maxima over windows: each cotangent goes to the first maximum of its window."""
+"""Gradients of maxima over windows: each cotangent is added to the first maximum of its window."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ...emission import Emission, LaunchSpec
 from ..arithmetic import Value
 from ..emitter import FunctionBuilder, ModuleBuilder
 from ..types import I1, I64, type_of
-from .rows import begin, pointers, read, write
+from .rows import kernel_function, pointers, read, write
 
 
 def emit_select_and_scatter(
@@ -22,8 +22,8 @@ def emit_select_and_scatter(
     module: ModuleBuilder,
     symbol: str,
 ) -> Emission:
-    """Leading axes along which windows are single elements are shared among threads; 16-bit floats are expanded to
-    float32 before.
+    """Threads share the leading axes along which windows are single elements. Operands are not 16-bit floats: a pass
+    has expanded them to float32.
     """
     assert isinstance(op, SelectAndScatter)
     return _Windows(op, inputs[0], inputs[1]).emit(module, symbol)
@@ -33,13 +33,13 @@ class _Windows:
     def __init__(self, op: SelectAndScatter, x: TensorType, cotangent: TensorType) -> None:
         self.op, self.x, self.out = op, x, cotangent.shape
         units = zip(op.window, op.strides, op.padding, strict=True)
-        apart = [axis == (1, 1, (0, 0)) for axis in units]
-        self.leading = apart.index(False) if False in apart else len(apart)
+        single = [axis == (1, 1, (0, 0)) for axis in units]
+        self.leading = single.index(False) if False in single else len(single)
         self.axes = range(self.leading, x.rank)
         self.size, self.points = prod(x.shape[self.leading :]), prod(self.out[self.leading :])
 
     def emit(self, module: ModuleBuilder, symbol: str) -> Emission:
-        f = begin(module, symbol)
+        f = kernel_function(module, symbol)
         x, cotangent, result = pointers(f, 3)
         zero = f.const(type_of(self.x.dtype), 0)
         with f.loop(f.args[1], f.args[2]) as unit:
@@ -48,19 +48,19 @@ class _Windows:
                 write(f, zero, result, start + i, self.x.dtype)
             with ExitStack() as stack:
                 at = [stack.enter_context(f.loop(0, self.out[k])) for k in self.axes]
-                given = unit * self.points
+                point = unit * self.points
                 for k, i in zip(self.axes, at, strict=True):
-                    given = given + i * prod(self.out[k + 1 :])
+                    point = point + i * prod(self.out[k + 1 :])
                 found, best = self._first_maximum(f, x, start, at)
                 with f.when(found):
-                    total = read(f, result, best, self.x.dtype) + read(f, cotangent, given, self.x.dtype)
+                    total = read(f, result, best, self.x.dtype) + read(f, cotangent, point, self.x.dtype)
                     write(f, total, result, best, self.x.dtype)
         f.ret()
         count = prod(self.x.shape[: self.leading])
         return Emission((LaunchSpec(symbol, count, max(1, 4096 // max(1, self.size))),))
 
     def _first_maximum(self, f: FunctionBuilder, x: Value, start: Value, at: list[Value]) -> tuple[Value, Value]:
-        """Whether the window holds an element of x, and the position of its first maximum; NaN is greater than all."""
+        """Whether the window contains an element of x, and the position of its first maximum; NaN is the greatest."""
         taps = [self.op.window[k] for k in self.axes]
         zero = f.const(type_of(self.x.dtype), 0)
         with f.carry_loop(0, prod(taps), [f.const(I1, 0), zero, f.const(I64, 0)]) as loop:
@@ -76,7 +76,7 @@ class _Windows:
         return found, place
 
     def _element(self, f: FunctionBuilder, tap: Value, start: Value, at: list[Value]) -> tuple[Value, Value]:
-        """The position of a tap's element in x, and whether there is one."""
+        """The position of a tap's element in x, and whether it is inside of x."""
         position, inside, left = start, f.const(I1, 1), tap
         for k, i in reversed(list(zip(self.axes, at, strict=True))):
             window = self.op.window[k]

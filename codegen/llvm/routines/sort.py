@@ -1,7 +1,7 @@
 """Sorts along an axis: a stable merge sort of 64-bit keys with their positions, then a gather of all operands.
 
-A key is an integer that orders as the element does. Floats become the integers of their bits with the order of negative
-numbers turned round; NaN is the greatest key in either direction, and the two zeros are one.
+A key is an integer with the order of the element. For floats it is computed from their bits, with the order of negative
+numbers reversed. NaN has the greatest key for both directions, and the two zeros have the same key.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from ...emission import Emission, LaunchSpec
 from ..arithmetic import Value
 from ..emitter import FunctionBuilder, ModuleBuilder
 from ..types import I64, PTR, memory_type_of
-from .rows import Rows, begin, computing, pointers, read, rows_along
+from .rows import Rows, computing, kernel_function, pointers, read, rows_along
 
 _GREATEST = (1 << 63) - 1
 
@@ -25,13 +25,13 @@ def emit_sort(
     module: ModuleBuilder,
     symbol: str,
 ) -> Emission:
-    """The workspace holds, for each worker, keys and positions of a row, twice."""
+    """The workspace holds two arrays of keys and two of positions of a row for each worker."""
     assert isinstance(op, Sort)
     rows = rows_along(inputs[0], op.axis)
     if not rows.count or not rows.length:
         return Emission(())
     merge = _merge_sort(module)
-    f = begin(module, symbol)
+    f = kernel_function(module, symbol)
     places = pointers(f, len(inputs) + len(outputs) + 1)
     own = f.convert(f.args[3], "i64") * (4 * rows.length)
     work = f.gep(places[-1], own, I64)
@@ -61,23 +61,23 @@ def _gather(
 
 
 def _key(f: FunctionBuilder, value: Value, dtype: DType, descending: bool) -> Value:
-    """The integer by which an element is ordered."""
+    """The key of an element."""
     if not dtype.is_float:
         wide = f.convert(value, "i64", signed=dtype.is_signed)
         if dtype is DType.U64:
             wide = wide ^ (1 << 63)
         return f.not_(wide) if descending else wide
     wide = computing(dtype)
-    zero_is_one = f.add(value, 0.0)
-    bits = f.bitcast(zero_is_one, "i64" if wide is DType.F64 else "i32")
-    turned = bits ^ f.lshr(f.ashr(bits, bits.type.bits - 1), 1)
-    key = f.convert(turned, "i64")
+    positive_zero = f.add(value, 0.0)  # -0 + 0 is +0
+    bits = f.bitcast(positive_zero, "i64" if wide is DType.F64 else "i32")
+    ordered = bits ^ f.lshr(f.ashr(bits, bits.type.bits - 1), 1)
+    key = f.convert(ordered, "i64")
     key = f.not_(key) if descending else key
     return f.select(f.is_nan(value), f.const(I64, _GREATEST), key)
 
 
 def _merge_sort(module: ModuleBuilder) -> str:
-    """`sort(ptr pairs, ptr scratch, i64 n)`: n keys followed by n positions, sorted in place, stable."""
+    """The symbol of `sort(ptr data, ptr scratch, i64 n)`, a stable sort in place of n keys, followed by n positions."""
     name = "mxf_merge_sort"
     if module.has_function(name):
         return f"@{name}"
@@ -100,8 +100,8 @@ def _merge_sort(module: ModuleBuilder) -> str:
 
 
 def _merge(f: FunctionBuilder, source: Value, target: Value, low: Value, width: Value, n: Value) -> None:
-    """Merge the runs [low, low + width) and [low + width, low + 2 * width) of source into target; equal keys from the
-    left.
+    """Merge the runs [low, low + width) and [low + width, low + 2 * width) of source into target; of equal keys the
+    left one is first.
     """
     middle = f.smin(low + width, n)
     high = f.smin(middle + width, n)

@@ -1,4 +1,4 @@
-"""Derives the schedule of a contraction from the target's registers, caches and threads. No tuning: formulas alone."""
+"""Derives the schedule of a contraction from the target's registers, caches and threads, with formulas only."""
 
 from __future__ import annotations
 
@@ -16,38 +16,38 @@ from .registers import choose_tiles
 from .strides import fixed_shape
 
 _POINTS = (48, 240)
-"""Bounds of a block of points: enough tiles to reuse the weights, few enough to keep their inputs in the cache."""
+"""Least and most points of a block: enough to reuse the weights, few enough that the inputs stay in the cache."""
 
 _FEW_ROWS = 4
-"""Up to here a product is bound by reading the right operand once."""
+"""Up to this many rows the time of a product is that of reading the right operand once."""
 
 _ROWS_IN_PLACE = 16
-"""Up to here an operand that changes on every run is not worth packing."""
+"""Up to this many rows packing costs more than it gains for an operand that changes on every run."""
 
 _BYTES = (DType.I8, DType.U8)
 
 
 def preferred_block(target: Cpu) -> int:
-    """Channels in a block of a layout: one register of float32, but at least 8."""
+    """Channels in a block of a blocked layout: one register of float32, but at least 8."""
     return max(8, target.lanes())
 
 
 def has_micro_kernel(shape: Contraction) -> bool:
-    """True for the products that the micro-kernels sum: floats in float32 and float64, bytes in int32."""
+    """True for products that the micro-kernels support: floats summed in float32 or float64, bytes summed in int32."""
     contract, kernel = shape.contract, shape.kernel
     factors = {dtype_of(kernel, contract.lhs), dtype_of(kernel, contract.rhs)}
     return shape.accumulator in (DType.F32, DType.F64) or (shape.accumulator is DType.I32 and factors <= set(_BYTES))
 
 
 def sum_lanes(dtype: DType, block: int, target: Cpu) -> int:
-    """Lanes of the sums: a register of float32 (double for float64), no wider than a block of the result."""
+    """Lanes of the sums: a register of float32 (float64 for F64), but at most a block of the result."""
     lanes = target.lanes(64 if dtype is DType.F64 else 32)
     return min(lanes, block) if block > 1 else lanes
 
 
 def schedule_direct(shape: ConvShape, target: Cpu) -> TileSchedule | None:
-    """Direct convolution: weights in panels, the reduction whole where a panel of weights fits the L2 cache beside the
-    inputs.
+    """Direct convolution with weights in panels. The reduction is not split if a panel of weights and the inputs fit
+    the L2 cache. None if the micro-kernels do not support the dtypes.
     """
     return direct_blocks(shape, target) if has_micro_kernel(shape) else None
 
@@ -78,7 +78,7 @@ def direct_blocks(shape: ConvShape, target: Cpu) -> TileSchedule:
 
 
 def _merge_count(shape: ConvShape, block: int) -> int:
-    """As `conv.group_together`; `block` is that of the result."""
+    """The number of groups that `conv.merge_groups` merges; `block` is the block of the result."""
     layout = shape.kernel.buffer(shape.x.buffer).layout
     blocks = (layout.block if layout else 1), block
     return next(m for m in range(1, shape.groups + 1) if _groups_fit(shape, m, blocks))
@@ -90,8 +90,8 @@ def _groups_fit(shape: ConvShape, m: int, blocks: tuple[int, int]) -> bool:
 
 
 def schedule_depthwise(shape: ConvShape, target: Cpu) -> DepthwiseSchedule | None:
-    """As many outputs at a time as registers beside the weights hold, up to 8, in equal tiles; rows are shared out
-    where channels are few.
+    """Tiles of equal width, of 4 to 8 outputs, as many as fit in registers beside the weights. With few channels the
+    rows are divided among threads too. None if the convolution is not depthwise.
     """
     if not shape.is_depthwise or not has_micro_kernel(shape):
         return None
@@ -117,7 +117,7 @@ def winograd_reach(shape: ConvShape, output: int) -> tuple[int, ...]:
 
 
 def conv_sizes(shape: ConvShape) -> ConvSizes:
-    """The numbers on which the choice of a schedule depends."""
+    """The sizes from which the target chooses a schedule."""
     windows = tuple(
         ConvWindow(outputs=w.extent, taps=w.taps, stride=w.stride, dilation=w.dilation, interior=w.interior)
         for w in shape.windows
@@ -134,13 +134,13 @@ def conv_sizes(shape: ConvShape) -> ConvSizes:
 
 
 def schedule_winograd(shape: ConvShape, target: Cpu) -> WinogradSchedule | None:
-    """F(4x4) or F(2x2) if the target computes it so and the input's buffer has the room, else None."""
+    """F(4x4) or F(2x2) if the target chooses it and the input's buffer has a large enough halo, else None."""
     tile = int(deferred(_winograd_tile, conv_sizes(shape), _room(shape), target))
     return winograd_blocks(shape, tile, target) if tile else None
 
 
 def _winograd_tile(sizes: ConvSizes, room: tuple[int, ...], target: Cpu) -> int:
-    """The tile that the target computes of those that read no further than there is room; 0 for none."""
+    """The tile that the target chooses among those that read at most `room` input positions; 0 for none."""
     windows = tuple(zip(sizes.windows, room, strict=True))
     return target.winograd_tile(sizes, [m for m in (4, 2) if all(_reach(w.outputs, m) <= n for w, n in windows)])
 
@@ -151,7 +151,8 @@ def _reach(extent: int, output: int) -> int:
 
 
 def _room(shape: ConvShape) -> tuple[int, ...]:
-    """Input positions that can be read along each axis; a row-major input is copied with as much room as needed."""
+    """Input positions that can be read along each axis; unlimited for a row-major input, which is copied with
+    padding."""
     x = shape.kernel.buffer(shape.x.buffer)
     if x.layout is None:
         return (1 << 60,) * len(shape.windows)
@@ -163,7 +164,7 @@ def _room(shape: ConvShape) -> tuple[int, ...]:
 
 
 def winograd_blocks(shape: ConvShape, m: int, target: Cpu) -> WinogradSchedule:
-    """Blocks of tiles whose products stay in a quarter of L2; panels in parallel when blocks are few."""
+    """Blocks of tiles whose products fit a quarter of the L2 cache; with few blocks panels run in parallel."""
     out = shape.kernel.buffer(shape.store.buffer)
     block = out.layout.block if out.layout else 1
     lanes = sum_lanes(
@@ -185,7 +186,7 @@ def winograd_blocks(shape: ConvShape, m: int, target: Cpu) -> WinogradSchedule:
 
 
 def _tile_blocks(tiles: int, most: int, panel_lines: int, rows: int, threads: int) -> tuple[bool, int, int]:
-    """Whether one launch does everything, the tiles in a block, and cache lines to prefetch for each tile of rows."""
+    """(whether one launch does everything, tiles in a block, cache lines to prefetch for each tile of rows)."""
     blocks = -(-tiles // most)
     fused = blocks >= 2 * threads or threads == 1
     if not fused and tiles > 2 * most:
@@ -197,7 +198,8 @@ def _tile_blocks(tiles: int, most: int, panel_lines: int, rows: int, threads: in
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Extent:
-    """What blocking depends on: `vectors` of channels, `depth` of the reduction, input elements read per point."""
+    """The sizes that determine blocking: `vectors` of channels, `depth` of the reduction, `inputs` elements read per
+    point."""
 
     points: int
     vectors: int
@@ -207,8 +209,8 @@ class Extent:
 
 
 def block_points(nest: TileSchedule, e: Extent, target: Cpu) -> TileSchedule:
-    """Blocks of points and parts of the reduction, so that inputs and weights are read from near caches and threads get
-    equal work.
+    """Choose blocks of points and parts of the reduction so that inputs and weights are read from near caches and
+    threads get equal work.
     """
     if is_symbolic(e.points):
         return _symbolic_blocks(nest, e, target)
@@ -232,7 +234,7 @@ def block_points(nest: TileSchedule, e: Extent, target: Cpu) -> TileSchedule:
 
 
 def _symbolic_blocks(nest: TileSchedule, e: Extent, target: Cpu) -> TileSchedule:
-    """`block_points` for symbolic points: what is in the code does not depend on them."""
+    """`block_points` for symbolic points, on which the code does not depend."""
     width = nest.main.vectors * nest.lanes * 4
     panel, panels = e.depth * width, -(-e.vectors // nest.main.vectors)
     whole = panel <= target.l2_bytes // 2 or e.groups * panels < 2 * target.threads
@@ -245,29 +247,29 @@ def _symbolic_blocks(nest: TileSchedule, e: Extent, target: Cpu) -> TileSchedule
 def _blocks_now(
     nest: TileSchedule, points: int, vectors: int, depth: int, groups: int, inputs: int, target: Cpu
 ) -> tuple[int, int]:
-    """Points in a block, and panels in a unit."""
+    """(points in a block, panels in a unit)."""
     extent = Extent(points=points, vectors=vectors, depth=depth, groups=groups, inputs=inputs)
     found = block_points(replace(nest, points=points), extent, target)
     return found.points, found.panels or -(-vectors // nest.main.vectors)
 
 
 def share_points(nest: TileSchedule, e: Extent, panels: int, target: Cpu) -> TileSchedule:
-    """Make the units of work a multiple of the threads, or many: smaller blocks of points first, then fewer panels in a
-    unit.
+    """Make the number of units of work a multiple of the threads, or large: with smaller blocks of points, else with
+    fewer panels in a unit.
     """
     threads = target.threads
     blocks = -(-e.points // nest.points)
     if threads == 1 or blocks * e.groups >= 8 * threads:
         return nest
-    wanted = -(-blocks * e.groups // threads) * threads // e.groups or 1
-    size = -(-e.points // max(1, wanted))
+    count = -(-blocks * e.groups // threads) * threads // e.groups or 1
+    size = -(-e.points // max(1, count))
     if size >= nest.main.rows * 4 or panels == 1:
         return replace(nest, points=max(size, nest.main.rows))
     return replace(nest, panels=max(1, -(-panels * blocks * e.groups // (4 * threads))))
 
 
 def schedule_dots(shape: GemmShape, target: Cpu) -> GemvSchedule | None:
-    """Dot products for few rows whose operands are contiguous along the reduction."""
+    """Dot products for few rows if both operands are contiguous along the reduction, else None."""
     rows = shape.count(shape.rows)
     if is_symbolic(rows) or rows > _FEW_ROWS or not has_micro_kernel(shape) or not shape.is_uniform:
         return None
@@ -277,7 +279,7 @@ def schedule_dots(shape: GemmShape, target: Cpu) -> GemvSchedule | None:
 
 
 def schedule_product(shape: GemmShape, target: Cpu, parameters: frozenset[str]) -> TileSchedule | None:
-    """The loop nest, with the reduction split outside the panels when the right operand is large."""
+    """The loop nest of a product. If the right operand is large, the reduction is split outside of the panels."""
     if not has_micro_kernel(shape):
         return None
     rows, columns, inner = shape.count(shape.rows), extent_of(shape.kernel, shape.column), shape.count(shape.inner)
@@ -297,8 +299,8 @@ def schedule_product(shape: GemmShape, target: Cpu, parameters: frozenset[str]) 
 
 
 def large_product(nest: TileSchedule, e: Extent, target: Cpu) -> TileSchedule:
-    """Parts of the reduction so that a panel's part fits half the L1 cache; blocks whose inputs and sums each take a
-    quarter of L2.
+    """Parts of the reduction of which a panel's weights fit half the L1 cache, and blocks whose inputs and sums each
+    fit a quarter of the L2 cache.
     """
     width = nest.main.vectors * nest.lanes * 4
     steps = max(8, target.l1_bytes // 2 // (width * 8))

@@ -1,9 +1,8 @@
-"""Contractions as schedules see them: extents of the typed node's axes, where its operands are, which axis is the
-column.
+"""Describes contractions for schedules: the extents and roles of the axes of a kernel's Contract.
 
-A convolution is described by its windows, images, groups, channels and filters. Everything else is a matrix product,
-whose axes have the roles that follow from what each operand reads: axes of both operands are batches, axes of one alone
-are rows or columns.
+A convolution is described by its windows, images, groups, channels and filters. Every other contraction is a matrix
+product. The roles of its axes follow from the operands that have them: axes of both operands are batches, axes of only
+one operand are rows or columns.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from ...lower_contract import input_index
 from .strides import ContractionError, buffer_strides
 
 NO_AXIS = ""
-"""The axis of a role that has none: products without columns, convolutions without groups. Its extent is 1."""
+"""The axis of a role without an axis, for instance of the columns of a product without columns. Its extent is 1."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,14 +37,14 @@ class SpatialAxis:
 
     @property
     def reach(self) -> int:
-        """Positions of the (dilated) input that the window touches, from the first to the last."""
+        """The number of positions of the (dilated) input from the first to the last that the window reads."""
         return (self.extent - 1) * self.stride + (self.taps - 1) * self.dilation + 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConvShape:
-    """A convolution: `channels` per group in, `filters` per group out; `batch`, `group`, `filter`, `channel` name the
-    kernel's axes. The index of `x` is that of the position in the input, interior zeros included.
+    """A convolution with `channels` input channels and `filters` output channels per group; `batch`, `group`, `filter`
+    and `channel` name the kernel's axes. The index of `x` counts positions of the input including interior zeros.
     """
 
     kernel: Kernel
@@ -100,8 +99,8 @@ class ConvShape:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GemmShape:
-    """out[batch, row, column] = sum over `inner` of lhs * rhs. `column` is the axis along which the vectors run:
-    contiguous in the result where one operand alone has that axis; NO_AXIS where neither has an axis of its own.
+    """out[batch, row, column] = sum over `inner` of lhs * rhs. Vectors run along axis `column`: the contiguous axis of
+    the result if only one operand has it; NO_AXIS if no operand has an axis that the other lacks.
     """
 
     kernel: Kernel
@@ -136,7 +135,7 @@ Contraction = ConvShape | GemmShape
 
 
 def extent_of(kernel: Kernel, axis: str) -> int:
-    """The extent of an axis, which must be known when a contraction is compiled."""
+    """The extent of an axis. ContractionError if it is a run-time extent."""
     extent = 1 if axis == NO_AXIS else kernel.axis(axis).extent
     if not isinstance(extent, int):
         raise ContractionError(
@@ -146,7 +145,7 @@ def extent_of(kernel: Kernel, axis: str) -> int:
 
 
 def describe_contraction(kernel: Kernel) -> Contraction:
-    """The contraction of `kernel`. ContractionError for anything but one Store that holds one Contract of Loads."""
+    """The contraction of `kernel`. ContractionError unless the kernel is one Store of one Contract of Loads."""
     store, contract = _only_contract(kernel)
     lhs, rhs = contract.lhs, contract.rhs
     if not isinstance(lhs, Load) or not isinstance(rhs, Load):
@@ -207,14 +206,14 @@ def _spatial_axis(kernel: Kernel, window: Window, index: Index) -> SpatialAxis:
 
 
 def axes_of(load: Load) -> set[str]:
-    """The axes along which a load without gathers moves."""
+    """The axes of a load's index. ContractionError if the load gathers."""
     if not all(isinstance(i, Affine) for i in load.index):
         raise ContractionError(f"a contraction cannot gather: {load}")
     return {a for i in load.index if isinstance(i, Affine) for a, _ in i.terms}
 
 
 def _product(kernel: Kernel, store: Store, contract: Contract, lhs: Load, rhs: Load) -> GemmShape:
-    """An operand may be equal along an axis of its role: a product whose right operand has no batch has more rows."""
+    """A matrix product. A batch axis that the right operand does not have is one of the rows."""
     column = _contiguous_axis(kernel, store)
     parallel = [a.name for a in kernel.axes if a.kind is AxisKind.PARALLEL]
     only_lhs = [a for a in parallel if a not in axes_of(rhs)]
@@ -230,7 +229,7 @@ def _product(kernel: Kernel, store: Store, contract: Contract, lhs: Load, rhs: L
         rhs=rhs,
         store=store,
         batches=tuple(a for a in parallel if a in in_rhs and a != column),
-        rows=tuple(a for a in parallel if a not in in_rhs and a != column),  # an axis may be in neither operand
+        rows=tuple(a for a in parallel if a not in in_rhs and a != column),  # or in neither operand
         column=column,
         inner=contract.inner,
     )

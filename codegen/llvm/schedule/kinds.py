@@ -1,4 +1,4 @@
-"""Schedules of contractions: HOW a kernel runs. The modules beside this one derive them for the emitters."""
+"""Schedules of contractions. The other modules of this package derive them; emitters follow them."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class RegisterTile:
-    """Accumulators of a micro-kernel: `rows` output points times `vectors` registers of output channels."""
+    """The accumulators of a micro-kernel: `rows` output points times `vectors` registers of output channels."""
 
     rows: int
     vectors: int
 
 
 class ContractionSchedule:
-    """The base of schedules: frozen dataclasses, which are compared by value."""
+    """The base class of schedules, which are frozen dataclasses and compare by value."""
 
     __slots__ = ()
 
@@ -23,12 +23,13 @@ class ContractionSchedule:
 class TileSchedule(ContractionSchedule):
     """A blocked loop nest around one micro-kernel: direct convolution and GEMM.
 
-    `lanes`: channels in a register. `main` tiles cover the channels in panels; `last` covers what is left (None when
-    nothing is). `points`: output points in a block, whose inputs stay in the L2 cache. `panels`: panels of channels
-    in one unit of parallel work. `steps`: reduction steps whose weights stay in the cache while all points of a block
-    pass (0: the whole reduction at once); `reduction_outside` puts that split around the panels of a unit (GEMM) and
-    not inside each panel. `prefetch`: cache lines of the next weights fetched in each step. `pack`: the weights are
-    stored in panels; without it they are read in place, a row of channels for each step of the reduction.
+    `lanes`: channels in a register. `main` tiles cover the channels in panels; a `last` panel covers the remaining
+    channels (None if there are none). `points`: output points in a block, whose inputs stay in the L2 cache. `panels`:
+    panels of channels in one unit of parallel work. `steps`: reduction steps in a part of the reduction, whose weights
+    stay in the cache for all points of a block (0: the reduction is not split). `reduction_outside`: the loop over
+    parts is outside of the panels of a unit (GEMM) and not inside each panel. `prefetch`: cache lines of the next
+    weights that each step prefetches. `pack`: the weights are packed in panels; else they are read in place, a row of
+    channels for each step of the reduction.
     """
 
     lanes: int
@@ -44,10 +45,11 @@ class TileSchedule(ContractionSchedule):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WinogradSchedule(ContractionSchedule):
-    """Winograd F(output x output, 3x3): `tiles` of the image in a block, `main` the register tile of the products.
+    """Winograd F(output x output, 3x3) with `tiles` of the image in a block; `main` is the register tile of the
+    products.
 
-    `fused`: a launch over blocks of tiles does transforms and products alike; else (few tiles) one launch transforms
-    the input and a second runs over panels of output channels. With symbolic tiles the code has both ways.
+    `fused`: one launch over blocks of tiles does both transforms and products; else (few tiles) one launch transforms
+    the input and a second one runs over panels of output channels. With symbolic tiles the code contains both variants.
     """
 
     output: int
@@ -61,10 +63,8 @@ class WinogradSchedule(ContractionSchedule):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DepthwiseSchedule(ContractionSchedule):
-    """Each channel alone: the weights of one vector of channels stay in registers while `columns` outputs are computed
-    at a time.
-
-    A unit of parallel work is `rows` rows of one image and vector of channels.
+    """Depthwise convolution: the weights of one vector of channels stay in registers, and `columns` outputs are
+    computed at a time. A unit of parallel work is `rows` rows of one image and vector of channels.
     """
 
     lanes: int
@@ -74,10 +74,9 @@ class DepthwiseSchedule(ContractionSchedule):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GemvSchedule(ContractionSchedule):
-    """Few rows times weights stored as [channel][reduction]: `channels` of them at once, each a dot product along the
-    reduction.
+    """A product of `rows` rows with weights stored as [channel][reduction]: `channels` dot products at a time.
 
-    The weights stream from memory once, in place; `rows` is the number of left rows.
+    The weights are read from memory once, in place.
     """
 
     lanes: int

@@ -1,5 +1,5 @@
-"""Plans the loops of a nest: which axis becomes the vector, which axes are shared among threads, and which stages
-share a loop.
+"""Plans the loops of a nest: which axis is vectorized, which axes are divided among threads, and which stages share a
+loop.
 """
 
 from __future__ import annotations
@@ -30,27 +30,27 @@ from ....ir.types import DType
 from ..cpu import Cpu
 from ..loops.nest import Bound, Nest
 
-_UNIT_ELEMENTS = 2048  # least elements of the vector axis in one unit of parallel work
-_GENERAL_BLOCK = 4096  # elements of a vector axis of run-time extent in one unit
-_TRANSPOSED_BLOCK = 1024  # the same where operands are transposed
-_GENERAL_ROWS = 16  # vectors of such an axis in one unit where other axes are reduced
+_UNIT_ELEMENTS = 2048  # minimum elements of the vector axis in one unit of parallel work
+_GENERAL_BLOCK = 4096  # elements of a vector axis with a run-time extent in one unit
+_TRANSPOSED_BLOCK = 1024  # the same, if operands are transposed
+_GENERAL_ROWS = 16  # vectors of such an axis in one unit, if other axes are reduced
 _FEW_ACCESSES = 3
-_INTERLEAVE = 8  # vectors of rows that a reduction across them reads together, so that memory is read in pieces
-STACK_ELEMENTS = 1 << 15  # rows kept on the stack; longer ones are computed again where they are read
-_GRAIN_ELEMENTS = 16384  # least elements in one chunk handed to a thread
+_INTERLEAVE = 8  # vectors that a reduction across rows reads together, so that it reads longer pieces of memory
+STACK_ELEMENTS = 1 << 15  # elements of scratch rows on the stack; longer rows are computed again where they are read
+_GRAIN_ELEMENTS = 16384  # minimum elements in one chunk for a thread
 
 
 @dataclass(frozen=True, kw_only=True)
 class LoopSchedule:
-    """HOW a nest runs.
+    """The loops of a nest.
 
-    `lanes`: elements of a vector. `vector`: the vector axis ("" for none), `units`: axes flattened into the parallel
-    range, `loops`: the other parallel axes, inside a unit. `blocks` pieces of the vector axis, each of `block`
-    elements, are shared among threads too (1 piece when the axis is not split).
+    `lanes`: elements of a vector. `vector`: the vector axis ("" for none). `units`: axes flattened into the parallel
+    range. `loops`: the other parallel axes, inside a unit. The vector axis is divided into `blocks` pieces of `block`
+    elements, which threads share too (1: it is not divided).
     `unroll` independent accumulators hide the latency of reductions; `interleave` vectors of rows are reduced together.
-    `masked`: each vector has a mask, so that the body is there once. `scratch`: rows are kept on the stack. `narrow`:
-    the code has a fast path for a vector axis that one vector holds. `transposed`: the axis along which operands that
-    are transposed in registers are contiguous ("" for none); a unit has as many places of it as a vector has lanes.
+    `masked`: all vectors have a mask, so that the body is emitted once. `scratch`: rows are stored on the stack.
+    `narrow`: the code has a fast path for a vector axis that fits one vector. `transposed`: the axis along which
+    transposed operands are contiguous ("" for none); a unit has as many positions along it as a vector has lanes.
     """
 
     lanes: int
@@ -71,12 +71,12 @@ class LoopSchedule:
 
     @property
     def is_split(self) -> bool:
-        """Whether a unit is a piece of the vector axis."""
+        """True if a unit is a piece of the vector axis."""
         return is_symbolic(self.blocks) or self.blocks != 1
 
 
 def schedule_nest(nest: Nest, dtypes: dict[str, DType], target: Cpu) -> LoopSchedule:
-    """Derive the loops from strides and extents; `dtypes` are those of the buffers."""
+    """Derive the loops from strides and extents; `dtypes` are the dtypes of the buffers."""
     lanes = _lanes(nest, dtypes, target)
     vector = _vector_axis(nest)
     parallel = [a for a in nest.names(AxisKind.PARALLEL) if a != vector]
@@ -107,8 +107,8 @@ def schedule_nest(nest: Nest, dtypes: dict[str, DType], target: Cpu) -> LoopSche
 
 
 def _schedule_symbolic(nest: Nest, lanes: int, vector: str, parallel: list[str], reductions: list[str]) -> LoopSchedule:
-    """The loops of a nest with symbolic extents: what is in the code does not depend on them. A unit is a row of the
-    innermost parallel axis. `vector` is empty where the vector runs along a reduction."""
+    """The loops of a nest with symbolic extents, on which the code does not depend. A unit is a row of the innermost
+    parallel axis. `vector` is "" if the vector axis is reduced."""
     units, loops = parallel[:-1], parallel[-1:]
     width = nest.known_extent(vector) if vector else 1
     outer = _product(nest, units)
@@ -138,28 +138,28 @@ def _grain(elements: int) -> int:
 
 
 def _interleaves_rows(nest: Nest) -> bool:
-    """Whether the nest reduces across rows, with so little to do that memory is what it waits for."""
+    """True if the nest reduces across rows and computes so little that memory bandwidth limits it."""
     if nest.guard or not nest.names(AxisKind.REDUCE) or any(a.bounds or a.gathers for a in nest.accesses.values()):
         return False
-    few = len(nest.accesses) <= _FEW_ACCESSES and not kept_rows(plan_steps(nest))
+    few = len(nest.accesses) <= _FEW_ACCESSES and not scratch_rows(plan_steps(nest))
     return few and _LIGHT.issuperset(_operations(nest))
 
 
 def schedule_general(
     nest: Nest, dtypes: dict[str, DType], target: Cpu, extents: dict[str, int], compact: bool = False
 ) -> LoopSchedule:
-    """The loops of a nest with run-time extents, whose numbers `extents` gives. They decide the count of units and
-    nothing that is in the code. `compact` asks for little code, which has each body once."""
+    """The loops of a nest with run-time extents, whose values are `extents`. The number of units depends on them, and
+    `scratch`, but no other part of the code. `compact` requests short code, in which each body occurs once."""
     lanes, vector = _lanes(nest, dtypes, target), _vector_axis(nest)
     reductions = nest.names(AxisKind.REDUCE)
     units = tuple(a for a in nest.names(AxisKind.PARALLEL) if a != vector)
     numbers = {a.name: extents[str(a.extent)] for a in nest.axes}
     reduced, rows = prod(numbers[a] for a in reductions), prod(numbers[a] for a in units)
     masked, light = compact or _is_long(nest), not compact and _LIGHT.issuperset(_operations(nest))
-    kept = len(kept_rows(plan_steps(nest)))
+    scratch = len(scratch_rows(plan_steps(nest)))
     if vector in reductions:
         order = (*(a for a in reductions if a != vector), vector)
-        fits = reduced * kept <= STACK_ELEMENTS
+        fits = reduced * scratch <= STACK_ELEMENTS
         grain = max(1, _GRAIN_ELEMENTS // max(1, reduced))
         return LoopSchedule(
             lanes=lanes,
@@ -202,23 +202,23 @@ def schedule_general(
         grain=grain,
         interleave=_INTERLEAVE if light and _interleaves_rows(nest) else 1,
         masked=masked,
-        scratch=reduced * lanes * kept <= STACK_ELEMENTS,
+        scratch=reduced * lanes * scratch <= STACK_ELEMENTS,
         narrow=light,
     )
 
 
 def transposed_axis(nest: Nest, vector: str) -> str:
-    """The axis along which operands are contiguous that are strided along the vector axis: "" if there is none, or if
-    vectors of results or of other operands are not contiguous."""
+    """The axis along which those operands are contiguous that are strided along the vector axis; "" if there is none,
+    or if the results or other operands are not contiguous along the vector axis."""
     if nest.reduced or any(a.gathers or a.bounds for a in nest.accesses.values()):
         return ""
     stored = {(s.buffer, s.index) for s in nest.stages if isinstance(s, Store)}
     if any(nest.accesses[key].stride(vector) != 1 for key in stored):
         return ""
-    apart = [a for key, a in nest.accesses.items() if key not in stored and a.stride(vector) not in (0, 1)]
-    axes = {axis for a in apart for axis, stride in a.strides if stride == 1}
-    contiguous = all(any(stride == 1 for _, stride in a.strides) for a in apart)
-    return axes.pop() if len(axes) == 1 and contiguous and len(apart) <= 2 else ""
+    strided = [a for key, a in nest.accesses.items() if key not in stored and a.stride(vector) not in (0, 1)]
+    axes = {axis for a in strided for axis, stride in a.strides if stride == 1}
+    contiguous = all(any(stride == 1 for _, stride in a.strides) for a in strided)
+    return axes.pop() if len(axes) == 1 and contiguous and len(strided) <= 2 else ""
 
 
 _LIGHT = frozenset(
@@ -252,7 +252,7 @@ def _operations(nest: Nest) -> list[ScalarOp]:
 
 
 def _is_long(nest: Nest) -> bool:
-    """Whether the body is so long that compiling it twice costs more than a mask for every vector."""
+    """True if the body is so long that compiling it twice costs more than a mask for every vector."""
     ops = _operations(nest)
     return len(ops) > _LONG_STEPS or not _LONG.isdisjoint(ops)
 
@@ -267,7 +267,7 @@ def _product(nest: Nest, axes: Sequence[str]) -> int:
 
 
 def _computes_wide(nest: Nest) -> bool:
-    """Whether expressions hold 64-bit numbers that do not come from memory (indices as values)."""
+    """True if expressions contain 64-bit numbers that are not loaded (for instance indices)."""
     wide = (DType.F64, DType.I64, DType.U64)
     for stage in nest.stages:
         for e in walk(stage.value):
@@ -277,7 +277,7 @@ def _computes_wide(nest: Nest) -> bool:
 
 
 def _vector_axis(nest: Nest) -> str:
-    """The axis along which most accesses stand next to each other; results count most, later axes win ties."""
+    """The axis along which most accesses are contiguous; results count double, and later axes win ties."""
     if not nest.axes:
         return ""
     stored = {(s.buffer, s.index) for s in nest.stages if isinstance(s, Store)}
@@ -301,23 +301,23 @@ def _longest(nest: Nest, names: list[str]) -> str:
 
 
 def _number(extent: Extent) -> int:
-    """An extent as far as it is known."""
+    """An extent, or 0 if it is a run-time extent."""
     return extent if isinstance(extent, int) else 0
 
 
 def _split_units(nest: Nest, parallel: list[str], threads: int) -> tuple[list[str], list[str]]:
-    """The fewest outer axes that give every thread several units; the rest stay loops."""
-    wanted = 1 if threads == 1 else 8 * threads
+    """(units, loops): as few outer axes as give every thread several units, and the other axes."""
+    enough = 1 if threads == 1 else 8 * threads
     count = 1
     for i, name in enumerate(parallel):
-        if count >= wanted:
+        if count >= enough:
             return parallel[:i], parallel[i:]
         count *= nest.known_extent(name)
     return parallel, []
 
 
 def _split_vector(width: int, units: int, lanes: int, threads: int) -> tuple[int, int]:
-    """Pieces of the vector axis where the outer axes alone do not occupy the threads."""
+    """(number, elements) of pieces of the vector axis; more than one if the outer axes have too few units."""
     pieces = min(width // _UNIT_ELEMENTS, -(-8 * threads // max(1, units))) if threads > 1 else 1
     if pieces <= 1:
         return 1, max(1, width)
@@ -331,7 +331,7 @@ def _split_vector(width: int, units: int, lanes: int, threads: int) -> tuple[int
 
 @dataclass
 class LoopGroup:
-    """Stages that one loop over the reduced axes computes together: full Locals, reductions, full Stores."""
+    """Stages that are computed in one loop over the reduced axes: full Locals, reductions, full Stores."""
 
     stages: list[Stage] = field(default_factory=list[Stage])
 
@@ -340,13 +340,13 @@ Step = LoopGroup | Stage  # a loop, or a stage at the level of a row
 
 
 def plan_steps(nest: Nest) -> list[Step]:
-    """The stages of one row in order, those over the reduced axes gathered into as few loops as their dependencies
+    """The stages of one row in order. Stages over the reduced axes are grouped into as few loops as their dependencies
     allow.
     """
     reduced = set(nest.names(AxisKind.REDUCE))
     steps: list[Step] = []
     current: LoopGroup | None = None
-    pending: set[str] = set()  # results of reductions that the current loop is still computing, and what needs them
+    pending: set[str] = set()  # results of reductions that the current loop computes
     for stage in nest.stages:
         waits = bool(pending & _refs(stage))
         full = is_full(stage, nest, reduced)
@@ -365,34 +365,32 @@ def plan_steps(nest: Nest) -> list[Step]:
     return _rows_first(steps)
 
 
-def kept_rows(steps: list[Step]) -> list[str]:
-    """Full Locals that a later loop than their own reads."""
-    made: dict[str, int] = {}
+def scratch_rows(steps: list[Step]) -> list[str]:
+    """Full Locals that are read in a later loop than the one that computes them."""
+    computed: dict[str, int] = {}
     rows: dict[str, None] = {}
     for number, step in enumerate(steps):
         stages = step.stages if isinstance(step, LoopGroup) else [step]
         for stage in stages:
-            rows.update((name, None) for name in _refs(stage) if made.get(name, number) != number)
+            rows.update((name, None) for name in _refs(stage) if computed.get(name, number) != number)
         if isinstance(step, LoopGroup):
-            made.update((s.name, number) for s in stages if isinstance(s, Local) and not is_reduction(s))
+            computed.update((s.name, number) for s in stages if isinstance(s, Local) and not is_reduction(s))
     return list(rows)
 
 
 def _rows_first(steps: list[Step]) -> list[Step]:
-    """Move row stages that stand behind a loop, but do not wait for it, in front of it: later stages of the loop may
-    read them.
-    """
+    """Move row stages that follow a loop but do not depend on it before the loop, whose later stages can read them."""
     ordered: list[Step] = []
     for step in steps:
         before = ordered[-1] if ordered else None
-        if isinstance(before, LoopGroup) and not isinstance(step, LoopGroup) and not _refs(step) & _made(before):
+        if isinstance(before, LoopGroup) and not isinstance(step, LoopGroup) and not _refs(step) & _locals(before):
             ordered.insert(len(ordered) - 1, step)
         else:
             ordered.append(step)
     return ordered
 
 
-def _made(group: LoopGroup) -> set[str]:
+def _locals(group: LoopGroup) -> set[str]:
     return {s.name for s in group.stages if isinstance(s, Local)}
 
 
@@ -401,7 +399,7 @@ def is_reduction(stage: Stage) -> bool:
 
 
 def is_full(stage: Stage, nest: Nest, reduced: set[str]) -> bool:
-    """Whether a stage runs once for each point of the reduced axes, and not once for each row."""
+    """True if a stage runs once for each point of the reduced axes, False if once for each row."""
     if not reduced:
         return False
     if is_reduction(stage):
@@ -416,8 +414,8 @@ def _refs(stage: Stage) -> set[str]:
 
 
 def clippable_bounds(nest: Nest, schedule: LoopSchedule, stages: list[Stage]) -> list[Bound]:
-    """Bounds that clipping a reduced axis makes true: those of the only padded load of a loop, when its padding is
-    the neutral element.
+    """Bounds that can be satisfied by clipping a reduced axis: those of the only padded load of a loop, if its padding
+    is the neutral element.
     """
     if schedule.vector in schedule.reductions or len(stages) != 1 or not isinstance(stages[0].value, Reduce):
         return []

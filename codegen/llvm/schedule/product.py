@@ -1,4 +1,4 @@
-"""The memory layout of the operands of a matrix product, which decides whether they are packed."""
+"""The memory layout of the operands of a matrix product, which determines whether they are packed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .strides import Located, locate
 
 
 def operand(shape: GemmShape, load: Load) -> Located:
-    """The address of an operand: row-major memory with plain axes for indices."""
+    """The address of an operand. ContractionError unless it is row-major with affine indices."""
     at = None if load.other is not None else locate(shape.kernel.buffer(load.buffer), load.index)
     if at is None or at.block:
         raise ContractionError(
@@ -20,14 +20,14 @@ def operand(shape: GemmShape, load: Load) -> Located:
 
 
 def reduce_order(shape: GemmShape) -> list[str]:
-    """The reduce axes with the one along which the left operand is densest last."""
+    """The reduced axes by decreasing stride of the left operand."""
     left = operand(shape, shape.lhs)
     return sorted(shape.inner, key=lambda a: -left.strides.get(a, 0))
 
 
 def is_readable_in_place(shape: GemmShape) -> bool:
-    """True if the right operand needs no packing: columns are contiguous, and the rows of the reduction are one stride
-    apart.
+    """True if the right operand needs no packing: its columns are contiguous, and one stride separates all rows of the
+    reduction.
     """
     right = operand(shape, shape.rhs)
     if right.strides.get(shape.column, 0) != 1:
@@ -37,7 +37,7 @@ def is_readable_in_place(shape: GemmShape) -> bool:
 
 
 def is_contiguous_along_reduction(shape: GemmShape) -> bool:
-    """True if rows and columns are contiguous along a single reduce axis: dot products need no packing."""
+    """True if both operands are contiguous along the only reduced axis: dot products then need no packing."""
     if len(shape.inner) != 1:
         return False
     left, right = operand(shape, shape.lhs), operand(shape, shape.rhs)

@@ -1,6 +1,4 @@
-"""Register tiles: how many points times vectors of channels a micro-kernel holds, from the registers and pipes of the
-target.
-"""
+"""Chooses register tiles (points times vectors of channels of a micro-kernel) from the target's registers and pipes."""
 
 from __future__ import annotations
 
@@ -9,22 +7,21 @@ from ..cpu import Cpu
 from .kinds import RegisterTile
 
 _FREE_LOADS = 0.75
-"""Loads per multiply-add up to which the pipes stay full; beyond, time grows with the loads (measured on Zen 3)."""
+"""Loads per multiply-add up to which loads take no time; above it time is proportional to loads (measured on Zen 3)."""
 
 
 _POINTERS = 8
-"""Rows have an address each: more than x86 has general registers for would be reloaded in every step."""
+"""The most rows of a tile: each has an address, and x86 would reload more addresses from memory in every step."""
 
 
 def tallest(vectors: int, target: Cpu) -> int:
-    """Rows beside `vectors` registers of weights and one of input: rows * vectors + vectors + 1 <= registers."""
+    """The most rows of a tile with `vectors` registers of weights and one of input: rows * vectors + vectors + 1 <=
+    registers."""
     return max(1, min(_POINTERS, (target.vector_registers - 1 - vectors) // vectors))
 
 
 def tile_cost(tile: RegisterTile, target: Cpu) -> float:
-    """Time per multiply-add relative to full pipes: latency must be covered by independent sums, loads by multiply-
-    adds.
-    """
+    """Time per multiply-add relative to full pipes. Independent sums hide latency, multiply-adds hide loads."""
     sums = tile.rows * tile.vectors
     latency = target.fma_latency * target.fma_per_cycle / sums
     loads = (tile.rows + tile.vectors) / sums
@@ -32,10 +29,9 @@ def tile_cost(tile: RegisterTile, target: Cpu) -> float:
 
 
 def choose_tiles(vectors: int, points: int, unit: int, target: Cpu) -> tuple[RegisterTile, RegisterTile | None]:
-    """The tile of most panels over `vectors` registers of channels, and that of a last, different panel if there is
-    one.
+    """The tile of the panels over `vectors` registers of channels, and the tile of a last panel if it differs.
 
-    `unit`: every tile's vectors are a multiple of it (a block of channels that spans several registers).
+    The vectors of every tile are a multiple of `unit`, which is the registers of a block of channels.
     """
     if is_symbolic(points):
         return _common_tiles(vectors, unit, target)
@@ -52,7 +48,7 @@ def choose_tiles(vectors: int, points: int, unit: int, target: Cpu) -> tuple[Reg
 
 
 def _common_tiles(vectors: int, unit: int, target: Cpu) -> tuple[RegisterTile, RegisterTile | None]:
-    """Tiles for symbolic points: of few widths, so that layers with other channels share their code."""
+    """Tiles for symbolic points. They have few widths, so that layers with different channels share code."""
     widest = max(unit, target.vector_registers // 8)
     last = int(vectors % widest)
 
@@ -76,12 +72,12 @@ def _cover_cost(
 
 
 def _weighted(tile: RegisterTile, target: Cpu) -> float:
-    """The cost, and among equals fewer bytes of weights and inputs per multiply-add."""
+    """The cost, with a small penalty for weights and inputs read per multiply-add."""
     return tile_cost(tile, target) + 0.03 * (1 / tile.rows + 1 / tile.vectors)
 
 
 def tile_of(vectors: int, points: int, target: Cpu) -> RegisterTile:
-    """The tallest tile of that width, no taller than balanced tiles over `points` need."""
+    """The tallest tile of `vectors` registers, or a lower one that divides few `points` evenly."""
     rows = min(tallest(vectors, target), points)
     tiles = -(-points // rows)
     return RegisterTile(-(-points // tiles) if tiles < 4 else rows, vectors)

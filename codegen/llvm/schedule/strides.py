@@ -1,4 +1,4 @@
-"""Addresses of the elements of a Buffer: physical strides, and that of an indexed element as a sum over axes."""
+"""Addresses of the elements of a Buffer: physical strides, and addresses of indexed elements as sums over axes."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from ....ir.kernel import Affine, Buffer, Index
 
 
 class ContractionError(ValueError):
-    """A contraction that no schedule or emitter takes; the text is the reason."""
+    """No schedule or emitter supports the contraction; the message is the reason."""
 
 
 def fixed_shape(buffer: Buffer) -> tuple[int, ...]:
-    """The logical shape, which must be constant."""
+    """The logical shape. ContractionError if it is a run-time shape."""
     if not all(isinstance(n, int) for n in buffer.shape):
         raise ContractionError(
             f"buffer {buffer.name} has run-time shape {buffer.shape}; contractions are compiled for fixed shapes"
@@ -23,13 +23,13 @@ def fixed_shape(buffer: Buffer) -> tuple[int, ...]:
 
 
 def physical_shape(buffer: Buffer) -> tuple[int, ...]:
-    """Extents of the memory, [N][blocks][spatial with halo][block] for a layout."""
+    """The extents in memory: [N][blocks][spatial with halo][block] for a blocked layout."""
     shape = fixed_shape(buffer)
     return shape if buffer.layout is None else buffer.layout.physical_shape(shape)
 
 
 def buffer_strides(buffer: Buffer) -> tuple[int, ...]:
-    """Elements between neighbours along each physical dimension."""
+    """The stride along each physical dimension, in elements. ContractionError for run-time strides."""
     if buffer.strides is not None:
         if not all(isinstance(s, int) for s in buffer.strides):
             raise ContractionError(f"buffer {buffer.name} has run-time strides {buffer.strides}")
@@ -54,7 +54,7 @@ class Located:
 
 
 def locate(buffer: Buffer, index: Index) -> Located | None:
-    """None when the index gathers or does not fit the buffer's blocks."""
+    """The address of buffer[index]; None if the index gathers or does not fit the buffer's blocks."""
     if not all(isinstance(i, Affine) for i in index):
         return None
     affine = [i for i in index if isinstance(i, Affine)]
@@ -92,12 +92,12 @@ def _sum(index: list[Affine], strides: tuple[int, ...]) -> tuple[int, dict[str, 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class View:
-    """An operand as the loop nest walks it; element (group, point, channel) is at
+    """The addresses of an operand in a loop nest; element (group, point, channel) is at
 
     base + sum(groups * group) + sum(points * point) + (channel // block) * stride + channel % block.
 
-    `block` 1 with `stride` 0 means the same element for every channel. `padded`: whole vectors may be read and
-    written past the last channel, as a layout's padding allows.
+    `block` 1 with `stride` 0 means the same element for every channel. `padded`: whole vectors can be read and written
+    beyond the last channel, because the layout has padding there.
     """
 
     base: int
@@ -123,7 +123,7 @@ class Walk:
 
 
 def view_of(buffer: Buffer, index: Index, walk: Walk) -> View | None:
-    """None if the operand cannot be walked in vectors of channels."""
+    """The operand in the loop nest `walk`; None if it cannot be addressed in vectors of channels."""
     at = locate(buffer, index)
     if at is None:
         return None

@@ -10,8 +10,8 @@ from compiled import check, run_program
 from contraction_kernels import gemm_kernel
 from mxforge.codegen.driver import compile_graph
 from mxforge.codegen.llvm.compile import emit_assembly
-from mxforge.codegen.llvm.contract.open_form import open_product
-from mxforge.codegen.llvm.contract.open_product import emit_open_product
+from mxforge.codegen.llvm.contract.general_form import general_product
+from mxforge.codegen.llvm.contract.general_product import emit_general_product
 from mxforge.codegen.llvm.emitter import ModuleBuilder
 from mxforge.codegen.llvm.target import AVX2, AVX512, NEON, CpuTarget
 from mxforge.ir.dialects.core import CoreBuilder
@@ -99,7 +99,7 @@ def test_product_on_a_lesser_processor(size: tuple[int, int, int], level: str, m
 def forms(transposed: tuple[bool, bool], sizes: list[tuple[int, int, int]], target: CpuTarget) -> set[object]:
     found: set[object] = set()
     for m, k, n in sizes:
-        made = open_product(gemm_kernel((), m, n, k, transposed=transposed), target)
+        made = general_product(gemm_kernel((), m, n, k, transposed=transposed), target)
         assert made is not None
         found.add(made.form)
     return found
@@ -114,10 +114,10 @@ def test_sizes_share_one_form(transposed: tuple[bool, bool]) -> None:
 @pytest.mark.parametrize("target", [AVX512, AVX2, NEON], ids=lambda t: t.cpu)
 def test_no_sum_is_spilled_in_the_loop(target: CpuTarget) -> None:
     """The largest tile's loop stores nothing."""
-    made = open_product(gemm_kernel((), 100, 100, 100), target)
+    made = general_product(gemm_kernel((), 100, 100, 100), target)
     assert made is not None
     module = ModuleBuilder(target)
-    emit_open_product(module, made.form, "p")
+    emit_general_product(module, made.form, "p")
     tile = made.form.tile
     text = emit_assembly(module.text(), target)
     body = text[text.index(f"open.{tile.rows}x{tile.vectors}.") :]
@@ -135,7 +135,7 @@ def test_zero_sized_products() -> None:
 
 
 def test_threads_share_units() -> None:
-    made = open_product(gemm_kernel((), 300, 1000, 700), replace(host_target(), threads=4))
+    made = general_product(gemm_kernel((), 300, 1000, 700), replace(host_target(), threads=4))
     assert made is not None
     units = made.numbers["units"] * made.numbers["blocks"]
     assert units >= 16
@@ -160,7 +160,7 @@ def test_passes_over_the_reduction_give_the_same_bits(size: tuple[int, int, int]
 def test_only_bare_sums_are_continued() -> None:
     kernel = gemm_kernel((), 64, 64, 5000)
     small = replace(AVX512, l2_bytes=1 << 13)
-    made = open_product(kernel, small)
+    made = general_product(kernel, small)
     assert made is not None and made.form.resumes and made.numbers["pass"] < 100
     b = CoreBuilder()
     x, y = b.input(tensor(64, 5000)), b.input(tensor(5000, 64))

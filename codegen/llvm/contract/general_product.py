@@ -1,4 +1,4 @@
-"""Emits matrix products of run-time extents: one piece of code for all shapes of a form (`open_form.py`)."""
+"""Emits matrix products of run-time extents: the same code for all shapes of a form (`general_form.py`)."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from ..cpu import Cpu
 from ..emitter import FunctionBuilder, ModuleBuilder
 from ..loops.transposed_tiles import transpose_lanes
 from ..types import I64, PTR, Type, memory_type_of
+from .general_form import COLUMNS_OF_DOTS, PLACE, GeneralProduct, ProductForm
 from .micro import EpilogueWriter, hold_loads
-from .open_form import COLUMNS_OF_DOTS, PLACE, OpenProduct, ProductForm
 from .tiles import KERNEL_PARAMETERS, argument, grain_of
 from .vector_epilogue import SUM, Access, VectorEpilogue
 
@@ -22,8 +22,8 @@ _HEIGHT_OF_DOTS = 2
 _GRAIN_ELEMENTS = 4 << 10
 
 
-def open_launches(product: OpenProduct, target: Cpu, symbol: str) -> Emission:
-    """The launches of a product, whose code `emit_open_product` emits."""
+def general_launches(product: GeneralProduct, target: Cpu, symbol: str) -> Emission:
+    """The launches of a product. `emit_general_product` emits their code."""
     form, n = product.form, product.numbers
     groups = prod(product.groups)
     units = n["units"] * n["blocks"] * groups
@@ -37,8 +37,8 @@ def open_launches(product: OpenProduct, target: Cpu, symbol: str) -> Emission:
     return Emission((LaunchSpec(f"{symbol}.pack", count, grain), launch), product.workspace)
 
 
-def _pack_units(product: OpenProduct) -> tuple[int, int]:
-    """Units of packing, and how many are worth handing to another thread together."""
+def _pack_units(product: GeneralProduct) -> tuple[int, int]:
+    """(units of packing, units in the smallest chunk that is worth giving to another thread)."""
     n, form = product.numbers, product.form
     shared = not (n["w.group0"] or n["w.group1"])
     count = n["units"] * (1 if shared else prod(product.groups))
@@ -46,8 +46,8 @@ def _pack_units(product: OpenProduct) -> tuple[int, int]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OpenPacking:
-    """The right operand of an open product in panels, for parameters."""
+class GeneralPacking:
+    """The packed right operand of a product, for parameters."""
 
     form: ProductForm
     numbers: tuple[int, ...]
@@ -60,8 +60,8 @@ class OpenPacking:
         return LaunchSpec(symbol, self.count, self.grain, numbers=self.numbers)
 
 
-def _packing(product: OpenProduct) -> OpenPacking:
-    """The form of a parameter; of the product's own form what packing depends on."""
+def _packing(product: GeneralProduct) -> GeneralPacking:
+    """The packing of a parameter. Its form has no epilogue, on which packing does not depend."""
     form, n = product.form, product.numbers
     plain = Access(table=-1, block=0, dtype=form.dtype)
     none = VectorEpilogue(expr=Ref(SUM), loads=(), out=plain, dtype=form.dtype)
@@ -69,7 +69,7 @@ def _packing(product: OpenProduct) -> OpenPacking:
     count, grain = _pack_units(product)
     columns = -(-n["columns"] // form.lanes) * form.lanes
     groups = prod(product.groups) if n["w.group0"] or n["w.group1"] else 1
-    return OpenPacking(
+    return GeneralPacking(
         form=replace(form, epilogue=none),
         numbers=numbers,
         count=count,
@@ -82,8 +82,8 @@ def _pack_grain(work: int) -> int:
     return max(1, _GRAIN_ELEMENTS // max(1, work))
 
 
-def emit_open_product(module: ModuleBuilder, form: ProductForm, symbol: str) -> None:
-    """Add the code of a form: a function for dot products, or one that multiplies and one that packs."""
+def emit_general_product(module: ModuleBuilder, form: ProductForm, symbol: str) -> None:
+    """Add the code of a form: one function for dot products, or one that multiplies and one that packs."""
     if form.dots:
         _Dots(module, form, symbol).emit()
         return
@@ -91,11 +91,11 @@ def emit_open_product(module: ModuleBuilder, form: ProductForm, symbol: str) -> 
     _Packer(module, form, f"{symbol}.pack").emit()
 
 
-class _Open:
+class _GeneralFunction:
     """A function over units of work that reads its numbers by name."""
 
     def __init__(self, module: ModuleBuilder, form: ProductForm, symbol: str, buffers: int = 0) -> None:
-        """The numbers follow the arguments of the buffers: those of the product unless `buffers` counts others."""
+        """The numbers are arguments after the buffers: the buffers of the product, or `buffers` of them."""
         self.module, self.form, self.symbol = module, form, symbol
         self.f = module.function(symbol, None, KERNEL_PARAMETERS)
         self.buffers = buffers or 2 + len(self.accesses)
@@ -105,7 +105,7 @@ class _Open:
         self.known: dict[str, Value] = {}
 
     def number(self, name: str) -> Value:
-        """A number of the launch; all are read before the first loop."""
+        """A number of the launch, which `read_numbers` has loaded."""
         return self.known[name]
 
     def read_numbers(self) -> None:
@@ -114,7 +114,7 @@ class _Open:
             self.known[name] = f.load(f.gep(f.args[0], slot, I64), I64)
 
     def at(self, start: Value, who: str, groups: tuple[Value, Value], element: Type) -> Value:
-        """The address of a group of an operand."""
+        """The address of a group of operand `who`."""
         f = self.f
         base, first, second = (self.number(f"{who}.{what}") for what in PLACE)
         return f.gep(start, base + groups[0] * first + groups[1] * second, element)
@@ -125,11 +125,12 @@ class _Open:
 
     @property
     def accesses(self) -> tuple[Access, ...]:
-        """The result and the operands of the epilogue, in the order of their arguments behind left and right."""
+        """The result and the operands of the epilogue, in the order of their arguments, which follow left and right."""
         return (self.form.epilogue.out, *self.form.epilogue.loads)
 
     def make_context(self) -> Value:
-        """Row strides of the epilogue's operands, then their addresses and column strides: see `EpilogueWriter`."""
+        """A context with row strides of the epilogue's operands, then their addresses and column strides: see
+        `EpilogueWriter`."""
         f, count = self.f, len(self.accesses)
         context = f.alloca(I64, 3 * count)
         for k in range(count):
@@ -138,7 +139,7 @@ class _Open:
         return context
 
     def set_column(self, context: Value, groups: tuple[Value, Value], column: Value) -> None:
-        """Point the context at a column."""
+        """Set the addresses in the context to a column."""
         f, count = self.f, len(self.accesses)
         for k, access in enumerate(self.accesses):
             element = memory_type_of(access.dtype)
@@ -147,8 +148,9 @@ class _Open:
             f.store(address, f.gep(context, count + 2 * k, PTR))
 
 
-class _Tiles(_Open):
-    """Units are (group, block of rows, panel of columns); the last panel may be several single vectors, masked."""
+class _Tiles(_GeneralFunction):
+    """The function that multiplies. Units are (group, block of rows, panel of columns); the columns after the whole
+    panels are computed in narrower tiles, and the last vector is masked."""
 
     def emit(self) -> None:
         f = self.f
@@ -181,8 +183,8 @@ class _Tiles(_Open):
             begin = done = panel * width
             for vectors in _widths(self.form.tile.vectors)[1:]:
                 step = vectors * self.form.lanes
-                left_over = f.urem(f.sub(n("columns"), done), step)
-                end = n("columns") if vectors == 1 else f.sub(n("columns"), left_over)
+                rest = f.urem(f.sub(n("columns"), done), step)
+                end = n("columns") if vectors == 1 else f.sub(n("columns"), rest)
                 with f.loop(done, end, step) as column:
                     self.set_column(self.context, groups, column)
                     start = f.gep(right, n("w.tail") + f.sub(column, begin), self.scalar)
@@ -193,8 +195,8 @@ class _Tiles(_Open):
         f.branch(f.cmp("lt", panel, n("panels")), whole, vectors)
 
     def _rows(self, first: Value, rows: Value, x: Value, w: Value, row: Value, vectors: int, columns: Value) -> None:
-        """Tiles of falling heights cover the rows; `columns` that exist matter to a single vector alone. Passes over
-        the reduction, at least one, are the outer loop."""
+        """Cover the rows with tiles of decreasing height. `columns` is the number of columns that are left, which masks
+        tiles of a single vector. The outer loop is over passes of the reduction, of which there is at least one."""
         f, n = self.f, self.number
         with f.loop(0, f.smax(n("inner"), 1), n("pass")) as k:
             steps = f.smin(n("inner") - k, n("pass"))
@@ -228,7 +230,8 @@ _MICRO = [
 
 
 def _micro(module: ModuleBuilder, form: ProductForm, rows: int, vectors: int) -> str:
-    """The symbol of the tile of that size: sums over a pass of the reduction from `begin` on, then the epilogue."""
+    """The symbol of the tile of this size: it sums over a pass of the reduction from `begin` on and computes the
+    epilogue."""
     from ....ir.hashing import structural_hash
 
     name = f"open.{rows}x{vectors}.{structural_hash(form)[:12]}"
@@ -249,8 +252,8 @@ def _emit_micro(f: FunctionBuilder, form: ProductForm, rows: int, vectors: int) 
     at = [_row_offsets(f, form, context, point + i) for i in range(rows)]
     first = [f.const(vector, 0.0)] * (rows * vectors)
     if form.resumes:
-        so_far = [(i, j) for i in range(rows) for j in range(vectors)]
-        first = f.branch(f.cmp("eq", begin, 0), lambda: first, lambda: [writer.stored(j, at[i]) for i, j in so_far])
+        tile = [(i, j) for i in range(rows) for j in range(vectors)]
+        first = f.branch(f.cmp("eq", begin, 0), lambda: first, lambda: [writer.stored(j, at[i]) for i, j in tile])
     with f.carry_loop(0, inner, [w, f.const(I64, 0), *first]) as loop:
         weights, offset, *sums = loop.values
         places = [f.gep(weights, j * form.lanes, scalar) for j in range(vectors)]
@@ -280,15 +283,16 @@ def _row_offsets(f: FunctionBuilder, form: ProductForm, context: Value, row: Val
     return {t: row * f.load(f.gep(context, t, I64), I64) for t in tables}
 
 
-class _Packer(_Open):
-    """Units are (group, panel): the right operand as the tiles read it, panels whole and then single vectors. Packed
-    for a run it goes to the workspace; a function of its own has the arguments (source, packed)."""
+class _Packer(_GeneralFunction):
+    """The function that packs the right operand for the tiles: whole panels, then single vectors. Units are (group,
+    panel). Packing during a run writes to the workspace; packing of a parameter has the arguments (source, packed)."""
 
     def emit(self) -> None:
         f, n = self.f, self.number
         self.read_numbers()
-        apart = self.buffers == 2
-        source, packed = argument(f, 0 if apart else 1), argument(f, 1 if apart else self.buffers + len(self.places))
+        for_parameter = self.buffers == 2
+        source = argument(f, 0 if for_parameter else 1)
+        packed = argument(f, 1 if for_parameter else self.buffers + len(self.places))
         width = self.form.tile.vectors * self.form.lanes
         with f.loop(f.args[1], f.args[2]) as unit:
             panel, index = f.urem(unit, n("units")), f.udiv(unit, n("units"))
@@ -305,24 +309,24 @@ class _Packer(_Open):
         f.ret()
 
     def _vector(self, source: Value, column: Value, target: Value, row: Value) -> None:
-        """One vector of columns for each step of the reduction."""
+        """Pack one vector of columns, for all steps of the reduction."""
         f, n, lanes = self.f, self.number, self.form.lanes
         mask = f.rest_mask(column, n("columns"), lanes)
         start = f.gep(source, column * n("source.column"), self.scalar)
         wide = I64.with_lanes(lanes)
-        apart = f.iota(wide) * f.splat(n("source.column"), wide)
+        lanes_at = f.iota(wide) * f.splat(n("source.column"), wide)
         done = f.const(I64, 0) if self.form.in_rows else self._squares(source, column, target, row)
         with f.loop(done, n("inner")) as k:
             place = f.gep(start, k * n("source.step"), self.scalar)
             if self.form.in_rows:
                 value = f.masked_load(place, self.vector, mask)
             else:
-                value = f.gather(place, apart, self.scalar, mask)
+                value = f.gather(place, lanes_at, self.scalar, mask)
             f.store(value, f.gep(target, k * row, self.scalar))
 
     def _squares(self, source: Value, column: Value, target: Value, row: Value) -> Value:
-        """Pack by tiles that are transposed in registers where columns are contiguous along the reduction; returns the
-        steps that are done."""
+        """Pack with tiles that are transposed in registers, if columns are contiguous along the reduction. Returns the
+        number of steps that are done."""
         f, n, lanes = self.f, self.number, self.form.lanes
         last = n("columns") - 1
         starts = [f.gep(source, f.smin(f.add(column, c), last) * n("source.column"), self.scalar) for c in range(lanes)]
@@ -335,8 +339,8 @@ class _Packer(_Open):
         return whole
 
 
-class _Dots(_Open):
-    """Units are (group, columns): each row with each of these columns, vectors along the reduction."""
+class _Dots(_GeneralFunction):
+    """The function for dot products. Units are (group, block of columns); vectors run along the reduction."""
 
     def emit(self) -> None:
         f, n = self.f, self.number

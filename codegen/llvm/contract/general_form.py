@@ -1,8 +1,9 @@
-"""Matrix products of any extents: what of one is in the code, and what are numbers of a launch.
+"""Matrix products of run-time extents: divides a product into a form, which determines the code, and numbers of the
+launch.
 
-The code depends on dtypes, on whether the columns of the right operand are contiguous, and on the epilogue (which
-operands it reads along rows, along columns, or both). Extents, strides, blocks and whether the right operand is
-packed are numbers.
+The form consists of dtypes, whether the columns of the right operand are contiguous, and the epilogue (which operands
+it reads along rows, along columns, or both). Extents, strides, blocks and whether the right operand is packed are
+numbers.
 """
 
 from __future__ import annotations
@@ -27,30 +28,36 @@ from .problem import collapse
 from .vector_epilogue import SUM, Access, VectorEpilogue, access_of
 
 COLUMNS_OF_DOTS = 8
-"""Dot products that are computed together."""
+"""The number of dot products that are computed together."""
 
 _ROWS_OF_DOTS = 16
-"""Up to here products whose operands are both contiguous along the reduction are dot products: nothing is packed."""
+"""Up to this many rows a product is computed as dot products, without packing, if both operands are contiguous along
+the reduction."""
 
 _FEW_ROWS = 4
-"""The same where packing costs nothing in a run: then a product is bound by reading the right operand once."""
+"""The same for parameters, which a run does not pack: up to this many rows the time is that of reading them once."""
 
 _ROWS_IN_PLACE = 16
 _BYTES_IN_PLACE = 128 << 10
-"""Up to so many rows, or so large a right operand, packing one of contiguous rows gains nothing."""
+"""Up to this many rows, or bytes of the right operand, packing gains nothing if its rows are contiguous."""
 
 _PANEL_SHARE = 0.4
-"""The share of the L2 cache that a panel of the right operand may take: rows of the left operand stream past it."""
+"""The largest share of the L2 cache for a panel of the right operand; rows of the left operand take the rest."""
 
 _ROWS_OF_BLOCK = 512
-"""Rows in a unit of work: a panel is read once for all of them."""
+"""The most rows in a unit of work, which reads a panel once for all its rows."""
 
 _UNITS_OF_THREAD = 16
-"""Units for each thread, so that no thread waits long for the last one."""
+"""Units per thread: with several, threads finish at about the same time."""
 
 EXTENTS = ("rows", "columns", "inner", "groups", "block", "blocks", "panels", "units", "packed", "pass")
 X_STRIDES = ("row", "step")
-W_STRIDES = ("panel", "row", "tail", "narrow")  # between panels, between rows of one, to the tail, between its rows
+W_STRIDES = (
+    "panel",
+    "row",
+    "tail",
+    "narrow",
+)  # between panels, between rows of a panel, to the tail, between rows of the tail
 SOURCE_STRIDES = ("column", "step")
 EPILOGUE_STRIDES = ("row", "column")
 PLACE = ("base", "group0", "group1")
@@ -58,8 +65,8 @@ PLACE = ("base", "group0", "group1")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProductForm:
-    """What the code depends on. `dots`: dot products of few rows; `in_rows`: columns of the right operand are
-    contiguous.
+    """The properties of a product on which the code depends. `dots`: it is computed as dot products of few rows.
+    `in_rows`: columns of the right operand are contiguous.
     """
 
     dtype: DType
@@ -71,19 +78,20 @@ class ProductForm:
 
     @property
     def resumes(self) -> bool:
-        """True if sums can be stored in the result and continued from there: the result holds the bare sums."""
+        """True if the result stores the sums themselves, so that a later pass can load them and continue."""
         return self.epilogue.expr == Ref(SUM) and self.epilogue.out.dtype is self.dtype
 
     def names(self) -> tuple[str, ...]:
-        """The numbers of a launch in order."""
+        """The names of the numbers of a launch, in order."""
         operands = [(f"operand{k}", EPILOGUE_STRIDES) for k in range(1 + len(self.epilogue.loads))]
         places = [("x", X_STRIDES), ("w", W_STRIDES), ("source", SOURCE_STRIDES), *operands]
         return (*EXTENTS, *(f"{who}.{what}" for who, strides in places for what in (*PLACE, *strides)))
 
 
 @dataclass(frozen=True, kw_only=True)
-class OpenProduct:
-    """A product in its form. `operands` are positions of the kernel's buffers: left, right, result, then the loads'."""
+class GeneralProduct:
+    """A product as form and numbers. `operands` are positions of the kernel's buffers: left operand, right operand,
+    result, then the loads of the epilogue."""
 
     form: ProductForm
     operands: tuple[int, ...]
@@ -91,27 +99,27 @@ class OpenProduct:
     groups: tuple[int, int]
     workspace: int
     is_parameter: bool
-    """True if the right operand changes rarely: it is packed ahead of the runs."""
+    """True if the right operand changes rarely: a run does not pack it."""
 
     def values(self) -> tuple[int, ...]:
         known = {**self.numbers, "packed": 0} if self.is_parameter else self.numbers
         return tuple(known.get(name, 0) for name in self.form.names())
 
     def packing_values(self) -> tuple[int, ...]:
-        """The numbers that packing depends on; 0 for the others."""
-        kept = ("columns", "inner", "groups", "panels", "units")
+        """The numbers on which packing depends; 0 for the others."""
+        used = ("columns", "inner", "groups", "panels", "units")
         names = self.form.names()
-        return tuple(self.numbers[n] if n in kept or n.startswith(("w.", "source.")) else 0 for n in names)
+        return tuple(self.numbers[n] if n in used or n.startswith(("w.", "source.")) else 0 for n in names)
 
 
-def open_product(kernel: Kernel, target: Cpu, parameters: frozenset[str] = frozenset()) -> OpenProduct | None:
-    """The form and the numbers of a kernel that is a matrix product in float32 or float64 over row-major memory, whose
-    result is stored as it is computed; None for every other. `parameters` names buffers that change rarely."""
+def general_product(kernel: Kernel, target: Cpu, parameters: frozenset[str] = frozenset()) -> GeneralProduct | None:
+    """The form and the numbers of a kernel that is a matrix product in float32 or float64 of row-major operands, whose
+    epilogue is computed from registers; None for any other kernel. `parameters` names buffers that change rarely."""
     try:
         shape = describe_contraction(epilogue_in_float32(kernel))
         if not isinstance(shape, GemmShape) or not shape.is_uniform or shape.dtype not in (DType.F32, DType.F64):
             return None
-        return _Opener(shape, target, shape.rhs.buffer in parameters).product()
+        return _FormBuilder(shape, target, shape.rhs.buffer in parameters).product()
     except ContractionError:
         return None
 
@@ -124,12 +132,12 @@ class _Sizes:
     inner: int
 
 
-class _Opener:
+class _FormBuilder:
     def __init__(self, shape: GemmShape, target: Cpu, is_parameter: bool) -> None:
         self.shape, self.target, self.kernel, self.is_parameter = shape, target, shape.kernel, is_parameter
         self.lanes = sum_lanes(shape.dtype, 1, target)
 
-    def product(self) -> OpenProduct | None:
+    def product(self) -> GeneralProduct | None:
         shape = self.shape
         batches, rows = shape.batches or (NO_AXIS,), shape.rows or (NO_AXIS,)
         columns = extent_of(self.kernel, shape.column)
@@ -166,7 +174,7 @@ class _Opener:
         found = {"base": base, "group0": groups[0], "group1": groups[1], **strides}
         return {f"{who}.{what}": number for what, number in found.items()}
 
-    def _assembled(self, epilogue: Epilogue, sizes: _Sizes, numbers: dict[str, int]) -> OpenProduct:
+    def _assembled(self, epilogue: Epilogue, sizes: _Sizes, numbers: dict[str, int]) -> GeneralProduct:
         out, *loads = (self._access(k, o, numbers) for k, o in enumerate(epilogue.operands))
         code = VectorEpilogue(expr=epilogue.expr, loads=tuple(loads), out=out, dtype=self.shape.dtype)
         in_rows = numbers["source.column"] == 1
@@ -183,7 +191,7 @@ class _Opener:
         buffers = (index(self.kernel.buffer(self.shape.lhs.buffer)), index(self.kernel.buffer(self.shape.rhs.buffer)))
         packs = numbers["packed"] and not self.is_parameter
         workspace = self._packed_group(sizes) * self._packed_groups(sizes, numbers) if packs else 8
-        return OpenProduct(
+        return GeneralProduct(
             form=form,
             operands=(*buffers, *(o.slot for o in epilogue.operands)),
             numbers=numbers,
@@ -193,15 +201,15 @@ class _Opener:
         )
 
     def _are_few(self, rows: int) -> bool:
-        """True if dot products with the right operand in place are faster than tiles. A symbolic number of rows, which
-        is more than one, takes tiles where packing costs nothing."""
+        """True if dot products with the right operand in place are faster than tiles. For parameters they are not if
+        the number of rows is symbolic, and so more than one."""
         return not is_symbolic(rows) and rows <= _FEW_ROWS if self.is_parameter else rows <= _ROWS_OF_DOTS
 
     def _tile(self) -> RegisterTile:
         return tile_of(3 if self.target.vector_registers >= 32 else 2, 1 << 16, self.target)
 
     def _one_row(self) -> RegisterTile:
-        """As many sums as hide the latency, and long pieces of the rows that stream from memory."""
+        """The tile for a single row: enough sums to hide latency, and long pieces of the right operand's rows."""
         return RegisterTile(1, 12 if self.target.vector_registers >= 32 else 6)
 
     def _access(self, k: int, operand: Operand, numbers: dict[str, int]) -> Access:
@@ -220,8 +228,8 @@ class _Opener:
         return dict(zip(EXTENTS, (*values, self._pass(form, sizes)), strict=True))
 
     def _pass(self, form: ProductForm, sizes: _Sizes) -> int:
-        """Steps of the reduction after which the sums are stored and the next rows taken, so that the panel stays in
-        the L2 cache. The sums continue in order, so their bits do not depend on it."""
+        """The number of steps of the reduction in a pass over all rows of a block, so that the panel stays in the L2
+        cache. Between passes sums are stored. The order of additions, and so every bit, is the same for any number."""
         step = form.tile.vectors * form.lanes * form.dtype.itemsize
         most = max(1, int(self.target.l2_bytes * _PANEL_SHARE) // step)
         return deferred(_steps_of_pass, sizes.inner, most if form.resumes else 0)
@@ -231,14 +239,14 @@ class _Opener:
         return small or (not self.is_parameter and sizes.rows <= _ROWS_IN_PLACE)
 
     def _packed_group(self, sizes: _Sizes) -> int:
-        """Elements of one group's packed right operand."""
+        """The number of elements of one group's packed right operand."""
         return -(-sizes.columns // self.lanes) * self.lanes * sizes.inner
 
     def _packed_groups(self, sizes: _Sizes, numbers: dict[str, int]) -> int:
         return prod(sizes.groups) if numbers["source.group0"] or numbers["source.group1"] else 1
 
     def _weights(self, form: ProductForm, sizes: _Sizes, numbers: dict[str, int]) -> dict[str, int]:
-        """Where the product reads the right operand: packed in panels and vectors, or in place."""
+        """The place of the right operand: packed in panels and vectors, or in place."""
         width = form.tile.vectors * self.lanes
         if numbers["packed"]:
             size = self._packed_group(sizes)
@@ -253,16 +261,16 @@ class _Opener:
 
 
 def _row_blocks(tile_rows: int, rows: int, units: int, threads: int) -> tuple[int, int]:
-    """Rows in a unit of work, and how many such blocks there are; every thread has several units."""
+    """(rows in a unit of work, number of such blocks), so that every thread has several units."""
     block = _ROWS_OF_BLOCK
     if threads > 1:
-        wanted = -(-_UNITS_OF_THREAD * threads // max(1, units))
-        block = min(block, max(2 * tile_rows, -(-rows // wanted)))
+        count = -(-_UNITS_OF_THREAD * threads // max(1, units))
+        block = min(block, max(2 * tile_rows, -(-rows // count)))
     block = -(-block // tile_rows) * tile_rows
     return block, max(1, -(-rows // block))
 
 
 def _steps_of_pass(inner: int, most: int) -> int:
-    """Equal passes of at most `most` steps, all of them in one for 0."""
+    """The number of steps in each of equal passes, at most `most`; a single pass if `most` is 0."""
     passes = -(-inner // most) if most else 1
     return max(1, -(-inner // passes)) if passes else 1
