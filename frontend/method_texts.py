@@ -1,4 +1,4 @@
-"""What the methods do that are operators, in a sentence each: loading declarations would make imports slow.
+"""A sentence for each method that is an operator. It is here because importing the declarations is slow.
 
 Written by tools/make_stubs.py: not to be changed by hand.
 """

@@ -44,6 +44,7 @@ _SKIPPED = ("tests/data", "tests/packages/programs", "tests/test_words.py")
 _CLEAN = (
     "README.md",
     "CONTRIBUTING.md",
+    "codegen",
     "docs",
     "ir",
     "passes",
@@ -62,8 +63,10 @@ _CLEAN = (
     "frontend/onnx",
     "frontend/optimizer",
     "frontend/rnn",
+    "runtime",
     "tests/ir",
     "tests/passes",
+    "tools",
 )
 """The files and folders without retired words: the others still have some."""
 

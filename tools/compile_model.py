@@ -1,4 +1,4 @@
-"""`mxforge compile`: compiles a model ahead of time into a folder that starts without a compiler."""
+"""`mxforge compile`: compiles a model ahead of time to a folder that runs without the compiler."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from .progress import Progress
 
 
 def run(options: argparse.Namespace) -> int:
-    """Compile and write; status 0. Nothing is compiled when the folder cannot be written."""
+    """Compile and write the folder; returns status 0. Nothing is compiled if the folder cannot be written."""
     files = find_model(options.model, options.epoch, options.params)
     if files.compiled is not None:
-        raise UsageError(f"{options.model}: this is compiled already")
+        raise UsageError(f"{options.model}: is already compiled")
     check_free(options.output, options.force)
     start = time.perf_counter()
     with Progress("reading the model") as progress:

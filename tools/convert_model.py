@@ -1,4 +1,5 @@
-"""`mxforge convert`: parameters between .params, .npz and .safetensors, symbols to today's version, models to ONNX."""
+"""`mxforge convert`: converts parameters between .params, .npz and .safetensors, symbols to the format of MXNet 1.9.1,
+and models to ONNX."""
 
 from __future__ import annotations
 
@@ -21,13 +22,13 @@ _TOLERANCE = 1e-4
 
 
 def run(options: argparse.Namespace) -> int:
-    """Convert and say what was written; status 0, or 1 when `--verify` finds a difference."""
+    """Convert and print what was written; returns status 0. ToolError if `--verify` finds a difference."""
     source, target = Path(options.source), Path(options.file)
     kind = target.suffix.lower()
     if kind != ".onnx" and (options.verify or options.shapes):
-        raise UsageError("--verify and --input-shape go with a .onnx file")
+        raise UsageError("--verify and --input-shape are only for .onnx files")
     if kind not in (_PARAMS, *FORMATS) and (options.plain_names or options.symbol):
-        raise UsageError("--plain-names and --symbol go with files of parameters")
+        raise UsageError("--plain-names and --symbol are only for files of parameters")
     if options.plain_names and options.symbol:
         raise UsageError("--plain-names and --symbol contradict each other")
     if kind in (_PARAMS, *FORMATS):
@@ -55,36 +56,37 @@ def _convert_parameters(source: Path, target: Path, options: argparse.Namespace)
 
 
 def _is_list(arrays: Mapping[str, ParamsArray]) -> bool:
-    """Whether the names are those that a list without names gets."""
+    """True if the names are the ones that `_read` gives to a list without names."""
     return list(arrays) == [f"arr_{i}" for i in range(len(arrays))]
 
 
 def _check_target(target: Path) -> None:
     if target.is_dir():
-        raise ToolError(f"{target}: this is a folder")
+        raise ToolError(f"{target}: is a folder")
     if not target.parent.is_dir():
         raise ToolError(f"{target}: there is no folder {target.parent}")
 
 
 def _read(path: Path) -> Mapping[str, ParamsArray]:
-    """The arrays of a file by name; a list without names gets arr_0, arr_1, ..., as NumPy calls them."""
+    """The arrays of a file by name. Arrays without names are named arr_0, arr_1, ..., as in NumPy."""
     kind = path.suffix.lower()
     if kind in FORMATS:
         return FORMATS[kind][0](path)
     if kind != _PARAMS:
-        raise UsageError(f"{path}: parameters are in .params, .npz or .safetensors files")
+        raise UsageError(f"{path}: parameters must be in a .params, .npz or .safetensors file")
     file = read_params(path)
     names = file.names or [f"arr_{i}" for i in range(len(file.arrays))]
     return dict(zip(names, file.arrays, strict=True))
 
 
 def _renamed(arrays: Mapping[str, ParamsArray], options: argparse.Namespace) -> dict[str, ParamsArray]:
-    """With `--plain-names` without `arg:` and `aux:`; with `--symbol` with them, as that symbol lists its inputs."""
+    """The arrays with changed names: `--plain-names` removes `arg:` and `aux:`, `--symbol` adds them, as the symbol
+    lists its inputs. ToolError if two names become equal."""
     plain = {_plain(name): array for name, array in arrays.items()}
     if not options.plain_names and options.symbol is None:
         return dict(arrays)
     if len(plain) != len(arrays):
-        raise ToolError("two arrays have one name without arg: and aux:")
+        raise ToolError("two arrays have the same name without arg: and aux:")
     if options.symbol is None:
         return plain
     auxiliary = set(load(options.symbol).list_auxiliary_states())
@@ -99,7 +101,7 @@ def _plain(name: str) -> str:
 
 
 def _convert_symbol(source: Path, target: Path) -> int:
-    """Write a symbol of any version as MXNet 1.9.1 would."""
+    """Write a symbol of any version in the format of MXNet 1.9.1."""
     _check_target(target)
     symbol = load(source)
     write_atomically(target, symbol.tojson().encode())
@@ -124,7 +126,8 @@ def _convert_to_onnx(target: Path, options: argparse.Namespace) -> int:
 
 
 def _verify(model: Model, target: Path, types: Mapping[str, TensorType]) -> int:
-    """Run both on random inputs and print the largest difference of each output by its largest element."""
+    """Run both models on random inputs and print the largest difference of each output, relative to its largest
+    element. ToolError if one exceeds the tolerance."""
     runtime = _onnxruntime()
     random = np.random.default_rng(0)
     inputs = {name: _sample(random, type) for name, type in types.items()}
@@ -143,13 +146,13 @@ def _verify(model: Model, target: Path, types: Mapping[str, TensorType]) -> int:
 
 
 def _run_here(model: Model, types: Mapping[str, TensorType], inputs: Mapping[str, np.ndarray]) -> list[np.ndarray]:
-    """This compiler's outputs for the same inputs."""
+    """The outputs of mxforge for the same inputs."""
     compiled = bind(model, types)
     return list(compiled(*(inputs[argument.name] for argument in compiled.inputs)))
 
 
 def _sample(random: np.random.Generator, type: TensorType) -> np.ndarray:
-    """Values near 1 for floats, and small numbers for integers, which often count something."""
+    """Standard normal values for floats; 0 and 1 for integers, which are often indices."""
     if type.dtype.is_float:
         return random.standard_normal(type.shape).astype(type.dtype.numpy)
     return random.integers(0, 2, type.shape).astype(type.dtype.numpy)
@@ -159,5 +162,5 @@ def _onnxruntime() -> Any:
     try:
         import onnxruntime
     except ImportError as error:
-        raise ToolError("--verify needs ONNX Runtime: pip install onnxruntime") from error
+        raise ToolError("--verify requires ONNX Runtime: pip install onnxruntime") from error
     return onnxruntime

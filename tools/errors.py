@@ -4,8 +4,8 @@ from __future__ import annotations
 
 
 class ToolError(Exception):
-    """The work failed for a reason that the user can act on: exit status 1."""
+    """The command failed for a reason that the user can fix: exit status 1."""
 
 
 class UsageError(ToolError):
-    """The command line asks for something that makes no sense: exit status 2."""
+    """The command line is invalid: exit status 2."""

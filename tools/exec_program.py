@@ -1,7 +1,7 @@
-"""`mxforge exec`: runs a Python program for which `mxnet` is mxforge.
+"""`mxforge exec`: runs a Python program with mxforge as the package `mxnet`.
 
-The program gets an interpreter of its own in place of this process, as `python PROGRAM ...` would run it, with a
-package `mxnet` on PYTHONPATH; the processes that it starts inherit that.
+A new interpreter replaces this process and runs the program as `python PROGRAM ...` would, with a package `mxnet` on
+PYTHONPATH, which processes that the program starts inherit.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ SHIM = Path(__file__).resolve().parents[1] / "frontend" / "namespace" / "shim"
 
 
 def run(options: argparse.Namespace) -> int:
-    """Never returns: the interpreter takes this process over."""
+    """Run the program. Does not return: the new interpreter replaces this process."""
     program: list[str] = options.program
     if not program:
-        raise UsageError("exec needs a program: a file, -m MODULE or -c CODE, then its arguments")
+        raise UsageError("exec requires a program: a file, -m MODULE or -c CODE, then its arguments")
     if not program[0].startswith("-") and not Path(program[0]).exists():
         raise UsageError(f"{program[0]}: no such file")
     sys.stdout.flush()

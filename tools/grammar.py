@@ -1,4 +1,4 @@
-"""The grammar of the command line: every command with its options, its help and examples. Imports nothing heavy."""
+"""The grammar of the command line: the commands with their options, help and examples. Imports no large module."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ examples:
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser that reports mistakes in the one line that all errors of mxforge take."""
+    """A parser that reports errors in one line, as all errors of mxforge."""
 
     def error(self, message: str) -> NoReturn:
         self.exit(2, f"mxforge: error: {message} (see {self.prog} --help)\n")
@@ -116,7 +116,7 @@ def natural(text: str) -> int:
 
 
 def numbers(text: str) -> tuple[float, ...]:
-    """Numbers with commas between them."""
+    """Numbers separated by commas."""
     try:
         return tuple(float(n) for n in text.split(","))
     except ValueError:
@@ -132,16 +132,16 @@ def image_size(text: str) -> tuple[int, int]:
 
 
 def peers(text: str) -> tuple[str, ...]:
-    """Names of peers with commas between them."""
+    """Names of peers separated by commas."""
     names = tuple(name.strip() for name in text.split(",") if name.strip())
     for name in names:
         if name not in PEERS:
-            raise argparse.ArgumentTypeError(f"{name!r} is no peer; known are {', '.join(PEERS)}")
+            raise argparse.ArgumentTypeError(f"{name!r} is not a peer; peers are {', '.join(PEERS)}")
     return names
 
 
 def build_parser() -> argparse.ArgumentParser:
-    """The command line's grammar. `module` is the module of `tools` that runs the command."""
+    """The parser of the command line. It stores in `module` the module of `tools` that runs the command."""
     version = f"mxforge {mxforge_version} (API of MXNet {__version__})"
     parser = Parser(
         prog="mxforge", description="Runs, inspects, measures and compiles MXNet models and programs with mxforge."
@@ -182,7 +182,7 @@ def _add_shapes(parser: argparse._ActionsContainer) -> None:
         dest="shapes",
         default={},
         metavar="NAME=D,D,...[:DTYPE]",
-        help="an input's shape, where the model does not say it; may be repeated",
+        help="the shape of an input, if the model does not contain it; can be repeated",
     )
 
 
@@ -193,7 +193,7 @@ def _add_inputs(parser: argparse.ArgumentParser) -> None:
         dest="inputs",
         default=[],
         metavar="[NAME=]FILE",
-        help="a .npy file, an image, or an .npz file with arrays by name (or x0, x1, ... by position); may be repeated",
+        help="a .npy file, an image, or an .npz file with arrays by name (or x0, x1, ... by position); can be repeated",
     )
     images = parser.add_argument_group("images", "An image becomes (1, 3, H, W) float32: (RGB / 255 - mean) / std.")
     images.add_argument("--size", type=image_size, metavar="H,W", help="resize images to H x W (or to N x N)")
@@ -202,7 +202,7 @@ def _add_inputs(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_machine(parser: argparse.ArgumentParser, *names: str) -> None:
-    """The options that say for which machine to compile; `names` are further names of --cpu."""
+    """Add the options for the machine to compile for; `names` are more names of --cpu."""
     parser.add_argument(
         "--threads", type=positive, metavar="N", help="threads of kernels (default: the CPUs of this process)"
     )
@@ -210,7 +210,7 @@ def _add_machine(parser: argparse.ArgumentParser, *names: str) -> None:
         *("--cpu", *names),
         dest="cpu",
         choices=CPUS,
-        help="compile for a lesser processor: x86-64-v3 has AVX2, x86-64-v4 has AVX-512 (default: host, this machine)",
+        help="compile for fewer instructions: x86-64-v3 has AVX2, x86-64-v4 has AVX-512 (default: host, this machine)",
     )
 
 
@@ -220,7 +220,7 @@ def _fill_run(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--output", type=Path, metavar="FILE", help="write results to a .npz or .npy file or to a folder"
     )
-    parser.add_argument("--labels", type=Path, metavar="FILE", help="names of the classes, one a line, for the top 5")
+    parser.add_argument("--labels", type=Path, metavar="FILE", help="names of the classes, one per line, for the top 5")
     parser.add_argument("--target", choices=("cpu", "reference"), help="reference interprets the graph with NumPy")
     _add_machine(parser)
 
@@ -238,7 +238,7 @@ def _fill_compile(parser: argparse.ArgumentParser) -> None:
     _add_model(parser)
     _add_shapes(parser)
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="DIR", help="the folder to write")
-    parser.add_argument("--force", action="store_true", help="replace a compiled folder that is there already")
+    parser.add_argument("--force", action="store_true", help="replace an existing compiled folder")
     _add_machine(parser, "--target")
 
 
@@ -251,10 +251,10 @@ def _fill_bench(parser: argparse.ArgumentParser) -> None:
         choices=(*SUITES, *OPERATORS, "operators", "calls"),
         metavar="NAME",
         help=f"a micro workload instead of a model: {', '.join(SUITES)}; an operator on large arrays: "
-        f"{', '.join(OPERATORS)}, or all of them: operators; calls: first calls and calls with new shapes",
+        f"{', '.join(OPERATORS)}, or operators for all of them; calls: first calls and calls with new shapes",
     )
     parser.add_argument("--batch", type=positive, metavar="N", help="the first extent of every input")
-    parser.add_argument("--repeat", type=positive, default=20, metavar="N", help="turns of each program (default: 20)")
+    parser.add_argument("--repeat", type=positive, default=20, metavar="N", help="rounds of measurement (default: 20)")
     parser.add_argument("--against", type=peers, default=(), metavar="PEER,...", help=f"any of {', '.join(PEERS)}")
     parser.add_argument(
         "--python",
@@ -262,7 +262,7 @@ def _fill_bench(parser: argparse.ArgumentParser) -> None:
         dest="pythons",
         default={},
         metavar="PEER=PATH",
-        help="the interpreter that has the peer",
+        help="the Python interpreter in which the peer is installed",
     )
     parser.add_argument("--onnx", type=Path, metavar="FILE", help="the model for onnxruntime")
     parser.add_argument(
@@ -277,12 +277,14 @@ def _fill_bench(parser: argparse.ArgumentParser) -> None:
 def _fill_convert(parser: argparse.ArgumentParser) -> None:
     text = "a .params, .npz or .safetensors file, a -symbol.json file, or a model (its file or its prefix)"
     parser.add_argument("source", metavar="SOURCE", help=text)
-    text = "a file whose suffix says what to write: .params, .npz, .safetensors, .json or .onnx"
+    text = "the file to write; its suffix is the format: .params, .npz, .safetensors, .json or .onnx"
     parser.add_argument("file", metavar="FILE", help=text)
-    parser.add_argument("--plain-names", action="store_true", help="leave arg: and aux: out of the names of parameters")
-    text = "put arg: and aux: before the names of parameters, as this symbol lists its inputs"
+    parser.add_argument("--plain-names", action="store_true", help="remove arg: and aux: from the names of parameters")
+    text = "add arg: and aux: to the names of parameters, as this symbol lists its inputs"
     parser.add_argument("--symbol", type=Path, metavar="FILE", help=text)
-    onnx = parser.add_argument_group("ONNX", "A model is written for the shapes of its inputs; needs the package onnx.")
+    onnx = parser.add_argument_group(
+        "ONNX", "A model is written for fixed shapes of its inputs; requires the package onnx."
+    )
     _add_parameters(onnx)
     _add_shapes(onnx)
     onnx.add_argument("--verify", action="store_true", help="compare with ONNX Runtime on random inputs")
@@ -294,7 +296,7 @@ def _fill_exec(parser: argparse.ArgumentParser) -> None:
 
 
 def split_program(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
-    """What belongs to mxforge, and the program of `exec` with its arguments, which are not ours to read."""
+    """(arguments of mxforge, the program of `exec` with its arguments, which mxforge does not parse)."""
     own = list(arguments)
     if own[:1] != ["exec"] or own[1:2] in (["-h"], ["--help"]):
         return own, []
@@ -306,9 +308,15 @@ _Fill = Callable[[argparse.ArgumentParser], None]
 
 _COMMANDS: tuple[tuple[str, str, str, str, _Fill], ...] = (
     ("run", "Run a model on arrays or images.", "run_model", _RUN_EXAMPLES, _fill_run),
-    ("inspect", "Show what a model is and what it compiles to.", "inspect_model", _INSPECT_EXAMPLES, _fill_inspect),
+    ("inspect", "Show a model and its compiled program.", "inspect_model", _INSPECT_EXAMPLES, _fill_inspect),
     ("compile", "Compile a model ahead of time to a folder.", "compile_model", _COMPILE_EXAMPLES, _fill_compile),
-    ("bench", "Measure a model against other frameworks, side by side.", "bench.command", _BENCH_EXAMPLES, _fill_bench),
+    (
+        "bench",
+        "Measure a model on mxforge and other frameworks, in alternation.",
+        "bench.command",
+        _BENCH_EXAMPLES,
+        _fill_bench,
+    ),
     ("convert", "Convert parameters, symbols and models.", "convert_model", _CONVERT_EXAMPLES, _fill_convert),
-    ("exec", "Run a Python program for which mxnet is mxforge.", "exec_program", _EXEC_EXAMPLES, _fill_exec),
+    ("exec", "Run a Python program with mxforge as mxnet.", "exec_program", _EXEC_EXAMPLES, _fill_exec),
 )

@@ -16,7 +16,9 @@ IMAGES = frozenset((".png", ".jpg", ".jpeg", ".bmp", ".webp", ".gif", ".ppm"))
 
 @dataclass(frozen=True)
 class ImageOptions:
-    """How an image becomes an array: `size` is (height, width), `mean` and `std` hold one number, or one a channel."""
+    """The conversion of images to arrays: `size` is (height, width); `mean` and `std` are one number, or one per
+    channel.
+    """
 
     size: tuple[int, int] | None = None
     mean: Sequence[float] = (0.0,)
@@ -26,9 +28,9 @@ class ImageOptions:
 def read_inputs(arguments: Sequence[str], names: Sequence[str], images: ImageOptions) -> dict[str, np.ndarray]:
     """The arrays in the files of `--input`, by the names of the model's inputs.
 
-    `NAME=FILE` is an array or an image for input NAME; a file alone goes to the next input without one, an .npz file to
-    all that it names (`x0`, `x1`, ... name them by position). Several images of one input make a batch. UsageError for
-    a name that the model does not have, ToolError for a file that cannot be read.
+    `NAME=FILE` is an array or an image for input NAME. A file without a name is for the next input that has none, and
+    an .npz file for all inputs that it names (`x0`, `x1`, ... are positions). Several images of one input are a batch.
+    UsageError for a name that is not an input of the model, ToolError for a file that cannot be read.
     """
     found: dict[str, list[np.ndarray]] = {}
     for argument in arguments:
@@ -43,7 +45,8 @@ def read_inputs(arguments: Sequence[str], names: Sequence[str], images: ImageOpt
 
 
 def _split(argument: str, names: Sequence[str]) -> tuple[str | None, Path]:
-    """A file may have an equals sign in its name, so what stands before one must be an input of the model."""
+    """(name of the input or None, path). Text before an equals sign is a name only if the model has such an input,
+    because a file's name can contain one."""
     name, equals, rest = argument.partition("=")
     if equals and name in names:
         return name, Path(rest)
@@ -58,15 +61,15 @@ def _next_input(found: Mapping[str, object], names: Sequence[str], path: Path) -
         return missing[0]
     if len(names) == 1 and path.suffix.lower() in IMAGES:
         return names[0]
-    raise UsageError(f"{path}: all {len(names)} inputs of the model have a file already")
+    raise UsageError(f"{path}: all {len(names)} inputs of the model already have a file")
 
 
 def _add(found: dict[str, list[np.ndarray]], name: str, array: np.ndarray, path: Path) -> None:
     if name in found and path.suffix.lower() not in IMAGES:
-        raise UsageError(f"{path}: input {name!r} has a file already")
+        raise UsageError(f"{path}: input {name!r} already has a file")
     before = found.setdefault(name, [])
     if before and before[0].shape[1:] != array.shape[1:]:
-        sizes = f"{array.shape[1:]} does not fit the image before it, {before[0].shape[1:]}"
+        sizes = f"{array.shape[1:]} differs from {before[0].shape[1:]}, the shape of the image before it"
         raise UsageError(f"{path}: {sizes} (use --size)")
     before.append(array)
 
@@ -76,39 +79,39 @@ def _read_array(path: Path, images: ImageOptions) -> np.ndarray:
     if suffix in IMAGES:
         return read_image(path, images)
     if suffix != ".npy":
-        raise UsageError(f"{path}: an input is a .npy or .npz file or an image ({', '.join(sorted(IMAGES))})")
+        raise UsageError(f"{path}: an input must be a .npy or .npz file or an image ({', '.join(sorted(IMAGES))})")
     return _numbers(read_npy(path), path)
 
 
 def _numbers(array: np.ndarray, path: Path) -> np.ndarray:
     if array.dtype.kind not in "biufc":
-        raise ToolError(f"{path}: an input holds numbers, and the dtype here is {array.dtype}")
+        raise ToolError(f"{path}: an input must contain numbers, not dtype {array.dtype}")
     return array
 
 
 def _read_npz(path: Path, names: Sequence[str]) -> dict[str, np.ndarray]:
-    """Those arrays of the archive that the model's inputs name, by name or by position."""
+    """The arrays of the archive for inputs of the model, by name or else by position."""
     archive = read_npz(path)
     keys = {key: key for key in names if key in archive}
     keys = keys or {name: f"x{i}" for i, name in enumerate(names) if f"x{i}" in archive}
     if not keys:
-        raise ToolError(f"{path}: has {', '.join(archive)}, none of which is an input ({', '.join(names)})")
+        raise ToolError(f"{path}: contains {', '.join(archive)}, but no input of the model ({', '.join(names)})")
     return {name: _numbers(archive[key], path) for name, key in keys.items()}
 
 
 def read_image(path: Path, options: ImageOptions) -> np.ndarray:
-    """An image as (1, 3, H, W) float32: (RGB / 255 - mean) / std. Resizing is bilinear and keeps no proportions."""
+    """An image as (1, 3, H, W) float32: (RGB / 255 - mean) / std. Resizing is bilinear and can change proportions."""
     try:
         from PIL import Image
     except ImportError:
-        raise ToolError(f"{path}: images need Pillow: pip install pillow") from None
+        raise ToolError(f"{path}: images require Pillow: pip install pillow") from None
     try:
         with Image.open(path) as opened:
             image = opened.convert("RGB")
     except FileNotFoundError:
         raise
-    except Exception as error:  # each of Pillow's formats raises what its parser meets in a damaged file
-        raise ToolError(f"{path}: this is no image that Pillow can read ({type(error).__name__})") from error
+    except Exception as error:  # Pillow's parsers raise various errors for damaged files
+        raise ToolError(f"{path}: is not an image that Pillow can read ({type(error).__name__})") from error
     if options.size is not None:
         height, width = options.size
         image = image.resize((width, height), Image.Resampling.BILINEAR)
@@ -119,14 +122,14 @@ def read_image(path: Path, options: ImageOptions) -> np.ndarray:
 
 def _per_channel(values: Sequence[float], option: str) -> np.ndarray:
     if len(values) not in (1, 3):
-        raise UsageError(f"{option}: one number or three are possible, not {len(values)}")
+        raise UsageError(f"{option}: expects one number or three, not {len(values)}")
     if option == "--std" and 0 in values:
-        raise UsageError("--std: 0 cannot be divided by")
+        raise UsageError("--std: must not be 0")
     return np.asarray(values, np.float32).reshape(-1, 1, 1)
 
 
 def random_inputs(shapes: Mapping[str, tuple[Sequence[int], np.dtype]], seed: int = 0) -> dict[str, np.ndarray]:
-    """Normal values for floats and zeros for the rest (indices must lie in range, and 0 always does)."""
+    """Normal values for floats and zeros for other dtypes, because 0 is always a valid index."""
     generator = np.random.default_rng(seed)
 
     def make(shape: Sequence[int], dtype: np.dtype) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""`mxforge inspect`: what a model is, and what it compiles to."""
+"""`mxforge inspect`: shows a model and its compiled program."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ Record = dict[str, Any]
 
 @dataclass
 class Report:
-    """What is shown. Sizes are in bytes, times in seconds; `launches` and `prepare` have one record for each launch.
-    `fallback` in it is the reason why a contraction runs as plain loops.
+    """The content of a report. Sizes are in bytes, times in seconds. `launches` and `prepare` have one record per
+    launch, whose `fallback` is the reason why a contraction runs as plain loops.
     """
 
     model: str
@@ -51,7 +51,7 @@ class Report:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Print the report; status 0."""
+    """Print the report; returns status 0."""
     files = find_model(options.model, options.epoch, options.params)
     with Progress(f"reading {files.name}") as progress:
         if files.compiled is not None:
@@ -104,7 +104,7 @@ def _arguments(arguments: Iterable[Argument]) -> list[Record]:
 
 
 def memory_name(type: TensorType) -> str:
-    """The dtype by its NumPy name."""
+    """The NumPy name of the dtype."""
     return "bfloat16" if type.dtype.value == "bf16" else type.dtype.numpy.name
 
 
@@ -119,7 +119,7 @@ def _parameters(model: Model) -> Record:
 
 
 def _describe(report: Report, program: Program) -> None:
-    """The compiled side: memory plan, code, and launches."""
+    """Add the compiled program to the report: memory, code and launches."""
     parameters = sum(program.inputs[i].nbytes for i in program.parameters)
     report.memory = {
         "arena": program.arena_bytes,
@@ -147,7 +147,7 @@ def _launch(program: Program, launch: Launch) -> Record:
 
 
 def _profile(report: Report, model: CompiledModel) -> None:
-    """Time of each launch on random data."""
+    """Add the time of each launch on random data to the report."""
     from .launch_times import launch_times
 
     executable = model.executable

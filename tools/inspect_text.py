@@ -10,7 +10,7 @@ _LABEL_WIDTH = 60
 
 
 def as_text(report: Mapping[str, Any]) -> str:
-    """The report (a `Report` as a dictionary), one section after another; those without content are left out."""
+    """The sections of the report (a `Report` as a dictionary), without empty ones."""
     return "\n".join(line for section in _SECTIONS for line in section(report))
 
 
@@ -68,7 +68,7 @@ def _launch_table(launches: Sequence[Mapping[str, Any]], total: float | None) ->
 
 
 def _fallbacks(report: Mapping[str, Any]) -> Iterator[str]:
-    """The contractions that no schedule takes, with the reason."""
+    """The contractions that no schedule supports, with the reason."""
     found = [launch for launch in (*report["prepare"], *report["launches"]) if launch["fallback"]]
     if found:
         yield f"\nplain loops ({len(found)})"
@@ -95,7 +95,7 @@ _SECTIONS = (_head, _operators, _parameters, _memory, _code, _launches, _fallbac
 
 
 def _short_symbol(symbol: str) -> str:
-    """Kernels are named by hashes, of which eight digits are enough for people."""
+    """A symbol with a shortened hash."""
     stem, dot, part = symbol.partition(".")
     return f"{stem[:10]}{dot}{part}"
 
@@ -105,7 +105,7 @@ def _cut(label: str) -> str:
 
 
 def _table(rows: Sequence[Sequence[str]], alignment: str) -> Iterator[str]:
-    """Rows in columns, each aligned to the left or to the right."""
+    """The rows as aligned columns; `alignment` has `l` or `r` for each column."""
     widths = [max(len(row[i]) for row in rows) for i in range(len(alignment))]
     for row in rows:
         cells = [f"{c:{'<' if a == 'l' else '>'}{w}}" for c, a, w in zip(row, alignment, widths, strict=True)]
@@ -113,7 +113,7 @@ def _table(rows: Sequence[Sequence[str]], alignment: str) -> Iterator[str]:
 
 
 def size(nbytes: int) -> str:
-    """Bytes for people."""
+    """A size in bytes, KiB, MiB or GiB as text."""
     value = float(nbytes)
     for unit in ("bytes", "KiB", "MiB"):
         if value < 1024:

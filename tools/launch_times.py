@@ -13,11 +13,11 @@ from ..runtime.threads import RECORD_BYTES, get_pool
 def launch_times(
     executable: Executable, inputs: Sequence[int], outputs: Sequence[int], rounds: int = 10
 ) -> list[float]:
-    """Seconds of each launch: the least of `rounds` runs of the program on tensors at these addresses.
+    """The time of each launch in seconds: the minimum of `rounds` runs of the program on tensors at these addresses.
 
-    Launched one by one, each pays for its own call (about a microsecond), which a run of the program pays once.
+    Each time includes a native call (about a microsecond); a normal run has one such call for all launches.
     """
-    executable.run(inputs, outputs)  # prepares, and lays the addresses down
+    executable.run(inputs, outputs)  # prepares, and patches the addresses
     instance = executable._take()
     start = instance.records.value or 0
     records = [ctypes.c_void_p(start + i * RECORD_BYTES) for i in range(len(executable.program.launches))]

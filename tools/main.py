@@ -1,4 +1,4 @@
-"""The `mxforge` command: parses the command line, runs one of the tools, and turns errors into a line and a status."""
+"""The `mxforge` command: parses the command line, runs one of the tools, and reports errors in one line."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ OK, FAILED, USAGE, INTERRUPTED, PIPE_CLOSED = 0, 1, 2, 130, 141
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line (`sys.argv` by default) and give the process's exit status."""
+    """Run the command line (`sys.argv` by default) and return the exit status."""
     parser = build_parser()
     own, program = split_program(sys.argv[1:] if arguments is None else arguments)
     options = parser.parse_args(own)
@@ -37,14 +37,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for the flush at exit
         return PIPE_CLOSED
     except Exception as error:
-        if _wants_traceback(options):
+        if _shows_traceback(options):
             raise
         print(f"mxforge: error: {_one_line(error)}", file=sys.stderr)
         return USAGE if isinstance(error, UsageError) else FAILED
 
 
 def _run(options: argparse.Namespace) -> int:
-    """Each command is a module, imported when it is asked for: `--help` must not wait for NumPy."""
+    """Run a command. Its module is imported here, so that `--help` does not import NumPy."""
     _apply_settings(options)
     status: int = import_module(f"{__package__}.{options.module}").run(options)
     sys.stdout.flush()
@@ -52,7 +52,7 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _apply_settings(options: argparse.Namespace) -> None:
-    """Options that are settings of the library travel in the environment, which the library reads once."""
+    """Store options that are settings of the library in the environment, which the library reads once."""
     for option, variable in _SETTINGS:
         value = getattr(options, option, None)
         if value is not None:
@@ -63,16 +63,16 @@ def _apply_settings(options: argparse.Namespace) -> None:
 
 
 def _show_warning(message: Warning | str, *_: object) -> None:
-    """A warning for people: one line, without the place in the program."""
+    """Print a warning in one line, without its place in the program."""
     print(f"mxforge: warning: {' '.join(str(message).split())}", file=sys.stderr)
 
 
-def _wants_traceback(options: argparse.Namespace) -> bool:
+def _shows_traceback(options: argparse.Namespace) -> bool:
     return getattr(options, "traceback", False) or os.environ.get("MXFORGE_DEBUG", "") not in ("", "0")
 
 
 def _one_line(error: Exception) -> str:
-    """The error for people: foreseen errors speak for themselves, others name their type."""
+    """The error as one line: the message, and for unexpected errors the type."""
     from ..ir.graph import GraphError
 
     text = " ".join(line.strip() for line in str(error).splitlines() if line.strip())
@@ -80,4 +80,4 @@ def _one_line(error: Exception) -> str:
         return f"{error.filename}: {error.strerror}"
     if isinstance(error, ToolError | GraphError | OSError | ValueError | RuntimeError | ImportError) and text:
         return text
-    return f"{type(error).__name__}: {text} (this should not happen; --traceback shows where)"
+    return f"{type(error).__name__}: {text} (unexpected error; --traceback shows its place)"

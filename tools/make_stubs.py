@@ -1,6 +1,7 @@
-"""Writes what is made from operator declarations: the type stubs of nd, the texts of methods, and the index of files.
+"""Generates files from operator declarations: the type stubs of nd and sym, the texts of methods, and the index of
+files.
 
-python -m mxforge.tools.make_stubs          a test checks that the files are current; run it after declaring operators
+python -m mxforge.tools.make_stubs          run it after declaring operators; a test checks that the files are current
 """
 
 from __future__ import annotations
@@ -60,7 +61,7 @@ _TYPES = {
     "tuple of <float>": "Sequence[float]",
 }
 _CONTROL = {"out": "NDArray | Sequence[NDArray] | None", "name": "str | None", "ctx": "Context | None"}
-_TEXTS = '''"""What the methods do that are operators, in a sentence each: loading declarations would make imports slow.
+_TEXTS = '''"""A sentence for each method that is an operator. It is here because importing the declarations is slow.
 
 Written by tools/make_stubs.py: not to be changed by hand.
 """
@@ -112,13 +113,13 @@ def _index_rows(families: Iterable[tuple[str, list[str]]]) -> Iterable[str]:
 
 
 def stubs() -> dict[Path, str]:
-    """The content of every file that is made."""
-    made = {FOLDER / f"{name}.pyi": _module(*entry) for name, entry in _MODULES.items()}
-    made[FOLDER / "fluent.pyi"] = _fluent()
-    made[_SYMBOLS / "op.pyi"] = _symbols()
-    made[FOLDER.parent / "method_texts.py"] = method_texts()
-    made[_INDEX / "families.py"] = index()
-    return made
+    """The content of every generated file."""
+    files = {FOLDER / f"{name}.pyi": _module(*entry) for name, entry in _MODULES.items()}
+    files[FOLDER / "fluent.pyi"] = _fluent()
+    files[_SYMBOLS / "op.pyi"] = _symbols()
+    files[FOLDER.parent / "method_texts.py"] = method_texts()
+    files[_INDEX / "families.py"] = index()
+    return files
 
 
 def method_texts() -> str:
@@ -137,23 +138,23 @@ def main() -> None:
 
 
 def _module(namespace: str, module: ModuleType) -> str:
-    borrowed = set(getattr(module, "__all__", ())) - set(names_of(namespace))  # a used operator's function is there too
+    borrowed = set(getattr(module, "__all__", ())) - set(names_of(namespace))  # without operators that the module uses
     functions = [f for f in vars(module).values() if isinstance(f, FunctionType)]
     written = [f for f in functions if f.__globals__ is vars(module) or f.__name__ in borrowed]
     own = [_written_function(f) for f in written if not f.__name__.startswith("_")]
     taken = {f.__name__ for f in written}
     names = [n for n in names_of(namespace) if n.isidentifier() and n not in taken]
-    made = [function_stub(n, lookup(full_name(namespace, n))) for n in names]
+    generated = [function_stub(n, lookup(full_name(namespace, n))) for n in names]
     doc = (module.__doc__ or "").strip().partition("\n")[0]
     base = ["from .ndarray import NDArray as NDArrayBase\n"] if namespace == "_internal" else []
-    return "\n".join([_header(doc), *base, *own, *made, ""])
+    return "\n".join([_header(doc), *base, *own, *generated, ""])
 
 
 def _symbols() -> str:
-    """The functions of sym: those of nd on symbols, with a name and attributes instead of a result and a context."""
+    """The functions of sym: the functions of nd on symbols, with `name` and `attr` instead of a context."""
     names = [n for n in names_of("") if n.isidentifier()]
-    made = [function_stub(n, lookup(n), _SYMBOL_CONTROL).replace("NDArray", "Symbol") for n in names]
-    return "\n".join([_SYMBOL_HEADER, *made, ""])
+    generated = [function_stub(n, lookup(n), _SYMBOL_CONTROL).replace("NDArray", "Symbol") for n in names]
+    return "\n".join([_SYMBOL_HEADER, *generated, ""])
 
 
 def _header(doc: str) -> str:
@@ -166,7 +167,7 @@ def _written_function(function: FunctionType) -> str:
 
 
 def function_stub(name: str, cls: type[Operator], control: Mapping[str, str] = _CONTROL) -> str:
-    """The function of an operator under one of its names, as one line; `control` are the arguments of all operators."""
+    """The stub of an operator under one of its names, in one line; `control` are the arguments of all operators."""
     return f'def {name}({", ".join(_parameters(cls, control))}) -> {_result(cls)}: """{sentence(cls)}"""'
 
 
@@ -181,7 +182,7 @@ def _parameters(cls: type[Operator], control: Mapping[str, str]) -> Iterable[str
     yield from (f"{p.name}: {_type(p)} = ..." for p in named)
     for name, type in control.items():
         if name == "ctx" and not variadic:
-            yield "*"  # what stands before may be given by position
+            yield "*"  # only the parameters before it can be positional
         yield f"{name}: {type} = ..."
 
 
@@ -198,11 +199,11 @@ def _result(cls: type[Operator]) -> str:
 
 
 def _fluent() -> str:
-    """The class Fluent: the methods of its table from the operators, those it writes itself from the file."""
+    """The class Fluent: the methods in its table from the operators, the methods that it defines from the file."""
     lines = [_header("The operators that are methods of arrays."), "METHODS: list[str]\n", "class Fluent:"]
     for name in sorted(METHODS):
-        made = function_stub(name, lookup(name))
-        first, _, rest = made.partition("(")[2].partition(",")
+        stub = function_stub(name, lookup(name))
+        first, _, rest = stub.partition("(")[2].partition(",")
         assert first.split(":")[0].lstrip("*") == arguments(lookup(name))[0].lstrip("*"), name
         lines.append(f"    def {name}(self, {rest.lstrip()}")
     own = (f for n, f in vars(Fluent).items() if isinstance(f, FunctionType) and n not in METHODS)

@@ -1,4 +1,4 @@
-"""Finds a model's files and makes programs of them."""
+"""Finds a model's files, loads them and compiles programs."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ if TYPE_CHECKING:
 
 _SUFFIX = "-symbol.json"
 
-GivenShapes = Mapping[str, tuple[Shape, str | None]]
-"""What the user said of inputs: shape, and dtype or None."""
+InputShapes = Mapping[str, tuple[Shape, str | None]]
+"""The shapes of inputs that the user specified, each with a dtype or None."""
 
 
 @dataclass(frozen=True)
 class ModelFiles:
-    """Where a model stands: `symbol` with `params` (None when there is none), or `compiled`."""
+    """The files of a model: `symbol` with `params` (None if there is none), or the folder `compiled`."""
 
     name: str
     symbol: Path
@@ -42,44 +42,44 @@ class ModelFiles:
 
 
 def find_model(text: str, epoch: int | None = None, params: Path | None = None) -> ModelFiles:
-    """The files that `text` means. ToolError says what is not there; UsageError what contradicts."""
+    """The files of the model `text`. ToolError if a file is missing, UsageError for options that contradict."""
     path = Path(text)
     if path.is_dir():
         return _compiled_files(path, epoch, params)
     symbol = path if path.name.endswith(".json") else path.with_name(path.name + _SUFFIX)
     if not symbol.is_file():
-        raise ToolError(f"{text}: no model is here: neither a file nor a folder, and there is no {symbol.name}")
+        raise ToolError(f"{text}: not a model: neither a file nor a folder, and there is no {symbol.name}")
     name = symbol.name.removesuffix(_SUFFIX).removesuffix(".json")
     return ModelFiles(name, symbol, _params_file(symbol.with_name(name), epoch, params))
 
 
 def _compiled_files(path: Path, epoch: int | None, params: Path | None) -> ModelFiles:
     if epoch is not None or params is not None:
-        raise UsageError(f"{path}: a compiled folder has its parameters inside: leave --epoch and --params out")
+        raise UsageError(f"{path}: a compiled folder contains its parameters: omit --epoch and --params")
     return ModelFiles(path.resolve().name, path, compiled=path)
 
 
-def _params_file(prefix: Path, epoch: int | None, given: Path | None) -> Path | None:
-    if given is not None:
-        if not given.is_file():
-            raise ToolError(f"{given}: there is no such file")
-        return given
+def _params_file(prefix: Path, epoch: int | None, params: Path | None) -> Path | None:
+    if params is not None:
+        if not params.is_file():
+            raise ToolError(f"{params}: no such file")
+        return params
     named = prefix.with_name(f"{prefix.name}-{epoch or 0:04d}.params")
     if named.is_file():
         return named
     if epoch is not None:
-        raise ToolError(f"{named}: there is no such file")
+        raise ToolError(f"{named}: no such file")
     found = sorted(
         p for p in prefix.parent.glob("*.params") if re.fullmatch(re.escape(prefix.name) + r"-\d{4}", p.stem)
     )
     if len(found) > 1:
-        raise UsageError(f"{prefix}: parameters of several epochs are there: choose one with --epoch or --params")
+        raise UsageError(f"{prefix}: has parameters of several epochs: choose one with --epoch or --params")
     return found[0] if found else None
 
 
 @dataclass(frozen=True, eq=False)
 class Model:
-    """A symbol with its parameters, which were read from `params`."""
+    """A symbol with its parameters, which were read from the file `params`."""
 
     name: str
     symbol: Symbol
@@ -96,7 +96,7 @@ class Model:
         return SymbolFunction(self.symbol, self.parameters, _identifier(self.name))
 
     def input_types(self, types: Mapping[str, TensorType]) -> tuple[TensorType, ...]:
-        """The types of all inputs, with these of the data."""
+        """The types of all inputs; `types` are the types of the data."""
         known = {**self.types, **types}
         return tuple(known[name] for name in self.symbol.list_inputs())
 
@@ -106,9 +106,11 @@ class Model:
         return [name for name in self.symbol.list_inputs() if name not in self.parameters]
 
     def missing(self, name: str) -> UsageError:
-        """The error for an input that nobody gave."""
-        where = f"is not in {self.params}" if self.params else "has no value, since no .params file was found"
-        return UsageError(f"input {name!r} is missing: give it with --input {name}=FILE (as a parameter it {where})")
+        """The error for an input that has no value."""
+        reason = f"{self.params} does not contain it" if self.params else "no .params file was found"
+        return UsageError(
+            f"input {name!r} is missing: pass --input {name}=FILE (it has no value as a parameter: {reason})"
+        )
 
     @cached_property
     def network(self) -> Network:
@@ -116,7 +118,7 @@ class Model:
 
 
 def load_model(files: ModelFiles) -> Model:
-    """The model in MXNet's files."""
+    """The model stored in MXNet's files."""
     symbol = load(files.symbol)
     stored = load_named(files.params) if files.params else {}
     known = set(symbol.list_inputs())
@@ -132,10 +134,11 @@ def _dense(name: str, array: NDArray) -> NDArray:
 # --- types of inputs --------------------------------------------------------------------------------------------------
 
 
-def data_types(model: Model, given: GivenShapes, batch: int = 1) -> dict[str, TensorType]:
-    """The type of each input that is no parameter: as given, or as it follows from the others and from the parameters.
+def data_types(model: Model, given: InputShapes, batch: int = 1) -> dict[str, TensorType]:
+    """The type of each input that is not a parameter: as given, or inferred from other inputs and parameters.
 
-    A first extent that nothing determines is `batch`. UsageError names an input whose shape has to be given.
+    A first extent that cannot be inferred is `batch`. UsageError for an input whose shape must be given, and for a name
+    that is not an input.
     """
     names = model.data_names
     for name in given:
@@ -151,7 +154,7 @@ def data_types(model: Model, given: GivenShapes, batch: int = 1) -> dict[str, Te
 
 @dataclass(frozen=True)
 class _Found:
-    """What inference says about variables, by name."""
+    """The result of inference for variables, by name."""
 
     shapes: Mapping[str, PartialShape]
     dtypes: Mapping[str, DType | None]
@@ -160,7 +163,7 @@ class _Found:
         return self.shapes.get(name)
 
 
-def _infer(model: Model, shapes: Mapping[str, Shape], given: GivenShapes) -> _Found:
+def _infer(model: Model, shapes: Mapping[str, Shape], given: InputShapes) -> _Found:
     known_shapes = {n: t.shape for n, t in model.types.items()} | dict(shapes)
     known_dtypes = {n: t.dtype for n, t in model.types.items()}
     known_dtypes |= {n: DType.from_numpy(d) for n, (_, d) in given.items() if d is not None}
@@ -172,7 +175,7 @@ def _infer(model: Model, shapes: Mapping[str, Shape], given: GivenShapes) -> _Fo
 
 
 def _with_batch(shape: PartialShape, batch: int) -> Shape | None:
-    """The shape when its first extent alone is unknown."""
+    """The shape with `batch` as first extent, if only the first extent is unknown, else None."""
     if not shape or shape[0] is not UNKNOWN:
         return None
     rest = shape[1:]
@@ -183,9 +186,9 @@ def _complete(name: str, found: _Found) -> TensorType:
     shape = found.shape(name)
     if not is_known(shape):
         listed = ",".join("?" if n is UNKNOWN else str(n) for n in shape or ())
-        known = f" (known is {listed})" if listed else ""
-        ways = f"--input-shape {name}=D,D,... (mxforge run takes it from an array too: --input {name}=FILE)"
-        raise UsageError(f"the shape of input {name!r} is not known{known}: give it with {ways}")
+        known = f" (only {listed})" if listed else ""
+        ways = f"--input-shape {name}=D,D,... (for mxforge run, an array is enough: --input {name}=FILE)"
+        raise UsageError(f"the shape of input {name!r} is not known{known}: pass {ways}")
     return TensorType(shape, found.dtypes.get(name) or DType.F32)
 
 
@@ -193,7 +196,7 @@ def _complete(name: str, found: _Found) -> TensorType:
 
 
 def model_graph(model: Model, types: Mapping[str, TensorType]) -> Graph:
-    """The graph on data of these types, parameters marked."""
+    """The graph for data of these types, with parameters marked."""
     return model.function().graph(model.input_types(types))
 
 
@@ -208,7 +211,7 @@ def bind(model: Model, types: Mapping[str, TensorType]) -> CompiledModel:
 
 
 def bind_executable(model: Model, types: Mapping[str, TensorType], executable: Runnable) -> CompiledModel:
-    """The model on an executable of its graph for data of these types."""
+    """The model with an executable of its graph for data of these types."""
     inputs = [Argument(name, types[name]) for name in model.data_names]
     outputs = output_arguments(model, executable.outputs)
     return CompiledModel(model.name, executable, inputs, outputs, parameter_memory(model))
@@ -221,5 +224,5 @@ def parameter_memory(model: Model) -> dict[int, np.ndarray]:
 
 
 def output_arguments(model: Model, types: Sequence[TensorType]) -> Sequence[Argument]:
-    """The model's outputs, of these types, with their names."""
+    """The names and types of the model's outputs."""
     return [Argument(name, t) for name, t in zip(model.symbol.list_outputs(), types, strict=True)]

@@ -1,4 +1,4 @@
-"""Writes a model's results to files, and says on the screen what they are."""
+"""Writes a model's results to files, and describes them as text."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ _ROWS = 8
 
 
 def check_place(path: Path) -> None:
-    """ToolError when nothing can be written to `path`, whatever the model: asked before it is read."""
+    """ToolError if outputs cannot be written to `path`, for any model. Called before the model is read."""
     is_file = path.suffix in (".npz", ".npy")
     if path.exists():
         if path.is_dir() and is_file:
-            raise ToolError(f"{path}: this is a folder")
+            raise ToolError(f"{path}: is a folder")
         if path.is_file() and not is_file:
-            raise ToolError(f"{path}: this is a file; outputs go to a .npz or .npy file or to a folder")
+            raise ToolError(f"{path}: is a file; outputs are written to a .npz or .npy file or to a folder")
         return
     folder = path.parent
     while not is_file and not folder.exists():
@@ -36,15 +36,15 @@ def check_place(path: Path) -> None:
 
 
 def check_output(path: Path, names: Sequence[str]) -> None:
-    """UsageError when these outputs cannot be written to `path`: asked before the work, not after."""
+    """UsageError if these outputs cannot be written to `path`. Called before the model runs."""
     if path.suffix == ".npy" and len(names) != 1:
         raise UsageError(
-            f"{path}: a .npy file holds one array, the model has {len(names)} outputs: use .npz or a folder"
+            f"{path}: a .npy file contains one array, but the model has {len(names)} outputs: use .npz or a folder"
         )
 
 
 def write_outputs(path: Path, outputs: Mapping[str, np.ndarray]) -> None:
-    """A .npz or .npy file, or a folder with a .npy file for each output; every file appears whole or not at all."""
+    """Write a .npz or .npy file, or a folder with a .npy file per output. Every file is written atomically."""
     buffer = io.BytesIO()
     if path.suffix == ".npz":
         np.savez(buffer, allow_pickle=False, **outputs)
@@ -68,7 +68,7 @@ def _file_name(name: str) -> str:
 
 
 def summary(outputs: Mapping[str, np.ndarray], labels: Sequence[str] = ()) -> Iterator[str]:
-    """Lines that describe the results: type and range of each, and the largest values where they look like classes."""
+    """Lines that describe the results: type and range of each, and the largest values if they look like classes."""
     width = max(map(len, outputs), default=0)
     for name, array in outputs.items():
         extents = ", ".join(map(str, array.shape))

@@ -1,4 +1,4 @@
-"""Tells people at a terminal what a long piece of work is doing."""
+"""Shows the progress of long work on a terminal."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from types import TracebackType
 from typing import Self
 
 PATIENCE = 2.0
-"""Seconds of silence: work that ends sooner says nothing."""
+"""Seconds before progress is shown: shorter work shows nothing."""
 _TICK = 0.5
 _CLEAR = "\r\x1b[K"
 
 
 class Progress:
-    """A line on stderr while the block runs, from the third second on, and only on a terminal.
+    """Shows a line on stderr while the block runs, after `PATIENCE` seconds and only on a terminal.
 
-    `step` says what is being done now; the line is removed at the end.
+    `step` sets the text; the line is removed at the end.
     """
 
     def __init__(self, what: str) -> None:
@@ -26,7 +26,7 @@ class Progress:
         self._thread: threading.Thread | None = None
 
     def step(self, what: str) -> None:
-        """What the work is at."""
+        """Set the text of the line."""
         self._what = what
 
     def __enter__(self) -> Self:

@@ -1,4 +1,4 @@
-"""`mxforge run`: computes a model's outputs for inputs from files."""
+"""`mxforge run`: computes the outputs of a model for inputs from files."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from ..ir.settings import settings
 from ..ir.types import DType, TensorType
 from .errors import ToolError, UsageError
 from .inputs import ImageOptions, read_inputs
-from .models import GivenShapes, ModelFiles, bind, data_types, find_model, load_model
+from .models import InputShapes, ModelFiles, bind, data_types, find_model, load_model
 from .outputs import check_output, check_place, summary, write_outputs
 from .progress import Progress
 
 
 def run(options: argparse.Namespace) -> int:
-    """Run the model once; status 0."""
+    """Run the model once; returns status 0."""
     files = find_model(options.model, options.epoch, options.params)
     if options.output is not None:
         check_place(options.output)
@@ -45,7 +45,7 @@ def run(options: argparse.Namespace) -> int:
 def _program_and_inputs(
     files: ModelFiles, arguments: Sequence[str], images: ImageOptions, progress: Progress
 ) -> tuple[CompiledModel, list[np.ndarray]]:
-    """A program whose input types are those of the arrays, and the arrays in its order."""
+    """The model compiled for the types of the arrays, and the arrays in the order of its inputs."""
     if files.compiled is not None:
         if settings().target != "cpu":
             raise UsageError(f"a compiled folder runs on the target cpu, not on {settings().target!r}")
@@ -53,11 +53,11 @@ def _program_and_inputs(
         arrays = read_inputs(arguments, model.input_names, images)
         missing = [name for name in model.input_names if name not in arrays]
         if missing:
-            raise UsageError(f"input {missing[0]!r} is missing: give it with --input {missing[0]}=FILE")
+            raise UsageError(f"input {missing[0]!r} is missing: pass --input {missing[0]}=FILE")
         return model, _in_order(arrays, {a.name: a.type for a in model.inputs})
     loaded = load_model(files)
     arrays = read_inputs(arguments, loaded.data_names, images)
-    given: GivenShapes = {name: (array.shape, None) for name, array in arrays.items()}
+    given: InputShapes = {name: (array.shape, None) for name, array in arrays.items()}
     for name in loaded.data_names:
         if name not in arrays and not _is_label(name):
             raise loaded.missing(name)
@@ -77,13 +77,15 @@ def _is_label(name: str) -> bool:
 
 
 def _in_order(arrays: Mapping[str, np.ndarray], types: Mapping[str, TensorType]) -> list[np.ndarray]:
-    """The arrays in the order of `types`, proven to be of a dtype that can be converted."""
+    """The arrays in the order of `types`. ToolError for a dtype that cannot be converted."""
     return [_convertible(arrays[name], name, type) for name, type in types.items()]
 
 
 def _convertible(array: np.ndarray, name: str, type: TensorType) -> np.ndarray:
-    """The array, unless the conversion to the model's dtype could lose more than digits."""
-    wanted = np.dtype(np.float32) if type.dtype is DType.BF16 else type.dtype.numpy
-    if not np.can_cast(array.dtype, wanted, "same_kind"):
-        raise ToolError(f"input {name!r} is {array.dtype.name}, and the model takes {wanted.name}: convert the file")
+    """The array. ToolError if the conversion to the model's dtype could lose more than precision."""
+    expected = np.dtype(np.float32) if type.dtype is DType.BF16 else type.dtype.numpy
+    if not np.can_cast(array.dtype, expected, "same_kind"):
+        raise ToolError(
+            f"input {name!r} is {array.dtype.name}, but the model requires {expected.name}: convert the file"
+        )
     return array

@@ -86,7 +86,7 @@ def test_mistakes_raise() -> None:
         f.ret(x)
     with pytest.raises(TypeError, match="run time"):
         assert f.cmp("gt", x, 0)
-    with pytest.raises(ValueError, match="under `when`"):
+    with pytest.raises(ValueError, match="use `when`"):
         f.masked_store(x, f.args[0], f.lane_mask(f.const(I64, 0), 1, 1))
 
 

@@ -60,10 +60,10 @@ def test_first_calls_and_new_shapes_are_listed(mxforge: Any) -> None:
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
-        (["MODEL", "--against", "onnxruntime"], "needs --onnx FILE"),
-        (["MODEL", "--against", "torch"], "needs --torch FILE"),
+        (["MODEL", "--against", "onnxruntime"], "requires --onnx FILE"),
+        (["MODEL", "--against", "torch"], "requires --torch FILE"),
         (["MODEL", "--against", "mxnet"], "instead of a compiled folder"),
-        (["MODEL", "--against", "numpy"], "numpy runs no models"),
+        (["MODEL", "--against", "numpy"], "numpy cannot run models"),
         (["MODEL", "--batch", "3"], "fixed"),
         (["--suite", "eager", "--against", "onnxruntime"], "not --suite"),
     ],

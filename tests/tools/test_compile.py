@@ -40,10 +40,10 @@ def test_existing_folder_is_replaced_only_with_force(
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
-        (["run", "FOLDER", "--epoch", "1", "--input", "x.npy"], "leave --epoch"),
+        (["run", "FOLDER", "--epoch", "1", "--input", "x.npy"], "omit --epoch"),
         (["run", "FOLDER", "--target", "reference"], "target cpu"),
         (["run", "FOLDER"], "'data' is missing"),
-        (["compile", "FOLDER", "-o", "other"], "compiled already"),
+        (["compile", "FOLDER", "-o", "other"], "already compiled"),
     ],
 )
 def test_what_makes_no_sense(mxforge: Any, compiled: Path, arguments: list[str], text: str) -> None:

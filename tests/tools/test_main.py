@@ -90,10 +90,10 @@ def test_failures_take_one_line_and_status_1(mxforge: Any, tmp_path: Path) -> No
 
 
 def test_a_traceback_on_demand(mxforge: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(Exception, match="no model is here"):
+    with pytest.raises(Exception, match="not a model"):
         mxforge("run", tmp_path / "nothing", "--traceback")
     monkeypatch.setenv("MXFORGE_DEBUG", "1")
-    with pytest.raises(Exception, match="no model is here"):
+    with pytest.raises(Exception, match="not a model"):
         mxforge("run", tmp_path / "nothing")
 
 
@@ -108,7 +108,7 @@ def test_a_traceback_on_demand(mxforge: Any, tmp_path: Path, monkeypatch: pytest
         ),
         (ValueError("first\n  second"), 1, "mxforge: error: first second\n"),
         (ImportError("install it"), 1, "mxforge: error: install it\n"),
-        (KeyError("k"), 1, "mxforge: error: KeyError: 'k' (this should not happen; --traceback shows where)\n"),
+        (KeyError("k"), 1, "mxforge: error: KeyError: 'k' (unexpected error; --traceback shows its place)\n"),
     ],
     ids=lambda value: type(value).__name__ if isinstance(value, BaseException) else None,
 )

@@ -1,1 +1,1 @@
-"""Measures mxforge and its peers side by side, each in a process of its own."""
+"""Measures mxforge and its peers in alternation, each in a separate process."""

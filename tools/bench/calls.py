@@ -1,4 +1,4 @@
-"""Measures first calls of operators, and calls with new shapes, in a process without a disk cache: `--suite calls`."""
+"""Measures first calls of operators and calls with new shapes, in a process without a disk cache (`--suite calls`)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SHAPES = ((5, 7), (9, 4), (30, 50), (6, 100))
 
 
 def measure_calls(threads: int) -> int:
-    """Print the table, measured in a process of its own. ToolError when that fails."""
+    """Print the table, measured in a separate process. ToolError if the process fails."""
     environment = {**os.environ, "MXFORGE_CACHE": "0", "MXFORGE_NUM_THREADS": str(threads)}
     done = subprocess.run(
         [sys.executable, "-c", _PROGRAM], env=environment, capture_output=True, text=True, check=False
@@ -35,7 +35,7 @@ def measure_calls(threads: int) -> int:
 
 
 def operators(nd: Any) -> dict[str, Callable[[Any], Any]]:
-    """Calls on an array of two axes."""
+    """The calls by name. Each takes an array with two axes."""
     unary = "exp log sqrt tanh sigmoid relu sin gammaln erf sign round transpose flatten softmax log_softmax".split()
     reductions = "sum mean max min prod norm argmax argmin".split()
     found: dict[str, Callable[[Any], Any]] = {name: getattr(nd, name) for name in unary}
@@ -75,7 +75,7 @@ def operators(nd: Any) -> dict[str, Callable[[Any], Any]]:
 
 
 def _again(call: Callable[[Any], Any], x: Any) -> float:
-    """Seconds of one of many calls on a small array, the least of some samples."""
+    """The time in seconds of one of many calls on a small array: the minimum of several samples."""
     samples: list[float] = []
     for _ in range(5):
         start = time.process_time()
@@ -86,8 +86,8 @@ def _again(call: Callable[[Any], Any], x: Any) -> float:
 
 
 def report(nd: Any, imported: float) -> None:
-    """Warm LLVM up, then measure each operator's first call, one call of each further shape, and calls that were made
-    before, in CPU time: a compilation runs on one core, and what other processes do disturbs this least."""
+    """Warm up LLVM, then measure each operator's first call, one call with each further shape, and repeated calls.
+    Times are CPU times: a compilation runs on one core, and other processes affect CPU time least."""
     from ...codegen.llvm.compile import statistics
 
     for shape in SHAPES:

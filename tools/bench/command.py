@@ -1,4 +1,4 @@
-"""`mxforge bench`: our program and its peers on the same inputs, in turns."""
+"""`mxforge bench`: measures mxforge and its peers on the same inputs, in alternation."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ...runtime.compiled_folder import read_folder
 from ..errors import ToolError, UsageError
 from ..grammar import OPERATORS
 from ..inputs import ImageOptions, random_inputs, read_inputs
-from ..models import GivenShapes, Model, ModelFiles, data_types, find_model, load_model
+from ..models import InputShapes, Model, ModelFiles, data_types, find_model, load_model
 from ..progress import Progress
 from .calls import measure_calls
 from .measure import Figures, Participant, measure
@@ -29,9 +29,9 @@ Arrays = dict[str, np.ndarray]
 
 
 def run(options: argparse.Namespace) -> int:
-    """Measure and report; status 1 when a peer's results differ by more than the tolerance."""
+    """Measure and report; returns status 1 if a peer's results differ by more than the tolerance, else 0."""
     if (options.model is None) == (options.suite is None):
-        raise UsageError("give a model or --suite, one of them")
+        raise UsageError("pass either a model or --suite")
     threads = options.threads or len(os.sched_getaffinity(0))
     if options.suite == "calls":
         return measure_calls(threads)
@@ -53,7 +53,7 @@ def _run_one(options: argparse.Namespace, threads: int) -> int:
 
 
 def _participant(engine: str, specs: Mapping[str, Mapping[str, Any]], pythons: Mapping[str, str]) -> Participant:
-    """A peer lives in our interpreter unless another one is named; `mxnet-mkldnn` lives where `mxnet` does."""
+    """A peer runs in our interpreter unless `pythons` names another one; `mxnet-mkldnn` runs in that of `mxnet`."""
     family = engine.partition("-")[0]
     return Participant(engine, pythons.get(engine, pythons.get(family, sys.executable)), specs[engine])
 
@@ -75,14 +75,14 @@ def _write(
         write_atomically(markdown_path, as_markdown(conditions, figures).encode())
 
 
-# --- what is measured -------------------------------------------------------------------------------------------------
+# --- workloads --------------------------------------------------------------------------------------------------------
 
 
 _MXNET_FILES = "MXNet's files instead of a compiled folder"
 
 
 class _Specs(dict[str, Mapping[str, Any]]):
-    """What each engine loads; asking for one that cannot be given the model says what is missing."""
+    """The spec that each engine loads. UsageError for an engine that cannot load the model."""
 
     _NEEDED = {
         "onnxruntime": "--onnx FILE",
@@ -94,13 +94,13 @@ class _Specs(dict[str, Mapping[str, Any]]):
     def __missing__(self, engine: str) -> Mapping[str, Any]:
         needed = self._NEEDED.get(engine)
         if needed is None:
-            raise UsageError(f"{engine} runs no models, only --suite")
-        raise UsageError(f"{engine} cannot be given this model: it needs {needed}")
+            raise UsageError(f"{engine} cannot run models, only --suite")
+        raise UsageError(f"{engine} cannot load this model: it requires {needed}")
 
 
 def _micro(options: argparse.Namespace) -> tuple[str, Arrays, Mapping[str, Mapping[str, Any]]]:
     if "onnxruntime" in options.against:
-        raise UsageError("onnxruntime runs models only, not --suite")
+        raise UsageError("onnxruntime runs only models, not --suite")
     words, arrays = suite(options.suite)
     spec = {"suite": options.suite}
     return (
@@ -128,7 +128,7 @@ def _specs(files: ModelFiles, names: Sequence[str], onnx: Path | None, torch: Pa
         if path is None:
             continue
         if not path.is_file():
-            raise ToolError(f"{path}: there is no such file (--{option})")
+            raise ToolError(f"{path}: no such file (--{option})")
         specs[engine] = {option: str(path), "inputs": list(names)}
     return specs
 
@@ -136,7 +136,7 @@ def _specs(files: ModelFiles, names: Sequence[str], onnx: Path | None, torch: Pa
 def _symbol_inputs(model: Model, options: argparse.Namespace) -> Arrays:
     images = ImageOptions(options.size, options.mean, options.std)
     given = _batched(read_inputs(options.inputs, model.data_names, images), options.batch)
-    shapes: GivenShapes = {n: (_with_batch(s, options.batch), d) for n, (s, d) in options.shapes.items()}
+    shapes: InputShapes = {n: (_with_batch(s, options.batch), d) for n, (s, d) in options.shapes.items()}
     types = data_types(model, {**shapes, **{n: (a.shape, None) for n, a in given.items()}}, options.batch or 1)
     return _filled({n: (t.shape, memory_dtype(t.dtype)) for n, t in types.items()}, given)
 
@@ -145,16 +145,16 @@ def _compiled_inputs(files: ModelFiles, options: argparse.Namespace) -> Arrays:
     assert files.compiled is not None
     stored = read_folder(files.compiled)
     if options.shapes or options.batch:
-        raise UsageError("the shapes of a compiled model are fixed: leave --input-shape and --batch out")
+        raise UsageError("the shapes of a compiled model are fixed: omit --input-shape and --batch")
     images = ImageOptions(options.size, options.mean, options.std)
     given = read_inputs(options.inputs, [a.name for a in stored.inputs], images)
     return _filled({a.name: (a.type.shape, memory_dtype(a.type.dtype)) for a in stored.inputs}, given)
 
 
 def _filled(types: Mapping[str, tuple[Sequence[int], np.dtype]], given: Mapping[str, np.ndarray]) -> Arrays:
-    """The arrays that were given, converted, and random ones for the other inputs."""
-    made = random_inputs({name: t for name, t in types.items() if name not in given})
-    return {n: given[n].astype(dtype) if n in given else made[n] for n, (_, dtype) in types.items()}
+    """The given arrays, converted to the types, and random arrays for the other inputs."""
+    others = random_inputs({name: t for name, t in types.items() if name not in given})
+    return {n: given[n].astype(dtype) if n in given else others[n] for n, (_, dtype) in types.items()}
 
 
 def _with_batch(shape: tuple[int, ...], batch: int | None) -> tuple[int, ...]:

@@ -1,8 +1,9 @@
-"""How each framework loads a model or a micro workload and runs it, in the process of `worker.py`.
+"""The engines: each loads a model or a micro workload in one framework and runs it, in the process of `worker.py`.
 
-An engine has a `version` and `load(spec, arrays)`, which gives a program: `run(n)` makes n calls on the arrays and ends
-when the results are there, `outputs()` gives the results of the last call as NumPy arrays. A spec is a dictionary:
-{"suite": NAME}, or what an engine's `load_model` names. The file must keep to the Python of old frameworks (3.7).
+An engine has a `version` and `load(spec, arrays)`, which returns a program: `run(n)` makes n calls on the arrays and
+returns when the results are computed; `outputs()` returns the results of the last call as NumPy arrays. A spec is a
+dictionary: {"suite": NAME}, or the keys that the engine's `load_model` documents. This file must run on Python 3.7,
+which old frameworks require.
 """
 
 # ruff: noqa: B905, UP
@@ -18,7 +19,7 @@ def workload(engine, suite, arrays):
 
 
 class Program:
-    """A function of fixed arguments. `wait` returns when a result is computed, `convert` makes NumPy of it."""
+    """A function with fixed arguments. `wait` returns when a result is computed, `convert` converts it to NumPy."""
 
     def __init__(self, function, arguments, wait, convert):
         self.function = function
@@ -40,18 +41,18 @@ class Program:
 
 
 def nothing(_):
-    """Frameworks that compute before they return need not be waited for."""
+    """The `wait` of synchronous frameworks."""
 
 
 class Mxnet:
     """MXNet's API: MXNet itself and mxforge run the same program."""
 
     def __init__(self, module, **options):
-        """`options` are further ones of `hybridize`."""
+        """`options` are additional options of `hybridize`."""
         self.mx = importlib.import_module(module)
         self.options = dict(static_alloc=True, static_shape=True, **options)
         self.version = getattr(self.mx, "mxforge_version", self.mx.__version__)
-        self.dense = self.mx.gluon.nn.Dense  # imports what would otherwise be imported at the first use
+        self.dense = self.mx.gluon.nn.Dense  # triggers lazy imports
         self.array = self.mx.nd.array
 
     def load(self, spec, arrays):
@@ -124,14 +125,14 @@ class Mxnet:
 
 
 class Mxforge(Mxnet):
-    """mxforge, which also loads folders that it has compiled."""
+    """mxforge, which also loads compiled folders."""
 
     def load_model(self, spec):
         return self.mx.load_compiled(spec["compiled"]) if "compiled" in spec else super().load_model(spec)
 
 
 class Torch:
-    """PyTorch: eager, but for chains of pointwise operators, which torch.compile fuses."""
+    """PyTorch: eager, except for chains of pointwise operators, which torch.compile fuses."""
 
     def __init__(self, threads):
         self.torch = importlib.import_module("torch")
@@ -220,14 +221,14 @@ class OnnxRuntime:
     def load(self, spec, arrays):
         """`onnx`, `inputs` (names of the arrays)."""
         if "suite" in spec:
-            raise ValueError("onnxruntime runs models only")
+            raise ValueError("onnxruntime runs only models")
         options = self.runtime.SessionOptions()
         options.intra_op_num_threads = self.threads
         options.inter_op_num_threads = 1
         session = self.runtime.InferenceSession(spec["onnx"], options, providers=["CPUExecutionProvider"])
         names = [i.name for i in session.get_inputs()]
-        given = dict(zip(spec["inputs"] if set(spec["inputs"]) == set(names) else names, arrays))
-        return Program(lambda: session.run(None, given), [], nothing, lambda x: x)
+        inputs = dict(zip(spec["inputs"] if set(spec["inputs"]) == set(names) else names, arrays))
+        return Program(lambda: session.run(None, inputs), [], nothing, lambda x: x)
 
 
 class Numpy:
@@ -239,7 +240,7 @@ class Numpy:
 
     def load(self, spec, arrays):
         if "suite" not in spec:
-            raise ValueError("numpy runs micro workloads only")
+            raise ValueError("numpy runs only micro workloads")
         suite = spec["suite"]
         function = self.operators()[suite] if suite in OPERATORS else getattr(self, suite)
         return Program(function, arrays, nothing, lambda x: x)
@@ -279,7 +280,7 @@ class Numpy:
         return self.np.maximum(x @ w1.T + b1, 0) @ w2.T + b2
 
 
-# How many of a workload's arrays are arguments of the call; the others are weights.
+# The number of a workload's arrays that are arguments of the call; the others are weights.
 OPERATORS = {
     "exp": 1,
     "add": 2,

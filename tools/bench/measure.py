@@ -1,4 +1,4 @@
-"""Measures workers in turns, and turns samples into figures."""
+"""Measures workers in alternation and computes figures from the samples."""
 
 from __future__ import annotations
 
@@ -16,18 +16,19 @@ from ..progress import Progress
 from .process import Worker
 
 SAMPLES = 3
-"""Samples of one turn."""
+"""The number of samples in one turn of a worker."""
 SAMPLE_SECONDS = 2e-3
-"""A sample of a short workload is so many calls that it takes about this long."""
+"""The time of a sample: a short workload is called as often as fits this time."""
 _LONGEST = 1 << 16
 
 
 @dataclass
 class Figures:
-    """What was measured of one program. Times are in seconds, memory in bytes.
+    """The measurements of one program. Times are in seconds, memory in bytes.
 
-    `cold` and `warm` are the times from an imported framework to the first result; `warm` is ours with a filled disk
-    cache. `difference` is the largest between our outputs and these, by the largest element of these.
+    `cold` and `warm` are the times from the imported framework to the first result; `warm` is that of mxforge with a
+    filled disk cache. `difference` is the largest difference from the outputs of mxforge, relative to the largest
+    element of these outputs.
     """
 
     engine: str
@@ -52,7 +53,7 @@ class Figures:
 
 @dataclass(frozen=True)
 class Participant:
-    """Who takes part: the framework, its interpreter, and the `spec` that its engine loads."""
+    """A program to measure: the framework, its interpreter, and the `spec` that its engine loads."""
 
     engine: str
     python: str
@@ -62,9 +63,10 @@ class Participant:
 def measure(
     participants: Sequence[Participant], arrays: Sequence[np.ndarray], repeat: int, threads: int, progress: Progress
 ) -> list[Figures]:
-    """Figures of each participant, in order; the first one is ours.
+    """The figures of each participant, in order; the first one is mxforge.
 
-    All load the same arrays; then each has `repeat` turns, one after another. WorkerError names a framework that fails.
+    All load the same arrays. Then they are measured in `repeat` rounds, in which each has a turn. WorkerError names a
+    framework that fails.
     """
     with tempfile.TemporaryDirectory(prefix="mxforge-bench-") as name:
         folder = Path(name)
@@ -90,8 +92,9 @@ def _saved(path: Path, array: np.ndarray) -> str:
 def _admit(
     who: Participant, paths: Sequence[str], threads: int, folder: Path, workers: list[Worker], progress: Progress
 ) -> Figures:
-    """Start a worker and load. mxforge starts twice: with an empty cache, and with what that left there."""
-    progress.step(f"{who.engine} loads")
+    """Start a worker and load its program. mxforge is started twice: with an empty cache, then with the filled
+    cache."""
+    progress.step(f"loading with {who.engine}")
     if who.engine != "mxforge":
         return _load(who, paths, threads, {}, workers)
     cache = {"MXFORGE_CACHE_DIR": str(folder / f"cache{len(workers)}"), "MXFORGE_CACHE": "1"}
@@ -118,7 +121,7 @@ def _load(
 
 
 def _compare(workers: Sequence[Worker], figures: Sequence[Figures], folder: Path) -> None:
-    """Fill in the differences from our outputs."""
+    """Set the differences from the outputs of mxforge."""
     results = [_outputs(worker, folder / f"outputs{i}") for i, worker in enumerate(workers)]
     for worker, found, result in zip(workers[1:], figures[1:], results[1:], strict=True):
         found.difference = difference(results[0], result, worker.engine)
@@ -130,12 +133,13 @@ def _outputs(worker: Worker, folder: Path) -> list[np.ndarray]:
 
 
 def difference(ours: Sequence[np.ndarray], theirs: Sequence[np.ndarray], engine: str) -> float:
-    """The largest difference of any element by the output's largest element; infinite where one side alone is finite.
-
-    ToolError when the outputs cannot be compared.
+    """The largest difference of any element, relative to the output's largest element; infinite if an element is finite
+    on only one side. ToolError if the shapes of the outputs differ.
     """
     if [a.shape for a in ours] != [a.shape for a in theirs]:
-        raise ToolError(f"{engine}: gives outputs {[a.shape for a in theirs]}, mxforge {[a.shape for a in ours]}")
+        raise ToolError(
+            f"{engine}: outputs have shapes {[a.shape for a in theirs]}, those of mxforge {[a.shape for a in ours]}"
+        )
     return max((_difference(a, b) for a, b in zip(ours, theirs, strict=True)), default=0.0)
 
 
@@ -156,12 +160,12 @@ def _take_turns(workers: Sequence[Worker], figures: Sequence[Figures], repeat: i
     calls = [_calls(worker) for worker in workers]
     for turn in range(repeat):
         for worker, found, n in zip(workers, figures, calls, strict=True):
-            progress.step(f"turn {turn + 1} of {repeat}: {worker.engine}")
+            progress.step(f"round {turn + 1} of {repeat}: {worker.engine}")
             found.samples += worker.ask("time", calls=n, samples=SAMPLES)["seconds"]
 
 
 def _calls(worker: Worker) -> int:
-    """Calls that make up a sample."""
+    """The number of calls in a sample."""
     n = 1
     while n < _LONGEST:
         least = min(worker.ask("time", calls=n, samples=2)["seconds"])

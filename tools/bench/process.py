@@ -1,4 +1,4 @@
-"""Workers: processes that load and run one framework each, and stand still while another one is measured."""
+"""Workers: processes that load and run one framework each, and are stopped while another one is measured."""
 
 from __future__ import annotations
 
@@ -20,25 +20,28 @@ _SCRIPT = Path(__file__).with_name("worker.py")
 _THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MXFORGE_NUM_THREADS")
 _OWN_PATH = ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV")
 _TUNING = "OPENBLAS_"
-"""Variables that begin so may name another processor's kernels: peers choose their own, at up to twice the speed."""
+"""Variables with this prefix are removed: they can select another processor's kernels, and peers that choose their own
+are up to twice as fast."""
 
 _MXNETS = {"OPENBLAS_CORETYPE": "Haswell"}
 _SETTINGS = {"mxnet": _MXNETS, "mxnet-mkldnn": _MXNETS}
-"""What makes a peer faster: MXNet's OpenBLAS does not know processors of today, and takes its slowest kernels."""
+"""Variables that make a peer faster: MXNet's OpenBLAS uses its slowest kernels on current processors, which it does not
+know."""
 
 
 class WorkerError(ToolError):
-    """A framework could not do what it was asked for; the text begins with its name."""
+    """A framework failed; the message starts with its name."""
 
 
 class Worker:
-    """One framework in an interpreter of its own. Use as a context; the process ends with the block.
+    """One framework in a separate interpreter. Used as a context manager; the process is killed at the end of the
+    block.
 
-    It is stopped whenever it has nothing to answer, so that threads which spin after their work disturb nobody.
+    The process is stopped (SIGSTOP) between requests, so that its spinning threads do not affect other measurements.
     """
 
     def __init__(self, engine: str, python: str, threads: int, environment: Mapping[str, str] | None = None) -> None:
-        """`python` is the interpreter; `environment` is set besides the number of threads."""
+        """`python` is the interpreter; `environment` is added to its environment variables."""
         self.engine = engine
         self._python = python
         self._log = tempfile.TemporaryFile("w+")  # noqa: SIM115 - closed by __exit__
@@ -69,17 +72,17 @@ class Worker:
         self.close()
 
     def close(self) -> None:
-        """End the process, whatever it does."""
+        """Kill the process."""
         self._process.kill()
         self._process.wait()
         for stream in (self._process.stdin, self._process.stdout):
             if stream is not None:
-                with suppress(BrokenPipeError):  # a question that the process did not live to read
+                with suppress(BrokenPipeError):  # a request that the process did not read
                     stream.close()
         self._log.close()
 
     def ask(self, do: str, **fields: Any) -> dict[str, Any]:
-        """The answer to a request of `worker.py`. WorkerError when it fails or when the process ends."""
+        """The answer to a request (see `worker.py`). WorkerError if the request fails or the process ends."""
         assert self._process.stdin is not None and self._process.stdout is not None
         try:
             self._process.send_signal(signal.SIGCONT)
@@ -89,7 +92,7 @@ class Worker:
         except BrokenPipeError:
             line = ""
         if not line:
-            raise WorkerError(f"{self.engine}: the process ended{self._last_words()}")
+            raise WorkerError(f"{self.engine}: the process ended{self._exit_report()}")
         self._process.send_signal(signal.SIGSTOP)
         answer: dict[str, Any] = json.loads(line)
         if "error" in answer:
@@ -97,23 +100,24 @@ class Worker:
         return answer
 
     def _hint(self, error: str) -> str:
-        """What to do when the interpreter lacks the framework."""
+        """An advice if the framework is not installed in the interpreter."""
         if not error.startswith("ModuleNotFoundError"):
             return ""
         return f" in {self._python} (name another interpreter with --python {self.engine}=PATH)"
 
-    def _last_words(self) -> str:
-        """How it ended: the status, and the last line that it wrote to stderr."""
+    def _exit_report(self) -> str:
+        """The exit status, and the last line that the process wrote to stderr."""
         status = self._process.wait()
         self._log.seek(0)
         lines = self._log.read().strip().splitlines()
-        said = f": {lines[-1]}" if lines else ""
+        last = f": {lines[-1]}" if lines else ""
         how = f"signal {signal.Signals(-status).name}" if status < 0 else f"status {status}"
-        return f" ({how}){said}"
+        return f" ({how}){last}"
 
 
 def _environment(engine: str, threads: int) -> dict[str, str]:
-    """A peer's interpreter has packages of its own; mxforge's worker finds what this process finds."""
+    """The environment of a worker. A peer's interpreter finds its own packages, mxforge's worker those of this
+    process."""
     inherited = {n: value for n, value in os.environ.items() if n not in _OWN_PATH and not n.startswith(_TUNING)}
     if engine == "mxforge":
         inherited["PYTHONPATH"] = os.pathsep.join(p for p in sys.path if p)

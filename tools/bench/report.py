@@ -1,4 +1,4 @@
-"""Figures as text, Markdown and JSON."""
+"""Formats figures as text, Markdown and JSON."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .measure import Figures
 
 @dataclass(frozen=True)
 class Conditions:
-    """What was measured, and how."""
+    """The workload and the parameters of the measurement."""
 
     workload: str
     shapes: dict[str, list[int]]
@@ -47,21 +47,21 @@ def _row(found: Figures, ours: Figures) -> tuple[str, ...]:
 
 
 def time_text(seconds: float) -> str:
-    """A time with three digits, in the unit that suits it."""
+    """A time with three digits, in us, ms or s."""
     for unit, scale in (("us", 1e-6), ("ms", 1e-3)):
         if seconds < 999.5 * scale:
             return f"{seconds / scale:.3g} {unit}"
     return f"{seconds:.3g} s"
 
 
-def _said(conditions: Conditions) -> str:
+def _describe(conditions: Conditions) -> str:
     shapes = ", ".join(f"{name} {tuple(shape)}" for name, shape in conditions.shapes.items())
-    how = f"{conditions.threads} threads; {conditions.repeat} turns each; {cpu_name()}"
+    how = f"{conditions.threads} threads; {conditions.repeat} rounds; {cpu_name()}"
     return f"{conditions.workload}: {shapes}; {how}"
 
 
 def cpu_name() -> str:
-    """The processor as the system calls it."""
+    """The name of the processor."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
         return next(line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
@@ -73,7 +73,7 @@ def as_text(conditions: Conditions, figures: Sequence[Figures]) -> str:
     """The figures for a terminal."""
     rows: list[Sequence[str]] = [_HEAD, *_rows(figures)]
     widths = [max(len(row[i]) for row in rows) for i in range(len(_HEAD))]
-    return "\n".join([_said(conditions), *(_line(row, widths) for row in rows), *_verdicts(figures)])
+    return "\n".join([_describe(conditions), *(_line(row, widths) for row in rows), *_verdicts(figures)])
 
 
 def _line(row: Sequence[str], widths: Sequence[int]) -> str:
@@ -84,18 +84,18 @@ def _line(row: Sequence[str], widths: Sequence[int]) -> str:
 def _verdicts(figures: Sequence[Figures]) -> list[str]:
     ours = figures[0]
     shares = [(f.engine, 100 * ours.least / f.least) for f in figures[1:]]
-    return [f"mxforge takes {share:.0f} % of the time of {engine} (least of each)" for engine, share in shares]
+    return [f"mxforge takes {share:.0f} % of the time of {engine} (minimum of each)" for engine, share in shares]
 
 
 def as_markdown(conditions: Conditions, figures: Sequence[Figures]) -> str:
-    """The figures as a table, with the conditions above."""
+    """The figures as a table, after a line with the conditions."""
     table: list[Sequence[str]] = [_HEAD, tuple("---" if i == 0 else "--:" for i in range(len(_HEAD))), *_rows(figures)]
     lines = ["| " + " | ".join(row) + " |" for row in table]
-    return "\n".join([f"### {conditions.workload}", "", _said(conditions), "", *lines, ""])
+    return "\n".join([f"### {conditions.workload}", "", _describe(conditions), "", *lines, ""])
 
 
 def as_json(conditions: Conditions, figures: Sequence[Figures]) -> dict[str, Any]:
-    """Everything that was measured: seconds and bytes."""
+    """All measurements; times are in seconds, sizes in bytes."""
     ours = figures[0]
     return {
         **asdict(conditions),

@@ -1,4 +1,4 @@
-"""The arrays of the micro workloads, by name. What is computed on them stands in `engines.py`, for each framework."""
+"""The arrays of the micro workloads, by name. `engines.py` defines the computations for each framework."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ _SUITES: dict[str, tuple[str, _Make]] = {
     "sum-rows": ("sums of rows, eager", _one),
     "sum-columns": ("sums of columns, eager", _one),
     "transpose": ("the transpose as a copy, eager", _one),
-    "concat": ("two arrays side by side, eager", _pointwise),
+    "concat": ("a concatenation of two arrays, eager", _pointwise),
     "slice": ("a copy of inner rows and columns, eager", _one),
     "slice-step": ("a copy of every second column, eager", _one),
     "product": ("a matrix product, eager", _factors),
@@ -72,6 +72,6 @@ _SUITES: dict[str, tuple[str, _Make]] = {
 
 
 def suite(name: str) -> tuple[str, Arrays]:
-    """What the workload computes, in words, and its arrays: the same in every run."""
+    """A description of the workload, and its arrays, which are the same in every run."""
     words, make = _SUITES[name]
     return words, make(np.random.default_rng(0))

@@ -1,12 +1,12 @@
-"""The process that is measured: any interpreter runs this file, which needs only the framework that it is asked for.
+"""The measured process. Any interpreter can run this file, which imports only the requested framework.
 
-It reads requests from stdin and answers on stdout, one JSON object a line; arrays travel as .npy files. It must keep to
-the Python that old frameworks run on (3.7). Requests, by "do":
+It reads requests from stdin and writes answers to stdout, one JSON object per line; arrays are passed as .npy files. It
+must run on Python 3.7, which old frameworks require. Requests, by "do":
 
     start    engine, threads            -> version, python, seconds (of the import)
     load     spec, arrays (paths)       -> load, first (seconds: until ready to run, and of the first run)
     outputs  folder                     -> files, in order
-    time     calls, samples             -> seconds of one call, for each sample of so many calls, after one call untimed
+    time     calls, samples             -> seconds (per call) of each sample of `calls` calls, after an untimed call
     memory                              -> peak (bytes)
 """
 
@@ -27,7 +27,7 @@ PR_SET_PDEATHSIG = 1
 
 
 def load_neighbour(name):
-    """The module in the file next to this one; the folder itself does not belong on the path of the frameworks."""
+    """The module in a file of this folder, which is not on `sys.path`, so that frameworks cannot import from it."""
     path = os.path.join(os.path.dirname(os.path.abspath(__file__)), name + ".py")
     loader = SourceFileLoader("mxforge_bench_" + name, path)
     module = ModuleType(loader.name)
@@ -36,7 +36,7 @@ def load_neighbour(name):
 
 
 class Session:
-    """What one worker has loaded so far. `run(n)` makes n calls and returns when their results are there."""
+    """The state of a worker: its engine and the loaded program. Each method answers the request of the same name."""
 
     def __init__(self):
         self.engine: Any = None
@@ -87,7 +87,7 @@ REQUESTS = ("start", "load", "outputs", "time", "memory")
 
 
 def answer(session, request):
-    """The answer to one request; what goes wrong is part of it."""
+    """The answer to one request; {"error": text} if it fails."""
     if request["do"] not in REQUESTS:
         return {"error": f"unknown request {request['do']!r}"}
     try:
@@ -102,7 +102,7 @@ def answer(session, request):
 
 
 def die_with_parent():
-    """A worker stands still while others run: nobody would wake it if the parent were gone."""
+    """Kill this process when its parent dies: it is stopped while others run, and only the parent can continue it."""
     parent = os.getppid()
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:
@@ -111,9 +111,9 @@ def die_with_parent():
 
 def main():
     die_with_parent()
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends its workers itself
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent kills its workers
     channel = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # what frameworks print must not mix with the answers
+    os.dup2(2, 1)  # output of frameworks must not mix with the answers
     session = Session()
     for line in sys.stdin:
         channel.write(json.dumps(answer(session, json.loads(line))) + "\n")
