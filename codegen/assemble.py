@@ -126,8 +126,8 @@ class _Assembler:
         """True if `node` reads `old` itself, and only to compute the same elements of `new` and its other results."""
         if not isinstance(node.op, Fused) or new not in node.outputs or old.type != new.type:
             return False
-        kept = elementwise_inputs(node.op.body)
-        return all(v is old and i in kept for i, v in enumerate(node.inputs) if self._base(v) is old)
+        elementwise = elementwise_inputs(node.op.body)
+        return all(v is old and i in elementwise for i, v in enumerate(node.inputs) if self._base(v) is old)
 
     def _constant(self, op: Constant) -> int:
         self.constants += bytes(-len(self.constants) % ALIGNMENT)

@@ -171,12 +171,12 @@ def _split_side(kernel: Kernel, contract: Contract, side: str, positions: list[i
         if sum(e.buffer == name for e in loads) == mine:
             continue
         own = f"{name}_{side}"
-        apart = replace(contract, **{side: _renamed(operand, name, own)})
+        separate = replace(contract, **{side: _renamed(operand, name, own)})
         at = next(i for i, b in enumerate(kernel.buffers) if b.name == name)
         buffers = (*kernel.buffers[: at + 1], replace(kernel.buffers[at], name=own), *kernel.buffers[at + 1 :])
         positions.insert(at + 1, positions[at])
-        stages = tuple(replace(s, value=_replaced(s.value, contract, apart)) for s in kernel.stages)
-        kernel, contract, operand = replace(kernel, buffers=buffers, stages=stages), apart, getattr(apart, side)
+        stages = tuple(replace(s, value=_replaced(s.value, contract, separate)) for s in kernel.stages)
+        kernel, contract, operand = replace(kernel, buffers=buffers, stages=stages), separate, getattr(separate, side)
     return kernel
 
 

@@ -111,8 +111,8 @@ def _broadcast(low: Region, node: Node, index: Index) -> Expr:
 
 
 def _unit_reshape(low: Region, node: Node, index: Index) -> Expr:
-    kept = iter([i for i, n in zip(index, node.outputs[0].type.shape, strict=True) if n != 1])
-    return low.read(node.inputs[0], tuple(Affine() if n == 1 else next(kept) for n in node.inputs[0].type.shape))
+    indices = iter([i for i, n in zip(index, node.outputs[0].type.shape, strict=True) if n != 1])
+    return low.read(node.inputs[0], tuple(Affine() if n == 1 else next(indices) for n in node.inputs[0].type.shape))
 
 
 def _transpose(low: Region, node: Node, index: Index) -> Expr:
@@ -222,7 +222,7 @@ def _reduce(low: Region, node: Node, index: Index) -> Expr:
         names = iter([f"r{a}" for a in node.op.axes])
     else:
         names = iter(low.new_axes([shape[a] for a in node.op.axes]))
-    kept = iter(index)
+    indices = iter(index)
     mapped: list[Affine | Expr] = []
     inner: list[str] = []
     for k in range(len(shape)):
@@ -230,7 +230,7 @@ def _reduce(low: Region, node: Node, index: Index) -> Expr:
             inner.append(next(names))
             mapped.append(affine((inner[-1], 1)))
             continue
-        mapped.append(next(kept))
+        mapped.append(next(indices))
         if low.rows is not None and mapped[-1] not in (Affine(), affine((f"i{k}", 1))):
             raise GraphError(f"{node.describe()} is read at a row other than the one it reduces")
     return ReduceExpr(node.op.op, tuple(inner), low.read(node.inputs[0], tuple(mapped)))

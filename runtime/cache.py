@@ -139,7 +139,7 @@ class DiskCache:
             return
         self._warned = True
         warnings.warn(
-            f"mxforge's compile cache {problem}. Compiled code is kept in memory only; set "
+            f"mxforge's compile cache {problem}. Compiled code is stored only in memory; set "
             "MXFORGE_CACHE_DIR to a folder of your own, or MXFORGE_CACHE=0.",
             RuntimeWarning,
             stacklevel=3,

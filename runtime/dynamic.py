@@ -1,9 +1,10 @@
 """The programs of one computation for any shapes: compiled once, evaluated for each signature.
 
-The first signature compiles a dynamic program (`codegen/dynamic.py`). Further ones evaluate it, which takes a fraction
-of a millisecond for a small network and a few for a large one; a signature that its guards refuse compiles another. All
-of them share machine code and what they prepared from parameters. Which dynamic program serves a signature does not
-depend on the signatures before: one that accepts it equals the one that it would compile itself.
+The first signature compiles a dynamic program (`codegen/dynamic.py`). Later signatures evaluate it, which takes a
+fraction of a millisecond for a small network and a few milliseconds for a large one. A signature that does not satisfy
+its guards compiles another dynamic program. All of them share machine code and prepared memory. The program of a
+signature does not depend on earlier signatures: a dynamic program that accepts a signature equals the one that would be
+compiled for it.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from .prepared import PreparedPool
 if TYPE_CHECKING:
     from ..codegen.dynamic import DynamicProgram
 
-_REMEMBERED = 32  # dynamic programs of one computation; beyond, the oldest goes
+_REMEMBERED = 32  # dynamic programs of one computation; the oldest is dropped first
 
 
 Load = Callable[[Program], Executable]
@@ -41,7 +42,7 @@ class Compiler(Protocol):
 
 
 class DynamicPrograms:
-    """Makes the executables of one computation for any extents of the inputs that are no parameters."""
+    """Creates the executables of one computation for any extents of the inputs that are not parameters."""
 
     def __init__(self, compiler: Compiler) -> None:
         self._compiler = compiler
@@ -50,7 +51,7 @@ class DynamicPrograms:
         self._prepared: WeakValueDictionary[tuple[tuple[Launch, ...], bytes], PreparedPool] = WeakValueDictionary()
 
     def executable(self, types: Sequence[TensorType], graph: Callable[[], Graph]) -> Executable:
-        """The executable for inputs of these types; `graph` gives the computation on them, if it must be compiled."""
+        """The executable for inputs of these types. `graph` returns the computation on them, if it must be compiled."""
         program = self._known(types)
         return self._made(types, graph()) if program is None else self._loaded(program)
 
@@ -74,7 +75,7 @@ class DynamicPrograms:
         return self._loaded(program)
 
     def _loaded(self, program: Program) -> Executable:
-        """A program in memory, which shares what it prepares with others that prepare the same."""
+        """A program in memory. Programs with the same preparation and constants share their prepared memory."""
         key = program.prepare, program.constants
         with self._lock:
             pool = self._prepared.get(key)

@@ -96,7 +96,7 @@ class Executable(LoadedProgram["Instance"]):
         if any(len(patches) != 1 or patches[0][1] for patches in self._patches):
             return None
         words = [patches[0][0] for patches in self._patches]
-        make = {2: self._of_two, 3: self._of_three}.get(len(words))
+        make = {2: self._call_of_two, 3: self._call_of_three}.get(len(words))
         return make(*words) if make else None
 
     def _make_instance(self) -> Instance:
@@ -106,7 +106,7 @@ class Executable(LoadedProgram["Instance"]):
         found = self._host.address(symbol) if self._host is not None else None
         return _find(self._code, symbol) if found is None else found
 
-    def _of_two(self, i: int, j: int) -> DirectCall:
+    def _call_of_two(self, i: int, j: int) -> DirectCall:
         # These instances are separate from those of `run`, which remember the addresses in their records.
         idle: list[Instance] = []
         make, native, one = self._new_instance, self._pool.run_holding_gil, _ONE
@@ -131,7 +131,7 @@ class Executable(LoadedProgram["Instance"]):
 
         return run
 
-    def _of_three(self, i: int, j: int, k: int) -> DirectCall:
+    def _call_of_three(self, i: int, j: int, k: int) -> DirectCall:
         idle: list[Instance] = []
         make, native, one = self._new_instance, self._pool.run_holding_gil, _ONE
 
@@ -257,7 +257,7 @@ class Instance:
                 self.words[word] = self._prepared_at + offset
         if prepared.version != version:
             self.launch(self._prepare_native, self._prepare)
-            prepared.hold_for(version)
+            prepared.set_version(version)
 
     def launch(self, native: Callable[..., None], call: tuple[ctypes.c_void_p, ctypes.c_int64]) -> None:
         """One native call for all launches, or one per launch if launches are observed."""

@@ -1,11 +1,11 @@
 """Functions: computations that are compiled once for each signature of their operands.
 
-    Function         a computation; finds or makes the specialization for operands
+    Function         a computation; finds or compiles the specialization for operands
     Specialization   the function compiled for operands of certain types, and how one call of it runs
     Executable       the program of a specialization in memory (`runtime/executable.py`)
 
-Eager operators, hybridized blocks, executors and compiled folders are adapters of these: random keys, state, versions
-of parameters and observers of calls are handled here.
+Eager operators, hybridized blocks, executors and compiled folders are adapters of these classes, which handle random
+keys, state, versions of parameters and observers of calls.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from .tensor import Tensor
 from .writes import written
 
 SIGNATURES = 64
-"""How many specializations a function keeps."""
+"""The number of specializations in a function's cache."""
 
 
 class Specialization:
     """A function compiled for operands of certain types.
 
-    Operands and results are in the memory of `device`. `types` are those of the results; `state` lists the operands
-    that a run replaces; `random` is the key that a run takes, or None. `name` and `layers` are what profiles show:
-    equal graphs share an executable, and not their names.
+    Operands and results are in the memory of `device`. `types` are the types of the results; `state` lists the operands
+    that a run replaces; `random` describes the random key of a run, or is None. `name` and `layers` are the names in
+    profiles: they are stored here because equal graphs with different names share an executable.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class Specialization:
             written(operands[i]._storage)
 
     def run_at(self, addresses: list[int], results: Sequence[int], context: Hashable, version: Hashable = 0) -> None:
-        """As `run`, on operands at `addresses`, which it may change."""
+        """`run` on operands at `addresses`, a list that it can change."""
         if self.random is not None:
             key = key_in_memory(context, self.random.draws, self.device)
             addresses.insert(self.random.input, key.address)
@@ -89,8 +89,8 @@ class Function(ABC, Generic[S]):
     def specialization(
         self, operands: Sequence[Tensor], training: bool | None = None, device: Device | None = None
     ) -> S:
-        """The specialization for operands like these, in the thread's mode if `training` is None. `device` is where a
-        call without operands runs, the host if it is None.
+        """The specialization for operands of the types of these, in the thread's mode if `training` is None. `device`
+        is the device of a call without operands; None means the host.
         """
         if training is None:
             training = modes.training
@@ -113,12 +113,12 @@ class Call(NamedTuple):
 
 
 def before_call(call: Call) -> None:
-    """Let observers see a call that begins. Callers check `hooks.watched` first."""
+    """Notify observers of a call before it runs. Callers check `hooks.watched` first."""
     for observer in hooks.observers:
         observer.before_call(call)
 
 
 def after_call(call: Call, results: Sequence[Tensor]) -> None:
-    """Let observers see the results of a call. Callers check `hooks.watched` first."""
+    """Notify observers of the results of a call. Callers check `hooks.watched` first."""
     for observer in hooks.observers:
         observer.after_call(call, results)

@@ -69,7 +69,7 @@ def keep_memory(program: object, user: object) -> None:
         _keepers.setdefault(program, WeakSet()).add(user)
 
 
-def hold(program: Idle, nbytes: int) -> None:
+def add_allocation(program: Idle, nbytes: int) -> None:
     """Register that the program allocated `nbytes`. Idle programs release memory if the limit is exceeded."""
     if not nbytes:
         return
@@ -79,14 +79,14 @@ def hold(program: Idle, nbytes: int) -> None:
         clock.unmeasured += nbytes
         if clock.unmeasured > LIMIT // 8:
             clock.unmeasured = 0
-            _bound()
+            _release_excess()
 
 
-def _bound() -> None:
+def _release_excess() -> None:
     holders = sorted(_holders, key=lambda program: program.last_run, reverse=True)
     excess = sum(program.idle_bytes() for program in holders) - LIMIT
     before = cached_bytes()
-    for program in reversed(_dispensable(holders)):
+    for program in reversed(_releasable(holders)):
         if excess <= 0:
             break
         excess -= program.idle_bytes()
@@ -94,7 +94,7 @@ def _bound() -> None:
     release_cached(before)  # shapes differ, so other programs could not use these blocks
 
 
-def _dispensable(newest_first: list[Idle]) -> list[Idle]:
+def _releasable(newest_first: list[Idle]) -> list[Idle]:
     """The programs that are neither among the most recently run, nor the last of an owner, nor exempt for a user."""
     seen: set[int] = set()
     found: list[Idle] = []

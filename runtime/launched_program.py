@@ -86,7 +86,7 @@ class DeviceInstance:
         self.spaces[Space.PREPARED] = prepared.storage
         if self.program.prepare and prepared.version != version:
             self._launch(self.program.prepare, operands)
-            prepared.hold_for(version)
+            prepared.set_version(version)
         self._launch(self.program.launches, operands)
         for copy in self.program.copies:
             self.device.copy(self._address(copy.target, operands), self._address(copy.source, operands), copy.nbytes)

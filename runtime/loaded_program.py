@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Generic, TypeVar
 
 from ..ir.program import Place, Program, Space
-from .idle import clock, hold
+from .idle import add_allocation, clock
 from .prepared import PreparedPool
 from .storage import Storage
 
@@ -92,7 +92,7 @@ class LoadedProgram(ABC, Generic[_I]):
             return self._new_instance()
 
     def _new_instance(self) -> _I:
-        hold(self, self.program.arena_bytes)
+        add_allocation(self, self.program.arena_bytes)
         return self._make_instance()
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Hashable
 from contextlib import suppress
 from typing import NamedTuple
 
-from .idle import Idle, clock, hold
+from .idle import Idle, add_allocation, clock
 from .storage import Storage, allocate_zeroed
 
 _OWNERS = 8  # blocks that a pool keeps for different owners of parameters
@@ -33,7 +33,7 @@ class Prepared:
         self.version: Hashable = object()
         self.owner: int | None = None
 
-    def hold_for(self, version: Hashable) -> None:
+    def set_version(self, version: Hashable) -> None:
         """Set the version of the parameters from which the content was computed."""
         self.version = version
         self.owner = version.owner if isinstance(version, Version) else None
@@ -95,5 +95,5 @@ class PreparedPool:
             return self._new()
 
     def _new(self) -> Prepared:
-        hold(self if self._holder is None else self._holder, self.nbytes)
+        add_allocation(self if self._holder is None else self._holder, self.nbytes)
         return Prepared(self._zeroed(self.nbytes))

@@ -84,9 +84,9 @@ def get_pool() -> ThreadPool:
 
 def _first_pool() -> ThreadPool:
     """Create the pool. If two threads do so at once, one pool is dropped unused. A lock could be held during a fork."""
-    made = ThreadPool(host_target(), default_cache())
-    pool = _pools.setdefault("cpu", made)
-    if pool is made:
+    created = ThreadPool(host_target(), default_cache())
+    pool = _pools.setdefault("cpu", created)
+    if pool is created:
         atexit.register(pool.close)
     return pool
 

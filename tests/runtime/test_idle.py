@@ -19,7 +19,7 @@ class Program:
     def __init__(self, nbytes: int, owner: int | None = None) -> None:
         self.nbytes, self.owner = nbytes, owner
         self.last_run = idle.clock.now
-        idle.hold(self, nbytes)
+        idle.add_allocation(self, nbytes)
 
     def idle_bytes(self) -> int:
         return self.nbytes

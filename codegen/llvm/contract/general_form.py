@@ -179,8 +179,8 @@ class _FormBuilder:
         code = VectorEpilogue(expr=epilogue.expr, loads=tuple(loads), out=out, dtype=self.shape.dtype)
         in_rows = numbers["source.column"] == 1
         along = numbers["x.step"] == 1 and numbers["source.step"] == 1
-        dots = along and self._are_few(sizes.rows) and (not in_rows or sizes.columns == 1)
-        tile = self._one_row() if in_rows and sizes.rows == 1 else self._tile()
+        dots = along and self._prefers_dots(sizes.rows) and (not in_rows or sizes.columns == 1)
+        tile = self._single_row_tile() if in_rows and sizes.rows == 1 else self._tile()
         dtype = self.shape.dtype
         form = ProductForm(
             dtype=dtype, lanes=self.lanes, tile=tile, dots=dots, in_rows=in_rows and not dots, epilogue=code
@@ -200,7 +200,7 @@ class _FormBuilder:
             is_parameter=self.is_parameter,
         )
 
-    def _are_few(self, rows: int) -> bool:
+    def _prefers_dots(self, rows: int) -> bool:
         """True if dot products with the right operand in place are faster than tiles. For parameters they are not if
         the number of rows is symbolic, and so more than one."""
         return not is_symbolic(rows) and rows <= _FEW_ROWS if self.is_parameter else rows <= _ROWS_OF_DOTS
@@ -208,7 +208,7 @@ class _FormBuilder:
     def _tile(self) -> RegisterTile:
         return tile_of(3 if self.target.vector_registers >= 32 else 2, 1 << 16, self.target)
 
-    def _one_row(self) -> RegisterTile:
+    def _single_row_tile(self) -> RegisterTile:
         """The tile for a single row: enough sums to hide latency, and long pieces of the right operand's rows."""
         return RegisterTile(1, 12 if self.target.vector_registers >= 32 else 6)
 
@@ -216,7 +216,7 @@ class _FormBuilder:
         return access_of(operand.view, k if numbers[f"operand{k}.row"] else -1, operand.dtype)
 
     def _extent_numbers(self, form: ProductForm, sizes: _Sizes) -> dict[str, int]:
-        packed = not form.dots and not (form.in_rows and self._stays(sizes))
+        packed = not form.dots and not (form.in_rows and self._reads_in_place(sizes))
         width = form.tile.vectors * self.lanes
         panels, units = sizes.columns // width, -(-sizes.columns // width)
         if form.dots:
@@ -234,7 +234,7 @@ class _FormBuilder:
         most = max(1, int(self.target.l2_bytes * _PANEL_SHARE) // step)
         return deferred(_steps_of_pass, sizes.inner, most if form.resumes else 0)
 
-    def _stays(self, sizes: _Sizes) -> bool:
+    def _reads_in_place(self, sizes: _Sizes) -> bool:
         small = sizes.inner * sizes.columns * self.shape.dtype.itemsize <= _BYTES_IN_PLACE
         return small or (not self.is_parameter and sizes.rows <= _ROWS_IN_PLACE)
 

@@ -14,7 +14,7 @@ from ..emitter import FunctionBuilder, ModuleBuilder
 from ..loops.transposed_tiles import transpose_lanes
 from ..types import I64, PTR, Type, memory_type_of
 from .general_form import COLUMNS_OF_DOTS, PLACE, GeneralProduct, ProductForm
-from .micro import EpilogueWriter, hold_loads
+from .micro import EpilogueWriter, fence_loads
 from .tiles import KERNEL_PARAMETERS, argument, grain_of
 from .vector_epilogue import SUM, Access, VectorEpilogue
 
@@ -259,7 +259,7 @@ def _emit_micro(f: FunctionBuilder, form: ProductForm, rows: int, vectors: int) 
         places = [f.gep(weights, j * form.lanes, scalar) for j in range(vectors)]
         loaded = [f.load(p, vector) if mask is None else f.masked_load(p, vector, mask) for p in places]
         for i, start in enumerate(starts):
-            hold_loads(f)
+            fence_loads(f)
             value = f.splat(f.load(f.gep(start, offset, scalar), scalar), vector)
             for j, weight in enumerate(loaded):
                 sums[i * vectors + j] = f.fma(value, weight, sums[i * vectors + j])

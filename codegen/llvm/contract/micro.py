@@ -117,7 +117,7 @@ class _Body:
             rows = [f.gep(p, offset, self.scalar) for p in inputs]
             self._prefetch(loop.index)
             for u, place in enumerate(spec.unroll):
-                hold_loads(f)
+                fence_loads(f)
                 weights = self._product(weights, u, [f.gep(r, place, self.scalar) for r in rows], acc)
             if not spec.in_place:
                 weights = f.gep(weights, len(spec.unroll) * spec.vectors * spec.lanes, self.scalar)
@@ -172,7 +172,7 @@ class _Body:
         return ()
 
 
-def hold_loads(f: FunctionBuilder) -> None:
+def fence_loads(f: FunctionBuilder) -> None:
     """Prevent LLVM from moving loads across this point on targets whose arithmetic cannot read memory: it would load
     the operands of all steps first and spill sums.
     """

@@ -40,7 +40,7 @@ from .nest import Access, Nest, build_nest
 
 _COMMON = (0.0, 1.0, -1.0, float("inf"), float("-inf"))  # do not depend on shapes, and code for known values is faster
 _FIXED = (DType.BOOL, DType.U32, DType.U64)  # constants of random streams: products with known numbers are faster
-_BEYOND = Affine((), 1)  # the index along the dimension whose stride is the offset of an operand
+_OFFSET_INDEX = Affine((), 1)  # the index along the dimension whose stride is the offset of an operand
 
 
 @dataclass(frozen=True)
@@ -124,7 +124,7 @@ class _Generalizer:
             step = step if step == 1 else self._named(f"{name}g{k}", step)
             dimensions.append((size, step, index))
         if access.offset:
-            dimensions.append((2, self._named(f"{name}o", access.offset), _BEYOND))
+            dimensions.append((2, self._named(f"{name}o", access.offset), _OFFSET_INDEX))
         shape, strides, index = zip(*dimensions, strict=True) if dimensions else ((), (), ())
         self.buffers.append(replace(self.kernel.buffers[position], name=name, shape=shape, strides=strides))
         self.operands.append(position)

@@ -1,4 +1,4 @@
-"""Cholesky, LU, LQ and triangular systems. Threads share the matrices of a batch; each matrix is factorized by one."""
+"""Cholesky, LU, LQ and triangular systems. Threads share the matrices of a batch; one thread factorizes each matrix."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from .registers import choose_tiles
 from .strides import fixed_shape
 
 _POINTS = (48, 240)
-"""Least and most points of a block: enough to reuse the weights, few enough that the inputs stay in the cache."""
+"""Minimum and maximum points of a block: enough to reuse the weights, few enough that inputs stay in the cache."""
 
 _FEW_ROWS = 4
 """Up to this many rows the time of a product is that of reading the right operand once."""

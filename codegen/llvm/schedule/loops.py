@@ -208,8 +208,8 @@ def schedule_general(
 
 
 def transposed_axis(nest: Nest, vector: str) -> str:
-    """The axis along which those operands are contiguous that are strided along the vector axis; "" if there is none,
-    or if the results or other operands are not contiguous along the vector axis."""
+    """The axis along which the operands with a stride along the vector axis are contiguous; "" if there is none, or if
+    results are not contiguous along the vector axis."""
     if nest.reduced or any(a.gathers or a.bounds for a in nest.accesses.values()):
         return ""
     stored = {(s.buffer, s.index) for s in nest.stages if isinstance(s, Store)}
