@@ -91,8 +91,11 @@ def transpose_lanes(f: FunctionBuilder, rows: list[Value], type: Type) -> list[V
     while step < n:
         low = [lane if not lane & step else n + lane - step for lane in range(n)]
         high = [lane + step if not lane & step else n + lane for lane in range(n)]
-        next = list(rows)
+        swapped = list(rows)
         for i in (i for i in range(n) if not i & step):
-            next[i], next[i + step] = f.shuffle(rows[i], rows[i + step], low), f.shuffle(rows[i], rows[i + step], high)
-        rows, step = next, 2 * step
+            swapped[i], swapped[i + step] = (
+                f.shuffle(rows[i], rows[i + step], low),
+                f.shuffle(rows[i], rows[i + step], high),
+            )
+        rows, step = swapped, 2 * step
     return rows
