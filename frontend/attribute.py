@@ -1,4 +1,4 @@
-"""Attributes that all symbols made inside a `with AttrScope(...)` receive."""
+"""AttrScope: attributes for all symbols that are created in a `with AttrScope(...)`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["AttrScope", "string_types"]
 
 
 class _Scopes(type):
-    """The class of AttrScope: `AttrScope.current` can be read and set, and warns."""
+    """The metaclass of AttrScope: `AttrScope.current` can be read and set; both warn."""
 
     @property
     def current(cls) -> AttrScope:
@@ -35,11 +35,11 @@ def _warn_of_current(kind: str) -> None:
 
 
 class AttrScope(metaclass=_Scopes):
-    """Attributes (texts) for every symbol created inside; inner scopes add to outer ones and win over them."""
+    """Attributes (strings) for every symbol created in the scope. Inner scopes add to outer ones and override them."""
 
     _current = threading.local()
     _subgraph_names: Counter[str] = Counter()
-    """How many subgraphs have been made under each name: what they are called depends on it."""
+    """The number of subgraphs created under each name, from which a new subgraph's name is made."""
 
     def __init__(self, **kwargs: str) -> None:
         if not all(isinstance(value, str) for value in kwargs.values()):
@@ -48,7 +48,7 @@ class AttrScope(metaclass=_Scopes):
         self._attr = kwargs
 
     def get(self, attr: Mapping[str, str] | None) -> dict[str, str]:
-        """The scope's attributes together with those of one symbol, which win; ValueError unless they are texts."""
+        """The attributes of the scope and `attr`, which overrides the scope's. ValueError unless they are strings."""
         if attr and not all(isinstance(value, str) for value in attr.values()):
             raise ValueError(f"Set Attr only accepts string values: {attr}")
         return {**self._attr, **(attr or {})}

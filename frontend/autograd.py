@@ -38,24 +38,24 @@ def is_training() -> bool:
 
 
 def set_recording(is_recording: bool) -> bool:
-    """Record or not from here on; returns the mode before."""
+    """Turn recording on or off in this thread; returns the previous mode."""
     return runtime_modes.set_recording(bool(is_recording))
 
 
 def set_training(train_mode: bool) -> bool:
-    """Behave as in training or not from here on; returns the mode before."""
+    """Turn training mode on or off in this thread; returns the previous mode."""
     return runtime_modes.set_training(bool(train_mode))
 
 
 class _Scope:
-    """Modes inside of a `with`; None leaves a mode as it is."""
+    """A `with` block with these modes; None leaves a mode unchanged."""
 
     def __init__(self, recording: bool | None, training: bool | None) -> None:
-        self._wanted = recording, training
+        self._modes = recording, training
         self._before: list[tuple[bool, bool]] = []
 
     def __enter__(self) -> Self:
-        recording, training = self._wanted
+        recording, training = self._modes
         self._before.append((modes.recording, modes.training))
         if recording is not None:
             runtime_modes.set_recording(recording)
@@ -72,32 +72,32 @@ class _Scope:
 
 
 def record(train_mode: bool = True) -> _Scope:
-    """`with record():` operations inside are recorded, and behave as in training if `train_mode`."""
+    """`with record():` records the operations in the block; they run in training mode if `train_mode`."""
     return _Scope(True, train_mode)
 
 
 def pause(train_mode: bool = False) -> _Scope:
-    """`with pause():` operations inside are not recorded."""
+    """`with pause():` operations in the block are not recorded; they run in training mode if `train_mode`."""
     return _Scope(False, train_mode)
 
 
 def train_mode() -> _Scope:
-    """`with train_mode():` operators inside behave as in training."""
+    """`with train_mode():` operators in the block behave as in training."""
     return _Scope(None, True)
 
 
 def predict_mode() -> _Scope:
-    """`with predict_mode():` operators inside behave as in prediction."""
+    """`with predict_mode():` operators in the block behave as in prediction."""
     return _Scope(None, False)
 
 
 def mark_variables(variables: Any, gradients: Any, grad_reqs: str | Sequence[str] = "write") -> None:
-    """Raises MXNetError: gradients come with training."""
+    """Raises MXNetError: gradients are not supported yet."""
     raise gradients_missing("autograd.mark_variables")
 
 
 def backward(heads: Any, head_grads: Any = None, retain_graph: bool = False, train_mode: bool = True) -> None:
-    """Raises MXNetError: gradients come with training."""
+    """Raises MXNetError: gradients are not supported yet."""
     raise gradients_missing("autograd.backward")
 
 
@@ -109,19 +109,20 @@ def grad(
     create_graph: bool = False,
     train_mode: bool = True,
 ) -> list[Any]:
-    """Raises MXNetError: gradients come with training."""
+    """Raises MXNetError: gradients are not supported yet."""
     raise gradients_missing("autograd.grad")
 
 
 def get_symbol(x: Any) -> Any:
-    """Raises MXNetError: what is recorded comes with training."""
+    """Raises MXNetError: gradients are not supported yet."""
     raise gradients_missing("autograd.get_symbol")
 
 
 class Function:
-    """A differentiable function that a user writes: `forward` on arrays, and `backward` from gradients to gradients.
+    """A differentiable function that a user writes: `forward` computes results from arrays, `backward` the gradients of
+    the inputs from the gradients of the results.
 
-    An instance is called once, as in MXNet: RuntimeError for the second call.
+    As in MXNet, an instance can be called once; a second call raises AssertionError.
     """
 
     def __init__(self) -> None:
@@ -129,7 +130,7 @@ class Function:
         self.saved_tensors: Any = ()
 
     def save_for_backward(self, *args: Any) -> None:
-        """Keep arrays as `saved_tensors`, for `backward`."""
+        """Save arrays for `backward` as `saved_tensors`."""
         self.saved_tensors = args
 
     def __call__(self, *inputs: Any) -> Any:
@@ -140,9 +141,9 @@ class Function:
             return self.forward(*inputs)
 
     def forward(self, *inputs: Any) -> Any:
-        """The results, one array or a tuple."""
+        """Computes the results: one array or a tuple. Subclasses override it."""
         raise NotImplementedError(f"{type(self).__name__} has no forward")
 
     def backward(self, *output_grads: Any) -> Any:
-        """The gradients of the inputs; nothing calls it before training is there."""
+        """Computes the gradients of the inputs. Not called yet: gradients are not supported."""
         raise NotImplementedError(f"{type(self).__name__} has no backward")

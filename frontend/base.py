@@ -1,4 +1,4 @@
-"""The names under `mx.base`: errors, the types of plain values, and small helpers that other people's code imports."""
+"""The names of `mx.base`: errors, types of plain values, and small helpers that third-party code imports."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ __all__ = [
 
 
 class _NullType:
-    """Stands for a parameter that was not given."""
+    """The type of `_Null`, the default of parameters that are not passed."""
 
     def __repr__(self) -> str:
         return "_Null"
@@ -94,14 +94,13 @@ integer_types: tuple[type, ...] = (int, np.int32, np.int64)
 numeric_types = (float, int, np.generic)
 mx_real_t = np.float32
 
-# MXNet's handles are C pointers. Nothing here has one; other people's code names the types in annotations and
-# isinstance.
+# MXNet's handles are C pointers. mxforge has none; third-party code uses the types in annotations and isinstance.
 NDArrayHandle = ctypes.c_void_p
 SymbolHandle = ctypes.c_void_p
 mx_uint = ctypes.c_uint
 
 
-# How MXNet's operators are called by namespace: `_contrib_box_nms` is `nd.contrib.box_nms`.
+# Prefixes of operator names by namespace: `_contrib_box_nms` is `nd.contrib.box_nms`.
 _OP_NAME_PREFIX_LIST = ["_contrib_", "_linalg_", "_sparse_", "_image_", "_random_"]
 _NP_OP_PREFIX = "_np_"
 _NP_OP_SUBMODULE_LIST = ["_random_", "_linalg_"]
@@ -112,24 +111,24 @@ _NP_OUTPUT_IS_LIST_OPERATORS = {"_npi_split", "_npi_hsplit"}
 
 
 def _get_op_name_prefix(op_name: str) -> str:
-    """The namespace that an operator's name begins with, "_contrib_", or ""."""
+    """The namespace prefix of an operator's name, such as "_contrib_", or ""."""
     return next((prefix for prefix in _OP_NAME_PREFIX_LIST if op_name.startswith(prefix)), "")
 
 
 def _get_op_submodule_name(op_name: str, op_name_prefix: str, submodule_name_list: Sequence[str]) -> str:
-    """The name of the list that follows the prefix in an operator's name, or ""."""
+    """The name of the list with which an operator's name continues after the prefix, or ""."""
     assert op_name.startswith(op_name_prefix)
     rest = op_name.removeprefix(op_name_prefix)
     return next((name for name in submodule_name_list if rest.startswith(name)), "")
 
 
 def _is_np_op(op_name: str) -> bool:
-    """True for the names of operators of mx.np and mx.npx."""
+    """True for names of operators of mx.np and mx.npx."""
     return op_name.startswith((_NP_OP_PREFIX, _NP_EXT_OP_PREFIX, _NP_INTERNAL_OP_PREFIX))
 
 
 def _output_is_list(op_name: str) -> bool:
-    """True for the operators of mx.np whose result is a list whatever its length."""
+    """True for operators of mx.np that return a list even for one result."""
     return op_name in _NP_OUTPUT_IS_LIST_OPERATORS
 
 
@@ -139,14 +138,14 @@ def py_str(x: bytes) -> str:
 
 
 def data_dir_default() -> str:
-    """Where MXNet keeps downloads on this platform unless told."""
+    """MXNet's default folder for downloads on this platform."""
     if platform.system() == "Windows":
         return os.path.join(os.environ["APPDATA"], "mxnet")
     return os.path.join(os.path.expanduser("~"), ".mxnet")
 
 
 def data_dir() -> str:
-    """Where downloads are kept: what the environment's MXNET_HOME names, or the platform's folder."""
+    """The folder for downloads: the environment variable MXNET_HOME, or `data_dir_default()`."""
     return os.environ.get("MXNET_HOME", data_dir_default())
 
 
@@ -172,7 +171,7 @@ class _MXClassPropertyDescriptor:
 
 
 class _MXClassPropertyMetaClass(type):
-    """The class of classes that have class properties which can be set."""
+    """The metaclass of classes whose class properties can be set."""
 
     def __setattr__(cls, key: str, value: Any) -> None:
         found = cls.__dict__.get(key)
@@ -188,7 +187,7 @@ def classproperty(func: Any) -> Any:
 
 
 def with_metaclass(meta: Any, *bases: type) -> type:
-    """A base class from which classes inherit that `meta` makes with the bases `bases`."""
+    """A temporary base class: a class that inherits from it is created by `meta` with the bases `bases`."""
 
     class Temporary(type):
         def __new__(cls, name: str, these: tuple[type, ...], members: dict[str, Any]) -> Any:
@@ -216,7 +215,7 @@ def build_param_doc(
 
 
 def add_fileline_to_docstring(module: Any, incursive: bool = True) -> None:
-    """Append to the docstrings of a module's functions, and of its classes' methods, where they are written."""
+    """Append file and line to the docstrings of a module's functions and, if `incursive`, of its classes' methods."""
     place = sys.modules[module] if isinstance(module, str) else module
     for _, thing in inspect.getmembers(place):
         if inspect.isfunction(thing):
@@ -235,7 +234,7 @@ def _add_fileline(function: Callable[..., Any]) -> None:
 
 
 def integers(values: Iterable[Any]) -> tuple[int, ...]:
-    """The numbers of a shape. TypeError for what is no integer, 2.0 and True among it: nothing is cut off."""
+    """The extents of a shape. TypeError for values that are not integers, 2.0 and True included: nothing is rounded."""
     found = tuple(values)
     for n in found:
         if n.__class__ is not int:
@@ -250,5 +249,5 @@ def _as_integers(values: tuple[Any, ...]) -> tuple[int, ...]:
 
 
 def _as_list(obj: Any) -> Any:
-    """A list or tuple as it is, anything else in a list."""
+    """A list or tuple unchanged, any other value in a list."""
     return obj if isinstance(obj, list | tuple) else [obj]

@@ -1,4 +1,4 @@
-"""The errors of MXNet's API, and the table of errors that have a name."""
+"""The errors of MXNet's API, and the table of errors that can be raised by name."""
 
 from __future__ import annotations
 
@@ -6,25 +6,25 @@ from collections.abc import Callable
 from typing import Any
 
 error_types: dict[str, type[Exception]] = {}
-"""Errors by the name under which a message may ask for them."""
+"""Error classes by name."""
 
 
 class MXNetError(RuntimeError):
-    """A call that MXNet refuses: it names the operator, the argument, and what does not fit."""
+    """An invalid call. The text names the operator, the argument and the reason."""
 
 
 def gradients_missing(what: str) -> MXNetError:
-    """The error of a call that needs gradients, which come with training."""
-    return MXNetError(f"{what}: gradients are not there yet; they come with training")
+    """The error of a call that needs gradients, which are not supported yet."""
+    return MXNetError(f"{what}: gradients are not supported yet")
 
 
 class ShapeError(MXNetError, ValueError):
-    """A shape that does not fit: MXNet raises MXNetError in some such cases and ValueError in others."""
+    """An invalid shape. MXNet raises MXNetError in some of these cases and ValueError in others."""
 
 
 def register_error(func_name: Any = None, cls: Any = None) -> Any:
-    """Make an error known by its class's name, or by `func_name`: `@register_error`, `@register_error("Name")` or
-    `register_error("Name", cls)`. Gives the class, or the decorator."""
+    """Register an error class under its own name or under `func_name`: `@register_error`, `@register_error("Name")` or
+    `register_error("Name", cls)`. Returns the class, or a decorator."""
     if callable(func_name):
         func_name, cls = func_name.__name__, func_name
 
@@ -36,7 +36,7 @@ def register_error(func_name: Any = None, cls: Any = None) -> Any:
 
 
 def _described(function: object, alias: str | None, args: tuple[object, ...]) -> str:
-    """Names a function and the types of its arguments."""
+    """A function's name and the types of its arguments, for an error text."""
     name = getattr(function, "__name__", str(function))
     also = f' (namely operator "{alias}")' if alias else ""
     types = f" with arguments ({', '.join(str(type(a)) for a in args)})" if args else ""
@@ -45,7 +45,7 @@ def _described(function: object, alias: str | None, args: tuple[object, ...]) ->
 
 @register_error
 class NotImplementedForSymbol(MXNetError):
-    """A function that works on arrays and not on symbols."""
+    """A function that accepts arrays and not symbols."""
 
     def __init__(self, function: Callable[..., Any] | object, alias: str | None, *args: object) -> None:
         text = _described(function, alias, args)
@@ -53,7 +53,7 @@ class NotImplementedForSymbol(MXNetError):
 
 
 class NotSupportedForSparseNDArray(MXNetError):
-    """A function that works on dense arrays and not on sparse ones."""
+    """A function that accepts dense arrays and not sparse ones."""
 
     def __init__(self, function: Callable[..., Any] | object, alias: str | None, *args: object) -> None:
         text = _described(function, alias, args)

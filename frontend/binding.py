@@ -1,4 +1,4 @@
-"""Binds symbols to arrays: an executor on the caller's arrays, or on arrays of its own whose memory may be shared."""
+"""Binds symbols to arrays: an executor on the caller's arrays, or on new arrays that can share memory."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ def simple_bind(
     stypes: Mapping[str, str] | None = None,
     groups: Mapping[str, Context] | None = None,
 ) -> Executor:
-    """Arrays for everything, with shapes and dtypes inferred (float32 where nothing says otherwise), in the storage
-    types that `stypes` or the variables name. `groups` say on which contexts the arrays of each `ctx_group` stand.
+    """An executor on new arrays. Shapes and dtypes are inferred (undecided dtypes are float32); storage types come from
+    `stypes` or the variables. `groups` maps each `ctx_group` to the context of its arrays.
 
-    RuntimeError, as in MXNet, where shapes or dtypes contradict each other or do not suffice.
+    RuntimeError, as in MXNet, if shapes or dtypes contradict each other or cannot be inferred.
 
-    With a `buffer` memory is shared, as in MXNet: arguments in `shared_names` and auxiliary states are those of the
-    executor `shared`, if there is one; other arguments and their gradients begin an array of their name in the buffer,
-    which receives a larger one where there is none large enough.
+    With a `buffer`, memory is shared, as in MXNet: arguments in `shared_names` and auxiliary states are the arrays of
+    the executor `shared`, if it is passed. Other arguments and their gradients are views of the first elements of the
+    array of that name in the buffer; if there is none or it is too small, the buffer receives a new one.
     """
     if not isinstance(ctx, Context):
         raise TypeError(f"simple_bind: ctx is {ctx!r} and not a Context")
@@ -68,20 +68,20 @@ def simple_bind(
 
 
 def _failed(shapes: Mapping[str, Any]) -> str:
-    """What was given, before the reason why it does not do."""
+    """The first lines of an error text: the shapes that were passed."""
     return "simple_bind error. Arguments:\n" + "".join(f"{name}: {shape}\n" for name, shape in shapes.items())
 
 
 def _insufficient(symbol: Symbol, shapes: Mapping[str, Any], used: Mapping[str, Any]) -> str:
-    """Why shapes cannot be inferred: what was given, and which of it names no argument or is no shape."""
+    """The error text for shapes that cannot be inferred. It lists entries that name no argument or are not shapes."""
     ignored = ", ".join(repr(name) for name in shapes if name not in used)
-    why = f" ({ignored}: no argument of the symbol, or no shape)" if ignored else ""
+    why = f" ({ignored}: not an argument of the symbol, or not a shape)" if ignored else ""
     names = ", ".join(symbol.list_arguments())
     return f"{_failed(shapes)}the shapes of {names} cannot be inferred from these{why}"
 
 
 def _storage_types(symbol: Symbol, given: Mapping[str, str] | None) -> dict[str, str]:
-    """The arguments that are sparse, and how."""
+    """The storage types of the sparse arguments by name."""
     names = {str(number): stype for stype, number in STORAGE_FLAGS.items()}
     variables = {n.name: n.attrs.get("__storage_type__", "0") for n in symbol._variables()[0]}
     found = {name: names.get(number, "default") for name, number in variables.items()} | dict(given or {})
@@ -89,7 +89,7 @@ def _storage_types(symbol: Symbol, given: Mapping[str, str] | None) -> dict[str,
 
 
 def _contexts(symbol: Symbol, groups: Mapping[str, Context]) -> dict[str, Context]:
-    """The contexts of the variables whose group, or that of the first operator that takes them, is in `groups`."""
+    """The contexts of variables by name: the context of the variable's own group, or of its first consumer's group."""
     found: dict[str, Context] = {}
     for node in depth_first(symbol._entries) if groups else ():
         for variable in [node] if node.is_variable else [e.node for e in node.inputs if e.node.is_variable]:
@@ -100,7 +100,7 @@ def _contexts(symbol: Symbol, groups: Mapping[str, Context]) -> dict[str, Contex
 
 
 class _Memory:
-    """Where the arrays of `simple_bind` come from."""
+    """Allocates the arrays of `simple_bind`, or takes them from `shared` and `buffer`."""
 
     def __init__(
         self,
@@ -136,7 +136,7 @@ class _Memory:
         dtype: Any,
         stype: str | None = None,
     ) -> NDArray:
-        """The array of the other executor; MXNetError where it does not fit."""
+        """The shared executor's array, or zeros if it has none. MXNetError if shape or dtype differ."""
         old = (shared or {}).get(name)
         if old is None:
             return zeros(shape, dtype=dtype, ctx=self.contexts.get(name, self.ctx), stype=stype)
@@ -156,7 +156,7 @@ class _Memory:
 
 
 def infer_dtypes(symbol: Symbol, given: Mapping[str, Any]) -> dict[str, Any]:
-    """The dtype of each variable by name; float32 where neither `given` nor the graph decides."""
+    """The dtype of each variable by name; float32 where neither `given` nor the graph determines it."""
     known = dict(given)
     while True:
         arguments, _, states = symbol.infer_type_partial(**known)
@@ -173,8 +173,8 @@ def bind(
 ) -> Executor:
     """An executor on arrays of the caller.
 
-    MXNetError names the node where their shapes or dtypes contradict each other, and the array that lives elsewhere
-    than on `ctx` although no groups have contexts of their own.
+    MXNetError if shapes or dtypes contradict each other (it names the node), or if an array is not on `ctx` and no
+    `group2ctx` is passed.
     """
     if not isinstance(ctx, Context):
         raise TypeError("Context type error")
@@ -191,7 +191,7 @@ def bind(
 
 
 def _check_arrays(symbol: Symbol, ctx: Context, arrays: Mapping[str, NDArray], together: bool) -> None:
-    """MXNetError unless the arrays fit the symbol and, if `together`, live on the context."""
+    """MXNetError unless the arrays fit the symbol and, if `together`, are on the context."""
     symbol.infer_type_partial(**{name: array.dtype for name, array in arrays.items()})
     symbol.infer_shape_partial(**{name: array.shape for name, array in arrays.items()})
     for name, array in arrays.items():
@@ -200,7 +200,7 @@ def _check_arrays(symbol: Symbol, ctx: Context, arrays: Mapping[str, NDArray], t
 
 
 def _requests(names: Sequence[str], grad_req: Any) -> list[str]:
-    """What each argument wants of its gradient."""
+    """The gradient request ("write", "add" or "null") of each argument."""
     if isinstance(grad_req, str):
         found = [grad_req] * len(names)
     elif isinstance(grad_req, Mapping):

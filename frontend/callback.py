@@ -1,4 +1,4 @@
-"""Callbacks of training and scoring: checkpoints, logging, progress."""
+"""Callbacks for training and scoring: checkpoints, logging, progress."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = [
 def module_checkpoint(
     mod: Any, prefix: str, period: int = 1, save_optimizer_states: bool = False
 ) -> Callable[..., None]:
-    """At the end of every `period` epochs, save the module."""
+    """A callback that saves the module after every `period` epochs."""
     period = int(max(1, period))
 
     def _callback(iter_no: int, sym: Any = None, arg: Any = None, aux: Any = None) -> None:
@@ -34,7 +34,7 @@ def module_checkpoint(
 
 
 def do_checkpoint(prefix: str, period: int = 1) -> Callable[..., None]:
-    """At the end of every `period` epochs, save the symbol and the parameters that it is called with."""
+    """A callback that saves the symbol and parameters it receives after every `period` epochs."""
     period = int(max(1, period))
 
     def _callback(iter_no: int, sym: Any, arg: Any, aux: Any) -> None:
@@ -45,7 +45,7 @@ def do_checkpoint(prefix: str, period: int = 1) -> Callable[..., None]:
 
 
 def log_train_metric(period: int, auto_reset: bool = False) -> Callable[[Any], None]:
-    """Every `period` batches, log the metric's values."""
+    """A callback that logs the metric's values every `period` batches."""
 
     def _callback(param: Any) -> None:
         if param.nbatch % period or param.eval_metric is None:
@@ -59,7 +59,7 @@ def log_train_metric(period: int, auto_reset: bool = False) -> Callable[[Any], N
 
 
 class Speedometer:
-    """Every `frequent` batches, log samples a second and the metric's values, which then begin anew if `auto_reset`."""
+    """Logs samples per second and the metric's values every `frequent` batches. `auto_reset` then resets the metric."""
 
     def __init__(self, batch_size: int, frequent: int = 50, auto_reset: bool = True) -> None:
         self.batch_size = batch_size
@@ -96,7 +96,7 @@ class Speedometer:
 
 
 class ProgressBar:
-    """Log a bar of `length` characters that is full after `total` batches."""
+    """Logs a progress bar of `length` characters that is full after `total` batches."""
 
     def __init__(self, total: int, length: int = 80) -> None:
         self.bar_len = length
@@ -110,7 +110,7 @@ class ProgressBar:
 
 
 class LogValidationMetricsCallback:
-    """At the end of an evaluation, log the metric's values."""
+    """Logs the metric's values at the end of an evaluation."""
 
     def __call__(self, param: Any) -> None:
         if not param.eval_metric:

@@ -1,4 +1,4 @@
-"""Checkpoints: a symbol and its parameters in files that MXNet and mxforge exchange."""
+"""Checkpoints: a symbol and its parameters in MXNet's file formats."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Arrays = dict[str, NDArray]
 
 
 def call_all(callbacks: Any, *args: Any, **kwargs: Any) -> None:
-    """Call a callback, or each of a list; None is none."""
+    """Call a callback, or each callback of a list; None is skipped."""
     for callback in callbacks if isinstance(callbacks, list) else [callbacks]:
         if callback is not None:
             callback(*args, **kwargs)
@@ -51,13 +51,13 @@ def save_arrays(path: str, arg_params: Mapping[str, NDArray], aux_params: Mappin
 
 
 def load_arrays(path: str) -> tuple[Arrays, Arrays]:
-    """Parameters and auxiliary states from a file; MXNetError for names that are neither."""
+    """Parameters and auxiliary states from a file. MXNetError for names without the prefix `arg:` or `aux:`."""
     loaded = load(path)
     if not loaded:
         logging.warning("Params file '%s' is empty", path)
         return {}, {}
     if not isinstance(loaded, dict):
-        raise MXNetError(f"{path}: a list of arrays without names is no checkpoint")
+        raise MXNetError(f"{path}: a list of arrays without names is not a checkpoint")
     found: dict[str, Arrays] = {"arg": {}, "aux": {}}
     for key, array in loaded.items():
         kind, colon, name = key.partition(":")
@@ -68,7 +68,7 @@ def load_arrays(path: str) -> tuple[Arrays, Arrays]:
 
 
 def load_named(path: str | os.PathLike[str]) -> Arrays:
-    """All arrays of a file by name, without the prefixes `arg:` and `aux:`. MXNetError if they have no names."""
+    """All arrays of a file by name, with the prefixes `arg:` and `aux:` removed. MXNetError if they have no names."""
     loaded = load(path)
     if not isinstance(loaded, dict):
         if loaded:

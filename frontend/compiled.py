@@ -1,4 +1,4 @@
-"""Compiled models: a program together with its parameters, as a function of the data alone."""
+"""Compiled models: a program with its parameters, as a function of the data only."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ _LARGE = 64 << 10
 
 
 class CompiledModel:
-    """A program whose parameters are bound. Calling it computes the outputs of the data given in the order of `inputs`.
+    """A program whose parameters are bound. A call takes the data in the order of `inputs` and computes the outputs.
 
-    May be called from several threads at once.
+    Several threads can call it at the same time.
     """
 
     def __init__(
@@ -43,8 +43,8 @@ class CompiledModel:
         outputs: Sequence[Argument],
         bound: Mapping[int, np.ndarray],
     ) -> None:
-        """`bound` holds the operands of `executable` that are the same in every call, by position; `inputs` are the
-        others in order, without the random key.
+        """`bound` maps positions to the operands of `executable` that are constant over all calls. `inputs` describes
+        the other operands in order, except the random key.
         """
         self.name = name
         self.executable = executable
@@ -70,9 +70,9 @@ class CompiledModel:
         return f"<CompiledModel {self.name}({_listed(self.inputs)}) -> ({_listed(self.outputs)})>"
 
     def __call__(self, *inputs: Any) -> list[Any]:
-        """The outputs: NDArrays when an input is an NDArray, else NumPy arrays.
+        """The outputs: NDArrays if any input is an NDArray, else NumPy arrays.
 
-        Values of another dtype are converted; MXNetError for a wrong number of inputs or a shape that does not fit.
+        Inputs of another dtype are converted. MXNetError for a wrong number of inputs or a wrong shape.
         """
         wrap = any(map(_is_ndarray, inputs))
         new = _new_ndarray if wrap else _new_memory
@@ -83,7 +83,7 @@ class CompiledModel:
 
     @contextmanager
     def operands(self, inputs: Sequence[Any]) -> Iterator[tuple[list[int], list[int]]]:
-        """The addresses that `executable.run` takes for these inputs, and for outputs that are not used."""
+        """The addresses that `executable.run` takes: of these inputs, and of outputs whose values are not used."""
         addresses, _kept = self._operands(inputs)
         random = self.executable.random
         if random is not None:
@@ -93,7 +93,7 @@ class CompiledModel:
         yield addresses, [address for _, address in results]
 
     def _operands(self, inputs: Sequence[Any]) -> tuple[list[int], list[object]]:
-        """The address of each of the executable's inputs but the random key, and what must live while they are used."""
+        """The addresses of the executable's inputs except the random key, and objects that keep their memory alive."""
         if len(inputs) != len(self.inputs):
             raise MXNetError(f"{self.name} takes {len(self.inputs)} inputs ({_listed(self.inputs)}), not {len(inputs)}")
         found = [_operand(x, argument) for x, argument in zip(inputs, self.inputs, strict=True)]
@@ -106,9 +106,9 @@ class CompiledModel:
 def load_compiled(folder: str | os.PathLike[str]) -> CompiledModel:
     """The model in a folder that `mxforge compile` wrote. Neither compiles nor imports LLVM.
 
-    CompiledFolderError when the folder is damaged, of another version, or made for another machine. The folder holds
-    machine code: load only what you trust. Kernels use at most as many threads as the folder was made for, from then
-    on in the whole process.
+    CompiledFolderError if the folder is damaged, of another version, or compiled for another machine. The folder
+    contains machine code: load only folders that you trust. From then on, all kernels of the process use at most as
+    many threads as the folder was compiled for.
     """
     stored = read_folder(folder)
     last = len(stored.program.inputs) - 1
@@ -120,7 +120,7 @@ def _listed(arguments: Sequence[Argument]) -> str:
 
 
 def _operand(value: Any, argument: Argument) -> tuple[int, object]:
-    """The address of the value in row-major memory of the argument's dtype, and what keeps it there."""
+    """The address of the value in row-major memory of the argument's dtype, and the object that owns this memory."""
     type = argument.type
     if _is_ndarray(value):
         if value._dtype is type.dtype and value._shape == type.shape and value._on_host:
@@ -139,7 +139,7 @@ def _operand(value: Any, argument: Argument) -> tuple[int, object]:
 
 
 def _is_ndarray(value: Any) -> bool:
-    """Whether it is an NDArray: where nobody has imported that class, nothing is."""
+    """True for an NDArray. Returns False if NDArray's module is not imported."""
     module = sys.modules.get(_NDARRAY_MODULE)
     return module is not None and isinstance(value, module.NDArray)
 
@@ -151,7 +151,7 @@ def _new_ndarray(type: TensorType) -> tuple[Any, int]:
 
 
 def _new_memory(type: TensorType) -> tuple[np.ndarray, int]:
-    """NumPy's array for a result, and its address. Larger ones stand in memory that is reused: fresh pages are slow."""
+    """A NumPy array for a result, and its address. Large arrays use pooled memory: first use of new pages is slow."""
     if type.nbytes < _LARGE:
         array = np.empty(type.shape, memory_dtype(type.dtype))
         return array, _address(array)

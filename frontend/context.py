@@ -1,4 +1,4 @@
-"""Contexts: the devices that arrays live on, and the one that is current."""
+"""Contexts: the devices on which arrays are stored, and the current context of each thread."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ __all__ = [
 
 
 GPU = 2
-"""The number of the kind of contexts whose arrays are not in the host's memory."""
+"""The `device_typeid` of GPUs, whose arrays are not in host memory."""
 
 _TEXT = re.compile(r"(\w+)(?:\((\d+)\))?")
 
 
 class UnknownDevice(MXNetError, KeyError):
-    """A device that has no such name; MXNet raises a KeyError."""
+    """An unknown device name. MXNet raises a KeyError."""
 
     __str__ = Exception.__str__
 
@@ -70,7 +70,7 @@ class Context(metaclass=_MXClassPropertyMetaClass):
         _current.context = context
 
     default_ctx: ClassVar[Any] = classproperty(_default).setter(_make_default)
-    """The current context; deprecated. Setting it makes another one current in this thread."""
+    """The current context of this thread, which can be set. Deprecated."""
 
     @property
     def device_type(self) -> str:
@@ -91,7 +91,7 @@ class Context(metaclass=_MXClassPropertyMetaClass):
         return Context, (self.device_type, self.device_id)
 
     def __setstate__(self, state: dict[str, int]) -> None:
-        """What MXNet's own pickles hold."""
+        """Reads the state of a pickle that MXNet wrote."""
         self.device_typeid, self.device_id, self._entered = state["device_typeid"], state["device_id"], []
 
     def __enter__(self) -> Self:
@@ -105,7 +105,7 @@ class Context(metaclass=_MXClassPropertyMetaClass):
         _current.context = self._entered.pop()
 
     def empty_cache(self) -> None:
-        """Give idle memory back to the system."""
+        """Return idle memory to the system."""
         from ..runtime.storage import release_cached
 
         release_cached()
@@ -128,27 +128,27 @@ _current = _Current()
 
 
 def cpu(device_id: int = 0) -> Context:
-    """The CPU. All ids stand for the same cores and memory, and are different contexts."""
+    """The CPU. All ids name the same cores and memory, but are different contexts."""
     return Context("cpu", device_id)
 
 
 def cpu_pinned(device_id: int = 0) -> Context:
-    """CPU memory from which copies to a GPU are fast; here plain CPU memory."""
+    """CPU memory from which copies to a GPU are fast. In mxforge it is ordinary CPU memory."""
     return Context("cpu_pinned", device_id)
 
 
 def cpu_shared(device_id: int = 0) -> Context:
-    """CPU memory that processes share; here plain CPU memory."""
+    """CPU memory that processes share. In mxforge it is ordinary CPU memory."""
     return Context("cpu_shared", device_id)
 
 
 def gpu(device_id: int = 0) -> Context:
-    """A GPU. The context can always be named; arrays can be put there if `num_gpus()` is larger than the number."""
+    """A GPU. The context can always be created; arrays can be stored there if `device_id < num_gpus()`."""
     return Context("gpu", device_id)
 
 
 def num_gpus() -> int:
-    """How many GPUs can be used."""
+    """The number of usable GPUs."""
     from ..runtime.devices import device_count
 
     return device_count("gpu")
@@ -165,17 +165,17 @@ def current_context() -> Context:
 
 
 def as_context(ctx: Context | str) -> Context:
-    """A context, or MXNet's text for one: "cpu(0)", "cpu"."""
+    """The context itself, or the context that a text such as "cpu(0)" or "cpu" names. MXNetError for other texts."""
     if isinstance(ctx, Context):
         return ctx
     found = _TEXT.fullmatch(ctx)
     if found is None:
-        raise MXNetError(f"{ctx!r} names no context: write it as cpu(0)")
+        raise MXNetError(f"{ctx!r} is not a context: write it as cpu(0)")
     return Context(found[1], int(found[2] or 0))
 
 
 def usable(context: Context | str | None) -> Context:
-    """The context given, or the current one. MXNetError where no array can live there."""
+    """The context, or the current one for None. MXNetError if no array can be stored there."""
     context = _current.context if context is None else context
     if isinstance(context, str):
         context = as_context(context)
@@ -187,8 +187,8 @@ def usable(context: Context | str | None) -> Context:
 
 
 def device_of(context: Context) -> Device:
-    """The device on which arrays of a context live: all kinds of CPU memory are the host's. MXNetError for a GPU that
-    there is not."""
+    """The device that stores the arrays of a context; all kinds of CPU memory belong to the host. MXNetError for a GPU
+    that does not exist."""
     from ..runtime.devices import open_device
     from ..runtime.host_device import HOST
 
@@ -202,5 +202,5 @@ def device_of(context: Context) -> Device:
 
 def _no_gpu(context: Context) -> MXNetError:
     count = num_gpus()
-    reason = "the CUDA target is not there yet, and num_gpus() is 0" if not count else f"num_gpus() is {count}"
+    reason = "the CUDA target does not exist yet, and num_gpus() is 0" if not count else f"num_gpus() is {count}"
     return MXNetError(f"{context!r} cannot be used: {reason}. Use cpu().")

@@ -1,4 +1,4 @@
-"""Fetches files from the network: `download`, with the checks of MXNet's function of that name."""
+"""Downloads files: `download`, with the checks of MXNet's function."""
 
 from __future__ import annotations
 
@@ -13,27 +13,27 @@ from ..runtime.atomic import write_atomically
 TIMEOUT_SECONDS = 30
 _BLOCK = 1 << 20
 MXNET_STORE = "https://apache-mxnet.s3-accelerate.dualstack.amazonaws.com/"
-"""Where MXNet keeps weights and data sets; the environment variable MXNET_GLUON_REPO names another place."""
+"""The address of MXNet's weights and data sets. The environment variable MXNET_GLUON_REPO overrides it."""
 
 
 def _get_repo_url() -> str:
-    """The store's address, which ends with a slash."""
+    """The address of the store, with a slash at the end."""
     return os.environ.get("MXNET_GLUON_REPO", MXNET_STORE).rstrip("/") + "/"
 
 
 def _get_repo_file_url(namespace: str, filename: str) -> str:
-    """The address of a file of the store."""
+    """The address of a file in the store."""
     return f"{_get_repo_url()}{namespace}/{filename}"
 
 
 def check_sha1(filename: str, sha1_hash: str) -> bool:
-    """Whether a file has this SHA-1, in hexadecimal digits."""
+    """True if the file has this SHA-1 hash (hexadecimal digits)."""
     with open(filename, "rb") as file:
         return hashlib.file_digest(file, "sha1").hexdigest() == sha1_hash
 
 
 def replace_file(src: str, dst: str) -> None:
-    """Move a file over another one of the same file system, at once."""
+    """Replace a file atomically by another one of the same file system."""
     os.replace(src, dst)
 
 
@@ -45,11 +45,11 @@ def download(
     retries: int = 5,
     verify_ssl: bool = True,
 ) -> str:
-    """Fetch `url` into a file and give its path; a file that is there and has the hash is kept unless `overwrite`.
+    """Download `url` into a file and return its path. An existing file with the right hash is kept unless `overwrite`.
 
-    `path` is the file, or a folder for a file called as in the URL. `requests` fetches, so proxies and certificates are
-    those that its environment variables name. The last error of `retries` attempts, one at least, is raised:
-    RuntimeError when the answer is not the file, UserWarning when the file has another hash, or what `requests` raises.
+    `path` is the file, or a folder for a file with the name in the URL. `requests` downloads, so its environment
+    variables configure proxies and certificates. The last error of `retries` attempts (at least one) is raised:
+    RuntimeError for a status other than 200, UserWarning for a wrong hash, or an error of `requests`.
     """
     target = _target(url, path)
     assert retries >= 0, f"Number of retries should be at least 0, currently it's {retries}"
@@ -76,7 +76,7 @@ def download(
 
 
 def _target(url: str, path: str | None) -> str:
-    """The file that a download goes to."""
+    """The path of the downloaded file."""
     name = url.rsplit("/", maxsplit=1)[-1]
     if path is None:
         assert name, "Can't construct file-name from this URL. Please set the `path` option manually."
@@ -86,7 +86,7 @@ def _target(url: str, path: str | None) -> str:
 
 
 def _fetch(url: str, target: str, sha1_hash: str | None, verify_ssl: bool) -> None:
-    """Write what the URL holds to the file, which appears whole or not at all; UserWarning when it has another hash."""
+    """Write the content of the URL atomically to the file. UserWarning for a wrong hash."""
     write_atomically(target, _file_blocks(url) if url.startswith("file:") else _web_blocks(url, verify_ssl))
     if sha1_hash and not check_sha1(target, sha1_hash):
         raise UserWarning(
@@ -96,17 +96,17 @@ def _fetch(url: str, target: str, sha1_hash: str | None, verify_ssl: bool) -> No
 
 
 def _web_blocks(url: str, verify_ssl: bool) -> Iterator[bytes]:
-    """The content of an address of the web. RuntimeError when the answer is another one than 200."""
+    """The content of a web address in blocks. RuntimeError for a status other than 200."""
     import requests  # takes 50 ms to import
 
     answer = requests.get(url, stream=True, verify=verify_ssl, timeout=TIMEOUT_SECONDS)
     if answer.status_code != 200:
-        raise RuntimeError(f"Failed downloading url {url}: the answer is {answer.status_code}")
+        raise RuntimeError(f"Failed downloading url {url}: the status is {answer.status_code}")
     yield from filter(None, answer.iter_content(chunk_size=_BLOCK))
 
 
 def _file_blocks(url: str) -> Iterator[bytes]:
-    """The content of a file on this machine, which `requests` does not read. OSError when there is none."""
+    """The content of a `file:` address, which `requests` does not support, in blocks. OSError if it does not exist."""
     from urllib.request import urlopen
 
     with urlopen(url) as source:

@@ -9,7 +9,7 @@ import numpy as np
 from ..ir.types import DType
 
 bfloat16 = np.dtype([("bfloat16", np.uint16)])
-"""What `NDArray.dtype` is for bfloat16, as in MXNet."""
+"""The value of `NDArray.dtype` for bfloat16, as in MXNet."""
 
 _NUMPY: dict[DType, Any] = {d: d.numpy.type for d in DType if d is not DType.BF16}
 _KNOWN: dict[Any, DType] = {None: DType.F32, "bfloat16": DType.BF16, bfloat16: DType.BF16}
@@ -25,12 +25,12 @@ def dtype_of(dtype: Any) -> DType:
 
 
 def numpy_type(dtype: DType) -> Any:
-    """What `NDArray.dtype` shows: `numpy.float32`, ..., or `bfloat16`."""
+    """The value of `NDArray.dtype`: a NumPy class such as `numpy.float32`, or `bfloat16`."""
     return bfloat16 if dtype is DType.BF16 else _NUMPY[dtype]
 
 
 def memory_dtype(dtype: DType) -> np.dtype[Any]:
-    """The NumPy dtype of the memory itself: bfloat16 shows as its bits."""
+    """The NumPy dtype of the memory: uint16 for bfloat16."""
     return np.dtype(np.uint16) if dtype is DType.BF16 else dtype.numpy
 
 
@@ -40,7 +40,7 @@ def dtype_name(dtype: Any) -> str:
 
 
 def dtype_error(dtype: Any) -> TypeError | None:
-    """The error of MXNet for a parameter that names no dtype; None for one that does."""
+    """MXNet's error for a parameter that is not a dtype; None if it is one."""
     try:
         dtype_name(dtype)
     except TypeError as error:
@@ -49,7 +49,7 @@ def dtype_error(dtype: Any) -> TypeError | None:
 
 
 def to_memory(values: Any, dtype: DType) -> np.ndarray:
-    """Values as an array of `memory_dtype`, converted as C does (floats are cut off)."""
+    """Values as an array of `memory_dtype`, converted as in C (floats are truncated to integers)."""
     if dtype is not DType.BF16:
         with np.errstate(invalid="ignore", over="ignore"):
             return np.asarray(values).astype(dtype.numpy, copy=False)
@@ -59,7 +59,7 @@ def to_memory(values: Any, dtype: DType) -> np.ndarray:
 
 
 def from_memory(memory: np.ndarray, dtype: DType) -> np.ndarray:
-    """The values of memory as NumPy can say them: bfloat16 becomes float32."""
+    """The values of memory in a dtype that NumPy has: bfloat16 becomes float32."""
     if dtype is not DType.BF16:
         return memory
     from .artifacts import BFloat16Data

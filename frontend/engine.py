@@ -1,5 +1,5 @@
-"""MXNet's engine bundles operators to run them together. Here work is done when a call returns, so that the size of
-bundles is kept and asked for, and changes nothing."""
+"""MXNet's engine runs operators in bulks. In mxforge a call returns when its work is done: the bulk size is stored and
+has no effect."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ _bulk = _Bulk()
 
 
 def set_bulk_size(size: int) -> int:
-    """Note how many operators may be bundled in this thread; gives the former number."""
+    """Set the number of operators in a bulk for this thread; returns the previous number. It has no effect."""
     before, _bulk.size = _bulk.size, int(size)
     return before
 
 
 class _BulkScope:
-    """A size of bundles inside of a `with`."""
+    """A `with` block with a bulk size."""
 
     def __init__(self, size: int) -> None:
         self._size = size
@@ -43,5 +43,5 @@ class _BulkScope:
 
 
 def bulk(size: int) -> _BulkScope:
-    """`with bulk(10):` notes the size of bundles for the lines inside."""
+    """`with bulk(10):` sets the bulk size in the block. It has no effect."""
     return _BulkScope(size)

@@ -1,4 +1,4 @@
-"""Errors that a message may name, and how to register more."""
+"""Errors that can be raised by name, and `register` for more."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ register = register_error
 
 @register_error
 class InternalError(MXNetError):
-    """Something inside mxforge is wrong, and not the call."""
+    """A bug in mxforge rather than an invalid call."""
 
     def __init__(self, msg: str) -> None:
         hint = "" if "MXNet hint:" in msg else "\nMXNet hint: this is an error inside of mxforge: please report it."

@@ -1,4 +1,4 @@
-"""Executor: a symbol bound to arrays, which `forward` runs on."""
+"""Executor: a symbol bound to arrays; `forward` runs it."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ __all__ = ["Executor"]
 
 
 class Executor:
-    """A symbol with its arguments, gradients and auxiliary states, each in the order of the symbol's lists.
+    """A symbol with arrays for its arguments, gradients and auxiliary states, each in the order of the symbol's lists.
 
-    Made by `Symbol.bind` and `Symbol.simple_bind`.
+    `Symbol.bind` and `Symbol.simple_bind` create executors.
     """
 
     def __init__(
@@ -59,12 +59,12 @@ class Executor:
         self.function = function or SymbolFunction(symbol, set(names) - set(inputs) if inputs else ())
         self._version = ParameterVersion()
         self._outputs: list[NDArray] | None = None
-        self._lender: Executor | None = None  # whose results' memory this one's begin, if they fit
+        self._lender: Executor | None = None  # the results share the memory of its results if they fit
         self._monitor: Monitored | None = None
 
     @property
     def handle(self) -> ctypes.c_void_p:
-        """A number that tells this executor from others while it lives, where MXNet has a C pointer."""
+        """A pointer that identifies this executor during its lifetime. In MXNet it is a C pointer."""
         return ctypes.c_void_p(id(self))
 
     @property
@@ -84,16 +84,16 @@ class Executor:
 
     @property
     def outputs(self) -> list[NDArray]:
-        """The results, as MXNet keeps them: arrays that each `forward` overwrites; before the first, zeros."""
+        """The results. As in MXNet, each `forward` overwrites these arrays; before the first they are zeros."""
         return self._make_outputs(self._output_types()) if self._outputs is None else self._outputs
 
     def _get_outputs(self) -> list[NDArray]:
-        """As `outputs`."""
+        """Same as `outputs`."""
         return self.outputs
 
     @staticmethod
     def _get_dict(names: Sequence[str], ndarrays: Sequence[Any]) -> dict[str, Any]:
-        """Arrays by name. ValueError where a name comes twice."""
+        """Arrays by name. ValueError for a duplicate name."""
         return _dictionary(names, ndarrays)
 
     def _make_outputs(self, types: Sequence[TensorType]) -> list[NDArray]:
@@ -110,7 +110,7 @@ class Executor:
         network = Network(self._symbol._entries)
         known = network.infer({n: a.shape for n, a in bound.items()}, {n: dtype_of(a.dtype) for n, a in bound.items()})
         types = [known.type_of(network.number(entry)) for entry in network.entries]
-        if None in types:  # compilation names the operator whose shape is unknown
+        if None in types:  # compiling raises an error that names the operator with the unknown shape
             return self.function.specialization_for(self._arrays(), False, self._ctx).types
         return cast("list[TensorType]", types)
 
@@ -124,7 +124,13 @@ class Executor:
         return [named[name] for name in self.function.names]
 
     def forward(self, is_train: bool = False, **kwargs: Any) -> list[NDArray]:
-        """Run on the bound arrays, after copying those in `kwargs` into the arguments of their names."""
+        """Run on the bound arrays and return `outputs`.
+
+        Args:
+            is_train: True for training mode.
+            **kwargs: Arrays that are first copied into the arguments of these names. TypeError for an unknown argument,
+                ValueError for another shape.
+        """
         for name, array in kwargs.items():
             self._assign(name, array)
         arrays = self._arrays()
@@ -163,19 +169,19 @@ class Executor:
         self.arg_dict[name][:] = array
 
     def backward(self, out_grads: Any = None, is_train: bool = True) -> None:
-        """Raises MXNetError: gradients come with training."""
+        """Raises MXNetError: gradients are not supported yet."""
         raise gradients_missing("Executor.backward")
 
     def set_monitor_callback(self, callback: Callable[[bytes, NDArray], Any], monitor_all: bool = False) -> None:
-        """Have each `forward` call `callback(name, array)` for every result of every operator, in order.
+        """Register `callback(name, array)`, which each `forward` calls for every result of every operator, in order.
 
-        With `monitor_all` operands come too, before the results of their operator. Names are UTF-8, as in MXNet;
-        arrays stand where MXNet gives C pointers.
+        With `monitor_all` it is also called for the operands of each operator, before the results. Names are UTF-8
+        bytes, as in MXNet. `array` is an NDArray, where MXNet passes a C pointer.
         """
         self._monitor = Monitored(self._symbol, self.function, callback, bool(monitor_all))
 
     def get_optimized_symbol(self) -> Symbol:
-        """The symbol itself: what the compiler does to a graph is not said in operators of MXNet."""
+        """A copy of the symbol: compiled graphs cannot be expressed with MXNet's operators."""
         return self._symbol.__copy__()
 
     def copy_params_from(
@@ -184,7 +190,10 @@ class Executor:
         aux_params: Mapping[str, NDArray] | None = None,
         allow_extra_params: bool = False,
     ) -> None:
-        """Copy arrays into the arguments and auxiliary states of their names."""
+        """Copy arrays into the arguments and auxiliary states of the same names.
+
+        ValueError for a name that the executor does not have, unless `allow_extra_params`.
+        """
         kinds = (
             (arg_params, self.arg_dict, "arguments"),
             (aux_params or {}, self.aux_dict, "auxiliary states"),
@@ -197,10 +206,12 @@ class Executor:
                     raise ValueError(f'Find name "{name}" that is not in the {kind}')
 
     def reshape(self, partial_shaping: bool = False, allow_up_sizing: bool = False, **kwargs: Any) -> Executor:
-        """An executor for other input shapes, which shares the memory of this one's arrays.
+        """An executor for other input shapes that shares the memory of this executor's arrays.
 
-        MXNetError when an argument that is not named changes its shape without `partial_shaping`, or an array grows
-        without `allow_up_sizing`.
+        Args:
+            partial_shaping: Allow arguments that are not in `kwargs` to change their shape, else MXNetError.
+            allow_up_sizing: Allocate new arrays where the old ones are too small, else MXNetError.
+            **kwargs: Shapes by argument name.
         """
         symbol = self._symbol
         shapes, _, states = symbol.infer_shape(**kwargs)
@@ -215,8 +226,8 @@ class Executor:
                     "is intended, set partial_shaping=True to suppress this warning."
                 )
 
-        def reshaped(listed: Sequence[str], arrays: Sequence[NDArray | None], wanted: Sequence[Any]) -> list[Any]:
-            found = zip(listed, arrays, wanted, strict=True)
+        def reshaped(listed: Sequence[str], arrays: Sequence[NDArray | None], shapes: Sequence[Any]) -> list[Any]:
+            found = zip(listed, arrays, shapes, strict=True)
             return [a if a is None else _reshaped(n, a, s, allow_up_sizing) for n, a, s in found]
 
         arguments = reshaped(names, self.arg_arrays, shapes)
@@ -228,7 +239,7 @@ class Executor:
         return made
 
     def debug_str(self) -> str:
-        """The graph for people, and how much memory its results and what lies between them take."""
+        """The graph as text, and the memory of its results and temporary values."""
         return (
             f"{self._symbol.debug_str()}Total {self._megabytes()} MB allocated\nTotal 0 TempSpace resource requested\n"
         )
@@ -240,7 +251,7 @@ class Executor:
 
 
 class Monitored:
-    """A symbol compiled so that the results of all its operators come out, and whom to tell of them."""
+    """A symbol compiled with the results of all its operators as outputs, and the callback that receives them."""
 
     def __init__(
         self, symbol: Symbol, function: SymbolFunction, callback: Callable[[bytes, NDArray], Any], operands: bool
@@ -255,7 +266,7 @@ class Monitored:
         self.places = {node: i for i, node in enumerate(order)}
 
     def report(self, arrays: Sequence[NDArray], found: Sequence[NDArray]) -> list[NDArray]:
-        """Tell of the results of one run on `arrays`; gives those of the symbol."""
+        """Pass the results of one run on `arrays` to the callback; returns the results of the symbol."""
         from ..ir.dialects.mx.monitored_names import monitored_names
 
         for node in self.nodes:
@@ -272,12 +283,12 @@ class Monitored:
 
 
 def storages(arrays: Iterable[NDArray]) -> list[Storage]:
-    """The memory of the dense ones among these arrays."""
+    """The memory of the dense arrays."""
     return [a._storage for a in arrays if not a._is_sparse]
 
 
 def _reshaped(name: str, array: NDArray, shape: tuple[int, ...], grow: bool) -> NDArray:
-    """The array itself, a view of its first elements, or a new one where it is too small and may grow."""
+    """The array itself, a view of its first elements or, if it is too small and `grow` is set, a new array."""
     if array.shape == shape:
         return array
     if prod(shape) <= array.size:
@@ -291,11 +302,11 @@ def _reshaped(name: str, array: NDArray, shape: tuple[int, ...], grow: bool) -> 
     return zeros(shape, dtype=array.dtype, ctx=array.context)
 
 
-def _begin_of(lent: NDArray, wanted: NDArray) -> NDArray:
-    """The first elements of the memory of `lent` as an array like `wanted`; `wanted` itself where they do not fit."""
-    if lent is wanted or lent._is_sparse or lent._dtype is not wanted._dtype or lent.size < wanted.size:
-        return wanted
-    return _reshaped("output", lent, wanted.shape, False)
+def _begin_of(lent: NDArray, new: NDArray) -> NDArray:
+    """The first elements of `lent` in the shape of `new`; `new` itself if they do not fit."""
+    if lent is new or lent._is_sparse or lent._dtype is not new._dtype or lent.size < new.size:
+        return new
+    return _reshaped("output", lent, new.shape, False)
 
 
 def _dictionary(names: Sequence[str], arrays: Sequence[Any]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Executors of one network on several devices, each with its share of every batch: what FeedForward is built on."""
+"""Executors of one network on several devices, each with its share of every batch."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Sliced = list[tuple[slice, NDArray]]
 
 
 def _split_input_slice(batch_size: int, work_load_list: Sequence[float]) -> list[slice]:
-    """The part of a batch for each device, in proportion to its work load; ValueError when one is empty."""
+    """The slice of a batch for each device, proportional to its work load. ValueError if a slice is empty."""
     total = sum(work_load_list)
     counts = [round(load * batch_size / total) for load in work_load_list]
     counts[-1] += max(0, batch_size - sum(counts))
@@ -38,7 +38,7 @@ def _split_input_slice(batch_size: int, work_load_list: Sequence[float]) -> list
 
 
 def _check_arguments(symbol: Symbol) -> None:
-    """ValueError when two arguments, or two auxiliary states, have one name."""
+    """ValueError if two arguments, or two auxiliary states, have the same name."""
     for kind, names in (("argument", symbol.list_arguments()), ("auxiliary param", symbol.list_auxiliary_states())):
         twice = next((name for i, name in enumerate(names) if name in names[:i]), None)
         if twice is not None:
@@ -49,7 +49,7 @@ def _check_arguments(symbol: Symbol) -> None:
 
 
 def _load_general(data: Sequence[NDArray], targets: Sequence[NDArray | Sliced]) -> None:
-    """Copy each array to its target, or its slices to the targets' arrays."""
+    """Copy each array to its target: an array, or a list of slices with an array for each."""
     for source, target in zip(data, targets, strict=False):
         if isinstance(target, NDArray):
             source.copyto(target)
@@ -81,13 +81,13 @@ def _bind_exec(
     input_types: Mapping[str, Any] | None = None,
     logger: Any = logging,
 ) -> Executor:
-    """An executor whose parameters are those of `base_exec`, where it is given, and whose inputs share memory with
+    """An executor that uses the parameters of `base_exec`, if passed, and whose inputs share memory with
     `shared_data_arrays`."""
     shapes, _, aux_shapes = sym.infer_shape(**input_shapes)
     types, _, aux_types = sym.infer_type(**(input_types or dict.fromkeys(input_shapes, mx_real_t)))
     assert shapes is not None and aux_shapes is not None and types is not None and aux_types is not None
     names = sym.list_arguments()
-    wanted = _with_gradient(need_grad, names, input_shapes)
+    trained = _with_gradient(need_grad, names, input_shapes)
     base = base_exec.arg_dict if base_exec is not None else {}
     arrays: list[NDArray] = []
     for name, shape, dtype in zip(names, shapes, types, strict=True):
@@ -100,7 +100,7 @@ def _bind_exec(
             arrays.append(base[name])
     grads: dict[str, Any] = {}
     for name, array in zip(names, arrays, strict=True):
-        if name in wanted and name in param_names:
+        if name in trained and name in param_names:
             old = None if base_exec is None else base_exec.grad_dict[name]
             grads[name] = nd.zeros(array.shape, ctx, array.dtype) if old is None else old
     if base_exec is None:
@@ -108,8 +108,8 @@ def _bind_exec(
     else:
         states = list(base_exec.aux_arrays)
         assert [(a.shape, a.dtype) for a in states] == list(zip(aux_shapes, aux_types, strict=True))
-    requests = {name: "write" if name in wanted else "null" for name in names}
-    return sym.bind(ctx, arrays, grads if wanted else None, requests, states, shared_exec=base_exec)
+    requests = {name: "write" if name in trained else "null" for name in names}
+    return sym.bind(ctx, arrays, grads if trained else None, requests, states, shared_exec=base_exec)
 
 
 def _with_gradient(need_grad: bool | set[str], names: Sequence[str], inputs: Mapping[str, Any]) -> set[str]:
@@ -123,7 +123,7 @@ def _with_gradient(need_grad: bool | set[str], names: Sequence[str], inputs: Map
 def _input_array(
     name: str, shape: tuple[int, ...], dtype: Any, ctx: Context, shared: dict[str, NDArray] | None, logger: Any
 ) -> NDArray:
-    """The beginning of a shared array; a new one, which becomes the shared one, where there is none or it is small."""
+    """A view of the first elements of the shared array; if there is none or it is too small, a new shared array."""
     old = None if shared is None else shared.get(name)
     if old is not None and old.size >= prod(shape):
         assert old.dtype == dtype, f"{name} is shared as {old.dtype}, {dtype} is needed"
@@ -144,10 +144,10 @@ def _input_array(
 
 
 class DataParallelExecutorGroup:
-    """Executors with equal parameters on several devices; `slices` says which part of a batch each works on.
+    """Executors with equal parameters on several devices; `slices` holds the part of a batch for each.
 
-    `train_data` tells names and shapes of data and labels (`provide_data`, `provide_label`). Parameters and the
-    memory of inputs are those of `shared_group`, where one is given.
+    `train_data` provides names and shapes of data and labels (`provide_data`, `provide_label`). With a
+    `shared_group`, the parameters and the memory of the inputs are shared with it.
     """
 
     def __init__(
@@ -197,21 +197,21 @@ class DataParallelExecutorGroup:
             executor.forward(is_train=is_train)
 
     def backward(self) -> None:
-        """Raises MXNetError: gradients come with training."""
+        """Raises MXNetError: gradients are not supported yet."""
         for executor in self.train_execs:
             executor.backward()
 
     def update_metric(self, metric: Any, labels: Any, pre_sliced: bool = False) -> None:
-        """Tell a metric the labels and outputs of each executor; `pre_sliced` labels are a list for each of them."""
+        """Update a metric with labels and outputs of each executor; `pre_sliced` labels are one list per executor."""
         for i, (executor, part) in enumerate(zip(self.train_execs, self.slices, strict=True)):
             own = labels[i] if pre_sliced else [label[part] for label in labels]
             metric.update(own, executor.outputs)
 
 
 class DataParallelExecutorManager:
-    """A group of executors for each bucket of a network: one unless `sym_gen(key)` makes further symbols.
+    """A group of executors for each bucket of a network; without `sym_gen`, which creates a bucket's symbol, one group.
 
-    `work_load_list` weighs the devices in `ctx`; `train_data` tells names, shapes and the size of batches.
+    `work_load_list` holds a weight for each device in `ctx`. `train_data` provides names, shapes and the batch size.
     """
 
     def __init__(
@@ -245,7 +245,7 @@ class DataParallelExecutorManager:
         )
 
     def install_monitor(self, monitor: Any) -> None:
-        """Have a monitor watch all executors; NotImplementedError with buckets."""
+        """Install a monitor on all executors. NotImplementedError with buckets."""
         if self.sym_gen is not None:
             raise NotImplementedError("Monitoring is not implemented for bucketing")
         for executor in self.execgrp.train_execs:
@@ -257,7 +257,7 @@ class DataParallelExecutorManager:
             executor.copy_params_from(arg_params, aux_params)
 
     def copy_to(self, arg_params: Mapping[str, NDArray], aux_params: Mapping[str, NDArray]) -> None:
-        """Write the means over the devices into the given arrays."""
+        """Write the means over the devices into these arrays."""
         for names, blocks, targets in (
             (self.param_names, self.param_arrays, arg_params),
             (self.aux_names, self.aux_arrays, aux_params),
@@ -270,21 +270,21 @@ class DataParallelExecutorManager:
 
     @property
     def param_arrays(self) -> list[list[NDArray]]:
-        """For each parameter its arrays on all devices, which all buckets share."""
+        """For each parameter, its arrays on all devices; all buckets share them."""
         return self.execgrp.param_arrays
 
     @property
     def grad_arrays(self) -> list[list[NDArray | None]]:
-        """For each parameter its gradients on all devices."""
+        """For each parameter, its gradients on all devices."""
         return self.execgrp.grad_arrays
 
     @property
     def aux_arrays(self) -> list[list[NDArray]]:
-        """For each auxiliary state its arrays on all devices."""
+        """For each auxiliary state, its arrays on all devices."""
         return self.execgrp.aux_arrays
 
     def load_data_batch(self, data_batch: Any) -> None:
-        """Copy a batch to the executors of its bucket, which are made when it is first seen."""
+        """Copy a batch to the executors of its bucket. The first batch of a bucket creates them."""
         self.curr_execgrp = self.execgrp
         if self.sym_gen is not None:
             key = data_batch.bucket_key
@@ -295,7 +295,7 @@ class DataParallelExecutorManager:
 
     def _current(self) -> DataParallelExecutorGroup:
         if self.curr_execgrp is None:
-            raise RuntimeError("load_data_batch comes before forward")
+            raise RuntimeError("call load_data_batch before forward")
         return self.curr_execgrp
 
     def forward(self, is_train: bool = False) -> None:
@@ -303,9 +303,9 @@ class DataParallelExecutorManager:
         self._current().forward(is_train=is_train)
 
     def backward(self) -> None:
-        """Raises MXNetError: gradients come with training."""
+        """Raises MXNetError: gradients are not supported yet."""
         self._current().backward()
 
     def update_metric(self, metric: Any, labels: Any, pre_sliced: bool = False) -> None:
-        """Tell a metric the labels and outputs of the current batch."""
+        """Update a metric with the labels and outputs of the current batch."""
         self._current().update_metric(metric, labels, pre_sliced)

@@ -1,4 +1,5 @@
-"""Where MXNet's native files would be. mxforge is written in Python and has none, which the functions say."""
+"""Paths of MXNet's native files. mxforge is written in Python and has none: the functions read environment variables
+and raise RuntimeError if they are not set."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ def _none(what: str) -> NoReturn:
 
 
 def _from_environment(variable: str) -> str | None:
-    """The path that an environment variable names, if there is something."""
+    """The path in an environment variable; None if it does not exist."""
     path = os.environ.get(variable)
     return path if path and os.path.exists(path) else None
 
@@ -25,7 +26,7 @@ def find_lib_path(prefix: str = "libmxnet") -> list[str]:
 
 
 def find_include_path() -> str:
-    """The header files that MXNET_INCLUDE_PATH names; RuntimeError without."""
+    """The header files that MXNET_INCLUDE_PATH names; RuntimeError without one."""
     return _from_environment("MXNET_INCLUDE_PATH") or _none("the MXNet include path")
 
 

@@ -1,4 +1,4 @@
-"""Libraries of operators in C++, which mxforge cannot load: they are built against MXNet's own headers."""
+"""Libraries of C++ operators. mxforge cannot load them: they are built against MXNet's headers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["load"]
 
 
 def load(path: str, verbose: bool = True) -> None:
-    """Raises MXNetError, which says what is wrong with the path or that the library cannot be used."""
+    """Raises MXNetError: the path is invalid, or the library cannot be used."""
     if not os.path.exists(path):
         raise MXNetError(f"load path {path} does NOT exist")
     if not os.path.isabs(path):
@@ -18,6 +18,6 @@ def load(path: str, verbose: bool = True) -> None:
     if os.path.splitext(path)[1] not in (".so", ".dll"):
         raise MXNetError(f"load path {path} is NOT a library file")
     raise MXNetError(
-        f"library.load: {path} is built against MXNet's C++ headers and cannot run on mxforge's compiler: say its "
-        "operators in others, or as a CustomOp"
+        f"library.load: {path} is built against MXNet's C++ headers and mxforge cannot load it: replace its "
+        "operators by others, or write a CustomOp"
     )

@@ -13,7 +13,7 @@ _RED, _GREEN, _BLUE, _PLAIN = "\x1b[31m", "\x1b[32m", "\x1b[34m", "\x1b[0m"
 
 
 class _Formatter(logging.Formatter):
-    """`W1121 20:57:37 3525 /path/file.py:function:12] message`, its head coloured by the level."""
+    """Formats `W1121 20:57:37 3525 /path/file.py:function:12] message`; the level colours the part before `]`."""
 
     def __init__(self) -> None:
         super().__init__(datefmt="%m%d %H:%M:%S")
@@ -29,7 +29,7 @@ class _Formatter(logging.Formatter):
 def getLogger(
     name: str | None = None, filename: str | None = None, filemode: str | None = None, level: int = WARNING
 ) -> logging.Logger:
-    """The old name of `get_logger`."""
+    """Deprecated name of `get_logger`."""
     warnings.warn("getLogger is deprecated, Use get_logger instead.", DeprecationWarning, stacklevel=2)
     return get_logger(name, filename, filemode, level)
 
@@ -37,9 +37,9 @@ def getLogger(
 def get_logger(
     name: str | None = None, filename: str | None = None, filemode: str | None = None, level: int = WARNING
 ) -> logging.Logger:
-    """The logger of a name, which writes to the console, or with `filename` to a file ('a' is the default mode).
+    """The logger of this name. It writes to the console, or to the file `filename` (`filemode` is by default 'a').
 
-    It is set up when it is first asked for; the root logger (no name) is given as it is.
+    The first call for a name configures the logger. The root logger (no name) is returned unchanged.
     """
     logger = logging.getLogger(name)
     if name is None or getattr(logger, "_init_done", False):

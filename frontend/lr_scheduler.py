@@ -1,4 +1,4 @@
-"""Schedules of learning rates: the rate of each update, by its number."""
+"""Learning rate schedules: the rate of each update by its number."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ __all__ = ["CosineScheduler", "FactorScheduler", "LRScheduler", "MultiFactorSche
 
 
 class LRScheduler:
-    """A schedule: `scheduler(num_update)` is the rate of that update.
+    """Base class of schedules: `scheduler(num_update)` is the rate of that update.
 
-    The first `warmup_steps` updates have rates from `warmup_begin_lr` up to `base_lr` ('linear'), or the first of these
-    ('constant').
+    During the first `warmup_steps` updates the rate rises linearly from `warmup_begin_lr` to `base_lr`
+    (`warmup_mode` 'linear') or stays at `warmup_begin_lr` ('constant').
     """
 
     def __init__(
@@ -55,7 +55,7 @@ def _check_factor(factor: float) -> None:
 
 
 class FactorScheduler(LRScheduler):
-    """Every `step` updates the rate is multiplied by `factor`, down to `stop_factor_lr`."""
+    """Multiplies the rate by `factor` every `step` updates, but never below `stop_factor_lr`."""
 
     def __init__(
         self,
@@ -93,7 +93,7 @@ class FactorScheduler(LRScheduler):
 
 
 class MultiFactorScheduler(LRScheduler):
-    """After each of the updates in `step`, a rising list, the rate is multiplied by `factor`."""
+    """Multiplies the rate by `factor` after each of the updates in `step`, an increasing list."""
 
     def __init__(
         self,
@@ -129,7 +129,8 @@ class MultiFactorScheduler(LRScheduler):
 
 
 class _ToFinalRate(LRScheduler):
-    """A rate that goes from `base_lr` to `final_lr` until update `max_update`; `_share` is what is left of the way."""
+    """A rate that goes from `base_lr` to `final_lr` at update `max_update`. `_share` maps the part of the updates that
+    is done (0 to 1) to the part of the difference that remains (1 to 0)."""
 
     def __init__(
         self,
@@ -163,7 +164,8 @@ class _ToFinalRate(LRScheduler):
 
 
 class PolyScheduler(_ToFinalRate):
-    """The rate falls to `final_lr` at update `max_update` as a power `pwr` of what is left of the way."""
+    """The rate falls to `final_lr` at update `max_update` as a polynomial of degree `pwr`:
+    final_lr + (base_lr - final_lr) * (1 - num_update / max_update) ** pwr, where both counts exclude the warm-up."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""Memory for arrays, whose lack is an MXNetError."""
+"""Memory for arrays; OutOfMemory is an MXNetError."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ __all__ = ["OutOfMemory", "allocate", "require_room"]
 
 
 class OutOfMemory(MXNetError, MemoryError):
-    """There is no memory of that size."""
+    """An allocation failed."""
 
     def of(self, what: str) -> OutOfMemory:
-        """This error as that of something."""
+        """This error with `what` before its text."""
         return OutOfMemory(f"{what}: {self}")
 
 
@@ -23,7 +23,7 @@ raise_as(OutOfMemory)
 
 
 def require_room(shape: tuple[int, ...], dtype: DType) -> None:
-    """OutOfMemory for an array that is larger than the machine's memory, before NumPy tries to make it."""
+    """OutOfMemory for an array larger than the machine's memory, before NumPy tries to allocate it."""
     try:
         require_memory(prod(shape) * dtype.itemsize)
     except OutOfMemory as error:

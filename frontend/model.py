@@ -1,4 +1,4 @@
-"""Checkpoints, and FeedForward: a symbol with its parameters as an estimator, MXNet's interface before Module."""
+"""Checkpoints, and FeedForward: a symbol with its parameters as an estimator, the predecessor of Module."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ _DEFAULT_INITIALIZER = Uniform(0.01)
 
 
 class FeedForward:
-    """A symbol and its parameters, which predicts from arrays and iterators. Deprecated: `mod.Module` does more."""
+    """A symbol and its parameters, which predicts from arrays and iterators. Deprecated: use `mod.Module`."""
 
     def __init__(
         self,
@@ -79,7 +79,7 @@ class FeedForward:
         self.symbol: Symbol | None = symbol if isinstance(symbol, Symbol) else None
         self.sym_gen = None if isinstance(symbol, Symbol) else symbol
         if self.sym_gen is not None and not callable(self.sym_gen):
-            raise AssertionError("symbol is a Symbol or a function that gives one")
+            raise AssertionError("symbol must be a Symbol or a function that returns one")
         self.arg_params, self.aux_params = arg_params, aux_params
         self.allow_extra_params = allow_extra_params
         self.argument_checked = False
@@ -93,7 +93,7 @@ class FeedForward:
         self._pred_exec: Executor | None = None
 
     def _check_arguments(self) -> None:
-        """Refuse doubled names, and leave out parameters that the symbol does not have where they are allowed."""
+        """ValueError for duplicate names. With `allow_extra_params`, drop parameters that the symbol does not have."""
         if self.argument_checked or self.symbol is None:
             return
         self.argument_checked = True
@@ -113,17 +113,17 @@ class FeedForward:
 
     def _known(self) -> Symbol:
         if self.symbol is None:
-            raise MXNetError("FeedForward has a sym_gen, which only fit turns into a symbol: use BucketingModule")
+            raise MXNetError("FeedForward has a sym_gen and no symbol before fit: use BucketingModule")
         return self.symbol
 
     def _init_params(self, inputs: Any, overwrite: bool = False) -> tuple[list[str], list[str], list[str]]:
-        """Give parameters that have no value one from the initializer; names of arguments, parameters and states."""
+        """Initialize parameters that have no value; returns the names of arguments, parameters and states."""
         descs = [d if isinstance(d, DataDesc) else DataDesc(*d) for d in inputs]
         symbol = self._known()
         shapes, _, states = symbol.infer_shape(**{d.name: d.shape for d in descs})
         types, _, state_types = symbol.infer_type(**{d.name: d.dtype for d in descs})
         if shapes is None or states is None or types is None or state_types is None:
-            raise AssertionError("shapes and types of all parameters must follow from those of the inputs")
+            raise AssertionError("the shapes and types of the inputs do not determine those of all parameters")
         arguments, auxiliary = symbol.list_arguments(), symbol.list_auxiliary_states()
         data = {d.name for d in descs}
         own = [name for name in arguments if name not in data]
@@ -133,8 +133,8 @@ class FeedForward:
         self.aux_params = self._filled(of_states, {} if overwrite else self.aux_params or {})
         return arguments, own, auxiliary
 
-    def _filled(self, wanted: dict[str, Any], known: dict[str, NDArray]) -> dict[str, NDArray]:
-        made = {name: ndarray.zeros(shape, dtype=dtype) for name, (shape, dtype) in wanted.items()}
+    def _filled(self, needed: dict[str, Any], known: dict[str, NDArray]) -> dict[str, NDArray]:
+        made = {name: ndarray.zeros(shape, dtype=dtype) for name, (shape, dtype) in needed.items()}
         for name, array in made.items():
             if name in known:
                 array[:] = known[name]
@@ -145,12 +145,12 @@ class FeedForward:
     # --- prediction -------------------------------------------------------------------------------------------------
 
     def _init_predictor(self, input_shapes: Any, type_dict: dict[str, Any] | None = None) -> Executor:
-        """An executor for these inputs, with the parameters in it."""
+        """An executor for these inputs that holds the parameters."""
         symbol, parameters = self._known(), self.arg_params or {}
         shapes = {**{name: array.shape for name, array in parameters.items()}, **dict(input_shapes)}
         if self._pred_exec is not None:
-            wanted, _, _ = symbol.infer_shape(**shapes)
-            if wanted == [array.shape for array in self._pred_exec.arg_arrays]:
+            inferred, _, _ = symbol.infer_shape(**shapes)
+            if inferred == [array.shape for array in self._pred_exec.arg_arrays]:
                 return self._pred_exec
         made = symbol.simple_bind(self.ctx[0], grad_req="null", type_dict=type_dict, **shapes)
         made.copy_params_from(parameters, self.aux_params or {})
@@ -158,7 +158,7 @@ class FeedForward:
         return made
 
     def _predictor_for(self, batches: DataIter) -> tuple[Executor, list[NDArray]]:
-        """The executor for an iterator's shapes, and its arrays for the data."""
+        """The executor for an iterator's shapes, and its data arrays."""
         data: list[Any] = batches.provide_data  # type: ignore[attr-defined]
         types = {name: array.dtype for name, array in (self.arg_params or {}).items()}
         types.update({d[0]: getattr(d, "dtype", mx_real_t) for d in data})
@@ -185,8 +185,14 @@ class FeedForward:
         return NDArrayIter(X, y, size, shuffle=is_train, last_batch_handle="roll_over" if is_train else "pad")
 
     def predict(self, X: Any, num_batch: int | None = None, return_data: bool = False, reset: bool = True) -> Any:
-        """The outputs as NumPy arrays, one or a list, without the last batch's fill; with `return_data` also the data
-        and the labels."""
+        """The outputs as one NumPy array or a list, without the padding of the last batch.
+
+        Args:
+            X: An array, or a DataIter.
+            num_batch: The largest number of batches; None is all.
+            return_data: Return (outputs, data, labels).
+            reset: Reset the iterator first.
+        """
         batches = self._init_iter(X, None, is_train=False)
         if reset:
             batches.reset()
@@ -227,7 +233,7 @@ class FeedForward:
                 call_all(batch_end_callback, BatchEndParam(0, number, eval_metric, locals()))
         return eval_metric.get()[1]
 
-    # --- training, which is not there yet ---------------------------------------------------------------------------
+    # --- training, which is not supported yet -----------------------------------------------------------------------
 
     def fit(
         self,
@@ -244,13 +250,13 @@ class FeedForward:
         eval_end_callback: Any = LogValidationMetricsCallback(),  # noqa: B008
         eval_batch_end_callback: Any = None,
     ) -> None:
-        """Raises MXNetError: training comes later."""
+        """Raises MXNetError: training is not supported yet."""
         raise gradients_missing("FeedForward.fit")
 
     # --- files ------------------------------------------------------------------------------------------------------
 
     def save(self, prefix: str, epoch: int | None = None, remove_amp_cast: bool = True) -> None:
-        """Write `PREFIX-symbol.json` and `PREFIX-EPOCH.params`; the epoch is by default `num_epoch`."""
+        """Write `PREFIX-symbol.json` and `PREFIX-EPOCH.params`. `epoch` is by default `num_epoch`."""
         epoch = self.num_epoch if epoch is None else epoch
         if epoch is None:
             raise AssertionError("save needs an epoch")
@@ -285,7 +291,7 @@ class FeedForward:
         eval_batch_end_callback: Any = None,
         **kwargs: Any,
     ) -> FeedForward:
-        """Make an estimator and fit it. Raises MXNetError: training comes later."""
+        """Create an estimator and fit it. Raises MXNetError: training is not supported yet."""
         made = FeedForward(
             symbol, ctx=ctx, num_epoch=num_epoch, epoch_size=epoch_size, optimizer=optimizer, initializer=initializer,
             **kwargs,
@@ -296,4 +302,4 @@ class FeedForward:
 
 
 SKLEARN_INSTALLED = False
-"""MXNet's FeedForward is a class of scikit-learn where that is installed; this one never is."""
+"""In MXNet, FeedForward is a subclass of scikit-learn's BaseEstimator if scikit-learn is installed; here it is not."""

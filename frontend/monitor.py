@@ -1,4 +1,4 @@
-"""Monitor: statistics of what flows through executors, collected every few batches."""
+"""Monitor: statistics of the arrays of executors, collected every few batches."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ Statistic = Callable[[NDArray], Any]
 
 
 class Monitor:
-    """Statistics of the arrays whose names match `pattern`, of every `interval`-th batch.
+    """Statistics of the arrays whose names match `pattern`, in every `interval`-th batch.
 
-    `stat_func` takes an array and gives one or a list of them, by default norm / sqrt(size). `monitor_all` takes in
-    the operands of operators, not only their results; `sort` orders by name.
+    `stat_func` takes an array and returns an array or a list of arrays; by default it is norm / sqrt(size).
+    `monitor_all` includes the operands of operators, not only their results; `sort` orders by name.
     """
 
     def __init__(
@@ -46,7 +46,7 @@ class Monitor:
         self.monitor_all = monitor_all
 
     def stat_helper(self, name: bytes, array: NDArray) -> None:
-        """What executors call: takes a statistic down when the batch counts and the name matches."""
+        """The callback of executors: records a statistic if the batch is monitored and the name matches."""
         if self.activated:
             self._take(py_str(name), array)
 
@@ -55,19 +55,19 @@ class Monitor:
             self.queue.append((self.step, name, self.stat_func(array)))
 
     def install(self, exe: Executor) -> None:
-        """Watch an executor; several may be watched."""
+        """Monitor an executor. Several executors can be installed."""
         exe.set_monitor_callback(self.stat_helper, self.monitor_all)
         self.exes.append(exe)
 
     def tic(self) -> None:
-        """Begin a batch: call before `forward`."""
+        """Start a batch: call it before `forward`."""
         if self.step % self.interval == 0:
             self.queue = []
             self.activated = True
         self.step += 1
 
     def toc(self) -> list[tuple[int, str, str]]:
-        """End a batch: (number of the batch, name, statistic as a text) of everything that matched."""
+        """Finish a batch; returns (batch number, name, statistic as text) for each array that matched."""
         if not self.activated:
             return []
         for exe in self.exes:
@@ -81,7 +81,7 @@ class Monitor:
         return found
 
     def toc_print(self) -> None:
-        """End a batch and write its statistics to the log."""
+        """Finish a batch and log its statistics."""
         for step, name, text in self.toc():
             logging.info("Batch: %7d %30s %s", step, name, text)
 
@@ -93,5 +93,5 @@ def _root_mean_square(x: NDArray) -> NDArray:
 def _text(values: Any) -> str:
     listed = [values] if isinstance(values, NDArray) else values
     if not isinstance(listed, list) or not all(isinstance(v, NDArray) for v in listed):
-        raise AssertionError(f"a statistic is an NDArray or a list of them, not {type(values).__name__}")
+        raise AssertionError(f"a statistic must be an NDArray or a list of them, not {type(values).__name__}")
     return "".join(str(v.asscalar() if v.shape == (1,) else v.asnumpy()) + "\t" for v in listed)

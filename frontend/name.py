@@ -1,4 +1,4 @@
-"""Names symbols automatically: a counter for each kind of operator, as MXNet's NameManager does."""
+"""Automatic names for symbols: a counter for each operator, as in MXNet."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["NameManager", "Prefix"]
 
 
 class _Managers(type):
-    """The class of NameManager: `NameManager.current` can be read, with a warning, and set."""
+    """The metaclass of NameManager: `NameManager.current` can be read, with a warning, and set."""
 
     @property
     def current(cls) -> NameManager:
@@ -26,7 +26,7 @@ class _Managers(type):
 
 
 class NameManager(metaclass=_Managers):
-    """Gives `fullyconnected0`, `fullyconnected1`, ... to symbols whose user gave no name; used by `with`."""
+    """Names symbols without a name `fullyconnected0`, `fullyconnected1`, ...; active in a `with` block."""
 
     _current = threading.local()
 
@@ -35,7 +35,7 @@ class NameManager(metaclass=_Managers):
         self._old_manager: NameManager | None = None
 
     def get(self, name: str | None, hint: str) -> str:
-        """`name` if there is one, else `hint` with the next number."""
+        """`name` if it is not empty, else `hint` with the next number."""
         if name:
             return name
         count = self._counter.get(hint, 0)
@@ -54,7 +54,7 @@ class NameManager(metaclass=_Managers):
 
 
 class Prefix(NameManager):
-    """Puts a prefix in front of all names, given ones too."""
+    """Adds a prefix to all names, also to names that the user chose."""
 
     def __init__(self, prefix: str) -> None:
         super().__init__()

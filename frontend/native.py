@@ -1,7 +1,7 @@
-"""Values as C code sees them: what other people's native extensions of MXNet build their calls from.
+"""C values: helpers from which third-party native extensions of MXNet build their calls.
 
-mxforge itself has no C library behind it: calling a function of `_LIB` raises. `check_call` and the makers of C strings
-and arrays work on any library.
+mxforge has no C library: calling a function of `_LIB` raises MXNetError. `check_call` and the functions that create C
+strings and arrays work with any library.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ mx_float_p = ctypes.POINTER(ctypes.c_float)
 
 
 class _MissingFunction:
-    """A function of MXNet's C interface: its types can be declared, calling it raises MXNetError."""
+    """A function of MXNet's C API: its types can be declared, but calling it raises MXNetError."""
 
     argtypes: Any = None
     restype: Any = ctypes.c_int
@@ -29,13 +29,13 @@ class _MissingFunction:
 
     def __call__(self, *args: Any) -> NoReturn:
         raise MXNetError(
-            f"{self.__name__} is a function of MXNet's C library, which is not behind mxforge: use the functions of "
+            f"{self.__name__} is a function of MXNet's C library, which mxforge does not have: use the functions of "
             "mx.nd, mx.sym and gluon instead"
         )
 
 
 class _MissingLibrary:
-    """Stands for MXNet's C library, from which other people's code takes functions by name."""
+    """A placeholder for MXNet's C library, whose functions third-party code looks up by name."""
 
     _name = None
 
@@ -65,7 +65,7 @@ def c_array(ctype: Any, values: Sequence[Any]) -> Any:
 
 
 def c_array_buf(ctype: Any, buf: Any) -> Any:
-    """A C array on the memory of a writable buffer (an `array.array`); it has as many elements as the buffer."""
+    """A C array that shares the memory of a writable buffer (an `array.array`) and has as many elements."""
     return (ctype * len(buf)).from_buffer(buf)
 
 
@@ -76,21 +76,21 @@ def c_handle_array(objs: Iterable[Any]) -> Any:
 
 
 def ctypes2buffer(cptr: Any, length: int) -> bytearray:
-    """A copy of `length` bytes behind a char pointer. TypeError for other pointers."""
+    """A copy of `length` bytes at a char pointer. TypeError for other pointers."""
     if not isinstance(cptr, ctypes.POINTER(ctypes.c_char)):
         raise TypeError("expected char pointer")
     return bytearray(ctypes.string_at(cptr, length))
 
 
 def ctypes2numpy_shared(cptr: Any, shape: Sequence[int]) -> np.ndarray:
-    """A NumPy array of float32 on the memory behind a float pointer. RuntimeError for other pointers."""
+    """A float32 NumPy array that shares the memory at a float pointer. RuntimeError for other pointers."""
     if not isinstance(cptr, mx_float_p):
         raise RuntimeError("expected float pointer")
     return np.ctypeslib.as_array(cptr, tuple(shape))
 
 
 class MXCallbackList(ctypes.Structure):
-    """The functions that a custom operator of C hands over."""
+    """The callbacks of a custom operator in C."""
 
     _fields_ = (
         ("num_callbacks", ctypes.c_int),
@@ -106,12 +106,12 @@ def check_call(ret: int) -> None:
 
 
 def get_last_ffi_error() -> Exception:
-    """The error for a failed call of C. Its text is unknown here: no library of MXNet's own is behind it."""
+    """The error for a failed C call. Its text is unknown: MXNet's library, which stores it, does not exist here."""
     return MXNetError("a call of C code failed")
 
 
 def c2pyerror(err_msg: str) -> tuple[str, str | None]:
-    """A message of C++ code as Python writes one: its stack trace first, latest call last; and the error's name."""
+    """A C++ error message in Python's form (the stack trace first, most recent call last), and the error's name."""
     lines = err_msg.removesuffix("\n").split("\n")
     trace: list[str] = []
     message: list[str] = []
@@ -126,11 +126,11 @@ def c2pyerror(err_msg: str) -> tuple[str, str | None]:
 
 
 def _find_error_type(line: str) -> str | None:
-    """The name of the error in the first line of a message, "ValueError: ..."; None if there is none."""
+    """The error name in the first line of a message such as "ValueError: ..."; None if there is none."""
     name, colon, _ = line.partition(":")
     return name if colon and _valid_error_name(name) else None
 
 
 def _valid_error_name(name: str) -> bool:
-    """True if this can be the name of a class of errors, with dots."""
+    """True if this can be the name of an error class; dots are allowed."""
     return all(c.isalnum() or c in "_." for c in name)

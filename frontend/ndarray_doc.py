@@ -1,4 +1,4 @@
-"""The place of MXNet's additional documentation of arrays. Here an operator's documentation is its declaration's."""
+"""MXNet's module for additional documentation of arrays. In mxforge, operators are documented in their declarations."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ class NDArrayDoc:
 
 
 class ReshapeDoc(NDArrayDoc):
-    """`nd.reshape(x, shape=(-1, 2))` is the same elements under another shape."""
+    """`nd.reshape(x, shape=(-1, 2))` returns the same elements in another shape."""
 
 
 class elemwise_addDoc(NDArrayDoc):
-    """`nd.elemwise_add(a, b)` adds arrays of one shape."""
+    """`nd.elemwise_add(a, b)` adds arrays of the same shape."""
 
 
 class BroadcastToDoc(NDArrayDoc):
@@ -20,7 +20,7 @@ class BroadcastToDoc(NDArrayDoc):
 
 
 class StackDoc(NDArrayDoc):
-    """`nd.stack(a, b, axis=0)` puts arrays of one shape along a new axis."""
+    """`nd.stack(a, b, axis=0)` joins arrays of the same shape along a new axis."""
 
 
 class CustomDoc(NDArrayDoc):

@@ -1,6 +1,6 @@
-"""Operators that users write in Python, and what is known of all others.
+"""Operators that users write in Python, and the names and arguments of all other operators.
 
-`nd.Custom(x, op_type="name")` and `sym.Custom` run them; see `custom`.
+`nd.Custom(x, op_type="name")` and `sym.Custom` run user-written operators; see `custom`.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class CustomOp:
         """Compute the gradients of the inputs, with `assign(in_grad[i], req[i], value)`."""
 
     def assign(self, dst: NDArray, req: str, src: Any) -> None:
-        """Do with a result what was asked for: "null" nothing, "write" or "inplace" put it there, "add" add it."""
+        """Store a result by request: "write" and "inplace" overwrite `dst`, "add" adds to it, "null" does nothing."""
         if req in ("write", "inplace"):
             dst[:] = src
         elif req == "add":
@@ -55,9 +55,9 @@ class CustomOp:
 
 
 class CustomOpProp:
-    """What is known of an operator in Python: names, shapes and dtypes, and how it is made.
+    """Describes an operator in Python: names, shapes and dtypes of its arguments and results; creates the operator.
 
-    The parameters of `nd.Custom` besides the arrays and `op_type` are given to the constructor as texts.
+    The constructor receives the parameters of `nd.Custom` other than arrays and `op_type`, as strings.
     """
 
     def __init__(self, need_top_grad: bool = True) -> None:
@@ -76,15 +76,15 @@ class CustomOpProp:
         return []
 
     def infer_shape(self, in_shape: Any) -> Any:
-        """Shapes of inputs, outputs and states from those of the inputs; by default outputs are like the first."""
+        """Shapes of inputs, outputs and states from the input shapes. Default: outputs have the first input's shape."""
         return in_shape, (in_shape[0],) * len(self.list_outputs()), ()
 
     def infer_type(self, in_type: Any) -> Any:
-        """Dtypes of inputs, outputs and states; by default those of the first input."""
+        """Dtypes of inputs, outputs and states. Default: the first input's dtype."""
         return in_type, [in_type[0]] * len(self.list_outputs()), [in_type[0]] * len(self.list_auxiliary_states())
 
     def infer_storage_type(self, in_stype: Sequence[str]) -> Any:
-        """Storage types of inputs, outputs and states; by default dense, AssertionError for sparse inputs."""
+        """Storage types of inputs, outputs and states. Default: dense; AssertionError for sparse inputs."""
         _check_dense("infer_storage_type", "in_stype", in_stype)
         return in_stype, ["default"] * len(self.list_outputs()), ["default"] * len(self.list_auxiliary_states())
 
@@ -92,7 +92,7 @@ class CustomOpProp:
         self, ograd_stype: list[str], in_stype: list[str], out_stype: list[str], igrad_stype: list[str],
         aux_stype: list[str],
     ) -> Any:  # fmt: skip
-        """Storage types of the backward pass; by default dense."""
+        """Storage types of the backward pass. Default: dense; AssertionError for sparse gradients."""
         _check_dense("infer_storage_type_backward", "ograd_stype", ograd_stype)
         asked = ["default" if stype == "undefined" else stype for stype in igrad_stype]
         _check_dense("infer_storage_type_backward", "igrad_stype", asked)
@@ -108,7 +108,7 @@ class CustomOpProp:
         return [*(out_grad if self.need_top_grad_ else ()), *in_data, *out_data]
 
     def create_operator(self, ctx: Any, in_shapes: Any, in_dtypes: Any) -> CustomOp:
-        """The operator for inputs of these shapes and dtypes."""
+        """Create the operator for inputs of these shapes and dtypes."""
         return CustomOp()
 
 
@@ -123,13 +123,13 @@ def _check_dense(method: str, what: str, stypes: Sequence[str]) -> None:
 
 
 def register(reg_name: str) -> Callable[[_P], _P]:
-    """A decorator: the class is what `op_type=reg_name` means to `nd.Custom` and `sym.Custom`."""
+    """A decorator that registers a CustomOpProp class for `op_type=reg_name` of `nd.Custom` and `sym.Custom`."""
 
     def do_register(prop_cls: _P) -> _P:
         from ..ir.dialects.mx.custom import register_custom
 
         if not (isinstance(prop_cls, type) and issubclass(prop_cls, CustomOpProp)):
-            raise TypeError(f"register({reg_name!r}): {prop_cls!r} is no subclass of CustomOpProp")
+            raise TypeError(f"register({reg_name!r}): {prop_cls!r} is not a subclass of CustomOpProp")
         _registered[reg_name] = prop_cls
         register_custom(reg_name, partial(make_kind, prop_cls))
         forget_bound()
@@ -139,7 +139,7 @@ def register(reg_name: str) -> Callable[[_P], _P]:
 
 
 def custom_property(op_type: str) -> type[CustomOpProp]:
-    """The class that was registered under a name. MXNetError names one that is not."""
+    """The class registered under a name. MXNetError for an unknown name."""
     if op_type not in _registered:
         known = ", ".join(sorted(_registered)) or "none is"
         raise MXNetError(f"Custom: op_type {op_type!r} is not registered with mx.operator.register ({known})")
@@ -157,7 +157,8 @@ def get_all_registered_operators() -> list[str]:
 
 
 def get_operator_arguments(op_name: str) -> OperatorArguments:
-    """Number, names and types of an operator's arguments: inputs, then parameters. MXNetError for an unknown name."""
+    """Number, names and types of an operator's arguments: first inputs, then parameters. MXNetError for an unknown
+    name."""
     from ..ir.dialects.mx.operator import lookup
 
     try:
@@ -173,7 +174,7 @@ _WORDS = {int: "int", float: "float", bool: "boolean", str: "string", tuple: "Sh
 
 
 def _described(info: Any) -> str:
-    """What a parameter may be, in MXNet's words: "int, optional, default='1'"."""
+    """A parameter's type in MXNet's words: "int, optional, default='1'"."""
     kinds = typing.get_args(info.annotation)
     optional = types.NoneType in kinds
     kind = next(k for k in kinds if k is not types.NoneType) if optional else info.annotation
@@ -193,8 +194,8 @@ def _described(info: Any) -> str:
 
 
 class PythonOp:
-    """The oldest interface of operators in Python; an instance applied to symbols gives a symbol. Deprecated: a
-    CustomOp also runs on arrays, and has a name."""
+    """The oldest interface for operators in Python: calling an instance with symbols returns a symbol. Deprecated: use
+    CustomOp, which also runs on arrays and has a name."""
 
     _ref_holder: list[Any] = []
 
@@ -206,15 +207,15 @@ class PythonOp:
         return self.get_symbol(*args, **kwargs)
 
     def get_symbol(self, *args: Any, **kwargs: Any) -> Any:
-        """The symbol that uses this operator. NotImplementedError: subclasses have one."""
+        """The symbol of a use of this operator. Subclasses override it; here it raises NotImplementedError."""
         raise NotImplementedError("Must override this")
 
     def forward(self, in_data: Any, out_data: Any) -> None:
-        """Compute the outputs; by default a copy of the first input."""
+        """Compute the outputs. Default: a copy of the first input."""
         out_data[0][:] = in_data[0]
 
     def backward(self, out_grad: Any, in_data: Any, out_data: Any, in_grad: Any) -> None:
-        """Compute the gradients; by default 1."""
+        """Compute the gradients of the inputs. Default: 1."""
         in_grad[0][:] = 1.0
 
     def infer_shape(self, in_shape: Any) -> Any:
@@ -235,10 +236,10 @@ class PythonOp:
 
 
 class NumpyOp(PythonOp):
-    """An operator on NumPy arrays, float32 all of them."""
+    """An operator on NumPy arrays of dtype float32."""
 
     def get_symbol(self, *args: Any, **kwargs: Any) -> Any:
-        """The symbol that uses this operator, with the inputs that `list_arguments` names."""
+        """The symbol of a use of this operator, with the inputs that `list_arguments` names."""
         return _symbol_of(self, True, args, kwargs)
 
 
@@ -246,7 +247,7 @@ class NDArrayOp(PythonOp):
     """An operator on NDArrays."""
 
     def get_symbol(self, *args: Any, **kwargs: Any) -> Any:
-        """The symbol that uses this operator, with the inputs that `list_arguments` names."""
+        """The symbol of a use of this operator, with the inputs that `list_arguments` names."""
         return _symbol_of(self, False, args, kwargs)
 
     def declare_backward_dependency(
@@ -257,12 +258,12 @@ class NDArrayOp(PythonOp):
 
 
 def _symbol_of(owner: PythonOp, on_numpy: bool, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """The symbol that uses an operator of the interfaces before CustomOp, which has no registered name: it is given
-    one, under which other processes do not know it."""
+    """The symbol of a use of a PythonOp. Such an operator has no name: a new name is registered, which other processes
+    do not know."""
     from . import symbol
 
     class Runner(CustomOp):
-        """Hands the arrays to the owner."""
+        """Passes the arrays to the owner."""
 
         def forward(self, is_train: bool, req: list[str], in_data: Any, out_data: Any, aux: Any) -> None:
             if not on_numpy:
@@ -274,7 +275,7 @@ def _symbol_of(owner: PythonOp, on_numpy: bool, args: tuple[Any, ...], kwargs: d
                 target[:] = value
 
     class Prop(CustomOpProp):
-        """Says what the owner says."""
+        """Delegates to the owner."""
 
         def list_arguments(self) -> list[str]:
             return owner.list_arguments()
@@ -290,5 +291,5 @@ def _symbol_of(owner: PythonOp, on_numpy: bool, args: tuple[Any, ...], kwargs: d
 
     name = f"_{type(owner).__name__}{next(_numbers)}"
     register(name)(Prop)
-    function: Any = getattr(symbol, "Custom")  # noqa: B009 (made when it is asked for)
+    function: Any = getattr(symbol, "Custom")  # noqa: B009 (created on first access)
     return function(*args, op_type=name, **kwargs)

@@ -1,4 +1,4 @@
-"""How training loops update parameters: by a KVStore, or by an updater after a KVStore has added gradients up."""
+"""Parameter updates of training loops: by a KVStore, or by an updater after a KVStore has summed the gradients."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from typing import Any
 from . import kvstore as kvs
 from .ndarray import NDArray
 
-_LARGE = 16 << 20  # elements of a parameter from which a local store only adds up
+_LARGE = 16 << 20  # parameters with more elements are not updated by a local store, which then only sums gradients
 
 
 def _create_sparse_kvstore(kvstore: Any) -> tuple[Any, bool]:
-    """A store for `row_sparse` parameters, which it updates itself."""
+    """A store that updates `row_sparse` parameters. Returns (store, True)."""
     if not isinstance(kvstore, str | kvs.KVStore):
         raise TypeError(
             f"Cannot create {kvstore!r} KVStore with row_sparse parameters. The type must be KVStore or str."
@@ -28,9 +28,10 @@ def _create_sparse_kvstore(kvstore: Any) -> tuple[Any, bool]:
 
 
 def _create_kvstore(kvstore: Any, num_device: int, arg_params: Mapping[str, NDArray]) -> tuple[Any, bool]:
-    """The store of a training loop, and whether it updates parameters itself.
+    """The store of a training loop, and whether the store updates the parameters.
 
-    A name gives none for one device. `MXNET_UPDATE_ON_KVSTORE=0` and large parameters leave updates to the loop.
+    A name other than "dist..." returns no store for one device. With `MXNET_UPDATE_ON_KVSTORE=0` or large parameters,
+    the loop updates the parameters.
     """
     update = bool(int(os.environ.get("MXNET_UPDATE_ON_KVSTORE", "1")))
     if kvstore is not None and not isinstance(kvstore, str | kvs.KVStoreBase):
@@ -53,7 +54,7 @@ def _initialize_kvstore(
     param_names: Sequence[str],
     update_on_kvstore: bool,
 ) -> None:
-    """Give a store the parameters, and where it updates them the devices its values."""
+    """Initialize a store with the parameters; if it updates dense parameters, broadcast its values to the devices."""
     for name, arrays in zip(param_names, param_arrays, strict=False):
         if not update_on_kvstore or arg_params[name].stype != "default":
             kvstore.init(name, arg_params[name])
@@ -62,7 +63,7 @@ def _initialize_kvstore(
 
 
 def _exchange(kvstore: Any, name: str, grads: list[NDArray], out: list[NDArray], priority: int) -> None:
-    """Push gradients and pull what comes of them."""
+    """Push gradients, and pull their sums or the updated parameters into `out`."""
     if grads[0].stype == "default" and out[0].stype == "default":
         kvstore.pushpull(name, grads, out=out, priority=priority)
     else:
@@ -73,13 +74,13 @@ def _exchange(kvstore: Any, name: str, grads: list[NDArray], out: list[NDArray],
 def _update_params_on_kvstore(
     param_arrays: Sequence[list[NDArray]], grad_arrays: Sequence[list[Any]], kvstore: Any, param_names: Sequence[str]
 ) -> None:
-    """Have a store update parameters, and take the new ones from it."""
+    """Update parameters on a store, and pull the new values."""
     for i, (arrays, grads) in enumerate(zip(param_arrays, grad_arrays, strict=True)):
         if grads[0] is not None:
             _exchange(kvstore, param_names[i], grads, arrays, -i)
 
 
-_update_params_on_kvstore_nccl = _update_params_on_kvstore  # there is no NCCL to make groups for
+_update_params_on_kvstore_nccl = _update_params_on_kvstore  # mxforge has no NCCL
 
 
 def _update_params(
@@ -90,8 +91,8 @@ def _update_params(
     kvstore: Any = None,
     param_names: Sequence[str] | None = None,
 ) -> None:
-    """Update parameters on each device with `updater(indices, gradients, weights)`, after a store, if there is one, has
-    added up the gradients of all devices. Device k has index i * num_device + k of parameter i."""
+    """Update parameters on each device with `updater(indices, gradients, weights)`. A store, if there is one, first
+    sums the gradients over the devices. The index of parameter i on device k is i * num_device + k."""
     updates: list[list[tuple[int, Any, NDArray]]] = [[] for _ in range(num_device)]
     for i, (arrays, grads) in enumerate(zip(param_arrays, grad_arrays, strict=True)):
         if grads[0] is None:

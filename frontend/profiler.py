@@ -1,8 +1,8 @@
-"""Measures where time goes: a Chrome trace of every launch of a compiled program, tables of sums, and the user's own
-tasks, frames, events, counters and markers.
+"""Profiler: a Chrome trace of every launch of a compiled program, tables of total times, and the user's tasks, frames,
+events, counters and markers.
 
-While it runs, each launch is timed by itself, with the names of the operators that were fused into it. When it does
-not run, nothing is recorded.
+While the profiler runs, each launch is timed separately, under the names of the operators that are fused into it.
+Nothing is recorded while it does not run.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from ..runtime.function import Call
     from ..runtime.tensor import Tensor
 
-_EVENTS = 1_000_000  # events that are kept; older ones are dropped
+_EVENTS = 1_000_000  # the number of events that are kept; older events are dropped
 _FLAGS = ("profile_all", "profile_symbolic", "profile_imperative", "profile_memory", "profile_api")
 _DEFAULTS: dict[str, Any] = {
     **dict.fromkeys(_FLAGS, False),
@@ -48,7 +48,8 @@ profiler_kvstore_handle: Any = None
 
 
 class _Profiler:
-    """What was recorded, and whether more is. Times are in microseconds of `time.perf_counter_ns`."""
+    """The recorded events and sums, and whether recording is active. Times of events are microseconds of
+    `time.perf_counter_ns`."""
 
     def __init__(self) -> None:
         self.config = dict(_DEFAULTS)
@@ -58,14 +59,14 @@ class _Profiler:
         self.sums: dict[str, dict[str, list[float]]] = {}
         self.lock = ForkSafeLock()
         self.dumper: threading.Timer | None = None
-        self.thread = threading.local()  # `number`: a number is an operand of the call that runs
+        self.thread = threading.local()  # `called`: the running call's specialization; `number`: an operand is a number
 
     @property
     def active(self) -> bool:
         return self.running and not self.paused
 
     def apply(self) -> None:
-        """Listen to programs, or stop listening."""
+        """Register or remove the callbacks that time launches."""
         from ..runtime import executable
         from ..runtime.modes import hooks
 
@@ -77,8 +78,8 @@ class _Profiler:
             hooks.add(self)
 
     def before_call(self, call: Call) -> None:
-        """Note whether a Python number is among the operands, which decides the operator's name in MXNet, and what the
-        call's layers are called."""
+        """Store the call's specialization, which names its layers, and whether an operand is a Python number, on which
+        the operator's name in MXNet depends."""
         from .ndarray.arithmetic import number_class
 
         self.thread.called = call.specialization
@@ -88,8 +89,8 @@ class _Profiler:
         self.thread.called, self.thread.number = None, False
 
     def _label(self, program: Program, launch: Launch) -> str:
-        """The names of the operators in a launch, as the call's own graph has them. `x + 1` runs the program of
-        `broadcast_add` on an array without axes; its name is that of MXNet's operator on numbers."""
+        """The names of the operators in a launch, from the graph of the call. `x + 1` runs the program of
+        `broadcast_add` with an array of shape (), but has the name of MXNet's operator on numbers."""
         from .ndarray.sparse_arithmetic import OF_NUMBERS
 
         called = getattr(self.thread, "called", None)
@@ -110,7 +111,7 @@ class _Profiler:
         self.duration(self._label(program, launch), "operator", begin, end, about)
 
     def duration(self, name: str, category: str, begin: int, end: int, about: dict[str, Any] | None = None) -> None:
-        """Record what took from `begin` to `end`, in nanoseconds."""
+        """Record an event from `begin` to `end`, in nanoseconds."""
         self.add("X", name, category, begin, dur=(end - begin) / 1000, **({"args": about} if about else {}))
         if self.config["aggregate_stats"]:
             self._sum(category, name, (end - begin) / 1e6)
@@ -127,19 +128,19 @@ class _Profiler:
             sums[2], sums[3] = min(sums[2], milliseconds), max(sums[3], milliseconds)
 
     def write(self) -> None:
-        """The trace as a file that chrome://tracing and Perfetto open."""
+        """Write the trace as a file that chrome://tracing and Perfetto can open."""
         process = {"ph": "M", "name": "process_name", "pid": os.getpid(), "args": {"name": "cpu/0"}}
         trace = {"traceEvents": [process, *self.events], "displayTimeUnit": "ms"}
         write_atomically(self.config["filename"], json.dumps(trace).encode())
 
-    def dump_now_and_then(self) -> None:
-        """While it runs, write the trace every `dump_period` seconds."""
+    def dump_periodically(self) -> None:
+        """Write the trace every `dump_period` seconds while the profiler runs."""
         if self.dumper is not None:
             self.write()
         if not self.running:
             self.dumper = None
             return
-        self.dumper = threading.Timer(self.config["dump_period"], self.dump_now_and_then)
+        self.dumper = threading.Timer(self.config["dump_period"], self.dump_periodically)
         self.dumper.daemon = True
         self.dumper.start()
 
@@ -150,27 +151,33 @@ _profiler = _Profiler()
 def _truth(name: str, value: Any) -> bool:
     text = str(value).lower()
     if text not in ("0", "1", "true", "false"):
-        raise MXNetError(f"profiler.set_config: {name} is True or False, not {value!r}")
+        raise MXNetError(f"profiler.set_config: {name} must be True or False, not {value!r}")
     return text in ("1", "true")
 
 
 def _check_process(profile_process: str) -> None:
     if {"worker": 0, "server": 1}[profile_process]:
-        raise MXNetError("profiler: there is no server to profile, which a KVStore of type dist would have")
+        raise MXNetError("profiler: there is no server to profile; only a KVStore of type dist has one")
 
 
 def set_kvstore_handle(handle: Any) -> None:
-    """Note the KVStore whose server is profiled; there is none."""
+    """Store the KVStore whose server is profiled. It has no effect: there are no servers."""
     global profiler_kvstore_handle  # noqa: PLW0603
     profiler_kvstore_handle = handle
 
 
 def set_config(**kwargs: Any) -> None:
-    """Say what is recorded, and where to.
+    """Configure what is recorded and where it is written. Arguments that are not passed get their defaults.
 
-    `filename` of the trace; `profile_all`, `profile_symbolic` or `profile_imperative` record launches of programs;
-    `aggregate_stats` keeps the sums for `dumps`; `continuous_dump` writes the trace every `dump_period` seconds.
-    `profile_memory` and `profile_api` record nothing. MXNetError names an argument that is unknown.
+    Args:
+        filename: The file of the trace, by default "profile.json".
+        profile_all, profile_symbolic, profile_imperative: Each of them records the launches of programs.
+        profile_memory, profile_api: Accepted; they record nothing.
+        aggregate_stats: Collect the sums for `dumps`.
+        continuous_dump: Write the trace every `dump_period` seconds (default 1).
+        profile_process: "worker"; MXNetError for "server".
+
+    MXNetError for an unknown argument.
     """
     config = dict(_DEFAULTS)
     for name, value in kwargs.items():
@@ -184,46 +191,46 @@ def set_config(**kwargs: Any) -> None:
 
 
 def profiler_set_config(mode: str = "symbolic", filename: str = "profile.json") -> None:
-    """As `set_config`. Deprecated."""
+    """Deprecated: use `set_config`."""
     _warn("profiler_set_config", "set_config")
     set_config(**{f"profile_{mode}": True, "filename": filename})
 
 
 def set_state(state: str = "stop", profile_process: str = "worker") -> None:
-    """Begin to record ("run") or end ("stop"). KeyError for another word."""
+    """Start ("run") or stop ("stop") recording. KeyError for another state."""
     running = bool({"stop": 0, "run": 1}[state])
     _check_process(profile_process)
     _profiler.running = running
     _profiler.apply()
     if _profiler.config["continuous_dump"]:
         if running and _profiler.dumper is None:
-            _profiler.dump_now_and_then()
+            _profiler.dump_periodically()
         elif not running:
             _profiler.write()
 
 
 def profiler_set_state(state: str = "stop") -> None:
-    """As `set_state`. Deprecated."""
+    """Deprecated: use `set_state`."""
     _warn("profiler_set_state", "set_state")
     set_state(state)
 
 
 def pause(profile_process: str = "worker") -> None:
-    """Record nothing until `resume`."""
+    """Stop recording until `resume`."""
     _check_process(profile_process)
     _profiler.paused = True
     _profiler.apply()
 
 
 def resume(profile_process: str = "worker") -> None:
-    """Record again after `pause`."""
+    """Continue recording after `pause`."""
     _check_process(profile_process)
     _profiler.paused = False
     _profiler.apply()
 
 
 def dump(finished: bool = True, profile_process: str = "worker") -> None:
-    """Write the trace to the file of `set_config`; when `finished`, a later one begins anew."""
+    """Write the trace to the file of `set_config`. If `finished`, the recorded events are then dropped."""
     _check_process(profile_process)
     _profiler.write()
     if finished:
@@ -231,7 +238,7 @@ def dump(finished: bool = True, profile_process: str = "worker") -> None:
 
 
 def dump_profile() -> None:
-    """As `dump`. Deprecated."""
+    """Deprecated: use `dump`."""
     _warn("dump_profile", "dump")
     dump(True)
 
@@ -241,10 +248,15 @@ def _warn(old: str, new: str) -> None:
 
 
 def dumps(reset: bool = False, format: str = "table", sort_by: str = "total", ascending: bool = False) -> str:
-    """The sums by category and name, in milliseconds, as tables or JSON; with `reset` they begin anew.
+    """The times by category and name, in milliseconds, as text. Requires `set_config(aggregate_stats=True)`.
 
-    Sorted by 'total', 'avg', 'min', 'max' or 'count'. There are sums where `set_config(aggregate_stats=True)` was
-    said. AssertionError for other words.
+    Args:
+        reset: Clear the times.
+        format: "table" or "json".
+        sort_by: "total", "avg", "min", "max" or "count".
+        ascending: Sort in ascending order.
+
+    AssertionError for other values.
     """
     if format not in ("table", "json"):
         raise AssertionError(f"Invalid value provided for format: {format}. Support: 'table', 'json'")
@@ -290,11 +302,11 @@ def _as_table(ordered: dict[str, dict[str, list[float]]]) -> str:
     return "\n".join([*lines, ""])
 
 
-# --- what users record --------------------------------------------------------------------------------------------
+# --- events of users ----------------------------------------------------------------------------------------------
 
 
 class _Duration:
-    """Something with a beginning and an end."""
+    """An event with a start and an end."""
 
     _category: str
 
@@ -303,11 +315,11 @@ class _Duration:
         self._begin: int | None = None
 
     def start(self) -> None:
-        """Begin."""
+        """Start the event."""
         self._begin = time.perf_counter_ns()
 
     def stop(self) -> None:
-        """End; recorded if the profiler runs. MXNetError without `start`."""
+        """Finish the event; it is recorded if the profiler runs. MXNetError without `start`."""
         if self._begin is None:
             raise MXNetError(f"profiler: {type(self).__name__} {self.name!r} was not started")
         if _profiler.active:
@@ -319,7 +331,7 @@ class _Duration:
 
 
 class Domain:
-    """A name for what belongs together: a category of the trace."""
+    """A named group of events: a category of the trace."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -352,21 +364,21 @@ class Task(_Duration):
 
 
 class Frame(_Duration):
-    """One pass of a loop."""
+    """One iteration of a loop."""
 
     def __init__(self, domain: Domain, name: str) -> None:
         super().__init__(f"{domain.name},frame", name)
 
 
 class Event(_Duration):
-    """What belongs to no domain."""
+    """An event without a domain."""
 
     def __init__(self, name: str) -> None:
         super().__init__("event", name)
 
 
 class Counter:
-    """A number that changes; whole, as in MXNet."""
+    """A number that changes. As in MXNet, values are truncated to integers."""
 
     def __init__(self, domain: Domain, name: str, value: float | None = None) -> None:
         self.name, self._domain = name, domain
@@ -375,18 +387,18 @@ class Counter:
             self.set_value(value)
 
     def set_value(self, value: float) -> None:
-        """Give it a value; recorded if the profiler runs."""
+        """Set the value; it is recorded if the profiler runs."""
         self._value = int(value)
         if _profiler.active:
             values = {self.name: self._value}
             _profiler.add("C", self.name, self._domain.name, time.perf_counter_ns(), args=values)
 
     def increment(self, delta: float = 1) -> None:
-        """Add to it."""
+        """Add `delta` to the value."""
         self.set_value(self._value + int(delta))
 
     def decrement(self, delta: float = 1) -> None:
-        """Take from it."""
+        """Subtract `delta` from the value."""
         self.set_value(self._value - int(delta))
 
     def __iadd__(self, delta: float) -> Counter:
@@ -408,10 +420,10 @@ class Marker:
         self.name, self.domain = name, domain
 
     def mark(self, scope: str = "process") -> None:
-        """Mark now, for a 'process', a 'thread' or 'global'; recorded if the profiler runs. MXNetError for another
-        word."""
+        """Record this moment if the profiler runs. `scope` is 'global', 'process', 'thread', 'task' or 'marker';
+        MXNetError for others."""
         if scope not in _SCOPES:
-            raise MXNetError(f"profiler: the scope of a marker is one of {', '.join(_SCOPES)}, not {scope!r}")
+            raise MXNetError(f"profiler: the scope of a marker must be one of {', '.join(_SCOPES)}, not {scope!r}")
         if _profiler.active:
             category = f"{self.domain.name},instant_marker"
             _profiler.add("i", self.name, category, time.perf_counter_ns(), s=_SCOPES[scope])

@@ -1,8 +1,8 @@
-"""The seed of random operators. The draws under `mx.random` are those of `mx.nd.random`.
+"""The seed of random operators. The functions of `mx.random` are those of `mx.nd.random`.
 
-Random operators are pure functions of a key of four words: (seed, seed, number of the call, draw inside of the call). A
-compiled graph counts a call for each of its operators that draw, so it gives what the same operators give one by one.
-The numbers differ from MXNet's for the same seed; that a seed repeats them, and that calls differ, holds as there.
+Random operators are pure functions of a key of four words: (seed, seed, call number, draw within the call). In a
+compiled graph each operator that draws has its own call number, so the graph returns the same numbers as eager calls.
+The numbers differ from MXNet's for the same seed. As in MXNet, a seed reproduces them, and successive calls differ.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from .base import check_call, integer_types
 from .context import Context, as_context
 
 if TYPE_CHECKING:
-    from .ndarray.random import (  # noqa: F401 (at run time they are found as borrowed names)
+    from .ndarray.random import (  # noqa: F401 (at run time they are borrowed names)
         exponential,
         gamma,
         generalized_negative_binomial,
@@ -32,8 +32,12 @@ __all__ = ["check_call", "seed"]
 
 
 def seed(seed_state: int, ctx: Context | str = "all") -> None:
-    """Start the random numbers anew, on all devices or on one. Equal seeds give equal numbers, on one context as on
-    another."""
+    """Set the seed of random numbers, on all devices or on one. Equal seeds give equal numbers on every context.
+
+    Args:
+        seed_state: An integer; ValueError for other types.
+        ctx: "all", or a Context.
+    """
     if not isinstance(seed_state, integer_types):
         raise ValueError("seed_state must be int")
     if ctx == "all":

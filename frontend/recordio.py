@@ -1,8 +1,8 @@
-"""RecordIO files: records of bytes one after another, read in order or by an index, and the header of image records.
+"""RecordIO files: sequences of byte records, read in order or by an index, and the header of image records.
 
-A record is the word MAGIC, a word with the length in its low 29 bits, the bytes, and zeros up to a multiple of 4. Where
-MAGIC stands in the data at a multiple of 4, the record is written in parts with MAGIC left out between them; the upper
-3 bits of the length say which part it is. All words are little endian.
+A record is the word MAGIC, a word with the length in its low 29 bits, the bytes, and zeros up to a multiple of 4. If
+the data contain MAGIC at a multiple of 4, the record is split there and MAGIC is omitted; the upper 3 bits of the
+length word number the kind of part: whole, first, middle or last. All words are little-endian.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ _IR_FORMAT = "IfQQ"
 _IR_SIZE = struct.calcsize(_IR_FORMAT)
 
 IRHeader = namedtuple("HEADER", ["flag", "label", "id", "id2"])
-"""What stands before an image: `label` is a number, or an array of `flag` numbers; `id2` is the upper part of `id`."""
+"""The header of an image: `label` is a number, or an array of `flag` numbers; `id2` is the upper part of `id`."""
 
 
 class MXRecordIO:
-    """A record file opened for reading ("r") or for writing ("w"). MXNetError when it cannot be opened."""
+    """A record file open for reading ("r") or writing ("w"). MXNetError if it cannot be opened."""
 
     def __init__(self, uri: str, flag: str) -> None:
         self.uri = os.fspath(uri)
@@ -42,7 +42,7 @@ class MXRecordIO:
         self.open()
 
     def open(self) -> None:
-        """Open the file, at its beginning; a file for writing becomes empty."""
+        """Open the file at its start. Opening for writing empties it."""
         if self.flag not in ("r", "w"):
             raise ValueError(f"Invalid flag {self.flag}")
         self.writable = self.flag == "w"
@@ -58,7 +58,7 @@ class MXRecordIO:
         self.close()
 
     def __getstate__(self) -> dict[str, Any]:
-        """All but the file, which the copy opens anew if it is open here."""
+        """The state without the file handle. Closes the file; a copy opens it again if it was open."""
         is_open = self.is_open
         self.close()
         return {**{key: value for key, value in self.__dict__.items() if key != "handle"}, "is_open": is_open}
@@ -70,7 +70,8 @@ class MXRecordIO:
             self.open()
 
     def _check_pid(self, allow_reset: bool = False) -> None:
-        """Two processes cannot share one position in a file."""
+        """Reopen the file in a forked process if `allow_reset`, else raise RuntimeError: processes would share a
+        position."""
         if not self.is_open:
             raise MXNetError(f"the record file {self.uri} is closed")
         if self.pid == os.getpid():
@@ -80,14 +81,14 @@ class MXRecordIO:
         self.reset()
 
     def close(self) -> None:
-        """Close the file; nothing happens when it is closed."""
+        """Close the file. A closed file stays closed."""
         if getattr(self, "is_open", False):
             self.handle.close()
             self.is_open = False
             self.pid = None
 
     def reset(self) -> None:
-        """Go back to the first record; a file for writing becomes empty."""
+        """Go back to the first record. A file open for writing becomes empty."""
         self.close()
         self.open()
 
@@ -105,14 +106,14 @@ class MXRecordIO:
             self.handle.write(part + b"\0" * (-len(part) % 4))
 
     def read(self) -> bytes | None:
-        """The next record, or None at the end. MXNetError when the file is damaged or ends inside a record."""
+        """The next record, or None at the end. MXNetError if the file is damaged or truncated."""
         assert not self.writable
         self._check_pid()
         kind, data = self._read_part()
         if data is None or kind == _WHOLE:
             return data
         if kind != _FIRST:
-            raise self._damaged("a record begins with its middle")
+            raise self._damaged("a record starts with a middle or last part")
         parts = [data]
         while kind != _LAST:
             kind, data = self._read_part()
@@ -122,27 +123,28 @@ class MXRecordIO:
         return _MAGIC_BYTES.join(parts)
 
     def _read_part(self) -> tuple[int, bytes | None]:
-        """Which part the next one is and its bytes; None for these at the end of the file."""
+        """The kind of the next part and its bytes, which are None at the end of the file."""
         head = self.handle.read(8)
         if not head:
             return _WHOLE, None
         if len(head) < 8:
-            raise self._damaged("it ends inside the head of a record")
+            raise self._damaged("it ends within the header of a record")
         magic, word = struct.unpack("<II", head)
         if magic != _MAGIC:
-            raise self._damaged("no record begins here")
+            raise self._damaged("no record starts here")
         length = word & _LONGEST
         padded = length + -length % 4
         if padded > self.size - self.handle.tell():
-            raise self._damaged(f"a record of {length} bytes goes beyond its end")
+            raise self._damaged(f"a record of {length} bytes exceeds the end of the file")
         return word >> _LENGTH_BITS, self.handle.read(padded)[:length]
 
     def _damaged(self, what: str) -> MXNetError:
-        return MXNetError(f"invalid record file {self.uri}, near byte {self.handle.tell()}: {what}")
+        position = self.handle.tell()
+        return MXNetError(f"invalid record file {self.uri}, near byte {position}: {what}")
 
 
 def _split_at_magic(data: bytes) -> list[bytes]:
-    """The pieces of `data` between the places at multiples of 4 where MAGIC stands."""
+    """The pieces of `data` between occurrences of MAGIC at multiples of 4."""
     parts, begin, at = [], 0, data.find(_MAGIC_BYTES)
     while at >= 0:
         if at % 4:
@@ -155,7 +157,7 @@ def _split_at_magic(data: bytes) -> list[bytes]:
 
 
 class MXIndexedRecordIO(MXRecordIO):
-    """A record file with an index: a text file with a key, a tab and the position of its record in each line."""
+    """A record file with an index: a text file of lines with a key, a tab and the byte position of its record."""
 
     def __init__(self, idx_path: str, uri: str, flag: str, key_type: Callable[[Any], Any] = int) -> None:
         self.idx_path = os.fspath(idx_path)
@@ -213,12 +215,12 @@ class MXIndexedRecordIO(MXRecordIO):
         self.handle.seek(self.idx[idx])
 
     def tell(self) -> int:
-        """Where the next record will be written, in bytes."""
+        """The byte position of the next written record."""
         assert self.writable
         return self.handle.tell()
 
     def read_idx(self, idx: Any) -> bytes | None:
-        """The record of a key; KeyError when the index does not have it."""
+        """The record of a key. KeyError if the index does not have it."""
         self.seek(idx)
         return self.read()
 
@@ -232,7 +234,7 @@ class MXIndexedRecordIO(MXRecordIO):
 
 
 def pack(header: Any, s: bytes) -> bytes:
-    """A header and bytes as one record; a label that is an array stands between them as float32."""
+    """A header and bytes as one record. An array label is stored between them as float32."""
     header = IRHeader(*header)
     if isinstance(header.label, numbers.Number):
         header = header._replace(flag=0)
@@ -244,21 +246,21 @@ def pack(header: Any, s: bytes) -> bytes:
 
 
 def unpack(s: bytes) -> tuple[Any, bytes]:
-    """Header and bytes of a record that `pack` made. MXNetError when it is too short for its label."""
+    """Header and bytes of a record that `pack` made. MXNetError if it is too short for its label."""
     if len(s) < _IR_SIZE:
         raise MXNetError(f"a record of {len(s)} bytes has no header, which takes {_IR_SIZE}")
     header = IRHeader(*struct.unpack(_IR_FORMAT, s[:_IR_SIZE]))
     s = s[_IR_SIZE:]
     if header.flag > 0:
         if 4 * header.flag > len(s):
-            raise MXNetError(f"a record says that it has {header.flag} labels and ends after {len(s) // 4}")
+            raise MXNetError(f"a record has {header.flag} labels by its header, but ends after {len(s) // 4}")
         header = header._replace(label=np.frombuffer(s, np.float32, header.flag))
         s = s[4 * header.flag :]
     return header, s
 
 
 def unpack_img(s: bytes, iscolor: int = -1) -> tuple[Any, np.ndarray | None]:
-    """Header and image (H, W, 3) in BGR, or (H, W) of a grey one, of a record."""
+    """Header and image of a record; the image has shape (H, W, 3) in BGR order, or (H, W) if grey."""
     from .image.codec import decode_packed
 
     header, s = unpack(s)

@@ -1,4 +1,4 @@
-"""Registries of classes that users choose by name: initializers, optimizers, metrics."""
+"""Registries of classes by name: initializers, optimizers, metrics."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ _REGISTRY: dict[type, dict[str, type]] = {}
 
 
 def get_registry(base_class: type) -> dict[str, type]:
-    """A copy of the table of one kind of class."""
+    """A copy of the table of registered subclasses of `base_class` by name."""
     return dict(_REGISTRY.setdefault(base_class, {}))
 
 
 def get_register_func(base_class: type, nickname: str) -> Callable[..., Any]:
-    """`register(klass, name=None)`: makes a class known under its own lower-case name or another."""
+    """`register(klass, name=None)`: registers a class under `name` or its own name, in lower case."""
     table = _REGISTRY.setdefault(base_class, {})
 
     def register(klass: _C, name: str | None = None) -> _C:
@@ -35,7 +35,7 @@ def get_register_func(base_class: type, nickname: str) -> Callable[..., Any]:
 
 
 def get_alias_func(base_class: type, nickname: str) -> Callable[..., Callable[[_C], _C]]:
-    """`alias("zeros")`: a decorator that registers a class under more names."""
+    """`alias("zeros")`: a decorator that registers a class under further names."""
     register = get_register_func(base_class, nickname)
 
     def alias(*names: str) -> Callable[[_C], _C]:
@@ -50,9 +50,10 @@ def get_alias_func(base_class: type, nickname: str) -> Callable[..., Callable[[_
 
 
 def get_create_func(base_class: type, nickname: str) -> Callable[..., Any]:
-    """`create(what, ...)`: an instance, a name, JSON `["name", {...}]`, or a dictionary with the name in it.
+    """`create(what, ...)`: `what` is an instance, which is returned, a name, JSON `["name", {...}]`, or a dictionary
+    with the name.
 
-    AssertionError, which is what MXNet raises, for a name that is not registered.
+    As in MXNet, AssertionError for a name that is not registered.
     """
     table = _REGISTRY.setdefault(base_class, {})
 

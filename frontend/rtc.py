@@ -1,4 +1,4 @@
-"""CUDA source compiled at run time, which mxforge does not do: kernels come from its own compiler."""
+"""CUDA source compiled at run time, which mxforge does not support: its own compiler creates all kernels."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from .base import MXNetError
 
 __all__ = ["CudaKernel", "CudaModule"]
 
-_TEXT = "mx.rtc compiles CUDA source for NVIDIA GPUs, which mxforge does not: say it in operators, or as a CustomOp"
+_TEXT = "mx.rtc compiles CUDA source for NVIDIA GPUs, which mxforge does not: use operators, or a CustomOp"
 
 
 class CudaModule:

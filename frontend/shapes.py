@@ -1,4 +1,4 @@
-"""Converts shapes between MXNet's forms and those of inference.
+"""Converts shapes between MXNet's notation and the notation of shape inference.
 
     inference   MXNet with NumPy's shape semantics   MXNet without them
     UNKNOWN     -1                                   0 (or -1)
@@ -6,8 +6,8 @@
     0           0                                    not expressible
     ()          ()                                   not expressible
 
-Shapes of arrays are facts and need no conversion. Shapes that users write (`infer_shape`, `var(shape=)`, `__shape__` in
-a file) pass through here.
+Shapes of arrays are known and need no conversion. Shapes that users write (`infer_shape`, `var(shape=)`, `__shape__` in
+a file) are converted here.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def from_mxnet(shape: Sequence[int] | None) -> PartialShape:
-    """The shape that a user means. MXNetError for an extent below -1."""
+    """A user's shape in the notation of inference. MXNetError for an extent below -1."""
     from ..ir.dialects.mx.shapes import UNKNOWN
 
     if shape is None:
@@ -37,7 +37,7 @@ def from_mxnet(shape: Sequence[int] | None) -> PartialShape:
 
 
 def to_mxnet(shape: PartialShape) -> Shape | None:
-    """The shape as MXNet reports it."""
+    """An inferred shape in MXNet's notation."""
     from ..ir.dialects.mx.shapes import UNKNOWN
 
     unknown, unranked = (-1, None) if is_np_shape() else (0, ())
@@ -45,12 +45,12 @@ def to_mxnet(shape: PartialShape) -> Shape | None:
 
 
 def shape_of_element() -> Shape:
-    """The shape of an array of which a key selects one element."""
+    """The shape of the result when a key selects one element."""
     return () if is_np_shape() else (1,)
 
 
 def is_known(shape: Sequence[int] | None) -> bool:
-    """Whether rank and all extents of a shape in MXNet's form are known."""
+    """True if the rank and all extents of a shape in MXNet's notation are known."""
     if is_np_shape():
         return shape is not None and all(n >= 0 for n in shape)
     return bool(shape) and all(n > 0 for n in shape)

@@ -1,4 +1,5 @@
-"""The place of MXNet's additional documentation of symbols. Here an operator's documentation is its declaration's."""
+"""MXNet's module for additional documentation of symbols. In mxforge, operators are documented in their
+declarations."""
 
 from __future__ import annotations
 
@@ -13,12 +14,12 @@ class SymbolDoc:
 
     @staticmethod
     def get_output_shape(sym: Symbol, **input_shapes: tuple[int, ...]) -> dict[str, tuple[int, ...]]:
-        """The shapes of a symbol's outputs by name; MXNetError where they do not follow from the inputs'."""
+        """The shapes of a symbol's outputs by name. MXNetError if the input shapes do not determine them."""
         from .base import MXNetError
 
         shapes = sym.infer_shape(**input_shapes)[1]
         if shapes is None:
-            raise MXNetError(f"the output shapes of {sym!r} do not follow from {input_shapes}")
+            raise MXNetError(f"the input shapes {input_shapes} do not determine the output shapes of {sym!r}")
         return dict(zip(sym.list_outputs(), shapes, strict=True))
 
 
@@ -27,23 +28,23 @@ class ActivationDoc(SymbolDoc):
 
 
 class BroadcastPlusDoc(SymbolDoc):
-    """`sym.broadcast_plus(a, b)` adds arrays whose axes of extent 1 are repeated."""
+    """`sym.broadcast_plus(a, b)` adds arrays and repeats axes of extent 1."""
 
 
 class ConcatDoc(SymbolDoc):
-    """`sym.Concat(a, b, dim=1)` puts arrays one after the other along an axis."""
+    """`sym.Concat(a, b, dim=1)` joins arrays along an axis."""
 
 
 class DropoutDoc(SymbolDoc):
-    """`sym.Dropout(data, p=0.5)` drops elements in training, and hands them on otherwise."""
+    """`sym.Dropout(data, p=0.5)` drops elements in training, and returns the data otherwise."""
 
 
 class EmbeddingDoc(SymbolDoc):
-    """`sym.Embedding(data, input_dim=10, output_dim=4)` gives rows of a table of weights."""
+    """`sym.Embedding(data, input_dim=10, output_dim=4)` looks up rows of a weight matrix."""
 
 
 class FlattenDoc(SymbolDoc):
-    """`sym.Flatten(data)` makes one axis of all axes but the first."""
+    """`sym.Flatten(data)` merges all axes except the first."""
 
 
 class FullyConnectedDoc(SymbolDoc):

@@ -1,4 +1,4 @@
-"""`mxforge.th`: functions of Lua Torch on arrays, which MXNet has only where it is built with that plugin."""
+"""`mxforge.th`: functions of Lua Torch on arrays, which MXNet has only if it is built with the Torch plugin."""
 
 from __future__ import annotations
 
@@ -7,5 +7,5 @@ from typing import NoReturn
 
 def __getattr__(name: str) -> NoReturn:
     raise AttributeError(
-        f"mx.th has no {name!r}: it is for functions of Lua Torch, by a plugin that MXNet's wheels do not have either"
+        f"mx.th has no {name!r}: functions of Lua Torch need a plugin that MXNet's wheels do not contain either"
     )

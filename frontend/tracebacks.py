@@ -1,6 +1,6 @@
-"""Keeps tracebacks short: one exception, and of the package's own frames only those that the user called.
+"""Keeps tracebacks short: one exception, and of the package's frames only the functions that the user called.
 
-With `MXFORGE_DEBUG` at 1 or more, causes and frames stay.
+With `MXFORGE_DEBUG` at 1 or more, causes and all frames remain.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ R = TypeVar("R")
 
 _PACKAGE = __name__.partition(".")[0] + "."
 _RAISE = opmap["RAISE_VARARGS"]
-_SHORT = "_mxforge_short"  # attribute of errors whose traceback is short
+_SHORT = "_mxforge_short"  # attribute of errors whose traceback has been shortened
 
 
 def is_internal(frame: FrameType) -> bool:
@@ -28,8 +28,8 @@ def is_internal(frame: FrameType) -> bool:
 
 
 def cause_of(error: Exception) -> BaseException | None:
-    """The cause for `raise ... from error`, where the text of the new error is complete: the error of the user's code
-    from which `error` comes, or None. While debugging, `error` itself."""
+    """The cause for `raise ... from cause_of(error)` when the new error's text is complete: the error of the user's
+    code that led to `error`, or None. While debugging, `error` itself."""
     from ..ir.dialects.mx.custom import UserCodeError
 
     at: BaseException | None = error
@@ -39,10 +39,10 @@ def cause_of(error: Exception) -> BaseException | None:
 
 
 def shorten(error: Exception) -> None:
-    """Remove internal frames from the traceback of an error, in place: of each run of them the first stays.
+    """Remove internal frames from the traceback of an error, in place; the first frame of each sequence remains.
 
-    The traceback of an error that no `raise` statement made is left alone: an operation of this package failed, and
-    the place matters.
+    A traceback is left unchanged if the error was not raised by a `raise` statement: an operation of this package
+    failed, and its line matters.
     """
     at = error.__traceback__
     if at is None or settings().debug or not (hasattr(error, _SHORT) or _is_deliberate(at)):
@@ -56,16 +56,16 @@ def shorten(error: Exception) -> None:
 
 
 def in_place_of(error: Exception, new: Exception) -> Exception:
-    """The error to raise where `new` says all that `error` did, frames of the user's code included."""
+    """Returns `new` with the shortened traceback of `error`, to be raised in place of `error`."""
     shorten(error)
     setattr(new, _SHORT, True)
     return new.with_traceback(error.__traceback__)
 
 
 def api_boundary(function: Callable[P, R]) -> Callable[P, R]:
-    """A decorator for functions that users call: errors leave them with a short traceback.
+    """A decorator for functions that users call: it shortens the traceback of their errors.
 
-    It costs a Python call. Functions that are called often catch `Exception` and call `shorten` themselves.
+    It adds a Python call. Functions on fast paths catch `Exception` and call `shorten` themselves.
     """
 
     @wraps(function)
@@ -83,7 +83,7 @@ def api_boundary(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def _is_deliberate(at: TracebackType) -> bool:
-    """True if a `raise` statement or code of the user made the error, rather than an operation of this package."""
+    """True if a `raise` statement or the user's code raised the error, rather than an operation of this package."""
     while at.tb_next is not None:
         at = at.tb_next
     return not is_internal(at.tb_frame) or at.tb_frame.f_code.co_code[at.tb_lasti] == _RAISE

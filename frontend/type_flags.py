@@ -1,5 +1,4 @@
-"""MXNet's own numbers for dtypes, storage types and ways to write gradients: files hold them, and programs look them
-up."""
+"""MXNet's numbers for dtypes, storage types and gradient requests, which are stored in files and used by programs."""
 
 from __future__ import annotations
 
@@ -20,7 +19,7 @@ DTYPE_FLAGS = {
     "bfloat16": 12,
 }
 DTYPE_NAMES = {str(flag): name for name, flag in DTYPE_FLAGS.items()}
-"""The names of dtypes by their numbers, as texts: attributes of variables hold those."""
+"""The names of dtypes by number, as strings: attributes of variables contain these."""
 
 _DTYPE_NP_TO_MX: dict[Any, int] = {None: -1, **{numpy_type(dtype_of(name)): flag for name, flag in DTYPE_FLAGS.items()}}
 _DTYPE_MX_TO_NP: dict[int, Any] = {flag: dtype for dtype, flag in _DTYPE_NP_TO_MX.items()}

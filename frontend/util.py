@@ -1,4 +1,4 @@
-"""The switches of MXNet's NumPy mode, questions about devices, and helpers that MXNet's own modules share."""
+"""The switches of MXNet's NumPy mode, device queries, and helpers that MXNet's modules share."""
 
 from __future__ import annotations
 
@@ -50,9 +50,9 @@ _ARRAYS_ARE_ON = (
 )
 
 
-# MXNet's NumPy mode. Each thread has its state. With NumPy's shapes 0 is a size and () a scalar; without them both are
-# unknown in the shapes that users write (shapes.py). mx.np itself is absent (see namespace/modules.py): blocks refuse
-# to run on it.
+# MXNet's NumPy mode, per thread. With NumPy's shape semantics 0 is a size and () a scalar; without them both mean
+# "unknown" in shapes that users write (shapes.py). mx.np is absent (see namespace/modules.py): blocks raise an error
+# in the mode for its arrays.
 
 
 @cache
@@ -68,14 +68,14 @@ _shape_mode = _ShapeMode()
 
 
 def is_np_shape() -> bool:
-    """Whether this thread says that shapes have NumPy's meaning: 0 is a size and () a scalar."""
+    """True if this thread uses NumPy's shape semantics: 0 is a size and () a scalar."""
     return _shape_mode.active
 
 
 def set_np_shape(active: bool) -> bool:
-    """Turn NumPy's shapes on or off for this thread; returns the former state.
+    """Switch NumPy's shape semantics on or off for this thread; returns the previous state.
 
-    ValueError when they are turned off while NumPy's arrays are on.
+    ValueError if it is switched off while mx.np arrays are on.
     """
     if active:
         _log_once(_SHAPES_ARE_ON)
@@ -89,7 +89,7 @@ def set_np_shape(active: bool) -> bool:
 
 
 class _NumpyShapeScope:
-    """A scope with NumPy's shapes or without; None changes nothing."""
+    """A scope with or without NumPy's shape semantics; None changes nothing."""
 
     def __init__(self, is_np_shape: bool | None) -> None:
         self._enter_is_np_shape = is_np_shape
@@ -106,12 +106,12 @@ class _NumpyShapeScope:
 
 
 def np_shape(active: bool = True) -> _NumpyShapeScope:
-    """A scope with NumPy's shapes or without."""
+    """A scope with or without NumPy's shape semantics."""
     return _NumpyShapeScope(active)
 
 
 class _NumpyArrayScope:
-    """A scope in which Gluon is to work on mx.np arrays, or not."""
+    """A scope in which Gluon uses mx.np arrays or not."""
 
     _current = threading.local()
 
@@ -130,18 +130,18 @@ class _NumpyArrayScope:
 
 
 def np_array(active: bool = True) -> _NumpyArrayScope:
-    """A scope in which Gluon is to work on mx.np arrays, or not: blocks refuse to run in it."""
+    """A scope in which Gluon uses mx.np arrays or not. Blocks raise an error if it does: mx.np is absent."""
     return _NumpyArrayScope(active)
 
 
 def is_np_array() -> bool:
-    """Whether this thread says that Gluon is to work on mx.np arrays."""
+    """True if Gluon uses mx.np arrays in this thread."""
     scope = getattr(_NumpyArrayScope._current, "value", None)
     return scope is not None and scope._is_np_array
 
 
 def _set_np_array(active: bool) -> bool:
-    """Say for this thread that Gluon is to work on mx.np arrays, or not; returns the former state."""
+    """Set whether Gluon uses mx.np arrays in this thread; returns the previous state."""
     if active:
         _log_once(_ARRAYS_ARE_ON)
     before = is_np_array()
@@ -150,7 +150,7 @@ def _set_np_array(active: bool) -> bool:
 
 
 def set_np(shape: bool = True, array: bool = True) -> None:
-    """Turn NumPy's shapes and mx.np arrays on or off for this thread. ValueError for arrays without shapes."""
+    """Switch NumPy's shapes and mx.np arrays on or off for this thread. ValueError for arrays without shapes."""
     if array and not shape:
         raise ValueError("NumPy Shape semantics is required in using NumPy array semantics.")
     _set_np_array(array)
@@ -158,7 +158,7 @@ def set_np(shape: bool = True, array: bool = True) -> None:
 
 
 def reset_np() -> None:
-    """Back to the classic mode."""
+    """Switch NumPy's shape semantics and mx.np arrays off."""
     set_np(shape=False, array=False)
 
 
@@ -195,7 +195,7 @@ def _scoped(name: str, scope: Callable[[], Any]) -> Callable[[Any], Any]:
 
 
 def use_np_shape(func: _T) -> _T:
-    """A decorator: a function, or the methods of a class, run in a scope with NumPy's shapes."""
+    """A decorator: a function, or the methods of a class, run in a scope with NumPy's shape semantics."""
     return _scoped("use_np_shape", np_shape)(func)
 
 
@@ -224,7 +224,7 @@ def get_gpu_count() -> int:
 
 
 def get_gpu_memory(gpu_dev_id: int) -> tuple[int, int]:
-    """Free and total bytes of a GPU. MXNetError, as long as there is none."""
+    """Free and total bytes of a GPU. MXNetError if there is none."""
     return gpu_memory_info(gpu_dev_id)
 
 
@@ -232,7 +232,7 @@ def get_cuda_compute_capability(ctx: Context) -> int:
     """Ten times the compute capability of a GPU. ValueError for other contexts, OSError without CUDA's driver."""
     if ctx.device_type != "gpu":
         raise ValueError(f"Expecting a gpu context to get cuda compute capability, while received ctx {ctx}")
-    raise OSError("the CUDA target is not there yet, so no driver is asked")
+    raise OSError("the CUDA target does not exist yet, so no driver is queried")
 
 
 _UFUNC_DTYPES = frozenset("int8 uint8 int32 int64 float16 float32 float64".split())
@@ -247,7 +247,7 @@ _np_ufunc_default_kwargs: dict[str, Any] = {
 
 
 def np_ufunc_legal_option(key: str, value: Any) -> bool:
-    """Whether NumPy knows such an argument of a ufunc, and the value for it."""
+    """True if NumPy's ufuncs have this argument and accept this value."""
     legal: dict[str, Callable[[Any], bool]] = {
         "where": lambda _: True,
         "casting": lambda v: v in _UFUNC_CASTINGS,
@@ -259,7 +259,7 @@ def np_ufunc_legal_option(key: str, value: Any) -> bool:
 
 
 def _check_ufunc_options(function: Any, options: dict[str, Any]) -> None:
-    """NotImplementedError for an option of NumPy's that is not the default, TypeError for what NumPy does not know."""
+    """NotImplementedError for an option other than NumPy's default, TypeError for one that NumPy does not have."""
     for key, value in options.items():
         if key not in _np_ufunc_default_kwargs:
             raise TypeError(f"{key} is an invalid keyword to function '{function.__name__}'")
@@ -271,7 +271,7 @@ def _check_ufunc_options(function: Any, options: dict[str, Any]) -> None:
 
 
 def wrap_np_unary_func(func: Callable[..., Any]) -> Callable[..., Any]:
-    """The function of one array with the options of a NumPy ufunc, of which the defaults alone are accepted."""
+    """Add the options of a NumPy ufunc to a function of one array; only their defaults are accepted."""
 
     @wraps(func)
     def wrapped(x: Any, out: Any = None, **kwargs: Any) -> Any:
@@ -282,7 +282,7 @@ def wrap_np_unary_func(func: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def wrap_np_binary_func(func: Callable[..., Any]) -> Callable[..., Any]:
-    """The function of two arrays with the options of a NumPy ufunc, of which the defaults alone are accepted."""
+    """Add the options of a NumPy ufunc to a function of two arrays; only their defaults are accepted."""
 
     @wraps(func)
     def wrapped(x1: Any, x2: Any, out: Any = None, **kwargs: Any) -> Any:
@@ -293,12 +293,12 @@ def wrap_np_binary_func(func: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def getenv(name: str) -> str | None:
-    """An environment variable as C code would see it."""
+    """The value of an environment variable; None if it is not set."""
     return os.environ.get(name)
 
 
 def setenv(name: str, value: str | None) -> None:
-    """Set an environment variable, or remove it."""
+    """Set an environment variable; None removes it."""
     if value is None:
         os.environ.pop(name, None)
     else:

@@ -1,4 +1,4 @@
-"""Shows networks: `print_summary` as a table of layers, `plot_network` as a drawing by Graphviz."""
+"""Shows networks: `print_summary` prints a table of layers, `plot_network` draws a graph with Graphviz."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ _HEADS = ("Layer (type)", "Output Shape", "Param #", "Previous Layer")
 
 
 def _str2tuple(string: str) -> list[str]:
-    """The numbers in a text, as texts."""
+    """The numbers in a text, as strings."""
     return re.findall(r"\d+", string)
 
 
 def _numbers(node: SymNode, attribute: str) -> str:
-    """A shape among a node's attributes as "3x3"."""
+    """A shape attribute of a node as "3x3"."""
     return "x".join(_str2tuple(node.attrs[attribute]))
 
 
 def _known_shapes(symbol: Symbol, given: Mapping[str, Any] | None) -> Shapes | None:
-    """The shapes of all values by name, None when nothing is given; ValueError when they do not follow."""
+    """The shapes of all values by name; None if `given` is None. ValueError if they cannot be inferred."""
     if given is None:
         return None
     internals = symbol.get_internals()
@@ -47,11 +47,14 @@ def print_summary(
     line_length: int = 120,
     positions: Sequence[float] = [0.44, 0.64, 0.74, 1.0],
 ) -> None:
-    """Print a line for each layer: its name and operator, its output's shape, its parameters, its predecessors.
+    """Print a line for each layer: name and operator, output shape, number of parameters, predecessors.
 
-    `shape` gives the inputs' shapes by name; without it output shapes stay empty and numbers of parameters that depend
-    on them are too small, as in MXNet. `positions` are the ends of the columns, as parts of `line_length` or as they
-    are.
+    Args:
+        symbol: The network.
+        shape: Input shapes by name. Without it, output shapes are empty and parameter counts that depend on them are
+            too small, as in MXNet.
+        line_length: Characters in a line.
+        positions: The end of each column, as fractions of `line_length`, or in characters if the last is above 1.
     """
     if not isinstance(symbol, Symbol):
         raise TypeError("symbol must be Symbol")
@@ -78,7 +81,7 @@ class _Summary:
         self.nodes = depth_first(symbol._entries)
         self.shapes, self.ends = shapes or {}, ends
         head = symbol._entries[0]
-        # MXNet takes all three numbers of the first head's entry for numbers of nodes
+        # MXNet reads all three numbers of the first head's entry as node numbers
         self.heads = {self.nodes[i] for i in (self.nodes.index(head.node), head.index, head.version)}
 
     def row(self, fields: Sequence[Any]) -> None:
@@ -88,12 +91,12 @@ class _Summary:
         print(line)
 
     def shape(self, node: SymNode) -> tuple[int, ...]:
-        """The output's shape without the batch, () where it is not known."""
+        """The output shape without the batch axis; () if it is unknown."""
         name = node.name if node.is_variable else f"{node.name}_output"
         return self.shapes.get(name, ())[1:]
 
     def layer(self, number: int, node: SymNode) -> int:
-        """Print one layer; gives the number of its parameters."""
+        """Print one layer; returns its number of parameters."""
         shown = not node.is_variable or node in self.heads
         out = self.shape(node) if shown else ()
         before = [e.node for e in node.inputs if not e.node.is_variable or e.node in self.heads]
@@ -151,10 +154,18 @@ def plot_network(
     node_attrs: Mapping[str, str] = {},
     hide_weights: bool = True,
 ) -> Any:
-    """The network as a `graphviz.Digraph`: `render` and `view` of the result need Graphviz itself.
+    """The network as a `graphviz.Digraph`, whose methods `render` and `view` need the Graphviz program.
 
-    With `shape` or `dtype`, by the inputs' names, edges show what flows through them. `node_attrs` are attributes of
-    all nodes, in Graphviz's words. ImportError without the Python package graphviz.
+    Args:
+        symbol: The network.
+        title: The name of the graph.
+        save_format: The format of `render`.
+        shape: Input shapes by name: edges are labelled with the shapes of their values.
+        dtype: Input dtypes by name: edges are labelled with the dtypes of their values.
+        node_attrs: Graphviz attributes of all nodes.
+        hide_weights: Do not draw edges from weights.
+
+    ImportError without the Python package graphviz.
     """
     try:
         from graphviz import Digraph  # type: ignore[import-not-found]  # pyright: ignore[reportMissingImports]

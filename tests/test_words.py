@@ -36,7 +36,7 @@ RETIRED_NAMES = re.compile(
 )
 """Parts of identifiers that are retired."""
 
-ALLOWED = re.compile(r"straight-through|Ellipsis stands|[Ii]f you want to|\"[^\"]*\"|`[^`]*`")
+ALLOWED = re.compile(r"straight-through|Ellipsis stands|[Ii]f you (really )?want|\"[^\"]*\"|`[^`]*`")
 """Terms of the field, texts of MXNet, and quotations."""
 
 _WORDS = re.compile(r"\b(" + "|".join(w for words in RETIRED for w in words.split()) + r")\b", re.IGNORECASE)

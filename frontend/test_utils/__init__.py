@@ -1,4 +1,4 @@
-"""`mxforge.test_utils`: what tests of MXNet and of packages around it use."""
+"""`mxforge.test_utils`: helpers for tests of MXNet and of packages that use it."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ _STORAGE_TYPE_STR_TO_ID = {"undefined": -1, "default": 0, "row_sparse": 1, "csr"
 
 
 def __getattr__(name: str) -> Any:
-    if name == "np_symbol":  # the class of symbols with NumPy's meanings
+    if name == "np_symbol":  # the class of symbols with NumPy semantics
         numpy = getattr(mx.symbol, "numpy", None)
         if numpy is not None:
             return numpy._Symbol

@@ -1,4 +1,4 @@
-"""Checks that results agree: on several contexts, hybridized and not, of two optimizers."""
+"""Checks that results agree: on several contexts, hybridized and not hybridized, of two optimizers."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ def _smaller(one: Any, other: Any) -> Any:
     return one if other is None or np.dtype(one).itemsize < np.dtype(other).itemsize else other
 
 
-def _compare(found: Any, wanted: Any, what: str, rtol: Any, atol: Any, equal_nan: bool, fail: bool) -> None:
+def _compare(found: Any, expected: Any, what: str, rtol: Any, atol: Any, equal_nan: bool, fail: bool) -> None:
     try:
-        assert_almost_equal(found, wanted, rtol=rtol, atol=atol, equal_nan=equal_nan)
+        assert_almost_equal(found, expected, rtol=rtol, atol=atol, equal_nan=equal_nan)
     except AssertionError as error:
         print(what)
         traceback.print_exc()
@@ -49,10 +49,23 @@ def check_consistency(
     use_uniform: bool = False,
     rand_type: Any = np.float64,
 ) -> dict[str, Any]:
-    """AssertionError unless a symbol gives equal results with different arguments of `simple_bind`.
+    """AssertionError unless a symbol returns equal results for different arguments of `simple_bind`.
 
-    The result of the widest dtype is the truth, unless it is given. Gradients are compared too unless `grad_req` is
-    "null"; that raises MXNetError, since they come with training.
+    Args:
+        sym: A symbol, or one symbol for each entry of `ctx_list`.
+        ctx_list: Keyword arguments of `simple_bind` for each executor.
+        scale: Standard deviation of the random arguments, or about half the width of their interval if `use_uniform`.
+        grad_req: The gradient request. Gradients are compared too unless it is "null"; that raises MXNetError, since
+            gradients are not supported yet.
+        arg_params: Arguments by name; missing ones are random.
+        aux_params: Auxiliary states by name; missing ones are 0.
+        rtol, atol, equal_nan: As in `assert_almost_equal`.
+        raise_on_err: False to print differences instead of raising.
+        ground_truth: The expected results by name; by default those of the executor with the widest dtype.
+        use_uniform: Draw arguments uniformly rather than normally.
+        rand_type: The dtype of the random arguments.
+    Returns:
+        The expected results by name.
     """
     if len(ctx_list) < 2:
         raise AssertionError("check_consistency compares at least two contexts")
@@ -79,7 +92,7 @@ def check_consistency(
 
 
 def _common_names(symbols: Sequence[Symbol], count: int) -> tuple[list[str], list[str]]:
-    """Names of the arguments and of the outputs, which must be the same for all."""
+    """The names of arguments and outputs. AssertionError unless they are equal for all symbols."""
     if len(symbols) != count:
         raise AssertionError(f"{len(symbols)} symbols for {count} contexts")
     names = (symbols[0].list_arguments(), symbols[0].list_outputs())
@@ -97,7 +110,7 @@ def _drawing(uniform: bool, scale: float, dtype: Any) -> Callable[[tuple[int, ..
 def _fill_executors(
     executors: Sequence[Executor], arguments: dict[str, Any], states: dict[str, Any], draw: Any
 ) -> None:
-    """Give all the same values: those that are given, random arguments, and states of zeros."""
+    """Set equal values in all executors. Missing arguments are random, missing states are 0."""
     for name, array in _sorted_items(executors[0].arg_dict):
         if name not in arguments:
             arguments[name] = draw(array.shape)
@@ -130,14 +143,14 @@ def _check_gradients_agree(
             if array is None or truth[name] is None:
                 continue
             own = array.astype(_smaller(array.dtype, dtypes[i]))
-            wanted = truth[name].astype(_smaller(truth[name].dtype, dtypes[best]))
-            tolerances = get_tols(own, wanted, rtol, atol)
+            expected = truth[name].astype(_smaller(truth[name].dtype, dtypes[best]))
+            tolerances = get_tols(own, expected, rtol, atol)
             what = f"Train Err: {np.dtype(array.dtype).name} {array.ctx} {i} vs {best} at {name}"
             _compare(array, truth[name], what, *tolerances, equal_nan, fail)
 
 
 class _Known(Initializer):
-    """Gives parameters the values that they had in another block."""
+    """Initializes parameters with the values of another block."""
 
     def __init__(self, values: Mapping[str, np.ndarray]) -> None:
         super().__init__()
@@ -155,8 +168,15 @@ def check_gluon_hybridize_consistency(
     rtol: float = 1e-4,
     atol: float = 1e-4,
 ) -> None:
-    """AssertionError unless a block (`net_builder(prefix=...)`) gives equal results hybridized and not, and those of
-    `numpy_func`; with `test_grad` gradients too, which raise MXNetError, since they come with training."""
+    """AssertionError unless a block returns equal results hybridized and not hybridized.
+
+    Args:
+        net_builder: Creates the block: `net_builder(prefix=...)`.
+        data_l: The inputs.
+        numpy_func: Computes the expected result from NumPy arrays.
+        test_grad: Compare gradients too; raises MXNetError, since gradients are not supported yet.
+        rtol, atol: As in `assert_almost_equal`.
+    """
     known: _Known | None = None
     outputs: list[Any] = []
     gradients: list[list[Any]] = []
@@ -176,8 +196,8 @@ def check_gluon_hybridize_consistency(
         for other in found[1:]:
             assert_almost_equal(other.asnumpy(), found[0].asnumpy(), rtol=rtol, atol=atol)
     if numpy_func is not None:
-        wanted = numpy_func(*[array.asnumpy() for array in data_l])
-        assert_almost_equal(outputs[0].asnumpy(), wanted, rtol=rtol, atol=atol)
+        expected = numpy_func(*[array.asnumpy() for array in data_l])
+        assert_almost_equal(outputs[0].asnumpy(), expected, rtol=rtol, atol=atol)
 
 
 def _recorded(net: Any, inputs: list[Any]) -> tuple[Any, list[Any]]:
@@ -202,7 +222,8 @@ def compare_optimizer(
     compare_states: bool = True,
     ntensors: int = 1,
 ) -> None:
-    """AssertionError unless two optimizers make the same step; a list of shapes is one step on `ntensors` arrays."""
+    """AssertionError unless two optimizers make the same step. With a list of shapes, `opt2` updates `ntensors` arrays
+    in one step."""
     if isinstance(shape, list):
         first = [[random.uniform(shape=s, dtype=dtype) for s in shape] for _ in range(2)]
         weights, grads = ([tuple(a.copy() for a in part) for part in first] for _ in range(2))

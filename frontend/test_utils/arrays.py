@@ -1,4 +1,4 @@
-"""Arrays to test with: random shapes, dense and sparse values, matrices with wanted eigenvalues."""
+"""Arrays for tests: random shapes, dense and sparse values, matrices with known properties."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from .comparison import default_dtype
 
 
 def random_arrays(*shapes: tuple[int, ...]) -> Any:
-    """Normally distributed float32 NumPy arrays; one shape gives the array itself."""
+    """A list of normally distributed float32 NumPy arrays; for one shape the array itself."""
     found = [np.asarray(rnd.randn(*shape), dtype=default_dtype()) for shape in shapes]
     return found[0] if len(found) == 1 else found
 
 
 def random_uniform_arrays(*shapes: tuple[int, ...], **kwargs: Any) -> list[np.ndarray]:
-    """NumPy arrays uniform in [`low`, `high`), by default [0, 1), of `dtype`."""
+    """NumPy arrays of `dtype` (default float32), uniform in [`low`, `high`), by default [0, 1)."""
     low, high = kwargs.pop("low", 0.0), kwargs.pop("high", 1.0)
     dtype = kwargs.pop("dtype", default_dtype())
     if kwargs:
@@ -39,14 +39,14 @@ def random_sample(population: Any, k: int) -> Any:
 
 
 def assign_each(the_input: np.ndarray, function: Callable[[Any], Any] | None) -> np.ndarray:
-    """A function of each element, as float64; a copy without a function."""
+    """The function of each element, as float64; a copy if `function` is None."""
     if function is None:
         return np.array(the_input)
     return np.array([function(x) for x in the_input.ravel()], dtype=np.float64).reshape(the_input.shape)
 
 
 def assign_each2(input1: np.ndarray, input2: np.ndarray, function: Callable[[Any, Any], Any] | None) -> np.ndarray:
-    """A function of each pair of elements, as float64; a copy of the first without a function."""
+    """The function of each pair of elements, as float64; a copy of `input1` if `function` is None."""
     if function is None:
         return np.array(input1)
     if input1.shape != input2.shape:
@@ -56,12 +56,12 @@ def assign_each2(input1: np.ndarray, input2: np.ndarray, function: Callable[[Any
 
 
 def create_2d_tensor(rows: int, columns: int, dtype: Any = np.int64) -> NDArray:
-    """(rows, columns), each element the number of its row."""
+    """An array of shape (rows, columns) whose elements are their row numbers."""
     return nd.broadcast_to(nd.arange(0, rows, dtype=dtype).reshape((rows, 1)), shape=(rows, columns))
 
 
 def create_vector(size: int, dtype: Any = np.int64) -> NDArray:
-    """0, 1, ..., size - 1."""
+    """The array 0, 1, ..., size - 1."""
     return nd.arange(0, size, dtype=dtype)
 
 
@@ -93,7 +93,7 @@ def _validate_csr_generation_inputs(
 
 
 def shuffle_csr_column_indices(csr: Any) -> None:
-    """Put the column indices of each row of a matrix in random order; the values stay where they are."""
+    """Shuffle the column indices of each row of a matrix; the values keep their order."""
     for begin, end in zip(csr.indptr[:-1], csr.indptr[1:], strict=True):
         row = np.array(csr.indices[begin:end])
         rnd.shuffle(row)
@@ -120,7 +120,7 @@ def _get_uniform_dataset_csr(
     data_init: float | None = None,
     shuffle_csr_indices: bool = False,
 ) -> Any:
-    """A CSR array with values at random places."""
+    """A CSR array with values at random positions."""
     _validate_csr_generation_inputs(num_rows, num_cols, density)
     made = _Rows((num_rows, num_cols), density, dtype)
     if data_init is not None:
@@ -131,18 +131,18 @@ def _get_uniform_dataset_csr(
 
 
 def _get_powerlaw_dataset_csr(num_rows: int, num_cols: int, density: float = 0.1, dtype: Any = None) -> Any:
-    """A CSR array whose rows have 1, 2, 4, 8, ... values; the last may have fewer."""
+    """A CSR array whose rows have 1, 2, 4, 8, ... values; the last row can have fewer."""
     _validate_csr_generation_inputs(num_rows, num_cols, density, distribution="powerlaw")
     left = int(num_rows * num_cols * density)
     dense = np.zeros((num_rows, num_cols), dtype=dtype)
-    wanted = [(row, 0) for row in range(num_rows)]
+    places = [(row, 0) for row in range(num_rows)]
     limit = 2
     for row in range(num_rows):
-        wanted += [(row, column) for column in range(1, min(num_cols, limit))]
+        places += [(row, column) for column in range(1, min(num_cols, limit))]
         limit *= 2
-    if left > len(wanted):
+    if left > len(places):
         raise ValueError(f"not supported for this density: {density} for this shape ({num_rows},{num_cols})")
-    for row, column in wanted[:left]:
+    for row, column in places[:left]:
         dense[row, column] = 1 + rnd.uniform(0.001, 2)
     return nd.array(dense, dtype=dtype).tostype("csr")
 
@@ -159,7 +159,20 @@ def rand_sparse_ndarray(
     shuffle_csr_indices: bool = False,
     ctx: Context | None = None,
 ) -> tuple[Any, Any]:
-    """A random sparse array and its parts: (values, indices) of `row_sparse`, (indptr, indices, data) of `csr`."""
+    """A random sparse array and its parts: (values, indices) for `row_sparse`, (indptr, indices, data) for `csr`.
+
+    Args:
+        shape: Shape of the array.
+        stype: "csr" or "row_sparse".
+        density: The share of stored elements (csr) or rows (row_sparse); random by default.
+        dtype: The dtype; float32 by default.
+        distribution: "uniform", or "powerlaw" for csr.
+        data_init: The value of all stored elements; random by default.
+        rsp_indices: The stored rows of a row_sparse array; random by default.
+        modifier_func: A function applied to each stored element of a row_sparse array.
+        shuffle_csr_indices: Shuffle the column indices of each row.
+        ctx: The device; the current context by default.
+    """
     ctx = ctx or current_context()
     density = rnd.rand() if density is None else density
     dtype = default_dtype() if dtype is None else dtype
@@ -211,7 +224,7 @@ def rand_ndarray(
     distribution: str | None = None,
     ctx: Context | None = None,
 ) -> Any:
-    """A random array: dense and normally distributed, or sparse of a density."""
+    """A random array: dense and normally distributed, or sparse; see `rand_sparse_ndarray`."""
     ctx = ctx or current_context()
     if stype == "default":
         return nd.array(random_arrays(shape), dtype=dtype, ctx=ctx)
@@ -237,7 +250,7 @@ def create_sparse_array(
     density: float = 0.5,
     shuffle_csr_indices: bool = False,
 ) -> Any:
-    """A random sparse array; rows of `row_sparse` may be given."""
+    """A random sparse array. `rsp_indices` are the stored rows of a row_sparse array."""
     if stype not in ("row_sparse", "csr"):
         raise AssertionError(f"Unknown storage type: {stype}")
     return rand_sparse_ndarray(
@@ -262,7 +275,7 @@ def create_sparse_array_zd(
     modifier_func: Callable[[Any], Any] | None = None,
     shuffle_csr_indices: bool = False,
 ) -> Any:
-    """As `create_sparse_array`; `row_sparse` has the given rows or none."""
+    """Same as `create_sparse_array`, but a row_sparse array without `rsp_indices` stores no rows."""
     if stype == "row_sparse":
         density = 0.0
         if rsp_indices is not None and len(rsp_indices) > shape[0]:
@@ -288,27 +301,27 @@ def _extents(largest: Sequence[int], allow_zero_size: bool) -> tuple[int, ...]:
 
 
 def rand_shape_2d(dim0: int = 10, dim1: int = 10, allow_zero_size: bool = False) -> tuple[int, ...]:
-    """Two extents, at most these."""
+    """A random shape with two extents of at most these."""
     return _extents((dim0, dim1), allow_zero_size)
 
 
 def rand_shape_3d(dim0: int = 10, dim1: int = 10, dim2: int = 10, allow_zero_size: bool = False) -> tuple[int, ...]:
-    """Three extents, at most these."""
+    """A random shape with three extents of at most these."""
     return _extents((dim0, dim1, dim2), allow_zero_size)
 
 
 def rand_shape_nd(num_dim: int, dim: int = 10, allow_zero_size: bool = False) -> tuple[int, ...]:
-    """`num_dim` extents, at most `dim`."""
+    """A random shape with `num_dim` extents of at most `dim`."""
     return _extents((dim,) * num_dim, allow_zero_size)
 
 
 def rand_coord_2d(x_low: int, x_high: int, y_low: int, y_high: int) -> tuple[Any, Any]:
-    """A random point of a rectangle of integers."""
+    """A random integer point of a rectangle; the upper limits are excluded."""
     return rnd.randint(x_low, x_high, dtype=np.int64), rnd.randint(y_low, y_high, dtype=np.int64)
 
 
 def np_reduce(dat: np.ndarray, axis: Any, keepdims: bool, numpy_reduce_func: Callable[..., Any]) -> np.ndarray:
-    """A reduction of NumPy over several axes, one after another."""
+    """Apply a NumPy reduction over several axes, one after another."""
     axes = [axis] if isinstance(axis, int) else list(axis) if axis is not None else list(range(dat.ndim))
     found = dat
     for i in sorted(axes, reverse=True):
@@ -319,7 +332,7 @@ def np_reduce(dat: np.ndarray, axis: Any, keepdims: bool, numpy_reduce_func: Cal
 
 
 def collapse_sum_like(a: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
-    """The sum over the axes along which `shape` would be broadcast to that of `a`."""
+    """The sum of `a` over the axes along which `shape` broadcasts to the shape of `a`."""
     if len(a.shape) < len(shape):
         raise AssertionError(f"{shape} has more axes than {a.shape}")
     if np.prod(shape) == 0 or a.size == 0:
@@ -335,7 +348,7 @@ def collapse_sum_like(a: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
 
 
 def new_matrix_with_real_eigvals_2d(n: int) -> np.ndarray:
-    """A matrix (n, n) with real eigenvalues in [-10, 10) and well conditioned eigenvectors."""
+    """A matrix (n, n) with real eigenvalues in [-10, 10) and well-conditioned eigenvectors."""
     while True:
         v = rnd.uniform(-1.0, 1.0, (n, 1))
         v /= np.linalg.norm(v)
@@ -351,7 +364,7 @@ def _stacked(make: Callable[[int], np.ndarray], shape: tuple[int, ...]) -> np.nd
 
 
 def new_matrix_with_real_eigvals_nd(shape: tuple[int, ...]) -> np.ndarray:
-    """Matrices with real eigenvalues in the last two axes."""
+    """An array whose last two axes are matrices with real eigenvalues."""
     return _stacked(new_matrix_with_real_eigvals_2d, shape)
 
 
@@ -368,5 +381,5 @@ def new_sym_matrix_with_real_eigvals_2d(n: int) -> np.ndarray:
 
 
 def new_sym_matrix_with_real_eigvals_nd(shape: tuple[int, ...]) -> np.ndarray:
-    """Symmetric matrices in the last two axes."""
+    """An array whose last two axes are symmetric matrices."""
     return _stacked(new_sym_matrix_with_real_eigvals_2d, shape)

@@ -1,4 +1,4 @@
-"""Checks of symbols: their outputs and their gradients."""
+"""Checks of the outputs and gradients of symbols."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from .arrays import create_sparse_array
 from .comparison import assert_almost_equal, default_numeric_eps, get_tolerance
 
 _FLOATS = (np.float16, np.float32, np.float64)
-Arrays = Any  # a list in the order of the symbol's names, or a dictionary
+Arrays = Any  # a list in the order of the symbol's names, or a dictionary by name
 
 
 def simple_forward(sym: Symbol, ctx: Context | None = None, is_train: bool = False, **inputs: Any) -> Any:
-    """The outputs for NumPy arrays by name, as NumPy arrays: one or a list."""
+    """The outputs of a symbol as one NumPy array or a list, from NumPy arrays by argument name."""
     bound = sym.bind(ctx or current_context(), args={name: nd.array(value) for name, value in inputs.items()})
     outputs = [out.asnumpy() for out in bound.forward(is_train=is_train)]
     return outputs[0] if len(outputs) == 1 else outputs
@@ -30,7 +30,7 @@ def simple_forward(sym: Symbol, ctx: Context | None = None, is_train: bool = Fal
 
 def _check_dtype(dtype: Any) -> None:
     if dtype != "asnumpy" and dtype not in _FLOATS:
-        raise AssertionError(f"dtype is float16, float32, float64 or 'asnumpy', not {dtype!r}")
+        raise AssertionError(f"dtype must be float16, float32, float64 or 'asnumpy', not {dtype!r}")
 
 
 def _as_array(value: Any, ctx: Context, dtype: Any) -> NDArray:
@@ -46,7 +46,7 @@ def _sorted_dict(d: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _by_name(what: str, given: Arrays, names: Sequence[str]) -> dict[str, Any]:
-    """Arrays by name; ValueError when a dictionary's names are not these."""
+    """Arrays by name. ValueError if the names of a dictionary are not these."""
     if not isinstance(given, Mapping):
         return dict(zip(names, given, strict=False))
     if set(given) != set(names):
@@ -55,10 +55,10 @@ def _by_name(what: str, given: Arrays, names: Sequence[str]) -> dict[str, Any]:
 
 
 def _parse_location(sym: Symbol, location: Arrays, ctx: Context, dtype: Any = np.float32) -> dict[str, NDArray]:
-    """The arguments by name, NumPy arrays as NDArrays of `dtype` ("asnumpy": of their own), sorted."""
+    """The arguments sorted by name. NumPy arrays become NDArrays of `dtype` ("asnumpy": of the same dtype)."""
     _check_dtype(dtype)
     if not isinstance(location, dict | list | tuple):
-        raise AssertionError(f"location is a list or a dictionary, not {type(location).__name__}")
+        raise AssertionError(f"location must be a list or a dictionary, not {type(location).__name__}")
     found = _by_name("arguments", location, sym.list_arguments())
     made = {n: _as_array(v, ctx, dtype) if isinstance(v, np.ndarray) else v for n, v in found.items()}
     return _sorted_dict(made)
@@ -84,7 +84,19 @@ def check_symbolic_forward(
     equal_nan: bool = False,
     dtype: Any = np.float32,
 ) -> list[NDArray]:
-    """AssertionError unless the outputs are as expected; gives them."""
+    """AssertionError unless the outputs are close to the expected ones.
+
+    Args:
+        sym: The symbol.
+        location: The arguments, in order or by name.
+        expected: The expected outputs, in order or by name.
+        rtol, atol, equal_nan: As in `assert_almost_equal`.
+        aux_states: The auxiliary states, in order or by name.
+        ctx: The device; the current context by default.
+        dtype: The dtype of the arguments; "asnumpy" keeps the dtype of each NumPy array.
+    Returns:
+        The outputs.
+    """
     _check_dtype(dtype)
     ctx = ctx or current_context()
     arguments = _parse_location(sym, location, ctx, dtype)
@@ -92,21 +104,21 @@ def check_symbolic_forward(
     names = sym.list_outputs()
     expected = [expected[name] for name in names] if isinstance(expected, Mapping) else expected
     outputs = sym.bind(ctx, args=arguments, aux_states=states).forward(is_train=False)
-    for name, wanted, output in zip(names, expected, outputs, strict=False):
-        assert_almost_equal(wanted, output, rtol, atol, (f"EXPECTED_{name}", f"FORWARD_{name}"), equal_nan=equal_nan)
+    for name, value, output in zip(names, expected, outputs, strict=False):
+        assert_almost_equal(value, output, rtol, atol, (f"EXPECTED_{name}", f"FORWARD_{name}"), equal_nan=equal_nan)
     return outputs
 
 
 def _check_gradient(
-    request: str, name: str, kind: str, wanted: Any, before: np.ndarray, found: Any, rtol: Any, atol: Any, nan: bool
+    request: str, name: str, kind: str, expected: Any, before: np.ndarray, found: Any, rtol: Any, atol: Any, nan: bool
 ) -> None:
-    """Whether a gradient was written, added or left alone as its request says."""
+    """AssertionError unless a gradient was written, added or left unchanged, as requested."""
     names = (f"{kind}_{name}", f"BACKWARD_{name}")
     if request == "write":
-        assert_almost_equal(wanted, found, rtol, atol, names, equal_nan=nan)
+        assert_almost_equal(expected, found, rtol, atol, names, equal_nan=nan)
     elif request == "add":
         values = found.asnumpy() if isinstance(found, NDArray) else found
-        assert_almost_equal(wanted, values - before, rtol, atol, names, equal_nan=nan)
+        assert_almost_equal(expected, values - before, rtol, atol, names, equal_nan=nan)
     elif request == "null":
         assert_almost_equal(before, found, rtol, atol, names, equal_nan=nan)
     else:
@@ -127,32 +139,32 @@ def check_symbolic_backward(
     equal_nan: bool = False,
     dtype: Any = np.float32,
 ) -> dict[str, NDArray]:
-    """AssertionError unless the gradients for `out_grads` are as expected; gives them.
+    """AssertionError unless the gradients for `out_grads` are close to the expected ones; returns them.
 
-    MXNetError, since gradients come with training.
+    Raises MXNetError: gradients are not supported yet.
     """
     _check_dtype(dtype)
     ctx = ctx or current_context()
     names = sym.list_arguments()
     arguments = _parse_location(sym, location, ctx, dtype)
     states = _parse_aux_states(sym, aux_states, ctx, dtype)
-    wanted = dict(zip(names, expected, strict=False)) if isinstance(expected, list | tuple) else dict(expected)
-    before = {n: np.random.normal(size=v.shape) for n, v in _sorted_items(wanted)}
+    gradients = dict(zip(names, expected, strict=False)) if isinstance(expected, list | tuple) else dict(expected)
+    before = {n: np.random.normal(size=v.shape) for n, v in _sorted_items(gradients)}
     grads: dict[str, Any] = {}
     for name, values in before.items():
         stype = (grad_stypes or {}).get(name)
         if stype not in (None, "default"):
             grads[name] = create_sparse_array(values.shape, str(stype), density=0.0)
         else:
-            grads[name] = nd.array(values, ctx=ctx, dtype=wanted[name].dtype if dtype == "asnumpy" else dtype)
+            grads[name] = nd.array(values, ctx=ctx, dtype=gradients[name].dtype if dtype == "asnumpy" else dtype)
     requests = dict.fromkeys(names, grad_req) if isinstance(grad_req, str) else grad_req
     requests = dict(zip(names, requests, strict=False)) if isinstance(requests, list | tuple) else requests
     executor = sym.bind(ctx, args=arguments, args_grad=grads, aux_states=states, grad_req=requests)
     executor.forward(is_train=True)
     executor.backward(_output_grads(out_grads, ctx, dtype))
-    for name in wanted:
+    for name in gradients:
         _check_gradient(
-            requests[name], name, "EXPECTED", wanted[name], before[name], grads[name], rtol, atol, equal_nan
+            requests[name], name, "EXPECTED", gradients[name], before[name], grads[name], rtol, atol, equal_nan
         )
     return grads
 
@@ -166,7 +178,7 @@ def _output_grads(given: Any, ctx: Context, dtype: Any) -> Any:
     if isinstance(given, list | tuple):
         return [made(value) for value in given]
     if given is not None:
-        raise AssertionError(f"out_grads is a list or a dictionary, not {type(given).__name__}")
+        raise AssertionError(f"out_grads must be a list or a dictionary, not {type(given).__name__}")
     return None
 
 
@@ -178,9 +190,9 @@ def numeric_grad(
     use_forward_train: bool = True,
     dtype: Any = np.float32,
 ) -> dict[str, np.ndarray]:
-    """The gradient of the sum of the first output by central differences, each element moved by `eps` / 2."""
+    """The gradient of the sum of the first output, by central differences of half width `eps` / 2."""
     if dtype not in _FLOATS:
-        raise AssertionError(f"dtype is float16, float32 or float64, not {dtype!r}")
+        raise AssertionError(f"dtype must be float16, float32 or float64, not {dtype!r}")
 
     def store(name: str, values: np.ndarray) -> None:
         bound = executor.arg_dict[name]
@@ -227,10 +239,10 @@ def check_numeric_gradient(
 ) -> None:
     """AssertionError unless the gradients of a random projection of the output agree with finite differences.
 
-    MXNetError, since gradients come with training.
+    Raises MXNetError: gradients are not supported yet.
     """
     if dtype not in _FLOATS:
-        raise AssertionError(f"dtype is float16, float32 or float64, not {dtype!r}")
+        raise AssertionError(f"dtype must be float16, float32 or float64, not {dtype!r}")
     ctx = ctx or current_context()
     arguments = _parse_location(sym, location, ctx, dtype)
     states = _parse_aux_states(sym, aux_states, ctx, dtype)
@@ -267,7 +279,8 @@ def check_speed(
     typ: str = "whole",
     **kwargs: Any,
 ) -> float:
-    """Seconds of one run, the mean of `N`: "forward", or "whole" with the backward pass, which comes with training."""
+    """The mean time of `N` runs in seconds. `typ` is "forward", or "whole" to include the backward pass, which is not
+    supported yet."""
     if typ not in ("whole", "forward"):
         raise ValueError('typ can only be "whole" or "forward".')
     if location is not None and not isinstance(location, dict):

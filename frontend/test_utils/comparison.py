@@ -1,4 +1,4 @@
-"""Comparisons of arrays with tolerances that follow their dtypes."""
+"""Comparisons of arrays with tolerances that depend on their dtypes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _EXACT = ("bool", "int8", "uint8", "int32", "uint32", "int64", "uint64")
 
 
 def default_dtype() -> type:
-    """float32."""
+    """The default dtype: float32."""
     return np.float32
 
 
@@ -36,17 +36,17 @@ def default_atols() -> dict[np.dtype, float]:
 
 
 def default_numeric_eps() -> dict[np.dtype, float]:
-    """Steps of finite differences by dtype; powers of two, so that adding them is exact."""
+    """Steps of finite differences by dtype. They are powers of two."""
     return {np.dtype("float16"): 2.0**-6, np.dtype("float32"): 2.0**-9, np.dtype("float64"): 2.0**-14}
 
 
 def effective_dtype(dat: Any) -> np.dtype:
-    """The dtype whose precision an array's values have."""
+    """The dtype that determines the precision of an array: its own."""
     return np.dtype(dat.dtype)
 
 
 def get_tolerance(dat: Any, tol: Tolerance, default_tol: Mapping[np.dtype, float]) -> float:
-    """A tolerance that is given for an array: a number, or by its dtype, or the default."""
+    """The tolerance for an array: `tol` if it is a number, else its entry for the dtype, else the default."""
     if isinstance(tol, numbers.Number):
         return tol  # type: ignore[return-value]
     dtype = effective_dtype(dat)
@@ -54,24 +54,24 @@ def get_tolerance(dat: Any, tol: Tolerance, default_tol: Mapping[np.dtype, float
 
 
 def get_tols(x: Any, y: Any, rtol: Tolerance, atol: Tolerance) -> tuple[float, float]:
-    """Relative and absolute tolerance for two arrays: those of the less precise one."""
+    """Relative and absolute tolerance for two arrays: the larger ones of both."""
     both = [np.array(a) if isinstance(a, numbers.Number) else a for a in (x, y)]
     relative = max(get_tolerance(a, rtol, default_rtols()) for a in both)
     return relative, max(get_tolerance(a, atol, default_atols()) for a in both)
 
 
 def get_atol(atol: float | None = None, dtype: Any = np.dtype("float64")) -> float:  # noqa: B008
-    """The absolute tolerance, or that of a dtype."""
+    """`atol`, or the default absolute tolerance of the dtype."""
     return default_atols()[np.dtype(dtype)] if atol is None else atol
 
 
 def get_rtol(rtol: float | None = None, dtype: Any = np.dtype("float64")) -> float:  # noqa: B008
-    """The relative tolerance, or that of a dtype."""
+    """`rtol`, or the default relative tolerance of the dtype."""
     return default_rtols()[np.dtype(dtype)] if rtol is None else rtol
 
 
 def get_etol(etol: float | None = None) -> float:
-    """The share of elements that may differ: none unless it is given."""
+    """The share of elements that can differ, by default 0."""
     return 0 if etol is None else etol
 
 
@@ -85,7 +85,7 @@ def same(a: Any, b: Any) -> bool:
 
 
 def same_array(array1: NDArray, array2: NDArray) -> bool:
-    """Whether two arrays share their memory: what is added to one is seen in the other."""
+    """True if two arrays share memory: a change of one is visible in the other."""
     array1[:] += 1
     try:
         if not same(array1.asnumpy(), array2.asnumpy()):
@@ -109,7 +109,7 @@ def almost_equal(
     equal_nan: bool = False,
     use_broadcast: bool = True,
 ) -> bool:
-    """Whether |a - b| <= atol + rtol |b| everywhere; tolerances are by default those of float64."""
+    """True if |a - b| <= atol + rtol |b| for all elements. The default tolerances are those for float64."""
     if not use_broadcast:
         checkShapes(a, b)
     return np.allclose(_values(a), _values(b), rtol=get_rtol(rtol), atol=get_atol(atol), equal_nan=equal_nan)
@@ -123,13 +123,13 @@ def _violations(a: np.ndarray, b: np.ndarray, rtol: float, atol: float) -> np.nd
 
 
 def _find_max_violation(a: Any, b: Any, rtol: float, atol: float) -> tuple[Any, Any]:
-    """Where the difference exceeds the tolerance most, and how many times."""
+    """The position with the largest difference in units of the tolerance, and this difference."""
     found = _violations(a, b, rtol, atol)
     return np.unravel_index(np.argmax(found), found.shape), np.max(found)
 
 
 def locationError(a: Any, b: Any, index: Any, names: Sequence[str], maxError: bool = False) -> str:
-    """The place and the values of a difference as text."""
+    """The position and the values of a difference as text."""
     maximum = "maximum " if maxError else ""
     return (
         f"Location of {maximum}error: {tuple(int(i) for i in index)}, {names[0]}={a[index]:.8f}, "
@@ -147,10 +147,15 @@ def assert_almost_equal(
     use_broadcast: bool = True,
     mismatches: tuple[int, int] = (10, 10),
 ) -> None:
-    """AssertionError unless |a - b| <= atol + rtol |b| everywhere.
+    """AssertionError unless |a - b| <= atol + rtol |b| for all elements.
 
-    Tolerances are numbers or by dtype, and by default those of the less precise array. `mismatches` says how many
-    differences are printed, and how many the message counts (0: all).
+    Args:
+        a, b: Arrays or numbers.
+        rtol, atol: Numbers, or tolerances by dtype; by default the tolerances of the less precise dtype.
+        names: The names of `a` and `b` in messages.
+        equal_nan: True if NaN equals NaN.
+        use_broadcast: False to require equal shapes.
+        mismatches: How many differences are printed, and up to how many the message counts (0: all).
     """
     if not use_broadcast:
         checkShapes(a, b)
@@ -165,7 +170,7 @@ def assert_almost_equal(
 def _explanation(
     a: np.ndarray, b: np.ndarray, rtol: float, atol: float, names: Sequence[str], mismatches: tuple[int, int]
 ) -> str:
-    """What differs, and how much; the largest differences are printed."""
+    """The error text for arrays that differ; also prints the largest differences."""
     if a.shape != b.shape:
         a, b = np.broadcast_arrays(a, b)
     index, worst = _find_max_violation(a, b, rtol, atol)
@@ -187,7 +192,7 @@ def _explanation(
 
 
 def assert_allclose(a: Any, b: Any, rtol: Tolerance = 1e-07, atol: Tolerance = 0, equal_nan: bool = True) -> None:
-    """As `assert_almost_equal` with NumPy's tolerances."""
+    """Same as `assert_almost_equal`, with the default tolerances of NumPy."""
     assert_almost_equal(a, b, rtol=rtol, atol=atol, equal_nan=equal_nan)
 
 
@@ -201,7 +206,7 @@ def assert_almost_equal_with_err(
     equal_nan: bool = False,
     mismatches: tuple[int, int] = (10, 10),
 ) -> None:
-    """As `assert_almost_equal`, but a share `etol` of the elements may differ."""
+    """Same as `assert_almost_equal`, but a share `etol` of the elements can differ."""
     allowed = get_etol(etol)
     if allowed <= 0:
         assert_almost_equal(a, b, rtol=rtol, atol=atol, equal_nan=equal_nan)
@@ -216,7 +221,7 @@ def assert_almost_equal_with_err(
 def assert_almost_equal_ignore_nan(
     a: Any, b: Any, rtol: Tolerance = None, atol: Tolerance = None, names: Sequence[str] = ("a", "b")
 ) -> None:
-    """As `assert_almost_equal` without the places where one of them is NaN."""
+    """Same as `assert_almost_equal`, but ignores positions where either array is NaN."""
     a, b = np.copy(_values(a)), np.copy(_values(b))
     unknown = np.isnan(a) | np.isnan(b)
     a[unknown] = b[unknown] = 0
@@ -233,7 +238,7 @@ def assert_exception(f: Callable[..., Any], exception_type: Any, *args: Any, **k
 
 
 def compare_ndarray_tuple(t1: Any, t2: Any, rtol: Tolerance = None, atol: Tolerance = None) -> None:
-    """Compare arrays in nested tuples; None equals anything."""
+    """`assert_almost_equal` for arrays in nested tuples; None equals anything."""
     if t1 is None or t2 is None:
         return
     if isinstance(t1, tuple):
@@ -244,7 +249,7 @@ def compare_ndarray_tuple(t1: Any, t2: Any, rtol: Tolerance = None, atol: Tolera
 
 
 def same_symbol_structure(sym1: Any, sym2: Any) -> bool:
-    """Whether the operators of two symbols are the same in order."""
+    """True if two symbols have the same operators in the same order."""
     import json
 
     listed = ([node["op"] for node in json.loads(symbol.tojson())["nodes"]] for symbol in (sym1, sym2))

@@ -1,4 +1,4 @@
-"""Data sets and models that MXNet's examples download, in files that are kept."""
+"""Downloads the data sets and models of MXNet's examples."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ _ADDRESSES = {
     "imagenet11k-place365ch-resnet-152": ("imagenet-11k-place365-ch/resnet-152", "0000"),
     "imagenet11k-place365ch-resnet-50": ("imagenet-11k-place365-ch/resnet-50", "0000"),
 }
-"""Models by name: where their files lie, and the epoch in the name of the parameters."""
+"""Models by name: the path of their files, and the epoch in the name of the parameter file."""
 
 
 def download(
     url: str, fname: str | None = None, dirname: str | None = None, overwrite: bool = False, retries: int = 5
 ) -> str:
-    """Fetch a file unless it is there, into `dirname` under its own name or `fname`; gives its path."""
+    """Download a file into `dirname`, under its own name or `fname`, unless it exists; returns its path."""
     if retries < 0:
         raise AssertionError("Number of retries should be at least 0")
     path = os.path.join(dirname or "", fname or os.path.basename(url))
@@ -46,14 +46,14 @@ def download(
     try:
         return _fetch(url, path=path, overwrite=overwrite, retries=retries)
     except OSError as error:
-        raise MXNetError(f"{url} cannot be downloaded ({error}): put the file at {path} to do without") from error
+        raise MXNetError(f"{url} cannot be downloaded ({error}): put the file at {path} yourself") from error
 
 
 def download_model(
     model_name: str, dst_dir: str = "./", meta_info: Mapping[str, Mapping[str, str]] | None = None
 ) -> tuple[str | None, int]:
-    """Fetch a model's symbol and parameters; gives prefix and epoch for `load_checkpoint`, (None, 0) for an unknown
-    name."""
+    """Download a model's symbol and parameters; returns prefix and epoch for `load_checkpoint`, or (None, 0) for an
+    unknown name."""
     if meta_info is None:
         known = _ADDRESSES.get(model_name)
         found = known and {
@@ -75,7 +75,7 @@ def download_model(
 
 
 def get_mnist() -> dict[str, np.ndarray]:
-    """MNIST: images (n, 1, 28, 28) in [0, 1] and labels, for training and for testing."""
+    """Download MNIST: float32 images (n, 1, 28, 28) in [0, 1] and int8 labels, for training and testing."""
     found: dict[str, np.ndarray] = {}
     for kind, start in (("train", "train"), ("test", "t10k")):
         with gzip.open(download(f"{_DATA}{start}-labels-idx1-ubyte.gz")) as file:
@@ -89,21 +89,21 @@ def get_mnist() -> dict[str, np.ndarray]:
 
 
 def get_mnist_pkl() -> None:
-    """Fetch MNIST as a pickle to `data/mnist.pkl.gz`."""
+    """Download MNIST as a pickle to `data/mnist.pkl.gz`."""
     if not os.path.exists("data/mnist.pkl.gz"):
         download("http://deeplearning.net/data/mnist/mnist.pkl.gz", dirname="data")
 
 
-def _unpacked(url: str, wanted: list[str]) -> None:
-    """Fetch a zip file into `data` and unpack it there, unless all files are there."""
-    if all(os.path.exists(os.path.join("data", name)) for name in wanted):
+def _unpacked(url: str, names: list[str]) -> None:
+    """Download a zip file into `data` and unpack it there, unless all these files exist."""
+    if all(os.path.exists(os.path.join("data", name)) for name in names):
         return
     with zipfile.ZipFile(download(url, dirname="data")) as packed:
         packed.extractall("data")
 
 
 def get_mnist_ubyte() -> None:
-    """Fetch MNIST in its own format into `data`."""
+    """Download MNIST in its own format into `data`."""
     names = [f"{part}-idx{n}-ubyte" for part, n in _MNIST_PARTS]
     _unpacked("http://data.mxnet.io/mxnet/data/mnist.zip", names)
 
@@ -112,7 +112,7 @@ _MNIST_PARTS = (("train-images", 3), ("train-labels", 1), ("t10k-images", 3), ("
 
 
 def get_cifar10() -> None:
-    """Fetch CIFAR-10 as RecordIO into `data/cifar`."""
+    """Download CIFAR-10 as RecordIO into `data/cifar`."""
     names = [f"cifar/{kind}.{end}" for kind in ("train", "test") for end in ("rec", "lst")]
     _unpacked("http://data.mxnet.io/mxnet/data/cifar10.zip", names)
 
@@ -120,7 +120,7 @@ def get_cifar10() -> None:
 def get_mnist_iterator(
     batch_size: int, input_shape: tuple[int, ...], num_parts: int = 1, part_index: int = 0
 ) -> tuple[Any, Any]:
-    """`MNISTIter` for training and for testing; images are flat unless `input_shape` has three axes."""
+    """A pair of `MNISTIter` for training and testing. Images are flat unless `input_shape` has three axes."""
     get_mnist_ubyte()
     options: dict[str, Any] = {"input_shape": input_shape, "batch_size": batch_size, "flat": len(input_shape) != 3}
     options |= {"num_parts": num_parts, "part_index": part_index}
@@ -133,7 +133,7 @@ def get_mnist_iterator(
 
 
 def get_zip_data(data_dir: str, url: str, data_origin_name: str) -> None:
-    """Fetch a zip file into a folder and unpack it there, unless it is there."""
+    """Download a zip file into a folder and unpack it there, unless it exists."""
     path = os.path.join(data_dir, data_origin_name)
     if os.path.exists(path):
         return
@@ -143,7 +143,7 @@ def get_zip_data(data_dir: str, url: str, data_origin_name: str) -> None:
 
 
 def get_bz2_data(data_dir: str, data_name: str, url: str, data_origin_name: str) -> None:
-    """Fetch a bz2 file into a folder and unpack it there as `data_name`, whole or not at all, unless that is there."""
+    """Download a bz2 file into a folder and unpack it there atomically as `data_name`, unless that exists."""
     path, packed = os.path.join(data_dir, data_name), os.path.join(data_dir, data_origin_name)
     if os.path.exists(path):
         return
@@ -154,7 +154,8 @@ def get_bz2_data(data_dir: str, data_name: str, url: str, data_origin_name: str)
 
 
 def get_im2rec_path(home_env: str = "MXNET_HOME") -> str:
-    """Where MXNet's tools/im2rec.py lies, below the folder in an environment variable; OSError when it is not there."""
+    """The path of MXNet's tools/im2rec.py below the folder that an environment variable names. OSError if it does not
+    exist."""
     home = os.environ.get(home_env, "")
     for middle in ("tools", os.path.join("..", "..", "tools")):
         path = os.path.join(home, middle, "im2rec.py")

@@ -11,7 +11,7 @@ import numpy as np
 
 
 def gen_buckets_probs_with_ppf(ppf: Callable[[float], float], nbuckets: int) -> tuple[list[Any], list[float]]:
-    """Intervals of equal probability from an inverse distribution function, and their probabilities."""
+    """`nbuckets` intervals of equal probability from the inverse distribution function, and their probabilities."""
     if nbuckets <= 0:
         raise AssertionError("nbuckets must be positive")
     bounds = [ppf(i / float(nbuckets)) for i in range(nbuckets + 1)]
@@ -19,13 +19,13 @@ def gen_buckets_probs_with_ppf(ppf: Callable[[float], float], nbuckets: int) -> 
 
 
 def mean_check(generator: Callable[[int], Any], mu: float, sigma: float, nsamples: int = 1000000) -> bool:
-    """Whether the mean of samples lies within three standard errors."""
+    """True if the mean of the samples is within three standard errors of `mu`."""
     error = 3 * sigma / np.sqrt(nsamples)
     return bool(abs(np.array(generator(nsamples)).mean() - mu) < error)
 
 
 def var_check(generator: Callable[[int], Any], sigma: float, nsamples: int = 1000000) -> bool:
-    """Whether the variance of samples lies within three standard errors."""
+    """True if the variance of the samples is within three standard errors of `sigma` ** 2."""
     error = 3 * np.sqrt(2 * sigma**4 / (nsamples - 1))
     return bool(abs(np.array(generator(nsamples)).var(ddof=1) - sigma**2) < error)
 
@@ -35,10 +35,10 @@ def chi_square_check(
 ) -> tuple[float, np.ndarray, np.ndarray]:
     """The p-value of Pearson's chi-square test of a generator, and the observed and expected frequencies.
 
-    Buckets are intervals (low, high) that ascend, or values of a discrete distribution.
+    `buckets` are ascending intervals (low, high), or the values of a discrete distribution.
     """
     if not isinstance(buckets, list) or len(probs) != len(buckets):
-        raise AssertionError("buckets is a list with a probability for each")
+        raise AssertionError("buckets must be a list, with one probability for each entry")
     samples = np.array(generator(nsamples))
     expected = (nsamples * np.array(probs, dtype=np.float32)).astype(np.int32)
     if isinstance(buckets[0], list | tuple):
@@ -46,17 +46,17 @@ def chi_square_check(
         if np.any(np.diff(bounds) < 0):
             raise AssertionError("buckets must ascend and not overlap")
         numbers: Any = np.searchsorted(bounds, samples, side="right") // 2
-        wanted: Sequence[Any] = range(len(buckets))
+        categories: Sequence[Any] = range(len(buckets))
     else:
-        numbers, wanted = samples, buckets
-    observed = np.array([(numbers == value).sum() for value in wanted], dtype=np.int64)
+        numbers, categories = samples, buckets
+    observed = np.array([(numbers == value).sum() for value in categories], dtype=np.int64)
     statistic = float(((observed - expected) ** 2 / expected).sum())
     return _upper_gamma((len(buckets) - 1) / 2, statistic / 2), observed, expected
 
 
 def _upper_gamma(a: float, x: float) -> float:
-    """The regularized upper incomplete gamma function: by its series or by Lentz's continued fraction (Numerical
-    Recipes, 6.2), exact to some 1e-12."""
+    """The regularized upper incomplete gamma function, by its series or by Lentz's continued fraction (Numerical
+    Recipes, 6.2), accurate to about 1e-12."""
     if x <= 0:
         return 1.0
     front = math.exp(-x + a * math.log(x) - math.lgamma(a))
@@ -91,7 +91,8 @@ def verify_generator(
     success_rate: float = 0.2,
     alpha: float = 0.05,
 ) -> list[float]:
-    """The p-values of `nrepeat` chi-square tests; AssertionError when fewer than `success_rate` of them pass."""
+    """The p-values of `nrepeat` chi-square tests. AssertionError if less than the share `success_rate` of them passes
+    (p > `alpha`)."""
     found = [chi_square_check(generator, buckets, probs, nsamples) for _ in range(nrepeat)]
     values = [p for p, _, _ in found]
     if sum(p > alpha for p in values) < nrepeat * success_rate:

@@ -1,4 +1,4 @@
-"""What tests need around them: contexts, environment variables, repetition, silence."""
+"""The environment of tests: contexts, environment variables, retries, discarded output."""
 
 from __future__ import annotations
 
@@ -32,37 +32,38 @@ def list_gpus() -> range:
 
 
 def is_cd_run() -> bool:
-    """Whether MXNet's delivery pipeline runs this."""
+    """True if MXNet's continuous delivery pipeline runs the tests."""
     return os.environ.get("CD_JOB") == "1"
 
 
 def is_aarch64_run() -> bool:
-    """Whether the machine is an AArch64 one."""
+    """True on AArch64 machines."""
     return platform.machine() == "aarch64"
 
 
 def has_tvm_ops() -> bool:
-    """Whether there are operators that TVM compiled: there are none."""
+    """False: mxforge has no operators that TVM compiled."""
     return False
 
 
 def is_op_runnable() -> bool:
-    """Whether operators that TVM compiled would run on the current context."""
+    """True: operators that TVM compiled would run on the current context."""
     return True
 
 
 @contextmanager
 def environment(*args: Any) -> Iterator[None]:
-    """Set an environment variable, `(name, value)`, or those of a dictionary; None removes it. What was comes back."""
+    """Set one environment variable, `environment(name, value)`, or those of a dictionary, in a `with` block; None
+    removes a variable. The previous values are restored afterwards."""
     if len(args) == 1 and isinstance(args[0], dict):
-        wanted = args[0]
+        values = args[0]
     elif len(args) == 2:
-        wanted = {args[0]: args[1]}
+        values = {args[0]: args[1]}
     else:
         raise AssertionError("Expecting one dict arg or two args: env var name and value")
-    before = {name: os.environ.get(name) for name in wanted}
+    before = {name: os.environ.get(name) for name in values}
     try:
-        for name, value in wanted.items():
+        for name, value in values.items():
             setenv(name, value)
         yield
     finally:
@@ -71,7 +72,7 @@ def environment(*args: Any) -> Iterator[None]:
 
 
 def retry(n: int) -> Callable[[Callable[..., Any]], Callable[..., None]]:
-    """A decorator: a test may fail with AssertionError `n` - 1 times."""
+    """A decorator that runs a test up to `n` times until it raises no AssertionError."""
     if n <= 0:
         raise AssertionError("n must be positive")
 
@@ -93,7 +94,7 @@ def retry(n: int) -> Callable[[Callable[..., Any]], Callable[..., None]]:
 
 @contextmanager
 def discard_stderr() -> Iterator[None]:
-    """Throw away what is written to the process's standard error."""
+    """Discard output to the standard error of the process."""
     try:
         number = sys.stderr.fileno()
     except (AttributeError, OSError, ValueError):  # not a file, as under pytest
@@ -110,7 +111,7 @@ def discard_stderr() -> Iterator[None]:
 
 
 class DummyIter(DataIter):
-    """The first batch of an iterator again and again, for measurements without the cost of loading."""
+    """Repeats the first batch of an iterator, for measurements without the cost of loading."""
 
     def __init__(self, real_iter: Any) -> None:
         super().__init__()

@@ -43,7 +43,7 @@ def test_dtypes_that_contradict_each_other_are_no_types() -> None:
 def test_an_unknown_input_is_named() -> None:
     with (
         pytest.warns(UserWarning, match="Cannot decide shape"),
-        pytest.raises(RuntimeError, match=r"datx: \(3, 4\)\n.*'datx': no argument"),
+        pytest.raises(RuntimeError, match=r"datx: \(3, 4\)\n.*'datx': not an argument"),
     ):
         LAYER.simple_bind(mx.cpu(), datx=(3, 4))
 

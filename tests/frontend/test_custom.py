@@ -159,13 +159,13 @@ def test_what_a_method_raises_ends_in_an_error_of_mxnet(method: str, error: Exce
 
 
 class Wrong(mx.operator.CustomOpProp):
-    """Says that it has another shape than it gives."""
+    """A property whose `infer_shape` returns two output shapes for one output."""
 
     def infer_shape(self, in_shape: Any) -> Any:
         return [in_shape[0]], [in_shape[0], in_shape[0]]
 
 
-def test_what_a_property_says_wrongly_is_named() -> None:
+def test_errors_name_the_wrong_method_of_a_property() -> None:
     mx.operator.register("test_wrong")(Wrong)
     with pytest.raises(mx.base.MXNetError, match="infer_shape returned 2 outputs, but there are 1"):
         nd.Custom(nd.ones(2), op_type="test_wrong")

@@ -142,7 +142,7 @@ def test_own_events(trace: Path) -> None:
 def test_wrong_words(trace: Path) -> None:
     with pytest.raises(mx.MXNetError, match="Cannot find argument 'nonsense', Possible Arguments: profile_all"):
         mx.profiler.set_config(nonsense=True)
-    with pytest.raises(mx.MXNetError, match="profile_all is True or False, not 3"):
+    with pytest.raises(mx.MXNetError, match="profile_all must be True or False, not 3"):
         mx.profiler.set_config(profile_all=3)
     with pytest.raises(KeyError):
         mx.profiler.set_state("walk")

@@ -25,10 +25,10 @@ def read_all(path: Path) -> list[bytes]:
 
 MAGIC = 0xCED7230A
 DAMAGES = {
-    "it ends inside the head": lambda data: data[:-3],
-    "no record begins here": lambda data: b"\0" * 4 + data[4:],
-    "goes beyond its end": lambda data: data[:4] + struct.pack("<I", 1 << 28) + data[8:],
-    "begins with its middle": lambda data: data[:4] + struct.pack("<I", 2 << 29 | 8) + data[8:],
+    "it ends within the header": lambda data: data[:-3],
+    "no record starts here": lambda data: b"\0" * 4 + data[4:],
+    "exceeds the end": lambda data: data[:4] + struct.pack("<I", 1 << 28) + data[8:],
+    "starts with a middle": lambda data: data[:4] + struct.pack("<I", 2 << 29 | 8) + data[8:],
     "lacks its last part": lambda data: data[:4] + struct.pack("<I", 1 << 29 | 8) + data[8:16],
 }
 
@@ -70,7 +70,7 @@ def test_a_reader_goes_through_pickle(tmp_path: Path) -> None:
 
 
 def test_a_label_that_is_cut_off_is_refused() -> None:
-    with pytest.raises(mx.MXNetError, match="has 3 labels and ends after 1"):
+    with pytest.raises(mx.MXNetError, match="has 3 labels by its header, but ends after 1"):
         mx.recordio.unpack(mx.recordio.pack((0, [1, 2, 3], 0, 0), b"")[:-8])
     with pytest.raises(mx.MXNetError, match="no header"):
         mx.recordio.unpack(b"short")
