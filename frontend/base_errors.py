@@ -15,7 +15,7 @@ class MXNetError(RuntimeError):
 
 def gradients_missing(what: str) -> MXNetError:
     """The error of a call that needs gradients, which are not supported yet."""
-    return MXNetError(f"{what}: gradients are not supported yet")
+    return MXNetError(f"{what}: training and gradients are not supported yet")
 
 
 class ShapeError(MXNetError, ValueError):

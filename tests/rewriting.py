@@ -93,8 +93,8 @@ def assert_same_values(before: Graph, after: Graph, tolerance: float = 0.0, arra
     assert [t.with_layout(None) for t in before.output_types()] == [t.with_layout(None) for t in after.output_types()]
     arrays = arrays or random_inputs(after)
     pairs = zip(evaluate_graph(before, arrays[: len(before.inputs)]), evaluate_graph(after, arrays), strict=True)
-    for wanted, found in pairs:
-        np.testing.assert_allclose(found, wanted, rtol=tolerance, atol=tolerance)
+    for expected, found in pairs:
+        np.testing.assert_allclose(found, expected, rtol=tolerance, atol=tolerance)
 
 
 def in_layout(b: GraphBuilder, op: Op, layout: Layout | None, *operands: Value) -> Value:

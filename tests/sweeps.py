@@ -77,12 +77,12 @@ def together(name: str, calls: Iterable[Golden], training: bool = False) -> Toge
 def difference(golden: Golden, results: list[Array]) -> str:
     """What differs from the record: empty when nothing does."""
     limit = tolerance(golden)
-    for found, wanted in zip(results, golden.outputs, strict=True):
-        if (found.shape, found.dtype) != (wanted.shape, wanted.dtype):
-            return f"{golden}: {found.dtype}{found.shape}, MXNet gives {wanted.dtype}{wanted.shape}"
+    for found, expected in zip(results, golden.outputs, strict=True):
+        if (found.shape, found.dtype) != (expected.shape, expected.dtype):
+            return f"{golden}: {found.dtype}{found.shape}, MXNet gives {expected.dtype}{expected.shape}"
         with np.errstate(all="ignore"):
-            x, y = (v.astype(np.float64) if v.dtype.kind == "f" else v.astype(object) for v in (found, wanted))
+            x, y = (v.astype(np.float64) if v.dtype.kind == "f" else v.astype(object) for v in (found, expected))
             close = np.allclose(x, y, limit, limit, equal_nan=True) if found.dtype.kind == "f" else (x == y).all()
         if not close:
-            return f"{golden}: {found.ravel()[:12]}, MXNet gives {wanted.ravel()[:12]}"
+            return f"{golden}: {found.ravel()[:12]}, MXNet gives {expected.ravel()[:12]}"
     return ""

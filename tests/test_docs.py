@@ -49,7 +49,7 @@ def _path() -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
 
 
-def test_the_example_of_a_pass_does_what_it_says() -> None:
+def test_the_example_of_a_pass_runs() -> None:
     scope: dict[str, object] = {"__name__": "example"}
     exec("from __future__ import annotations\n" + blocks("add-a-pass.md"), scope)
     b = CoreBuilder()
@@ -80,7 +80,7 @@ def _default_text(default: object) -> str:
 
 
 @pytest.mark.parametrize("page", [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *DOCS], ids=lambda p: p.name)
-def test_links_and_paths_lead_somewhere(page: Path) -> None:
+def test_links_and_paths_exist(page: Path) -> None:
     text = page.read_text()
     for target in re.findall(r"\]\((?!https?:|#|mailto:)([^)#]+)", text):
         assert (page.parent / target).exists(), target

@@ -9,7 +9,7 @@ MISDOCUMENTED = {"_linspace"}  # MXNet lists the parameters of _arange for it
 UNDOCUMENTED = {"_linalg_potrf": {"lower"}, "_linalg_potri": {"lower"}}  # parameters that MXNet reads and does not list
 
 
-def test_each_record_has_a_signature_and_keeps_to_it() -> None:
+def test_each_record_agrees_with_its_signature() -> None:
     for golden in (g for g in operator_goldens() if g.op not in MISDOCUMENTED):
         signature = signatures()[golden.op]
         allowed = set(signature["parameters"]) | {signature["variadic"]} | UNDOCUMENTED.get(golden.op, set())
@@ -25,5 +25,5 @@ def test_record_of_dense_layer_is_its_formula() -> None:
     assert golden.names == (("op_data", "op_weight", "op_bias"), (), ("op_output",))
 
 
-def test_arrays_cannot_be_spoiled_by_a_test() -> None:
+def test_shared_arrays_are_read_only() -> None:
     assert not any(x.flags.writeable for golden in operator_goldens() for x in golden.inputs + golden.outputs)

@@ -113,7 +113,7 @@ def test_there_are_no_import_cycles() -> None:
     assert [sorted(cycle) for cycle in cycles(kept)] == []
 
 
-def test_every_allowed_import_is_there_and_closes_a_cycle() -> None:
+def test_every_allowed_import_exists_and_closes_a_cycle() -> None:
     edges = [(a, b) for a, found in import_graph().items() for b in found]
     for pair in ALLOWED:
         closing = [
@@ -130,7 +130,7 @@ def test_the_frontend_imports_downward() -> None:
     assert [f"{a} imports {b}" for a, b in inside if layer[a] < layer[b]] == []
 
 
-def test_arrays_do_not_import_what_is_built_on_them() -> None:
+def test_arrays_do_not_import_modules_above_them() -> None:
     below = reachable(import_graph(), "frontend.ndarray.ndarray")
     above = ("symbol", "gluon", "module", "io", "metric", "optimizer", "kvstore", "initializer", "image", "executor")
     assert [m for m in below if m.startswith(tuple(f"frontend.{name}" for name in above))] == []

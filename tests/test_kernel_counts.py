@@ -62,7 +62,7 @@ def test_every_shape_is_in_the_table() -> None:
     assert set(users()) <= set(ROWS)
 
 
-def test_as_many_operators_use_each_shape_as_the_table_says() -> None:
+def test_the_table_has_the_number_of_operators_of_each_shape() -> None:
     assert {shape: len(users()[shape]) for shape, least in ROWS.items() if len(users()[shape]) < least} == {}
 
 

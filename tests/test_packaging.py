@@ -45,12 +45,12 @@ def test_packages_are_listed_completely() -> None:
     assert sorted(listed) == sorted(map(package_name, folders))
 
 
-def test_every_module_stands_in_a_package() -> None:
+def test_every_module_is_in_a_package() -> None:
     orphans = [f for f in source_files() if f.parts[0] != "tests" and not (ROOT / f.parent / "__init__.py").exists()]
     assert orphans == []
 
 
-def test_root_holds_only_the_face() -> None:
+def test_root_contains_only_the_public_modules() -> None:
     assert [f.name for f in source_files() if len(f.parts) == 1] == ["__init__.py", "__main__.py"]
 
 
@@ -100,7 +100,7 @@ def test_import_is_light() -> None:
 
 
 @pytest.mark.parametrize("file", source_files(), ids=str)
-def test_file_says_what_it_is_for(file: Path) -> None:
+def test_each_file_has_a_docstring(file: Path) -> None:
     text = (ROOT / file).read_text()
     assert not text or ast.get_docstring(ast.parse(text)), "a docstring says what the file is for"
     assert text.count("\n") <= LONGEST_FILE, "split the file: one idea each"

@@ -1,4 +1,4 @@
-"""`mx.nd`: arrays, and every operator as a function that runs at once."""
+"""`mx.nd`: arrays, and every operator as a function that runs immediately."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""The operators whose names begin with an underscore, which other functions are built on:
-`nd._internal._plus_scalar`."""
+"""The operators whose names start with an underscore, such as `nd._internal._plus_scalar`: building blocks of other
+functions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The operators whose names begin with an underscore, which other functions are built on: Written by tools/make_stubs.py: not to be changed by hand."""
+"""The operators whose names start with an underscore, such as `nd._internal._plus_scalar`: building blocks of other Written by tools/make_stubs.py: not to be changed by hand."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The arithmetic of arrays: the operators of Python, and `nd.add`, `nd.maximum`, ... which take arrays and numbers.
+"""Arithmetic of arrays: Python's operators, and `nd.add`, `nd.maximum`, ... on arrays and numbers.
 
-A number takes part as an array without axes in the array's own dtype, as MXNet does it (so an int array plus 1.5 is
-plus 1); then no number is compiled into a program. Booleans meet a number as int64. Shapes broadcast as in NumPy.
+As in MXNet, a number is converted to the array's dtype (an int array plus 1.5 adds 1), as an array of shape (); so no
+number is compiled into a program. A bool array is converted to int64 for a number. Shapes broadcast as in NumPy.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ _tables: dict[str, Cache[Any, Callable[..., Any]]] = {}
 
 
 def cell(dtype: DType, value: Any) -> NDArray:
-    """A number as an array without axes, of class `Number`. Callers only read it."""
-    key = dtype, value or str(value)  # 0.0 and -0.0 are equal, and are not the same
+    """A number as an array of shape () and class `Number`. It is cached: callers must not write to it."""
+    key = dtype, value or str(value)  # 0.0 and -0.0 are equal, but need different entries
     found = _recent_numbers.get(key)
-    if found is None:  # no closure over the arguments: it would slow every call down
+    if found is None:  # no closure over the arguments, which would slow down every call
         found = _numbers.find(key)
     return _numbers.add(key, _new_cell(dtype, value)) if found is None else found
 
@@ -59,7 +59,7 @@ def _table(name: str) -> Cache[Any, Callable[..., Any]]:
 
 @api_boundary
 def _slow(name: str, x: NDArray, y: NDArray) -> NDArray:
-    """Apply the operator, which is compiled if needed, and keep its fast path."""
+    """Apply the operator, which is compiled if necessary, and cache its fast path."""
     bound = bind(operator_named(name), {})
     if x._is_sparse or y._is_sparse:
         return apply_bound(bound, (x, y))
@@ -86,7 +86,7 @@ def _method(name: str, python_name: str, doc: str) -> Callable[[NDArray, Any], N
         try:
             call = fast_paths[self._dtype, self._shape, other._dtype, other._shape]
         except (AttributeError, KeyError):
-            call = None  # an error below has no part in this one
+            call = None  # errors below must not have this one as their context
         if call is None or hooks.watched:
             return _slow(name, self, as_operand(other, self._dtype))
         return call(self, other)
@@ -111,13 +111,15 @@ def _reflected(name: str, python_name: str, doc: str) -> Callable[[NDArray, Any]
 
 
 def _in_place(name: str, python_name: str, doc: str) -> Callable[[NDArray, Any], NDArray]:
-    """A method `x OP= y`: the result is written into x, whose dtype and shape it must have."""
+    """A method `x OP= y`: the result is written into x and must have its dtype and shape."""
     table = _table(f"{name} in place")
     fast_paths = table.recent
 
     def method(self: NDArray, other: Any) -> NDArray:
         if self._dtype is _BOOL and isinstance(other, numeric_types):
-            raise MXNetError(f"{name}: booleans and a number give int64, which cannot be written into them")
+            raise MXNetError(
+                f"{name}: a bool array and a number give int64, which cannot be written into the bool array"
+            )
         other = as_operand(other, self._dtype)
         if other._is_sparse:
             return _slow_in_place(name, table, self, densified(other))
@@ -127,7 +129,7 @@ def _in_place(name: str, python_name: str, doc: str) -> Callable[[NDArray, Any],
             try:
                 write(self, other)
                 return self
-            except DeviceError:  # fast paths are found by dtypes and shapes, whatever the device
+            except DeviceError:  # fast paths are looked up by dtypes and shapes, not by device
                 pass
         return _slow_in_place(name, table, self, other)
 
@@ -136,7 +138,7 @@ def _in_place(name: str, python_name: str, doc: str) -> Callable[[NDArray, Any],
 
 @api_boundary
 def _slow_in_place(name: str, table: Cache[Any, Callable[..., Any]], x: NDArray, y: NDArray) -> NDArray:
-    """The first time for such operands, with one that shares x's memory, or while calls are observed."""
+    """The slow path: a first call with such operands, an operand that shares x's memory, or observed calls."""
     x, y = on_one_device((x, y))
     found = bind(operator_named(name), {}).specialization((x, y))
     found.call((x, y), x)
@@ -169,7 +171,7 @@ def _absolute() -> BoundOperator:
 
 @cache
 def _negation() -> BoundOperator:
-    """The operator of `-x`. In MXNet it is x * -1, whose name profiles show."""
+    """The operator of `-x`. Profiles show the name of x * -1, MXNet's implementation."""
     operator = bind(operator_named("negative"), {}).operator
     return BoundOperator(OperatorFunction(operator, "_mul_scalar"), operator)
 
@@ -180,7 +182,7 @@ def _named(method: Callable[..., NDArray], name: str, doc: str) -> Callable[...,
 
 
 def as_operand(value: Any, dtype: DType) -> NDArray:
-    """An array as it is, a number as an array without axes. TypeError for anything else."""
+    """An array unchanged, a number as an array of shape (). TypeError for other values."""
     if isinstance(value, array_class()):
         return value
     if isinstance(value, numeric_types):
@@ -189,7 +191,7 @@ def as_operand(value: Any, dtype: DType) -> NDArray:
 
 
 def whole(array: NDArray) -> NDArray:
-    """The array as it meets a number: booleans as int64."""
+    """The array as operand beside a number: bool arrays become int64."""
     return array.astype("int64") if array._dtype is _BOOL else array
 
 
@@ -212,14 +214,14 @@ def apply(name: str, x: NDArray, y: Any) -> NDArray:
 
 
 class Arithmetic:
-    """The operators of Python on arrays. Comparisons give 0 and 1 in the left operand's dtype."""
+    """Python's operators on arrays. Comparisons return 0 and 1 in the left operand's dtype."""
 
     __slots__ = ()
 
     __add__ = _method("broadcast_add", "__add__", "x + y")
     __sub__ = _method("broadcast_sub", "__sub__", "x - y")
     __mul__ = _method("broadcast_mul", "__mul__", "x * y")
-    __truediv__ = __div__ = _method("broadcast_div", "__truediv__", "x / y; integers are cut off")
+    __truediv__ = __div__ = _method("broadcast_div", "__truediv__", "x / y; integers are truncated")
     __mod__ = _method("broadcast_mod", "__mod__", "x % y, with the sign of y")
     __pow__ = _method("broadcast_power", "__pow__", "x ** y")
     __radd__ = _reflected("broadcast_add", "__radd__", "y + x")
@@ -233,7 +235,7 @@ class Arithmetic:
     __imul__ = _in_place("broadcast_mul", "__imul__", "x *= y")
     __itruediv__ = __idiv__ = _in_place("broadcast_div", "__itruediv__", "x /= y")
     __imod__ = _in_place("broadcast_mod", "__imod__", "x %= y")
-    if TYPE_CHECKING:  # object's own give bool
+    if TYPE_CHECKING:  # those of `object` return bool
 
         def __eq__(self, other: Any) -> NDArray: ...  # type: ignore[override]
         def __ne__(self, other: Any) -> NDArray: ...  # type: ignore[override]
@@ -279,7 +281,7 @@ def _function(name: str, operator: str, of_numbers: Callable[[Any, Any], Any], d
 
     function.__name__ = function.__qualname__ = name
     function.__doc__ = (
-        f"{doc}, element by element.\n\nlhs and rhs are arrays or numbers. Axes of extent 1, and missing leading ones, "
+        f"{doc}, element by element.\n\nlhs and rhs are arrays or numbers. Axes of extent 1 and missing leading axes "
         "are repeated."
     )
     return function
@@ -294,25 +296,27 @@ _power = _function("power", "broadcast_power", lambda x, y: x**y, "base ** exp")
 
 
 def power(base: Any, exp: Any) -> Any:
-    """`base ** exp`, element by element with broadcasting. Either may be a number."""
+    """`base ** exp`, element by element with broadcasting. Both are arrays or numbers."""
     return _power(base, exp)
 
 
-maximum = _function("maximum", "broadcast_maximum", max, "The larger of both")
-minimum = _function("minimum", "broadcast_minimum", min, "The smaller of both")
-equal = _function("equal", "broadcast_equal", lambda x, y: int(x == y), "Whether equal, as 0 or 1")
-not_equal = _function("not_equal", "broadcast_not_equal", lambda x, y: int(x != y), "Whether not equal, as 0 or 1")
-greater = _function("greater", "broadcast_greater", lambda x, y: int(x > y), "lhs > rhs, as 0 or 1")
-greater_equal = _function("greater_equal", "broadcast_greater_equal", lambda x, y: int(x >= y), "lhs >= rhs, as 0 or 1")
-lesser = _function("lesser", "broadcast_lesser", lambda x, y: int(x < y), "lhs < rhs, as 0 or 1")
-lesser_equal = _function("lesser_equal", "broadcast_lesser_equal", lambda x, y: int(x <= y), "lhs <= rhs, as 0 or 1")
+maximum = _function("maximum", "broadcast_maximum", max, "The larger element")
+minimum = _function("minimum", "broadcast_minimum", min, "The smaller element")
+equal = _function("equal", "broadcast_equal", lambda x, y: int(x == y), "1 if lhs == rhs, else 0")
+not_equal = _function("not_equal", "broadcast_not_equal", lambda x, y: int(x != y), "1 if lhs != rhs, else 0")
+greater = _function("greater", "broadcast_greater", lambda x, y: int(x > y), "1 if lhs > rhs, else 0")
+greater_equal = _function(
+    "greater_equal", "broadcast_greater_equal", lambda x, y: int(x >= y), "1 if lhs >= rhs, else 0"
+)
+lesser = _function("lesser", "broadcast_lesser", lambda x, y: int(x < y), "1 if lhs < rhs, else 0")
+lesser_equal = _function("lesser_equal", "broadcast_lesser_equal", lambda x, y: int(x <= y), "1 if lhs <= rhs, else 0")
 logical_and = _function(
-    "logical_and", "broadcast_logical_and", lambda x, y: int(bool(x) and bool(y)), "Whether both are not 0"
+    "logical_and", "broadcast_logical_and", lambda x, y: int(bool(x) and bool(y)), "1 if both are not 0, else 0"
 )
 logical_or = _function(
-    "logical_or", "broadcast_logical_or", lambda x, y: int(bool(x) or bool(y)), "Whether one is not 0"
+    "logical_or", "broadcast_logical_or", lambda x, y: int(bool(x) or bool(y)), "1 if at least one is not 0, else 0"
 )
 logical_xor = _function(
-    "logical_xor", "broadcast_logical_xor", lambda x, y: int(bool(x) != bool(y)), "Whether just one is not 0"
+    "logical_xor", "broadcast_logical_xor", lambda x, y: int(bool(x) != bool(y)), "1 if exactly one is not 0, else 0"
 )
 true_divide = divide

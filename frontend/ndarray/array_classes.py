@@ -1,5 +1,5 @@
-"""The classes of arrays by storage type, for the modules that NDArray is built on: they make arrays without importing
-the class, which registers itself here."""
+"""The classes of arrays by storage type. The classes register themselves here, so that modules below NDArray can
+create arrays without importing it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _classes: dict[str, Any] = {}
 
 
 def register_array_class(stype: str) -> Callable[[_C], _C]:
-    """A decorator: the class of arrays of a storage type."""
+    """A decorator that registers the class of arrays of a storage type."""
 
     def register(cls: _C) -> _C:
         _classes[stype] = cls
@@ -32,18 +32,18 @@ def register_array_class(stype: str) -> Callable[[_C], _C]:
 
 @cache
 def array_class(stype: str = "default") -> type[NDArray]:
-    """The class of arrays of a storage type; dense arrays have the type "default"."""
+    """The class of arrays of a storage type; "default" is dense."""
     return _classes[stype]
 
 
 @cache
 def number_class() -> type[NDArray]:
-    """The class of numbers that take part in the arithmetic of arrays."""
+    """The class of numbers in arithmetic with arrays."""
 
     dense: Any = array_class()
 
     class Number(dense):
-        """A Python number as an array without axes."""
+        """A Python number as an array of shape ()."""
 
         __slots__ = ()
 
@@ -51,7 +51,7 @@ def number_class() -> type[NDArray]:
 
 
 def empty_array(shape: tuple[int, ...], dtype: DType, context: Context) -> NDArray:
-    """A new dense array of arbitrary content."""
+    """A new dense array with uninitialized elements. OutOfMemory if it does not fit into memory."""
     array = object.__new__(array_class())
     try:
         nbytes = prod(shape) * dtype.itemsize
@@ -64,7 +64,7 @@ def empty_array(shape: tuple[int, ...], dtype: DType, context: Context) -> NDArr
 
 
 def array_at(storage: Storage, address: int, shape: tuple[int, ...], dtype: DType, context: Context) -> NDArray:
-    """The dense array at `address` inside `storage`."""
+    """A dense array on the memory at `address` in `storage`."""
     array = object.__new__(array_class())
     array._storage, array._address, array._shape = storage, address, shape
     array._dtype, array._context = dtype, context

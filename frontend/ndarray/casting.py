@@ -1,4 +1,4 @@
-"""Converts arrays from one storage type to another."""
+"""Conversions between storage types."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def densified(array: NDArray) -> NDArray:
-    """A dense array as it is, a sparse one as a dense copy."""
+    """A dense array unchanged, a sparse array as a dense copy."""
     return dense_of(array) if array._is_sparse else array
 
 
@@ -29,7 +29,8 @@ def dense_of(array: NDArray) -> NDArray:
 
 
 def cast_storage(array: NDArray, stype: str) -> Any:
-    """A copy in another storage type. MXNetError between csr and row_sparse, and for shapes that have no such type."""
+    """A copy in another storage type. MXNetError between csr and row_sparse, and for shapes without that storage
+    type."""
     if stype == array.stype:
         return array.copy()
     if stype == "default":
@@ -46,7 +47,7 @@ def cast_storage(array: NDArray, stype: str) -> Any:
 
 
 def tostype(array: NDArray, stype: str) -> Any:
-    """As `cast_storage`; ValueError for shapes that have no such type, and between csr and row_sparse."""
+    """Same as `cast_storage`, but raises ValueError: between csr and row_sparse, and for csr unless rank is 2."""
     pair = {array.stype, stype}
     if pair == {"csr", "row_sparse"}:
         raise ValueError(f"cast_storage from {array.stype} to {stype} is not supported")
@@ -56,7 +57,7 @@ def tostype(array: NDArray, stype: str) -> Any:
 
 
 def csr_of(values: np.ndarray, context: Context, dtype: Any) -> CSRNDArray:
-    """A matrix of NumPy's in csr."""
+    """A csr matrix from a NumPy matrix."""
     rows, columns = np.nonzero(values)
     return csr_at(values[rows, columns], rows, columns, values.shape, context, dtype)
 
@@ -64,7 +65,7 @@ def csr_of(values: np.ndarray, context: Context, dtype: Any) -> CSRNDArray:
 def csr_at(
     data: np.ndarray, rows: np.ndarray, columns: np.ndarray, shape: tuple[int, ...], context: Context, dtype: Any
 ) -> CSRNDArray:
-    """A csr matrix from stored elements in the order of their rows."""
+    """A csr matrix from stored elements and their positions, sorted by row."""
     indptr = np.searchsorted(rows, np.arange(shape[0] + 1))
     parts = dense_array(data, context, dtype), *(dense_array(i, context, np.int64) for i in (columns, indptr))
     return array_class("csr")._of_parts(parts, shape, context)  # type: ignore[attr-defined]
@@ -73,13 +74,13 @@ def csr_at(
 def row_sparse_of(
     data: np.ndarray, rows: np.ndarray, shape: tuple[int, ...], context: Context, dtype: Any
 ) -> RowSparseNDArray:
-    """A row-sparse array from its stored rows and their numbers."""
+    """A row-sparse array from its stored rows and their indices."""
     parts = dense_array(data, context, dtype), dense_array(rows, context, np.int64)
     return array_class("row_sparse")._of_parts(parts, shape, context)  # type: ignore[attr-defined]
 
 
 def write(target: NDArray, source: NDArray) -> None:
-    """Write an array over another of the same shape; each keeps its storage type, context and dtype."""
+    """Copy `source` into `target`, an array of the same shape that keeps its storage type, context and dtype."""
     if target._shape != source._shape:
         raise MXNetError(f"an array of shape {source._shape} cannot be written to one of shape {target._shape}")
     if not target._is_sparse:

@@ -1,4 +1,4 @@
-"""Operators of `nd.contrib`: those whose names begin with `_contrib_`, and control flow run step by step."""
+"""`nd.contrib`: the operators whose names start with `_contrib_`, and control flow that runs step by step."""
 
 from __future__ import annotations
 
@@ -43,22 +43,28 @@ __getattr__, __dir__ = attribute_finder("contrib", globals())
 
 
 def isnan(data: NDArray) -> NDArray:
-    """1 where the element is not a number, else 0."""
+    """1 where an element is NaN, else 0."""
     return not_equal(data, data)
 
 
 def isinf(data: NDArray) -> NDArray:
-    """1 where the element is infinite, else 0."""
+    """1 where an element is infinite, else 0."""
     return equal(data.abs(), np.inf)  # type: ignore[attr-defined]
 
 
 def isfinite(data: NDArray) -> NDArray:
-    """1 where the element is a finite number, else 0."""
+    """1 where an element is finite, else 0."""
     return not_equal(data.abs(), np.inf) * equal(data, data)  # type: ignore[attr-defined]
 
 
 def getnnz(data: Any = None, axis: int | None = None, out: NDArray | None = None, name: str | None = None) -> NDArray:
-    """How many elements a csr matrix stores: all together for None, in each row for axis 1; int64."""
+    """The number of stored elements of a csr matrix, as int64.
+
+    Args:
+        data: A csr matrix.
+        axis: None counts all elements, shape (1,); 1 counts those of each row, shape (rows,).
+        out: An array that receives the counts.
+    """
     if not isinstance(data, CSRNDArray):
         raise MXNetError(f"getnnz takes a csr matrix, not {data.stype}")
     pointers = data._parts[2].asnumpy()
@@ -72,9 +78,15 @@ def getnnz(data: Any = None, axis: int | None = None, out: NDArray | None = None
 def boolean_mask(
     data: Any = None, index: Any = None, axis: int = 0, out: NDArray | None = None, name: str | None = None
 ) -> NDArray:
-    """The slices of `data` along axis 0 where `index`, a vector of as many elements, is not 0.
+    """Selects the slices of `data` along axis 0 where `index` is not 0.
 
-    How many they are is known only when it runs, so there is no such operator for symbols.
+    The result's shape depends on values, so symbols have no such operator.
+
+    Args:
+        data: An array of shape (n, ...).
+        index: An array of shape (n,).
+        axis: 0; MXNetError for other axes.
+        out: An array that receives the result.
     """
     if axis != 0:
         raise MXNetError(f"boolean_mask: axis {axis} is not supported, only 0")
@@ -87,9 +99,16 @@ def boolean_mask(
 def rand_zipfian(
     true_classes: NDArray, num_sampled: int, range_max: int, ctx: Context | None = None
 ) -> tuple[NDArray, NDArray, NDArray]:
-    """Draw classes below `range_max`, class k with probability log((k + 2) / (k + 1)) / log(range_max + 1).
+    """Draws classes in [0, range_max), class k with probability log((k + 2) / (k + 1)) / log(range_max + 1).
 
-    Gives the int64 draws, and how often the true and the drawn classes are expected among `num_sampled` (float64).
+    Args:
+        true_classes: Classes whose expected counts are computed too.
+        num_sampled: Number of draws.
+        range_max: Number of classes.
+        ctx: The device; the current context by default.
+    Returns:
+        The draws (int64), and the expected counts of the true and of the drawn classes among `num_sampled` draws
+        (float64).
     """
     log_range = math.log(range_max + 1)
     context = current_context() if ctx is None else ctx

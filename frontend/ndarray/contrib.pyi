@@ -1,4 +1,4 @@
-"""Operators of `nd.contrib`: those whose names begin with `_contrib_`, and control flow run step by step. Written by tools/make_stubs.py: not to be changed by hand."""
+"""`nd.contrib`: the operators whose names start with `_contrib_`, and control flow that runs step by step. Written by tools/make_stubs.py: not to be changed by hand."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The optimizers' updates of `nd.contrib`, which take lists of arrays and a scale of the gradient as a number or an
+"""Optimizer updates of `nd.contrib`. They take lists of arrays, and the scale of the gradient as a number or an
 array."""
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ __all__ = [
 
 
 def _scale(rescale_grad: Any, weight: NDArray) -> NDArray:
-    """The scale as an array of one element beside the weight."""
+    """The scale as an array of one element on the device of the weight."""
     if isinstance(rescale_grad, NDArray):
         return rescale_grad.as_in_context(weight.context)
     return full((1,), rescale_grad, ctx=weight.context)
 
 
 def _interleaved(*lists: Sequence[NDArray]) -> list[NDArray]:
-    """The arrays of the first weight, then those of the second, ..."""
+    """The arrays of the first weight, then the arrays of the second weight, ..."""
     return [array for arrays in zip(*lists, strict=True) for array in arrays]
 
 
@@ -54,8 +54,26 @@ def adamw_update(
     name: str | None = None,
     **kwargs: Any,
 ) -> Any:
-    """w - eta * (lr * mean / (sqrt(var) + epsilon) + wd * w), with the means of the gradient times `rescale_grad` and
-    of its square written in place. Nothing changes where `rescale_grad` is 0 or not finite."""
+    """One step of AdamW: w - eta * (lr * mean / (sqrt(var) + epsilon) + wd * w).
+
+    With g = grad * rescale_grad, `mean` and `var` are first updated in place: mean = beta1 * mean + (1 - beta1) * g and
+    var = beta2 * var + (1 - beta2) * g^2. Nothing changes if `rescale_grad` is 0 or not finite.
+
+    Args:
+        weight: The weight w.
+        grad: Its gradient.
+        mean: Moving mean of the gradient, updated in place.
+        var: Moving mean of the squared gradient, updated in place.
+        rescale_grad: Factor of the gradient: a number, or an array of one element.
+        lr: Learning rate.
+        eta: Factor of the whole step.
+        beta1: Decay of `mean`.
+        beta2: Decay of `var`.
+        epsilon: Added to the denominator.
+        wd: Weight decay.
+        clip_gradient: Limit of the elements of g; no limit if negative.
+        out: An array that receives the new weight.
+    """
     numbers = {"lr": lr, "eta": eta, "beta1": beta1, "beta2": beta2, "epsilon": epsilon, "wd": wd}
     scale = _scale(rescale_grad, weight)
     return _internal._adamw_update(
@@ -81,7 +99,7 @@ def mp_adamw_update(
     name: str | None = None,
     **kwargs: Any,
 ) -> Any:
-    """`adamw_update` of a weight that has a float32 copy."""
+    """`adamw_update` of a weight with a float32 copy `weight32`, which is updated in place."""
     numbers = {"lr": lr, "eta": eta, "beta1": beta1, "beta2": beta2, "epsilon": epsilon, "wd": wd}
     scale = _scale(rescale_grad, weight)
     return _internal._mp_adamw_update(
@@ -103,7 +121,7 @@ def multi_adamw_update(
     size: int = 0,
     **kwargs: Any,
 ) -> Any:
-    """`adamw_update` of several weights."""
+    """`adamw_update` of several weights; `lrs`, `wds` and `etas` hold one number for each."""
     operands = [*_interleaved(weights, grads, mean, var), _scale(rescale_grad, weights[0])]
     count = size or len(weights)
     return _internal._multi_adamw_update(
@@ -126,7 +144,7 @@ def multi_mp_adamw_update(
     size: int = 0,
     **kwargs: Any,
 ) -> Any:
-    """`mp_adamw_update` of several weights."""
+    """`mp_adamw_update` of several weights; `lrs`, `wds` and `etas` hold one number for each."""
     operands = [*_interleaved(weights, grads, mean, var, weights32), _scale(rescale_grad, weights[0])]
     count = size or len(weights)
     return _internal._multi_mp_adamw_update(
@@ -146,7 +164,7 @@ def multi_lamb_update(
     num_tensors: int = 0,
     **kwargs: Any,
 ) -> Any:
-    """LAMB's update of several weights; `step_count` counts the steps of each, this one included."""
+    """One step of LAMB for several weights; `step_count` holds the number of steps of each, this one included."""
     numbers = {"step_count": step_count, "learning_rates": lrs, "wds": wds, "num_tensors": num_tensors or len(weights)}
     return _internal._multi_lamb_update(*_interleaved(weights, grads, mean, var), out=out, **numbers, **kwargs)
 
@@ -164,7 +182,7 @@ def multi_mp_lamb_update(
     num_tensors: int = 0,
     **kwargs: Any,
 ) -> Any:
-    """`multi_lamb_update` of weights that have float32 copies."""
+    """`multi_lamb_update` of weights with float32 copies `weights32`, which are updated in place."""
     numbers = {"step_count": step_count, "learning_rates": lrs, "wds": wds, "num_tensors": num_tensors or len(weights)}
     operands = _interleaved(weights, grads, mean, var, weights32)
     return _internal._multi_mp_lamb_update(*operands, out=out, **numbers, **kwargs)

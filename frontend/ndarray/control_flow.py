@@ -1,4 +1,4 @@
-"""Loops and conditions on arrays, run step by step in Python: `nd.contrib.foreach`, `while_loop` and `cond`."""
+"""Loops and conditions on arrays that run step by step in Python: `nd.contrib.foreach`, `while_loop` and `cond`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .ndarray import NDArray
 
 
 def _flatten(nested: Any, what: str) -> tuple[list[NDArray], Any]:
-    """The arrays of a nested list, and its form: 0 for an array, a list of forms for a list."""
+    """The arrays of a nested list, and its structure: 0 for an array, a list of structures for a list."""
     if isinstance(nested, NDArray):
         return [nested], 0
     if not isinstance(nested, list | tuple):
@@ -22,7 +22,7 @@ def _flatten(nested: Any, what: str) -> tuple[list[NDArray], Any]:
 
 
 def _regroup(arrays: Sequence[NDArray], form: Any) -> Any:
-    """The nested list of this form."""
+    """The arrays in a nested list of this structure; see `_flatten`."""
     source = iter(arrays)
 
     def take(form: Any) -> Any:
@@ -32,7 +32,7 @@ def _regroup(arrays: Sequence[NDArray], form: Any) -> Any:
 
 
 def _scalar(value: Any, kind: type, what: str) -> Any:
-    """A Python value from an array of one element or from anything that Python converts."""
+    """A Python value of type `kind` from an array of one element, or from any value that `kind` accepts."""
     value = value.asscalar() if hasattr(value, "asscalar") else value
     try:
         return kind(value)
@@ -41,10 +41,14 @@ def _scalar(value: Any, kind: type, what: str) -> Any:
 
 
 def foreach(body: Callable[..., Any], data: Any, init_states: Any) -> tuple[Any, Any]:
-    """Run `outputs, states = body(slice, states)` over the slices of `data` along axis 0; outputs are stacked.
+    """Runs `outputs, states = body(slice, states)` for each slice of `data` along axis 0.
 
-    `data` is an array or a list of arrays, states and outputs are arrays or nested lists of arrays. Gives the outputs
-    of all steps and the last states.
+    Args:
+        body: The function of one step.
+        data: An array or a list of arrays.
+        init_states: The first states: an array, or a nested list of arrays.
+    Returns:
+        The outputs of all steps, stacked along a new axis 0, and the last states.
     """
     arrays, _ = _flatten(data, "foreach input")
     _flatten(init_states, "foreach states")
@@ -64,10 +68,16 @@ def foreach(body: Callable[..., Any], data: Any, init_states: Any) -> tuple[Any,
 def while_loop(
     cond: Callable[..., Any], func: Callable[..., Any], loop_vars: Any, max_iterations: Any = None
 ) -> tuple[Any, Any]:
-    """While `cond(*loop_vars)` is not 0: `outputs, loop_vars = func(*loop_vars)`, at most `max_iterations` times.
+    """Runs `outputs, loop_vars = func(*loop_vars)` while `cond(*loop_vars)` is not 0.
 
-    Gives the outputs, stacked along a new first axis of `max_iterations` (rows of steps that were not taken are zeros),
-    and the last variables. Without a step the outputs are an empty list, since nothing is known of them.
+    Args:
+        cond: The condition: a function of the variables.
+        func: The function of one step. Its outputs are an array, or a nested list of arrays.
+        loop_vars: The first variables: an array, or a list of arrays.
+        max_iterations: The largest number of steps.
+    Returns:
+        The outputs, stacked along a new axis 0 of extent `max_iterations` (zeros for steps that did not run), and the
+        last variables. If no step ran, the outputs are an empty list, since their shapes are unknown.
     """
     if max_iterations is None:
         raise ValueError("max_iterations should be specified")
@@ -111,5 +121,5 @@ def _stack_padded(arrays: list[NDArray], length: int) -> NDArray:
 
 
 def cond(pred: Any, then_func: Callable[[], Any], else_func: Callable[[], Any]) -> Any:
-    """`then_func()` when `pred`, an array of one element or a Python value, is not 0, else `else_func()`."""
+    """`then_func()` if `pred`, an array of one element or a Python value, is not 0, else `else_func()`."""
     return then_func() if _scalar(pred, bool, "pred") else else_func()

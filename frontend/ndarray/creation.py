@@ -1,4 +1,4 @@
-"""Makes arrays from Python values and from nothing, and a few functions that MXNet writes in Python."""
+"""Creates arrays, and defines the functions of `nd` that MXNet writes in Python."""
 
 from __future__ import annotations
 
@@ -45,21 +45,21 @@ def _extents(shape: Any) -> tuple[int, ...]:
 
 
 def _new(extents: tuple[int, ...], ctx: Context | None, dtype: Any) -> NDArray:
-    """An array of arbitrary content. As in MXNet, an extent may be 0 without NumPy's shape semantics too."""
+    """An array with uninitialized elements. As in MXNet, extents can be 0 even without NumPy's shape semantics."""
     if min(extents, default=0) < 0:
-        raise MXNetError(f"an array of shape {extents} cannot be made: an extent is negative")
+        raise MXNetError(f"cannot create an array of shape {extents}: an extent is negative")
     return empty_array(extents, dtype_of(dtype), usable(ctx))
 
 
 def _of_known(extents: tuple[int, ...], ctx: Context | None, dtype: Any) -> NDArray:
-    """An array of arbitrary content. MXNetError for a shape that is not known."""
+    """An array with uninitialized elements. MXNetError for a shape that is not known."""
     if not is_known(extents):
-        raise MXNetError(f"an array of shape {extents} cannot be made: every extent must be known, and at least 1")
+        raise MXNetError(f"cannot create an array of shape {extents}: every extent must be known, and at least 1")
     return empty_array(extents, dtype_of(dtype), usable(ctx))
 
 
 def _declared(shape: Any) -> tuple[int, ...]:
-    """A shape as operators take it: text too, and what is no shape is an MXNetError."""
+    """A shape as operators accept it: a number, a sequence or its text. MXNetError for other values."""
     try:
         given = ast.literal_eval(shape) if isinstance(shape, str) else shape
         return integers(given if hasattr(given, "__iter__") else (given,))
@@ -70,7 +70,7 @@ def _declared(shape: Any) -> tuple[int, ...]:
 
 
 def empty(shape: Any, ctx: Context | None = None, dtype: Any = None) -> NDArray:
-    """A dense array whose elements are not set."""
+    """A dense array with uninitialized elements."""
     return _new(_extents(shape), ctx, dtype)
 
 
@@ -120,7 +120,7 @@ def full(
 
 
 def _given_out(made: NDArray, kwargs: dict[str, Any]) -> NDArray:
-    """`made`, or what `out=` names, filled with it. Hidden attributes (`__layout__`) say nothing here."""
+    """`made`, or the array `out=` after `made` is copied into it. Attributes such as `__layout__` are ignored."""
     out = kwargs.pop("out", None)
     unknown = [name for name in kwargs if name != "name" and not (name.startswith("__") and name.endswith("__"))]
     if unknown:
@@ -129,19 +129,19 @@ def _given_out(made: NDArray, kwargs: dict[str, Any]) -> NDArray:
 
 
 def array(source_array: Any, ctx: Context | None = None, dtype: Any = None) -> NDArray:
-    """A dense array with the elements of anything array-like that is not sparse."""
+    """A dense array with the elements of an array-like value that is not sparse; see `nd.array`."""
     if isinstance(source_array, array_class()):
-        wanted = source_array._dtype if dtype is None else dtype_of(dtype)
+        element = source_array._dtype if dtype is None else dtype_of(dtype)
         return (
-            source_array.as_in_context(usable(ctx)).astype(_public(wanted))
+            source_array.as_in_context(usable(ctx)).astype(_public(element))
             if ctx
-            else source_array.astype(_public(wanted))
+            else source_array.astype(_public(element))
         )
-    wanted = dtype_of(dtype)
+    element = dtype_of(dtype)
     values = _values(source_array)
-    require_room(values.shape, wanted)
-    memory = to_memory(values, wanted)
-    made = empty_array(memory.shape, wanted, usable(ctx))
+    require_room(values.shape, element)
+    memory = to_memory(values, element)
+    made = empty_array(memory.shape, element, usable(ctx))
     made._write(memory)
     return made
 
@@ -171,14 +171,15 @@ def arange(
 ) -> NDArray:
     """Evenly spaced numbers in a half-open interval: start, start + step, ... up to but without stop.
 
-    For an integer dtype start and step lose their fractions, as in NumPy; the count is that of the numbers given.
+    For an integer dtype, start and step are truncated, as in NumPy; the number of elements follows from the original
+    values.
 
     Args:
-        start: First number; without `stop` the end of an interval that begins at 0.
-        stop: End of the interval, which does not belong to it.
-        step: Difference of neighbours.
+        start: First number. Without `stop`, the interval is [0, start).
+        stop: End of the interval, excluded.
+        step: Difference between successive numbers.
         repeat: Number of copies of each number.
-        infer_range: Accepted for MXNet's programs; unused.
+        infer_range: Unused; for compatibility with MXNet.
         ctx: The device; the current context by default.
         dtype: The dtype; float32 by default.
     Example:
@@ -207,13 +208,13 @@ def linspace(
     Args:
         start: First number.
         stop: Last number.
-        num: How many.
-        endpoint: False to leave `stop` out.
+        num: Number of elements.
+        endpoint: False to exclude `stop`.
         ctx: The device; the current context by default.
         dtype: The dtype; float32 by default.
     """
     if num < 0:
-        raise MXNetError(f"linspace: {num} numbers cannot be made")
+        raise MXNetError(f"linspace: num is {num}, and must not be negative")
     require_room((num,), DType.F64)
     values = np.linspace(start, stop, num, endpoint=endpoint)
     return _filled(values, ctx, dtype) if num else empty_array((0,), dtype_of(dtype), usable(ctx))
@@ -225,14 +226,14 @@ def eye(N: int, M: int = 0, k: int = 0, ctx: Context | None = None, dtype: Any =
     Args:
         N: Number of rows.
         M: Number of columns; N by default.
-        k: Which diagonal: 0 the main one, above 0 higher ones, below 0 lower ones.
+        k: The diagonal: 0 is the main diagonal, k > 0 is above it, k < 0 below it.
         ctx: The device; the current context by default.
         dtype: The dtype; float32 by default.
     """
     try:
         rows, columns, diagonal = integers((N, M or N, k))
     except TypeError:
-        raise MXNetError(f"eye: N, M and k are integers, not {N!r}, {M!r} and {k!r}") from None
+        raise MXNetError(f"eye: N, M and k must be integers, not {N!r}, {M!r} and {k!r}") from None
     require_room((rows, columns), DType.F64)
     return _given_out(_filled(np.eye(rows, columns, diagonal), ctx, dtype), kwargs)
 
@@ -244,14 +245,28 @@ def _filled(values: np.ndarray, ctx: Context | None, dtype: Any) -> NDArray:
 
 
 def concatenate(arrays: Sequence[NDArray], axis: int = 0, always_copy: bool = True) -> NDArray:
-    """Joins arrays along an axis that they have; a single one is returned as it is unless `always_copy`."""
+    """Joins arrays along an existing axis.
+
+    Args:
+        arrays: The arrays. Their shapes can differ along `axis` only.
+        axis: The axis.
+        always_copy: False to return a single array itself.
+    """
     if len(arrays) == 1 and not always_copy:
         return arrays[0]
     return op.concat(*arrays, dim=axis)
 
 
 def moveaxis(tensor: NDArray, source: int | Sequence[int], destination: int | Sequence[int]) -> NDArray:
-    """Moves axes to new positions; the others keep their order."""
+    """Moves axes to new positions; the other axes keep their order.
+
+    Args:
+        tensor: The array.
+        source: The axes to move: one or several.
+        destination: Their new positions.
+    Returns:
+        A copy. ValueError for axes that do not exist or are repeated.
+    """
     sources = [source] if isinstance(source, int) else list(source)
     targets = [destination] if isinstance(destination, int) else list(destination)
     if len(sources) != len(targets):
@@ -272,7 +287,7 @@ def split_v2(ary: NDArray, indices_or_sections: int | Sequence[int], axis: int =
 
     Args:
         ary: The array.
-        indices_or_sections: Number of equal parts, or the positions at which parts begin.
+        indices_or_sections: Number of equal parts, or the positions at which to split.
         axis: The axis.
         squeeze_axis: True to remove the axis from parts whose extent along it is 1.
     Example:
@@ -289,18 +304,26 @@ def split_v2(ary: NDArray, indices_or_sections: int | Sequence[int], axis: int =
 
 
 def histogram(a: NDArray, bins: Any = 10, range: tuple[float, float] | None = None) -> Any:
-    """Counts of the elements in `bins` equal intervals (or between the edges that `bins` holds), and the edges."""
+    """Counts the elements in intervals.
+
+    Args:
+        a: The array.
+        bins: Number of equal intervals, or an NDArray of their edges.
+        range: Lower and upper end of all intervals; by default the least and the largest element.
+    Returns:
+        The counts and the edges.
+    """
     if isinstance(bins, array_class()):
         return invoke(operator_named("_histogram"), (a, bins), {})
     if not isinstance(bins, int):
         raise ValueError("bins argument should be either an integer or an NDArray")
-    if range is None:  # MXNet's operator needs a range, and counts in int64; without one the counts are float32
+    if range is None:  # MXNet's operator requires a range and returns int64; without one the counts are float32
         return [array(part, a.context) for part in np.histogram(a.asnumpy(), bins)]
     return invoke(operator_named("_histogram"), (a,), {"bin_cnt": bins, "range": tuple(range)})
 
 
 def onehot_encode(indices: NDArray, out: NDArray) -> NDArray:
-    """Writes into `out` (n, classes) rows that are 1 at each of the n indices, and 0 elsewhere."""
+    """Writes one-hot rows into `out`, of shape (n, classes): row i is 1 at indices[i], and 0 elsewhere."""
     memory = np.zeros(out.shape, memory_dtype(out._dtype))
     memory[np.arange(len(indices)), indices.asnumpy().astype(np.int64)] = 1
     out._write(memory)
@@ -308,7 +331,7 @@ def onehot_encode(indices: NDArray, out: NDArray) -> NDArray:
 
 
 def waitall() -> None:
-    """Wait until work on all arrays has ended. On the CPU it is done when a call returns."""
+    """Waits until all devices have finished their work. On the CPU a call returns when its work is done."""
     from ...runtime.devices import opened_devices
 
     for device in opened_devices():

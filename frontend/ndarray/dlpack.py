@@ -1,4 +1,4 @@
-"""Shares the memory of arrays with other libraries through DLPack."""
+"""Shares memory of arrays with other libraries through DLPack."""
 
 from __future__ import annotations
 
@@ -27,7 +27,8 @@ def to_dlpack(data: NDArray) -> Any:
 
 
 def exported(data: NDArray, **kwargs: Any) -> Any:
-    """NumPy's capsule for the memory of an array, with the arguments of the protocol."""
+    """NumPy's DLPack capsule for the memory of an array. `kwargs` are the arguments of `__dlpack__`. MXNetError for
+    bfloat16 and for arrays on other devices."""
     if data._dtype is DType.BF16:
         raise MXNetError("bfloat16 arrays cannot be shared through DLPack: NumPy has no such dtype")
     if data._storage.device is not HOST:
@@ -39,7 +40,7 @@ to_dlpack_for_read = to_dlpack_for_write = to_dlpack
 
 
 class _Capsule:
-    """A bare capsule behind the interface that NumPy imports from."""
+    """A capsule wrapped in the protocol from which NumPy imports."""
 
     def __init__(self, capsule: Any) -> None:
         self.capsule = capsule
@@ -52,11 +53,11 @@ class _Capsule:
 
 
 def from_dlpack(dlpack: Any) -> NDArray:
-    """An array on the memory of a DLPack capsule, or of anything with `__dlpack__`. AssertionError for a capsule that
-    was used before, and for what is none."""
+    """An array that shares the memory of a DLPack capsule or of an object with `__dlpack__`. AssertionError for a used
+    capsule and for other objects. ValueError unless the memory is C-contiguous."""
     if not hasattr(dlpack, "__dlpack__") and '"dltensor"' not in repr(dlpack):
         raise AssertionError(
-            f"Invalid DLPack Tensor. DLTensor capsules can be consumed only once, and {dlpack!r} is none that is fresh"
+            f"Invalid DLPack Tensor. DLTensor capsules can be consumed only once, and {dlpack!r} is not an unused one"
         )
     shared = np.from_dlpack(dlpack if hasattr(dlpack, "__dlpack__") else _Capsule(dlpack))
     if not shared.flags.c_contiguous:
@@ -66,7 +67,7 @@ def from_dlpack(dlpack: Any) -> NDArray:
 
 
 def _writable(shared: np.ndarray) -> np.ndarray:
-    """The same memory, writable: NumPy imports capsules read-only, MXNet does not."""
+    """The same memory as a writable array: NumPy imports capsules read-only, MXNet does not."""
     if shared.flags.writeable or not shared.size:
         return shared
     memory: Any = (ctypes.c_char * shared.nbytes).from_address(shared.__array_interface__["data"][0])

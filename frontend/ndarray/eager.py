@@ -1,10 +1,10 @@
-"""Applies one operator at once: parses its parameters, finds its specialization, and calls it.
+"""Applies one operator immediately: parses its parameters, finds its specialization, and calls it.
 
-    invoke, apply_bound     any operator on any arrays
-    bind                    an operator's parameters, parsed once
+    invoke, apply_bound     apply any operator to any arrays
+    bind                    parse an operator's parameters once
     fast paths              calls of one or two operands and one result as plain functions, in caches by the operands'
-                            types (`arithmetic.py`, `functions.py`, `scalar_calls.py`); they skip observers, so they
-                            are taken only while `hooks.watched` is False
+                            types (`arithmetic.py`, `functions.py`, `scalar_calls.py`). They skip observers, so they
+                            are used only while `hooks.watched` is False
 
 A fast path is one dictionary look-up, one allocation and one native call.
 """
@@ -32,19 +32,19 @@ _STORAGE_OPERATORS = ("mx.cast_storage", "mx._sparse_retain")
 """Operators that depend on the storage type of dense operands too."""
 
 _bound: Cache[Any, BoundOperator] = Cache("bound operators")
-_functions: Cache[Any, OperatorFunction] = Cache("operator functions")  # of operators with scalar parameters
+_functions: Cache[Any, OperatorFunction] = Cache("operator functions")  # for operators with scalar parameters
 
 
-_dispatch_storage: list[Callable[..., Any]] = []  # what applies an operator that depends on storage types
+_dispatch_storage: list[Callable[..., Any]] = []  # the registered function; see register_storage_dispatch
 
 
 def register_storage_dispatch(dispatch: Callable[..., Any]) -> None:
-    """Have `dispatch(bound, arrays, out, context)` apply operators to arrays of which some are sparse."""
+    """Register `dispatch(bound, arrays, out, context)`, which applies operators if storage types matter."""
     _dispatch_storage[:] = [dispatch]
 
 
 def forget_bound() -> None:
-    """Drop parsed parameters, after a user's operator was registered again."""
+    """Clear the cache of parsed parameters, after a user's operator was registered again."""
     _bound.clear()
 
 
@@ -55,10 +55,10 @@ def invoke(
     out: NDArray | Sequence[NDArray] | None = None,
     context: Context | None = None,
 ) -> Any:
-    """Apply an operator to arrays; parameters are Python values or MXNet's strings.
+    """Apply an operator to arrays. Parameters are Python values or MXNet's strings.
 
-    Returns the visible output, or a list of several; `out` receives them instead. States that the operator changes are
-    written in place. MXNetError names the operator, and the parameter or the shapes that do not fit.
+    Returns the visible output, or a list of several; if `out` is passed, it receives them. States are updated in
+    place. MXNetError names the operator, and the invalid parameter or shapes.
     """
     return apply_bound(bind(cls, params), arrays, out, context)
 
@@ -76,7 +76,7 @@ def apply_bound(
 
 
 def about_storage(operator: Operator, arrays: Sequence[NDArray], out: Any = None) -> bool:
-    """True if storage types decide what happens: with sparse operands or outputs, and for operators about them."""
+    """True if the call depends on storage types: some operand or output is sparse, or the operator converts them."""
     if any(a._is_sparse for a in arrays) or operator.name in _STORAGE_OPERATORS:
         return True
     outs = out if isinstance(out, list | tuple) else (out,)
@@ -87,13 +87,13 @@ def about_storage(operator: Operator, arrays: Sequence[NDArray], out: Any = None
 
 
 def kind_of(value: Any) -> Any:
-    """The type of a parameter, or those of the items of a tuple: 2, 2.0 and True are equal, and not all are allowed."""
+    """The type of a parameter, or a tuple of the types of its items. Cache keys need it: 2, 2.0 and True are equal."""
     kind = value.__class__
     return kind if kind is not tuple else tuple(map(type, value))
 
 
 def bind(cls: type[Operator], params: Mapping[str, Any]) -> BoundOperator:
-    """The operator with these parameters, parsed once. MXNetError names a parameter that is wrong."""
+    """The operator with these parameters, parsed once and cached. MXNetError names an invalid parameter."""
     values = tuple(params.values())
     try:
         key = (cls, tuple(params), values, tuple(map(kind_of, values)))
@@ -102,13 +102,13 @@ def bind(cls: type[Operator], params: Mapping[str, Any]) -> BoundOperator:
         return bind(cls, {name: _frozen(value) for name, value in params.items()})
     if found is None:
         found = _bound.find((*key, is_np_shape()))
-    return _bind_anew(cls, params, key) if found is None else found
+    return _bind_new(cls, params, key) if found is None else found
 
 
-def _bind_anew(cls: type[Operator], params: Mapping[str, Any], key: tuple[Any, ...]) -> BoundOperator:
-    """An operator with parameters that were not bound before.
+def _bind_new(cls: type[Operator], params: Mapping[str, Any], key: tuple[Any, ...]) -> BoundOperator:
+    """Parse parameters that are not in the cache, and add them under `key`.
 
-    It is stored by `key`, and by the shape semantics if the meaning of the parameters depends on them.
+    The shape semantics are part of the key if the meaning of the parameters depends on them.
     """
     operator = _parse(cls, params)
     legacy = operator.with_legacy_shapes()
@@ -124,7 +124,7 @@ def bound_of(operator: Operator) -> BoundOperator:
 
 
 def _bind_scalars(operator: Operator) -> BoundOperator:
-    """An operator on the function that it shares with all that differ in scalar parameters alone."""
+    """A BoundOperator whose function is shared by operators that differ only in scalar parameters."""
     from ...ir.dialects.mx.builder import scalar_values
 
     given = scalar_values(operator)
@@ -155,7 +155,7 @@ def _parse(cls: type[Operator], params: Mapping[str, Any]) -> Operator:
 
 
 def operator_named(name: str) -> type[Operator]:
-    """The operator of this name or alias. MXNetError names one that is not declared."""
+    """The operator of this name or alias. MXNetError for an unknown name."""
     from ...ir.dialects.mx.operator import lookup
 
     try:

@@ -1,4 +1,4 @@
-"""Saves arrays to `.params` files and loads them: the format that every version of MXNet reads."""
+"""Saves and loads arrays as `.params` files, the format that every version of MXNet reads."""
 
 from __future__ import annotations
 
@@ -38,7 +38,12 @@ __all__ = ["load", "load_frombuffer", "save"]
 
 
 def save(fname: str | os.PathLike[str], data: NDArray | Sequence[NDArray] | dict[str, NDArray]) -> None:
-    """Write one array, a list of arrays, or arrays by name."""
+    """Writes arrays to a file.
+
+    Args:
+        fname: Path of the file.
+        data: An array, a list of arrays, or a dictionary of arrays by name.
+    """
     names, arrays = _named(data)
     try:
         write_params(fname, names, [to_data(a) for a in arrays], numpy_shapes=is_np_shape() or None)
@@ -47,12 +52,18 @@ def save(fname: str | os.PathLike[str], data: NDArray | Sequence[NDArray] | dict
 
 
 def load(fname: str | os.PathLike[str]) -> Any:
-    """The arrays of a file: a dict by name if it holds names, else a list."""
+    """Reads the arrays of a file.
+
+    Args:
+        fname: Path of the file.
+    Returns:
+        A dictionary of arrays by name, or a list if they have no names. MXNetError if the file cannot be read.
+    """
     return _loaded(fname)
 
 
 def load_frombuffer(buf: bytes | bytearray | memoryview) -> Any:
-    """The arrays of a file's content; see `load`."""
+    """Reads the arrays of a file's content, as `load` does."""
     if not isinstance(buf, bytes | bytearray | memoryview):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise TypeError("buf required to be bytes")
     return _loaded(buf)
@@ -75,7 +86,7 @@ def _named(data: Any) -> tuple[list[str], list[NDArray]]:
 
 
 def _loaded(source: Any) -> Any:
-    """The arrays of a file, which stand where the file was read to: nothing is copied that is aligned there."""
+    """The arrays of a file. They share the memory into which the file is read, unless they are not aligned there."""
     blocks: list[Storage] = []
 
     def memory(size: int) -> np.ndarray:
@@ -95,7 +106,7 @@ def _loaded(source: Any) -> Any:
 
 
 def to_data(array: NDArray) -> ParamsArray:
-    """The array as the format's writer takes it."""
+    """The array as input of the file writer."""
     if array._is_sparse:
         parts = [part.asnumpy() for part in array._parts]  # type: ignore[attr-defined]
         return CSRData(array.shape, *parts) if array.stype == "csr" else RowSparseData(array.shape, *parts)
@@ -104,11 +115,11 @@ def to_data(array: NDArray) -> ParamsArray:
 
 
 def from_data(data: ParamsArray, block: Storage | None = None) -> Any:
-    """An array on cpu(0) from what the format's reader gives: where it stands, if that is in `block`, else a copy.
-    MXNetError for a slot that was never allocated.
+    """An array on cpu(0) from the output of the file reader: on the same memory if that is in `block`, else a copy.
+    MXNetError for an array without a shape.
     """
     if data is None:
-        raise MXNetError("the file holds an array that was never given a shape")
+        raise MXNetError("the file contains an array without a shape")
     if isinstance(data, CSRData):
         csr: Any = array_class("csr")
         return csr._of_file(data.shape, _plain(data.data), data.indices, data.indptr)
@@ -135,12 +146,12 @@ def to_bytes(array: NDArray) -> bytes:
 
 
 def from_bytes(content: bytes) -> Any:
-    """The array of `to_bytes`."""
+    """The array from the content that `to_bytes` returns."""
     return from_data(read_params(content).arrays[0])
 
 
 def from_raw_bytes(content: bytes) -> Any:
-    """The array that MXNet wrote without a file's head and names, as it does in pickles."""
+    """The array that MXNet wrote without the file's header and names, as in pickles."""
     head, no_names = struct.pack("<QQQ", LIST_MAGIC, 0, 1), struct.pack("<Q", 0)
     try:
         return from_bytes(head + content + no_names)

@@ -1,4 +1,4 @@
-"""The operators that are methods too: `x.exp()` is `nd.exp(x)`."""
+"""Operators as methods: `x.exp()` is `nd.exp(x)`."""
 
 from __future__ import annotations
 
@@ -29,18 +29,23 @@ def _method(name: str) -> Callable[..., Any]:
         return getattr(op, name)(self, *args, **kwargs)
 
     method.__name__, method.__qualname__ = name, f"NDArray.{name}"
-    text = METHOD_TEXTS.get(name, "")  # not there yet while tools/make_stubs.py writes them
+    text = METHOD_TEXTS.get(name, "")  # missing while tools/make_stubs.py writes them
     method.__doc__ = f"{text}\n\n`nd.{name}` with this array as its first input; see there for the parameters."
     return method
 
 
 class Fluent:
-    """Methods made from `METHODS`, and those that differ a little from their operator."""
+    """The methods of `METHODS`, and methods that differ from their operator."""
 
     __slots__ = ()
 
     def expand_dims(self: NDArray, axis: int, inplace: bool = False) -> NDArray:  # type: ignore[misc]
-        """Inserts an axis of extent 1 at position `axis`: in a copy, or with `inplace` in a view."""
+        """Inserts an axis of extent 1.
+
+        Args:
+            axis: Position of the new axis in the result.
+            inplace: True to return a view of the same memory instead of a copy.
+        """
         if not inplace:
             return op.expand_dims(self, axis=axis)
         rank = len(self._shape) + 1
@@ -51,33 +56,49 @@ class Fluent:
         return self._view(tuple(shape))
 
     def broadcast_like(self: NDArray, other: NDArray, *args: Any, **kwargs: Any) -> NDArray:  # type: ignore[misc]
-        """Repeats the array along axes of extent 1 until it has the shape of `other`; see `nd.broadcast_like`."""
+        """Repeats the array along axes of extent 1 to the shape of `other`; see `nd.broadcast_like`."""
         return op.broadcast_like(self, other, *args, **kwargs)
 
     def diag(self: NDArray, k: int = 0, **kwargs: Any) -> NDArray:  # type: ignore[misc]
-        """The k-th diagonal of a matrix, or a matrix with this array as its k-th diagonal; see `nd.diag`."""
+        """Extracts the k-th diagonal of a matrix, or builds a matrix with a vector as its k-th diagonal; see `nd.diag`.
+
+        Args:
+            k: The diagonal: 0 is the main diagonal, k > 0 is above it, k < 0 below it.
+        """
         return op.diag(self, k, **kwargs)
 
     def flatten(self: NDArray, inplace: bool = False) -> NDArray:  # type: ignore[misc]
-        """Folds all axes but the first into one: in a copy, or with `inplace` in a view."""
+        """Merges all axes except the first: shape (n, ...) becomes (n, m).
+
+        Args:
+            inplace: True to return a view of the same memory instead of a copy.
+        """
         return self.reshape((0, -1)) if inplace else op.flatten(self)
 
     def squeeze(self: NDArray, axis: Any = None, inplace: bool = False) -> NDArray:  # type: ignore[misc]
-        """Removes axes of extent 1, the given ones or all: in a copy, or with `inplace` in a view."""
+        """Removes axes of extent 1.
+
+        Args:
+            axis: The axes to remove: one, a tuple, or by default all axes of extent 1.
+            inplace: True to return a view of the same memory instead of a copy.
+        """
         result = op.squeeze(self, axis=axis)
         return self._view(result._shape) if inplace else result
 
     def broadcast_to(self: NDArray, shape: Any) -> NDArray:  # type: ignore[misc]
-        """Repeats the array along axes of extent 1, and along new leading axes, until it has `shape`.
+        """Repeats the array along axes of extent 1, and along new leading axes, to `shape`.
 
-        0 in `shape` keeps an extent. ValueError where an extent is neither 1 nor the new one.
+        Args:
+            shape: The new shape; 0 keeps an extent.
+        Returns:
+            A copy. ValueError if an extent is neither 1 nor the new one, or `shape` has fewer axes.
         """
         target = (shape,) if isinstance(shape, int) else tuple(shape)
         missing = len(target) - len(self._shape)
         if missing < 0:
             raise ValueError(f"cannot broadcast array of shape {self._shape} to {target}: it has more dimensions")
         source = (1,) * missing + self._shape
-        bad = [i for i, (have, want) in enumerate(zip(source, target, strict=True)) if have not in (1, want) and want]
+        bad = [i for i, (have, new) in enumerate(zip(source, target, strict=True)) if have not in (1, new) and new]
         if bad:
             raise ValueError(
                 f"operands could not be broadcast together with remapped shapes: {self._shape} and {target}"
@@ -85,7 +106,7 @@ class Fluent:
         return op.broadcast_to(self.reshape(source) if missing else self, shape=target)
 
     def split_v2(self: NDArray, *args: Any, **kwargs: Any) -> Any:  # type: ignore[misc]
-        """Splits the array along an axis into equal parts, or at given positions; see `nd.split_v2`."""
+        """Splits the array along an axis into equal parts, or at the positions that are passed; see `nd.split_v2`."""
         return split_v2(self, *args, **kwargs)
 
 

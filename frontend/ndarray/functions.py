@@ -1,4 +1,4 @@
-"""Makes the functions of `nd`: one for each name of each operator, from its declaration, when it is first asked for.
+"""Creates the functions of `nd`: one for each name of each operator, from its declaration, on first access.
 
 `nd.FullyConnected(data, weight, num_hidden=10)` takes arrays and then parameters, by position or by name, and `out`,
 `name` and `ctx`.
@@ -24,18 +24,18 @@ if TYPE_CHECKING:
     from ...ir.dialects.mx.operator import Operator
 
 NAMESPACES = ("contrib", "linalg", "sparse", "image", "random")
-"""Submodules of `nd` that hold the operators whose names begin with `_contrib_`, `_linalg_`, ..."""
+"""Submodules of `nd` with the operators whose names start with `_contrib_`, `_linalg_`, ..."""
 
 _CONTROL = ("out", "name", "ctx", "attr")
 
 
 def full_name(namespace: str, name: str) -> str:
-    """The operator's name in MXNet for a function of a namespace ("" is `nd` itself, "_internal" keeps the name)."""
+    """MXNet's operator name for a function of a namespace ("" is `nd` itself; "_internal" keeps the name)."""
     return f"_{namespace}_{name}" if namespace in NAMESPACES else name
 
 
 def names_of(namespace: str) -> list[str]:
-    """The names of operators that a namespace offers, sorted."""
+    """The sorted names of the operators in a namespace."""
     from ...ir.dialects.mx.operator import all_names
 
     if namespace in NAMESPACES:
@@ -45,7 +45,7 @@ def names_of(namespace: str) -> list[str]:
 
 
 def find_function(namespace: str, name: str) -> Callable[..., Any]:
-    """The function of a namespace. AttributeError when no operator of this name is declared."""
+    """A function of a namespace. AttributeError if no operator of this name is declared."""
     hidden = name.startswith("__") or (namespace == "" and name.startswith("_"))
     found = None if hidden else _declared(full_name(namespace, name))
     if found is None:
@@ -116,11 +116,11 @@ def _described(
 
 
 def _signature_of(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """What a call is found by: dtypes and shapes of arrays, and the parameters with their types (1, 1.0 and True are
-    equal).
+    """The cache key of a call: dtypes and shapes of arrays, and parameters with their types, since 1, 1.0 and True are
+    equal.
 
-    TypeError for an array among the keywords, which the table of calls would keep alive, and for lists when it is
-    hashed.
+    TypeError for an array among the keywords, which the cache would keep alive. Hashing a key with lists raises
+    TypeError too.
     """
     array = array_class()
     key: list[Any] = [(a._dtype, a._shape) if a.__class__ is array else (a.__class__, a) for a in args]
@@ -145,8 +145,8 @@ Split = Callable[[tuple[Any, ...], dict[str, Any]], tuple[list[Any], dict[str, A
 
 
 def _by_name(cls: type[Operator], name: str, inputs: Sequence[str]) -> Split:
-    """Splits a call into arrays and parameters: positional arguments are arrays first, then parameters, then `out` and
-    `name`, as in MXNet."""
+    """A function that splits a call into arrays and parameters. As in MXNet, positional arguments are first arrays,
+    then parameters, then `out` and `name`."""
     order = (*inputs, *(p for p in cls.parameters() if p not in inputs), "out", "name")
     count = len(inputs)
 
@@ -172,7 +172,7 @@ def _by_name(cls: type[Operator], name: str, inputs: Sequence[str]) -> Split:
 
 
 def _variadic(cls: type[Operator], name: str) -> Split:
-    """All positional arguments are arrays; their number becomes the operator's parameter for it."""
+    """Same as `_by_name`, but all positional arguments are arrays, whose number is passed as a parameter."""
     counter = cls.variadic if cls.variadic in cls.parameters() else None
 
     def split(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
@@ -189,7 +189,7 @@ def _variadic(cls: type[Operator], name: str) -> Split:
 
 
 def _named_arrays(params: dict[str, Any]) -> list[Any]:
-    """Arrays given by name, taken out of the parameters in their order."""
+    """Arrays passed by name, removed from the parameters, in order."""
     named = [k for k, v in params.items() if k != "out" and isinstance(v, array_class())]
     return [params.pop(k) for k in named]
 
@@ -204,7 +204,7 @@ def _check_arrays(name: str, inputs: Sequence[str], arrays: Sequence[Any]) -> No
 
 
 def signature(cls: type[Operator], inputs: Sequence[str]) -> inspect.Signature:
-    """What `inspect.signature` and editors show for the function of an operator."""
+    """The signature of an operator's function for `inspect.signature` and editors."""
     from ...ir.dialects.mx.describe import parameters
 
     kind = inspect.Parameter
@@ -224,8 +224,8 @@ def signature(cls: type[Operator], inputs: Sequence[str]) -> inspect.Signature:
 
 
 def attribute_finder(namespace: str, table: dict[str, Any]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """`__getattr__` and `__dir__` of a module that offers a namespace; functions that were made stay in `table`, its
-    globals."""
+    """`__getattr__` and `__dir__` of the module of a namespace. Functions are created on first access and added to
+    `table`, the module's globals."""
 
     def find(name: str) -> Any:
         made = table[name] = find_function(namespace, name)

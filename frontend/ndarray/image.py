@@ -1,4 +1,4 @@
-"""Operators on images: `nd.image.to_tensor`, ..."""
+"""`nd.image`: operators on images, such as `nd.image.to_tensor`."""
 
 from __future__ import annotations
 

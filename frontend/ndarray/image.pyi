@@ -1,4 +1,4 @@
-"""Operators on images: `nd.image.to_tensor`, ... Written by tools/make_stubs.py: not to be changed by hand."""
+"""`nd.image`: operators on images, such as `nd.image.to_tensor`. Written by tools/make_stubs.py: not to be changed by hand."""
 
 from __future__ import annotations
 

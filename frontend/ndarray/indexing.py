@@ -1,9 +1,8 @@
 """Reads and writes parts of arrays: `x[key]` and `x[key] = value`.
 
-A key of integers, slices, None and `...` that selects memory without gaps gives a view: it shares the array's memory,
-and writes go
-through. Every other key gives a copy. Integer arrays, lists and boolean masks select as in NumPy. A single element is
-an array of shape (1,), or () with NumPy's shape semantics.
+A key of integers, slices, None and `...` that selects contiguous memory returns a view, which shares the array's
+memory. All other keys return a copy. Integer arrays, lists and boolean masks select as in NumPy. A single element is an
+array of shape (1,), or () with NumPy's shape semantics.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ class Indexing(KeyHelpers):
         return (self[i] for i in range(len(self)))
 
     def __getitem__(self: NDArray, key: Any) -> NDArray:  # type: ignore[misc]
-        """A view where `key` selects memory without gaps, else a copy."""
+        """A view if `key` is basic and selects contiguous memory, else a copy."""
         if key.__class__ is int and self._shape:
             return self._at(key)
         if key.__class__ is slice and self._shape and (key.step is None or key.step == 1):
@@ -49,7 +48,7 @@ class Indexing(KeyHelpers):
         return _select(self, normalized(int(key) if isinstance(key, bool) else key))
 
     def __setitem__(self: NDArray, key: Any, value: Any) -> None:  # type: ignore[misc]
-        """Write a number, an array or anything array-like, broadcast to the shape that `key` selects."""
+        """Write a number, an array or an array-like value, broadcast to the shape that `key` selects."""
         try:
             key = () if _is_whole(self, key) else key
             self._write(_assignable(self, value), _open_ended(normalized(key)))
@@ -77,7 +76,7 @@ class Indexing(KeyHelpers):
 def _select(array: NDArray, key: Any) -> NDArray:
     memory = array._memory()
     selected = memory[key]
-    if not isinstance(selected, np.ndarray):  # a NumPy scalar is a copy: the same element as a view of no axes
+    if not isinstance(selected, np.ndarray):  # a NumPy scalar is a copy; with `...` NumPy returns a view of shape ()
         selected = memory[(*key, ...) if isinstance(key, tuple) else (key, ...)]
     shape = selected.shape or (shape_of_element() if _is_element(key) else (1,))
     if _is_basic(key) and selected.flags.c_contiguous and selected.size:
@@ -87,18 +86,19 @@ def _select(array: NDArray, key: Any) -> NDArray:
 
 
 def _open_ended(key: Any) -> Any:
-    """The key with `...` at its end, so that it selects an array and never a scalar, which takes no array of (1,)."""
+    """The key with `...` at its end: NumPy then selects an array of shape () instead of a scalar, to which an array of
+    shape (1,) cannot be assigned."""
     parts = key if isinstance(key, tuple) else (key,)
     return parts if any(part is Ellipsis for part in parts) else (*parts, ...)
 
 
 def _is_whole(array: NDArray, key: Any) -> bool:
-    """Whether the key is (), or `:` for an array without axes."""
+    """True if the key is (), or `:` for an array of shape ()."""
     return key == () if key.__class__ is tuple else not array._shape and key.__class__ is slice and key == slice(None)
 
 
 def _is_element(key: Any) -> bool:
-    """Whether a key has integers alone. Other keys of one element give the shape (1,), as in MXNet."""
+    """True if the key has only integers. Other keys that select one element give the shape (1,), as in MXNet."""
     return all(isinstance(k, int | np.integer) for k in (key if isinstance(key, tuple) else (key,)))
 
 
@@ -107,7 +107,7 @@ def _is_basic(key: Any) -> bool:
 
 
 def normalized(key: Any) -> Any:
-    """The key as NumPy takes it: arrays of floats are indices too. ValueError for what no index can be."""
+    """The key in NumPy's terms; arrays of floats become integers. ValueError for values that cannot be an index."""
     if isinstance(key, tuple):
         return tuple(map(_normalized_part, key))
     return _normalized_part(key)

@@ -1,6 +1,6 @@
-"""MXNet's helpers about keys of arrays: lengths of slices, shapes of what a key selects, keys as arrays of indices.
+"""MXNet's helpers for keys of arrays: lengths of slices, shapes of selections, keys as arrays of indices.
 
-mxforge's own indexing does not use them; other people's code finds them on NDArray and in its module.
+mxforge's indexing does not use them; third-party code finds them on NDArray and in its module.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _INDEX_DTYPE = "int64"
 
 
 def _int_to_slice(idx: int) -> slice:
-    """The slice that selects what an integer does."""
+    """The slice that selects the same element as an integer."""
     return slice(-1, None) if idx == -1 else slice(idx, idx + 1)
 
 
@@ -39,7 +39,7 @@ def _is_advanced_index(idx: Any) -> bool:
 
 
 def _get_index_range(start: int | None, stop: int | None, length: int, step: int | None = 1) -> tuple[int, int, int]:
-    """Start, stop and step of a slice without negative positions; the stop before position 0 is -1."""
+    """Start, stop and step of a slice as absolute positions; a stop before position 0 is -1."""
     if step == 0:
         raise ValueError("step size cannot be zero")
     if length < 0:
@@ -56,29 +56,29 @@ def _position(given: int | None, default: int, length: int) -> int:
 
 
 def _get_dim_size(start: int, stop: int, step: int) -> int:
-    """How many positions lie between start and stop, which must be on the side that the step goes to."""
+    """The number of positions from start to stop, which must be in the direction of the step."""
     assert step != 0
     assert start == stop or (start < stop) == (step > 0)
     return len(range(start, stop, step))
 
 
 def _get_slice_len(slc: slice, seq_length: int) -> int:
-    """How many elements a slice selects of an axis."""
+    """The number of elements that a slice selects of an axis."""
     return len(range(*slc.indices(seq_length)))
 
 
 def _get_broadcast_shape(shape1: Shape, shape2: Shape) -> Shape:
-    """The shape that both broadcast to. ValueError where they do not fit."""
+    """The shape to which both shapes broadcast. ValueError if there is none."""
     return tuple(np.broadcast_shapes(shape1, shape2))
 
 
 def _broadcast_shapes(seq: Iterable[Any]) -> Shape:
-    """The shape that all arrays broadcast to."""
+    """The shape to which all arrays broadcast. ValueError if there is none."""
     return tuple(np.broadcast_shapes(*[array.shape for array in seq]))
 
 
 def _shape_for_bcast(shape: Sequence[int], target_ndim: int, new_axes: Iterable[int]) -> Shape:
-    """The shape with `target_ndim` axes: 1 at the new axes, and 1 in front of what is left."""
+    """The shape extended to `target_ndim` axes: extent 1 at the new axes, and for missing leading axes."""
     ones = {axis % target_ndim for axis in new_axes} if len(shape) < target_ndim else set()
     left = list(shape)
     made = [1 if axis in ones or not left else left.pop() for axis in reversed(range(target_ndim))]
@@ -86,13 +86,12 @@ def _shape_for_bcast(shape: Sequence[int], target_ndim: int, new_axes: Iterable[
 
 
 def _int64_enabled() -> bool:
-    """True: extents and indices have 64 bits."""
+    """True: extents and indices are 64-bit integers."""
     return True
 
 
 class KeyHelpers:
-    """The private methods of MXNet's NDArray that take keys apart. A key that is called `slc_key` has a slice for each
-    axis."""
+    """The private methods of MXNet's NDArray that decompose keys. A parameter `slc_key` has one slice for each axis."""
 
     __slots__ = ()
 
@@ -100,20 +99,20 @@ class KeyHelpers:
     def _basic_indexing_key_to_begin_end_step(
         idcs: Sequence[Any], shape: Sequence[int], keep_none: bool = True
     ) -> tuple[tuple[Any, ...], ...]:
-        """The starts, stops and steps of a key's slices and integers, as three tuples; None is left out of the key."""
+        """The starts, stops and steps of a key's slices and integers, as three tuples. None in the key is skipped."""
         slices = [idx if isinstance(idx, slice) else _int_to_slice(idx) for idx in idcs if idx is not None]
         pairs = zip(slices, shape, strict=False)
         return tuple(zip(*[(s.start, s.stop, s.step) if keep_none else s.indices(n) for s, n in pairs], strict=True))
 
     @staticmethod
     def _basic_indexing_key_int_to_slice(idcs: Sequence[Any]) -> tuple[tuple[Any, ...], Shape]:
-        """The key with slices for its integers, and the places of these."""
+        """The key with integers replaced by slices, and the positions of the integers."""
         places = tuple(i for i, idx in enumerate(idcs) if isinstance(idx, integer_types))
         return tuple(_int_to_slice(idx) if i in places else idx for i, idx in enumerate(idcs)), places
 
     @staticmethod
     def _new_axes_after_basic_indexing(axes: Sequence[int], key: Sequence[Any]) -> Shape:
-        """Where these places of the key are among the axes of the result, from which integers take axes away."""
+        """The axes of the result that belong to these positions of the key; integers remove axes."""
         kept = np.cumsum([0] + [not isinstance(idx, integer_types) for idx in key])
         return tuple(kept[list(axes)])
 
@@ -121,15 +120,15 @@ class KeyHelpers:
     def _new_axes_after_advanced_indexing(
         key: Sequence[Any], adv_axs: Iterable[int], bcast_adv_ndim: int, adv_are_adjacent: bool
     ) -> Shape:
-        """Where the key's None are among the axes of the result, without the block of the advanced indices where these
-        are adjacent, and behind it where they are not."""
+        """The axes of the result that the None of the key insert. The block of the advanced indices is not counted if
+        these are adjacent; otherwise it comes first."""
         block = set(adv_axs)
         kept = np.cumsum([0 if adv_are_adjacent else bcast_adv_ndim] + [i not in block for i in range(len(key))])
         return tuple(kept[[i for i, idx in enumerate(key) if idx is None]])
 
     @staticmethod
     def _basic_indexing_slice_is_contiguous(slc_key: Sequence[slice], shape: Sequence[int]) -> bool:
-        """True if the selected elements are neighbours in C order: behind an axis that is cut, none has several."""
+        """True if the selected elements are contiguous in C order."""
         assert len(slc_key) == len(shape)
         lengths = KeyHelpers._basic_indexing_sliced_shape(slc_key, shape)
         if math.prod(lengths) <= 1:
@@ -143,13 +142,13 @@ class KeyHelpers:
 
     @staticmethod
     def _basic_indexing_sliced_shape(slc_key: Sequence[slice], shape: Sequence[int]) -> Shape:
-        """The shape that the slices select."""
+        """The shape of the selection."""
         assert len(slc_key) == len(shape)
         return tuple(_get_slice_len(slc, n) for slc, n in zip(slc_key, shape, strict=True))
 
     @staticmethod
     def _basic_indexing_contiguous_flat_begin_end(slc_key: Sequence[slice], shape: Sequence[int]) -> tuple[int, int]:
-        """Where the selected elements begin and end in C order, if they are neighbours; (0, 0) if there are none."""
+        """The start and end of the selected elements in C order, if they are contiguous; (0, 0) if there are none."""
         lengths = KeyHelpers._basic_indexing_sliced_shape(slc_key, shape)
         if 0 in lengths:
             return 0, 0
@@ -161,7 +160,7 @@ class KeyHelpers:
 
     @staticmethod
     def _drop_int_axes(indexed_shape: Sequence[int], int_axes: Iterable[int]) -> Shape:
-        """The shape without these axes; (1,) where none is left."""
+        """The shape without these axes; (1,) if no axis remains."""
         dropped = set(int_axes)
         return tuple(n for i, n in enumerate(indexed_shape) if i not in dropped) or (1,)
 
@@ -175,8 +174,8 @@ class KeyHelpers:
 
     @staticmethod
     def _advanced_index_to_array(idx: Any, ax_len: int, ctx: Any) -> NDArray:
-        """What an index selects of an axis with `ax_len` elements, as an array of positions. RuntimeError for others
-        than arrays, lists, integers, slices and ranges."""
+        """The positions that an index selects of an axis with `ax_len` elements, as an array. RuntimeError unless the
+        index is an array, list, integer, slice or range."""
         if isinstance(idx, array_class()):
             return idx.astype(_INDEX_DTYPE, copy=False).as_in_context(ctx)
         if isinstance(idx, slice):
@@ -188,8 +187,8 @@ class KeyHelpers:
 
     @staticmethod
     def _broadcast_advanced_indices(arrays: Sequence[NDArray], block_axes: Sequence[int]) -> tuple[NDArray, ...]:
-        """The arrays of a key's positions with the shape of the result: those at the consecutive `block_axes` broadcast
-        against each other and stand in their place, each other one has an axis of its own."""
+        """A key's index arrays, broadcast to the shape of the result. The arrays at the consecutive `block_axes` are
+        broadcast against each other; each of the other arrays has its own axis."""
         block = _broadcast_shapes(arrays[i] for i in block_axes)
         lead, trail = arrays[: block_axes[0]], arrays[block_axes[-1] + 1 :]
         shape = (*(a.shape[0] for a in lead), *block, *(a.shape[0] for a in trail))
@@ -205,21 +204,21 @@ class KeyHelpers:
         return tuple(spread(i, array) for i, array in enumerate(arrays))
 
     def _get_nd_basic_indexing(self, key: Any) -> Any:
-        """What a key of integers, slices and None selects."""
+        """The selection of a key of integers, slices and None."""
         return self[key]  # type: ignore[index]
 
     def _set_nd_basic_indexing(self, key: Any, value: Any) -> None:
-        """Write to what a key of integers, slices and None selects."""
+        """Write to the selection of a key of integers, slices and None."""
         self[key] = value  # type: ignore[index]
 
     def _get_nd_advanced_indexing(self, key: Any) -> Any:
-        """What a key with arrays selects."""
+        """The selection of a key with arrays."""
         return self[key]  # type: ignore[index]
 
     def _set_nd_advanced_indexing(self, key: Any, value: Any) -> None:
-        """Write to what a key with arrays selects."""
+        """Write to the selection of a key with arrays."""
         self[key] = value  # type: ignore[index]
 
     def _scatter_set_nd(self, value_nd: Any, indices: Any) -> Any:
-        """Write `value_nd` to the positions in `indices`, as `gather_nd` takes them."""
+        """Write `value_nd` to the positions in `indices`, which have the format of `gather_nd`."""
         return _internal._scatter_set_nd(lhs=self, rhs=value_nd, indices=indices, shape=self.shape, out=self)  # type: ignore[attr-defined]

@@ -1,4 +1,4 @@
-"""Helpers about keys of arrays, which MXNet has in the same module as NDArray."""
+"""Helpers for keys of arrays, which MXNet defines in the module of NDArray."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _NDARRAY_ZERO_DIM_BOOL_ARRAY_TRUE = 1
 
 
 def get_indexing_dispatch_code(key: tuple[Any, ...]) -> int:
-    """0 for a key of integers, slices and None, 1 for one with arrays or lists, 2 for one with ()."""
+    """0 for a key of integers, slices and None, 1 for a key with arrays or lists, 2 for a key with ()."""
     for part in key:
         if isinstance(part, (array_class(), np.ndarray, list, tuple, range)):
             empty = isinstance(part, tuple) and not part
@@ -38,12 +38,12 @@ def get_indexing_dispatch_code(key: tuple[Any, ...]) -> int:
 
 
 def get_oshape_of_gather_nd_op(dshape: Sequence[int], ishape: Sequence[int]) -> tuple[int, ...]:
-    """The shape that `gather_nd` gives for data and indices of these shapes."""
+    """The result shape of `gather_nd` for data and indices of these shapes."""
     return (*ishape[1:], *dshape[ishape[0] :])
 
 
 def indexing_key_expand_implicit_axes(key: Any, shape: Sequence[int]) -> tuple[tuple[Any, ...], int]:
-    """The key with `...`, and the axes that it does not name, as full slices; and -1, as no 0-d boolean is among it.
+    """The key with full slices for `...` and for missing axes, and -1, MXNet's code for a key without 0-d booleans.
 
     IndexError for two ellipses.
     """
@@ -58,7 +58,7 @@ def indexing_key_expand_implicit_axes(key: Any, shape: Sequence[int]) -> tuple[t
 
 
 def check_boolean_array_dimension(array_shape: Sequence[int], axis: int, bool_shape: Sequence[int]) -> None:
-    """IndexError unless a mask of `bool_shape` fits the axes from `axis` on."""
+    """IndexError unless the extents of `bool_shape` equal those of the array from `axis` on."""
     for i, extent in enumerate(bool_shape, axis):
         if array_shape[i] != extent:
             raise IndexError(

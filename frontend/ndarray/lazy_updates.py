@@ -1,6 +1,6 @@
-"""Updates of weights by row-sparse gradients: rows that a gradient does not store stay as they are, with their states.
+"""Updates of weights by row-sparse gradients: rows that the gradient does not store keep their weights and states.
 
-With `lazy_update=False` they are updated too, by a gradient of zeros.
+With `lazy_update=False` these rows are updated too, by a gradient of zeros.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ _BY_ROWS = frozenset(("mx.sgd_update", "mx.sgd_mom_update", "mx.adam_update", "m
 
 
 def update_rows(bound: BoundOperator, arrays: Sequence[NDArray], out: Any) -> Any:
-    """The updated weight, which is `out` where one is given; None for operands that are updated as a whole.
+    """The updated weight, which is `out` if passed; None for operands that are not updated by rows.
 
-    The arrays are the weight, the gradient, and states that are written in place.
+    The arrays are the weight, the gradient, and the states, which are updated in place.
     """
     operator: Any = bound.operator
     if operator.name not in _BY_ROWS or not _updates_by_rows(operator.name, arrays, out):
@@ -58,8 +58,8 @@ def update_rows(bound: BoundOperator, arrays: Sequence[NDArray], out: Any) -> An
 
 
 def _updates_by_rows(name: str, arrays: Sequence[NDArray], out: Any) -> bool:
-    """Whether MXNet has code for these storage types: a row-sparse gradient, and one storage type for the weight, the
-    result and the states. FTRL knows row-sparse weights alone. Both AdaGrads mean the same for all storage types."""
+    """True if MXNet updates by rows for these storage types: a row-sparse gradient, and the same storage type for the
+    weight, the result and the states. FTRL requires row-sparse weights. Both AdaGrads accept all storage types."""
     weight, gradient, *states = arrays
     if not isinstance(gradient, RowSparseNDArray):
         return False
@@ -70,7 +70,7 @@ def _updates_by_rows(name: str, arrays: Sequence[NDArray], out: Any) -> bool:
 
 
 def _write_back(array: Any, dense: NDArray) -> None:
-    """Write a dense array over another; a row-sparse one stores all rows from then on, as in MXNet."""
+    """Copy a dense array into `array`. As in MXNet, a row-sparse array then stores all rows."""
     if array is dense:
         return
     if isinstance(array, RowSparseNDArray):

@@ -1,4 +1,4 @@
-"""Linear algebra on the last two axes: `nd.linalg.potrf`, ..."""
+"""`nd.linalg`: linear algebra on the last two axes, such as `nd.linalg.potrf`."""
 
 from __future__ import annotations
 

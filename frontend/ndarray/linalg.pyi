@@ -1,4 +1,4 @@
-"""Linear algebra on the last two axes: `nd.linalg.potrf`, ... Written by tools/make_stubs.py: not to be changed by hand."""
+"""`nd.linalg`: linear algebra on the last two axes, such as `nd.linalg.potrf`. Written by tools/make_stubs.py: not to be changed by hand."""
 
 from __future__ import annotations
 

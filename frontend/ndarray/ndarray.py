@@ -29,14 +29,14 @@ from .reshaping import reshaped
 
 __all__ = ["NDArray"]
 
-_LARGE = 1 << 18  # elements from which a kernel converts: it is faster than NumPy, and costs a compilation
+_LARGE = 1 << 18  # arrays of at least so many elements are cast by a kernel, which is faster but must be compiled
 
 
 @register_array_class("default")
 class NDArray(Arithmetic, Indexing, Fluent, Tensor):
-    """A dense array of numbers on one device. `nd.array`, `nd.zeros`, ... and operators make it.
+    """A dense array of numbers on one device. `nd.array`, `nd.zeros`, ... and operators create arrays.
 
-    On a CPU a call returns when its work is done; on other devices it may return before.
+    On a CPU, a call returns when its work is done; on other devices it can return earlier.
     """
 
     __slots__ = ("__weakref__", "_grad")
@@ -47,74 +47,74 @@ class NDArray(Arithmetic, Indexing, Fluent, Tensor):
 
     _is_sparse: ClassVar[bool] = False
 
-    # What it is.
+    # Properties.
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Extents of the axes."""
+        """The extents of the axes."""
         return self._shape
 
     @property
     def ndim(self) -> int:
-        """Number of axes."""
+        """The number of axes."""
         return len(self._shape)
 
     @property
     def size(self) -> int:
-        """Number of elements."""
+        """The number of elements."""
         return prod(self._shape)
 
     @property
     def dtype(self) -> Any:
-        """The element type: numpy.float32, ..."""
+        """The element type, such as numpy.float32."""
         return numpy_type(self._dtype)
 
     @property
     def stype(self) -> str:
-        """The storage type: 'default' is dense."""
+        """The storage type: "default" for dense arrays, "csr" or "row_sparse"."""
         return "default"
 
     @property
     def context(self) -> Context:
-        """The device that the array lives on."""
+        """The device on which the array is stored."""
         return self._context
 
     ctx = context
 
     @property
     def writable(self) -> bool:
-        """Whether the array may be changed: always."""
+        """True: arrays can always be written."""
         return True
 
     @property
     def handle(self) -> ctypes.c_void_p:
-        """The address of the elements, for code that hands arrays to C."""
+        """The address of the elements, for code that passes arrays to C."""
         return ctypes.c_void_p(self._address if self._on_host else self._address.value)
 
     @property
     def grad(self) -> NDArray | None:
-        """The array that receives the gradient, if there is one."""
+        """The array that receives the gradient, or None."""
         return getattr(self, "_grad", None)
 
     @property
     def T(self) -> NDArray:
-        """A copy with the axes in reverse order; of one axis, the array itself."""
+        """A copy with the axes in reverse order; an array with fewer than two axes is returned itself."""
         return self if len(self._shape) < 2 else self.transpose()  # type: ignore[attr-defined]
 
     def __repr__(self) -> str:
         extents = "x".join(map(str, self._shape))
         return f"\n{self.asnumpy()!s}\n<{type(self).__name__} {extents} @{self._context}>"
 
-    # Its memory.
+    # Memory.
 
     def _memory(self) -> np.ndarray:
-        """The memory as a NumPy array (bfloat16 as uint16): on the host itself, else a read-only copy. `_write` writes
-        to it."""
+        """The memory as a NumPy array (bfloat16 as uint16): the memory itself on the host, else a read-only copy. Use
+        `_write` to write."""
         storage = self._storage
         return as_numpy(storage, memory_dtype(self._dtype), self._shape, self._address - storage.address)
 
     def _write(self, values: Any, key: Any = ...) -> None:
-        """Write values in the format of the memory (bfloat16 as uint16) to the elements that NumPy's `key` selects."""
+        """Write values in the dtype of the memory (bfloat16 as uint16) to the elements that a NumPy key selects."""
         if self._address.__class__ is int:
             self._memory()[key] = values
             return
@@ -123,14 +123,14 @@ class NDArray(Arithmetic, Indexing, Fluent, Tensor):
         self._storage.device.write(self._address, content)
 
     def _view(self, shape: tuple[int, ...], offset: int = 0, dtype: DType | None = None) -> NDArray:
-        """An array on the same memory, from byte `offset` on."""
+        """An array on the same memory, which starts at byte `offset`."""
         view: NDArray = object.__new__(type(self))
         view._storage, view._address, view._shape = self._storage, self._address + offset, shape
         view._dtype, view._context = dtype or self._dtype, self._context
         return view
 
     def _like(self, memory: np.ndarray) -> NDArray:
-        """A new array of this dtype and context with these elements (bfloat16 as uint16)."""
+        """A new array of the same dtype and context with these elements (bfloat16 as uint16)."""
         made = empty_array(memory.shape, self._dtype, self._context)
         made._write(memory)
         return made
@@ -138,19 +138,19 @@ class NDArray(Arithmetic, Indexing, Fluent, Tensor):
     # Conversion.
 
     def asnumpy(self) -> np.ndarray:
-        """A copy as a NumPy array; bfloat16 becomes float32."""
+        """Copies the array to a NumPy array of the same dtype; bfloat16 becomes float32."""
         memory = self._memory()
         values = from_memory(memory, self._dtype)
         return values.copy() if values is memory else values
 
     def asscalar(self) -> Any:
-        """The one element as a NumPy scalar. ValueError for arrays of more than one."""
+        """The only element as a NumPy scalar. ValueError unless the array has one element."""
         if self.size != 1:
             raise ValueError("The current array is not a scalar")
         return self.asnumpy().reshape(-1)[0]
 
     def item(self) -> Any:
-        """The one element as a Python number."""
+        """The only element as a Python number. ValueError unless the array has one element."""
         return self.asscalar().item()
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
@@ -174,25 +174,39 @@ class NDArray(Arithmetic, Indexing, Fluent, Tensor):
             raise TypeError("only integer arrays of one element can be an index")
         return int(value)
 
-    __nonzero__ = __bool__  # other people's code calls it by its old name
+    __nonzero__ = __bool__  # third-party code uses the old name
 
     def astype(self, dtype: Any, copy: bool = True) -> NDArray:
-        """A copy in another dtype; the array itself when it has this dtype and `copy` is false."""
-        wanted = dtype_of(dtype)
-        if wanted is self._dtype:
+        """Converts the elements to another dtype. Floats become integers by truncation.
+
+        Args:
+            dtype: The new dtype: a NumPy type, a dtype or a name such as "float16" or "bfloat16".
+            copy: False to return the array itself if it has this dtype already.
+        Returns:
+            A new array on the same device. TypeError for an unknown dtype.
+        """
+        new = dtype_of(dtype)
+        if new is self._dtype:
             return self.copy() if copy else self
         if self.size >= _LARGE:
-            return invoke(operator_named("Cast"), [self], {"dtype": dtype_name(numpy_type(wanted))})
-        made = empty_array(self._shape, wanted, self._context)
-        made._write(to_memory(self.asnumpy(), wanted))
+            return invoke(operator_named("Cast"), [self], {"dtype": dtype_name(numpy_type(new))})
+        made = empty_array(self._shape, new, self._context)
+        made._write(to_memory(self.asnumpy(), new))
         return made
 
     def copy(self) -> NDArray:
-        """The same elements in memory of their own, on the same context."""
+        """A copy of the array on the same context."""
         return self._copied_to(self._context)
 
     def copyto(self, other: Any) -> Any:
-        """Copy into another array (casting to its dtype), or to a context as a new array; gives the array copied to."""
+        """Copies the elements into another array, or to a context.
+
+        Args:
+            other: An array of the same shape, whose dtype and storage type are kept; or a Context.
+        Returns:
+            `other`, or the new array on the context. Copying an array to itself warns and returns False. MXNetError for
+            another shape, TypeError for other types.
+        """
         if isinstance(other, Context):
             return self._copied_to(usable(other))
         if not isinstance(other, NDArray):
@@ -217,73 +231,95 @@ class NDArray(Arithmetic, Indexing, Fluent, Tensor):
         return made
 
     def as_in_context(self, context: Context) -> NDArray:
-        """The array itself when it lives on `context`, else a copy there."""
+        """The array itself if it is on `context`, else a copy there."""
         return self if self._context == context else self._copied_to(usable(context))
 
     as_in_ctx = as_in_context
 
     def as_nd_ndarray(self) -> NDArray:
-        """The array itself: it is no mx.np array."""
+        """The array itself, since it is not an mx.np array."""
         return self
 
     def as_np_ndarray(self) -> Any:
-        """Raises MXNetError: there are no mx.np arrays."""
+        """Raises MXNetError: mx.np is not supported."""
         raise MXNetError("as_np_ndarray: MXNet's NumPy mode (mx.np) is not supported")
 
     def detach(self) -> NDArray:
-        """A view of the same memory that no gradient flows through."""
+        """A view of the same memory that is not part of the recorded graph: no gradient flows through it."""
         return self._view(self._shape)
 
     def tostype(self, stype: str) -> Any:
-        """A copy in another storage type: 'default', 'csr' or 'row_sparse'. ValueError where there is none such."""
+        """Converts the array to another storage type.
+
+        Args:
+            stype: "default" (dense), "csr" (two axes only) or "row_sparse".
+        Returns:
+            A copy. ValueError for csr unless the array has two axes, and between csr and row_sparse.
+        """
         return tostype(self, stype)
 
     def wait_to_read(self) -> None:
-        """Wait until work on the array has ended. On the CPU it is done when a call returns."""
+        """Waits until the device has finished its work. On the CPU a call returns when its work is done."""
         device_of(self._context).synchronise()
 
     wait_to_write = wait_to_read
 
     def attach_grad(self, grad_req: str = "write", stype: str | None = None) -> None:
+        """Raises MXNetError: gradients are not supported yet."""
         raise gradients_missing("NDArray.attach_grad")
 
     def backward(self, out_grad: Any = None, retain_graph: bool = False, train_mode: bool = True) -> None:
+        """Raises MXNetError: gradients are not supported yet."""
         raise gradients_missing("NDArray.backward")
 
     def _full(self, value: Any) -> None:
-        """Set every element to a number."""
+        """Set all elements to a number."""
         self[:] = value
 
     def _sync_copyfrom(self, source_array: Any) -> None:
-        """Copy from a NumPy array of exactly this shape."""
+        """Copy from a NumPy array of the same shape. ValueError for another shape."""
         source = np.asarray(source_array)
         if source.shape != self._shape:
             raise ValueError(f"Shape inconsistent: expected {source.shape} vs got {self._shape}")
         self[:] = source
 
     def slice_assign_scalar(self, value: Any, begin: Any, end: Any, step: Any) -> NDArray:
-        """Set the elements of a slice, given axis by axis, to a number."""
+        """Sets the elements of a slice to a number.
+
+        Args:
+            value: The number.
+            begin, end, step: Start, stop and step of the slice along each axis.
+        Returns:
+            The array itself.
+        """
         self[tuple(map(slice, begin, end, step))] = value
         return self
 
     def slice_assign(self, rhs: NDArray, begin: Any, end: Any, step: Any) -> NDArray:
-        """Write an array over the elements of a slice, given axis by axis."""
+        """Overwrites the elements of a slice.
+
+        Args:
+            rhs: An array whose shape broadcasts to the slice.
+            begin, end, step: Start, stop and step of the slice along each axis.
+        Returns:
+            The array itself.
+        """
         self[tuple(map(slice, begin, end, step))] = rhs
         return self
 
     # Shape.
 
     def reshape(self, *shape: Any, **kwargs: Any) -> NDArray:
-        """The same elements under another shape, as a view of the same memory.
+        """The same elements in another shape, as a view of the same memory.
 
-        Besides extents, the shape takes codes: 0 keeps an extent, -1 is the extent that fits (once), -2 keeps all
-        remaining extents, -3 multiplies the next two, and -4 splits one into the two numbers that follow.
+        The shape can contain codes: 0 keeps an extent, -1 is inferred from the size (at most once), -2 keeps all
+        remaining extents, -3 multiplies the next two, and -4 splits an extent into the two numbers that follow.
 
         Args:
             shape: The extents and codes, as one tuple or several arguments.
             reverse: True to match codes from the last axis.
         Returns:
-            A view of this array. ShapeError where its elements do not fill the shape.
+            A view of this array. ShapeError, a ValueError, if the number of elements differs.
         Example:
             >>> nd.arange(6).reshape((2, -1)).asnumpy()
             array([[0., 1., 2.],
@@ -306,7 +342,7 @@ class NDArray(Arithmetic, Indexing, Fluent, Tensor):
                 break
         return self._view(reshaped(self._shape, shape, bool(kwargs and kwargs.get("reverse"))))
 
-    # Pickling: through the bytes of a `.params` file, which every version of MXNet reads.
+    # Pickling: as the content of a `.params` file, which every version of MXNet reads.
 
     def __reduce__(self) -> Any:
         return _unpickled, (type(self), str(self._context), self._dumped())
@@ -315,12 +351,12 @@ class NDArray(Arithmetic, Indexing, Fluent, Tensor):
         return to_bytes(self)
 
     def __init__(self, handle: None = None, writable: bool = True) -> None:
-        """An array without memory, for `__setstate__` alone: arrays are made by `nd.array`, `nd.zeros`, ..."""
+        """An array without memory, for `__setstate__` only. `nd.array`, `nd.zeros`, ... create arrays."""
         if handle is not None:
-            raise MXNetError("an NDArray has no handle of C here: make arrays by nd.array, nd.zeros, ...")
+            raise MXNetError("NDArray has no C handle in mxforge: create arrays with nd.array, nd.zeros, ...")
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """Take over the content of an array that MXNet pickled."""
+        """Restore an array that MXNet pickled."""
         self._take_over(from_raw_bytes(bytes(state["handle"])))
 
     def _take_over(self, other: NDArray) -> None:
@@ -334,7 +370,7 @@ class NDArray(Arithmetic, Indexing, Fluent, Tensor):
         return self.copy()
 
     def to_dlpack_for_read(self) -> Any:
-        """A DLPack capsule that shares the memory."""
+        """A DLPack capsule that shares the memory. MXNetError for bfloat16 and on other devices than the CPU."""
         return to_dlpack(self)
 
     to_dlpack_for_write = to_dlpack_for_read

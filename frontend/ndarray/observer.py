@@ -1,4 +1,4 @@
-"""A builder of core graphs that notices whether an operator means something else in training."""
+"""A builder of core graphs that detects whether an operator depends on training mode."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ...ir.dialects.mx.builder import MxBuilder
 
 
 class ObservingBuilder(MxBuilder):
-    """`asked` tells whether `training` was read."""
+    """`asked` is True if `training` was read."""
 
     single = True
 

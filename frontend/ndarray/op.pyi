@@ -1,4 +1,4 @@
-"""The operators of `nd` itself: `nd.op.FullyConnected` is `nd.FullyConnected`. Written by tools/make_stubs.py: not to be changed by hand."""
+"""The operators of `nd`: `nd.op.FullyConnected` is `nd.FullyConnected`. Written by tools/make_stubs.py: not to be changed by hand."""
 
 from __future__ import annotations
 

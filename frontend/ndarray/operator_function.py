@@ -1,8 +1,8 @@
 """Operators with their parameters as functions of arrays, compiled for each signature.
 
-OperatorFunction        operators that differ in their scalar parameters alone
-OperatorSpecialization  such a function compiled for operands of certain types
-BoundOperator           a function with values of its scalar parameters
+OperatorFunction        an operator without values of its scalar parameters
+OperatorSpecialization  an OperatorFunction compiled for operands of certain types
+BoundOperator           an OperatorFunction with values of its scalar parameters
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ if TYPE_CHECKING:
     from .ndarray import NDArray
 
 SIGNATURES = 4096
-"""How many specializations of one operator are kept."""
+"""The number of cached specializations of one operator."""
 
 Out = Any  # an NDArray, a sequence of them, or None
 
 
 class OperatorFunction(Function["OperatorSpecialization"]):
-    """An operator with its parameters but the scalar ones, which a call takes as numbers. Profiles show `name`."""
+    """An operator with all parameters except the scalar ones, which are arguments of a call. Profiles show `name`."""
 
     def __init__(self, operator: Operator, name: str = "") -> None:
         super().__init__("operators", SIGNATURES)
@@ -54,7 +54,7 @@ class OperatorFunction(Function["OperatorSpecialization"]):
 
 
 class BoundOperator:
-    """An operator with all of its parameters: a function and the numbers that its calls take."""
+    """An operator with all parameters: a function and the scalar parameters of its calls."""
 
     __slots__ = ("function", "operator", "scalars")
 
@@ -64,8 +64,8 @@ class BoundOperator:
     def specialization(
         self, arrays: Sequence[NDArray], out: Out = None, context: Context | None = None
     ) -> OperatorSpecialization:
-        """The function compiled for operands like these; `call_context` is where a call without operands runs.
-        MXNetError if the scalar parameters do not fit them.
+        """The function compiled for operands like these. A call without operands runs on its `call_context`.
+        MXNetError if the scalar parameters are invalid for them.
         """
         device = None if arrays else device_of(call_context(arrays, out, context))
         found = self.function.specialization(arrays, None, device)
@@ -83,8 +83,7 @@ class BoundOperator:
 class OperatorSpecialization(Specialization):
     """An operator compiled for operands of certain types.
 
-    `modal` is True if the operator differs in training. `simple` is True if a call runs the program and does nothing
-    else.
+    `modal` is True if the operator depends on training mode. `simple` is True if a call only runs the program.
     """
 
     def __init__(
@@ -104,7 +103,7 @@ class OperatorSpecialization(Specialization):
     ) -> Any:
         """Apply to `arrays`, whose types are those of the specialization.
 
-        Returns the visible output, or a list of several; `out` receives them instead.
+        Returns the visible output, or a list of several; if `out` is passed, it receives them.
         """
         context = arrays[0]._context if arrays and context is None else call_context(arrays, out, context)
         try:
@@ -122,9 +121,7 @@ class OperatorSpecialization(Specialization):
         return results[0] if len(results) == 1 else results
 
     def elsewhere(self, arrays: Sequence[NDArray], out: Out = None, scalars: Sequence[float] = ()) -> Any:
-        """The call on the device of the arrays, which a fast path found by dtypes and shapes alone. MXNetError if they
-        are on several devices.
-        """
+        """The call on the arrays' device, which is not part of a fast path's key. MXNetError for several devices."""
         arrays = on_one_device(arrays)
         found = self.function.specialization(arrays)
         if found is self:
@@ -156,7 +153,7 @@ class OperatorSpecialization(Specialization):
         context: Context,
         scalars: Sequence[float],
     ) -> None:
-        """Run, with the results in arrays that are `fresh` or may overlap operands."""
+        """Run with these arrays as results: they are new if `fresh`, else they can overlap operands."""
         targets, copies = ([r._address for r in results], []) if fresh else self._targets(arrays, results)
         block, places = self.scalars.filled(scalars)
         self.run(arrays, targets, context, 0, places)
@@ -168,13 +165,13 @@ class OperatorSpecialization(Specialization):
                 written(array._storage)
 
     def _check_results(self, arrays: Sequence[NDArray], before: list[np.ndarray], results: Sequence[NDArray]) -> None:
-        """MXNetError if the operator has no results for what the operands were `before`."""
+        """MXNetError if the results are invalid for the operands `before` the run."""
         reason = self.operator.results_problem(before, [r.asnumpy() for r in results])
         if reason is not None:
             raise MXNetError(self._refusal(arrays, reason))
 
     def _check_operands(self, arrays: Sequence[NDArray]) -> None:
-        """MXNetError or IndexError if the operator refuses such elements."""
+        """MXNetError or IndexError if the elements of the operands are invalid."""
         reason = self.operator.operands_problem([from_memory(a._memory(), a._dtype) for a in arrays])
         if reason is not None:
             kind = IndexError if type(self.operator).index_errors else MXNetError
@@ -192,8 +189,8 @@ class OperatorSpecialization(Specialization):
     def _targets(
         self, arrays: Sequence[NDArray], results: Sequence[NDArray]
     ) -> tuple[list[int], list[tuple[int, Storage, int]]]:
-        """Where the program writes each output, and what is copied afterwards: an output that overlaps an operand is
-        computed in a temporary unless it may overwrite the operand.
+        """The address of each output for the program, and the copies (target, source, bytes) to make afterwards. An
+        output that overlaps an operand is computed in a temporary unless it may overwrite the operand.
         """
         targets: list[int] = []
         copies: list[tuple[int, Storage, int]] = []
@@ -216,7 +213,7 @@ class OperatorSpecialization(Specialization):
         return True
 
     def fast(self) -> Callable[..., NDArray]:
-        """A call without observers as a function of its operands, the fastest there is."""
+        """The fast path of a call without observers: a function of the operands."""
         direct = self.executable.direct_call()
         if direct is None or not self.simple or len(self.types) != 1:
             return lambda *arrays: self.call(arrays)
@@ -224,7 +221,7 @@ class OperatorSpecialization(Specialization):
         return maker(direct, self.types[0], self.elsewhere)
 
     def fast_in_place(self) -> Callable[[NDArray, NDArray], None] | None:
-        """A call of two operands without observers that overwrites the first; None if that requires a temporary."""
+        """The fast path of a call of two operands that overwrites the first; None if that requires a temporary."""
         direct = self.executable.direct_call()
         same = self.types[0] == self.executable.inputs[0]
         if direct is None or not self.simple or not same or not self.executable.may_overwrite(0, 0):
@@ -237,14 +234,14 @@ class OperatorSpecialization(Specialization):
 
 
 def call_context(arrays: Sequence[NDArray], out: Out, context: Context | None) -> Context:
-    """Where a call runs: on the context given, else where its operands are, its outputs, or on the current one."""
+    """The context of a call: `context` if passed, else that of the first operand or output, else the current one."""
     placed = [*arrays[:1], *(out[:1] if isinstance(out, list | tuple) else (out,))]
     first = next((a for a in placed if a is not None), None)
     return usable(context) if first is None or context is not None else first._context
 
 
 def on_one_device(arrays: Sequence[NDArray]) -> list[NDArray]:
-    """The arrays, with each number that takes part in a call copied to the device of the others."""
+    """The arrays, with operands that are numbers copied to the device of the other operands."""
     device = next((a._context for a in arrays if a._context.device_typeid == GPU), None)
     if device is None:
         return list(arrays)
@@ -263,5 +260,5 @@ def _as_outputs(out: Out, specialization: OperatorSpecialization) -> list[NDArra
         raise MXNetError(f"{name} has {len(specialization.types)} outputs, out has {len(given)}")
     for array, type in zip(given, specialization.types, strict=True):
         if array._shape != type.shape or array._dtype is not type.dtype:
-            raise MXNetError(f"{name} gives {type.description}, out is {array._type().description}")
+            raise MXNetError(f"{name} returns {type.description}, out is {array._type().description}")
     return given

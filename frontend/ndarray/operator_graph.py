@@ -1,4 +1,4 @@
-"""One operator as a graph of core for operands of certain types, and its program."""
+"""The core graph of one operator for operands of certain types, and its compilation."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 
 def operator_graph(operator: Operator, types: tuple[TensorType, ...], training: bool) -> tuple[Graph, bool]:
-    """The operator in core, with its visible outputs and then the new values of the states that it changes, and whether
-    it asked for the mode."""
+    """The core graph of an operator, and whether it depends on the mode. The outputs are the visible ones, then the new
+    values of the states."""
     from .observer import ObservingBuilder
 
     names = operator.input_names(len(types))
@@ -38,7 +38,7 @@ def operator_graph(operator: Operator, types: tuple[TensorType, ...], training: 
 
 
 def refusal(operator: Operator, types: Sequence[TensorType], reason: object) -> str:
-    """The text of the error of an operator that does not take operands of these types."""
+    """The error text of an operator for operands of these types."""
     from ...ir.dialects.mx.shapes import operands_text
 
     operands = zip(operator.input_names(len(types)), types, strict=False)
@@ -50,7 +50,7 @@ def compiled(graph: Graph, operator: Operator, device: Device) -> Runnable:
     from ...passes.manager import Options
     from ...runtime.compile import executable_for
 
-    any_extents = Options(static_shape=False)  # an array of a new shape should not cost a compilation
+    any_extents = Options(static_shape=False)  # arrays of new shapes should not require a compilation
 
     try:
         return executable_for(graph, any_extents, device)

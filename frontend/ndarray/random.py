@@ -1,7 +1,7 @@
-"""Draws random arrays: `nd.random.uniform`, ... with numbers or arrays as the distribution's parameters.
+"""Random arrays: `nd.random.uniform`, ... The parameters of a distribution are numbers or arrays.
 
-With numbers the result has `shape`; with arrays it has their shape followed by `shape`, one draw of `shape` for each
-element.
+With numbers, the result has shape `shape`. With arrays, `shape` numbers are drawn for each of their elements, and the
+result has the shape of the arrays followed by `shape`.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def _draw(
     out: NDArray | None,
     kwargs: dict[str, Any],
 ) -> Any:
-    """Draw with numbers (`_random_*`) or with arrays (`_sample_*`) as parameters; one kind for all of them."""
+    """Draw with numbers (`_random_*`) or with arrays (`_sample_*`) as parameters; the two cannot be mixed."""
     values = list(params.values())
     _check_parameters(distribution, params)
     given = {k: v for k, v in {"shape": shape, "dtype": dtype, **kwargs}.items() if v is not _Null}
@@ -68,7 +68,7 @@ _NOT_NEGATIVE = {
 
 
 def _check_parameters(distribution: str, params: dict[str, Any]) -> None:
-    """MXNetError for numbers that no distribution has, and for arrays of different shapes."""
+    """MXNetError for numbers that are invalid for the distribution, and for arrays of different shapes."""
     shapes = {v._shape for v in params.values() if isinstance(v, NDArray)}
     if len(shapes) > 1:
         raise MXNetError(f"random.{distribution}: the parameters differ in shape: {', '.join(map(str, shapes))}")
@@ -110,11 +110,11 @@ def normal(
     out: Any = None,
     **kwargs: Any,
 ) -> Any:
-    """Normal numbers.
+    """Normally distributed numbers.
 
     Args:
         loc: The mean.
-        scale: The deviation.
+        scale: The standard deviation.
         shape: Shape of the result; for arrays as parameters, the draws for each of their elements.
         dtype: Dtype of the result; float32 by default.
         ctx: The device; the current context by default.
@@ -127,7 +127,14 @@ def normal(
 
 
 def randn(*shape: int, **kwargs: Any) -> Any:
-    """Normal numbers of this shape; `loc`, `scale`, `dtype`, `ctx` and `out` as for `normal`."""
+    """Normally distributed numbers of this shape.
+
+    Args:
+        shape: The extents, as several arguments.
+        loc: The mean, by default 0.
+        scale: The standard deviation, by default 1.
+        dtype, ctx, out: As for `normal`.
+    """
     return normal(kwargs.pop("loc", 0), kwargs.pop("scale", 1), shape or _Null, **kwargs)
 
 
@@ -152,7 +159,7 @@ def poisson(
 def exponential(
     scale: Any = 1, shape: Any = _Null, dtype: Any = _Null, ctx: Any = None, out: Any = None, **kwargs: Any
 ) -> Any:
-    """Exponential numbers.
+    """Exponentially distributed numbers.
 
     Args:
         scale: The mean, 1 / rate.
@@ -176,11 +183,11 @@ def gamma(
     out: Any = None,
     **kwargs: Any,
 ) -> Any:
-    """Gamma numbers of mean alpha * beta.
+    """Gamma-distributed numbers with mean alpha * beta.
 
     Args:
-        alpha: The shape.
-        beta: The scale.
+        alpha: The shape parameter.
+        beta: The scale parameter.
         shape: Shape of the result; for arrays as parameters, the draws for each of their elements.
         dtype: Dtype of the result; float32 by default.
         ctx: The device; the current context by default.
@@ -214,7 +221,7 @@ def negative_binomial(
 def generalized_negative_binomial(
     mu: Any = 1, alpha: Any = 1, shape: Any = _Null, dtype: Any = _Null, ctx: Any = None, out: Any = None, **kwargs: Any
 ) -> Any:
-    """Counts of mean mu and variance mu + alpha * mu^2.
+    """Counts with mean mu and variance mu + alpha * mu^2.
 
     Args:
         mu: The mean.
@@ -233,7 +240,7 @@ def generalized_negative_binomial(
 def multinomial(
     data: NDArray, shape: Any = _Null, get_prob: bool = False, out: Any = None, dtype: Any = "int32", **kwargs: Any
 ) -> Any:
-    """Draws classes with given probabilities.
+    """Draws classes by their probabilities.
 
     Args:
         data: (..., classes), probabilities that add up to 1.
@@ -250,14 +257,14 @@ def multinomial(
 
 
 def shuffle(data: NDArray, **kwargs: Any) -> Any:
-    """The slices of an array along the first axis, in random order."""
+    """The slices of an array along axis 0, in random order."""
     return _internal._shuffle(data, **kwargs)
 
 
 def randint(
     low: int, high: int, shape: Any = _Null, dtype: Any = _Null, ctx: Any = None, out: Any = None, **kwargs: Any
 ) -> Any:
-    """Uniform whole numbers in [low, high).
+    """Uniform integers in [low, high).
 
     Args:
         low: Least number.
@@ -271,5 +278,6 @@ def randint(
         (2, 3)
     """
     if not isinstance(low, numeric_types) or not isinstance(high, numeric_types):
-        raise TypeError(f"random.randint: low and high are integers, not {type(low).__name__}, {type(high).__name__}")
+        kinds = f"{type(low).__name__}, {type(high).__name__}"
+        raise TypeError(f"random.randint: low and high must be integers, not {kinds}")
     return _draw("randint", {"low": low, "high": high}, shape, dtype, ctx, out, kwargs)

@@ -1,4 +1,4 @@
-"""Fast paths: calls of tiny programs of one or two operands as plain functions."""
+"""Fast paths: calls of small programs of one or two operands as plain functions."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from .ndarray import NDArray
 
 Elsewhere = Callable[[tuple["NDArray", ...]], "NDArray"]
-"""The call for arrays that are not in the host's memory: `direct` refuses their addresses."""
+"""The call for arrays that are not in host memory: `direct` raises DeviceError for their addresses."""
 
 
 def fast_unary(direct: Callable[..., None], type: TensorType, elsewhere: Elsewhere) -> Callable[[NDArray], NDArray]:

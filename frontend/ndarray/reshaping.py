@@ -1,4 +1,4 @@
-"""The shape of a reshaped array, from extents and MXNet's codes."""
+"""Computes the shape of a reshaped array from extents and MXNet's codes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ..tracebacks import cause_of
 
 @lru_cache(4096)
 def reshaped(shape: tuple[int, ...], target: tuple[int, ...], reverse: bool) -> tuple[int, ...]:
-    """The extents that `target` gives an array of `shape`. ShapeError where the elements do not fill them."""
+    """The new shape of an array of `shape` after reshaping to `target`. ShapeError if the sizes differ."""
     made = target
     if min(target, default=0) <= 0:
         from ...ir.dialects.mx.shape_ops import reshaped as decoded

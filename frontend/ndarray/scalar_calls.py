@@ -1,5 +1,5 @@
-"""Functions of `nd` for operators that take numbers at run time: a learning rate that changes from call to call finds
-the compiled call, and the states are written where they stand."""
+"""Functions of `nd` for operators with scalar parameters, such as a learning rate: calls with other numbers use the
+same program and fast path, and states are updated in place."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def scalar_function(cls: type[Operator], split: Split) -> Callable[..., Any]:
         if call is not None and not hooks.watched:
             try:
                 return call(args, kwargs)
-            except DeviceError:  # fast paths are found by dtypes and shapes, whatever the device
+            except DeviceError:  # fast paths are looked up by dtypes and shapes, not by device
                 pass
         try:
             return slow(args, kwargs)
@@ -86,7 +86,7 @@ def _key_of(args: tuple[Any, ...], kwargs: dict[str, Any], scalars: frozenset[st
 
 
 def _positions(out: Any, args: tuple[Any, ...]) -> Any:
-    """The positions of the operands that are `out` itself. TypeError where it is another array."""
+    """The positions of the operands that are `out`. TypeError if `out` is not an operand."""
     if out is None:
         return None
     places = {id(a): i for i, a in enumerate(args)}
@@ -104,7 +104,7 @@ def _remember(
     operator: Operator,
     found: OperatorSpecialization,
 ) -> None:
-    """Keep the fast path of a call of `operator`, whose numbers are the defaults of those that the call leaves out."""
+    """Cache the fast path of a call. The numbers of `operator` are the defaults of numbers that the call omits."""
     try:
         key = _key_of(args, kwargs, scalars)
         hash(key)
@@ -124,7 +124,7 @@ Values = Callable[[dict[str, Any]], list[float]]
 
 
 def _values(operator: Operator, given: Sequence[str]) -> Values:
-    """A function that gives all numbers of a call from its keywords."""
+    """A function that returns all numbers of a call from its keywords."""
     from ...ir.dialects.mx.builder import scalar_values
 
     keys = scalar_values(operator)
@@ -149,7 +149,7 @@ def _values(operator: Operator, given: Sequence[str]) -> Values:
 
 
 def _in_place_targets(found: OperatorSpecialization, out: tuple[int, ...] | None) -> list[int] | None:
-    """The operands that the outputs overwrite; None if there is no `out` or a temporary is required."""
+    """The positions of the operands that the outputs overwrite; None without `out` or if a temporary is required."""
     if out is None or found.random or len(out) != len(found.types):
         return None
     targets = list(out)

@@ -1,4 +1,4 @@
-"""The memory of numbers that a call takes besides its operands."""
+"""The memory of the scalar parameters of a call."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class ScalarBlock:
-    """The memory of a call's numbers, 8 bytes each. `free` are blocks that no run uses."""
+    """Memory blocks for the scalar parameters of a call, 8 bytes each. `free` holds blocks that no run uses."""
 
     def __init__(self, format: str) -> None:
         self.count = len(format)
@@ -35,7 +35,7 @@ class ScalarBlock:
         return ScalarBlock(format) if device is HOST else DeviceScalars(format, device)
 
     def filled(self, values: Sequence[float]) -> tuple[tuple[Any, list[Address]], list[Address]]:
-        """A block that holds these values, to be given back to `free`, and their addresses."""
+        """A block with these values, which the caller returns to `free`, and the addresses of the values."""
         try:
             block = self.free.pop()
         except IndexError:
@@ -50,7 +50,7 @@ class ScalarBlock:
 
 
 class DeviceScalars(ScalarBlock):
-    """The same in the memory of another device: each run has a buffer of its own for each number."""
+    """Scalar parameters in the memory of another device: each run has its own buffer for each number."""
 
     def __init__(self, format: str, device: Device) -> None:
         super().__init__(format)

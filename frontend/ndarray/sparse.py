@@ -1,4 +1,4 @@
-"""`mx.nd.sparse`: makes sparse arrays, and does arithmetic that keeps them sparse."""
+"""`mx.nd.sparse`: creates sparse arrays, and arithmetic that keeps them sparse."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def __getattr__(name: str) -> Any:
 def _data_and_indices(
     data: Any, indices: tuple[Any, ...], ctx: Context | None, dtype: Any
 ) -> tuple[NDArray, tuple[NDArray, ...]]:
-    """The stored elements in the wanted dtype (by default their own, of lists float32), and the indices as int64."""
+    """The stored elements in `dtype` (by default their own; float32 for lists), and the indices as int64."""
     if dtype is None:
         dtype = data.dtype if isinstance(data, NDArray | np.ndarray) else mx_real_t
     return dense_array(data, ctx, dtype), tuple(dense_array(i, ctx, np.int64) for i in indices)
@@ -63,8 +63,17 @@ def _check_shape(given: Any, shape: Any) -> None:
 
 
 def csr_matrix(arg1: Any, shape: Any = None, ctx: Context | None = None, dtype: Any = None) -> CSRNDArray:
-    """A csr matrix from (data, indices, indptr), (data, (rows, columns)), a shape, a csr matrix of this module or of
-    SciPy, or anything array-like."""
+    """Creates a csr matrix.
+
+    Args:
+        arg1: (data, indices, indptr); (data, (rows, columns)), where equal positions are added; a shape for a matrix of
+            zeros; a csr matrix of mxforge or SciPy; or an array-like value.
+        shape: The shape; by default inferred from `arg1`.
+        ctx: The device; the current context by default.
+        dtype: The dtype; by default that of the data, or float32 for lists.
+    Returns:
+        The matrix. ValueError if the parts do not fit each other or the shape.
+    """
     if isinstance(arg1, tuple):
         if len(arg1) == 3:
             return _csr_from_definition(*arg1, shape, ctx, dtype)
@@ -93,7 +102,7 @@ def _from_dense(source: Any, shape: Any, ctx: Context | None, dtype: Any, stype:
 
 
 def is_scipy_csr(source: Any) -> bool:
-    """Whether the value is a csr matrix of SciPy."""
+    """True for a csr matrix of SciPy."""
     return getattr(source, "format", None) == "csr" and hasattr(source, "indptr")
 
 
@@ -111,7 +120,7 @@ def _csr_from_definition(data: Any, indices: Any, indptr: Any, shape: Any, ctx: 
 
 
 def _csr_from_coordinates(data: Any, rows: Any, columns: Any, shape: Any, ctx: Context | None, dtype: Any) -> Any:
-    """Elements at the same place are added."""
+    """A csr matrix from positions. Elements at the same position are added."""
     values = data.asnumpy() if isinstance(data, NDArray) else np.asarray(data)
     row, column = (np.asarray(i.asnumpy() if isinstance(i, NDArray) else i).astype(np.int64) for i in (rows, columns))
     if not values.shape == row.shape == column.shape:
@@ -121,7 +130,7 @@ def _csr_from_coordinates(data: Any, rows: Any, columns: Any, shape: Any, ctx: C
             raise ValueError("cannot infer dimensions from zero sized index arrays")
         shape = (int(row.max()) + 1, int(column.max()) + 1)
     if row.size and (min(row.min(), column.min()) < 0 or row.max() >= shape[0] or column.max() >= shape[1]):
-        raise ValueError(f"rows or columns lie outside of shape {tuple(shape)}")
+        raise ValueError(f"rows or columns are outside of shape {tuple(shape)}")
     places, owner = np.unique(row * shape[1] + column, return_inverse=True)
     sums = np.zeros(len(places), values.dtype)
     np.add.at(sums, owner, values)
@@ -129,7 +138,17 @@ def _csr_from_coordinates(data: Any, rows: Any, columns: Any, shape: Any, ctx: C
 
 
 def row_sparse_array(arg1: Any, shape: Any = None, ctx: Context | None = None, dtype: Any = None) -> RowSparseNDArray:
-    """A row-sparse array from (data, indices), a shape, a row-sparse array, or anything array-like."""
+    """Creates a row-sparse array.
+
+    Args:
+        arg1: (data, indices), where data[i] is the slice at indices[i]; a shape for an array of zeros; a row-sparse
+            array; or an array-like value.
+        shape: The shape; by default inferred from `arg1`.
+        ctx: The device; the current context by default.
+        dtype: The dtype; by default that of the data, or float32 for lists.
+    Returns:
+        The array. ValueError if the parts do not fit each other or the shape.
+    """
     if isinstance(arg1, tuple):
         if len(arg1) < 2:
             raise ValueError(f"Unexpected length of input tuple: {len(arg1)}")
@@ -157,7 +176,14 @@ def _row_sparse_from_definition(data: Any, indices: Any, shape: Any, ctx: Contex
 
 
 def zeros(stype: str, shape: Any, ctx: Context | None = None, dtype: Any = None, **kwargs: Any) -> Any:
-    """An array of zeros in a storage type; it stores no element."""
+    """An array of zeros. A sparse array of zeros stores no elements.
+
+    Args:
+        stype: The storage type: "default" (dense), "csr" or "row_sparse".
+        shape: Shape of the array.
+        ctx: The device; the current context by default.
+        dtype: The dtype; float32 by default.
+    """
     if stype == "default":
         return dense_zeros(shape, ctx, dtype, **kwargs)
     if stype not in ("csr", "row_sparse"):
@@ -174,14 +200,20 @@ def zeros(stype: str, shape: Any, ctx: Context | None = None, dtype: Any = None,
 
 
 def empty(stype: str, shape: Any, ctx: Context | None = None, dtype: Any = None) -> Any:
-    """A sparse array that stores no element."""
+    """A sparse array that stores no elements; see `zeros`."""
     if stype not in ("csr", "row_sparse"):
         raise ValueError(f"unknown stype : {stype}")
     return zeros(stype, (shape,) if isinstance(shape, int) else shape, ctx, dtype)
 
 
 def array(source_array: Any, ctx: Context | None = None, dtype: Any = None) -> Any:
-    """A copy of a sparse array of this module, or of a csr matrix of SciPy."""
+    """A copy of a sparse array of mxforge or a csr matrix of SciPy.
+
+    Args:
+        source_array: The array. AssertionError for a dense NDArray, ValueError for other types.
+        ctx: The device; the current context by default.
+        dtype: The dtype; by default that of the source.
+    """
     if isinstance(source_array, NDArray):
         if not source_array._is_sparse:
             raise AssertionError("Please use `tostype` to create RowSparseNDArray or CSRNDArray from an NDArray")
@@ -205,7 +237,7 @@ def _function(name: str, broadcast: str, of_numbers: Callable[[Any, Any], Any]) 
         return matched(broadcast, lhs, rhs)
 
     function.__name__ = function.__qualname__ = name
-    function.__doc__ = f"`nd.{name}` that keeps arrays of one shape and storage type in it. Operands may be numbers."
+    function.__doc__ = f"`nd.{name}`, but sparse operands of equal shape and storage type give a sparse result."
     return function
 
 

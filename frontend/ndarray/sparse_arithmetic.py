@@ -1,7 +1,7 @@
-"""The operators of Python on sparse arrays.
+"""Python's operators on sparse arrays.
 
-A number goes with the operator for numbers (`_mul_scalar`, ...), since many of those keep zeros zero; an array of the
-same shape with the element-by-element operator, where there is one that keeps sparse results sparse; others broadcast.
+For a number, the scalar operator (`_mul_scalar`, ...) is called, since many of these keep zeros zero. For an array of
+the same shape, the element-wise operator is called if it keeps results sparse. Otherwise the operator broadcasts.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ OF_NUMBERS: dict[str, tuple[str, str]] = {
     "broadcast_logical_or": ("_logical_or_scalar", "_logical_or_scalar"),
     "broadcast_logical_xor": ("_logical_xor_scalar", "_logical_xor_scalar"),
 }
-"""For a broadcasting operator those that take a number on the right, and on the left."""
+"""For each broadcasting operator, the scalar operators with the number on the right and on the left."""
 
 _ELEMENTWISE = {
     "broadcast_add": "elemwise_add",
@@ -47,7 +47,7 @@ _ELEMENTWISE = {
 
 
 def binary(name: str, lhs: Any, rhs: Any) -> Any:
-    """A broadcasting operator on two operands, of which one is a sparse array and the other an array or a number."""
+    """A broadcasting operator on a sparse array and an array or number, in either order."""
     of_number, of_number_left = OF_NUMBERS[name]
     if isinstance(rhs, numeric_types):
         return invoke(operator_named(of_number), (lhs,), {"scalar": float(rhs)})
@@ -59,7 +59,7 @@ def binary(name: str, lhs: Any, rhs: Any) -> Any:
 
 
 def matched(name: str, lhs: Any, rhs: Any) -> Any:
-    """As `binary`; arrays of one shape go with the element-by-element operator, so that sparse results stay sparse."""
+    """Same as `binary`, but arrays of equal shape use the element-wise operator, which keeps results sparse."""
     shapes = getattr(lhs, "_shape", None), getattr(rhs, "_shape", None)
     if name in _ELEMENTWISE and shapes[0] is not None and shapes[0] == shapes[1]:
         return invoke(operator_named(_ELEMENTWISE[name]), (lhs, rhs), {})
@@ -101,7 +101,7 @@ def _unary(name: str) -> Callable[[Any], Any]:
 
 
 class SparseArithmetic:
-    """The operators of Python for the classes of sparse arrays."""
+    """Python's operators for the classes of sparse arrays."""
 
     __slots__ = ()
 

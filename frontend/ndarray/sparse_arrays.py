@@ -1,10 +1,10 @@
 """The classes of sparse arrays.
 
-CSRNDArray         a matrix in compressed rows
-RowSparseNDArray   a tensor of which only some slices along axis 0 are not zero
+CSRNDArray         a matrix in compressed sparse row format
+RowSparseNDArray   a tensor with few slices along axis 0 that are not zero
 
-The stored elements and the index arrays are dense arrays of their own, and are never changed: what writes to a sparse
-array gives it other ones.
+The stored elements and the index arrays are dense arrays that are never modified: a write to a sparse array replaces
+them.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ __all__ = ["BaseSparseNDArray", "CSRNDArray", "RowSparseNDArray", "build", "buil
 class BaseSparseNDArray(SparseArithmetic, NDArray):
     """An array that stores some of its elements.
 
-    It has no `_dtype`, `_address` or `_storage` as dense arrays have: the tables of calls that are ready for dense
-    operands never hold one for it, and `storage.py` decides what an operator does with it.
+    It has no `_dtype`, `_address` and `_storage`, so it never matches a fast path for dense operands. `storage.py`
+    applies operators to it.
     """
 
     __slots__ = ("_stored", "_unchecked")
@@ -46,7 +46,7 @@ class BaseSparseNDArray(SparseArithmetic, NDArray):
 
     @property
     def _dtype(self) -> NoReturn:  # type: ignore[override]
-        raise AttributeError(f"{type(self).__name__} is sparse: its elements are no block of memory")
+        raise AttributeError(f"{type(self).__name__} is sparse: its elements are not one block of memory")
 
     @property
     def _address(self) -> NoReturn:  # type: ignore[override]
@@ -56,10 +56,10 @@ class BaseSparseNDArray(SparseArithmetic, NDArray):
 
     @property
     def _parts(self) -> tuple[NDArray, ...]:
-        """The stored elements and the indices. MXNetError where the indices are impossible: a user's are checked when
-        they are used first."""
+        """The stored elements and the indices. MXNetError for invalid indices: a user's indices are checked at their
+        first use."""
         if self._unchecked:
-            self._require_possible(_problem(type(self), self._stored, self._shape))
+            self._require_valid(_problem(type(self), self._stored, self._shape))
             self._unchecked = False
         return self._stored
 
@@ -67,20 +67,20 @@ class BaseSparseNDArray(SparseArithmetic, NDArray):
     def _parts(self, parts: tuple[NDArray, ...]) -> None:
         self._stored, self._unchecked = parts, False
 
-    def _require_possible(self, problem: str | None) -> None:
+    def _require_valid(self, problem: str | None) -> None:
         if problem:
             raise MXNetError(f"{type(self).__name__}: {problem}")
 
-    # What it is.
+    # Properties.
 
     @property
     def dtype(self) -> Any:
-        """The type of the stored elements: numpy.float32, ..."""
+        """The dtype of the stored elements, such as numpy.float32."""
         return numpy_type(self._stored[0]._dtype)
 
     @property
     def size(self) -> NoReturn:  # type: ignore[override]
-        raise NotImplementedError(f"the size of a {type(self).__name__} is not told: see shape, and data.size")
+        raise NotImplementedError(f"{type(self).__name__} has no size: use shape, or data.size")
 
     @property
     def data(self) -> NDArray:
@@ -89,16 +89,16 @@ class BaseSparseNDArray(SparseArithmetic, NDArray):
 
     @property
     def indices(self) -> NDArray:
-        """A copy of where the stored elements stand: columns, or rows of a row-sparse array."""
+        """A copy of the indices of the stored elements: columns of a csr matrix, rows of a row-sparse array."""
         return self._stored[1].copy()
 
     @data.setter
     def data(self, data: Any) -> NoReturn:
-        raise NotImplementedError("the elements of a sparse array are changed by x[:] = y alone")
+        raise NotImplementedError("the elements of a sparse array can only be changed by x[:] = y")
 
     @indices.setter
     def indices(self, indices: Any) -> NoReturn:
-        raise NotImplementedError("the indices of a sparse array are changed by x[:] = y alone")
+        raise NotImplementedError("the indices of a sparse array can only be changed by x[:] = y")
 
     @property
     def handle(self) -> Any:
@@ -127,11 +127,14 @@ class BaseSparseNDArray(SparseArithmetic, NDArray):
         return f"\n<{type(self).__name__} {'x'.join(map(str, self._shape))} @{self._context}>"
 
     def check_format(self, full_check: bool = True) -> None:
-        """MXNetError when there are too few or too many indices; with `full_check` also when they are impossible or
-        not in ascending order."""
-        self._require_possible(_sizes_problem(_as_data(type(self), self._stored, self._shape)))
+        """MXNetError if the sizes of the parts do not fit.
+
+        Args:
+            full_check: True to check also that indices are in range and strictly ascending.
+        """
+        self._require_valid(_sizes_problem(_as_data(type(self), self._stored, self._shape)))
         if full_check:
-            self._require_possible(_problem(type(self), self._stored, self._shape) or self._order_problem())
+            self._require_valid(_problem(type(self), self._stored, self._shape) or self._order_problem())
 
     def _order_problem(self) -> str | None:
         raise NotImplementedError
@@ -147,7 +150,7 @@ class BaseSparseNDArray(SparseArithmetic, NDArray):
 
     @classmethod
     def _of_file(cls, shape: tuple[int, ...], *parts: np.ndarray) -> Any:
-        """The array of a file, from its stored elements and indices; the indices are checked when they are used."""
+        """An array from the stored elements and indices of a file. The indices are checked at their first use."""
         data, *indices = parts
         arrays = dense_array(data, cpu(), data.dtype), *(dense_array(i, cpu(), np.int64) for i in indices)
         return build_unchecked(cls, arrays, integers(shape), cpu())
@@ -155,7 +158,7 @@ class BaseSparseNDArray(SparseArithmetic, NDArray):
     # Copies.
 
     def _with_parts(self, *parts: NDArray) -> Any:
-        """An array of this kind, shape and context that stores other elements."""
+        """An array of the same class, shape and context with other stored elements and indices."""
         return build(type(self), parts, self._shape, self._context)
 
     def _like_this(self) -> Any:
@@ -164,15 +167,20 @@ class BaseSparseNDArray(SparseArithmetic, NDArray):
         return made
 
     def copy(self) -> Any:
-        """An array of the same elements; writing to one leaves the other."""
+        """A copy of the array."""
         return self._like_this()
 
     def detach(self) -> Any:
-        """The same elements, through which no gradient flows."""
+        """A copy that is not part of the recorded graph: no gradient flows through it."""
         return self._like_this()
 
     def astype(self, dtype: Any, copy: bool = True) -> Any:
-        """A copy in another dtype; the array itself when it has this dtype and `copy` is false."""
+        """Converts the stored elements to another dtype.
+
+        Args:
+            dtype: The new dtype.
+            copy: False to return the array itself if it has this dtype already.
+        """
         if not copy and np.dtype(dtype) == self.dtype:
             return self
         data, *indices = self._parts
@@ -182,7 +190,14 @@ class BaseSparseNDArray(SparseArithmetic, NDArray):
         return build(type(self), tuple(p._copied_to(context) for p in self._parts), self._shape, context)
 
     def copyto(self, other: Any) -> Any:
-        """Copy into an array of the same shape, dense or of this storage type, or to a context as a new array."""
+        """Copies the elements into another array, or to a context.
+
+        Args:
+            other: An array of the same shape that is dense or has the same storage type; or a Context.
+        Returns:
+            `other`, or the new array on the context. Copying an array to itself warns and returns False. TypeError for
+            another storage type or class, MXNetError for another shape.
+        """
         if isinstance(other, Context):
             return self._copied_to(usable(other))
         if not isinstance(other, NDArray):
@@ -204,7 +219,7 @@ class BaseSparseNDArray(SparseArithmetic, NDArray):
     # Parts.
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        """`x[:] = y` writes an array of the same shape over all of x."""
+        """`x[:] = y` replaces all elements of x by an array of the same shape."""
         self._check_assignment(key)
         if isinstance(value, NDArray):
             if value is not self:
@@ -249,7 +264,8 @@ class BaseSparseNDArray(SparseArithmetic, NDArray):
 
 @register_array_class("csr")
 class CSRNDArray(BaseSparseNDArray):
-    """A matrix in compressed rows: row r holds data[s] at columns indices[s], where s is indptr[r]:indptr[r + 1]."""
+    """A matrix in compressed sparse row format: row r stores data[s] at columns indices[s], where s is the slice
+    indptr[r]:indptr[r + 1]."""
 
     __slots__ = ()
 
@@ -261,15 +277,15 @@ class CSRNDArray(BaseSparseNDArray):
 
     @property
     def indptr(self) -> NDArray:
-        """A copy of where each row begins among the stored elements."""
+        """A copy of the row pointers: row r stores the elements indptr[r] to indptr[r + 1] - 1."""
         return self._stored[2].copy()
 
     @indptr.setter
     def indptr(self, indptr: Any) -> NoReturn:
-        raise NotImplementedError("the indices of a sparse array are changed by x[:] = y alone")
+        raise NotImplementedError("the indices of a sparse array can only be changed by x[:] = y")
 
     def asnumpy(self) -> np.ndarray:
-        """The matrix with its zeros."""
+        """A dense copy as a NumPy array."""
         data, indices, _ = (p.asnumpy() for p in self._parts)
         require_room(self._shape, self._parts[0]._dtype)
         dense = np.zeros(self._shape, data.dtype)
@@ -290,14 +306,14 @@ class CSRNDArray(BaseSparseNDArray):
     def _order_problem(self) -> str | None:
         same_row = np.diff(self._rows()) == 0
         if np.any(same_row & (np.diff(self._parts[1].asnumpy()) <= 0)):
-            return "the columns of a row do not rise"
+            return "the columns of a row are not ascending"
         return None
 
     def _fill(self, value: Any) -> None:
         raise ValueError("Assigning numeric types to CSRNDArray is not implemented yet.")
 
     def __getitem__(self, key: Any) -> Any:
-        """The rows of an index or of a slice, as a csr matrix."""
+        """The rows that an integer or a slice selects, as a csr matrix."""
         rows = self._shape[0]
         if isinstance(key, tuple):
             raise ValueError("Multi-dimension indexing is not supported")
@@ -306,7 +322,7 @@ class CSRNDArray(BaseSparseNDArray):
                 raise ValueError("CSRNDArray only supports continuous slicing on axis 0")
             return self if key == slice(None) else self._piece(key, slice(None))
         if not isinstance(key, int):
-            raise ValueError(f"csr arrays are indexed by an integer or a slice, not by {key!r}")
+            raise ValueError(f"csr arrays can only be indexed by an integer or a slice, not by {key!r}")
         if not -rows <= key < rows:
             raise IndexError(f"index {key} is out of bounds for axis 0 with size {rows}")
         return self._piece(slice(key % rows, key % rows + 1), slice(None))
@@ -338,7 +354,7 @@ class RowSparseNDArray(BaseSparseNDArray):
         return "row_sparse"
 
     def asnumpy(self) -> np.ndarray:
-        """The tensor with its zeros."""
+        """A dense copy as a NumPy array."""
         data, indices = (p.asnumpy() for p in self._parts)
         require_room(self._shape, self._parts[0]._dtype)
         dense = np.zeros(self._shape, data.dtype)
@@ -346,50 +362,56 @@ class RowSparseNDArray(BaseSparseNDArray):
         return dense
 
     def _order_problem(self) -> str | None:
-        return "the indices do not rise" if np.any(np.diff(self._parts[1].asnumpy()) <= 0) else None
+        return "the indices are not ascending" if np.any(np.diff(self._parts[1].asnumpy()) <= 0) else None
 
     def _fill(self, value: Any) -> None:
-        """Store every row, all its elements set to a number."""
+        """Store all rows, with all elements set to a number."""
         data = self._parts[0]
         rows = dense_array(np.arange(self._shape[0]), self._context, np.int64)
         full = dense_array(np.full(self._shape, value), self._context, data.dtype)
         self._parts = (full, rows)
 
     def __getitem__(self, key: Any) -> Any:
-        """`x[:]` is x; there are no other parts."""
+        """`x[:]` is x; other keys raise an error."""
         if isinstance(key, slice) and key == slice(None):
             return self
         if isinstance(key, int | slice):
             raise MXNetError("RowSparseNDArray only supports [:] for __getitem__")
         if isinstance(key, tuple):
             raise ValueError("Multi-dimension indexing is not supported")
-        raise ValueError(f"row_sparse arrays are not indexed by {key!r}")
+        raise ValueError(f"row_sparse arrays cannot be indexed by {key!r}")
 
     def retain(self, *args: Any, **kwargs: Any) -> RowSparseNDArray:
-        """The rows whose number is in `indices`, in that order."""
+        """Selects rows; see `nd.sparse.retain`.
+
+        Args:
+            indices: The row numbers, an array.
+        Returns:
+            A row-sparse array of the same shape that stores these rows, in this order.
+        """
         own = () if "data" in kwargs or len(args) > 1 else (self,)
         return find_function("sparse", "retain")(*own, *args, **kwargs)
 
 
 def build(cls: type[Any], parts: tuple[NDArray, ...], shape: tuple[int, ...], context: Context) -> Any:
-    """A sparse array from its stored elements and indices. MXNetError when the indices are impossible."""
+    """A sparse array from its stored elements and indices. MXNetError for invalid indices."""
     made = build_unchecked(cls, parts, shape, context)
-    made._require_possible(_problem(cls, parts, shape))
+    made._require_valid(_problem(cls, parts, shape))
     made._unchecked = False
     return made
 
 
 def build_unchecked(cls: type[Any], parts: tuple[NDArray, ...], shape: tuple[int, ...], context: Context) -> Any:
-    """A sparse array from a user's elements and indices. MXNetError when their numbers do not fit; the indices are
-    checked when they are used."""
+    """A sparse array from a user's elements and indices. MXNetError if their sizes do not fit. The indices are checked
+    at their first use."""
     made = object.__new__(cls)
     made._parts, made._shape, made._context, made._unchecked = parts, shape, context, True
-    made._require_possible(data_problem(_as_data(cls, parts, shape)))
+    made._require_valid(data_problem(_as_data(cls, parts, shape)))
     return made
 
 
 def _arrays(like: BaseSparseNDArray, parts: Any) -> tuple[NDArray, ...]:
-    """NumPy's stored elements and indices as arrays of the context and dtype of `like`."""
+    """NumPy arrays of stored elements and indices as NDArrays with the context and dtype of `like`."""
     data, *indices = parts
     context = like._context
     return (dense_array(data, context, like.dtype), *(dense_array(i, context, np.int64) for i in indices))

@@ -1,4 +1,4 @@
-"""Products of matrices of which one is stored in csr."""
+"""Matrix products with one operand in csr."""
 
 from __future__ import annotations
 
@@ -12,13 +12,14 @@ from .creation import array as dense_array
 from .ndarray import NDArray
 from .sparse_arrays import CSRNDArray, RowSparseNDArray
 
-_CHUNK = 1 << 22  # products held at a time
+_CHUNK = 1 << 22  # the largest number of products in memory
 
 
 def dot(operator: Any, arrays: list[NDArray]) -> Any:
-    """csr times dense or row_sparse: dense, with the csr matrix transposed row_sparse; dense times csr: csr.
+    """A matrix product with a csr operand; None for other operands.
 
-    `forward_stype` asks for another storage type of the result. None for other operands.
+    csr times dense or row_sparse is dense, or row_sparse if the csr matrix is transposed; dense times csr is csr.
+    `forward_stype` requests another storage type of the result.
     """
     x, y = arrays
     if x.ndim != 2 or y.ndim != 2:
@@ -31,18 +32,18 @@ def dot(operator: Any, arrays: list[NDArray]) -> Any:
 
 
 def _from_left(operator: Any, x: CSRNDArray, y: NDArray) -> NDArray:
-    """x . y, or x's transpose . y."""
+    """x . y, or x^T . y."""
     inner, outer = x._shape if operator.transpose_a else x._shape[::-1]
     _check(operator, x, y, inner == y._shape[0])
     rows, values = _stored_rows(x, densified(y).asnumpy(), operator.transpose_a)
     shape = (outer, y._shape[1])
     made = row_sparse_of(values, rows, shape, x._context, x.dtype)
-    wanted = operator.forward_stype or ("row_sparse" if operator.transpose_a else "default")
-    return _as(made, wanted)
+    stype = operator.forward_stype or ("row_sparse" if operator.transpose_a else "default")
+    return _as(made, stype)
 
 
 def _from_right(operator: Any, x: NDArray, y: CSRNDArray) -> NDArray:
-    """x . y, or x . y's transpose, as the transpose of a product from the left."""
+    """x . y, or x . y^T, as the transpose of a product with the csr matrix on the left."""
     inner, outer = y._shape[::-1] if operator.transpose_b else y._shape
     _check(operator, x, y, inner == x._shape[1])
     rows, values = _stored_rows(y, x.asnumpy().T, not operator.transpose_b)
@@ -66,7 +67,7 @@ def _check(operator: Any, x: NDArray, y: NDArray, fits: bool) -> None:
 
 
 def _stored_rows(x: CSRNDArray, dense: np.ndarray, transposed: bool) -> tuple[np.ndarray, np.ndarray]:
-    """The rows of x . dense (or of x's transpose . dense) that x has elements for: their numbers, and their values."""
+    """The row numbers and values of the rows of x . dense, or x^T . dense, for which x stores elements."""
     data, columns, _ = (p.asnumpy() for p in x._parts)
     rows = x._rows()
     if transposed:
@@ -83,7 +84,7 @@ def _stored_rows(x: CSRNDArray, dense: np.ndarray, transposed: bool) -> tuple[np
 
 
 def _chunks(starts: np.ndarray, count: int, width: int) -> list[tuple[int, int]]:
-    """Ranges of rows with at most `_CHUNK` products, or of one row."""
+    """Ranges of rows with at most `_CHUNK` products, or with one row."""
     ends = np.append(starts[1:], count)
     ranges: list[tuple[int, int]] = []
     first = 0

@@ -1,7 +1,7 @@
-"""Decides what an operator does with sparse operands, and which storage type its result has.
+"""Applies operators to sparse operands, and chooses the storage type of the result.
 
-MXNet's operators know sparse operands in some cases, which `storage_rules.py` lists. In all others the operands are
-made dense, and so is the result. A result is converted to the storage type of `out`.
+MXNet's operators support sparse operands in some cases, which `storage_rules.py` lists. In all other cases the operands
+are converted to dense arrays, and the result is dense. A result is converted to the storage type of `out`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def dispatch(bound: BoundOperator, arrays: Sequence[NDArray], out: Any, context: Context | None) -> Any:
-    """Apply an operator to operands of which some may be sparse; `out` may be so too."""
+    """Apply an operator to operands and `out`, some of which can be sparse."""
     from .lazy_updates import update_rows
     from .storage_rules import RULES
 
@@ -43,7 +43,7 @@ def dispatch(bound: BoundOperator, arrays: Sequence[NDArray], out: Any, context:
 
 
 def _fills_zeros(operator: Any, out: Any) -> bool:
-    """Whether an operator that leaves elements alone which are not stored computes them too, for a dense `out`."""
+    """True for operators that skip elements that are not stored, if `out` is dense: then they compute all elements."""
     return operator.name.startswith("mx._scatter_") and out is not None and not _listed(out)[0]._is_sparse
 
 
@@ -52,7 +52,7 @@ def _listed(arrays: Any) -> list[NDArray]:
 
 
 def _densely(bound: BoundOperator, arrays: Sequence[NDArray], context: Context | None) -> Any:
-    """The operator on dense copies; states that it changes are written back."""
+    """Apply the operator to dense copies; updated states are written back."""
     dense = [densified(a) for a in arrays]
     found = bound.specialization(dense)
     result = found.call(dense, None, context, bound.scalars)

@@ -1,6 +1,6 @@
-"""What each operator that knows sparse operands does with them.
+"""Rules for operators that support sparse operands.
 
-A rule takes the operator and its arrays, and gives the result, or None for operands that it does not know.
+A rule takes the operator and its arrays, and returns the result, or None for operands that it does not support.
 """
 
 from __future__ import annotations
@@ -31,21 +31,21 @@ def _bound(operator: Any) -> BoundOperator:
 
 
 def _dense(operator: Any, *arrays: NDArray) -> NDArray:
-    """The operator on dense arrays; of no elements the first as it is."""
+    """Apply the operator to dense arrays; a first array without elements is returned itself."""
     if not arrays[0].size:
         return arrays[0]
     return apply_bound(_bound(operator), arrays)
 
 
 def _on_stored(operator: Any, arrays: list[NDArray]) -> Any:
-    """Zeros stay zeros: the operator works on the stored elements."""
+    """Apply the operator to the stored elements only, since it keeps zeros zero."""
     (x,) = arrays
     data, *indices = x._parts  # type: ignore[attr-defined]
     return x._with_parts(_dense(operator, data), *indices)  # type: ignore[attr-defined]
 
 
 def _on_stored_if(keeps_zero: Callable[[Any], bool]) -> Rule:
-    """As `_on_stored` for operators that keep zeros with these parameters."""
+    """`_on_stored` if the operator keeps zeros zero with its parameters."""
 
     def rule(operator: Any, arrays: list[NDArray]) -> Any:
         return _on_stored(operator, arrays) if keeps_zero(operator) else None
@@ -55,9 +55,7 @@ def _on_stored_if(keeps_zero: Callable[[Any], bool]) -> Rule:
 
 def _clip(operator: Any, arrays: list[NDArray]) -> Any:
     if operator.a_min > 0 or operator.a_max < 0:
-        raise MXNetError(
-            f"clip: a sparse array is clipped to a range that holds 0, not to {operator.a_min}..{operator.a_max}"
-        )
+        raise MXNetError(f"clip: the range of a sparse array must contain 0, not {operator.a_min}..{operator.a_max}")
     return _on_stored(operator, arrays)
 
 
@@ -70,7 +68,7 @@ def _zeros_like(operator: Any, arrays: list[NDArray]) -> Any:
 
 
 def _united(operator: Any, arrays: list[NDArray]) -> Any:
-    """Both of one sparse type: the result stores what one of them stores."""
+    """Two arrays of the same sparse type: the result stores the union of their stored elements."""
     x, y = arrays
     if x._shape != y._shape or x.stype != y.stype:
         return None
@@ -84,13 +82,13 @@ def _united(operator: Any, arrays: list[NDArray]) -> Any:
 
 
 def _keys(x: Any) -> np.ndarray:
-    """A number for the place of each stored element (csr) or row."""
+    """A number for the position of each stored element (csr) or row (row_sparse)."""
     indices = x._parts[1].asnumpy()
     return x._rows() * x._shape[1] + indices if isinstance(x, CSRNDArray) else indices
 
 
 def _spread(x: Any, own: np.ndarray, keys: np.ndarray) -> NDArray:
-    """The stored elements of x at the places `keys`, zeros where x stores none."""
+    """The elements of x at the positions `keys`, with zeros where x stores none."""
     data = x._parts[0].asnumpy()
     spread = np.zeros((len(keys), *data.shape[1:]), data.dtype)
     spread[np.searchsorted(keys, own)] = data
@@ -98,7 +96,7 @@ def _spread(x: Any, own: np.ndarray, keys: np.ndarray) -> NDArray:
 
 
 def _product(operator: Any, arrays: list[NDArray]) -> Any:
-    """What one operand stores times the other there."""
+    """The stored elements of one operand times the elements of the other at the same positions."""
     x, y = arrays
     if x._is_sparse and y._is_sparse:
         return _united(operator, arrays)
@@ -106,7 +104,7 @@ def _product(operator: Any, arrays: list[NDArray]) -> Any:
 
 
 def _divided_rows(operator: Any, arrays: list[NDArray]) -> Any:
-    """The rows that a row-sparse array stores, divided by those of an array of its shape."""
+    """The stored rows of a row-sparse array, divided by the rows of an array of the same shape."""
     x, y = arrays
     if not isinstance(x, RowSparseNDArray):
         return None
@@ -121,12 +119,12 @@ def _csr_with_broadcast(operator: Any, arrays: list[NDArray]) -> Any:
     if not isinstance(x, CSRNDArray) or y._is_sparse or y.ndim > 2:
         return None
     if x._shape == y._shape and operator.mx_name() == "broadcast_div":
-        return None  # where both are 0 the quotient is none
+        return None  # 0 / 0 is not 0
     return _at_stored(operator, arrays, x)
 
 
 def _at_stored(operator: Any, arrays: list[NDArray], sparse: Any) -> Any:
-    """The operator where `sparse`, one of the two operands, stores elements."""
+    """Apply the operator at the positions that `sparse`, one of the two operands, stores."""
     data, *indices = sparse._parts
     if isinstance(sparse, CSRNDArray):
         places: Any = (sparse._rows(), indices[0].asnumpy())
@@ -137,7 +135,7 @@ def _at_stored(operator: Any, arrays: list[NDArray], sparse: Any) -> Any:
 
 
 def _elements(operator: Any, dense: NDArray, sparse: NDArray, places: Any) -> NDArray:
-    """The elements of a dense operand at places of the sparse one's shape."""
+    """The elements of a dense operand, broadcast to the sparse operand's shape, at these positions."""
     try:
         values = np.broadcast_to(dense.asnumpy(), sparse._shape)[places]
     except ValueError:
@@ -178,7 +176,7 @@ def _concat(operator: Any, arrays: list[NDArray]) -> Any:
 
 
 def _take(operator: Any, arrays: list[NDArray]) -> Any:
-    """Rows of a csr matrix stay csr, those of a row-sparse array are dense."""
+    """The result is csr for a csr matrix, and dense for a row-sparse array."""
     table, indices = arrays
     if operator.axis != 0 or indices._is_sparse:
         return None
@@ -190,7 +188,7 @@ def _take(operator: Any, arrays: list[NDArray]) -> Any:
 
 
 def _embedding(operator: Any, arrays: list[NDArray]) -> Any:
-    """Look rows up in a row-sparse weight, which has to have all of them."""
+    """Look up rows of a row-sparse weight. MXNetError for indices out of range."""
     indices, table = arrays
     if indices._is_sparse or not isinstance(table, RowSparseNDArray):
         return None
@@ -198,11 +196,11 @@ def _embedding(operator: Any, arrays: list[NDArray]) -> Any:
 
 
 def _row_numbers(operator: Any, indices: NDArray, table: Any, mode: str) -> np.ndarray:
-    """The numbers of rows, those that the table does not have mapped to others, or refused with an MXNetError."""
+    """The row numbers. Numbers out of range are clipped or wrapped; in mode "raise" they raise MXNetError."""
     numbers, extent = indices.asnumpy().astype(np.int64), table._shape[0]
     if mode == "raise" and numbers.size and not 0 <= numbers.min() <= numbers.max() < extent:
         raise MXNetError(
-            f"{operator.mx_name()}: the indices {numbers.min()}..{numbers.max()} go beyond the {extent} rows"
+            f"{operator.mx_name()}: the indices {numbers.min()}..{numbers.max()} are out of range for {extent} rows"
         )
     return numbers % extent if mode == "wrap" else np.clip(numbers, 0, extent - 1)
 
@@ -212,9 +210,9 @@ def _dense_rows(table: RowSparseNDArray, numbers: np.ndarray) -> NDArray:
 
 
 def _csr_rows(matrix: Any, numbers: np.ndarray) -> CSRNDArray:
-    """The matrix of the rows with these numbers."""
+    """The csr matrix of the rows with these numbers."""
     if numbers.ndim != 1:
-        raise MXNetError(f"take: rows of a csr matrix are taken by indices of one axis, not of shape {numbers.shape}")
+        raise MXNetError(f"take: the indices into a csr matrix must have one axis, not the shape {numbers.shape}")
     data, columns, pointers = (p.asnumpy() for p in matrix._parts)
     counts = np.diff(pointers)[numbers]
     ends = np.cumsum(counts)
@@ -225,7 +223,7 @@ def _csr_rows(matrix: Any, numbers: np.ndarray) -> CSRNDArray:
 
 
 def _looked_up(table: RowSparseNDArray, numbers: np.ndarray) -> np.ndarray:
-    """The rows of these numbers, zeros for those that are not stored."""
+    """The rows with these numbers; rows that are not stored are zero."""
     data, stored = (p.asnumpy() for p in table._parts)
     found = np.zeros((*numbers.shape, *data.shape[1:]), data.dtype)
     if not len(stored):
@@ -269,7 +267,7 @@ def _sum(operator: Any, arrays: list[NDArray]) -> Any:
 
 
 def _norm(operator: Any, arrays: list[NDArray]) -> Any:
-    """The norm of all elements is that of the stored ones."""
+    """The norm of all elements, computed from the stored elements."""
     (x,) = arrays
     data = x._parts[0]  # type: ignore[attr-defined]
     if operator.axis is not None or operator.keepdims or not data.size:
@@ -278,7 +276,7 @@ def _norm(operator: Any, arrays: list[NDArray]) -> Any:
 
 
 def _square_sum(operator: Any, arrays: list[NDArray]) -> Any:
-    """The squares of each row of a row-sparse matrix, summed; as a column these stay row-sparse."""
+    """The sum of squares of each row of a row-sparse matrix, as a row-sparse column."""
     (x,) = arrays
     if not isinstance(x, RowSparseNDArray) or x.ndim != 2 or operator.axis != (1,) or not operator.keepdims:
         return None
@@ -342,4 +340,4 @@ RULES: dict[str, Rule] = {
     "_square_sum": _square_sum,
     "_identity_with_attr_like_rhs": lambda operator, arrays: cast_storage(densified(arrays[0]), arrays[1].stype),
 }
-"""The rules by the operator's name."""
+"""The rules by operator name."""

@@ -1,4 +1,4 @@
-"""The functions that make arrays of any storage type, which MXNet keeps in this module, and those for files."""
+"""Functions that create arrays of any storage type, and the functions for files. MXNet defines them in this module."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ __all__ = [
 
 
 def empty(shape: Any, ctx: Context | None = None, dtype: Any = None, stype: str | None = None) -> NDArray:
-    """An array whose elements are not set; of a sparse storage type, one without elements.
+    """An array with uninitialized elements; a sparse array stores no elements.
 
     Args:
         shape: Shape of the array, or the extent of its one axis.
@@ -71,10 +71,10 @@ def zeros(
 
 
 def array(source_array: Any, ctx: Context | None = None, dtype: Any = None) -> NDArray:
-    """An array with the elements of anything array-like.
+    """An array with the elements of an array-like value.
 
     Args:
-        source_array: Numbers, nested lists, a NumPy array or an NDArray.
+        source_array: A number, nested lists, a NumPy array, an NDArray or a csr matrix of SciPy.
         ctx: The device; the current context by default.
         dtype: The dtype; by default that of an NDArray, otherwise float32.
     Example:
@@ -88,11 +88,15 @@ def array(source_array: Any, ctx: Context | None = None, dtype: Any = None) -> N
 
 
 def from_numpy(ndarray: np.ndarray, zero_copy: bool = True, array_cls: type[NDArray] = NDArray) -> NDArray:
-    """An array of the same dtype: on the memory of `ndarray`, which becomes read-only, or with `zero_copy=False` a
-    copy. `array_cls` is NDArray, the one class of dense arrays.
+    """An array from a NumPy array, with the same dtype.
 
-    Memory that nobody may write to (of a file mapped for reading, of bytes) is copied: writing to the result would end
-    the process.
+    Args:
+        ndarray: The NumPy array, C-contiguous for `zero_copy`.
+        zero_copy: True to share the memory of `ndarray`, which becomes read-only; False to copy. Read-only memory (a
+            file mapped for reading, bytes) is always copied: writing to it would crash the process.
+        array_cls: NDArray; TypeError for other classes.
+    Returns:
+        The array. ValueError for an unsupported dtype, and for `zero_copy` of an array that is not C-contiguous.
     """
     if array_cls is not NDArray:
         raise TypeError(f"from_numpy makes arrays of the class NDArray, not {array_cls}")

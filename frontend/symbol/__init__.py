@@ -1,4 +1,4 @@
-"""`mxforge.sym`: symbols, and one function for each of MXNet's operators, made when it is first asked for."""
+"""`mxforge.sym`: symbols, and one function for each of MXNet's operators, which is created on first access."""
 
 from __future__ import annotations
 

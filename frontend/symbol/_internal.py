@@ -1,4 +1,4 @@
-"""Every operator by its full name in MXNet, as a function of symbols: `_internal._plus_scalar`."""
+"""Every operator as a function of symbols under MXNet's full name, such as `_internal._plus_scalar`."""
 
 from __future__ import annotations
 

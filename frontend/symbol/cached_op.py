@@ -23,18 +23,18 @@ class CachedOp:
     `flags` are pairs such as ("static_alloc", True); see `frontend/symbol/flags.py`.
     """
 
-    __module__ = "mxforge.ndarray"  # where MXNet has it
+    __module__ = "mxforge.ndarray"  # as in MXNet
 
     def __init__(self, sym: Symbol, flags: Sequence[tuple[str, Any]] = ()) -> None:
         self._function = SymbolFunction(sym, flags=parse_flags(flags))
         self._stamp = ParameterVersion().refresh([])
 
     def __call__(self, *args: NDArray, out: NDArray | Sequence[NDArray] | None = None) -> Any:
-        """The result, or the list of results, written to `out` where it is given. MXNetError where the arrays are not
-        as many as the inputs."""
+        """The result or the list of results; if `out` is passed, it receives them. MXNetError for a wrong number of
+        arrays."""
         names = self._function.names
         if len(args) != len(names):
-            raise MXNetError(f"CachedOp takes {len(names)} arrays, {', '.join(names)}, and got {len(args)}")
+            raise MXNetError(f"CachedOp takes {len(names)} arrays ({', '.join(names)}), got {len(args)}")
         found = self._function.specialization_for(args).call(args, self._stamp)
         if out is None:
             return found[0] if len(found) == 1 else found

@@ -1,4 +1,4 @@
-"""Makes nodes from operators and inputs, and puts symbols into the places of other symbols' variables."""
+"""Creates nodes from operators and inputs, and replaces variables of symbols by other symbols."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def user_location() -> str:
 
 
 def dtype_text(value: Any) -> str:
-    """The name of a dtype: NumPy's, or "bfloat16"; "None" stays. TypeError for what names no dtype."""
+    """The name of a dtype, such as "float32" or "bfloat16", or "None". TypeError for values that are not dtypes."""
     if value is None or (isinstance(value, str) and value in ("None", "bfloat16")):
         return str(value)
     dtype = np.dtype(value)
@@ -35,7 +35,8 @@ def dtype_text(value: Any) -> str:
 
 
 def hidden_attrs(attrs: Mapping[str, Any], op: str) -> dict[str, str]:
-    """`attrs` as texts, with `lr_mult` as `__lr_mult__`; MXNetError for `weight_lr_mult`, a matter of variables."""
+    """`attrs` as strings, with `lr_mult` as `__lr_mult__`. MXNetError for names such as `weight_lr_mult`, which must be
+    set on the variable."""
     made: dict[str, str] = {}
     for key, value in attrs.items():
         suffix = next((hidden for hidden in HIDDEN_KEYS if key.endswith(hidden) and not is_hidden(key)), None)
@@ -51,9 +52,9 @@ def hidden_attrs(attrs: Mapping[str, Any], op: str) -> dict[str, str]:
 def create_node(
     op: str, params: Mapping[str, Any], args: Sequence[Any], kwargs: Mapping[str, Any], name: str
 ) -> list[Entry]:
-    """A new use of the operator `op` on symbols: its visible outputs.
+    """The visible outputs of a new node of the operator `op` on symbols.
 
-    Inputs that are not given become variables called `NAME_INPUT`, which carry the operator's attributes, as in MXNet.
+    As in MXNet, missing inputs become variables `NAME_INPUT` with the attributes of the node.
     """
     from ...ir.dialects.mx.operator import lookup
 
@@ -92,7 +93,7 @@ def _attach(node: SymNode, names: Sequence[str], args: Sequence[Any], kwargs: Ma
 
 
 def single_entry(symbol: Any, argument: str) -> Entry:
-    """The one output of `symbol`; MXNetError when it has several."""
+    """The only output of `symbol`. MXNetError if it has several."""
     if len(symbol._entries) != 1:
         raise MXNetError(
             f"Keyword Argument {argument} is a tuple, single value is required"
@@ -102,15 +103,16 @@ def single_entry(symbol: Any, argument: str) -> Entry:
 
 
 def _initialize_states(node: SymNode) -> None:
-    """Operators say how some of their variables begin (moving_mean by zeros), unless these say so themselves."""
-    wishes = INPUT_INITIALIZERS.get(node.op, {})
+    """Set the operator's initializers (zeros for moving_mean) on its variables that have no initializer."""
+    initializers = INPUT_INITIALIZERS.get(node.op, {})
     for i, entry in enumerate(node.inputs):
-        if i in wishes and entry.node.is_variable:
-            entry.node.attrs.setdefault("__init__", wishes[i])
+        if i in initializers and entry.node.is_variable:
+            entry.node.attrs.setdefault("__init__", initializers[i])
 
 
 def replacements(entries: Sequence[Entry], kwargs: Mapping[str, Any]) -> dict[SymNode, Entry]:
-    """The variables of a graph that `kwargs` replaces by name; MXNetError for a name that is no variable there."""
+    """The variables of a graph that `kwargs` replaces by name, with their replacements. MXNetError for a name that is
+    not a variable of the graph."""
     variables = [node for node in depth_first(entries) if node.is_variable]
     names = {node.name for node in variables}
     for key in kwargs:
@@ -123,10 +125,10 @@ def replacements(entries: Sequence[Entry], kwargs: Mapping[str, Any]) -> dict[Sy
 
 
 def resolved_name(name: str | None, hint: str) -> str:
-    """The name of a new symbol: the given one or the next automatic one, with the scope's prefix."""
+    """The name of a new symbol: `name` or the next automatic name, with the scope's prefix."""
     return current_manager().get(name, hint)
 
 
 def resolved_attrs(attr: Mapping[str, str] | None) -> dict[str, str]:
-    """A new symbol's attributes together with those of the scopes."""
+    """The attributes of a new symbol and of the current scope."""
     return current_scope().get(attr)

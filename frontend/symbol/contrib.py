@@ -1,4 +1,4 @@
-"""Operators of `sym.contrib`: those whose names begin with `_contrib_`, control flow, and `rand_zipfian`."""
+"""`sym.contrib`: the operators whose names start with `_contrib_`, control flow, and `rand_zipfian`."""
 
 from __future__ import annotations
 
@@ -26,9 +26,15 @@ __all__ = [
 
 
 def rand_zipfian(true_classes: Symbol, num_sampled: int, range_max: int) -> tuple[Symbol, Symbol, Symbol]:
-    """Draw classes below `range_max`, class k with probability log((k + 2) / (k + 1)) / log(range_max + 1).
+    """Draws classes in [0, range_max), class k with probability log((k + 2) / (k + 1)) / log(range_max + 1).
 
-    Gives the int64 draws, and how often the true and the drawn classes are expected among `num_sampled` (float64).
+    Args:
+        true_classes: Classes whose expected counts are computed too.
+        num_sampled: Number of draws.
+        range_max: Number of classes.
+    Returns:
+        The draws (int64), and the expected counts of the true and of the drawn classes among `num_sampled` draws
+        (float64).
     """
     log_range = math.log(range_max + 1)
     draws: Any = uniform(0, log_range, shape=(num_sampled,), dtype="float64")

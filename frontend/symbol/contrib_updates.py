@@ -1,4 +1,4 @@
-"""The optimizers' updates of `sym.contrib`."""
+"""The optimizer updates of `sym.contrib`."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ def adamw_update(
     name: str | None = None,
     **kwargs: Any,
 ) -> Symbol:
-    """w - eta * (lr * mean / (sqrt(var) + epsilon) + wd * w); `rescale_grad` is a symbol or a number."""
+    """One step of AdamW: w - eta * (lr * mean / (sqrt(var) + epsilon) + wd * w), with a symbol or number
+    `rescale_grad`; see `nd.contrib.adamw_update`."""
     numbers = {"lr": lr, "eta": eta, "beta1": beta1, "beta2": beta2, "epsilon": epsilon, "wd": wd}
     operands = (weight, grad, mean, var, _scale(rescale_grad))
     return internal("_adamw_update", *operands, **numbers, clip_gradient=clip_gradient, out=out, name=name, **kwargs)
@@ -50,7 +51,7 @@ def mp_adamw_update(
     name: str | None = None,
     **kwargs: Any,
 ) -> Symbol:
-    """`adamw_update` of a weight that has a float32 copy."""
+    """`adamw_update` of a weight with a float32 copy `weight32`."""
     numbers = {"lr": lr, "eta": eta, "beta1": beta1, "beta2": beta2, "epsilon": epsilon, "wd": wd}
     operands = (weight, grad, mean, var, weight32, _scale(rescale_grad))
     return internal("_mp_adamw_update", *operands, **numbers, clip_gradient=clip_gradient, out=out, name=name, **kwargs)

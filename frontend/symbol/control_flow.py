@@ -1,7 +1,7 @@
-"""Loops and conditions as symbols: `foreach`, `while_loop` and `cond` put what Python functions make into subgraphs.
+"""Loops and conditions as symbols: `foreach`, `while_loop` and `cond` trace Python functions into subgraphs.
 
-Nodes that a function makes carry the attribute `__subgraph_name__`; what they read of others is cut off and becomes
-an input. Names, order and attributes are MXNet's, so that graphs are the same text in files.
+Nodes that a function creates have the attribute `__subgraph_name__`; values of other nodes that they read become
+inputs of the subgraph. Names, order and attributes are those of MXNet, so saved graphs are byte-identical.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ _MARK = "__subgraph_name__"
 
 
 def flatten(nested: Any, what: str) -> tuple[list[Symbol], Any]:
-    """The symbols of a nested list, and its form: the number of a symbol's outputs (0 for one), or a list of forms."""
+    """The symbols of a nested list, and its structure: for a symbol its number of outputs (0 for one), for a list a
+    list of structures."""
     if isinstance(nested, Symbol):
         count = len(nested.list_outputs())
         return [nested], count if count > 1 else 0
@@ -35,7 +36,7 @@ def flatten(nested: Any, what: str) -> tuple[list[Symbol], Any]:
 
 
 def regroup(symbols: Sequence[Symbol], form: Any) -> Any:
-    """The nested list of this form."""
+    """The symbols in a nested list of this structure; see `flatten`."""
     return _taken(symbols, form)[0]
 
 
@@ -54,7 +55,7 @@ def _unique_name(symbol: Symbol) -> str:
 
 
 def _subgraph_name(name: str) -> str:
-    """The name with those of the subgraphs around it in front and a number behind."""
+    """A unique name: the names of the enclosing subgraphs, `name` and a number."""
     outer = current_scope()._attr.get(_MARK, "")
     full = f"{outer}${name}" if outer else name
     number = AttrScope._subgraph_names[full]
@@ -64,9 +65,9 @@ def _subgraph_name(name: str) -> str:
 
 @dataclass
 class _Cut:
-    """A subgraph whose nodes are its own, and for each of its inputs the symbol outside that it stands for.
+    """A subgraph of copied nodes, and the outer symbol for each of its inputs.
 
-    `captured` are inputs that were cut off, `made` variables that the function itself made.
+    `captured` are values of outer nodes, `made` are variables that the function created.
     """
 
     entries: list[Entry]
@@ -78,12 +79,12 @@ class _Cut:
         return [node.name for node in depth_first(self.entries) if node.is_variable]
 
     def source(self, name: str) -> Symbol:
-        """What an input that is no variable of the loop stands for: a copy of a variable that the function made."""
+        """The outer symbol of an input that is not a loop variable; a variable that the function created is copied."""
         return self.captured[name] if name in self.captured else self.made[name].__copy__()
 
 
 def _cut(symbols: Sequence[Symbol], mark: str) -> _Cut:
-    """The part of a graph that is marked; AssertionError when two of its inputs have one name."""
+    """The part of a graph with this mark. AssertionError if two of its inputs have the same name."""
     heads = [entry for symbol in symbols for entry in symbol._entries]
     own: dict[SymNode, SymNode] = {}
     outside: dict[tuple[SymNode, int], SymNode] = {}
@@ -113,7 +114,7 @@ def _cut(symbols: Sequence[Symbol], mark: str) -> _Cut:
 
 
 def _distinct(symbols: Sequence[Symbol], mark: str, taken: Sequence[str]) -> list[Symbol]:
-    """Copies in place of results that are inputs (`taken`) or not of the subgraph: a subgraph's results are its own."""
+    """The results of a subgraph, where inputs (`taken`) and outer symbols are replaced by copies in the subgraph."""
     return [s if s.name not in taken and s.list_attr().get(_MARK, "") == mark else op.identity(s) for s in symbols]
 
 
@@ -129,10 +130,15 @@ def _node(op: str, subgraphs: Sequence[_Cut], inputs: Sequence[Symbol], attrs: M
 
 
 def foreach(body: Callable[..., Any], data: Any, init_states: Any, name: str = "foreach") -> tuple[Any, Any]:
-    """Run `outputs, states = body(slice, states)` over the slices of `data` along axis 0; outputs are stacked.
+    """Runs `outputs, states = body(slice, states)` for each slice of `data` along axis 0.
 
-    `data`, states and outputs are symbols, or nested lists of symbols. Gives the outputs of all steps and the last
-    states. `body` may use other symbols; AssertionError unless it uses all data and states.
+    Args:
+        body: The function of one step. It can use other symbols. AssertionError unless it uses all data and states.
+        data: A symbol, or a nested list of symbols.
+        init_states: The first states: a symbol, or a nested list of symbols.
+        name: The name of the subgraph.
+    Returns:
+        The outputs of all steps, stacked along a new axis 0, and the last states.
     """
     items, item_form = flatten(data, "foreach input")
     begun, state_form = flatten(init_states, "foreach states")
@@ -151,8 +157,8 @@ def foreach(body: Callable[..., Any], data: Any, init_states: Any, name: str = "
         results = [*_distinct(outs, mark, inputs), *_distinct(new, mark, [*inputs, *twice])]
     graph = _cut(results, mark)
     names = graph.names
-    for kind, wanted in (("data", item_names), ("state", state_names)):
-        if not set(wanted) <= set(names):
+    for kind, expected in (("data", item_names), ("state", state_names)):
+        if not set(expected) <= set(names):
             raise AssertionError(f"the {kind} arrays have to be used in the loop body")
     rest = [n for n in names if n not in item_names and n not in state_names]
     attrs = {
@@ -173,10 +179,17 @@ def while_loop(
     max_iterations: Any = None,
     name: str = "while_loop",
 ) -> tuple[Any, Any]:
-    """While `cond(*loop_vars)` is not 0: `outputs, loop_vars = func(*loop_vars)`, at most `max_iterations` times.
+    """Runs `outputs, loop_vars = func(*loop_vars)` while `cond(*loop_vars)` is not 0.
 
-    Gives the outputs, stacked along a new first axis of `max_iterations` (rows of steps that were not taken are zeros),
-    and the last variables.
+    Args:
+        cond: The condition: a function of the variables that returns one symbol.
+        func: The function of one step. Its outputs are a symbol, or a nested list of symbols.
+        loop_vars: The first variables: a symbol, or a list of symbols.
+        max_iterations: The largest number of steps.
+        name: The name of the subgraphs.
+    Returns:
+        The outputs, stacked along a new axis 0 of extent `max_iterations` (zeros for steps that did not run), and the
+        last variables.
     """
     begun, form = flatten(loop_vars, "while loop_vars")
     if max_iterations is None:
@@ -234,7 +247,7 @@ def _looped(
     name: str,
     function: Callable[[Any], tuple[list[Symbol], list[Symbol], Any]],
 ) -> tuple[_Cut, int, Any]:
-    """A subgraph on the loop's variables, the number of its outputs and their form."""
+    """A subgraph on the loop's variables, the number of its outputs and their structure."""
     mark = _subgraph_name(name)
     with AttrScope(**{_MARK: mark}):
         outs, new, out_form = function(regroup([var(n) for n in names], form))
@@ -244,9 +257,13 @@ def _looped(
 
 
 def cond(pred: Any, then_func: Callable[[], Any], else_func: Callable[[], Any], name: str = "cond") -> Any:
-    """`then_func()` when the one value of `pred` is not 0, else `else_func()`: symbols or nested lists of symbols.
+    """`then_func()` if the only element of `pred` is not 0, else `else_func()`.
 
-    ValueError when the functions give different numbers of symbols.
+    Args:
+        pred: A symbol with one output.
+        then_func, else_func: Functions without arguments that return a symbol or a nested list of symbols. ValueError
+            if they return different numbers of symbols.
+        name: The name of the subgraphs.
     """
     made = (
         _branch(lambda: pred, f"{name}_pred"),
@@ -274,9 +291,9 @@ def _branch(function: Callable[[], Any], name: str) -> tuple[_Cut, int, Any]:
 
 
 def _union(graphs: Sequence[_Cut], variables: Mapping[str, Symbol] | None) -> tuple[list[Symbol], list[list[int]]]:
-    """What all graphs read, and for each graph the positions of its inputs in that.
+    """The inputs of all graphs without duplicates, and for each graph the positions of its inputs in them.
 
-    As in MXNet, loops share their variables alone, and branches whatever has the name of a symbol before.
+    As in MXNet, loops share only their variables, and branches share all inputs of the same name.
     """
     inputs: list[Symbol] = []
     places: list[list[int]] = []

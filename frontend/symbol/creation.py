@@ -1,4 +1,4 @@
-"""The functions of `sym` that are no operators of MXNet but choose one: zeros, maximum, arange, split_v2, ..."""
+"""The functions of `sym` that are not operators of MXNet but choose one: zeros, maximum, arange, split_v2, ..."""
 
 from __future__ import annotations
 
@@ -45,22 +45,22 @@ hypot = _choosing("_Hypot", "_HypotScalar", "_HypotScalar", np.hypot)
 
 
 def eye(N: int, M: int = 0, k: int = 0, dtype: Any = None, **kwargs: Any) -> Symbol:
-    """A matrix with ones on its k-th diagonal."""
+    """A matrix with ones on its k-th diagonal and zeros elsewhere; see `nd.eye`."""
     return internal("_eye", N=N, M=M, k=k, dtype=dtype or np.float32, **kwargs)
 
 
 def zeros(shape: Any, dtype: Any = None, **kwargs: Any) -> Symbol:
-    """Zeros; 0 in the shape is unknown and follows from the use."""
+    """Zeros. An extent 0 in the shape is unknown and is inferred from the use."""
     return internal("_zeros", shape=shape, dtype=dtype or np.float32, **kwargs)
 
 
 def ones(shape: Any, dtype: Any = None, **kwargs: Any) -> Symbol:
-    """Ones; 0 in the shape is unknown and follows from the use."""
+    """Ones. An extent 0 in the shape is unknown and is inferred from the use."""
     return internal("_ones", shape=shape, dtype=dtype or np.float32, **kwargs)
 
 
 def full(shape: Any, val: float, dtype: Any = None, **kwargs: Any) -> Symbol:
-    """One value everywhere."""
+    """A symbol whose elements are all `val`."""
     return internal("_full", shape=shape, dtype=dtype or np.float32, value=float(val), **kwargs)
 
 
@@ -73,7 +73,7 @@ def arange(
     name: str | None = None,
     dtype: Any = None,
 ) -> Symbol:
-    """Numbers from start to before stop, each `repeat` times."""
+    """The numbers start, start + step, ... below stop, each `repeat` times; see `nd.arange`."""
     options = {"start": start, "stop": stop, "step": step, "repeat": repeat, "infer_range": infer_range}
     return internal("_arange", **options, name=name, dtype=dtype or np.float32)
 
@@ -81,13 +81,13 @@ def arange(
 def linspace(
     start: float, stop: float, num: int, endpoint: bool = True, name: str | None = None, dtype: Any = None
 ) -> Symbol:
-    """`num` numbers in equal steps."""
+    """`num` evenly spaced numbers; see `nd.linspace`."""
     options = {"start": start, "stop": stop, "num": num, "endpoint": endpoint}
     return internal("_linspace", **options, name=name, dtype=dtype or np.float32)
 
 
 def histogram(a: Symbol, bins: Any = 10, range: tuple[float, float] | None = None, **kwargs: Any) -> Symbol:
-    """Counts of the values of `a` in bins."""
+    """Counts the elements of `a` in `bins` equal intervals of `range`, or between the edges in the symbol `bins`."""
     if isinstance(bins, Symbol):
         return internal("_histogram", data=a, bins=bins, **kwargs)
     if not isinstance(bins, int):
@@ -100,7 +100,7 @@ def histogram(a: Symbol, bins: Any = 10, range: tuple[float, float] | None = Non
 def split_v2(
     ary: Symbol, indices_or_sections: int | tuple[int, ...], axis: int = 0, squeeze_axis: bool = False
 ) -> Symbol:
-    """Pieces of `ary` along an axis: a number of equal ones, or those between indices."""
+    """Splits `ary` along an axis into equal parts, or at positions; see `nd.split_v2`."""
     if not isinstance(indices_or_sections, int | tuple):
         raise ValueError("indices_or_sections must either int or tuple of ints")
     sections = indices_or_sections if isinstance(indices_or_sections, int) else 0

@@ -1,4 +1,4 @@
-"""Turns symbols into symbol files and back: the data that `-symbol.json` holds."""
+"""Converts symbols to and from the content of `-symbol.json` files."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from ..tracebacks import cause_of
 from ..util import is_np_shape
 from .node import Entry, SymNode, depth_first, is_hidden
 
-# Casts that automatic mixed precision inserted; saved graphs leave them out unless asked.
+# Casts that automatic mixed precision inserted. Saved graphs omit them by default.
 _AMP_CASTS = frozenset(("amp_cast", "amp_multicast"))
 
 
@@ -46,12 +46,12 @@ def to_file(entries: Sequence[Entry]) -> SymbolFile:
 
 
 def _graph_attributes() -> dict[str, GraphAttr]:
-    """The attributes of a graph that is saved now, in MXNet's order."""
+    """The attributes of a saved graph, in MXNet's order."""
     marks = {"is_np_shape": GraphAttr("int", 1)} if is_np_shape() else {}
     return {**marks, "mxnet_version": GraphAttr("int", CURRENT_VERSION)}
 
 
-# What MXNet keeps besides an operator's results, in the build that oneDNN is part of: it counts as outputs in files.
+# The number of outputs in files of operators with additional outputs in MXNet builds with oneDNN.
 _OUTPUTS_IN_FILES = {
     "_contrib_BatchNormWithReLU": 4,
     "GridGenerator": 2,
@@ -62,7 +62,7 @@ _OUTPUTS_IN_FILES = {
 
 
 def _outputs_in_files(node: SymNode) -> int:
-    """How many outputs MXNet counts; max pooling keeps a workspace where oneDNN computes it."""
+    """The number of outputs in MXNet's files. Max pooling has a workspace output if oneDNN computes it."""
     if node.op == "Pooling" and node.attrs.get("pool_type", "max") == "max":
         channels_last = node.attrs.get("layout", "").endswith("C")
         return 2 if node.operator.kernel and not channels_last else 1  # type: ignore[attr-defined]
@@ -83,13 +83,13 @@ def _without_amp_casts(entries: Sequence[Entry]) -> Sequence[Entry]:
     for node in nodes:
         made[node] = node.copy()
         made[node].inputs = [operand(e) for e in node.inputs]
-    return [e._replace(node=made[e.node]) for e in entries]  # a cast that is an output stays
+    return [e._replace(node=made[e.node]) for e in entries]  # a cast that is an output remains
 
 
 def from_json(text: str | bytes, label: str = "symbol") -> list[Entry]:
-    """The heads of the graph in `text`, upgraded from whatever MXNet wrote it.
+    """The heads of the graph in `text`, upgraded from any version of MXNet.
 
-    MXNetError says what is wrong with the text, or lists all operators that are not known, with their nodes.
+    MXNetError for invalid text, or for unknown operators; it lists them with their nodes.
     """
     try:
         file = read_symbol_json(text, label)
@@ -103,10 +103,10 @@ def from_json(text: str | bytes, label: str = "symbol") -> list[Entry]:
 
 
 def from_file(file: SymbolFile) -> list[Entry]:
-    """The heads of a graph that is already current.
+    """The heads of a graph in the current version's format.
 
-    MXNetError names the node whose parameters are wrong, that has another number of inputs than its operator takes, or
-    that reads an output which does not exist. What a head, or an input of a subgraph, reads is checked too.
+    MXNetError names a node with invalid parameters or a wrong number of inputs, or that reads an output that does not
+    exist. Heads and inputs of subgraphs are checked too.
     """
     nodes: list[SymNode] = []
     for node in file.nodes:
@@ -123,7 +123,7 @@ def from_file(file: SymbolFile) -> list[Entry]:
 
 
 def _with_outputs(file: SymbolFile) -> SymbolFile:
-    """A subgraph whose nodes know their numbers of outputs, which `to_json` writes: not every file says them."""
+    """A subgraph with the number of outputs of each node, which `to_json` writes and some files lack."""
     return replace(file, nodes=tuple(map(_with_output_count, file.nodes)))
 
 
@@ -154,7 +154,7 @@ def _check_entries(entries: Sequence[Entry], reader: str) -> None:
 
 
 def _canonize(nodes: Sequence[SymNode]) -> None:
-    """Operators written under an alias take their canonical name, as in MXNet."""
+    """Replace aliases of operators by canonical names, as in MXNet."""
     from ...ir.dialects.mx.operator import lookup
 
     for node in nodes:
@@ -173,7 +173,7 @@ def _check_operators(file: SymbolFile) -> None:
             users.setdefault(node.op, []).append(node.name)
     if users:
         lines = "\n".join(f"  {op}: used by {', '.join(map(repr, names))}" for op, names in users.items())
-        raise MXNetError(f"the graph uses operators that are not known:\n{lines}")
+        raise MXNetError(f"the graph uses unknown operators:\n{lines}")
 
 
 def _all_nodes(file: SymbolFile) -> Iterator[SymbolNode]:

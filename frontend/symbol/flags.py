@@ -13,9 +13,8 @@ _BOOLEANS = {"1": True, "0": False, "true": True, "false": False}
 
 @dataclass(frozen=True)
 class FunctionFlags:
-    """`static_alloc`: the memory of compiled programs is kept while the function lives, however much other programs
-    use. `static_shape`: every signature is compiled for its own shapes; without it, the first one is, and later ones
-    run kernels for dynamic shapes.
+    """`static_alloc`: the memory of compiled programs is not evicted while the function exists. `static_shape`: every
+    signature is specialised; without it, only the first one is, and later ones run kernels for dynamic shapes.
     """
 
     static_alloc: bool = False
@@ -45,7 +44,7 @@ _KINDS: dict[str, tuple[str, Callable[[str], Any]]] = {
 
 
 def parse_flags(flags: Iterable[tuple[str, Any]]) -> FunctionFlags:
-    """The flags in pairs (name, value). MXNetError names one that MXNet does not have, or a value that is no such."""
+    """The flags from pairs (name, value). MXNetError names a flag that MXNet does not have, or an invalid value."""
     found: dict[str, Any] = {}
     for name, value in flags:
         if name not in _KINDS:

@@ -29,9 +29,9 @@ _DEFAULT = FunctionFlags()
 
 
 class SymbolFunction(Function["SymbolSpecialization"]):
-    """A symbol as a function of arrays in the order of `names`, which is that of `list_inputs`.
+    """A symbol as a function of arrays in the order of `names`, which equals `list_inputs`.
 
-    What depends on `parameters` alone is computed when they change and kept.
+    Values that depend only on `parameters` are computed when these change, and cached.
     """
 
     def __init__(
@@ -47,8 +47,8 @@ class SymbolFunction(Function["SymbolSpecialization"]):
     def specialization_for(
         self, arrays: Sequence[NDArray], training: bool | None = None, context: Context | None = None
     ) -> SymbolSpecialization:
-        """The specialization for these arrays, without arrays for a call on `context`, in the thread's mode if
-        `training` is None; with sparse arrays the operators run one by one.
+        """The specialization for these arrays; without arrays, for a call on `context`. `training` None is the thread's
+        mode. With sparse arrays the operators run one by one.
         """
         try:
             return self.specialization(arrays, training, None if arrays else device_of(context or current_context()))
@@ -64,7 +64,7 @@ class SymbolFunction(Function["SymbolSpecialization"]):
         return SymbolSpecialization(self, self.graph(types), Options(training=training), device)
 
     def graph(self, types: Sequence[TensorType]) -> Graph:
-        """The graph of mx operators on inputs of these types, parameters marked."""
+        """The graph of mx operators on inputs of these types, with parameters marked."""
         named = dict(zip(self.names, types, strict=True))
         return symbol_to_graph(self.symbol, named, self.parameters, self.name)
 
@@ -80,13 +80,13 @@ class SymbolSpecialization(Specialization):
         except GraphError as error:
             raise MXNetError(str(error)) from cause_of(error)
         except OutOfMemory as error:
-            raise error.of(f"{graph.name}: what it computes on the way") from cause_of(error)
+            raise error.of(f"{graph.name}: memory for intermediate results") from cause_of(error)
         self.function = function
         if function.flags.static_alloc:
             keep_memory(self.executable, function)
 
     def call(self, arrays: Sequence[NDArray], version: Hashable) -> list[NDArray]:
-        """The results for arrays of the signature; `version` tells apart the values that parameters have had."""
+        """The results for arrays of the signature; `version` identifies the current values of the parameters."""
         from ..ndarray.ndarray import empty_array
 
         context = arrays[0]._context if arrays else current_context()
@@ -97,7 +97,7 @@ class SymbolSpecialization(Specialization):
     def call_into(
         self, arrays: Sequence[NDArray], results: Sequence[NDArray], version: Hashable, context: Context
     ) -> None:
-        """As `call`, with the results written to arrays of the right types that overlap no operand."""
+        """Same as `call`, but the results are written to arrays of the right types that overlap no operand."""
         addresses = [r._address for r in results]
         try:
             if not hooks.watched:

@@ -1,4 +1,4 @@
-"""`mx.sym.image`: operators on images, made from their declarations."""
+"""`mx.sym.image`: operators on images, created from their declarations."""
 
 from __future__ import annotations
 

@@ -25,9 +25,9 @@ _MOST_NAMED = 10
 def infer_shape(
     symbol: Symbol, args: Sequence[Any], kwargs: Mapping[str, Any], partial: bool, warn: bool = True
 ) -> Any:
-    """Shapes of arguments, outputs and auxiliary states; what is unknown has MXNet's form (see `frontend/shapes.py`).
+    """Shapes of arguments, outputs and auxiliary states in MXNet's notation (see `frontend/shapes.py`).
 
-    Three times None if something is unknown, unless `partial`.
+    (None, None, None) if a shape is unknown, unless `partial`.
     """
     network = Network(symbol._entries)
     given = _given(symbol, args, kwargs, "shapes")
@@ -47,9 +47,9 @@ def infer_shape(
 
 
 def infer_type(symbol: Symbol, args: Sequence[Any], kwargs: Mapping[str, Any], partial: bool, warn: bool = True) -> Any:
-    """Dtypes of arguments, outputs and auxiliary states; None for what is unknown.
+    """Dtypes of arguments, outputs and auxiliary states; None for an unknown dtype.
 
-    Three times None if something is unknown, unless `partial`.
+    (None, None, None) if a dtype is unknown, unless `partial`.
     """
     network = Network(symbol._entries)
     given = _given(symbol, args, kwargs, "types")
@@ -96,7 +96,7 @@ def _warn(what: str, unknown: list[str]) -> None:
 
 
 def debug_text(entries: Sequence[Entry]) -> str:
-    """The graph for people, as MXNet prints it."""
+    """The graph as text, in MXNet's format."""
     nodes = depth_first(entries)
     lines: list[str] = []
     if len(entries) != 1 or not entries[0].node.is_variable:

@@ -1,4 +1,4 @@
-"""`mx.sym.linalg`: factorizations, products and solvers of matrices, made from the operators' declarations."""
+"""`mx.sym.linalg`: factorizations, products and solvers of matrices, created from the operators' declarations."""
 
 from __future__ import annotations
 

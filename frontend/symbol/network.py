@@ -1,4 +1,4 @@
-"""A symbol's nodes with their values numbered: the form in which shapes and dtypes are inferred."""
+"""A symbol's nodes with numbered values, for the inference of shapes and dtypes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Network:
-    """The nodes that `entries` need, in order; `first[node]` numbers a node's first output."""
+    """The nodes on which `entries` depend, in order; `first[node]` is the number of a node's first output."""
 
     def __init__(self, entries: Sequence[Entry]) -> None:
         self.entries = entries
@@ -57,9 +57,9 @@ class Network:
         return range(self.first[node], self.first[node] + node.num_outputs)
 
     def infer(self, shapes: Mapping[str, PartialShape], dtypes: Mapping[str, DType]) -> Inference:
-        """What follows from what is known about variables, by name, and from what they say about themselves.
+        """Infer shapes and dtypes from those of variables by name, and from the variables' attributes.
 
-        MXNetError names the node where something contradicts.
+        MXNetError names a node whose shapes or dtypes contradict each other.
         """
         from ...ir.dialects.mx.infer_types import InferenceError, infer_types
 
@@ -79,7 +79,7 @@ class Network:
             raise MXNetError(f"Error in operator {error}") from cause_of(error)
 
     def check_names(self, names: Iterable[str], function: str) -> None:
-        """MXNetError when one of `names` is no variable here."""
+        """MXNetError if one of `names` is not a variable."""
         variables = [node.name for node in self.variables]
         for name in names:
             if name not in variables:
@@ -97,7 +97,7 @@ def declared_shape(node: SymNode) -> PartialShape:
     try:
         numbers = tuple(int(n) for n in text.strip("()[] ").replace("L", "").split(",") if n.strip())
     except ValueError:
-        raise MXNetError(f"variable {node.name!r}: __shape__ is {text!r}, which is no shape") from None
+        raise MXNetError(f"variable {node.name!r}: __shape__ is {text!r}, which is not a shape") from None
     return from_mxnet(numbers)
 
 
@@ -107,5 +107,5 @@ def declared_dtype(node: SymNode) -> DType | None:
     if number in (None, "-1"):
         return None
     if number not in DTYPE_NAMES:
-        raise MXNetError(f"variable {node.name!r}: __dtype__ is {number!r}, which is no dtype")
+        raise MXNetError(f"variable {node.name!r}: __dtype__ is {number!r}, which is not a dtype")
     return DType.from_numpy(DTYPE_NAMES[number])

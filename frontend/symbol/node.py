@@ -1,4 +1,4 @@
-"""The nodes that symbols are made of, and walks over them in MXNet's order."""
+"""The nodes of symbols, and their traversal in MXNet's order."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ HIDDEN_KEYS = ("ctx_group", "lr_mult", "wd_mult", "force_mirroring", "mirror_sta
 class SymNode:
     """One variable or one use of an operator.
 
-    `op` is the operator's canonical name, "null" for a variable. `attrs` holds everything as MXNet writes it, hidden
-    attributes (`__lr_mult__`) included. `version` counts the uses that mutate a variable. `operator` is made from
-    `attrs` when first asked for.
+    `op` is the operator's canonical name, "null" for a variable. `attrs` holds all attributes as MXNet writes them,
+    hidden ones (`__lr_mult__`) included. `version` counts the uses that mutate a variable. `operator` is parsed from
+    `attrs` on first access.
     """
 
     __slots__ = ("_operator", "attrs", "inputs", "location", "name", "op", "subgraphs", "version")
@@ -46,14 +46,14 @@ class SymNode:
 
     @property
     def operator(self) -> Operator:
-        """The operator with this node's parameters; MXNetError names the node and the parameter that is wrong."""
+        """The operator with this node's parameters. MXNetError names the node and an invalid parameter."""
         if self._operator is None:
             attrs = {**self.attrs, **subgraph_attribute(self.subgraphs)}
             self._operator = parse_operator(self.op, attrs, self.name)
         return self._operator
 
     def copy(self) -> SymNode:
-        """The same node with the same inputs, to be changed."""
+        """A copy of the node with the same inputs, which can be modified."""
         made = SymNode(self.op, self.name, dict(self.attrs), self.inputs, self.location)
         made.version, made.subgraphs, made._operator = self.version, self.subgraphs, self._operator
         return made
@@ -67,7 +67,7 @@ class SymNode:
         return 1 if self.is_variable else self.operator.visible_outputs
 
     def output_name(self, index: int) -> str:
-        """The name under which output `index` is listed: `fc1_output`, `data`."""
+        """The name of output `index` in lists, such as `fc1_output` or `data`."""
         if self.is_variable:
             return self.name
         name = self.operator.output_names()[index]
@@ -84,7 +84,7 @@ class SymNode:
 
 
 class Entry(NamedTuple):
-    """Output `index` of a node; `version` counts how often a variable was mutated before."""
+    """Output `index` of a node; `version` is the number of earlier mutations of a variable."""
 
     node: SymNode
     index: int = 0  # pyright: ignore[reportIncompatibleMethodOverride]
@@ -93,24 +93,24 @@ class Entry(NamedTuple):
 
 @cache
 def _mutates(op: type[Operator]) -> bool:
-    """Whether an operator has auxiliary inputs at all."""
+    """True if an operator can have auxiliary inputs."""
     from ...ir.dialects.mx.operator import Operator
 
     return op.auxiliary is not Operator.auxiliary or any("!" in declared for declared in op.inputs)
 
 
 def is_hidden(key: str) -> bool:
-    """Whether an attribute is not one of the operator's parameters."""
+    """True for an attribute that is not a parameter of the operator, such as `__lr_mult__`."""
     return key.startswith("__") and key.endswith("__")
 
 
 def subgraph_attribute(subgraphs: Sequence[SymbolFile]) -> dict[str, str]:
-    """The parameter that gives an operator its subgraphs; nothing for an operator without."""
+    """The parameter that passes subgraphs to an operator; empty without subgraphs."""
     return {"subgraphs": json.dumps([_structure(g) for g in subgraphs])} if subgraphs else {}
 
 
 def _structure(file: SymbolFile) -> Any:
-    """A subgraph as ir/dialects/mx/subgraph.py reads it."""
+    """A subgraph in the format that ir/dialects/mx/subgraph.py reads."""
     nodes: list[Any] = []
     for n in file.nodes:
         attrs: dict[str, Any] = {k: v for k, v in n.attrs.items() if not is_hidden(k)}
@@ -121,7 +121,7 @@ def _structure(file: SymbolFile) -> Any:
 
 
 def parse_operator(op: str, attrs: dict[str, str], name: str) -> Operator:
-    """The operator `op` with the parameters among `attrs`; MXNetError says what does not fit, and in which node."""
+    """The operator `op` with the parameters in `attrs`. MXNetError names the node and the invalid parameter."""
     from ...ir.dialects.mx.operator import lookup
 
     try:
@@ -133,7 +133,7 @@ def parse_operator(op: str, attrs: dict[str, str], name: str) -> Operator:
 
 
 def depth_first(entries: Iterable[Entry]) -> list[SymNode]:
-    """All nodes that `entries` need, each after its inputs, in MXNet's order; without recursion."""
+    """All nodes on which `entries` depend, each after its inputs, in MXNet's order. Does not recurse."""
     order: list[SymNode] = []
     seen: set[SymNode] = set()
     for entry in entries:
@@ -164,7 +164,7 @@ def update_versions(node: SymNode) -> None:
 
 
 def copy_nodes(entries: Iterable[Entry], replaced: dict[SymNode, Entry] | None = None) -> list[Entry]:
-    """`entries` over copies of all their nodes; variables in `replaced` give way to other entries."""
+    """`entries` on copies of all their nodes; variables in `replaced` are replaced by other entries."""
     entries = list(entries)
     replaced = replaced or {}
     made: dict[SymNode, SymNode] = {}

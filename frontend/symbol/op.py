@@ -1,4 +1,4 @@
-"""Every operator of MXNet with a public name, as a function of symbols."""
+"""The operators of MXNet with public names, as functions of symbols."""
 
 from __future__ import annotations
 

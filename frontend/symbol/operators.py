@@ -1,4 +1,4 @@
-"""Python's operators on symbols, and the methods of Symbol that are operators of MXNet: `a + b`, `a.reshape(...)`."""
+"""Python's operators on symbols (`a + b`), and operators as methods of Symbol (`a.reshape(...)`)."""
 
 from __future__ import annotations
 
@@ -60,12 +60,12 @@ def _fluent(op: str) -> Callable[..., Symbol]:
     def method(self: Symbol, *args: Any, **kwargs: Any) -> Symbol:
         return internal(op, self, *args, **kwargs)
 
-    text = METHOD_TEXTS.get(op, "")  # not there yet while tools/make_stubs.py writes them
+    text = METHOD_TEXTS.get(op, "")  # missing while tools/make_stubs.py writes them
     method.__doc__ = f"{text}\n\n`sym.{op}` with this symbol as its first input; see there for the parameters."
     return method
 
 
-# `inplace` is for programs that also run on arrays: a symbol has no memory.
+# `inplace` has no effect on symbols; it is accepted for programs that also run on arrays.
 
 
 def _expand_dims(self: Symbol, axis: int, inplace: bool = False, **kwargs: Any) -> Symbol:
@@ -74,17 +74,17 @@ def _expand_dims(self: Symbol, axis: int, inplace: bool = False, **kwargs: Any) 
 
 
 def _flatten(self: Symbol, inplace: bool = False, **kwargs: Any) -> Symbol:
-    """Folds all axes but the first into one."""
+    """Merges all axes except the first: shape (n, ...) becomes (n, m)."""
     return internal("flatten", self, **kwargs)
 
 
 def _squeeze(self: Symbol, axis: Any = None, inplace: bool = False, **kwargs: Any) -> Symbol:
-    """Removes axes of extent 1: the given ones or all."""
+    """Removes axes of extent 1: `axis`, one or a tuple, or by default all."""
     return internal("squeeze", self, axis=axis, **kwargs)
 
 
 def _diag(self: Symbol, k: int = 0, **kwargs: Any) -> Symbol:
-    """The k-th diagonal of a matrix, or a matrix with this symbol as its k-th diagonal."""
+    """Extracts the k-th diagonal of a matrix, or builds a matrix with a vector as its k-th diagonal."""
     return internal("diag", self, k=k, **kwargs)
 
 
@@ -92,7 +92,7 @@ def _negative(self: Symbol) -> Symbol:
     return internal("_MulScalar", self, scalar=-1.0)
 
 
-# Python method: the operators for two symbols and for a symbol and a number.
+# By Python method: the operators for two symbols, symbol OP number, and number OP symbol.
 _ARITHMETIC = {
     "add": ("_Plus", "_PlusScalar", "_PlusScalar"),
     "sub": ("_Minus", "_MinusScalar", "_RMinusScalar"),
@@ -123,7 +123,7 @@ METHODS = """
 
 
 def _install(kind: type[Symbol]) -> None:
-    """Give a class of symbols all these methods."""
+    """Add all methods to a class of symbols."""
     for name, (pair, scalar, reflected) in _ARITHMETIC.items():
         setattr(kind, f"__{name}__", _operator_method(pair, scalar))
         setattr(kind, f"__r{name}__", _reflected_method(pair, reflected))

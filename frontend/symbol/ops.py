@@ -1,8 +1,8 @@
-"""Makes the functions of `sym`: one for each name of each operator, from its declaration.
+"""Creates the functions of `sym`: one for each name of each operator, from its declaration.
 
-`sym.FullyConnected(data, num_hidden=10)` takes inputs as symbols and parameters as Python values or texts.
-`sym.contrib`, `sym.linalg`, ... hold the operators whose names begin with `_contrib_`, `_linalg_`, ...;
-`sym._internal` those with `_` alone.
+`sym.FullyConnected(data, num_hidden=10)` takes inputs as symbols and parameters as Python values or strings.
+`sym.contrib`, `sym.linalg`, ... hold the operators whose names start with `_contrib_`, `_linalg_`, ..., and
+`sym._internal` all operators whose names start with `_`.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ NAMESPACES = ("contrib", "linalg", "sparse", "image", "random")
 
 
 def full_name(namespace: str, name: str) -> str:
-    """The operator's name in MXNet for a function of a namespace ("" is `sym` itself, "_internal" keeps the name)."""
+    """MXNet's operator name for a function of a namespace ("" is `sym` itself; "_internal" keeps the name)."""
     return f"_{namespace}_{name}" if namespace in NAMESPACES else name
 
 
 def find_function(namespace: str, name: str) -> Callable[..., Symbol] | None:
-    """The function for an operator, or None when no operator of this name is declared."""
+    """The function of an operator; None if no operator of this name is declared."""
     from ...ir.dialects.mx.operator import find
 
     if namespace == "" and name.startswith("_"):
@@ -43,7 +43,7 @@ def find_function(namespace: str, name: str) -> Callable[..., Symbol] | None:
 
 
 def names_of(namespace: str) -> list[str]:
-    """The names that a namespace offers, sorted."""
+    """The sorted names of the operators in a namespace."""
     from ...ir.dialects.mx.operator import all_names
 
     if namespace in NAMESPACES:
@@ -53,7 +53,7 @@ def names_of(namespace: str) -> list[str]:
 
 
 def make_function(op: type[Operator], op_name: str, name: str) -> Callable[..., Symbol]:
-    """A function of symbols; `name` names it and begins its automatic names."""
+    """A function of symbols. `name` is its name and the prefix of automatic names."""
     from ...ir.dialects.mx.describe import arguments, docstring
 
     inputs = arguments(op)
@@ -66,7 +66,7 @@ def make_function(op: type[Operator], op_name: str, name: str) -> Callable[..., 
         given, symbols = bind(args, kwargs)
         given.pop("out", None)
         attr = given.pop("attr", None) or {}
-        # only variables demand texts
+        # only variables require strings
         params = resolved_attrs({key: attribute_text(value) for key, value in attr.items()})
         chosen = given.pop("name", None)
         for key, value in given.items():
@@ -84,7 +84,7 @@ def make_function(op: type[Operator], op_name: str, name: str) -> Callable[..., 
 
 
 def given_positional(symbols: dict[str, Any]) -> list[Any]:
-    """The positional symbols that a variadic binder left under the key "*"."""
+    """The positional symbols that a variadic binder stored under the key "*"."""
     return symbols.pop("*", [])
 
 
@@ -92,7 +92,8 @@ Binder = Callable[[tuple[Any, ...], dict[str, Any]], tuple[dict[str, Any], dict[
 
 
 def _binder(op: type[Operator], inputs: tuple[str, ...]) -> Binder:
-    """Splits a call into parameters and inputs: positional arguments are inputs first, then parameters, as in MXNet."""
+    """A function that splits a call into parameters and inputs. As in MXNet, positional arguments are first inputs,
+    then parameters."""
     order = (*inputs, *op.parameters(), "name", "attr", "out")
     input_set = frozenset(inputs)
 
@@ -146,8 +147,8 @@ def _signature(op: type[Operator], inputs: tuple[str, ...]) -> inspect.Signature
 
 
 def attribute_finder(namespace: str, table: dict[str, Any]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """`__getattr__` and `__dir__` of a module that offers a namespace; functions that were made stay in `table`, its
-    globals."""
+    """`__getattr__` and `__dir__` of the module of a namespace. Functions are created on first access and added to
+    `table`, the module's globals."""
 
     def find(name: str) -> Any:
         made = None if name.startswith("__") else find_function(namespace, name)

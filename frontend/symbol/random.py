@@ -1,4 +1,7 @@
-"""Random symbols, `sym.random.uniform(0, 1, shape=(2, 3))`, with numbers or symbols as parameters."""
+"""Random symbols: `sym.random.uniform(0, 1, shape=(2, 3))`. The parameters of a distribution are numbers or symbols.
+
+See `nd.random` for the parameters.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +33,7 @@ Parameter = float | Symbol
 
 
 def draw(name: str, parameters: list[Any], options: dict[str, Any]) -> Symbol:
-    """Draws with the same parameters everywhere (numbers), or with one set per element (symbols)."""
+    """Draw with numbers as parameters, or with symbols, where `shape` numbers are drawn for each element."""
     if all(isinstance(p, Symbol) for p in parameters):
         return internal(f"_sample_{name}", *parameters, **options)
     if any(not isinstance(p, Number) for p in parameters):
@@ -41,66 +44,67 @@ def draw(name: str, parameters: list[Any], options: dict[str, Any]) -> Symbol:
 
 
 def uniform(low: Parameter = 0, high: Parameter = 1, shape: Any = _Null, dtype: Any = _Null, **kwargs: Any) -> Symbol:
-    """Numbers between low and high."""
+    """Uniform numbers in [low, high)."""
     return draw("uniform", [low, high], {"shape": shape, "dtype": dtype, **kwargs})
 
 
 def normal(loc: Parameter = 0, scale: Parameter = 1, shape: Any = _Null, dtype: Any = _Null, **kwargs: Any) -> Symbol:
-    """Normal numbers of mean loc and deviation scale."""
+    """Normally distributed numbers with mean `loc` and standard deviation `scale`."""
     return draw("normal", [loc, scale], {"shape": shape, "dtype": dtype, **kwargs})
 
 
 def poisson(lam: Parameter = 1, shape: Any = _Null, dtype: Any = _Null, **kwargs: Any) -> Symbol:
-    """Poisson numbers of mean lam."""
+    """Poisson-distributed counts with mean `lam`."""
     return draw("poisson", [lam], {"shape": shape, "dtype": dtype, **kwargs})
 
 
 def gamma(alpha: Parameter = 1, beta: Parameter = 1, shape: Any = _Null, dtype: Any = _Null, **kwargs: Any) -> Symbol:
-    """Gamma numbers of shape alpha and scale beta."""
+    """Gamma-distributed numbers with shape `alpha` and scale `beta`."""
     return draw("gamma", [alpha, beta], {"shape": shape, "dtype": dtype, **kwargs})
 
 
 def negative_binomial(
     k: Parameter = 1, p: Parameter = 1, shape: Any = _Null, dtype: Any = _Null, **kwargs: Any
 ) -> Symbol:
-    """How often something of probability 1 - p happens before its k-th failure."""
+    """Numbers of failures before the k-th success, where `p` is the probability of a success."""
     return draw("negative_binomial", [k, p], {"shape": shape, "dtype": dtype, **kwargs})
 
 
 def generalized_negative_binomial(
     mu: Parameter = 1, alpha: Parameter = 1, shape: Any = _Null, dtype: Any = _Null, **kwargs: Any
 ) -> Symbol:
-    """Negative binomial numbers of mean mu and dispersion alpha."""
+    """Counts with mean `mu` and variance mu + alpha * mu^2."""
     return draw("generalized_negative_binomial", [mu, alpha], {"shape": shape, "dtype": dtype, **kwargs})
 
 
 def exponential(scale: Any = 1, shape: Any = _Null, dtype: Any = _Null, **kwargs: Any) -> Symbol:
-    """Numbers from the exponential distribution with mean `scale`."""
+    """Exponentially distributed numbers with mean `scale`."""
     return draw("exponential", [1.0 / scale], {"shape": shape, "dtype": dtype, **kwargs})
 
 
 def randn(*shape: int, **kwargs: Any) -> Symbol:
-    """Normal numbers of the given shape; `loc` and `scale` are 0 and 1 unless given."""
+    """Normally distributed numbers of this shape, with mean `loc` (default 0) and standard deviation `scale` (default
+    1)."""
     return draw("normal", [kwargs.pop("loc", 0), kwargs.pop("scale", 1)], {"shape": shape, **kwargs})
 
 
 def randint(low: int, high: int, shape: Any = _Null, dtype: Any = _Null, **kwargs: Any) -> Symbol:
-    """Whole numbers from low to before high."""
+    """Uniform integers in [low, high)."""
     return draw("randint", [low, high], {"shape": shape, "dtype": dtype, **kwargs})
 
 
 def multinomial(data: Symbol, shape: Any = _Null, get_prob: bool = True, dtype: Any = "int32", **kwargs: Any) -> Symbol:
-    """Positions drawn with the probabilities in the last axis of `data`."""
+    """Draws classes by the probabilities in the last axis of `data`."""
     return internal("_sample_multinomial", data, shape=shape, get_prob=get_prob, dtype=dtype, **kwargs)
 
 
 def shuffle(data: Symbol, **kwargs: Any) -> Symbol:
-    """The items of the first axis in random order."""
+    """The slices along axis 0, in random order."""
     return internal("_shuffle", data, **kwargs)
 
 
 def __getattr__(name: str) -> Any:
-    """The functions that draw in the shape of their argument, `uniform_like` and so on, and densities are operators."""
+    """Finds operators: `uniform_like`, ... draw in the shape of their argument, `pdf_uniform`, ... are densities."""
     found = find_function("random", name) if _is_operator(name) else None
     if found is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,4 +1,4 @@
-"""`mx.sym.sparse`: operators that know sparse storage, made from their declarations."""
+"""`mx.sym.sparse`: operators that support sparse storage, created from their declarations."""
 
 from __future__ import annotations
 

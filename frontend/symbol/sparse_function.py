@@ -1,4 +1,4 @@
-"""Runs a symbol on arrays of which some are sparse: operator by operator, so that each decides about storage types."""
+"""Runs a symbol on arrays of which some are sparse, operator by operator: each operator chooses storage types."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 
 class SparseSpecialization:
-    """Has the interface of a compiled `SymbolSpecialization`. The types of its results are unknown before it runs, and
-    its operators change states themselves."""
+    """Implements the interface of `SymbolSpecialization`. The types of its results are unknown before a run. States are
+    updated by its operators."""
 
     types: tuple[Any, ...] = ()
     state: tuple[int, ...] = ()
@@ -50,5 +50,5 @@ class SparseSpecialization:
     def _value(values: dict[SymNode, list[NDArray]], node: SymNode, index: int) -> NDArray:
         found = values[node]
         if index >= len(found):
-            raise MXNetError(f"output {index} of {node.name} is hidden, and does not exist where operands are sparse")
+            raise MXNetError(f"output {index} of {node.name} is hidden, and does not exist for sparse operands")
         return found[index]

@@ -1,4 +1,4 @@
-"""Symbol: an expression over named arrays, built by composing operators, as in MXNet."""
+"""Symbol: an expression of named arrays, built by composing operators, as in MXNet."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ if TYPE_CHECKING:
 
 __all__ = ["Symbol"]
 
-# Ways of MXNet to rewrite a graph for another library. Here the compiler does such things for every graph.
+# MXNet's graph rewriters for other libraries. mxforge's compiler optimises every graph.
 _BACKENDS = ("MKLDNN", "MKLDNN_QUANTIZE")
 
 
 class Symbol:
-    """One or several outputs of a graph of operators; immutable but for `_compose` and attributes."""
+    """One or several outputs of a graph of operators; immutable except for `_compose` and attributes."""
 
     __slots__ = ("__weakref__", "_entries")
-    __array_priority__ = 1000.0  # NumPy scalars leave arithmetic to Symbol
+    __array_priority__ = 1000.0  # NumPy scalars defer arithmetic to Symbol
 
     def __init__(self, entries: Sequence[Entry]) -> None:
         self._entries = list(entries)
@@ -61,7 +61,7 @@ class Symbol:
         return (Symbol([entry]) for entry in self._entries)
 
     def __getitem__(self, index: int | str | slice) -> Symbol:
-        """An output by position or by its name in `list_outputs`; a slice gives a group."""
+        """An output by position or by its name in `list_outputs`; a slice selects a group."""
         if isinstance(index, slice):
             return self._group(self._entries[index])
         if isinstance(index, str):
@@ -94,13 +94,13 @@ class Symbol:
         return Symbol([Entry(n, i, n.version if n.is_variable else 0) for n in nodes for i in range(n.visible_outputs)])
 
     def get_children(self) -> Symbol | None:
-        """A group of the inputs of the output nodes; None when there are none."""
+        """A group of the inputs of the output nodes; None if they have no inputs."""
         nodes = dict.fromkeys(entry.node for entry in self._entries)
         inputs = [e for node in nodes for e in node.inputs]
         return Symbol(inputs) if inputs else None
 
     def _variables(self) -> tuple[list[SymNode], set[SymNode]]:
-        """All variables in depth-first order, and those among them that are auxiliary."""
+        """All variables in depth-first order, and the auxiliary variables."""
         nodes = depth_first(self._entries)
         auxiliary = {variable for node in nodes for variable in node.auxiliary_inputs()}
         return [node for node in nodes if node.is_variable], auxiliary
@@ -111,7 +111,7 @@ class Symbol:
         return [node.name for node in variables if node not in auxiliary]
 
     def list_auxiliary_states(self) -> list[str]:
-        """Names of the variables that operators change, such as moving statistics."""
+        """Names of the variables that operators update, such as moving statistics."""
         variables, auxiliary = self._variables()
         return [node.name for node in variables if node in auxiliary]
 
@@ -125,9 +125,9 @@ class Symbol:
     # --- attributes -------------------------------------------------------------------------------------------------
 
     def attr(self, key: str) -> str | None:
-        """One attribute of the node, None where it is not set; `lr_mult` and the like need no underscores."""
+        """An attribute of the node, None if it is not set. `lr_mult` is accepted for `__lr_mult__`, and so on."""
         if not isinstance(key, str):
-            raise TypeError(f"the name of an attribute is a text, not {key!r}")
+            raise TypeError(f"the name of an attribute must be a string, not {key!r}")
         node = self._node()
         if node is None:
             return None
@@ -145,11 +145,12 @@ class Symbol:
         return {} if node is None else _listed(node.attrs)
 
     def attr_dict(self) -> dict[str, dict[str, str]]:
-        """The attributes of all nodes that have any, by the nodes' names."""
+        """The attributes of all nodes with attributes, by node name."""
         return {node.name: _listed(node.attrs) for node in depth_first(self._entries) if node.attrs}
 
     def _set_attr(self, **kwargs: Any) -> None:
-        """Set attributes, all texts, of the symbol's one node; MXNetError for what is no parameter of its operator."""
+        """Set attributes, which are strings, of the symbol's only node. MXNetError for a name that is not a parameter
+        of its operator."""
         node = self._node()
         if node is None:
             raise MXNetError("attributes can be set on one node only; this symbol is a group")
@@ -159,13 +160,13 @@ class Symbol:
         changed.attrs.update(hidden_attrs(kwargs, node.op))
         changed._operator = None
         if not node.is_variable:
-            node._operator = changed.operator  # which refuses what is no parameter
+            node._operator = changed.operator  # raises MXNetError for unknown parameters
         node.attrs = changed.attrs
 
     # --- composition ------------------------------------------------------------------------------------------------
 
     def __call__(self, *args: Symbol, **kwargs: Any) -> Symbol:
-        """A copy whose variables, named by keywords, are replaced by other symbols."""
+        """A copy in which the variables that the keywords name are replaced by other symbols."""
         made = self.__copy__()
         made._compose(*args, **kwargs)
         return made
@@ -192,15 +193,15 @@ class Symbol:
 
     @property
     def handle(self) -> ctypes.c_void_p:
-        """A number that tells this symbol from others while it lives, where MXNet has a C pointer."""
+        """A pointer that identifies this symbol during its lifetime. In MXNet it is a C pointer."""
         return ctypes.c_void_p(id(self))
 
     def as_nd_ndarray(self) -> Symbol:
-        """The symbol itself: it is one of `mx.sym`."""
+        """The symbol itself, since it belongs to `mx.sym`."""
         return self
 
     def as_np_ndarray(self) -> NoReturn:
-        """Raises MXNetError: the symbols of `mx.np` are not there yet."""
+        """Raises MXNetError: mx.np is not supported yet."""
         raise MXNetError("Symbol.as_np_ndarray: mx.np is not in mxforge yet")
 
     # --- files ------------------------------------------------------------------------------------------------------
@@ -216,33 +217,46 @@ class Symbol:
         write_atomically(fname, [self.tojson(remove_amp_cast).encode()])
 
     def debug_str(self) -> str:
-        """The graph for people."""
+        """The graph as text, in MXNet's format."""
         return debug_text(self._entries)
 
     # --- types ------------------------------------------------------------------------------------------------------
 
     @api_boundary
     def infer_shape(self, *args: Any, **kwargs: Any) -> tuple[Shapes | None, Shapes | None, Shapes | None]:
-        """Shapes of arguments, outputs and auxiliary states; three times None, and a warning, when some stay unknown.
+        """Infers the shapes of arguments, outputs and auxiliary states.
 
-        Known shapes are given by position or by name. An unknown dimension is 0, or -1 with NumPy's shape semantics
-        (`mx.util.np_shape`). MXNetError names the node where shapes contradict each other.
+        Args:
+            *args: Known shapes of the arguments, in order; None for an unknown shape.
+            **kwargs: Known shapes by name. An unknown extent is 0, or -1 with NumPy's shape semantics
+                (`mx.util.np_shape`).
+        Returns:
+            Three lists of shapes; or (None, None, None), with a warning, if a shape remains unknown. MXNetError names a
+            node whose shapes contradict each other.
         """
         return infer_shape(self, args, kwargs, partial=False)
 
     @api_boundary
     def infer_shape_partial(self, *args: Any, **kwargs: Any) -> tuple[PartialShapes, PartialShapes, PartialShapes]:
-        """As `infer_shape`. Unknown are () and 0, or None and -1 with NumPy's shape semantics."""
+        """Same as `infer_shape`, but always returns lists. Unknown shapes are () and unknown extents 0; with NumPy's
+        shape semantics, None and -1."""
         return infer_shape(self, args, kwargs, partial=True)
 
     @api_boundary
     def infer_type(self, *args: Any, **kwargs: Any) -> tuple[Dtypes | None, Dtypes | None, Dtypes | None]:
-        """Dtypes of arguments, outputs and auxiliary states; three times None, with a warning, if some stay unknown."""
+        """Infers the dtypes of arguments, outputs and auxiliary states.
+
+        Args:
+            *args: Known dtypes of the arguments, in order; None for an unknown dtype.
+            **kwargs: Known dtypes by name.
+        Returns:
+            Three lists of NumPy types; or (None, None, None), with a warning, if a dtype remains unknown.
+        """
         return infer_type(self, args, kwargs, partial=False)
 
     @api_boundary
     def infer_type_partial(self, *args: Any, **kwargs: Any) -> tuple[Dtypes, Dtypes, Dtypes]:
-        """As `infer_type`, with None for what is unknown."""
+        """Same as `infer_type`, but always returns lists, with None for unknown dtypes."""
         return infer_type(self, args, kwargs, partial=True)
 
     def _infer_shape_impl(self, partial: bool, *args: Any, **kwargs: Any) -> Any:
@@ -268,7 +282,19 @@ class Symbol:
         shared_buffer: Any = None,
         **kwargs: Any,
     ) -> Executor:
-        """An executor with arrays of its own, whose shapes follow from those in `kwargs`."""
+        """Creates an executor on new arrays of zeros.
+
+        Args:
+            ctx: The device.
+            grad_req: The gradient request "write", "add" or "null": for all arguments, in order, or by name.
+            type_dict: Dtypes by argument name; others are inferred, or float32.
+            stype_dict: Storage types by argument name.
+            group2ctx: Contexts by `ctx_group`.
+            shared_arg_names: Arguments whose arrays are shared with `shared_exec`.
+            shared_exec: An executor whose arrays are shared if `shared_buffer` is passed.
+            shared_buffer: A dictionary of arrays by name whose memory other arguments use.
+            **kwargs: Input shapes by name; other shapes are inferred. RuntimeError if they cannot be inferred.
+        """
         from ..binding import simple_bind
 
         shared = shared_arg_names, shared_exec, shared_buffer
@@ -285,14 +311,31 @@ class Symbol:
         group2ctx: Any = None,
         shared_exec: Executor | None = None,
     ) -> Executor:
-        """An executor on the caller's arrays, given as lists in order or as dictionaries by name."""
+        """Creates an executor on the caller's arrays.
+
+        Args:
+            ctx: The device.
+            args: The arguments, in order or by name.
+            args_grad: The arrays of their gradients, in order or by name.
+            grad_req: The gradient request "write", "add" or "null": for all arguments, in order, or by name.
+            aux_states: The auxiliary states, in order or by name.
+            group2ctx: Contexts by `ctx_group`. Without it, MXNetError for arrays that are not on `ctx`.
+            shared_exec: Unused.
+        """
         from ..binding import bind
 
         return bind(self, ctx, args, args_grad, grad_req, aux_states, group2ctx)
 
     @api_boundary
     def eval(self, ctx: Context | None = None, **kwargs: NDArray) -> list[NDArray]:
-        """The outputs for these arguments."""
+        """Binds the symbol to arrays and runs it.
+
+        Args:
+            ctx: The device; the current context by default.
+            **kwargs: The arguments by name.
+        Returns:
+            The list of outputs.
+        """
         from ..context import current_context
 
         return self.bind(ctx or current_context(), kwargs).forward()
@@ -313,18 +356,18 @@ class Symbol:
         skip_infer: bool = False,
         **kwargs: Any,
     ) -> Symbol:
-        """The same graph: what MXNet's backends rewrite the compiler does whenever a graph is bound.
+        """A copy of the symbol: the compiler applies the optimizations of MXNet's backends when a graph is bound.
 
-        A backend that MXNet does not know is reported in the log, as there.
+        As in MXNet, an unknown backend is logged as an error.
         """
         if not isinstance(backend, str):
-            raise TypeError(f"the name of a backend is a text, not {backend!r}")
+            raise TypeError(f"the name of a backend must be a string, not {backend!r}")
         if backend not in _BACKENDS:
             logging.error("Error optimizing for backend '%s' cannot be found", backend)
         return self.__copy__()
 
     def get_backend_symbol(self, backend: str) -> Symbol:
-        """As `optimize_for`; MXNetError for a backend that MXNet does not know."""
+        """Same as `optimize_for`, but raises MXNetError for an unknown backend."""
         if backend not in _BACKENDS:
             raise MXNetError(f"SubgraphProperty {backend} is not found in SubgraphBackendRegistry")
         return self.__copy__()
@@ -341,7 +384,7 @@ class Symbol:
 
 
 def _listed(attrs: Mapping[str, str]) -> dict[str, str]:
-    """Attributes as users see them: `__lr_mult__` also as `lr_mult`."""
+    """Attributes for users: `__lr_mult__` also as `lr_mult`."""
     plain = {key: attrs[f"__{key}__"] for key in HIDDEN_KEYS if f"__{key}__" in attrs}
     return {**attrs, **plain}
 
@@ -358,7 +401,7 @@ def load(fname: str | os.PathLike[str]) -> Symbol:
 
 
 def load_json(json_str: str) -> Symbol:
-    """The symbol that `tojson` of any MXNet version gave."""
+    """The symbol from the text that `tojson` of any MXNet version returned."""
     if not isinstance(json_str, str):
         raise TypeError("fname required to be string")
     return Symbol(from_json(json_str))

@@ -1,4 +1,4 @@
-"""Turns a symbol into a graph of the mx dialect, which the compiler takes."""
+"""Converts a symbol to a graph of the mx dialect, the compiler's input."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ def symbol_to_graph(
 ) -> Graph:
     """The graph that computes the outputs of `symbol`.
 
-    Its inputs are the variables in the order of `list_inputs`, whose types stand in `types` by name; those in
-    `parameters` are marked as parameters. Nodes keep their names and the user's lines. MXNetError names the node
-    whose operands do not fit.
+    Its inputs are the variables in the order of `list_inputs`; `types` holds their types by name. Variables in
+    `parameters` are marked as parameters. Nodes keep their names and source locations. MXNetError names a node with
+    invalid operands.
     """
     network = Network(symbol._entries)
     found = network.infer({n: t.shape for n, t in types.items()}, {n: t.dtype for n, t in types.items()})
@@ -48,5 +48,5 @@ def symbol_to_graph(
 def _type_of(node: SymNode, types: Mapping[str, TensorType]) -> TensorType:
     found = types.get(node.name)
     if found is None:
-        raise MXNetError(f"the type of the variable {node.name!r} is not given")
+        raise MXNetError(f"the type of the variable {node.name!r} is missing")
     return found

@@ -1,4 +1,4 @@
-"""Symbols from nothing and from other symbols: variables and groups."""
+"""Creates variables and groups of symbols."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ...ir.dialects.mx.parameters import attribute_text
 from ..type_flags import DTYPE_FLAGS, STORAGE_FLAGS
 from .compose import dtype_text, hidden_attrs, resolved_attrs
 from .node import Entry, SymNode
-from .symbol import Symbol, load_json  # noqa: F401 (pickles of older versions name it here)
+from .symbol import Symbol, load_json  # noqa: F401 (pickles of older versions refer to it here)
 
 
 def var(
@@ -23,7 +23,19 @@ def var(
     stype: str | None = None,
     **kwargs: Any,
 ) -> Symbol:
-    """A variable. Further attributes are named `__like_this__`; `init` is an initializer or its JSON."""
+    """Creates a variable.
+
+    Args:
+        name: The name.
+        attr: Attributes by name, as strings.
+        shape: The shape; 0 is an unknown extent.
+        lr_mult: Factor of the learning rate.
+        wd_mult: Factor of the weight decay.
+        dtype: The dtype.
+        init: An initializer, or its JSON text.
+        stype: The storage type: "default", "csr" or "row_sparse".
+        **kwargs: Further attributes, with names such as `__like_this__`.
+    """
     if not isinstance(name, str):
         raise TypeError("Expect a string for variable `name`")
     attrs: dict[str, Any] = {**resolved_attrs(attr)}
@@ -49,7 +61,7 @@ Variable = var
 
 
 def Group(symbols: Sequence[Symbol], create_fn: Callable[..., Symbol] = Symbol) -> Symbol:
-    """One symbol with the outputs of all `symbols`."""
+    """A symbol with the outputs of all `symbols`."""
     if not symbols or not all(isinstance(s, Symbol) for s in symbols):
         raise TypeError("Expected a list of symbols as input")
     return create_fn([entry for symbol in symbols for entry in symbol._entries])

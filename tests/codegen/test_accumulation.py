@@ -96,7 +96,7 @@ def built(form: str, dtypes: tuple[DType, DType, DType]) -> Graph:
 
 @pytest.mark.parametrize("dtypes", DTYPES, ids=lambda d: " ".join(x.value for x in d))
 @pytest.mark.parametrize("form", FORMS)
-def test_sums_on_the_cpu(form: str, dtypes: tuple[DType, DType, DType]) -> None:
+def test_accumulation_on_the_cpu(form: str, dtypes: tuple[DType, DType, DType]) -> None:
     graph = built(form, dtypes)
     check(graph, *inputs(graph), tolerance=tolerance(dtypes[2]), options=Options(static_shape=True))
 

@@ -55,7 +55,7 @@ def _tolerance(dtype: DType) -> float:
     return {DType.F16: 1e-3, DType.F32: 1e-5, DType.F64: 1e-12}.get(dtype, 0.0)
 
 
-def test_two_sums_of_products_beside_each_other() -> None:
+def test_two_contractions_in_one_graph() -> None:
     b = CoreBuilder("lstm")
     x, y = b.input(TensorType((5, 7), DType.F32)), b.input(TensorType((7, 9), DType.F32))
     product = b.dot(x, y, [], [], [1], [0])
@@ -66,7 +66,7 @@ def test_two_sums_of_products_beside_each_other() -> None:
 
 
 @pytest.mark.parametrize("dtype", [DType.F32, DType.F64, DType.F16], ids=lambda d: d.value)
-def test_an_operand_that_is_read_again(dtype: DType) -> None:
+def test_an_operand_with_several_readers(dtype: DType) -> None:
     """On both sides of a product, and in the epilogue: a packed form must not stand for the others."""
     b = CoreBuilder("squared")
     x = b.input(TensorType((24, 24), dtype))

@@ -36,7 +36,7 @@ def dense(b: CoreBuilder, x: Value, w: Value) -> Value:
 # -- prepare and run
 
 
-def test_what_parameters_alone_decide_runs_in_prepare() -> None:
+def test_values_that_depend_only_on_parameters_run_in_prepare() -> None:
     b = CoreBuilder()
     x, w = b.input(tensor(4)), b.input(tensor(4), parameter=True)
     program = agrees(b.build([b.add(x, b.sort(b.exp(w), 0)[0])]))
@@ -72,14 +72,14 @@ def test_parameters_are_packed_once() -> None:
     assert not any(launch.kind == PACK for launch in program.launches)
 
 
-def test_other_operands_are_packed_in_every_run() -> None:
+def test_operands_that_are_not_parameters_are_packed_in_every_run() -> None:
     b = CoreBuilder()
     x, w = b.input(tensor(20, 64)), b.input(tensor(64, 64))
     program = agrees(b.build([dense(b, x, w)]))
     assert program.prepare == ()
 
 
-def test_packed_operands_live_for_their_step_alone() -> None:
+def test_packed_operands_live_only_during_their_step() -> None:
     """One operand that two steps pack, with values alive in between."""
     b = CoreBuilder()
     x, w = b.input(tensor(64, 64)), b.input(tensor(64, 64))
@@ -95,7 +95,7 @@ def test_packed_operands_live_for_their_step_alone() -> None:
 # -- constants
 
 
-def test_constants_of_every_dtype_stand_in_the_program() -> None:
+def test_the_program_contains_constants_of_every_dtype() -> None:
     for dtype in (DType.F32, DType.F64, DType.F16, DType.I8, DType.I64, DType.U8):
         b = CoreBuilder()
         x = b.input(tensor(5, dtype=dtype))
@@ -111,7 +111,7 @@ def test_constants_of_bfloat16_are_stored_as_bfloat16() -> None:
     assert len(program.constants) == 10
 
 
-def test_constants_begin_at_cache_lines() -> None:
+def test_constants_are_aligned_to_cache_lines() -> None:
     b = CoreBuilder()
     x = b.input(tensor(3))
     tables = [b.constant([float(k), 1.0, 2.0], F32) for k in range(3)]
@@ -127,7 +127,7 @@ def test_constants_begin_at_cache_lines() -> None:
 # -- results that nothing computes
 
 
-def test_results_that_are_inputs_constants_or_prepared_are_copied() -> None:
+def test_results_that_are_inputs_or_constants_or_prepared_are_copied() -> None:
     b = CoreBuilder()
     x, w = b.input(tensor(2, 3)), b.input(tensor(4), parameter=True)
     prepared = b.sort(w, 0)[0]
@@ -143,7 +143,7 @@ def test_results_that_are_inputs_constants_or_prepared_are_copied() -> None:
     assert program.launches == ()
 
 
-def test_a_result_twice_is_computed_once() -> None:
+def test_a_repeated_result_is_computed_once() -> None:
     b = CoreBuilder()
     y = b.exp(b.input(tensor(2, 3)))
     program = agrees(b.build([y, y, b.reshape(y, (6,))]))
@@ -188,7 +188,7 @@ def with_state(b: CoreBuilder, results: Sequence[Value], new: dict[int, Value]) 
     return program
 
 
-def test_state_is_replaced_in_place() -> None:
+def test_state_is_updated_in_place() -> None:
     b = CoreBuilder()
     state, x = b.input(tensor(8)), b.input(tensor(8))
     program = with_state(b, [b.exp(x)], {0: b.add(state, x)})
@@ -196,7 +196,7 @@ def test_state_is_replaced_in_place() -> None:
     assert program.copies == () and program.arena_bytes == 0
 
 
-def test_state_that_is_read_later_or_elsewhere_is_copied_at_the_end() -> None:
+def test_state_with_later_readers_is_copied_at_the_end() -> None:
     b = CoreBuilder()
     state, x = b.input(tensor(8)), b.input(tensor(8))
     new = b.add(state, b.reverse(state, (0,)))
@@ -211,7 +211,7 @@ def test_an_output_that_is_the_old_state_is_copied_before_it_is_replaced() -> No
     assert [c.target.space for c in program.copies] == [Space.OUTPUT, Space.INPUT]
 
 
-def test_states_that_change_places() -> None:
+def test_states_that_are_swapped() -> None:
     b = CoreBuilder()
     first, second = b.input(tensor(8)), b.input(tensor(8))
     program = with_state(b, [b.add(first, second)], {0: second, 1: first})
@@ -229,7 +229,7 @@ def sorted_often(times: int) -> Program:
     return agrees(b.build([y]), 1e-3)
 
 
-def test_the_arena_is_used_again() -> None:
+def test_the_arena_is_reused() -> None:
     assert sorted_often(3).arena_bytes == sorted_often(6).arena_bytes
 
 

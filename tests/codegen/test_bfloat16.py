@@ -71,8 +71,8 @@ def test_bfloat16_is_rounded_float32(op: str) -> None:
     inputs += [np.zeros(4, np.uint32)] * (len(graph.inputs) - len(inputs))
     limit = ROUNDINGS * (4 if op in LOOSE else 1)
     with np.errstate(all="ignore"):
-        wanted, meant = evaluate_graph(exact, inputs), evaluate_graph(graph, inputs)
-    for x, y, z in zip(run_program(compiled(graph), inputs), meant, wanted, strict=True):
+        expected, meant = evaluate_graph(exact, inputs), evaluate_graph(graph, inputs)
+    for x, y, z in zip(run_program(compiled(graph), inputs), meant, expected, strict=True):
         finite = np.isfinite(z)
         scale = max(1e-30, float(np.abs(z[finite]).max(initial=0)))
         for found in (x, y):

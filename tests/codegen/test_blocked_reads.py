@@ -61,12 +61,12 @@ def test_any_read_of_blocks(read: str, channels: int) -> None:
 
 
 @pytest.mark.parametrize("channels", [8, 12])
-def test_blocks_of_one_kernel_may_count_channels_along_other_axes(channels: int) -> None:
+def test_buffers_of_one_kernel_can_be_blocked_along_different_axes(channels: int) -> None:
     b = CoreBuilder()
     shape = (2, channels, channels, channels)
     x, y, z = (b.input(tensor(*shape)) for _ in range(3))
-    turned = b.transpose(b.cast(_blocked(b, y), DType.F64), (0, 2, 1, 3))
-    both = b.add(b.cast(_blocked(b, x), DType.F64), turned)
+    transposed = b.transpose(b.cast(_blocked(b, y), DType.F64), (0, 2, 1, 3))
+    both = b.add(b.cast(_blocked(b, x), DType.F64), transposed)
     graph = b.build([b.cast(b.add(both, b.cast(b.reverse(_blocked(b, z, 4), (1,)), DType.F64)), DType.F32)])
     check(graph, *(_negative(*shape) + i for i in range(3)), tolerance=1e-6)
 
@@ -74,7 +74,7 @@ def test_blocks_of_one_kernel_may_count_channels_along_other_axes(channels: int)
 def test_a_result_in_blocks_reads_other_blocks_along_its_channels() -> None:
     b = CoreBuilder()
     x, y = b.input(tensor(2, 12, 12, 5)), b.input(tensor(2, 12, 12, 5))
-    turned = b.cast(b.transpose(b.cast(_blocked(b, x), DType.F64), (0, 2, 1, 3)), DType.F32)
-    total = b.add(_blocked(b, y), b.add_node(Relayout(Layout(8, ((1, 1), (0, 2)))), turned))
+    transposed = b.cast(b.transpose(b.cast(_blocked(b, x), DType.F64), (0, 2, 1, 3)), DType.F32)
+    total = b.add(_blocked(b, y), b.add_node(Relayout(Layout(8, ((1, 1), (0, 2)))), transposed))
     graph = b.build([b.add_node(Relayout(None), total)])
     check(graph, _negative(2, 12, 12, 5), _negative(2, 12, 12, 5) * 2, tolerance=1e-6)

@@ -210,7 +210,7 @@ SCHEDULES = {
 
 
 @pytest.mark.parametrize("name", SCHEDULES)
-def test_any_schedule_gives_the_same(name: str) -> None:
+def test_all_schedules_give_the_same_result(name: str) -> None:
     case = Case((1, 24, 7, 7), (40, 24, 3, 3), same(1), B8, B8)
     x, w = make(case)
     kernel = conv_kernel(case.x, case.w, case.spec, x_layout=B8, out_layout=B8)
@@ -304,7 +304,7 @@ def test_integers_are_refused() -> None:
         Runner(conv_kernel((1, 8, 4, 4), (8, 8, 1, 1), same(0), DType.I32))
 
 
-def test_run_time_shapes_are_refused() -> None:
+def test_dynamic_shapes_are_refused() -> None:
     kernel = conv_kernel((1, 8, 4, 4), (8, 8, 1, 1), same(0))
     axes = tuple(replace(a, extent="n") if a.name == "i0" else a for a in kernel.axes)
     with pytest.raises(ContractionError, match="run-time"):

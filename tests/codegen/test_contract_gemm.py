@@ -80,14 +80,14 @@ def test_product(size: tuple[tuple[int, ...], int, int, int], transposed: tuple[
         close(Runner(kernel, schedule=schedule, values=values).run(), reference(values, transposed), dtype)
 
 
-def test_few_rows_read_the_weights_where_they_are() -> None:
+def test_products_of_few_rows_do_not_pack_the_weights() -> None:
     kernel = gemm_kernel((), 2, 50, 64, transposed=(False, True))
     runner = Runner(kernel, values=operands(kernel))
     assert isinstance(runner.schedule, GemvSchedule)
     assert not runner.emission.packings
 
 
-def test_a_changing_operand_of_few_rows_is_not_packed() -> None:
+def test_products_of_few_rows_do_not_pack_a_changing_operand() -> None:
     kernel = gemm_kernel((), 8, 50, 64)
     runner = Runner(kernel, schedule=schedule_contraction(kernel, HOST), values=operands(kernel))
     assert not runner.emission.packings
@@ -104,7 +104,7 @@ def test_shared_right_operand() -> None:
 
 
 @pytest.mark.parametrize("outside", [False, True])
-def test_reduction_in_parts(outside: bool) -> None:
+def test_split_reduction(outside: bool) -> None:
     kernel = gemm_kernel((), 50, 45, 77)
     values = operands(kernel)
     schedule = TileSchedule(
@@ -114,7 +114,7 @@ def test_reduction_in_parts(outside: bool) -> None:
 
 
 @pytest.mark.parametrize("outside", [False, True])
-def test_sums_of_a_narrower_and_taller_last_panel_have_a_place_of_their_own(outside: bool) -> None:
+def test_sums_of_a_narrower_and_taller_last_panel_have_their_own_memory(outside: bool) -> None:
     kernel = gemm_kernel((), 50, 37, 77)
     values = operands(kernel)
     schedule = TileSchedule(
@@ -131,7 +131,7 @@ def test_sums_of_a_narrower_and_taller_last_panel_have_a_place_of_their_own(outs
     close(runner.run(), reference(values, (False, False)))
 
 
-def test_large_product_is_shared_by_the_threads() -> None:
+def test_a_large_product_runs_on_all_threads() -> None:
     kernel = gemm_kernel((), 128, 768, 768, transposed=(False, True))
     values = operands(kernel)
     runner = Runner(kernel, values=values)
@@ -212,7 +212,7 @@ def test_any_order_of_axes(spec: str) -> None:
     close(Runner(kernel, values=values).run(), expected)
 
 
-def test_what_is_not_understood_is_named() -> None:
+def test_unsupported_kernels_raise_an_error() -> None:
     kernel = einsum_kernel("mn", "mk", "kn", {"m": 3, "n": 4, "k": 5})
     store = kernel.stages[0]
     assert isinstance(store, Store)
@@ -224,7 +224,7 @@ def test_what_is_not_understood_is_named() -> None:
             describe_contraction(broken)
 
 
-def test_what_no_schedule_takes_is_named() -> None:
+def test_contractions_without_a_schedule_raise_an_error() -> None:
     with pytest.raises(ContractionError, match="no schedule supports products of i32 by i32 in i32"):
         schedule_contraction(gemm_kernel((), 4, 4, 4, DType.I32), HOST)
 
@@ -238,7 +238,7 @@ def test_a_schedule_of_another_contraction_is_refused() -> None:
 @pytest.mark.parametrize("n", [2, 4, 5, 19])
 @pytest.mark.parametrize("static", [True, False], ids=["static", "any extents"])
 @pytest.mark.parametrize("rows", [(1,), (1, 1)], ids=["rows", "elements"])
-def test_operands_that_are_equal_along_an_axis_of_the_result(n: int, static: bool, rows: tuple[int, ...]) -> None:
+def test_an_axis_of_the_result_that_no_operand_has(n: int, static: bool, rows: tuple[int, ...]) -> None:
     """An axis of the result that neither operand has was a row and the column at once: stores went past the result."""
     b = CoreBuilder()
     x = b.input(tensor(*rows, *(n for _ in range(2 - len(rows)))))

@@ -26,7 +26,7 @@ def less(*types: TensorType, limit: float) -> Graph:
 
 
 @pytest.mark.parametrize("start", [0.0, 7.0, 9.0], ids=lambda n: f"from {n}")
-def test_a_loop_ends_where_its_condition_says(start: float) -> None:
+def test_a_loop_stops_by_its_condition(start: float) -> None:
     """A state larger than a page, a part that never changes, and one that depends on constants alone."""
     types = (TensorType((), F32), TensorType((50, 70), F32), TensorType((70,), F32))
     b = CoreBuilder("step")
@@ -79,7 +79,7 @@ def computed(x: TensorType, y: TensorType) -> Graph:
 
 
 @pytest.mark.parametrize("pred", [False, True])
-def test_a_branch(pred: bool) -> None:
+def test_branches(pred: bool) -> None:
     type = TensorType((1200,), F32)
     b = CoreBuilder("branch")
     condition, x, y = b.input(TensorType((), DType.BOOL)), b.input(type), b.input(type)
@@ -96,8 +96,8 @@ def test_a_loop_that_swaps_its_state() -> None:
     values: list[Value] = [b.input(t) for t in types]
     graph = b.build(b.while_(less(*types, limit=3.0), body, *values))
     arrays = [np.float32(0), normal(3), normal(3) + 1]
-    for found, wanted in zip(run_program(compiled(graph), arrays), evaluate_graph(graph, arrays), strict=True):
-        np.testing.assert_array_equal(found, wanted)
+    for found, expected in zip(run_program(compiled(graph), arrays), evaluate_graph(graph, arrays), strict=True):
+        np.testing.assert_array_equal(found, expected)
 
 
 def long_scan(body: Graph, length: int, carries: int, scanned: int, *types: TensorType, reverse: bool = False) -> Graph:
@@ -110,7 +110,7 @@ def long_scan(body: Graph, length: int, carries: int, scanned: int, *types: Tens
 
 
 @pytest.mark.parametrize("reverse", [False, True], ids=["forward", "reverse"])
-def test_a_long_scan_stays_a_loop(reverse: bool) -> None:
+def test_a_long_scan_remains_a_loop(reverse: bool) -> None:
     """Carries, slices, stacks, an invariant weight that is packed once, and a carry that is handed on."""
     b = CoreBuilder("step")
     total, fixed = b.input(TensorType((4, 24), F32)), b.input(TensorType((3,), F32))
@@ -122,8 +122,8 @@ def test_a_long_scan_stays_a_loop(reverse: bool) -> None:
     program = compiled(graph)
     assert len(program.launches) < 20
     arrays = [normal(4, 24), normal(3), normal(700, 4, 24), normal(24, 24) / 5]
-    for found, wanted in zip(run_program(program, arrays), evaluate_graph(graph, arrays), strict=True):
-        np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-4)
+    for found, expected in zip(run_program(program, arrays), evaluate_graph(graph, arrays), strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
 
 
 def test_a_long_scan_of_branches_and_loops() -> None:
@@ -135,20 +135,20 @@ def test_a_long_scan_of_branches_and_loops() -> None:
     b = CoreBuilder("step")
     left, right, item = (b.input(types[1]) for _ in range(3))
     positive = b.gt(b.sum(item), 0.0)
-    plain = swapped(types[1], types[1])
-    plain = replace(plain, outputs=plain.outputs[::-1])
-    one, other = b.cond(positive, swapped(types[1], types[1]), plain, b.mul(left, 0.3), item)
+    in_order = swapped(types[1], types[1])
+    in_order = replace(in_order, outputs=in_order.outputs[::-1])
+    one, other = b.cond(positive, swapped(types[1], types[1]), in_order, b.mul(left, 0.3), item)
     _, halved = b.while_(less(*types, limit=2.0), inner, b.full((), 0, F32), b.sub(one, other))
     body = b.build([right, halved, b.add(left, right)])
     graph = long_scan(body, 2000, 2, 1, types[1], types[1], TensorType((2000, 5), F32))
     program = compiled(graph)
     assert len(program.launches) < 20
     arrays = [normal(5), normal(5) + 1, normal(2000, 5)]
-    for found, wanted in zip(run_program(program, arrays), evaluate_graph(graph, arrays), strict=True):
-        np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-5)
+    for found, expected in zip(run_program(program, arrays), evaluate_graph(graph, arrays), strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
 
 
-def test_random_bits_in_a_loop_come_from_a_key_of_the_step() -> None:
+def test_random_bits_in_a_loop_use_the_key_of_the_step() -> None:
     """The key is computed inside the region that draws, which may have as many elements as the key."""
     b = CoreBuilder("step")
     count, key = b.input(TensorType((4,), DType.U32)), b.input(TensorType((4,), DType.U32))
@@ -156,6 +156,6 @@ def test_random_bits_in_a_loop_come_from_a_key_of_the_step() -> None:
     bits = b.add(b.random_bits(own, (4,)), b.random_bits(b.add(own, 1), (4,)))
     graph = long_scan(b.build([b.add(count, 1), bits]), 1000, 1, 0, count.type, key.type)
     arrays = [np.zeros(4, np.uint32), np.arange(4, dtype=np.uint32)]
-    found, wanted = run_program(compiled(graph), arrays), evaluate_graph(graph, arrays)
-    np.testing.assert_array_equal(found[1], wanted[1])
+    found, expected = run_program(compiled(graph), arrays), evaluate_graph(graph, arrays)
+    np.testing.assert_array_equal(found[1], expected[1])
     assert len(np.unique(found[1])) > 3990

@@ -74,7 +74,7 @@ CONVOLUTIONS: dict[str, tuple[Net, Shape, list[Shape]]] = {
 
 
 @pytest.mark.parametrize("name", CONVOLUTIONS)
-def test_convolutions_of_other_extents(name: str) -> None:
+def test_convolutions_with_other_extents(name: str) -> None:
     net, base, others = CONVOLUTIONS[name]
     check_shapes(net(), base, others)
 
@@ -97,7 +97,7 @@ POOLINGS = {
 
 
 @pytest.mark.parametrize("name", POOLINGS)
-def test_poolings_of_other_extents(name: str) -> None:
+def test_pooling_with_other_extents(name: str) -> None:
     check_shapes(pooled(**POOLINGS[name]), (2, 3, 16, 16), [(2, 3, 24, 22), (3, 3, 14, 28)])
 
 
@@ -111,11 +111,11 @@ def residual() -> Any:
     return sym.softmax(sym.FullyConnected(y, num_hidden=10, name="d"))
 
 
-def test_a_network_of_other_extents() -> None:
+def test_a_network_with_other_extents() -> None:
     check_shapes(residual(), (2, 3, 24, 24), [(5, 3, 20, 40), (2, 3, 25, 23), (3, 3, 12, 12)])
 
 
-def test_one_image_has_a_program_of_its_own() -> None:
+def test_one_image_has_its_own_program() -> None:
     net = residual()
     dynamic = dynamic_of(graph_of(net, {"x": (2, 3, 24, 24)}))
     assert dynamic.at(graph_of(net, {"x": (1, 3, 24, 24)}).input_types()) is None
@@ -128,13 +128,13 @@ def layers() -> Any:
     return sym.FullyConnected(y, num_hidden=10, name="d1")
 
 
-def test_layers_of_other_batches() -> None:
+def test_layers_with_other_batch_sizes() -> None:
     check_shapes(layers(), (20, 33), [(17, 33), (64, 33), (257, 33)])
     check_shapes(layers(), (3, 33), [(2, 33), (4, 33)])
 
 
 @pytest.mark.parametrize(("mode", "layers"), [("lstm", 2), ("gru", 1), ("rnn_tanh", 1)])
-def test_recurrences_of_other_lengths_and_batches(mode: str, layers: int) -> None:
+def test_recurrences_with_other_lengths_and_batch_sizes(mode: str, layers: int) -> None:
     """Zeros for the first state have the batch of the input."""
     x, states = sym.var("x"), [sym.zeros((2 * layers, 0, 24)) for _ in range(2 if mode == "lstm" else 1)]
     options = {"mode": mode, "state_size": 24, "num_layers": layers, "bidirectional": True}
@@ -143,12 +143,12 @@ def test_recurrences_of_other_lengths_and_batches(mode: str, layers: int) -> Non
     check_shapes(net, (10, 1, 12), [(7, 1, 12)])
 
 
-def test_means_divide_by_the_extents_of_now() -> None:
+def test_means_divide_by_the_current_extents() -> None:
     x = sym.var("x")
     check_shapes(sym.broadcast_add(sym.mean(x, axis=(0, 2)), sym.mean(x)), (4, 5, 6), [(2, 5, 9), (7, 3, 4)])
 
 
-def test_what_depends_on_a_plain_extent_has_a_guard() -> None:
+def test_a_dependence_on_an_extent_adds_a_guard() -> None:
     """A constant array of the shape: the program is for this extent alone."""
     net = sym.broadcast_add(sym.var("x"), sym.arange(0, 6))
     dynamic = dynamic_of(graph_of(net, {"x": (3, 6)}))
@@ -199,7 +199,7 @@ def varied(program: RandomProgram, by: int) -> list[Shape]:
 
 
 @pytest.mark.parametrize("first", range(0, 30, 10))
-def test_random_programs_of_other_extents(first: int) -> None:
+def test_random_programs_with_other_extents(first: int) -> None:
     served = 0
     for seed in range(first, first + 10):
         program = make_program(seed)

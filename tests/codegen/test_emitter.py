@@ -174,7 +174,7 @@ KINDS = {
 
 @pytest.mark.parametrize("lanes", [1, 8])
 @pytest.mark.parametrize("source", KINDS)
-def test_conversions_are_those_of_c(source: str, lanes: int) -> None:
+def test_conversions_agree_with_c(source: str, lanes: int) -> None:
     module, f = begin(1 + len(KINDS))
     with f.loop(0, 8, lanes) as i:
         x = f.load(f.gep(f.args[0], i, Type.of(source)), Type.of(source, lanes))

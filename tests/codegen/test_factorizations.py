@@ -65,14 +65,14 @@ def test_eigenvectors_diagonalize(n: int, dtype: str) -> None:
     [np.zeros((4, 4)), np.ones((4, 4)), np.eye(5), np.diag([3.0, -1, 2]), np.diag(np.ones(5), -1) * 1e-30],
     ids=["zeros", "ones", "identity", "diagonal", "tiny"],
 )
-def test_eigenvalues_that_are_equal_or_nothing(matrix: Array) -> None:
+def test_equal_and_zero_eigenvalues(matrix: Array) -> None:
     values, vectors = run(SymmetricEigen(), matrix)
     symmetric = np.tril(matrix) + np.tril(matrix, -1).T
     np.testing.assert_allclose(np.sort(values), np.linalg.eigvalsh(symmetric), rtol=1e-12, atol=1e-14)
     np.testing.assert_allclose(vectors @ vectors.T, np.eye(len(matrix)), atol=1e-14)
 
 
-def test_what_has_no_factor() -> None:
+def test_matrices_without_a_factor() -> None:
     """NaN from the row on that fails, and never a hang."""
     x = np.array([[4.0, 0, 0], [2, 2, 0], [1, 1, -1]])
     (factor,) = run(Cholesky(), x)

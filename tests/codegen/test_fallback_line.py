@@ -26,20 +26,20 @@ def product(dtype: DType) -> Graph:
     return b.build([made])
 
 
-def test_the_program_has_the_reason() -> None:
+def test_the_program_contains_the_reason() -> None:
     program = compiled(product(DType.I32))
     assert program.fallbacks() == [("dense0", REASON)]
     assert program_from_bytes(program_to_bytes(program)).fallbacks() == program.fallbacks()
     assert f'fallback = "{REASON}"' in print_program(program)
 
 
-def test_scheduled_contractions_have_none() -> None:
+def test_scheduled_contractions_have_no_reason() -> None:
     program = compiled(product(DType.F32))
     assert program.fallbacks() == []
     assert "fallback" not in print_program(program)
 
 
-def test_a_compilation_prints_it(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_compilation_prints_the_reason(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setenv("MXFORGE_DEBUG", "1")
     settings.cache_clear()
     try:
@@ -50,7 +50,7 @@ def test_a_compilation_prints_it(monkeypatch: pytest.MonkeyPatch, capfd: pytest.
     assert f"mxforge: dense0 runs as plain loops: {REASON}\n" in capfd.readouterr().err
 
 
-def test_contractions_inside_a_branch_count() -> None:
+def test_contractions_in_a_branch_are_reported() -> None:
     b = CoreBuilder()
     operands = [b.input(tensor(*shape, dtype=DType.I32)) for shape in ((3, 4), (4, 5))]
     condition = b.input(tensor(dtype=DType.BOOL))

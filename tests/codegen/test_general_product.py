@@ -63,7 +63,7 @@ def test_doubles(transposed: tuple[bool, bool]) -> None:
 
 @pytest.mark.parametrize("size", [(1, 8, 5), (4, 30, 50), (40, 30, 50)], ids=str)
 @pytest.mark.parametrize("transposed", TRANSPOSED[:2], ids=str)
-def test_ends(size: tuple[int, int, int], transposed: tuple[bool, bool]) -> None:
+def test_epilogues_of_open_products(size: tuple[int, int, int], transposed: tuple[bool, bool]) -> None:
     """A bias for each column, a scale for each row, a residual, and a cast of the result."""
     m, k, n = size
     b = CoreBuilder()
@@ -76,7 +76,7 @@ def test_ends(size: tuple[int, int, int], transposed: tuple[bool, bool]) -> None
     check(graph, *random_inputs(graph), options=ANY_EXTENTS)
 
 
-def test_an_operand_that_is_both_sides() -> None:
+def test_a_product_of_a_value_with_itself() -> None:
     b = CoreBuilder()
     x = b.input(tensor(21, 34))
     graph = b.build([b.dot(x, x, (), (), (1,), (1,))])
@@ -85,7 +85,7 @@ def test_an_operand_that_is_both_sides() -> None:
 
 @pytest.mark.parametrize("level", X86_LEVELS)
 @pytest.mark.parametrize("size", SIZES, ids=str)
-def test_product_on_a_lesser_processor(size: tuple[int, int, int], level: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_product_on_an_older_processor(size: tuple[int, int, int], level: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Narrow panels have fewer widths of tiles, and every number of columns is covered there too."""
     monkeypatch.setenv("MXFORGE_CPU", level)
     try:

@@ -48,7 +48,7 @@ def network(prefix: str = "") -> mx.sym.Symbol:
     return mx.sym.Pooling(x, global_pool=True, kernel=(1, 1), pool_type="avg", name=f"{prefix}pool")
 
 
-def test_a_region_has_the_names_of_its_own_layers() -> None:
+def test_a_region_is_named_after_its_layers() -> None:
     program = compiled(graph_of(network(), data=(1, 16, 8, 8)))
     convolutions = [f"conv{i} + bn{i} + relu{i}" for i in range(3)]
     assert labels(program) == ["data (layout)", *convolutions, "pool"]
@@ -63,7 +63,7 @@ def test_kinds_of_launches() -> None:
     assert {launch.kind for launch in program.prepare} == {"pointwise", "pack"}
 
 
-def test_training_has_the_same_names() -> None:
+def test_names_are_equal_in_training() -> None:
     program = compiled(graph_of(network(), data=(2, 16, 8, 8)), Options(training=True))
     layers = {part for label in labels(program) for part in label.removesuffix(" (layout)").split(" + ")}
     assert layers == {"data", "pool"} | {f"{kind}{i}" for kind in ("conv", "bn", "relu") for i in range(3)}
@@ -71,7 +71,7 @@ def test_training_has_the_same_names() -> None:
     assert own and not any("bn0" in label or "relu0" in label for label in own)
 
 
-def test_a_change_of_layout_is_named_after_the_layer_that_it_moves() -> None:
+def test_a_relayout_is_named_after_its_layer() -> None:
     x = mx.sym.var("data")
     y = mx.sym.Flatten(relu(conv(x, "first", 32), "rectify"), name="flat")
     program = compiled(graph_of(mx.sym.exp(y, name="last"), data=(1, 3, 8, 8)))
@@ -86,7 +86,7 @@ def test_a_rewritten_node_keeps_its_name() -> None:
     assert labels(compiled(graph_of(mx.sym.argmax(x, axis=1, name="best"), data=(4, 9)))) == ["best"]
 
 
-def test_layers_without_a_name_have_that_of_the_program() -> None:
+def test_layers_without_a_name_are_named_after_the_program() -> None:
     b = CoreBuilder("Convolution")
     y = b.conv(b.input(tensor(1, 16, 8, 8)), b.input(tensor(16, 16, 3, 3), parameter=True), (1, 1), ((1, 1), (1, 1)))
     spread = b.broadcast(b.input(tensor(3)), (3, 4), (0,))
@@ -95,7 +95,7 @@ def test_layers_without_a_name_have_that_of_the_program() -> None:
 
 
 @pytest.mark.usefixtures("forgotten")
-def test_a_program_from_the_disk_has_the_names_of_the_graph_that_asks_for_it() -> None:
+def test_a_program_from_the_disk_has_the_names_of_the_requesting_graph() -> None:
     first, second = (graph_of(network(prefix), data=(1, 16, 8, 8)) for prefix in ("a_", "b_"))
     programs: list[Program] = []
     for graph in (first, second):

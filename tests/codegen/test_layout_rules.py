@@ -64,7 +64,7 @@ SAMPLES: list[tuple[Op, tuple[TensorType, ...]]] = [
 ]
 
 
-def test_the_samples_are_of_every_rule() -> None:
+def test_every_rule_has_samples() -> None:
     assert {type(op) for op, _ in SAMPLES} == set(LAYOUT_RULES)
 
 
@@ -76,7 +76,7 @@ def _cases() -> Iterator[tuple[Op, tuple[TensorType, ...], Choice]]:
 
 
 @pytest.mark.parametrize(("op", "types", "choice"), [*_cases()], ids=lambda part: str(part)[:60])
-def test_a_choice_runs(op: Op, types: tuple[TensorType, ...], choice: Choice) -> None:
+def test_every_choice_runs(op: Op, types: tuple[TensorType, ...], choice: Choice) -> None:
     b = CoreBuilder()
     inputs = [b.input(t) for t in types]
     stored = [_blocked(b, v) if f is BLOCKS else v for v, f in zip(inputs, choice.operands, strict=True)]
@@ -86,8 +86,8 @@ def test_a_choice_runs(op: Op, types: tuple[TensorType, ...], choice: Choice) ->
     graph = b.build([b.add_node(Relayout(None), result) if layout else result])
     arrays = random_inputs(graph)
     program = compile_graph(graph, host_target(2))
-    for found, wanted in zip(run_program(program, arrays), evaluate_graph(graph, arrays), strict=True):
-        np.testing.assert_allclose(found, wanted, 1e-5, 1e-5)
+    for found, expected in zip(run_program(program, arrays), evaluate_graph(graph, arrays), strict=True):
+        np.testing.assert_allclose(found, expected, 1e-5, 1e-5)
 
 
 def _blocked(b: CoreBuilder, value: Value) -> Value:

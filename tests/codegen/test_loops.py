@@ -134,7 +134,7 @@ def test_every_kernel_compiles_for_every_target(body: Body, target: CpuTarget) -
 
 @pytest.mark.parametrize("target", TARGETS, ids=lambda t: t.cpu)
 @pytest.mark.parametrize("body", [relu, summed, summed_over_rows, softmax, pooled], ids=lambda f: f.__name__)
-def test_vectors_fill_the_targets_registers(body: Body, target: CpuTarget) -> None:
+def test_vectors_have_the_width_of_the_targets_registers(body: Body, target: CpuTarget) -> None:
     assembly = emit_assembly(module_of(lowered(body), target), target)
     assert re.search(REGISTERS[target], assembly)
 
@@ -145,7 +145,7 @@ def test_only_the_ragged_end_is_masked() -> None:
 
 
 @pytest.mark.parametrize("body", BODIES, ids=lambda f: f.__name__)
-def test_every_kernel_computes_what_the_interpreter_does(body: Body) -> None:
+def test_every_kernel_agrees_with_the_interpreter(body: Body) -> None:
     b = CoreBuilder()
     graph = b.build([body(b)])
     check(graph, *random_inputs(graph), tolerance=1e-3 if body is halves else 1e-5)
@@ -163,7 +163,7 @@ def test_blocks_that_channels_do_not_fill(channels: int, halo: tuple[int, int]) 
     check(graph, *random_inputs(graph))
 
 
-def test_axes_that_are_walked_as_one_are_one() -> None:
+def test_contiguous_axes_are_merged() -> None:
     b = CoreBuilder("region")
     x, y = b.input(tensor(4, 5, 6)), b.input(tensor(6))
     kernel = lower_region(Fused(b.build([b.add(b.exp(x), b.broadcast_to(y, (4, 5, 6)))]), "pointwise"))
@@ -177,7 +177,7 @@ def _same_shape() -> Graph:
     return b.build([b.exp(b.input(tensor(4, 5, 6)))])
 
 
-def test_a_reduction_of_one_element_is_no_loop() -> None:
+def test_a_reduction_of_one_element_has_no_loop() -> None:
     b = CoreBuilder("region")
     nest = build_nest(lower_region(Fused(b.build([b.sum(b.input(tensor(7, 1)), (1,))]), "row")))
     assert nest.names(AxisKind.REDUCE) == []
@@ -195,7 +195,7 @@ def test_softmax_over_one_element_is_one(axis: int) -> None:
 
 
 @pytest.mark.parametrize("target", TARGETS, ids=lambda t: t.cpu)
-def test_shape_free_kernels_are_equal_for_all_shapes(target: CpuTarget) -> None:
+def test_dynamic_kernels_are_equal_for_all_shapes(target: CpuTarget) -> None:
     texts: set[str] = set()
     for shape in ((3, 5), (70, 9), (2, 10000)):
         b = CoreBuilder("region")
@@ -210,7 +210,7 @@ def test_shape_free_kernels_are_equal_for_all_shapes(target: CpuTarget) -> None:
 
 
 @pytest.mark.parametrize("body", [padded, pooled], ids=lambda f: f.__name__)
-def test_what_depends_on_its_shape_has_no_general_form(body: Body) -> None:
+def test_kernels_that_depend_on_their_shape_have_no_dynamic_form(body: Body) -> None:
     assert generalize(lowered(body)) is None
 
 
@@ -242,7 +242,7 @@ def scaled(b: CoreBuilder, shape: tuple[int, ...]) -> Value:
 
 
 @pytest.mark.parametrize(("body", "kind"), [(mean, "row"), (largest, "row"), (tail, "move"), (scaled, "pointwise")])
-def test_numbers_that_follow_from_the_shape_are_given_at_run_time(
+def test_numbers_that_depend_on_the_shape_are_run_time_arguments(
     body: Callable[[CoreBuilder, tuple[int, ...]], Value], kind: str
 ) -> None:
     kernels: set[Kernel] = set()
@@ -261,8 +261,8 @@ def test_numbers_that_follow_from_the_shape_are_given_at_run_time(
 def test_transposes_by_tiles(shape: tuple[int, int], dtype: DType) -> None:
     b = CoreBuilder()
     x, y = b.input(tensor(*shape, dtype=dtype)), b.input(tensor(*shape[::-1], dtype=dtype))
-    turned = b.transpose(x)
-    both = b.logical_and(turned, y) if dtype is DType.BOOL else b.add(turned, y)
+    transposed = b.transpose(x)
+    both = b.logical_and(transposed, y) if dtype is DType.BOOL else b.add(transposed, y)
     graph = b.build([both])
     check(graph, *random_inputs(graph), tolerance=1e-3, options=Options(static_shape=False))
 

@@ -26,7 +26,7 @@ def lowered(kind: str, make: Callable[[CoreBuilder], Value | list[Value]]) -> Ke
     return kernel
 
 
-def test_pointwise_nodes_are_one_expression() -> None:
+def test_pointwise_nodes_become_one_expression() -> None:
     def body(b: CoreBuilder) -> Value:
         x, y = b.input(tensor(2, 3)), b.input(tensor(3))
         return b.mul(b.add(x, b.broadcast_to(y, (2, 3))), 2.0)
@@ -51,7 +51,7 @@ def test_pointwise_nodes_are_one_expression() -> None:
     )
 
 
-def test_a_costly_value_that_is_read_twice_is_a_local() -> None:
+def test_an_expensive_value_with_two_readers_becomes_a_local() -> None:
     def body(b: CoreBuilder) -> Value:
         y = b.exp(b.input(tensor(4)))
         return b.mul(y, b.add(y, 1.0))
@@ -77,7 +77,7 @@ def test_a_costly_value_that_is_read_twice_is_a_local() -> None:
     )
 
 
-def test_index_maps_move_the_index() -> None:
+def test_index_maps_change_the_index() -> None:
     def body(b: CoreBuilder) -> Value:
         x = b.input(tensor(4, 6))
         sliced = b.slice(b.reverse(b.transpose(x), (0,)), (1, 0), (6, 4), (2, 3))
@@ -317,7 +317,7 @@ def test_a_batched_product() -> None:
     )
 
 
-def test_a_piece_is_copied_to_its_place() -> None:
+def test_a_piece_of_a_concatenation_is_copied_to_its_offset() -> None:
     strides = (None, (64, 8, 1))
     kernel = lower_concat([tensor(2, 3, 8), tensor(2, 5, 8)], tensor(2, 8, 8), 1, 1, "copy", strides)
     verify_kernel(kernel)
@@ -337,7 +337,7 @@ def test_a_piece_is_copied_to_its_place() -> None:
     )
 
 
-def test_a_value_read_at_gathered_rows_holds_for_the_axes_of_their_numbers() -> None:
+def test_a_value_at_gathered_rows_does_not_depend_on_the_other_axes() -> None:
     def body(b: CoreBuilder) -> Value:
         root, rows = b.sqrt(b.input(tensor(5, 3))), b.input(TensorType((5,), DType.I64))
         return b.add(root, b.take(root, rows, 0))
@@ -346,7 +346,7 @@ def test_a_value_read_at_gathered_rows_holds_for_the_axes_of_their_numbers() -> 
     assert [stage.axes for stage in kernel.stages if isinstance(stage, Local)] == [("i0", "i1")] * 2
 
 
-def test_layouts_belong_to_the_buffers_alone() -> None:
+def test_layouts_belong_only_to_buffers() -> None:
     layout = Layout(8, ((1, 1),))
     kernel = lowered("move", lambda b: b.relayout(b.input(tensor(1, 12, 4)), layout))
     assert [buffer.layout for buffer in kernel.buffers] == [None, layout]
@@ -361,6 +361,6 @@ def test_layouts_belong_to_the_buffers_alone() -> None:
     ],
     ids=["no rule", "two spaces"],
 )
-def test_what_has_no_kernel_is_named(kind: str, body: Body, message: str) -> None:
+def test_ops_without_a_kernel_raise_an_error(kind: str, body: Body, message: str) -> None:
     with pytest.raises(LoweringError, match=message):
         lowered(kind, body)

@@ -45,7 +45,7 @@ def test_round_trip() -> None:
     assert dataclasses.astuple(made) == dataclasses.astuple(PROGRAM)
 
 
-def test_truncated_anywhere() -> None:
+def test_every_truncation_is_refused() -> None:
     data = program_to_bytes(PROGRAM)
     for length in range(len(data)):
         with pytest.raises(ManifestError):
@@ -100,12 +100,12 @@ def changed(**fields: Any) -> bytes:
     ],
     ids=str,
 )
-def test_header_that_does_not_fit(fields: dict[str, Any]) -> None:
+def test_inconsistent_headers_are_refused(fields: dict[str, Any]) -> None:
     with pytest.raises(ManifestError):
         program_from_bytes(changed(**fields))
 
 
 @pytest.mark.parametrize("data", [b"", b"mxfprog3", b"x" * 100, b"mxfprog3" + struct.pack("<Q", 2) + b"[]"], ids=str)
-def test_other_bytes(data: bytes) -> None:
+def test_foreign_bytes_are_refused(data: bytes) -> None:
     with pytest.raises(ManifestError):
         program_from_bytes(data)

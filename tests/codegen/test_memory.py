@@ -18,7 +18,7 @@ def numbers(*shape: int) -> np.ndarray:
     return np.arange(1, 1 + int(np.prod(shape)), dtype=np.float32).reshape(shape)
 
 
-def test_a_concatenation_inside_another_along_a_later_axis() -> None:
+def test_nested_concatenations_along_different_axes() -> None:
     """The inner pieces step by the outer rows."""
     b = CoreBuilder("nested")
     x = b.input(TensorType((2, 3, 4), DType.F32))
@@ -27,7 +27,7 @@ def test_a_concatenation_inside_another_along_a_later_axis() -> None:
     check(b.build([whole]), numbers(2, 3, 4) / 16)
 
 
-def test_a_piece_under_another_shape_keeps_its_whole_contiguous() -> None:
+def test_a_reshaped_piece_of_a_concatenation() -> None:
     b = CoreBuilder("reshaped")
     x = b.input(TensorType((2, 3), DType.F32))
     piece = b.reshape(b.neg(x), (3, 2))
@@ -36,7 +36,7 @@ def test_a_piece_under_another_shape_keeps_its_whole_contiguous() -> None:
     check(b.build([b.concat([inner, other], 1)]), numbers(2, 3) / 4)
 
 
-def test_pieces_are_computed_in_their_place() -> None:
+def test_pieces_are_computed_in_place() -> None:
     b = CoreBuilder("placed")
     x = b.input(TensorType((2, 3, 4), DType.F32))
     inner = b.concat([b.neg(x), b.exp(x)], 1)
@@ -45,7 +45,7 @@ def test_pieces_are_computed_in_their_place() -> None:
     assert len(graph.launches) == 3, "no copies"
 
 
-def test_the_place_of_a_piece_counts_in_the_strides_of_the_outermost_whole() -> None:
+def test_the_offset_of_a_nested_piece_uses_the_strides_of_the_outermost_concatenation() -> None:
     from mxforge.passes.manager import Context, run_passes
     from mxforge.passes.pipeline import FOR_CPU
     from mxforge.runtime.host import host_target
@@ -77,7 +77,7 @@ UNSTRIDED: dict[str, Callable[[CoreBuilder, Value], Value]] = {
 
 @pytest.mark.parametrize("reader", UNSTRIDED)
 @pytest.mark.parametrize("nested", [False, True], ids=["one whole", "whole in a whole"])
-def test_what_a_routine_reads_is_contiguous(reader: str, nested: bool) -> None:
+def test_operands_of_routines_are_contiguous(reader: str, nested: bool) -> None:
     """A piece of a concatenation along a later axis is strided when it is computed in its place."""
     b = CoreBuilder("read twice")
     x = b.input(TensorType((3, 3), DType.F32))
@@ -87,7 +87,7 @@ def test_what_a_routine_reads_is_contiguous(reader: str, nested: bool) -> None:
     check(b.build([whole, UNSTRIDED[reader](b, y)]), numbers(3, 3)[::-1] / 8)
 
 
-def test_steps_that_pack_the_same_value_do_not_share_its_memory_for_longer() -> None:
+def test_packed_copies_of_a_value_are_freed_after_each_step() -> None:
     b = CoreBuilder("packed")
     x, y = b.input(TensorType((40, 24), DType.F32)), b.input(TensorType((24, 40), DType.F32))
     first = b.dot(x, y, [], [], [1], [0])

@@ -35,7 +35,7 @@ def test_padding_by_a_computed_value() -> None:
     check(b.build([b.pad(x, b.neg(value), (1, 0), (0, 2), (0, 1))]), X, np.float32(3))
 
 
-def test_padding_of_what_the_region_computes() -> None:
+def test_padding_of_a_value_computed_in_the_region() -> None:
     b = CoreBuilder("padded")
     x = b.input(TensorType((6,), DType.F32))
     value = b.constant(np.float32(-1))
@@ -46,7 +46,7 @@ def test_padding_of_what_the_region_computes() -> None:
     check(b.build(padded), X[0])
 
 
-def test_windows_over_what_the_region_computes() -> None:
+def test_windows_over_a_value_computed_in_the_region() -> None:
     b = CoreBuilder("windows")
     x = b.input(TensorType((6,), DType.F32))
     spread = b.broadcast(x, (4, 6), (1,))
@@ -55,7 +55,7 @@ def test_windows_over_what_the_region_computes() -> None:
     check(b.build(results), X[0])
 
 
-def test_convolution_of_what_the_region_computes() -> None:
+def test_convolution_of_a_value_computed_in_the_region() -> None:
     b = CoreBuilder("conv")
     x = b.input(TensorType((6,), DType.F32))
     spread = b.broadcast(x, (1, 2, 5, 6), (3,))

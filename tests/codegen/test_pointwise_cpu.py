@@ -111,7 +111,7 @@ SHAPES = [
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=lambda s: "x".join(map(str, s)) or "scalar")
-def test_shapes_at_the_edges(shape: tuple[int, ...]) -> None:
+def test_extreme_shapes(shape: tuple[int, ...]) -> None:
     """Pointwise work, broadcasts to and of the shape, reductions of every axis and of all, reversals, transposes."""
     b = CoreBuilder("edges")
     x = b.input(TensorType(shape, DType.F32))

@@ -13,7 +13,7 @@ SEEDS = [*range(60), 103, 201, 265, 340, 614, 627, 683, 757]
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_a_random_graph_means_what_the_interpreter_says(seed: int) -> None:
+def test_a_random_graph_agrees_with_the_interpreter(seed: int) -> None:
     graph, arrays = random_graph(seed)
     expected = evaluate_graph(graph, arrays)
     for found, wanted in zip(run_program(compiled(graph), arrays), expected, strict=True):

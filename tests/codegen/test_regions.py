@@ -219,7 +219,7 @@ CASES: list[Callable[[], Case]] = [
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda c: c.__name__)
-def test_a_region_computes_what_the_interpreter_does(case: Callable[[], Case]) -> None:
+def test_regions_agree_with_the_interpreter(case: Callable[[], Case]) -> None:
     graph, arrays, launches = case()
     program = check(graph, *arrays)
     assert len(program.launches) == launches
@@ -231,7 +231,7 @@ def _scaled_sum(*shape: int) -> Graph:
     return b.build([b.mul(b.add(x, b.broadcast_to(y, shape)), 2.0)])
 
 
-def test_new_extents_find_the_code_of_the_old_ones() -> None:
+def test_new_extents_use_existing_code() -> None:
     options = Options(static_shape=False)
     shapes = [(5, 37), (1000, 16), (2, 9000), (3, 4, 5)]
     codes: set[tuple[bytes, ...]] = set()
@@ -244,7 +244,7 @@ def test_new_extents_find_the_code_of_the_old_ones() -> None:
     assert len(codes) == 1
 
 
-def test_shape_free_code_walks_any_strides() -> None:
+def test_dynamic_kernels_accept_any_strides() -> None:
     b = CoreBuilder()
     x, y = b.input(tensor(7, 33)), b.input(tensor(33, 7))
     graph = b.build([b.sub(x, b.transpose(y, (1, 0))), b.transpose(x, (1, 0))])
@@ -254,7 +254,7 @@ def test_shape_free_code_walks_any_strides() -> None:
     assert np.array_equal(found[1], arrays[0].T)
 
 
-def test_results_of_one_region_may_stand_over_its_operands() -> None:
+def test_results_of_a_region_can_overwrite_its_operands() -> None:
     """Each result reads both operands, so none may be stored before the others are computed."""
     b = CoreBuilder()
     x, y = b.input(tensor(1000)), b.input(tensor(1000))
@@ -304,7 +304,7 @@ def test_a_python_function_in_a_branch(taken: bool) -> None:
 
 
 @pytest.mark.parametrize("axis", [0, 1])
-def test_reductions_of_other_rows_of_a_square_matrix(axis: int) -> None:
+def test_reductions_over_rows_and_columns_of_a_square_matrix(axis: int) -> None:
     """Sums over one axis are broadcast along each axis, as squared distances need them."""
     b = CoreBuilder()
     x = b.input(TensorType((5, 5), DType.F32))
@@ -313,7 +313,7 @@ def test_reductions_of_other_rows_of_a_square_matrix(axis: int) -> None:
     check(b.build([b.add(*both), b.sub(x, both[axis]), b.sub(x, both[1 - axis])]), normal(5, 5))
 
 
-def test_products_with_equal_kernels_and_other_names_of_operands() -> None:
+def test_products_with_equal_kernels_and_different_operand_names() -> None:
     """`x y` and `z z^T` are one kernel; the second reads one value as two buffers, each under a name of its own."""
     b = CoreBuilder()
     x, y = b.input(TensorType((6, 6), DType.F32)), b.input(TensorType((6, 6), DType.F32))

@@ -27,7 +27,7 @@ def test_compiles_for(target: CpuTarget, pause: str, futex: str) -> None:
 
 
 @pytest.mark.parametrize("target", [AVX2, NEON], ids=["x86", "arm"])
-def test_needs_only_the_c_library(target: CpuTarget) -> None:
+def test_requires_only_the_c_library(target: CpuTarget) -> None:
     declared = DECLARED.findall(support_module(target.triple, 4096))
     assert {name for name in declared if not name.startswith("llvm.")} == C_LIBRARY
 

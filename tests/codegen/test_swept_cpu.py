@@ -36,5 +36,5 @@ def test_results_agree_with_mxnet(op: str) -> None:
     assert [d for golden, found in calls.split(first) if (d := difference(golden, found))] == []
 
 
-def test_the_sweep_is_of_one_mode() -> None:
+def test_the_sweep_has_one_mode() -> None:
     assert not any(golden.train for golden in swept_goldens())

@@ -64,7 +64,7 @@ def test_other_architectures_compile() -> None:
     assert compiled.resources.stack == 0
 
 
-def test_cubin_says_what_its_kernel_takes() -> None:
+def test_cubin_describes_the_arguments_of_its_kernel() -> None:
     source = gemm_source(64)
     compiled = compile_triton(source, SM90)
     assert compiled.cubin.startswith(b"\x7fELF")
@@ -83,7 +83,7 @@ def test_too_much_shared_memory_is_refused() -> None:
         compile_triton(gemm_source(128), replace(SM90, shared_bytes=1024))
 
 
-def test_module_is_kept_where_it_was_asked_for(tmp_path: Path) -> None:
+def test_module_is_stored_in_the_requested_folder(tmp_path: Path) -> None:
     source = gemm_source(64)
     for _ in range(2):
         compile_triton(source, SM90, tmp_path)

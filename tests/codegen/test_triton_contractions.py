@@ -52,7 +52,7 @@ def test_convolution(name: str, wrt: tuple[int, ...]) -> None:
     assert relative_error(found, evaluate_graph(graph, inputs)[0]) <= 2e-6
 
 
-def test_a_convolution_of_doubles_is_a_plain_sum() -> None:
+def test_a_convolution_of_doubles_uses_a_plain_sum() -> None:
     spec = ConvSpec((1, 1), (1, 0), (1, 1), interior=(2, 1))
     kernel = conv_kernel((1, 3, 4, 5), (4, 3, 3, 2), spec, DType.F64)
     x, w = (a.astype("float64") for a in random_inputs(_inputs((1, 3, 4, 5), (4, 3, 3, 2))))
@@ -60,7 +60,7 @@ def test_a_convolution_of_doubles_is_a_plain_sum() -> None:
     assert relative_error(found, conv_reference(x, w, spec)) <= 1e-14
 
 
-def test_a_product_of_integers_is_a_plain_sum() -> None:
+def test_a_product_of_integers_uses_a_plain_sum() -> None:
     kernel = gemm_kernel((2,), 5, 7, 40, DType.I32)
     a, b = (x.astype("int32") for x in random_inputs(_inputs((2, 5, 40), (2, 40, 7), dtype=DType.I32)))
     (found,) = run_source(emitted(kernel), kernel, [a, b])

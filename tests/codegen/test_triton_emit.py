@@ -133,7 +133,7 @@ def test_arguments_follow_the_kernel() -> None:
     assert source.programs({"rows": 0, "columns": 1000}) == 0
 
 
-def test_unaligned_pointers_promise_nothing() -> None:
+def test_unaligned_pointers_have_no_divisibility() -> None:
     kernel = add_kernel()
     assert emit_triton(kernel, replace(schedule_triton(kernel, SM90), aligned=False)).divisible == frozenset()
 

@@ -235,7 +235,7 @@ def test_widened_bfloat16_operands_stay_narrow() -> None:
     assert relative_error(found, a.astype(np.float64) @ b.astype(np.float64)) <= SHORT
 
 
-def test_operands_of_a_gemm_may_be_computed() -> None:
+def test_computed_operands_of_a_gemm() -> None:
     """exp of masked elements is 1 and not 0: they must not reach the sum."""
     kernel = gemm_kernel((), 20, 24, 50)
     (stage,) = kernel.stages
@@ -286,7 +286,7 @@ def test_run_time_extents(shape: tuple[int, int]) -> None:
     np.testing.assert_array_equal(high, x.max(1))
 
 
-def test_a_maximum_sees_nan() -> None:
+def test_a_maximum_propagates_nan() -> None:
     kernel = softmax_kernel(2, 3000)
     x = normal(2, 3000)
     x[1, 1234] = np.nan
@@ -320,13 +320,13 @@ def test_every_reduction(op: ReduceOp, dtype: DType) -> None:
     stages = (Store("y0", (affine(("i0", 1)),), Reduce(op, ("r1",), load("x0", "i0", "r1"))),)
     buffers = (Buffer("x0", dtype, (4, 50)), Buffer("y0", dtype, (4,), written=True))
     kernel = Kernel("reduce", buffers, (), (Axis("i0", 4), Axis("r1", 50, AxisKind.REDUCE)), stages)
-    wanted = functions[op.value].reduce(x, axis=1, dtype=x.dtype)
+    expected = functions[op.value].reduce(x, axis=1, dtype=x.dtype)
     for block in (64, 16):
         (found,) = run_source(emitted(kernel, tiled(kernel, r=block)), kernel, [x])
-        np.testing.assert_allclose(found, wanted, *((1e-5, 1e-5) if dtype.is_float else (0, 0)))
+        np.testing.assert_allclose(found, expected, *((1e-5, 1e-5) if dtype.is_float else (0, 0)))
 
 
-def test_gather_reads_where_an_index_says() -> None:
+def test_gather_reads_at_the_index() -> None:
     index = Load("i", (affine(("i0", 1)),))
     stage = Store("y", (affine(("i0", 1)), affine(("i1", 1))), Load("x", (index, affine(("i1", 1)))))
     buffers = (Buffer("x", F32, (30, 70)), Buffer("i", DType.I64, (40,)), Buffer("y", F32, (40, 70), written=True))
@@ -372,16 +372,16 @@ def test_statistics_over_several_axes() -> None:
     assert len(kernels) == 1
     wide = data.astype(np.float64)
     mean, variance = wide.mean((0, 2, 3), keepdims=True), wide.var((0, 2, 3), keepdims=True)
-    for result, wanted in zip(found, ((wide - mean) / np.sqrt(variance + 1e-5), mean, variance), strict=True):
-        assert relative_error(result, wanted) <= FLOAT
+    for result, expected in zip(found, ((wide - mean) / np.sqrt(variance + 1e-5), mean, variance), strict=True):
+        assert relative_error(result, expected) <= FLOAT
 
 
 def test_regions_of_bfloat16_round_once() -> None:
     b = CoreBuilder()
     data = normal(6, 100).astype(ml_dtypes.bfloat16)
     (found,), _ = run_graph(b.build([softmax(b, b.input(tensor(6, 100, dtype=BF16)))]), [data])
-    wanted = softmax_reference(data.astype(np.float64))
-    np.testing.assert_allclose(found.astype(np.float64), wanted, rtol=SHORT)
+    expected = softmax_reference(data.astype(np.float64))
+    np.testing.assert_allclose(found.astype(np.float64), expected, rtol=SHORT)
 
 
 def test_concatenation_copies_each_piece() -> None:
@@ -402,5 +402,5 @@ def test_max_pool_with_padding() -> None:
     data = normal(2, 3, 9, 9) - 2
     (found,), _ = run_graph(b.build([b.reduce_window(ReduceOp.MAX, x, *window)]), [data])
     padded = np.pad(data, ((0, 0), (0, 0), (1, 1), (1, 1)), constant_values=-np.inf)
-    wanted = np.lib.stride_tricks.sliding_window_view(padded, (3, 3), (2, 3))[:, :, ::2, ::2].max((-1, -2))
-    np.testing.assert_array_equal(found, wanted)
+    expected = np.lib.stride_tricks.sliding_window_view(padded, (3, 3), (2, 3))[:, :, ::2, ::2].max((-1, -2))
+    np.testing.assert_array_equal(found, expected)

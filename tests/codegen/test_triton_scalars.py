@@ -63,7 +63,7 @@ def test_tables_are_total() -> None:
 
 
 @pytest.mark.parametrize("op", ScalarOp, ids=lambda op: op.value)
-def test_templates_cover_what_is_defined(op: ScalarOp) -> None:
+def test_templates_cover_all_defined_operations(op: ScalarOp) -> None:
     for dtype in DType:
         if is_defined(op, dtype):
             assert emit_scalar(op, ["a", "b", "c"][: op.arity], dtype)
@@ -76,7 +76,7 @@ def test_undefined_operation_is_named() -> None:
 
 @pytest.mark.parametrize("dtype", [DType.F32, DType.F64, DType.BOOL, *INTEGERS], ids=lambda d: d.value)
 @pytest.mark.filterwarnings("ignore:invalid value encountered in cast")  # powers that fit no integer
-def test_every_operation_computes(dtype: DType) -> None:
+def test_every_operation_agrees_with_the_interpreter(dtype: DType) -> None:
     """float32 within 2e-5 (digamma loses that near its poles), float64 within 1e-7 (its series), integers exactly."""
     x, y = operands(dtype)
     condition = np.arange(POINTS) % 2 == 0
@@ -91,15 +91,15 @@ def test_every_operation_computes(dtype: DType) -> None:
     arrays = {1: (x,), 2: (x, y), 3: (condition, x, y)}
     tolerance = 1e-7 if dtype is DType.F64 else 2e-5
     for op, result in zip(ops, found, strict=True):
-        wanted = evaluate_scalar(op, *arrays[op.arity])
+        expected = evaluate_scalar(op, *arrays[op.arity])
         if op is ScalarOp.POW and dtype.is_integer:
-            result, wanted = result[:-4], wanted[:-4]  # the edges to the power of the edges fit no integer
+            result, expected = result[:-4], expected[:-4]  # the edges to the power of the edges fit no integer
         np.testing.assert_allclose(
-            result, wanted, tolerance if dtype.is_float else 0, 1e-6 if dtype.is_float else 0, err_msg=op.value
+            result, expected, tolerance if dtype.is_float else 0, 1e-6 if dtype.is_float else 0, err_msg=op.value
         )
 
 
-def test_casts_compute() -> None:
+def test_casts_agree_with_the_interpreter() -> None:
     x = np.linspace(-100, 100, POINTS).astype(np.float32)
     targets = [DType.F64, DType.F16, DType.BF16, DType.I8, DType.I16, DType.I32, DType.I64, DType.BOOL]
     exprs: list[tuple[Expr, DType]] = [(Cast(d, load("x0", "i0")), d) for d in targets]
@@ -132,8 +132,8 @@ def test_literals_keep_their_type() -> None:
     ]
     kernel = kernel_of(exprs, DType.F64, DType.F32)
     found = run_source(emitted(kernel), kernel, [x, np.full(POINTS, 1e4, np.float32)])
-    wanted = [0.6, 0.7, np.exp(0.3), np.float32(1e4) * np.float32(1e-40), 1e4, 2**40 + 1]
-    assert [f[-1] for f in found] == pytest.approx(wanted, rel=1e-12)
+    expected = [0.6, 0.7, np.exp(0.3), np.float32(1e4) * np.float32(1e-40), 1e4, 2**40 + 1]
+    assert [f[-1] for f in found] == pytest.approx(expected, rel=1e-12)
     assert is_plain_float(1.0)
     assert not is_plain_float(1e-40)
     assert literal(float("-inf"), DType.F32) == "float('-inf')"

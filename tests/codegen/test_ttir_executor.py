@@ -36,7 +36,7 @@ def test_programs_copy() -> None:
     np.testing.assert_array_equal(y, [0, 1, 2, 3, 4, 5, 1.5, 1.5])
 
 
-def test_access_outside_is_refused() -> None:
+def test_an_access_outside_a_buffer_is_refused() -> None:
     with pytest.raises(OutOfBounds, match=r"store of elements \[6 7\] of a buffer of 6"):
         run_ttir(COPY, 2, [np.zeros(6, np.float32), np.zeros(6, np.float32), 6])
 

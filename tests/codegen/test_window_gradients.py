@@ -20,7 +20,7 @@ from mxforge.ir.types import DType, TensorType
     ],
     ids=str,
 )
-def test_a_cotangent_goes_to_the_first_maximum(
+def test_the_first_maximum_receives_the_cotangent(
     window: tuple[int, ...], strides: tuple[int, ...], padding: tuple[tuple[int, int], ...], dtype: DType
 ) -> None:
     """Many numbers are equal, some are NaN."""

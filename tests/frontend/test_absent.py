@@ -12,7 +12,7 @@ from mxforge.frontend.namespace.absent import ABSENT
 
 
 @pytest.mark.parametrize("module", ABSENT)
-def test_absent_parts_say_so(module: str) -> None:
+def test_absent_parts_raise_with_the_reason(module: str) -> None:
     place = reduce(getattr, filter(None, module.split(".")), mx)
     path = re.escape(".".join(filter(None, ("mxforge", module))))
     for name in ABSENT[module].split():
@@ -21,7 +21,7 @@ def test_absent_parts_say_so(module: str) -> None:
             getattr(place, name)
 
 
-def test_other_names_are_plainly_unknown() -> None:
+def test_other_names_are_unknown() -> None:
     for place in (mx, mx.contrib, mx.gluon, mx.gluon.contrib, mx.io, mx.mod, mx.model):
         with pytest.raises(AttributeError, match=r"has no attribute 'nonsense'$"):
             place.nonsense  # type: ignore[attr-defined]  # noqa: B018
@@ -45,7 +45,7 @@ def test_a_block_of_numpy_mode_raises_when_it_is_called() -> None:
         layer(mx.nd.ones((2, 2)))
 
 
-def test_what_is_absent_imports_and_names_itself_when_used() -> None:
+def test_absent_modules_import_and_raise_when_used() -> None:
     from mxforge import np, npx
     from mxforge.numpy import random  # pyright: ignore[reportMissingImports]
 

@@ -49,7 +49,7 @@ def test_the_names_of(path: str) -> None:
 
 
 @pytest.mark.parametrize("path", ABSENT_MODULES)
-def test_what_an_absent_module_has_is_named_when_it_is_used(path: str) -> None:
+def test_names_of_absent_modules_raise_when_used(path: str) -> None:
     module = module_at(path)
     assert not hasattr(module, "nonsense")
     with pytest.raises(AttributeError, match=rf"module 'mxforge\.{re.escape(path)}' has no attribute 'nonsense': "):
@@ -82,7 +82,7 @@ def exports(path: str) -> list[str]:
 
 
 @pytest.mark.parametrize("path", PRESENT)
-def test_what_a_star_imports(path: str) -> None:
+def test_star_imports(path: str) -> None:
     found: dict[str, Any] = {}
     exec(f"from {module_at(path).__name__} import *", found)
     assert [

@@ -16,7 +16,7 @@ nd = mx.nd
 internal: Any = nd._internal
 
 
-def test_an_array_is_set() -> None:
+def test_setting_an_array() -> None:
     out = nd.zeros((2, 2))
     assert internal._set_value(src=3.5, out=out) is out
     assert out.asnumpy().tolist() == [[3.5, 3.5], [3.5, 3.5]]
@@ -24,7 +24,7 @@ def test_an_array_is_set() -> None:
         internal._set_value(src=1)
 
 
-def test_rows_of_one_one() -> None:
+def test_one_hot_rows() -> None:
     out = nd.ones((3, 4))
     found = internal._onehot_encode(nd.array([1, 0, 7]), out)
     assert found.asnumpy().tolist() == [[0, 1, 0, 0], [1, 0, 0, 0], [0, 0, 0, 0]]
@@ -34,7 +34,7 @@ def test_rows_of_one_one() -> None:
         internal._onehot_encode(nd.array([1, 0]), out)
 
 
-def test_a_mask_of_slices() -> None:
+def test_boolean_mask_of_slices() -> None:
     data = nd.array([[1, 2], [3, 4], [5, 6]])
     assert nd.contrib.boolean_mask(data, nd.array([1, 0, 2])).asnumpy().tolist() == [[1, 2], [5, 6]]
     assert nd.contrib.boolean_mask(data, nd.array([0, 0, 0])).shape == (0, 2)
@@ -44,13 +44,13 @@ def test_a_mask_of_slices() -> None:
 
 
 @pytest.mark.parametrize(
-    ("linear", "wanted"),
+    ("linear", "expected"),
     [
         ("False", [[1.4, 0, 0], [3.9, 0.65, -0.15]]),
         ("True", [[0.5, 0, 0], [0.5, 0.5, -0.5]]),
     ],
 )
-def test_the_gradient_of_a_support_vector_machine(linear: str, wanted: Any) -> None:
+def test_the_gradient_of_a_support_vector_machine(linear: str, expected: Any) -> None:
     """As MXNet gave it."""
     op = lookup("SVMOutput").parse({"margin": "0.9", "regularization_coefficient": "0.5", "use_linear": linear})
     scores, label = np.array([[0.5, 2, -1.5], [3, -0.25, 0.75]], np.float32), np.array([1, 2], np.float32)
@@ -61,5 +61,5 @@ def test_the_gradient_of_a_support_vector_machine(linear: str, wanted: Any) -> N
     gradients = op.gradient(b, operands, results, results)
     assert gradients[0] is not None
     found = interpret(b.build([gradients[0]]), [scores, label])
-    np.testing.assert_allclose(found[0], wanted, atol=1e-6)
+    np.testing.assert_allclose(found[0], expected, atol=1e-6)
     assert gradients[1] is None

@@ -25,12 +25,12 @@ class DataSet:
 
 
 @pytest.mark.parametrize("positions", [[0, 1, 2], [3, 0, 4], [1, 1, 3], [1]])
-def test_rows_of_all_kinds(positions: list[int]) -> None:
-    wanted, order = MATRIX[positions], np.array(positions)
+def test_rows_of_all_kinds_of_arrays(positions: list[int]) -> None:
+    expected, order = MATRIX[positions], np.array(positions)
     sparse = take_examples(mx.nd.array(MATRIX).tostype("csr"), order, 0)
     assert sparse.stype == "csr"
     for found in (sparse, take_examples(mx.nd.array(MATRIX), order, 0), take_examples(DataSet(MATRIX), order, 0)):
-        np.testing.assert_array_equal(found.asnumpy(), wanted)
+        np.testing.assert_array_equal(found.asnumpy(), expected)
 
 
 def test_the_axis_of_examples() -> None:
@@ -69,7 +69,7 @@ class Breaking(mx.io.NDArrayIter):
         return super().getdata()
 
 
-def test_what_a_prefetched_iterator_raises_is_raised() -> None:
+def test_errors_of_a_prefetched_iterator_are_raised() -> None:
     batches = mx.io.PrefetchingIter(Breaking(MATRIX, None, 2))
     assert next(batches).data[0].shape == (2, 3)
     with pytest.raises(OSError, match="the file is gone"):
@@ -78,7 +78,7 @@ def test_what_a_prefetched_iterator_raises_is_raised() -> None:
     assert next(batches).data[0].shape == (2, 3)
 
 
-def test_prefetched_iterators_have_one_length() -> None:
+def test_prefetched_iterators_must_have_equal_lengths() -> None:
     batches = mx.io.PrefetchingIter([mx.io.NDArrayIter(MATRIX[:n], None, 1) for n in (1, 2)])
     next(batches)
     with pytest.raises(AssertionError, match="mismatches"):

@@ -25,7 +25,7 @@ def bound(**changed: Any) -> Any:
         (lambda: mx.nd.ones((3, 4), ctx=mx.cpu(1)), r"fc_weight is on cpu\(1\), the executor on cpu\(0\)"),
     ],
 )
-def test_arrays_that_do_not_fit_are_refused(array: Callable[[], mx.nd.NDArray], text: str) -> None:
+def test_arrays_of_wrong_shapes_are_refused(array: Callable[[], mx.nd.NDArray], text: str) -> None:
     with pytest.raises(mx.MXNetError, match=text):
         bound(fc_weight=array())
     assert bound().forward()[0].shape == (2, 3)
@@ -56,7 +56,7 @@ def test_a_batch_with_too_few_arrays_is_refused() -> None:
         module.forward(mx.io.DataBatch([]))
 
 
-def test_an_operator_takes_arrays_alone() -> None:
+def test_an_operator_accepts_only_arrays() -> None:
     with pytest.raises(AssertionError, match="relu: argument data must have NDArray type, but got 5"):
         mx.nd.relu(5)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="relu got multiple values for argument 'data'"):
@@ -81,7 +81,7 @@ def through_a_hybridized_layer(x: mx.nd.NDArray) -> Any:
         through_a_hybridized_layer,
     ],
 )
-def test_errors_do_not_tell_how_calls_are_looked_up(call: Callable[[mx.nd.NDArray], Any]) -> None:
+def test_errors_hide_the_fast_path(call: Callable[[mx.nd.NDArray], Any]) -> None:
     with pytest.raises(mx.MXNetError) as caught:
         call(mx.nd.ones((2, 3)))
     told = "".join(traceback.format_exception(caught.value))

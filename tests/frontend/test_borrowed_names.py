@@ -12,7 +12,7 @@ from mxforge import nd
 mxnet: Any = mx  # whose borrowed names no type checker sees
 
 
-def test_borrowed_names_are_the_things_themselves() -> None:
+def test_borrowed_names_are_the_same_objects() -> None:
     import os
 
     assert mxnet.test_utils.os is os and mxnet.autograd.NDArray is nd.NDArray and mxnet.nd.ndarray.py_slice is slice
@@ -27,7 +27,7 @@ def test_borrowed_names_are_the_things_themselves() -> None:
         mxnet.autograd.nonsense  # noqa: B018
 
 
-def test_the_operator_behind_cached_ops_needs_a_graph() -> None:
+def test_the_operator_of_cached_ops_requires_a_graph() -> None:
     for call in (mxnet.sym._internal._CachedOp, mxnet.nd._internal._CachedOp):
         with pytest.raises(mx.MXNetError, match="no graph"):
             call()

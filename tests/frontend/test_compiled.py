@@ -54,7 +54,7 @@ def copy(folder: Path, tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("name", sorted(SHAPES))
-def test_results_are_those_of_mxnet(tmp_path: Path, name: str) -> None:
+def test_results_agree_with_mxnets(tmp_path: Path, name: str) -> None:
     model = mx.load_compiled(compile_model(name, tmp_path / name))
     arrays = np.load(FIXTURES / f"{name}.npz")
     label = [np.zeros(a.type.shape) for a in model.inputs[1:]]
@@ -75,7 +75,7 @@ def test_starts_without_a_compiler(folder: Path, tmp_path: Path) -> None:
     assert np.abs(y - arrays["y0"]).max() <= 1e-5 * np.abs(arrays["y0"]).max()
 
 
-def test_the_object_says_what_it_takes(folder: Path) -> None:
+def test_the_object_describes_its_inputs(folder: Path) -> None:
     model = mx.load_compiled(folder)
     assert model.input_names == ("data",)
     assert model.inputs[0].type.shape == (2, 3, 32, 32)
@@ -97,7 +97,7 @@ def test_arrays_of_both_kinds(folder: Path) -> None:
         model(x[:1])
 
 
-def test_parameters_that_are_read_as_they_are(tmp_path: Path) -> None:
+def test_parameters_that_are_outputs(tmp_path: Path) -> None:
     """An output that is a parameter, one that is a constant, and one that random numbers come into."""
     x: Any = mx.sym.var("data")
     w: Any = mx.sym.var("weight")
@@ -145,7 +145,7 @@ def edit(folder: Path, change: Change) -> None:
         (lambda m: m["files"].pop("program.bin"), "damaged"),
     ],
 )
-def test_a_manifest_that_does_not_fit(copy: Path, change: Change, text: str) -> None:
+def test_an_inconsistent_manifest(copy: Path, change: Change, text: str) -> None:
     edit(copy, change)
     with pytest.raises(CompiledFolderError, match=text):
         mx.load_compiled(copy)
@@ -188,7 +188,7 @@ def test_flipped_bits_in_the_manifest(copy: Path) -> None:
             assert json.loads(damaged) == meaning
 
 
-def test_no_folder_at_all(tmp_path: Path) -> None:
+def test_a_missing_folder(tmp_path: Path) -> None:
     (tmp_path / "manifest.json").write_text("[" * 100_000)
     for path in (tmp_path, tmp_path / "absent"):
         with pytest.raises(CompiledFolderError):
@@ -224,7 +224,7 @@ def test_a_killed_process_leaves_a_whole_model(folder: Path, tmp_path: Path, ste
     mx.load_compiled(made)
 
 
-def test_whole_or_not_at_all(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_write_leaves_the_old_model(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     stored = compiled_folder.read_folder(folder)
     target = replace(host_target(), threads=2)
 

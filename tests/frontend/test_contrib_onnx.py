@@ -10,7 +10,7 @@ import onnx
 import pytest
 
 
-def test_models_are_written_by_the_old_name(tmp_path: Path) -> None:
+def test_models_are_written_under_the_old_name(tmp_path: Path) -> None:
     data = mx.sym.FullyConnected(mx.sym.var("data"), num_hidden=2, name="fc")
     params = {"fc_weight": mx.nd.ones((2, 3)), "fc_bias": mx.nd.zeros(2)}
     path = mx.contrib.onnx.export_model(data, params, [(1, 3)], np.float32, str(tmp_path / "net.onnx"))

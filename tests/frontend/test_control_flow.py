@@ -63,7 +63,7 @@ def test_hybridized_equals_eager() -> None:
         np.testing.assert_allclose(found.asnumpy(), wanted, rtol=1e-5, atol=1e-6)
 
 
-def test_exported_loops_are_read_again(tmp_path: Path) -> None:
+def test_exported_loops_are_loaded(tmp_path: Path) -> None:
     net = Loops()
     net.initialize(mx.init.Uniform(1))
     net.hybridize()
@@ -77,7 +77,7 @@ def test_exported_loops_are_read_again(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["foreach", "nested_control_flow"])
-def test_graphs_of_mxnet_run(name: str) -> None:
+def test_graphs_that_mxnet_wrote_run(name: str) -> None:
     """Written by MXNet; the text that comes back is the same."""
     text = (ARTIFACTS / f"{name}-symbol.json").read_text()
     graph = sym.load_json(text)
@@ -100,7 +100,7 @@ def drawn(graph: Any, **arrays: Any) -> list[np.ndarray]:
 
 
 @pytest.mark.parametrize("length", [8, 2000])
-def test_draws_inside_foreach_differ_from_step_to_step(length: int) -> None:
+def test_draws_inside_foreach_differ_between_steps(length: int) -> None:
     def body(x: Any, states: Any) -> Any:
         numbers = sym.random.uniform(shape=(4,)) + sym.Dropout(sym.ones_like(x), p=0.5, mode="always")
         return numbers, [states[0] + sym.random.normal(shape=(4,)) + x]
@@ -141,7 +141,7 @@ def test_draws_in_a_loop_without_outputs() -> None:
     assert len(np.unique(digits)) == 10
 
 
-def test_thousands_of_steps_compile_in_little_time() -> None:
+def test_thousands_of_steps_compile_quickly() -> None:
     def body(x: Any, states: Any) -> Any:
         h = sym.tanh(sym.FullyConnected(x, num_hidden=16, name="i") + sym.FullyConnected(states[0], num_hidden=16))
         return h, [h]
@@ -164,7 +164,7 @@ def test_thousands_of_steps_compile_in_little_time() -> None:
     np.testing.assert_array_equal(found[-1], last)
 
 
-def test_what_does_not_fit_is_refused_by_name() -> None:
+def test_invalid_arguments_are_named() -> None:
     outs, _ = sym.contrib.foreach(lambda x, s: (x, [sym.concat(s[0], x, dim=0)]), sym.var("data"), [sym.var("state")])
     with pytest.raises(RuntimeError, match="_foreach"):
         outs.simple_bind(mx.cpu(), data=(3, 2), state=(2,))
@@ -201,7 +201,7 @@ def nested(depth: int, x: Any, state: Any) -> Any:
     return outs, states[0]
 
 
-def test_deep_loops_take_time_in_proportion() -> None:
+def test_deep_loops_take_linear_time() -> None:
     graph = sym.Group(list(nested(7, sym.var("data"), sym.var("state"))))
     begin = time.perf_counter()
     again = sym.load_json(graph.tojson())
@@ -247,7 +247,7 @@ def test_python_functions_run_inside_loops(length: int) -> None:
         graph.bind(mx.cpu(), arrays).forward()
 
 
-def test_a_loop_that_data_end_calls_no_python() -> None:
+def test_a_data_dependent_loop_calls_no_python() -> None:
     """It might never end when a call fails."""
     _, (last,) = sym.contrib.while_loop(lambda i: i < 30, lambda i: ([], [triple(i)]), [sym.var("i")], max_iterations=9)
     with pytest.raises(mx.MXNetError, match="inside a loop whose length depends on data"):

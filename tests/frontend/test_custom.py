@@ -134,7 +134,7 @@ METHODS = ("__init__", "list_arguments", "infer_shape", "infer_type", "create_op
 
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("error", [ValueError("my text"), StopIteration("my text")], ids=lambda e: type(e).__name__)
-def test_what_a_method_raises_ends_in_an_error_of_mxnet(method: str, error: Exception) -> None:
+def test_an_exception_of_a_method_becomes_an_mxnet_error(method: str, error: Exception) -> None:
     def fail(*args: Any, **kwargs: Any) -> Any:
         raise error
 
@@ -198,7 +198,7 @@ class Negative(Plain):
     sign = -1
 
 
-def test_a_name_that_is_registered_anew() -> None:
+def test_a_name_that_is_registered_again() -> None:
     for prop, wanted in ((Plain, 1), (Negative, -1), (Plain, 1)):
         mx.operator.register("test_plain")(prop)
         assert nd.Custom(nd.ones(1), op_type="test_plain").asscalar() == wanted
@@ -256,7 +256,7 @@ class OldTwice(mx.operator.NDArrayOp):
         out_data[0][:] = in_data[0] * 2
 
 
-def test_the_interfaces_before_custom_operators() -> None:
+def test_the_predecessors_of_custom_operators() -> None:
     data: Any = mx.sym.var("data")
     symbol = OldSoftmax()(data=OldTwice()(data), name="softmax")
     assert symbol.list_arguments() == ["data", "softmax_label"]

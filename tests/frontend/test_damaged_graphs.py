@@ -71,7 +71,7 @@ GRAPHS: dict[str, tuple[dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize("what", GRAPHS)
-def test_a_graph_that_fits_no_operator_is_refused(what: str, tmp_path: Path) -> None:
+def test_an_invalid_graph_is_refused(what: str, tmp_path: Path) -> None:
     damaged, text = GRAPHS[what]
     path = tmp_path / "net-symbol.json"
     path.write_text(json.dumps(damaged))
@@ -79,7 +79,7 @@ def test_a_graph_that_fits_no_operator_is_refused(what: str, tmp_path: Path) -> 
         mx.sym.load(str(path))
 
 
-def test_a_subgraph_of_which_the_file_does_not_count_the_outputs_is_written() -> None:
+def test_a_subgraph_without_output_counts_is_written() -> None:
     body = X, node("SliceChannel", "s", 0, num_outputs="2", axis="0"), node("elemwise_add", "a", [1, 0, 0], [1, 1, 0])
     written = json.loads(mx.sym.load_json(json.dumps(loop(*body))).tojson())
     assert written["nodes"][1]["subgraphs"][0]["node_row_ptr"] == [0, 1, 3, 4]
@@ -103,12 +103,12 @@ def test_texts_of_a_tuple(text: str) -> None:
     "text",
     ["(2.0,2)", "2,2", "(2,2", "(2 2)", "((2,2))", "(2,,2)", "(0x2,2)", "(2,None)", "", "(1_0,2)", "(1e0,2)", "(,)"],
 )
-def test_texts_of_no_tuple(text: str) -> None:
+def test_invalid_texts_of_a_tuple(text: str) -> None:
     with pytest.raises(mx.MXNetError, match="Pooling: kernel="):
         mx.sym.Pooling(mx.sym.var("x"), **as_given(kernel=text))
 
 
 @pytest.mark.parametrize("text", ["3.0", "1_0", "0x3", "", "3e0"])
-def test_texts_of_no_integer(text: str) -> None:
+def test_invalid_texts_of_an_integer(text: str) -> None:
     with pytest.raises(mx.MXNetError, match="FullyConnected: num_hidden="):
         mx.sym.FullyConnected(mx.sym.var("x"), **as_given(num_hidden=text))

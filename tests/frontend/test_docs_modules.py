@@ -11,6 +11,6 @@ import pytest
 def test_shapes_for_documentation() -> None:
     made: Any = mx.sym.FullyConnected(mx.sym.var("x"), num_hidden=3, name="fc")
     assert mx.symbol_doc.SymbolDoc.get_output_shape(made, x=(2, 4)) == {"fc_output": (2, 3)}
-    with pytest.warns(UserWarning), pytest.raises(mx.MXNetError, match="do not follow"):
+    with pytest.warns(UserWarning), pytest.raises(mx.MXNetError, match="do not determine"):
         mx.symbol_doc.SymbolDoc.get_output_shape(made)
     assert issubclass(mx.ndarray_doc.StackDoc, mx.ndarray_doc.NDArrayDoc)

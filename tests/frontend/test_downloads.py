@@ -43,12 +43,12 @@ def test_a_good_file_is_kept_and_a_bad_one_replaced(source: str, tmp_path: Path)
     assert target.read_bytes() == DATA
 
 
-def test_another_hash_is_said(source: str, tmp_path: Path) -> None:
+def test_a_wrong_hash_is_reported(source: str, tmp_path: Path) -> None:
     with pytest.raises(UserWarning, match="does not match"):
         download(source, path=str(tmp_path / "file.bin"), sha1_hash="0" * 40)
 
 
-def test_a_failure_is_the_last_error_and_leaves_nothing(tmp_path: Path) -> None:
+def test_a_failure_raises_the_last_error_and_leaves_no_file(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="nothing"):
         download((tmp_path / "nothing").as_uri(), path=str(tmp_path / "file.bin"), retries=1)
     assert not (tmp_path / "file.bin").exists()
@@ -106,13 +106,13 @@ def test_attempts_and_the_last_error(
     assert caught.value.__notes__ == [f"{URL} could not be downloaded: put the file at {tmp_path}/file.bin yourself"]
 
 
-def test_a_second_attempt_may_succeed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_second_attempt_can_succeed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     web = Web((500,), requests.ConnectionError, (200, DATA))
     monkeypatch.setattr("requests.get", web)
     assert Path(download(URL, path=str(tmp_path), retries=3)).read_bytes() == DATA and len(web.calls) == 3
 
 
-def test_a_download_that_breaks_off_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupted_download_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     class Cut(io.BytesIO):
         def read(self, *_: Any) -> bytes:
             raise OSError("connection reset")
@@ -146,7 +146,7 @@ def test_weights_come_from_the_store_once(tmp_path: Path, monkeypatch: pytest.Mo
     assert not Path(path).exists()
 
 
-def test_without_the_store_the_error_says_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_store_the_error_explains_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MXNET_GLUON_REPO", (tmp_path / "nowhere").as_uri())
     with pytest.raises(mx.MXNetError, match=r"resnet18_v1-a0666292.params are not in .*as root="):
         mx.gluon.model_zoo.vision.resnet18_v1(pretrained=True, root=str(tmp_path))
@@ -161,7 +161,7 @@ def test_damaged_weights_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyP
         model_store.get_model_file("alexnet", root=str(tmp_path / "models"))
 
 
-def test_a_packed_file_is_unpacked_whole_or_not_at_all(tmp_path: Path) -> None:
+def test_files_are_unpacked_atomically(tmp_path: Path) -> None:
     packed = bz2.compress(DATA)
     for name, content in (("whole.bz2", packed), ("cut.bz2", packed[:-20])):
         (tmp_path / name).write_bytes(content)

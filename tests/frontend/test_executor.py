@@ -16,7 +16,7 @@ def doubled() -> mx.executor.Executor:
     return (a * 2).bind(mx.cpu(), {"a": mx.nd.ones((4, 3))})
 
 
-def test_results_stay_the_same_arrays(doubled: mx.executor.Executor) -> None:
+def test_results_remain_the_same_arrays(doubled: mx.executor.Executor) -> None:
     kept = doubled.outputs[0]
     view = kept[1:]
     assert doubled.forward()[0] is kept
@@ -44,7 +44,7 @@ def test_a_reshaped_executor_shares_the_results_memory(doubled: mx.executor.Exec
     assert doubled.outputs[0].asnumpy().max() == 2
 
 
-def test_a_monitor_leaves_the_results_where_they_are(doubled: mx.executor.Executor) -> None:
+def test_a_monitor_keeps_the_result_arrays(doubled: mx.executor.Executor) -> None:
     kept, seen = doubled.outputs[0], []
     doubled.set_monitor_callback(lambda name, array: seen.append(name))
     doubled.forward()
@@ -53,7 +53,7 @@ def test_a_monitor_leaves_the_results_where_they_are(doubled: mx.executor.Execut
     assert len(seen) == 1
 
 
-def test_arrays_stand_on_the_contexts_of_their_groups() -> None:
+def test_arrays_are_on_the_contexts_of_their_groups() -> None:
     with mx.AttrScope(ctx_group="first"):
         hidden = mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=4, name="fc1")
     shift: Any = mx.sym.Variable("shift", shape=(2, 4))
@@ -67,7 +67,7 @@ def test_arrays_stand_on_the_contexts_of_their_groups() -> None:
     assert executor.forward()[0].shape == (2, 4)
 
 
-def test_debug_str_says_how_much_memory() -> None:
+def test_debug_str_contains_the_memory_size() -> None:
     data: Any = mx.sym.Variable("data")
     for _ in range(3):
         data = mx.sym.softmax(data * data)
@@ -111,7 +111,7 @@ def test_flags_that_mxnet_refuses(flags: list[tuple[str, Any]], message: str) ->
 
 
 @pytest.mark.parametrize("value", [True, 1, "True", "1", False, "0"])
-def test_flags_that_mxnet_takes(value: Any) -> None:
+def test_flags_that_mxnet_accepts(value: Any) -> None:
     flags = [("static_alloc", value), ("inline_limit", 2), ("forward_bulk_size", 15), ("data_indices", [0])]
     made = mx.nd.CachedOp(mx.sym.exp(mx.sym.Variable("x")), flags)
     assert made(mx.nd.zeros((2,))).asnumpy().tolist() == [1, 1]

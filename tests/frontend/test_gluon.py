@@ -29,7 +29,7 @@ def error(found: np.ndarray, expected: np.ndarray) -> float:
 
 
 @pytest.mark.parametrize("name", ["convnet", "tagger"])
-def test_exported_networks_give_the_recorded_outputs(name: str) -> None:
+def test_exported_networks_agree_with_the_records(name: str) -> None:
     block = mx.gluon.SymbolBlock.imports(
         str(FIXTURES / f"{name}-symbol.json"), ["data"], str(FIXTURES / f"{name}-0000.params")
     )
@@ -86,7 +86,7 @@ def test_one_program_for_each_signature() -> None:
     assert net._cached_op is not None and len(net._cached_op.function.known) == 2
 
 
-def test_modes_have_programs_of_their_own() -> None:
+def test_modes_have_their_own_programs() -> None:
     net = nn.Dropout(0.5)
     net.hybridize()
     x = mx.nd.ones((32, 32))
@@ -98,7 +98,7 @@ def test_modes_have_programs_of_their_own() -> None:
     assert not mx.autograd.is_training() and not mx.autograd.is_recording()
 
 
-def test_threads_may_share_a_compiled_net() -> None:
+def test_threads_can_share_a_compiled_net() -> None:
     net = small_net()
     net.hybridize()
     inputs = [mx.nd.ones((8, 5)) * i for i in range(4)]
@@ -133,7 +133,7 @@ def test_failed_inference_names_block_and_parameter() -> None:
         net(mx.nd.ones((2, 3)))
 
 
-def test_parameters_go_through_every_kind_of_file(tmp_path: Path) -> None:
+def test_parameters_survive_every_kind_of_file(tmp_path: Path) -> None:
     net, x = small_net(prefix="a_"), mx.nd.ones((3, 5))
     net.hybridize()
     expected = net(x).asnumpy()
@@ -172,7 +172,7 @@ def test_children_of_hybrid_blocks_are_hybrid() -> None:
         nn.HybridSequential().add(nn.Lambda("relu"))
 
 
-def test_hooks_run_and_leave() -> None:
+def test_hooks_run_and_can_be_removed() -> None:
     net, seen = small_net(), []
     handle = net.register_forward_hook(lambda block, inputs, outputs: seen.append(outputs.shape))
     net(mx.nd.ones((3, 5)))
@@ -181,7 +181,7 @@ def test_hooks_run_and_leave() -> None:
     assert seen == [(3, 2)]
 
 
-def test_unused_input_is_warned_of() -> None:
+def test_an_unused_input_warns() -> None:
     class Ignoring(mx.gluon.HybridBlock):
         def hybrid_forward(self, F: Any, x: Any, y: Any) -> Any:  # type: ignore[override]
             return F.relu(x)
@@ -251,7 +251,7 @@ def test_compiled_call_follows_other_types_of_parameters() -> None:
         assert found.dtype == np.float64 and found.asnumpy().tolist() == [[1.0] * 4] * 2
 
 
-def test_several_inputs_take_the_short_way_too() -> None:
+def test_several_inputs_use_the_fast_path() -> None:
     class Weighted(mx.gluon.HybridBlock):
         def __init__(self) -> None:
             super().__init__()
@@ -268,7 +268,7 @@ def test_several_inputs_take_the_short_way_too() -> None:
         assert net(mx.nd.ones((1, 3)) * i, mx.nd.ones((1, 2))).asnumpy().tolist() == [[3.0 * i - 1] * 2]
 
 
-def test_short_way_keeps_the_structure_of_arguments() -> None:
+def test_the_fast_path_keeps_the_structure_of_arguments() -> None:
     class Pair(mx.gluon.HybridBlock):
         def hybrid_forward(self, F: Any, pair: Any) -> Any:  # type: ignore[override]
             return pair[0] + pair[1]
@@ -281,7 +281,7 @@ def test_short_way_keeps_the_structure_of_arguments() -> None:
         net(one, one)
 
 
-def test_nets_of_equal_structure_keep_what_they_prepared() -> None:
+def test_nets_of_equal_structure_keep_their_prepared_memory() -> None:
     nets = [nn.Conv2D(8, 3, in_channels=8) for _ in range(3)]
     x = mx.nd.ones((1, 8, 6, 6))
     for net in nets:

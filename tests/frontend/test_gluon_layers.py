@@ -132,7 +132,7 @@ ELSEWHERE = {
 }
 
 
-def test_every_layer_is_here() -> None:
+def test_every_layer_is_tested() -> None:
     modules = (nn, rnn, loss, contrib.nn, contrib.rnn, contrib.cnn)
     there = {
         name
@@ -162,7 +162,7 @@ def assert_same(one: Any, other: Any, tolerance: float = 1e-5) -> None:
 
 
 @pytest.mark.parametrize("name", LAYERS)
-def test_layer_hybridized_is_layer(name: str) -> None:
+def test_hybridized_layers_agree_with_eager_layers(name: str) -> None:
     mx.random.seed(7)
     make, shapes = LAYERS[name]
     block = make()
@@ -181,7 +181,7 @@ def test_layer_hybridized_is_layer(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", CELLS)
-def test_cell_hybridized_is_cell(name: str) -> None:
+def test_hybridized_cells_agree_with_eager_cells(name: str) -> None:
     mx.random.seed(7)
     make, shape = CELLS[name]
     cell = make()
@@ -202,7 +202,7 @@ def test_cell_hybridized_is_cell(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["Dense", "Conv2D", "BatchNorm", "LSTM"])
 @pytest.mark.parametrize("dtype", ["float64", "float16"])
-def test_layers_take_other_dtypes(name: str, dtype: str) -> None:
+def test_layers_accept_other_dtypes(name: str, dtype: str) -> None:
     make, shapes = LAYERS[name]
     block = make()
     block.initialize(mx.init.Uniform(0.5))
@@ -214,7 +214,7 @@ def test_layers_take_other_dtypes(name: str, dtype: str) -> None:
     assert_same(compiled, block(*inputs(shapes, dtype)), 1e-5 if dtype == "float64" else 5e-3)
 
 
-def test_parts_of_a_net_hybridize() -> None:
+def test_parts_of_a_net_can_be_hybridized() -> None:
     net = chain(nn.Sequential, nn.Dense(3), chain(nn.HybridSequential, nn.Dense(4), nn.BatchNorm()), nn.Dense(2))
     net.initialize()
     x = inputs(((2, 3),))[0]
@@ -224,7 +224,7 @@ def test_parts_of_a_net_hybridize() -> None:
     assert net[1]._cached_op is not None and net[0]._cached_op is None
 
 
-def test_constructors_show_the_defaults_of_mxnet() -> None:
+def test_constructors_have_the_defaults_of_mxnet() -> None:
     shown = {name: str(inspect.signature(getattr(nn, name))) for name in ("Conv2D", "Conv1D", "MaxPool2D", "AvgPool3D")}
     assert "strides: 'Sizes' = (1, 1)" in shown["Conv2D"] and "layout: 'str | None' = 'NCHW'" in shown["Conv2D"]
     assert "strides: 'Sizes' = 1" in shown["Conv1D"] and "= 'NCW'" in shown["Conv1D"]

@@ -30,7 +30,7 @@ def same(one: Any, other: Any) -> bool:
     return np.array_equal(one.asnumpy(), other.asnumpy())
 
 
-def test_saved_model_runs_in_another_of_its_structure(tmp_path: Path) -> None:
+def test_saved_parameters_load_into_a_net_of_equal_structure(tmp_path: Path) -> None:
     net, other = small_net(prefix="n_"), small_net()
     net.hybridize()
     expected = net(IMAGE)
@@ -80,7 +80,7 @@ def test_nets_are_copied_and_pickled(hybridized: bool) -> None:
 
 
 @pytest.mark.parametrize("everything", [False, True])
-def test_op_hook_hears_of_every_operator(everything: bool) -> None:
+def test_the_op_hook_is_called_for_every_operator(everything: bool) -> None:
     net, heard = small_net(prefix="n_"), []
     expected = net(IMAGE)
     net.hybridize()
@@ -104,7 +104,7 @@ def test_op_hook_hears_of_every_operator(everything: bool) -> None:
         assert names == results
 
 
-def test_hooks_are_kept_once_and_leave() -> None:
+def test_hooks_are_registered_once_and_can_be_removed() -> None:
     net, seen = small_net(), []
 
     def hook(*args: Any) -> None:
@@ -123,7 +123,7 @@ def test_hooks_are_kept_once_and_leave() -> None:
         first.attach(net._forward_hooks, hook)
 
 
-def test_hybridized_net_calls_hooks_of_its_own() -> None:
+def test_a_hybridized_net_calls_its_own_hooks() -> None:
     net, seen = small_net(), []
     net.hybridize()
     net(IMAGE)
@@ -145,7 +145,7 @@ def test_programs_of_a_block_are_bounded() -> None:
     assert len(block.function.known) <= 4 and len(block._fast_path_cache) <= 4
 
 
-def test_threads_may_make_the_first_call_together() -> None:
+def test_threads_can_make_the_first_call_at_once() -> None:
     net, found, start = small_net(), [], threading.Barrier(8)
     expected = net(IMAGE)
     net.hybridize()
@@ -163,7 +163,7 @@ def test_threads_may_make_the_first_call_together() -> None:
     assert len(found) == 160 and all(found)
 
 
-def test_threads_may_make_deferred_parameters_together() -> None:
+def test_threads_can_create_deferred_parameters_at_once() -> None:
     net, shapes, start = small_net(), [], threading.Barrier(6)
     net.hybridize()
 
@@ -183,7 +183,7 @@ CONTEXTS = [mx.cpu(0), mx.cpu(1)]
 
 
 @pytest.mark.parametrize("hybridized", [False, True])
-def test_parameters_live_on_several_contexts(hybridized: bool) -> None:
+def test_parameters_on_several_contexts(hybridized: bool) -> None:
     net = nn.Dense(2, in_units=3)
     net.initialize(ctx=CONTEXTS)
     if hybridized:

@@ -28,7 +28,7 @@ def check(array: Any, expected: Any, context: mx.Context = GPU) -> None:
     np.testing.assert_allclose(array.asnumpy(), expected, rtol=1e-6)
 
 
-def test_there_are_two() -> None:
+def test_two_gpus_exist() -> None:
     assert mx.context.num_gpus() == 2
     free, total = mx.context.gpu_memory_info(1)
     assert 0 < free <= total
@@ -63,7 +63,7 @@ def test_a_seed_gives_the_same_numbers_everywhere() -> None:
     np.testing.assert_array_equal(*drawn)
 
 
-def test_tables_of_fast_calls_serve_the_host_alone() -> None:
+def test_fast_paths_serve_only_the_host() -> None:
     """Each call is made on the CPU, on the GPU and on the CPU again, with the same dtypes and shapes."""
     calls: list[Callable[[Any], Any]] = [
         lambda x: x + x,
@@ -111,7 +111,7 @@ def test_views_share_memory() -> None:
     check(x[1] + x[2], [12, 12, 7, 18])
 
 
-def test_operands_from_an_odd_element_on() -> None:
+def test_operands_that_are_not_aligned() -> None:
     """Kernels are compiled for aligned operands."""
     x = on_gpu(np.arange(9))
     check(nd.exp(x[1:4]) + x[3:6], np.add(np.exp([1, 2, 3]), [3, 4, 5]))
@@ -169,7 +169,7 @@ def test_waiting() -> None:
     assert x.handle.value == x._address.value
 
 
-def test_memory_is_given_back() -> None:
+def test_memory_is_freed() -> None:
     device: Any = open_device("gpu", 0)
     before = device.used
     x = nd.ones((1000,), ctx=GPU)
@@ -180,7 +180,7 @@ def test_memory_is_given_back() -> None:
         nd.zeros((1 << 30,), ctx=GPU)
 
 
-def test_numbers_of_a_call_are_read_from_the_device() -> None:
+def test_scalar_parameters_are_read_from_the_device() -> None:
     weight = on_gpu([1, 2, 3])
     for rate in (0.5, 0.25):
         check(nd.sgd_update(weight, nd.ones((3,), ctx=GPU), lr=rate), np.array([1, 2, 3]) - rate)
@@ -194,7 +194,7 @@ def test_numbers_of_a_call_are_read_from_the_device() -> None:
         (lambda x: nd.random.poisson(3, shape=2, ctx=GPU), r"poisson.*core\.while has no kernel on the gpu target"),
     ],
 )
-def test_what_triton_has_no_kernel_for(call: Callable[[Any], Any], text: str) -> None:
+def test_primitives_without_a_triton_kernel(call: Callable[[Any], Any], text: str) -> None:
     with pytest.raises(mx.MXNetError, match=text):
         call(on_gpu([[2, 0], [0, 2]]))
 
@@ -235,7 +235,7 @@ def test_network(name: str, hybridize: bool) -> None:
         np.testing.assert_allclose(found.asnumpy(), expected, rtol=1e-5, atol=1e-6)
 
 
-def test_parameters_are_read_when_they_change() -> None:
+def test_changed_parameters_are_read_again() -> None:
     net = classifier()
     net.initialize(ctx=GPU)
     net.hybridize()

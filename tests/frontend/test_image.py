@@ -31,7 +31,7 @@ def test_decoding(tmp_path: Path) -> None:
     assert (image.imdecode(np.frombuffer(encoded(), np.uint8)).asnumpy() == PIXELS).all()
 
 
-def test_what_is_no_image_is_refused(tmp_path: Path) -> None:
+def test_data_that_are_not_an_image_are_refused(tmp_path: Path) -> None:
     with pytest.raises(mx.MXNetError, match="Decoding failed"):
         image.imdecode(b"nothing")
     with pytest.raises(mx.MXNetError, match="cannot read the image"):
@@ -60,13 +60,13 @@ def test_crops() -> None:
     assert image.fixed_crop(photo(), 1, 2, 3, 4, size=(6, 8)).shape == (8, 6, 3)
 
 
-def test_packed_images_come_back() -> None:
+def test_packed_images_are_unpacked() -> None:
     record = mx.recordio.pack_img((0, 3, 1, 0), PIXELS, quality=3, img_fmt=".png")
     header, pixels = mx.recordio.unpack_img(record)
     assert header.label == 3 and (pixels == PIXELS).all()
 
 
-def test_transforms_make_a_tensor() -> None:
+def test_transforms_create_a_tensor() -> None:
     transforms = mx.gluon.data.vision.transforms
     steps = [transforms.CenterCrop(4), transforms.ToTensor(), transforms.Normalize((0.5, 0.5, 0.5), (2, 2, 2))]
     made = transforms.Compose(steps)(photo()).asnumpy()
@@ -92,6 +92,6 @@ REFUSED: dict[str, Callable[[], Any]] = {
 
 
 @pytest.mark.parametrize("what", REFUSED)
-def test_what_mxnet_refuses_ends_in_its_error(what: str) -> None:
+def test_errors_have_mxnets_types(what: str) -> None:
     with pytest.raises(mx.MXNetError):
         REFUSED[what]()

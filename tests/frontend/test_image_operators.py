@@ -19,7 +19,7 @@ def photo() -> Any:
     return mx.nd.array(PHOTO, dtype="uint8")
 
 
-def test_crops_at_any_place_are_one_program(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_crops_at_different_positions_share_a_program(monkeypatch: pytest.MonkeyPatch) -> None:
     x = photo()
     image.crop(x, 0, 0, 3, 2)
     monkeypatch.setattr(operator_function.OperatorSpecialization, "__init__", None)
@@ -53,7 +53,7 @@ def test_factors_are_drawn_between_their_bounds() -> None:
         image.random_brightness(x, 1.5, 0.5)
 
 
-def test_a_jitter_of_one_kind_is_that_adjustment() -> None:
+def test_a_jitter_of_one_kind_equals_its_adjustment() -> None:
     mx.random.seed(6)
     x = mx.nd.full((2, 2, 3), 100.0)
     found = [image.random_color_jitter(x, 0.2, 0, 0, 0).asnumpy() for _ in range(20)]
@@ -62,7 +62,7 @@ def test_a_jitter_of_one_kind_is_that_adjustment() -> None:
     assert (image.random_color_jitter(photo(), 0, 0, 0, 0).asnumpy() == PHOTO).all()
 
 
-def test_a_jitter_of_all_kinds_keeps_gray_gray() -> None:
+def test_a_jitter_of_all_kinds_preserves_gray() -> None:
     mx.random.seed(7)
     x = mx.nd.full((4, 4, 3), 100.0)
     for _ in range(6):
@@ -71,7 +71,7 @@ def test_a_jitter_of_all_kinds_keeps_gray_gray() -> None:
         assert 70 < found.mean() < 130
 
 
-def test_lighting_has_the_deviation_asked_for() -> None:
+def test_lighting_has_the_requested_deviation() -> None:
     mx.random.seed(8)
     x = mx.nd.zeros((1, 1, 3))
     found = np.array([image.random_lighting(x, alpha_std=0.1).asnumpy().ravel() for _ in range(300)])
@@ -90,7 +90,7 @@ def test_lighting_has_the_deviation_asked_for() -> None:
         lambda: image.adjust_lighting(photo(), alpha=(1, 2)),
     ],
 )
-def test_what_does_not_fit_is_refused(wrong: Any) -> None:
+def test_invalid_arguments_are_refused(wrong: Any) -> None:
     with pytest.raises(mx.base.MXNetError, match="_image_"):
         wrong()
 
@@ -117,9 +117,7 @@ RESIZED = [g for g in operator_goldens() if g.op == "_image_resize" and g.inputs
 
 @pytest.mark.parametrize("with_opencv", [True, False])
 @pytest.mark.parametrize("golden", RESIZED, ids=str)
-def test_imresize_and_resize_give_the_same_picture(
-    golden: Golden, with_opencv: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_imresize_and_resize_agree(golden: Golden, with_opencv: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """The bytes that MXNet gives, or floats to 1e-6 of their range."""
     if not with_opencv:
         monkeypatch.setattr(codec, "opencv", lambda: None)

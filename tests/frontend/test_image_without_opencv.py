@@ -27,7 +27,7 @@ def saved(image: Any, kind: str, **options: Any) -> bytes:
     return file.getvalue()
 
 
-def turned() -> bytes:
+def rotated() -> bytes:
     exif = Image.Exif()
     exif[0x0112] = 6  # a quarter turn
     return saved(Image.fromarray(PHOTO), "JPEG", exif=exif)
@@ -38,7 +38,7 @@ FILES = {
     "coarse.jpg": cv2.imencode(".jpg", PHOTO, [cv2.IMWRITE_JPEG_QUALITY, 30])[1].tobytes(),
     "grey.jpg": cv2.imencode(".jpg", GREY)[1].tobytes(),
     "progressive.jpg": saved(Image.fromarray(PHOTO), "JPEG", progressive=True, subsampling=0),
-    "turned.jpg": turned(),
+    "rotated.jpg": rotated(),
     "png": cv2.imencode(".png", PHOTO)[1].tobytes(),
     "grey.png": cv2.imencode(".png", GREY)[1].tobytes(),
     "four.png": cv2.imencode(".png", FOUR)[1].tobytes(),
@@ -90,7 +90,7 @@ def test_borders_and_sizes(channels: int, dtype: str) -> None:
         without_opencv.add_border(image, (1, 1, 1, 1), 9, [0])
 
 
-def test_what_is_no_image_is_refused() -> None:
+def test_data_that_are_not_an_image_are_refused() -> None:
     for decode in (lambda data: without_opencv.decode(data, True, True), without_opencv.decode_unchanged):
         with pytest.raises(mx.MXNetError, match="Decoding failed"):
             decode(FILES["jpg"][:200])
@@ -125,7 +125,7 @@ assert transforms.Compose(steps)(photo).shape == (3, 16, 16)
     assert done.returncode == 0, done.stderr
 
 
-def test_without_pillow_too_the_error_says_what_to_install() -> None:
+def test_without_pillow_the_error_names_what_to_install() -> None:
     program = """
 import sys
 sys.modules["cv2"] = sys.modules["PIL"] = None

@@ -18,15 +18,15 @@ LESS = set(
 
 
 @pytest.mark.parametrize("use", uses(), ids=str)
-def test_what_follows_from_partly_unknown_shapes(use: Use) -> None:
+def test_inference_from_partly_unknown_shapes(use: Use) -> None:
     differences = otherwise().get(str(use), {})
     for asked in use.questions:
-        wanted = differences.get(str(asked.number), asked.theirs)
-        assert use.ours(asked) == wanted, (asked.given, asked.with_output)
+        expected = differences.get(str(asked.number), asked.theirs)
+        assert use.ours(asked) == expected, (asked.given, asked.with_output)
 
 
 @pytest.mark.parametrize("use", [use for use in uses() if str(use) in otherwise()], ids=str)
-def test_how_answers_may_differ_from_mxnet(use: Use) -> None:
+def test_only_known_differences_from_mxnet_occur(use: Use) -> None:
     """mxforge refuses some shapes without elements that MXNet lets through. Both shape semantics give one answer."""
     for number, ours in otherwise()[str(use)].items():
         asked = use.questions[int(number)]
@@ -34,7 +34,7 @@ def test_how_answers_may_differ_from_mxnet(use: Use) -> None:
         assert ours == REFUSED or "legacy" not in ours
 
 
-def test_the_operators_that_infer_less_than_in_mxnet() -> None:
+def test_the_operators_that_infer_less_than_mxnet() -> None:
     found = [
         (use.op, use.questions[int(n)], ours) for use in uses() for n, ours in otherwise().get(str(use), {}).items()
     ]

@@ -13,7 +13,7 @@ def run(program: str) -> None:
     assert done.returncode == 0, done.stderr
 
 
-def test_modules_are_there_and_not_loaded() -> None:
+def test_modules_are_listed_and_not_loaded() -> None:
     run("""
 names = ["mxnet.ndarray", "mxnet.symbol", "mxnet.gluon", "mxnet.gluon.nn.basic_layers", "mxnet.numpy"]
 assert all(name in sys.modules for name in names)
@@ -36,7 +36,7 @@ assert early[0].NDArray is mx.nd.NDArray and early[1].split_data is split_data a
 """)
 
 
-def test_a_touch_loads_and_a_patch_reaches_everybody() -> None:
+def test_access_loads_a_module_and_patches_are_visible_everywhere() -> None:
     run("""
 late = sys.modules["mxnet.gluon.utils"]
 late.download = "patched"
@@ -48,10 +48,10 @@ assert not hasattr(mxnet.metric, "F1")
 """)
 
 
-def test_threads_that_touch_modules_at_once_all_find_them_whole() -> None:
+def test_threads_that_access_modules_at_once_find_them_complete() -> None:
     run("""
 import threading
-wanted = {"mxnet.gluon.trainer": "Trainer", "mxnet.module.module": "Module", "mxnet.ndarray": "NDArray",
+expected = {"mxnet.gluon.trainer": "Trainer", "mxnet.module.module": "Module", "mxnet.ndarray": "NDArray",
           "mxnet.symbol.symbol": "Symbol", "mxnet.gluon.nn": "Dense", "mxnet.model": "FeedForward"}
 found, errors, start = [], [], threading.Barrier(12)
 def touch(place, name):
@@ -60,14 +60,14 @@ def touch(place, name):
         found.append(getattr(sys.modules[place], name))
     except BaseException as error:
         errors.append(error)
-threads = [threading.Thread(target=touch, args=pair) for pair in wanted.items() for _ in range(2)]
+threads = [threading.Thread(target=touch, args=pair) for pair in expected.items() for _ in range(2)]
 for thread in threads: thread.start()
 for thread in threads: thread.join(60)
 assert not errors and len(found) == 12, errors
 """)
 
 
-def test_an_import_that_failed_is_tried_again() -> None:
+def test_a_failed_import_is_retried() -> None:
     run("""
 late = sys.modules["mxnet.visualization"]
 sys.modules["mxforge.frontend.symbol"] = None  # which visualization needs
@@ -85,7 +85,7 @@ assert mxnet.visualization is late
 """)
 
 
-def test_what_was_loaded_before_is_kept() -> None:
+def test_modules_that_were_loaded_before_are_kept() -> None:
     done = subprocess.run(
         [sys.executable, "-c", "import mxforge as m; m.nd; import mxforge.as_mxnet, mxnet; assert mxnet.nd is m.nd"],
         capture_output=True,

@@ -18,7 +18,7 @@ from mxforge import nd
         ("inverse", [[1.0, 1.0], [1.0, 1.0]], "singular"),
     ],
 )
-def test_what_has_no_result_is_an_error(name: str, matrix: list[list[float]], reason: str) -> None:
+def test_matrices_without_a_result_raise(name: str, matrix: list[list[float]], reason: str) -> None:
     x = nd.array(matrix)
     with pytest.raises(mx.MXNetError, match=rf"_linalg_{name}: .*{reason}\n  A: \(2, 2\) float32"):
         getattr(nd.linalg, name)(x)
@@ -28,7 +28,7 @@ def test_what_has_no_result_is_an_error(name: str, matrix: list[list[float]], re
     assert np.isnan(nan.asnumpy()).any()
 
 
-def test_wrong_operands_are_refused_at_the_call() -> None:
+def test_wrong_operands_are_refused_by_the_call() -> None:
     for call in (
         lambda: nd.linalg.potrf(nd.ones((2, 2), dtype="float16")),
         lambda: nd.linalg.det(nd.ones((2, 3))),
@@ -51,7 +51,7 @@ class Whiten(mx.gluon.HybridBlock):
 
 
 @pytest.mark.parametrize("target", ["cpu", "reference"])
-def test_a_block_of_factors_gives_the_same_compiled(target: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_hybridized_block_of_factorizations_agrees(target: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MXFORGE_TARGET", target)
     x = nd.array(np.random.default_rng(0).normal(size=(2, 3, 5)))
     block = Whiten()

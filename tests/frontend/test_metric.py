@@ -26,12 +26,12 @@ def test_pcc_counts_every_label_whatever_its_shape() -> None:
         flat.update([mx.nd.ones((3,))], [mx.nd.ones((4, 2))])
 
 
-def test_accuracy_names_an_axis_that_is_not_there() -> None:
+def test_accuracy_names_a_missing_axis() -> None:
     with pytest.raises(mx.MXNetError, match=r"accuracy: predictions \(4,\) have no axis 1"):
         mx.metric.Accuracy().update([mx.nd.ones((3,))], [mx.nd.ones((4,))])
 
 
-def test_sums_of_a_metric_may_be_set_by_subclasses() -> None:
+def test_subclasses_can_set_the_sums_of_a_metric() -> None:
     class Last(mx.metric.EvalMetric):
         def update(self, labels: list[mx.nd.NDArray], preds: list[mx.nd.NDArray]) -> None:
             self.sum_metric, self.num_inst = float(preds[0].asnumpy()[-1]), 1
@@ -41,7 +41,7 @@ def test_sums_of_a_metric_may_be_set_by_subclasses() -> None:
     assert metric.get_global() == metric.get() == ("last", 4.0)
 
 
-def test_sums_stay_exact_over_many_batches_and_read_as_numbers() -> None:
+def test_sums_are_exact_over_many_batches() -> None:
     class Own(mx.metric.EvalMetric):
         def update(self, labels: list[mx.nd.NDArray], preds: list[mx.nd.NDArray]) -> None:
             self.sum_metric += preds[0].asnumpy().sum()
@@ -63,7 +63,7 @@ def _through_pickle(metric: Any) -> Any:
 @pytest.mark.parametrize("copied", [copy.deepcopy, _through_pickle])
 @pytest.mark.parametrize("average", ["macro", "micro"])
 @pytest.mark.parametrize("kind", ["f1", "mcc"])
-def test_a_copy_of_a_binary_metric_counts_for_itself(kind: str, average: str, copied: Callable[[Any], Any]) -> None:
+def test_a_copy_of_a_binary_metric_counts_separately(kind: str, average: str, copied: Callable[[Any], Any]) -> None:
     label, right = [mx.nd.array([1, 0, 1])], [mx.nd.array([[0, 1], [1, 0], [0, 1]])]
     wrong = [mx.nd.array([[1, 0], [0, 1], [1, 0]])]
     metric = mx.metric.create(kind, average=average)

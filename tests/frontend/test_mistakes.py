@@ -52,7 +52,7 @@ def text_of(error: Exception) -> str:
 
 
 @pytest.mark.parametrize(("group", "mistake"), MISTAKES, ids=lambda v: v if isinstance(v, str) else v.name)
-def test_a_mistake_is_one_short_error(group: str, mistake: Mistake) -> None:
+def test_mistakes_raise_one_short_error(group: str, mistake: Mistake) -> None:
     error = refused(mistake)
     assert error.__cause__ is None
     assert error.__context__ is None or error.__suppress_context__
@@ -63,7 +63,7 @@ def test_a_mistake_is_one_short_error(group: str, mistake: Mistake) -> None:
 
 
 @pytest.mark.parametrize("group", groups())
-def test_texts_of_errors(group: str, request: pytest.FixtureRequest) -> None:
+def test_error_texts(group: str, request: pytest.FixtureRequest) -> None:
     recorded = read(group)
     found = [Mistake(m.name, m.program, m.mxnet, m.frames, text_of(refused(m))) for m in recorded]
     if request.config.getoption("--update-golden"):
@@ -97,7 +97,7 @@ def test_an_error_of_a_block_names_the_users_line() -> None:
     assert "_product (dot, made at <program>:3): " in str(error)
 
 
-def test_an_accident_inside_the_package_keeps_its_frames() -> None:
+def test_internal_failures_keep_their_frames() -> None:
     scope: dict[str, Any] = {"__name__": "mxforge.accident", "shorten": shorten}
     source = """
 def inner(fails):

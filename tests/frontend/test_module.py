@@ -26,7 +26,7 @@ def error(found: np.ndarray, expected: np.ndarray) -> float:
     return float(np.abs(found - expected).max() / np.abs(expected).max())
 
 
-def test_checkpoint_gives_the_recorded_outputs(recorded: dict[str, np.ndarray]) -> None:
+def test_checkpoints_agree_with_the_records(recorded: dict[str, np.ndarray]) -> None:
     symbol, arguments, states = mx.model.load_checkpoint(str(FIXTURES / "mlp"), 3)
     assert states == {} and sorted(arguments) == ["fc1_bias", "fc1_weight", "fc2_bias", "fc2_weight"]
     arguments = {**arguments, "data": mx.nd.array(recorded["x0"]), "softmax_label": mx.nd.zeros((64,))}
@@ -35,7 +35,7 @@ def test_checkpoint_gives_the_recorded_outputs(recorded: dict[str, np.ndarray]) 
 
 
 @pytest.mark.parametrize("contexts", [[mx.cpu()], [mx.cpu(0), mx.cpu(1), mx.cpu(2)]])
-def test_module_gives_the_recorded_outputs(contexts: list[mx.Context], recorded: dict[str, np.ndarray]) -> None:
+def test_modules_agree_with_the_records(contexts: list[mx.Context], recorded: dict[str, np.ndarray]) -> None:
     module = loaded(context=contexts)
     module.bind(*SHAPES, for_training=False)
     assert error(module.predict(mx.nd.array(recorded["x0"])).asnumpy(), recorded["y0"]) < 1e-5
@@ -43,7 +43,7 @@ def test_module_gives_the_recorded_outputs(contexts: list[mx.Context], recorded:
     assert error(module.predict(batches).asnumpy(), recorded["y0"]) < 1e-5
 
 
-def test_checkpoints_come_back(tmp_path: Path) -> None:
+def test_checkpoints_are_loaded_again(tmp_path: Path) -> None:
     module = loaded()
     module.bind(*SHAPES, for_training=False)
     module.save_checkpoint(str(tmp_path / "again"), 12)
@@ -79,12 +79,12 @@ def test_missing_and_extra_parameters() -> None:
     module.set_params(more, states)  # MXNet looks for extra ones only where some may be missing
 
 
-def test_unbound_module_says_so() -> None:
+def test_an_unbound_module_raises() -> None:
     with pytest.raises(AssertionError, match="bind"):
         loaded().forward(mx.io.DataBatch([mx.nd.ones((64, 12))]))
 
 
-def test_a_batch_that_does_not_fit_the_parameters_changes_nothing() -> None:
+def test_a_batch_of_a_wrong_shape_changes_nothing() -> None:
     net = mx.sym.FullyConnected(mx.sym.var("data"), num_hidden=2, name="f")
     module = mx.mod.Module(net, label_names=None)
     module.bind([("data", (2, 3))], for_training=False)
@@ -120,7 +120,7 @@ def test_a_file_of_buckets_without_the_default_one_is_refused(tmp_path: Path) ->
         mx.mod.BucketingModule.load_dict({3: net}, lambda key: (net, ("data",), None), 9, {}, {})
 
 
-def test_feed_forward_names_training(recorded: dict[str, np.ndarray]) -> None:
+def test_feed_forward_training_raises(recorded: dict[str, np.ndarray]) -> None:
     with pytest.warns(DeprecationWarning, match="deprecated"):
         model = mx.model.FeedForward.load(str(FIXTURES / "mlp"), 3)
     assert error(model.predict(recorded["x0"]), recorded["y0"]) < 1e-5

@@ -15,12 +15,12 @@ RECORDED = json.loads((Path(__file__).parents[1] / "data" / "monitored_inputs.js
 
 
 @pytest.mark.parametrize("row", RECORDED, ids=lambda row: row[0])
-def test_names_are_those_of_mxnet(row: Any) -> None:
+def test_names_agree_with_mxnets(row: Any) -> None:
     op, attributes, count, names = row
     assert list(monitored_names(lookup(op).parse(attributes), count)) == names
 
 
-def test_a_monitor_of_a_module_hears_them(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_monitor_of_a_module_receives_them(caplog: pytest.LogCaptureFixture) -> None:
     data = mx.sym.FullyConnected(mx.sym.var("data"), num_hidden=3, name="fc")
     active: Any = mx.sym.Activation(data, act_type="relu", name="act")
     out = mx.sym.SoftmaxOutput(active + 1, name="softmax")

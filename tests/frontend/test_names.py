@@ -61,11 +61,11 @@ def argument_problems(place: str, function: Any, theirs: list[list[Any]] | None)
     if theirs is None or ours is None or HANDLES.fullmatch(place):
         return
     names = [name for name, _ in ours if not name.startswith("*")]
-    wanted = [name for name, _ in theirs if not name.startswith("*")]
-    if isinstance(function, FunctionType) and wanted[:1] == ["self"] and "self" not in names:
-        wanted = wanted[1:]  # a static method here
-    if [name for name in names if name in wanted] != wanted:
-        yield f"{place}: arguments {names} instead of {wanted}"
+    expected = [name for name, _ in theirs if not name.startswith("*")]
+    if isinstance(function, FunctionType) and expected[:1] == ["self"] and "self" not in names:
+        expected = expected[1:]  # a static method here
+    if [name for name in names if name in expected] != expected:
+        yield f"{place}: arguments {names} instead of {expected}"
     defaults = dict(ours)
     for name, default in theirs:
         if default in (None, "...") or name not in defaults or repr(defaults[name]) == default:

@@ -26,7 +26,7 @@ BOGUS: Any = {"bogus": 1}
 # The face and its names.
 
 
-def test_names_of_the_face() -> None:
+def test_public_names_of_the_modules() -> None:
     assert mx.__version__ == "1.9.1" and mx.mxforge_version != mx.__version__
     assert mx.nd is mx.ndarray is sys.modules["mxforge.frontend.ndarray"]
     assert mx.nd.NDArray is mx.ndarray.ndarray.NDArray
@@ -75,7 +75,7 @@ def test_a_gpu_is_refused(use: Any) -> None:
         use()
 
 
-def test_results_live_where_their_operands_do() -> None:
+def test_results_have_the_context_of_their_operands() -> None:
     x = nd.ones(2, mx.cpu(1))
     assert {y.context for y in (x + 1, 1 - x, -x, x.exp(), nd.maximum(2, x), x[0], x[[0]], x.sum(), x.copy())} == {
         mx.cpu(1)
@@ -142,13 +142,13 @@ def test_single_elements_are_views_of_the_array() -> None:
     assert mx.nd.arange(3)[np.int32(2)].asscalar() == 2
 
 
-def test_operands_may_be_unaligned_views() -> None:
+def test_unaligned_views_as_operands() -> None:
     x = nd.arange(40)
     y = x[3:20] * 2 + x[7:24]
     np.testing.assert_array_equal(y.asnumpy(), np.arange(3, 20) * 2 + np.arange(7, 24))
 
 
-def test_out_over_an_operand() -> None:
+def test_out_that_overlaps_an_operand() -> None:
     x = nd.array([[1.0, 2], [3, 4]])
     expected = x.asnumpy() @ x.asnumpy()
     nd.dot(x, x, out=x)
@@ -344,7 +344,7 @@ def test_states_of_operators_are_written_in_place() -> None:
 @pytest.mark.parametrize(
     "repeat", [lambda x, y: x + y, lambda x, y: x * 2.5, lambda x, y: x > y, lambda x, y: -x, lambda x, y: nd.exp(x)]
 )
-def test_a_repeated_call_runs_few_functions(repeat: Any) -> None:
+def test_a_repeated_call_makes_few_python_calls(repeat: Any) -> None:
     """Nothing is parsed, inferred or imported: the operator, its ready call, an allocation, and the native call."""
     if settings().target == "reference":
         pytest.skip("the reference interprets")
@@ -379,7 +379,7 @@ def test_threads() -> None:
     assert wrong == []
 
 
-def test_threads_share_what_was_compiled() -> None:
+def test_threads_share_caches() -> None:
     """Threads meet at first calls, tables that are cleared, streams of random numbers and contexts."""
     failures: list[BaseException] = []
 
@@ -430,7 +430,7 @@ def test_boolean_mask() -> None:
         nd.contrib.boolean_mask(x, nd.ones(2))
 
 
-def test_keys_of_all_ranks_take_arrays_of_one_element() -> None:
+def test_arrays_of_one_element_as_keys() -> None:
     x = nd.zeros((2, 3))
     x[0, 0] = nd.array([5])
     x[1, -1] = nd.array([[6]])
@@ -463,7 +463,7 @@ def test_random_parameters_are_checked() -> None:
             call()
 
 
-def test_out_may_be_positional() -> None:
+def test_out_can_be_positional() -> None:
     x, out = nd.array([1, -2, 3]), nd.zeros(3)
     for _ in range(2):
         assert nd.abs(x, out) is out and out.asnumpy().tolist() == [1, 2, 3]
@@ -474,19 +474,19 @@ def test_out_may_be_positional() -> None:
 
 
 @pytest.mark.parametrize(("indices", "axis"), [([5], 0), ([-1], 0), ([0, 3], 1)])
-def test_take_may_raise(indices: list[int], axis: int) -> None:
+def test_take_in_mode_raise(indices: list[int], axis: int) -> None:
     x = nd.arange(6).reshape((2, 3))
     with pytest.raises(MXNetError, match="out of bounds"):
         nd.take(x, nd.array(indices), axis=axis, mode="raise")
     assert nd.take(x, nd.array([1]), axis=axis, mode="raise").shape == ((1, 3) if axis == 0 else (2, 1))
 
 
-def test_a_file_in_no_folder() -> None:
+def test_a_file_in_a_missing_folder() -> None:
     with pytest.raises(MXNetError, match="nowhere"):
         nd.save("/nowhere/x.params", nd.ones(1))
 
 
-def test_booleans_meet_numbers_as_int64() -> None:
+def test_booleans_become_int64_beside_numbers() -> None:
     x = mx.nd.array([0, 1, 1], dtype="bool")
     for found, expected in [
         (x * 3, [0, 3, 3]),

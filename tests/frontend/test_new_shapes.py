@@ -99,7 +99,7 @@ def test_new_shapes_compile_nothing(name: str) -> None:
     assert statistics.modules - before <= MORE.get(name, 1)
 
 
-def test_scalars_are_no_part_of_the_code() -> None:
+def test_scalar_parameters_are_not_compiled_into_code() -> None:
     x = nd.ones((4, 4))
     (x + 2.5).wait_to_read()
     before = statistics.modules
@@ -108,7 +108,7 @@ def test_scalars_are_no_part_of_the_code() -> None:
     assert statistics.modules - before <= 1
 
 
-def test_a_program_from_the_disk_cache_brings_its_code_along() -> None:
+def test_a_program_from_the_disk_cache_contains_its_code() -> None:
     """In a new process, a new shape of an operator that was called with another one before does not import LLVM."""
     text = (
         "import sys, mxforge as mx; x = mx.nd.ones(({rows}, 5)); "

@@ -21,7 +21,7 @@ def modes() -> tuple[bool, bool]:
     return util.is_np_shape(), util.is_np_array()
 
 
-def test_scopes_turn_modes_on_and_back() -> None:
+def test_scopes_set_and_restore_modes() -> None:
     with util.np_shape() as entered:
         assert modes() == (True, False) and entered is None
         with util.np_array():
@@ -100,7 +100,7 @@ def test_the_methods_of_a_class_are_decorated() -> None:
     assert modes() == (False, False)
 
 
-def test_blocks_do_not_give_classic_arrays_in_numpy_mode() -> None:
+def test_blocks_raise_in_numpy_mode() -> None:
     net = gluon.nn.Dense(2)
     net.initialize()
     with util.np_array(), pytest.raises(TypeError, match=r"output must be mx.np arrays .* outside of use_np"):

@@ -98,7 +98,7 @@ CALLS: list[tuple[str, Callable[[], Any]]] = [
 
 
 @pytest.mark.parametrize(("name", "call"), CALLS, ids=[f"{i}-{name}" for i, (name, _) in enumerate(CALLS)])
-def test_observers_see_calls_that_have_a_fast_path(recorder: Recorder, name: str, call: Callable[[], Any]) -> None:
+def test_observers_receive_calls_with_a_fast_path(recorder: Recorder, name: str, call: Callable[[], Any]) -> None:
     for _ in range(3):
         call()
     hooks.add(recorder)
@@ -118,7 +118,7 @@ def test_an_observed_call_compiles_nothing_new(recorder: Recorder) -> None:
     assert calls[0].specialization is calls[1].specialization
 
 
-def test_recording_turns_fast_paths_off_while_it_lasts() -> None:
+def test_recording_disables_fast_paths() -> None:
     assert not hooks.watched
     with mx.autograd.record():
         assert hooks.watched

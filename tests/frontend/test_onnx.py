@@ -56,7 +56,7 @@ def run(model: Any, inputs: dict[str, np.ndarray]) -> list[Any]:
 
 
 @pytest.mark.parametrize("op", RUNNABLE)
-def test_an_operator_computes_what_mxnet_does(op: str) -> None:
+def test_operators_agree_with_mxnet(op: str) -> None:
     for golden in (g for g in operator_goldens() if g.op == op and runnable(g)):
         found = run(exported(golden), {f"x{i}": x for i, x in enumerate(golden.inputs)})
         for one, other in zip(found, golden.outputs, strict=True):
@@ -65,7 +65,7 @@ def test_an_operator_computes_what_mxnet_does(op: str) -> None:
 
 
 @pytest.mark.parametrize("op", sorted(LACKING & {g.op for g in operator_goldens()}))
-def test_what_onnx_lacks_is_named(op: str) -> None:
+def test_operators_that_onnx_lacks_are_named(op: str) -> None:
     golden = next(g for g in operator_goldens() if g.op == op and all(a.size for a in g.inputs))
     with pytest.raises(mx.MXNetError, match=r"'n'.* cannot be written as ONNX: (ONNX has no |it draws random numbers)"):
         exported(golden)
@@ -91,7 +91,7 @@ def test_a_model_is_written_by_the_names_of_onnx(tmp_path: Path) -> None:
     np.testing.assert_allclose(run(model, {"data": x.asnumpy()})[0], expected, rtol=1e-4, atol=1e-5)
 
 
-def test_fixed_scales_do_not_count() -> None:
+def test_scales_fixed_to_1_are_ignored() -> None:
     # MXNet's own export writes the stored scales.
     made = mx.sym.BatchNorm(mx.sym.var("data"), fix_gamma=True, name="bn")
     values = {"gamma": 7, "beta": 0, "moving_mean": 0, "moving_var": 1}
@@ -100,7 +100,7 @@ def test_fixed_scales_do_not_count() -> None:
     np.testing.assert_allclose(run(model, {"data": np.ones((1, 2), np.float32)})[0], [[1, 1]], rtol=1e-2)
 
 
-def test_bad_calls_say_what_is_missing(tmp_path: Path) -> None:
+def test_invalid_calls_name_what_is_missing(tmp_path: Path) -> None:
     dense = mx.sym.FullyConnected(mx.sym.var("data"), num_hidden=2, name="fc")
     params = {"fc_weight": mx.nd.ones((2, 3)), "fc_bias": mx.nd.ones((2,))}
     with pytest.raises(mx.MXNetError, match="in_shapes is missing"):
@@ -153,7 +153,7 @@ def test_a_loop_from_the_last_step_to_the_first_is_written(monkeypatch: pytest.M
     np.testing.assert_allclose(run(model, {"x": data})[0], np.cumsum(data[::-1], 0)[::-1], rtol=1e-4, atol=1e-4)
 
 
-def test_the_opset_that_is_written_can_be_asked_for() -> None:
+def test_the_written_opset_can_be_requested() -> None:
     assert {"Convolution", "_contrib_box_nms"} <= {*mx.onnx.get_operator_support(), *mx.onnx.get_operator_support(18)}
     with pytest.raises(mx.MXNetError, match="opset 18, not 9"):
         mx.onnx.get_operator_support(9)

@@ -60,7 +60,7 @@ REASONS = [
 
 
 @pytest.mark.parametrize(("call", "reason"), REASONS)
-def test_the_reason_is_said(call: str, reason: str) -> None:
+def test_errors_contain_the_reason(call: str, reason: str) -> None:
     with pytest.raises(mx.MXNetError, match=reason.replace("(", r"\(").replace(")", r"\)")):
         eval(call, {"nd": nd, "o": o})
 
@@ -71,19 +71,19 @@ def test_inference_refuses_a_kernel_beyond_the_input() -> None:
         layer.infer_shape(data=(1, 3, 2, 2))
 
 
-def test_the_maximum_of_padding_alone_is_the_lowest_number() -> None:
+def test_the_maximum_of_padding_only_is_the_lowest_number() -> None:
     pooled = nd.Pooling(o((1, 1, 4)), kernel=(1,), stride=(2,), pooling_convention="full")
     assert pooled.asnumpy().ravel().tolist() == [1.0, 1.0, -3.4028234663852886e38]
 
 
-def test_an_absent_operator_is_said_to_be_absent() -> None:
+def test_an_absent_operator_raises_with_its_name() -> None:
     with pytest.raises(mx.MXNetError, match="'_absent': no such operator is declared"):
         operator_named("_absent")
 
 
 @pytest.mark.parametrize("kind", ["max", "sum"])
 @pytest.mark.parametrize("shape", [(7,), (5, 4), (3, 4, 5)])
-def test_the_convention_same_gives_a_window_for_each_stride(kind: str, shape: tuple[int, ...]) -> None:
+def test_the_convention_same(kind: str, shape: tuple[int, ...]) -> None:
     """MXNet refuses it, or fails inside: windows begin at each multiple of the stride and end with the input."""
     x = np.random.default_rng(0).standard_normal(shape).astype(np.float32)
     starts = list(np.ndindex(*[-(-n // 2) for n in shape]))

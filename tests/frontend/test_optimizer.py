@@ -53,7 +53,7 @@ class Hostile:
 @pytest.mark.parametrize(
     "data", [pickle.dumps(Hostile()), pickle.dumps(pickle.loads), pickle.dumps([1]), b"", b"garbage", b"\x80\x02K"]
 )
-def test_other_pickles_are_refused(data: bytes, capsys: pytest.CaptureFixture[str]) -> None:
+def test_foreign_pickles_are_refused(data: bytes, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(pickle.UnpicklingError):
         opt.get_updater(opt.SGD()).set_states(data)
     assert capsys.readouterr().out == ""
@@ -66,7 +66,7 @@ def test_damaged_states_are_refused() -> None:
             read_states(whole[:end])
 
 
-def test_plain_values_survive() -> None:
+def test_plain_values_are_preserved() -> None:
     value = {0: (None, [1.5, np.float32(2)], "text", b"bytes"), "k": mx.cpu(1)}
     assert read_states(write_states(value)) == value
 

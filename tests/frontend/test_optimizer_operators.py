@@ -79,7 +79,7 @@ def test_an_update_in_a_graph(golden: Golden) -> None:
         close(named[f"x{i}"], expected, golden)
 
 
-def test_other_numbers_compile_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_scalar_parameters_compile_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     weight, grad, mean, var = (nd.ones((2, 3)) for _ in range(4))
     nd.adam_update(weight, grad, mean, var, out=weight, lr=0.1, wd=0.01)
     made: list[Any] = []
@@ -96,7 +96,7 @@ def test_other_numbers_compile_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     assert made == []
 
 
-def test_a_changed_number_counts() -> None:
+def test_a_changed_scalar_parameter_has_effect() -> None:
     weight, grad = nd.ones((2,)), nd.ones((2,))
     for lr in (1, 0.5, 0.25):
         nd.sgd_update(weight, grad, lr=lr, out=weight)
@@ -121,7 +121,7 @@ def test_steps_are_counted_at_run_time() -> None:
         nd.lamb_update_phase1(weight, grad, mean, var, t=2.0, wd=0.1)
 
 
-def test_what_does_not_fit_is_said() -> None:
+def test_invalid_operands_are_named() -> None:
     weight, grad = nd.ones((2,)), nd.ones((2,))
     with pytest.raises(mx.base.MXNetError, match=r"sgd_update.*lr"):
         nd.sgd_update(weight, grad)
@@ -163,7 +163,7 @@ def test_rows_share_the_history_of_group_adagrad() -> None:
     np.testing.assert_allclose(weight.asnumpy(), 1 - 0.1 * grad / np.sqrt(wanted + 0.01), 1e-6)
 
 
-def test_arrays_are_reset_and_tested() -> None:
+def test_resetting_and_testing_arrays() -> None:
     x, y = nd.ones(3), nd.ones((2, 2))
     assert nd.reset_arrays(x, y, num_arrays=2) == []
     assert x.asnumpy().sum() == y.asnumpy().sum() == 0
@@ -192,7 +192,7 @@ EAGER = [
 
 @pytest.mark.parametrize(("lazy", "steps"), [(True, LAZY), (False, EAGER)])
 @pytest.mark.parametrize("stype", ["default", "row_sparse"])
-def test_rows_without_a_gradient_stay_as_they_are(lazy: bool, steps: Any, stype: str) -> None:
+def test_rows_without_a_gradient_are_unchanged(lazy: bool, steps: Any, stype: str) -> None:
     weight, mean, var = (nd.ones((3, 2)).tostype(stype) for _ in range(3))
     grad = nd.array(ROWS).tostype("row_sparse")
     for update, count, numbers, wanted, moved in steps:
@@ -213,7 +213,7 @@ def test_an_update_by_no_rows_changes_nothing() -> None:
         nd.sgd_update(weight, nd.sparse.zeros("row_sparse", (4, 2)), lr=1)
 
 
-def test_numbers_that_a_call_leaves_out_are_the_defaults() -> None:
+def test_omitted_scalar_parameters_have_their_defaults() -> None:
     """Whatever numbers the first call of the operator had: all calls share its program."""
     grad = nd.ones((7,))
     for rate in (0.5, 0.25):

@@ -31,7 +31,7 @@ class Halved(mx.gluon.Parameter):
         return super().data(ctx) / 2
 
 
-def test_a_parameter_takes_the_place_of_another() -> None:
+def test_a_parameter_can_replace_another() -> None:
     net = mx.gluon.nn.Dense(1, in_units=2, use_bias=False, weight_initializer="ones")
     net.initialize()
     halved = Halved(net.weight)
@@ -49,7 +49,7 @@ def test_the_map_of_a_parameters_contexts() -> None:
     assert parameter._ctx_map == [[], [1, None, 0]]
 
 
-def test_numbers_of_numpy_in_the_parameters_of_symbols() -> None:
+def test_numpy_numbers_as_parameters_of_symbols() -> None:
     shape: Any = (np.int64(2), np.int32(6))
     x = mx.sym.var("x", shape=shape, lr_mult=float(np.float32(2)))
     y = mx.sym.reshape(x, shape=cast(Any, (np.int64(3), 4)), name="reshaped")
@@ -62,7 +62,7 @@ def test_numbers_of_numpy_in_the_parameters_of_symbols() -> None:
     assert again.infer_shape()[1] == [(3,)]
 
 
-def test_what_operators_without_parameters_are_given_changes_nothing() -> None:
+def test_operators_without_parameters_ignore_parameters() -> None:
     more: Any = {"dtype": "int32"}
     assert mx.nd.zeros_like(mx.nd.ones((2,)), **more).dtype == np.float32
     symbol = mx.sym.zeros_like(mx.sym.var("x"), name="zeros", **more)
@@ -70,7 +70,7 @@ def test_what_operators_without_parameters_are_given_changes_nothing() -> None:
     assert symbol.infer_type(x="float32")[1] == [np.float32]
 
 
-def test_a_function_with_a_gradient_of_its_own_runs_forward() -> None:
+def test_a_function_with_its_own_gradient_runs_forward() -> None:
     class Sigmoid(mx.autograd.Function):
         def forward(self, *inputs: Any) -> Any:
             assert not mx.autograd.is_recording()
@@ -117,7 +117,7 @@ def test_a_module_with_an_optimizer_predicts(module: Any, tmp_path: Path) -> Non
     assert np.array_equal(module._updater.states[0][0].asnumpy(), states[0][0].asnumpy())
 
 
-def test_an_optimizer_made_before_is_taken_as_it_is(module: Any) -> None:
+def test_an_existing_optimizer_is_used(module: Any) -> None:
     optimizer = mx.optimizer.SGD(learning_rate=0.1)
     with pytest.warns(UserWarning, match="rescale_grad"):
         module.init_optimizer(optimizer=optimizer)

@@ -43,7 +43,7 @@ def known_as_well(ours: Any, theirs: Any) -> bool:
 
 
 @pytest.mark.parametrize("row", RECORDED["shapes"] + RECORDED["dtypes"], ids=lambda row: f"{row[0]} {row[1]}")
-def test_what_mxnet_infers_is_inferred(row: Any) -> None:
+def test_inference_knows_at_least_what_mxnet_knows(row: Any) -> None:
     text, known, theirs = row
     method = "infer_type_partial" if isinstance(next(iter(known.values())), str) else "infer_shape_partial"
     given = {name: value if isinstance(value, str) else tuple(value) for name, value in known.items()}
@@ -61,7 +61,7 @@ def test_what_mxnet_infers_is_inferred(row: Any) -> None:
     ("text", "shape"),
     [("slice(x, begin=(0, 1), end=(2, 3))", (0, 3)), ("squeeze(x)", (0, 3)), ("diag(x)", (0, 3))],
 )
-def test_a_small_extent_is_not_ruled_out(text: str, shape: tuple[int, ...]) -> None:
+def test_small_extents_remain_possible(text: str, shape: tuple[int, ...]) -> None:
     """A slice is cut at the extent, `squeeze` removes an extent of 1, the shorter side decides a diagonal's length."""
     (found,) = answer(mx, text, {"x": shape}, "infer_shape_partial")[2][1]
     assert found in ((), (0,), (0, 2))
@@ -91,7 +91,7 @@ CONTRADICTIONS: list[tuple[str, dict[str, tuple[int, ...]]]] = [
 
 
 @pytest.mark.parametrize(("text", "shapes"), CONTRADICTIONS, ids=str)
-def test_a_contradiction_is_refused_before_a_run(text: str, shapes: dict[str, tuple[int, ...]]) -> None:
+def test_contradictions_are_refused_before_a_run(text: str, shapes: dict[str, tuple[int, ...]]) -> None:
     names = {name: mx.sym.var(name) for name in "xyz"}
     symbol = eval(text, {name: getattr(mx.sym, name) for name in (text.partition("(")[0],)} | names)
     with pytest.raises(mx.MXNetError, match="Error in operator"):
@@ -103,7 +103,7 @@ def test_a_contradiction_is_refused_before_a_run(text: str, shapes: dict[str, tu
     assert not isinstance(caught.value, mx.MXNetError)
 
 
-def test_labels_that_mxnet_takes() -> None:
+def test_labels_that_mxnet_accepts() -> None:
     for label in ((2, 12), (2, 3, 4), (2, 1, 3, 4), (2, 5, 3, 4)):
         out = mx.sym.SoftmaxOutput(mx.sym.var("x"), mx.sym.var("y"), multi_output=True)
         assert out.infer_shape(x=(2, 5, 3, 4), y=label)[1] == [(2, 5, 3, 4)]

@@ -45,7 +45,7 @@ def test_keys_of_slices_select_what_numpy_selects(shape: tuple[int, int]) -> Non
             assert list(range(begin, end)) == selected.ravel().tolist()
 
 
-def test_keys_are_taken_apart() -> None:
+def test_keys_are_decomposed() -> None:
     array = nd.NDArray
     key = (1, None, slice(1, 2), -1)
     assert array._basic_indexing_key_to_begin_end_step(key, (3, 4, 5)) == ((1, 1, -1), (2, 2, None), (None, None, None))
@@ -106,7 +106,7 @@ def test_inference_without_warnings() -> None:
 
 @pytest.mark.parametrize("devices", [1, 2])
 @pytest.mark.parametrize("update", [None, True, False])
-def test_trainers_make_their_store(devices: int, update: bool | None) -> None:
+def test_trainers_create_their_store(devices: int, update: bool | None) -> None:
     contexts = [mx.cpu(i) for i in range(devices)]
     net = gluon.nn.Dense(2, in_units=3)
     net.initialize(ctx=contexts)
@@ -133,7 +133,7 @@ def test_trainers_read_rows_of_sparse_parameters_from_the_store() -> None:
         gluon.Trainer([sparse_weight()], "sgd", update_on_kvstore=False)._init_kvstore()
 
 
-def test_the_c_library_is_missing_only_where_it_is_called() -> None:
+def test_the_c_library_raises_only_when_called() -> None:
     library = mx.base._LIB
     library.MXGetVersion.restype = ctypes.c_int
     with pytest.raises(

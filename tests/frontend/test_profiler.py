@@ -55,7 +55,7 @@ def test_launches_are_named_by_the_operators_in_them(trace: Path) -> None:
     assert events(trace, "X") == []
 
 
-def test_calls_with_numbers_have_the_names_of_mxnets_operators_on_numbers(trace: Path) -> None:
+def test_calls_with_numbers_are_named_as_in_mxnet(trace: Path) -> None:
     x, row = mx.nd.ones((3, 4)), mx.nd.ones((4,))
     calls = [lambda: x + 1, lambda: 2 - x, lambda: x - row, lambda: mx.nd.greater(2, x), lambda: x**2, lambda: -x]
     expected = "_plus_scalar _rminus_scalar broadcast_sub _lesser_scalar _power_scalar _mul_scalar".split()
@@ -87,7 +87,7 @@ def test_equal_graphs_keep_their_own_names(trace: Path) -> None:
     assert [e["name"] for e in events(trace, "X")] == names * 2
 
 
-def test_pausing_and_stopping_leave_no_listener(trace: Path) -> None:
+def test_pausing_and_stopping_remove_the_callbacks(trace: Path) -> None:
     mx.profiler.set_state("run")
     assert executable._listener is not None
     mx.profiler.pause()
@@ -115,7 +115,7 @@ def test_tables(trace: Path) -> None:
     assert json.loads(mx.profiler.dumps(format="json"))["Time"] == {}
 
 
-def test_own_events(trace: Path) -> None:
+def test_events_of_users(trace: Path) -> None:
     domain = mx.profiler.Domain("mine")
     task, event = domain.new_task("work"), mx.profiler.Event("alone")
     with pytest.raises(mx.MXNetError, match="'work' was not started"):
@@ -139,7 +139,7 @@ def test_own_events(trace: Path) -> None:
     assert (str(domain), str(task), str(counter)) == ("mine", "work", "count")
 
 
-def test_wrong_words(trace: Path) -> None:
+def test_invalid_arguments(trace: Path) -> None:
     with pytest.raises(mx.MXNetError, match="Cannot find argument 'nonsense', Possible Arguments: profile_all"):
         mx.profiler.set_config(nonsense=True)
     with pytest.raises(mx.MXNetError, match="profile_all must be True or False, not 3"):

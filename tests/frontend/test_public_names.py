@@ -78,7 +78,7 @@ def public_classes() -> Iterator[tuple[str, type]]:
                 yield path, value
 
 
-def test_public_classes_give_a_path_that_leads_to_them() -> None:
+def test_paths_of_public_classes_lead_to_them() -> None:
     wrong = []
     for path, cls in public_classes():
         found = getattr(import_module(cls.__module__), cls.__name__, None)

@@ -84,7 +84,7 @@ def test_arrays_of_parameters() -> None:
     assert np.isnan(nd.sample_poisson(nd.array([np.inf, np.nan])).asnumpy()).all()
 
 
-def test_like_another_array() -> None:
+def test_draws_like_another_array() -> None:
     like = nd.zeros((3, 5), dtype="float16")
     for found in (nd.random.gamma_like(data=like, alpha=2), nd.random.poisson_like(data=like, lam=30)):
         assert found.shape == (3, 5)
@@ -109,7 +109,7 @@ class Draws(mx.gluon.HybridBlock):
         return one + F.sample_poisson(x) + F.random.generalized_negative_binomial(3, 0.2, shape=(3, 4))
 
 
-def test_a_compiled_graph_draws_what_its_operators_draw() -> None:
+def test_a_compiled_graph_draws_the_same_numbers_as_its_operators() -> None:
     net, x = Draws(), nd.full((3, 4), 25.0)
     mx.random.seed(7)
     eager = [net(x).asnumpy() for _ in range(2)]

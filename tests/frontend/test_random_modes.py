@@ -27,7 +27,7 @@ def _draws(net: mx.gluon.HybridBlock) -> list[np.ndarray]:
         return [net(mx.nd.ones((3, 40))).asnumpy() for _ in range(3)]
 
 
-def test_a_compiled_graph_draws_what_its_operators_draw() -> None:
+def test_a_compiled_graph_draws_the_same_numbers_as_its_operators() -> None:
     net = Noisy()
     net.initialize()
     eager = _draws(net)

@@ -61,7 +61,7 @@ def test_a_bad_index_is_named(tmp_path: Path) -> None:
         mx.gluon.data.RecordFileDataset(str(path))[0]
 
 
-def test_a_reader_goes_through_pickle(tmp_path: Path) -> None:
+def test_readers_can_be_pickled(tmp_path: Path) -> None:
     reader = mx.recordio.MXRecordIO(str(written(tmp_path / "a.rec", b"123", b"45")), "r")
     copy = pickle.loads(pickle.dumps(reader))
     assert copy.read() == b"123"
@@ -69,7 +69,7 @@ def test_a_reader_goes_through_pickle(tmp_path: Path) -> None:
         reader.read()
 
 
-def test_a_label_that_is_cut_off_is_refused() -> None:
+def test_a_truncated_label_is_refused() -> None:
     with pytest.raises(mx.MXNetError, match="has 3 labels by its header, but ends after 1"):
         mx.recordio.unpack(mx.recordio.pack((0, [1, 2, 3], 0, 0), b"")[:-8])
     with pytest.raises(mx.MXNetError, match="no header"):

@@ -44,12 +44,12 @@ def names_no_dtype(error: Exception, refusal: Refusal) -> bool:
 
 
 @pytest.mark.parametrize("op", BY_OPERATOR)
-def test_what_mxnet_refuses_is_refused_at_the_call(op: str) -> None:
+def test_calls_that_mxnet_refuses_are_refused(op: str) -> None:
     assert [str(r) for r in BY_OPERATOR[op] if not accepted_here(r) and not at_once(r)] == []
 
 
 @pytest.mark.parametrize("pattern", [pattern for pattern, _ in ACCEPTED_HERE])
-def test_each_acceptance_is_still_there(pattern: str) -> None:
+def test_each_listed_acceptance_still_occurs(pattern: str) -> None:
     assert any(not at_once(r) for r in refusals() if re.match(pattern, str(r)))
 
 
@@ -69,12 +69,12 @@ def as_symbol(refusal: Refusal) -> str:
 
 
 @pytest.mark.parametrize("op", BY_OPERATOR)
-def test_what_mxnet_refuses_is_refused_by_symbols(op: str) -> None:
+def test_symbols_that_mxnet_refuses_are_refused(op: str) -> None:
     assert [str(r) for r in BY_OPERATOR[op] if not accepted_here(r) and not as_symbol(r)] == []
 
 
 @pytest.mark.parametrize("op", [op for op, calls in BY_OPERATOR.items() if not accepted_here(calls[0])])
-def test_a_hybridized_block_says_the_operator(op: str) -> None:
+def test_errors_of_hybridized_blocks_name_the_operator(op: str) -> None:
     refusal = BY_OPERATOR[op][0]
     block = Calls([(op, refusal.attributes, len(refusal.types))])
     block.hybridize()

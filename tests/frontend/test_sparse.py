@@ -38,15 +38,15 @@ def test_dot_in_chunks(chunk: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sparse_dot, "_CHUNK", chunk)
     x, right, left = nd.array(X).tostype("csr"), random_matrix(11, 5, 2), random_matrix(17, 3, 3)
     np.testing.assert_allclose(nd.dot(x, nd.array(right)).asnumpy(), X @ right, rtol=1e-5, atol=1e-6)
-    turned = nd.dot(x, nd.array(left), transpose_a=True)
-    assert turned.stype == "row_sparse"
-    np.testing.assert_allclose(turned.asnumpy(), X.T @ left, rtol=1e-5, atol=1e-6)
+    transposed = nd.dot(x, nd.array(left), transpose_a=True)
+    assert transposed.stype == "row_sparse"
+    np.testing.assert_allclose(transposed.asnumpy(), X.T @ left, rtol=1e-5, atol=1e-6)
     before = nd.dot(nd.array(left.T), x)
     assert before.stype == "csr"
     np.testing.assert_allclose(before.asnumpy(), left.T @ X, rtol=1e-5, atol=1e-6)
 
 
-def test_dot_says_what_does_not_fit() -> None:
+def test_errors_of_dot_name_the_operands() -> None:
     with pytest.raises(MXNetError, match=r"dot: csr float32\[17, 11\] and default float32\[5, 2\] do not fit"):
         nd.dot(nd.array(X).tostype("csr"), nd.ones((5, 2)))
 
@@ -62,7 +62,7 @@ def test_sums(axis: Any, keepdims: bool) -> None:
         np.testing.assert_allclose(found.asnumpy(), expected.asnumpy(), rtol=1e-5, atol=1e-6)
 
 
-def test_pieces_are_those_of_the_dense_matrix() -> None:
+def test_slices_agree_with_the_dense_matrix() -> None:
     x = nd.array(X).tostype("csr")
     for rows in (slice(0, 5), slice(3, 3), slice(-4, None), slice(2, 100)):
         np.testing.assert_array_equal(x[rows].asnumpy(), X[rows])
@@ -111,7 +111,7 @@ class Halved(mx.gluon.HybridBlock):
         return F.square(x) / 2, self.dense(x)
 
 
-def test_blocks_take_sparse_data() -> None:
+def test_blocks_accept_sparse_data() -> None:
     net = Halved()
     net.initialize()
     x = nd.array(X).tostype("csr")
@@ -155,7 +155,7 @@ def test_writes_reach_no_other_array() -> None:
     assert all((c.asnumpy() == X).all() for c in copies) and not x.asnumpy().any()
 
 
-def test_shapes_follow_from_indices() -> None:
+def test_shapes_are_inferred_from_indices() -> None:
     assert sp.csr_matrix(([1, 2, 3], [1, 0, 2], [0, 1, 2, 3])).shape == (3, 3)
 
 

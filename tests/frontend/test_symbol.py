@@ -26,7 +26,7 @@ def mlp() -> mx.sym.Symbol:
 
 
 @pytest.mark.parametrize("name", ["convnet", "mlp", "tagger"])
-def test_files_come_back_byte_for_byte(name: str, tmp_path: Path) -> None:
+def test_files_are_written_back_byte_for_byte(name: str, tmp_path: Path) -> None:
     path = FIXTURES / f"{name}-symbol.json"
     symbol = mx.sym.load(str(path))
     assert symbol.tojson() == path.read_text()
@@ -52,7 +52,7 @@ def test_contradiction_names_the_node() -> None:
         mlp().infer_shape(data=(4, 5), fc2_weight=(2, 7))
 
 
-def test_unknown_shapes_are_warned_of_by_name() -> None:
+def test_unknown_shapes_warn_by_name() -> None:
     with pytest.warns(UserWarning, match="fc1_weight"):
         assert mlp().infer_shape() == (None, None, None)
 
@@ -126,7 +126,7 @@ def test_reshape_shares_memory_and_grows_only_when_allowed() -> None:
         executor.reshape(partial_shaping=True, data=(2, 5))
 
 
-def test_executor_says_what_is_wrong() -> None:
+def test_executor_errors_describe_the_problem() -> None:
     executor = mlp().simple_bind(mx.cpu(), data=(4, 5))
     with pytest.raises(ValueError, match="Shape not match"):
         executor.forward(data=mx.nd.zeros((3, 5)))
@@ -158,12 +158,12 @@ def test_training_mode_of_an_executor() -> None:
     assert executor.forward()[0].asnumpy().min() == 1
 
 
-def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+def test_a_missing_file(tmp_path: Path) -> None:
     with pytest.raises(mx.MXNetError, match=r"nothing\.json"):
         mx.sym.load(str(tmp_path / "nothing.json"))
 
 
-def test_operators_turn_attributes_into_texts_and_variables_demand_them() -> None:
+def test_operators_convert_attributes_to_strings_and_variables_require_strings() -> None:
     attr: Any = {"__lr_mult__": 2}
     made = mx.sym.relu(mx.sym.var("x"), attr=attr)
     assert made.attr("__lr_mult__") == "2"

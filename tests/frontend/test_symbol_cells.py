@@ -29,7 +29,7 @@ def test_modified_cells_in_and_around_others() -> None:
     assert np.allclose(twice, inner + 0.2, atol=1e-6)
 
 
-def test_states_are_made_by_the_function_that_is_given() -> None:
+def test_states_are_created_by_the_passed_function() -> None:
     for cell in (stacked(), mx.rnn.ResidualCell(stacked()), mx.rnn.BidirectionalCell(stacked(), mx.rnn.GRUCell(2))):
         states = cell.begin_state(func=mx.sym.Variable)
         assert all(state.list_arguments() == [state.name] for state in states)

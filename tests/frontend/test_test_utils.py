@@ -23,12 +23,12 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_a_download_that_fails_says_where_the_file_may_be_put(folder: Path) -> None:
+def test_a_failed_download_names_the_path_for_the_file(folder: Path) -> None:
     with pytest.raises(mx.MXNetError, match=r"http://127.0.0.1:9/x.bin cannot be downloaded .*put the file at d/x.bin"):
         tu.download("http://127.0.0.1:9/x.bin", dirname="d", retries=0)
 
 
-def test_files_that_are_there_are_not_fetched(folder: Path) -> None:
+def test_existing_files_are_not_downloaded(folder: Path) -> None:
     images = np.arange(2 * 28 * 28, dtype=np.uint8).reshape(2, 28, 28)
     for start in ("train", "t10k"):
         with gzip.open(f"{start}-labels-idx1-ubyte.gz", "wb") as file:
@@ -58,7 +58,7 @@ def test_checks_of_gradients_raise() -> None:
         tu.check_consistency(NET, [{"ctx": mx.cpu(i), "data": (2, 3)} for i in range(2)])
 
 
-def test_differences_by_the_numbers() -> None:
+def test_functions_of_comparison() -> None:
     bound = mx.sym.square(mx.sym.var("x")).simple_bind(mx.cpu(), x=(2, 2))
     x = np.array([[1.0, 2.0], [3.0, -4.0]])
     found = tu.numeric_grad(bound, {"x": x.copy()}, eps=2.0**-7)

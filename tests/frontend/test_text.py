@@ -22,7 +22,7 @@ def glove(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(text.embedding.GloVe.pretrained_file_name_sha1, "glove.6B.50d.txt", digest)
 
 
-def test_a_file_that_is_there_is_read(glove: None, tmp_path: Path) -> None:
+def test_an_existing_file_is_read(glove: None, tmp_path: Path) -> None:
     (tmp_path / "glove").mkdir()
     (tmp_path / "glove" / "glove.6B.50d.txt").write_text(LINES)
     made = text.embedding.create("glove", pretrained_file_name="glove.6B.50d.txt", embedding_root=str(tmp_path))
@@ -54,7 +54,7 @@ def test_without_a_network_the_place_of_the_file_is_named(tmp_path: Path, monkey
         text.embedding.FastText(embedding_root=str(tmp_path))
 
 
-def test_reserved_tokens_have_vectors_too(tmp_path: Path) -> None:
+def test_reserved_tokens_have_vectors(tmp_path: Path) -> None:
     (tmp_path / "v").write_text(LINES)
     made = text.embedding.CustomEmbedding(str(tmp_path / "v"), reserved_tokens=["<pad>"])
     assert made.idx_to_vec.asnumpy().tolist() == [[0, 0], [0, 0], [1, 2], [3, 4]]
@@ -75,6 +75,6 @@ def test_metrics_reach_mxboard(monkeypatch: pytest.MonkeyPatch) -> None:
     assert written == [("train-loss", 2.0, 2)]
 
 
-def test_operators_by_their_old_place() -> None:
+def test_operators_by_their_old_path() -> None:
     assert mx.contrib.nd.box_iou is mx.nd.contrib.box_iou
     assert mx.contrib.symbol.box_iou is mx.sym.contrib.box_iou

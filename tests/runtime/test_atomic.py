@@ -35,7 +35,7 @@ def test_writes_bytes_and_chunks(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("error", [ValueError("no"), KeyboardInterrupt(), OSError(28, "No space left on device")])
-def test_an_interrupted_save_leaves_the_old_file_whole(tmp_path: Path, error: BaseException) -> None:
+def test_an_interrupted_save_leaves_the_old_file_intact(tmp_path: Path, error: BaseException) -> None:
     path = tmp_path / "file"
     path.write_bytes(b"old")
     with pytest.raises(type(error)):
@@ -43,7 +43,7 @@ def test_an_interrupted_save_leaves_the_old_file_whole(tmp_path: Path, error: Ba
     assert path.read_bytes() == b"old" and names(tmp_path) == ["file"]
 
 
-def test_a_killed_process_leaves_the_old_file_whole(tmp_path: Path) -> None:
+def test_a_killed_process_leaves_the_old_file_intact(tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.write_bytes(b"old")
     script = (
@@ -96,14 +96,14 @@ assert found == sorted(found, reverse=True)  # old ones first: "old" > "new"
 """
 
 
-def test_killed_at_any_step_the_file_is_whole(tmp_path: Path) -> None:
+def test_a_process_killed_at_any_step_leaves_an_intact_file(tmp_path: Path) -> None:
     path = tmp_path / "file"
     subprocess.run([sys.executable, "-c", KILLED_AT_EACH_STEP, str(path)], check=True, timeout=60)
     write_atomically(path, b"last")
     assert names(tmp_path) == ["file"]
 
 
-def test_files_that_somebody_still_writes_stay(tmp_path: Path) -> None:
+def test_files_that_are_still_being_written_are_kept(tmp_path: Path) -> None:
     path, other = tmp_path / "file", tmp_path / "other"
 
     def chunks() -> Iterator[bytes]:
@@ -116,7 +116,7 @@ def test_files_that_somebody_still_writes_stay(tmp_path: Path) -> None:
     assert path.read_bytes() == b"one two" and names(tmp_path) == ["file", "other"]
 
 
-def test_a_file_that_was_taken_for_abandoned_is_made_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_that_was_considered_abandoned_is_created_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Between its making and its lock another process may see it unlocked."""
     made: list[Path] = []
 
@@ -133,7 +133,7 @@ def test_a_file_that_was_taken_for_abandoned_is_made_again(tmp_path: Path, monke
     assert len(made) == 2 and names(tmp_path) == ["file"]
 
 
-def test_other_hidden_files_stay(tmp_path: Path) -> None:
+def test_other_hidden_files_are_kept(tmp_path: Path) -> None:
     kept = [".file.0123456789abcdef.tmp", ".mxforge", "file.0123456789abcdef.mxforge"]
     for name in kept:
         (tmp_path / name).write_bytes(b"")

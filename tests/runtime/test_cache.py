@@ -33,7 +33,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path / "cache"
 
 
-def test_keeps_bytes_across_instances(folder: Path) -> None:
+def test_bytes_are_kept_across_instances(folder: Path) -> None:
     assert DiskCache(folder, LIMIT).get(KEY) is None
     DiskCache(folder, LIMIT).put(KEY, b"code")
     assert DiskCache(folder, LIMIT).get(KEY) == b"code"
@@ -59,7 +59,7 @@ def test_keys_cannot_leave_the_folder(folder: Path, key: str) -> None:
         DiskCache(folder, LIMIT).get(key)
 
 
-def test_least_recently_used_goes_first(folder: Path) -> None:
+def test_the_least_recently_used_entry_is_evicted_first(folder: Path) -> None:
     cache = DiskCache(folder, 3500)
     for i in range(3):
         cache.put(f"{i:016x}", b"x" * 1000)
@@ -86,7 +86,7 @@ def test_abandoned_temporary_files_are_removed(folder: Path) -> None:
     assert (old.exists(), new.exists()) == (False, True)
 
 
-def test_switched_off(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_cache_can_be_switched_off(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MXFORGE_CACHE", "0")
     cache = DiskCache(folder, LIMIT)
     cache.put(KEY, b"code")

@@ -66,7 +66,7 @@ def test_a_second_signature_compiles_and_prepares_nothing() -> None:
     assert not any(launch.kind == PACK for launch in launched)
 
 
-def test_owners_of_parameters_take_turns() -> None:
+def test_owners_of_parameters_alternate() -> None:
     net = network()
     graphs = [graph_of(net, {"x": shape}) for shape in ((2, 3, 32, 32), (3, 3, 24, 40))]
     executables = [executable_for(graph, DYNAMIC) for graph in graphs]
@@ -81,18 +81,18 @@ def test_owners_of_parameters_take_turns() -> None:
     assert_close(run(executables[1], own, Version(0, 2)), interpreted(graphs[1], own), 1e-5)
 
 
-def test_shapes_run_at_once_in_threads() -> None:
+def test_shapes_run_concurrently_in_threads() -> None:
     net = network()
     graphs = [graph_of(net, {"x": (2, 3, 16 + 2 * k, 24)}) for k in range(4)]
     arrays = values_for(graphs[0])
     inputs = [[values_for(g)[0], *arrays[1:]] for g in graphs]
-    wanted = [interpreted(g, i) for g, i in zip(graphs, inputs, strict=True)]
+    expected = [interpreted(g, i) for g, i in zip(graphs, inputs, strict=True)]
     failures: list[Exception] = []
 
     def work(k: int) -> None:
         try:
             for _ in range(10):
-                assert_close(run(executable_for(graphs[k], DYNAMIC), inputs[k]), wanted[k], 1e-5)
+                assert_close(run(executable_for(graphs[k], DYNAMIC), inputs[k]), expected[k], 1e-5)
         except Exception as error:
             failures.append(error)
 
@@ -116,7 +116,7 @@ def test_code_on_disk_serves_other_shapes() -> None:
     assert statistics.modules == modules
 
 
-def test_graphs_that_differ_in_extents_alone_are_one_computation() -> None:
+def test_graphs_that_differ_only_in_extents_are_one_computation() -> None:
     net = network()
     first, second = (graph_of(net, {"x": shape}) for shape in ((2, 3, 30, 30), (3, 3, 22, 40)))
     assert dynamic_programs(first, DYNAMIC) is dynamic_programs(second, DYNAMIC)

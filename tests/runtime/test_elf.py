@@ -127,12 +127,12 @@ def test_no_page_is_writable_and_executable(loaded: LoadedObject) -> None:
     assert permissions(loaded.address("counter"))[:3] == "rw-"
 
 
-def test_internal_symbols_are_not_offered(loaded: LoadedObject) -> None:
+def test_internal_symbols_are_not_exported(loaded: LoadedObject) -> None:
     with pytest.raises(KeyError, match=r"no symbol 'side'.*'wave'"):
         loaded.address("side")
 
 
-def test_given_resolver_is_used() -> None:
+def test_the_passed_resolver_is_used() -> None:
     callback = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int)(lambda x: x * 3)
     text = "declare i32 @triple(i32)\ndefine i32 @f(i32 %x) {\n  %r = call i32 @triple(i32 %x)\n  ret i32 %r\n}\n"
     address = ctypes.cast(callback, ctypes.c_void_p).value or 0
@@ -162,14 +162,14 @@ def test_empty_module_loads() -> None:
     assert load_object(compile_object("", host_target(1))).symbols == {}
 
 
-def test_cut_off_objects_are_refused(everything: bytes) -> None:
+def test_truncated_objects_are_refused(everything: bytes) -> None:
     """Whatever is cut off: the section table stands at the end."""
     for length in itertools.chain(range(0, 64), range(64, len(everything), 97), (len(everything) - 1,)):
         with pytest.raises(LinkError):
             load_object(everything[:length])
 
 
-def test_damaged_objects_never_leave_their_bounds(everything: bytes) -> None:
+def test_damaged_objects_cause_no_access_out_of_bounds(everything: bytes) -> None:
     """Random bytes anywhere: an error or an object, but no other exception and no crash. Nothing of it is called."""
     chance = random.Random(0)
     refused = 0

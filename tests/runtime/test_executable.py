@@ -117,7 +117,7 @@ def test_results_that_no_launch_computes_are_copied(code: bytes) -> None:
     assert (first == vector(3)).all() and (second == 100).all()
 
 
-def test_direct_call_is_the_same(code: bytes) -> None:
+def test_direct_call_agrees_with_run(code: bytes) -> None:
     executable = Executable(program(code, 2, 1, [launch(IN[0], IN[1], OUT[0])]))
     direct = executable.direct_call()
     assert direct is not None
@@ -158,7 +158,7 @@ def test_threads_do_not_share_an_instance(code: bytes) -> None:
     assert wrong == []
 
 
-def test_launches_are_shown_when_asked(
+def test_launches_are_listed_on_request(
     code: bytes, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("mxforge.runtime.executable.settings", lambda: Settings(debug=2))
@@ -181,7 +181,7 @@ def check_sum_of_squares(executable: Executable | ReferenceExecutable) -> None:
     np.testing.assert_allclose(y, (x * x).sum(1), rtol=1e-6)
 
 
-def test_reference_gives_the_same() -> None:
+def test_reference_agrees() -> None:
     check_sum_of_squares(ReferenceExecutable(sum_of_squares()))
 
 
@@ -192,7 +192,7 @@ def test_equal_graphs_share_an_executable() -> None:
     check_sum_of_squares(found)  # type: ignore[arg-type]
 
 
-def test_a_program_comes_back_from_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_program_is_loaded_from_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
     executable_for(sum_of_squares())
     clear_caches()
 
@@ -203,7 +203,7 @@ def test_a_program_comes_back_from_the_disk(monkeypatch: pytest.MonkeyPatch) -> 
     check_sum_of_squares(executable_for(sum_of_squares()))  # type: ignore[arg-type]
 
 
-def test_a_damaged_program_is_compiled_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_damaged_program_is_compiled_again(monkeypatch: pytest.MonkeyPatch) -> None:
     good = executable_for(sum_of_squares())
     assert isinstance(good, Executable)
     kept = {"stored": program_to_bytes(good.program)[:-3]}
@@ -221,7 +221,7 @@ def test_a_damaged_program_is_compiled_anew(monkeypatch: pytest.MonkeyPatch) -> 
     assert kept["stored"] == program_to_bytes(good.program)
 
 
-def test_keys_tell_targets_and_options_apart() -> None:
+def test_keys_distinguish_targets_and_options() -> None:
     graph, target = sum_of_squares(), host_target()
     other = host_target(threads=target.threads + 1)
     keys = {disk_key(graph, o, t) for o in (Options(), Options(training=True)) for t in (target, other)}
@@ -252,7 +252,7 @@ def test_a_warm_start_runs_no_pass_and_imports_no_llvm() -> None:
     assert runs[1].stdout == "63.0 (3, 3) []\n"
 
 
-def test_a_program_that_gave_its_memory_back_prepares_it_again(code: bytes) -> None:
+def test_a_program_whose_memory_was_freed_prepares_it_again(code: bytes) -> None:
     executable = Executable(program(code, 1, 1, [launch(PREPARED, CONSTANT, OUT[0])], [launch(IN[0], IN[0], PREPARED)]))
     for _ in range(2):
         assert (run(executable, [vector(3)], 1, 1)[0] == 2 * vector(3) + 100).all()

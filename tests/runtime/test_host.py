@@ -67,7 +67,7 @@ def test_a_processor_without_avx2_is_refused() -> None:
 
 
 @pytest.mark.parametrize(("level", "bits", "registers"), [("x86-64-v3", 256, 16), ("x86-64-v4", 512, 32)])
-def test_a_lesser_processor(level: str, bits: int, registers: int) -> None:
+def test_an_older_processor(level: str, bits: int, registers: int) -> None:
     """What the level does not guarantee is left out, here VNNI; the vendor still decides about widths."""
     host = cpuinfo("GenuineIntel", 6, f"{AVX512} avx_vnni avx512_vnni")
     target = target_from_cpuinfo("x86_64", limited(host, level), CACHES, 2)
@@ -76,14 +76,14 @@ def test_a_lesser_processor(level: str, bits: int, registers: int) -> None:
     assert limited(host, "host") is host
 
 
-def test_a_greater_or_unknown_processor_is_refused() -> None:
+def test_a_newer_or_unknown_processor_is_refused() -> None:
     with pytest.raises(ValueError, match="MXFORGE_CPU='x86-64-v4': this processor lacks avx512bw, avx512cd"):
         limited(cpuinfo("GenuineIntel", 6, AVX2), "x86-64-v4")
     with pytest.raises(ValueError, match="MXFORGE_CPU='pentium' is unknown: use host, x86-64-v3 or x86-64-v4"):
         limited(cpuinfo("GenuineIntel", 6, AVX2), "pentium")
 
 
-def test_the_target_is_of_the_processor_that_the_environment_names(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_environment_selects_the_processor(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MXFORGE_CPU", "x86-64-v3")
     assert (host_target().cpu, host_target().vector_bits) == ("x86-64-v3", 256)
 

@@ -40,13 +40,13 @@ def alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(idle, "_holders", WeakSet())
 
 
-def test_least_recently_run_programs_release_memory() -> None:
+def test_the_programs_that_ran_longest_ago_free_their_memory() -> None:
     programs = [Program(MIB) for _ in range(100)]
     assert sum(p.nbytes for p in programs) <= idle.LIMIT + idle.LIMIT // 8
     assert all(p.nbytes for p in programs[-24:]) and not any(p.nbytes for p in programs[:50])
 
 
-def test_a_run_counts() -> None:
+def test_a_run_makes_a_program_recent() -> None:
     first = Program(MIB)
     others: list[Program] = []
     for _ in range(100):
@@ -55,7 +55,7 @@ def test_a_run_counts() -> None:
     assert first.nbytes and not others[0].nbytes
 
 
-def test_a_few_that_take_turns_keep_theirs_however_much() -> None:
+def test_a_few_alternating_programs_keep_their_memory() -> None:
     programs = [Program(idle.LIMIT) for _ in range(idle.ALWAYS_KEPT)]
     assert all(p.nbytes for p in programs)
     Program(idle.LIMIT)
@@ -86,7 +86,7 @@ def test_a_program_that_is_kept_for_a_user_keeps_its_memory_while_the_user_lives
     assert not kept.nbytes
 
 
-def test_any_thread_may_hold() -> None:
+def test_any_thread_can_hold_memory() -> None:
     def work() -> None:
         for _ in range(300):
             kept.append(Program(MIB))

@@ -50,7 +50,7 @@ def test_zeroed_blocks(nbytes: int) -> None:
     assert not as_numpy(allocate_zeroed(nbytes), np.uint8, (nbytes,)).any()
 
 
-def test_large_blocks_begin_at_huge_pages() -> None:
+def test_large_blocks_are_aligned_to_huge_pages() -> None:
     assert allocate(3 << 20).address % (2 << 20) == 0
 
 
@@ -69,7 +69,7 @@ def test_size_classes_waste_at_most_a_quarter() -> None:
 
 
 @pytest.mark.parametrize("nbytes", [400, 50_000, 4 << 20])
-def test_freed_block_serves_the_next_request_of_its_class(nbytes: int) -> None:
+def test_a_freed_block_is_reused_by_the_next_request_of_its_class(nbytes: int) -> None:
     first = allocate(nbytes)
     address = first.address
     del first
@@ -145,7 +145,7 @@ def test_array_that_cannot_be_shared_is_refused() -> None:
             wrap_numpy(array)
 
 
-def test_a_read_only_array_has_a_writable_view_where_its_memory_may_be_written(tmp_path: Path) -> None:
+def test_a_read_only_array_of_writable_memory_has_a_writable_view(tmp_path: Path) -> None:
     array = np.arange(6, dtype=np.float32).reshape(2, 3)
     array.flags.writeable = False
     for view in (array, array[1:]):

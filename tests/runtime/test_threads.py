@@ -140,7 +140,9 @@ SPLITS = [(0, 1), (1, 1), (2, 1), (3, 1), (17, 5), (64, 64), (1000, 1), (5000, 7
 
 @pytest.mark.parametrize("threads", [1, 2, 3, 5])
 @pytest.mark.parametrize(("count", "grain"), SPLITS)
-def test_every_element_once(pool: ThreadPool, kernels: LoadedObject, threads: int, count: int, grain: int) -> None:
+def test_every_element_is_processed_once(
+    pool: ThreadPool, kernels: LoadedObject, threads: int, count: int, grain: int
+) -> None:
     pool.resize(threads)
     cells = Cells(count + 1)
     Records((kernels.address("touch"), cells.address, count, grain)).run(pool)

@@ -9,7 +9,7 @@ from mxforge.runtime.storage import allocate
 from mxforge.runtime.writes import Watch, clock, touch, written
 
 
-def test_only_watched_blocks_move_the_clock() -> None:
+def test_only_writes_to_watched_blocks_advance_the_version() -> None:
     watched, other = allocate(64), allocate(64)
     watch = Watch([watched])
     before, versions = clock.now, watch.versions()
@@ -19,14 +19,14 @@ def test_only_watched_blocks_move_the_clock() -> None:
     assert clock.now != before and watch.versions() != versions
 
 
-def test_touch_moves_the_clock_alone() -> None:
+def test_touch_advances_the_version() -> None:
     watch = Watch([allocate(64)])
     before, versions = clock.now, watch.versions()
     touch()
     assert clock.now != before and watch.versions() == versions
 
 
-def test_blocks_are_forgotten_with_their_last_watch() -> None:
+def test_blocks_are_removed_with_their_last_watch() -> None:
     storage = allocate(64)
     first, second = Watch([storage]), Watch([storage])
     del first
@@ -36,7 +36,7 @@ def test_blocks_are_forgotten_with_their_last_watch() -> None:
     assert id(storage) not in writes._watched
 
 
-def test_threads_may_watch_the_same_blocks() -> None:
+def test_threads_can_watch_the_same_blocks() -> None:
     storages = [allocate(64) for _ in range(8)]
 
     def work() -> None:

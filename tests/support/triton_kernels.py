@@ -101,8 +101,8 @@ def run_graph(graph: Graph, inputs: Sequence[Array]) -> tuple[list[Array], list[
     return [values[v] for v in graph.outputs], kernels
 
 
-def relative_error(found: Array, wanted: Array) -> float:
+def relative_error(found: Array, expected: Array) -> float:
     """The greatest error, relative to the greatest value; infinite where a result was not written."""
-    assert found.shape == wanted.shape
-    error = np.abs(found.astype(np.float64) - wanted).max(initial=0)
-    return float(error) / max(1e-30, float(np.abs(wanted).max(initial=0))) if np.isfinite(error) else float("inf")
+    assert found.shape == expected.shape
+    error = np.abs(found.astype(np.float64) - expected).max(initial=0)
+    return float(error) / max(1e-30, float(np.abs(expected).max(initial=0))) if np.isfinite(error) else float("inf")

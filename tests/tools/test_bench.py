@@ -68,7 +68,7 @@ def test_first_calls_and_new_shapes_are_listed(mxforge: Any) -> None:
         (["--suite", "eager", "--against", "onnxruntime"], "not --suite"),
     ],
 )
-def test_a_peer_without_the_model(mxforge: Any, compiled: Path, arguments: list[str], text: str) -> None:
+def test_a_peer_that_cannot_run_the_model(mxforge: Any, compiled: Path, arguments: list[str], text: str) -> None:
     done = mxforge("bench", *[compiled if a == "MODEL" else a for a in arguments])
     assert done.status == 2
     assert text in done.err and done.err.count("\n") == 1
@@ -95,14 +95,14 @@ def test_a_peer_that_fails(tmp_path: Path, script: str, text: str) -> None:
         Worker("torch", fake_python(tmp_path, script), 1)
 
 
-def test_an_interpreter_that_is_not_there(mxforge: Any, tmp_path: Path) -> None:
+def test_a_missing_interpreter(mxforge: Any, tmp_path: Path) -> None:
     python = f"torch={tmp_path}/absent"
     done = mxforge("bench", "--suite", "eager", "--against", "torch", "--python", python, "--repeat", "1")
     assert done.status == 1
     assert "torch: cannot run" in done.err and done.err.count("\n") == 1
 
 
-def test_a_worker_stands_still_between_requests() -> None:
+def test_a_worker_is_idle_between_requests() -> None:
     import sys
 
     with Worker("numpy", sys.executable, 1) as worker:
@@ -146,5 +146,5 @@ def test_workloads_are_complete() -> None:
         assert len(arrays) >= ARGUMENTS[name]
 
 
-def test_times_for_people() -> None:
+def test_times_are_formatted() -> None:
     assert [time_text(t) for t in (1.234e-6, 9.999e-4, 0.0123, 2.5)] == ["1.23 us", "1 ms", "12.3 ms", "2.5 s"]

@@ -24,9 +24,7 @@ def test_a_folder_runs_like_the_model(mxforge: Any, convnet: Path, compiled: Pat
     np.testing.assert_array_equal(*map(np.load, outputs))
 
 
-def test_existing_folder_is_replaced_only_with_force(
-    mxforge: Any, convnet: Path, compiled: Path, tmp_path: Path
-) -> None:
+def test_existing_folders_are_kept(mxforge: Any, convnet: Path, compiled: Path, tmp_path: Path) -> None:
     done = mxforge("compile", convnet, "-o", compiled, *SHAPE)
     assert done.status == 1
     assert "already exists" in done.err
@@ -46,7 +44,7 @@ def test_existing_folder_is_replaced_only_with_force(
         (["compile", "FOLDER", "-o", "other"], "already compiled"),
     ],
 )
-def test_what_makes_no_sense(mxforge: Any, compiled: Path, arguments: list[str], text: str) -> None:
+def test_invalid_options(mxforge: Any, compiled: Path, arguments: list[str], text: str) -> None:
     done = mxforge(*[compiled if a == "FOLDER" else a for a in arguments])
     assert done.status == 2
     assert text in done.err and done.err.count("\n") == 1
@@ -59,7 +57,7 @@ def test_shapes_of_a_folder_are_fixed(mxforge: Any, compiled: Path, tmp_path: Pa
     assert "has shape (2, 3, 32, 32), not (1, 3, 32, 32)" in done.err
 
 
-def test_code_for_a_lesser_processor(mxforge: Any, convnet: Path, tmp_path: Path) -> None:
+def test_code_for_an_older_processor(mxforge: Any, convnet: Path, tmp_path: Path) -> None:
     done = mxforge("compile", convnet, "-o", tmp_path / "v3", *SHAPE, "--target", "x86-64-v3")
     assert done.status == 0, done.err
     machine = json.loads((tmp_path / "v3" / "manifest.json").read_text())["machine"]

@@ -28,14 +28,14 @@ def params(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("suffix", [".npz", ".safetensors"])
-def test_parameters_come_back(mxforge: Any, params: Path, suffix: str) -> None:
+def test_parameters_are_converted_back(mxforge: Any, params: Path, suffix: str) -> None:
     there, back = params.with_suffix(suffix), params.with_name("b.params")
     assert mxforge("convert", params, there).status == 0
     assert mxforge("convert", there, back).status == 0
     assert back.read_bytes() == params.read_bytes()
 
 
-def test_a_list_without_names_comes_back(mxforge: Any, tmp_path: Path) -> None:
+def test_a_list_without_names_is_converted_back(mxforge: Any, tmp_path: Path) -> None:
     write_params(tmp_path / "a.params", [], [np.ones(2, np.float32), np.zeros(3, np.int32)])
     assert mxforge("convert", tmp_path / "a.params", tmp_path / "a.npz").status == 0
     assert mxforge("convert", tmp_path / "a.npz", tmp_path / "b.params").status == 0
@@ -59,7 +59,7 @@ def test_bfloat16_goes_to_safetensors_only(mxforge: Any, tmp_path: Path) -> None
     assert isinstance(stored, BFloat16Data) and stored.bits.tolist() == bits.tolist()
 
 
-def test_a_safetensors_file_is_what_its_specification_says(mxforge: Any, tmp_path: Path) -> None:
+def test_safetensors_files_follow_the_specification(mxforge: Any, tmp_path: Path) -> None:
     write_params(tmp_path / "a.params", ["w"], [np.array([[1, 2]], np.int32)])
     mxforge("convert", tmp_path / "a.params", tmp_path / "a.safetensors")
     data = (tmp_path / "a.safetensors").read_bytes()
@@ -92,28 +92,28 @@ def test_a_damaged_safetensors_file_is_refused(mxforge: Any, tmp_path: Path, dam
         7,
     ],
 )
-def test_an_impossible_entry_is_refused(mxforge: Any, tmp_path: Path, entry: Any) -> None:
+def test_an_invalid_entry_is_refused(mxforge: Any, tmp_path: Path, entry: Any) -> None:
     head = json.dumps({"x": entry}).encode()
     (tmp_path / "a.safetensors").write_bytes(len(head).to_bytes(8, "little") + head + b"\0" * 8)
     done = mxforge("convert", tmp_path / "a.safetensors", tmp_path / "a.params")
     assert done.status == 1 and "not a safetensors file" in done.err
 
 
-def test_an_old_symbol_becomes_a_new_one(mxforge: Any, tmp_path: Path) -> None:
+def test_an_old_symbol_is_upgraded(mxforge: Any, tmp_path: Path) -> None:
     old = Path(__file__).resolve().parents[1] / "data" / "fixtures" / "save_000800.json"
     assert mxforge("convert", old, tmp_path / "new.json").status == 0
     assert json.loads((tmp_path / "new.json").read_text())["attrs"]["mxnet_version"] == ["int", 10901]
     assert mx.sym.load(str(tmp_path / "new.json")).list_arguments() == mx.sym.load(str(old)).list_arguments()
 
 
-def test_a_model_becomes_onnx_that_computes_the_same(mxforge: Any, convnet: Path, tmp_path: Path) -> None:
+def test_an_onnx_model_computes_the_same(mxforge: Any, convnet: Path, tmp_path: Path) -> None:
     target = tmp_path / "net.onnx"
     done = mxforge("convert", convnet, target, "--input-shape", "data=2,3,32,32", "--verify")
     assert done.status == 0, done.err
     assert "differs by" in done.out and target.exists()
 
 
-def test_contradictions_are_said(mxforge: Any, params: Path, tmp_path: Path) -> None:
+def test_contradictions_are_reported(mxforge: Any, params: Path, tmp_path: Path) -> None:
     both = "--plain-names", "--symbol", "a-symbol.json"
     assert "contradict" in mxforge("convert", params, tmp_path / "a.npz", *both).err
     assert "files of parameters" in mxforge("convert", "a.json", tmp_path / "b.json", "--plain-names").err

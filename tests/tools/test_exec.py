@@ -36,13 +36,13 @@ def test_a_program_runs_with_its_own_arguments(tmp_path: Path) -> None:
     assert (done.returncode, done.stdout) == (0, "['--epochs', '3', '-h'] __main__\n"), done.stderr
 
 
-def test_processes_that_a_program_starts_see_it_too() -> None:
+def test_child_processes_of_a_program_use_it_too() -> None:
     inner = "import subprocess, sys; sys.exit(subprocess.call([sys.executable, '-c', 'import mxnet.gluon.rnn']))"
     done = run("-m", "mxforge", "exec", "-c", inner)
     assert done.returncode == 0, done.stderr
 
 
-def test_the_status_and_the_traceback_are_the_program_s() -> None:
+def test_the_programs_status_and_traceback_are_kept() -> None:
     assert run("-m", "mxforge", "exec", "-c", "raise SystemExit(7)").returncode == 7
     done = run("-m", "mxforge", "exec", "-c", "1/0")
     assert done.returncode == 1 and done.stderr.endswith("ZeroDivisionError: division by zero\n")
@@ -63,7 +63,7 @@ def test_the_import_inside_a_program(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
 
 
-def test_names_that_python_and_numpy_have_dropped_are_back() -> None:
+def test_names_that_python_and_numpy_dropped_are_restored() -> None:
     program = """
 from collections import Iterable, Mapping
 import inspect, mxnet, numpy as np
@@ -78,18 +78,18 @@ assert np.bool is np.bool_ and np.asscalar(np.array([2])) == 2
     assert done.returncode == 0, done.stderr
 
 
-def test_a_sitecustomize_that_was_there_still_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_existing_sitecustomize_still_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "sitecustomize.py").write_text("print('mine')")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
     assert run("-m", "mxforge", "exec", "-c", "pass").stdout.count("mine") == 2  # for mxforge and for the program
 
 
-def test_importing_mxforge_brings_nothing_back() -> None:
+def test_importing_mxforge_restores_nothing() -> None:
     done = run("-c", "import mxforge, mxforge.nd, numpy, collections; print(hasattr(collections, 'Iterable'))")
     assert done.stdout == "False\n", done.stderr
 
 
-def test_what_is_absent_is_named_after_mxnet() -> None:
+def test_absent_names_are_reported_under_mxnet() -> None:
     done = run("-c", "import mxforge.as_mxnet, mxnet.nothing")
     assert "No module named 'mxnet.nothing'" in done.stderr
 

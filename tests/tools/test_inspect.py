@@ -76,7 +76,7 @@ def test_dump_has_every_stage(mxforge: Any, convnet: Path, tmp_path: Path) -> No
     } <= stages
 
 
-def test_an_unknown_shape_is_asked_for(mxforge: Any, convnet: Path) -> None:
+def test_an_unknown_shape_is_requested(mxforge: Any, convnet: Path) -> None:
     done = mxforge("inspect", convnet)
     assert done.status == 2
     assert "--input-shape data=" in done.err
@@ -85,7 +85,7 @@ def test_an_unknown_shape_is_asked_for(mxforge: Any, convnet: Path) -> None:
     assert "no input 'image'" in done.err
 
 
-def test_sizes_for_people() -> None:
+def test_sizes_are_formatted() -> None:
     assert [size(n) for n in (0, 1023, 1536, 5 << 20, 3 << 30)] == [
         "0 bytes",
         "1023 bytes",

@@ -72,14 +72,14 @@ def test_version_names_both(mxforge: Any) -> None:
     ],
     ids=" ".join,
 )
-def test_mistakes_take_one_line_and_status_2(mxforge: Any, arguments: list[str]) -> None:
+def test_usage_errors_print_one_line_and_exit_with_2(mxforge: Any, arguments: list[str]) -> None:
     done = mxforge(*arguments)
     assert done.status == 2
     assert done.err.startswith("mxforge: error: ")
     assert done.err.count("\n") == 1
 
 
-def test_failures_take_one_line_and_status_1(mxforge: Any, tmp_path: Path) -> None:
+def test_failures_print_one_line_and_exit_with_1(mxforge: Any, tmp_path: Path) -> None:
     done = mxforge("run", tmp_path / "nothing")
     assert done.status == 1
     assert done.err.startswith("mxforge: error: ") and done.err.count("\n") == 1
@@ -137,7 +137,7 @@ sys.exit(module.main(["run", "model"]))
     assert err == b"mxforge: interrupted\n"
 
 
-def test_a_reader_who_leaves_is_no_error(convnet: Path) -> None:
+def test_a_closed_pipe_is_not_an_error(convnet: Path) -> None:
     reading, writing = os.pipe()
     os.close(reading)
     arguments = ["-m", "mxforge", "inspect", str(convnet), "--input-shape", "data=2,3,32,32"]
@@ -147,7 +147,7 @@ def test_a_reader_who_leaves_is_no_error(convnet: Path) -> None:
     assert done.stderr == b""
 
 
-def test_progress_speaks_at_a_terminal_only(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_progress_is_shown_only_in_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     class Terminal(io.StringIO):
         def isatty(self) -> bool:
             return True

@@ -46,7 +46,7 @@ def test_the_index_names_the_file_that_declares() -> None:
     subprocess.run([sys.executable, "-c", EACH_FAMILY], check=True)
 
 
-def test_functions_that_are_in_use_change_nothing() -> None:
+def test_functions_in_use_do_not_change_the_stubs() -> None:
     """A function of an operator is made when it is first used, and is among the module's names from then on."""
     before = stubs()  # other tests may have declared operators
     for module, name in ((mx.nd.op, "SVMOutput"), (mx.nd.contrib, "box_nms"), (mx.nd.linalg, "potrf")):

@@ -45,7 +45,7 @@ def test_which_parameters(tmp_path: Path) -> None:
         find_model(prefix, params=tmp_path / "absent.params")
 
 
-def test_parameters_of_others_are_left_out(tmp_path: Path) -> None:
+def test_parameters_of_other_graphs_are_omitted(tmp_path: Path) -> None:
     prefix = save(tmp_path, "net", dense(), (0,), **weights(), **{"aux:other": mx.nd.zeros((1,))})
     model = load_model(find_model(str(prefix)))
     assert set(model.parameters) == {"fc_weight", "fc_bias"}

@@ -23,7 +23,7 @@ def assert_close(found: np.ndarray, wanted: np.ndarray) -> None:
 
 @pytest.mark.parametrize("name", ["convnet", "mlp", "tagger"])
 @pytest.mark.parametrize("target", ["cpu", "reference"])
-def test_results_are_those_of_mxnet(mxforge: Any, tmp_path: Path, name: str, target: str) -> None:
+def test_results_agree_with_mxnets(mxforge: Any, tmp_path: Path, name: str, target: str) -> None:
     out = tmp_path / "y.npy"
     done = mxforge("run", FIXTURES / name, "--input", FIXTURES / f"{name}.npz", "--output", out, "--target", target)
     assert done.status == 0, done.err
@@ -80,7 +80,7 @@ def test_images_make_a_batch(mxforge: Any, tmp_path: Path) -> None:
     assert mxforge("run", FIXTURES / "convnet", *resized).status == 0
 
 
-def test_what_is_wrong_is_named(mxforge: Any, tmp_path: Path) -> None:
+def test_errors_name_the_problem(mxforge: Any, tmp_path: Path) -> None:
     np.save(tmp_path / "x.npy", np.zeros((1, 3, 32, 32), np.float32))
     np.save(tmp_path / "small.npy", np.zeros((1, 5, 32, 32), np.float32))
     np.save(tmp_path / "complex.npy", np.zeros((1, 3, 32, 32), np.complex64))
@@ -113,7 +113,7 @@ def test_nothing_runs_when_the_output_does_not_fit(mxforge: Any, tmp_path: Path)
         check_output(tmp_path / "y.npy", ["a", "b"])
 
 
-def test_text_is_no_input(mxforge: Any, tmp_path: Path) -> None:
+def test_text_is_not_an_input(mxforge: Any, tmp_path: Path) -> None:
     np.save(tmp_path / "x.npy", np.array(["a", "b"]))
     np.savez(tmp_path / "x.npz", x0=np.array(["a", "b"]))
     for file in ("x.npy", "x.npz"):
@@ -122,7 +122,7 @@ def test_text_is_no_input(mxforge: Any, tmp_path: Path) -> None:
         assert f"{file}: an input must contain numbers, not dtype <U1" in done.err
 
 
-def test_an_input_that_nobody_gave(mxforge: Any) -> None:
+def test_a_missing_input(mxforge: Any) -> None:
     done = mxforge("run", FIXTURES / "convnet")
     assert done.status == 2
     assert "--input data=FILE" in done.err and "--input-shape" not in done.err
@@ -139,7 +139,7 @@ def test_outputs_that_cannot_be_written(mxforge: Any, tmp_path: Path, monkeypatc
         assert f"{path}: {why}" in done.err
 
 
-def test_warnings_are_lines(mxforge: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_warnings_print_one_line(mxforge: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     def warn(_: object) -> int:
         warnings.warn("two\nlines", RuntimeWarning, stacklevel=1)
         return 0

@@ -101,7 +101,7 @@ def test_real_file_from_before_0_9() -> None:
         np.testing.assert_array_equal(array, np.arange(128, dtype=np.float32))
 
 
-def test_real_list_without_names() -> None:
+def test_real_file_of_a_list_without_names() -> None:
     path = FIXTURES / "arrays_list.params"
     assert read_params(path).names == []
     ones, zeros = in_order(path)
@@ -194,7 +194,7 @@ def test_arrays_are_read_only_aligned_views(tmp_path: Path) -> None:
     np.testing.assert_array_equal(arrays[2], float32)
 
 
-def test_bytes_that_are_no_bool_become_true() -> None:
+def test_bytes_other_than_0_and_1_become_true() -> None:
     raw = np.array([0, 1, 2, 255], np.uint8)
     array = only(v2(raw, 7))
     assert array.dtype == np.bool_ and array.view(np.uint8).tolist() == [0, 1, 1, 1]
@@ -293,7 +293,7 @@ ONE = np.ones(1, np.float32)
         (listed(row_sparse((4, 3), np.ones((1, 2)), [0])), "sparse data of shape"),
     ],
 )
-def test_errors_say_what_is_wrong(content: bytes, message: str) -> None:
+def test_errors_describe_the_problem(content: bytes, message: str) -> None:
     with pytest.raises(ArtifactError, match=message.replace("[", r"\[")):
         read_params(content)
 

@@ -94,7 +94,7 @@ SPARSE = CSRData((1, 2), np.ones(1), np.array([0]), np.array([0, 1]))
         (["\ud800"], np.ones(1), {}, "cannot be written as UTF-8"),
     ],
 )
-def test_what_cannot_be_said_is_an_error_before_anything_is_written(
+def test_unsupported_arrays_raise_before_anything_is_written(
     tmp_path: Path, names: list[str], array: Any, options: dict[str, bool], message: str
 ) -> None:
     path = tmp_path / "kept.params"

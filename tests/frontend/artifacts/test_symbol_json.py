@@ -35,7 +35,7 @@ def relu(name: str, *inputs: int, **more: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("path", REAL_FILES, ids=lambda path: path.stem)
-def test_what_mxnet_wrote_comes_out_again_byte_for_byte(path: Path) -> None:
+def test_files_of_mxnet_are_written_back_byte_for_byte(path: Path) -> None:
     text = path.read_bytes().decode()
     assert write_symbol_json(read_symbol_json(text)) == text
 
@@ -73,7 +73,7 @@ def test_attributes_of_three_fields() -> None:
     assert file.nodes[1].attrs == {"a": "3", "b": "1"}
 
 
-def test_order_is_that_of_mxnet_and_unused_nodes_go() -> None:
+def test_nodes_have_mxnets_order_and_unused_nodes_are_dropped() -> None:
     text = graph(relu("top", 2, 1), relu("b", 3), relu("a", 3), VARIABLE, relu("unused", 0))
     file = read_symbol_json(text)
     assert [node.name for node in file.nodes] == ["x", "a", "b", "top"]
@@ -99,7 +99,7 @@ def test_output_counts() -> None:
     assert json.loads(write_symbol_json(file, lambda op, attrs: 3))["node_row_ptr"] == [0, 1, 4]
 
 
-def test_every_character_survives() -> None:
+def test_every_character_is_preserved() -> None:
     name = 'é "q" \\ / \t\n\r \x00\x7f 名 \U0001f600'
     node = SymbolNode("null", name, {name: name}, num_outputs=1)
     file = SymbolFile((node,), (NodeEntry(0),), {"mxnet_version": GraphAttr("int", 10901)})
@@ -172,7 +172,7 @@ def test_a_deep_graph_needs_no_deep_stack() -> None:
         (graph({**VARIABLE, "subgraphs": [{}]}), r"node 0 \('x'\), subgraph 0: the field 'nodes' is missing"),
     ],
 )
-def test_errors_say_what_is_wrong(text: str, message: str) -> None:
+def test_errors_describe_the_problem(text: str, message: str) -> None:
     with pytest.raises(ArtifactError, match=f"^model: .*{message}"):
         read_symbol_json(text, "model")
 
@@ -185,7 +185,7 @@ def test_subgraphs_have_a_depth_limit() -> None:
         read_symbol_json(json.dumps(inner))
 
 
-def test_a_version_that_is_no_number() -> None:
+def test_a_version_that_is_not_a_number() -> None:
     file = read_symbol_json(graph(VARIABLE, attrs={"mxnet_version": ["str", "1.9"]}))
     with pytest.raises(ArtifactError, match=r"mxnet_version is '1\.9'"):
         _ = file.version

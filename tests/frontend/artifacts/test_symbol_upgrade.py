@@ -47,17 +47,17 @@ def source_of(upgraded: Path) -> Path:
 
 
 @pytest.mark.parametrize("path", UPGRADED, ids=lambda path: path.name.split(".")[0])
-def test_equals_what_mxnet_makes_of_it(path: Path) -> None:
+def test_upgrades_agree_with_mxnet(path: Path) -> None:
     file = upgrade_symbol(read_symbol_json(source_of(path).read_text()), input_names)
     assert write_symbol_json(file, lambda op, attrs: OUTPUTS.get(op, 1)) == path.read_text()
 
 
-def test_a_current_file_stays_as_it_is() -> None:
+def test_a_current_file_is_unchanged() -> None:
     file = read_symbol_json((DATA / "fixtures/tagger-symbol.json").read_text())
     assert upgrade_symbol(file, input_names) == file
 
 
-def test_keys_for_inputs_that_are_not_there_stay() -> None:
+def test_keys_for_missing_inputs_remain() -> None:
     """MXNet itself reads past the end of the inputs here."""
     attrs = {"moving_mean_lr_mult": "3", "nosuch_lr_mult": "5", "xlr_mult": "1", "_wd_mult": "2", "ctx_group_x": "0"}
     nodes = (SymbolNode("null", "data", {}), SymbolNode("BatchNorm", "bn", attrs, (NodeEntry(0),)))
