@@ -1,4 +1,4 @@
-"""Private names of MXNet that mxforge does not have, with the reasons."""
+"""Private names of MXNet that mxforge does not have, by reason."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ PATTERNS = {
     r"(_init_\w*(module|np_op_module)|_make_(ndarray|symbol|torch)_function|"
     r"_make_io_iterator|_verify_\w+|_generate_\w+|_build_doc)",
 }
-"""Regular expressions for "module.name" and "module.Class.name", by the reason."""
+"""Regular expressions for "module.name" and "module.Class.name", by reason."""
 
 NAMES = {
     "training": {
@@ -99,7 +99,7 @@ NAMES = {
         "util": "_CUDA_SUCCESS _sanity_check_params _set_np_array_logged _set_np_shape_logged",
     },
 }
-"""By the reason: names by module."""
+"""Names by module, by reason."""
 
 MEMBERS = {
     "what frees C pointers, and makes objects of them": r"(executor|kvstore|profiler|rtc|ndarray|symbol|io)\..*"
@@ -116,7 +116,7 @@ MEMBERS = {
     r"module\.executor_group\.DataParallelExecutorGroup\.(_bind_ith_exec|_sliced_shape)|"
     r".*\.(_get_index_nd|_prepare_value_nd)",
 }
-"""Regular expressions for "module.Class.name", by the reason."""
+"""Regular expressions for "module.Class.name", by reason."""
 
 
 def is_absent(place: str, name: str) -> bool:

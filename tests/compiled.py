@@ -1,4 +1,4 @@
-"""Compiles graphs for this machine and compares them with the interpreter: what tests of code generation share."""
+"""Helpers for tests of code generation: compile graphs for this machine, and compare them with the interpreter."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ def compiled(graph: Graph, options: Options | None = None) -> Program:
     return compile_graph(graph, host_target(2), options)
 
 
-_GUARD = 256  # bytes on each side of an output, which no program may write
+_GUARD = 256  # bytes on each side of an output, which programs must not write
 
 
 def guarded(type: TensorType) -> tuple[Array, Array]:
-    """The bytes of an output between two guards, and the output in them, aligned as the runtime's are."""
+    """The bytes of an output between two guards, and a view of the output, with the runtime's alignment."""
     memory = np.full(type.nbytes + 2 * _GUARD + 64, 0xAB, np.uint8)
     start = _GUARD + -(memory.ctypes.data + _GUARD) % 64
     return memory, memory[start : start + type.nbytes].view(type.dtype.numpy).reshape(type.shape)
 
 
 def run_program(program: Program, arrays: Sequence[Array]) -> list[Array]:
-    """The results of a program, then the new values of its state, run twice on one executable so that memory left
-    behind would show. AssertionError if it writes beside an output."""
+    """The results of a program, then the new values of its state. It runs twice on one executable, so that stale memory
+    changes results. AssertionError if it writes outside of an output."""
     executable = Executable(program)
     inputs: list[Array] = []
     outputs: list[Array] = []
@@ -50,7 +50,7 @@ def run_program(program: Program, arrays: Sequence[Array]) -> list[Array]:
         for memory, y in made:
             start = y.ctypes.data - memory.ctypes.data
             beside = np.concatenate([memory[:start], memory[start + y.nbytes :]])
-            assert (beside == 0xAB).all(), f"{program.name} writes beside an output"
+            assert (beside == 0xAB).all(), f"{program.name} writes outside of an output"
     return [*outputs, *(inputs[i] for i in program.state)]
 
 
@@ -61,13 +61,13 @@ def check(
     program = compiled(graph, options)
     arrays = [np.asarray(a) for a in operands]
     expected = evaluate_graph(graph, arrays)
-    for found, wanted in zip(run_program(program, arrays), expected, strict=True):
-        assert found.shape == wanted.shape
-        assert found.dtype == wanted.dtype
-        finite = np.isfinite(wanted)
-        assert np.array_equal(found[~finite], wanted[~finite], equal_nan=wanted.dtype.kind == "f")
-        found, wanted = found[finite].astype(np.float64), wanted[finite]
-        scale = max(1e-30, float(np.abs(wanted).max(initial=0)))
-        worst = float(np.abs(found - wanted).max(initial=0)) / scale
+    for found, reference in zip(run_program(program, arrays), expected, strict=True):
+        assert found.shape == reference.shape
+        assert found.dtype == reference.dtype
+        finite = np.isfinite(reference)
+        assert np.array_equal(found[~finite], reference[~finite], equal_nan=reference.dtype.kind == "f")
+        found, reference = found[finite].astype(np.float64), reference[finite]
+        scale = max(1e-30, float(np.abs(reference).max(initial=0)))
+        worst = float(np.abs(found - reference).max(initial=0)) / scale
         assert worst <= tolerance, f"relative error {worst:.2e}"
     return program

@@ -1,4 +1,4 @@
-"""Settings of every test session: verification after each pass, and a compile cache that starts empty."""
+"""Settings of every test session: verification after each pass, and an empty compile cache."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import tempfile
 
 import pytest
 
-# Set before anything imports mxforge, which reads its switches once.
+# Set before mxforge is imported, which reads its settings once.
 os.environ["MXFORGE_VERIFY"] = "1"
 CACHE = os.environ["MXFORGE_CACHE_DIR"] = tempfile.mkdtemp(prefix="mxforge-tests-")
 
@@ -24,7 +24,7 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 @pytest.fixture
 def simulated_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two GPUs, `mx.gpu(0)` and `mx.gpu(1)`, while the test runs."""
+    """Two simulated GPUs, `mx.gpu(0)` and `mx.gpu(1)`, during the test."""
     from mxforge.runtime import devices
 
     monkeypatch.setitem(devices.PROVIDERS, "gpu", "support.simulated_gpu")

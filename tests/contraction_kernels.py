@@ -1,4 +1,4 @@
-"""Kernels of convolutions and matrix products that tests schedule and emit: with any epilogue, or those of a graph."""
+"""Kernels of convolutions and matrix products for tests: with any epilogue, or from the regions of a graph."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ Epilogue = Callable[[Expr, Index], Expr]
 
 @dataclass(frozen=True)
 class ConvSpec:
-    """A convolution's attributes, as in core: `low` and `high` are the padding on each side of each spatial axis
-    (negative crops).
+    """A convolution's attributes, as in core: `low` and `high` are the padding before and after each spatial axis;
+    negative padding crops.
     """
 
     stride: tuple[int, ...]
@@ -68,7 +68,7 @@ class ConvSpec:
 
 @dataclass(frozen=True)
 class Extras:
-    """Further operands of an epilogue, and physical strides of the three other buffers unless contiguous."""
+    """Further operands of an epilogue, and the physical strides of the three other buffers unless contiguous."""
 
     buffers: tuple[Buffer, ...] = ()
     epilogue: Epilogue = field(default=lambda total, index: total)
@@ -179,7 +179,7 @@ def gemm_kernel(
 
 
 def region_contractions(graph: Graph) -> list[Kernel]:
-    """The verified kernels of the graph's regions that hold a contraction."""
+    """The verified kernels of the graph's regions that contain a contraction."""
     for step in (EliminateDeadCode(), Expand(), Fuse()):
         graph = step.run(graph, Context(AVX2, Options()))
     kernels = [lower_region(node.op) for node in graph.nodes if isinstance(node.op, Fused)]

@@ -1,5 +1,5 @@
-"""Runs the kernels of contractions on NumPy arrays: packs, lays out, launches on several workers, and reads the result
-back.
+"""Runs kernels of contractions on NumPy arrays: packs operands, changes layouts, launches on several workers, and reads
+the result.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ HOST = replace(host_target(threads=2))
 
 
 def aligned(count: int, dtype: np.dtype | type = np.float32, fill: float = 0.0) -> np.ndarray:
-    """An array of `count` elements at a multiple of 64 bytes."""
+    """An array of `count` elements, aligned to 64 bytes."""
     dtype = np.dtype(dtype)
     raw = np.zeros(count * dtype.itemsize + 128, np.uint8)
     start = -raw.ctypes.data % 64
@@ -34,9 +34,7 @@ def aligned(count: int, dtype: np.dtype | type = np.float32, fill: float = 0.0) 
 
 
 def physical(buffer: Buffer, value: np.ndarray | None) -> np.ndarray:
-    """Memory that holds `value` in the buffer's layout (zeros for None); strides make it a part of a larger block of
-    memory.
-    """
+    """Memory with `value` (zeros for None) in the buffer's layout. With strides it is a part of a larger block."""
     shape = tuple(int(n) for n in buffer.shape)
     extents = buffer.layout.physical_shape(shape) if buffer.layout else shape
     strides = buffer.strides or tuple(int(np.prod(extents[k + 1 :])) for k in range(len(extents)))
@@ -57,7 +55,7 @@ def inner(view: np.ndarray, layout: Layout | None, shape: tuple[int, ...]) -> np
 
 
 def blocked(value: np.ndarray, layout: Layout) -> np.ndarray:
-    """(N, C, spatial) as [N][C / block][spatial][block]."""
+    """An array (N, C, spatial) in the layout [N][C / block][spatial][block]."""
     n, c, *space = value.shape
     padded = np.zeros((n, -(-c // layout.block) * layout.block, *space), value.dtype)
     padded[:, :c] = value
@@ -65,7 +63,7 @@ def blocked(value: np.ndarray, layout: Layout) -> np.ndarray:
 
 
 def logical(buffer: Buffer, memory: np.ndarray) -> np.ndarray:
-    """The inverse of `physical`; asserts that halos and channel padding are still zero."""
+    """The inverse of `physical`. Asserts that halos and channel padding are still zero."""
     shape = tuple(int(n) for n in buffer.shape)
     extents = buffer.layout.physical_shape(shape) if buffer.layout else shape
     strides = buffer.strides or tuple(int(np.prod(extents[k + 1 :])) for k in range(len(extents)))
@@ -103,7 +101,7 @@ class Compiled:
 
 
 class Runner:
-    """A compiled kernel over its own memory. `run()` launches it; `output()` is the result as a logical array."""
+    """A compiled kernel with its own memory. `run()` launches it; `output()` is the result as a logical array."""
 
     def __init__(
         self,
@@ -136,7 +134,7 @@ class Runner:
         self.call(self.code.function(spec.symbol), spec, table)
 
     def call(self, function, spec: LaunchSpec, table: np.ndarray) -> None:
-        """In chunks, from the last to the first, so that no chunk may depend on an earlier one."""
+        """Call the kernel in chunks, from last to first: no chunk may depend on an earlier one."""
         threads = self.target.threads
         edges = [spec.count * k // threads for k in range(threads + 1)]
         for worker in reversed(range(threads)):

@@ -1,6 +1,6 @@
-"""Where mxforge and the records of MXNet part on purpose, each with its reason: tables that tests of operators share.
+"""Intended differences between mxforge and the records of MXNet, with reasons.
 
-Calls are named as `str(golden)` and `str(refusal)` write them. A test proves that every row is still needed.
+Calls have the names `str(golden)` and `str(refusal)`. A test proves that every entry is still needed.
 """
 
 from __future__ import annotations
@@ -9,10 +9,10 @@ import re
 
 from goldens import Golden, Refusal
 
-# Calls that somebody wrote down and MXNet answers wrongly: it unravels only the first row of positions.
+# Hand-written calls for which MXNet's result is wrong: it unravels only the first row of positions.
 WRONG_IN_MXNET = {"unravel_index(2x2:int32, shape=(7, 6))"}
 
-# MXNet computes something that has no meaning; mxforge refuses the call.
+# MXNet returns a meaningless result; mxforge refuses the call.
 REFUSED_HERE: tuple[tuple[str, str], ...] = (
     (r"(_contrib_)?BatchNorm(WithReLU)?\(", "MXNet reads past the end of vectors that are too short"),
     (r"(Convolution_v1|Crop|Deconvolution)\(.*=\(\d, \d, \d\)", "numbers beyond the spatial axes"),
@@ -84,15 +84,15 @@ def _reason(table: tuple[tuple[str, str], ...], call: str) -> str | None:
 
 
 def other_result(golden: Golden) -> str | None:
-    """Why the result differs from MXNet's, or None."""
+    """The reason why the result differs from MXNet's, or None."""
     return _reason(OTHER_RESULT, str(golden))
 
 
 def refused_here(golden: Golden) -> str | None:
-    """Why the call may be refused, though MXNet answers it, or None."""
+    """The reason why mxforge may refuse a call that MXNet accepts, or None."""
     return _reason(REFUSED_HERE, str(golden))
 
 
 def accepted_here(refusal: Refusal) -> str | None:
-    """Why the call may be answered, though MXNet refuses it, or None."""
+    """The reason why mxforge may accept a call that MXNet refuses, or None."""
     return _reason(ACCEPTED_HERE, str(refusal))

@@ -1,4 +1,4 @@
-"""Dynamic programs against the compiler and the interpreter: what their tests share."""
+"""Helpers for tests of dynamic programs against the compiler and the interpreter."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ DYNAMIC = Options(dynamic=True)
 
 
 def graph_of(symbol: mx.sym.Symbol, shapes: dict[str, tuple[int, ...]], dtype: str = "float32") -> Graph:
-    """The graph of a symbol whose inputs of other names than x... are parameters."""
+    """The graph of a symbol. Inputs whose names do not start with x are parameters."""
     found, _, states = symbol.infer_shape(**shapes)
     assert found is not None
     assert states is not None
@@ -52,19 +52,19 @@ def values_for(graph: Graph, seed: int = 0) -> list[Array]:
 
 
 def run(program: Program, arrays: Sequence[Array]) -> list[Array]:
-    """The results of a program. AssertionError if it writes beside an output."""
+    """The results of a program. AssertionError if it writes outside of an output."""
     executable, inputs = Executable(program), [np.ascontiguousarray(a) for a in arrays]
     made = [guarded(t) for t in program.outputs]
     executable.run([a.ctypes.data for a in inputs], [y.ctypes.data for _, y in made])
     for memory, y in made:
         start = y.ctypes.data - memory.ctypes.data
         beside = np.concatenate([memory[:start], memory[start + y.nbytes :]])
-        assert (beside == 0xAB).all(), f"{program.name} writes beside an output"
+        assert (beside == 0xAB).all(), f"{program.name} writes outside of an output"
     return [y for _, y in made]
 
 
 def interpreted(graph: Graph, arrays: Sequence[Array]) -> list[Array]:
-    """The results by the reference target."""
+    """The results on the reference target."""
     executable, inputs = ReferenceExecutable(graph), [np.ascontiguousarray(a) for a in arrays]
     outputs = [np.zeros(t.shape, t.dtype.numpy) for t in executable.outputs]
     executable.run([a.ctypes.data for a in inputs], [y.ctypes.data for y in outputs])
@@ -72,7 +72,7 @@ def interpreted(graph: Graph, arrays: Sequence[Array]) -> list[Array]:
 
 
 def assert_close(found: Sequence[Array], wanted: Sequence[Array], tolerance: float) -> None:
-    """Integers are equal; floats agree relative to the largest."""
+    """Asserts that integers are equal and floats agree relative to the largest value."""
     for i, (y, expected) in enumerate(zip(found, wanted, strict=True)):
         assert (y.shape, y.dtype) == (expected.shape, expected.dtype)
         finite = np.isfinite(expected) if y.dtype.kind == "f" else np.ones(y.shape, bool)
@@ -84,7 +84,7 @@ def assert_close(found: Sequence[Array], wanted: Sequence[Array], tolerance: flo
 
 
 def assert_equal_programs(a: Program, b: Program) -> None:
-    """The programs differ at most in names and in the objects that hold their code."""
+    """Asserts that the programs differ only in names and in the objects that contain their code."""
     for f in fields(Program):
         if f.name not in ("code", "functions", "name", "names"):
             assert getattr(a, f.name) == getattr(b, f.name), f.name

@@ -1,4 +1,4 @@
-"""The forms in which an operator can be called by name: at once, as a symbol, in a hybridized block."""
+"""The ways to call an operator by name: eagerly, as a symbol, in a hybridized block."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ def function(module: Any, op: str) -> Callable[..., Any]:
 
 
 def applied(module: Any, op: str, inputs: Sequence[Any], attributes: Mapping[str, str]) -> Any:
-    """The operator of nd or sym on inputs in the order of its declaration; by name where some are optional, of which a
-    call by position could not leave one out."""
+    """Call the operator of nd or sym on inputs in the order of its declaration. If some are optional, all are passed
+    by name, since a positional call cannot omit one."""
     cls = lookup(op)
     if not any(name.endswith("?") for name in cls.inputs):
         return function(module, op)(*inputs, **attributes)
@@ -31,8 +31,8 @@ def applied(module: Any, op: str, inputs: Sequence[Any], attributes: Mapping[str
 
 
 class Calls(mx.gluon.HybridBlock):
-    """Calls, given as operator, parameters and number of inputs, on their own slices of the inputs; the first input
-    comes back, for operators without any."""
+    """A block that makes several calls (operator, parameters, number of inputs) on slices of its inputs. It also
+    returns its first input, for operators without inputs."""
 
     def __init__(self, calls: Sequence[tuple[str, Mapping[str, str], int]]) -> None:
         super().__init__()

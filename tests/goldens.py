@@ -1,4 +1,4 @@
-"""Reads the records of real MXNet in tests/data: what its operators compute, and how they are declared."""
+"""Reads the records of MXNet in tests/data: results of its operators, and their declarations."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ DATA = Path(__file__).resolve().parent / "data"
 
 @dataclass(frozen=True)
 class Golden:
-    """One recorded call: arrays in, visible outputs out.
+    """One recorded call: its input arrays and visible outputs.
 
-    `attributes` are MXNet's strings; `train` is autograd's train mode. `names` are the arguments, auxiliary states and
-    outputs of a symbol called `op` with these attributes that makes its own variables; empty for the rare operator that
-    demands its inputs. `file` is a digest of the -symbol.json of a symbol called `n` of variables x0, x1, ... or empty.
-    `states` are the inputs that the call wrote to, by position, as they are after it. A call that is `swept` was made
-    by mechanism and has no names.
+    `attributes` are MXNet's strings; `train` is autograd's training mode. `names` are the arguments, auxiliary states
+    and outputs of a symbol `op` with these attributes whose variables are created automatically; empty for operators
+    that require their inputs. `file` is a digest of the -symbol.json of a symbol `n` of variables x0, x1, ... or empty.
+    `states` are the values after the call of inputs that it wrote to, by position. A `swept` call was generated and has
+    no names.
     """
 
     op: str
@@ -41,13 +41,13 @@ class Golden:
         return f"{self.op}({', '.join(arrays + shown + ['train'] * self.train)})"
 
 
-# Inputs that MXNet uses up while it computes: the gradient, where it leaves the scaled one.
+# Inputs that MXNet overwrites during the call: it stores the scaled gradient in the gradient.
 SCRATCH = {"_adamw_update": (1,)}
 
 
 @dataclass(frozen=True)
 class Refusal:
-    """A recorded call that MXNet refuses, with the types of its inputs and the name of the error's class."""
+    """A recorded call that MXNet refuses, with the types of its inputs and the name of the error class."""
 
     op: str
     attributes: dict[str, str]
@@ -61,13 +61,13 @@ class Refusal:
 
 @cache
 def operator_goldens() -> tuple[Golden, ...]:
-    """Every recorded call that somebody wrote down, file by file, in the order of recording."""
+    """Every hand-written recorded call, file by file, in the order of recording."""
     return tuple(golden for golden in _all_goldens() if not golden.swept)
 
 
 @cache
 def swept_goldens() -> tuple[Golden, ...]:
-    """The recorded calls that were made by mechanism: every dtype, every value of a parameter, other shapes."""
+    """The generated recorded calls: every dtype, every value of a parameter, other shapes."""
     return tuple(golden for golden in _all_goldens() if golden.swept)
 
 
@@ -90,7 +90,7 @@ def _all_goldens() -> tuple[Golden, ...]:
 
 
 def _pool(records: Path) -> Callable[[list[Any]], np.ndarray]:
-    """Reads references to the arrays in the .npz beside a file of records."""
+    """A function that resolves references to the arrays in the .npz file next to a file of records."""
     with np.load(records.with_suffix(".npz")) as stored:
         pools = dict(stored)
     for pool in pools.values():
@@ -120,7 +120,7 @@ def _goldens_of(records: Path) -> Iterator[Golden]:
 
 @dataclass(frozen=True)
 class Gradient:
-    """A recorded gradient in train mode: cotangents of the float results, gradients by position of the input."""
+    """A recorded gradient in training mode: cotangents of the float results, gradients by input position."""
 
     op: str
     attributes: dict[str, str]
@@ -150,7 +150,7 @@ def gradient_goldens() -> tuple[Gradient, ...]:
 
 @cache
 def signatures() -> dict[str, dict[str, Any]]:
-    """MXNet's declaration of each operator, under its canonical name and under every alias."""
+    """MXNet's declaration of each operator, by canonical name and by every alias."""
     records = json.loads((DATA / "signatures.json").read_text())
     return {name: record for record in records for name in (record["op"], *record["aliases"])}
 

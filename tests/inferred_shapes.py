@@ -1,7 +1,7 @@
-"""What mxforge infers from partly unknown shapes, asked as `tests/data/make_inferred_shapes.py` asks MXNet.
+"""Shape inference of mxforge from partly unknown shapes, for the same queries as `tests/data/make_inferred_shapes.py`.
 
-`inferred_shapes.json` holds MXNet's answers. `inferred_otherwise.json` holds those of mxforge where they differ; after
-an intended change `python tests/inferred_shapes.py` writes it anew. How an answer may differ is tested.
+`inferred_shapes.json` contains MXNet's answers. `inferred_otherwise.json` contains mxforge's answers where they differ;
+after an intended change, `python tests/inferred_shapes.py` rewrites it. Tests check which differences are allowed.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import mxforge as mx
 from goldens import DATA, symbol_function
 
 sys.path.append(str(DATA))
-recorder: Any = import_module("make_inferred_shapes")  # untyped: MXNet's Python runs it too
+recorder: Any = import_module("make_inferred_shapes")  # untyped: it also runs under MXNet's Python
 DIED, REFUSED, answer, questions = recorder.DIED, recorder.REFUSED, recorder.answer, recorder.questions
 
 OTHERWISE = DATA / "inferred_otherwise.json"
@@ -27,7 +27,7 @@ OTHERWISE = DATA / "inferred_otherwise.json"
 
 @dataclass(frozen=True)
 class Asked:
-    """One question about one use of an operator, with MXNet's answer. `number` counts the questions of the use."""
+    """One query about a use of an operator, with MXNet's answer. `number` counts the queries of the use."""
 
     number: int
     given: list[list[int] | None]
@@ -36,13 +36,13 @@ class Asked:
 
     @property
     def has_size_0(self) -> bool:
-        """Whether a shape that is given has no elements or no axes."""
+        """True if an input shape has no elements or no axes."""
         return any(shape is not None and (not shape or 0 in shape) for shape in self.given)
 
 
 @dataclass(frozen=True)
 class Use:
-    """One use of an operator; `output` is the shape of its first result where all inputs are known."""
+    """One use of an operator; `output` is the shape of its first result if all inputs are known."""
 
     op: str
     attributes: dict[str, str]
@@ -55,7 +55,7 @@ class Use:
         return f"{self.op}({', '.join([*('x'.join(map(str, s)) for s in self.shapes), *shown])})"
 
     def ours(self, asked: Asked) -> Any:
-        """The answer of mxforge, in the form of MXNet's."""
+        """The answer of mxforge, in the format of MXNet's answer."""
         function = symbol_function(self.op)
         question = asked.given, asked.with_output
         with warnings.catch_warnings():
@@ -78,7 +78,7 @@ def _use(op: str, attributes: dict[str, str], shapes: list[list[int]], output: A
 
 @cache
 def otherwise() -> dict[str, dict[str, Any]]:
-    """The answers of mxforge that differ from MXNet's, by use and by number of the question."""
+    """The answers of mxforge that differ from MXNet's, by use and by query number."""
     return json.loads(OTHERWISE.read_text())
 
 
@@ -88,14 +88,14 @@ def _differences(use: Use) -> dict[str, Any]:
 
 
 def is_known_as_well(ours: Any, theirs: Any) -> bool:
-    """Whether every rank and extent that MXNet knows is known here, and equal."""
+    """True if mxforge knows every rank and extent that MXNet knows, with equal values."""
     if theirs is None or ours is None:
         return theirs is None
     return len(ours) == len(theirs) and all(n in (-1, m) for m, n in zip(ours, theirs, strict=True))
 
 
 def how_different(asked: Asked, ours: Any) -> str:
-    """In which way an answer differs from MXNet's."""
+    """The kind of difference between an answer and MXNet's."""
     if asked.theirs in (DIED, REFUSED):
         return asked.theirs
     if ours == REFUSED:

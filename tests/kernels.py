@@ -1,4 +1,4 @@
-"""A kernel and a program that the tests of printing, hashing and verifying share."""
+"""A kernel and a program for the tests of printing, hashing and verification."""
 
 from __future__ import annotations
 

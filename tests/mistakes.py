@@ -1,4 +1,4 @@
-"""Typical mistakes of users: short programs that raise, with MXNet's type of error and mxforge's text.
+"""Typical mistakes of users: short programs that raise, with MXNet's error type and mxforge's error text.
 
 Each file `data/mistakes/GROUP.txt` is a sequence of
 
@@ -23,7 +23,7 @@ PROGRAM = "<program>"
 COMPILER_WORDS = re.compile(
     r"tensor<|\bcore\.|\bmx\.(?!operator\.register)\w|\b(b?f|u?i)\d+\b|incompatible shapes|index out of range|<ast"
 )
-"""What an error of a user must not contain."""
+"""Words that an error text must not contain."""
 SETUP = """
 nd, sym, gluon, nn = mx.nd, mx.sym, mx.gluon, mx.gluon.nn
 x23, x34, x5 = nd.ones((2, 3)), nd.ones((3, 4)), nd.ones((5,))
@@ -35,7 +35,7 @@ data = sym.Variable("data")
 
 @dataclass
 class Mistake:
-    """One program. `mxnet` is MXNet's type of error or "none", `frames` the length of its traceback inside MXNet."""
+    """One program. `mxnet` is MXNet's error type or "none"; `frames` is the length of its traceback inside MXNet."""
 
     name: str
     program: str
@@ -48,7 +48,7 @@ class Mistake:
         return f"### {self.name}\n{self.program}\n--- MXNet: {self.mxnet}{frames}\n{self.text}\n"
 
     def run(self, mx: Any) -> Exception | None:
-        """The error of the program with `mx` as the package."""
+        """The error that the program raises with `mx` as the package."""
         import numpy as np
 
         scope = {"mx": mx, "np": np}
@@ -84,6 +84,6 @@ def _parse(part: str) -> Mistake:
 
 
 def inner_frames(error: Exception) -> list[str]:
-    """The files of the frames of a traceback that belong neither to the program nor to a test."""
+    """The files of the traceback's frames that belong neither to the program nor to a test."""
     frames = traceback.extract_tb(error.__traceback__)
     return [f.filename for f in frames if f.filename not in (PROGRAM, __file__)]

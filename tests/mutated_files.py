@@ -1,10 +1,10 @@
-"""Feeds damaged files to all readers: each read ends in success, or in the reader's own error, which names the file.
+"""Passes damaged files to all readers: each read must succeed, or raise the reader's error, which names the file.
 
     python tests/mutated_files.py --cases 10000
     python tests/mutated_files.py --format npz --first 1234 --cases 1 --keep folder
 
-Each case has a number, and equal numbers are equal cases. A read may take `SECONDS`, and `_MEMORY` bytes more than the
-process has; what goes beyond, and every other error, is printed with the command that repeats it. Exit status 1 then.
+Each case is determined by its number. A read may take `SECONDS`, and `_MEMORY` bytes in addition to the process's
+memory. Every violation and every other error is printed with the command that repeats it, and the exit status is 1.
 """
 
 from __future__ import annotations
@@ -46,14 +46,14 @@ from mxforge.tools.main import main as mxforge_command
 DATA = Path(__file__).parent / "data"
 SECONDS = 5.0
 _MEMORY = 64 << 20
-_ADDRESSES = 4 << 30  # what the whole process may map
+_ADDRESSES = 4 << 30  # the address space of the process, in bytes
 
 Mutate = Callable[[bytes, Random], bytes]
 
 
 @dataclass(frozen=True)
 class Format:
-    """Sound files, how they are damaged, how they are read, and what the reader may raise."""
+    """Valid files, the functions that damage them, the function that reads them, and the errors that it may raise."""
 
     samples: tuple[Path, ...]
     mutations: tuple[Mutate, ...]
@@ -159,7 +159,7 @@ def _read_symbol(path: Path) -> None:
 
 
 def _infer(path: Path) -> None:
-    """What a bind asks for, beyond reading: the node is named, the file is not known any more."""
+    """Read and infer, as bind does. Errors of inference name the node, but not the file."""
     try:
         symbol = mx.sym.load(str(path))
     except mx.MXNetError:
@@ -179,7 +179,7 @@ def _read_records(path: Path) -> None:
 def _read_index(path: Path) -> None:
     reader = mx.recordio.MXIndexedRecordIO(str(path), str(path.with_name("x.rec")), "r")
     for key in reader.keys:
-        with _expected(mx.MXNetError):  # a position where no record begins
+        with _expected(mx.MXNetError):  # a position where no record starts
             reader.read_idx(key)
 
 
@@ -208,7 +208,7 @@ def _read_model(path: Path) -> None:
 
 
 def _sign(path: Path) -> None:
-    """Write size and checksum of a damaged program into the manifest beside it."""
+    """Write the size and checksum of a damaged program into the manifest in its folder."""
     manifest = json.loads((path.parent / MANIFEST).read_bytes())
     data = path.read_bytes()
     manifest["files"][path.name] = {"bytes": len(data), "blake2b": hashlib.blake2b(data, digest_size=16).hexdigest()}
@@ -220,7 +220,7 @@ def _read_program(path: Path) -> None:
 
 
 def _mutate_head(data: bytes, rng: Random) -> bytes:
-    """Damage to the JSON that stands in front of a program or of safetensors, with its length right."""
+    """Damage the JSON header of a program or of safetensors; the length of the header is updated."""
     skip = 8 if data[:4] == b"mxfp" else 0
     end = skip + 8 + int.from_bytes(data[skip : skip + 8], "little")
     head = mutate_text_of_json(data[skip + 8 : end], rng)
@@ -257,7 +257,7 @@ def formats(folder: Path) -> dict[str, Format]:
 
 
 class TooSlow(BaseException):
-    """A read did not end in time; no reader catches it."""
+    """A read took too long. Readers do not catch it, since it is a BaseException."""
 
 
 @contextmanager
@@ -275,7 +275,7 @@ def _limited() -> Iterator[None]:
 
 
 def damaged(name: str, kind: Format, number: int, folder: Path) -> Path:
-    """The file of a case, written into `folder` with what stands beside its sample."""
+    """Write the file of a case into `folder`, with the other files of its sample's folder."""
     rng = random.Random(f"{name} {number}")
     sample = rng.choice(kind.samples)
     mutate = rng.choice(kind.mutations)
@@ -293,41 +293,41 @@ def damaged(name: str, kind: Format, number: int, folder: Path) -> Path:
     return path
 
 
-def complaint(kind: Format, path: Path) -> tuple[str, str]:
-    """How a read ended in a word, and what is wrong with that, if anything."""
+def check_read(kind: Format, path: Path) -> tuple[str, str]:
+    """The outcome of a read ("read", "refused" or "wrong"), and the problem or ""."""
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     try:
         with _limited():
             kind.read(path)
-        ending, wrong = "read", ""
+        outcome, wrong = "read", ""
     except kind.errors as error:
         names = str(path) in str(error) or str(path.parent) in str(error)
-        ending = "refused"
+        outcome = "refused"
         wrong = "" if names or not kind.names_file else f"the error does not name the file: {error}"
         wrong = wrong or ("allow_pickle is advised" if "allow_pickle" in str(error) else "")
     except (Exception, TooSlow):
-        ending, wrong = "wrong", traceback.format_exc()
+        outcome, wrong = "wrong", traceback.format_exc()
     grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) << 10
-    return ending, wrong or (f"{grown >> 20} MiB of memory" if grown > _MEMORY else "")
+    return outcome, wrong or (f"{grown >> 20} MiB of memory" if grown > _MEMORY else "")
 
 
 def run(names: Sequence[str], first: int, count: int, keep: Path | None = None) -> int:
-    """Run `count` cases of each format; gives how many went wrong."""
+    """Run `count` cases of each format; returns the number of failures."""
     wrong = 0
     with tempfile.TemporaryDirectory(prefix="mutated-") as made:
         known = formats(Path(made))
         for name in names or known:
-            begin, endings = time.perf_counter(), Counter[str]()
+            begin, outcomes = time.perf_counter(), Counter[str]()
             for number in range(first, first + count):
                 path = damaged(name, known[name], number, Path(made) / "case")
-                ending, problem = complaint(known[name], path)
-                endings[ending] += 1
+                outcome, problem = check_read(known[name], path)
+                outcomes[outcome] += 1
                 if problem:
                     wrong += 1
                     print(f"{name} {number}: {problem}\n  again: --format {name} --first {number} --cases 1")
                 if keep is not None:
                     shutil.copytree(path.parent, keep / f"{name}-{number}", dirs_exist_ok=True)
-            print(f"{name}: {dict(sorted(endings.items()))} in {time.perf_counter() - begin:.1f} s", flush=True)
+            print(f"{name}: {dict(sorted(outcomes.items()))} in {time.perf_counter() - begin:.1f} s", flush=True)
     return wrong
 
 

@@ -1,4 +1,4 @@
-"""Damages files at random, equally for equal seeds: bits, bytes, numbers, lengths, and the structure of JSON."""
+"""Damages files at random, reproducibly by seed: bits, bytes, numbers, lengths, and the structure of JSON."""
 
 from __future__ import annotations
 
@@ -39,14 +39,13 @@ def delete(data: bytes, rng: Random) -> bytes:
 
 
 def copy_piece(data: bytes, rng: Random) -> bytes:
-    """A piece that stands somewhere else too."""
+    """Copy a piece of the data to another position."""
     begin, at = rng.randrange(len(data)), rng.randrange(len(data) + 1)
     return data[:at] + data[begin : begin + rng.randrange(1, 65)] + data[at:]
 
 
 def set_number(data: bytes, rng: Random) -> bytes:
-    """A number of 1 to 8 bytes, at the beginning of the file or near something that looks like a head, at an end of its
-    range."""
+    """Write an extreme number of 1 to 8 bytes at the start of the file or near a possible header."""
     size = rng.choice((1, 2, 4, 4, 8, 8))
     marks = [at for mark in _MARKS if (at := data.rfind(mark) if rng.random() < 0.5 else data.find(mark)) >= 0]
     begin = rng.choice((0, rng.randrange(len(data)), *marks)) + rng.choice((0, 1, 2, 4, 6, 8)) * rng.randrange(9)
@@ -58,14 +57,14 @@ BYTES: tuple[Callable[[bytes, Random], bytes], ...] = (flip_bits, truncate, inse
 
 
 def mutate_bytes(data: bytes, rng: Random) -> bytes:
-    """The data with one to three damages."""
+    """The data with one to three mutations."""
     for _ in range(rng.choice((1, 1, 1, 2, 3))):
         data = rng.choice(BYTES)(data or b"\0", rng)
     return data
 
 
 def mutate_text_of_json(data: bytes, rng: Random) -> bytes:
-    """JSON whose structure is damaged: parts removed, repeated, exchanged, or of another kind or size."""
+    """JSON with a damaged structure: parts are removed, repeated, exchanged, or changed in type or size."""
     tree = json.loads(data, strict=False)
     for _ in range(rng.choice((1, 1, 1, 2, 3))):
         places = list(_places(tree))
@@ -76,7 +75,7 @@ def mutate_text_of_json(data: bytes, rng: Random) -> bytes:
 
 
 def _places(tree: Any) -> Any:
-    """Each (container, key) of a tree."""
+    """All pairs (container, key) of a tree."""
     items = tree.items() if isinstance(tree, dict) else enumerate(tree) if isinstance(tree, list) else ()
     for key, value in list(items):
         yield tree, key

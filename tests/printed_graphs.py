@@ -1,4 +1,4 @@
-"""Graphs that the tests of printing, parsing, hashing and verifying share: one of every primitive, and random ones."""
+"""Graphs for the tests of printing, parsing, hashing and verification: one with every primitive, and random graphs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ CONSTANTS = (
     np.array([0.1, -np.inf, 1e-45, 16777216.0], np.float32),
     np.linspace(-1, 1, 100, dtype=np.float32).reshape(4, 25),
     np.array([0.1, 1e-300, np.nan], np.float64),
-    np.frombuffer(b"\x01\x00\x80\x7f\x01\x00\xc0\xff", np.float32),  # a signalling and a quiet NaN with payloads
+    np.frombuffer(b"\x01\x00\x80\x7f\x01\x00\xc0\xff", np.float32),  # a signalling NaN and a quiet NaN with payloads
     np.full((3, 5), -0.0),
     np.zeros((0, 3), np.float32),
     np.array(7, np.int64),
@@ -112,7 +112,7 @@ def _control(b: CoreBuilder, x: Value) -> list[Value]:
 
 
 def _gradient() -> Graph:
-    """Of the operand, the result and the result's cotangent."""
+    """A gradient graph on the operand, the result and the result's cotangent."""
     b = CoreBuilder("gradient")
     x, y, dy = (b.input(TensorType((4,), F32)) for _ in range(3))
     return b.build([b.mul(b.add(x, y), dy)])
@@ -126,7 +126,7 @@ def _no_gradient() -> Graph:
 
 
 def every_primitive() -> Graph:
-    """A graph with every primitive but the host callback, which has no text that could be read."""
+    """A graph with every primitive except the host callback, whose text cannot be parsed."""
     b = CoreBuilder("every")
     x = b.input(TensorType((2, 4, 6, 6), F32), "data")
     mean = b.input(TensorType((4,), F32), 'moving "mean"\n\\ ünï', parameter=True)
@@ -139,7 +139,7 @@ def every_primitive() -> Graph:
 
 
 def ops_of(graph: Graph) -> list[Op]:
-    """All ops, those of nested graphs too."""
+    """All ops, including those of nested graphs."""
     inner = [op for node in graph.nodes for region in node.op.regions() for op in ops_of(region)]
     return [node.op for node in graph.nodes] + inner
 

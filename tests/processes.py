@@ -1,4 +1,4 @@
-"""Runs code of tests in a Python process of its own."""
+"""Runs code of tests in a separate Python process."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 def run_apart(code: str, cache: Path, warnings: str = "error") -> None:
     """Run `code` with an empty environment and the compile cache `cache`; `warnings` is Python's option -W.
-    AssertionError with what it wrote to stderr if it fails."""
+    AssertionError with its stderr if it fails."""
     done = subprocess.run(
         [sys.executable, "-W", warnings, "-c", code],
         env={"PATH": "/usr/bin", "MXFORGE_CACHE_DIR": str(cache)},

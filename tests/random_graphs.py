@@ -1,4 +1,4 @@
-"""Makes random core graphs, equal for equal seeds: what property tests of the compiler feed it."""
+"""Makes random core graphs, reproducibly by seed, for property tests of the compiler."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from mxforge.ir.kernel import ReduceOp
 from mxforge.ir.types import DType, TensorType
 
 SHAPES = [(3, 8, 5, 5), (2, 20, 4, 3), (4, 6), (5, 17), (2, 3, 4), (33,), (1, 16, 6, 6), (2, 1, 7)]
-LIMIT = 6000  # elements of a value: graphs stay quick to interpret
+LIMIT = 6000  # the largest number of elements of a value, so that graphs are quick to interpret
 
 
 class Maker:
-    """Adds nodes that read values already there, drawn at random; every value stays within about [-4, 4]."""
+    """Adds random nodes that read existing values. All values are within about [-4, 4]."""
 
     def __init__(self, seed: int) -> None:
         self.rng = np.random.default_rng(seed)
@@ -31,11 +31,11 @@ class Maker:
         return self.rng.standard_normal(shape).astype(np.float32)
 
     def integer(self, low: int, high: int) -> int:
-        """Between low and high, both included."""
+        """A random integer in [low, high]."""
         return int(self.rng.integers(low, high + 1))
 
     def pick(self) -> Value:
-        """A value, late ones more often."""
+        """A random value; later values are more likely."""
         n = len(self.values)
         return self.values[n - 1 - min(n - 1, int(self.rng.exponential(4)))]
 
@@ -83,7 +83,7 @@ def broadcast(m: Maker) -> Value | None:
 
 
 def normalize(m: Maker) -> Value:
-    """x - mean(x), as rows of one region."""
+    """x - mean(x), which becomes one region."""
     x = m.pick()
     axis = m.axis(x)
     return m.b.sub(x, m.b.broadcast_to(m.b.mean(x, axis, keepdims=True), x.type.shape))
@@ -103,7 +103,7 @@ def transpose(m: Maker) -> Value:
 
 
 def reshape(m: Maker) -> Value:
-    """Two neighbouring axes merged, or an axis of 1 added."""
+    """Merge two neighbouring axes, or add an axis of extent 1."""
     x = m.pick()
     k, shape = m.axis(x), x.type.shape
     if k + 1 < len(shape) and m.rng.random() < 0.7:
@@ -123,7 +123,7 @@ def slices(m: Maker) -> Value:
     start = [m.integer(0, (n - 1) // 2) for n in x.type.shape]
     stop = [m.integer(s + 1, n) for s, n in zip(start, x.type.shape, strict=True)]
     whole = m.axis(x)
-    if m.rng.random() < 0.5:  # along one axis alone: often a view
+    if m.rng.random() < 0.5:  # along one axis only: often a view
         start = [s if k == whole else 0 for k, s in enumerate(start)]
         stop = [s if k == whole else n for k, (s, n) in enumerate(zip(stop, x.type.shape, strict=True))]
     step = [m.integer(1, 2) if m.rng.random() < 0.2 else 1 for _ in start]
@@ -222,7 +222,7 @@ STEPS: list[Callable[[Maker], Value | None]] = [
 
 
 def random_graph(seed: int, size: int = 30) -> tuple[Graph, list[np.ndarray]]:
-    """A graph of about `size` nodes, and numbers for its inputs."""
+    """A graph of about `size` nodes, and arrays for its inputs."""
     maker = Maker(seed)
     graph = maker.graph(size)
     return graph, maker.inputs

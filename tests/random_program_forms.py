@@ -1,4 +1,4 @@
-"""The forms in which a random program runs, and the comparison with what the reference target gives."""
+"""The forms in which a random program runs, and the comparison with the reference target's results."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ class Block(mx.gluon.HybridBlock):
 
 
 def check(program: Program) -> None:
-    """Assert that every form gives the expected arrays, and the same bits when it runs again.
+    """Assert that every form returns the expected arrays, and the same bits when it runs again.
 
-    Programs with scalars or arrays without elements run with NumPy's shape semantics too.
+    Programs with scalars or empty arrays run with NumPy's shape semantics too.
     """
     unusual = any(not x.shape or 0 in x.shape for x in (*program.inputs, *program.expected))
     for numpy_shapes in (False, True) if unusual else (False,):
@@ -87,7 +87,7 @@ def bound(program: Program) -> Form:
 
 
 def cached(program: Program) -> Form:
-    """A bound executor whose program comes from the disk cache, where `bound` has left it."""
+    """A bound executor whose program is loaded from the disk cache, where `bound` stored it."""
 
     def run() -> Results:
         clear_caches()
@@ -106,7 +106,7 @@ def with_one_thread(run: Form) -> Results:
 
 
 def compare(program: Program, form: str, found: Sequence[Array]) -> None:
-    """AssertionError unless the arrays are the expected ones: integers exactly, floats within the tolerance."""
+    """AssertionError unless the arrays agree with the expected ones: integers exactly, floats within the tolerance."""
     assert len(found) == len(program.expected), f"{form}: {len(found)} outputs"
     for number, y, wanted in zip(program.outputs, found, program.expected, strict=True):
         where = f"{form}: v{number}"

@@ -1,6 +1,6 @@
-"""Makes random programs, equal for equal seeds: every step is run by the reference target as it is drawn.
+"""Makes random programs, reproducibly by seed. The reference target runs every step when it is drawn.
 
-So shapes are those that MXNet's rules give, a step that is refused is left out, and what the program computes is known.
+So shapes follow MXNet's rules, steps that raise are dropped, and the results of the program are known.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from random_programs import Array, Program, Step, apply
 nd: Any = mx.nd
 
 MOST_ELEMENTS = 20_000
-LARGEST = 60.0  # magnitude of a value: rounding errors stay near the tolerance
+LARGEST = 60.0  # the largest magnitude of a value, which limits rounding errors
 TOLERANCES = {"float64": 1e-9, "float32": 5e-4, "float16": 3e-2}
 SMALL = [(3, 4), (2, 5, 3), (1, 6), (4, 1, 3), (2, 3, 4, 4), (1, 4, 5, 5), (7,), (6, 6), (2, 1), (5, 17)]
 LARGE = [(64, 130), (2, 16, 20, 20), (300, 40), (3, 50, 33)]
@@ -25,8 +25,8 @@ Drawn = tuple[str, list[int], dict[str, Any]]
 
 
 class Value:
-    """An array with its number in the program; `exact` if it was computed without rounding, so that comparisons of its
-    elements come out alike on every target."""
+    """An array with its number in the program. It is `exact` if it was computed without rounding, so that comparisons
+    of its elements agree on all targets."""
 
     def __init__(self, number: int, array: Any, exact: bool) -> None:
         self.number, self.array, self.exact = number, array, exact
@@ -39,7 +39,7 @@ class Value:
 
 
 class Maker:
-    """Draws steps that read values already there."""
+    """Draws steps that read existing values."""
 
     def __init__(self, seed: int) -> None:
         self.seed, self.rng = seed, np.random.default_rng(seed)
@@ -66,21 +66,21 @@ class Maker:
         return bool(self.rng.random() < probability)
 
     def integer(self, low: int, high: int) -> int:
-        """Between low and high, both included."""
+        """A random integer in [low, high]."""
         return int(self.rng.integers(low, high + 1))
 
     def one(self, items: Any) -> Any:
         return items[self.integer(0, len(items) - 1)]
 
     def pick(self, accept: Callable[[Value], bool] = lambda v: True) -> Value:
-        """A value, late ones more often; LookupError if none is accepted."""
+        """A random value; later values are more likely. LookupError if none is accepted."""
         found = [v for v in self.values if accept(v)]
         if not found:
             raise LookupError
         return found[len(found) - 1 - min(len(found) - 1, int(self.rng.exponential(4)))]
 
     def interval(self, extent: int) -> tuple[int, int]:
-        """Begin and end of a slice of an axis; (0, 1) of an empty one, which is refused."""
+        """Start and stop of a slice of an axis; (0, 1) for an empty axis, which raises later."""
         begin = self.integer(0, max(0, extent - 1))
         return begin, self.integer(begin + 1, max(begin + 1, extent))
 
@@ -88,7 +88,7 @@ class Maker:
         return self.pick(lambda v: v.shape == x.shape and v.dtype == x.dtype)
 
     def axis(self, x: Value) -> int:
-        """An axis; LookupError for a scalar."""
+        """A random axis. LookupError for a scalar."""
         if not x.rank:
             raise LookupError
         return self.integer(0, x.rank - 1)
@@ -96,7 +96,7 @@ class Maker:
     # -- growing
 
     def add(self, drawn: Drawn, exact: bool) -> None:
-        """Run a step, and keep it if it is accepted and its results are of moderate size."""
+        """Run a step, and keep it unless it raises or its results are too large."""
         name, operands, parameters = drawn
         step = Step(name, tuple(operands), parameters)
         try:
@@ -113,7 +113,7 @@ class Maker:
         self.counts.append(len(results))
 
     def program(self, size: int, steps: Sequence[tuple[Draw, bool]]) -> Program:
-        """A program of about `size` of the steps; its outputs are what no step reads, and some that a step reads."""
+        """A program of about `size` of the steps. Its outputs are the values without readers, and some with readers."""
         for _ in range(4 * size):
             if len(self.steps) >= size:
                 break
@@ -148,4 +148,4 @@ def _moderate(a: Array) -> bool:
 
 
 Draw = Callable[[Maker], Drawn]
-"""A step over values of the maker: its name, operands and parameters. LookupError if no value fits."""
+"""Draws a step on values of the maker: its name, operands and parameters. LookupError if no value is suitable."""

@@ -1,4 +1,4 @@
-"""The steps of random programs: what each reads, with which parameters."""
+"""The steps of random programs: their operands and parameters."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def unary(names: str, kinds: tuple[str, ...] = ("float", "int", "uint")) -> Draw
 
 
 def jump(m: Maker) -> Drawn:
-    """A function that a rounding error before a jump would change by 1."""
+    """A discontinuous function: a rounding error can change its result by 1."""
     return m.one("floor ceil rint sign trunc logical_not".split()), [m.pick(lambda v: v.exact).number], {}
 
 
@@ -302,7 +302,7 @@ def convolution(m: Maker) -> Drawn:
 
 
 def filters(m: Maker) -> Drawn:
-    """Weights for convolutions: a slice of an image, 3 x 3 or 1 x 1."""
+    """Weights of a convolution, 3 x 3 or 1 x 1: a slice of an image."""
     x = m.pick(lambda v: v.rank == 4 and min(v.shape[2:]) >= 3)
     k = m.one([1, 3])
     return "slice", [x.number], {"begin": (0, 0, 0, 0), "end": (*x.shape[:2], k, k)}
@@ -355,7 +355,7 @@ def positive(m: Maker) -> Drawn:
 
 
 def of_positive(m: Maker) -> Drawn:
-    """A factorization of a matrix that `positive` made."""
+    """A factorization of a result of `positive`."""
     made = [s for s in m.steps if s.name == "positive"]
     if not made:
         raise LookupError
@@ -376,7 +376,7 @@ def eigenvalues(m: Maker) -> Drawn:
 
 
 def gelqf(m: Maker) -> Drawn:
-    """Of an input of the program, whose rows are independent: else the factors are not determined."""
+    """gelqf of an input of the program. Its rows are independent; otherwise the factors are not unique."""
     x = m.pick(lambda v: _matrix(v) and v.number < len(m.inputs) and 0 < v.shape[-2] <= v.shape[-1] - 1)
     return "linalg.gelqf", [x.number], {}
 
@@ -387,7 +387,8 @@ def loop(m: Maker) -> Drawn:
 
 
 def halved(m: Maker) -> Drawn:
-    """At least one step: eagerly a loop without steps gives an empty list, as in MXNet, hybridized it cannot."""
+    """The loop runs at least one step: without steps an eager loop returns an empty list, as in MXNet, and a hybridized
+    loop cannot."""
     bound = float(m.one([0.3, 0.7, 2]))
     x = m.pick(lambda v: v.exact and v.dtype == "float32" and bool(np.abs(v.array.asnumpy()).max(initial=0) > bound))
     return "halved", [x.number], {"bound": bound}
@@ -413,7 +414,7 @@ def cast(m: Maker) -> Drawn:
 
 
 ROUNDED: list[Draw] = [
-    *[unary("sigmoid tanh sin cos square softsign erf", ("float",))] * 3,  # of integers they are rounded to integers
+    *[unary("sigmoid tanh sin cos square softsign erf", ("float",))] * 3,  # of integers: rounded to integers
     *[binary("elemwise_add elemwise_sub elemwise_mul")] * 2,
     *[binary("broadcast_add broadcast_sub broadcast_mul", broadcast=True)] * 2,
     *(scalar, scalar, reduce, reduce, norm, softmax, softmax, cumsum, cumsum, dot, dot, batch_dot, dense),
@@ -434,7 +435,7 @@ EXACT: list[Draw] = [
 
 
 def make_program(seed: int) -> Program:
-    """The program of a seed. To be called under the reference target."""
+    """The program of a seed. The caller must select the reference target."""
     maker = Maker(seed)
     steps = [*((draw, False) for draw in ROUNDED), *((draw, True) for draw in EXACT)]
     return maker.program(maker.integer(4, 18), steps)

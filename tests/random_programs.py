@@ -1,4 +1,4 @@
-"""Random programs over MXNet's operators as data: what they consist of, and how they run on arrays and on symbols.
+"""Random programs of MXNet's operators as data: their parts, and how they run on arrays and symbols.
 
 `random_program_steps.py` makes them, `run_random_programs.py` runs thousands of them against the reference target.
 """
@@ -30,8 +30,8 @@ class Step:
 
 @dataclass(frozen=True)
 class Program:
-    """`inputs` are values 0, 1, ...; the results of each step follow, `counts[i]` of them for step i. `outputs` are the
-    numbers of the values that the program gives, `expected` their arrays by the reference target."""
+    """`inputs` are the values 0, 1, ...; the results of the steps follow, `counts[i]` for step i. `outputs` are the
+    numbers of the program's outputs, `expected` their arrays on the reference target."""
 
     seed: int
     inputs: tuple[Array, ...]
@@ -81,7 +81,7 @@ def _rows(F: Any, x: Any, begin: int, end: int) -> Any:
 
 
 def _row_cumulative(F: Any, x: Any) -> Any:
-    """Running means over the rows, by a loop."""
+    """Running means over the rows, computed by a loop."""
 
     def step(row: Any, state: Any) -> tuple[Any, Any]:
         mixed = (row + state) / 2
@@ -101,7 +101,7 @@ def _halved(F: Any, x: Any, bound: float) -> Any:
 
 
 def _branch(F: Any, x: Any, y: Any) -> Any:
-    """One of two results, as the sums decide."""
+    """One of two results, chosen by the sums."""
     return F.contrib.cond(F.sum(x) > 0, lambda: x * 2 + y, lambda: y - x)
 
 
@@ -118,12 +118,12 @@ def _solve(F: Any, x: Any, y: Any) -> Any:
 
 
 def _eigenvalues(F: Any, x: Any) -> Any:
-    """Of a symmetric matrix; eigenvectors have no signs to compare."""
+    """The eigenvalues of a symmetric matrix. The signs of eigenvectors are arbitrary, so they are not compared."""
     return F.linalg.syevd(_positive(F, x))[1]
 
 
 def _rank(F: Any, x: Any, axis: int) -> Any:
-    """The order of the elements, in their own dtype."""
+    """The ranks of the elements, in their dtype."""
     return F.argsort(x, axis=axis, dtype="int32")
 
 
@@ -132,7 +132,7 @@ def _indices(F: Any, rows: tuple[int, ...]) -> Any:
 
 
 def _bfloat(F: Any, x: Any) -> Any:
-    """Through bfloat16 and back."""
+    """x converted to bfloat16 and back."""
     return F.cast(F.relu(F.cast(x, dtype="bfloat16")), dtype="float32")
 
 

@@ -1,4 +1,4 @@
-"""Runs passes on small graphs, compares the printed graphs before and after, and has the interpreter check values."""
+"""Runs passes on small graphs, compares the printed graphs before and after, and compares values by the interpreter."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from mxforge.passes.manager import Context, Options, Pass
 
 Array = npt.NDArray[np.generic]
 
-# What MLIR's generic form says and a reader of a test does not need: (pattern, replacement), applied in order.
+# Parts of MLIR's generic form that tests omit: (pattern, replacement), applied in order.
 _SHORTER = (
     (r' loc\("[^"]*"\)', ""),
     (r"(, )?core\.parameters = array<i64: ([\d, ]+)>", r"\1parameters [\2]"),
@@ -61,7 +61,7 @@ _SHORTER = (
 
 
 def compact(text: str) -> str:
-    """The lines of the printed body of one graph, shortened."""
+    """The printed body of one graph, shortened."""
     lines = text.splitlines()[2:-2]
     short = "\n".join(line.removeprefix("  ") for line in lines)
     for pattern, replacement in _SHORTER:
@@ -78,7 +78,7 @@ def tensor(*shape: int, dtype: DType = DType.F32) -> TensorType:
 
 
 def random_inputs(graph: Graph, seed: int = 0) -> list[Array]:
-    """Arrays for every input of a graph: normal floats, small non-negative integers, random truth values."""
+    """Arrays for every input of a graph: normally distributed floats, small non-negative integers, random booleans."""
     rng = np.random.default_rng(seed)
     arrays: list[Array] = []
     for value in graph.inputs:
@@ -89,7 +89,7 @@ def random_inputs(graph: Graph, seed: int = 0) -> list[Array]:
 
 
 def assert_same_values(before: Graph, after: Graph, tolerance: float = 0.0, arrays: Sequence[Array] = ()) -> None:
-    """Both graphs have the same types of results, and the interpreter gives both the same values."""
+    """Asserts that both graphs have the same result types, and that the interpreter computes the same values."""
     assert [t.with_layout(None) for t in before.output_types()] == [t.with_layout(None) for t in after.output_types()]
     arrays = arrays or random_inputs(after)
     pairs = zip(evaluate_graph(before, arrays[: len(before.inputs)]), evaluate_graph(after, arrays), strict=True)
@@ -98,7 +98,7 @@ def assert_same_values(before: Graph, after: Graph, tolerance: float = 0.0, arra
 
 
 def in_layout(b: GraphBuilder, op: Op, layout: Layout | None, *operands: Value) -> Value:
-    """The result of a use of `op` that is stored in a layout of its own."""
+    """The result of a new node of `op`, with this layout."""
     (type,) = op.infer(*(v.type.with_layout(None) for v in operands))
     b.append(Node(op, operands, [type.with_layout(layout)]))
     return b.nodes[-1].outputs[0]
@@ -113,7 +113,7 @@ def run_pass(step: Pass, graph: Graph, target: Capabilities = AVX512, options: O
 
 @dataclass(frozen=True)
 class Chain(Pass):
-    """Several passes as one."""
+    """Several passes as one pass."""
 
     steps: tuple[Pass, ...]
     name = "chain"
@@ -127,7 +127,8 @@ class Chain(Pass):
 def assert_rewrites(
     step: Pass, graph: Graph, golden: str, tolerance: float = 0.0, target: Capabilities = AVX512
 ) -> Graph:
-    """The pass turns the first graph of `golden` into the second, behind `->`, and keeps values; returns the second."""
+    """Asserts that the pass rewrites the first graph of `golden` to the second, after `->`, and keeps values; returns
+    the second graph."""
     result = run_pass(step, graph, target)
     assert_text(f"{graph_text(graph)}\n->\n{graph_text(result)}", golden)
     assert_same_values(graph, result, tolerance)
@@ -135,15 +136,15 @@ def assert_rewrites(
 
 
 def assert_unchanged(step: Pass, graph: Graph, target: Capabilities = AVX512) -> None:
-    """The pass returns the graph itself."""
+    """Asserts that the pass returns the graph itself."""
     assert run_pass(step, graph, target) is graph
 
 
 def assert_text(found: str, golden: str) -> None:
-    """Two texts are equal; a golden text may be indented as the code around it."""
+    """Asserts that two texts are equal. The golden text may be indented like the code around it."""
     assert found.strip() == dedent(golden).strip(), f"found\n{found}"
 
 
 def kernel_text(kernel: Kernel) -> str:
-    """A kernel as it is printed, without the module around it."""
+    """The printed kernel without its module."""
     return dedent(compact(print_kernel(kernel)))

@@ -2,8 +2,8 @@
 
     python tests/run_random_programs.py --first 0 --count 5000 --processes 2
 
-Each program runs eagerly, in a hybridized block, in a bound executor, and bound once more from the disk cache: each
-twice, then with one thread. MXFORGE_CPU=x86-64-v3 compiles for processors without AVX-512. A program that fails is
+Each program runs eagerly, in a hybridized block, in a bound executor, and bound again from the disk cache: each twice,
+then with one thread. MXFORGE_CPU=x86-64-v3 compiles for processors without AVX-512. A program that fails is
 printed with its seed; `--first SEED --count 1` repeats it. The exit status is 1 if any failed.
 """
 
@@ -24,7 +24,7 @@ HERE = Path(__file__).resolve().parent
 
 
 def reference_programs(first: int, count: int) -> Iterator[object]:
-    """The programs of some seeds, made by a process that interprets core with NumPy."""
+    """The programs of these seeds, made by a process that interprets core with NumPy."""
     command = [sys.executable, __file__, "--make", "--first", str(first), "--count", str(count)]
     environment = {**os.environ, "MXFORGE_TARGET": "reference"}
     with subprocess.Popen(command, stdout=subprocess.PIPE, env=environment) as process:
@@ -41,7 +41,7 @@ def _make(first: int, count: int) -> None:
 
 
 def _check(first: int, count: int) -> int:
-    """Run the programs in this process; prints what fails, and each seed before it runs."""
+    """Run the programs in this process; prints each seed before its run, and failures."""
     from random_program_forms import check
     from random_programs import Program
 
@@ -59,7 +59,8 @@ def _check(first: int, count: int) -> int:
 
 
 def _supervise(first: int, count: int) -> int:
-    """Run the programs in a child; after a crash go on behind the program that crashed. Returns how many failed."""
+    """Run the programs in a child process; after a crash, continue after the program that crashed. Returns the number
+    of failures."""
     failed, end = 0, first + count
     while first < end:
         command = [sys.executable, __file__, "--check", "--first", str(first), "--count", str(end - first)]
@@ -80,7 +81,7 @@ def _supervise(first: int, count: int) -> int:
 
 
 def _share(first: int, count: int, processes: int) -> int:
-    """Run the programs in several processes, each with a compile cache of its own."""
+    """Run the programs in several processes, each with its own compile cache."""
     shares = [(first + count * i // processes, first + count * (i + 1) // processes) for i in range(processes)]
     if processes == 1:
         with tempfile.TemporaryDirectory(prefix="mxforge-random-") as cache:

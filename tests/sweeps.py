@@ -1,4 +1,4 @@
-"""Many recorded calls of one operator as one graph, so that they are compiled together."""
+"""Combines many recorded calls of one operator into one graph, which is compiled once."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from mxforge.ir.types import DType, TensorType
 
 Array = npt.NDArray[np.generic]
 
-# Functions that lose more digits than a few: MXNet computes them in float32 by series.
+# Functions with larger errors: MXNet computes them in float32 by series.
 TOLERANCES = {"gamma": 1e-4, "gammaln": 1e-4, "erfinv": 1e-4}
 
 
 def tolerance(golden: Golden, single: float = 3e-5) -> float:
-    """Relative and absolute: a few roundings of 16-bit floats where they take part, else (`single`) sums in another
-    order."""
+    """The relative and absolute tolerance: a few roundings for calls with 16-bit floats, else `single`, for sums in
+    another order."""
     half = any(x.dtype == np.float16 for x in (*golden.inputs, *golden.outputs))
     bfloat = golden.attributes.get("dtype") == "bfloat16"
     return 5e-3 if half or bfloat else TOLERANCES.get(golden.op, single)
@@ -36,7 +36,7 @@ def types_of(golden: Golden) -> list[TensorType]:
 
 
 def is_refused(golden: Golden) -> bool:
-    """Whether the declaration refuses the call."""
+    """True if the declaration refuses the call."""
     try:
         parsed(golden).infer(*types_of(golden))
     except (ValueError, TypeError, IndexError, GraphError):
@@ -46,20 +46,20 @@ def is_refused(golden: Golden) -> bool:
 
 @dataclass(frozen=True)
 class Together:
-    """The graph of several calls: its outputs are theirs in order, those in bfloat16 as float32."""
+    """The graph of several calls. Its outputs are theirs, in order; bfloat16 outputs are converted to float32."""
 
     graph: Graph
     inputs: tuple[Array, ...]
     calls: tuple[Golden, ...]
 
     def split(self, results: list[Array]) -> list[tuple[Golden, list[Array]]]:
-        """The results of each call."""
+        """The results of the graph by call."""
         rest = list(results)
         return [(golden, [rest.pop(0) for _ in golden.outputs]) for golden in self.calls]
 
 
 def together(name: str, calls: Iterable[Golden], training: bool = False) -> Together:
-    """One graph of calls that the declarations accept."""
+    """One graph of all calls that the declarations accept."""
     b = MxBuilder(name, training=training)
     kept, outputs = tuple(calls), []
     for golden in kept:
@@ -75,7 +75,7 @@ def together(name: str, calls: Iterable[Golden], training: bool = False) -> Toge
 
 
 def difference(golden: Golden, results: list[Array]) -> str:
-    """What differs from the record: empty when nothing does."""
+    """The difference from the record as text; "" without a difference."""
     limit = tolerance(golden)
     for found, expected in zip(results, golden.outputs, strict=True):
         if (found.shape, found.dtype) != (expected.shape, expected.dtype):

@@ -1,4 +1,4 @@
-"""How many files an addition touches: each is made in a copy of the package, and used there."""
+"""The number of files that an addition touches: each addition is made and used in a copy of the package."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PACKAGE = ("codegen", "frontend", "ir", "passes", "runtime", "tools", "__init__.
 
 
 class Copy:
-    """A copy of the package in which additions are made. `touched` are the files that were changed by hand."""
+    """A copy of the package for additions. `touched` holds the files that were changed by hand."""
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.package = folder, folder / "mxforge"
@@ -30,7 +30,7 @@ class Copy:
                 shutil.copy(source, target)
 
     def insert(self, file: str, anchor: str, text: str) -> None:
-        """Put `text` before the one line that begins with `anchor`; "" is the end of the file."""
+        """Insert `text` before the only line that starts with `anchor`; "" is the end of the file."""
         path = self.package / file
         before = path.read_text()
         if anchor:
@@ -49,7 +49,7 @@ class Copy:
         self.touched.add(file)
 
     def run(self, *arguments: str, target: str = "cpu") -> None:
-        """Run Python on the copy. AssertionError with what it wrote to stderr if it fails."""
+        """Run Python on the copy. AssertionError with its stderr if it fails."""
         folders = {"PYTHONPATH": str(self.folder), "MXFORGE_CACHE_DIR": str(self.folder / "cache")}
         done = subprocess.run(
             [sys.executable, *arguments],
@@ -109,7 +109,7 @@ assert "lambd : float" in mx.nd.scratch_threshold.__doc__ and "scratch_threshold
 
 def test_an_operator_touches_one_file(copy: Copy) -> None:
     copy.insert("ir/dialects/mx/nn_activation.py", "", SOFT_THRESHOLD)
-    copy.run("-m", "mxforge.tools.make_stubs")  # writes the index of operators and the stubs anew
+    copy.run("-m", "mxforge.tools.make_stubs")  # rewrites the index of operators and the stubs
     copy.use(USE_OF_AN_OPERATOR)
     assert len(copy.touched) == 1
 
@@ -224,7 +224,7 @@ assert gradient.tolist() == [[1, 0, 1, 0, 1]] * 4
 
 
 def test_a_primitive_touches_three_files(copy: Copy) -> None:
-    """Its declaration, what sort of kernel it makes, and how it is read at an index."""
+    """The declaration, the kind of kernel, and how the result is read at an index."""
     copy.insert("ir/dialects/core/shape.py", "", EVERY_OTHER)
     copy.insert("passes/kinds.py", "class Kind(Enum):", "from ..ir.dialects.core.shape import EveryOther\n\n\n")
     copy.insert("passes/kinds.py", "    Slice: Kind.MOVE,", "    EveryOther: Kind.MOVE,\n")
@@ -258,7 +258,7 @@ assert mx.nd.softmax(x).sum(axis=1).asnumpy().tolist() == [1, 1] and (x + 1).con
 
 
 def test_a_target_touches_one_file_besides_its_folder(copy: Copy) -> None:
-    """Its folder is the first block of the page on targets; the registration is a line."""
+    """The folder is the first code block of docs/add-a-target.md; the registration is one line."""
     page = (ROOT / "docs" / "add-a-target.md").read_text()
     folder = page.partition("```python\n")[2].partition("```")[0]
     copy.create("codegen/toy/__init__.py", folder)
@@ -319,7 +319,7 @@ for taps, kind in ((1, "scratch"), (3, "")):
 
 
 def test_a_schedule_kind_touches_two_files(copy: Copy) -> None:
-    """Its module, and the registry."""
+    """The module, and the registry."""
     copy.create("codegen/llvm/contract/scratch.py", SCRATCH_KIND)
     registry = "codegen/llvm/contract/emit.py"
     copy.insert(registry, "KINDS: tuple", "from .scratch import SCRATCH\n\n")

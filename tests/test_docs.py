@@ -1,4 +1,4 @@
-"""What the documentation says is true: its code runs, its switches and links exist."""
+"""The documentation is current: its code runs, its settings and links exist."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def blocks(page: str) -> str:
 
 
 def test_the_example_of_an_operator_runs() -> None:
-    """In a process of its own: an operator cannot be taken back."""
+    """Runs in a separate process, since the registration of an operator cannot be undone."""
     ran = subprocess.run(
         [sys.executable, "-c", blocks("add-an-operator.md")], check=False, capture_output=True, text=True, env=_path()
     )
@@ -34,7 +34,7 @@ def test_the_example_of_an_operator_runs() -> None:
 
 
 def test_a_target_is_a_folder_and_a_line(tmp_path: Path) -> None:
-    """The first block of the page is the folder, the second the line, the third uses the target."""
+    """The first code block of the page is the folder, the second the line, and the third uses the target."""
     folder, *rest = CODE.findall((ROOT / "docs" / "add-a-target.md").read_text())
     (tmp_path / "toy").mkdir()
     (tmp_path / "toy" / "__init__.py").write_text(folder)

@@ -1,12 +1,12 @@
-"""The records of real MXNet are whole and agree with each other."""
+"""The records of MXNet are complete and consistent."""
 
 from __future__ import annotations
 
 import numpy as np
 from goldens import operator_goldens, signatures
 
-MISDOCUMENTED = {"_linspace"}  # MXNet lists the parameters of _arange for it
-UNDOCUMENTED = {"_linalg_potrf": {"lower"}, "_linalg_potri": {"lower"}}  # parameters that MXNet reads and does not list
+MISDOCUMENTED = {"_linspace"}  # MXNet lists the parameters of _arange
+UNDOCUMENTED = {"_linalg_potrf": {"lower"}, "_linalg_potri": {"lower"}}  # parameters that MXNet does not list
 
 
 def test_each_record_agrees_with_its_signature() -> None:

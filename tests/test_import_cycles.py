@@ -1,4 +1,4 @@
-"""No module imports itself through others, inside functions or outside, but for what is listed here with its reason."""
+"""There are no import cycles, inside functions or outside, except those listed here with reasons."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ FRONTEND = (
     "gluon model parameter_updates",
     "module",
 )
-"""The layers of `frontend`, the lowest first: the modules and packages in its root. docs/architecture.md names them."""
+"""The layers of `frontend`, lowest first: modules and packages in its root. See docs/architecture.md."""
 
 
 def modules() -> dict[str, Path]:
-    """The files of the package by their names below `mxforge`; the package itself is ""."""
+    """The files of the package by module name below `mxforge`; the package itself is ""."""
     found = {"": ROOT / "__init__.py", "__main__": ROOT / "__main__.py"}
     for folder in FOLDERS:
         for path in sorted((ROOT / folder).rglob("*.py")):
@@ -47,7 +47,7 @@ def modules() -> dict[str, Path]:
 
 
 def statements(node: ast.AST) -> Iterator[ast.AST]:
-    """All nodes that run: everything but the bodies of `if TYPE_CHECKING`."""
+    """All nodes that are executed: everything except the bodies of `if TYPE_CHECKING`."""
     for child in ast.iter_child_nodes(node):
         if isinstance(child, ast.If) and ast.unparse(child.test) == "TYPE_CHECKING":
             for other in child.orelse:
@@ -59,7 +59,7 @@ def statements(node: ast.AST) -> Iterator[ast.AST]:
 
 
 def source_of(node: ast.ImportFrom, name: str, path: Path) -> str | None:
-    """The module that a `from` names, below `mxforge`; None for one of another package."""
+    """The module of a `from` import, below `mxforge`; None for another package."""
     if node.level == 0:
         package, _, rest = (node.module or "").partition(".")
         return rest if package == "mxforge" else None
@@ -69,7 +69,7 @@ def source_of(node: ast.ImportFrom, name: str, path: Path) -> str | None:
 
 
 def imports(name: str, path: Path, known: dict[str, Path]) -> Iterator[str]:
-    """The modules of the package that a module imports anywhere."""
+    """The modules of the package that a module imports, also inside functions."""
     for node in statements(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
             yield from (a.name.removeprefix("mxforge.") for a in node.names if a.name.startswith("mxforge."))
@@ -92,7 +92,7 @@ def is_allowed(importer: str, imported: str) -> bool:
 
 
 def reachable(graph: dict[str, frozenset[str]], start: str) -> set[str]:
-    """What `start` imports, directly or not."""
+    """The modules that `start` imports, directly or indirectly."""
     seen: set[str] = set()
     stack = [start]
     while stack:
@@ -103,7 +103,7 @@ def reachable(graph: dict[str, frozenset[str]], start: str) -> set[str]:
 
 
 def cycles(graph: dict[str, frozenset[str]]) -> set[frozenset[str]]:
-    """The sets of modules that all import each other, directly or not."""
+    """The sets of modules that import each other, directly or indirectly."""
     reach = {name: reachable(graph, name) for name in graph}
     return {frozenset(m for m in found if name in reach[m]) for name, found in reach.items() if name in found}
 

@@ -1,4 +1,4 @@
-"""The table of kernel shapes in docs/architecture.md is whole, and as many operators use each as it says."""
+"""The table of kernel shapes in docs/architecture.md is complete, and its numbers of operators are right."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SECTION = PAGE.read_text().partition("## How few kernels")[2].partition("\n## ")
 ROWS = {name: int(least or 0) for name, least in re.findall(r"^\| `(\w+)` \|.*\| (\d*) *\|$", SECTION, re.MULTILINE)}
 LOOPS = (Kind.WINDOW, Kind.ROW, Kind.MOVE, Kind.POINTWISE)
 FREE = ("Reshape", "Constant")  # views and data
-CALLS = 2  # of each operator
+CALLS = 2  # recorded calls of each operator
 
 
 def shape_of(node: Node) -> str | None:

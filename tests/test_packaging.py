@@ -1,4 +1,4 @@
-"""The package as a whole: complete, quick to import, loaded once, and documented file by file."""
+"""The package as a whole: complete, quick to import, loaded once, and with a docstring in each file."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 LAZY = ("llvmlite", "networkx", "triton")
 IMPORT_SECONDS = 0.3
-SHIM = Path("frontend/namespace/shim")  # stands on the path of programs, outside of our package
+SHIM = Path("frontend/namespace/shim")  # on the path of programs, outside of the package
 LONGEST_FILE = 600
 SOMEBODYS_FOLDER = re.compile(r"(?<![\w.])/(?:home|root|work|Users)/")
 IMPORT_PROBE = """
@@ -80,7 +80,7 @@ def absolute_imports(file: Path) -> list[str]:
 
 
 def test_package_imports_itself_relatively() -> None:
-    # Not a lint rule: in a checkout that is itself called mxforge, ruff reads every relative import as one of mxforge.
+    # Not a lint rule: in a checkout called mxforge, ruff treats every relative import as an import of mxforge.
     files = (f for f in source_files() if f.parts[0] != "tests" and SHIM not in f.parents)
     assert {f: found for f in files if (found := absolute_imports(f))} == {}
 
@@ -102,6 +102,6 @@ def test_import_is_light() -> None:
 @pytest.mark.parametrize("file", source_files(), ids=str)
 def test_each_file_has_a_docstring(file: Path) -> None:
     text = (ROOT / file).read_text()
-    assert not text or ast.get_docstring(ast.parse(text)), "a docstring says what the file is for"
-    assert text.count("\n") <= LONGEST_FILE, "split the file: one idea each"
-    assert not SOMEBODYS_FOLDER.search(text), "a path of one machine has no place in the project"
+    assert not text or ast.get_docstring(ast.parse(text)), "every file needs a docstring that describes it"
+    assert text.count("\n") <= LONGEST_FILE, "split the file"
+    assert not SOMEBODYS_FOLDER.search(text), "the project must not contain paths of one machine"

@@ -25,7 +25,7 @@ RETIRED = {
     "straight": "directly; fast path",
     "tell telling tells told": "returns, passes, distinguishes",
     "turned": "transposed, changed",
-    "want expected wanting wants": "requires, requested, expects",
+    "want wanted wanting wants": "requires, requested, expects",
     "whoever": "the caller, the user",
     "whither hither thereof wherein therein": "plain words",
 }

@@ -1,4 +1,4 @@
-"""Products and convolutions that sum in another dtype than that of their operands, on both targets."""
+"""Products and convolutions with an accumulation dtype other than the operands' dtype, on both targets."""
 
 from __future__ import annotations
 
@@ -35,16 +35,16 @@ DTYPES = [
     (U8, U8, I64),
 ]
 PLAIN = [(I16, I16, I32), (U8, U8, I64)]
-"""What has no micro-kernel."""
+"""Dtypes (lhs, rhs, accumulator) without a micro-kernel."""
 
 
 def made(b: CoreBuilder, dtype: DType, *shape: int) -> Value:
-    """An input; a bfloat16 one is rounded from float32, which NumPy has."""
+    """An input; a bfloat16 input is rounded from float32, since NumPy has no bfloat16."""
     return b.cast(b.input(tensor(*shape, dtype=F32)), BF16) if dtype is BF16 else b.input(tensor(*shape, dtype=dtype))
 
 
 def inputs(graph: Graph) -> list[Array]:
-    """The whole range of bytes, and normal floats."""
+    """Random inputs: integers over the whole range of bytes, and normally distributed floats."""
     rng = np.random.default_rng(0)
     found: list[Array] = []
     for value in graph.inputs:
@@ -122,7 +122,7 @@ def test_long_sums_of_bytes_do_not_wrap() -> None:
 @pytest.mark.parametrize("dtype", [F16, BF16], ids=lambda d: d.value)
 @pytest.mark.parametrize("form", ["product", "batched", "convolution", "groups"])
 def test_gradients_of_wide_sums(form: str, dtype: DType) -> None:
-    """They have the operands' dtypes and are those of the widened operands, rounded once."""
+    """Gradients equal those of the widened operands, rounded once to the operands' dtypes."""
     graph = built(form, (dtype, dtype, F32))
     wide = CoreBuilder("wide")
     operands = [wide.input(v.type) for v in graph.inputs]

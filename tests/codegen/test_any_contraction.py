@@ -1,4 +1,4 @@
-"""Products and convolutions of every element type and form, those without a contraction kernel included."""
+"""Products and convolutions of every dtype and form, including those without a contraction kernel."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def numbers(dtype: DType, *shape: int) -> np.ndarray:
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=lambda d: d.value)
 def test_products(dtype: DType) -> None:
-    """A batched matrix product, a matrix by a vector, a dot product, and sums over two axes."""
+    """A batched matrix product, a matrix-vector product, a dot product, and sums over two axes."""
     b = CoreBuilder("products")
     x, y = b.input(TensorType((2, 5, 7), dtype)), b.input(TensorType((2, 7, 9), dtype))
     left, right = b.reshape(x, (10, 7)), b.slice_axis(b.reshape(y, (18, 7)), 0, 3, 4)
@@ -36,7 +36,7 @@ def test_products(dtype: DType) -> None:
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=lambda d: d.value)
 def test_convolutions(dtype: DType) -> None:
-    """Padded and strided, grouped, over a dilated input, one-dimensional, and with channels to fill blocks."""
+    """Padded and strided, grouped, with a dilated input, one-dimensional, and with channels that fill blocks."""
     b = CoreBuilder("convolutions")
     x, w = b.input(TensorType((2, 4, 7, 6), dtype)), b.input(TensorType((6, 4, 3, 3), dtype))
     wide = b.concat([x, x, x, x], 1)
@@ -51,7 +51,7 @@ def test_convolutions(dtype: DType) -> None:
 
 
 def _tolerance(dtype: DType) -> float:
-    """Relative to the largest sum: one rounding to float16, a few of float32, exactly for integers."""
+    """The tolerance relative to the largest sum: one rounding to float16, a few of float32, 0 for integers."""
     return {DType.F16: 1e-3, DType.F32: 1e-5, DType.F64: 1e-12}.get(dtype, 0.0)
 
 
@@ -67,7 +67,7 @@ def test_two_contractions_in_one_graph() -> None:
 
 @pytest.mark.parametrize("dtype", [DType.F32, DType.F64, DType.F16], ids=lambda d: d.value)
 def test_an_operand_with_several_readers(dtype: DType) -> None:
-    """On both sides of a product, and in the epilogue: a packed form must not stand for the others."""
+    """An operand on both sides of a product and in the epilogue: each use must read its own packed form."""
     b = CoreBuilder("squared")
     x = b.input(TensorType((24, 24), dtype))
     results = [b.dot(x, x, [], [], [1], [0]), b.add(b.dot(b.neg(x), x, [], [], [1], [1]), x)]

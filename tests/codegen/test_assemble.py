@@ -1,4 +1,4 @@
-"""Programs: what is prepared and what runs, packed parameters, constants, copies, state, memory."""
+"""Programs: prepare and run, packed parameters, constants, copies, state, memory."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ F32, BF16 = DType.F32, DType.BF16
 
 
 def agrees(graph: Graph, tolerance: float = 1e-5) -> Program:
-    """The program of a graph, which is sound and computes what the interpreter does."""
+    """The program of a graph. Asserts that it verifies and agrees with the interpreter."""
     program = check(graph, *random_inputs(graph), tolerance=tolerance)
-    verify_program(program)  # the driver does so too while MXFORGE_VERIFY is set
+    verify_program(program)  # the driver verifies too if MXFORGE_VERIFY is set
     return program
 
 
@@ -65,7 +65,7 @@ def test_parameters_are_packed_once() -> None:
     y = b.tanh(dense(b, x, w))
     graph = b.build([dense(b, y, w)])
     for node in graph.nodes:
-        node.name = f"node{graph.nodes.index(node)}"  # names tell launches apart, and not what they pack
+        node.name = f"node{graph.nodes.index(node)}"  # names make launches different, but not the packed parameters
     program = agrees(graph)
     packs = [launch for launch in program.prepare if launch.kind == PACK]
     assert len(packs) == 1
@@ -80,7 +80,7 @@ def test_operands_that_are_not_parameters_are_packed_in_every_run() -> None:
 
 
 def test_packed_operands_live_only_during_their_step() -> None:
-    """One operand that two steps pack, with values alive in between."""
+    """Two steps pack the same operand, and other values are live in between."""
     b = CoreBuilder()
     x, w = b.input(tensor(64, 64)), b.input(tensor(64, 64))
     first = b.tanh(dense(b, x, w))
@@ -103,7 +103,7 @@ def test_the_program_contains_constants_of_every_dtype() -> None:
 
 
 def test_constants_of_bfloat16_are_stored_as_bfloat16() -> None:
-    """They were stored as the float32 numbers that hold them in NumPy."""
+    """They were stored as the float32 numbers that represent them in NumPy."""
     b = CoreBuilder()
     x = b.input(tensor(5))
     table = b.constant([1.5, -2.0, 3.25, 1e30, 0.1], BF16)
@@ -124,7 +124,7 @@ def test_constants_are_aligned_to_cache_lines() -> None:
     assert sorted(offsets) == [0, 64, 128]
 
 
-# -- results that nothing computes
+# -- results that no launch computes
 
 
 def test_results_that_are_inputs_or_constants_or_prepared_are_copied() -> None:
@@ -174,7 +174,7 @@ def test_part_of_a_value_is_copied_from_the_arena() -> None:
 
 
 def with_state(b: CoreBuilder, results: Sequence[Value], new: dict[int, Value]) -> Program:
-    """The program of a graph that replaces some inputs, checked against the interpreter."""
+    """The program of a graph that updates some inputs. Asserts that it agrees with the interpreter."""
     b.updates = tuple(new)
     graph = b.build([*results, *new.values()])
     program = compiled(graph)

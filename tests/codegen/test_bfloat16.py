@@ -1,4 +1,4 @@
-"""Operators on bfloat16, which NumPy lacks and MXNet mostly refuses: as float32 on rounded inputs, to its rounding."""
+"""Operators on bfloat16, which NumPy lacks and MXNet mostly refuses, against float32 on rounded inputs."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from mxforge.ir.graph import Graph
 from mxforge.ir.types import DType
 from sweeps import parsed, types_of
 
-ROUNDINGS = 4 * 2**-8  # of the largest result; a value of 8 bits is rounded a few times on its way
-# Operators that add up many rounded products of weights and neighbours.
+ROUNDINGS = 4 * 2**-8  # relative to the largest result; intermediate results are rounded to 8 bits
+# Operators that sum many rounded products.
 LOOSE = {"BilinearSampler", "SpatialTransformer", "_contrib_ROIAlign", "RNN"}
-# Those of training and linear algebra have their own tests; proposals are ranked, which rounding changes.
+# Operators of training and linear algebra have their own tests. Proposals are ranked, and rounding changes ranks.
 ELSEWHERE = ("_linalg", "_image", "_contrib_Deformable", "_contrib_Modulated", "_contrib_RROI", "multi_", "_multi")
 ELSEWHERE += ("_random_pdf", "_contrib_Proposal", "_contrib_MultiProposal")
 MOST_CALLS = 3
 
 
 def rounded(x: np.ndarray) -> np.ndarray:
-    """float32 values that bfloat16 holds, ties to even; other dtypes as they are."""
+    """float32 values rounded to bfloat16, ties to even; other dtypes unchanged."""
     if x.dtype != np.float32:
         return x
     bits = x.view(np.uint32)
@@ -47,7 +47,7 @@ def chosen() -> dict[str, list[Golden]]:
 
 
 def graph_of(calls: Sequence[Golden], dtype: DType) -> Graph:
-    """The calls with their float32 inputs in `dtype`; inputs and results of the graph are float32."""
+    """A graph of the calls with float32 inputs converted to `dtype`; inputs and results of the graph are float32."""
     b = MxBuilder("calls")
     outputs = []
     for golden in calls:

@@ -1,4 +1,4 @@
-"""Kernels that read blocks of channels in any way: along other axes, backwards, in part, and reduced."""
+"""Kernels that read blocked layouts along other axes, in reverse, partially, and in reductions."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def _negative(*shape: int) -> np.ndarray:
 @pytest.mark.parametrize("channels", [8, 12, 24])
 @pytest.mark.parametrize("read", READS)
 def test_any_read_of_blocks(read: str, channels: int) -> None:
-    """Values are negative: zeros that pad the last block must not be the greatest."""
+    """Values are negative: the zeros that pad the last block must not become a maximum."""
     b = CoreBuilder()
     x = b.input(tensor(2, channels, *SPATIAL))
     graph = b.build([READS[read](b, _blocked(b, x))])

@@ -1,4 +1,4 @@
-"""Compiling LLVM assembly: objects, assembly for three machines, and errors that name their line."""
+"""Compiling LLVM assembly: objects, assembly for three architectures, and errors with line numbers."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""The machine code of micro-kernels on every target: multiply-adds in full registers and nothing kept on the stack in
-the loop.
-"""
+"""The machine code of micro-kernels on every target: full-width multiply-adds, and no stack access in the loop."""
 
 from __future__ import annotations
 
@@ -21,7 +19,7 @@ from mxforge.ir.types import Layout
 pytest.importorskip("llvmlite.binding")
 
 AVX512_NARROW = replace(AVX512, vector_bits=256)
-"""AVX-512's 32 registers at half their width."""
+"""AVX-512 with 32 registers of 256 bits."""
 
 MULTIPLY_ADD = {
     AVX2: r"vfmadd\w+ps.*%ymm",
@@ -50,7 +48,7 @@ def inner_loop(text: str, tile: str, pattern: str) -> list[str]:
 
 
 def direct(block: int) -> Kernel:
-    """1x1: direct convolution on every target."""
+    """A 1x1 convolution, which is a direct convolution on every target."""
     around = Layout(block, ((0, 0), (0, 0)))
     return conv_kernel(
         (1, 64, 28, 28), (128, 64, 1, 1), ConvSpec((1, 1), (0, 0), (0, 0)), x_layout=around, out_layout=around

@@ -165,7 +165,7 @@ def make(case: Case) -> tuple[np.ndarray, np.ndarray]:
 
 
 def round_to(dtype: DType):
-    """16-bit sums are float32 and rounded in the end."""
+    """Rounds results: 16-bit sums are accumulated in float32 and rounded once."""
     return (lambda total, index: Cast(dtype, total)) if dtype is DType.F16 else (lambda total, index: total)
 
 
@@ -182,7 +182,7 @@ def test_convolution(case: Case) -> None:
     )
     runner = Runner(kernel, values={"x": x, "w": w})
     if case.schedule is not None:
-        assert isinstance(schedule_contraction(kernel, AVX2), case.schedule)  # whatever machine the tests run on
+        assert isinstance(schedule_contraction(kernel, AVX2), case.schedule)  # on any machine
     close(runner.run(), conv_reference(x, w, case.spec), case.dtype)
 
 
@@ -248,9 +248,7 @@ def network_end(total: Expr, index: Index) -> Expr:
 
 
 def gated_end(total: Expr, index: Index) -> Expr:
-    """sigmoid(sum) * gate of (image, channel) + map of (position), clipped: padding channels would not be zero by
-    themselves.
-    """
+    """clip(sigmoid(sum) * gate[image, channel] + map[position]): padding channels are not zero by themselves."""
     gated = op("mul", op("sigmoid", total), load("gate", (index[0], index[1], affine(), affine())))
     return op("min", op("add", gated, load("map", (affine(), affine(), *index[2:]))), number(0.75))
 
@@ -288,7 +286,7 @@ def test_epilogues(kind: str, residual: str, filters: int) -> None:
 
 
 def test_strides_of_a_concatenation() -> None:
-    """Operands and result inside larger buffers: the images are further apart than they are large."""
+    """Operands and result are parts of larger buffers: the stride of images is larger than an image."""
     case = Case((3, 16, 5, 5), (8, 16, 3, 3), same(1), B8, B8)
     x, w = make(case)
     kernel = conv_kernel(case.x, case.w, case.spec, x_layout=B8, out_layout=B8)

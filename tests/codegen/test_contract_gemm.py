@@ -94,7 +94,7 @@ def test_products_of_few_rows_do_not_pack_a_changing_operand() -> None:
 
 
 def test_shared_right_operand() -> None:
-    """A batch of the left alone is more rows: the weights are packed once."""
+    """A batch of the left operand only is more rows: the weights are packed once."""
     kernel = gemm_kernel((3,), 5, 18, 20, batched_rhs=False)
     shape = describe_contraction(kernel)
     assert isinstance(shape, GemmShape)
@@ -190,10 +190,10 @@ def einsum_kernel(out: str, lhs: str, rhs: str, sizes: dict[str, int]) -> Kernel
     "spec",
     [
         "btk,hdk->bhtd",  # projection into heads
-        "bhtd,hdk->btk",  # and back: two reduce axes
-        "mk,kn->nm",  # a transposed result: the operands change sides
+        "bhtd,hdk->btk",  # back from heads: two reduced axes
+        "mk,kn->nm",  # a transposed result: the operands are swapped
         "bmk,bkn->mnb",  # the batch is innermost in the result: no vectors of columns
-        "ij,kl->ikjl",  # no reduce axis: an outer product
+        "ij,kl->ikjl",  # no reduced axis: an outer product
         "mk,nk->mn",
         "mk,k->m",
         "bmk,bk->bm",
@@ -239,7 +239,7 @@ def test_a_schedule_of_another_contraction_is_refused() -> None:
 @pytest.mark.parametrize("static", [True, False], ids=["static", "any extents"])
 @pytest.mark.parametrize("rows", [(1,), (1, 1)], ids=["rows", "elements"])
 def test_an_axis_of_the_result_that_no_operand_has(n: int, static: bool, rows: tuple[int, ...]) -> None:
-    """An axis of the result that neither operand has was a row and the column at once: stores went past the result."""
+    """An axis of the result that neither operand has was used as row and as column: stores exceeded the result."""
     b = CoreBuilder()
     x = b.input(tensor(*rows, *(n for _ in range(2 - len(rows)))))
     y = b.broadcast_to(x, (n, n))

@@ -1,4 +1,4 @@
-"""What convolutions, their gradients and products are in a kernel: one typed node, which schedules on both targets."""
+"""Convolutions, their gradients and products are one typed node of a kernel, with schedules on both targets."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def test_products_and_their_gradients_have_schedules(name: str, wrt: tuple[int, 
 
 
 def test_a_contraction_read_through_a_unit_reshape_is_one_contraction() -> None:
-    """It was two, which no schedule takes."""
+    """It was two contractions, for which there is no schedule."""
     b = CoreBuilder("net")
     y = b.dot(b.input(tensor(1, 7)), b.input(tensor(7, 9)), [], [], [1], [0])
     again = b.broadcast(b.reshape(y, (9,)), (1, 9), (1,))

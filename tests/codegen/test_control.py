@@ -1,4 +1,4 @@
-"""Branches and loops whose course depends on data, compiled into native control flow."""
+"""Data-dependent branches and loops, compiled to native control flow."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def normal(*shape: int) -> np.ndarray:
 
 
 def less(*types: TensorType, limit: float) -> Graph:
-    """Whether the first of several values is less than a limit."""
+    """A condition graph: true if the first of several values is below a limit."""
     b = CoreBuilder("less")
     first, *_ = [b.input(t) for t in types]
     return b.build([b.lt(first, b.full((), limit, types[0].dtype))])
@@ -27,7 +27,7 @@ def less(*types: TensorType, limit: float) -> Graph:
 
 @pytest.mark.parametrize("start", [0.0, 7.0, 9.0], ids=lambda n: f"from {n}")
 def test_a_loop_stops_by_its_condition(start: float) -> None:
-    """A state larger than a page, a part that never changes, and one that depends on constants alone."""
+    """The state is larger than a page; one part is constant, and one depends only on constants."""
     types = (TensorType((), F32), TensorType((50, 70), F32), TensorType((70,), F32))
     b = CoreBuilder("step")
     count, total, row = [b.input(t) for t in types]
@@ -40,7 +40,7 @@ def test_a_loop_stops_by_its_condition(start: float) -> None:
 
 
 def test_a_loop_of_convolutions() -> None:
-    """The body's halos and packed weights stay in the workspace."""
+    """The body's halos and packed weights remain in the workspace."""
     types = (TensorType((), F32), TensorType((2, 16, 7, 6), F32))
     b = CoreBuilder("step")
     count, x = [b.input(t) for t in types]
@@ -111,7 +111,7 @@ def long_scan(body: Graph, length: int, carries: int, scanned: int, *types: Tens
 
 @pytest.mark.parametrize("reverse", [False, True], ids=["forward", "reverse"])
 def test_a_long_scan_remains_a_loop(reverse: bool) -> None:
-    """Carries, slices, stacks, an invariant weight that is packed once, and a carry that is handed on."""
+    """Carries, slices, stacks, an invariant weight that is packed once, and a carry that is passed on unchanged."""
     b = CoreBuilder("step")
     total, fixed = b.input(TensorType((4, 24), F32)), b.input(TensorType((3,), F32))
     item, weight = b.input(TensorType((4, 24), F32)), b.input(TensorType((24, 24), F32))
@@ -127,7 +127,7 @@ def test_a_long_scan_remains_a_loop(reverse: bool) -> None:
 
 
 def test_a_long_scan_of_branches_and_loops() -> None:
-    """Each step chooses, and runs a loop of its own; carries change places."""
+    """Each step has a branch and an inner loop; carries are swapped."""
     types = (TensorType((), F32), TensorType((5,), F32))
     b = CoreBuilder("inner")
     count, x = [b.input(t) for t in types]
@@ -149,7 +149,7 @@ def test_a_long_scan_of_branches_and_loops() -> None:
 
 
 def test_random_bits_in_a_loop_use_the_key_of_the_step() -> None:
-    """The key is computed inside the region that draws, which may have as many elements as the key."""
+    """The key is computed inside the region that draws; its elements may be as many as the key's."""
     b = CoreBuilder("step")
     count, key = b.input(TensorType((4,), DType.U32)), b.input(TensorType((4,), DType.U32))
     own = b.add(key, b.mul(count, b.constant(np.array([0, 0, 0, 3], np.uint32))))

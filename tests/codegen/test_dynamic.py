@@ -29,11 +29,11 @@ Net = Callable[[], Any]
 
 
 def check_shapes(net: Any, base: Shape, others: Sequence[Shape], tolerance: float = 2e-5) -> None:
-    """The dynamic program of `base` serves `others` too: each program equals that of a compilation of its own, computes
-    what the interpreter does, and needs no more code."""
+    """Asserts that the dynamic program of `base` serves `others` too: each program equals a separate compilation,
+    agrees with the interpreter, and needs no further code."""
     graph = graph_of(net, {"x": base})
     dynamic = dynamic_of(graph)
-    get_pool()  # compiles its own module
+    get_pool()  # compiles a module of its own
     modules = statistics.modules
     for shape in (base, *others):
         graph = graph_of(net, {"x": shape})
@@ -135,7 +135,7 @@ def test_layers_with_other_batch_sizes() -> None:
 
 @pytest.mark.parametrize(("mode", "layers"), [("lstm", 2), ("gru", 1), ("rnn_tanh", 1)])
 def test_recurrences_with_other_lengths_and_batch_sizes(mode: str, layers: int) -> None:
-    """Zeros for the first state have the batch of the input."""
+    """The zeros of the first state have the batch size of the input."""
     x, states = sym.var("x"), [sym.zeros((2 * layers, 0, 24)) for _ in range(2 if mode == "lstm" else 1)]
     options = {"mode": mode, "state_size": 24, "num_layers": layers, "bidirectional": True}
     net = sym.RNN(x, sym.var("p") * 0.2, *states, **options)
@@ -149,7 +149,7 @@ def test_means_divide_by_the_current_extents() -> None:
 
 
 def test_a_dependence_on_an_extent_adds_a_guard() -> None:
-    """A constant array of the shape: the program is for this extent alone."""
+    """A constant array depends on the shape: the program serves only this extent."""
     net = sym.broadcast_add(sym.var("x"), sym.arange(0, 6))
     dynamic = dynamic_of(graph_of(net, {"x": (3, 6)}))
     assert dynamic.at(graph_of(net, {"x": (8, 6)}).input_types()) is not None
@@ -192,7 +192,7 @@ def random_graph(program: RandomProgram, shapes: Sequence[Shape]) -> Any:
 
 
 def varied(program: RandomProgram, by: int) -> list[Shape]:
-    """The input shapes with extents above 1 replaced by others, equal ones by equal ones."""
+    """The input shapes with extents above 1 changed; equal extents remain equal."""
     extents = sorted({n for x in program.inputs for n in x.shape if n > 1})
     other = {n: n + (by + k) % 4 for k, n in enumerate(extents)}
     return [tuple(other.get(n, n) for n in x.shape) for x in program.inputs]
@@ -209,7 +209,7 @@ def test_random_programs_with_other_extents(first: int) -> None:
         for by in range(4):
             try:
                 graph = random_graph(program, varied(program, by))
-            except mx.MXNetError:  # a parameter of some step does not fit
+            except mx.MXNetError:  # a step's parameter is invalid for the new extents
                 continue
             found = dynamic.at(graph.input_types())
             if found is None:

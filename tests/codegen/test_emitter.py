@@ -1,4 +1,4 @@
-"""The LLVM text emitter: what it prints is exact and repeatable, and what it builds runs right."""
+"""The LLVM text emitter: its text is exact and deterministic, and its code runs correctly."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Factorizations of matrices on the CPU, beside the interpreter and by what defines them."""
+"""Matrix factorizations on the CPU, against the interpreter and their definitions."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_equal_and_zero_eigenvalues(matrix: Array) -> None:
 
 
 def test_matrices_without_a_factor() -> None:
-    """NaN from the row on that fails, and never a hang."""
+    """Results are NaN from the failing row on, and the call returns."""
     x = np.array([[4.0, 0, 0], [2, 2, 0], [1, 1, -1]])
     (factor,) = run(Cholesky(), x)
     np.testing.assert_array_equal(np.isfinite(factor[:2]), True)

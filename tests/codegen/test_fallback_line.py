@@ -1,4 +1,4 @@
-"""A contraction that runs as plain loops is named with the reason: by MXFORGE_DEBUG=1, and in its program."""
+"""MXFORGE_DEBUG=1 and the program report each contraction that runs as plain loops, with the reason."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Matrix products of run-time extents: sizes, orders of axes and ends against the interpreter, one code a form."""
+"""Matrix products of run-time extents: sizes, axis orders and epilogues against the interpreter, one code per form."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_doubles(transposed: tuple[bool, bool]) -> None:
 @pytest.mark.parametrize("size", [(1, 8, 5), (4, 30, 50), (40, 30, 50)], ids=str)
 @pytest.mark.parametrize("transposed", TRANSPOSED[:2], ids=str)
 def test_epilogues_of_open_products(size: tuple[int, int, int], transposed: tuple[bool, bool]) -> None:
-    """A bias for each column, a scale for each row, a residual, and a cast of the result."""
+    """The epilogue has a bias per column, a scale per row, a residual, and a cast of the result."""
     m, k, n = size
     b = CoreBuilder()
     x = b.input(tensor(m, k))
@@ -86,7 +86,7 @@ def test_a_product_of_a_value_with_itself() -> None:
 @pytest.mark.parametrize("level", X86_LEVELS)
 @pytest.mark.parametrize("size", SIZES, ids=str)
 def test_product_on_an_older_processor(size: tuple[int, int, int], level: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Narrow panels have fewer widths of tiles, and every number of columns is covered there too."""
+    """Narrow panels have fewer tile widths; every number of columns must be covered there too."""
     monkeypatch.setenv("MXFORGE_CPU", level)
     try:
         host_target()
@@ -145,7 +145,7 @@ def test_threads_share_units() -> None:
 @pytest.mark.parametrize("dtype", [DType.F32, DType.F64])
 @pytest.mark.parametrize("size", [(19, 300, 130), (5, 257, 33), (40, 0, 50)], ids=str)
 def test_passes_over_the_reduction_give_the_same_bits(size: tuple[int, int, int], dtype: DType) -> None:
-    """A small L2 cache makes many passes, which store the sums in the result and continue there."""
+    """A small L2 cache leads to many passes, which store partial sums in the result."""
     graph = product(*size, (False, False), dtype)
     arrays = [np.asarray(a) for a in random_inputs(graph)]
     target = host_target(2)

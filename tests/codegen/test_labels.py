@@ -1,4 +1,4 @@
-"""Names of launches: the layers that a kernel computes, with the names that the network gives them."""
+"""Names of launches: the names of the layers that a kernel computes."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def relu(x: mx.sym.Symbol, name: str) -> mx.sym.Symbol:
 
 
 def network(prefix: str = "") -> mx.sym.Symbol:
-    """Three convolutions; all ReLUs share one zero, and the batch norms one epsilon."""
+    """Three convolutions; all ReLUs share one zero, and all batch norms one epsilon."""
     x = mx.sym.var("data")
     for i in range(3):
         x = mx.sym.BatchNorm(conv(x, f"{prefix}conv{i}"), fix_gamma=False, name=f"{prefix}bn{i}")
@@ -58,7 +58,7 @@ def test_a_region_is_named_after_its_layers() -> None:
 
 def test_kinds_of_launches() -> None:
     program = compiled(graph_of(network(), data=(1, 16, 8, 8)))
-    # How many launches a convolution takes depends on the schedule, which depends on the processor.
+    # The number of launches of a convolution depends on the schedule, and so on the processor.
     assert [kind for kind, _ in groupby(launch.kind for launch in program.launches)] == ["layout", "contract", "row"]
     assert {launch.kind for launch in program.prepare} == {"pointwise", "pack"}
 
@@ -79,7 +79,7 @@ def test_a_relayout_is_named_after_its_layer() -> None:
 
 
 def test_a_rewritten_node_keeps_its_name() -> None:
-    """A division by a sum becomes a multiplication, and an argmax two reductions."""
+    """A division by a sum becomes a multiplication, and an argmax becomes two reductions."""
     x = mx.sym.var("data")
     y = mx.sym.broadcast_div(x, mx.sym.sum(x, axis=1, keepdims=True, name="total"), name="share")
     assert labels(compiled(graph_of(y, data=(4, 9)))) == ["total + share"]

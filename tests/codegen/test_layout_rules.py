@@ -1,4 +1,4 @@
-"""Every choice of the table of layouts runs: kernels read and write the formats that it lists for each primitive."""
+"""Every entry of the layout table compiles: kernels read and write the layouts that it lists for each primitive."""
 
 from __future__ import annotations
 

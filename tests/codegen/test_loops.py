@@ -1,4 +1,4 @@
-"""Loop kernels for AVX-512, AVX2 and AArch64: their text compiles, and the assembly uses each target's registers."""
+"""Loop kernels for AVX-512, AVX2 and AArch64: they compile, and the assembly uses each target's registers."""
 
 from __future__ import annotations
 
@@ -154,7 +154,7 @@ def test_every_kernel_agrees_with_the_interpreter(body: Body) -> None:
 @pytest.mark.parametrize("channels", [3, 8, 12, 20])
 @pytest.mark.parametrize("halo", [(0, 0), (1, 2)])
 def test_blocks_that_channels_do_not_fill(channels: int, halo: tuple[int, int]) -> None:
-    """Into blocks, pointwise work in blocks, a sum over space, and back; padded channels stay zeros."""
+    """A relayout to blocks, pointwise work, a sum over space, and back; padding channels remain zero."""
     layout = Layout(8, (halo, halo))
     b = CoreBuilder()
     x = b.relayout(b.input(tensor(2, channels, 5, 6)), layout)
@@ -279,7 +279,7 @@ def test_transposes_of_three_axes(order: tuple[int, ...]) -> None:
 @pytest.mark.parametrize(("source", "narrow"), [("i32", "ui8"), ("i32", "i16"), ("i64", "i32"), ("f32", "ui8")])
 @pytest.mark.parametrize("extent", [1, 9, 17, 33])
 def test_a_last_vector_of_one_narrow_element_stores_that_element(source: str, narrow: str, extent: int) -> None:
-    """LLVM makes a wide scalar store of a truncated vector under a constant mask of one lane."""
+    """LLVM compiles a store of a truncated vector under a constant mask of one lane to a wide scalar store."""
     b = CoreBuilder()
     x = b.input(tensor(extent, dtype=DType(source)))
     graph = b.build([b.cast(b.maximum(x, b.full_like(x, 2)), DType(narrow))])

@@ -1,4 +1,4 @@
-"""Regions as kernels, printed: every index map, rows, windows, contractions, and what stays one expression."""
+"""Printed kernels of regions: index maps, rows, windows, contractions, locals and expressions."""
 
 from __future__ import annotations
 
@@ -191,7 +191,7 @@ def test_reductions_of_a_row_share_its_axis() -> None:
 
 @pytest.mark.parametrize("shape", [(1, 6), (1, 6, 5), (4, 6, 1), (1, 1, 1), (3, 1, 5)])
 def test_rows_of_extent_one_have_no_axis(shape: tuple[int, ...]) -> None:
-    """A value was computed twice when it was read both through a reshape and directly."""
+    """A value that was read directly and through a reshape was computed twice."""
     kernel = lowered("row", lambda b: softmax(b, shape))
     rows = [a.extent for a in kernel.axes if a.kind is AxisKind.PARALLEL]
     assert rows == [n for k, n in enumerate(shape) if n != 1 and k != 1]

@@ -1,4 +1,4 @@
-"""Programs as bytes: what goes in comes out, and what is damaged is refused before anything believes it."""
+"""Serialised programs: they are read back unchanged, and damaged bytes are refused before use."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_every_truncation_is_refused() -> None:
 
 
 def changed(**fields: Any) -> bytes:
-    """The program's bytes with other fields in the header."""
+    """The program's bytes with changed header fields."""
     data = program_to_bytes(PROGRAM)
     (length,) = struct.unpack_from("<Q", data, 8)
     header = {**json.loads(data[16 : 16 + length]), **fields}

@@ -1,4 +1,4 @@
-"""Where values stand when they share memory, by running programs whose wrong places would show."""
+"""Addresses of values that share memory, tested by running programs in which a wrong address changes results."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def numbers(*shape: int) -> np.ndarray:
 
 
 def test_nested_concatenations_along_different_axes() -> None:
-    """The inner pieces step by the outer rows."""
+    """The stride of the inner pieces is the outer row."""
     b = CoreBuilder("nested")
     x = b.input(TensorType((2, 3, 4), DType.F32))
     inner = b.concat([b.neg(x), b.exp(x), x], 1)
@@ -78,7 +78,7 @@ UNSTRIDED: dict[str, Callable[[CoreBuilder, Value], Value]] = {
 @pytest.mark.parametrize("reader", UNSTRIDED)
 @pytest.mark.parametrize("nested", [False, True], ids=["one whole", "whole in a whole"])
 def test_operands_of_routines_are_contiguous(reader: str, nested: bool) -> None:
-    """A piece of a concatenation along a later axis is strided when it is computed in its place."""
+    """A piece that is computed in place in a concatenation along a later axis is strided."""
     b = CoreBuilder("read twice")
     x = b.input(TensorType((3, 3), DType.F32))
     y = b.maximum(x, b.full_like(x, 0.25))

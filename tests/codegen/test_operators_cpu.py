@@ -1,4 +1,4 @@
-"""Every recorded call of a real MXNet operator, compiled for this machine, and gradients beside the interpreter's."""
+"""Every recorded call of a MXNet operator, compiled for this machine; gradients against the interpreter."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_forward_agrees_with_mxnet(golden: Golden, static: bool) -> None:
 
 
 def differentiable() -> list[Golden]:
-    """The first call of each operator, and every call of those whose gradients have kernels of their own."""
+    """The first call of each operator, and every call of operators whose gradients have their own kernels."""
     first: dict[str, Golden] = {}
     for golden in operator_goldens():
         if any(x.dtype.kind == "f" for x in golden.inputs):
@@ -59,7 +59,7 @@ def test_gradients_agree_with_the_interpreter(golden: Golden) -> None:
     for t in graph.input_types()[len(arrays) :]:
         arrays.append(rng.standard_normal(t.shape).astype(t.dtype.numpy) if t.dtype.is_float else np.zeros(4, "u4"))
     with np.errstate(all="ignore"):
-        wanted = evaluate_graph(graph, arrays)
+        reference = evaluate_graph(graph, arrays)
     limit = max(2e-4, 2 * tolerance(golden, 2e-5))
-    for result, expected in zip(run_program(compiled(graph, training), arrays), wanted, strict=True):
+    for result, expected in zip(run_program(compiled(graph, training), arrays), reference, strict=True):
         np.testing.assert_allclose(result, expected, limit, limit, equal_nan=True)

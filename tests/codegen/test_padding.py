@@ -1,4 +1,4 @@
-"""Padding of every kind: around, between and away from elements of inputs and of what regions compute."""
+"""Padding around and between elements, and cropping, of inputs and of values computed in regions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every scalar operation on every element type, and shapes at the edges, compiled for this machine."""
+"""Every scalar operation on every dtype, and extreme shapes, compiled for this machine."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from mxforge.ir.scalar import FLOAT_ONLY, ScalarOp, result_dtype
 from mxforge.ir.types import DType, TensorType
 
 DTYPES = [d for d in DType if d is not DType.BF16]
-# Units in the last place, relative to the interpreter's result in the same dtype; poles and cancellation beside them
-# cost a little absolutely.
+# Units in the last place, relative to the interpreter's result in the same dtype. Near poles, cancellation adds an
+# absolute error.
 RELATIVE = {DType.F16: 2e-3, DType.F32: 2e-5, DType.F64: 1e-9}
-LENGTH = 203  # of no register's lanes a multiple
+LENGTH = 203  # not a multiple of any register's lanes
 
 
 def operands(dtype: DType) -> list[np.ndarray]:
-    """Two rows of numbers of a dtype, with the special ones among them."""
+    """Two rows of numbers of a dtype, including special values."""
     rng = np.random.default_rng(dtype.bits)
     if dtype is DType.BOOL:
         return [rng.integers(0, 2, LENGTH).astype(np.bool_) for _ in range(2)]
@@ -57,16 +57,16 @@ def test_every_scalar_operation(dtype: DType) -> None:
     graph = b.build(results)
     with np.errstate(all="ignore"):
         expected = evaluate_graph(graph, arrays)
-    for op, found, wanted in zip(ops, run_program(compiled(graph), arrays), expected, strict=True):
-        assert found.dtype == wanted.dtype, op
+    for op, found, reference in zip(ops, run_program(compiled(graph), arrays), expected, strict=True):
+        assert found.dtype == reference.dtype, op
         inexact = op in FLOAT_ONLY or op in (ScalarOp.POW, ScalarOp.MOD)
         limit = RELATIVE[dtype] if inexact and dtype.is_float else 0.0
         known = _fits(arrays, dtype) if op is ScalarOp.POW else slice(None)
-        np.testing.assert_allclose(found[known], wanted[known], limit, limit, equal_nan=True, err_msg=op.value)
+        np.testing.assert_allclose(found[known], reference[known], limit, limit, equal_nan=True, err_msg=op.value)
 
 
 def _fits(arrays: list[np.ndarray], dtype: DType) -> np.ndarray:
-    """Where a power is a double exactly and can be converted to its integer type; C leaves the rest undefined."""
+    """True where a power is exact in double and fits its integer type; all other cases are undefined in C."""
     if not dtype.is_integer:
         return np.full(LENGTH, True)
     with np.errstate(all="ignore"):
@@ -82,15 +82,15 @@ def _apply(b: CoreBuilder, op: ScalarOp, x: Value, y: Value, condition: Value) -
 
 @pytest.mark.parametrize("source", DTYPES, ids=lambda d: d.value)
 def test_every_conversion(source: DType) -> None:
-    """Of numbers that the other type can hold: what C leaves open is left open here."""
+    """Only for numbers that fit the other dtype: other conversions are undefined in C."""
     x = np.array([0, 1, 1] if source is DType.BOOL else [0, 1, 2, 100, 17, 3] * 7).astype(source.numpy)
     if source.is_float:
         x = x + np.array(0.75, source.numpy)
     b = CoreBuilder("casts")
     value = b.input(TensorType(x.shape, source))
     graph = b.build([b.cast(b.add(value, value) if source is not DType.BOOL else value, d) for d in DTYPES])
-    for found, wanted in zip(run_program(compiled(graph), [x]), evaluate_graph(graph, [x]), strict=True):
-        np.testing.assert_array_equal(found, wanted)
+    for found, reference in zip(run_program(compiled(graph), [x]), evaluate_graph(graph, [x]), strict=True):
+        np.testing.assert_array_equal(found, reference)
 
 
 SHAPES = [
@@ -112,7 +112,7 @@ SHAPES = [
 
 @pytest.mark.parametrize("shape", SHAPES, ids=lambda s: "x".join(map(str, s)) or "scalar")
 def test_extreme_shapes(shape: tuple[int, ...]) -> None:
-    """Pointwise work, broadcasts to and of the shape, reductions of every axis and of all, reversals, transposes."""
+    """Pointwise work, broadcasts, reductions of each axis and of all axes, reversals, transposes."""
     b = CoreBuilder("edges")
     x = b.input(TensorType(shape, DType.F32))
     rank = len(shape)
@@ -129,13 +129,13 @@ def test_extreme_shapes(shape: tuple[int, ...]) -> None:
     graph = b.build(results)
     rng = np.random.default_rng(0)
     arrays = [rng.standard_normal(t.shape).astype(np.float32) for t in graph.input_types()]
-    for found, wanted in zip(run_program(compiled(graph), arrays), evaluate_graph(graph, arrays), strict=True):
-        np.testing.assert_allclose(found, wanted, 1e-5, 1e-4)
+    for found, reference in zip(run_program(compiled(graph), arrays), evaluate_graph(graph, arrays), strict=True):
+        np.testing.assert_allclose(found, reference, 1e-5, 1e-4)
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=lambda d: d.value)
 def test_reductions_of_every_type(dtype: DType) -> None:
-    """Along both axes, running too; the shape has no register's lanes as a factor."""
+    """Reductions and cumulative reductions along both axes; the extents are not multiples of any register's lanes."""
     b = CoreBuilder("reductions")
     x = b.input(TensorType((7, 29), dtype))
     logic = [] if dtype.is_float else [ReduceOp.AND, ReduceOp.OR]
@@ -149,5 +149,5 @@ def test_reductions_of_every_type(dtype: DType) -> None:
         dtype.numpy
     )
     limit = 2 * RELATIVE[dtype] if dtype.is_float else 0
-    for found, wanted in zip(run_program(compiled(graph), [array]), evaluate_graph(graph, [array]), strict=True):
-        np.testing.assert_allclose(found, wanted, limit, limit)
+    for found, reference in zip(run_program(compiled(graph), [array]), evaluate_graph(graph, [array]), strict=True):
+        np.testing.assert_allclose(found, reference, limit, limit)

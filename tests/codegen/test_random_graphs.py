@@ -1,4 +1,4 @@
-"""Random graphs compiled and interpreted: fusion, layouts and shared memory in combinations that nobody thought of."""
+"""Random graphs, compiled and interpreted: combinations of fusion, layouts and shared memory."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from compiled import compiled, run_program
 from mxforge.ir.dialects.core import evaluate_graph
 from random_graphs import random_graph
 
-# Beside the first graphs: those that once failed.
+# The first graphs, and graphs that once failed.
 SEEDS = [*range(60), 103, 201, 265, 340, 614, 627, 683, 757]
 
 
@@ -16,5 +16,5 @@ SEEDS = [*range(60), 103, 201, 265, 340, 614, 627, 683, 757]
 def test_a_random_graph_agrees_with_the_interpreter(seed: int) -> None:
     graph, arrays = random_graph(seed)
     expected = evaluate_graph(graph, arrays)
-    for found, wanted in zip(run_program(compiled(graph), arrays), expected, strict=True):
-        np.testing.assert_allclose(found, wanted, 2e-4, 2e-4)  # numbers are about 1; sums of them cancel
+    for found, reference in zip(run_program(compiled(graph), arrays), expected, strict=True):
+        np.testing.assert_allclose(found, reference, 2e-4, 2e-4)  # values are about 1, and sums cancel

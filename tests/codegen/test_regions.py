@@ -1,4 +1,4 @@
-"""Every kind of region, compiled and compared with the interpreter; the number of launches says what was fused."""
+"""Every kind of region, compiled and compared with the interpreter; the number of launches shows what was fused."""
 
 from __future__ import annotations
 
@@ -155,7 +155,7 @@ def recurrence() -> Case:
 def positions() -> Case:
     b = CoreBuilder()
     x = b.input(tensor(6, 8, 10))
-    data = np.round(normal(6, 8, 10))  # many equal values: the first of them counts
+    data = np.round(normal(6, 8, 10))  # many equal values: the first is the result
     data[2, 3, 4] = data[2, 5, 4] = np.nan
     y = b.input(tensor(9))
     return b.build([b.arg_reduce("max", x, 1), b.arg_reduce("min", y, 0)]), [data, normal(9)], 2
@@ -255,7 +255,7 @@ def test_dynamic_kernels_accept_any_strides() -> None:
 
 
 def test_results_of_a_region_can_overwrite_its_operands() -> None:
-    """Each result reads both operands, so none may be stored before the others are computed."""
+    """Each result reads both operands, so none may be stored before all are computed."""
     b = CoreBuilder()
     x, y = b.input(tensor(1000)), b.input(tensor(1000))
     total = b.add(x, y)
@@ -268,8 +268,8 @@ def test_results_of_a_region_can_overwrite_its_operands() -> None:
     expected = evaluate_graph(graph, [left.copy(), right.copy()])
     addresses = [left.ctypes.data, right.ctypes.data]
     executable.run(addresses, addresses)
-    for found, wanted in zip((left, right), expected, strict=True):
-        np.testing.assert_allclose(found, wanted, 1e-6)
+    for found, reference in zip((left, right), expected, strict=True):
+        np.testing.assert_allclose(found, reference, 1e-6)
 
 
 def test_a_python_function_between_regions() -> None:
@@ -305,7 +305,7 @@ def test_a_python_function_in_a_branch(taken: bool) -> None:
 
 @pytest.mark.parametrize("axis", [0, 1])
 def test_reductions_over_rows_and_columns_of_a_square_matrix(axis: int) -> None:
-    """Sums over one axis are broadcast along each axis, as squared distances need them."""
+    """Sums over one axis are broadcast along each axis, as for squared distances."""
     b = CoreBuilder()
     x = b.input(TensorType((5, 5), DType.F32))
     s = b.reduce(ReduceOp.ADD, b.mul(x, x), axis)
@@ -314,7 +314,7 @@ def test_reductions_over_rows_and_columns_of_a_square_matrix(axis: int) -> None:
 
 
 def test_products_with_equal_kernels_and_different_operand_names() -> None:
-    """`x y` and `z z^T` are one kernel; the second reads one value as two buffers, each under a name of its own."""
+    """`x y` and `z z^T` have the same kernel; the second reads one value as two buffers with different names."""
     b = CoreBuilder()
     x, y = b.input(TensorType((6, 6), DType.F32)), b.input(TensorType((6, 6), DType.F32))
     z = b.tanh(x)
@@ -324,7 +324,7 @@ def test_products_with_equal_kernels_and_different_operand_names() -> None:
 
 
 def test_a_value_gathered_by_itself() -> None:
-    """The value is read at a point, as an index, and at the place that this index names: all in one region."""
+    """One region reads the value at a point, as an index, and at the position of this index."""
     b = CoreBuilder()
     x = b.input(TensorType((7,), DType.I64))
     y = b.mul(x, x)

@@ -1,4 +1,4 @@
-"""The table of scalar operations on LLVM is total, and each entry computes what NumPy does."""
+"""The table of scalar operations for LLVM is total, and each entry agrees with NumPy."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def test_table_is_total() -> None:
 
 
 def compute(op: ScalarOp, dtype: DType, *operands: np.ndarray) -> np.ndarray:
-    """`op` on arrays of 8 elements."""
+    """The result of `op` on arrays of 8 elements."""
     module = ModuleBuilder(HOST)
     f = module.function("f", None, [(f"p{k}", PTR, "") for k in range(4)])
     dtypes = [DType.from_numpy(a.dtype) for a in operands]
@@ -100,7 +100,7 @@ def test_operation(op: ScalarOp, operands: tuple[np.ndarray, ...], expected: np.
 
 @pytest.mark.parametrize("dtype", [DType.F32, DType.F64, DType.F16], ids=lambda d: d.value)
 def test_every_float_operation_compiles(dtype: DType) -> None:
-    """1 lies in the domain of all but the inverse of the error function and of tanh."""
+    """1 is in the domain of all operations except erfinv and arctanh."""
     edges = (ScalarOp.ERFINV, ScalarOp.ATANH)
     for op in (ScalarOp.EXP, ScalarOp.TANH, ScalarOp.ERF, ScalarOp.ATAN2) if dtype is not DType.F32 else FLOAT_ONLY:
         x = np.full(8, 0.5 if op in edges else 1.0, dtype.numpy)

@@ -1,4 +1,4 @@
-"""The support module's text: both architectures compile it, with nothing but C library functions outside."""
+"""The support module compiles for both architectures, and its external functions are C library functions."""
 
 from __future__ import annotations
 

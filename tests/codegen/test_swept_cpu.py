@@ -1,4 +1,4 @@
-"""Every operator in every dtype, with every value of each parameter, in other shapes, compiled for this machine."""
+"""Every operator in every dtype, with every value of each parameter and in other shapes, compiled for this machine."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def run(executable: Executable, inputs: Sequence[npt.NDArray[np.generic]]) -> li
 
 @pytest.mark.parametrize("op", BY_OPERATOR)
 def test_results_agree_with_mxnet(op: str) -> None:
-    """All calls of an operator as one program, run twice with the same bits."""
+    """All calls of an operator are one program; two runs must be bit-identical."""
     calls = together(op, [g for g in BY_OPERATOR[op] if not is_refused(g) and not other_result(g)])
     executable = Executable(compiled(calls.graph))
     first, second = run(executable, calls.inputs), run(executable, calls.inputs)

@@ -1,4 +1,4 @@
-"""The common part of the compiler knows no target, and targets do not know each other."""
+"""The common part of the compiler imports no target, and targets do not import each other."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ TARGETS = sorted(p.parent.name for p in CODEGEN.glob("*/target.py"))
 
 
 def imports(path: Path) -> set[str]:
-    """The modules of `codegen` that a file imports, with dots; those imported inside functions too."""
+    """The dotted names of the modules of `codegen` that a file imports, also inside functions."""
     package = path.relative_to(CODEGEN.parent).parts[:-1]
     found: set[str] = set()
     for node in ast.walk(ast.parse(path.read_text())):

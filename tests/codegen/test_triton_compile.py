@@ -31,7 +31,7 @@ def gemm_source(n: int, dtype: DType = BF16, target: GpuTarget = SM90, **changes
 
 @pytest.mark.parametrize("dtype", [BF16, DType.F32], ids=lambda d: d.value)
 def test_large_gemm_fits_the_machine(dtype: DType) -> None:
-    """The largest tile: asynchronous copies of 16 bytes, warp-group products, and no spilled register."""
+    """The largest tile uses asynchronous copies of 16 bytes and warp-group products, and spills no register."""
     compiled = compile_triton(gemm_source(4096, dtype), SM90)
     assert "wgmma.mma_async" in compiled.ptx
     assert "cp.async.cg.shared.global" in compiled.ptx

@@ -1,4 +1,4 @@
-"""Convolutions and their gradients on the second target, compiled and their TTIR compared with the interpreter."""
+"""Convolutions and their gradients on the Triton target: they compile, and their TTIR agrees with the interpreter."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ BYTES = [(DType.I8, DType.I8), (DType.U8, DType.I8), (DType.I8, DType.U8), (DTyp
 @pytest.mark.parametrize("dtypes", BYTES, ids=lambda d: f"{d[0].value} {d[1].value}")
 @pytest.mark.parametrize("form", ["product", "convolution"])
 def test_bytes_are_summed_in_int32(form: str, dtypes: tuple[DType, DType]) -> None:
-    """Exactly, over the whole range of bytes, also past the edges of tiles and of the input."""
+    """Exact over the whole range of bytes, also at the edges of tiles and of the input."""
     b = CoreBuilder("bytes")
     if form == "product":
         x, y = b.input(tensor(2, 37, 150, dtype=dtypes[0])), b.input(tensor(2, 150, 21, dtype=dtypes[1]))

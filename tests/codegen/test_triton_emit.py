@@ -1,4 +1,4 @@
-"""The text of emitted Triton source, and what the emitter refuses."""
+"""The emitted Triton source, and the kernels that the emitter refuses."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def softmax_kernel(rows: int | str, columns: int | str, dtype: DType = F32) -> K
 
 
 def dense_kernel(rows: int, columns: int, inner: int, dtype: DType = F32) -> Kernel:
-    """relu(a b^T + bias) + residual, with weights as MXNet keeps them."""
+    """relu(a b^T + bias) + residual, with weights in MXNet's order."""
     extra = (Buffer("bias", dtype, (columns,)), Buffer("residual", dtype, (rows, columns)))
 
     def epilogue(total, index):
@@ -142,7 +142,7 @@ def test_large_buffers_have_wide_indices() -> None:
     assert not schedule_triton(add_kernel(1 << 10, 1 << 20), SM90).wide
     assert schedule_triton(add_kernel(1 << 11, 1 << 20), SM90).wide
     assert schedule_triton(gemm_kernel((), 16, 1 << 20, 1 << 12, BF16), SM90).wide
-    assert schedule_triton(add_kernel("rows", 3), SM90).wide  # nothing is known of run-time extents
+    assert schedule_triton(add_kernel("rows", 3), SM90).wide  # run-time extents are unknown
 
 
 def test_schedule_follows_the_target() -> None:

@@ -1,7 +1,7 @@
-"""Kernels and fused regions on the second target: compiled without spills, their TTIR compared with float64.
+"""Kernels and fused regions on the Triton target: they compile without spills, and their TTIR agrees with float64.
 
-Tolerances are of the greatest error relative to the greatest value: 1e-6 in float32 (2e-6 for sums of products), 2^-8
-where bfloat16 rounds.
+Tolerances limit the largest error relative to the largest value: 1e-6 in float32 (2e-6 for sums of products), 2^-8
+where results are rounded to bfloat16.
 """
 
 from __future__ import annotations
@@ -188,7 +188,7 @@ def gemm(rows: int, columns: int, inner: int, dtype: DType, transposed: tuple[bo
 
 
 def tiled(kernel: Kernel, **blocks: int) -> TritonSchedule:
-    """The derived schedule with other blocks."""
+    """The derived schedule with other block sizes."""
     schedule = schedule_triton(kernel, SM90)
     return replace(schedule, dims=tuple(replace(d, block=blocks.get(d.name, d.block)) for d in schedule.dims))
 
@@ -219,7 +219,7 @@ def test_gemm_of_float32_is_not_tf32(precision: str, instruction: str) -> None:
 
 
 def test_widened_bfloat16_operands_stay_narrow() -> None:
-    """A product of float32 values that were bfloat16: tensor cores take those, and only the cast of the sum rounds."""
+    """A product of float32 values that were bfloat16: tensor cores read bfloat16; only the cast of the sum rounds."""
     kernel = gemm_kernel((), 64, 32, 48, BF16)
     (stage,) = kernel.stages
     assert isinstance(stage, Store) and isinstance(stage.value, Contract)
@@ -236,7 +236,7 @@ def test_widened_bfloat16_operands_stay_narrow() -> None:
 
 
 def test_computed_operands_of_a_gemm() -> None:
-    """exp of masked elements is 1 and not 0: they must not reach the sum."""
+    """exp of masked elements is 1 and not 0: it must not be added to the sum."""
     kernel = gemm_kernel((), 20, 24, 50)
     (stage,) = kernel.stages
     assert isinstance(stage, Store)
@@ -276,7 +276,7 @@ def softmax_kernel(rows: int | str, columns: int | str) -> Kernel:
 
 @pytest.mark.parametrize("shape", [(1, 1), (5, 7), (3, 1024), (2, 5000)])
 def test_run_time_extents(shape: tuple[int, int]) -> None:
-    """One kernel for all shapes; the hint decides blocks alone."""
+    """One kernel for all shapes; the hint only determines block sizes."""
     kernel = softmax_kernel("rows", "columns")
     extents = {"rows": shape[0], "columns": shape[1]}
     source = emitted(kernel, extents={"rows": 4, "columns": 1000})
@@ -305,7 +305,7 @@ def test_chunks_of_a_row_agree_with_the_whole() -> None:
 
 @pytest.mark.parametrize(("op", "dtype"), [(op, d) for op in ReduceOp for d in (F32, DType.I8, DType.I64, DType.BOOL)])
 def test_every_reduction(op: ReduceOp, dtype: DType) -> None:
-    """In one block and in chunks. Whole numbers are exact and wrap."""
+    """Reductions in one block and in chunks. Integers are exact and wrap around."""
     if dtype.is_float and op in (ReduceOp.AND, ReduceOp.OR):
         return
     functions = {
@@ -337,7 +337,7 @@ def test_gather_reads_at_the_index() -> None:
 
 
 def test_strides_and_wide_indices() -> None:
-    """Every second column of x; 64-bit indices as a buffer of more than 2^31 elements has them."""
+    """Every second column of x, with the 64-bit indices of a buffer of more than 2^31 elements."""
     buffers = (Buffer("x", F32, (6, 5), strides=(10, 2)), Buffer("y", F32, (5, 6), written=True))
     stage = Store("y", (affine(("i0", 1)), affine(("i1", 1))), load("x", "i1", "i0"))
     kernel = Kernel("strided", buffers, (), (Axis("i0", 5), Axis("i1", 6)), (stage,))
@@ -360,7 +360,7 @@ def test_wide_indices_change_nothing(kernel: Kernel) -> None:
 
 
 def test_statistics_over_several_axes() -> None:
-    """Batch normalisation with its mean and variance as further results: rows whose reduced axes are not neighbours."""
+    """Batch normalisation with its mean and variance as further results: the reduced axes are not adjacent."""
     b = CoreBuilder()
     x = b.input(tensor(4, 5, 6, 7))
     mean = b.mean(x, (0, 2, 3), keepdims=True)

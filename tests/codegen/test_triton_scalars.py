@@ -1,4 +1,4 @@
-"""The table from scalar operations to Triton is total, and every entry computes what the interpreter computes."""
+"""The table of scalar operations for Triton is total, and every entry agrees with the interpreter."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def operand_dtypes(op: ScalarOp, dtype: DType) -> tuple[DType, ...]:
 
 
 def operands(dtype: DType) -> tuple[Array, Array]:
-    """Ordinary numbers, then the edges of the type."""
+    """Ordinary numbers, then the limits of the dtype."""
     rng = np.random.default_rng(3)
     if dtype is DType.BOOL:
         return rng.integers(0, 2, POINTS).astype(bool), rng.integers(0, 2, POINTS).astype(bool)
@@ -75,9 +75,9 @@ def test_undefined_operation_is_named() -> None:
 
 
 @pytest.mark.parametrize("dtype", [DType.F32, DType.F64, DType.BOOL, *INTEGERS], ids=lambda d: d.value)
-@pytest.mark.filterwarnings("ignore:invalid value encountered in cast")  # powers that fit no integer
+@pytest.mark.filterwarnings("ignore:invalid value encountered in cast")  # powers that exceed integers
 def test_every_operation_agrees_with_the_interpreter(dtype: DType) -> None:
-    """float32 within 2e-5 (digamma loses that near its poles), float64 within 1e-7 (its series), integers exactly."""
+    """Tolerances: 2e-5 for float32 (digamma near its poles), 1e-7 for float64 (digamma's series), 0 for integers."""
     x, y = operands(dtype)
     condition = np.arange(POINTS) % 2 == 0
     ops = [op for op in ScalarOp if is_defined(op, dtype)]
@@ -93,7 +93,7 @@ def test_every_operation_agrees_with_the_interpreter(dtype: DType) -> None:
     for op, result in zip(ops, found, strict=True):
         expected = evaluate_scalar(op, *arrays[op.arity])
         if op is ScalarOp.POW and dtype.is_integer:
-            result, expected = result[:-4], expected[:-4]  # the edges to the power of the edges fit no integer
+            result, expected = result[:-4], expected[:-4]  # powers of the limits exceed integers
         np.testing.assert_allclose(
             result, expected, tolerance if dtype.is_float else 0, 1e-6 if dtype.is_float else 0, err_msg=op.value
         )
@@ -109,7 +109,7 @@ def test_casts_agree_with_the_interpreter() -> None:
 
 
 def test_a_cast_rounds_and_16_bit_arithmetic_does_not() -> None:
-    """1 + 2^-9 does not fit bfloat16; only Cast and Store round."""
+    """bfloat16 cannot represent 1 + 2^-9; only Cast and Store round."""
     tiny, one = Const(2.0**-9, DType.BF16), load("x0", "i0")
     total = Scalar(ScalarOp.ADD, (one, tiny))
     kept = Scalar(ScalarOp.SUB, (Cast(DType.F32, total), Const(1.0, DType.F32)))

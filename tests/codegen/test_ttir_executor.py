@@ -1,4 +1,4 @@
-"""The executor of TTIR itself: it computes, and it refuses what it must not let pass."""
+"""The executor of TTIR: its results, and the accesses and operations that it refuses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The vector math functions against float64: ulp on dense samples, special values, and the code they compile to."""
+"""The vector math functions against float64: ulp on dense samples, special values, and their machine code."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from mxforge.codegen.llvm.vmath_double import DOUBLE_FUNCTIONS
 from mxforge.runtime.elf import load_object
 from mxforge.runtime.host import host_target
 
-# The references overflow where they should.
+# The references overflow on purpose.
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
 
 
@@ -63,9 +63,9 @@ def library() -> MathLibrary:
 
 
 def ulp_error(got: np.ndarray, exact: np.ndarray) -> np.ndarray:
-    """|got - exact| in units of the last place of float32, `exact` in float64; infinite where only one is NaN.
+    """|got - exact| in units in the last place of float32, `exact` in float64; infinite where only one is NaN.
 
-    Infinity for the largest finite value, or the reverse, counts as one.
+    Infinity instead of the largest finite value, or the reverse, is an error of 1.
     """
     rounded = exact.astype(np.float32)
     magnitude = np.maximum(np.abs(exact), 2.0**-126)
@@ -79,7 +79,7 @@ def ulp_error(got: np.ndarray, exact: np.ndarray) -> np.ndarray:
 
 
 def each(function: Callable[[float], float]) -> Callable[[np.ndarray], np.ndarray]:
-    """A function of `math` on arrays, its exceptions as C's results."""
+    """A function of `math` applied to arrays; exceptions become the results of C."""
 
     def one(x: float) -> float:
         try:
@@ -107,7 +107,7 @@ def exact_sigmoid(x: np.ndarray) -> np.ndarray:
 
 
 def exact_erfinv(x: np.ndarray) -> np.ndarray:
-    """Bisection would do; Newton on erfc from an asymptotic start is quicker."""
+    """erfinv in float64, by Newton's method on erfc from an asymptotic start, which is faster than bisection."""
     a = np.abs(x)
     y = np.where(a < 0.5, a, np.sqrt(np.maximum(-np.log1p(-np.minimum(a, 1 - 1e-12)), 0)) * 0.9)
     for _ in range(8):
@@ -118,7 +118,7 @@ def exact_erfinv(x: np.ndarray) -> np.ndarray:
 
 
 def exact_mod(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """MXNet's mod: fmod, moved to the divisor's sign, 0 for a zero divisor."""
+    """MXNet's mod: fmod with the divisor's sign, and 0 for a zero divisor."""
     r = np.fmod(x, y)
     return np.where(y == 0, 0.0, np.where(np.sign(r) * np.sign(y) < 0, r + y, r))
 
@@ -136,7 +136,7 @@ EXACT: dict[str, Callable[..., np.ndarray]] = {
 }
 
 BOUNDS = dict.fromkeys(ARITY, 4.0) | dict.fromkeys(("exp", "log", "tanh", "erf", "sigmoid"), 2.0)
-BOUNDS |= dict.fromkeys(("floor", "ceil", "trunc", "rint", "round", "mod"), 0.5)  # exact, but for the rounding of x + y
+BOUNDS |= dict.fromkeys(("floor", "ceil", "trunc", "rint", "round", "mod"), 0.5)  # exact but for rounding x + y
 
 _MAGNITUDES = (
     *(0.0, 1.0, 0.5, 2.0, math.inf, math.nan, 1e-45, 1.1754942e-38, 1.17549435e-38, 3.4028235e38, 88.72283, 88.72284),
@@ -147,7 +147,7 @@ SPECIAL = np.array([*_MAGNITUDES, *(-x for x in _MAGNITUDES)], np.float32)
 
 
 def samples(count: int = 1 << 15) -> np.ndarray:
-    """All magnitudes, and dense where the functions bend."""
+    """Samples of all magnitudes, dense where the functions have large curvature."""
     rng = np.random.default_rng(7)
     bits = rng.integers(0, 1 << 32, count, dtype=np.uint64).astype(np.uint32).view(np.float32)
     near = [rng.uniform(-110, 95, count), rng.uniform(-2, 4, count), rng.uniform(-1, 1, count), rng.normal(size=count)]
@@ -172,7 +172,7 @@ def pair_samples(name: str) -> tuple[np.ndarray, np.ndarray]:
 
 
 def check(library: MathLibrary, name: str, *arrays: np.ndarray) -> None:
-    """Every result within the function's bound, and zeros with the right sign."""
+    """Asserts that every result is within the function's bound, and that zeros have the right sign."""
     got = library(name, *arrays)
     exact = EXACT[name](*[a.astype(np.float64) for a in arrays])
     error = ulp_error(got, exact)
@@ -242,7 +242,7 @@ def test_doubles(lanes: int) -> None:
     for name in ARITY:
         operands = (x, np.roll(x, 1))[: ARITY[name]]
         exact = EXACT[name](*operands)
-        floor = 1e-14 if name == "lgamma" else 1e-300  # C libraries differ near lgamma's zeros on the left
+        floor = 1e-14 if name == "lgamma" else 1e-300  # C libraries differ near lgamma's negative zeros
         np.testing.assert_allclose(library(name, *operands), exact, rtol=2e-13, atol=floor, err_msg=name)
 
 

@@ -1,4 +1,4 @@
-"""Gradients of windows and of grouped convolutions: primitives that only training needs."""
+"""Gradients of windows and of grouped convolutions: primitives that are only used in training."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from mxforge.ir.types import DType, TensorType
 def test_the_first_maximum_receives_the_cotangent(
     window: tuple[int, ...], strides: tuple[int, ...], padding: tuple[tuple[int, int], ...], dtype: DType
 ) -> None:
-    """Many numbers are equal, some are NaN."""
+    """Many numbers are equal, and some are NaN."""
     b = CoreBuilder("maxima")
     rng = np.random.default_rng(0)
     x = rng.integers(0, 4, (2, 3, 7, 6)).astype(dtype.numpy)

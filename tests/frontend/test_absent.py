@@ -1,4 +1,4 @@
-"""Parts of MXNet that are absent say so, and are absent indeed."""
+"""Absent parts of MXNet raise with the reason, and the list of absent parts is current."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every operator, called at once, as a symbol and in a hybridized block, gives the same numbers, and again the same."""
+"""Every operator returns the same numbers eagerly, as a symbol and in a hybridized block, and in repeated calls."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from goldens import Golden, operator_goldens, swept_goldens
 from sweeps import is_refused
 
 MOST_CALLS = 5
-# What draws numbers draws others in each form; control flow takes functions.
+# Random operators draw other numbers in each form; control flow takes functions.
 OTHER_FORMS = ("_foreach", "_while_loop", "_cond")
 
 
 def chosen() -> dict[tuple[str, bool], list[Golden]]:
-    """Some calls of each operator in either mode: those written down, then one for each set of dtypes."""
+    """Calls of each operator in both modes: the hand-written ones, then one for each set of dtypes."""
     found: dict[tuple[str, bool], list[Golden]] = defaultdict(list)
     for golden in operator_goldens():
         if golden.op not in OTHER_FORMS:
@@ -43,7 +43,7 @@ def as_list(outputs: Any) -> list[Any]:
 
 
 def arrays_of(golden: Golden) -> list[mx.nd.NDArray]:
-    """Fresh arrays each time: some operators write to theirs."""
+    """New arrays for each call: some operators write to their operands."""
     return [mx.nd.array(x, dtype=x.dtype) for x in golden.inputs]
 
 
@@ -65,7 +65,7 @@ def hybridized(calls: Sequence[Golden]) -> Callable[[], list[np.ndarray]]:
 def symbolic(calls: Sequence[Golden]) -> Callable[[bool], list[np.ndarray]]:
     variables = [[mx.sym.var(f"x{i}_{k}") for k in range(len(g.inputs))] for i, g in enumerate(calls)]
     outputs = [applied(mx.sym, g.op, given, g.attributes) for g, given in zip(calls, variables, strict=True)]
-    # The hybridized block's graph, so that it is compiled once for both.
+    # The graph of the hybridized block, so that one compilation serves both.
     group = mx.sym.Group([mx.sym.identity(mx.sym.var("first")), *outputs])
     names = ["first", *[v.name for given in variables for v in given]]
 
@@ -96,7 +96,7 @@ def test_three_ways_to_call_agree(op: str, train: bool) -> None:
         forms = {"eager": [eager(calls), eager(calls)], "hybrid": [hybrid(), hybrid()]}
     forms["symbol"] = [symbol(train), symbol(train)]
     for form, (first, second) in forms.items():
-        assert [x.tobytes() for x in first] == [x.tobytes() for x in second], f"{form}: other bits the second time"
+        assert [x.tobytes() for x in first] == [x.tobytes() for x in second], f"{form}: other bits in the second call"
     for form in ("hybrid", "symbol"):
         pairs = zip(forms["eager"][0], forms[form][0], strict=True)
         assert all(close(x, y) for x, y in pairs), f"{form} differs from eager in {[str(g) for g in calls]}"

@@ -1,4 +1,4 @@
-"""Every module of MXNet imports, and has the names that MXNet's has; what is absent is listed with its reason."""
+"""Every module of MXNet imports and has MXNet's names; absent names are listed with reasons."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def has(owner: Any, name: str) -> bool:
 
 
 def differences(owner: Any, place: str, names: str) -> list[str]:
-    """Names that are neither there nor listed, or both."""
+    """Names that neither exist nor are listed as absent, or both."""
     return [name for name in names.split() if has(owner, name) == is_absent(place, name)]
 
 
@@ -63,7 +63,7 @@ def test_the_modules_that_an_import_loads() -> None:
 
 
 def classes() -> list[str]:
-    """The classes of present modules that are there."""
+    """The existing classes of existing modules."""
     places = [name.rpartition(".") for name in recorded()["members"]]
     return [f"{path}.{name}" for path, _, name in places if path in PRESENT and not is_absent(path, name)]
 
@@ -75,7 +75,7 @@ def test_the_members_of(name: str) -> None:
 
 
 def exports(path: str) -> list[str]:
-    """What MXNet's module gives to `import *`."""
+    """The names that `import *` imports from MXNet's module."""
     if path in recorded()["exports"]:
         return recorded()["exports"][path].split()
     return [name for name in recorded()["names"][path].split() if not name.startswith("_")]

@@ -1,4 +1,4 @@
-"""Mixed precision says that it is off, and refuses to be turned on."""
+"""Mixed precision reports that it is off, and raises when it is switched on."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Operators that MXNet has for single arrays, and the gradient of a head of its own."""
+"""Functions of single arrays, and the gradient of SVMOutput."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_boolean_mask_of_slices() -> None:
     ],
 )
 def test_the_gradient_of_a_support_vector_machine(linear: str, expected: Any) -> None:
-    """As MXNet gave it."""
+    """The expected values are MXNet's results."""
     op = lookup("SVMOutput").parse({"margin": "0.9", "regularization_coefficient": "0.5", "use_linear": linear})
     scores, label = np.array([[0.5, 2, -1.5], [3, -0.25, 0.75]], np.float32), np.array([1, 2], np.float32)
     b = MxBuilder("svm", training=True)

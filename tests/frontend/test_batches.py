@@ -1,4 +1,4 @@
-"""Tests what NDArrayIter takes its batches from where no MXNet can be asked: files, orders, bad input."""
+"""NDArrayIter beyond the recorded programs: files, shuffled data, invalid input."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ MATRIX = np.array([[1, 0, 2], [0, 0, 0], [0, 3, 0], [4, 5, 6], [7, 0, 0]], np.fl
 
 
 class DataSet:
-    """As a data set of an HDF5 file: it is read by increasing indices alone, each once."""
+    """Behaves like a data set of an HDF5 file, which accepts only increasing indices without duplicates."""
 
     __module__ = "h5py.fake"
 
@@ -61,7 +61,7 @@ def test_what_is_no_array_is_refused(source: object) -> None:
 
 
 class Breaking(mx.io.NDArrayIter):
-    """Raises at its second batch."""
+    """An iterator that raises at its second batch."""
 
     def getdata(self) -> list[mx.nd.NDArray]:
         if self.cursor:

@@ -1,4 +1,4 @@
-"""What cannot be bound is refused when it is bound, with a text that says what does not fit."""
+"""Invalid arguments of bind and simple_bind raise immediately, with a text that names the problem."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Names that MXNet's modules have from elsewhere are found where MXNet has them."""
+"""Names that MXNet's modules import from other modules are found in the same modules."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import mxforge as mx
 import pytest
 from mxforge import nd
 
-mxnet: Any = mx  # whose borrowed names no type checker sees
+mxnet: Any = mx  # type checkers do not see borrowed names
 
 
 def test_borrowed_names_are_the_same_objects() -> None:

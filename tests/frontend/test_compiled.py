@@ -1,4 +1,4 @@
-"""Compiled folders: written whole, started without a compiler, and refused when they do not fit."""
+"""Compiled folders: they are written atomically, run without a compiler, and are refused if invalid."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def copy(folder: Path, tmp_path: Path) -> Path:
-    """A folder of one's own, to damage."""
+    """A copy of the folder, which tests can damage."""
     made = tmp_path / "copy"
     made.mkdir()
     for file in folder.iterdir():
@@ -98,7 +98,7 @@ def test_arrays_of_both_kinds(folder: Path) -> None:
 
 
 def test_parameters_that_are_outputs(tmp_path: Path) -> None:
-    """An output that is a parameter, one that is a constant, and one that random numbers come into."""
+    """One output is a parameter, one is a constant, and one contains random numbers."""
     x: Any = mx.sym.var("data")
     w: Any = mx.sym.var("weight")
     symbol = mx.sym.Group([x + w, w * 2, mx.sym.identity(w), mx.sym.random.uniform(shape=(3,))])
@@ -173,7 +173,7 @@ def test_flipped_bits(copy: Path, file: str, place: float) -> None:
 
 
 def test_flipped_bits_in_the_manifest(copy: Path) -> None:
-    """Any that changes what it says: names, numbers, checksums."""
+    """Bits in names, numbers and checksums."""
     file = copy / compiled_folder.MANIFEST
     good = file.read_bytes()
     meaning = json.loads(good)
@@ -212,7 +212,7 @@ compiled_folder.write_folder(sys.argv[2], stored, host_target(), replace_existin
 
 @pytest.mark.parametrize("step", ["_write", "_put_in_place", "rmtree"])
 def test_a_killed_process_leaves_a_whole_model(folder: Path, tmp_path: Path, step: str) -> None:
-    """Killed amid writing, before the folders change places, and after: then the old one is left over."""
+    """Killed during writing, before the folders are swapped, and after; then the old folder is left over."""
     made = tmp_path / "made"
     write_folder(made, compiled_folder.read_folder(folder), host_target())
     call = [sys.executable, "-c", KILLED, folder, made, step]

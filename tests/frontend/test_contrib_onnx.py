@@ -1,4 +1,4 @@
-"""Tests ONNX under the name that programs for MXNet before 1.9 know."""
+"""ONNX under the name of MXNet before 1.9."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Loops and conditions: hybridized equals eager, random draws inside, long loops, what is refused.
+"""Loops and conditions: hybridized against eager, random draws, long loops, errors.
 
-What MXNet does too stands in tests/data/programs/control_flow.py.
+tests/data/programs/control_flow.py contains the tests that MXNet passes too.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def ramp(*shape: int) -> Any:
 
 
 class Loops(mx.gluon.HybridBlock):
-    """Every kind of control flow in every other, with a layer that needs its shape and random draws of no effect."""
+    """All kinds of control flow nested in each other, with a layer of deferred shape and random draws of no effect."""
 
     def __init__(self) -> None:
         super().__init__(prefix="loops_")
@@ -59,8 +59,8 @@ def test_hybridized_equals_eager() -> None:
     data, state = ramp(5, 2, 3), ramp(2, 3)
     eager = [o.asnumpy() for o in net(data, state)]
     net.hybridize()
-    for found, wanted in zip(net(data, state), eager, strict=True):
-        np.testing.assert_allclose(found.asnumpy(), wanted, rtol=1e-5, atol=1e-6)
+    for found, reference in zip(net(data, state), eager, strict=True):
+        np.testing.assert_allclose(found.asnumpy(), reference, rtol=1e-5, atol=1e-6)
 
 
 def test_exported_loops_are_loaded(tmp_path: Path) -> None:
@@ -68,17 +68,17 @@ def test_exported_loops_are_loaded(tmp_path: Path) -> None:
     net.initialize(mx.init.Uniform(1))
     net.hybridize()
     data, state = ramp(5, 2, 3), ramp(2, 3)
-    wanted = [o.asnumpy() for o in net(data, state)]
+    reference = [o.asnumpy() for o in net(data, state)]
     net.export(str(tmp_path / "net"))
     names = ["data0", "data1"]
     again = mx.gluon.SymbolBlock.imports(f"{tmp_path}/net-symbol.json", names, f"{tmp_path}/net-0000.params")
-    for found, expected in zip(again(data, state), wanted, strict=True):
+    for found, expected in zip(again(data, state), reference, strict=True):
         np.testing.assert_allclose(found.asnumpy(), expected, rtol=1e-6)
 
 
 @pytest.mark.parametrize("name", ["foreach", "nested_control_flow"])
 def test_graphs_that_mxnet_wrote_run(name: str) -> None:
-    """Written by MXNet; the text that comes back is the same."""
+    """The graphs are written by MXNet; mxforge writes them back unchanged."""
     text = (ARTIFACTS / f"{name}-symbol.json").read_text()
     graph = sym.load_json(text)
     assert graph.tojson() == text
@@ -212,7 +212,7 @@ def test_deep_loops_take_linear_time() -> None:
 
 
 class Triple(mx.operator.CustomOp):
-    """Three times its operand, of which no element may be negative."""
+    """Three times its operand. ValueError for negative elements."""
 
     def forward(self, is_train: bool, req: Any, in_data: Any, out_data: Any, aux: Any) -> None:
         if (in_data[0].asnumpy() < 0).any():
@@ -248,7 +248,7 @@ def test_python_functions_run_inside_loops(length: int) -> None:
 
 
 def test_a_data_dependent_loop_calls_no_python() -> None:
-    """It might never end when a call fails."""
+    """If a call failed, the loop might not terminate."""
     _, (last,) = sym.contrib.while_loop(lambda i: i < 30, lambda i: ([], [triple(i)]), [sym.var("i")], max_iterations=9)
     with pytest.raises(mx.MXNetError, match="inside a loop whose length depends on data"):
         last.bind(mx.cpu(), {"i": nd.ones((1,))}).forward()

@@ -1,4 +1,4 @@
-"""Operators that users write in Python: one by one, in symbols, in hybridized blocks, with states and errors."""
+"""Operators that users write in Python: eager calls, symbols, hybridized blocks, states and errors."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 from mxforge.ir.settings import settings
 
-nd: Any = mx.nd  # a user's operator takes what it asks for
+nd: Any = mx.nd  # users' operators have arbitrary parameters
 sym: Any = mx.sym
 made: list[Any] = []
 
 
 class Scale(mx.operator.CustomOp):
-    """Multiplies, counts its calls, and notes whether it trains."""
+    """Multiplies, counts its calls, and records training mode."""
 
     def __init__(self, factor: float) -> None:
         super().__init__()
@@ -88,12 +88,12 @@ def test_a_symbol() -> None:
     for run in range(1, 4):
         assert (executor.forward(data=nd.array(X))[0].asnumpy() == X * 6 + 1.5).all()
         assert executor.aux_dict["sc_total"].asscalar() == 20 * run
-    assert len(made) == count + 1  # the operator lasts as long as the program
+    assert len(made) == count + 1  # the operator is created once for the program
     assert made[-1].calls == 3
 
 
 class Net(mx.gluon.HybridBlock):
-    """A user's operator between others, with a parameter of its own."""
+    """A user's operator between other operators, with a parameter."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -193,7 +193,7 @@ class Plain(mx.operator.CustomOpProp):
 
 
 class Negative(Plain):
-    """The same with another sign."""
+    """The same, with the opposite sign."""
 
     sign = -1
 
@@ -235,7 +235,7 @@ def test_a_compiled_folder_refuses(tmp_path: Path, capsys: pytest.CaptureFixture
 
 
 class OldSoftmax(mx.operator.NumpyOp):
-    """As MXNet's first examples have it."""
+    """The operator of MXNet's first examples."""
 
     def list_arguments(self) -> list[str]:
         return ["data", "label"]
@@ -250,7 +250,7 @@ class OldSoftmax(mx.operator.NumpyOp):
 
 
 class OldTwice(mx.operator.NDArrayOp):
-    """The same interface on NDArrays."""
+    """The same interface for NDArrays."""
 
     def forward(self, in_data: Any, out_data: Any) -> None:
         out_data[0][:] = in_data[0] * 2

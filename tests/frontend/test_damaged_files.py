@@ -1,4 +1,4 @@
-"""Damaged files of every format end in one error that names the file, whatever they claim."""
+"""Damaged files of every format raise one error that names the file."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ TESTS = Path(__file__).resolve().parents[1]
 
 
 def test_reads_of_damaged_files_succeed_or_raise_the_readers_error() -> None:
-    """In a process of its own, whose memory is limited."""
+    """Runs in a separate process with limited memory."""
     command = [sys.executable, str(TESTS / "mutated_files.py"), "--cases", "60"]
     paths = {"PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
     ran = subprocess.run(command, check=False, capture_output=True, text=True, env={**os.environ, **paths})
@@ -45,7 +45,7 @@ def archive(path: Path, damage: Callable[[bytearray], object] = bytes) -> Path:
 
 
 def set_in_directory(offset: int, value: int, layout: str = "<H") -> Callable[[bytearray], object]:
-    """Write a number into the first member's record in the archive's directory."""
+    """Write a number into the directory entry of the archive's first member."""
     return lambda data: struct.pack_into(layout, data, data.find(b"PK\x01\x02") + offset, value)
 
 
@@ -152,7 +152,7 @@ def test_a_sparse_memo_takes_no_memory() -> None:
 
 
 def test_states_with_repeated_references() -> None:
-    """As many paths as 2**60 lead to the innermost part."""
+    """2**60 paths lead to the innermost part."""
     nested: list[Any] = []
     for _ in range(60):
         nested = [nested, nested]

@@ -1,4 +1,4 @@
-"""Graphs that fit no operator are refused when they are loaded, by an error that names the node and the file."""
+"""Invalid graphs are refused when they are loaded, by an error that names the node and the file."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_a_subgraph_without_output_counts_is_written() -> None:
 
 
 def as_given(**parameters: str) -> dict[str, Any]:
-    """Parameters as files write them."""
+    """Parameters parsed as they are written in files."""
     return parameters
 
 

@@ -1,4 +1,4 @@
-"""The modules in which MXNet keeps more documentation."""
+"""MXNet's modules of additional documentation."""
 
 from __future__ import annotations
 

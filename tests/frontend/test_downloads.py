@@ -1,4 +1,4 @@
-"""Downloads: whole or not at all, checked, repeated; and the store of trained weights."""
+"""Downloads: atomic, with checksums and retries; and the store of trained weights."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class Answer(requests.Response):
 
 
 class Web:
-    """Stands for `requests.get`: gives or raises one thing after the other, the last one again and again."""
+    """Replaces `requests.get`: returns or raises a sequence of values, and repeats the last one."""
 
     def __init__(self, *answers: Any) -> None:
         self.answers = answers
@@ -127,7 +127,7 @@ def test_an_interrupted_download_leaves_the_old_file(tmp_path: Path, monkeypatch
 
 
 def archive_in(folder: Path, name: str, data: bytes) -> None:
-    """A store with the archive of one file of weights."""
+    """Create a store with the archive of one file of weights."""
     (folder / "gluon" / "models").mkdir(parents=True)
     with zipfile.ZipFile(folder / "gluon" / "models" / f"{name}.zip", "w") as archive:
         archive.writestr(f"{name}.params", data)

@@ -1,4 +1,4 @@
-"""Executors keep their results' memory, place arrays by group, and say how much memory they take; CachedOp."""
+"""Executors: the memory of results, arrays by group, memory sizes. CachedOp."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_debug_str_contains_the_memory_size() -> None:
     executor = data.simple_bind(mx.cpu(), data=(10, 3, 256, 256), grad_req="null")
     found = re.search(r"Total (\d+) MB allocated\nTotal 0 TempSpace resource requested\n$", executor.debug_str())
     assert found is not None
-    assert int(found.group(1)) >= 7  # the result alone
+    assert int(found.group(1)) >= 7  # the result only
 
 
 def test_cached_op_is_a_function_of_arrays() -> None:

@@ -1,4 +1,4 @@
-"""Forks while other threads compile and import: the children compute too."""
+"""Forks while other threads compile or import: the child processes can compute."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from processes import run_apart
 
-# A thread is stopped amid a call of LLVM or amid an import, where it waits until the fork has begun to wait for it, and
-# at the latest for two seconds: without forks that wait, the child is born then and hangs.
+# A thread is stopped during a call of LLVM or an import, until the fork waits for it, for at most two seconds. If forks
+# did not wait, the child would start then and hang.
 PREPARE = """
 import os, signal, sys, threading
 import mxforge as mx

@@ -1,4 +1,4 @@
-"""Tests of Gluon beyond the recorded programs: files, errors, compiled calls that follow their parameters."""
+"""Gluon beyond the recorded programs: files, errors, compiled calls after changes of parameters."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ FIXTURES = Path(__file__).resolve().parents[1] / "data" / "fixtures"
 
 
 def small_net(**kwargs: Any) -> nn.HybridSequential:
-    mx.random.seed(1)  # with which no relu is dead
+    mx.random.seed(1)  # no relu is dead with this seed
     net = nn.HybridSequential(**kwargs)
     with net.name_scope():
         net.add(nn.Dense(4, activation="relu"), nn.Dense(2))
@@ -35,7 +35,7 @@ def test_exported_networks_agree_with_the_records(name: str) -> None:
     )
     recorded = np.load(FIXTURES / f"{name}.npz")
     x = mx.nd.array(recorded["x0"])
-    for _ in range(2):  # compiled, then by the short way
+    for _ in range(2):  # compiled, then the fast path
         assert error(block(x).asnumpy(), recorded["y0"]) < 1e-5
 
 
@@ -290,8 +290,8 @@ def test_nets_of_equal_structure_keep_their_prepared_memory() -> None:
     for net in nets:
         net.hybridize()
     for _ in range(3):
-        for net, wanted in zip(nets, expected, strict=True):
-            assert error(net(x).asnumpy(), wanted) < 1e-5
+        for net, reference in zip(nets, expected, strict=True):
+            assert error(net(x).asnumpy(), reference) < 1e-5
     ops: list[Any] = [net._cached_op for net in nets]
     executables = [found.executable for op in ops for found in op.function.known.values()]
     assert len(set(map(id, executables))) == 1

@@ -1,4 +1,4 @@
-"""Every layer of Gluon computes the same step by step and hybridized, for shapes and dtypes that come later too."""
+"""Every layer of Gluon agrees with its hybridized form, also for later shapes and dtypes."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ def test_every_layer_is_tested() -> None:
 
 
 def inputs(shapes: Shapes, dtype: str = "float32") -> list[Any]:
-    """Values between 0 and 2, of which whole numbers are class numbers and rows of tables."""
+    """Values between 0 and 2; integers are class numbers or rows of tables."""
     random = np.random.default_rng(0)
     return [mx.nd.array(np.round(random.random(shape) * 8) / 4, dtype=dtype) for shape in shapes]
 
@@ -173,7 +173,7 @@ def test_hybridized_layers_agree_with_eager_layers(name: str) -> None:
     uses = [inputs(shapes), inputs(larger)]
     eager = [block(*use) for use in uses]
     block.hybridize()
-    for _ in range(2):  # compiled, then by the short way
+    for _ in range(2):  # compiled, then the fast path
         for use, expected in zip(uses, eager, strict=True):
             assert_same(block(*use), expected)
     block.hybridize(False)

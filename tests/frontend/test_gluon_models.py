@@ -1,4 +1,4 @@
-"""Tests of whole Gluon models: saved, copied, hooked, on several contexts, called from threads, for many shapes."""
+"""Whole Gluon models: saving, copies, hooks, several contexts, threads, many shapes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Arrays and networks on simulated GPUs: the same frontends and the same execution as on the CPU."""
+"""Arrays and networks on simulated GPUs, with the same frontends and execution layer as on the CPU."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_a_seed_gives_the_same_numbers_everywhere() -> None:
 
 
 def test_fast_paths_serve_only_the_host() -> None:
-    """Each call is made on the CPU, on the GPU and on the CPU again, with the same dtypes and shapes."""
+    """Each call runs on the CPU, on the GPU and on the CPU again, with equal dtypes and shapes."""
     calls: list[Callable[[Any], Any]] = [
         lambda x: x + x,
         lambda x: x + 2,

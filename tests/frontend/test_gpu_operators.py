@@ -1,4 +1,4 @@
-"""Every operator on a simulated GPU: the results of the CPU, or an error that names the operator and the target."""
+"""Every operator on a simulated GPU returns the CPU's results, or its error names operator and target."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ WITHOUT_KERNEL = re.compile(
     r"core\.(sort|cumulative|scatter|select_and_scatter|cholesky|triangular_solve|lu|lq|symmetric_eigen|while|cond|scan)"
     " has no kernel on the gpu target"
 )
-TOLERANCE = {2: 4e-3, 4: 2e-5, 8: 2e-5}  # by bytes of a float: Triton's exp, log, ... are NumPy's here
+TOLERANCE = {2: 4e-3, 4: 2e-5, 8: 2e-5}  # by bytes of a float; the simulation uses NumPy for exp, log, ...
 
 
 def first_calls() -> list[Golden]:
-    """The first recorded call of each operator in either mode."""
+    """The first recorded call of each operator in each mode."""
     calls = (g for g in operator_goldens() if g.op not in CONTROL_FLOW)
     return list({(g.op, g.train): g for g in reversed(list(calls))}.values())
 
 
 def outputs(golden: Golden, context: mx.Context) -> list[Any]:
-    """The results of a call, and its operands, of which some are states that it changes."""
+    """The results of a call, and its operands, some of which are states that it updates."""
     mx.random.seed(3)
     operands = [mx.nd.array(x, dtype=x.dtype, ctx=context) for x in golden.inputs]
     with context, mx.autograd.pause(train_mode=golden.train):

@@ -1,4 +1,4 @@
-"""Images: decoding, resizing, cropping and bordering keep pixels where they belong."""
+"""Images: decoding, resizing, cropping and borders keep pixels in their positions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Operators on images: what changes from call to call compiles nothing, what is drawn lies where it should."""
+"""Operators on images: changing parameters compile nothing, and random parameters are within their bounds."""
 
 from __future__ import annotations
 
@@ -75,8 +75,8 @@ def test_lighting_has_the_requested_deviation() -> None:
     mx.random.seed(8)
     x = mx.nd.zeros((1, 1, 3))
     found = np.array([image.random_lighting(x, alpha_std=0.1).asnumpy().ravel() for _ in range(300)])
-    wanted = 0.1 * np.hypot(np.hypot(55.46 * 0.5675, 4.794 * 0.7192), 1.148 * 0.4009)
-    assert found[:, 0].std() == pytest.approx(wanted, rel=0.2)
+    reference = 0.1 * np.hypot(np.hypot(55.46 * 0.5675, 4.794 * 0.7192), 1.148 * 0.4009)
+    assert found[:, 0].std() == pytest.approx(reference, rel=0.2)
 
 
 @pytest.mark.parametrize(
@@ -96,7 +96,7 @@ def test_invalid_arguments_are_refused(wrong: Any) -> None:
 
 
 class Prepare(mx.gluon.HybridBlock):
-    """What a model for photographs does first."""
+    """The preprocessing of a model for photographs."""
 
     def hybrid_forward(self, F: Any, x: Any) -> Any:
         small = F.image.resize(F.image.crop(x, 1, 1, 5, 4), size=(8, 6))
@@ -118,7 +118,7 @@ RESIZED = [g for g in operator_goldens() if g.op == "_image_resize" and g.inputs
 @pytest.mark.parametrize("with_opencv", [True, False])
 @pytest.mark.parametrize("golden", RESIZED, ids=str)
 def test_imresize_and_resize_agree(golden: Golden, with_opencv: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The bytes that MXNet gives, or floats to 1e-6 of their range."""
+    """The result equals MXNet's bytes, or agrees with its floats within 1e-6 of their range."""
     if not with_opencv:
         monkeypatch.setattr(codec, "opencv", lambda: None)
     (pixels,), (expected,) = golden.inputs, golden.outputs

@@ -1,4 +1,4 @@
-"""Images without OpenCV: Pillow suffices for all functions, and gives what OpenCV gives."""
+"""Images without OpenCV: Pillow suffices for all functions, and its results agree with OpenCV's."""
 
 from __future__ import annotations
 

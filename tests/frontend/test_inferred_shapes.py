@@ -1,4 +1,4 @@
-"""Operators infer from unknown extents, sizes of 0 and scalars what MXNet 1.9.1 infers, in both shape semantics."""
+"""Inference from unknown extents, extents 0 and scalars agrees with MXNet 1.9.1, in both shape semantics."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_inference_from_partly_unknown_shapes(use: Use) -> None:
 
 @pytest.mark.parametrize("use", [use for use in uses() if str(use) in otherwise()], ids=str)
 def test_only_known_differences_from_mxnet_occur(use: Use) -> None:
-    """mxforge refuses some shapes without elements that MXNet lets through. Both shape semantics give one answer."""
+    """mxforge refuses some shapes without elements that MXNet accepts. Both shape semantics agree."""
     for number, ours in otherwise()[str(use)].items():
         asked = use.questions[int(number)]
         assert how_different(asked, ours) != "refused here" or asked.has_size_0

@@ -1,4 +1,4 @@
-"""Ctrl-C while modules are loaded lazily: it is raised, and the next use works."""
+"""Ctrl-C during a lazy import: KeyboardInterrupt is raised, and the next use works."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from processes import run_apart
 
-# SIGINT comes when `module` is looked for.
+# SIGINT arrives while `module` is searched for.
 CODE = """
 import signal, sys
 class Interrupt:

@@ -1,4 +1,4 @@
-"""After `import mxnet` its modules are in `sys.modules`, and are loaded when something of them is touched."""
+"""After `import mxnet`, its modules are in `sys.modules` and are loaded on first access."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import sys
 
 
 def run(program: str) -> None:
-    """Run a program in a process of its own; an assertion that fails in it fails here."""
+    """Run a program in a separate process. AssertionError if an assertion fails there."""
     start = "import sys\nimport mxforge.as_mxnet\n"
     done = subprocess.run([sys.executable, "-c", start + program], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

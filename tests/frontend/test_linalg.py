@@ -1,4 +1,4 @@
-"""Linear algebra as users call it: errors where a matrix has no result, and compiled blocks."""
+"""Linear algebra: errors for matrices without a result, and hybridized blocks."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def test_matrices_without_a_result_raise(name: str, matrix: list[list[float]], r
         getattr(nd.linalg, name)(x)
     with pytest.raises(mx.MXNetError, match=reason):
         getattr(nd.linalg, name)(x, out=x)
-    nan = getattr(nd.linalg, name)(nd.array(matrix) * float("nan"))  # what is not known is no error
+    nan = getattr(nd.linalg, name)(nd.array(matrix) * float("nan"))  # NaN is not an error
     assert np.isnan(nan.asnumpy()).any()
 
 

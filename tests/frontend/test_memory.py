@@ -1,4 +1,4 @@
-"""Arrays that no memory can hold: an MXNetError in every route, with the operator and the shape."""
+"""Arrays that do not fit into memory raise MXNetError everywhere, with the operator and the shape."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ TOO_LARGE: dict[str, Callable[[], Any]] = {
 
 @pytest.mark.parametrize("call", TOO_LARGE)
 def test_arrays_larger_than_the_machines_memory(call: str) -> None:
-    """Linux grants such memory where it overcommits, and ends the process that writes it."""
+    """If Linux overcommits, such an allocation succeeds, and a write to it kills the process."""
     with pytest.raises(mx.MXNetError, match=r"an array of shape .*: cannot allocate .* the machine has") as caught:
         TOO_LARGE[call]()
     assert isinstance(caught.value, MemoryError)

@@ -1,4 +1,4 @@
-"""Tests of mx.metric beyond the recorded programs: where MXNet itself goes wrong."""
+"""mx.metric beyond the recorded programs: cases in which MXNet is wrong."""
 
 from __future__ import annotations
 

@@ -16,12 +16,12 @@ from mxforge.frontend.tracebacks import shorten
 from mxforge.ir.dialects.mx import custom
 from mxforge.ir.settings import settings
 
-# A number that counts the blocks or nodes of a kind made so far in the process.
+# A number that counts the blocks or nodes of a kind in the process.
 COUNTED = re.compile(
     r"(?<![a-z])(_plus|[a-z]*(?:dense|conv|norm|sequential|lstm|fullyconnected|concat)|net|exp|reshape)\d+"
 )
 
-# MXNet's type of error is an accident of its implementation.
+# MXNet's error type is accidental.
 OTHER_TYPE = {
     "out_type": "an AttributeError of an array without a handle",
     "float_of_array": "NDArray has no __float__ in MXNet, and no number of an array is one",
@@ -32,7 +32,7 @@ MISTAKES = [(group, mistake) for group in groups() for mistake in read(group)]
 
 @pytest.fixture(autouse=True)
 def fresh_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An empty folder, and no custom operator of another test."""
+    """An empty folder, and no custom operators of other tests."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(custom, "_factories", {})
 

@@ -1,4 +1,4 @@
-"""Tests of Module and checkpoints on recorded networks."""
+"""Module and checkpoints on recorded networks."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_missing_and_extra_parameters() -> None:
     with pytest.raises(ValueError, match="strange"):
         module.set_params(more, states, allow_missing=True)
     module.set_params(more, states, allow_missing=True, allow_extra=True)
-    module.set_params(more, states)  # MXNet looks for extra ones only where some may be missing
+    module.set_params(more, states)  # MXNet checks for extra parameters only if some may be missing
 
 
 def test_an_unbound_module_raises() -> None:

@@ -1,4 +1,4 @@
-"""Monitors hear of operators' inputs under MXNet's names."""
+"""Monitors receive operators' inputs under MXNet's names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every public name of MXNet is there, with MXNet's arguments; what is not is listed here with its reason."""
+"""Every public name of MXNet exists with MXNet's arguments; absent names are listed here with reasons."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ABSENT = {
     "readers of data files": r"io\.(CSV|LibSVM|MNIST|MXData)Iter|io\.Image\w+|image\.\w*(Aug|Augmenter|Iter|rotate)|"
     r"gluon\.data\.vision\.transforms\.(Rotate|RandomRotation)",
 }
-"""Names that are not there yet, by the reason."""
+"""Names that do not exist yet, by reason."""
 
 
 @cache
@@ -32,11 +32,11 @@ def recorded() -> dict[str, Any]:
 
 
 HANDLES = re.compile(r".*\.Symbol|executor\.Executor")
-"""Classes that MXNet makes from a pointer to C++ objects: programs do not call them."""
+"""Classes whose constructor takes a pointer to a C++ object in MXNet: programs do not call them."""
 
 
 def means_the_same(place: str, name: str, ours: Any, theirs: str) -> bool:
-    """Layers take one number for all axes, None for the first layout and for the prefix of their class."""
+    """True for equivalent defaults: one number for all axes, and None for the first layout or the class's prefix."""
     if place.startswith("gluon.nn.") and isinstance(ours, int):
         return theirs.strip("()").split(", ") == [str(ours)] * (theirs.count(",") + 1)
     return ours is None and (name == "layout" or place.startswith("rnn.Conv"))
@@ -56,14 +56,14 @@ def signature(function: Any) -> list[tuple[str, Any]] | None:
 
 
 def argument_problems(place: str, function: Any, theirs: list[list[Any]] | None) -> Iterator[str]:
-    """Where a function's arguments are not MXNet's: names, order, and defaults that are literals."""
+    """Differences between a function's arguments and MXNet's: names, order, and literal defaults."""
     ours = signature(function)
     if theirs is None or ours is None or HANDLES.fullmatch(place):
         return
     names = [name for name, _ in ours if not name.startswith("*")]
     expected = [name for name, _ in theirs if not name.startswith("*")]
     if isinstance(function, FunctionType) and expected[:1] == ["self"] and "self" not in names:
-        expected = expected[1:]  # a static method here
+        expected = expected[1:]  # a static method in mxforge
     if [name for name in names if name in expected] != expected:
         yield f"{place}: arguments {names} instead of {expected}"
     defaults = dict(ours)
@@ -84,7 +84,7 @@ def problems(module: str) -> Iterator[str]:
             continue
         found = getattr(ours, name)
         if is_absent(place):
-            yield f"{place} is there and listed as absent"
+            yield f"{place} exists and is listed as absent"
         if not isinstance(theirs, dict):
             yield from argument_problems(place, found, theirs)
             continue
@@ -100,7 +100,7 @@ def member_problems(place: str, cls: Any, theirs: dict[str, Any]) -> Iterator[st
                 if not is_absent(f"{place}.{name}"):
                     yield f"{place}.{name} is not there"
             elif is_absent(f"{place}.{name}"):
-                raise AssertionError(f"{place}.{name} is there and listed as absent")
+                raise AssertionError(f"{place}.{name} exists and is listed as absent")
             elif arguments != "property":
                 yield from argument_problems(f"{place}.{name}", getattr(cls, name), arguments)
 

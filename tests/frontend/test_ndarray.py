@@ -1,5 +1,4 @@
-"""NDArrays beyond what the recorded programs show: errors, files, pickles, random numbers, sparse containers,
-threads, names."""
+"""NDArrays beyond the recorded programs: errors, files, pickles, random numbers, sparse arrays, threads, names."""
 
 from __future__ import annotations
 
@@ -23,7 +22,7 @@ from mxforge.ir.settings import settings
 MANY: Any = "many"
 BOGUS: Any = {"bogus": 1}
 
-# The face and its names.
+# Public names.
 
 
 def test_public_names_of_the_modules() -> None:
@@ -82,7 +81,7 @@ def test_results_have_the_context_of_their_operands() -> None:
     }
 
 
-# Errors come at the call, and say what does not fit.
+# Errors are raised by the call, and name the problem.
 
 
 @pytest.mark.parametrize(
@@ -257,7 +256,7 @@ def test_pickles_and_copies(copied: Any) -> None:
 
 
 class _OfMXNet(pickle.Unpickler):
-    """Reads pickles of programs that ran on MXNet."""
+    """Unpickles objects of programs that ran on MXNet."""
 
     def find_class(self, module_name: str, global_name: str, /) -> Any:
         return super().find_class(module_name.replace("mxnet", "mxforge", 1), global_name)
@@ -345,11 +344,12 @@ def test_states_of_operators_are_written_in_place() -> None:
     "repeat", [lambda x, y: x + y, lambda x, y: x * 2.5, lambda x, y: x > y, lambda x, y: -x, lambda x, y: nd.exp(x)]
 )
 def test_a_repeated_call_makes_few_python_calls(repeat: Any) -> None:
-    """Nothing is parsed, inferred or imported: the operator, its ready call, an allocation, and the native call."""
+    """Nothing is parsed, inferred or imported: a call runs the operator, its fast path, an allocation and the native
+    call."""
     if settings().target == "reference":
         pytest.skip("the reference interprets")
     x, y = nd.ones((10, 10)), nd.ones((10, 10))
-    for _ in range(2):  # the second makes the memory of the short way
+    for _ in range(2):  # the second call allocates the memory of the fast path
         repeat(x, y)
     called: list[str] = []
     sys.setprofile(lambda frame, event, _: called.append(frame.f_code.co_name) if event == "call" else None)
@@ -362,7 +362,7 @@ def test_a_repeated_call_makes_few_python_calls(repeat: Any) -> None:
 
 
 def test_threads() -> None:
-    """Calls of one program from several threads at once, some of them for the first time."""
+    """Concurrent calls of one program from several threads, including first calls."""
     wrong: list[int] = []
 
     def work(k: int) -> None:
@@ -380,7 +380,7 @@ def test_threads() -> None:
 
 
 def test_threads_share_caches() -> None:
-    """Threads meet at first calls, tables that are cleared, streams of random numbers and contexts."""
+    """Threads contend for first calls, caches that are cleared, random numbers and contexts."""
     failures: list[BaseException] = []
 
     def work(seed: int) -> None:

@@ -1,4 +1,4 @@
-"""NDArray programs give what MXNet 1.9.1 recorded for them: values, shapes, dtypes, texts and kinds of errors."""
+"""NDArray programs agree with the records of MXNet 1.9.1: values, shapes, dtypes, texts and error types."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ import pytest
 from goldens import DATA
 
 FILES = ("ndarray", "array", "sparse", "limit", "shape")
-"""Files of records, and of programs in tests/data/NAME_cases.py."""
+"""Names of the record files, and of the programs in tests/data/NAME_cases.py."""
 
-# Where mxforge means to differ, and why.
+# Intended differences, with reasons.
 DIFFERENT = {
     "y = nd.ones((2, 2)); nd.dot(y, y, out=y); y": "MXNet overwrites the operand while it still reads it",
     "nd.array([m, m])": "a list of arrays is array-like",
@@ -59,7 +59,7 @@ DIFFERENT = {
 
 @cache
 def recorder() -> Any:
-    """tests/data/make_ndarray_goldens.py, whose `run` made the records."""
+    """The module tests/data/make_ndarray_goldens.py, whose `run` made the records."""
     import sys
 
     sys.path.insert(0, str(DATA))
@@ -77,7 +77,7 @@ RECORDS: dict[str, dict[str, Any]] = {name: json.loads((DATA / f"{name}.json").r
 
 
 def agrees(found: Any, recorded: Any) -> bool:
-    """Equal, with room for the last bits of floats; an error has MXNet's first class among its own."""
+    """True for equal values, within rounding errors of floats. An error must be an instance of MXNet's error class."""
     if isinstance(recorded, list):
         return isinstance(found, list) and len(found) == len(recorded) and all(map(agrees, found, recorded))
     if "error" in recorded:
@@ -108,19 +108,19 @@ def legacy_shapes_after() -> Iterator[None]:
 @pytest.mark.parametrize(("name", "program"), [(name, p) for name in FILES for p in sorted(RECORDS[name])])
 @pytest.mark.filterwarnings("ignore:You are attempting to copy:RuntimeWarning", "ignore:Cannot decide shape")
 def test_program(name: str, program: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)  # where a program leaves its files
+    monkeypatch.chdir(tmp_path)  # programs write files
     found, recorded = recorder().run(program, mx, recorder().CASES[name].SETUP), RECORDS[name][program]
     if program in DIFFERENT:
-        assert not agrees(found, recorded), "it agrees now: take it off the list"
+        assert not agrees(found, recorded), "it agrees now: remove it from the list"
         return
     assert agrees(found, recorded), f"{found} instead of {recorded}"
 
 
 ON_GPU = ("ndarray", "array")
 WITHOUT_TRITON = re.compile(r"random|shuffle|sort|topk|histogram|multinomial|gamma|poisson|binomial")
-"""Programs with operators that need sorts, scatters or loops, for which Triton has no kernels."""
+"""Programs with operators that use sorts, scatters or loops, for which Triton has no kernels."""
 ABOUT_CONTEXTS = re.compile(r"cpu\(|gpu\(|context|ctx|repr\(|str\(|format|%s|dlpack|get_gpu_count")
-"""Programs whose results tell the context, that name one, or that share the host's memory."""
+"""Programs whose results contain the context, that use a context, or that share host memory."""
 
 
 @pytest.mark.parametrize(("name", "program"), [(name, p) for name in ON_GPU for p in sorted(RECORDS[name])])
@@ -129,7 +129,7 @@ ABOUT_CONTEXTS = re.compile(r"cpu\(|gpu\(|context|ctx|repr\(|str\(|format|%s|dlp
 def test_program_on_a_gpu(name: str, program: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     if program in DIFFERENT or ABOUT_CONTEXTS.search(program):
-        pytest.skip("its record is of the CPU")
+        pytest.skip("its record is for the CPU")
     with mx.gpu(0):
         found, recorded = recorder().run(program, mx, recorder().CASES[name].SETUP), RECORDS[name][program]
     error = found.get("error", ()) if isinstance(found, dict) else ()

@@ -1,4 +1,4 @@
-"""A call with a new shape finds the machine code of the operator again: compilations are counted."""
+"""A call with a new shape reuses the machine code of the operator: compilations are counted."""
 
 from __future__ import annotations
 
@@ -78,13 +78,13 @@ MORE = {
     "take": 2,
     "add row": 2,
 }
-"""Modules of a call that is made of several or has several ways (rows too long to keep, products of few rows); others
-have one."""
+"""The number of compiled modules of calls that consist of several kernels or have several forms (long rows, products of
+few rows); other calls compile one."""
 
 
 @pytest.fixture(scope="module", autouse=True)
 def threads() -> None:
-    """What the first call of a process compiles for itself."""
+    """Compiles what the first call of a process requires: the thread pool."""
     (nd.ones((1, 1)) + 1).asnumpy()
 
 
@@ -109,7 +109,7 @@ def test_scalar_parameters_are_not_compiled_into_code() -> None:
 
 
 def test_a_program_from_the_disk_cache_contains_its_code() -> None:
-    """In a new process, a new shape of an operator that was called with another one before does not import LLVM."""
+    """In a new process, a new shape of an operator whose code is in the cache does not import LLVM."""
     text = (
         "import sys, mxforge as mx; x = mx.nd.ones(({rows}, 5)); "
         "print(mx.nd.sum(x, axis=1).asnumpy().sum(), mx.nd.dot(x, x, transpose_a=True).asnumpy()[0, 0]); "
@@ -117,7 +117,7 @@ def test_a_program_from_the_disk_cache_contains_its_code() -> None:
     )
     first = subprocess.run([sys.executable, "-c", text.format(rows=20)], capture_output=True, text=True, check=True)
     assert first.stdout.splitlines()[0] == "100.0 20.0"
-    # The first shape of the second process is known, the second one is not.
+    # The first shape of the second process is in the cache, the second one is not.
     second = text.format(rows=20).replace("20 + 1", "33")
     again = subprocess.run([sys.executable, "-c", second], capture_output=True, text=True, check=True)
     assert again.stdout.splitlines() == ["100.0 20.0", "False"]

@@ -1,4 +1,4 @@
-"""MXNet's NumPy mode: switches, scopes and decorators work, and blocks refuse to run in it."""
+"""MXNet's NumPy mode: switches, scopes and decorators; blocks raise in it."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def test_blocks_raise_in_numpy_mode() -> None:
 
 @pytest.mark.parametrize("shape", [(), (0, 2)])
 def test_creation_of_scalars_and_empty_arrays(shape: tuple[int, ...]) -> None:
-    """`empty`, and `full` with axes, make such arrays without NumPy's shapes too, as in MXNet."""
+    """As in MXNet, `empty`, and `full` with axes, also create such arrays without NumPy's shape semantics."""
     unknown: list[Any] = [
         nd.ones,
         nd.zeros,

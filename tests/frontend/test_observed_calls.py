@@ -1,4 +1,4 @@
-"""Every call of an operator or of a compiled graph reaches the observers, also where a fast path exists."""
+"""Observers receive every call of an operator or a compiled graph, also if a fast path exists."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from mxforge.runtime.tensor import Tensor
 
 
 class Recorder:
-    """The calls that it saw."""
+    """An observer that stores the calls."""
 
     def __init__(self) -> None:
         self.begun: list[Call] = []

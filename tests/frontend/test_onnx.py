@@ -1,4 +1,4 @@
-"""Every operator's recorded calls, written as ONNX and run by ONNX Runtime, give what MXNet gave."""
+"""Every operator's recorded calls, exported to ONNX and run by ONNX Runtime, agree with MXNet."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from mxforge.ir.graph import Value
 from mxforge.ir.scalar import ScalarOp
 from mxforge.ir.types import DType, TensorType
 
-onnxruntime.set_default_logger_severity(4)  # it warns of what it does to a graph
+onnxruntime.set_default_logger_severity(4)  # it warns about its graph rewriting
 
-# What ONNX lacks: these raise, and name it.
+# Operators that ONNX lacks: their export raises and names them.
 LACKING = frozenset(
     """CTCLoss _contrib_MultiBoxTarget _image_random_brightness _image_random_contrast _image_random_hue
     _image_random_lighting _image_random_saturation _linalg_det _linalg_gelqf _linalg_inverse _linalg_potrf
@@ -30,12 +30,12 @@ LACKING = frozenset(
     _random_pdf_generalized_negative_binomial _random_pdf_negative_binomial _random_pdf_poisson erfinv gamma
     gammaln""".split()
 )
-# Where MXNet's own record is wrong, where ONNX leaves NaN open, or where MXNet's function takes other inputs.
+# MXNet's record is wrong, ONNX does not define NaN, or MXNet's function takes other inputs.
 OTHERWISE = frozenset(("unravel_index", "max", "min", "BatchNorm_v1", "fill_element_0index"))
 
 
 def runnable(golden: Golden) -> bool:
-    """ONNX Runtime has few kernels for floats but float32, and none for empty arrays."""
+    """True if ONNX Runtime has the kernels: it has few for floats other than float32, and none for empty arrays."""
     arrays = golden.inputs + golden.outputs
     usual = all(a.size and a.dtype in (np.float32, np.int32, np.int64) for a in arrays)
     return usual and not golden.train and golden.op not in LACKING | OTHERWISE
@@ -92,7 +92,7 @@ def test_a_model_is_written_by_the_names_of_onnx(tmp_path: Path) -> None:
 
 
 def test_scales_fixed_to_1_are_ignored() -> None:
-    # MXNet's own export writes the stored scales.
+    # MXNet's export writes the stored scales.
     made = mx.sym.BatchNorm(mx.sym.var("data"), fix_gamma=True, name="bn")
     values = {"gamma": 7, "beta": 0, "moving_mean": 0, "moving_var": 1}
     arrays = {f"bn_{name}": np.full(2, value, np.float32) for name, value in values.items()}
@@ -115,7 +115,7 @@ def test_invalid_calls_name_what_is_missing(tmp_path: Path) -> None:
 
 
 def test_loops_and_branches_are_written() -> None:
-    """Many steps are one loop there too; one loop has data to run over, the other has not."""
+    """Many steps are exported as one loop; one loop scans data, the other does not."""
     sym: Any = mx.sym
 
     def step(x: Any, states: Any) -> Any:
@@ -129,16 +129,16 @@ def test_loops_and_branches_are_written() -> None:
     graph = sym.Group([outs, stacked, *last])
     data = np.cos(np.arange(900, dtype=np.float32) * 0.37).reshape(300, 3)
     arrays = {"data": data, "state": data[0], "scale": data[1], "i": np.zeros(1, np.float32)}
-    wanted = graph.bind(mx.cpu(), {n: mx.nd.array(a) for n, a in arrays.items()}).forward()
+    reference = graph.bind(mx.cpu(), {n: mx.nd.array(a) for n, a in arrays.items()}).forward()
     types = {n: TensorType(a.shape, DType.F32) for n, a in arrays.items()}
     model = export_symbol(graph, {}, types)
     assert len(model.graph.node) < 50
-    for found, expected in zip(run(model, arrays), wanted, strict=True):
+    for found, expected in zip(run(model, arrays), reference, strict=True):
         np.testing.assert_allclose(found, expected.asnumpy(), rtol=1e-5, atol=1e-5)
 
 
 def test_a_loop_from_the_last_step_to_the_first_is_written(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No operator has one in inference: the backward pass of a loop is one."""
+    """In inference no operator has such a loop; the backward pass of a loop is one."""
 
     def summed_from_the_end(self: Any, b: MxBuilder, x: Value) -> Value:
         step, row = MxBuilder("step"), TensorType(x.type.shape[1:], x.type.dtype)

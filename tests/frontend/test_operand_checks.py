@@ -1,4 +1,4 @@
-"""Calls whose operands or parameters do not fit fail with a text that names operator, argument and reason."""
+"""Calls with invalid operands or parameters raise an error that names operator, argument and reason."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_an_absent_operator_raises_with_its_name() -> None:
 @pytest.mark.parametrize("kind", ["max", "sum"])
 @pytest.mark.parametrize("shape", [(7,), (5, 4), (3, 4, 5)])
 def test_the_convention_same(kind: str, shape: tuple[int, ...]) -> None:
-    """MXNet refuses it, or fails inside: windows begin at each multiple of the stride and end with the input."""
+    """Windows start at each multiple of the stride and stop at the end of the input. MXNet refuses it or fails."""
     x = np.random.default_rng(0).standard_normal(shape).astype(np.float32)
     starts = list(np.ndindex(*[-(-n // 2) for n in shape]))
     parts = [x[tuple(slice(2 * i, 2 * i + 3) for i in start)] for start in starts]

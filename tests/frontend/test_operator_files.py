@@ -1,4 +1,4 @@
-"""The node that an operator writes into a symbol's file is the one MXNet writes."""
+"""The node of each operator in a symbol file equals the node that MXNet writes."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import pytest
 from goldens import Golden, operator_goldens, symbol_function
 from mxforge.ir.dialects.mx.operator import lookup
 
-# MXNet's functions for these do not take all inputs that were recorded.
+# MXNet's functions for these operators do not accept all recorded inputs.
 OTHER_INPUTS = ("BatchNorm_v1", "fill_element_0index")
-# An input in the middle may be left out, so that the ones behind it need their names.
+# An input in the middle can be omitted, so later inputs are passed by name.
 NAMED_INPUTS = ("CTCLoss",)
 
 

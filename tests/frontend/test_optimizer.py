@@ -1,4 +1,4 @@
-"""Tests of optimizers beyond the recorded programs: files of states, weights by name, what Trainer checks."""
+"""Optimizers beyond the recorded programs: files of states, weights by name, checks of Trainer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Operators that update weights: in place, one by one and in graphs, with numbers that change from call to call."""
+"""Operators that update weights: in place, eagerly and in graphs, with scalar parameters that change between calls."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from goldens import Golden, operator_goldens, symbol_function
 from mxforge.frontend.ndarray import operator_function
 
-nd: Any = mx.nd  # numbers are given as texts and as arrays too
+nd: Any = mx.nd  # numbers are also passed as strings and arrays
 sym: Any = mx.sym
 UPDATES = [g for g in operator_goldens() if g.op.endswith(("_update", "_phase1", "_phase2"))]
 
@@ -44,8 +44,8 @@ def test_an_eager_update_overwrites_the_weight(golden: Golden) -> None:
     width = len(golden.inputs) // len(golden.outputs)
     like = [i * width for i in range(len(golden.outputs))]
     if any(golden.inputs[i].dtype != y.dtype for i, y in zip(like, golden.outputs, strict=True)):
-        pytest.skip("the result is not like the weight")
-    for _ in range(3):  # the first call compiles, the others take the short way
+        pytest.skip("the result has another type than the weight")
+    for _ in range(3):  # the first call compiles, the others use the fast path
         operands = arrays(golden)
         weights = [operands[i] for i in like]
         numbers = {k: _number(v) for k, v in golden.attributes.items()}
@@ -158,9 +158,9 @@ def test_wrappers_of_contrib() -> None:
 def test_rows_share_the_history_of_group_adagrad() -> None:
     weight, history, grad = nd.ones((3, 4)), nd.array([[1.0], [2.0], [4.0]]), np.arange(12).reshape(3, 4) * 0.1
     nd.contrib.group_adagrad_update(weight, nd.array(grad), history, out=weight, lr=0.1, epsilon=0.01)
-    wanted = np.array([[1.0], [2.0], [4.0]]) + (grad**2).mean(1, keepdims=True)
-    np.testing.assert_allclose(history.asnumpy(), wanted, 1e-6)
-    np.testing.assert_allclose(weight.asnumpy(), 1 - 0.1 * grad / np.sqrt(wanted + 0.01), 1e-6)
+    reference = np.array([[1.0], [2.0], [4.0]]) + (grad**2).mean(1, keepdims=True)
+    np.testing.assert_allclose(history.asnumpy(), reference, 1e-6)
+    np.testing.assert_allclose(weight.asnumpy(), 1 - 0.1 * grad / np.sqrt(reference + 0.01), 1e-6)
 
 
 def test_resetting_and_testing_arrays() -> None:
@@ -177,7 +177,7 @@ def test_resetting_and_testing_arrays() -> None:
 
 
 ROWS = np.array([[1, 1], [0, 0], [2, 2]], np.float32)
-# What MXNet made, one after the other, of a weight, a momentum and a variance of ones by a gradient of two rows.
+# MXNet's results of successive updates of a weight, a momentum and a variance of ones by a gradient of two rows.
 LAZY = [
     (nd.sgd_update, 0, {}, [0.89, 1, 0.79], None),
     (nd.sgd_mom_update, 1, {"momentum": 0.5}, [1.2811, 1, 1.0821], [0.3911, 1, 0.2921]),
@@ -195,11 +195,11 @@ EAGER = [
 def test_rows_without_a_gradient_are_unchanged(lazy: bool, steps: Any, stype: str) -> None:
     weight, mean, var = (nd.ones((3, 2)).tostype(stype) for _ in range(3))
     grad = nd.array(ROWS).tostype("row_sparse")
-    for update, count, numbers, wanted, moved in steps:
+    for update, count, numbers, reference, moved in steps:
         states = (mean, var)[:count]
         found = update(weight, grad, *states, out=weight, lr=0.1, wd=0.1, lazy_update=lazy, **numbers)
         assert found is weight
-        np.testing.assert_allclose(weight.asnumpy()[:, 0], wanted, 1e-5)
+        np.testing.assert_allclose(weight.asnumpy()[:, 0], reference, 1e-5)
         if moved is not None:
             np.testing.assert_allclose(mean.asnumpy()[:, 0], moved, 1e-5)
 
@@ -214,7 +214,7 @@ def test_an_update_by_no_rows_changes_nothing() -> None:
 
 
 def test_omitted_scalar_parameters_have_their_defaults() -> None:
-    """Whatever numbers the first call of the operator had: all calls share its program."""
+    """They do not depend on the numbers of the operator's first call, whose program all calls share."""
     grad = nd.ones((7,))
     for rate in (0.5, 0.25):
         nd.signsgd_update(nd.ones((7,)), grad, lr=rate, wd=0.5, rescale_grad=0.125, out=nd.ones((7,)))

@@ -1,4 +1,4 @@
-"""What packages written for MXNet take for granted beside the documented interface."""
+"""Undocumented behaviour on which packages for MXNet depend."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 
 
 class Halved(mx.gluon.Parameter):
-    """A parameter made from another one by its private parts, as gluonnlp's WeightDropParameter is."""
+    """A parameter that uses private members of another one, like gluonnlp's WeightDropParameter."""
 
     def __init__(self, other: Any) -> None:
         self._deferred_init = other._deferred_init

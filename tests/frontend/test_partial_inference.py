@@ -1,4 +1,4 @@
-"""Inference from partly known shapes and dtypes knows what MXNet knows, and refuses what MXNet refuses to bind."""
+"""Inference from partly known shapes and dtypes infers at least as much as MXNet, and finds the same contradictions."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from make_partial_shapes import answer, as_text  # pyright: ignore[reportMissing
 
 RECORDED = json.loads((Path(__file__).parents[1] / "data" / "partial_shapes.json").read_text())
 
-# MXNet sees a contradiction where it meets an unknown extent, rank or dtype.
+# MXNet reports a contradiction for an unknown extent, rank or dtype.
 REFUSED_THERE = (
     "transpose(x) +",
     "slice_like(x, y) {'x': (2, 0)",
@@ -29,12 +29,12 @@ REFUSED_THERE = (
     "Embedding",
     "norm(x, out_dtype",
 )
-# Matrices that are not square, which MXNet lets through.
+# Matrices that are not square, which MXNet accepts.
 REFUSED_HERE = ("linalg.potrf", "linalg.sumlogdiag")
 
 
 def known_as_well(ours: Any, theirs: Any) -> bool:
-    """Whether every shape, extent and dtype that MXNet knows is known here."""
+    """True if every shape, extent and dtype that MXNet infers is inferred."""
     if isinstance(theirs, list):
         return not theirs or (
             len(ours) == len(theirs) and all(known_as_well(a, b) for a, b in zip(ours, theirs, strict=True))
@@ -62,7 +62,7 @@ def test_inference_knows_at_least_what_mxnet_knows(row: Any) -> None:
     [("slice(x, begin=(0, 1), end=(2, 3))", (0, 3)), ("squeeze(x)", (0, 3)), ("diag(x)", (0, 3))],
 )
 def test_small_extents_remain_possible(text: str, shape: tuple[int, ...]) -> None:
-    """A slice is cut at the extent, `squeeze` removes an extent of 1, the shorter side decides a diagonal's length."""
+    """Slices stop at the extent, `squeeze` removes extents of 1, the shorter axis determines a diagonal's length."""
     (found,) = answer(mx, text, {"x": shape}, "infer_shape_partial")[2][1]
     assert found in ((), (0,), (0, 2))
 

@@ -1,4 +1,4 @@
-"""Private parts of MXNet that other people's code reaches for do what MXNet's do."""
+"""Private functions of MXNet that third-party code calls behave as in MXNet."""
 
 from __future__ import annotations
 

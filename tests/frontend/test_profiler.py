@@ -1,4 +1,4 @@
-"""Tests of mx.profiler: the trace, the tables, and that nothing is recorded when it does not run."""
+"""mx.profiler: the trace, the tables, and that nothing is recorded when it does not run."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def network() -> mx.executor.Executor:
 
 def test_launches_are_named_by_the_operators_in_them(trace: Path) -> None:
     net, a = network(), mx.nd.ones((3, 3))
-    mx.nd.dot(a, a)  # compiled before: the ready call must be seen too
+    mx.nd.dot(a, a)  # compiled before: the profiler must see the fast path too
     mx.profiler.set_state("run")
     net.forward()
     mx.nd.dot(a, a)
@@ -60,7 +60,7 @@ def test_calls_with_numbers_are_named_as_in_mxnet(trace: Path) -> None:
     calls = [lambda: x + 1, lambda: 2 - x, lambda: x - row, lambda: mx.nd.greater(2, x), lambda: x**2, lambda: -x]
     expected = "_plus_scalar _rminus_scalar broadcast_sub _lesser_scalar _power_scalar _mul_scalar".split()
     mx.profiler.set_state("run")
-    for call in [*calls, *calls]:  # the first time, and a ready call
+    for call in [*calls, *calls]:  # the first call, and the fast path
         call()
     x += 1
     mx.nd.negative(x)

@@ -1,4 +1,4 @@
-"""Compares programs on symbols, Gluon and Module with what real MXNet returned for the same programs."""
+"""Compares programs on symbols, Gluon and Module with MXNet's records for the same programs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ TOLERANCE = 1e-5
 
 
 def programs(source: Path) -> dict[str, Callable[[Any], Any]]:
-    """The programs of a file that also runs on MXNet."""
+    """The programs of a file that MXNet can run too."""
     spec = importlib.util.spec_from_file_location(f"programs_{source.stem}", source)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -35,7 +35,7 @@ def recorded(group: str) -> dict[str, Any]:
 
 
 def differences(found: Any, expected: Any, place: str = "") -> Iterator[str]:
-    """Where two values differ: arrays by more than the tolerance of their largest element, all else at all."""
+    """Paths at which two values differ; arrays may differ by the tolerance times their largest element."""
     if isinstance(expected, dict) and set(expected) == {"shape", "values"}:
         yield from _array_differences(found, expected, place)
     elif isinstance(expected, dict) and isinstance(found, dict):
@@ -69,7 +69,7 @@ def test_program(group: str, name: str) -> None:
 
 
 ON_GPU = ("executors", "module", "optimizers", "symbols")
-"""Groups whose programs leave the context to its default and use no primitive that Triton lacks."""
+"""Groups whose programs use the default context and no primitive that Triton lacks."""
 
 
 @pytest.mark.parametrize(("group", "name"), [(group, name) for group in ON_GPU for name in GROUPS[group]])

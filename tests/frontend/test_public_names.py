@@ -24,10 +24,10 @@ kv kvstore libinfo library log lr_scheduler metric mod model module mon monitor 
 np_array np_shape np_symbol npx numpy numpy_extension onnx operator optimizer profiler random recordio registry rnd rnn
 rtc runtime set_np_shape sym symbol symbol_doc test_utils th torch use_np use_np_array use_np_shape util visualization
 viz"""
-"""`dir(mxnet)` of MXNet 1.9.1, without private modules and its interface to C."""
+"""`dir(mxnet)` of MXNet 1.9.1, without private modules and the C API."""
 
 OWN_ROOT = "as_mxnet gpu_memory_info load_compiled mxforge_version num_gpus opt"
-"""What mxforge has at its root and MXNet does not."""
+"""Names at mxforge's root that MXNet does not have."""
 
 _PDFS = """pdf_dirichlet pdf_exponential pdf_gamma pdf_generalized_negative_binomial pdf_negative_binomial pdf_normal
 pdf_poisson pdf_uniform"""
@@ -44,7 +44,7 @@ ALLOWED = {
     "symbol.random": _PDFS,
     "symbol.symbol": "fromjson",
 }
-"""What modules list beside MXNet's names: second paths of one module, and operators that MXNet lists elsewhere."""
+"""Further names in modules: other paths of modules, and operators that MXNet lists elsewhere."""
 
 
 @cache
@@ -64,7 +64,10 @@ def test_the_root_lists_mxnets_modules_and_members() -> None:
 @pytest.mark.parametrize("path", sorted(PRESENT))
 def test_a_module_lists_only_names_of_mxnet(path: str) -> None:
     listed = {name for name in dir(module_at(path)) if not name.startswith("_")}
-    generated = ("NDArrayBase", "SymbolBase")  # of MXNet's modules gen_contrib and so on, which are the same here
+    generated = (
+        "NDArrayBase",
+        "SymbolBase",
+    )  # from MXNet's modules gen_contrib, ..., which are not separate in mxforge
     assert listed - {*recorded()[path].split(), *ALLOWED.get(path, "").split(), *generated} == set()
 
 
@@ -125,6 +128,6 @@ def test_old_pickles_load_and_new_ones_name_public_classes(name: str) -> None:
     named = {str(argument) for code, argument, _ in pickletools.genops(again) if code.name == "GLOBAL"}
     assert {n for n in named if "mxforge.frontend" in n} <= {
         "mxforge.frontend.gluon.structure BlockScope",
-        "mxforge.frontend.ndarray.creation array",  # that of dense arrays, in a pickle of nd.array
+        "mxforge.frontend.ndarray.creation array",  # the function for dense arrays, in a pickle of nd.array
         "mxforge.frontend.ndarray.ndarray _unpickled",
     }

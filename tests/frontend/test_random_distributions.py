@@ -1,4 +1,4 @@
-"""Gamma and Poisson numbers and what is built on them: moments, frequencies, seeds, and parameters in arrays."""
+"""Gamma and Poisson distributions and distributions based on them: moments, frequencies, seeds, array parameters."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_moments(function: str, parameters: Any, mean: float, variance: float) -
 
 @pytest.mark.parametrize("lam", [0.7, 6.0, 11.0, 30.0])
 def test_frequencies_of_poisson_numbers(lam: float) -> None:
-    """Chi-square over the counts that are expected at least 20 times."""
+    """A chi-square test over the counts with an expected frequency of at least 20."""
     found = drawn("poisson", lam)
     expected = np.array([COUNT * exp(k * log(lam) - lam - lgamma(k + 1)) for k in range(100)])
     observed = np.bincount(found.astype(int), minlength=100)[:100]
@@ -53,7 +53,7 @@ def test_frequencies_of_poisson_numbers(lam: float) -> None:
 
 
 def test_distribution_of_gamma_numbers() -> None:
-    """Kolmogorov and Smirnov's distance to 1 - (1 + x) exp(-x), the distribution of shape 2."""
+    """The Kolmogorov-Smirnov distance to 1 - (1 + x) exp(-x), the distribution function for shape 2."""
     found = np.sort(drawn("gamma", 2.0, 1.0))
     distance = np.abs((1 - (1 + found) * np.exp(-found)) - np.arange(COUNT) / COUNT).max()
     assert distance < 1.95 / COUNT**0.5

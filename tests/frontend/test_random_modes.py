@@ -1,4 +1,4 @@
-"""The same seed gives the same numbers, whether operators run one by one or as a compiled graph."""
+"""A seed gives the same numbers in eager calls and in compiled graphs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 
 class Noisy(mx.gluon.HybridBlock):
-    """Two dropouts around a draw of its own."""
+    """Two dropouts around a random draw."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Random programs of MXNet's operators, eager, hybridized and bound, against the reference target."""
+"""Random programs of MXNet's operators, run eagerly, hybridized and bound, against the reference target."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ COUNT, SHARE = 200, 20
 
 @pytest.mark.parametrize("first", range(0, COUNT, SHARE))
 def test_every_form_of_a_random_program_agrees_with_the_reference(first: int) -> None:
-    """`python tests/run_random_programs.py --first SEED --count 1` runs one of them."""
+    """`python tests/run_random_programs.py --first SEED --count 1` repeats one program."""
     for program in reference_programs(first, SHARE):
         assert isinstance(program, Program)
         with warnings.catch_warnings():

@@ -1,4 +1,4 @@
-"""Damaged record files are refused with the place of the damage; readers survive pickling."""
+"""Damaged record files raise an error with the position of the damage; readers can be pickled."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What MXNet refuses is refused at the call, by arrays, symbols and hybridized blocks, with a text that says what."""
+"""Calls that MXNet refuses raise on arrays, symbols and hybridized blocks, with a text that names the problem."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def arrays_of(refusal: Refusal) -> list[mx.nd.NDArray]:
 
 
 def at_once(refusal: Refusal) -> str:
-    """The text of the error, or "" when there is none."""
+    """The error text of the eager call, or "" without an error."""
     operator = operator_named(refusal.op)
     try:
         invoke(operator, arrays_of(refusal), refusal.attributes)
@@ -39,7 +39,7 @@ def at_once(refusal: Refusal) -> str:
 
 
 def names_no_dtype(error: Exception, refusal: Refusal) -> bool:
-    """Functions of MXNet refuse a name of no dtype before they call the operator."""
+    """True if MXNet's function refuses an invalid dtype name before it calls the operator."""
     return str(error) == f"data type {refusal.attributes.get('dtype')!r} not understood"
 
 
@@ -54,7 +54,7 @@ def test_each_listed_acceptance_still_occurs(pattern: str) -> None:
 
 
 def as_symbol(refusal: Refusal) -> str:
-    """The text of the error of a symbol that is made, bound and run."""
+    """The error text of creating, binding and running a symbol, or "" without an error."""
     names = [f"x{i}" for i in range(len(refusal.types))]
     try:
         symbol = function(mx.sym, refusal.op)(*map(mx.sym.var, names), **refusal.attributes)
@@ -83,18 +83,18 @@ def test_errors_of_hybridized_blocks_name_the_operator(op: str) -> None:
 
 
 def described(op: type[Operator]) -> tuple[Any, Any]:
-    """The operator's functions of nd and sym."""
+    """The operator's functions in nd and sym."""
     name = op.mx_name()
     nd, sym = (m._internal if name.startswith("_") else m for m in (mx.nd, mx.sym))
     return getattr(nd, name), getattr(sym, name)
 
 
-# Control flow takes functions, Custom any parameter, and _set_value writes into its argument.
+# Control flow takes functions, Custom accepts any parameter, and _set_value writes into its argument.
 OWN_SIGNATURE = ("_foreach", "_while_loop", "_cond", "Custom", "_set_value")
 DECLARED = [op for op in all_operators() if op.mx_name() not in OWN_SIGNATURE]
 
 
-# An operator without parameters reads none, as in MXNet.
+# As in MXNet, an operator without parameters ignores parameters.
 @pytest.mark.parametrize("op", [op for op in DECLARED if op.parameters()], ids=lambda op: op.mx_name())
 def test_an_unknown_parameter_is_named(op: type[Operator]) -> None:
     for call in described(op):

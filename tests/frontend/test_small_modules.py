@@ -50,7 +50,7 @@ def test_messages_of_cpp() -> None:
 def test_registered_errors() -> None:
     @mx.error.register
     class Odd(MXNetError):
-        """For this test."""
+        """An error class for this test."""
 
     assert mx.base.error_types["Odd"] is Odd and mx.base.error_types["ValueError"] is ValueError
     assert "MXNet hint:" in str(mx.error.InternalError("x"))

@@ -1,4 +1,4 @@
-"""Tests of mx.kv, mx.operator, mx.rtc and mx.library beyond the recorded programs."""
+"""mx.kv, mx.operator, mx.rtc and mx.library beyond the recorded programs."""
 
 from __future__ import annotations
 

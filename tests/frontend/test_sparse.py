@@ -1,4 +1,4 @@
-"""Sparse arrays beyond what the recorded programs show: where MXNet gives garbage, sizes, coordinates, isolation."""
+"""Sparse arrays beyond the recorded programs: cases in which MXNet is wrong, sizes, coordinates, isolation."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ sp = nd.sparse
 
 
 def random_matrix(rows: int, columns: int, seed: int = 0) -> np.ndarray:
-    """Mostly zeros, with some empty rows and columns."""
+    """A matrix of mostly zeros, with some empty rows and columns."""
     values = np.random.default_rng(seed).normal(size=(rows, columns))
     values[np.random.default_rng(seed + 1).random((rows, columns)) < 0.8] = 0
     return values.astype(np.float32)
@@ -101,7 +101,7 @@ def test_retain_in_a_graph() -> None:
 
 
 class Halved(mx.gluon.HybridBlock):
-    """A dense layer after an operator that keeps zeros."""
+    """A dense layer after an operator that keeps zeros zero."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Tests of symbols beyond what the recorded programs cover: errors, files, graphs for the compiler."""
+"""Symbols beyond the recorded programs: errors, files, graphs for the compiler."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tests of mx.rnn beyond the recorded programs: cells in cells."""
+"""mx.rnn beyond the recorded programs: nested cells."""
 
 from __future__ import annotations
 

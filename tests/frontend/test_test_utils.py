@@ -1,4 +1,4 @@
-"""Tests of mx.test_utils beyond the recorded programs: downloads, gradients, blocks."""
+"""mx.test_utils beyond the recorded programs: downloads, gradients, blocks."""
 
 from __future__ import annotations
 

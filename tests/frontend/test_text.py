@@ -1,4 +1,4 @@
-"""Tests of mx.contrib.text with files of its own in place of downloads, and of mx.contrib.tensorboard."""
+"""mx.contrib.text with local files instead of downloads, and mx.contrib.tensorboard."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""Records MXNet's answers to the programs: `python make_recorded.py [PROGRAM ...]` where it and the packages are.
+"""Records MXNet's results of the programs: `python make_recorded.py [PROGRAM ...]` in an environment with MXNet and the
+packages.
 
-Cases that MXNet itself cannot run are left out, and named. What its oneDNN refuses is recorded without oneDNN.
+Cases that MXNet cannot run are skipped and printed. Cases that its oneDNN refuses are recorded without oneDNN.
 """
 
 import json
@@ -12,7 +13,7 @@ import recorded_results as results
 
 
 def run(program, cases, **environment):
-    """What a program prints for cases (all of them where none is named), even when the process dies."""
+    """The lines that a program prints for these cases (all without any), even if the process dies."""
     command = [sys.executable, str(results.PROGRAMS / (program + ".py")), *cases]
     done = subprocess.run(
         command,

@@ -1,4 +1,4 @@
-"""Programs that use packages written for MXNet: what they need, and how results compare with recorded ones."""
+"""Programs that use packages for MXNet: the modules that they need, and the comparison with recorded results."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ HERE = Path(__file__).parent
 PROGRAMS = HERE / "programs"
 RECORDED = HERE / "recorded"
 
-# The modules that a program imports; the versions with which results were recorded stand in docs/drop-in.md.
+# The modules that a program imports. docs/drop-in.md lists the versions with which results were recorded.
 NEEDS = {
     "gluoncv_models": ["gluoncv"],
     "gluonnlp_models": ["gluonnlp"],
@@ -25,11 +25,11 @@ NEEDS = {
     "sockeye_models": ["sockeye.inference", "sacrebleu"],
 }
 TOLERANCE = 2e-5
-"""How far numbers may lie from those of MXNet, as a part of the largest magnitude of their array."""
+"""The allowed difference from MXNet's numbers, relative to the largest magnitude in their array."""
 
 
 def lines(text: str) -> dict[str, dict[str, Any]]:
-    """The results that a program printed, by case."""
+    """The results in a program's output, by case."""
     found = (json.loads(line) for line in text.splitlines() if line.startswith("{"))
     return {line["case"]: line for line in found}
 
@@ -40,7 +40,7 @@ def recorded(program: str) -> dict[str, dict[str, Any]]:
 
 
 def differences(ours: dict[str, Any], theirs: dict[str, Any]) -> list[str]:
-    """What a case's results have that MXNet's do not, one line for each."""
+    """The differences between a case's results and MXNet's, one line for each."""
     if "error" in ours:
         return [f"{ours['error']} at {' > '.join(ours['at'])}"]
     found = [f"facts {ours['facts']}, not {theirs['facts']}"] if ours["facts"] != theirs["facts"] else []
@@ -55,7 +55,7 @@ def differences(ours: dict[str, Any], theirs: dict[str, Any]) -> list[str]:
 
 
 def distance(one: dict[str, Any], other: dict[str, Any]) -> float:
-    """The largest difference of the numbers that are kept of two arrays, as a part of the largest magnitude."""
+    """The largest difference between the recorded numbers of two arrays, relative to the largest magnitude."""
     scale = max(other["largest"], 1e-30)
     pairs = zip([*one["values"], one["largest"]], [*other["values"], other["largest"]], strict=True)
     return max(_apart(a, b) / scale for a, b in pairs)

@@ -1,7 +1,7 @@
-"""Programs that use packages written for MXNet, unmodified, give MXNet's numbers under `mxforge exec`.
+"""Unmodified programs that use packages for MXNet return MXNet's numbers under `mxforge exec`.
 
-They run where the packages are: in this environment, or in that of the interpreter that MXFORGE_PACKAGES_PYTHON names.
-docs/drop-in.md says how to make one.
+They run in this environment, or with the interpreter in MXFORGE_PACKAGES_PYTHON, if the packages are installed.
+docs/drop-in.md describes how to create such an environment.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import pytest
 from recorded_results import NEEDS, PROGRAMS, RECORDED, differences, lines, recorded
 
 PYTHON = os.environ.get("MXFORGE_PACKAGES_PYTHON", sys.executable)
-CASES_OF_A_PROCESS = 16  # a zoo of networks at once would need tens of GB
+CASES_OF_A_PROCESS = 16  # all networks of a model zoo in one process would need tens of GB
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -26,7 +26,7 @@ def batched(names: Iterable[str], size: int) -> list[list[str]]:
 
 
 def execute(*arguments: str) -> subprocess.CompletedProcess[str]:
-    """A program under `mxforge exec`, with this mxforge and without warnings as errors."""
+    """Run a program under `mxforge exec`, with this mxforge and without warnings as errors."""
     link = str(ROOT / ".link")
     paths = os.pathsep.join([link, *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))])
     environment = {**os.environ, "PYTHONPATH": paths, "PYTHONWARNINGS": "ignore", "MXFORGE_VERIFY": "0"}
@@ -35,7 +35,7 @@ def execute(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def missing(program: str) -> str:
-    """The first module that a program needs and that is not there, with the reason; "" when all are."""
+    """The first missing module of a program with the reason, or ""."""
     for module in NEEDS[program]:
         done = execute("-c", f"import {module}")
         if done.returncode:

@@ -1,4 +1,4 @@
-"""Atomic writes: the old file or the new one, never a part, and the permissions and links that were there."""
+"""Atomic writes: the old file or the new one, never a part; permissions and links are kept."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_a_killed_process_leaves_the_old_file_intact(tmp_path: Path) -> None:
         result = subprocess.run([sys.executable, "-c", script, str(path)], env=environment, check=False)
         assert result.returncode == -9
         assert path.read_bytes() == b"old"
-        assert len(names(tmp_path)) == 2  # what it left, which the next save in the folder removes
+        assert len(names(tmp_path)) == 2  # the file that it left, which the next save in the folder removes
     write_atomically(tmp_path / "other", b"new")
     assert names(tmp_path) == ["file", "other"]
 
@@ -117,7 +117,7 @@ def test_files_that_are_still_being_written_are_kept(tmp_path: Path) -> None:
 
 
 def test_a_file_that_was_considered_abandoned_is_created_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Between its making and its lock another process may see it unlocked."""
+    """Between its creation and its lock, another process can see it unlocked."""
     made: list[Path] = []
 
     def removed_at_first(path: Path) -> int:

@@ -64,7 +64,7 @@ def test_the_least_recently_used_entry_is_evicted_first(folder: Path) -> None:
     for i in range(3):
         cache.put(f"{i:016x}", b"x" * 1000)
         os.utime(folder / f"{i:016x}", (i, i))
-    assert cache.get(f"{0:016x}") is not None  # now the youngest
+    assert cache.get(f"{0:016x}") is not None  # now the most recent
     cache.put(KEY, b"x" * 1000)
     assert [cache.get(f"{i:016x}") is not None for i in range(3)] == [True, False, True]
     assert cache.get(KEY) is not None
@@ -140,7 +140,7 @@ def test_folder_that_disappears_falls_back_to_memory(folder: Path) -> None:
 
 
 def test_processes_share_it(folder: Path) -> None:
-    """Writers with a limit that keeps evicting: every read is whole or missing."""
+    """Writers with a small limit evict entries all the time: every read is complete or missing."""
     command = [sys.executable, "-c", WRITERS, str(folder)]
     processes = [subprocess.Popen(command, stderr=subprocess.PIPE) for _ in range(3)]
     for process in processes:

@@ -1,4 +1,4 @@
-"""Executables of one computation for many shapes: what they share, and what a new signature costs."""
+"""Executables of one computation for many shapes: shared memory and code, and the cost of a new signature."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def test_graphs_that_differ_only_in_extents_are_one_computation() -> None:
 
 
 def test_python_functions_get_plain_shapes() -> None:
-    """A custom operator is told the extents, so each signature has a program of its own."""
+    """A custom operator receives the extents, so each signature has its own program."""
 
     class Doubled(mx.operator.CustomOp):
         def forward(self, is_train: bool, req: list[str], in_data: Any, out_data: Any, aux: Any) -> None:

@@ -1,4 +1,4 @@
-"""The ELF loader: what compiled programs contain, damaged objects, and AArch64 relocations decoded by hand."""
+"""The ELF loader: contents of compiled programs, damaged objects, and AArch64 relocations decoded by hand."""
 
 from __future__ import annotations
 
@@ -163,14 +163,14 @@ def test_empty_module_loads() -> None:
 
 
 def test_truncated_objects_are_refused(everything: bytes) -> None:
-    """Whatever is cut off: the section table stands at the end."""
+    """Any truncation is detected, since the section table is at the end."""
     for length in itertools.chain(range(0, 64), range(64, len(everything), 97), (len(everything) - 1,)):
         with pytest.raises(LinkError):
             load_object(everything[:length])
 
 
 def test_damaged_objects_cause_no_access_out_of_bounds(everything: bytes) -> None:
-    """Random bytes anywhere: an error or an object, but no other exception and no crash. Nothing of it is called."""
+    """Random bytes at any position give an error or an object, but no other exception and no crash. No code runs."""
     chance = random.Random(0)
     refused = 0
     for _ in range(600):
@@ -185,7 +185,7 @@ def test_damaged_objects_cause_no_access_out_of_bounds(everything: bytes) -> Non
 
 
 def test_damaged_tables_are_refused(everything: bytes) -> None:
-    """Each 4-byte word of the section table set to extremes."""
+    """Each 4-byte word of the section table is set to extreme values."""
     start = int.from_bytes(everything[40:48], "little")
     for position in range(start, len(everything) - 3, 4):
         for word in (b"\xff\xff\xff\xff", b"\0\0\0\x80", b"\xff\xff\xff\x7f"):
@@ -235,7 +235,7 @@ def instructions(image: Image, name: str, count: int) -> tuple[int, list[int]]:
 
 
 def adrp_target(address: int, word: int) -> int:
-    """The page that an ADRP at `address` gives, by the manual."""
+    """The page address that an ADRP at `address` computes, by the manual."""
     assert word & 0x9F000000 == 0x90000000
     pages = ((word >> 5) & 0x7FFFF) << 2 | (word >> 29) & 3
     return (address & ~0xFFF) + ((pages - (1 << 21) if pages >> 20 else pages) << 12)

@@ -1,5 +1,4 @@
-"""Executables: native records patched per run, preparation by version, copies, nesting threads, and the way through
-the disk."""
+"""Executables: native records patched per run, preparation by version, copies, threads, and the disk cache."""
 
 from __future__ import annotations
 
@@ -24,7 +23,7 @@ from mxforge.runtime.executable import Executable
 from mxforge.runtime.host import host_target
 from mxforge.runtime.reference import ReferenceExecutable
 
-# add: c[i] = a[i] + b[i] in i64; the arguments are a, b, c and a number that counts for nothing.
+# add: c[i] = a[i] + b[i] in i64; the arguments are a, b, c and an unused number.
 KERNELS = """
 define void @add(ptr %arguments, i64 %begin, i64 %end, i32 %worker) {
 entry:

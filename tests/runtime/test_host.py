@@ -1,4 +1,4 @@
-"""The host's description: real machines' flags in, LLVM's features and the schedules' numbers out."""
+"""The host's description: from flags of real machines to LLVM's features and the schedules' parameters."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def cpuinfo(vendor: str, family: int, flags: str, model: int = 100) -> dict[str,
         (cpuinfo("AuthenticAMD", 25, AVX2), "x86-64-v3", 256, 16, 2),  # Zen 3
         (cpuinfo("AuthenticAMD", 23, AVX2, 0x31), "x86-64-v3", 256, 16, 2),  # Zen 2
         (cpuinfo("AuthenticAMD", 23, AVX2, 1), "x86-64-v3", 256, 16, 1),  # Zen 1
-        (cpuinfo("GenuineIntel", 6, AVX2 + " avx512f"), "x86-64-v3", 256, 16, 2),  # an AVX-512 without its VL part
+        (cpuinfo("GenuineIntel", 6, AVX2 + " avx512f"), "x86-64-v3", 256, 16, 2),  # AVX-512 without VL
     ],
 )
 def test_x86(info: dict[str, str], cpu: str, bits: int, registers: int, fmas: int) -> None:
@@ -68,7 +68,7 @@ def test_a_processor_without_avx2_is_refused() -> None:
 
 @pytest.mark.parametrize(("level", "bits", "registers"), [("x86-64-v3", 256, 16), ("x86-64-v4", 512, 32)])
 def test_an_older_processor(level: str, bits: int, registers: int) -> None:
-    """What the level does not guarantee is left out, here VNNI; the vendor still decides about widths."""
+    """Features that the level does not guarantee are omitted, here VNNI; the vendor still determines widths."""
     host = cpuinfo("GenuineIntel", 6, f"{AVX512} avx_vnni avx512_vnni")
     target = target_from_cpuinfo("x86_64", limited(host, level), CACHES, 2)
     assert (target.cpu, target.vector_bits, target.vector_registers) == (level, bits, registers)
@@ -102,7 +102,7 @@ def test_other_machines_are_named() -> None:
 
 
 def test_features_are_known_to_llvm(capfd: pytest.CaptureFixture[str]) -> None:
-    """LLVM complains on stderr about a feature that it does not know."""
+    """LLVM prints a warning to stderr for an unknown feature."""
     everything = " ".join({*host._X86_SSE, *host._X86_AVX2, *host._X86_AVX512})
     for target in (
         target_from_cpuinfo("x86_64", cpuinfo("GenuineIntel", 6, everything), {}, 1),

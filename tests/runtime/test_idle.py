@@ -1,4 +1,4 @@
-"""Memory of idle programs: those that ran longest ago give theirs back, and some that ran last never do."""
+"""Memory of idle programs: programs that ran longest ago free their memory, and some recent programs never do."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MIB = 1 << 20
 
 
 class Program:
-    """Holds as much as it is told."""
+    """A program with this much memory."""
 
     def __init__(self, nbytes: int, owner: int | None = None) -> None:
         self.nbytes, self.owner = nbytes, owner
@@ -32,7 +32,7 @@ class Program:
 
 
 class Owner:
-    """Has parameters."""
+    """An owner of parameters."""
 
 
 @pytest.fixture(autouse=True)

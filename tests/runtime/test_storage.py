@@ -181,7 +181,7 @@ def test_idle_bytes_are_bounded() -> None:
 
 
 def test_threads_never_share_a_block() -> None:
-    """Each thread marks its blocks and finds its own mark when it frees them."""
+    """Each thread marks its blocks and must find its own mark when it frees them."""
     wrong: list[int] = []
 
     def work(mark: int) -> None:

@@ -1,5 +1,5 @@
-"""The pool: every element once whatever the split, nesting, concurrent callers, forks, exits, and idle workers that
-sleep.
+"""The thread pool: every element is processed once for any split; nesting, concurrent callers, forks, exits, and idle
+workers that sleep.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from mxforge.runtime.host import host_target
 from mxforge.runtime.threads import RECORD_BYTES, ThreadPool, get_num_threads, get_pool, set_num_threads
 
 # touch: a[i] += 1 for i in [begin, end), and the worker's cell of b counts its chunks.
-# meet: returns when a second chunk has begun, so two threads must take part.
-# begins: keeps the first index of each chunk at a[begin].
-# nest: runs the records at a, of which there are b, from inside of a chunk.
-# slow: some milliseconds of work for each chunk, and touch.
+# meet: returns when a second chunk has started, so two threads must take part.
+# begins: stores the first index of each chunk at a[begin].
+# nest: runs the b records at a from inside a chunk.
+# slow: some milliseconds of work for each chunk, then touch.
 KERNELS = """
 declare void @mxf_run(ptr, i64)
 define void @touch(ptr %arguments, i64 %begin, i64 %end, i32 %worker) {
@@ -122,7 +122,7 @@ def pool() -> ThreadPool:
 
 @pytest.fixture(autouse=True)
 def two_threads(pool: ThreadPool) -> Iterator[None]:
-    """Two threads in each test, also on a machine of one core."""
+    """Two threads in each test, also on a machine with one core."""
     before = pool.threads
     pool.resize(2)
     yield
@@ -178,7 +178,7 @@ def test_small_launch_is_one_call_on_the_caller(pool: ThreadPool, kernels: Loade
 
 
 def test_launches_run_in_order(pool: ThreadPool, kernels: LoadedObject) -> None:
-    """Launches over the same elements: without the join between them, increments would be lost."""
+    """Launches on the same elements: without a join between them, increments would be lost."""
     cells = Cells(4000)
     Records(*[(kernels.address("touch"), cells.address, 4000, 10)] * 300).run(pool)
     assert (cells.a == 300).all()
@@ -201,7 +201,7 @@ def test_sleeping_worker_is_woken(pool: ThreadPool, kernels: LoadedObject) -> No
 
 
 def test_caller_that_sleeps_is_woken(pool: ThreadPool, kernels: LoadedObject) -> None:
-    """Chunks far longer than the time the caller spins."""
+    """Chunks take far longer than the caller spins."""
     cells = Cells(3)
     Records((kernels.address("slow"), cells.address, 3, 1)).run(pool)
     assert (cells.a == 1).all()
@@ -214,7 +214,7 @@ def test_nested_run_is_serial(pool: ThreadPool, kernels: LoadedObject) -> None:
         arguments = np.array([records.address, records.count], np.int64)
         outer = Records((kernels.address("nest"), int(arguments.ctypes.data), 2, 1))
         outer.run(pool)
-        assert (cells.a >= 1).all()  # from two chunks at once: increments may be lost
+        assert (cells.a >= 1).all()  # two chunks run at once: increments may be lost
         assert cells.b.sum() == 2
         assert cells.b[0] == 2
 
@@ -321,7 +321,7 @@ print(pool.threads)
 {body}
 """
 
-# The kernel of these processes is libc's labs, which ignores what it is given.
+# The kernel of these processes is libc's labs, which has no effect.
 USE = """
 import ctypes
 from mxforge.runtime.elf import resolve_libc

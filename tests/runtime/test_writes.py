@@ -1,4 +1,4 @@
-"""Tests that writes to watched memory are noticed, and that nothing is remembered longer than it is watched."""
+"""Writes to watched memory are detected, and blocks are forgotten with their last watch."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""GPUs that tests register: memory apart from the host's, and launches that execute Triton's MLIR with NumPy.
+"""Simulated GPUs for tests: their memory is separate from the host's, and launches execute Triton's MLIR with NumPy.
 
-Addresses belong to a space of their own, with gaps between blocks, and fresh blocks hold rubbish. An access outside the
-block that a pointer came from raises OutOfBounds, one through an address that is not allocated raises BadAddress, and
-so does an operand that is not aligned as the kernel was promised.
+Addresses belong to a separate address space with gaps between blocks, and new blocks contain garbage. An access outside
+of a pointer's block raises OutOfBounds. An access to an address that is not allocated raises BadAddress, and so does an
+operand without the alignment that the kernel was compiled for.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _CAPACITY = 1 << 30
 
 
 class BadAddress(Exception):
-    """An address at which nothing is allocated, or not aligned as promised."""
+    """An address that is not allocated or not aligned."""
 
 
 @dataclass(eq=False)
@@ -68,9 +68,9 @@ class SimulatedGpu:
         del self.starts[bisect.bisect_left(self.starts, address.value)]
 
     def block(self, address: DeviceAddress, nbytes: int = 0) -> tuple[np.ndarray[Any, Any], int]:
-        """The block in which an address is, and the offset there, with `nbytes` behind it."""
+        """The block of an address, and the offset in it. BadAddress unless `nbytes` are allocated there."""
         if not isinstance(address, DeviceAddress) or address.device != self.name:
-            raise BadAddress(f"{address} is no address of {self.name}")
+            raise BadAddress(f"{address} is not an address of {self.name}")
         place = bisect.bisect_right(self.starts, address.value) - 1
         start = self.starts[place] if place >= 0 else 0
         found = self.blocks.get(start)
@@ -119,11 +119,11 @@ class SimulatedGpu:
         promised = int(argument.divisibility or 1)
         number = value.value if argument.is_pointer else value
         if number % promised:
-            raise BadAddress(f"{argument.name} is {value}, no multiple of {promised}")
+            raise BadAddress(f"{argument.name} is {value}, not a multiple of {promised}")
         return function.pointer(position, *self.block(value)) if argument.is_pointer else value
 
     def synchronise(self) -> None:
-        """Launches have ended when they return."""
+        """Nothing to do: launches are finished when they return."""
 
 
 def device_count() -> int:

@@ -1,4 +1,4 @@
-"""Runs kernels and graphs as Triton would: emitted, compiled for sm_90, their TTIR executed with NumPy."""
+"""Runs kernels and graphs on the Triton target: emits, compiles for sm_90, and executes the TTIR with NumPy."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Array = np.ndarray[Any, Any]
 
 
 def load(buffer: str, *axes: str) -> Load:
-    """`buffer[axes]`; "" stands for index 0."""
+    """`buffer[axes]`; "" is index 0."""
     return Load(buffer, tuple(affine((a, 1)) if a else Affine() for a in axes))
 
 
@@ -44,7 +44,7 @@ def emitted(
 def run_source(
     source: TritonSource, kernel: Kernel, inputs: Sequence[Array], extents: Mapping[str, int] | None = None
 ) -> list[Array]:
-    """The results of one launch; nothing beyond TTIR is compiled."""
+    """The results of one launch; compiles only to TTIR."""
     extents = extents or {}
     return _run(lower_to_ttir(source, SM90), source, kernel, inputs, extents)
 
@@ -70,14 +70,14 @@ def _run(
 
 
 def _unwritten(buffer: Any, extents: Mapping[str, int]) -> Array:
-    """Memory in which an element that no program writes shows: NaN, or a rare number."""
+    """Memory in which unwritten elements are detectable: NaN, or an unlikely number."""
     shape = tuple(extents[n] if isinstance(n, str) else n for n in buffer.shape)
     dtype = memory_dtype(buffer.dtype)
     return np.full(shape, np.nan if buffer.dtype.is_float else 1 if dtype == np.bool_ else 113, dtype)
 
 
 def fused(graph: Graph) -> Graph:
-    """The regions of a graph of core for a GPU, whose buffers stay in plain layouts."""
+    """The core graph partitioned into regions for a GPU, with plain layouts."""
     context = Context(SM90, Options())
     for step in (Simplify(), EliminateCommonSubexpressions(), EliminateDeadCode(), Fuse()):
         graph = step.run(graph, context)
@@ -85,7 +85,7 @@ def fused(graph: Graph) -> Graph:
 
 
 def run_graph(graph: Graph, inputs: Sequence[Array]) -> tuple[list[Array], list[CompiledKernel]]:
-    """The outputs of a graph of core and its kernels in order; what is no region (reshapes) is interpreted."""
+    """The outputs of a core graph, and its kernels in order. Nodes that are not regions (reshapes) are interpreted."""
     graph = fused(graph)
     values: dict[Value, Array] = dict(zip(graph.inputs, inputs, strict=True))
     kernels: list[CompiledKernel] = []
@@ -102,7 +102,7 @@ def run_graph(graph: Graph, inputs: Sequence[Array]) -> tuple[list[Array], list[
 
 
 def relative_error(found: Array, expected: Array) -> float:
-    """The greatest error, relative to the greatest value; infinite where a result was not written."""
+    """The largest error relative to the largest value; infinite if a result was not written."""
     assert found.shape == expected.shape
     error = np.abs(found.astype(np.float64) - expected).max(initial=0)
     return float(error) / max(1e-30, float(np.abs(expected).max(initial=0))) if np.isfinite(error) else float("inf")

@@ -1,8 +1,8 @@
 """Executes Triton's MLIR (TTIR) text with NumPy, one program after another, and checks every access against its buffer.
 
-`run_ttir(text, programs, arguments)` is what a GPU would compute, apart from the order of sums. A pointer is a buffer
-and element offsets, so that an access outside, which a GPU would let pass, raises OutOfBounds. An operation that has no
-meaning here raises NotImplementedError.
+`run_ttir(text, programs, arguments)` computes the results of a GPU, apart from the order of sums. A pointer is a buffer
+and element offsets, so an access outside of the buffer, which a GPU would not detect, raises OutOfBounds. Unsupported
+operations raise NotImplementedError.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ DTYPES: dict[str, np.dtype] = {
 
 
 class OutOfBounds(Exception):
-    """An access outside its buffer."""
+    """An access outside of a buffer."""
 
 
 @dataclass
@@ -46,8 +46,7 @@ class Pointer:
 
 @dataclass(frozen=True)
 class Argument:
-    """An argument of the function. `divisibility` is what the caller promises its value, or address, to be a multiple
-    of; "" for nothing."""
+    """An argument of the function. Its value or address must be a multiple of `divisibility`; "" is no condition."""
 
     name: str
     type: str
@@ -70,7 +69,7 @@ class Type:
 
 @dataclass
 class Op:
-    """`operands` and `results` are SSA names; `text` is what stands between the name and the types."""
+    """`operands` and `results` are SSA names; `text` is the source between the name and the types."""
 
     name: str
     results: list[str]
@@ -87,13 +86,13 @@ class Op:
 _NAME = re.compile(r"%[\w.$-]+(?:#\d+)?")
 _OP = re.compile(r"(?:(%[\w.$-]+)(?::(\d+))? = )?\"?([\w.]+)\"?(.*)$")
 _LOCATION = re.compile(r" loc\((?:[^()]|\([^()]*\))*\)")
-_REGIONS = ("scf.for", "scf.if", "tt.reduce")  # their types stand behind their blocks, or matter to nobody
+_REGIONS = ("scf.for", "scf.if", "tt.reduce")  # their types follow their blocks, or are unused
 _ARGUMENT = re.compile(r"(%[\w.$]+): (!tt\.ptr<[^>]+>|\w+)(?: \{tt\.divisibility = (\d+))?")
 _FOR = re.compile(r"\s*(%[\w.$-]+) = (%[\w.$#-]+) to (%[\w.$#-]+) step (%[\w.$#-]+)(?: iter_args\((.*?)\))?")
 
 
 def _type(text: str) -> Type:
-    """`tensor<4x8xf32>`, `i32`, `tensor<4x!tt.ptr<f32>>`: a pointer's element is that of its target."""
+    """Parses `tensor<4x8xf32>`, `i32`, `tensor<4x!tt.ptr<f32>>`. A pointer has the element type of its target."""
     text = text.strip()
     dims = re.match(r"tensor<((?:\d+x)*)", text)
     element = re.findall(r"(?:f|bf|i)\d+|index", re.sub(r"\d+x", " ", text))
@@ -110,7 +109,7 @@ class _Parser:
         self.at += 1
 
     def block(self) -> list[Op]:
-        """Operations up to the brace that closes them, which is the line before `at`."""
+        """The operations up to the closing brace, which is the line before `at`."""
         ops: list[Op] = []
         while not self.lines[self.at].startswith("}"):
             line = self.lines[self.at]
@@ -147,7 +146,7 @@ class _Parser:
             op.bodies.append(self.block())
 
 
-# -- meanings of operations: (op, operands) -> value
+# -- semantics of operations: (op, operands) -> value
 
 Rule = Callable[[Op, list[Any]], Any]
 
@@ -173,7 +172,7 @@ def _constant(op: Op, args: list[Any]) -> Any:
 
 
 def _reshaped(change: Callable[[Op, np.ndarray], np.ndarray]) -> Rule:
-    """An operation on shapes, which moves values and pointers alike."""
+    """An operation on shapes, for values and for pointers."""
 
     def rule(op: Op, args: list[Any]) -> Any:
         x = args[0]
@@ -235,7 +234,7 @@ def _truncate(op: Op, args: list[Any]) -> Any:
 
 
 def _quotient(op: Op, args: list[Any]) -> Any:
-    """Towards zero; what a zero divisor gives is undefined there, and 0 here."""
+    """The quotient, rounded towards zero. Division by zero is undefined in TTIR, and 0 here."""
     a, b = np.broadcast_arrays(*args)
     safe = np.where(b == 0, 1, b)
     return np.where(b == 0, 0, (a - np.fmod(a, safe)) // safe).astype(a.dtype)
@@ -277,7 +276,7 @@ def _fused(op: Op, args: list[Any]) -> Any:
 
 
 def _reduce(op: Op, args: list[Any]) -> Any:
-    """The body is one operation of two values, followed by the return."""
+    """A reduction. Its body is one operation on two values, followed by the return."""
     body = op.bodies[0]
     if len(body) != 2 or body[0].name not in _UFUNCS:
         raise NotImplementedError(f"reduction by {[b.name for b in body]}")
@@ -383,7 +382,7 @@ RULES: dict[str, Rule] = {
 
 
 class _Program:
-    """One program of a grid: `run` executes a block and gives what it yields."""
+    """One program of a grid. `run` executes a block and returns the values that it yields."""
 
     def __init__(self, values: dict[str, Any], number: int, count: int) -> None:
         self.values, self.number, self.count = values, number, count
@@ -410,7 +409,7 @@ class _Program:
         self.values.update(zip(op.results, found, strict=False))
 
     def place(self, op: Op) -> int:
-        """The program's number or how many there are; grids have one dimension."""
+        """The program's number or the number of programs; grids have one dimension."""
         along_x = (self.number, self.count) if op.text.strip() == "x" else (0, 1)
         return along_x[op.name.endswith("programs")]
 
@@ -429,14 +428,14 @@ class _Program:
 
 
 class TtirFunction:
-    """The one function of a TTIR text."""
+    """The only function of a TTIR text."""
 
     def __init__(self, text: str) -> None:
         parser = _Parser(text)
         self.body, self.arguments = parser.block(), parser.arguments
 
     def run(self, programs: int, arguments: Sequence[Pointer | int | float]) -> None:
-        """Run a grid of so many programs; stores change the buffers of pointers."""
+        """Run a grid of `programs` programs; stores modify the buffers of pointers."""
         values: dict[str, Any] = {}
         for argument, value in zip(self.arguments, arguments, strict=True):
             kind = _type(argument.type).dtype
@@ -446,8 +445,8 @@ class TtirFunction:
                 _Program(dict(values), number, programs).run(self.body)
 
     def pointer(self, position: int, memory: np.ndarray, offset: int = 0) -> Pointer:
-        """Argument `position` as a pointer to byte `offset` of a flat, contiguous array; it reaches to the array's
-        end."""
+        """Argument `position` as a pointer to byte `offset` of a flat, contiguous array; its buffer reaches to the
+        array's end."""
         dtype = _type(self.arguments[position].type).dtype
         elements = memory.view(np.uint8)[: memory.nbytes // dtype.itemsize * dtype.itemsize].view(dtype)
         assert offset % dtype.itemsize == 0, "a pointer between elements"
@@ -455,7 +454,7 @@ class TtirFunction:
 
 
 def run_ttir(text: str, programs: int, arguments: Sequence[np.ndarray | int | float]) -> None:
-    """Run the one function of `text`; contiguous arrays are buffers, and stores change them in place."""
+    """Run the only function of `text`. Contiguous arrays are buffers; stores modify them in place."""
     function = TtirFunction(text)
     given = [
         function.pointer(i, value.reshape(-1)) if isinstance(value, np.ndarray) else value

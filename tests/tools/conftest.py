@@ -1,4 +1,4 @@
-"""What the tests of the command line share: running it in this process, and the models they run it on."""
+"""Fixtures for tests of the command line: it runs in this process; models to run it on."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FIXTURES = Path(__file__).resolve().parents[1] / "data" / "fixtures"
 
 @dataclass(frozen=True)
 class Done:
-    """What a command left behind."""
+    """The outcome of a command: exit status and output."""
 
     status: int
     out: str
@@ -29,12 +29,12 @@ Command = Callable[..., Done]
 
 @pytest.fixture
 def mxforge(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Iterator[Command]:
-    """Runs the command line in this process; what it sets in the environment lasts for the test."""
+    """Runs the command line in this process. Its changes of the environment last for the test."""
 
     def run(*arguments: str | Path) -> Done:
         try:
             status = main([str(a) for a in arguments])
-        except SystemExit as end:  # argparse ends the process itself
+        except SystemExit as end:  # argparse exits the process
             status = end.code if isinstance(end.code, int) else 1
         captured = capsys.readouterr()
         return Done(status, captured.out, captured.err)
@@ -50,7 +50,7 @@ def mxforge(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch)
 
 @pytest.fixture
 def convnet() -> Path:
-    """The prefix of a small convolutional network on (2, 3, 32, 32)."""
+    """The prefix of the files of a small convolutional network on (2, 3, 32, 32)."""
     return FIXTURES / "convnet"
 
 

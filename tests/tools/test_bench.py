@@ -75,7 +75,7 @@ def test_a_peer_that_cannot_run_the_model(mxforge: Any, compiled: Path, argument
 
 
 def fake_python(folder: Path, script: str) -> str:
-    """An executable that stands for a peer's interpreter."""
+    """A script that replaces a peer's interpreter."""
     path = folder / "python"
     path.write_text(f"#!/bin/sh\n{script}\n")
     path.chmod(path.stat().st_mode | stat.S_IXUSR)

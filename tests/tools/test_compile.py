@@ -1,4 +1,4 @@
-"""`mxforge compile`: what it says, what it refuses, and that `run` takes what it wrote."""
+"""`mxforge compile`: its output, its errors, and that `run` accepts the folder."""
 
 from __future__ import annotations
 

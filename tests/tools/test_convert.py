@@ -1,4 +1,4 @@
-"""`mxforge convert`: what goes out comes back, and an ONNX file computes what the model computes."""
+"""`mxforge convert`: conversions are reversible, and an ONNX file computes the same as the model."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`mxforge exec` and `import mxforge.as_mxnet`: programs that say mxnet run on mxforge, unmodified."""
+"""`mxforge exec` and `import mxforge.as_mxnet`: programs that import mxnet run unmodified on mxforge."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command line itself: quick, helpful, and clear about what went wrong."""
+"""The command line: start-up time, help, errors and exit statuses."""
 
 from __future__ import annotations
 

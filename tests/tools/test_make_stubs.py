@@ -1,4 +1,4 @@
-"""The type stubs in the repository are those that the declarations give now."""
+"""The type stubs in the repository agree with the declarations."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ def test_the_index_names_the_file_that_declares() -> None:
 
 
 def test_functions_in_use_do_not_change_the_stubs() -> None:
-    """A function of an operator is made when it is first used, and is among the module's names from then on."""
-    before = stubs()  # other tests may have declared operators
+    """A function of an operator is created on first use, and is then among the module's names."""
+    before = stubs()  # other tests can have declared operators
     for module, name in ((mx.nd.op, "SVMOutput"), (mx.nd.contrib, "box_nms"), (mx.nd.linalg, "potrf")):
         getattr(module, name)
     assert stubs() == before

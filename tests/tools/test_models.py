@@ -1,4 +1,4 @@
-"""Finding a model's files, and what its inputs are."""
+"""Finding a model's files and inputs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`mxforge run` on MXNet's files: every form of model, input and output, against what MXNet computed."""
+"""`mxforge run` on MXNet's files: every form of model, input and output, against MXNet's results."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_summary_shows_types_and_classes(mxforge: Any, tmp_path: Path) -> None:
 @pytest.mark.parametrize("model", ["convnet", "convnet-symbol.json"])
 def test_ways_to_name_model_and_input(mxforge: Any, tmp_path: Path, model: str) -> None:
     x = tmp_path / "a=b.npy"
-    np.save(x, np.load(FIXTURES / "convnet.npz")["x0"].astype(np.float64))  # converted: only digits are lost
+    np.save(x, np.load(FIXTURES / "convnet.npz")["x0"].astype(np.float64))  # converted to float32
     for given in (f"data={x}", str(x)):
         params = FIXTURES / "convnet-0000.params"
         done = mxforge("run", FIXTURES / model, "--input", given, "--params", params, "--output", tmp_path / "y")

@@ -1,4 +1,4 @@
-"""Reading `.params`: every version, storage and dtype, and what happens to damaged files."""
+"""Reading `.params`: every version, storage type and dtype, and damaged files."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ DATA = Path(__file__).parents[2] / "data"
 FIXTURES, ARTIFACTS = DATA / "fixtures", DATA / "artifacts"
 FLAGS = ("<f4", "<f8", "<f2", "u1", "<i4", "i1", "<i8", "?", "<i2", "<u2", "<u4", "<u8")
 
-# Bytes made by hand, as old MXNet versions or an attacker would write them.
+# Hand-made bytes, as old versions of MXNet or an attacker would write them.
 
 V1, V2, V3 = 0xF993FAC8, 0xF993FAC9, 0xF993FACA
 CPU = struct.pack("<ii", 1, 0)
@@ -32,7 +32,7 @@ def shape(*dims: int) -> bytes:
 
 
 def v0(array: np.ndarray, flag: int) -> bytes:
-    """Before 0.9: no magic, 32-bit dimensions."""
+    """An array of a version before 0.9: no magic number, 32-bit extents."""
     dims = struct.pack(f"<I{array.ndim}I", array.ndim, *array.shape)
     return dims + CPU + struct.pack("<i", flag) + array.tobytes()
 
@@ -63,13 +63,13 @@ def row_sparse(dims: tuple[int, ...], data: np.ndarray, indices: list[int]) -> b
 
 
 def listed(*arrays: bytes, names: tuple[str, ...] = ()) -> bytes:
-    """A whole file of `arrays`."""
+    """A complete file of `arrays`."""
     encoded = b"".join(struct.pack("<Q", len(n.encode())) + n.encode() for n in names)
     return struct.pack("<QQQ", 0x112, 0, len(arrays)) + b"".join(arrays) + struct.pack("<Q", len(names)) + encoded
 
 
 def only(array: bytes) -> Any:
-    """The array of a file that holds one."""
+    """The array of a file that contains one."""
     return read_params(listed(array)).arrays[0]
 
 

@@ -1,4 +1,4 @@
-"""Writing `.params`: the very bytes that MXNet 1.9.1 writes, and errors for what it has no words for."""
+"""Writing `.params`: the same bytes as MXNet 1.9.1, and errors for arrays that the format cannot represent."""
 
 from __future__ import annotations
 

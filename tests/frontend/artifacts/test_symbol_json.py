@@ -1,4 +1,4 @@
-"""Reading and writing `-symbol.json`: byte equality with MXNet's own files, every old form, and damaged files."""
+"""Reading and writing `-symbol.json`: byte equality with MXNet's files, old versions, and damaged files."""
 
 from __future__ import annotations
 

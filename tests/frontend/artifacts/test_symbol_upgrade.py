@@ -1,4 +1,4 @@
-"""Symbol files of older MXNets become what MXNet 1.9.1 makes of them."""
+"""Symbol files of older versions of MXNet are upgraded as MXNet 1.9.1 upgrades them."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_a_current_file_is_unchanged() -> None:
 
 
 def test_keys_for_missing_inputs_remain() -> None:
-    """MXNet itself reads past the end of the inputs here."""
+    """MXNet reads past the end of the inputs in this case."""
     attrs = {"moving_mean_lr_mult": "3", "nosuch_lr_mult": "5", "xlr_mult": "1", "_wd_mult": "2", "ctx_group_x": "0"}
     nodes = (SymbolNode("null", "data", {}), SymbolNode("BatchNorm", "bn", attrs, (NodeEntry(0),)))
     file = upgrade_symbol(SymbolFile(nodes, (NodeEntry(1),), {}), input_names)
