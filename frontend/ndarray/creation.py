@@ -108,7 +108,7 @@ def full(
         val: The number.
         ctx: The device; the current context by default.
         dtype: The dtype; float32 by default.
-        out: An array that is filled in place of a new one.
+        out: An array that is filled instead of a new one.
     """
     if out is None:
         extents = _extents(shape)

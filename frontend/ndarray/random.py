@@ -89,7 +89,7 @@ def uniform(
 
     Args:
         low: Least number.
-        high: End of the interval, which does not belong to it.
+        high: End of the interval, excluded.
         shape: Shape of the result; for arrays as parameters, the draws for each of their elements.
         dtype: Dtype of the result; float32 by default.
         ctx: The device; the current context by default.
@@ -268,7 +268,7 @@ def randint(
 
     Args:
         low: Least number.
-        high: End of the interval, which does not belong to it.
+        high: End of the interval, excluded.
         shape: Shape of the result; for arrays as parameters, the draws for each of their elements.
         dtype: Dtype of the result; int32 by default.
         ctx: The device; the current context by default.

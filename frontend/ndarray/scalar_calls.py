@@ -29,7 +29,7 @@ _KINDS: dict[type, type] = {float: float, int: int, np.float64: float, np.float3
 
 
 def scalar_function(cls: type[Operator], split: Split) -> Callable[..., Any]:
-    """The function of an operator with `scalars`, of which `split` tells arrays from parameters."""
+    """The function of an operator with `scalars`; `split` separates arrays from parameters."""
     scalars = frozenset(() if checks_scalars(cls) else cls.scalars)
     known: Cache[Any, FastPath] = Cache("fast paths")
     fast_paths = known.recent
@@ -66,8 +66,8 @@ def scalar_function(cls: type[Operator], split: Split) -> Callable[..., Any]:
 
 def _key_of(args: tuple[Any, ...], kwargs: dict[str, Any], scalars: frozenset[str]) -> Any:
     """The key of a fast path: the types of the arrays (without arrays: the kind of the current device), the names of
-    the `scalars`, the other parameters with their values, and the operands that `out` names. An operator that checks
-    its scalar parameters has them among the others. TypeError for a call that has no fast path."""
+    the `scalars`, the other parameters with their values, and the operands that `out` overwrites. Scalar parameters
+    that the operator checks are among the others. TypeError for a call without a fast path."""
     key: list[Any] = [(a._dtype, a._shape) for a in args] if args else [current_context().device_typeid]
     for name, value in kwargs.items():
         kind = value.__class__

@@ -67,7 +67,7 @@ class DeviceScalars(ScalarBlock):
 
 @cache
 def checks_scalars(cls: type[Operator]) -> bool:
-    """Whether an operator can refuse values of its scalar parameters."""
+    """True if an operator can refuse values of its scalar parameters."""
     from ...ir.dialects.mx.operator import Operator
 
     return cls.check is not Operator.check or cls.require_shapes is not Operator.require_shapes

@@ -136,7 +136,7 @@ EXACT: dict[str, Callable[..., np.ndarray]] = {
 }
 
 BOUNDS = dict.fromkeys(ARITY, 4.0) | dict.fromkeys(("exp", "log", "tanh", "erf", "sigmoid"), 2.0)
-BOUNDS |= dict.fromkeys(("floor", "ceil", "trunc", "rint", "round", "mod"), 0.5)  # exact but for rounding x + y
+BOUNDS |= dict.fromkeys(("floor", "ceil", "trunc", "rint", "round", "mod"), 0.5)  # exact up to rounding x + y
 
 _MAGNITUDES = (
     *(0.0, 1.0, 0.5, 2.0, math.inf, math.nan, 1e-45, 1.1754942e-38, 1.17549435e-38, 3.4028235e38, 88.72283, 88.72284),

@@ -55,7 +55,7 @@ def test_shuffled_sparse_rows_keep_their_labels() -> None:
 
 
 @pytest.mark.parametrize("source", [3, "text", [object()], {"data": "text"}])
-def test_what_is_no_array_is_refused(source: object) -> None:
+def test_values_that_are_not_arrays_are_refused(source: object) -> None:
     with pytest.raises(TypeError, match=r"NDArrayIter requires arrays|should be NDArray"):
         mx.io.NDArrayIter(source)
 

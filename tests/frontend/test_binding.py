@@ -31,7 +31,7 @@ def test_arrays_of_wrong_shapes_are_refused(array: Callable[[], mx.nd.NDArray], 
     assert bound().forward()[0].shape == (2, 3)
 
 
-def test_dtypes_that_contradict_each_other_are_no_types() -> None:
+def test_contradictory_dtypes_are_refused() -> None:
     with pytest.raises(mx.MXNetError, match=r"fc .*weight should be float64 like data, got float32"):
         LAYER.infer_type(x="float64", fc_weight="float32")
     with pytest.raises(mx.MXNetError, match="4 types are given, and there are 3 arguments: x, fc_weight, fc_bias"):

@@ -48,14 +48,14 @@ def test_creation() -> None:
 
 
 def test_a_draw_runs_on_the_current_context() -> None:
-    """The fast path of a call without arrays is that of one device."""
+    """The fast path of a call without arrays belongs to one device."""
     for context in (mx.cpu(), GPU, mx.cpu()):
         with context:
             for _ in range(2):
                 assert nd.random.uniform(0, 1, shape=(3,)).context == context
 
 
-def test_a_seed_gives_the_same_numbers_everywhere() -> None:
+def test_a_seed_gives_the_same_numbers_on_every_device() -> None:
     drawn = []
     for context in (mx.cpu(), GPU):
         mx.random.seed(5)

@@ -17,7 +17,7 @@ def test_modules_are_listed_and_not_loaded() -> None:
     run("""
 names = ["mxnet.ndarray", "mxnet.symbol", "mxnet.gluon", "mxnet.gluon.nn.basic_layers", "mxnet.numpy"]
 assert all(name in sys.modules for name in names)
-for module in list(sys.modules.values()):  # what unittest and inspect ask of every module
+for module in list(sys.modules.values()):  # as unittest and inspect do with every module
     getattr(module, "__warningregistry__", None), getattr(module, "__file__", None), repr(module)
 assert "mxforge.frontend.ndarray" not in sys.modules and "mxforge.frontend.gluon" not in sys.modules
 """)

@@ -71,7 +71,7 @@ def test_operators_that_onnx_lacks_are_named(op: str) -> None:
         exported(golden)
 
 
-def test_every_scalar_operation_is_written_or_lacking() -> None:
+def test_every_scalar_operation_is_written_or_listed_as_lacking() -> None:
     tables = (scalar_rules.NAMES, scalar_rules.FORMULAS, scalar_rules.UNSUPPORTED)
     assert sorted(op.value for table in tables for op in table) == sorted(op.value for op in set(ScalarOp) - EXPANDED)
 

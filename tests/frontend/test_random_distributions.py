@@ -96,7 +96,7 @@ def test_draws_like_another_array() -> None:
     ("function", "parameters"),
     [("poisson", (-1,)), ("gamma", (0, 1)), ("gamma", (1, -1)), ("negative_binomial", (3, 1.5))],
 )
-def test_parameters_that_mean_nothing_are_refused(function: str, parameters: Any) -> None:
+def test_invalid_parameters_are_refused(function: str, parameters: Any) -> None:
     with pytest.raises(mx.base.MXNetError, match=r"must|between"):
         getattr(nd.random, function)(*parameters, shape=3)
 

@@ -47,7 +47,7 @@ def test_a_compiled_graph_draws_the_same_numbers_as_its_operators() -> None:
         ("gamma", {"beta": 0}),
     ],
 )
-def test_numbers_that_no_distribution_has_are_refused(name: str, numbers: dict[str, float]) -> None:
+def test_invalid_parameters_of_distributions_are_refused(name: str, numbers: dict[str, float]) -> None:
     text = rf"{next(reversed(numbers))}=\S+ must be"
     with pytest.raises(mx.MXNetError, match=text):
         getattr(mx.nd, f"random_{name}")(shape=(2,), **numbers)

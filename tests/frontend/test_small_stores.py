@@ -11,7 +11,7 @@ import pytest
 
 
 @pytest.mark.parametrize("kind", ["dist_sync", "dist_async", "nccl", "horovod", "byteps", "p3"])
-def test_stores_of_several_machines_say_so(kind: str) -> None:
+def test_distributed_stores_raise(kind: str) -> None:
     with pytest.raises(mx.MXNetError, match=f"kvstore '{kind}' is not in mxforge, which supports one machine only"):
         mx.kv.create(kind)
 

@@ -1,4 +1,4 @@
-"""The compile cache: what it keeps, what it refuses to read, and several processes at once."""
+"""The compile cache: eviction, refused entries and folders, and concurrent processes."""
 
 from __future__ import annotations
 
