@@ -13,35 +13,20 @@ from dataclasses import replace
 from ..ir.dialects.mx.infer_types import Use, infer_types
 from ..ir.dialects.mx.operator import Operator
 from ..ir.graph import Graph, GraphBuilder, Op, Value
-from ..ir.program import Program
 from ..ir.symbolic import Trace
 from ..ir.types import Shape, TensorType
 from ..passes.manager import Options
 from .driver import compile_graph
+from .dynamic_program import DynamicProgram
 from .target import Target
-
-
-class DynamicProgram:
-    """A program with symbolic numbers. The extents of inputs that are not parameters can change."""
-
-    def __init__(self, program: Program, trace: Trace) -> None:
-        self.parameters = program.parameters
-        self.guards = trace.guards
-        self._evaluate = trace.evaluator(program)
-
-    def at(self, types: Sequence[TensorType]) -> Program | None:
-        """The program for inputs of these types; None if they do not satisfy the guards. Dtypes, ranks and the types of
-        parameters must be the same as in the compiled graph."""
-        extents = [n for i, t in enumerate(types) if i not in self.parameters for n in t.shape]
-        program: Program | None = self._evaluate(*extents)
-        return None if program is None else _without_empty_launches(program)
 
 
 def compile_dynamic(graph: Graph, target: Target, options: Options) -> DynamicProgram:
     """Compile a graph of mx nodes, with `options.dynamic`, for the extents of its inputs and for other extents. The
     graph has no nodes of core, because their attributes hold constant extents."""
     trace = Trace()
-    return DynamicProgram(compile_graph(_symbolic(graph, trace), target, options), trace)
+    program = compile_graph(_symbolic(graph, trace), target, options)
+    return DynamicProgram(program.parameters, trace.evaluator(program))
 
 
 def _symbolic(graph: Graph, trace: Trace) -> Graph:
@@ -77,9 +62,3 @@ def _resolved(graph: Graph, types: Sequence[TensorType]) -> list[Op]:
 def _channels(shape: Shape, trace: Trace) -> Shape:
     """The shape of a parameter: output and input channels are symbolic, the window of a convolution is not."""
     return tuple(trace.constant(n) if axis < 2 and n > 1 else n for axis, n in enumerate(shape))
-
-
-def _without_empty_launches(program: Program) -> Program:
-    """The program without launches over an empty index space, which some kernels have for some extents."""
-    launches = tuple([launch for launch in program.launches if launch.count])
-    return replace(program, launches=launches)

@@ -7,6 +7,7 @@ start runs no pass and does not import LLVM.
 from __future__ import annotations
 
 import hashlib
+import pickle
 import platform
 from collections.abc import Callable
 from dataclasses import astuple, replace
@@ -28,13 +29,13 @@ from ..ir.settings import Settings, settings
 from ..passes.manager import Options
 from .cache import DiskCache
 from .device import Device, Runnable
-from .dynamic import DynamicPrograms, Load
+from .dynamic import DynamicPrograms
 from .elf import LinkError
 from .executable import Executable
 from .host_device import HOST
 
 if TYPE_CHECKING:
-    from ..codegen.dynamic import DynamicProgram
+    from ..codegen.dynamic_program import DynamicProgram
 
 _PACKAGE = Path(__file__).resolve().parent.parent
 _COMPILER_FOLDERS = ("ir", "passes", "codegen")
@@ -84,22 +85,38 @@ def dynamic_programs(graph: Graph, options: Options) -> DynamicPrograms:
     """The dynamic programs of the computation of `graph`, on the processor of the settings. Graphs that differ only in
     the extents of inputs share them, unless they call Python functions. Nodes must be of mx: attributes of core nodes
     hold constant extents."""
-    cpu = settings().cpu
 
     def make() -> DynamicPrograms:
-        return DynamicPrograms(_DynamicCompiler(options, HOST.target))
+        return DynamicPrograms(_DynamicCompiler(family, options, HOST.target))
 
-    return make() if graph.calls_python() else _families.get((cpu, family_hash(graph), options), make)
+    family = family_hash(graph)
+    return make() if graph.calls_python() else _families.get((settings().cpu, family, options), make)
+
+
+def why_specialised(graph: Graph, device: Device) -> str:
+    """Why each signature of what `graph` computes has a program of its own; "" if it has dynamic programs."""
+    if device is not HOST:
+        return f"programs of {device.name} have fixed shapes"
+    if settings().target != "cpu":
+        return f"the {settings().target} target has no dynamic shapes"
+    return "it calls Python functions, which take arrays of known shapes" if graph.calls_python() else ""
 
 
 class _DynamicCompiler:
-    """Compiles dynamic programs, and stores the programs of exact signatures on disk: other shapes share their code."""
+    """Compiles dynamic programs of one family of graphs, and stores them on disk with the symbols of their code, which
+    other programs share."""
 
-    def __init__(self, options: Options, target: Target) -> None:
-        self.options, self.target = options, target
+    def __init__(self, family: str, options: Options, target: Target) -> None:
+        self.family, self.options, self.target = family, options, target
 
-    def stored(self, graph: Graph, load: Load) -> Executable | None:
-        return _stored(disk_key(graph, self.options, self.target), graph, load)
+    def stored(self, number: int) -> DynamicProgram | None:
+        data = _disk().get(self._key(number))
+        if data is None:
+            return None
+        made, symbols = pickle.loads(data)  # the cache runs what it reads as machine code anyway
+        for code, names in symbols:
+            share_code(names, HOST.target, code)
+        return made
 
     def compile(self, graph: Graph) -> DynamicProgram:
         from ..codegen.dynamic import compile_dynamic
@@ -107,9 +124,12 @@ class _DynamicCompiler:
         with _compiling:
             return compile_dynamic(graph, self.target, self.options)
 
-    def store(self, graph: Graph, program: Program) -> None:
-        if not graph.calls_python():
-            _disk().put(disk_key(graph, self.options, self.target), program_to_bytes(program))
+    def store(self, number: int, made: DynamicProgram, executable: Executable) -> None:
+        if not executable.program.functions:
+            _disk().put(self._key(number), pickle.dumps((made, executable.symbols())))
+
+    def _key(self, number: int) -> str:
+        return _digest(self.family, number, astuple(self.options), self.target.identity, compiler_identity())
 
 
 def _compiled(graph: Graph, options: Options, device: Device) -> Runnable:
@@ -150,7 +170,10 @@ def compile_program(graph: Graph, options: Options, target: Target) -> Program:
 
 def disk_key(graph: Graph, options: Options, target: Target) -> str:
     """The name of the graph's program in the disk cache."""
-    parts = (structural_hash(graph), astuple(options), target.identity, compiler_identity())
+    return _digest(structural_hash(graph), astuple(options), target.identity, compiler_identity())
+
+
+def _digest(*parts: object) -> str:
     return hashlib.sha256(repr(parts).encode()).hexdigest()
 
 

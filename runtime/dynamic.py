@@ -4,7 +4,7 @@ The first signature compiles a dynamic program (`codegen/dynamic.py`). Later sig
 fraction of a millisecond for a small network and a few milliseconds for a large one. A signature that does not satisfy
 its guards compiles another dynamic program. All of them share machine code and prepared memory. The program of a
 signature does not depend on earlier signatures: a dynamic program that accepts a signature equals the one that would be
-compiled for it.
+compiled for it. Dynamic programs are stored on disk, numbered in the order of their compilation.
 """
 
 from __future__ import annotations
@@ -21,24 +21,23 @@ from .executable import Executable
 from .prepared import PreparedPool
 
 if TYPE_CHECKING:
-    from ..codegen.dynamic import DynamicProgram
+    from ..codegen.dynamic_program import DynamicProgram
 
 _REMEMBERED = 32  # dynamic programs of one computation; the oldest is dropped first
 
 
-Load = Callable[[Program], Executable]
-
-
 class Compiler(Protocol):
-    """Compiles a computation for some types of its inputs."""
+    """Compiles one computation for some types of its inputs."""
 
-    def stored(self, graph: Graph, load: Load) -> Executable | None:
-        """The program for exactly the types of `graph`, if an earlier process stored it."""
+    def stored(self, number: int) -> DynamicProgram | None:
+        """The dynamic program that an earlier process stored under this number."""
         ...
 
     def compile(self, graph: Graph) -> DynamicProgram: ...
 
-    def store(self, graph: Graph, program: Program) -> None: ...
+    def store(self, number: int, made: DynamicProgram, executable: Executable) -> None:
+        """Store a dynamic program. `executable` is its program for some types."""
+        ...
 
 
 class DynamicPrograms:
@@ -48,31 +47,45 @@ class DynamicPrograms:
         self._compiler = compiler
         self._lock = ForkSafeLock()
         self._programs: tuple[DynamicProgram, ...] = ()
+        self._count = 0  # of all dynamic programs, dropped ones included
         self._prepared: WeakValueDictionary[tuple[tuple[Launch, ...], bytes], PreparedPool] = WeakValueDictionary()
 
     def executable(self, types: Sequence[TensorType], graph: Callable[[], Graph]) -> Executable:
         """The executable for inputs of these types. `graph` returns the computation on them, if it must be compiled."""
-        program = self._known(types)
-        return self._made(types, graph()) if program is None else self._loaded(program)
+        found = self._known(types)
+        if found is None:
+            with self._lock:
+                found = self._known(types) or self._stored(types) or self._made(types, graph())
+        return found
 
-    def _known(self, types: Sequence[TensorType]) -> Program | None:
+    def _known(self, types: Sequence[TensorType]) -> Executable | None:
         for dynamic in self._programs:
             program = dynamic.at(types)
             if program is not None:
-                return program
+                return self._loaded(program)
+        return None
+
+    def _stored(self, types: Sequence[TensorType]) -> Executable | None:
+        """The executable of a dynamic program that is only on disk."""
+        while (found := self._compiler.stored(self._count)) is not None:
+            self._add(found)
+            program = found.at(types)
+            if program is not None:
+                return self._loaded(program)
         return None
 
     def _made(self, types: Sequence[TensorType], graph: Graph) -> Executable:
-        stored = self._compiler.stored(graph, self._loaded)
-        if stored is not None:
-            return stored
         made = self._compiler.compile(graph)
         program = made.at(types)
         assert program is not None, "the extents of a compilation satisfy its guards"
-        with self._lock:
-            self._programs = (*self._programs[-_REMEMBERED + 1 :], made)
-        self._compiler.store(graph, program)
-        return self._loaded(program)
+        executable = self._loaded(program)
+        self._compiler.store(self._count, made, executable)
+        self._add(made)
+        return executable
+
+    def _add(self, made: DynamicProgram) -> None:
+        self._programs = (*self._programs[-_REMEMBERED + 1 :], made)
+        self._count += 1
 
     def _loaded(self, program: Program) -> Executable:
         """A program in memory. Programs with the same preparation and constants share their prepared memory."""

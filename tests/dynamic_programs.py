@@ -10,7 +10,8 @@ import mxforge as mx
 import numpy as np
 import numpy.typing as npt
 from compiled import guarded
-from mxforge.codegen.dynamic import DynamicProgram, compile_dynamic
+from mxforge.codegen.dynamic import compile_dynamic
+from mxforge.codegen.dynamic_program import DynamicProgram
 from mxforge.frontend.symbol.to_graph import symbol_to_graph
 from mxforge.ir.graph import Graph
 from mxforge.ir.program import Program

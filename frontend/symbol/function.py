@@ -1,15 +1,20 @@
-"""Symbols as functions of arrays, compiled once for each signature."""
+"""Symbols as functions of arrays: the first signature is compiled for its shapes, others run dynamic programs."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
 from typing import TYPE_CHECKING, cast
 
+from ...ir.caches import Cache
 from ...ir.graph import Graph, GraphError
+from ...ir.settings import settings
 from ...ir.types import TensorType
 from ...passes.manager import Options
-from ...runtime.device import Device, DeviceError
-from ...runtime.function import Call, Function, Specialization, after_call, before_call
+from ...runtime.device import Device, DeviceError, Runnable
+from ...runtime.function import SIGNATURES, Call, Function, Specialization, after_call, before_call
 from ...runtime.host_device import HOST
 from ...runtime.idle import keep_memory
 from ...runtime.modes import hooks, modes
@@ -21,6 +26,7 @@ from .flags import FunctionFlags
 from .to_graph import symbol_to_graph
 
 if TYPE_CHECKING:
+    from ...runtime.dynamic import DynamicPrograms
     from ..ndarray import NDArray
     from .symbol import Symbol
 
@@ -28,10 +34,24 @@ if TYPE_CHECKING:
 _DEFAULT = FunctionFlags()
 
 
+@dataclass
+class _Family:
+    """Signatures that differ in the extents of data alone. The first one is specialised. The others run programs for
+    dynamic shapes, or are specialised too for the reason `refusal`; both are unknown until the second signature.
+    """
+
+    first: tuple[TensorType, ...]
+    layers: tuple[str, ...]
+    programs: DynamicPrograms | None = None
+    refusal: str = ""
+
+
 class SymbolFunction(Function["SymbolSpecialization"]):
     """A symbol as a function of arrays in the order of `names`, which equals `list_inputs`.
 
-    Values that depend only on `parameters` are computed when these change, and cached.
+    Values that depend only on `parameters` are computed when these change, and cached. Signatures that differ in the extents of
+    other inputs are a family. Its first signature is specialised, and with `static_shape` all of them are; the others
+    run programs for dynamic shapes. A signature that is evicted and returns gets the same results bit for bit.
     """
 
     def __init__(
@@ -43,6 +63,8 @@ class SymbolFunction(Function["SymbolSpecialization"]):
         self.names = symbol.list_inputs()
         self.parameters = frozenset(parameters)
         self.name = name
+        self.title = name or symbol.name or "group"
+        self._families: Cache[Hashable, _Family] = Cache("families of signatures", SIGNATURES)
 
     def specialization_for(
         self, arrays: Sequence[NDArray], training: bool | None = None, context: Context | None = None
@@ -61,26 +83,55 @@ class SymbolFunction(Function["SymbolSpecialization"]):
         return cast("SymbolSpecialization", SparseSpecialization(self.symbol, mode))
 
     def specialise(self, types: tuple[TensorType, ...], training: bool, device: Device = HOST) -> SymbolSpecialization:
-        return SymbolSpecialization(self, self.graph(types), Options(training=training), device)
+        from ...runtime.compile import executable_for
+
+        family = self._family_of(types, training, device)
+        known, options = self._families.find(family), Options(training=training)
+        try:
+            if known is not None and types != known.first and not self.flags.static_shape:
+                return SymbolSpecialization(self, self._dynamic(known, types, options, device), known.layers, device)
+            graph = self.graph(types)
+            executable = executable_for(graph, options, device)
+        except GraphError as error:
+            raise MXNetError(str(error)) from cause_of(error)
+        except OutOfMemory as error:
+            raise error.of(f"{self.title}: memory for intermediate results") from cause_of(error)
+        made = self._families.add(family, _Family(types, graph.names()))
+        return SymbolSpecialization(self, executable, made.layers, device)
+
+    def _family_of(self, types: Sequence[TensorType], training: bool, device: Device) -> Hashable:
+        kinds = [t if n in self.parameters else (t.rank, t.dtype) for n, t in zip(self.names, types, strict=True)]
+        return training, device, *kinds
+
+    def _dynamic(self, family: _Family, types: tuple[TensorType, ...], options: Options, device: Device) -> Runnable:
+        """The executable for a further signature of a family. The graph is built only to be compiled."""
+        from ...runtime.compile import dynamic_programs, executable_for, why_specialised
+
+        graph = cache(lambda: self.graph(types))
+        if family.programs is None and not family.refusal:
+            family.refusal = why_specialised(graph(), device)
+            family.programs = None if family.refusal else dynamic_programs(graph(), replace(options, dynamic=True))
+        refusal = family.refusal
+        if family.programs is not None:
+            try:
+                return family.programs.executable(types, graph)
+            except GraphError as error:
+                refusal = str(error)
+        if settings().debug >= 1:
+            print(f"mxforge: {self.title} is compiled for the shapes of this call alone: {refusal}", file=sys.stderr)
+        return executable_for(graph(), options, device)
 
     def graph(self, types: Sequence[TensorType]) -> Graph:
         """The graph of mx operators on inputs of these types, with parameters marked."""
         named = dict(zip(self.names, types, strict=True))
-        return symbol_to_graph(self.symbol, named, self.parameters, self.name)
+        return symbol_to_graph(self.symbol, named, self.parameters, self.title)
 
 
 class SymbolSpecialization(Specialization):
     """A symbol compiled for one signature."""
 
-    def __init__(self, function: SymbolFunction, graph: Graph, options: Options, device: Device) -> None:
-        from ...runtime.compile import executable_for
-
-        try:
-            super().__init__(executable_for(graph, options, device), graph.name, graph.names(), device)
-        except GraphError as error:
-            raise MXNetError(str(error)) from cause_of(error)
-        except OutOfMemory as error:
-            raise error.of(f"{graph.name}: memory for intermediate results") from cause_of(error)
+    def __init__(self, function: SymbolFunction, executable: Runnable, layers: tuple[str, ...], device: Device) -> None:
+        super().__init__(executable, function.title, layers, device)
         self.function = function
         if function.flags.static_alloc:
             keep_memory(self.executable, function)

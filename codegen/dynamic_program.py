@@ -1,0 +1,47 @@
+"""Programs whose numbers are functions of their inputs' extents. They are compiled by `dynamic.py`; one that comes from
+the disk cache imports nothing of the compiler but the functions that it calls again.
+"""
+
+from __future__ import annotations
+
+import marshal
+from collections.abc import Sequence
+from dataclasses import replace
+from types import FunctionType
+from typing import Any
+
+from ..ir.program import Program
+from ..ir.symbolic import Evaluator
+from ..ir.types import TensorType
+
+
+class DynamicProgram:
+    """A program with symbolic numbers. The extents of inputs that are not parameters can change. `evaluate` returns the
+    program for their extents, or None if they do not satisfy the guards."""
+
+    def __init__(self, parameters: frozenset[int], evaluate: Evaluator) -> None:
+        self.parameters = parameters
+        self._evaluate = evaluate
+
+    def at(self, types: Sequence[TensorType]) -> Program | None:
+        """The program for inputs of these types; None if they do not satisfy the guards. Dtypes, ranks and the types of
+        parameters must be the same as in the compiled graph."""
+        extents = [n for i, t in enumerate(types) if i not in self.parameters for n in t.shape]
+        program: Program | None = self._evaluate(*extents)
+        return None if program is None else _without_empty_launches(program)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickled for the same version of Python and of the compiler: the evaluator is bytecode and its constants."""
+        code, scope = self._evaluate.__code__, self._evaluate.__globals__
+        constants = {name: scope[name] for name in code.co_names if name in scope}
+        return _unpickled, (self.parameters, marshal.dumps(code), constants)
+
+
+def _unpickled(parameters: frozenset[int], code: bytes, constants: dict[str, Any]) -> DynamicProgram:
+    return DynamicProgram(parameters, FunctionType(marshal.loads(code), constants))
+
+
+def _without_empty_launches(program: Program) -> Program:
+    """The program without launches over an empty index space, which some kernels have for some extents."""
+    launches = tuple([launch for launch in program.launches if launch.count])
+    return replace(program, launches=launches)
