@@ -45,6 +45,19 @@ def _check(program: Program, mode: str) -> None:
         same_bits(name, first, run())
         if get_num_threads() > 1:
             compare(program, f"{name}, one thread", with_one_thread(run))
+    _check_resized(program, mode)
+
+
+def _check_resized(program: Program, mode: str) -> None:
+    """The first extents are specialised, others run dynamic programs; each gives the same bits at every call."""
+    block = Block(program)
+    block.hybridize()
+    programs = [program, *program.resized] if program.resized else []
+    found = [results(block, p.inputs) for p in programs]
+    for p, first in zip(programs, found, strict=True):
+        name = f"hybridized, shapes {[x.shape for x in p.inputs]}{mode}"
+        compare(p, name, first)
+        same_bits(name, first, results(block, p.inputs))
 
 
 def forms(program: Program) -> list[tuple[str, Form]]:
@@ -57,12 +70,12 @@ def forms(program: Program) -> list[tuple[str, Form]]:
     ]
 
 
-def arrays(program: Program) -> list[Any]:
-    return [mx.nd.array(x, dtype=x.dtype) for x in program.inputs]
+def arrays(inputs: Sequence[Array]) -> list[Any]:
+    return [mx.nd.array(x, dtype=x.dtype) for x in inputs]
 
 
 def eager(program: Program) -> Results:
-    return [y.asnumpy() for y in program.run(mx.nd, arrays(program))]
+    return [y.asnumpy() for y in program.run(mx.nd, arrays(program.inputs))]
 
 
 def hybridized(program: Program) -> Form:
@@ -70,18 +83,19 @@ def hybridized(program: Program) -> Form:
     static = bool(program.seed % 2)
     block.hybridize(static_alloc=static, static_shape=static)
 
-    def run() -> Results:
-        made = block(*arrays(program))
-        return [y.asnumpy() for y in (made if isinstance(made, list | tuple) else [made])]
+    return lambda: results(block, program.inputs)
 
-    return run
+
+def results(block: Block, inputs: Sequence[Array]) -> Results:
+    made = block(*arrays(inputs))
+    return [y.asnumpy() for y in (made if isinstance(made, list | tuple) else [made])]
 
 
 def bound(program: Program) -> Form:
     names = [f"x{i}" for i in range(len(program.inputs))]
     variables = [mx.sym.var(n, shape=x.shape, dtype=x.dtype) for n, x in zip(names, program.inputs, strict=True)]
     group = mx.sym.Group(program.run(mx.sym, variables))
-    given = dict(zip(names, arrays(program), strict=True))
+    given = dict(zip(names, arrays(program.inputs), strict=True))
     executor = group.bind(mx.cpu(), {n: given[n] for n in group.list_arguments()})
     return lambda: [y.asnumpy() for y in executor.forward(is_train=False)]
 

@@ -40,6 +40,7 @@ class Program:
     outputs: tuple[int, ...]
     expected: tuple[Array, ...]
     tolerance: float
+    resized: tuple[Program, ...] = ()  # the same steps on inputs of other extents
 
     def run(self, F: Any, inputs: Sequence[Any]) -> list[Any]:
         """The outputs, computed with the functions of F: `mx.nd` or `mx.sym`."""

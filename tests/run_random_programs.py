@@ -18,6 +18,7 @@ import tempfile
 import traceback
 import warnings
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
@@ -34,10 +35,12 @@ def reference_programs(first: int, count: int) -> Iterator[object]:
 
 
 def _make(first: int, count: int) -> None:
+    from random_extents import resized
     from random_program_steps import make_program
 
     for seed in range(first, first + count):
-        pickle.dump(make_program(seed), sys.stdout.buffer)
+        program = make_program(seed)
+        pickle.dump(replace(program, resized=resized(program)), sys.stdout.buffer)
 
 
 def _check(first: int, count: int) -> int:

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import replace
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 from ...ir.dialects.core import Cond, Fused, Scan, While
 from ...ir.graph import Graph, Node
@@ -104,6 +104,11 @@ class LlvmEmitter:
         objects that programs share."""
         return self.is_nested and self.context.options.dynamic
 
+    @property
+    def _made(self) -> tuple[dict[Any, Any], ...]:
+        """The tables of what is in the module."""
+        return self.emissions, self.packings, self.routines
+
     def _dynamic(self, symbol: str, first: int, emit: Callable[[], Emission]) -> Emission:
         """The emission of `emit`, which adds functions to the module whose names start with `symbol`. With symbolic
         extents the functions are shape-free: they are renamed after a digest of their code, and removed if the process
@@ -111,7 +116,7 @@ class LlvmEmitter:
         module = self.module
         if not isinstance(module, DynamicModule):
             return emit()
-        mark = module.mark()
+        mark, made = module.mark(), [len(table) for table in self._made]
         module.begin_kernel(first)
         emission = emit()
         kernel = module.end_kernel(symbol)
@@ -126,6 +131,9 @@ class LlvmEmitter:
             known = not any([self._is_new(spec.symbol) for spec in launches])
         if known:
             module.undo(mark)
+            for table, count in zip(self._made, made, strict=True):
+                for key in list(table)[count:]:
+                    del table[key]  # nested kernels went with the function that calls them
         else:
             module.rename(kernel, name)
         return replace(emission, launches=launches)
@@ -136,7 +144,7 @@ class LlvmEmitter:
         """The kernel with run-time extents; None if it has no such form."""
         if is_contraction(kernel):
             product = general_product(kernel, self.target, parameters if self.context.options.dynamic else frozenset())
-            return None if product is None else self._emit_product(product)
+            return None if product is None or product.has_known_weights else self._emit_product(product)
         general = generalize(kernel)
         return None if general is None else self._emit_general(general)
 

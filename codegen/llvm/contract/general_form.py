@@ -101,6 +101,11 @@ class GeneralProduct:
     is_parameter: bool
     """True if the right operand changes rarely: a run does not pack it."""
 
+    @property
+    def has_known_weights(self) -> bool:
+        """True if only the number of rows may change: a schedule for these columns is faster, and serves all rows."""
+        return self.is_parameter and is_symbolic(self.numbers["rows"])
+
     def values(self) -> tuple[int, ...]:
         known = {**self.numbers, "packed": 0} if self.is_parameter else self.numbers
         return tuple(known.get(name, 0) for name in self.form.names())
