@@ -248,10 +248,11 @@ def _fill_bench(parser: argparse.ArgumentParser) -> None:
     _add_inputs(parser)
     parser.add_argument(
         "--suite",
-        choices=(*SUITES, *OPERATORS, "operators", "calls"),
+        choices=(*SUITES, *OPERATORS, "operators", "calls", "shapes"),
         metavar="NAME",
         help=f"a micro workload instead of a model: {', '.join(SUITES)}; an operator on large arrays: "
-        f"{', '.join(OPERATORS)}, or operators for all of them; calls: first calls and calls with new shapes",
+        f"{', '.join(OPERATORS)}, or operators for all of them; calls: first calls and calls with new shapes; "
+        "shapes: calls of hybridized networks with new shapes",
     )
     parser.add_argument("--batch", type=positive, metavar="N", help="the first extent of every input")
     parser.add_argument("--repeat", type=positive, default=20, metavar="N", help="rounds of measurement (default: 20)")

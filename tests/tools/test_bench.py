@@ -9,6 +9,7 @@ import stat
 from pathlib import Path
 from typing import Any
 
+import mxforge as mx
 import numpy as np
 import pytest
 from mxforge.tools.bench import process
@@ -16,6 +17,7 @@ from mxforge.tools.bench.engines import ARGUMENTS, ENGINES, Numpy
 from mxforge.tools.bench.measure import difference
 from mxforge.tools.bench.process import Worker, WorkerError
 from mxforge.tools.bench.report import time_text
+from mxforge.tools.bench.shapes import WORKLOADS, measure_workload
 from mxforge.tools.bench.suites import suite
 from mxforge.tools.errors import ToolError
 from mxforge.tools.grammar import OPERATORS, PEERS, SUITES
@@ -55,6 +57,12 @@ def test_first_calls_and_new_shapes_are_listed(mxforge: Any) -> None:
     assert done.status == 0, done.err
     assert "FullyConnected" in done.out
     assert "import mxforge" in done.out
+
+
+def test_new_shapes_of_a_network_are_measured() -> None:
+    found = measure_workload(mx, WORKLOADS["three dense layers"])
+    assert len(found.first) == len(found.ratios) == 5
+    assert found.compiled[2:] == [0, 0, 0]
 
 
 @pytest.mark.parametrize(

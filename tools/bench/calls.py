@@ -24,10 +24,13 @@ SHAPES = ((5, 7), (9, 4), (30, 50), (6, 100))
 
 def measure_calls(threads: int) -> int:
     """Print the table, measured in a separate process. ToolError if the process fails."""
+    return measure_alone(_PROGRAM, threads)
+
+
+def measure_alone(program: str, threads: int) -> int:
+    """Run a Python program in a process without a disk cache and print its output. ToolError if the process fails."""
     environment = {**os.environ, "MXFORGE_CACHE": "0", "MXFORGE_NUM_THREADS": str(threads)}
-    done = subprocess.run(
-        [sys.executable, "-c", _PROGRAM], env=environment, capture_output=True, text=True, check=False
-    )
+    done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=False)
     if done.returncode:
         raise ToolError(f"the measured process failed: {done.stderr.strip().splitlines()[-1]}")
     print(done.stdout, end="")

@@ -23,6 +23,7 @@ from ..progress import Progress
 from .calls import measure_calls
 from .measure import Figures, Participant, measure
 from .report import Conditions, as_json, as_markdown, as_text
+from .shapes import measure_shapes
 from .suites import suite
 
 Arrays = dict[str, np.ndarray]
@@ -35,6 +36,8 @@ def run(options: argparse.Namespace) -> int:
     threads = options.threads or len(os.sched_getaffinity(0))
     if options.suite == "calls":
         return measure_calls(threads)
+    if options.suite == "shapes":
+        return measure_shapes(threads)
     if options.suite == "operators":
         return max(_run_one(argparse.Namespace(**{**vars(options), "suite": name}), threads) for name in OPERATORS)
     return _run_one(options, threads)

@@ -271,6 +271,7 @@ def share_points(nest: TileSchedule, e: Extent, panels: int, target: Cpu) -> Til
 def schedule_dots(shape: GemmShape, target: Cpu) -> GemvSchedule | None:
     """Dot products for few rows if both operands are contiguous along the reduction, else None."""
     rows = shape.count(shape.rows)
+    rows = 1 if rows == 1 else rows  # compilations for one row have programs of their own
     if is_symbolic(rows) or rows > _FEW_ROWS or not has_micro_kernel(shape) or not shape.is_uniform:
         return None
     if not is_contiguous_along_reduction(shape):
