@@ -70,6 +70,11 @@ class Runnable(Protocol):
     own_bytes: int
     """An estimate of the memory for code, launch records and constants, which `runtime/idle.py` does not bound."""
 
+    @property
+    def holders(self) -> Sequence[object]:
+        """What keeps memory between runs, for `idle.keep_memory`."""
+        ...
+
     def may_overwrite(self, output: int, operand: int) -> bool:
         """True if `output` can reuse the buffer of `operand`: same size, and no element of the operand is read after
         another element of the output is written over it."""

@@ -9,7 +9,7 @@ same way (`prepared.py`).
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Generic, TypeVar
 
 from ..ir.program import Place, Program, Space
@@ -37,6 +37,11 @@ class LoadedProgram(ABC, Generic[_I]):
         self._idle: list[_I] = []
         self._shares = prepared is not None
         self._prepared = prepared or PreparedPool(program.prepared_bytes, self, zeroed)
+
+    @property
+    def holders(self) -> Sequence[object]:
+        """See `Runnable`."""
+        return (self, self._prepared) if self._shares else (self,)
 
     @abstractmethod
     def _make_instance(self) -> _I:

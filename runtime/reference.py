@@ -26,6 +26,10 @@ class ReferenceExecutable:
         self.outputs = self._graph.output_types()[: len(self._graph.outputs) - len(self.state)]
         self.own_bytes = 0
 
+    @property
+    def holders(self) -> Sequence[object]:
+        return ()
+
     def may_overwrite(self, output: int, operand: int) -> bool:
         return True  # all inputs are copied first
 

@@ -134,7 +134,8 @@ class SymbolSpecialization(Specialization):
         super().__init__(executable, function.title, layers, device)
         self.function = function
         if function.flags.static_alloc:
-            keep_memory(self.executable, function)
+            for holder in executable.holders:
+                keep_memory(holder, function)
 
     def call(self, arrays: Sequence[NDArray], version: Hashable) -> list[NDArray]:
         """The results for arrays of the signature; `version` identifies the current values of the parameters."""

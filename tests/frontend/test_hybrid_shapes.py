@@ -17,9 +17,10 @@ from mxforge.frontend.symbol import function as functions
 from mxforge.frontend.symbol.function import SymbolFunction
 from mxforge.ir.caches import clear_caches
 from mxforge.ir.settings import Settings
-from mxforge.runtime import compile
+from mxforge.runtime import compile, idle
 from mxforge.runtime.cache import DiskCache
 from mxforge.runtime.function import SIGNATURES
+from mxforge.runtime.prepared import PreparedPool
 from processes import run_apart
 
 nd: Any = mx.nd
@@ -142,6 +143,17 @@ def test_owners_of_parameters_of_equal_networks() -> None:
             nets[0].hybridize(False)
             expected[0] = [nets[0](image(shape)) for shape in SHAPES]
             hybrid(nets[0])
+
+
+def test_static_alloc_keeps_packed_weights_of_dynamic_programs(monkeypatch: pytest.MonkeyPatch) -> None:
+    net, others = hybrid(network(), static_alloc=True), set(idle._holders)
+    for shape in SHAPES:
+        net(image(shape))
+    kept = [pool for pool in idle._holders if isinstance(pool, PreparedPool) and pool not in others]
+    assert kept
+    monkeypatch.setattr(idle, "ALWAYS_KEPT", 0)
+    monkeypatch.setattr(PreparedPool, "owners", lambda self: set())
+    assert not set(kept) & set(idle._dispensable(list(idle._holders)))
 
 
 def test_state_is_replaced_for_every_shape() -> None:
