@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from ..ir.dialects.core import Constant, Fused, HostCallback
 from ..ir.graph import Graph, GraphError, Node, Value
 from ..ir.kernel import Kernel
 from ..ir.program import HostFunction
+from ..ir.types import DType, TensorType
 from ..passes.manager import Context
 from ..passes.plan_memory import Sharing, concat_of, view_of
 from .emission import Emission, LaunchSpec, Packing
@@ -26,12 +28,34 @@ class Step:
     packs: tuple[tuple[int, Packing, LaunchSpec], ...] = ()  # position of the operand, its form, the kernel that packs
 
 
+class PackedInputs:
+    """Inputs of a nested graph that its caller packs. `values` are further inputs: the packed form of one each."""
+
+    def __init__(self, inputs: Iterable[Value] = ()) -> None:
+        self.inputs = frozenset(inputs)
+        self.values: dict[tuple[Value, Packing], Value] = {}
+
+    def packed(self, value: Value, packing: Packing) -> Value | None:
+        """The packed form of a value; None if it is no such input."""
+        if value not in self.inputs:
+            return None
+        made = Value(TensorType((packing.nbytes,), DType.U8), None, len(self.values))
+        return self.values.setdefault((value, packing), made)
+
+
 class KernelCompiler:
     """Compiles the kernels of one graph. `functions` collects the Python functions that its launches call; None if
-    launches cannot call Python."""
+    launches cannot call Python. `packed` holds the inputs that the caller packs."""
 
-    def __init__(self, emitter: Emitter, context: Context, functions: list[HostFunction] | None) -> None:
+    def __init__(
+        self,
+        emitter: Emitter,
+        context: Context,
+        functions: list[HostFunction] | None,
+        packed: PackedInputs | None = None,
+    ) -> None:
         self.emitter, self.context, self.functions = emitter, context, functions
+        self.packed = packed or PackedInputs()
 
     def steps(self, graph: Graph, sharing: Sharing) -> list[Step]:
         """The kernels of all nodes of `graph`, in order. Constants and views have none."""
@@ -55,7 +79,7 @@ class KernelCompiler:
         emission = self.emitter.emit_node(node, self.functions)
         if emission is None:
             raise GraphError(f"{node.describe()} has no kernel on the {self.context.target.name} target")
-        return Step(node, emission, (*node.inputs, *node.outputs))
+        return self._launched(node, emission, (*node.inputs, *node.outputs))
 
     def _host_call(self, node: Node, op: HostCallback) -> Step:
         """A launch that calls one Python function."""
@@ -95,10 +119,19 @@ class KernelCompiler:
             emission = self.emitter.emit(kernel, parameters, offsets)
         except (NotImplementedError, TypeError, ValueError) as error:
             raise GraphError(f"{node.describe()}: {error}") from error
-        if emission.operands is not None:
-            operands = tuple(operands[i] for i in emission.operands)
-        packs = tuple((i, packing, self.emitter.emit_packing(packing)) for i, packing in emission.packings)
-        return Step(node, emission, operands, packs)
+        return self._launched(node, emission, operands)
+
+    def _launched(self, node: Node, emission: Emission, operands: tuple[Value, ...]) -> Step:
+        """The step of an emission, with the kernels that pack its operands."""
+        taken = list(operands) if emission.operands is None else [operands[i] for i in emission.operands]
+        packs: list[tuple[int, Packing, LaunchSpec]] = []
+        for i, packing in emission.packings:
+            packed = self.packed.packed(taken[i], packing)
+            if packed is None:
+                packs.append((i, packing, self.emitter.emit_packing(packing)))
+            else:
+                taken[i] = packed
+        return Step(node, emission, tuple(taken), tuple(packs))
 
     def _verify(self, kernel: Kernel) -> None:
         if self.context.settings.verify:

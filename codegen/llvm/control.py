@@ -14,8 +14,8 @@ from ...passes.manager import Context, run_passes
 from ...passes.pipeline import FOR_CPU
 from ...passes.plan_memory import ALIGNMENT, share_memory
 from ..assemble import assemble
-from ..compiler import KernelCompiler
-from ..emission import Emission, LaunchSpec
+from ..compiler import KernelCompiler, PackedInputs
+from ..emission import Emission, LaunchSpec, Packing
 from .arithmetic import Value
 from .emitter import FunctionBuilder
 from .routines.rows import kernel_function, pointers
@@ -26,24 +26,34 @@ if TYPE_CHECKING:
 
 
 def emit_control(node: Node, emitter: LlvmEmitter, functions: list[HostFunction] | None, symbol: str) -> Emission:
-    """One function `symbol` whose arguments are the addresses of the operands, of the results and of the workspace. It
-    and the kernels that it calls run on one thread.
+    """One function `symbol` whose arguments are the addresses of the operands, of their packed forms, of the results and
+    of the workspace. It and the kernels that it calls run on one thread.
 
     A loop whose length depends on data cannot call Python functions: if one failed, the loop might never terminate.
     """
     inner = None if isinstance(node.op, While) else functions
-    programs = [_compile(graph, emitter, inner) for graph in _regions(node.op)]
+    nested = [_compile(graph, emitter, inner) for graph in _regions(node.op)]
+    programs = [program for program, _ in nested]
+    packs = [pack for _, packs in nested for pack in packs]
+    emitter.add_arguments(len(packs))
     state = [v.type.nbytes for v in node.outputs[: _state_of(node)]]
-    function = _Function(node, programs, kernel_function(emitter.module, symbol))
+    function = _Function(node, programs, kernel_function(emitter.module, symbol), len(packs))
     workspace = function.place_memory(state)
     function.emit()
     reasons = "; ".join(dict.fromkeys(reason for program in programs for _, reason in program.fallbacks()))
-    return Emission((LaunchSpec(symbol, 1, 1),), workspace, fallback=reasons)
+    inputs, outputs = len(node.inputs), len(node.outputs)
+    return Emission(
+        (LaunchSpec(symbol, 1, 1),),
+        workspace,
+        packings=tuple((inputs + k, packing) for k, (_, packing) in enumerate(packs)),
+        fallback=reasons,
+        operands=(*range(inputs), *(position for position, _ in packs), *range(inputs, inputs + outputs)),
+    )
 
 
 def _regions(op: Op) -> Sequence[Graph]:
-    """The nested graphs. Operands that are equal in all steps of a scan are parameters of its body: values that depend
-    only on them, such as packed weights, are computed before the first step."""
+    """The nested graphs. Operands that are equal in all steps of a scan are parameters of its body: their packed forms
+    are operands of the scan, and other values that depend only on them are computed before the first step."""
     if not isinstance(op, Scan):
         return op.regions()
     invariants = range(op.carries + op.scanned, len(op.body.inputs))
@@ -57,14 +67,19 @@ def _state_of(node: Node) -> int:
     return len(node.outputs) if isinstance(node.op, While) else 0
 
 
-def _compile(graph: Graph, emitter: LlvmEmitter, functions: list[HostFunction] | None) -> Program:
-    """The program of a nested graph; its kernels are emitted into the module of the outer graph."""
+def _compile(
+    graph: Graph, emitter: LlvmEmitter, functions: list[HostFunction] | None
+) -> tuple[Program, list[tuple[int, Packing]]]:
+    """The program of a nested graph; its kernels are emitted into the module of the outer graph. Packed forms of
+    parameters are further inputs: the position of the parameter and the form of each."""
     outer = emitter.context
     context = Context(outer.target, replace(outer.options, static_shape=True), outer.settings)
     fused = run_passes(FOR_CPU, graph, context)
     sharing = share_memory(fused)
-    steps = KernelCompiler(emitter.nested(), context, functions).steps(fused, sharing)
-    return assemble(fused, sharing, steps, ())
+    packed = PackedInputs(fused.inputs[i] for i in fused.parameters)
+    steps = KernelCompiler(emitter.nested(), context, functions, packed).steps(fused, sharing)
+    extended = replace(fused, inputs=(*fused.inputs, *packed.values.values()))
+    return assemble(extended, sharing, steps, ()), [(fused.inputs.index(v), packing) for v, packing in packed.values]
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,8 +91,9 @@ class _Memory:
 
 
 class _Function:
-    def __init__(self, node: Node, programs: Sequence[Program], f: FunctionBuilder) -> None:
-        self.node, self.programs, self.f = node, programs, f
+    def __init__(self, node: Node, programs: Sequence[Program], f: FunctionBuilder, packed: int) -> None:
+        """`packed`: how many packed forms of operands follow the operands."""
+        self.node, self.programs, self.f, self.packed = node, programs, f, packed
         self.memory: list[_Memory] = []
         self.next: list[int] = []
         self.flag, self.zeroed = 0, 0
@@ -100,9 +116,9 @@ class _Function:
 
     def emit(self) -> None:
         f, node = self.f, self.node
-        count = len(node.inputs) + len(node.outputs)
-        *places, work = pointers(f, count + 1)
-        self.operands, self.results, self.work = places[: len(node.inputs)], places[len(node.inputs) :], work
+        count = len(node.inputs) + self.packed
+        *places, work = pointers(f, count + len(node.outputs) + 1)
+        self.operands, self.results, self.work = places[:count], places[count:], work
         with f.loop(f.args[1], f.args[2]):
             self._fill(work, self.zeroed)
             match node.op:

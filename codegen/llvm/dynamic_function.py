@@ -190,6 +190,11 @@ class DynamicModule(ModuleBuilder):
         `first` on. Kernels nest: a loop's kernel contains the kernels of its body."""
         self._open.append((first, []))
 
+    def add_arguments(self, count: int) -> None:
+        """Let the numbers of the innermost kernel begin `count` arguments later. None of its own functions is begun."""
+        first, functions = self._open[-1]
+        self._open[-1] = first + count, functions
+
     def function(
         self,
         name: str,

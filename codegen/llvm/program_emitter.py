@@ -198,6 +198,11 @@ class LlvmEmitter:
         self.controls[symbol] = emission
         return emission
 
+    def add_arguments(self, count: int) -> None:
+        """Let the kernel that is being emitted take so many more arguments before its numbers."""
+        if isinstance(self.module, DynamicModule):
+            self.module.add_arguments(count)
+
     # -- code
 
     def code(self) -> tuple[bytes, ...]:

@@ -9,6 +9,7 @@ import pytest
 from compiled import check, compiled, run_program
 from mxforge.ir.dialects.core import CoreBuilder, evaluate_graph
 from mxforge.ir.graph import Graph, Value
+from mxforge.ir.program import PACK
 from mxforge.ir.types import DType, TensorType
 
 F32 = DType.F32
@@ -124,6 +125,30 @@ def test_a_long_scan_remains_a_loop(reverse: bool) -> None:
     arrays = [normal(4, 24), normal(3), normal(700, 4, 24), normal(24, 24) / 5]
     for found, expected in zip(run_program(program, arrays), evaluate_graph(graph, arrays), strict=True):
         np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
+
+
+def scans_in_a_scan() -> Graph:
+    """Each of 90 steps runs 50 of another scan, with a weight that both hand to every step."""
+    state, rows, weight = (TensorType(shape, F32) for shape in ((9, 24), (50, 9, 24), (24, 24)))
+    b = CoreBuilder("inner")
+    total, item, w = b.input(state), b.input(TensorType((9, 24), F32)), b.input(weight)
+    inner = b.build([b.tanh(b.add(b.matmul(total, w), item))])
+    b = CoreBuilder("outer")
+    total, item, w = b.input(state), b.input(rows), b.input(weight)
+    outer = b.build(b.scan(inner, [total], [item], [w], 50))
+    return long_scan(outer, 90, 1, 1, state, TensorType((90, *rows.shape), F32), weight)
+
+
+@pytest.mark.parametrize("is_parameter", [True, False], ids=["parameter", "data"])
+def test_weights_of_a_scan_are_packed_outside_of_it(is_parameter: bool) -> None:
+    """Those of nested scans too: ahead of the runs if they are parameters."""
+    graph = replace(scans_in_a_scan(), parameters=frozenset({2} if is_parameter else ()))
+    program = compiled(graph)
+    assert any(launch.kind == PACK for launch in program.prepare) == is_parameter
+    assert any(launch.kind == PACK for launch in program.launches) != is_parameter
+    arrays = [normal(9, 24), normal(90, 50, 9, 24), normal(24, 24) / 5]
+    for found, wanted in zip(run_program(program, arrays), evaluate_graph(graph, arrays), strict=True):
+        np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-4)
 
 
 def test_a_long_scan_of_branches_and_loops() -> None:
