@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
 
 def emit_control(node: Node, emitter: LlvmEmitter, functions: list[HostFunction] | None, symbol: str) -> Emission:
-    """One function `symbol` whose arguments are the addresses of the operands, of their packed forms, of the results and
-    of the workspace. It and the kernels that it calls run on one thread.
+    """One function `symbol` whose arguments are the addresses of the operands, of their packed forms, of the results
+    and of the workspace. It and the kernels that it calls run on one thread.
 
     A loop whose length depends on data cannot call Python functions: if one failed, the loop might never terminate.
     """

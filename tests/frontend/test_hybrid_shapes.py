@@ -153,7 +153,7 @@ def test_static_alloc_keeps_packed_weights_of_dynamic_programs(monkeypatch: pyte
     assert kept
     monkeypatch.setattr(idle, "ALWAYS_KEPT", 0)
     monkeypatch.setattr(PreparedPool, "owners", lambda self: set())
-    assert not set(kept) & set(idle._dispensable(list(idle._holders)))
+    assert not set(kept) & set(idle._releasable(list(idle._holders)))
 
 
 def test_state_is_replaced_for_every_shape() -> None:
