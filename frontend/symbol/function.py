@@ -49,9 +49,10 @@ class _Family:
 class SymbolFunction(Function["SymbolSpecialization"]):
     """A symbol as a function of arrays in the order of `names`, which equals `list_inputs`.
 
-    Values that depend only on `parameters` are computed when these change, and cached. Signatures that differ in the extents of
-    other inputs are a family. Its first signature is specialised, and with `static_shape` all of them are; the others
-    run programs for dynamic shapes. A signature that is evicted and returns gets the same results bit for bit.
+    Values that depend only on `parameters` are computed when these change, and cached. Signatures that differ only in
+    the extents of other inputs are a family. The first signature of a family is specialised, and with `static_shape`
+    all of them are; the others run programs for dynamic shapes. A signature that is evicted and returns gets the same
+    results bit for bit.
     """
 
     def __init__(
