@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from ...ir.caches import Cache
 from .cpu import Cpu
 
 LOOPS, PRODUCTS, DYNAMIC = "g_", "p_", "d_"
@@ -15,16 +16,16 @@ LOOPS, PRODUCTS, DYNAMIC = "g_", "p_", "d_"
 NESTED = "n_"
 """The prefix of symbols that only a function of the same object calls; the rest is the hash of the code."""
 
-_code: dict[tuple[str, Cpu], bytes] = {}  # a few kilobytes each, one for each form in use
+_code: Cache[tuple[str, Cpu], bytes] = Cache("shared code", 1 << 16, len, 64 << 20)
 
 
 def shared_code(symbol: str, target: Cpu) -> bytes | None:
     """The object that defines a symbol; None if this process does not have it."""
-    return _code.get((symbol, target))
+    return _code.find((symbol, target))
 
 
 def share_code(symbols: Iterable[str], target: Cpu, code: bytes) -> None:
     """Register an object that defines these symbols. Symbols of code for fixed shapes are ignored."""
     for symbol in symbols:
-        if symbol.startswith((LOOPS, PRODUCTS, DYNAMIC)):
-            _code.setdefault((symbol, target), code)
+        if symbol.startswith((LOOPS, PRODUCTS, DYNAMIC)) and shared_code(symbol, target) is None:
+            _code.add((symbol, target), code)

@@ -15,7 +15,7 @@ from mxforge.codegen.llvm import shared
 from mxforge.codegen.llvm.compile import statistics
 from mxforge.frontend.symbol import function as functions
 from mxforge.frontend.symbol.function import SymbolFunction
-from mxforge.ir.caches import clear_caches
+from mxforge.ir.caches import Cache, clear_caches
 from mxforge.ir.settings import Settings
 from mxforge.runtime import compile, idle
 from mxforge.runtime.cache import DiskCache
@@ -304,7 +304,7 @@ def test_dynamic_programs_come_from_the_disk_cache(compiled: list[str], monkeypa
     for shape in SHAPES[:2]:
         net(image(shape))
     clear_caches()
-    monkeypatch.setattr(shared, "_code", {})
+    monkeypatch.setattr(shared, "_code", Cache("shared code"))
     hybrid(net)
     modules = statistics.modules
     for shape, result in zip(SHAPES, expected, strict=True):
