@@ -41,7 +41,7 @@ def _symbolic(graph: Graph, trace: Trace) -> Graph:
     for node, op in zip(graph.nodes, _resolved(graph, [v.type for v in new.values()]), strict=True):
         copy = b.node(op, *(new[v] for v in node.inputs), name=node.name, location=node.location)
         new.update(zip(node.outputs, copy.outputs, strict=True))
-    return replace(b.build([new[v] for v in graph.outputs]), updates=graph.updates)
+    return replace(b.build([new[v] for v in graph.outputs]), updates=graph.updates, late=graph.late)
 
 
 def _resolved(graph: Graph, types: Sequence[TensorType]) -> list[Op]:

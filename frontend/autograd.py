@@ -8,7 +8,12 @@ from typing import Any, Self
 
 from ..runtime import modes as runtime_modes
 from ..runtime.modes import modes
+from .base import MXNetError
 from .base_errors import gradients_missing
+from .ndarray import NDArray, zeros
+from .ndarray.gradients import backward, grad, mark_variables
+from .ndarray.tape import entry_of, is_recorded
+from .ndarray.tape import record as record_call
 
 __all__ = [
     "Function",
@@ -91,28 +96,6 @@ def predict_mode() -> _Scope:
     return _Scope(None, False)
 
 
-def mark_variables(variables: Any, gradients: Any, grad_reqs: str | Sequence[str] = "write") -> None:
-    """Raises MXNetError: gradients are not supported yet."""
-    raise gradients_missing("autograd.mark_variables")
-
-
-def backward(heads: Any, head_grads: Any = None, retain_graph: bool = False, train_mode: bool = True) -> None:
-    """Raises MXNetError: gradients are not supported yet."""
-    raise gradients_missing("autograd.backward")
-
-
-def grad(
-    heads: Any,
-    variables: Any,
-    head_grads: Any = None,
-    retain_graph: bool | None = None,
-    create_graph: bool = False,
-    train_mode: bool = True,
-) -> list[Any]:
-    """Raises MXNetError: gradients are not supported yet."""
-    raise gradients_missing("autograd.grad")
-
-
 def get_symbol(x: Any) -> Any:
     """Raises MXNetError: gradients are not supported yet."""
     raise gradients_missing("autograd.get_symbol")
@@ -138,12 +121,37 @@ class Function:
             raise AssertionError("Each Function instance can only be called once. Please create another instance.")
         self._used = True
         with pause(is_training()):
-            return self.forward(*inputs)
+            made = self.forward(*inputs)
+        if is_recorded(inputs):
+            results = [made] if isinstance(made, NDArray) else list(made)
+            wrt = [i for i, x in enumerate(inputs) if entry_of(x) is not None]
+            record_call(inputs, wrt, _FunctionPullback(self, wrt, len(inputs), results), results)
+        return made
 
     def forward(self, *inputs: Any) -> Any:
         """Computes the results: one array or a tuple. Subclasses override it."""
         raise NotImplementedError(f"{type(self).__name__} has no forward")
 
     def backward(self, *output_grads: Any) -> Any:
-        """Computes the gradients of the inputs. Not called yet: gradients are not supported."""
+        """Computes the gradients of the inputs, one array or a tuple, from those of the results. Subclasses override it.
+        """
         raise NotImplementedError(f"{type(self).__name__} has no backward")
+
+
+class _FunctionPullback:
+    """The gradient of a call of a Function."""
+
+    def __init__(self, function: Function, wrt: Sequence[int], inputs: int, results: Sequence[NDArray]) -> None:
+        self.function, self.wrt, self.inputs = function, wrt, inputs
+        self.types = [(r.shape, r.context, r.dtype) for r in results]
+
+    def __call__(self, cotangents: list[NDArray | None], differentiable: bool) -> Sequence[NDArray | None]:
+        given = [zeros(*t) if c is None else c for c, t in zip(cotangents, self.types, strict=True)]
+        found = self.function.backward(*given)
+        gradients = [found] if isinstance(found, NDArray) else list(found)
+        if len(gradients) != self.inputs:
+            raise MXNetError(
+                f"{type(self.function).__name__}.backward must return exactly the same number of NDArrays as the "
+                f"number of NDArrays arguments to forward. Expecting {self.inputs} got {len(gradients)}"
+            )
+        return [gradients[i] for i in self.wrt]

@@ -10,15 +10,17 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from ..runtime.executable import Executable
+from ..runtime.function import Call, after_call, before_call
+from ..runtime.modes import hooks
 from ..runtime.parameter_version import ParameterVersion
 from ..runtime.writes import written
 from .base import MXNetError
-from .base_errors import gradients_missing
 from .context import Context
 from .dtypes import dtype_of
 from .ndarray import NDArray, zeros
 from .ndarray.ndarray import empty_array
-from .symbol.function import SymbolFunction
+from .ndarray.tape import ForwardRun, zeros_of
+from .symbol.function import SymbolFunction, SymbolSpecialization
 from .symbol.network import Network
 from .symbol.node import Entry, depth_first
 
@@ -61,6 +63,7 @@ class Executor:
         self._outputs: list[NDArray] | None = None
         self._lender: Executor | None = None  # the results share the memory of its results if they fit
         self._monitor: Monitored | None = None
+        self._run: ForwardRun | None = None  # the last forward pass in training, for `backward`
 
     @property
     def handle(self) -> ctypes.c_void_p:
@@ -143,12 +146,31 @@ class Executor:
             self._replace(self._monitor.report(arrays, found.call(arrays, self._version.stamp)))
         elif not found.types:  # the types of sparse results are unknown before the call
             self._outputs = found.call(arrays, self._version.stamp)
+        elif is_train and self._wrt():
+            self._forward_for_gradients(found, arrays)
         else:
             outputs = self._make_outputs(found.types) if self._outputs is None else self._outputs
             found.call_into(arrays, outputs, self._version.stamp, self._ctx)
             for array in outputs:
                 written(array._storage)
         return self.outputs
+
+    def _wrt(self) -> tuple[int, ...]:
+        """The positions of the function's inputs that have a gradient."""
+        grads = self._grad_dict
+        return tuple([i for i, name in enumerate(self.function.names) if grads.get(name) is not None])
+
+    def _forward_for_gradients(self, found: SymbolSpecialization, arrays: Sequence[NDArray]) -> None:
+        """Run forward and keep what the gradients read."""
+        outputs = self._make_outputs(found.types) if self._outputs is None else self._outputs
+        call = Call(self.function, found, arrays)
+        if hooks.watched:
+            before_call(call)
+        self._run = ForwardRun(found.derivative(self._wrt()), arrays, outputs, self._version.stamp)
+        if hooks.watched:
+            after_call(call, outputs)
+        for array in outputs:
+            written(array._storage)
 
     def _replace(self, found: Sequence[NDArray]) -> None:
         if any(a._is_sparse for a in found):
@@ -169,8 +191,71 @@ class Executor:
         self.arg_dict[name][:] = array
 
     def backward(self, out_grads: Any = None, is_train: bool = True) -> None:
-        """Raises MXNetError: gradients are not supported yet."""
-        raise gradients_missing("Executor.backward")
+        """Compute the gradients of the outputs into `grad_arrays`.
+
+        Args:
+            out_grads: The gradient by each output: an array, a list, or a dictionary by the outputs' names. Losses need
+                none.
+            is_train: Mode of the forward pass that is run if there was none in training.
+        """
+        if not any(g is not None for g in self.grad_arrays):
+            return
+        run = self._run
+        if run is None:
+            self.forward(is_train=True)
+            run = self._run
+            assert run is not None
+        requests = self._requests()
+        names = [self.function.names[i] for i in run.derivative.wrt]
+        targets = [self._grad_dict[name] for name in names]
+        direct = [g if requests[n] == "write" else None for n, g in zip(names, targets, strict=True)]
+        found = run.gradients(self._seeds(run, out_grads), direct)
+        for target, into, gradient in zip(targets, direct, found, strict=True):
+            assert target is not None
+            if into is None:
+                target += gradient
+            else:
+                written(target._storage)
+
+    def _requests(self) -> dict[str, str]:
+        """How each argument receives its gradient."""
+        names, given = self._symbol.list_arguments(), self._grad_req
+        if isinstance(given, str):
+            return dict.fromkeys(names, given)
+        if isinstance(given, Mapping):
+            return {name: given.get(name, "null") for name in names}
+        return dict(zip(names, given, strict=True))
+
+    def _seeds(self, run: ForwardRun, out_grads: Any) -> list[NDArray]:
+        """The gradients by the float outputs. MXNetError if one that is no loss has none, or of another shape."""
+        names = self._symbol.list_outputs()
+        if out_grads is None:
+            out_grads = []
+        elif isinstance(out_grads, NDArray):
+            out_grads = [out_grads]
+        elif isinstance(out_grads, Mapping):
+            out_grads = [out_grads[name] for name in names]
+        given = [*out_grads, *[None] * (len(names) - len(out_grads))]
+        needed = iter(run.derivative.reads_cotangent)
+        seeds: list[NDArray] = []
+        for name, output, gradient in zip(names, self.outputs, given, strict=False):
+            if not output._dtype.is_float:
+                continue
+            seeds.append(self._seed(name, output, gradient, next(needed)))
+        return seeds
+
+    def _seed(self, name: str, output: NDArray, gradient: Any, needed: bool) -> NDArray:
+        if gradient is None:
+            if needed:
+                raise MXNetError(f"Executor.backward: {name} is no loss: out_grads must have its gradient")
+            return zeros_of(output._type(), self._ctx)
+        if not isinstance(gradient, NDArray):
+            raise TypeError("inputs must be NDArray")
+        if gradient.shape != output.shape:
+            raise MXNetError(
+                f"Executor.backward: the gradient of {name} has the shape {gradient.shape}, {name} has {output.shape}"
+            )
+        return gradient.as_in_context(self._ctx).astype(output.dtype, copy=False)
 
     def set_monitor_callback(self, callback: Callable[[bytes, NDArray], Any], monitor_all: bool = False) -> None:
         """Register `callback(name, array)`, which each `forward` calls for every result of every operator, in order.

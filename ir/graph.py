@@ -131,6 +131,8 @@ class Graph:
     parameters: frozenset[int] = field(default_factory=frozenset[int])
     updates: tuple[int, ...] = ()
     random: RandomKey | None = None
+    late: frozenset[int] = field(default_factory=frozenset[int])
+    """Those of `updates` that belong to the backward pass once the graph is differentiated: moving statistics."""
 
     def users(self) -> dict[Value, list[tuple[Node, int]]]:
         """The users of each value: (node, operand position) pairs in order. Outputs of the graph are not users."""
@@ -180,6 +182,7 @@ class GraphBuilder:
         self.parameters: set[int] = set()
         self.updates: tuple[int, ...] = ()
         self.random: RandomKey | None = None
+        self.late: frozenset[int] = frozenset()
         self.origin = ""
         self.location = ""
 
@@ -221,4 +224,5 @@ class GraphBuilder:
             frozenset(self.parameters),
             self.updates,
             self.random,
+            self.late,
         )

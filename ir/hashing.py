@@ -93,6 +93,8 @@ class _Writer:
     def graph(self, graph: Graph) -> str:
         numbers: dict[Value, int] = {v: i for i, v in enumerate(graph.inputs)}
         lines = [f"graph ({self.input_list(graph)}) {sorted(graph.parameters)} {graph.updates} {graph.random}"]
+        if graph.late:
+            lines.append(f"late {sorted(graph.late)}")
         for node in graph.nodes:
             operands = [numbers[v] for v in node.inputs]
             for v in node.outputs:

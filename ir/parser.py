@@ -228,7 +228,8 @@ class _Parser:
         if len(random) not in (0, 2):
             self.fail("core.random holds the position of an input and a number of draws", at)
         key = RandomKey(*random) if random else None
-        return Graph(name, body.inputs, body.nodes, body.outputs, frozenset(parameters), updates, key)
+        late = frozenset(state.get("core.late_updates", ()))
+        return Graph(name, body.inputs, body.nodes, body.outputs, frozenset(parameters), updates, key, late)
 
     def attributes(self, text: str, at: int) -> dict[str, Attribute]:
         try:

@@ -63,6 +63,8 @@ class _Verifier:
                     self.fail(f"{what} {i} is out of range for {len(graph.inputs)} inputs")
         if len(set(graph.updates)) != len(graph.updates) or len(graph.updates) > len(graph.outputs):
             self.fail(f"updates {graph.updates} need distinct inputs and one output each")
+        if not graph.late <= set(graph.updates):
+            self.fail(f"late updates {sorted(graph.late)} are not among the updates {graph.updates}")
         news = graph.outputs[len(graph.outputs) - len(graph.updates) :]
         for i, new in zip(graph.updates, news, strict=True):
             if new.type.with_layout(None) != graph.inputs[i].type.with_layout(None):

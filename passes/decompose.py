@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ..ir.dialects.mx.builder import MxBuilder
@@ -16,16 +17,34 @@ class Decompose(Pass):
     """Replace each mx node by the core nodes of its declaration; new nodes without a name get its name and location.
 
     With `own_gradients`, which differentiation requires, operators whose gradient is not their derivative become calls
-    that carry it. Needs: nothing. Keeps: the graph's inputs and their order. If operators draw random numbers, one
-    input for the key is appended, and `Graph.random` refers to it.
+    that carry it, and operators that depend on the inputs `wrt` (all operators if it is None) update their moving
+    statistics. Needs: nothing. Keeps: the graph's inputs and their order. If operators draw random numbers, one input
+    for the key is appended, and `Graph.random` refers to it.
     """
 
     own_gradients: bool = False
+    wrt: tuple[int, ...] | None = None
     name = "decompose"
 
     def run(self, graph: Graph, context: Context) -> Graph:
         builder = MxBuilder(graph.name, training=context.options.training, own_gradients=self.own_gradients)
-        return rebuild(graph, _decompose, builder)
+        rule = _decompose if self.wrt is None else _Marking(graph, self.wrt)
+        return rebuild(graph, rule, builder)
+
+
+class _Marking:
+    """`_decompose` for a graph that is differentiated: marks the operators that are part of the gradient."""
+
+    def __init__(self, graph: Graph, wrt: Sequence[int]) -> None:
+        self.reached = {graph.inputs[i] for i in wrt}
+        for node in graph.nodes:
+            if not self.reached.isdisjoint(node.inputs):
+                self.reached.update(node.outputs)
+
+    def __call__(self, b: GraphBuilder, node: Node, operands: tuple[Value, ...]) -> Replacement:
+        assert isinstance(b, MxBuilder)
+        b.in_gradient = not self.reached.isdisjoint(node.outputs)
+        return _decompose(b, node, operands)
 
 
 def _decompose(b: GraphBuilder, node: Node, operands: tuple[Value, ...]) -> Replacement:

@@ -44,7 +44,7 @@ def differentiate(graph: Graph, wrt: Sequence[int]) -> Graph:
         both.outputs[len(graph.outputs) :],
     )
     outputs = kept + gradients + updated
-    return replace(both, name=graph.name, outputs=outputs, updates=graph.updates, random=graph.random)
+    return replace(both, name=graph.name, outputs=outputs, updates=graph.updates, late=graph.late, random=graph.random)
 
 
 def vjp_graph(graph: Graph) -> Graph:

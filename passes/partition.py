@@ -33,10 +33,11 @@ def partition(
     The last `cotangents` inputs are cotangents. The last `gradients` outputs before those that update inputs are
     gradients. Saving an input or output at a free position costs nothing: by default all outputs, and all inputs that
     the forward graph does not update. Contractions, random draws, sorts, factorizations and loops are never recomputed.
+    The backward graph does the late updates of `joint`.
     """
     graph = _Joint(joint, cotangents, gradients)
     if free_inputs is None:
-        free_inputs = [i for i in range(len(graph.inputs)) if i not in joint.updates]
+        free_inputs = [i for i in range(len(graph.inputs)) if i not in graph.updated]
     if free_outputs is None:
         free_outputs = range(len(graph.outputs))
     places = {v: Source(i, False) for i, v in reversed(list(enumerate(graph.outputs))) if i in free_outputs}
@@ -52,11 +53,15 @@ class _Joint:
         self.graph = graph
         first = len(graph.outputs) - len(graph.updates) - gradients
         self.outputs, self.gradients = graph.outputs[:first], graph.outputs[first : first + gradients]
-        self.updated = graph.outputs[first + gradients :]
+        updated = dict(zip(graph.updates, graph.outputs[first + gradients :], strict=True))
+        self.updated = {i: v for i, v in updated.items() if i not in graph.late}
+        self.updated_late = {i: v for i, v in updated.items() if i in graph.late}
         count = len(graph.inputs) - cotangents
         self.inputs, self.cotangents = graph.inputs[:count], dict.fromkeys(graph.inputs[count:])
-        self.needed = _needed(graph.nodes, self.gradients)
-        self.forward = _needed(graph.nodes, (*self.outputs, *self.updated))
+        self.results = (*self.gradients, *self.updated_late.values())
+        """What the backward graph returns."""
+        self.needed = _needed(graph.nodes, self.results)
+        self.forward = _needed(graph.nodes, (*self.outputs, *self.updated.values()))
         self.late = self._late_nodes()
 
     def _late_nodes(self) -> set[Node]:
@@ -79,7 +84,7 @@ class _Joint:
         """The nodes of the backward graph in order; recomputed nodes directly precede their first reader."""
         done: set[Node] = set()
         order: list[Node] = []
-        last = _producers(self.gradients, recomputed)
+        last = _producers(self.results, recomputed)
         for node in chain((n for n in self.graph.nodes if n in self.needed and n in self.late), last):
             order += _with_operands(node, recomputed, done)
         return order
@@ -160,7 +165,7 @@ class _Cut:
             for value in dict.fromkeys(node.inputs):
                 if not graph.is_late(value):
                     found.setdefault(value, []).append(node)
-        found.update((v, []) for v in graph.gradients if v not in found and not graph.is_late(v))
+        found.update((v, []) for v in graph.results if v not in found and not graph.is_late(v))
         return found
 
     def _add_node(self, node: Node) -> None:
@@ -191,7 +196,7 @@ class _Cut:
     def _add_value(self, value: Value) -> None:
         readers, cost = self.readers[value], keeping_cost(value, value in self.stored)
         producer = value.node if value.node in self.open else None
-        if value in self.graph.gradients or any(n in self.graph.late for n in readers):
+        if value in self.graph.results or any(n in self.graph.late for n in readers):
             if producer is not None:  # if computed on the forward side, it is saved
                 self.to_sink[producer] = self.to_sink.get(producer, 0) + cost
             return
@@ -223,7 +228,8 @@ class _Cut:
 
 def _split(graph: _Joint, order: Sequence[Node], places: dict[Value, Source]) -> Split:
     made = {v for n in order for v in n.outputs} | graph.cotangents.keys()
-    read = dict.fromkeys(v for v in chain(*(n.inputs for n in order), graph.gradients) if v not in made)
+    states = [graph.inputs[i] for i in graph.updated_late]
+    read = dict.fromkeys(v for v in chain(*(n.inputs for n in order), graph.results, states) if v not in made)
     kept = [v for v in read if v not in places]
     places = {**places, **{v: Source(len(graph.outputs) + i, False) for i, v in enumerate(kept)}}
     residuals = tuple(places[v] for v in read)
@@ -234,8 +240,16 @@ def _split(graph: _Joint, order: Sequence[Node], places: dict[Value, Source]) ->
 def _forward(graph: _Joint, kept: Sequence[Value]) -> Graph:
     joint = graph.graph
     parameters = frozenset(i for i in joint.parameters if i < len(graph.inputs))
-    outputs = (*graph.outputs, *kept, *graph.updated)
-    return without_dead_nodes(replace(joint, inputs=graph.inputs, outputs=outputs, parameters=parameters))
+    outputs = (*graph.outputs, *kept, *graph.updated.values())
+    made = replace(
+        joint,
+        inputs=graph.inputs,
+        outputs=outputs,
+        parameters=parameters,
+        updates=tuple(graph.updated),
+        late=frozenset(),
+    )
+    return without_dead_nodes(made)
 
 
 def _backward(graph: _Joint, order: Sequence[Node], read: Sequence[Value], residuals: Sequence[Source]) -> Graph:
@@ -248,4 +262,5 @@ def _backward(graph: _Joint, order: Sequence[Node], read: Sequence[Value], resid
     for node in order:
         made = b.node(node.op, *(new[v] for v in node.inputs), name=node.name, location=node.location)
         new.update(zip(node.outputs, made.outputs, strict=True))
-    return b.build([new[v] for v in graph.gradients])
+    b.updates = tuple(new[graph.inputs[i]].index for i in graph.updated_late)
+    return b.build([new[v] for v in graph.results])

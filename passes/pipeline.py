@@ -11,6 +11,8 @@ Inference skips the second and third stage, which `training.py` combines.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from .assign_layouts import AssignLayouts
 from .decompose import Decompose
 from .divide_once import DivideOnce
@@ -26,9 +28,16 @@ from .unroll_scan import UnrollScan
 TO_CORE: tuple[Pass, ...] = (
     Decompose(),  # all later passes work on core
 )
-TO_CORE_WITH_GRADIENTS: tuple[Pass, ...] = (
-    Decompose(own_gradients=True),  # calls carry operators' own gradients until differentiation is done
-)
+
+
+def to_core_with_gradients(wrt: Sequence[int]) -> tuple[Pass, ...]:
+    """As TO_CORE, for a graph that is differentiated by the inputs `wrt`."""
+    return (
+        Decompose(
+            own_gradients=True, wrt=tuple(wrt)
+        ),  # calls carry operators' own gradients until differentiation is done
+    )
+
 
 JOINT: tuple[Pass, ...] = (
     InlineCalls(),  # differentiation is done; operands that a gradient does not read are not saved

@@ -3,21 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
+from ..ir.dialects.core.gradient import float_positions, gradient_graph
 from ..ir.dialects.core.split import Split
 from ..ir.graph import Graph
 from .differentiate import Differentiate
 from .manager import Context, run_passes
 from .partition import partition
-from .pipeline import JOINT, TO_CORE_WITH_GRADIENTS
+from .pipeline import JOINT, to_core_with_gradients
+
+
+def lowered_for_gradients(graph: Graph, wrt: Sequence[int], context: Context) -> Graph:
+    """A graph of mx as one of core in which operators keep their own gradients."""
+    return run_passes(to_core_with_gradients(wrt), graph, context)
+
+
+def gradient_of(core: Graph, wrt: Sequence[int]) -> Graph:
+    """The function (inputs, cotangents of float outputs) -> cotangents of the inputs `wrt`, which can be differentiated
+    again: it computes everything from the inputs. `core` is a graph of `lowered_for_gradients`.
+    """
+    results = core.outputs[: len(core.outputs) - len(core.updates)]
+    return gradient_graph(replace(core, outputs=results, updates=(), late=frozenset()), wrt, float_positions(results))
 
 
 def training_graphs(graph: Graph, wrt: Sequence[int], context: Context) -> Split:
     """The forward graph of a graph of mx or core nodes, and the backward graph that computes the cotangents of the
     inputs `wrt`. Both must still pass the stages optimise and lower. GraphError names a node without a gradient.
 
-    If operators draw random numbers, the random key is the last input of the forward graph.
+    If operators draw random numbers, the random key is the last input of the forward graph. The backward graph does the
+    late updates.
     """
-    core = run_passes(TO_CORE_WITH_GRADIENTS, graph, context)
+    core = lowered_for_gradients(graph, wrt, context)
     joint = run_passes((Differentiate(tuple(wrt)), *JOINT), core, context)
     return partition(joint, len(joint.inputs) - len(core.inputs), len(wrt))

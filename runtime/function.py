@@ -64,6 +64,10 @@ class Specialization:
         if self.random is not None:
             key = key_in_memory(context, self.random.draws, self.device)
             addresses.insert(self.random.input, key.address)
+        self.run_with_key(addresses, results, version)
+
+    def run_with_key(self, addresses: list[int], results: Sequence[int], version: Hashable = 0) -> None:
+        """As `run_at`, with the random key, if the program takes one, among the operands."""
         types = self.executable.inputs
         copies = copy_shared_state(addresses, types, self.state, self.device) if self.state else ()
         self.executable.run(addresses, results, version)

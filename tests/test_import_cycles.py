@@ -23,11 +23,11 @@ ALLOWED = {
 """Imports that close a cycle: patterns of the importing and the imported module."""
 
 FRONTEND = (
-    """artifacts attribute autograd base base_errors context downloads dtypes engine error libinfo library log
+    """artifacts attribute base base_errors context downloads dtypes engine error libinfo library log
     lr_scheduler memory method_texts name namespace native ndarray_doc notebook random registry rtc symbol_doc torch
     shapes tracebacks type_flags util""",
     "ndarray",
-    "binding compiled executor symbol",
+    "autograd binding compiled executor symbol",
     """callback checkpoint contrib custom executor_manager image initializer io kvstore metric monitor onnx operator
     optimizer profiler recordio rnn test_utils visualization""",
     "gluon model parameter_updates",

@@ -63,7 +63,6 @@ class Parameter(ParameterArrays):
         self._stype, self._grad_stype = stype, grad_stype
         self._var: Symbol | None = None
         self._data: list[NDArray] | None = None
-        self._grads: list[NDArray] | None = None
         self._ctx_list: list[Context] | None = None
         self._ctx_map: list[list[int | None]] | None = None
         self._trainer: Any = None
@@ -86,7 +85,7 @@ class Parameter(ParameterArrays):
         if req not in ("write", "add", "null"):
             raise AssertionError(f"grad_req must be one of 'write', 'add', or 'null', but got '{req}'")
         self._grad_req = req if self._differentiable else "null"
-        self._grads = None
+        self._init_grad()
 
     @property
     def dtype(self) -> Any:
@@ -135,7 +134,7 @@ class Parameter(ParameterArrays):
             return
         default_init = initializer.Uniform() if default_init is None else default_init
         init = init or self.init or default_init
-        self._data = self._grads = None
+        self._data = None
         self._deferred_init = (init, as_contexts(ctx), default_init, None)
         if shape_is_known(self.shape):
             self._finish_deferred_init()
@@ -227,7 +226,7 @@ class Parameter(ParameterArrays):
         with autograd.pause():
             self._data = [array.astype(dtype) for array in self._data]
             touch()
-            self._grads = None if self._grads is None else [grad.astype(dtype) for grad in self._grads]
+            self._init_grad()
 
     def var(self) -> Symbol:
         """The variable that represents the parameter in symbols."""

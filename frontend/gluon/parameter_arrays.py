@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,6 +13,8 @@ from .. import autograd, context
 from ..base import MXNetError
 from ..context import Context
 from ..ndarray import NDArray, array, zeros
+from ..ndarray.gradients import attach
+from ..ndarray.tape import Variable, variable_of
 
 if TYPE_CHECKING:
     from ..ndarray import NDArray
@@ -32,7 +35,6 @@ class ParameterArrays:
     _trainer: Any
     _shape: tuple[int, ...] | None
     _data: list[NDArray] | None
-    _grads: list[NDArray] | None
     _ctx_list: list[Context] | None
     _ctx_map: list[list[int | None]] | None
     _deferred_init: tuple[Any, Any, Any, Any] | tuple[()]
@@ -153,21 +155,29 @@ class ParameterArrays:
 
     @property
     def _grad(self) -> list[NDArray] | None:
-        """The gradient arrays, created on first access; None if the parameter has no data or no gradient."""
-        if self._grads is None and self._data is not None and self._grad_req != "null":
-            self._grads = [zeros(a.shape, a.context, a.dtype, self._grad_stype) for a in self._data]
-        return self._grads
+        """The gradients' arrays, made when they are first requested; None if there are none."""
+        if self._data is None or self._grad_req == "null":
+            return None
+        return [variable.array for variable in self._variables()]
 
     @_grad.setter
-    def _grad(self, grads: list[NDArray] | None) -> None:
-        self._grads = grads
+    def _grad(self, grads: Sequence[NDArray] | None) -> None:
+        """Have these arrays receive the gradients; zeros again for None."""
+        self._init_grad()
+        for one, grad in zip(self._data or (), grads or (), strict=False):
+            attach(one, self._grad_req, partial(_same, grad))
+
+    def _variables(self) -> list[Variable]:
+        """The gradients of the arrays; empty if they have none."""
+        return [v for v in map(variable_of, self._data or ()) if v is not None]
 
     def zero_grad(self) -> None:
-        """Set the gradients to zero. Gradient arrays that do not exist yet are zero when they are created."""
+        """Set the gradients to zero."""
         if self._grad_stype != "default":
-            self._grads = None
-        for grad in self._grads or ():
-            grad[:] = 0
+            self._init_grad()
+        for variable in self._variables():
+            if variable.is_made:
+                variable.array[:] = 0
 
     def _init_impl(self, data: NDArray, ctx_list: Sequence[Context], adopt: bool = False) -> None:
         """Store a copy of `data` on each context. With `adopt`, `data` must have no other user, and it is stored
@@ -178,12 +188,17 @@ class ParameterArrays:
             data if adopt and i == 0 and ctx == data.context else data.copyto(ctx)
             for i, ctx in enumerate(self._ctx_list)
         ]
-        self._grads = None
+        self._init_grad()
         touch()
 
     def _init_grad(self) -> None:
-        """Drop the gradient arrays. They are created again, with zeros, on access."""
-        self._grads = None
+        """Give each array a gradient of zeros, or none if `grad_req` is "null"."""
+        for one in self._data or ():
+            if self._grad_req == "null":
+                one._entry = None
+            else:
+                make = partial(zeros, one.shape, one.context, one.dtype, self._grad_stype)
+                attach(one, self._grad_req, make)
 
     def _write(self, data: Any) -> None:
         """Write `data` to all arrays. Sparse arrays are replaced."""
@@ -192,8 +207,9 @@ class ParameterArrays:
             for one in self._data:
                 one[:] = data
             return
-        source = data if isinstance(data, NDArray) else array(data)
-        self._data = [source.astype(a.dtype).copyto(a.context).tostype(self._stype) for a in self._data]
+        held = data if isinstance(data, NDArray) else array(data)
+        self._data = [held.astype(a.dtype).copyto(a.context).tostype(self._stype) for a in self._data]
+        self._init_grad()
 
     def reset_ctx(self, ctx: Any) -> None:
         """Move the arrays to other contexts."""
@@ -232,3 +248,7 @@ def as_contexts(ctx: Any) -> list[Context]:
     if ctx is None:
         return [context.current_context()]
     return [ctx] if isinstance(ctx, Context) else list(ctx)
+
+
+def _same(grad: NDArray) -> NDArray:
+    return grad

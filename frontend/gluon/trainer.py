@@ -1,13 +1,12 @@
-"""Trainer: parameters with an optimizer. Its update steps are not implemented yet."""
+"""Trainer: parameters with an optimizer."""
 
 from __future__ import annotations
 
 import os
-from typing import Any, NoReturn
+from typing import Any
 
 from .. import optimizer as opt
 from ..artifacts import write_atomically
-from ..base_errors import gradients_missing
 from ..context import Context
 from ..kvstore import KVStore, KVStoreBase
 from ..optimizer.updater import load_states
@@ -21,8 +20,8 @@ __all__ = ["Trainer"]
 class Trainer:
     """Applies an optimizer to parameters, which must be initialized on the same contexts.
 
-    `optimizer` is an Optimizer, or a name with arguments in `optimizer_params`. The options for summing gradients of
-    several devices (`kvstore`, `compression_params`, `update_on_kvstore`) are stored for training.
+    `optimizer` is a name with its parameters in `optimizer_params`, or an Optimizer. How gradients of several devices
+    are summed depends on `kvstore`, `compression_params` and `update_on_kvstore`.
     """
 
     def __init__(
@@ -172,17 +171,81 @@ class Trainer:
         """Set the optimizer's learning rate. Raises UserWarning if the optimizer has a learning rate schedule."""
         self._optimizer.set_learning_rate(lr)
 
-    def step(self, batch_size: int, ignore_stale_grad: bool = False) -> NoReturn:
-        """Raises MXNetError: gradients are not implemented yet."""
-        raise gradients_missing("Trainer.step")
+    def step(self, batch_size: int, ignore_stale_grad: bool = False) -> None:
+        """Sum the gradients of all contexts and update the parameters, outside of `autograd.record()`.
 
-    def allreduce_grads(self) -> NoReturn:
-        """Raises MXNetError: gradients are not implemented yet."""
-        raise gradients_missing("Trainer.allreduce_grads")
+        Args:
+            batch_size: Gradients are divided by it.
+            ignore_stale_grad: True to skip parameters that the last backward pass did not reach. UserWarning is raised
+                for them otherwise.
+        """
+        self._check_and_rescale_grad(self._scale / batch_size)
+        self._prepare()
+        self._allreduce_grads()
+        self._update(ignore_stale_grad)
 
-    def update(self, batch_size: int, ignore_stale_grad: bool = False) -> NoReturn:
-        """Raises MXNetError: gradients are not implemented yet."""
-        raise gradients_missing("Trainer.update")
+    def allreduce_grads(self) -> None:
+        """Sum the gradients of all contexts; `update` then uses the sums. AssertionError if the store updates."""
+        self._prepare()
+        self._require_updates_here("allreduce_grads()")
+        self._allreduce_grads()
+
+    def update(self, batch_size: int, ignore_stale_grad: bool = False) -> None:
+        """Update the parameters with gradients that are summed already; see `step`. AssertionError if the store
+        updates.
+        """
+        self._prepare()
+        self._require_updates_here("update()")
+        self._check_and_rescale_grad(self._scale / batch_size)
+        self._update(ignore_stale_grad)
+
+    def _prepare(self) -> None:
+        """Make the store and give it the parameters, if that was not done."""
+        if not self._kv_initialized:
+            self._init_kvstore()
+        if self._params_to_init:
+            self._init_params()
+
+    def _require_updates_here(self, what: str) -> None:
+        assert not (self._kvstore and self._update_on_kvstore), (
+            f"{what} when parameters are updated on kvstore is not supported. Try setting `update_on_kvstore` to False "
+            "when creating trainer."
+        )
+
+    def _allreduce_grads(self) -> None:
+        for i, param in enumerate(self._params if self._kvstore else ()):
+            if param.grad_req == "null":
+                continue
+            grads = param.list_grad()
+            if grads[0].stype != "default":
+                self._kvstore.push(i, grads, priority=-i)
+                if param._stype == "default":
+                    out = param.list_data() if self._update_on_kvstore else grads
+                    self._kvstore.pull(i, out, priority=-i, ignore_sparse=self._distributed)
+            elif self._update_on_kvstore:
+                self._kvstore.pushpull(i, grads, out=param.list_data(), priority=-i)
+            else:
+                self._kvstore.pushpull(i, grads, priority=-i)
+
+    def _update(self, ignore_stale_grad: bool) -> None:
+        scaler = getattr(self, "_amp_loss_scaler", None)
+        if scaler is not None and scaler.has_overflow(self._params):
+            return
+        updates: list[list[tuple[int, Any, Any]]] = [[] for _ in self._updaters]
+        for i, param in enumerate(self._params):
+            if param.grad_req == "null":
+                continue
+            if not ignore_stale_grad:
+                _require_fresh(param)
+            if self._kvstore and self._update_on_kvstore:
+                continue
+            for found, array, grad in zip(updates, param.list_data(), param.list_grad(), strict=True):
+                if not ignore_stale_grad or array._fresh_grad:
+                    found.append((i, grad, array))
+                    array._fresh_grad = False
+        for updater, found in zip(self._updaters, updates, strict=True):
+            if found:
+                updater(*map(list, zip(*found, strict=True)))
 
     def save_states(self, fname: str | os.PathLike[str]) -> None:
         """Write the optimizer and its states to a file, in MXNet's format."""
@@ -198,6 +261,18 @@ class Trainer:
             updater.optimizer = self._updaters[0].optimizer
         self._optimizer = self._updaters[0].optimizer
         self._optimizer.param_dict = dict(enumerate(self._params))
+
+
+def _require_fresh(param: Parameter) -> None:
+    """UserWarning for a parameter that no backward pass reached since the last update."""
+    for array in param._check_and_get(param._data, list):
+        if not array._fresh_grad:
+            raise UserWarning(
+                f"Gradient of Parameter `{param.name}` on context {array.context} has not been updated by backward "
+                "since last `step`. This could mean a bug in your model that made it only use a subset of the "
+                "Parameters (Blocks) for this iteration. If you are intentionally only using a subset, call step with "
+                "ignore_stale_grad=True to suppress this warning and skip updating of Parameters with stale gradient"
+            )
 
 
 def _as_list(params: Any) -> list[Parameter]:

@@ -11,14 +11,19 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ...ir.types import DType
+from ...runtime.modes import modes
 from ...runtime.writes import written
-from ..base import numeric_types
+from ..base import MXNetError, numeric_types
 from ..dtypes import to_memory
 from ..shapes import shape_of_element
-from .array_classes import array_class
+from . import op
+from .array_classes import array_class, empty_array
 from .key_helpers import KeyHelpers
+from .tape import entry_of, is_recorded, record_copy, require_writable
 
 if TYPE_CHECKING:
+    from ..context import Context
     from .ndarray import NDArray
 
 _BASIC = (int, np.integer, slice, type(None), type(Ellipsis))
@@ -49,6 +54,10 @@ class Indexing(KeyHelpers):
 
     def __setitem__(self: NDArray, key: Any, value: Any) -> None:  # type: ignore[misc]
         """Write a number, an array or an array-like value, broadcast to the shape that `key` selects."""
+        if modes.recording:
+            require_writable(self)
+            if entry_of(value) is not None:
+                return _assign_recorded(self, key, value)
         try:
             key = () if _is_whole(self, key) else key
             self._write(_assignable(self, value), _open_ended(normalized(key)))
@@ -82,7 +91,31 @@ def _select(array: NDArray, key: Any) -> NDArray:
     if _is_basic(key) and selected.flags.c_contiguous and selected.size:
         here, start = (m.__array_interface__["data"][0] for m in (selected, memory))
         return array._view(shape, here - start)
+    if is_recorded((array,)):
+        places = np.arange(array.size).reshape(array._shape)[key].reshape(-1)
+        return op.take(op.reshape(array, shape=(-1,)), _positions(places, array._context)).reshape(shape)
     return array._like(np.ascontiguousarray(selected).reshape(shape))
+
+
+def _positions(places: np.ndarray, context: Context) -> NDArray:
+    """Positions as an array of int64."""
+    made = empty_array(places.shape, DType.I64, context)
+    made._write(places)
+    return made
+
+
+def _assign_recorded(array: NDArray, key: Any, value: NDArray) -> None:
+    """Write an array on the tape over all elements of `array`, which is on the tape then too. MXNetError for a part:
+    its other elements would have no gradient.
+    """
+    if not (key is Ellipsis or key == slice(None) or _is_whole(array, key)):
+        raise MXNetError("Inplace operations (+=, -=, x[:]=, etc) are not supported when recording with autograd.")
+    value = value.as_in_context(array._context).astype(array.dtype, copy=False)
+    if value._shape != array._shape:
+        value = op.broadcast_to(value, shape=array._shape)
+    array._write(value._memory())
+    written(array._storage)
+    record_copy(value, array)
 
 
 def _open_ended(key: Any) -> Any:

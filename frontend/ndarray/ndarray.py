@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import warnings
+from functools import partial
 from math import prod
 from typing import Any, ClassVar
 
@@ -11,12 +12,13 @@ import numpy as np
 
 from ...ir.types import DType
 from ...runtime.device import copy_between
+from ...runtime.modes import hooks
 from ...runtime.storage import as_numpy
 from ...runtime.tensor import Tensor
 from ..base import MXNetError, integers
-from ..base_errors import gradients_missing
 from ..context import Context, as_context, device_of, usable
 from ..dtypes import dtype_name, dtype_of, from_memory, memory_dtype, numpy_type, to_memory
+from . import op
 from .arithmetic import Arithmetic
 from .array_classes import array_at, empty_array, register_array_class  # noqa: F401
 from .casting import tostype, write
@@ -24,8 +26,10 @@ from .dlpack import exported, to_dlpack
 from .eager import invoke, operator_named
 from .files import from_bytes, from_raw_bytes, to_bytes
 from .fluent import Fluent
+from .gradients import REQUESTS, attach, backward
 from .indexing import Indexing
 from .reshaping import reshaped
+from .tape import Entry, is_recorded, record_copy, variable_of
 
 __all__ = ["NDArray"]
 
@@ -39,7 +43,9 @@ class NDArray(Arithmetic, Indexing, Fluent, Tensor):
     On a CPU, a call returns when its work is done; on other devices it can return earlier.
     """
 
-    __slots__ = ("__weakref__", "_grad")
+    __slots__ = ("__weakref__", "_entry")
+
+    _entry: Entry | None
 
     _context: Context
 
@@ -93,8 +99,21 @@ class NDArray(Arithmetic, Indexing, Fluent, Tensor):
 
     @property
     def grad(self) -> NDArray | None:
-        """The array that receives the gradient, or None."""
-        return getattr(self, "_grad", None)
+        """The array that receives the gradient, if there is one."""
+        variable = variable_of(self)
+        return None if variable is None else variable.array
+
+    @property
+    def _fresh_grad(self) -> bool:
+        """Whether a backward pass wrote the gradient since this was last set to False."""
+        variable = variable_of(self)
+        return variable is not None and variable.fresh
+
+    @_fresh_grad.setter
+    def _fresh_grad(self, fresh: bool) -> None:
+        variable = variable_of(self)
+        if variable is not None:
+            variable.fresh = bool(fresh)
 
     @property
     def T(self) -> NDArray:
@@ -123,7 +142,20 @@ class NDArray(Arithmetic, Indexing, Fluent, Tensor):
         self._storage.device.write(self._address, content)
 
     def _view(self, shape: tuple[int, ...], offset: int = 0, dtype: DType | None = None) -> NDArray:
-        """An array on the same memory, which starts at byte `offset`."""
+        """An array on the same memory, from byte `offset` on; on the tape a copy, whose gradient is known."""
+        if hooks.watched and is_recorded((self,)):
+            return self._recorded_view(shape, offset // self._dtype.itemsize)
+        return self._alias(shape, offset, dtype)
+
+    def _recorded_view(self, shape: tuple[int, ...], first: int) -> NDArray:
+        count = prod(shape)
+        flat = self
+        if count != self.size:
+            flat = op.reshape(self, shape=(-1,))
+            flat = op.slice_axis(flat, axis=0, begin=first, end=first + count)
+        return op.reshape(flat, shape=shape) if shape else op.reshape(flat, shape=(1,))
+
+    def _alias(self, shape: tuple[int, ...], offset: int = 0, dtype: DType | None = None) -> NDArray:
         view: NDArray = object.__new__(type(self))
         view._storage, view._address, view._shape = self._storage, self._address + offset, shape
         view._dtype, view._context = dtype or self._dtype, self._context
@@ -188,7 +220,7 @@ class NDArray(Arithmetic, Indexing, Fluent, Tensor):
         new = dtype_of(dtype)
         if new is self._dtype:
             return self.copy() if copy else self
-        if self.size >= _LARGE:
+        if self.size >= _LARGE or is_recorded((self,)):
             return invoke(operator_named("Cast"), [self], {"dtype": dtype_name(numpy_type(new))})
         made = empty_array(self._shape, new, self._context)
         made._write(to_memory(self.asnumpy(), new))
@@ -228,6 +260,8 @@ class NDArray(Arithmetic, Indexing, Fluent, Tensor):
             ctypes.memmove(made._address, self._address, self._nbytes())
         except ctypes.ArgumentError:  # an address of another device
             copy_between(made._storage.device, made._address, self._storage.device, self._address, self._nbytes())
+        if is_recorded((self,)):
+            record_copy(self, made)
         return made
 
     def as_in_context(self, context: Context) -> NDArray:
@@ -246,7 +280,7 @@ class NDArray(Arithmetic, Indexing, Fluent, Tensor):
 
     def detach(self) -> NDArray:
         """A view of the same memory that is not part of the recorded graph: no gradient flows through it."""
-        return self._view(self._shape)
+        return self._alias(self._shape)
 
     def tostype(self, stype: str) -> Any:
         """Converts the array to another storage type.
@@ -265,12 +299,25 @@ class NDArray(Arithmetic, Indexing, Fluent, Tensor):
     wait_to_write = wait_to_read
 
     def attach_grad(self, grad_req: str = "write", stype: str | None = None) -> None:
-        """Raises MXNetError: gradients are not supported yet."""
-        raise gradients_missing("NDArray.attach_grad")
+        """Make the array a variable: `backward` computes its gradient, which `grad` returns.
+
+        Args:
+            grad_req: "write" replaces the gradient in each backward pass, "add" adds to it, "null" ignores it.
+            stype: Storage type of the gradient; "default" (dense) if None.
+        """
+        if grad_req not in REQUESTS:
+            raise KeyError(grad_req)
+        attach(self, grad_req, partial(_zeros, self._shape, self._dtype, self._context))
 
     def backward(self, out_grad: Any = None, retain_graph: bool = False, train_mode: bool = True) -> None:
-        """Raises MXNetError: gradients are not supported yet."""
-        raise gradients_missing("NDArray.backward")
+        """Compute the gradients of this array by the variables that it was computed from.
+
+        Args:
+            out_grad: The gradient by this array; ones if None.
+            retain_graph: True to keep what was recorded for another backward pass.
+            train_mode: Unused: a call's gradient is in the mode of the call.
+        """
+        backward([self], [out_grad], retain_graph, train_mode)
 
     def _full(self, value: Any) -> None:
         """Set all elements to a number."""
@@ -380,6 +427,12 @@ class NDArray(Arithmetic, Indexing, Fluent, Tensor):
 
     def __dlpack_device__(self) -> tuple[int, int]:
         return (1, 0)
+
+
+def _zeros(shape: tuple[int, ...], dtype: DType, context: Context) -> NDArray:
+    made = empty_array(shape, dtype, context)
+    made._write(0)
+    return made
 
 
 def _unpickled(cls: type[NDArray], context: str, content: bytes) -> NDArray:

@@ -12,9 +12,9 @@ class ObservingBuilder(MxBuilder):
 
     single = True
 
-    def __init__(self, name: str, *, training: bool) -> None:
+    def __init__(self, name: str, *, training: bool, own_gradients: bool = False) -> None:
         self._training = training
-        super().__init__(name, training=training, own_gradients=False)
+        super().__init__(name, training=training, own_gradients=own_gradients)
         self.asked = False
 
     @property

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ...ir.graph import GraphError
 from ...ir.types import TensorType
 from ...runtime.device import Device, DeviceError
 from ...runtime.function import Call, Function, Specialization, after_call, before_call
@@ -25,12 +26,14 @@ from ..dtypes import from_memory
 from ..memory import OutOfMemory
 from ..tracebacks import cause_of
 from .array_classes import empty_array, number_class
-from .operator_graph import compiled, operator_graph, refusal
+from .operator_graph import compiled, eager_options, operator_graph, refusal
 from .ready import fast_binary, fast_unary
 from .scalars import ScalarBlock, checks_scalars
+from .tape import call_recorded, is_recorded, require_writable
 
 if TYPE_CHECKING:
     from ...ir.dialects.mx.operator import Operator
+    from ...runtime.derivative import Differentiable
     from .ndarray import NDArray
 
 SIGNATURES = 4096
@@ -95,6 +98,8 @@ class OperatorSpecialization(Specialization):
         self.function, self.operator = function, operator
         self.scalars = ScalarBlock.of(operator, device)
         self.checks_results, self.checks_operands = operator.checks_results(), operator.checks_operands()
+        self._signature = types, training
+        self._differentiable: Differentiable | None = None
         plain = not (self.state or self.random or self.scalars.count)
         self.simple = plain and not (self.checks_results or self.checks_operands)
 
@@ -109,6 +114,8 @@ class OperatorSpecialization(Specialization):
         try:
             if not hooks.watched:
                 results = self._results(arrays, out, context, scalars)
+            elif is_recorded(arrays):
+                results = self._recorded(arrays, out, context, scalars)
             else:
                 call = Call(self.function, self, arrays, scalars)
                 before_call(call)
@@ -119,6 +126,39 @@ class OperatorSpecialization(Specialization):
         if out is not None:
             return out
         return results[0] if len(results) == 1 else results
+
+    def _recorded(
+        self, arrays: Sequence[NDArray], out: Out, context: Context, scalars: Sequence[float]
+    ) -> Sequence[NDArray]:
+        """A call on the tape, which observers see too."""
+        targets = [] if out is None else _as_outputs(out, self)
+        for array in targets:
+            require_writable(array)
+        call = Call(self.function, self, arrays, scalars)
+        before_call(call)
+        if self.checks_operands:
+            self._check_operands(arrays)
+        types = self.executable.inputs[len(arrays) :]  # of scalar parameters, then of a random key
+        numbers = [_number(value, t, context) for value, t in zip(scalars, types, strict=False)]
+        try:
+            results = call_recorded(self.differentiable, [*arrays, *numbers], len(self.types))
+        except GraphError as error:
+            raise MXNetError(self._refusal(arrays, str(error))) from cause_of(error)
+        after_call(call, results)
+        for target, result in zip(targets, results, strict=False):
+            result.copyto(target)
+            target._entry = result._entry
+        return targets or results
+
+    @property
+    def differentiable(self) -> Differentiable:
+        """The operator as a graph that can be differentiated."""
+        from ...runtime.derivative import Differentiable
+
+        if self._differentiable is None:
+            graph, _ = operator_graph(self.operator, *self._signature, own_gradients=True)
+            self._differentiable = Differentiable(graph, eager_options(self._signature[1]), self.device)
+        return self._differentiable
 
     def elsewhere(self, arrays: Sequence[NDArray], out: Out = None, scalars: Sequence[float] = ()) -> Any:
         """The call on the arrays' device, which is not part of a fast path's key. MXNetError for several devices."""
@@ -231,6 +271,13 @@ class OperatorSpecialization(Specialization):
             direct(x._address, y._address, x._address)
 
         return write
+
+
+def _number(value: float, type: TensorType, context: Context) -> NDArray:
+    """A scalar parameter as an array."""
+    made = empty_array((), type.dtype, context)
+    made._write(value)
+    return made
 
 
 def call_context(arrays: Sequence[NDArray], out: Out, context: Context | None) -> Context:

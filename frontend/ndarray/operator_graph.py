@@ -13,12 +13,22 @@ from ..tracebacks import cause_of
 if TYPE_CHECKING:
     from ...ir.dialects.mx.operator import Operator
     from ...ir.graph import Graph
+    from ...passes.manager import Options
     from ...runtime.device import Device, Runnable
 
 
-def operator_graph(operator: Operator, types: tuple[TensorType, ...], training: bool) -> tuple[Graph, bool]:
+def eager_options(training: bool = False) -> Options:
+    """The options of eager calls: arrays of new shapes should not require a compilation."""
+    from ...passes.manager import Options
+
+    return Options(training=training, static_shape=False)
+
+
+def operator_graph(
+    operator: Operator, types: tuple[TensorType, ...], training: bool, own_gradients: bool = False
+) -> tuple[Graph, bool]:
     """The core graph of an operator, and whether it depends on the mode. The outputs are the visible ones, then the new
-    values of the states."""
+    values of the states. A graph that is differentiated requires `own_gradients`."""
     from .observer import ObservingBuilder
 
     names = operator.input_names(len(types))
@@ -27,7 +37,7 @@ def operator_graph(operator: Operator, types: tuple[TensorType, ...], training: 
             f"{operator.mx_name()} takes {len(names)} array{'s' * (len(names) != 1)} ({', '.join(names)}), "
             f"got {len(types)}"
         )
-    b = ObservingBuilder(operator.mx_name(), training=training)
+    b = ObservingBuilder(operator.mx_name(), training=training, own_gradients=own_gradients)
     try:
         inputs = [b.input(t, name) for t, name in zip(types, names, strict=True)]
         b.scalar_inputs(operator)
@@ -47,12 +57,9 @@ def refusal(operator: Operator, types: Sequence[TensorType], reason: object) -> 
 
 
 def compiled(graph: Graph, operator: Operator, device: Device) -> Runnable:
-    from ...passes.manager import Options
     from ...runtime.compile import executable_for
 
-    any_extents = Options(static_shape=False)  # arrays of new shapes should not require a compilation
-
     try:
-        return executable_for(graph, any_extents, device)
+        return executable_for(graph, eager_options(), device)
     except GraphError as error:
         raise MXNetError(refusal(operator, graph.input_types(), error)) from cause_of(error)

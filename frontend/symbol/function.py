@@ -21,11 +21,13 @@ from ...runtime.modes import hooks, modes
 from ..base import MXNetError
 from ..context import Context, current_context, device_of
 from ..memory import OutOfMemory
+from ..ndarray.tape import call_recorded, is_recorded
 from ..tracebacks import cause_of
 from .flags import FunctionFlags
 from .to_graph import symbol_to_graph
 
 if TYPE_CHECKING:
+    from ...runtime.derivative import Derivative, Differentiable
     from ...runtime.dynamic import DynamicPrograms
     from ..ndarray import NDArray
     from .symbol import Symbol
@@ -90,7 +92,8 @@ class SymbolFunction(Function["SymbolSpecialization"]):
         known, options = self._families.find(family), Options(training=training)
         try:
             if known is not None and types != known.first and not self.flags.static_shape:
-                return SymbolSpecialization(self, self._dynamic(known, types, options, device), known.layers, device)
+                executable = self._dynamic(known, types, options, device)
+                return SymbolSpecialization(self, executable, known.layers, device, training)
             graph = self.graph(types)
             executable = executable_for(graph, options, device)
         except GraphError as error:
@@ -98,7 +101,7 @@ class SymbolFunction(Function["SymbolSpecialization"]):
         except OutOfMemory as error:
             raise error.of(f"{self.title}: memory for intermediate results") from cause_of(error)
         made = self._families.add(family, _Family(types, graph.names()))
-        return SymbolSpecialization(self, executable, made.layers, device)
+        return SymbolSpecialization(self, executable, made.layers, device, training)
 
     def _family_of(self, types: Sequence[TensorType], training: bool, device: Device) -> Hashable:
         kinds = [t if n in self.parameters else (t.rank, t.dtype) for n, t in zip(self.names, types, strict=True)]
@@ -131,9 +134,12 @@ class SymbolFunction(Function["SymbolSpecialization"]):
 class SymbolSpecialization(Specialization):
     """A symbol compiled for one signature."""
 
-    def __init__(self, function: SymbolFunction, executable: Runnable, layers: tuple[str, ...], device: Device) -> None:
+    def __init__(
+        self, function: SymbolFunction, executable: Runnable, layers: tuple[str, ...], device: Device, training: bool
+    ) -> None:
         super().__init__(executable, function.title, layers, device)
-        self.function = function
+        self.function, self.training = function, training
+        self._differentiable: Differentiable | None = None
         if function.flags.static_alloc:
             for holder in executable.holders:
                 keep_memory(holder, function)
@@ -142,10 +148,41 @@ class SymbolSpecialization(Specialization):
         """The results for arrays of the signature; `version` identifies the current values of the parameters."""
         from ..ndarray.ndarray import empty_array
 
+        if is_recorded(arrays):
+            return self._recorded(arrays, version)
         context = arrays[0]._context if arrays else current_context()
         results = [empty_array(t.shape, t.dtype, context) for t in self.types]
         self.call_into(arrays, results, version, context)
         return results
+
+    def _recorded(self, arrays: Sequence[NDArray], version: Hashable) -> list[NDArray]:
+        """A call on the tape, which observers see too."""
+        call = Call(self.function, self, arrays)
+        before_call(call)
+        try:
+            results = call_recorded(self.differentiable, arrays, len(self.types), version)
+        except GraphError as error:
+            raise MXNetError(str(error)) from cause_of(error)
+        after_call(call, results)
+        return results
+
+    @property
+    def differentiable(self) -> Differentiable:
+        """The symbol as a graph that can be differentiated."""
+        from ...runtime.derivative import Differentiable
+
+        if self._differentiable is None:
+            types = self.executable.inputs[: len(self.function.names)]
+            graph, options = self.function.graph(types), Options(training=self.training)
+            self._differentiable = Differentiable(graph, options, self.device)
+        return self._differentiable
+
+    def derivative(self, wrt: Sequence[int]) -> Derivative:
+        """The gradient by the operands at these positions. MXNetError names an operator that has none."""
+        try:
+            return self.differentiable.derivative(wrt)
+        except GraphError as error:
+            raise MXNetError(str(error)) from cause_of(error)
 
     def call_into(
         self, arrays: Sequence[NDArray], results: Sequence[NDArray], version: Hashable, context: Context

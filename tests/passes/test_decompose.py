@@ -74,10 +74,14 @@ def test_moving_statistics_become_updates() -> None:
     b = GraphBuilder()
     x, *rest = (b.input(tensor(*shape)) for shape in ((2, 3, 4, 4), (3,), (3,), (3,), (3,)))
     graph = b.build([b.node(op("BatchNorm"), x, *rest).outputs[0]])
-    trained = run_pass(Decompose(), graph, options=Options(training=True))
-    assert trained.updates == (3, 4)
+    training = Options(training=True)
+    trained = run_pass(Decompose(own_gradients=True), graph, options=training)
+    assert trained.updates == (3, 4) and trained.late == {3, 4}
     assert len(trained.outputs) == 3
-    assert run_pass(Decompose(), graph).updates == ()
+    for without in (Decompose(), Decompose(own_gradients=True, wrt=())):
+        assert run_pass(without, graph, options=training).updates == ()
+    assert run_pass(Decompose(own_gradients=True, wrt=(1,)), graph, options=training).updates == (3, 4)
+    assert run_pass(Decompose(own_gradients=True), graph).updates == ()
 
 
 def test_an_operator_with_its_own_gradient_becomes_a_call_that_carries_it() -> None:

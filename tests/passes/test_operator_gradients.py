@@ -78,7 +78,8 @@ def backward(call: Call, parts: Split, cotangents: Arrays, run: Any = on_referen
     seeds = [
         np.asarray(c, v.type.dtype.numpy).reshape(v.type.shape) for c, v in zip(cotangents, seeded(call), strict=True)
     ]
-    return results[: call.results], run(parts.backward, [*kept, *seeds])
+    gradients = run(parts.backward, [*kept, *seeds])
+    return results[: call.results], gradients[: len(parts.backward.outputs) - len(parts.backward.updates)]
 
 
 def seeded(call: Call) -> list[Any]:

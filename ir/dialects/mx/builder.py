@@ -44,7 +44,10 @@ class MxBuilder(CoreBuilder):
     def __init__(self, name: str = "main", *, training: bool = False, own_gradients: bool = True) -> None:
         super().__init__(name)
         self.training, self.own_gradients = training, own_gradients
+        self.in_gradient = True
+        """Whether the current operator is part of a gradient."""
         self.updated: dict[Value, Value] = {}
+        self._late: set[Value] = set()
         self._key: Value | None = None
         self._operators, self._draws = -1, 0
         self._begun = False
@@ -111,6 +114,14 @@ class MxBuilder(CoreBuilder):
         if state.node is None:
             self.updated[state] = new_value
 
+    def update_in_backward(self, state: Value, new_value: Value) -> None:
+        """The mutated input `state` becomes `new_value` in a backward pass: moving statistics, as MXNet does on CPUs.
+        A graph that is not differentiated leaves it as it is, and so does an operator that no gradient passes.
+        """
+        if self.own_gradients and self.in_gradient:
+            self.update(state, new_value)
+            self._late.add(state)
+
     def custom_gradient(
         self, forward: Callable[..., Value | Sequence[Value]], gradient: OwnGradient, *operands: Value
     ) -> tuple[Value, ...]:
@@ -125,11 +136,13 @@ class MxBuilder(CoreBuilder):
     def adopt(self, inner: CoreBuilder, operands: Sequence[Value], states: Sequence[Value]) -> None:
         assert isinstance(inner, MxBuilder)
         for state, new_value in zip(inner.updated, states, strict=True):
-            self.update(operands[state.index], new_value)
+            update = self.update_in_backward if state in inner._late else self.update
+            update(operands[state.index], new_value)
 
     def build(self, outputs: Sequence[Value]) -> Graph:
         positions = {value: i for i, value in enumerate(self.inputs)}
         self.updates = (*self.updates, *(positions[state] for state in self.updated))
+        self.late |= {positions[state] for state in self.updated if state in self._late}
         if self._key is not None and self._operators >= 0:
             self.random = RandomKey(positions[self._key], self._operators + 1)
         return super().build((*outputs, *self.updated.values()))
@@ -142,8 +155,8 @@ class InnerBuilder(MxBuilder):
     """
 
     def __init__(self, name: str, outer: MxBuilder) -> None:
-        super().__init__(name, training=outer.training)
-        self.outer, self.single = outer, outer.single
+        super().__init__(name, training=outer.training, own_gradients=outer.own_gradients)
+        self.outer, self.single, self.in_gradient = outer, outer.single, outer.in_gradient
 
     def _capture(self, value: Value) -> Value:
         self.captured = (*self.captured, value)

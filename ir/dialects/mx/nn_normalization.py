@@ -116,7 +116,7 @@ class _BatchNormBase(Operator):
 
     def _update(self, b: MxBuilder, moving: list[Value], new: tuple[Value, Value], momentum: float) -> None:
         for state, value in zip(moving, new, strict=False):
-            b.update(state, b.add(b.mul(state, momentum), b.mul(value, 1 - momentum)))
+            b.update_in_backward(state, b.add(b.mul(state, momentum), b.mul(value, 1 - momentum)))
 
     def decompose(self, b: MxBuilder, *inputs: Value) -> Three:
         return self.normalize(b, inputs)

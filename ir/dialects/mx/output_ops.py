@@ -330,10 +330,9 @@ class IdentityAttachKLSparseReg(Elementwise):
             unify_at(inputs, 1, data[1:2])
 
     def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
-        """The moving mean is updated in the forward pass here, and in the backward pass in MXNet."""
         x, moving = inputs
         if b.training:
-            b.update(moving, self._moved(b, x, moving))
+            b.update_in_backward(moving, self._moved(b, x, moving))
         return x
 
     def _moved(self, b: MxBuilder, x: Value, moving: Value) -> Value:

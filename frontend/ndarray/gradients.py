@@ -1,0 +1,147 @@
+"""Gradients of arrays: `mark_variables`, `backward` and `grad`, which `mx.autograd` offers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from ..base import MXNetError
+from .array_classes import array_class, empty_array
+from .tape import NOT_RECORDED, Entry, Variable, entry_of, pull_back, variable_of
+
+if TYPE_CHECKING:
+    from .ndarray import NDArray
+
+REQUESTS = ("null", "write", "add")
+"""How a variable receives gradients: not at all, replaced in each backward pass, or summed."""
+
+
+def mark_variables(variables: Any, gradients: Any, grad_reqs: str | Sequence[str] = "write") -> None:
+    """Make arrays variables, each with the array that receives its gradient.
+
+    Args:
+        variables: An array or a list of arrays.
+        gradients: Arrays of the same shapes and dtypes.
+        grad_reqs: How a gradient is received: "write", "add" or "null", one for all or one for each.
+    """
+    if isinstance(variables, array_class()):
+        variables, gradients = [variables], [gradients]
+    requests = [grad_reqs] * len(variables) if isinstance(grad_reqs, str) else list(grad_reqs)
+    for request in requests:
+        if request not in REQUESTS:
+            raise KeyError(request)
+    if not len(variables) == len(gradients) == len(requests):
+        raise MXNetError(
+            f"mark_variables: {len(variables)} variables have {len(gradients)} gradients and {len(requests)} grad_reqs"
+        )
+    for variable, gradient, request in zip(variables, gradients, requests, strict=True):
+        if variable.shape != gradient.shape:
+            raise MXNetError(f"mark_variables: a gradient of shape {gradient.shape} for a variable of {variable.shape}")
+        attach(variable, request, lambda gradient=gradient: gradient)
+
+
+def attach(array: NDArray, request: str, make: Callable[[], NDArray]) -> None:
+    """Make an array a variable whose gradient goes to the array that `make` returns when it is first needed."""
+    array._entry = Entry(Variable(request, make))
+
+
+def backward(heads: Any, head_grads: Any = None, retain_graph: bool = False, train_mode: bool = True) -> None:
+    """Compute the gradients of arrays by all variables that they depend on; each variable's array receives its own.
+
+    Args:
+        heads: An array or a list of arrays.
+        head_grads: The gradient by each head, None for ones; None alone for ones everywhere.
+        retain_graph: True to keep what was recorded for another backward pass.
+        train_mode: Unused: a call's gradient is in the mode of the call.
+    """
+    heads, head_grads = _as_lists(heads, head_grads)
+    found = pull_back(heads, _cotangents(heads, head_grads), retain_graph)
+    if all(variable.req == "null" for variable in found):
+        raise MXNetError("There are no inputs in computation graph that require gradients.")
+    for variable, gradient in found.items():
+        _receive(variable, gradient)
+
+
+def grad(
+    heads: Any,
+    variables: Any,
+    head_grads: Any = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    train_mode: bool = True,
+) -> Any:
+    """The gradients of arrays by variables, as new arrays; the arrays of the variables do not change.
+
+    Args:
+        heads: An array or a list of arrays.
+        variables: An array or a list of arrays, each with `attach_grad`.
+        head_grads: The gradient by each head, None for ones; None alone for ones everywhere.
+        retain_graph: True to keep what was recorded for another backward pass; by default as `create_graph`.
+        create_graph: True to record the gradients, so that they can be differentiated.
+        train_mode: Unused: a call's gradient is in the mode of the call.
+    Returns:
+        A list of arrays; one array for a single variable that is not in a list.
+    """
+    heads, head_grads = _as_lists(heads, head_grads)
+    listed = [variables] if isinstance(variables, array_class()) else list(variables)
+    if not listed:
+        raise AssertionError("variables cannot be an empty list.")
+    nodes = [_variable(x, i) for i, x in enumerate(listed, 1)]
+    retain = create_graph if retain_graph is None else retain_graph
+    found = pull_back(heads, _cotangents(heads, head_grads), retain, create_graph)
+    for i, node in enumerate(nodes, 1):
+        if node not in found:
+            raise MXNetError(
+                f"Cannot differentiate with respect to the {i}-th variable because it is unreachable from the outputs."
+            )
+    gradients = [found[node] for node in nodes]
+    return gradients[0] if isinstance(variables, array_class()) else gradients
+
+
+def _variable(array: Any, number: int) -> Variable:
+    found = variable_of(array)
+    if found is None:
+        raise MXNetError(
+            f"Cannot differentiate with respect to the {number}-th variable because it does not require gradient."
+        )
+    return found
+
+
+def _as_lists(heads: Any, head_grads: Any) -> tuple[list[NDArray], list[NDArray | None]]:
+    if isinstance(heads, array_class()):
+        heads, head_grads = [heads], [head_grads] if isinstance(head_grads, array_class()) else head_grads
+    heads = list(heads)
+    head_grads = [None] * len(heads) if head_grads is None else list(head_grads)
+    if len(heads) != len(head_grads):
+        raise AssertionError("heads and head_grads must be lists of the same length")
+    return heads, head_grads
+
+
+def _cotangents(heads: Sequence[NDArray], head_grads: Sequence[NDArray | None]) -> list[NDArray]:
+    """The gradient by each head. MXNetError if its shape is another, or the head is not on the tape."""
+    found: list[NDArray] = []
+    for head, given in zip(heads, head_grads, strict=True):
+        if entry_of(head) is None:
+            raise MXNetError(NOT_RECORDED)
+        if given is not None and given.shape != head.shape:
+            raise MXNetError(f"the gradient by a head of shape {head.shape} has the shape {given.shape}")
+        found.append(_ones(head) if given is None else given.astype(head.dtype, copy=False))
+    return found
+
+
+def _ones(array: NDArray) -> NDArray:
+    made = empty_array(array._shape, array._dtype, array._context)
+    made[:] = 1
+    return made
+
+
+def _receive(variable: Variable, gradient: NDArray) -> None:
+    """Write a gradient to its variable's array, or add it."""
+    if variable.req == "null":
+        return
+    target = variable.array
+    variable.fresh = True
+    if variable.req == "add":
+        target += gradient
+    else:
+        gradient.copyto(target)

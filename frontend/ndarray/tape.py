@@ -1,0 +1,306 @@
+"""The tape: calls that were recorded for gradients, and the way back through them.
+
+    Variable    an array with a gradient (`attach_grad`): where the way back ends
+    Recorded    a call whose results depend on variables, with what its gradient reads
+    Entry       result `index` of a recorded call, or a variable; arrays on the tape refer to theirs
+
+Recorded calls refer to those that their operands come from, and arrays to the calls that made them, so what no array
+and no later call needs is freed. Threads record separately: a tape is only reached through arrays.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+from ...ir.graph import GraphError
+from ...ir.types import TensorType
+from ...runtime.modes import modes, set_recording
+from ...runtime.random_keys import key_in_memory
+from ...runtime.writes import written
+from ..base import MXNetError
+from ..tracebacks import cause_of
+from .array_classes import array_at, empty_array
+
+if TYPE_CHECKING:
+    from ...runtime.derivative import Derivative, Differentiable
+    from ...runtime.function import Specialization
+    from ..context import Context
+    from .ndarray import NDArray
+
+NOT_RECORDED = (
+    "Cannot differentiate node because it is not in a computational graph. You need to set is_recording to true or use "
+    "autograd.record() to save computational graphs for backward. If you want to differentiate the same graph twice, "
+    "you need to pass retain_graph=True to backward."
+)
+IN_PLACE = (
+    "Assigning to NDArrays that are already in a computational graph will cause undefined behavior when evaluating "
+    "gradients. Please call backward first to clear the graph or do this out side of a record section. Also note that "
+    "you cannot use inplace operations like +=, *=, relu(x, out=x), y[idx]=x, etc inside a record section."
+)
+
+
+class Variable:
+    """The gradient of an array. `array` receives it according to `req`: "write", "add" or "null".
+
+    `make` makes that array when it is first needed. `fresh` is True from a backward pass until an update clears it.
+    """
+
+    __slots__ = ("_array", "_make", "fresh", "req")
+
+    def __init__(self, req: str, make: Callable[[], NDArray]) -> None:
+        self.req, self.fresh = req, False
+        self._make = make
+        self._array: NDArray | None = None
+
+    @property
+    def is_made(self) -> bool:
+        """False while the gradient is zeros that have no memory yet."""
+        return self._array is not None
+
+    @property
+    def array(self) -> NDArray:
+        """The array that receives the gradient."""
+        if self._array is None:
+            self._array = self._make()
+        return self._array
+
+
+class Entry(NamedTuple):
+    """Result `index` of a recorded call, or a variable (index 0)."""
+
+    node: Recorded | Variable
+    index: int = 0
+
+
+class Pullback(Protocol):
+    """The gradient of one recorded call."""
+
+    def __call__(self, cotangents: list[NDArray | None], differentiable: bool) -> Sequence[NDArray | None]:
+        """The cotangents of the call's `operands` from those of its results, None for one that is zero. They are on
+        the tape themselves if they are to be `differentiable`."""
+        ...
+
+
+class Recorded:
+    """A call on the tape.
+
+    `operands` are the entries of the operands that it is differentiated by, `number` its place in time. `pull` is None
+    once the graph was freed.
+    """
+
+    __slots__ = ("number", "operands", "pull", "results")
+    _numbers = itertools.count()
+
+    def __init__(self, operands: Sequence[Entry], pull: Pullback, results: int) -> None:
+        self.number = next(Recorded._numbers)
+        self.operands, self.results = tuple(operands), results
+        self.pull: Pullback | None = pull
+
+
+def entry_of(array: Any) -> Entry | None:
+    """The entry of an array on the tape; None for all others."""
+    return getattr(array, "_entry", None)
+
+
+def is_recorded(arrays: Sequence[Any]) -> bool:
+    """Whether this thread records and a call on these arrays is part of a gradient."""
+    return modes.recording and any(entry_of(a) is not None for a in arrays)
+
+
+def require_writable(array: NDArray) -> None:
+    """MXNetError for an array on the tape while this thread records: its old elements may be part of a gradient."""
+    if modes.recording and entry_of(array) is not None:
+        raise MXNetError(IN_PLACE)
+
+
+def variable_of(array: Any) -> Variable | None:
+    """The gradient of an array, if it is a variable."""
+    entry = entry_of(array)
+    return entry.node if entry is not None and isinstance(entry.node, Variable) else None
+
+
+def record(operands: Sequence[NDArray], wrt: Sequence[int], pull: Pullback, results: Sequence[NDArray]) -> None:
+    """Put a call on the tape, whose gradient is by the operands `wrt`."""
+    entries = [entry_of(operands[i]) for i in wrt]
+    node = Recorded([e for e in entries if e is not None], pull, len(results))
+    for i, array in enumerate(results):
+        array._entry = Entry(node, i)
+
+
+def record_copy(source: NDArray, made: NDArray) -> None:
+    """Put a copy on the tape, which may be on another device: its gradient is a copy in the other direction."""
+    context = source._context
+
+    def pull(cotangents: list[NDArray | None], differentiable: bool) -> Sequence[NDArray | None]:
+        (given,) = cotangents
+        return [None if given is None else given.as_in_context(context)]
+
+    record([source], [0], pull, [made])
+
+
+# -- calls of compiled functions
+
+
+def wrt_of(arrays: Sequence[NDArray]) -> tuple[int, ...]:
+    """The positions of the operands that a gradient is by: floats on the tape."""
+    return tuple([i for i, a in enumerate(arrays) if a._dtype.is_float and entry_of(a) is not None])
+
+
+def call_recorded(
+    function: Differentiable, arrays: Sequence[NDArray], count: int, version: Hashable = 0
+) -> list[NDArray]:
+    """Run a function and record the call. Returns its first `count` results.
+
+    GraphError names a node that has no gradient.
+    """
+    wrt = wrt_of(arrays)
+    run = ForwardRun(function.derivative(wrt), arrays, (), version)
+    results = run.results[:count]
+    record(run.operands, wrt, _CompiledPullback(function, run, [r._type() for r in results]), results)
+    return results
+
+
+class ForwardRun:
+    """A run of the forward program of a derivative, with what its backward program reads.
+
+    `operands` are the arrays and the random key, if the program takes one; `results` begin with `outputs`, which are
+    arrays of the right types.
+    """
+
+    __slots__ = ("context", "derivative", "kept", "operands", "results", "version")
+
+    def __init__(
+        self, derivative: Derivative, arrays: Sequence[NDArray], outputs: Sequence[NDArray], version: Hashable
+    ) -> None:
+        self.derivative, self.version, self.context = derivative, version, arrays[0]._context
+        forward = derivative.forward.specialization
+        self.operands = list(arrays)
+        if forward.random is not None:
+            self.operands.insert(forward.random.input, self._key(forward))
+        more = forward.types[len(outputs) :]
+        self.results = [*outputs, *[empty_array(t.shape, t.dtype, self.context) for t in more]]
+        forward.run_with_key([a._address for a in self.operands], [r._address for r in self.results], version)
+        for i in forward.state:
+            written(self.operands[i]._storage)
+        self.kept = [(self.operands if s.is_input else self.results)[s.position] for s in derivative.residuals]
+
+    def _key(self, forward: Specialization) -> NDArray:
+        assert forward.random is not None
+        block = key_in_memory(self.context, forward.random.draws, forward.device)
+        type = forward.executable.inputs[forward.random.input]
+        return array_at(block, block.address, type.shape, type.dtype, self.context)
+
+    def gradients(self, cotangents: Sequence[NDArray], into: Sequence[NDArray | None] = ()) -> list[NDArray]:
+        """The gradients, in order of the derivative's `wrt`. Those `into` which one is written are arrays of the right
+        types that share no memory with operands.
+        """
+        return execute(self.derivative.backward, [*self.kept, *cotangents], self.context, self.version, into)
+
+
+class _CompiledPullback:
+    """The gradient of a call of a compiled function, whose results had these types."""
+
+    __slots__ = ("forward", "function", "types")
+
+    def __init__(self, function: Differentiable, forward: ForwardRun, types: Sequence[TensorType]) -> None:
+        self.function, self.forward, self.types = function, forward, types
+
+    def __call__(self, cotangents: list[NDArray | None], differentiable: bool) -> Sequence[NDArray | None]:
+        run = self.forward
+        given = [(c, t) for c, t in zip(cotangents, self.types, strict=True) if t.dtype.is_float]
+        seeds = [zeros_of(t, run.context) if c is None else c for c, t in given]
+        if not differentiable:
+            return run.gradients(seeds)
+        wrt = run.derivative.wrt
+        gradient, operands = self.function.gradient(wrt), [*run.operands, *seeds]
+        if is_recorded(operands):
+            return call_recorded(gradient, operands, len(wrt), run.version)
+        return execute(gradient, operands, run.context, run.version)
+
+
+def execute(
+    function: Differentiable,
+    arrays: Sequence[NDArray],
+    context: Context,
+    version: Hashable,
+    into: Sequence[NDArray | None] = (),
+) -> list[NDArray]:
+    """The results of a function that takes no random key, in the arrays `into` if there is one."""
+    found = function.specialization
+    given = [*into, *[None] * (len(found.types) - len(into))]
+    results = [
+        empty_array(t.shape, t.dtype, context) if a is None else a for t, a in zip(found.types, given, strict=True)
+    ]
+    found.run_with_key([a._address for a in arrays], [r._address for r in results], version)
+    for i in found.state:
+        written(arrays[i]._storage)
+    return results
+
+
+def zeros_of(type: TensorType, context: Context) -> NDArray:
+    array = empty_array(type.shape, type.dtype, context)
+    array._write(0)
+    return array
+
+
+# -- the way back
+
+
+def pull_back(
+    heads: Sequence[NDArray], cotangents: Sequence[NDArray], retain: bool, differentiable: bool = False
+) -> dict[Variable, NDArray]:
+    """The gradients of the heads, each weighted by its cotangent, by the variables that they depend on.
+
+    Frees the graph unless it is to `retain` it. MXNetError for a head that no recorded call computed.
+    """
+    sums: dict[Entry, NDArray] = {}
+    for head, cotangent in zip(heads, cotangents, strict=True):
+        entry = entry_of(head)
+        if entry is None:
+            raise MXNetError(NOT_RECORDED)
+        _add(sums, entry, cotangent)
+    nodes = sorted(_reachable(sums), key=lambda n: n.number, reverse=True)
+    if any(node.pull is None for node in nodes):
+        raise MXNetError(NOT_RECORDED)
+    recording = set_recording(differentiable)
+    try:
+        for node in nodes:
+            _pull_node(node, sums, differentiable)
+    except GraphError as error:
+        raise MXNetError(str(error)) from cause_of(error)
+    finally:
+        set_recording(recording)
+    if not retain:
+        for node in nodes:
+            node.pull, node.operands = None, ()
+    return {e.node: g for e, g in sums.items() if isinstance(e.node, Variable)}
+
+
+def _reachable(entries: Sequence[Entry] | dict[Entry, Any]) -> Iterator[Recorded]:
+    """The recorded calls that the entries depend on, each once."""
+    stack = [e.node for e in entries]
+    seen: set[Recorded] = set()
+    while stack:
+        node = stack.pop()
+        if isinstance(node, Variable) or node in seen:
+            continue
+        seen.add(node)
+        yield node
+        stack += [e.node for e in node.operands]
+
+
+def _pull_node(node: Recorded, sums: dict[Entry, NDArray], differentiable: bool) -> None:
+    given = [sums.pop(Entry(node, i), None) for i in range(node.results)]
+    if all(g is None for g in given):
+        return
+    assert node.pull is not None
+    for entry, gradient in zip(node.operands, node.pull(given, differentiable), strict=True):
+        if gradient is not None:
+            _add(sums, entry, gradient)
+
+
+def _add(sums: dict[Entry, NDArray], entry: Entry, gradient: NDArray) -> None:
+    before = sums.get(entry)
+    sums[entry] = gradient if before is None else before + gradient
