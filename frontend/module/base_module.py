@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 import warnings
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -10,8 +11,6 @@ from typing import Any
 import numpy as np
 
 from .. import metric
-from ..base import MXNetError
-from ..base_errors import gradients_missing
 from ..checkpoint import BatchEndParam, call_all, load_arrays, save_arrays
 from ..initializer import Uniform
 from ..io import DataBatch, DataDesc, DataIter
@@ -241,7 +240,34 @@ class BaseModule:
             call_all(score_end_callback, BatchEndParam(epoch, count, eval_metric, locals()))
         return eval_metric.get_name_value()
 
-    # --- training: not implemented yet ------------------------------------------------------------------------------
+    # --- training ---------------------------------------------------------------------------------------------------
+
+    def backward(self, out_grads: Any = None) -> None:
+        """Compute the gradients of the last forward. `out_grads` are those of outputs that are not losses."""
+        raise self._not_implemented("backward")
+
+    def get_input_grads(self, merge_multi_context: bool = True) -> list[Any]:
+        """The gradients by the data, after a backward of a module bound with `inputs_need_grad`."""
+        raise self._not_implemented("get_input_grads")
+
+    def update(self) -> None:
+        """Update the parameters with the gradients of the last backward."""
+        raise self._not_implemented("update")
+
+    def init_optimizer(
+        self,
+        kvstore: Any = "local",
+        optimizer: Any = "sgd",
+        optimizer_params: Any = (("learning_rate", 0.01),),
+        force_init: bool = False,
+    ) -> None:
+        """Install an optimizer."""
+        raise self._not_implemented("init_optimizer")
+
+    def forward_backward(self, data_batch: DataBatch) -> None:
+        """Run forward in training, then backward."""
+        self.forward(data_batch, is_train=True)
+        self.backward()
 
     def fit(
         self,
@@ -267,37 +293,92 @@ class BaseModule:
         monitor: Any = None,
         sparse_row_id_fn: Any = None,
     ) -> None:
-        """Raises MXNetError: training is not implemented yet."""
-        raise self._untrained("fit")
+        """Bind, initialise and train the module, epochs `begin_epoch` to `num_epoch` - 1.
 
-    def _untrained(self, what: str) -> MXNetError:
-        return gradients_missing(f"{type(self).__name__}.{what}")
+        Args:
+            train_data: The batches of an epoch; reset after each.
+            eval_data: Batches that the module is scored on after each epoch.
+            eval_metric: A metric, or its name, of the training batches.
+            epoch_end_callback: One or several functions (epoch, symbol, arg_params, aux_params).
+            batch_end_callback: One or several functions of a BatchEndParam.
+            kvstore: Sums gradients of several contexts: a KVStore or its name.
+            optimizer: An Optimizer or its name, with arguments in `optimizer_params`.
+            eval_end_callback: Called after each scoring.
+            eval_batch_end_callback: Called after each batch of a scoring.
+            initializer: Initialises parameters that `arg_params` and `aux_params` do not have.
+            allow_missing: True to initialise parameters that the dictionaries lack.
+            force_rebind: True to bind a module that is bound already.
+            force_init: True to initialise parameters that are initialised already.
+            validation_metric: The metric of `eval_data`; `eval_metric` if None.
+            monitor: A Monitor of all executors.
+            sparse_row_id_fn: Returns the rows of sparse parameters that a batch needs.
+        """
+        if num_epoch is None:
+            raise AssertionError("please specify number of epochs")
+        self.bind(train_data.provide_data, train_data.provide_label, for_training=True, force_rebind=force_rebind)
+        if monitor is not None:
+            self.install_monitor(monitor)
+        self.init_params(initializer, arg_params, aux_params, allow_missing, force_init)
+        self.init_optimizer(kvstore, optimizer, optimizer_params)
+        validation_metric = eval_metric if validation_metric is None else validation_metric
+        if not isinstance(eval_metric, metric.EvalMetric):
+            eval_metric = metric.create(eval_metric)
+        for epoch in range(begin_epoch, num_epoch):
+            start = time.time()
+            found = self._fit_epoch(epoch, train_data, eval_metric, batch_end_callback, monitor, sparse_row_id_fn)
+            for name, value in found:
+                self.logger.info("Epoch[%d] Train-%s=%f", epoch, name, value)
+            self.logger.info("Epoch[%d] Time cost=%.3f", epoch, time.time() - start)
+            arguments, states = self.get_params()
+            self.set_params(arguments, states)  # the same values on all contexts
+            if epoch_end_callback is not None:
+                call_all(epoch_end_callback, epoch, self.symbol, arguments, states)
+            if eval_data is not None:
+                scores = self.score(
+                    eval_data,
+                    validation_metric,
+                    batch_end_callback=eval_batch_end_callback,
+                    score_end_callback=eval_end_callback,
+                    epoch=epoch,
+                )
+                for name, value in scores:
+                    self.logger.info("Epoch[%d] Validation-%s=%f", epoch, name, value)
+            train_data.reset()
 
-    def backward(self, out_grads: Any = None) -> None:
-        """Raises MXNetError: training is not implemented yet."""
-        raise self._untrained("backward")
-
-    def forward_backward(self, data_batch: DataBatch) -> None:
-        """Raises MXNetError: training is not implemented yet."""
-        raise self._untrained("forward_backward")
-
-    def get_input_grads(self, merge_multi_context: bool = True) -> list[Any]:
-        """Raises MXNetError: training is not implemented yet."""
-        raise self._untrained("get_input_grads")
-
-    def update(self) -> None:
-        """Raises MXNetError: training is not implemented yet."""
-        raise self._untrained("update")
-
-    def init_optimizer(
+    def _fit_epoch(
         self,
-        kvstore: Any = "local",
-        optimizer: Any = "sgd",
-        optimizer_params: Any = (("learning_rate", 0.01),),
-        force_init: bool = False,
-    ) -> None:
-        """Raises MXNetError: training is not implemented yet."""
-        raise self._untrained("init_optimizer")
+        epoch: int,
+        train_data: DataIter,
+        eval_metric: metric.EvalMetric,
+        batch_end_callback: Any,
+        monitor: Any,
+        sparse_row_id_fn: Any,
+    ) -> list[tuple[str, Any]]:
+        """Train on all batches once. Returns names and values of the metric."""
+        eval_metric.reset()
+        batches = iter(train_data)
+        batch, nbatch = next(batches), 0
+        values: list[tuple[str, Any]] = []
+        while batch is not None:
+            if monitor is not None:
+                monitor.tic()
+            self.forward_backward(batch)
+            self.update()
+            if isinstance(batch, list):
+                self.update_metric(eval_metric, [part.label for part in batch], pre_sliced=True)
+            else:
+                self.update_metric(eval_metric, batch.label)
+            following = next(batches, None)
+            if following is not None:
+                self.prepare(following, sparse_row_id_fn=sparse_row_id_fn)
+            if monitor is not None:
+                monitor.toc_print()
+            if following is None:
+                values = eval_metric.get_global_name_value()  # a callback can reset the metric
+            if batch_end_callback is not None:
+                call_all(batch_end_callback, BatchEndParam(epoch, nbatch, eval_metric, locals()))
+            batch, nbatch = following, nbatch + 1
+        return values
 
 
 def _check_input_names(symbol: Symbol, names: Sequence[str], kind: str, throw: bool) -> None:

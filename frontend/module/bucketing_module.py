@@ -256,6 +256,19 @@ class BucketingModule(BaseModule):
         self.switch_bucket(data_batch.bucket_key, data_batch.provide_data, data_batch.provide_label)
         self._current().forward(data_batch, is_train=is_train)
 
+    def backward(self, out_grads: Any = None) -> None:
+        """Compute the gradients of the last forward."""
+        self._ready().backward(out_grads)
+
+    def update(self) -> None:
+        """Update the parameters, which all buckets share."""
+        self._params_dirty = True
+        self._ready().update()
+
+    def get_input_grads(self, merge_multi_context: bool = True) -> list[Any]:
+        """The gradients by the data of the current bucket."""
+        return self._ready().get_input_grads(merge_multi_context)
+
     def get_outputs(self, merge_multi_context: bool = True) -> list[Any]:
         """The outputs of the last forward."""
         return self._ready().get_outputs(merge_multi_context)

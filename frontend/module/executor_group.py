@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from typing import Any, NoReturn
+from typing import Any
 
 from ..base import MXNetError
-from ..base_errors import gradients_missing
 from ..context import Context
 from ..executor import Executor
 from ..executor_manager import _split_input_slice
@@ -285,19 +284,31 @@ class DataParallelExecutorGroup:
         for executor in self.execs:
             mon.install(executor)
 
-    # --- training: not implemented yet ------------------------------------------------------------------------------
+    # --- training ---------------------------------------------------------------------------------------------------
 
-    def backward(self, out_grads: Any = None) -> NoReturn:
-        """Raises MXNetError: training is not implemented yet."""
+    def backward(self, out_grads: Any = None) -> None:
+        """Run backward on all executors, each with its part of `out_grads`.
+
+        AssertionError unless bound for training.
+        """
         if not self.for_training:
             raise AssertionError("re-bind with for_training=True to run backward")
-        raise gradients_missing("DataParallelExecutorGroup.backward")
+        given = [out_grads] if isinstance(out_grads, NDArray) else list(out_grads or [])
+        for number, executor in enumerate(self.execs):
+            parts = [
+                (g if axis < 0 else _slice(g, axis, self.slices[number])).as_in_context(self.contexts[number])
+                for g, axis in zip(given, self.output_layouts, strict=False)
+            ]
+            executor.backward(parts or None)
 
-    def get_input_grads(self, merge_multi_context: bool = True) -> NoReturn:
-        """Raises MXNetError: training is not implemented yet."""
-        if not self.inputs_need_grad:
+    def get_input_grads(self, merge_multi_context: bool = True) -> list[Any]:
+        """The gradients by the data: merged along the batch, or a list of one for each context."""
+        if self.input_grad_arrays is None:
             raise AssertionError("bind with inputs_need_grad=True to get gradients of inputs")
-        raise gradients_missing("DataParallelExecutorGroup.get_input_grads")
+        if not merge_multi_context:
+            return self.input_grad_arrays
+        axes = [DataDesc.get_batch_axis(d.layout) for d in self.data_shapes]
+        return [_concatenate(parts, axis) for parts, axis in zip(self.input_grad_arrays, axes, strict=False)]
 
 
 def _descs(shapes: Any) -> list[DataDesc]:

@@ -9,7 +9,7 @@ from typing import Any
 from .. import optimizer as optimizers
 from ..artifacts import write_atomically
 from ..optimizer.updater import load_states
-from ..parameter_updates import _create_kvstore, _initialize_kvstore
+from ..parameter_updates import _create_kvstore, _initialize_kvstore, _update_params, _update_params_on_kvstore
 from .base_module import BaseModule
 from .executor_group import DataParallelExecutorGroup
 
@@ -25,6 +25,7 @@ class ModuleWithOptimizer(BaseModule):
     _optimizer: Any = None
     _kvstore: Any = None
     _update_on_kvstore: bool | None = None
+    _params_dirty: bool
     _updater: Any = None
 
     def init_optimizer(
@@ -79,6 +80,18 @@ class ModuleWithOptimizer(BaseModule):
         if not optimizer.idx2name:
             optimizer.idx2name = names
         return optimizer
+
+    def update(self) -> None:
+        """Update the parameters with the gradients of the last backward."""
+        self._check_optimizer("update")
+        group = self._exec_group
+        assert group is not None and group.grad_arrays is not None
+        self._params_dirty = True
+        arrays, grads, names = group.param_arrays, group.grad_arrays, group.param_names
+        if self._update_on_kvstore:
+            _update_params_on_kvstore(arrays, grads, self._kvstore, names)
+        else:
+            _update_params(arrays, grads, self._updater, len(self._context), self._kvstore, names)
 
     def borrow_optimizer(self, shared_module: ModuleWithOptimizer) -> None:
         """Use another module's optimizer and KVStore."""

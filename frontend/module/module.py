@@ -289,8 +289,21 @@ class Module(ModuleWithOptimizer):
             self.reshape(*self._shapes_of(data_batch, shapes))
         training = self.for_training if is_train is None else is_train
         self._group().forward(data_batch, training)
-        if training and self._aux_names:
+
+    @api_boundary
+    def backward(self, out_grads: Any = None) -> None:
+        """Compute the gradients of the last forward. `out_grads` are those of outputs that are not losses."""
+        self._check_ready()
+        self._group().backward(out_grads)
+        if self._aux_names:
             self._params_dirty = True
+
+    def get_input_grads(self, merge_multi_context: bool = True) -> list[Any]:
+        """The gradients by the data. AssertionError unless bound with `inputs_need_grad`."""
+        self._check_ready()
+        if not self.inputs_need_grad:
+            raise AssertionError("bind with inputs_need_grad=True to get gradients of inputs")
+        return self._group().get_input_grads(merge_multi_context)
 
     def _shapes_of(self, batch: Any, shapes: list[tuple[int, ...]]) -> tuple[Any, Any]:
         data = getattr(batch, "provide_data", None) or _with_shapes(self._data_shapes, shapes)

@@ -156,6 +156,25 @@ class SequentialModule(BaseModule):
             batch.provide_data = [(name, out.shape) for name, out in zip(names, batch.data, strict=True)]
         self._modules[-1].forward(batch, is_train=is_train)
 
+    def backward(self, out_grads: Any = None) -> None:
+        """Run backward through all modules, the last first."""
+        self._check_ready()
+        for number in range(len(self._modules) - 1, -1, -1):
+            self._modules[number].backward(out_grads)
+            if number:
+                out_grads = self._modules[number].get_input_grads()
+
+    def update(self) -> None:
+        """Update the parameters of all modules."""
+        self._check_ready()
+        for module in self._modules:
+            module.update()
+
+    def get_input_grads(self, merge_multi_context: bool = True) -> list[Any]:
+        """The gradients by the data of the first module."""
+        self._check_ready()
+        return self._modules[0].get_input_grads(merge_multi_context)
+
     def get_outputs(self, merge_multi_context: bool = True) -> list[Any]:
         """The outputs of the last module."""
         self._check_ready()
