@@ -133,7 +133,9 @@ class Function:
         raise NotImplementedError(f"{type(self).__name__} has no forward")
 
     def backward(self, *output_grads: Any) -> Any:
-        """Computes the gradients of the inputs, one array or a tuple, from those of the results. Subclasses override it.
+        """Computes the gradients of the inputs, one array or a tuple, from the gradients of the results.
+
+        Subclasses override it.
         """
         raise NotImplementedError(f"{type(self).__name__} has no backward")
 

@@ -69,7 +69,7 @@ def grad(
     retain_graph: bool | None = None,
     create_graph: bool = False,
     train_mode: bool = True,
-) -> Any:
+) -> list[NDArray]:
     """The gradients of arrays by variables, as new arrays; the arrays of the variables do not change.
 
     Args:
@@ -80,7 +80,7 @@ def grad(
         create_graph: True to record the gradients, so that they can be differentiated.
         train_mode: Unused: a call's gradient is in the mode of the call.
     Returns:
-        A list of arrays; one array for a single variable that is not in a list.
+        A list of arrays, one for each variable.
     """
     heads, head_grads = _as_lists(heads, head_grads)
     listed = [variables] if isinstance(variables, array_class()) else list(variables)
@@ -94,8 +94,7 @@ def grad(
             raise MXNetError(
                 f"Cannot differentiate with respect to the {i}-th variable because it is unreachable from the outputs."
             )
-    gradients = [found[node] for node in nodes]
-    return gradients[0] if isinstance(variables, array_class()) else gradients
+    return [found[node] for node in nodes]
 
 
 def _variable(array: Any, number: int) -> Variable:

@@ -101,7 +101,7 @@ class NDArray(Arithmetic, Indexing, Fluent, Tensor):
     def grad(self) -> NDArray | None:
         """The array that receives the gradient, if there is one."""
         variable = variable_of(self)
-        return None if variable is None else variable.array
+        return None if variable is None or variable.req == "null" else variable.array
 
     @property
     def _fresh_grad(self) -> bool:

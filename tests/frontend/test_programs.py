@@ -15,6 +15,8 @@ import pytest
 
 DATA = Path(__file__).resolve().parents[1] / "data"
 TOLERANCE = 1e-5
+TOLERANCES = {"autograd": 1e-4, "training": 1e-4}
+"""Of groups in which rounding differences grow, by their name."""
 
 
 def programs(source: Path) -> dict[str, Callable[[Any], Any]]:
@@ -34,29 +36,29 @@ def recorded(group: str) -> dict[str, Any]:
     return json.loads((DATA / "programs" / f"{group}.json").read_text())
 
 
-def differences(found: Any, expected: Any, place: str = "") -> Iterator[str]:
+def differences(found: Any, expected: Any, place: str = "", tolerance: float = TOLERANCE) -> Iterator[str]:
     """Paths at which two values differ; arrays may differ by the tolerance times their largest element."""
     if isinstance(expected, dict) and set(expected) == {"shape", "values"}:
-        yield from _array_differences(found, expected, place)
+        yield from _array_differences(found, expected, place, tolerance)
     elif isinstance(expected, dict) and isinstance(found, dict):
         if sorted(found) != sorted(expected):
             yield f"{place}: {sorted(found)} instead of {sorted(expected)}"
         for key in expected.keys() & found.keys():
-            yield from differences(found[key], expected[key], f"{place}.{key}")
+            yield from differences(found[key], expected[key], f"{place}.{key}", tolerance)
     elif isinstance(expected, list) and isinstance(found, list | tuple) and len(found) == len(expected):
         for i, (one, other) in enumerate(zip(found, expected, strict=True)):
-            yield from differences(one, other, f"{place}[{i}]")
+            yield from differences(one, other, f"{place}[{i}]", tolerance)
     elif found != expected:
         yield f"{place}: {found!r} instead of {expected!r}"
 
 
-def _array_differences(found: Any, expected: Any, place: str) -> Iterator[str]:
+def _array_differences(found: Any, expected: Any, place: str, tolerance: float) -> Iterator[str]:
     if found["shape"] != expected["shape"]:
         yield f"{place}: shape {found['shape']} instead of {expected['shape']}"
         return
     one, other = np.array(found["values"]), np.array(expected["values"])
     scale = np.abs(other).max(initial=1e-30)
-    if np.abs(one - other).max(initial=0) > TOLERANCE * scale:
+    if np.abs(one - other).max(initial=0) > tolerance * scale:
         yield f"{place}: differs by {np.abs(one - other).max() / scale:.1e}"
 
 
@@ -65,7 +67,7 @@ def _array_differences(found: Any, expected: Any, place: str) -> Iterator[str]:
 def test_program(group: str, name: str) -> None:
     with mx.name.NameManager():
         found = GROUPS[group][name](mx)
-    assert list(differences(found, recorded(group)[name])) == []
+    assert list(differences(found, recorded(group)[name], tolerance=TOLERANCES.get(group, TOLERANCE))) == []
 
 
 ON_GPU = ("executors", "module", "optimizers", "symbols")

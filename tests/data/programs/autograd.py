@@ -1,0 +1,332 @@
+"""Programs on autograd."""
+
+import numpy as np
+from program import failure, fill, gather, numbers, ramp
+
+PROGRAMS, program = gather()
+
+
+def variable(mx, *shape, req="write"):
+    x = ramp(mx, *(shape or (3,)))
+    x.attach_grad(req)
+    return x
+
+
+@program
+def a_product(mx):
+    x = variable(mx)
+    before = numbers(x.grad)
+    with mx.autograd.record():
+        y = x * x
+    y.backward()
+    return [before, numbers(x.grad), mx.nd.ones(2).grad is None]
+
+
+@program
+def several_heads(mx):
+    x, y = variable(mx, 2, 3), variable(mx, 2, 3)
+    with mx.autograd.record():
+        a, b = x * y, mx.nd.exp(x)
+    mx.autograd.backward([a, b], [None, ramp(mx, 2, 3)])
+    return [numbers(x.grad), numbers(y.grad)]
+
+
+@program
+def requests(mx):
+    x, y, z = variable(mx, req="add"), variable(mx), variable(mx, req="null")
+    for factor in (1, 10):
+        with mx.autograd.record():
+            loss = (x * y * z * factor).sum()
+        loss.backward()
+    return [numbers(x.grad), numbers(y.grad), z.grad is None]
+
+
+@program
+def head_gradients(mx):
+    x = variable(mx, 2, 2)
+    with mx.autograd.record():
+        y = mx.nd.dot(x, x)
+    y.backward(ramp(mx, 2, 2))
+    return numbers(x.grad)
+
+
+@program
+def retained(mx):
+    x = variable(mx)
+    with mx.autograd.record():
+        y = x * x
+    y.backward(retain_graph=True)
+    first = numbers(x.grad)
+    y.backward(mx.nd.ones(3) * 5)
+    return [first, numbers(x.grad), failure(y.backward)]
+
+
+@program
+def detached(mx):
+    x = variable(mx)
+    with mx.autograd.record():
+        y = x * x
+        loss = y.detach() * x + mx.nd.BlockGrad(y) * x
+        with mx.autograd.pause():
+            z = x * 100
+        loss = loss + z * x
+    loss.backward()
+    return numbers(x.grad)
+
+
+@program
+def views_and_indices(mx):
+    x = variable(mx, 4, 3)
+    with mx.autograd.record():
+        loss = (x[1] * 2).sum() + x[1:3].sum() * 3 + x[:, 1].sum() * 5 + x[::2, 1:].sum() * 7
+        loss = loss + x[mx.nd.array([0, 0, 3])].sum() + x.reshape((2, 6))[1, 5] + x.T[2].sum() + x[-1, -1]
+        loss = loss + x.expand_dims(0)[0, 2].sum() + x.flatten().slice(begin=(0, 1), end=(2, 3)).sum()
+    loss.backward()
+    return numbers(x.grad)
+
+
+@program
+def copies(mx):
+    x, target = variable(mx), mx.nd.zeros(3)
+    with mx.autograd.record():
+        a, b, c = x.copy(), x.astype("float64"), x.as_in_context(mx.cpu(1))
+        x.copyto(target)
+        made = mx.nd.zeros(3)
+        made[:] = x * 2
+    mx.autograd.backward([a, b, c, target, made])
+    return numbers(x.grad)
+
+
+@program
+def an_array_of_results(mx):
+    x, out = variable(mx), mx.nd.zeros(3)
+    with mx.autograd.record():
+        mx.nd.square(x, out=out)
+    out.backward()
+    return numbers(x.grad)
+
+
+@program
+def attached_again(mx):
+    x = variable(mx)
+    with mx.autograd.record():
+        y = x * x
+        y.attach_grad()
+        z = y * y
+    z.backward()
+    return [numbers(x.grad), numbers(y.grad)]
+
+
+@program
+def marked(mx):
+    x, grad = ramp(mx, 3), mx.nd.ones(3)
+    mx.autograd.mark_variables([x], [grad], "add")
+    with mx.autograd.record():
+        y = x * 3
+    y.backward()
+    return [numbers(x.grad), numbers(grad)]
+
+
+@program
+def by_grad(mx):
+    x, y = variable(mx), variable(mx)
+    with mx.autograd.record():
+        z = x * x * y
+    found = mx.autograd.grad(z, [x, y], head_grads=ramp(mx, 3), retain_graph=True)
+    (one,) = mx.autograd.grad(z, x)
+    return [*map(numbers, found), numbers(one), numbers(x.grad)]
+
+
+@program
+def second_order(mx):
+    x = variable(mx, 2, 3)
+    with mx.autograd.record():
+        y = mx.nd.sin(x)
+        gradient = mx.autograd.grad(y, x, create_graph=True, retain_graph=True)[0]
+    gradient.backward(ramp(mx, 2, 3))
+    return [numbers(gradient), numbers(x.grad)]
+
+
+@program
+def without_a_gradient(mx):
+    x = variable(mx)
+    with mx.autograd.record():
+        y = mx.nd.one_hot(x, 4).sum() + mx.nd.argmax(x, axis=0) + mx.nd.round(x).sum()
+    y.backward()
+    return numbers(x.grad)
+
+
+@program
+def a_loop_in_python(mx):
+    x, w = variable(mx, 2, 2), variable(mx, 2, 2)
+    with mx.autograd.record():
+        y = x
+        for step in range(4):
+            y = mx.nd.tanh(mx.nd.dot(y, w)) if step % 2 else y + w
+    y.backward()
+    return [numbers(x.grad), numbers(w.grad)]
+
+
+@program
+def modes(mx):
+    """Dropout and batch normalization have the mode in which they were recorded."""
+    x, mean, var = variable(mx, 4, 3), mx.nd.zeros(3), mx.nd.ones(3)
+    found = []
+    for train_mode in (False, True):
+        with mx.autograd.record(train_mode=train_mode):
+            y = mx.nd.BatchNorm(mx.nd.Dropout(x, p=0.0), mx.nd.ones(3), mx.nd.zeros(3), mean, var, fix_gamma=False)
+        moved = numbers(mean)
+        y.backward(ramp(mx, 4, 3), train_mode=train_mode)
+        found += [moved, numbers(x.grad), numbers(mean), numbers(var)]
+    return found
+
+
+@program
+def statistics(mx):
+    """Moving statistics change in backward passes only."""
+    x, mean, var = ramp(mx, 4, 3), mx.nd.zeros(3), mx.nd.ones(3)
+    gamma, beta = mx.nd.ones(3), mx.nd.zeros(3)
+    found = []
+    with mx.autograd.train_mode():
+        mx.nd.BatchNorm(x, gamma, beta, mean, var)
+    found.append(numbers(mean))
+    with mx.autograd.record():
+        mx.nd.BatchNorm(x, gamma, beta, mean, var)
+    found.append(numbers(mean))
+    x.attach_grad()
+    with mx.autograd.record():
+        y = mx.nd.BatchNorm(x, gamma, beta, mean, var)
+    found.append(numbers(mean))
+    y.backward()
+    return [*found, numbers(mean), numbers(var)]
+
+
+@program
+def a_function(mx):
+    class Sigmoid(mx.autograd.Function):
+        def forward(self, x, scale):
+            y = 1 / (1 + mx.nd.exp(-x)) * scale
+            self.save_for_backward(y, scale)
+            return y
+
+        def backward(self, dy):
+            y, scale = self.saved_tensors
+            return dy * y * (1 - y / scale), (dy * y / scale).sum()
+
+    x, scale = variable(mx), mx.nd.array([2.0])
+    scale.attach_grad()
+    with mx.autograd.record():
+        y = Sigmoid()(x * 2, scale) * 3
+    y.backward()
+    return [numbers(y), numbers(x.grad), numbers(scale.grad)]
+
+
+@program
+def mistakes(mx):
+    x = variable(mx)
+
+    def in_place(change):
+        with mx.autograd.record():
+            change(x * 1)
+
+    def on_a_variable():
+        with mx.autograd.record():
+            x[:] = 1
+
+    def of_a_part():
+        with mx.autograd.record():
+            y = mx.nd.zeros(3)
+            y[1:2] = x[0:1] * 2
+
+    def add_one(y):
+        y += 1
+
+    def write(y):
+        y[0] = 1
+
+    with mx.autograd.record():
+        y = x * x
+    unreached = variable(mx)
+    return [
+        failure(in_place, add_one),
+        failure(in_place, write),
+        failure(on_a_variable),
+        failure(of_a_part),
+        failure((x.detach() * 1).backward),
+        failure(mx.autograd.grad, y, [ramp(mx, 3)]),
+        failure(mx.autograd.grad, y, [unreached], retain_graph=True),
+        failure(mx.autograd.backward, [y], [None, None]),
+        failure(x.attach_grad, "sometimes"),
+    ]
+
+
+@program
+def hybridized_and_not(mx):
+    nn, found = mx.gluon.nn, []
+    for hybridize in (False, True):
+        net = nn.HybridSequential()
+        net.add(
+            nn.Conv2D(4, 3, padding=1, in_channels=2, use_bias=False),
+            nn.BatchNorm(in_channels=4),
+            nn.Activation("relu"),
+        )
+        net.add(nn.MaxPool2D(), nn.Flatten(), nn.Dense(3, in_units=16), nn.LayerNorm(in_channels=3))
+        net.initialize()
+        fill(net)
+        if hybridize:
+            net.hybridize()
+        x = variable(mx, 2, 2, 4, 4)
+        for _ in range(2):
+            with mx.autograd.record():
+                y = net(x)
+            y.backward(ramp(mx, 2, 3))
+        parameters = list(net.collect_params().values())
+        found += [numbers(y), numbers(x.grad)]
+        found += [numbers(p.grad() if p.grad_req != "null" else p.data()) for p in parameters]
+    return found
+
+
+@program
+def frozen_statistics(mx):
+    """Batch normalization that no gradient passes keeps its statistics."""
+    nn = mx.gluon.nn
+    features, head = nn.HybridSequential(), nn.Dense(2, in_units=3)
+    features.add(nn.BatchNorm(in_channels=3))
+    net = nn.HybridSequential()
+    net.add(features, head)
+    net.initialize()
+    fill(net)
+    net.hybridize()
+    found = []
+    for request in ("null", "write"):
+        features.collect_params().setattr("grad_req", request)
+        with mx.autograd.record():
+            y = net(ramp(mx, 4, 3))
+        y.backward()
+        found += [numbers(p.data()) for p in features.collect_params().values()]
+    return found
+
+
+@program
+def custom_gradients(mx):
+    """Losses of Module whose gradient is not their derivative."""
+    x, label = variable(mx, 3, 4), mx.nd.array([0, 3, 1])
+    found = []
+    for name, options in (("SoftmaxOutput", {}), ("LinearRegressionOutput", {}), ("MakeLoss", {"grad_scale": 2.0})):
+        with mx.autograd.record():
+            operands = {"SoftmaxOutput": [x, label], "LinearRegressionOutput": [x, x.detach() * 2]}.get(name, [x])
+            y = getattr(mx.nd, name)(*operands, **options)
+        y.backward()
+        found.append(numbers(x.grad))
+    return found
+
+
+@program
+def random_numbers(mx):
+    """The gradient of Dropout passes the elements that the forward pass kept."""
+    x = mx.nd.ones((100,))
+    x.attach_grad()
+    with mx.autograd.record():
+        y = mx.nd.Dropout(x, p=0.5)
+    y.backward()
+    return bool(np.array_equal(y.asnumpy(), x.grad.asnumpy()))
