@@ -197,7 +197,7 @@ class DataParallelExecutorGroup:
             executor.forward(is_train=is_train)
 
     def backward(self) -> None:
-        """Raises MXNetError: gradients are not supported yet."""
+        """Compute the gradients of every executor."""
         for executor in self.train_execs:
             executor.backward()
 
@@ -303,7 +303,7 @@ class DataParallelExecutorManager:
         self._current().forward(is_train=is_train)
 
     def backward(self) -> None:
-        """Raises MXNetError: gradients are not supported yet."""
+        """Compute the gradients of the current batch."""
         self._current().backward()
 
     def update_metric(self, metric: Any, labels: Any, pre_sliced: bool = False) -> None:

@@ -105,8 +105,7 @@ MEMBERS = {
     "what frees C pointers, and makes objects of them": r"(executor|kvstore|profiler|rtc|ndarray|symbol|io)\..*"
     r"\.__del__|"
     r"symbol\.symbol\.Symbol\.(__setstate__|_get_ndarray_inputs)|model\.FeedForward\.__setstate__|autograd\.Function\._[rR]egistry|runtime\.Feature\._\w+",
-    "training": r".*\._fresh_grad|"
-    r"gluon\.trainer\.Trainer\.(_allreduce_grads|_update)|model\.FeedForward\._init_eval_iter|"
+    "training": r"model\.FeedForward\._init_eval_iter|"
     r"optimizer\.optimizer\.(LBSGD\._\w+_cum_gradient|(NAG|Signum)\._update_impl)",
     "charts in notebooks": r"notebook\.callback\.\w+\.\w+",
     "how MXNet's own code is divided": r"context\.Context\._default_ctx|"

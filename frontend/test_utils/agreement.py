@@ -55,8 +55,7 @@ def check_consistency(
         sym: A symbol, or one symbol for each entry of `ctx_list`.
         ctx_list: Keyword arguments of `simple_bind` for each executor.
         scale: Standard deviation of the random arguments, or about half the width of their interval if `use_uniform`.
-        grad_req: The gradient request. Gradients are compared too unless it is "null"; that raises MXNetError, since
-            gradients are not supported yet.
+        grad_req: The gradient request. Gradients are compared too unless it is "null".
         arg_params: Arguments by name; missing ones are random.
         aux_params: Auxiliary states by name; missing ones are 0.
         rtol, atol, equal_nan: As in `assert_almost_equal`.
@@ -174,7 +173,7 @@ def check_gluon_hybridize_consistency(
         net_builder: Creates the block: `net_builder(prefix=...)`.
         data_l: The inputs.
         numpy_func: Computes the expected result from NumPy arrays.
-        test_grad: Compare gradients too; raises MXNetError, since gradients are not supported yet.
+        test_grad: Compare gradients too.
         rtol, atol: As in `assert_almost_equal`.
     """
     known: _Known | None = None

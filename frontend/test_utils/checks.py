@@ -139,10 +139,7 @@ def check_symbolic_backward(
     equal_nan: bool = False,
     dtype: Any = np.float32,
 ) -> dict[str, NDArray]:
-    """AssertionError unless the gradients for `out_grads` are close to the expected ones; returns them.
-
-    Raises MXNetError: gradients are not supported yet.
-    """
+    """AssertionError unless the gradients for `out_grads` are close to the expected ones; returns them."""
     _check_dtype(dtype)
     ctx = ctx or current_context()
     names = sym.list_arguments()
@@ -237,10 +234,7 @@ def check_numeric_gradient(
     grad_stype_dict: Mapping[str, str] | None = None,
     dtype: Any = np.float32,
 ) -> None:
-    """AssertionError unless the gradients of a random projection of the output agree with finite differences.
-
-    Raises MXNetError: gradients are not supported yet.
-    """
+    """AssertionError unless the gradients of a random projection of the output agree with finite differences."""
     if dtype not in _FLOATS:
         raise AssertionError(f"dtype must be float16, float32 or float64, not {dtype!r}")
     ctx = ctx or current_context()

@@ -251,9 +251,10 @@ def test_moving_statistics_are_updated() -> None:
     net.initialize(ctx=[mx.cpu(), GPU])
     net.hybridize()
     data = np.arange(6, dtype=np.float32).reshape(3, 2)
-    with mx.autograd.train_mode():
-        for context in (mx.cpu(), GPU):
-            net(nd.array(data, ctx=context))
+    for context in (mx.cpu(), GPU):
+        with mx.autograd.record():
+            result = net(nd.array(data, ctx=context))
+        result.backward()
     here, there = (net[0].running_mean.data(c).asnumpy() for c in (mx.cpu(), GPU))
     np.testing.assert_allclose(here, there, rtol=1e-6)
     assert here.any()

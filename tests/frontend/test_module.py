@@ -56,14 +56,21 @@ def test_checkpoints_are_loaded_again(tmp_path: Path) -> None:
         assert all(np.array_equal(one[n].asnumpy(), other[n].asnumpy()) for n in one)
 
 
-def test_training_is_refused_by_name() -> None:
+def test_training_requires_preparation() -> None:
     module = loaded()
     batch = mx.io.DataBatch([mx.nd.ones((64, 12))])
-    calls = {"fit": [None], "backward": [], "update": [], "get_input_grads": []}
-    calls |= {"forward_backward": [batch]}
-    for name, arguments in calls.items():
-        with pytest.raises(mx.MXNetError, match=rf"Module.{name}: .*training"):
-            getattr(module, name)(*arguments)
+    with pytest.raises(AssertionError, match="number of epochs"):
+        module.fit(None)
+    with pytest.raises(AssertionError, match="bind"):
+        module.forward_backward(batch)
+    module.bind(*SHAPES, for_training=False)
+    module.forward(batch)
+    with pytest.raises(AssertionError, match="for_training=True"):
+        module.backward()
+    with pytest.raises(AssertionError, match="inputs_need_grad=True"):
+        module.get_input_grads()
+    with pytest.raises(AssertionError, match="no optimizer"):
+        module.update()
 
 
 def test_missing_and_extra_parameters() -> None:

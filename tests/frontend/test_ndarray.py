@@ -335,9 +335,15 @@ def test_states_of_operators_are_written_in_place() -> None:
     gamma, beta, mean, var = nd.ones(1), nd.zeros(1), nd.zeros(1), nd.ones(1)
     with mx.autograd.train_mode():
         nd.BatchNorm(x, gamma, beta, mean, var, momentum=0.5)
+    assert mean.asscalar() == 0  # a backward pass moves it
+    x.attach_grad()
+    with mx.autograd.record():
+        y = nd.BatchNorm(x, gamma, beta, mean, var, momentum=0.5)
+    y.backward()
     assert mean.asscalar() == 1 and var.asscalar() == 1
-    nd.BatchNorm(x, gamma, beta, mean, var, momentum=0.5)
-    assert mean.asscalar() == 1
+    momentum, weight = nd.zeros(1), nd.ones(1)
+    nd.sgd_mom_update(weight, nd.ones(1), momentum, lr=0.5, momentum=0.9, out=weight)
+    assert momentum.asscalar() == -0.5
 
 
 @pytest.mark.parametrize(

@@ -132,8 +132,10 @@ def test_executor_errors_describe_the_problem() -> None:
         executor.forward(data=mx.nd.zeros((3, 5)))
     with pytest.raises(TypeError, match="Unknown argument"):
         executor.forward(date=mx.nd.zeros((4, 5)))
-    with pytest.raises(mx.MXNetError, match="training"):
+    with pytest.raises(mx.MXNetError, match="fc2_output is no loss: out_grads must have its gradient"):
         executor.backward()
+    with pytest.raises(mx.MXNetError, match=r"the gradient of fc2_output has the shape \(1, 2\)"):
+        executor.backward(mx.nd.ones((1, 2)))
     with pytest.raises(ValueError, match="fc1_bias"):
         mlp().bind(mx.cpu(), {"data": mx.nd.zeros((4, 5)), "fc1_weight": mx.nd.zeros((3, 5))})
 
