@@ -271,7 +271,7 @@ class BaseModule:
 
     def fit(
         self,
-        train_data: DataIter,
+        train_data: Any,
         eval_data: DataIter | None = None,
         eval_metric: Any = "acc",
         epoch_end_callback: Any = None,
@@ -348,7 +348,7 @@ class BaseModule:
     def _fit_epoch(
         self,
         epoch: int,
-        train_data: DataIter,
+        train_data: Any,
         eval_metric: metric.EvalMetric,
         batch_end_callback: Any,
         monitor: Any,

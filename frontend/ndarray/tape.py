@@ -2,7 +2,7 @@
 
     Variable    an array with a gradient (`attach_grad`): where the way back ends
     Recorded    a call whose results depend on variables, with what its gradient reads
-    Entry       result `index` of a recorded call, or a variable; arrays on the tape refer to theirs
+    Entry       one result of a recorded call, or a variable; an array on the tape refers to its entry
 
 Recorded calls refer to those that their operands come from, and arrays to the calls that made them, so what no array
 and no later call needs is freed. Threads record separately: a tape is only reached through arrays.
@@ -68,10 +68,10 @@ class Variable:
 
 
 class Entry(NamedTuple):
-    """Result `index` of a recorded call, or a variable (index 0)."""
+    """The result at `position` of a recorded call, or a variable (position 0)."""
 
     node: Recorded | Variable
-    index: int = 0
+    position: int = 0
 
 
 class Pullback(Protocol):
