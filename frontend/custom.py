@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import inspect
+import itertools
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..ir.caches import Cache
 from ..ir.types import DType, Shape, TensorType
 from .base import MXNetError
 from .context import current_context
@@ -18,6 +21,7 @@ if TYPE_CHECKING:
     from .operator import CustomOp, CustomOpProp
 
 Array = np.ndarray[Any, Any]
+_RUNS = 4096
 
 
 class PythonKind:
@@ -84,26 +88,72 @@ class PythonKind:
 
         An exception of the user's methods is raised as MXNetError, with the original as cause.
         """
+        operator = self._creator(single, inputs)
+        return lambda *arrays: self._forward(operator(), training, inputs, outputs, arrays)
+
+    def with_gradient(
+        self, training: bool, single: bool, inputs: Sequence[TensorType], outputs: Sequence[TensorType]
+    ) -> tuple[Callable[..., Sequence[Array]], Callable[..., Sequence[Array]]]:
+        """As `function`, with a last result that is the number of the run, and `backward` as a function of NumPy
+        arrays: operands, results, new states, the number, and a cotangent for each float result and state.
+
+        `backward` is called on the operator whose `forward` ran. Operators of single calls are kept for the last
+        4096 runs.
+        """
+        operator, runs = self._creator(single, inputs), itertools.count()
+        operators: Cache[int, CustomOp] = Cache("runs of custom operators", _RUNS)
+
+        def forward(*arrays: Array) -> list[Array]:
+            number, used = next(runs), operator()
+            operators.add(number, used)
+            return [*self._forward(used, training, inputs, outputs, arrays), np.array(number, np.int64)]
+
+        def gradient(*arrays: Array) -> list[Array]:
+            number = int(arrays[2 * len(inputs) - len(self.arguments) + len(outputs)])
+            used = operators.find(number)
+            if used is None:
+                raise MXNetError(f"{type(self.prop).__name__}: too many calls were recorded before this backward")
+            return self._backward(used, inputs, outputs, arrays)
+
+        return forward, gradient
+
+    def _creator(self, single: bool, inputs: Sequence[TensorType]) -> Callable[[], CustomOp]:
+        """Creates the operator: for each run if `single`, otherwise once."""
+        own = inputs[: len(self.arguments)]
+        shapes, dtypes = [list(t.shape) for t in own], [_numpy_type(t.dtype) for t in own]
+
+        def create() -> CustomOp:
+            return self._call(self.prop.create_operator, current_context(), list(shapes), list(dtypes))
+
+        return create if single else cache(create)
+
+    def _forward(
+        self,
+        used: CustomOp,
+        training: bool,
+        inputs: Sequence[TensorType],
+        outputs: Sequence[TensorType],
+        arrays: Sequence[Array],
+    ) -> list[Array]:
         count = len(self.arguments)
-        shapes, dtypes = [list(t.shape) for t in inputs[:count]], [_numpy_type(t.dtype) for t in inputs[:count]]
-        cached: list[CustomOp] = []
+        operands = [_array(x, t) for x, t in zip(arrays, inputs, strict=True)]
+        results = [_empty(t) for t in outputs]
+        states = operands[count:]
+        self._call(used.forward, training, ["write"] * len(results), operands[:count], results, states)
+        return [_values(x) for x in (*results, *states)]
 
-        def operator() -> CustomOp:
-            if cached:
-                return cached[0]
-            created = self._call(self.prop.create_operator, current_context(), list(shapes), list(dtypes))
-            if not single:
-                cached.append(created)
-            return created
-
-        def run(*arrays: Array) -> list[Array]:
-            operands = [_array(x, t) for x, t in zip(arrays, inputs, strict=True)]
-            results = [_empty(t) for t in outputs]
-            states = operands[count:]
-            self._call(operator().forward, training, ["write"] * len(results), operands[:count], results, states)
-            return [_values(x) for x in (*results, *states)]
-
-        return run
+    def _backward(
+        self, used: CustomOp, inputs: Sequence[TensorType], outputs: Sequence[TensorType], arrays: Sequence[Array]
+    ) -> list[Array]:
+        count, states = len(self.arguments), len(inputs) - len(self.arguments)
+        operands = [_array(x, t) for x, t in zip(arrays, inputs, strict=False)]
+        results = [_array(x, t) for x, t in zip(arrays[len(inputs) :], outputs, strict=False)]
+        cotangents = iter(arrays[len(inputs) + len(outputs) + states + 1 :])
+        seeds = [_array(next(cotangents), t) if t.dtype.is_float else _empty(t) for t in outputs]
+        found = [_empty(t) for t in inputs[:count]]
+        self._call(used.backward, ["write"] * count, seeds, operands[:count], results, found, operands[count:])
+        gradients = [_values(x) for x in found] + [np.zeros(t.shape, t.dtype.numpy) for t in inputs[count:]]
+        return [g for g, t in zip(gradients, inputs, strict=True) if t.dtype.is_float]
 
 
 def make_kind(prop_class: type[CustomOpProp], parameters: Mapping[str, str]) -> PythonKind:

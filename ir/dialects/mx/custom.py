@@ -30,7 +30,9 @@ class UserCodeError(ValueError):
 class CustomKind(Protocol):
     """The description of one use of a registered operator. `shapes` and `dtypes` are for arguments, results and
     states; shapes are known if all inputs' shapes are. `function` takes the arrays of arguments and states and returns
-    the arrays of results and new states."""
+    the arrays of results and new states. `with_gradient` returns such a function that also returns an int64 number of
+    the run, and its gradient: a function of the operands, all of its results and one cotangent for each float result,
+    which returns one array for each float operand."""
 
     arguments: tuple[str, ...]
     results: tuple[str, ...]
@@ -46,9 +48,17 @@ class CustomKind(Protocol):
         self, training: bool, single: bool, inputs: Sequence[TensorType], outputs: Sequence[TensorType]
     ) -> Callable[..., Sequence[Array]]: ...
 
+    def with_gradient(
+        self, training: bool, single: bool, inputs: Sequence[TensorType], outputs: Sequence[TensorType]
+    ) -> tuple[Callable[..., Sequence[Array]], Callable[..., Sequence[Array]]]: ...
+
 
 Factory = Callable[[Mapping[str, str]], CustomKind]
 _factories: dict[str, Factory] = {}
+
+
+_RUN = TensorType((), DType.I64)
+"""The number of a run, by which its gradient finds the operator that ran."""
 
 
 def _plain(type: TensorType) -> TensorType:
@@ -158,8 +168,12 @@ class Custom(Operator):
         shapes = kind.shapes([t.shape for t in types[:count]])[1]
         dtypes = self._dtypes([t.dtype for t in types[:count]])[1]
         outputs = [TensorType(s, d) for s, d in zip(filter(is_known, shapes), dtypes, strict=True)]
-        function = kind.function(b.training, b.single, types, outputs)
-        found = b.host_callback(function, [*outputs, *types[count:]], *inputs)
+        results = [*outputs, *types[count:]]
+        if b.own_gradients:
+            function, gradient = kind.with_gradient(b.training, b.single, types, outputs)
+            found = b.host_callback(function, [*results, _RUN], *inputs, gradient=gradient)[: len(results)]
+        else:
+            found = b.host_callback(kind.function(b.training, b.single, types, outputs), results, *inputs)
         for state, value in zip(inputs[count:], found[len(outputs) :], strict=True):
             b.update(state, value)
         return found[: len(outputs)]

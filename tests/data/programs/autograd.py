@@ -330,3 +330,90 @@ def random_numbers(mx):
         y = mx.nd.Dropout(x, p=0.5)
     y.backward()
     return bool(np.array_equal(y.asnumpy(), x.grad.asnumpy()))
+
+
+def register_scale(mx):
+    class Scale(mx.operator.CustomOp):
+        def __init__(self, factor):
+            super().__init__()
+            self.factor = factor
+
+        def forward(self, is_train, req, in_data, out_data, aux):
+            self.stored = in_data[0] * self.factor
+            self.assign(out_data[0], req[0], mx.nd.tanh(self.stored) + in_data[1])
+
+        def backward(self, req, out_grad, in_data, out_data, in_grad, aux):
+            slope = 1 - mx.nd.tanh(self.stored) ** 2
+            self.assign(in_grad[0], req[0], out_grad[0] * slope * self.factor)
+            self.assign(in_grad[1], req[1], out_grad[0] * 3)
+
+    class ScaleProp(mx.operator.CustomOpProp):
+        def __init__(self, factor="1"):
+            super().__init__(need_top_grad=True)
+            self.factor = float(factor)
+
+        def list_arguments(self):
+            return ["data", "shift"]
+
+        def infer_shape(self, in_shape):
+            return [in_shape[0], in_shape[0]], [in_shape[0]], []
+
+        def create_operator(self, ctx, shapes, dtypes):
+            return Scale(self.factor)
+
+    mx.operator.register("recorded_scale")(ScaleProp)
+
+
+@program
+def custom_operators(mx):
+    """Eagerly, hybridized and bound; an operator keeps what its forward stored."""
+
+    register_scale(mx)
+
+    class Net(mx.gluon.HybridBlock):
+        def hybrid_forward(self, F, x, y):
+            return F.Custom(F.exp(x), y, op_type="recorded_scale", factor=2) * x
+
+    found = []
+    x, y = variable(mx, 4), variable(mx, 4)
+    with mx.autograd.record():
+        first = mx.nd.Custom(x, y, op_type="recorded_scale", factor=2)
+        second = mx.nd.Custom(first, x, op_type="recorded_scale", factor=2)
+    second.backward(ramp(mx, 4))
+    found += [numbers(second), numbers(x.grad), numbers(y.grad)]
+    for hybridize in (False, True):
+        net = Net()
+        if hybridize:
+            net.hybridize()
+        with mx.autograd.record():
+            result = net(x, y)
+        result.backward()
+        found += [numbers(result), numbers(x.grad), numbers(y.grad)]
+    symbol = mx.sym.Custom(mx.sym.Variable("x"), mx.sym.Variable("y"), op_type="recorded_scale", factor=3)
+    executor = symbol.bind(mx.cpu(), {"x": x, "y": y}, {"x": mx.nd.zeros(4), "y": mx.nd.zeros(4)})
+    executor.forward(is_train=True)
+    executor.backward(ramp(mx, 4))
+    return [*found, *[numbers(g) for g in executor.grad_arrays]]
+
+
+@program
+def control_flow(mx):
+    x, w = variable(mx, 3, 2), variable(mx, 2)
+    with mx.autograd.record():
+        outputs, state = mx.nd.contrib.foreach(lambda item, s: (item * w + s, item * s + w), x, w * 2)
+        loss = (outputs * outputs).sum() + state.sum()
+    loss.backward()
+    found = [numbers(loss), numbers(x.grad), numbers(w.grad)]
+    with mx.autograd.record():
+        outputs, (_, end) = mx.nd.contrib.while_loop(
+            lambda i, s: i < 3, lambda i, s: (s * w, [i + 1, s * w + 1]), [mx.nd.zeros((1,)), w], max_iterations=5
+        )
+        loss = (outputs * 2).sum() + end.sum()
+    loss.backward()
+    found += [numbers(loss), numbers(w.grad)]
+    for sign in (1, -1):
+        with mx.autograd.record():
+            chosen = mx.nd.contrib.cond(w.sum() * sign < 100 * sign, lambda: w * w, lambda: w * 5)
+        chosen.backward()
+        found.append(numbers(w.grad))
+    return found
