@@ -1,0 +1,177 @@
+"""The tape beyond what recorded programs compare: higher orders, memory, threads, errors."""
+
+from __future__ import annotations
+
+import gc
+import threading
+import weakref
+from typing import Any
+
+import mxforge as mx
+import numpy as np
+import pytest
+from mxforge.runtime.modes import hooks
+
+nd, autograd = mx.nd, mx.autograd
+
+
+def variable(*values: float) -> Any:
+    x = nd.array(values)
+    x.attach_grad()
+    return x
+
+
+def test_the_gradient_stays_the_same_array() -> None:
+    x = variable(1, 2, 3)
+    grad = x.grad
+    for _ in range(2):
+        with autograd.record():
+            y = x * x
+        y.backward()
+    assert x.grad is grad and grad.asnumpy().tolist() == [2, 4, 6]
+
+
+@pytest.mark.parametrize("hybridize", [False, True])
+def test_gradients_of_any_order(hybridize: bool) -> None:
+    """Those of x^4, through a block too: 4 x^3, 12 x^2, 24 x, 24, 0."""
+
+    class Power(mx.gluon.HybridBlock):
+        def hybrid_forward(self, F: Any, x: Any) -> Any:
+            return x * x * x * x
+
+    net = Power()
+    if hybridize:
+        net.hybridize()
+    x = variable(1, 2)
+    with autograd.record():
+        y, found = net(x), []
+        for _ in range(5):
+            (y,) = autograd.grad(y, [x], create_graph=True, retain_graph=True)
+            found.append(y.asnumpy().tolist())
+    assert found == [[4, 32], [12, 48], [24, 48], [24, 24], [0, 0]]
+
+
+def test_a_gradient_penalty() -> None:
+    """A loss that contains a gradient by the input trains a parameter, through dropout and a product."""
+    w, x = nd.array([[1.0, 2.0], [3.0, 4.0]]), nd.array([[0.5, -1.0]])
+    for array in (w, x):
+        array.attach_grad()
+    with autograd.record():
+        y = nd.tanh(nd.dot(x, w)).sum()
+        (slope,) = autograd.grad(y, [x], create_graph=True, retain_graph=True)
+        loss = (slope * slope).sum()
+    loss.backward()
+
+    def penalty(values: np.ndarray) -> float:
+        cosh = 1 - np.tanh(x.asnumpy() @ values) ** 2
+        return float(((cosh @ values.T) ** 2).sum())
+
+    expected = np.zeros((2, 2))
+    for i in np.ndindex(2, 2):
+        step = np.zeros((2, 2))
+        step[i] = 1e-5
+        above, below = (penalty(w.asnumpy().astype(np.float64) + sign * step) for sign in (1, -1))
+        expected[i] = (above - below) / 2e-5
+    np.testing.assert_allclose(w.grad.asnumpy(), expected, rtol=1e-3)
+
+
+def test_a_backward_pass_frees_the_tape() -> None:
+    x = variable(1, 2)
+    with autograd.record():
+        between = nd.exp(x)
+        y = between * between
+    alive = weakref.ref(between)
+    del between
+    gc.collect()
+    assert alive() is not None  # the gradient of the product reads it
+    y.backward()
+    gc.collect()
+    assert alive() is None
+
+
+def test_an_unused_result_is_freed_without_a_backward_pass() -> None:
+    x = variable(1, 2)
+    with autograd.record():
+        y = nd.exp(x)
+        alive = weakref.ref(nd.sin(y))
+    gc.collect()
+    assert alive() is None
+
+
+def test_threads_record_separately() -> None:
+    found: dict[int, list[float]] = {}
+    start = threading.Barrier(4)
+
+    def work(number: int) -> None:
+        x = variable(1, 2)
+        start.wait()
+        for _ in range(20):
+            if number % 2:
+                with autograd.record():
+                    y = x * x * number
+                y.backward()
+            else:
+                y = x * number
+                assert not autograd.is_recording()
+        found[number] = x.grad.asnumpy().tolist()
+
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found == {0: [0, 0], 1: [2, 4], 2: [0, 0], 3: [6, 12]}
+    assert not hooks.watched
+
+
+def test_a_function_that_raises_leaves_the_modes() -> None:
+    class Broken(autograd.Function):
+        def forward(self, x: Any) -> Any:
+            return x * 1
+
+        def backward(self, dy: Any) -> Any:
+            raise KeyError("broken")
+
+    x = variable(1, 2)
+    with autograd.record():
+        y = Broken()(x)
+    with pytest.raises(KeyError, match="broken"):
+        y.backward()
+    assert not autograd.is_recording()
+
+
+def test_wrong_head_gradients() -> None:
+    x = variable(1, 2)
+    with autograd.record():
+        y = x * x
+    with pytest.raises(mx.MXNetError, match=r"a head of shape \(2,\) has the shape \(3,\)"):
+        y.backward(nd.ones(3))
+    with pytest.raises(mx.MXNetError, match=r"a gradient of shape \(3,\) for a variable of \(2,\)"):
+        autograd.mark_variables([nd.ones(2)], [nd.ones(3)])
+    y.backward()
+
+
+def test_an_operator_without_a_gradient_is_named() -> None:
+    class Prop(mx.operator.CustomOpProp):
+        def create_operator(self, ctx: Any, shapes: Any, dtypes: Any) -> Any:
+            return mx.operator.CustomOp()
+
+    mx.operator.register("nothing_back")(Prop)
+    x = variable(1, 2)
+    with autograd.record():
+        y = nd.Custom(x, op_type="nothing_back")
+    y.backward()
+    assert x.grad.asnumpy().tolist() == [0, 0]
+
+
+def test_row_sparse_gradients_of_an_embedding() -> None:
+    net = mx.gluon.nn.Embedding(5, 2, sparse_grad=True)
+    net.initialize(mx.init.One())
+    trainer = mx.gluon.Trainer(net.collect_params(), "sgd", {"learning_rate": 1.0})
+    with autograd.record():
+        loss = net(nd.array([1, 3, 3])).sum()
+    loss.backward()
+    assert net.weight.grad().stype == "row_sparse"
+    assert net.weight.grad().indices.asnumpy().tolist() == [1, 3]
+    trainer.step(1)
+    assert net.weight.data().asnumpy()[:, 0].tolist() == [1, 0, 1, -1, 1]
