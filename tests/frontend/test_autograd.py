@@ -153,7 +153,7 @@ def test_wrong_head_gradients() -> None:
 
 def test_an_operator_without_a_gradient_is_named() -> None:
     class Prop(mx.operator.CustomOpProp):
-        def create_operator(self, ctx: Any, shapes: Any, dtypes: Any) -> Any:
+        def create_operator(self, ctx: Any, in_shapes: Any, in_dtypes: Any) -> Any:
             return mx.operator.CustomOp()
 
     mx.operator.register("nothing_back")(Prop)
@@ -171,7 +171,8 @@ def test_row_sparse_gradients_of_an_embedding() -> None:
     with autograd.record():
         loss = net(nd.array([1, 3, 3])).sum()
     loss.backward()
-    assert net.weight.grad().stype == "row_sparse"
-    assert net.weight.grad().indices.asnumpy().tolist() == [1, 3]
+    grad: Any = net.weight.grad()
+    assert grad.stype == "row_sparse"
+    assert grad.indices.asnumpy().tolist() == [1, 3]
     trainer.step(1)
     assert net.weight.data().asnumpy()[:, 0].tolist() == [1, 0, 1, -1, 1]

@@ -11,11 +11,10 @@ import mxforge as mx
 import numpy as np
 import pytest
 from mxforge.codegen import dynamic
-from mxforge.codegen.llvm import shared
 from mxforge.codegen.llvm.compile import statistics
 from mxforge.frontend.symbol import function as functions
 from mxforge.frontend.symbol.function import SymbolFunction
-from mxforge.ir.caches import Cache, clear_caches
+from mxforge.ir.caches import clear_caches
 from mxforge.ir.settings import Settings
 from mxforge.runtime import compile, idle
 from mxforge.runtime.cache import DiskCache
@@ -297,14 +296,13 @@ def test_other_devices_specialise_every_signature(compiled: list[str]) -> None:
     assert not compiled
 
 
-def test_dynamic_programs_come_from_the_disk_cache(compiled: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_dynamic_programs_come_from_the_disk_cache(compiled: list[str]) -> None:
     net = network()
     expected = [net(image(shape)) for shape in SHAPES]
     hybrid(net)
     for shape in SHAPES[:2]:
         net(image(shape))
     clear_caches()
-    monkeypatch.setattr(shared, "_code", Cache("shared code"))
     hybrid(net)
     modules = statistics.modules
     for shape, result in zip(SHAPES, expected, strict=True):
