@@ -215,6 +215,8 @@ class Parameter(ParameterArrays):
                 raise AssertionError(f"Parameter '{self.name}' has not been initialized")
             self._deferred_init = (*self._deferred_init[:3], data)
             return
+        if self._trainer is not None:
+            self._trainer._forget_values(self)
         self._write(data)
 
     def cast(self, dtype: Any) -> None:

@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from ...runtime.writes import touch
 from .. import autograd, context
 from ..base import MXNetError
@@ -82,10 +80,10 @@ class ParameterArrays:
             raise RuntimeError(
                 f"Cannot get row_sparse data for Parameter '{self.name}' when no Trainer is created with it."
             )
-        rows = np.unique(row_id.asnumpy()).astype(np.int64)
         found = self._check_and_get(arr_list, ctx)
-        taken = [a.retain(array(rows, a.context, np.int64)) for a in (found if ctx is list else [found])]
-        return taken if ctx is list else taken[0]
+        with autograd.pause():
+            self._trainer._row_sparse_pull(self, found, row_id)
+        return found
 
     def list_ctx(self) -> list[Context]:
         """The contexts of the arrays, or the contexts of the deferred initialization."""

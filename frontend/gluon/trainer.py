@@ -80,6 +80,11 @@ class Trainer:
         self._update_on_kvstore: bool | None = None
         self._params_to_init = list(self._params)
 
+    def _forget_values(self, parameter: Parameter) -> None:
+        """Drop the store if it holds values of `parameter`, which gets others. The next step makes a new store."""
+        if self._kv_initialized and self._update_on_kvstore and parameter not in self._params_to_init:
+            self._reset_kvstore()
+
     def _init_kvstore(self) -> None:
         """Create the kvstore that sums gradients, if one is required.
 

@@ -23,6 +23,7 @@ from ..dtypes import dtype_error, dtype_name
 from ..tracebacks import cause_of
 from ..util import is_np_shape
 from .operator_function import BoundOperator, OperatorFunction
+from .tape import ForwardRun, entry_of, is_recorded, record, zeros_of
 
 if TYPE_CHECKING:
     from ...ir.dialects.mx.operator import Operator
@@ -71,7 +72,10 @@ def apply_bound(
 ) -> Any:
     """Apply an operator with its parameters to arrays of any storage type; see `invoke`."""
     if about_storage(bound.operator, arrays, out):
-        return _dispatch_storage[0](bound, arrays, out, context)
+        made = _dispatch_storage[0](bound, arrays, out, context)
+        if is_recorded(arrays):
+            record_sparse(bound, arrays, made)
+        return made
     return bound.specialization(arrays, out, context).call(arrays, out, context, bound.scalars)
 
 
@@ -84,6 +88,29 @@ def about_storage(operator: Operator, arrays: Sequence[NDArray], out: Any = None
         return any(o is not None and o._is_sparse for o in outs)
     except AttributeError:
         raise TypeError(f"{operator.mx_name()}: out must be an NDArray or a list of them, not {out!r}") from None
+
+
+def record_sparse(bound: BoundOperator, arrays: Sequence[NDArray], made: Any) -> None:
+    """Put a call with sparse operands or results on the tape. Its gradient is that of the dense operator, whose forward
+    is computed in the backward pass.
+    """
+    results = list(made) if isinstance(made, list | tuple) else [made]
+    positions = [i for i, a in enumerate(arrays) if entry_of(a) is not None]
+
+    def pull(cotangents: list[NDArray | None], differentiable: bool) -> Sequence[NDArray | None]:
+        dense = [a.tostype("default") if a._is_sparse else a.detach() for a in arrays]
+        specialization = bound.specialization(dense)
+        wrt = [i for i in positions if dense[i]._dtype.is_float]
+        run = ForwardRun(specialization.differentiable.derivative(wrt), dense, (), 0)
+        seeds = [
+            zeros_of(t, run.context) if c is None else c.tostype("default")
+            for c, t in zip(cotangents, specialization.types, strict=True)
+            if t.dtype.is_float
+        ]
+        found = dict(zip(wrt, run.gradients(seeds), strict=True))
+        return [found.get(i) for i in positions]
+
+    record(arrays, positions, pull, results)
 
 
 def kind_of(value: Any) -> Any:

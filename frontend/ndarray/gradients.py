@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..base import MXNetError
+from ..dtypes import dtype_of
 from .array_classes import array_class, empty_array
 from .tape import NOT_RECORDED, Entry, Variable, entry_of, pull_back, variable_of
 
@@ -124,12 +125,12 @@ def _cotangents(heads: Sequence[NDArray], head_grads: Sequence[NDArray | None]) 
             raise MXNetError(NOT_RECORDED)
         if given is not None and given.shape != head.shape:
             raise MXNetError(f"the gradient by a head of shape {head.shape} has the shape {given.shape}")
-        found.append(_ones(head) if given is None else given.astype(head.dtype, copy=False))
+        found.append(_ones(head) if given is None else given.tostype("default").astype(head.dtype, copy=False))
     return found
 
 
 def _ones(array: NDArray) -> NDArray:
-    made = empty_array(array._shape, array._dtype, array._context)
+    made = empty_array(array._shape, dtype_of(array.dtype), array._context)
     made[:] = 1
     return made
 

@@ -303,11 +303,11 @@ class NDArray(Arithmetic, Indexing, Fluent, Tensor):
 
         Args:
             grad_req: "write" replaces the gradient in each backward pass, "add" adds to it, "null" ignores it.
-            stype: Storage type of the gradient; "default" (dense) if None.
+            stype: Storage type of the gradient; that of the array if None.
         """
         if grad_req not in REQUESTS:
             raise KeyError(grad_req)
-        attach(self, grad_req, partial(_zeros, self._shape, self._dtype, self._context))
+        attach(self, grad_req, partial(_zeros, self._shape, dtype_of(self.dtype), self._context, stype or self.stype))
 
     def backward(self, out_grad: Any = None, retain_graph: bool = False, train_mode: bool = True) -> None:
         """Compute the gradients of this array by the variables that it was computed from.
@@ -429,10 +429,10 @@ class NDArray(Arithmetic, Indexing, Fluent, Tensor):
         return (1, 0)
 
 
-def _zeros(shape: tuple[int, ...], dtype: DType, context: Context) -> NDArray:
+def _zeros(shape: tuple[int, ...], dtype: DType, context: Context, stype: str) -> NDArray:
     made = empty_array(shape, dtype, context)
     made._write(0)
-    return made
+    return made if stype == "default" else tostype(made, stype)
 
 
 def _unpickled(cls: type[NDArray], context: str, content: bytes) -> NDArray:

@@ -216,7 +216,7 @@ def test_sparse_parameters_give_rows() -> None:
         table.data()
     with pytest.raises(RuntimeError, match="no Trainer"):
         table.row_sparse_data(mx.nd.array([1]))
-    table._set_trainer(object())
+    gluon.Trainer([table], "sgd")
     rows = table.row_sparse_data(mx.nd.array([3, 1, 3]))
     assert rows.indices.asnumpy().tolist() == [1, 3] and rows.data.asnumpy().tolist() == [[1, 1], [1, 1]]
     table.set_data(mx.nd.ones((5, 2)) * 3)
