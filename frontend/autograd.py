@@ -97,7 +97,7 @@ def predict_mode() -> _Scope:
 
 
 def get_symbol(x: Any) -> Any:
-    """Raises MXNetError: gradients are not supported yet."""
+    """Raises MXNetError: a recorded graph cannot be returned as a symbol yet."""
     raise gradients_missing("autograd.get_symbol")
 
 

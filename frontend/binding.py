@@ -11,7 +11,7 @@ import numpy as np
 from .base import MXNetError
 from .context import Context
 from .dtypes import dtype_of
-from .executor import Executor
+from .executor import Executor, gradient_requests
 from .ndarray import NDArray, zeros
 from .symbol.node import depth_first
 from .tracebacks import cause_of
@@ -19,8 +19,6 @@ from .type_flags import STORAGE_FLAGS
 
 if TYPE_CHECKING:
     from .symbol import Symbol
-
-_GRAD_REQS = ("write", "add", "null")
 
 
 def simple_bind(
@@ -61,7 +59,7 @@ def simple_bind(
     made = [memory.argument(n, s, kinds[n]) for n, s in zip(names, arguments, strict=True)]
     grads: list[NDArray | None] = [
         None if r == "null" else memory.gradient(n, a)
-        for n, r, a in zip(names, _requests(names, grad_req), made, strict=True)
+        for n, r, a in zip(names, gradient_requests(names, grad_req), made, strict=True)
     ]
     auxiliary = [memory.state(n, s, kinds[n]) for n, s in zip(symbol.list_auxiliary_states(), states, strict=True)]
     return Executor(symbol, ctx, made, grads, auxiliary, grad_req, tuple(given))
@@ -184,7 +182,7 @@ def bind(
     grads: list[Any] = [None] * len(names)
     if args_grad is not None:
         grads = _listed("args_grad", args_grad, names, missing=True)
-    reqs = _requests(names, grad_req)
+    reqs = gradient_requests(names, grad_req)
     _check_arrays(symbol, ctx, dict(zip((*names, *auxiliary), (*arguments, *states), strict=True)), not group2ctx)
     kept: list[Any] = [grad if req != "null" else None for grad, req in zip(grads, reqs, strict=True)]
     return Executor(symbol, ctx, arguments, kept, states, grad_req)
@@ -197,19 +195,6 @@ def _check_arrays(symbol: Symbol, ctx: Context, arrays: Mapping[str, NDArray], t
     for name, array in arrays.items():
         if together and array.context != ctx:
             raise MXNetError(f"bind: {name} is on {array.context}, the executor on {ctx}")
-
-
-def _requests(names: Sequence[str], grad_req: Any) -> list[str]:
-    """The gradient request ("write", "add" or "null") of each argument."""
-    if isinstance(grad_req, str):
-        found = [grad_req] * len(names)
-    elif isinstance(grad_req, Mapping):
-        found = [grad_req.get(name, "null") for name in names]
-    else:
-        found = list(grad_req)
-    if len(found) != len(names) or any(req not in _GRAD_REQS for req in found):
-        raise ValueError(f"grad_req must be in {_GRAD_REQS}, one for each of {len(names)} arguments, not {grad_req!r}")
-    return found
 
 
 def _listed(what: str, given: Any, names: Sequence[str], missing: bool) -> list[Any]:

@@ -144,6 +144,7 @@ class Executor:
         found = function.specialization_for(arrays, bool(is_train), self._ctx)
         if self._monitor is not None:
             self._replace(self._monitor.report(arrays, found.call(arrays, self._version.stamp)))
+            self._run = None
         elif not found.types:  # the types of sparse results are unknown before the call
             self._outputs = found.call(arrays, self._version.stamp)
         elif is_train and self._wrt():
@@ -156,12 +157,20 @@ class Executor:
         return self.outputs
 
     def _wrt(self) -> tuple[int, ...]:
-        """The positions of the function's inputs that have a gradient."""
-        grads = self._grad_dict
-        return tuple([i for i, name in enumerate(self.function.names) if grads.get(name) is not None])
+        """The positions of the function's inputs that have a gradient. Arrays of integers have none."""
+        names, grads = self.function.names, self._grad_dict
+        return tuple(
+            [
+                i
+                for i, name in enumerate(names)
+                if grads.get(name) is not None and dtype_of(self._arg_dict[name].dtype).is_float
+            ]
+        )
 
     def _forward_for_gradients(self, found: SymbolSpecialization, arrays: Sequence[NDArray]) -> None:
-        """Run forward and keep what the gradients read."""
+        """Run forward and keep the values that the gradients read."""
+        if not isinstance(found, SymbolSpecialization):
+            raise MXNetError(f"{self.function.title}: gradients of executors with sparse arrays are not supported")
         outputs = self._make_outputs(found.types) if self._outputs is None else self._outputs
         call = Call(self.function, found, arrays)
         if hooks.watched:
@@ -196,35 +205,41 @@ class Executor:
         Args:
             out_grads: The gradient by each output: an array, a list, or a dictionary by the outputs' names. Losses need
                 none.
-            is_train: Mode of the forward pass that is run if there was none in training.
+            is_train: Unused: a forward pass that is still missing runs in training.
         """
-        if not any(g is not None for g in self.grad_arrays):
+        if not self._wrt():
             return
-        run = self._run
-        if run is None:
-            self.forward(is_train=True)
-            run = self._run
-            assert run is not None
-        requests = self._requests()
+        run = self._last_run()
+        arguments = self._symbol.list_arguments()
+        requests = dict(zip(arguments, gradient_requests(arguments, self._grad_req), strict=True))
         names = [self.function.names[i] for i in run.derivative.wrt]
         targets = [self._grad_dict[name] for name in names]
-        direct = [g if requests[n] == "write" else None for n, g in zip(names, targets, strict=True)]
+        direct = [self._direct_target(name, requests[name]) for name in names]
         found = run.gradients(self._seeds(run, out_grads), direct)
-        for target, into, gradient in zip(targets, direct, found, strict=True):
+        for name, target, into, gradient in zip(names, targets, direct, found, strict=True):
             assert target is not None
-            if into is None:
-                target += gradient
-            else:
-                written(target._storage)
+            if into is not None:
+                written(into._storage)
+            elif requests[name] == "add":
+                target += gradient.astype(target.dtype, copy=False)
+            elif requests[name] == "write":
+                gradient.copyto(target)
 
-    def _requests(self) -> dict[str, str]:
-        """How each argument receives its gradient."""
-        names, given = self._symbol.list_arguments(), self._grad_req
-        if isinstance(given, str):
-            return dict.fromkeys(names, given)
-        if isinstance(given, Mapping):
-            return {name: given.get(name, "null") for name in names}
-        return dict(zip(names, given, strict=True))
+    def _last_run(self) -> ForwardRun:
+        """The last forward pass in training. It runs now if there was none, or if a monitor's run replaced it."""
+        if self._run is None:
+            arrays = self._arrays()
+            self._forward_for_gradients(self.function.specialization_for(arrays, True, self._ctx), arrays)
+        assert self._run is not None
+        return self._run
+
+    def _direct_target(self, name: str, request: str) -> NDArray | None:
+        """The gradient array of an argument if the program can write to it: it must have the argument's type."""
+        target, argument = self._grad_dict[name], self._arg_dict[name]
+        if request != "write" or target is None or target._is_sparse:
+            return None
+        same = target._type() == argument._type() and target._storage.device is argument._storage.device
+        return target if same else None
 
     def _seeds(self, run: ForwardRun, out_grads: Any) -> list[NDArray]:
         """The gradients by the float outputs. MXNetError if one that is no loss has none, or of another shape."""
@@ -365,6 +380,22 @@ class Monitored:
             for i in range(node.num_outputs):
                 self.callback(node.output_name(i).encode(), found[self.numbers[node, i]])
         return list(found[len(found) - len(self.heads) :])
+
+
+_GRAD_REQS = ("write", "add", "null")
+
+
+def gradient_requests(names: Sequence[str], grad_req: Any) -> list[str]:
+    """The gradient request ("write", "add" or "null") of each argument."""
+    if isinstance(grad_req, str):
+        found = [grad_req] * len(names)
+    elif isinstance(grad_req, Mapping):
+        found = [grad_req.get(name, "null") for name in names]
+    else:
+        found = list(grad_req)
+    if len(found) != len(names) or any(req not in _GRAD_REQS for req in found):
+        raise ValueError(f"grad_req must be in {_GRAD_REQS}, one for each of {len(names)} arguments, not {grad_req!r}")
+    return found
 
 
 def storages(arrays: Iterable[NDArray]) -> list[Storage]:

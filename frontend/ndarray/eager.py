@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...ir.caches import Cache
+from ...runtime.modes import modes
 from ..base import MXNetError
 from ..context import Context
 from ..dtypes import dtype_error, dtype_name
@@ -91,15 +92,21 @@ def about_storage(operator: Operator, arrays: Sequence[NDArray], out: Any = None
 
 
 def record_sparse(bound: BoundOperator, arrays: Sequence[NDArray], made: Any) -> None:
-    """Put a call with sparse operands or results on the tape. Its gradient is that of the dense operator, whose forward
-    is computed in the backward pass.
+    """Put a call with sparse operands or results on the tape. Its gradient is that of the dense operator in the mode of
+    the call. The dense forward is computed in the backward pass.
     """
+    training = modes.training
     results = list(made) if isinstance(made, list | tuple) else [made]
     positions = [i for i, a in enumerate(arrays) if entry_of(a) is not None]
 
     def pull(cotangents: list[NDArray | None], differentiable: bool) -> Sequence[NDArray | None]:
+        name = bound.operator.mx_name()
+        if differentiable:
+            raise MXNetError(f"{name}: the gradient of a call with sparse arrays cannot be differentiated")
         dense = [a.tostype("default") if a._is_sparse else a.detach() for a in arrays]
-        specialization = bound.specialization(dense)
+        specialization = bound.function.specialization(dense, training)
+        if specialization.random or bound.scalars:
+            raise MXNetError(f"{name}: a call with sparse arrays has no gradient")
         wrt = [i for i in positions if dense[i]._dtype.is_float]
         run = ForwardRun(specialization.differentiable.derivative(wrt), dense, (), 0)
         seeds = [

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from ...runtime.modes import set_recording
 from ..base import MXNetError
 from ..dtypes import dtype_of
 from .array_classes import array_class, empty_array
@@ -59,8 +60,12 @@ def backward(heads: Any, head_grads: Any = None, retain_graph: bool = False, tra
     found = pull_back(heads, _cotangents(heads, head_grads), retain_graph)
     if all(variable.req == "null" for variable in found):
         raise MXNetError("There are no inputs in computation graph that require gradients.")
-    for variable, gradient in found.items():
-        _receive(variable, gradient)
+    recording = set_recording(False)
+    try:
+        for variable, gradient in found.items():
+            _receive(variable, gradient)
+    finally:
+        set_recording(recording)
 
 
 def grad(

@@ -100,8 +100,11 @@ class Recorded:
 
 
 def entry_of(array: Any) -> Entry | None:
-    """The entry of an array on the tape; None for all others."""
-    return getattr(array, "_entry", None)
+    """The entry of an array on the tape; None for all others, and after a backward pass freed the array's call."""
+    entry: Entry | None = getattr(array, "_entry", None)
+    if entry is not None and isinstance(entry.node, Recorded) and entry.node.pull is None:
+        return None
+    return entry
 
 
 def is_recorded(arrays: Sequence[Any]) -> bool:
@@ -193,8 +196,9 @@ class ForwardRun:
         return array_at(block, block.address, type.shape, type.dtype, self.context)
 
     def gradients(self, cotangents: Sequence[NDArray], into: Sequence[NDArray | None] = ()) -> list[NDArray]:
-        """The gradients, in order of the derivative's `wrt`. Those `into` which one is written are arrays of the right
-        types that share no memory with operands.
+        """The gradients, in order of the derivative's `wrt`.
+
+        One with an array in `into` is written there. The array must have its type and share no memory with operands.
         """
         return execute(self.derivative.backward, [*self.kept, *cotangents], self.context, self.version, into)
 
@@ -227,7 +231,7 @@ def execute(
     version: Hashable,
     into: Sequence[NDArray | None] = (),
 ) -> list[NDArray]:
-    """The results of a function that takes no random key, in the arrays `into` if there is one."""
+    """The results of a function that takes no random key. Those with an array in `into` are written there."""
     found = function.specialization
     given = [*into, *[None] * (len(found.types) - len(into))]
     results = [
@@ -240,6 +244,7 @@ def execute(
 
 
 def zeros_of(type: TensorType, context: Context) -> NDArray:
+    """A new array of zeros."""
     array = empty_array(type.shape, type.dtype, context)
     array._write(0)
     return array

@@ -176,3 +176,30 @@ def test_row_sparse_gradients_of_an_embedding() -> None:
     assert grad.indices.asnumpy().tolist() == [1, 3]
     trainer.step(1)
     assert net.weight.data().asnumpy()[:, 0].tolist() == [1, 0, 1, -1, 1]
+
+
+def test_executors_with_inputs_of_integers_and_gradients_of_another_dtype() -> None:
+    net = mx.sym.Embedding(mx.sym.var("data"), input_dim=4, output_dim=2, name="e")
+    bound = net.simple_bind(mx.cpu(), data=(3,), type_dict={"data": "int32"})
+    bound.arg_dict["data"][:] = [1, 3, 3]
+    bound.forward(is_train=True)
+    bound.backward(nd.ones((3, 2)))
+    weight: Any = bound.grad_dict["e_weight"]
+    assert weight.asnumpy()[:, 0].tolist() == [0, 1, 0, 2]
+    x = nd.array([1.0, 2.0])
+    squared = mx.sym.square(mx.sym.var("x"))
+    for request, expected in (("write", [2, 4]), ("add", [3, 5]), ("null", [1, 1])):
+        grad = nd.ones(2, dtype="float64")
+        bound = squared.bind(mx.cpu(), {"x": x}, {"x": grad}, grad_req=request)
+        bound.forward(is_train=True)
+        bound.backward(nd.ones(2))
+        assert grad.asnumpy().tolist() == expected
+
+
+def test_higher_orders_of_sparse_calls_raise() -> None:
+    x = nd.array([[1.0, 2.0]]).tostype("row_sparse")
+    x.attach_grad()
+    with autograd.record():
+        y = nd.square(x)
+        with pytest.raises(mx.MXNetError, match="square: the gradient of a call with sparse arrays cannot be"):
+            autograd.grad(y, [x], create_graph=True)

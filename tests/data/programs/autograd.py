@@ -489,3 +489,15 @@ def new_values_reset_the_store(mx):
         x.set_data(mx.nd.ones(2))
         found.append(trainer._kvstore is None)
     return found
+
+
+@program
+def states_of_the_step_before(mx):
+    """A result whose call a backward pass freed is a constant in the next recording."""
+    w, h, found = variable(mx, 3), mx.nd.ones(3), []
+    for _ in range(3):
+        with mx.autograd.record():
+            h = h * w + 1
+        h.backward()
+        found.append(numbers(w.grad))
+    return found

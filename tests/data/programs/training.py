@@ -202,3 +202,27 @@ def executor(mx):
         losses.append(-mx.nd.log(mx.nd.pick(output, mx.nd.array(label))).mean().asscalar())
     named = {**{n: bound.arg_dict[n] for n in arguments}, **bound.aux_dict}
     return [numbers(mx.nd.array(losses)), *[numbers(v) for _, v in sorted(named.items())]]
+
+
+@program
+def monitored_fit(mx):
+    shape = (8, 2, 6, 6)
+    net, arguments, auxiliary = symbol_parameters(mx, shape)
+    pairs = list(batches(*shape))
+    data, labels = np.concatenate([x for x, _ in pairs]), np.concatenate([y for _, y in pairs])
+    made, seen = mx.mod.Module(net), []
+
+    def watched(array):
+        seen.append(array.size)
+        return array
+
+    made.fit(
+        mx.io.NDArrayIter(data, labels, 8),
+        num_epoch=1,
+        optimizer_params={"learning_rate": 0.05},
+        arg_params=arguments,
+        aux_params=auxiliary,
+        monitor=mx.mon.Monitor(1, stat_func=watched, pattern=".*fc.*"),
+    )
+    arguments, auxiliary = made.get_params()
+    return [len(seen) > 0, *[numbers(v) for _, v in sorted({**arguments, **auxiliary}.items())]]
