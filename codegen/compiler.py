@@ -15,6 +15,7 @@ from ..passes.plan_memory import Sharing, concat_of, view_of
 from .emission import Emission, LaunchSpec, Packing
 from .lower import Strides, lower_concat, lower_region
 from .lower_contract import separate_operands
+from .phases import phases
 from .target import Emitter
 
 
@@ -67,7 +68,7 @@ class KernelCompiler:
             if concat is not None:
                 steps += self._pieces(node, concat.axis, sharing)
             elif isinstance(node.op, Fused):
-                steps.append(self._region(node, node.op, sharing))
+                steps += self._region(node, node.op, sharing)
             elif isinstance(node.op, HostCallback):
                 steps.append(self._host_call(node, node.op))
             else:
@@ -93,10 +94,14 @@ class KernelCompiler:
         self.functions.append(HostFunction(symbol, op.evaluate, types, results, node.describe()))
         return Step(node, Emission((LaunchSpec(symbol, 1, 1),)), (*node.inputs, *node.outputs))
 
-    def _region(self, node: Node, op: Fused, sharing: Sharing) -> Step:
+    def _region(self, node: Node, op: Fused, sharing: Sharing) -> list[Step]:
         operands = (*node.inputs, *node.outputs)
-        kernel, positions = separate_operands(lower_region(op, strides=[sharing.resolve(v).strides for v in operands]))
-        return self._step(node, kernel, tuple(operands[i] for i in positions), sharing)
+        lowered = lower_region(op, strides=[sharing.resolve(v).strides for v in operands])
+        steps: list[Step] = []
+        for part in phases(lowered):
+            kernel, positions = separate_operands(part)
+            steps.append(self._step(node, kernel, tuple(operands[i] for i in positions), sharing))
+        return steps
 
     def _pieces(self, node: Node, axis: int, sharing: Sharing) -> list[Step]:
         """A copy for each operand of a concatenation that is not computed in its place in the result."""

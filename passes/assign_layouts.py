@@ -165,11 +165,14 @@ def conv_sizes(node: Node) -> ConvSizes:
 
 
 def _needed_halo(node: Node, target: Capabilities) -> Halo:
-    """The padding, plus the elements past it that the last tiles of a Winograd transform read."""
+    """The padding, plus the elements past it that the last tiles of a Winograd transform read. An input with zeros
+    between its elements is read in phases, which reach past its ends by fewer elements.
+    """
     op = node.op
     assert isinstance(op, Conv)
     if any(d != 1 for d in op.lhs_dilation):
-        return ((0, 0),) * len(op.strides)
+        apart = zip(op.padding, op.lhs_dilation, strict=True)
+        return tuple((max(0, lo // d), max(0, -(-hi // d))) for (lo, hi), d in apart)
     tile = int(deferred(_winograd_tile, target, conv_sizes(node))) or 1
     outputs = node.outputs[0].type.shape[2:]
     return tuple((max(0, lo), max(0, hi) + -n % tile) for (lo, hi), n in zip(op.padding, outputs, strict=True))

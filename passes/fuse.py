@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
 from dataclasses import dataclass
 
-from ..ir.dialects.core import Cast, Pointwise, Reverse, Slice
-from ..ir.graph import Graph, Node
+from ..ir.dialects.core import Cast, Conv, Pointwise, Reverse, Slice, Transpose
+from ..ir.graph import Graph, Node, Value
 from ..ir.symbolic import is_symbolic
 from .groups import Group, GroupGraph, find_dataflow
 from .kinds import INDEX_MAPS, Kind, kind_of
@@ -20,8 +21,9 @@ class Fuse(Pass):
 
     A contraction is fused with the pointwise chain after it. Reductions over the same rows are fused with the pointwise
     work before, between and after them (softmax, layer norm: one region). Pointwise nodes and index maps are fused if
-    the intermediate value has one reader. Broadcasts, scalars and unit reshapes are copied into every region that reads
-    them. Needs: core, layouts assigned. Keeps: values, and opaque nodes (large constants, reshapes, loops).
+    the intermediate value has one reader. A convolution is fused with what moves the parameters that are its weights.
+    Broadcasts, scalars and unit reshapes are copied into every region that reads them. Needs: core, layouts assigned.
+    Keeps: values, and opaque nodes (large constants, reshapes, loops).
     """
 
     name = "fuse"
@@ -35,6 +37,7 @@ def find_groups(graph: Graph) -> GroupGraph:
     fuser = _Fuser(graph)
     fuser.join_behind()
     fuser.absorb_prologues()
+    fuser.absorb_moves_of_weights()
     return fuser.groups
 
 
@@ -150,6 +153,32 @@ class _Fuser:
             if own is before or not fits or self.groups.closes_cycle(before, own) or not self._keeps_rows(before, own):
                 continue
             self.groups.merge(before, own)
+
+    def absorb_moves_of_weights(self) -> None:
+        """Merge what moves parameters along their axes into the region of the convolution whose weights they are:
+        weights are packed, in whichever order they are read."""
+        parameters = {self.graph.inputs[i] for i in self.graph.parameters}
+        for node in self.flow.producers:
+            moves = self._moves_of(node.inputs[1], parameters) if isinstance(node.op, Conv) else []
+            for source in moves:
+                before, own = self.groups.of[source], self.groups.of[node]
+                if len(before.nodes) > 1 or not self._is_read_by(own, source) or self.groups.closes_cycle(before, own):
+                    break
+                self.groups.merge(before, own)
+
+    def _moves_of(self, value: Value, parameters: Container[Value]) -> list[Node]:
+        """The nodes that make `value` of a parameter, from the last to the first, if all of them move elements."""
+        found: list[Node] = []
+        while value not in parameters:
+            node = value.node
+            if node is None or not node.inputs:
+                return []
+            if isinstance(node.op, Transpose | Reverse | Slice):
+                found.append(node)
+            elif kind_of(node) is not Kind.VIRTUAL:
+                return []
+            value = node.inputs[0]
+        return found
 
     def _can_have_results(self, before: Group, own: Group) -> bool:
         """True if both groups together have few results, computed elementwise."""

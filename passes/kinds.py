@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import Enum
 
 from ..ir.dialects.core import (
@@ -25,7 +26,7 @@ from ..ir.dialects.core import (
     Slice,
     Transpose,
 )
-from ..ir.graph import Node
+from ..ir.graph import Node, Value
 
 
 class Kind(Enum):
@@ -62,8 +63,15 @@ _KINDS: dict[type, Kind] = {
     Iota: Kind.VIRTUAL,
     Size: Kind.VIRTUAL,
 }
-READS_MEMORY = (Conv, ReduceWindow)  # read elements repeatedly, and past the border: operands must be in memory
+READS_MEMORY = (Conv, ReduceWindow)  # read elements repeatedly, and past the border: see `windowed_operands`
 INDEX_MAPS = (Transpose, Slice, Reverse, Relayout)  # moves through which readers can recompute an expression
+
+
+def windowed_operands(node: Node) -> Sequence[Value]:
+    """The operands over which windows slide: these must be in memory. Weights can be read through index maps."""
+    if isinstance(node.op, Conv):
+        return node.inputs[:1]
+    return node.inputs if isinstance(node.op, ReduceWindow) else ()
 
 
 def kind_of(node: Node) -> Kind:

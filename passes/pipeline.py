@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from .assign_layouts import AssignLayouts
+from .crop_windows import CropWindows
 from .decompose import Decompose
 from .divide_once import DivideOnce
 from .eliminate import EliminateCommonSubexpressions, EliminateDeadCode
@@ -36,6 +37,7 @@ def to_core_with_gradients(wrt: Sequence[int]) -> tuple[Pass, ...]:
         Decompose(
             own_gradients=True, wrt=tuple(wrt)
         ),  # calls carry operators' own gradients until differentiation is done
+        CropWindows(),  # the gradient of unused taps is zero and not computed
     )
 
 
@@ -52,6 +54,7 @@ OPTIMISE: tuple[Pass, ...] = (
     InlineCalls(),  # before the sizes of loops are counted
     EliminateDeadCode(),  # unused hidden outputs: moving statistics, masks, loops for gradients
     UnrollScan(),  # later passes see the steps of a loop as ordinary nodes
+    CropWindows(),  # before constants are folded: slices of constant weights are constants
     Simplify(),  # decompositions leave identities and constant arithmetic
     EliminateCommonSubexpressions(),  # repeated broadcasts and batch-norm scales become one
     EliminateDeadCode(),

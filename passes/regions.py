@@ -8,12 +8,12 @@ from dataclasses import dataclass, replace
 from ..ir.dialects.core import Constant, Fused, Reshape
 from ..ir.graph import Graph, GraphBuilder, Node, Value
 from .groups import Group
-from .kinds import READS_MEMORY, Kind, kind_of
+from .kinds import Kind, kind_of, windowed_operands
 
 
 def extract_regions(graph: Graph, group_of: Mapping[Node, Group]) -> Graph:
     """The graph with each group replaced by a Fused node. Virtual nodes are copied into every region that reads them,
-    except operands of convolutions and windows, which are values in memory."""
+    except operands over which windows slide, which are values in memory."""
     return _Extractor(graph, group_of).run()
 
 
@@ -80,7 +80,7 @@ class _Extractor:
     def _with_virtual_nodes(self, members: Sequence[Node]) -> list[Node]:
         """The members of a region and the virtual nodes that they read, in graph order."""
         found = dict.fromkeys(members)
-        stored = {v.node for n in members if isinstance(n.op, READS_MEMORY) for v in n.inputs}
+        stored = {v.node for n in members for v in windowed_operands(n)}
         stack = [v for n in members for v in n.inputs]
         while stack:
             source = stack.pop().node

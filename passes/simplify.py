@@ -19,6 +19,7 @@ from ..ir.dialects.core import (
     Pointwise,
     Primitive,
     Reshape,
+    Reverse,
     Slice,
     Transpose,
     storage,
@@ -91,7 +92,14 @@ def _transpose(b: CoreBuilder, node: Node, operands: tuple[Value, ...]) -> Value
         return x
     if x.node is not None and isinstance(x.node.op, Transpose):
         return b.transpose(x.node.inputs[0], tuple(x.node.op.permutation[p] for p in permutation))
-    return None
+    moved = [p for p in permutation if x.type.shape[p] != 1]
+    return b.reshape(x, node.outputs[0].type.shape) if moved == sorted(moved) else None
+
+
+def _reverse(b: CoreBuilder, node: Node, operands: tuple[Value, ...]) -> Value | None:
+    assert isinstance(node.op, Reverse)
+    x, axes = operands[0], tuple(a for a in node.op.axes if operands[0].type.shape[a] != 1)
+    return b.reverse(x, axes) if axes != node.op.axes else None
 
 
 def _broadcast(b: CoreBuilder, node: Node, operands: tuple[Value, ...]) -> Value | None:
@@ -131,6 +139,7 @@ _NEUTRAL = {ScalarOp.ADD: 0, ScalarOp.SUB: 0, ScalarOp.MUL: 1, ScalarOp.DIV: 1, 
 _RULES: dict[type, Rewrite] = {
     Reshape: _reshape,
     Transpose: _transpose,
+    Reverse: _reverse,
     Broadcast: _broadcast,
     Cast: _identity,
     Slice: _identity,

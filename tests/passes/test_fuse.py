@@ -317,3 +317,18 @@ def test_rows_of_a_square_space_are_one_region() -> None:
     scale = b.rsqrt(b.mean(b.mul(centred, centred), 1, keepdims=True))
     (found,) = fused(b.build([b.mul(centred, b.broadcast_to(scale, (4, 4)))]))
     assert found[0] == "row"
+
+
+def test_moves_of_parameters_join_the_convolution_that_reads_them() -> None:
+    b = CoreBuilder()
+    x, w = b.input(tensor(2, 3, 5, 5)), b.input(tensor(3, 4, 3, 3), "weights", parameter=True)
+    exchanged = b.reverse(b.transpose(b.slice(w, (0, 0, 0, 0), (3, 4, 2, 3)), (1, 0, 2, 3)), (2, 3))
+    graph = b.build([b.conv(x, exchanged, (1, 1), ((1, 1), (1, 1)))])
+    assert fused(graph) == [("contract", ["slice", "transpose", "reverse", "conv"])]
+
+
+def test_moves_of_other_weights_are_regions() -> None:
+    b = CoreBuilder()
+    x, w = b.input(tensor(2, 3, 5, 5)), b.input(tensor(3, 4, 3, 3))
+    graph = b.build([b.conv(x, b.transpose(w, (1, 0, 2, 3)), (1, 1), ((1, 1), (1, 1)))])
+    assert fused(graph) == [("move", ["transpose"]), ("contract", ["conv"])]

@@ -12,7 +12,7 @@ from ....ir.kernel import Buffer
 from ..schedule.describe import NO_AXIS, ContractionError, ConvShape, extent_of
 from ..schedule.strides import View, Walk, buffer_strides, fixed_shape, locate
 from .epilogue import make_epilogue
-from .problem import UNROLL, Box, Problem, Segment, WeightSource, collapsed, offsets, plain_segments
+from .problem import NO_WEIGHT, UNROLL, Box, Problem, Segment, WeightSource, collapsed, offsets, plain_segments
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -234,7 +234,7 @@ def _blocked_segment(
         block_channels = range(first, first + len(unroll))
         at = [c % channels * w_channel if c < count else None for c in block_channels]
         for _, tap in window:
-            sources.extend(-1 if a is None else a + tap for a in at)
+            sources.extend(NO_WEIGHT if a is None else a + tap for a in at)
         if grouping.merged > 1:
             owners.extend([c // channels for c in block_channels] * len(window))
     return Segment(steps=steps, unroll=unroll, sources=tuple(sources), owners=tuple(owners))

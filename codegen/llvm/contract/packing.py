@@ -12,7 +12,7 @@ from ..cpu import Cpu
 from ..emitter import FunctionBuilder, ModuleBuilder
 from ..types import I1, I32, I64, Type, memory_type_of
 from .points import offset_table
-from .problem import Box, Offsets, Problem, WeightSource, count_of
+from .problem import NO_WEIGHT, Box, Offsets, Problem, WeightSource, count_of
 from .tiles import KERNEL_PARAMETERS, PanelKind, argument
 
 
@@ -21,8 +21,8 @@ class PackedPanels:
     """Packed[group][panel][element of the reduction][channel of the panel], with zeros for channels and elements that
     are padding.
 
-    `sources` are the offsets of the elements from a filter's first weight (-1: zero); `owners` are the groups of the
-    elements if groups were merged.
+    `sources` are the offsets of the elements from a filter's first weight (NO_WEIGHT: zero); `owners` are the groups of
+    the elements if groups were merged.
     """
 
     kind: str
@@ -78,7 +78,7 @@ class _Packer:
         self.vector = Type.of(packing.kind, packing.lanes)
         self.source, self.packed = argument(f, 0), argument(f, 1)
         self.count = count_of(packing.sources)
-        self.has_gaps = isinstance(packing.sources, tuple) and -1 in packing.sources
+        self.has_gaps = isinstance(packing.sources, tuple) and NO_WEIGHT in packing.sources
 
     def emit(self) -> None:
         f, panels = self.f, self.p.panels[-1].end
@@ -122,7 +122,9 @@ class _Packer:
         with f.loop(0, self.count) as e:
             offset = f.convert(f.load(f.gep(self.table, e, I32), I32), "i64")
             mask = exists if owner is None else exists & self._owned(owner, e)
-            mask = mask & f.splat(f.cmp("ge", offset, 0), I1.with_lanes(self.p.lanes)) if self.has_gaps else mask
+            mask = (
+                mask & f.splat(f.cmp("ne", offset, NO_WEIGHT), I1.with_lanes(self.p.lanes)) if self.has_gaps else mask
+            )
             value = self._read(f.gep(start, offset, self.element), channel, places, mask)
             wide = f.convert(value, self.vector.kind, signed=self.p.weights.dtype.is_signed)
             f.store(wide, f.gep(out, e * width, self.vector.scalar))

@@ -15,6 +15,9 @@ from .vector_epilogue import VectorEpilogue
 
 UNROLL = 8
 
+NO_WEIGHT = -(1 << 31)
+"""The offset of a weight that is zero. Other offsets can be negative: weights can be read in reverse order."""
+
 
 @dataclass(frozen=True, slots=True)
 class Box:
@@ -45,8 +48,8 @@ def count_of(offsets: Offsets) -> int:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Segment:
     """A sequence of steps of the reduction. Step s reads the input at steps[s] + each of `unroll`. `sources` are the
-    offsets of the weights from a filter's first weight, step by step, -1 for a zero; `owners` are the groups of the
-    weights if groups were merged.
+    offsets of the weights from a filter's first weight, step by step, NO_WEIGHT for a zero; `owners` are the groups of
+    the weights if groups were merged.
     """
 
     steps: Offsets
