@@ -50,8 +50,8 @@ class _Assembler:
         self.graph, self.sharing, self.steps = graph, sharing, steps
         self.time: dict[Phase, _Timeline] = {"prepare": _Timeline(), "run": _Timeline()}
         self.blocks: dict[Value, tuple[Phase, Block]] = {}
-        self.packed: dict[tuple[Value, object, int], tuple[Phase, Block]] = {}
-        self.launched: set[tuple[Value, Packing, int]] = set()  # packed forms that a launch already packs
+        self.packed: dict[tuple[Value, Packing], tuple[Phase, Block]] = {}
+        self.launched: set[tuple[Value, Packing]] = set()  # packed forms that a launch already packs
         self.work: dict[int, Block] = {}
         self.fixed: dict[Value, Place] = {}
         self.constants = bytearray()
@@ -157,13 +157,14 @@ class _Assembler:
         return "prepare" if self.sharing.prepared.issuperset(step.node.outputs) else "run"
 
     def _plan(self) -> None:
-        last = self._last_uses()
+        last, packed = self._last_uses(), self._last_packed_uses()
         for number, step in enumerate(self.steps):
             phase = self._phase(step)
             for value in step.operands:
                 self._need(value, phase, number, last)
             for position, packing, _ in step.packs:
-                self._need_packed(step.operands[position], packing, phase, number)
+                key = step.operands[position], packing
+                self._need_packed(*key, phase, number, packed[key])
             if step.emission.workspace:
                 self.work[number] = self.time[phase].block(step.emission.workspace, number, number)
         for k, value in enumerate(self.states):
@@ -197,22 +198,18 @@ class _Assembler:
         zeroed = (base.type.shape, layout.block, layout.halo, base.type.dtype) if layout and halo else None
         self.blocks[base] = phase, self.time[phase].block(base.type.nbytes, number, last[base], zeroed)
 
-    def _need_packed(self, value: Value, packing: Packing, phase: Phase, number: int) -> None:
-        """Plan memory for a packed operand: packed parameters live for ever, other packed values for one step. A packed
-        form can be padded: its zeros are written once.
-        """
-        key = self._packed_key(value, packing, number)
-        if key in self.packed:
-            return
-        if value in self.sharing.prepared:
-            self.packed[key] = "prepare", self.time["prepare"].block(packing.nbytes, number, _FOREVER, packing)
-        else:
-            self.packed[key] = phase, self.time[phase].block(packing.nbytes, number, number, packing)
+    def _last_packed_uses(self) -> dict[tuple[Value, Packing], int]:
+        """The last step that reads each packed form."""
+        return {(s.operands[i], packing): n for n, s in enumerate(self.steps) for i, packing, _ in s.packs}
 
-    def _packed_key(self, value: Value, packing: Packing, number: int) -> tuple[Value, Packing, int]:
-        """The key of a packed form in `packed`. Steps share the form of a parameter; other values have one form for
-        each step."""
-        return value, packing, -1 if value in self.sharing.prepared else number
+    def _need_packed(self, value: Value, packing: Packing, phase: Phase, number: int, last: int) -> None:
+        """Plan memory for a packed operand: packed parameters live for ever, other packed values until the last step
+        that reads them in this form. A packed form can be padded: its zeros are written once.
+        """
+        if (value, packing) in self.packed:
+            return
+        phase, last = ("prepare", _FOREVER) if value in self.sharing.prepared else (phase, last)
+        self.packed[value, packing] = phase, self.time[phase].block(packing.nbytes, number, last, packing)
 
     # -- launches
 
@@ -229,7 +226,7 @@ class _Assembler:
         arguments: list[Place | int] = [self._place(v) for v in step.operands]
         for position, packing, spec in step.packs:
             value = step.operands[position]
-            key = self._packed_key(value, packing, number)
+            key = value, packing
             packed = self._block_place(*self.packed[key])
             if key not in self.launched:
                 launch = self._launch(spec, (arguments[position], packed), PACK, step)

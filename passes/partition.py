@@ -15,7 +15,7 @@ from importlib import import_module
 from itertools import chain
 from typing import Any
 
-from ..ir.dialects.core import without_dead_nodes
+from ..ir.dialects.core import Constant, without_dead_nodes
 from ..ir.dialects.core.split import Source, Split
 from ..ir.graph import Graph, GraphBuilder, Node, Value
 from .recompute_cost import has_own_kernel, keeping_cost, moves_only, recomputing_cost
@@ -181,7 +181,8 @@ class _Cut:
         """The work of recomputing a node, and the memory traffic for results that kernels on the backward side read."""
         cost = recomputing_cost(node)
         assert cost is not None
-        written = [] if moves_only(node) else [v for v in node.outputs if v in self.read_by_kernels]
+        free = moves_only(node) or isinstance(node.op, Constant)
+        written = [] if free else [v for v in node.outputs if v in self.read_by_kernels]
         return cost + sum(keeping_cost(v, True) for v in written)
 
     def _read_by_kernels(self, nodes: Collection[Node]) -> set[Value]:

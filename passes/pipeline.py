@@ -21,6 +21,7 @@ from .eliminate import EliminateCommonSubexpressions, EliminateDeadCode
 from .expand import Expand
 from .fold_batchnorm import FoldBatchNorm
 from .fuse import Fuse
+from .hoist_sums import HoistSums
 from .inline_calls import InlineCalls
 from .manager import Pass
 from .simplify import Simplify
@@ -53,6 +54,7 @@ JOINT: tuple[Pass, ...] = (
 OPTIMISE: tuple[Pass, ...] = (
     InlineCalls(),  # before the sizes of loops are counted
     EliminateDeadCode(),  # unused hidden outputs: moving statistics, masks, loops for gradients
+    HoistSums(),  # gradients of weights leave loops before their steps are counted
     UnrollScan(),  # later passes see the steps of a loop as ordinary nodes
     CropWindows(),  # before constants are folded: slices of constant weights are constants
     Simplify(),  # decompositions leave identities and constant arithmetic

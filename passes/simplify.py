@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 
@@ -131,7 +133,61 @@ def _pointwise(b: CoreBuilder, node: Node, operands: tuple[Value, ...]) -> Value
     if splat(right) == neutral:
         return left
     commutes = node.op.op in (ScalarOp.ADD, ScalarOp.MUL)
-    return right if commutes and splat(left) == neutral else None
+    if commutes and splat(left) == neutral:
+        return right
+    return _sum_of_pieces(b, left, right) if node.op.op is ScalarOp.ADD else None
+
+
+def _sum_of_pieces(b: CoreBuilder, left: Value, right: Value) -> Value | None:
+    """The sum of values that are zero except for one piece each, of which no two overlap and that leave no gap: their
+    concatenation, with zeros before and after it. Gradients of slices are such values.
+    """
+    found: list[_Piece] = []
+    stack = [left, right]
+    while stack:
+        value = stack.pop()
+        piece = _piece(value)
+        if piece is not None:
+            found.append(piece)
+        elif value.node is not None and isinstance(value.node.op, Pointwise) and value.node.op.op is ScalarOp.ADD:
+            stack += value.node.inputs
+        else:
+            return None
+    axis = found[0].axis
+    found.sort(key=lambda p: p.start)
+    if any(p.axis != axis for p in found) or any(p.stop != q.start for p, q in pairwise(found)):
+        return None
+    parts = [v for p in found for v in _parts(p.value, axis)]
+    low, high = [0] * left.type.rank, [0] * left.type.rank
+    low[axis], high[axis] = found[0].start, left.type.shape[axis] - found[-1].stop
+    return b.pad(b.concat(parts, axis), b.constant(0, left.type.dtype), low, high)
+
+
+class _Piece(NamedTuple):
+    """A value that is zero outside of [start, stop) along one axis, where it is `value`."""
+
+    axis: int
+    start: int
+    stop: int
+    value: Value
+
+
+def _piece(value: Value) -> _Piece | None:
+    node = value.node
+    if node is None or not isinstance(node.op, Pad) or splat(node.inputs[1]) != 0 or any(node.op.interior):
+        return None
+    low, high = node.op.low, node.op.high
+    axes = [k for k in range(len(low)) if low[k] != 0 or high[k] != 0]
+    if len(axes) != 1 or low[axes[0]] < 0 or high[axes[0]] < 0:
+        return None
+    axis = axes[0]
+    return _Piece(axis, low[axis], low[axis] + node.inputs[0].type.shape[axis], node.inputs[0])
+
+
+def _parts(value: Value, axis: int) -> Sequence[Value]:
+    """The operands of a concatenation along `axis`; other values are one part."""
+    node = value.node
+    return node.inputs if node is not None and isinstance(node.op, Concat) and node.op.axis == axis else (value,)
 
 
 _NEUTRAL = {ScalarOp.ADD: 0, ScalarOp.SUB: 0, ScalarOp.MUL: 1, ScalarOp.DIV: 1, ScalarOp.POW: 1}

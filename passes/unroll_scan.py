@@ -9,12 +9,13 @@ from ..ir.dialects.core import Conv, CoreBuilder, Dot, Scan
 from ..ir.graph import Graph, GraphBuilder, Node, Op, Value
 from ..ir.rewrite import Replacement, rebuild
 from ..ir.symbolic import is_symbolic
+from .kinds import Kind, kind_of
 from .manager import Context, Pass
 
 
 @dataclass(frozen=True)
 class UnrollScan(Pass):
-    """Replace a Scan by its steps if all its steps together have at most `limit` nodes.
+    """Replace a Scan by its steps if all its steps together have at most `limit` nodes, not counting virtual ones.
 
     Longer loops compile as fast as one step, but their kernels run on one thread. So if the contractions of a step take
     more than `heavy` products, which threads should share, the limit is `heavy_limit`. With symbolic length only such
@@ -55,7 +56,7 @@ class UnrollScan(Pass):
 
 def _size(op: Op) -> int:
     """The number of nodes of an op when all its loops are unrolled."""
-    inside = sum(_size(node.op) for body in op.regions() for node in body.nodes)
+    inside = sum(_size(n.op) for body in op.regions() for n in body.nodes if kind_of(n) is not Kind.VIRTUAL)
     return op.length * inside if isinstance(op, Scan) else 1 + inside
 
 

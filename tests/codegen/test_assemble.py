@@ -256,3 +256,11 @@ def test_an_empty_program_runs() -> None:
     graph = b.build([b.input(tensor(3))])
     arrays: list[Array] = [np.arange(3, dtype=np.float32)]
     assert np.array_equal(run_program(compiled(graph), arrays)[0], evaluate_graph(graph, arrays)[0])
+
+
+def test_steps_share_the_packed_form_of_a_value() -> None:
+    b = CoreBuilder("shared")
+    x, y, w = (b.input(tensor(24, 24)) for _ in range(3))
+    weights = b.exp(w)
+    program = agrees(b.build([b.matmul(x, weights), b.matmul(y, weights)]))
+    assert [launch.kind for launch in program.launches].count("pack") == 1

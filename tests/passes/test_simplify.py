@@ -229,3 +229,36 @@ def test_folded_integers_wrap_as_at_run_time() -> None:
     result = run_pass(SIMPLIFY, graph)
     assert splat(result.outputs[0]) == 0
     assert_same_values(graph, result)
+
+
+@pytest.mark.parametrize("order", [(0, 1, 2), (2, 1, 0), (0, 2, 1)])
+def test_a_sum_of_padded_pieces_is_their_concatenation(order: tuple[int, ...]) -> None:
+    b = CoreBuilder()
+    zero = b.constant(0.0, F32)
+    pieces = [b.input(tensor(2, n)) for n in (3, 1, 4)]
+    starts = (1, 4, 5)
+    padded = [b.pad(p, zero, (0, s), (0, 10 - s - p.type.shape[1])) for p, s in zip(pieces, starts, strict=True)]
+    first, second, third = (padded[i] for i in order)
+    graph = b.build([b.add(b.add(first, second), third)])
+    result = run_pass(SIMPLIFY, graph)
+    assert_same_values(graph, result)
+    (value,) = result.outputs
+    assert value.node is not None
+    assert [type(n.op).__name__ for n in (value.node, value.node.inputs[0].node) if n] == ["Pad", "Concat"]
+    assert value.node.inputs[0].node is not None
+    assert value.node.inputs[0].node.inputs == result.inputs
+
+
+@pytest.mark.parametrize(
+    ("low", "high"),
+    [(((0, 2), (0, 3)), ((0, 5), (0, 4))), (((0, 0), (0, 0)), ((0, 7), (0, 7))), (((0, 0), (1, 0)), ((0, 7), (0, 7)))],
+    ids=["overlap", "the same place", "different axes"],
+)
+def test_other_sums_of_padded_pieces_stay(low: tuple[tuple[int, int], ...], high: tuple[tuple[int, int], ...]) -> None:
+    b = CoreBuilder()
+    zero, width = b.constant(0.0, F32), 10
+    pieces = [b.input(tensor(2 - lo[0], width - lo[1] - hi[1])) for lo, hi in zip(low, high, strict=True)]
+    first, second = (b.pad(p, zero, lo, hi) for p, lo, hi in zip(pieces, low, high, strict=True))
+    graph = b.build([b.add(first, second)])
+    assert outputs_of(run_pass(SIMPLIFY, graph)) == ["core.pointwise"]
+    assert_same_values(graph, run_pass(SIMPLIFY, graph))
