@@ -30,7 +30,7 @@ from mxforge.ir.kernel import (
     affine,
 )
 from mxforge.ir.scalar import ScalarOp
-from mxforge.ir.types import DType
+from mxforge.ir.types import DType, TensorType
 from mxforge.passes.manager import Options
 from rewriting import random_inputs, tensor
 
@@ -245,3 +245,22 @@ def test_an_axis_of_the_result_that_no_operand_has(n: int, static: bool, rows: t
     y = b.broadcast_to(x, (n, n))
     graph = b.build([b.dot(y, y, [], [], [1], [1]), b.dot(y, y, [], [], [0], [0]), b.dot(y, y, [], [], [1], [0])])
     check(graph, *random_inputs(graph), options=Options(static_shape=static))
+
+
+@pytest.mark.parametrize("rows", [17, 24, 37])
+@pytest.mark.parametrize("form", ["matrix", "two reduced axes", "batches", "two axes of rows"])
+def test_a_transposed_left_operand_is_packed_in_blocks_of_rows(form: str, rows: int) -> None:
+    """Weight gradients: the rows of the left operand are contiguous, steps of the reduction are apart."""
+    b = CoreBuilder("transposed")
+    x_shape, y_shape, batch, contract = {
+        "matrix": ((40, rows), (40, 90), (), (0,)),
+        "two reduced axes": ((5, 9, rows), (5, 9, 90), (), (0, 1)),
+        "batches": ((3, 40, rows), (3, 40, 90), (0,), (1,)),
+        "two axes of rows": ((40, rows, 8), (40, 90), (), (0,)),
+    }[form]
+    x, y = b.input(TensorType(x_shape, DType.F32)), b.input(TensorType(y_shape, DType.F32))
+    product = b.dot(x, y, batch, batch, contract, contract)
+    rng = np.random.default_rng(0)
+    operands = [rng.standard_normal(s).astype(np.float32) for s in (x_shape, y_shape)]
+    program = check(b.build([b.maximum(product, b.full(product.type.shape, 0.0, DType.F32))]), *operands)
+    assert [launch.kind for launch in program.launches].count("pack") == 2

@@ -147,6 +147,7 @@ def conv_problem(shape: ConvShape, place: InputPlace, workspace: int) -> Problem
         points=points,
         channels=grouping.filters,
         x=x,
+        x_points=points,
         x_slot=workspace if place.copied else kernel.buffers.index(kernel.buffer(shape.x.buffer)),
         segments=_segments(shape, place, grouping),
         weights=_weight_source(shape, grouping),

@@ -8,7 +8,7 @@ from math import prod
 from typing import Any
 
 from ....ir.kernel import Kernel, Store, dtype_of
-from ...emission import Emission, LaunchSpec
+from ...emission import Emission, LaunchSpec, Packing
 from ..cpu import Cpu
 from ..emitter import ModuleBuilder
 from ..schedule.contract import (
@@ -32,6 +32,7 @@ from .epilogue import Epilogue, Operand, make_epilogue
 from .gemm import emit_widening, gemm_problem, is_widened, widened_elements
 from .gemv import emit_gemv
 from .kind import ScheduleKind
+from .packed_rows import packed_rows
 from .packing import packed_panels
 from .problem import Problem
 from .tiles import emit_tiles, panel_kinds, workspace_bytes, workspace_slot
@@ -165,7 +166,8 @@ def _emit_product(
 ) -> Emission:
     kernel = shape.kernel
     slot = workspace_slot(kernel)
-    problem = gemm_problem(shape)
+    left = packed_rows(shape) if schedule.pack_rows else None
+    problem = gemm_problem(shape, left)
     epilogue, used = place_sums(problem.epilogue, _sum_count(problem), widened_elements(shape))
     problem = replace(problem, epilogue=epilogue)
     widen = [emit_widening(module, shape, f"{symbol}.widen")] if is_widened(shape) else []
@@ -174,8 +176,10 @@ def _emit_product(
     launch = emit_tiles(module, problem, schedule, symbol, (slot, size))
     kinds, group_size = panel_kinds(problem, schedule)
     packed = packed_panels(problem, schedule.lanes, kinds, group_size)
-    packings = ((problem.w_slot, packed),) if schedule.pack else ()
-    return Emission((*widen, launch, *finish), size + workspace_bytes(problem, schedule, target), packings)
+    packings: list[tuple[int, Packing]] = [(problem.w_slot, packed)] if schedule.pack else []
+    if left is not None:
+        packings.append((problem.x_slot, left))
+    return Emission((*widen, launch, *finish), size + workspace_bytes(problem, schedule, target), tuple(packings))
 
 
 def _finish(

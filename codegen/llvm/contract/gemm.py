@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import prod
 
 from ...emission import LaunchSpec
@@ -12,18 +13,22 @@ from ..schedule.product import operand, reduce_order
 from ..schedule.strides import Located, View, Walk
 from ..types import memory_type_of
 from .epilogue import make_epilogue
+from .packed_rows import ROWS, PackedRows
 from .problem import Problem, Segment, WeightSource, collapsed, offsets, plain_segments
 from .tiles import KERNEL_PARAMETERS, argument, workspace_slot
 
 
-def gemm_problem(shape: GemmShape) -> Problem:
+def gemm_problem(shape: GemmShape, left_form: PackedRows | None = None) -> Problem:
+    """The problem of a product, whose left operand is read in the packed form if there is one."""
     kernel = shape.kernel
     walk = gemm_walk(shape)
     extents = {a: extent_of(kernel, a) for a in (NO_AXIS, *shape.batches, *shape.rows, shape.column)}
     groups, points = tuple(extents[a] for a in walk.groups), tuple(extents[a] for a in walk.points)
     channels = extents[shape.column]
     left, right = operand(shape, shape.lhs), operand(shape, shape.rhs)
-    placed = widened_place(shape) if is_widened(shape) else left
+    placed = (
+        widened_place(shape) if is_widened(shape) else left if left_form is None else _packed_place(shape, left_form)
+    )
     x = View(
         base=placed.base,
         groups=tuple(placed.strides.get(a, 0) for a in walk.groups),
@@ -33,6 +38,10 @@ def gemm_problem(shape: GemmShape) -> Problem:
     )
     epilogue = make_epilogue(kernel, shape.store, walk, groups=groups, points=points, channels=channels)
     points, x, epilogue = collapsed(points, x, epilogue)
+    x_points = points
+    if left_form is not None:
+        x = replace(x, points=(left_form.depth * ROWS, 1))
+        x_points = (left_form.blocks, ROWS)
     rhs = kernel.buffer(shape.rhs.buffer)
     return Problem(
         dtype=shape.accumulator,
@@ -40,6 +49,7 @@ def gemm_problem(shape: GemmShape) -> Problem:
         points=points,
         channels=channels,
         x=x,
+        x_points=x_points,
         x_slot=workspace_slot(kernel) if is_widened(shape) else kernel.buffers.index(kernel.buffer(shape.lhs.buffer)),
         segments=reduction(shape, placed, right),
         weights=WeightSource(
@@ -52,6 +62,16 @@ def gemm_problem(shape: GemmShape) -> Problem:
         w_slot=kernel.buffers.index(rhs),
         epilogue=epilogue,
     )
+
+
+def _packed_place(shape: GemmShape, form: PackedRows) -> Located:
+    """The addresses of the packed left operand, without those of its rows."""
+    inner, strides = reduce_order(shape), dict[str, int]()
+    for k, a in enumerate(inner):
+        strides[a] = ROWS * prod(n for n, _ in form.inner[k + 1 :])
+    for k, a in enumerate(shape.batches):
+        strides[a] = form.group_size * prod(n for n, _ in form.groups[k + 1 :])
+    return Located(base=0, strides=strides, channel={}, block=0, block_stride=0)
 
 
 def gemm_walk(shape: GemmShape) -> Walk:

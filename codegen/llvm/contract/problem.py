@@ -82,7 +82,8 @@ class WeightSource:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
     """`groups` and `points` are extents, with the innermost axis last; `x` is the input's view, whose channel part is
-    unused. `x_slot` and `w_slot` are the argument slots of the input and the weights.
+    unused. `x_points` are the extents of the input's own axes of points, in the same order of points. `x_slot` and
+    `w_slot` are the argument slots of the input and the weights.
     """
 
     dtype: DType
@@ -90,6 +91,7 @@ class Problem:
     points: tuple[int, ...]
     channels: int
     x: View
+    x_points: tuple[int, ...]
     x_slot: int
     segments: tuple[Segment, ...]
     weights: WeightSource

@@ -187,8 +187,8 @@ class _Nest:
         first = block * self.block
         is_last = f.cmp("eq", block, self.blocks - 1)
         count = f.select(is_last, f.const(I64, self.last_block), f.const(I64, self.block))
-        for table, strides in zip(self.offsets, self.tables.strides, strict=True):
-            fill_table(f, table, first, count, self.problem.points, strides)
+        for k, (table, strides) in enumerate(zip(self.offsets, self.tables.strides, strict=True)):
+            fill_table(f, table, first, count, self.problem.points if k else self.problem.x_points, strides)
         groups = self._group_index(group)
         self.x = self._at(self.x0, self.problem.x.base, self.problem.x.groups, groups, self.scalar)
         self.bases = [self._at(p, v.base, v.groups, groups, t) for p, v, t in self.operands]

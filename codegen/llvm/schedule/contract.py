@@ -11,7 +11,7 @@ from ....ir.types import DType
 from ..cpu import Cpu
 from .describe import Contraction, ConvShape, GemmShape, extent_of
 from .kinds import DepthwiseSchedule, GemvSchedule, TileSchedule, WinogradSchedule
-from .product import is_contiguous_along_reduction, is_readable_in_place
+from .product import is_contiguous_along_reduction, is_contiguous_along_rows, is_readable_in_place
 from .registers import choose_tiles
 from .strides import fixed_shape
 
@@ -290,7 +290,11 @@ def schedule_product(shape: GemmShape, target: Cpu, parameters: frozenset[str]) 
     main, last = choose_tiles(vectors, rows, 1, target)
     in_place = known and rows <= _ROWS_IN_PLACE and shape.rhs.buffer not in parameters and shape.is_uniform
     in_place = in_place and is_readable_in_place(shape)
-    nest = TileSchedule(lanes=lanes, main=main, last=last, points=rows, panels=0, pack=not in_place)
+    pack_rows = known and shape.is_uniform and vectors > main.vectors and rows > _ROWS_IN_PLACE
+    pack_rows = pack_rows and is_contiguous_along_rows(shape)
+    nest = TileSchedule(
+        lanes=lanes, main=main, last=last, points=rows, panels=0, pack=not in_place, pack_rows=pack_rows
+    )
     e = Extent(points=rows, vectors=vectors, depth=inner, groups=shape.count(shape.batches), inputs=inner)
     return (
         large_product(nest, e, target)

@@ -29,7 +29,7 @@ class TileSchedule(ContractionSchedule):
     stay in the cache for all points of a block (0: the reduction is not split). `reduction_outside`: the loop over
     parts is outside of the panels of a unit (GEMM) and not inside each panel. `prefetch`: cache lines of the next
     weights that each step prefetches. `pack`: the weights are packed in panels; else they are read in place, a row of
-    channels for each step of the reduction.
+    channels for each step of the reduction. `pack_rows`: the left operand of a product is packed in blocks of rows.
     """
 
     lanes: int
@@ -41,6 +41,7 @@ class TileSchedule(ContractionSchedule):
     reduction_outside: bool = False
     prefetch: int = 0
     pack: bool = True
+    pack_rows: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

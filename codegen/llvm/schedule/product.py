@@ -36,6 +36,15 @@ def is_readable_in_place(shape: GemmShape) -> bool:
     return all(outer == inner * n for (_, outer), (n, inner) in pairwise(axes))
 
 
+def is_contiguous_along_rows(shape: GemmShape) -> bool:
+    """True if the left operand has its rows next to each other, and steps of the reduction apart."""
+    left = operand(shape, shape.lhs)
+    rows = [(extent_of(shape.kernel, a), left.strides.get(a, 0)) for a in shape.rows]
+    if not rows or rows[-1][1] != 1 or any(outer != inner * n for (_, outer), (n, inner) in pairwise(rows)):
+        return False
+    return all(left.strides.get(a, 0) >= 8 for a in shape.inner)
+
+
 def is_contiguous_along_reduction(shape: GemmShape) -> bool:
     """True if both operands are contiguous along the only reduced axis: dot products then need no packing."""
     if len(shape.inner) != 1:
