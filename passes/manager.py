@@ -20,11 +20,14 @@ class Options:
     """The user's options for a compilation.
 
     `static_shape` compiles extents into the kernels; otherwise they are arguments of launches where that is as fast.
+    `residual_bytes` bounds what the forward program of a derivative saves for the backward program, as far as computing
+    cheap operators again allows; None minimises time.
     """
 
     training: bool = False
     static_shape: bool = True
     dynamic: bool = False
+    residual_bytes: int | None = None
 
 
 @dataclass

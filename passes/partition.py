@@ -27,13 +27,15 @@ def partition(
     gradients: int,
     free_inputs: Collection[int] | None = None,
     free_outputs: Collection[int] | None = None,
+    price: int = 1,
 ) -> Split:
     """The forward and the backward graph of `differentiate`'s result; see `Split`.
 
     The last `cotangents` inputs are cotangents. The last `gradients` outputs before those that update inputs are
     gradients. Saving an input or output at a free position costs nothing: by default all outputs, and all inputs that
     the forward graph does not update. Contractions, random draws, sorts, factorizations and loops are never recomputed.
-    The backward graph does the late updates of `joint`.
+    The backward graph does the late updates of `joint`. Saving a byte costs `price` times its traffic: at a high price
+    less is saved and more is recomputed.
     """
     graph = _Joint(joint, cotangents, gradients)
     if free_inputs is None:
@@ -42,7 +44,7 @@ def partition(
         free_outputs = range(len(graph.outputs))
     places = {v: Source(i, False) for i, v in reversed(list(enumerate(graph.outputs))) if i in free_outputs}
     places.update({v: Source(i, True) for i, v in enumerate(graph.inputs) if i in free_inputs})
-    order = graph.backward_order(_Cut(graph, places).recomputed())
+    order = graph.backward_order(_Cut(graph, places, price).recomputed())
     return _split(graph, order, places)
 
 
@@ -131,8 +133,8 @@ class _Cut:
     side. Vertices are the nodes whose side is not fixed, and the values that several of them read.
     """
 
-    def __init__(self, graph: _Joint, free: Collection[Value]) -> None:
-        self.graph, self.free = graph, free
+    def __init__(self, graph: _Joint, free: Collection[Value], price: int) -> None:
+        self.graph, self.free, self.price = graph, free, price
         self.nx: Any = import_module("networkx")
         self.between: Any = self.nx.DiGraph()
         self.from_source: dict[Node | Value, int] = {}
@@ -195,7 +197,7 @@ class _Cut:
         return found
 
     def _add_value(self, value: Value) -> None:
-        readers, cost = self.readers[value], keeping_cost(value, value in self.stored)
+        readers, cost = self.readers[value], self.price * keeping_cost(value, value in self.stored)
         producer = value.node if value.node in self.open else None
         if value in self.graph.results or any(n in self.graph.late for n in readers):
             if producer is not None:  # if computed on the forward side, it is saved

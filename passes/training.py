@@ -36,4 +36,20 @@ def training_graphs(graph: Graph, wrt: Sequence[int], context: Context) -> Split
     """
     core = lowered_for_gradients(graph, wrt, context)
     joint = run_passes((Differentiate(tuple(wrt)), *JOINT), core, context)
-    return partition(joint, len(joint.inputs) - len(core.inputs), len(wrt))
+    cotangents, budget = len(joint.inputs) - len(core.inputs), context.options.residual_bytes
+    split = partition(joint, cotangents, len(wrt))
+    for price in _PRICES:
+        if budget is None or _saved_bytes(split, len(core.outputs) - len(core.updates)) <= budget:
+            break
+        split = partition(joint, cotangents, len(wrt), price=price)
+    return split
+
+
+_PRICES = (2, 4, 8, 16, 64, 1 << 20)
+"""The prices of a saved byte that are tried until a budget is met. The last recomputes whatever can be recomputed."""
+
+
+def _saved_bytes(split: Split, results: int) -> int:
+    """The bytes that the forward graph returns in addition to its results."""
+    kept = {s.position for s in split.residuals if not s.is_input and s.position >= results}
+    return sum(split.forward.outputs[i].type.nbytes for i in kept)

@@ -78,17 +78,22 @@ class HybridBlock(Block):
         inline_limit: int = 2,
         forward_bulk_size: int | None = None,
         backward_bulk_size: int | None = None,
+        recompute: int | None = None,
         **kwargs: Any,
     ) -> None:
         """Compile the block as one graph on its next call, or with `active=False` run it eagerly again.
 
         A block caches a limited number of compiled signatures. `static_alloc` keeps the memory of its programs while
         the block exists. `static_shape` specialises every signature. Without it the first signature is specialised,
-        and later ones use kernels with dynamic shapes. `inline_limit`, the bulk sizes, `backend` and the backend's
-        options have no effect: there is one compiler, and it compiles the whole graph.
+        and later ones use kernels with dynamic shapes. `recompute` (not in MXNet) bounds the bytes that a recorded call
+        keeps for its gradient, besides its inputs and outputs: cheap operators are computed again instead, as far as
+        that is possible; 0 keeps the least, as MXNET_BACKWARD_DO_MIRROR=1 does for all blocks. `inline_limit`, the bulk
+        sizes, `backend` and the backend's options have no effect: there is one compiler, and it compiles the whole
+        graph.
         """
         options = {"static_alloc": static_alloc, "static_shape": static_shape, "inline_limit": inline_limit}
         sizes = {"forward_bulk_size": forward_bulk_size, "backward_bulk_size": backward_bulk_size}
+        sizes |= {"recompute": recompute}
         options |= {name: size for name, size in sizes.items() if size is not None}
         self._backend, self._backend_opts = backend, kwargs or self._backend_opts
         self._active = active

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -15,10 +16,20 @@ _BOOLEANS = {"1": True, "0": False, "true": True, "false": False}
 class FunctionFlags:
     """`static_alloc`: the memory of compiled programs is not evicted while the function exists. `static_shape`: every
     signature is specialised; without it, only the first one is, and later ones run kernels for dynamic shapes.
+    `recompute` bounds the bytes that a recorded call keeps for its gradient, besides operands and results: cheap
+    operators are computed again instead (mxforge only; see `residual_bytes`).
     """
 
     static_alloc: bool = False
     static_shape: bool = False
+    recompute: int | None = None
+
+    @property
+    def residual_bytes(self) -> int | None:
+        """The bound on what recorded calls keep; MXNET_BACKWARD_DO_MIRROR=1 keeps as little as possible."""
+        if self.recompute is None and os.environ.get("MXNET_BACKWARD_DO_MIRROR", "0") not in ("", "0"):
+            return 0
+        return self.recompute
 
     def __post_init__(self) -> None:
         if self.static_shape and not self.static_alloc:
@@ -27,6 +38,13 @@ class FunctionFlags:
 
 def _boolean(value: str) -> bool:
     return _BOOLEANS[value.lower()]
+
+
+def _count(value: str) -> int:
+    found = int(value)
+    if found < 0:
+        raise ValueError(value)
+    return found
 
 
 _KINDS: dict[str, tuple[str, Callable[[str], Any]]] = {
@@ -39,8 +57,10 @@ _KINDS: dict[str, tuple[str, Callable[[str], Any]]] = {
     "param_indices": ("tuple of int", str),
     "subgraph": ("string", str),
     "is_dynamic": ("boolean", _boolean),
+    "recompute": ("int (non-negative)", _count),
 }
-"""All flags of MXNet's CachedOp. Those that are not in FunctionFlags tune MXNet's engine and have no effect."""
+"""All flags of MXNet's CachedOp, and `recompute`. Those that are not in FunctionFlags tune MXNet's engine and have no
+effect."""
 
 
 def parse_flags(flags: Iterable[tuple[str, Any]]) -> FunctionFlags:
@@ -54,4 +74,4 @@ def parse_flags(flags: Iterable[tuple[str, Any]]) -> FunctionFlags:
             found[name] = parse(str(value))
         except (KeyError, ValueError):
             raise MXNetError(f"Invalid Parameter format for {name} expect {kind} but value='{value}'") from None
-    return FunctionFlags(found.get("static_alloc", False), found.get("static_shape", False))
+    return FunctionFlags(found.get("static_alloc", False), found.get("static_shape", False), found.get("recompute"))

@@ -173,7 +173,8 @@ class SymbolSpecialization(Specialization):
 
         if self._differentiable is None:
             types = self.executable.inputs[: len(self.function.names)]
-            graph, options = self.function.graph(types), Options(training=self.training)
+            graph = self.function.graph(types)
+            options = Options(training=self.training, residual_bytes=self.function.flags.residual_bytes)
             self._differentiable = Differentiable(graph, options, self.device)
         return self._differentiable
 

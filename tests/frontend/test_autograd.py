@@ -203,3 +203,34 @@ def test_higher_orders_of_sparse_calls_raise() -> None:
         y = nd.square(x)
         with pytest.raises(mx.MXNetError, match="square: the gradient of a call with sparse arrays cannot be"):
             autograd.grad(y, [x], create_graph=True)
+
+
+def recorded_gradients(**flags: Any) -> list[np.ndarray[Any, Any]]:
+    """The gradients of a small network with a loss, with these flags."""
+    mx.random.seed(1)
+    net = mx.gluon.nn.HybridSequential()
+    for _ in range(2):
+        net.add(mx.gluon.nn.Conv2D(4, 3, in_channels=4), mx.gluon.nn.BatchNorm(in_channels=4))
+        net.add(mx.gluon.nn.Activation("relu"))
+    net.initialize(mx.init.Xavier())
+    net.hybridize(**flags)
+    x = mx.nd.random.uniform(shape=(2, 4, 8, 8))
+    with mx.autograd.record():
+        loss = net(x).square().sum()
+    loss.backward()
+    return [p.grad().asnumpy() for p in net.collect_params().values() if p.grad_req != "null"]
+
+
+def test_recomputing_gives_the_same_gradients(monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = recorded_gradients()
+    found = [recorded_gradients(recompute=0)]
+    monkeypatch.setenv("MXNET_BACKWARD_DO_MIRROR", "1")
+    found.append(recorded_gradients())
+    for gradients in found:
+        for x, y in zip(gradients, expected, strict=True):
+            np.testing.assert_allclose(x, y, rtol=1e-4, atol=1e-5)
+
+
+def test_a_negative_budget_is_refused() -> None:
+    with pytest.raises(mx.MXNetError, match=r"Invalid Parameter format for recompute .* value='-1'"):
+        recorded_gradients(recompute=-1)

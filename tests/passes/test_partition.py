@@ -118,6 +118,24 @@ def test_a_network_keeps_the_operands_of_its_contractions_and_vectors() -> None:
     assert [v for v in parts.backward.inputs if v.name == "label"]
 
 
+def test_a_budget_is_met_by_recomputing() -> None:
+    """Without the results of the ReLUs half of the bytes are saved; contractions are never recomputed."""
+    graph, weights = convnet(2)
+    arrays = [np.multiply(a, np.float32(0.3)) for a in random_inputs(graph)]
+    saved: list[int] = []
+    gradients: list[list[Array]] = []
+    for budget in (None, 1 << 20, 30_000, 0):
+        context = Context(AVX2, Options(training=True, residual_bytes=budget))
+        parts = training_graphs(graph, weights, context)
+        saved.append(sum(t.nbytes for t in parts.forward.output_types()[1 : len(parts.forward.outputs)]))
+        assert sum(isinstance(n.op, Conv) for n in parts.backward.nodes) == 3  # two by weights, one by data
+        gradients.append(run(parts, arrays, [np.ones(graph.outputs[0].type.shape, np.float32)])[1])
+    assert saved[0] == saved[1] > 30_000 > saved[2] >= saved[3]
+    for found in gradients[1:]:
+        for x, y in zip(found, gradients[0], strict=True):
+            np.testing.assert_allclose(x, y, rtol=1e-4, atol=1e-6)
+
+
 @pytest.mark.parametrize("name", ["softmax", "sigmoid", "tanh", "relu", "log_softmax", "exp", "sqrt"])
 def test_functions_of_their_result_keep_nothing(name: str) -> None:
     b = GraphBuilder()
