@@ -11,7 +11,7 @@ keys, state, versions of parameters and observers of calls.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from ..ir.caches import Cache
@@ -39,10 +39,13 @@ class Specialization:
     def __init__(
         self, executable: Runnable, name: str = "", layers: tuple[str, ...] = (), device: Device = HOST
     ) -> None:
-        self.executable = executable
         self.device = device
         self.name, self.layers = name, layers
         self.types: tuple[TensorType, ...] = executable.outputs
+        self._use(executable)
+
+    def _use(self, executable: Runnable) -> None:
+        self.executable = executable
         self.state = executable.state
         self.random = executable.random
 
@@ -72,6 +75,30 @@ class Specialization:
         copies = copy_shared_state(addresses, types, self.state, self.device) if self.state else ()
         self.executable.run(addresses, results, version)
         write_back(copies)
+
+
+class LazySpecialization(Specialization):
+    """A specialization whose program is compiled when it is first needed: a recorded call runs the programs of the
+    derivative instead.
+    """
+
+    def __init__(
+        self,
+        make: Callable[[], Runnable],
+        types: tuple[TensorType, ...],
+        name: str,
+        layers: tuple[str, ...],
+        device: Device,
+    ) -> None:
+        self._make = make
+        self.device, self.name, self.layers, self.types = device, name, layers, types
+
+    def __getattr__(self, name: str) -> Any:
+        """What only the program knows; Python calls this until the program is there."""
+        if name not in ("executable", "state", "random"):
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        self._use(self._make())
+        return getattr(self, name)
 
 
 S = TypeVar("S", bound=Specialization)

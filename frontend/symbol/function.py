@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Callable, Generator, Hashable, Iterable, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING, cast
@@ -14,7 +15,7 @@ from ...ir.settings import settings
 from ...ir.types import TensorType
 from ...passes.manager import Options
 from ...runtime.device import Device, DeviceError, Runnable
-from ...runtime.function import SIGNATURES, Call, Function, Specialization, after_call, before_call
+from ...runtime.function import SIGNATURES, Call, Function, LazySpecialization, after_call, before_call
 from ...runtime.host_device import HOST
 from ...runtime.idle import keep_memory
 from ...runtime.modes import hooks, modes
@@ -86,22 +87,41 @@ class SymbolFunction(Function["SymbolSpecialization"]):
         return cast("SymbolSpecialization", SparseSpecialization(self.symbol, mode))
 
     def specialise(self, types: tuple[TensorType, ...], training: bool, device: Device = HOST) -> SymbolSpecialization:
-        from ...runtime.compile import executable_for
-
+        """Infers shapes. The program is compiled when it first runs: recorded calls run the derivative's programs."""
         family = self._family_of(types, training, device)
         known, options = self._families.find(family), Options(training=training)
-        try:
-            if known is not None and types != known.first and not self.flags.static_shape:
-                executable = self._dynamic(known, types, options, device)
-                return SymbolSpecialization(self, executable, known.layers, device, training)
+        is_dynamic = known is not None and types != known.first and not self.flags.static_shape
+        if known is not None and is_dynamic and not training:  # its program knows the results: no graph is built
+            program = self._program(types, options, device, known, None)
+            return SymbolSpecialization(self, lambda: program, types, program.outputs, known.layers, device, training)
+        with _user_errors(self.title):
             graph = self.graph(types)
-            executable = executable_for(graph, options, device)
-        except GraphError as error:
-            raise MXNetError(str(error)) from cause_of(error)
-        except OutOfMemory as error:
-            raise error.of(f"{self.title}: memory for intermediate results") from cause_of(error)
-        made = self._families.add(family, _Family(types, graph.names()))
-        return SymbolSpecialization(self, executable, made.layers, device, training)
+        made = known or self._families.add(family, _Family(types, graph.names()))
+        return SymbolSpecialization(
+            self,
+            lambda: self._program(types, options, device, made if is_dynamic else None, graph),
+            types,
+            tuple(graph.output_types()),
+            made.layers,
+            device,
+            training,
+        )
+
+    def _program(
+        self,
+        types: tuple[TensorType, ...],
+        options: Options,
+        device: Device,
+        family: _Family | None,
+        graph: Graph | None,
+    ) -> Runnable:
+        """The program for a signature; that for dynamic shapes if a family is given."""
+        from ...runtime.compile import executable_for
+
+        with _user_errors(self.title):
+            if family is not None:
+                return self._dynamic(family, types, options, device)
+            return executable_for(graph or self.graph(types), options, device)
 
     def _family_of(self, types: Sequence[TensorType], training: bool, device: Device) -> Hashable:
         kinds = [t if n in self.parameters else (t.rank, t.dtype) for n, t in zip(self.names, types, strict=True)]
@@ -131,18 +151,40 @@ class SymbolFunction(Function["SymbolSpecialization"]):
         return symbol_to_graph(self.symbol, named, self.parameters, self.title)
 
 
-class SymbolSpecialization(Specialization):
+@contextmanager
+def _user_errors(title: str) -> Generator[None]:
+    """Raise the errors of the compiler as those of the frontend."""
+    try:
+        yield
+    except GraphError as error:
+        raise MXNetError(str(error)) from cause_of(error)
+    except OutOfMemory as error:
+        raise error.of(f"{title}: memory for intermediate results") from cause_of(error)
+
+
+class SymbolSpecialization(LazySpecialization):
     """A symbol compiled for one signature."""
 
     def __init__(
-        self, function: SymbolFunction, executable: Runnable, layers: tuple[str, ...], device: Device, training: bool
+        self,
+        function: SymbolFunction,
+        make: Callable[[], Runnable],
+        signature: tuple[TensorType, ...],
+        types: tuple[TensorType, ...],
+        layers: tuple[str, ...],
+        device: Device,
+        training: bool,
     ) -> None:
-        super().__init__(executable, function.title, layers, device)
-        self.function, self.training = function, training
+        """`make` compiles the program, whose operands and results have the types `signature` and `types`."""
+        super().__init__(make, types, function.title, layers, device)
+        self.function, self.signature, self.training = function, signature, training
         self._differentiable: Differentiable | None = None
-        if function.flags.static_alloc:
+
+    def _use(self, executable: Runnable) -> None:
+        super()._use(executable)
+        if self.function.flags.static_alloc:
             for holder in executable.holders:
-                keep_memory(holder, function)
+                keep_memory(holder, self.function)
 
     def call(self, arrays: Sequence[NDArray], version: Hashable) -> list[NDArray]:
         """The results for arrays of the signature; `version` identifies the current values of the parameters."""
@@ -172,8 +214,7 @@ class SymbolSpecialization(Specialization):
         from ...runtime.derivative import Differentiable
 
         if self._differentiable is None:
-            types = self.executable.inputs[: len(self.function.names)]
-            graph = self.function.graph(types)
+            graph = self.function.graph(self.signature)
             options = Options(training=self.training, residual_bytes=self.function.flags.residual_bytes)
             self._differentiable = Differentiable(graph, options, self.device)
         return self._differentiable

@@ -234,3 +234,27 @@ def test_recomputing_gives_the_same_gradients(monkeypatch: pytest.MonkeyPatch) -
 def test_a_negative_budget_is_refused() -> None:
     with pytest.raises(mx.MXNetError, match=r"Invalid Parameter format for recompute .* value='-1'"):
         recorded_gradients(recompute=-1)
+
+
+def test_recorded_calls_compile_no_program_without_gradients(monkeypatch: pytest.MonkeyPatch) -> None:
+    from mxforge.runtime import compile as compiling
+
+    made: list[str] = []
+    original = compiling._make
+
+    def make(graph: Any, *rest: Any) -> Any:
+        made.append(graph.name)
+        return original(graph, *rest)
+
+    monkeypatch.setattr(compiling, "_make", make)
+    net = mx.gluon.nn.Dense(7, in_units=11, activation="tanh", prefix="lazy_")
+    net.initialize()
+    net.hybridize()
+    x = mx.nd.ones((3, 11))
+    for _ in range(2):
+        with mx.autograd.record():
+            y = net(x)
+        y.backward()
+    assert [name for name in made if name.startswith("lazy")] == ["lazy", "lazy_backward"]
+    net(x)
+    assert [name for name in made if name.startswith("lazy")] == ["lazy", "lazy_backward", "lazy"]
