@@ -11,13 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
-from importlib import import_module
 from itertools import chain
-from typing import Any
 
 from ..ir.dialects.core import Constant, without_dead_nodes
 from ..ir.dialects.core.split import Source, Split
 from ..ir.graph import Graph, GraphBuilder, Node, Value
+from .minimum_cut import MinimumCut
 from .recompute_cost import has_own_kernel, keeping_cost, moves_only, recomputing_cost
 
 
@@ -135,10 +134,7 @@ class _Cut:
 
     def __init__(self, graph: _Joint, free: Collection[Value], price: int) -> None:
         self.graph, self.free, self.price = graph, free, price
-        self.nx: Any = import_module("networkx")
-        self.between: Any = self.nx.DiGraph()
-        self.from_source: dict[Node | Value, int] = {}
-        self.to_sink: dict[Node | Value, int] = {}
+        self.cut: MinimumCut[Node | Value] = MinimumCut()
         self.open = {n for n in graph.needed - graph.late if n not in graph.forward or recomputing_cost(n) is not None}
         self.readers = self._readers()
         self.stored = {*graph.inputs, *self._read_by_kernels(graph.forward)}
@@ -154,10 +150,8 @@ class _Cut:
         for value in self.readers:
             if value not in self.free:
                 self._add_value(value)
-        found: set[Node] = set()
-        for component in self.nx.weakly_connected_components(self.between):
-            found |= self._sink_side(component) & self.open
-        return found
+        later = self.cut.sink_side()
+        return {n for n in self.open if n in later}
 
     def _readers(self) -> dict[Value, list[Node]]:
         """The nodes that read each value of the forward graph for the gradients."""
@@ -171,13 +165,13 @@ class _Cut:
         return found
 
     def _add_node(self, node: Node) -> None:
-        self.between.add_node(node)
+        self.cut.add_vertex(node)
         if node in self.graph.forward:
-            self.from_source[node] = self._cost_again(node)
+            self.cut.add_source(node, self._cost_again(node))
             return
         for producer in _producers(node.inputs, self.open):
             if producer not in self.graph.forward:  # on the forward side only if its operands are
-                self.between.add_edge(node, producer)
+                self.cut.add_edge(node, producer)
 
     def _cost_again(self, node: Node) -> int:
         """The work of recomputing a node, and the memory traffic for results that kernels on the backward side read."""
@@ -201,29 +195,17 @@ class _Cut:
         producer = value.node if value.node in self.open else None
         if value in self.graph.results or any(n in self.graph.late for n in readers):
             if producer is not None:  # if computed on the forward side, it is saved
-                self.to_sink[producer] = self.to_sink.get(producer, 0) + cost
+                self.cut.add_sink(producer, cost)
             return
         later = [n for n in readers if n in self.open]
         if not later:
             return
         if producer is None:
-            self.from_source[value] = cost
+            self.cut.add_source(value, cost)
         else:
-            self.between.add_edge(producer, value, capacity=cost)
-        self.between.add_edges_from((value, n) for n in later)
-
-    def _sink_side(self, component: set[Any]) -> set[Any]:
-        if component.isdisjoint(self.to_sink):
-            return set()
-        if component.isdisjoint(self.from_source):
-            return component
-        cut = self.between.subgraph(component).copy()
-        cut.add_edges_from(
-            ("source", v, {"capacity": self.from_source[v]}) for v in component & self.from_source.keys()
-        )
-        cut.add_edges_from((v, "sink", {"capacity": self.to_sink[v]}) for v in component & self.to_sink.keys())
-        flow = self.nx.algorithms.flow.boykov_kolmogorov  # the default is slower on long chains
-        return set(self.nx.minimum_cut(cut, "source", "sink", flow_func=flow)[1][1])
+            self.cut.add_edge(producer, value, cost)
+        for node in later:
+            self.cut.add_edge(value, node)
 
 
 # -- the two graphs

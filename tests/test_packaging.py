@@ -15,7 +15,7 @@ import mxforge
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-LAZY = ("llvmlite", "networkx", "triton")
+LAZY = ("llvmlite", "triton")
 IMPORT_SECONDS = 0.3
 SHIM = Path("frontend/namespace/shim")  # on the path of programs, outside of the package
 LONGEST_FILE = 600

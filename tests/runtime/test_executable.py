@@ -240,7 +240,7 @@ with mx.autograd.train_mode():
     trained = net(x)
 bound = mx.sym.exp(mx.sym.Variable("x")).bind(mx.cpu(), {"x": x})
 bound.forward()
-compilers = ("llvmlite", "networkx", "mxforge.passes.pipeline", "mxforge.passes.decompose", "mxforge.codegen.driver")
+compilers = ("llvmlite", "mxforge.passes.pipeline", "mxforge.passes.decompose", "mxforge.codegen.driver")
 print(x.sum().asscalar(), net(x).shape, [name for name in compilers if name in sys.modules])
 """
 
