@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import islice
 
-from ..ir.dialects.core import Cast, Conv, Dot, Fused, Pointwise, Reduce, ReduceWindow
+from ..ir.dialects.core import Cast, Conv, ConvWeightGradient, Dot, Fused, Pointwise, Reduce, ReduceWindow
 from ..ir.graph import Graph, GraphError, Node, Value
 from ..ir.kernel import (
     Affine,
@@ -117,15 +117,15 @@ class Lowering:
                 raise LoweringError(f"region with results of shapes {self.body.outputs[0].type.shape} and {shape}")
             first = next(s for s in self.stages if isinstance(s, Store))
             return first.index
-        channels = _grouped_channels(self.body)
-        return tuple(self._result_index(k, n, channels) for k, n in enumerate(shape))
+        grouped, groups = _grouped_dimension(self.body)
+        return tuple(self._result_index(k, n, groups if k == grouped else 1) for k, n in enumerate(shape))
 
     def _result_index(self, k: int, n: int, groups: int) -> Affine:
-        """The index along dimension k: one axis, or two for the channels of a grouped convolution (the group, and the
-        channel within the group)."""
-        if k != 1 or groups == 1:
+        """The index along dimension k: one axis, or two for the filters of a grouped convolution (the group, and the
+        filter within the group)."""
+        if groups == 1:
             return affine((self._axis(f"i{k}", n), 1))
-        return affine((self._axis("g", groups), n // groups), (self._axis("i1", n // groups), 1))
+        return affine((self._axis("g", groups), n // groups), (self._axis(f"i{k}", n // groups), 1))
 
     def _axis(self, name: str, extent: int, kind: AxisKind = AxisKind.PARALLEL) -> str:
         self.axes.append(Axis(name, extent, kind))
@@ -158,7 +158,7 @@ class Lowering:
         name = self.inputs.get(value)
         if name is not None:
             return Load(name, index)
-        if value.node is not None and isinstance(value.node.op, Conv | Dot):
+        if value.node is not None and isinstance(value.node.op, Conv | ConvWeightGradient | Dot):
             index = self._with_unit_axes(value, index)
         known = self.known.get((value, index))
         if known is not None:
@@ -228,7 +228,7 @@ class Lowering:
 
 
 _INLINE_LIMIT = 64  # nodes in an expression below which it is recomputed wherever it is read
-_COSTLY = (Pointwise, Cast, Reduce, ReduceWindow, Conv, Dot)
+_COSTLY = (Pointwise, Cast, Reduce, ReduceWindow, Conv, ConvWeightGradient, Dot)
 
 
 def _row_space(body: Graph) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -237,5 +237,10 @@ def _row_space(body: Graph) -> tuple[tuple[int, ...], tuple[int, ...]]:
     return reduce.inputs[0].type.shape, reduce.op.axes
 
 
-def _grouped_channels(body: Graph) -> int:
-    return next((n.op.groups for n in body.nodes if isinstance(n.op, Conv)), 1)
+def _grouped_dimension(body: Graph) -> tuple[int, int]:
+    """The dimension of the filters in the result of a convolution or of its weight gradient, and the number of
+    groups."""
+    for node in body.nodes:
+        if isinstance(node.op, Conv | ConvWeightGradient):
+            return int(isinstance(node.op, Conv)), node.op.groups
+    return 0, 1

@@ -10,6 +10,7 @@ from ..ir.dialects.core import (
     Cast,
     Constant,
     Conv,
+    ConvWeightGradient,
     Dot,
     Gather,
     Iota,
@@ -267,7 +268,7 @@ def _conv(low: Region, node: Node, index: Index) -> Expr:
     channel, *taps = low.new_axes(w.type.shape[1:])
     batch, out, *space = index
     assert isinstance(out, Affine)
-    windows = _windows(op, x.type.shape[2:], tuple(space), taps)
+    windows = _windows(op, x.type.shape[2:], _axes(tuple(space)), taps)
     groups, filters = (out.terms[:1], out.terms[1:]) if op.groups > 1 else ((), out.terms)
     channels = affine(*((g, w.type.shape[1]) for g, _ in groups), (channel, 1))
     return Contract(
@@ -283,17 +284,45 @@ def _conv(low: Region, node: Node, index: Index) -> Expr:
     )
 
 
-def _windows(op: Conv, sizes: Sequence[int], space: Index, taps: Sequence[str]) -> tuple[Window, ...]:
+def _conv_weight_gradient(low: Region, node: Node, index: Index) -> Expr:
+    """x[n, g * I + c, position, ...] * dy[n, g * O + o, ...] over images n and positions of the convolution."""
+    assert isinstance(node.op, ConvWeightGradient)
+    x, dy = node.inputs
+    op = node.op
+    image, *space = low.new_axes((dy.type.shape[0], *dy.type.shape[2:]))
+    out, channel, *taps = index
+    assert isinstance(out, Affine)
+    windows = _windows(op, x.type.shape[2:], space, _axes(tuple(taps)))
+    groups, filters = (out.terms[:1], out.terms[1:]) if op.groups > 1 else ((), out.terms)
+    own = _axes((channel,))
+    channels = affine(*((g, node.outputs[0].type.shape[1]) for g, _ in groups), *((c, 1) for c in own))
+    return Contract(
+        lhs=low.read(x, (affine((image, 1)), channels, *(affine((v.name, 1)) for v in windows))),
+        rhs=low.read(dy, (affine((image, 1)), out, *(affine((a, 1)) for a in space))),
+        batch=tuple(g for g, _ in groups),
+        rows=(*own, *(v.tap for v in windows)),
+        columns=tuple(a for a, _ in filters),
+        inner=(image, *space),
+        accumulator=sum_dtype(x.type.dtype),
+        dtype=node.outputs[0].type.dtype,
+        windows=windows,
+    )
+
+
+def _windows(
+    op: Conv | ConvWeightGradient, sizes: Sequence[int], space: Sequence[str], taps: Sequence[str]
+) -> tuple[Window, ...]:
+    interior = op.lhs_dilation if isinstance(op, Conv) else (1,) * len(sizes)
     return tuple(
         Window(
             name=f"p{k}",
-            out=_axes((space[k],))[0],
+            out=space[k],
             tap=taps[k],
             extent=n,
             stride=op.strides[k],
             dilation=op.rhs_dilation[k],
             low=op.padding[k][0],
-            interior=op.lhs_dilation[k],
+            interior=interior[k],
         )
         for k, n in enumerate(sizes)
     )
@@ -353,5 +382,6 @@ RULES: dict[type[Op], Rule] = {
     Reduce: _reduce,
     ReduceWindow: _reduce_window,
     Conv: _conv,
+    ConvWeightGradient: _conv_weight_gradient,
     Dot: _dot,
 }

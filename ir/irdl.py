@@ -36,6 +36,7 @@ _OPERANDS = {
     "core.dot": 2,
     "core.triangular_solve": 2,
     "core.conv": 2,
+    "core.conv_weight_gradient": 2,
     "core.select_and_scatter": 2,
     "core.scatter": 3,
 }

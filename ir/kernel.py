@@ -156,6 +156,7 @@ class Reduce:
 class ContractionKind(Enum):
     PRODUCT = "product"
     CONVOLUTION = "convolution"
+    WEIGHT_GRADIENT = "weight_gradient"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -184,13 +185,14 @@ class Window:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Contract:
-    """sum(lhs * rhs) over the reduce axes `inner`: a matrix product, or with `windows` a convolution.
+    """sum(lhs * rhs) over the reduce axes `inner`: a matrix product, or with `windows` a convolution or its gradient.
 
     `batch`, `rows` and `columns` are the parallel axes of both operands, only of `lhs`, and only of `rhs`. In a
     convolution, the groups are the batch, images and output positions are the rows, filters are the columns, and a
-    group's channels and the taps are reduced. `lhs` is a Load in which each window's name indexes one dimension, and is
-    zero where the window leaves the input. The gradient of a convolution with respect to its data has windows with
-    interior zeros; the gradient with respect to its weights reduces over images and output positions.
+    group's channels and the taps are reduced. In its gradient with respect to the weights, a group's channels and the
+    taps are the rows, and images and output positions are reduced. `lhs` is a Load in which each window's name indexes
+    one dimension, and is zero where the window leaves the input. The gradient with respect to the data is a
+    convolution, whose windows have interior zeros if the other one has strides.
 
     Products are summed in `accumulator`. The value has `dtype`; a 16-bit float stays in the accumulator's precision
     until the kernel casts or stores it.
@@ -208,7 +210,10 @@ class Contract:
 
     @property
     def kind(self) -> ContractionKind:
-        return ContractionKind.CONVOLUTION if self.windows else ContractionKind.PRODUCT
+        if not self.windows:
+            return ContractionKind.PRODUCT
+        reduced = self.windows[0].out in self.inner
+        return ContractionKind.WEIGHT_GRADIENT if reduced else ContractionKind.CONVOLUTION
 
 
 Expr = Const | ScalarParameter | AxisValue | Load | Ref | Scalar | Cast | Reduce | Contract

@@ -112,7 +112,8 @@ KERNEL = """\
     %t = irdl.any
     %k0 = irdl.is "product"
     %k1 = irdl.is "convolution"
-    %k = irdl.any_of(%k0, %k1)
+    %k2 = irdl.is "weight_gradient"
+    %k = irdl.any_of(%k0, %k1, %k2)
     %a = irdl.base "#builtin.type"
     %g = irdl.region with size 1
     irdl.operands(batch: variadic %i, rows: variadic %i, columns: variadic %i, inner: variadic %i)

@@ -12,6 +12,7 @@ from .kernel import (
     AxisKind,
     AxisValue,
     Contract,
+    ContractionKind,
     Expr,
     Extent,
     Index,
@@ -198,7 +199,10 @@ class _Verifier:
         """Bind the window's name as an axis with the input's extent."""
         if window.name in self.axes:
             self.fail(f"the window {window.name!r} has the name of an axis")
-        if window.out not in node.rows or window.tap not in node.inner:
+        row, inner = window.out, window.tap
+        if node.kind is ContractionKind.WEIGHT_GRADIENT:
+            row, inner = inner, row
+        if row not in node.rows or inner not in node.inner:
             self.fail(f"the window {window.name!r} needs a row and a reduced axis, got {window.out!r}, {window.tap!r}")
         if min(window.stride, window.dilation, window.interior) < 1:
             self.fail(f"the window {window.name!r} has a step below 1")

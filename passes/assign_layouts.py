@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from ..ir.dialects.core import Concat, Conv, Relayout
+from ..ir.dialects.core import Concat, Conv, ConvWeightGradient, Relayout
 from ..ir.graph import Graph, GraphBuilder, Node, Value
 from ..ir.rewrite import Replacement, rebuild
 from ..ir.symbolic import deferred
@@ -32,7 +32,7 @@ class AssignLayouts(Pass):
 
     def run(self, graph: Graph, context: Context) -> Graph:
         block = context.target.channel_block
-        if block == 1 or not any(isinstance(n.op, Conv) for n in graph.nodes):
+        if block == 1 or not any(isinstance(n.op, Conv | ConvWeightGradient) for n in graph.nodes):
             return graph
         chosen = choose_formats(graph, block)
         if not any(BLOCKS in (choice.result, *choice.operands) for choice in chosen.values()):
@@ -169,6 +169,8 @@ def _needed_halo(node: Node, target: Capabilities) -> Halo:
     between its elements is read in phases, which reach past its ends by fewer elements.
     """
     op = node.op
+    if isinstance(op, ConvWeightGradient):
+        return tuple((max(0, lo), max(0, hi)) for lo, hi in op.padding)
     assert isinstance(op, Conv)
     if any(d != 1 for d in op.lhs_dilation):
         apart = zip(op.padding, op.lhs_dilation, strict=True)
@@ -185,7 +187,7 @@ def _winograd_tile(target: Capabilities, sizes: ConvSizes) -> int:
 def _collect_halos(graph: Graph, chosen: Mapping[Node, Choice], target: Capabilities) -> dict[Value, Halo]:
     halos: dict[Value, Halo] = {}
     for node in graph.nodes:
-        if isinstance(node.op, Conv) and chosen[node].operands[0] is BLOCKS:
+        if isinstance(node.op, Conv | ConvWeightGradient) and chosen[node].operands[0] is BLOCKS:
             value, needed = node.inputs[0], _needed_halo(node, target)
             halos[value] = _union(halos.get(value, needed), needed)
     for node in reversed(graph.nodes):  # operands of a concatenation are stored inside the result

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Container
 from dataclasses import dataclass
 
-from ..ir.dialects.core import Cast, Conv, Pointwise, Reverse, Slice, Transpose
+from ..ir.dialects.core import Cast, Conv, ConvWeightGradient, Pointwise, Reverse, Slice, Transpose
 from ..ir.graph import Graph, Node, Value
 from ..ir.symbolic import is_symbolic
 from .groups import Group, GroupGraph, find_dataflow
@@ -19,11 +19,12 @@ from .row_reads import reads_own_rows
 class Fuse(Pass):
     """Replace groups of nodes by Fused nodes whose bodies are the groups.
 
-    A contraction is fused with the pointwise chain after it. Reductions over the same rows are fused with the pointwise
-    work before, between and after them (softmax, layer norm: one region). Pointwise nodes and index maps are fused if
-    the intermediate value has one reader. A convolution is fused with what moves the parameters that are its weights.
-    Broadcasts, scalars and unit reshapes are copied into every region that reads them. Needs: core, layouts assigned.
-    Keeps: values, and opaque nodes (large constants, reshapes, loops).
+    A contraction is fused with the pointwise chain after it, except a weight gradient, which is stored transposed.
+    Reductions over the same rows are fused with the pointwise work before, between and after them (softmax, layer norm:
+    one region). Pointwise nodes and index maps are fused if the intermediate value has one reader. A convolution is
+    fused with what moves the parameters that are its weights. Broadcasts, scalars and unit reshapes are copied into
+    every region that reads them. Needs: core, layouts assigned. Keeps: values, and opaque nodes (large constants,
+    reshapes, loops).
     """
 
     name = "fuse"
@@ -97,7 +98,8 @@ class _Fuser:
             case Kind.POINTWISE, Kind.POINTWISE:
                 return same_space or _is_index_map(node)
             case ((Kind.CONTRACT | Kind.WINDOW), Kind.POINTWISE):
-                return same_space and isinstance(node.op, Pointwise | Cast)
+                joins = isinstance(node.op, Pointwise | Cast) and not isinstance(producer.op, ConvWeightGradient)
+                return same_space and joins
             case Kind.MOVE, Kind.POINTWISE:
                 return same_space
             case Kind.POINTWISE, Kind.MOVE:

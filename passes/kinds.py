@@ -11,6 +11,7 @@ from ..ir.dialects.core import (
     Concat,
     Constant,
     Conv,
+    ConvWeightGradient,
     Dot,
     Gather,
     Iota,
@@ -51,6 +52,7 @@ _KINDS: dict[type, Kind] = {
     Reduce: Kind.ROW,
     ReduceWindow: Kind.WINDOW,
     Conv: Kind.CONTRACT,
+    ConvWeightGradient: Kind.CONTRACT,
     Dot: Kind.CONTRACT,
     Transpose: Kind.MOVE,
     Slice: Kind.MOVE,
@@ -63,15 +65,18 @@ _KINDS: dict[type, Kind] = {
     Iota: Kind.VIRTUAL,
     Size: Kind.VIRTUAL,
 }
-READS_MEMORY = (Conv, ReduceWindow)  # read elements repeatedly, and past the border: see `windowed_operands`
+READS_MEMORY = (Conv, ConvWeightGradient, ReduceWindow)
+"""They read elements repeatedly, and past the border: see `windowed_operands`."""
+
 INDEX_MAPS = (Transpose, Slice, Reverse, Relayout)  # moves through which readers can recompute an expression
 
 
 def windowed_operands(node: Node) -> Sequence[Value]:
-    """The operands over which windows slide: these must be in memory. Weights can be read through index maps."""
+    """The operands over which windows slide, and cotangents: these must be in memory. Weights can be read through index
+    maps."""
     if isinstance(node.op, Conv):
         return node.inputs[:1]
-    return node.inputs if isinstance(node.op, ReduceWindow) else ()
+    return node.inputs if isinstance(node.op, ConvWeightGradient | ReduceWindow) else ()
 
 
 def kind_of(node: Node) -> Kind:

@@ -19,6 +19,7 @@ from ..ir.dialects.core import (
     Concat,
     Constant,
     Conv,
+    ConvWeightGradient,
     Iota,
     Pad,
     Pointwise,
@@ -105,6 +106,14 @@ def _conv(node: Node, block: int) -> Sequence[Choice]:
     return (Choice((BLOCKS if can_be_blocked(x) and x.shape[1] >= block else ROWS, ROWS), BLOCKS),)
 
 
+def _conv_weight_gradient(node: Node, block: int) -> Sequence[Choice]:
+    """Micro-kernels read blocks, except few channels of the data, and store rows."""
+    x, cotangent = (v.type for v in node.inputs)
+    if not can_be_blocked(cotangent):
+        return (_in_rows(node),)
+    return (Choice((BLOCKS if x.shape[1] >= block else ROWS, BLOCKS), ROWS),)
+
+
 def _same_format(node: Node, block: int) -> Sequence[Choice]:
     if not can_be_blocked(node.outputs[0].type):
         return (_in_rows(node),)
@@ -189,6 +198,7 @@ def _last_axis(type: TensorType, axes: Sequence[int]) -> int:
 
 LAYOUT_RULES: dict[type[Op], Callable[[Node, int], Sequence[Choice]]] = {
     Conv: _conv,
+    ConvWeightGradient: _conv_weight_gradient,
     Pointwise: _same_format,
     ReduceWindow: _window,
     Concat: _concat,

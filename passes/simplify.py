@@ -15,6 +15,7 @@ from ..ir.dialects.core import (
     Concat,
     Constant,
     Conv,
+    ConvWeightGradient,
     CoreBuilder,
     Dot,
     Pad,
@@ -64,7 +65,7 @@ def _without_elements(b: CoreBuilder, node: Node, operands: tuple[Value, ...]) -
     if len(node.outputs) != 1 or not operands or isinstance(node.op, Broadcast):
         return None
     result = node.outputs[0].type
-    nothing = isinstance(node.op, Dot | Conv) and any(v.type.size == 0 for v in operands)
+    nothing = isinstance(node.op, Dot | Conv | ConvWeightGradient) and any(v.type.size == 0 for v in operands)
     return b.full(result.shape, 0, result.dtype) if nothing or result.size == 0 else None
 
 

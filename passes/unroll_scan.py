@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import prod
 
-from ..ir.dialects.core import Conv, CoreBuilder, Dot, Scan
+from ..ir.dialects.core import Conv, ConvWeightGradient, CoreBuilder, Dot, Scan
 from ..ir.graph import Graph, GraphBuilder, Node, Op, Value
 from ..ir.rewrite import Replacement, rebuild
 from ..ir.symbolic import is_symbolic
@@ -71,6 +71,9 @@ def _products(op: Op) -> int:
             elif isinstance(node.op, Conv):
                 weight = node.inputs[1].type
                 total += node.outputs[0].type.size * weight.size // weight.shape[0]
+            elif isinstance(node.op, ConvWeightGradient):
+                cotangent = node.inputs[1].type
+                total += node.outputs[0].type.size * cotangent.size // cotangent.shape[1]
             total += _products(node.op)
     return total * (op.length if isinstance(op, Scan) else 1)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from mxforge.codegen.llvm.target import AVX2
 from mxforge.codegen.lower import lower_region
@@ -113,6 +113,55 @@ def conv_kernel(
         *extras.buffers,
         Buffer("y", dtype, (x[0], w[0], *size), out_layout, extras.strides[2], written=True),
     )
+    return Kernel(name, buffers, (), axes, (Store("y", out, extras.epilogue(contract, out)),))
+
+
+def weight_gradient_kernel(
+    x: tuple[int, ...],
+    filters: int,
+    taps: tuple[int, ...],
+    spec: ConvSpec,
+    dtype: DType = DType.F32,
+    x_layout: Layout | None = None,
+    layout: Layout | None = None,
+    extras: Extras | None = None,
+    name: str = "gradient",
+) -> Kernel:
+    """x (N, C, spatial), cotangent dy (N, O, positions) -> y (O, C / groups, taps), as buffers `x`, `dy`, the extras,
+    `y`.
+
+    Axes: g (groups, when there are several), i0 (filter in its group), i1 (channel), i2... (taps); r0 (image), r1...
+    (positions).
+    """
+    extras = extras or Extras()
+    size, groups = spec.out_size(x[2:], taps), spec.groups
+    own = filters // groups, x[1] // groups
+    windows = tuple(replace(w, out=w.tap, tap=w.out) for w in spec.windows(x[2:]))
+    group = ("g",) if groups > 1 else ()
+    filter_, channel = (affine(*((g, n) for g in group), (a, 1)) for a, n in zip(("i0", "i1"), own, strict=True))
+    axes = (
+        *(Axis(g, groups) for g in group),
+        *(Axis(f"i{k}", n) for k, n in enumerate((*own, *taps))),
+        *(Axis(f"r{k}", n, AxisKind.REDUCE) for k, n in enumerate((x[0], *size))),
+    )
+    contract = Contract(
+        lhs=Load("x", (affine(("r0", 1)), channel, *(affine((v.name, 1)) for v in windows))),
+        rhs=Load("dy", (affine(("r0", 1)), filter_, *(affine((v.out, 1)) for v in windows))),
+        batch=group,
+        rows=("i1", *(v.tap for v in windows)),
+        columns=("i0",),
+        inner=("r0", *(v.out for v in windows)),
+        accumulator=sum_dtype(dtype),
+        dtype=dtype,
+        windows=windows,
+    )
+    buffers = (
+        Buffer("x", dtype, x, x_layout, extras.strides[0]),
+        Buffer("dy", dtype, (x[0], filters, *size), layout, extras.strides[1]),
+        *extras.buffers,
+        Buffer("y", dtype, (filters, own[1], *taps), None, extras.strides[2], written=True),
+    )
+    out: Index = (filter_, *(affine((f"i{k + 1}", 1)) for k in range(len(taps) + 1)))
     return Kernel(name, buffers, (), axes, (Store("y", out, extras.epilogue(contract, out)),))
 
 

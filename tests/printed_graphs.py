@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 import numpy as np
-from mxforge.ir.dialects.core import PRIMITIVES, CoreBuilder, Fused
+from mxforge.ir.dialects.core import PRIMITIVES, ConvWeightGradient, CoreBuilder, Fused
 from mxforge.ir.graph import Graph, Op, Value
 from mxforge.ir.kernel import ReduceOp
 from mxforge.ir.types import DType, Layout, TensorType
@@ -80,6 +80,7 @@ def _numbers(b: CoreBuilder, x: Value, key: Value) -> list[Value]:
         b.select_and_scatter(rows, pooled, (1, 3), (1, 3), ((0, 0), (1, 2))),
         b.dot(rows, rows, (), (), (1,), (1,)),
         b.conv(x, b.iota((6, 2, 3, 3), F32, 0), (2, 1), ((1, 1), (0, 2)), groups=2),
+        b.add_node(ConvWeightGradient((3, 3), (2, 1), ((1, 1), (0, 2)), (1, 1), 2), x, b.iota((2, 6, 3, 6), F32, 0)),
         b.dot(b.cast(rows, DType.BF16), b.cast(rows, DType.BF16), (), (), (1,), (1,), F32),
         b.conv(b.cast(x, DType.U8), b.iota((6, 4, 3, 3), DType.I8, 0), (1, 1), ((0, 0),) * 2, accumulator=I32),
         b.random_bits(key, (2, 3)),

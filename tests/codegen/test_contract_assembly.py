@@ -6,12 +6,12 @@ import re
 from dataclasses import replace
 
 import pytest
-from contraction_kernels import ConvSpec, conv_kernel, gemm_kernel
+from contraction_kernels import ConvSpec, conv_kernel, gemm_kernel, weight_gradient_kernel
 from mxforge.codegen.llvm.compile import emit_assembly
 from mxforge.codegen.llvm.contract import emit_contraction, schedule_contraction
 from mxforge.codegen.llvm.emitter import ModuleBuilder
 from mxforge.codegen.llvm.schedule.contract import preferred_block
-from mxforge.codegen.llvm.schedule.kinds import TileSchedule
+from mxforge.codegen.llvm.schedule.kinds import TileSchedule, WeightGradientSchedule
 from mxforge.codegen.llvm.target import AVX2, AVX512, NEON, CpuTarget
 from mxforge.ir.kernel import Kernel
 from mxforge.ir.types import Layout
@@ -31,9 +31,9 @@ STACK = {AVX2: "(%rsp)", AVX512: "(%rsp)", AVX512_NARROW: "(%rsp)", NEON: "[sp"}
 NAMES = {AVX2: "avx2", AVX512: "avx512", AVX512_NARROW: "avx512 at 256 bits", NEON: "neon"}
 
 
-def assembly(kernel: Kernel, target: CpuTarget) -> tuple[TileSchedule, str]:
+def assembly(kernel: Kernel, target: CpuTarget) -> tuple[TileSchedule | WeightGradientSchedule, str]:
     schedule = schedule_contraction(kernel, target, frozenset("b"))
-    assert isinstance(schedule, TileSchedule)
+    assert isinstance(schedule, TileSchedule | WeightGradientSchedule)
     module = ModuleBuilder(target)
     emit_contraction(kernel, schedule, target, module, "kernel")
     return schedule, emit_assembly(module.text(), target)
@@ -41,7 +41,7 @@ def assembly(kernel: Kernel, target: CpuTarget) -> tuple[TileSchedule, str]:
 
 def inner_loop(text: str, tile: str, pattern: str) -> list[str]:
     """The basic block of micro-kernel `tile` with the most multiply-adds."""
-    body = re.search(rf"^tile\.{tile}\.\w+:$(.*?)^\.Lfunc_end", text, re.MULTILINE | re.DOTALL)
+    body = re.search(rf"^{tile}\.\w+:$(.*?)^\.Lfunc_end", text, re.MULTILINE | re.DOTALL)
     assert body is not None
     blocks = re.split(r"^\.\w+:.*$", body[1], flags=re.MULTILINE)
     return max(blocks, key=lambda b: len(re.findall(pattern, b))).splitlines()
@@ -55,15 +55,27 @@ def direct(block: int) -> Kernel:
     )
 
 
+def gradient(block: int, taps: int) -> Kernel:
+    pad = (taps // 2, taps // 2)
+    around, spec = Layout(block, (pad, pad)), ConvSpec((1, 1), pad, pad)
+    return weight_gradient_kernel((2, 64, 16, 16), 96, (taps, taps), spec, x_layout=around, layout=around)
+
+
 @pytest.mark.parametrize("target", MULTIPLY_ADD, ids=NAMES.get)
-@pytest.mark.parametrize("kind", ["convolution", "product"])
+@pytest.mark.parametrize("kind", ["convolution", "product", "weight gradient", "weight gradient of 1x1"])
 def test_micro_kernel(kind: str, target: CpuTarget) -> None:
     block = preferred_block(target)
-    kernel = direct(block) if kind == "convolution" else gemm_kernel((), 96, 256, 64)
-    schedule, text = assembly(kernel, target)
+    kernels = {
+        "convolution": lambda: direct(block),
+        "product": lambda: gemm_kernel((), 96, 256, 64),
+        "weight gradient": lambda: gradient(block, 3),
+        "weight gradient of 1x1": lambda: gradient(block, 1),
+    }
+    schedule, text = assembly(kernels[kind](), target)
     tile = schedule.main
     unroll = block if kind == "convolution" else 8
-    loop = inner_loop(text, f"{tile.rows}x{tile.vectors}", MULTIPLY_ADD[target])
+    name = "gradient" if isinstance(schedule, WeightGradientSchedule) else "tile"
+    loop = inner_loop(text, f"{name}.{tile.rows}x{tile.vectors}", MULTIPLY_ADD[target])
     found = [line for line in loop if re.search(MULTIPLY_ADD[target], line)]
     assert len(found) == tile.rows * tile.vectors * unroll
     assert not [line for line in loop if STACK[target] in line]

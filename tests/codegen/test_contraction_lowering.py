@@ -49,9 +49,10 @@ def test_the_gradient_to_the_data_reads_between_zeros() -> None:
 def test_the_gradient_to_the_weights_reduces_over_images_and_positions() -> None:
     (kernel,) = region_contractions(gradients(strided, (1,)))
     node = node_of(kernel)
-    assert node.kind is ContractionKind.CONVOLUTION
-    assert [(w.stride, w.dilation, w.low) for w in node.windows] == [(1, 2, 1), (2, 1, 0)]
+    assert node.kind is ContractionKind.WEIGHT_GRADIENT
+    assert [(w.stride, w.dilation, w.low) for w in node.windows] == [(2, 1, 1), (1, 2, 0)]
     assert [kernel.axis(a).extent for a in node.inner] == [2, 6, 8]  # images and positions of the output
+    assert [kernel.axis(a).extent for a in node.rows] == [4, 3, 3]  # channels of a group, and taps
 
 
 CONVOLUTIONS: dict[str, Build] = {
@@ -62,6 +63,15 @@ CONVOLUTIONS: dict[str, Build] = {
     ),
     "depthwise": lambda b: b.conv(
         b.input(tensor(2, 16, 9, 9)), b.input(tensor(16, 1, 3, 3)), (2, 2), ((1, 1),) * 2, groups=16
+    ),
+    "one output channel, one tap": lambda b: b.conv(
+        b.input(tensor(2, 8, 5, 5)), b.input(tensor(1, 8, 1, 3)), (1, 1), ((0, 0), (1, 1))
+    ),
+    "transposed": lambda b: b.conv(
+        b.input(tensor(2, 8, 5, 4)), b.input(tensor(12, 4, 4, 3)), (1, 1), ((2, 2), (1, 1)), (2, 2), groups=2
+    ),
+    "groups of the batch": lambda b: b.conv(
+        b.input(tensor(4, 8, 5, 4)), b.input(tensor(12, 8, 3, 3)), (1, 2), ((1, 1), (1, 1)), batch_groups=2
     ),
 }
 

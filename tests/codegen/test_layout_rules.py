@@ -13,6 +13,7 @@ from mxforge.ir.dialects.core import (
     Concat,
     Constant,
     Conv,
+    ConvWeightGradient,
     CoreBuilder,
     Iota,
     Pad,
@@ -41,6 +42,10 @@ SCALAR = TensorType((), DType.F32)
 SAMPLES: list[tuple[Op, tuple[TensorType, ...]]] = [
     (Conv(UNIT, ((1, 1), (1, 1)), UNIT, UNIT), (tensor(*SHAPE), tensor(12, 16, 3, 3))),
     (Conv(UNIT, ((1, 1), (0, 0)), UNIT, UNIT), (tensor(2, 3, 6, 5), tensor(12, 3, 3, 3))),
+    *(
+        (ConvWeightGradient((3, 3), UNIT, ((1, 1), (0, 0)), UNIT), (tensor(2, c, 6, 5), tensor(2, 12, 6, 3)))
+        for c in (16, 3)
+    ),
     (Pointwise(ScalarOp.SUB), (tensor(*SHAPE), tensor(*SHAPE))),
     (Pointwise(ScalarOp.GT), (tensor(*SHAPE), tensor(*SHAPE))),
     (ReduceWindow(ReduceOp.MAX, (1, 1, 2, 3), (1, 1, 2, 1), (NONE, NONE, (0, 1), (1, 1)), (1,) * 4), (tensor(*SHAPE),)),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from contraction_kernels import ConvSpec, conv_kernel, gemm_kernel
+from contraction_kernels import ConvSpec, conv_kernel, gemm_kernel, weight_gradient_kernel
 from mxforge.ir.graph import GraphError
 from mxforge.ir.hashing import structural_hash
 from mxforge.ir.irdl import irdl_module
@@ -15,6 +15,7 @@ from mxforge.ir.types import DType
 from mxforge.ir.verifier import verify_kernel
 
 CONV = conv_kernel((2, 6, 9, 8), (4, 3, 3, 2), ConvSpec((2, 1), (1, 0), (1, 1), (1, 2), (1, 3), groups=2))
+GRADIENT = weight_gradient_kernel((2, 6, 9, 8), 4, (3, 2), ConvSpec((2, 1), (1, 0), (1, 1), (1, 2), groups=2))
 GEMM = gemm_kernel((3,), 5, 7, 4)
 
 
@@ -38,9 +39,13 @@ def test_attributes_are_those_of_the_operation() -> None:
     found = [(w.stride, w.dilation, w.low, w.interior, w.extent) for w in node.windows]
     assert found == [(2, 1, 1, 1, 9), (1, 2, 0, 3, 8)]
     assert node_of(GEMM).kind is ContractionKind.PRODUCT
+    gradient = node_of(GRADIENT)
+    assert gradient.kind is ContractionKind.WEIGHT_GRADIENT
+    assert (gradient.batch, gradient.rows, gradient.columns) == (("g",), ("i1", "i2", "i3"), ("i0",))
+    assert gradient.inner == ("r0", "r1", "r2")
 
 
-@pytest.mark.parametrize("kernel", [CONV, GEMM], ids=["convolution", "product"])
+@pytest.mark.parametrize("kernel", [CONV, GRADIENT, GEMM], ids=["convolution", "weight gradient", "product"])
 def test_good_kernels(kernel: Kernel) -> None:
     verify_kernel(kernel)
 
@@ -62,6 +67,11 @@ BAD = {
         "must be a Load without `other`",
     ),
     "taps that are not reduced": (CONV, {"windows": (replace(WINDOW, tap="i3"),)}, "needs a row and a reduced axis"),
+    "taps of a weight gradient that are reduced": (
+        GRADIENT,
+        {"windows": (replace(node_of(GRADIENT).windows[0], tap="r0"),)},
+        "needs a row and a reduced axis",
+    ),
     "no step": (CONV, {"windows": (replace(WINDOW, stride=0),)}, "has a step below 1"),
     "the name of an axis": (CONV, {"windows": (replace(WINDOW, name="i0"),)}, "has the name of an axis"),
     "past the input": (
@@ -109,7 +119,7 @@ def _index() -> tuple[Affine, ...]:
     return tuple(i for i in lhs.index if isinstance(i, Affine))
 
 
-@pytest.mark.parametrize("kernel", [CONV, GEMM], ids=["convolution", "product"])
+@pytest.mark.parametrize("kernel", [CONV, GRADIENT, GEMM], ids=["convolution", "weight gradient", "product"])
 def test_upstream_reads_the_printed_kernel(kernel: Kernel) -> None:
     mlir = pytest.importorskip("torch_mlir.ir", reason="the torch-mlir wheel, which holds upstream MLIR, is missing")
     irdl = pytest.importorskip("torch_mlir.dialects.irdl")

@@ -20,6 +20,7 @@ from mxforge.ir.dialects.core import (
     Cond,
     Constant,
     Conv,
+    ConvWeightGradient,
     CoreBuilder,
     Cumulative,
     Dot,
@@ -180,7 +181,13 @@ SAMPLES: dict[type[Primitive], list[tuple[Primitive, list[Array]]]] = {
         (conv((2, 3), ((0, 1), (2, 0)), (1, 1), (2, 1), groups=2), [real(2, 4, 6, 7), real(6, 2, 2, 3)]),
         (conv((2,), ((-1, 3),), (3,), (2,), batch_groups=2), [real(4, 3, 5), real(4, 3, 3)]),
         (conv((1,), ((1, 0),), (2,), (1,), groups=3), [real(1, 3, 4), real(3, 1, 2)]),
+        (conv((1, 1), ((2, 1), (0, 3)), (3, 2), (1, 2), groups=2), [real(2, 4, 3, 4), real(6, 2, 3, 2)]),
+        (conv((2,), ((-1, 3),), (3,), (2,)), [real(2, 3, 5), real(4, 3, 3)]),
         (conv((1, 1), ((0, 0), (0, 0)), (1, 1), (1, 1)), [real(2, 3, 4, 4), real(2, 3, 4, 4)]),
+    ],
+    ConvWeightGradient: [
+        (ConvWeightGradient((3, 2), (1, 1), ((1, 1), (0, 2)), (1, 1)), [real(2, 3, 5, 4), real(2, 4, 5, 5)]),
+        (ConvWeightGradient((2, 3), (2, 3), ((0, 1), (2, 0)), (2, 1), 2), [real(2, 4, 6, 7), real(2, 6, 3, 3)]),
     ],
     Cholesky: [(Cholesky(), [DEFINITE])],
     TriangularSolve: [

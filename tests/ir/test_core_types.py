@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from mxforge.ir.dialects.core import CoreBuilder, Fused, Relayout
+from mxforge.ir.dialects.core import ConvWeightGradient, CoreBuilder, Fused, Relayout
 from mxforge.ir.graph import Graph, GraphError, Value
 from mxforge.ir.kernel import ReduceOp
 from mxforge.ir.types import DType, Layout, TensorType
@@ -57,6 +57,14 @@ REFUSED: list[tuple[str, Callable[[CoreBuilder], object]]] = [
         lambda b: b.conv(value(b, 1, 3, 4, dtype=I8), value(b, 1, 3, 1, dtype=I8), (1,), ((0, 0),), accumulator=F32),
     ),
     ("reads 2 channels in 1 groups", lambda b: b.conv(value(b, 1, 3, 4), value(b, 1, 2, 1), (1,), ((0, 0),))),
+    (
+        r"the cotangent has shape \(1, 2, 4\), the convolution \(1, 2, 3\)",
+        lambda b: b.add_node(ConvWeightGradient((2,), (1,), ((0, 0),), (1,)), value(b, 1, 3, 4), value(b, 1, 2, 4)),
+    ),
+    (
+        "2 groups do not divide",
+        lambda b: b.add_node(ConvWeightGradient((2,), (1,), ((0, 0),), (1,), 2), value(b, 1, 3, 4), value(b, 1, 2, 3)),
+    ),
     ("differ in shape", lambda b: b.sort([value(b, 2), value(b, 3)], 0)),
     ("the key must be", lambda b: b.random_bits(value(b, 4), (2,))),
     ("spatial axes does not fit", lambda b: b.relayout(value(b, 1, 2, 3), Layout(8, ()))),

@@ -9,7 +9,7 @@ from mxforge.codegen.llvm.contract.emit import schedule_contraction
 from mxforge.codegen.llvm.schedule.kinds import WinogradSchedule
 from mxforge.codegen.llvm.target import AVX2, AVX512, NEON, CpuTarget
 from mxforge.codegen.lower import lower_region
-from mxforge.ir.dialects.core import CoreBuilder, Fused, Relayout
+from mxforge.ir.dialects.core import ConvWeightGradient, CoreBuilder, Fused, Relayout
 from mxforge.ir.graph import Graph, Value
 from mxforge.ir.kernel import ReduceOp
 from mxforge.ir.target import ConvSizes, ConvWindow
@@ -100,6 +100,19 @@ def test_few_input_channels_stay_row_major() -> None:
     graph = b.build([conv(b, b.input(tensor(1, 3, 8, 8)), 16)])
     result = run_pass(LAYOUTS, graph)
     assert [n.op.name for n in result.nodes] == ["core.conv", "core.relayout"]
+    assert_same_values(graph, result, 1e-5)
+
+
+@pytest.mark.parametrize("channels", [16, 3])
+def test_a_weight_gradient_reads_blocks_and_writes_rows(channels: int) -> None:
+    """Few channels of the data stay row-major."""
+    b = CoreBuilder()
+    op = ConvWeightGradient((3, 3), (1, 1), ((1, 1), (0, 2)), (1, 1))
+    graph = b.build([b.add_node(op, b.input(tensor(1, channels, 8, 8)), b.input(tensor(1, 16, 8, 8)))])
+    result = run_pass(LAYOUTS, graph)
+    data = [Layout(16, ((1, 1), (0, 2)))] if channels == 16 else []
+    assert layouts(result, "relayout") == [*data, Layout(16, (NONE, NONE))]
+    assert layouts(result, "conv_weight_gradient") == [None]
     assert_same_values(graph, result, 1e-5)
 
 

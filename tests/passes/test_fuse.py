@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from mxforge.ir.dialects.core import CoreBuilder, Fused
+from mxforge.ir.dialects.core import ConvWeightGradient, CoreBuilder, Fused
 from mxforge.ir.graph import Graph, Value
 from mxforge.ir.kernel import ReduceOp
 from mxforge.ir.types import DType, TensorType
@@ -91,6 +91,16 @@ def test_a_contraction_is_fused_with_the_chain_after_it() -> None:
     y = b.dot(x, w, (), (), (1,), (1,))
     graph = b.build([b.maximum(b.add(y, b.broadcast_along(bias, (4, 5), 1)), 0.0)])
     assert fused(graph) == [("contract", ["dot", "broadcast", "add", "constant", "broadcast", "max"])]
+
+
+def test_pointwise_work_after_a_weight_gradient_is_another_region() -> None:
+    b = CoreBuilder()
+    x, dy, before = (b.input(tensor(*shape)) for shape in ((2, 4, 5, 5), (2, 3, 5, 5), (3, 4, 1, 1)))
+    gradient = b.add_node(ConvWeightGradient((1, 1), (1, 1), ((0, 0), (0, 0)), (1, 1)), x, dy)
+    assert fused(b.build([b.add(before, gradient)])) == [
+        ("contract", ["conv_weight_gradient"]),
+        ("pointwise", ["add"]),
+    ]
 
 
 def test_two_contractions_stay_apart() -> None:

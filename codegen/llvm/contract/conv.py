@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from math import prod
 
 from ....ir.kernel import Buffer
-from ..schedule.describe import NO_AXIS, ContractionError, ConvShape, extent_of
+from ..schedule.describe import NO_AXIS, ContractionError, ConvShape, WindowedOperand, extent_of
 from ..schedule.strides import View, Walk, buffer_strides, fixed_shape, locate
 from .epilogue import make_epilogue
 from .problem import NO_WEIGHT, UNROLL, Box, Problem, Segment, WeightSource, collapsed, offsets, plain_segments
@@ -40,11 +40,13 @@ class InputPlace:
         return self.images * -(-self.channels // self.block) * self.block * prod(self.extents)
 
 
-def total_channels(shape: ConvShape) -> int:
+def total_channels(shape: ConvShape | WindowedOperand) -> int:
     return shape.groups * shape.channels
 
 
-def input_place(shape: ConvShape, block: int, room: tuple[int, ...] | None = None, blocked: bool = False) -> InputPlace:
+def input_place(
+    shape: ConvShape | WindowedOperand, block: int, room: tuple[int, ...] | None = None, blocked: bool = False
+) -> InputPlace:
     """The input itself if it is blocked with a large enough halo, or row-major without padding; else a copy.
 
     `room` is the number of positions that are read (default: the windows' reach). `block` is the block of a copy (1:
@@ -71,7 +73,7 @@ def input_place(shape: ConvShape, block: int, room: tuple[int, ...] | None = Non
     )
 
 
-def _ready_input(shape: ConvShape, x: Buffer, reach: tuple[int, ...]) -> InputPlace | None:
+def _ready_input(shape: ConvShape | WindowedOperand, x: Buffer, reach: tuple[int, ...]) -> InputPlace | None:
     if shape.dtype is not shape.accumulator or any(w.interior != 1 for w in shape.windows):
         return None
     size = fixed_shape(x)
@@ -83,7 +85,7 @@ def _ready_input(shape: ConvShape, x: Buffer, reach: tuple[int, ...]) -> InputPl
     return _place_in_buffer(shape, x)
 
 
-def _place_in_buffer(shape: ConvShape, x: Buffer) -> InputPlace:
+def _place_in_buffer(shape: ConvShape | WindowedOperand, x: Buffer) -> InputPlace:
     at = locate(x, shape.x.index)
     if at is None:
         raise ContractionError(f"{shape.kernel.name}: input {x.name} cannot be addressed")

@@ -11,7 +11,7 @@ from ..arithmetic import Value
 from ..cpu import Cpu
 from ..emitter import FunctionBuilder, ModuleBuilder
 from ..scalars import emit_cast
-from ..schedule.describe import ContractionError, ConvShape, SpatialAxis
+from ..schedule.describe import ContractionError, ConvShape, SpatialAxis, WindowedOperand
 from ..schedule.strides import buffer_strides, fixed_shape
 from ..types import I8, Type, memory_type_of, type_of
 from .conv import InputPlace
@@ -21,7 +21,13 @@ _LANES = 8
 
 
 def emit_copy(
-    module: ModuleBuilder, shape: ConvShape, place: InputPlace, slot: int, start: int, target: Cpu, symbol: str
+    module: ModuleBuilder,
+    shape: ConvShape | WindowedOperand,
+    place: InputPlace,
+    slot: int,
+    start: int,
+    target: Cpu,
+    symbol: str,
 ) -> LaunchSpec:
     """Emit the copy, which starts `start` bytes into the workspace. The launch is over its rows (image, block of
     channels, positions along all axes except the last).
@@ -35,7 +41,9 @@ def emit_copy(
 
 
 class _Copier:
-    def __init__(self, f: FunctionBuilder, shape: ConvShape, place: InputPlace, slot: int, start: int) -> None:
+    def __init__(
+        self, f: FunctionBuilder, shape: ConvShape | WindowedOperand, place: InputPlace, slot: int, start: int
+    ) -> None:
         self.f, self.place, self.windows = f, place, shape.windows
         self.x: Buffer = shape.kernel.buffer(shape.x.buffer)
         self.size = fixed_shape(self.x)
@@ -133,7 +141,7 @@ class _Copier:
         return f.udiv(channel, own) * stride + f.urem(channel, own)
 
 
-def _position(shape: ConvShape, axis: str) -> int:
+def _position(shape: ConvShape | WindowedOperand, axis: str) -> int:
     """The input's dimension that an axis indexes."""
     for d, index in enumerate(shape.x.index):
         if isinstance(index, Affine) and axis in dict(index.terms):

@@ -20,9 +20,25 @@ from ..schedule.contract import (
     schedule_winograd,
     winograd_reach,
 )
-from ..schedule.describe import NO_AXIS, ContractionError, ConvShape, GemmShape, describe_contraction, extent_of
-from ..schedule.kinds import ContractionSchedule, DepthwiseSchedule, GemvSchedule, TileSchedule, WinogradSchedule
+from ..schedule.describe import (
+    NO_AXIS,
+    ContractionError,
+    ConvShape,
+    GemmShape,
+    WeightGradientShape,
+    describe_contraction,
+    extent_of,
+)
+from ..schedule.kinds import (
+    ContractionSchedule,
+    DepthwiseSchedule,
+    GemvSchedule,
+    TileSchedule,
+    WeightGradientSchedule,
+    WinogradSchedule,
+)
 from ..schedule.strides import Walk
+from ..schedule.weight_gradient import schedule_weight_gradient
 from ..types import Type, type_of
 from .conv import Grouping, InputPlace, conv_problem, conv_walk, input_place
 from .copy_input import emit_copy
@@ -36,6 +52,7 @@ from .packed_rows import packed_rows
 from .packing import packed_panels
 from .problem import Problem
 from .tiles import emit_tiles, panel_kinds, workspace_bytes, workspace_slot
+from .weight_gradient import emit_weight_gradient
 from .winograd import WinogradNest, winograd_filters, winograd_kinds, winograd_workspace
 
 _ALIGN = 64
@@ -250,6 +267,12 @@ KINDS: tuple[ScheduleKind[Any, Any], ...] = (
         schedule=TileSchedule,
         choose=lambda shape, target, parameters: schedule_direct(shape, target),
         emit=_emit_direct,
+    ),
+    ScheduleKind(
+        contraction=WeightGradientShape,
+        schedule=WeightGradientSchedule,
+        choose=lambda shape, target, parameters: schedule_weight_gradient(shape, target),
+        emit=emit_weight_gradient,
     ),
 )
 """The kinds of schedules, in order of preference. A new kind is a new module and an entry here."""

@@ -172,11 +172,11 @@ class _Body:
         return ()
 
 
-def fence_loads(f: FunctionBuilder) -> None:
-    """Prevent LLVM from moving loads across this point on targets whose arithmetic cannot read memory: it would load
-    the operands of all steps first and spill sums.
+def fence_loads(f: FunctionBuilder, always: bool = False) -> None:
+    """Prevent LLVM from moving loads across this point on targets whose arithmetic cannot read memory, or `always`: it
+    would load the operands of all steps first and spill sums.
     """
-    if f.module.target.triple.startswith("aarch64"):
+    if always or f.module.target.triple.startswith("aarch64"):
         f.lines.append('  call void asm sideeffect "", "~{memory}"()')
 
 

@@ -1,8 +1,8 @@
 """Describes contractions for schedules: the extents and roles of the axes of a kernel's Contract.
 
-A convolution is described by its windows, images, groups, channels and filters. Every other contraction is a matrix
-product. The roles of its axes follow from the operands that have them: axes of both operands are batches, axes of only
-one operand are rows or columns.
+A convolution and its weight gradient are described by windows, images, groups, channels and filters. Every other
+contraction is a matrix product. The roles of its axes follow from the operands that have them: axes of both operands
+are batches, axes of only one operand are rows or columns.
 """
 
 from __future__ import annotations
@@ -98,6 +98,88 @@ class ConvShape:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class WindowedOperand:
+    """One operand of a weight gradient: a tensor of images with `channels` channels in each group, whose elements at
+    the positions of `windows` are read. `batch`, `group` and `channel` name the kernel's axes.
+    """
+
+    kernel: Kernel
+    x: Load
+    windows: tuple[SpatialAxis, ...]
+    batch: str
+    group: str | None
+    channel: str
+    accumulator: DType
+
+    @property
+    def groups(self) -> int:
+        return extent_of(self.kernel, self.group) if self.group else 1
+
+    @property
+    def channels(self) -> int:
+        return extent_of(self.kernel, self.channel)
+
+    @property
+    def images(self) -> int:
+        return extent_of(self.kernel, self.batch)
+
+    @property
+    def dtype(self) -> DType:
+        return self.kernel.buffer(self.x.buffer).dtype
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WeightGradientShape:
+    """The gradient of a convolution with respect to its weights, the sum over images and positions of `data` times
+    `cotangent`. The windows are those of the convolution: their taps are axes of the result, their positions are
+    reduced. The channels of the cotangent are the filters.
+    """
+
+    kernel: Kernel
+    contract: Contract
+    store: Store
+    data: WindowedOperand
+    cotangent: WindowedOperand
+
+    @property
+    def windows(self) -> tuple[SpatialAxis, ...]:
+        return self.data.windows
+
+    @property
+    def groups(self) -> int:
+        return self.data.groups
+
+    @property
+    def channels(self) -> int:
+        return self.data.channels
+
+    @property
+    def filters(self) -> int:
+        return self.cotangent.channels
+
+    @property
+    def images(self) -> int:
+        return self.data.images
+
+    @property
+    def taps(self) -> int:
+        return prod(w.taps for w in self.windows)
+
+    @property
+    def weights(self) -> int:
+        """The number of weights of a filter."""
+        return self.channels * self.taps
+
+    @property
+    def is_depthwise(self) -> bool:
+        return self.groups > 1 and self.channels == 1 and self.filters == 1
+
+    @property
+    def accumulator(self) -> DType:
+        return self.contract.accumulator
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class GemmShape:
     """out[batch, row, column] = sum over `inner` of lhs * rhs. Vectors run along axis `column`: the contiguous axis of
     the result if only one operand has it; NO_AXIS if no operand has an axis that the other lacks.
@@ -131,7 +213,7 @@ class GemmShape:
         return all(self.kernel.buffer(load.buffer).dtype is self.accumulator for load in (self.lhs, self.rhs))
 
 
-Contraction = ConvShape | GemmShape
+Contraction = ConvShape | WeightGradientShape | GemmShape
 
 
 def extent_of(kernel: Kernel, axis: str) -> int:
@@ -152,6 +234,8 @@ def describe_contraction(kernel: Kernel) -> Contraction:
         raise ContractionError(f"{kernel.name}: the operands of a contraction must be loads, got {lhs} and {rhs}")
     if contract.kind is ContractionKind.CONVOLUTION:
         return _convolution(kernel, store, contract, replace(lhs, index=input_index(contract)), rhs)
+    if contract.kind is ContractionKind.WEIGHT_GRADIENT:
+        return _weight_gradient(kernel, store, contract, replace(lhs, index=input_index(contract)), rhs)
     return _product(kernel, store, contract, lhs, rhs)
 
 
@@ -188,6 +272,56 @@ def _convolution(kernel: Kernel, store: Store, contract: Contract, x: Load, w: L
         group=contract.batch[0] if contract.batch else None,
         filter=contract.columns[0],
         channel=channels[0],
+    )
+
+
+def _weight_gradient(kernel: Kernel, store: Store, contract: Contract, x: Load, dy: Load) -> WeightGradientShape:
+    outs, taps = {v.out for v in contract.windows}, {v.tap for v in contract.windows}
+    images = [a for a in contract.inner if a not in outs]
+    channels = [a for a in contract.rows if a not in taps]
+    roles = (images, contract.columns, channels)
+    if any(len(axes) != 1 for axes in roles) or len(contract.batch) > 1:
+        raise ContractionError(
+            f"{kernel.name}: a weight gradient has one axis of images, one of filters, one of channels and at most one"
+            f" of groups; found {images}, {contract.columns}, {channels}, {contract.batch}"
+        )
+    assert isinstance(contract.lhs, Load)
+    index, group = contract.lhs.index, contract.batch[0] if contract.batch else None
+
+    def operand(load: Load, windows: tuple[SpatialAxis, ...], channel: str) -> WindowedOperand:
+        return WindowedOperand(
+            kernel=kernel,
+            x=load,
+            windows=windows,
+            batch=images[0],
+            group=group,
+            channel=channel,
+            accumulator=contract.accumulator,
+        )
+
+    windows = tuple(_spatial_axis(kernel, v, index) for v in contract.windows)
+    positions = tuple(_position_axis(kernel, v.out, dy.index) for v in contract.windows)
+    return WeightGradientShape(
+        kernel=kernel,
+        contract=contract,
+        store=store,
+        data=operand(x, windows, channels[0]),
+        cotangent=operand(dy, positions, contract.columns[0]),
+    )
+
+
+def _position_axis(kernel: Kernel, axis: str, index: Index) -> SpatialAxis:
+    """The window of one element at each position along an axis."""
+    return SpatialAxis(
+        out=axis,
+        tap=NO_AXIS,
+        extent=extent_of(kernel, axis),
+        taps=1,
+        stride=1,
+        dilation=1,
+        low=0,
+        interior=1,
+        dimension=index.index(Affine(((axis, 1),))),
     )
 
 

@@ -83,3 +83,23 @@ class GemvSchedule(ContractionSchedule):
     lanes: int
     rows: int
     channels: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WeightGradientSchedule(ContractionSchedule):
+    """A blocked loop nest around a micro-kernel whose rows are weights of a filter, and whose channels are filters.
+
+    `merged` groups are computed as one, with products between different groups that are not stored. `steps`: positions
+    that a step of the micro-kernel reads along the last axis, at most. `positions`: positions in a part of the
+    reduction, of which a tile's operands stay in the L1 cache. `weights` and `panels`: weights of a filter, and panels
+    of filters, in a unit of parallel work.
+    """
+
+    lanes: int
+    merged: int
+    main: RegisterTile
+    last: RegisterTile | None
+    steps: int
+    positions: int
+    weights: int
+    panels: int

@@ -3,6 +3,7 @@
 from .builder import CoreBuilder, normalize_axes
 from .contraction import Conv, Dot
 from .control import Call, Cond, Fused, HostCallback, While
+from .conv_weight_gradient import ConvWeightGradient
 from .creation import Constant, Iota, RandomBits, Size
 from .factorization import LQ, LU, Cholesky, SymmetricEigen, TriangularSolve
 from .gradient import gradient_graph, pull_back, without_dead_nodes
@@ -28,6 +29,7 @@ __all__ = [
     "Cond",
     "Constant",
     "Conv",
+    "ConvWeightGradient",
     "CoreBuilder",
     "Cumulative",
     "Dot",

@@ -11,6 +11,7 @@ import numpy as np
 
 from ...graph import Node, Value
 from ...types import DType, Shape, TensorType
+from .conv_weight_gradient import ConvWeightGradient
 from .primitive import (
     Array,
     Arrays,
@@ -211,22 +212,41 @@ class Conv(Primitive):
     def _data_gradient(self, b: CoreBuilder, x: Value, w: Value, g: Value) -> Value:
         """A convolution of the dilated cotangent with the reversed window; each group's channels are exchanged."""
         groups = self.groups * self.batch_groups
-        (o, c, *window), space = w.type.shape, tuple(range(3, w.type.rank + 1))
-        split = b.transpose(b.reshape(w, (groups, o // groups, c, *window)), (0, 2, 1, *space))
-        exchanged = b.reverse(b.reshape(split, (groups * c, o // groups, *window)), tuple(range(2, w.type.rank)))
+        (_, c, *window), space = w.type.shape, tuple(range(3, w.type.rank + 1))
         padding: list[tuple[int, int]] = []
         sizes = zip(x.type.shape[2:], g.type.shape[2:], window, strict=True)
         for k, (n, out, taken) in enumerate(sizes):
             span = (taken - 1) * self.rhs_dilation[k]
             low = span - self.padding[k][0]
             padding.append((low, _spread(n, self.lhs_dilation[k]) + span - _spread(out, self.strides[k]) - low))
-        dx = b.conv(g, exchanged, self.lhs_dilation, padding, self.strides, self.rhs_dilation, groups)
+        dx = b.conv(g, _exchange(b, w, groups), self.lhs_dilation, padding, self.strides, self.rhs_dilation, groups)
         if self.batch_groups == 1:
             return dx
         parts = b.reshape(dx, (dx.type.shape[0], groups, c, *x.type.shape[2:]))
         return b.reshape(b.transpose(parts, (1, 0, 2, *space)), x.type.shape)
 
     def _weight_gradient(self, b: CoreBuilder, x: Value, w: Value, g: Value) -> Value:
+        """A ConvWeightGradient, unless groups of the batch or both a stride and a dilation of x prevent it."""
+        if self.batch_groups == 1 and all(n == 1 for n in self.lhs_dilation):
+            op = ConvWeightGradient(w.type.shape[2:], self.strides, self.padding, self.rhs_dilation, self.groups)
+            return b.add_node(op, x, g)
+        if self.batch_groups == 1 and all(n == 1 for n in self.strides):
+            return self._transposed_gradient(b, x, w, g)
+        return self._convolved_gradient(b, x, w, g)
+
+    def _transposed_gradient(self, b: CoreBuilder, x: Value, w: Value, g: Value) -> Value:
+        """The gradient for a dilated x. The convolution is the data gradient of another one, whose data has the type of
+        the result and whose result has the type of x: both exchange roles."""
+        padding: list[tuple[int, int]] = []
+        window = w.type.shape[2:]
+        for k, (n, out, taken) in enumerate(zip(x.type.shape[2:], g.type.shape[2:], window, strict=True)):
+            span = (taken - 1) * self.rhs_dilation[k]
+            low = span - self.padding[k][0]
+            padding.append((low, _spread(n, self.lhs_dilation[k]) + span - out - low))
+        op = ConvWeightGradient(window, self.lhs_dilation, tuple(padding), self.rhs_dilation, self.groups)
+        return _exchange(b, b.add_node(op, g, x), self.groups)
+
+    def _convolved_gradient(self, b: CoreBuilder, x: Value, w: Value, g: Value) -> Value:
         """A convolution of x with the cotangent; batch and channels are exchanged, groups and batch groups too."""
         exchange = (1, 0, *range(2, x.type.rank))
         padding: list[tuple[int, int]] = []
@@ -246,6 +266,13 @@ class Conv(Primitive):
             self.groups,
         )
         return b.transpose(dw, exchange)
+
+
+def _exchange(b: CoreBuilder, w: Value, groups: int) -> Value:
+    """Weights with reversed windows, whose filters and channels are exchanged in each group."""
+    (o, c, *window), space = w.type.shape, tuple(range(3, w.type.rank + 1))
+    split = b.transpose(b.reshape(w, (groups, o // groups, c, *window)), (0, 2, 1, *space))
+    return b.reverse(b.reshape(split, (groups * c, o // groups, *window)), tuple(range(2, w.type.rank)))
 
 
 def _spread(n: int, dilation: int) -> int:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from . import (
     contraction,
     control,
+    conv_weight_gradient,
     creation,
     factorization,
     indexing,
@@ -20,7 +21,8 @@ from . import (
 from .primitive import Primitive
 
 _MODULES = (
-    *(pointwise, shape, indexing, reduction, window, contraction, factorization, creation, ordering, control, scan),
+    *(pointwise, shape, indexing, reduction, window, contraction, conv_weight_gradient, factorization, creation),
+    *(ordering, control, scan),
 )
 
 

@@ -1,0 +1,83 @@
+"""Derives the schedules of weight gradients of convolutions."""
+
+from __future__ import annotations
+
+from ....ir.symbolic import deferred
+from ....ir.types import DType
+from ..cpu import Cpu
+from .contract import preferred_block, sum_lanes
+from .describe import WeightGradientShape
+from .kinds import WeightGradientSchedule
+from .registers import choose_tiles
+
+_STEPS = 8
+"""Positions that a step of a micro-kernel reads: each address is computed once for so many products."""
+
+_POSITIONS = 64
+"""The fewest positions in a part of the reduction: sums are read and written once for each part."""
+
+
+def gradient_block(shape: WeightGradientShape, target: Cpu) -> int:
+    """Filters in a block of the cotangent."""
+    layout = shape.kernel.buffer(shape.cotangent.x.buffer).layout
+    return layout.block if layout else preferred_block(target)
+
+
+def schedule_weight_gradient(shape: WeightGradientShape, target: Cpu) -> WeightGradientSchedule | None:
+    """Parts of the reduction of which a panel of the cotangent and a block of channels of the data fit three quarters
+    of the L1 cache, and units of which the data fits half of the L2 cache. None for sums that are not floats.
+    """
+    if shape.accumulator not in (DType.F32, DType.F64):
+        return None
+    block = gradient_block(shape, target)
+    lanes = sum_lanes(shape.accumulator, block, target)
+    merged = _merge_count(shape.groups, shape.filters, block)
+    unit = block // lanes
+    vectors = -(-merged * shape.filters // block) * unit
+    weights = merged * shape.weights
+    main, last = choose_tiles(vectors, weights, unit, target)
+    nbytes = shape.accumulator.itemsize
+    area = 1  # elements of a channel of the data for one position
+    for w in shape.windows:
+        area *= min(w.stride, w.taps)
+    room = 3 * target.l1_bytes // 4 // nbytes
+    positions = max(_POSITIONS, room // (main.vectors * lanes + block * area))
+    cached = target.l2_bytes // 2 // (positions * area * nbytes) * shape.taps
+    panels = (vectors - (last.vectors if last else 0)) // main.vectors + (last is not None)
+    groups = shape.groups // merged
+    weights, panels = deferred(
+        _unit, weights, panels, groups, min(weights, max(cached, 8 * main.rows)), main.rows, target.threads
+    )
+    return WeightGradientSchedule(
+        lanes=lanes,
+        merged=merged,
+        main=main,
+        last=last,
+        steps=_STEPS,
+        positions=positions,
+        weights=weights,
+        panels=panels,
+    )
+
+
+def _merge_count(groups: int, filters: int, block: int) -> int:
+    """The fewest groups whose filters fill blocks, or all groups."""
+    return next(m for m in range(1, groups + 1) if m == groups or (groups % m == 0 and m * filters % block == 0))
+
+
+def _unit(weights: int, panels: int, groups: int, most: int, rows: int, threads: int) -> tuple[int, int]:
+    """(weights of a filter, panels) in a unit, at most `most` weights, such that threads get equal work and the units
+    are few: each reads its operands from memory."""
+    tiles = -(-weights // rows)
+    fewest = -(-weights // most)
+    best: tuple[float, int, int] | None = None
+    for across in range(1, min(panels, threads) + 1):
+        for along in range(fewest, min(tiles, max(fewest, threads)) + 1):
+            units = groups * across * along
+            busiest = -(-units // threads) * -(-panels // across) * -(-tiles // along)
+            cost = busiest * threads / (groups * panels * tiles) + 0.01 * (across + along)
+            if best is None or cost < best[0]:
+                best = cost, across, along
+    assert best is not None
+    _, across, along = best
+    return min(weights, -(-tiles // along) * rows), -(-panels // across)
