@@ -31,6 +31,7 @@ from ..schedule.describe import (
 )
 from ..schedule.kinds import (
     ContractionSchedule,
+    DepthwiseGradientSchedule,
     DepthwiseSchedule,
     GemvSchedule,
     TileSchedule,
@@ -38,11 +39,12 @@ from ..schedule.kinds import (
     WinogradSchedule,
 )
 from ..schedule.strides import Walk
-from ..schedule.weight_gradient import schedule_weight_gradient
+from ..schedule.weight_gradient import schedule_depthwise_gradient, schedule_weight_gradient
 from ..types import Type, type_of
 from .conv import Grouping, InputPlace, conv_problem, conv_walk, input_place
 from .copy_input import emit_copy
 from .depthwise import DepthwiseNest, depthwise_filters
+from .depthwise_gradient import emit_depthwise_gradient
 from .elementwise import SumsWalk, emit_elementwise
 from .epilogue import Epilogue, Operand, make_epilogue
 from .gemm import emit_widening, gemm_problem, is_widened, widened_elements
@@ -267,6 +269,12 @@ KINDS: tuple[ScheduleKind[Any, Any], ...] = (
         schedule=TileSchedule,
         choose=lambda shape, target, parameters: schedule_direct(shape, target),
         emit=_emit_direct,
+    ),
+    ScheduleKind(
+        contraction=WeightGradientShape,
+        schedule=DepthwiseGradientSchedule,
+        choose=lambda shape, target, parameters: schedule_depthwise_gradient(shape, target),
+        emit=emit_depthwise_gradient,
     ),
     ScheduleKind(
         contraction=WeightGradientShape,

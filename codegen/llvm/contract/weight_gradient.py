@@ -42,7 +42,9 @@ def emit_weight_gradient(
 ) -> Emission:
     slot = workspace_slot(shape.kernel)
     block = gradient_block(shape, target)
-    data, cotangent, copies, used = place_operands(shape, block, target, module, symbol)
+    x = shape.kernel.buffer(shape.data.x.buffer)
+    few = x.layout is None and total_channels(shape.data) < block
+    data, cotangent, copies, used = place_operands(shape, 1 if few else block, block, target, module, symbol)
     out, finish, used = place_result(shape, module, f"{symbol}.finish", used)
     nest = _Nest(module, shape, schedule, data, cotangent, out, (slot, used))
     launch = nest.emit(symbol)
@@ -62,16 +64,14 @@ class Placed:
 
 
 def place_operands(
-    shape: WeightGradientShape, block: int, target: Cpu, module: ModuleBuilder, symbol: str
+    shape: WeightGradientShape, data: int, cotangent: int, target: Cpu, module: ModuleBuilder, symbol: str
 ) -> tuple[Placed, Placed, list[LaunchSpec], int]:
-    """Data and cotangent, copied into the workspace if they are not in blocks (few channels: not in rows) of the dtype
-    of the sums with a sufficient halo. Returns them, the launches of the copies, and the bytes in use."""
-    x = shape.kernel.buffer(shape.data.x.buffer)
-    in_rows = x.layout is None and total_channels(shape.data) < block
-    own = x.layout.block if x.layout else 1 if in_rows else block
+    """The operands, copied into the workspace if they are not in blocks of the dtype of the sums with a sufficient
+    halo. `data` and `cotangent` are the blocks of copies; 1 is row-major. Returns the operands, the launches of the
+    copies, and the bytes in use."""
     places = (
-        (shape.data, input_place(shape.data, own, blocked=not in_rows), "data"),
-        (shape.cotangent, input_place(shape.cotangent, block, blocked=True), "cotangent"),
+        (shape.data, input_place(shape.data, data, blocked=data > 1), "data"),
+        (shape.cotangent, input_place(shape.cotangent, cotangent, blocked=True), "cotangent"),
     )
     slot, used = workspace_slot(shape.kernel), 0
     found: list[Placed] = []

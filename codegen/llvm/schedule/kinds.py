@@ -74,6 +74,18 @@ class DepthwiseSchedule(ContractionSchedule):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class DepthwiseGradientSchedule(ContractionSchedule):
+    """The weight gradient of a depthwise convolution: the sums of one vector of channels stay in registers for `rows`
+    taps along the axes before the last and all taps along the last, and `columns` positions are read at a time. A unit
+    of parallel work is one vector of channels.
+    """
+
+    lanes: int
+    columns: int
+    rows: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class GemvSchedule(ContractionSchedule):
     """A product of `rows` rows with weights stored as [channel][reduction]: `channels` dot products at a time.
 

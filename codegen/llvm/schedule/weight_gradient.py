@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from ....ir.symbolic import deferred
+from math import prod
+
+from ....ir.symbolic import deferred, is_symbolic
 from ....ir.types import DType
 from ..cpu import Cpu
 from .contract import preferred_block, sum_lanes
 from .describe import WeightGradientShape
-from .kinds import WeightGradientSchedule
+from .kinds import DepthwiseGradientSchedule, WeightGradientSchedule
 from .registers import choose_tiles
 
 _STEPS = 8
@@ -15,6 +17,10 @@ _STEPS = 8
 
 _POSITIONS = 64
 """The fewest positions in a part of the reduction: sums are read and written once for each part."""
+
+
+_COLUMNS = 6
+"""The most positions that a depthwise gradient reads at a time."""
 
 
 def gradient_block(shape: WeightGradientShape, target: Cpu) -> int:
@@ -37,9 +43,7 @@ def schedule_weight_gradient(shape: WeightGradientShape, target: Cpu) -> WeightG
     weights = merged * shape.weights
     main, last = choose_tiles(vectors, weights, unit, target)
     nbytes = shape.accumulator.itemsize
-    area = 1  # elements of a channel of the data for one position
-    for w in shape.windows:
-        area *= min(w.stride, w.taps)
+    area = prod(w.stride for w in shape.windows)  # elements of a channel of the data for one position
     room = 3 * target.l1_bytes // 4 // nbytes
     positions = max(_POSITIONS, room // (main.vectors * lanes + block * area))
     cached = target.l2_bytes // 2 // (positions * area * nbytes) * shape.taps
@@ -58,6 +62,23 @@ def schedule_weight_gradient(shape: WeightGradientShape, target: Cpu) -> WeightG
         weights=weights,
         panels=panels,
     )
+
+
+def schedule_depthwise_gradient(shape: WeightGradientShape, target: Cpu) -> DepthwiseGradientSchedule | None:
+    """As many taps in registers as leave room for a few positions, whose number divides the last axis if it can. None
+    if the convolution is not depthwise, or one row of taps does not fit the registers."""
+    if not shape.is_depthwise or shape.accumulator not in (DType.F32, DType.F64):
+        return None
+    taps = [w.taps for w in shape.windows]
+    free = target.vector_registers - 1
+    rows = min(prod(taps[:-1]), (free - 2) // taps[-1])
+    if not rows:
+        return None
+    width = shape.windows[-1].extent
+    most = min(_COLUMNS, free - rows * taps[-1])
+    columns = most if is_symbolic(width) else next((c for c in range(most, most // 2, -1) if width % c == 0), most)
+    lanes = sum_lanes(shape.accumulator, gradient_block(shape, target), target)
+    return DepthwiseGradientSchedule(lanes=lanes, columns=columns, rows=rows)
 
 
 def _merge_count(groups: int, filters: int, block: int) -> int:
