@@ -75,6 +75,39 @@ def test_a_gradient_penalty() -> None:
     np.testing.assert_allclose(w.grad.asnumpy(), expected, rtol=1e-3)
 
 
+def test_a_second_derivative_through_the_statistics_of_a_batch() -> None:
+    """The gradient of BatchNorm computes its statistics from the data: that of a penalty on it agrees with central
+    differences."""
+    random = np.random.default_rng(0)
+    data, gamma, beta, weight = (random.standard_normal(n) for n in ((2, 2, 3), (2,), (2,), (2, 2, 3)))
+
+    def penalty(*arrays: Any) -> Any:
+        moving = nd.zeros(2, dtype="float64"), nd.ones(2, dtype="float64")
+        y = nd.BatchNorm(*arrays, *moving, fix_gamma=False)
+        loss = (y * y * nd.array(weight, dtype="float64")).sum()
+        gradients = autograd.grad(loss, list(arrays), create_graph=True)
+        return sum((g * g).sum() for g in gradients)
+
+    arrays = [nd.array(a, dtype="float64") for a in (data, gamma, beta)]
+    for array in arrays:
+        array.attach_grad()
+    with autograd.record():
+        total = penalty(*arrays)
+    total.backward()
+    for array in arrays:
+        found, flat = array.grad.asnumpy(), array.reshape(-1)
+        expected = []
+        for i in range(flat.size):
+            values = []
+            for step in (1e-5, -1e-5):
+                flat[i] = flat[i] + step
+                with autograd.record():
+                    values.append(penalty(*arrays).asscalar())
+                flat[i] = flat[i] - step
+            expected.append((values[0] - values[1]) / 2e-5)
+        np.testing.assert_allclose(found.reshape(-1), expected, rtol=1e-5, atol=1e-6)
+
+
 def test_a_backward_pass_frees_the_tape() -> None:
     x = variable(1, 2)
     with autograd.record():

@@ -85,22 +85,61 @@ class _BatchNormBase(Operator):
         return [inputs[0], inputs[1], inputs[1]]
 
     def normalize(self, b: MxBuilder, inputs: tuple[Value, ...]) -> Three:
-        """Output, computed as x * scale + shift, then mean and 1/sqrt(var + eps), or var with `keeps_variance`."""
+        """Output, then mean and 1/sqrt(var + eps), or var with `keeps_variance`."""
         data, gamma, beta, *moving = inputs
-        axis = self.channel_axis(data.type.rank)
         x = b.cast(data, gamma.type.dtype)
         if not moving or (b.training and not self.use_global_stats):
-            mean, var = _moments(b, x, tuple(i for i in range(x.type.rank) if i != axis))
+            y, mean, var = b.custom_gradient(self._by_batch, self._batch_gradient, x, gamma, beta)
             self._update(b, moving, (mean, var), self.momentum)
         else:
             mean, var = moving
-        inverse = b.rsqrt(b.add(var, self.eps))
-        spread = var if self.keeps_variance else inverse
-        scale = inverse if self.fix_gamma else b.mul(gamma, inverse)
-        shift = b.sub(beta, b.mul(mean, scale))
-        shape = x.type.shape
-        y = b.add(b.mul(x, b.broadcast_along(scale, shape, axis)), b.broadcast_along(shift, shape, axis))
+            y = self._affine(b, x, gamma, beta, mean, var)
+        spread = var if self.keeps_variance else self._inverse(b, var)
         return b.cast(y, data.type.dtype), *_constants(b, self.output_mean_var, mean, spread)
+
+    def _by_batch(self, b: MxBuilder, x: Value, gamma: Value, beta: Value) -> Three:
+        """Output, mean and variance with the statistics of x."""
+        mean, var = _moments(b, x, self._reduced(x))
+        return self._affine(b, x, gamma, beta, mean, var), mean, var
+
+    def _affine(self, b: MxBuilder, x: Value, gamma: Value, beta: Value, mean: Value, var: Value) -> Value:
+        """x * scale + shift."""
+        scale = self._scale(b, gamma, var)
+        shift = b.sub(beta, b.mul(mean, scale))
+        return b.add(b.mul(x, self._along(b, scale, x)), self._along(b, shift, x))
+
+    def _batch_gradient(
+        self, b: MxBuilder, operands: Sequence[Value], results: object, cotangents: Sequence[Value]
+    ) -> list[Value | None]:
+        """The gradient of `_by_batch`, whose statistics have no cotangents: one pass for sums of the cotangent, and one
+        that applies them. Statistics are computed again, so that the gradient can be differentiated by x."""
+        x, gamma, _ = operands
+        g, axes = cotangents[0], self._reduced(x)
+        mean, var = _moments(b, x, axes)
+        inverse = self._inverse(b, var)
+        centred = b.sub(x, self._along(b, mean, x))
+        total, product = b.sum(g, axes), b.sum(b.mul(g, centred), axes)
+        count = prod(x.type.shape[k] for k in axes)
+        slope = b.div(b.mul(product, b.square(inverse)), count)
+        rest = b.sub(b.sub(g, self._along(b, b.div(total, count), x)), b.mul(centred, self._along(b, slope, x)))
+        gradient = b.mul(rest, self._along(b, self._scale(b, gamma, var), x))
+        return [gradient, None if self.fix_gamma else b.mul(product, inverse), total]
+
+    def _reduced(self, x: Value) -> tuple[int, ...]:
+        """The axes over which statistics are computed: all but that of the channels."""
+        channels = self.channel_axis(x.type.rank)
+        return tuple(k for k in range(x.type.rank) if k != channels)
+
+    def _along(self, b: MxBuilder, vector: Value, x: Value) -> Value:
+        """A number for each channel, broadcast to the shape of x."""
+        return b.broadcast_along(vector, x.type.shape, self.channel_axis(x.type.rank))
+
+    def _inverse(self, b: MxBuilder, var: Value) -> Value:
+        return b.rsqrt(b.add(var, self.eps))
+
+    def _scale(self, b: MxBuilder, gamma: Value, var: Value) -> Value:
+        inverse = self._inverse(b, var)
+        return inverse if self.fix_gamma else b.mul(gamma, inverse)
 
     def require_dtypes(self, types: Sequence[TensorType]) -> None:
         """TypeError unless the vectors have data's dtype, or float32 for 16-bit data."""
