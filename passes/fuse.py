@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Container
 from dataclasses import dataclass
 
-from ..ir.dialects.core import Cast, Conv, ConvWeightGradient, Pointwise, Reverse, Slice, Transpose
+from ..ir.dialects.core import Cast, Conv, ConvWeightGradient, Pointwise, Relayout, Reverse, Slice, Transpose
 from ..ir.graph import Graph, Node, Value
 from ..ir.symbolic import is_symbolic
 from .groups import Group, GroupGraph, find_dataflow
 from .kinds import INDEX_MAPS, Kind, kind_of
 from .manager import Context, Pass
 from .regions import extract_regions
-from .row_reads import reads_own_rows
+from .row_reads import Rows, reads_own_rows
 
 
 @dataclass(frozen=True)
@@ -75,8 +75,9 @@ class _Fuser:
         rows = before.rows or own.rows
         if rows is None:
             return True
-        symbolic = any(map(is_symbolic, rows[0]))  # then the next line would record guards
-        if not symbolic and all(rows[0].count(n) == 1 for n in rows[0] if n != 1):  # extents distinguish the axes
+        shape = rows.shape
+        symbolic = any(map(is_symbolic, shape))  # then the next line would record guards
+        if not symbolic and all(shape.count(n) == 1 for n in shape if n != 1):  # extents distinguish the axes
             return True
         members = {*before.nodes, *own.nodes}
         between: set[Node] = set()
@@ -109,7 +110,7 @@ class _Fuser:
                     and _keeps_channels(before, node)
                 )
             case Kind.POINTWISE, Kind.ROW:
-                return own.rows is not None and producer.outputs[0].type.shape == own.rows[0]
+                return own.rows is not None and _has_rows(producer, own.rows) and not _changes_layout(before)
             case _:
                 return False
 
@@ -123,17 +124,17 @@ class _Fuser:
         return any(v.node is producer for v in node.inputs)
 
     def _fits_rows(self, before: Group, own: Group, node: Node) -> bool:
-        """Rows of one space can share a region whose results have the full space or the space of the reduced rows."""
+        """Rows of one space can share a region whose results have the full space or the space of the reduced rows. In
+        blocks, only rows that keep the channels write the full space."""
+        rows = before.rows
+        assert rows is not None
         if own.rows is not None:
-            return own.rows == before.rows
-        assert before.rows is not None
-        shape, axes = before.rows
-        reduced = tuple(n for i, n in enumerate(shape) if i not in axes)
+            return own.rows == rows
+        if _has_rows(node, rows):
+            return rows.block == 1 or 1 not in rows.axes
         out = node.outputs[0].type
-        squeezed = tuple(n for n in out.shape if n != 1)
-        if out.layout is not None:
-            return False
-        return out.shape == shape or squeezed == tuple(n for n in reduced if n != 1)
+        reduced = [n for i, n in enumerate(rows.shape) if i not in rows.axes and n != 1]
+        return out.layout is None and [n for n in out.shape if n != 1] == reduced
 
     def absorb_prologues(self) -> None:
         """Merge each pointwise group into the region of the same space that holds all its readers. An output of the
@@ -149,7 +150,7 @@ class _Fuser:
             if node in self.flow.leaving and not self._can_have_results(before, own):
                 continue
             if own.kind is Kind.ROW:
-                fits = own.rows is not None and node.outputs[0].type.shape == own.rows[0]
+                fits = own.rows is not None and _has_rows(node, own.rows) and not _changes_layout(before)
             else:
                 fits = own.kind is Kind.POINTWISE and _result_space(node) == _result_space(own.last)
             if own is before or not fits or self.groups.closes_cycle(before, own) or not self._keeps_rows(before, own):
@@ -187,6 +188,16 @@ class _Fuser:
         nodes = (*before.nodes, *own.nodes)
         flat = all(isinstance(n.op, Pointwise | Cast) for n in nodes)
         return flat and sum(n in self.flow.leaving for n in nodes) <= _MAX_RESULTS
+
+
+def _has_rows(node: Node, rows: Rows) -> bool:
+    """True if a node's result has the full space of rows, in their format."""
+    return _result_space(node) == (len(rows.shape), rows.shape, rows.block)
+
+
+def _changes_layout(group: Group) -> bool:
+    """True if a group reads an operand through a Relayout. Rows are read several times: a copy is cheaper."""
+    return any(isinstance(n.op, Relayout) for n in group.nodes)
 
 
 def _is_index_map(node: Node) -> bool:

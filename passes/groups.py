@@ -54,7 +54,7 @@ def find_dataflow(graph: Graph) -> Dataflow:
 class Group:
     """Nodes that become one region. `last` is the last of them in graph order.
 
-    `rows` is the full space and the reduced axes of a ROW group. `inputs` and `readers` are other groups.
+    `rows` are those of a ROW group. `inputs` and `readers` are other groups.
     """
 
     kind: Kind
@@ -182,7 +182,8 @@ def _joined_kind(before: Group, own: Group) -> Kind:
 
 
 def _rows_of(node: Node) -> Rows | None:
-    """The space over which a reduction iterates and the axes that it reduces."""
-    if isinstance(node.op, Reduce):
-        return node.inputs[0].type.shape, node.op.axes
-    return None
+    """The rows that a reduction combines."""
+    if not isinstance(node.op, Reduce):
+        return None
+    x = node.inputs[0].type
+    return Rows(x.shape, node.op.axes, x.layout.block if x.layout else 1)

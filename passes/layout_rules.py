@@ -140,11 +140,13 @@ _EXACT = frozenset((ReduceOp.MAX, ReduceOp.MIN, ReduceOp.AND, ReduceOp.OR))
 
 def _reduce(node: Node, block: int) -> Sequence[Choice]:
     """The rounding of a sum depends on the order of memory, and so on the format. Therefore sums read blocks only when
-    they reduce exactly the spatial axes, like pooling. Other reductions read blocks along any axes.
+    each sum stays in one lane: they reduce all spatial axes and no channels, like pooling (for each image) and batch
+    norm (over all images). Other reductions read blocks along any axes.
     """
     assert isinstance(node.op, Reduce)
     x, axes = node.inputs[0].type, node.op.axes
-    if x.rank < 3 or (node.op.op not in _EXACT and axes != tuple(range(2, x.rank))):
+    space = tuple(range(2, x.rank))
+    if x.rank < 3 or (node.op.op not in _EXACT and axes not in (space, (0, *space))):
         return (_in_rows(node),)
     across = 1 not in axes and _last_axis(x, [k for k in range(x.rank) if k not in axes]) != 1
     return _in_rows(node), Choice((BLOCKS,), ROWS, _ACROSS * x.size * across)

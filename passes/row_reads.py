@@ -8,12 +8,19 @@ of another row, so it cannot be in the same region.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 from ..ir.dialects.core import Broadcast, Cast, Pointwise, Reduce, Reshape, Transpose
 from ..ir.graph import Node, Value
 
-Rows = tuple[tuple[int, ...], tuple[int, ...]]
-"""The shape of the space over which reductions iterate, and the axes that they reduce."""
+
+class Rows(NamedTuple):
+    """The space over which reductions iterate, the axes that they reduce, and the channel block of their operands."""
+
+    shape: tuple[int, ...]
+    axes: tuple[int, ...]
+    block: int = 1
+
 
 Axes = tuple[int | None, ...]
 """For each dimension of a value, the axis of the space along which it holds reductions; None if it holds none."""
@@ -34,9 +41,9 @@ def reads_own_rows(nodes: Sequence[Node], rows: Rows) -> bool:
 def _result_axes(node: Node, operands: Sequence[Axes], rows: Rows) -> Axes | None:
     """The axes of a node's result; None if it reads reductions of other rows."""
     op = node.op
-    space = range(len(rows[0]))
+    space = range(len(rows.shape))
     if isinstance(op, Reduce):
-        kept = tuple(None if rows[0][k] == 1 else k for k in space if k not in op.axes)
+        kept = tuple(None if rows.shape[k] == 1 else k for k in space if k not in op.axes)
         return kept if _matches(operands[0], space) else None
     if all(a is None for axes in operands for a in axes):
         return (None,) * node.outputs[0].type.rank
@@ -72,9 +79,8 @@ def _matches(axes: Axes, own: Iterable[int | None]) -> bool:
 
 def _own_axes(node: Node, rows: Rows) -> list[int | None]:
     """The axis of the space for each dimension of a result that has the full space, or one element per row."""
-    space, reduced = rows
     shape = node.outputs[0].type.shape
-    if shape == space:
-        return list(range(len(space)))
-    kept = iter([k for k, n in enumerate(space) if k not in reduced and n != 1])
+    if shape == rows.shape:
+        return list(range(len(shape)))
+    kept = iter([k for k, n in enumerate(rows.shape) if k not in rows.axes and n != 1])
     return [None if n == 1 else next(kept, None) for n in shape]

@@ -11,19 +11,13 @@ from ....ir.types import DType
 from ..arithmetic import Operand, Value
 from ..emitter import FunctionBuilder
 from ..scalars import emit_scalar
-from ..schedule.loops import (
-    STACK_ELEMENTS,
-    LoopGroup,
-    LoopSchedule,
-    clippable_bounds,
-    is_reduction,
-    plan_steps,
-    scratch_rows,
-)
+from ..schedule.loops import STACK_ELEMENTS, LoopSchedule, clippable_bounds
+from ..schedule.steps import LoopGroup, is_reduction, plan_steps, scratch_rows
 from ..types import I64, type_of
 from .expressions import Evaluator, Point
 from .nest import Bound, Nest
 
+_PIECE, _SHORT_PIECE = 256, 32  # elements that are summed before they are added to a longer sum
 PassBody = Callable[[Point, Sequence[Value]], list[Value]]
 
 
@@ -96,8 +90,7 @@ class RowEmitter:
         """
         reductions = [s for s in group.stages if is_reduction(s)]
         dtypes = [self._reduction_dtype(s) for s in reductions]
-        lanes = self.s.lanes if self.s.vector else 1
-        start = [self._neutral(s, d, lanes) for s, d in zip(reductions, dtypes, strict=True)]
+        start = self._neutral_values(group)
         if self.vector_reduced:
             totals = self._vector_loop(group, rows[0], rows[0].point, start)
             totals = [self._across(s, v, d) for s, v, d in zip(reductions, totals, dtypes, strict=True)]
@@ -112,6 +105,11 @@ class RowEmitter:
     def _reduction_dtype(self, stage: Stage) -> DType:
         assert isinstance(stage.value, Reduce)
         return self.eval.dtype(stage.value.operand)
+
+    def _neutral_values(self, group: LoopGroup) -> list[Value]:
+        """The initial accumulators of a group."""
+        lanes = self.s.lanes if self.s.vector else 1
+        return [self._neutral(s, self._reduction_dtype(s), lanes) for s in group.stages if is_reduction(s)]
 
     def _neutral(self, stage: Stage, dtype: DType, lanes: int) -> Value:
         assert isinstance(stage.value, Reduce)
@@ -138,9 +136,42 @@ class RowEmitter:
             return [value for part in later for value in part]
         axis, *inner = axes
         low, high = self._clip(axis, axes, group, {**rows[0].point, **at})
+        if not inner and self.s.unroll > 1 and carry and isinstance(low, int) and isinstance(high, int):
+            return self._partial_sums(group, rows[0], at, mask, carry, range(low, high))
         with self.f.carry_loop(low, high, list(carry)) as loop:
             loop.next(*self._nest(inner, group, rows, {**at, axis: loop.index}, mask, loop.values))
         return list(loop.results)
+
+    def _partial_sums(
+        self, group: LoopGroup, row: Row, at: Point, mask: Value | None, carry: Sequence[Value], along: range
+    ) -> list[Value]:
+        """`carry` combined with the reductions along the innermost axis. Pieces of the axis have accumulators of their
+        own: they hide latency, and sums of fewer elements round less."""
+        piece = _piece_of(len(along))
+        with self.f.carry_loop(along.start, along.stop, list(carry), piece) as loop:
+            sums = self._piece_sums(group, row, at, mask, loop.index, piece)
+            loop.next(*self._joined(group, [loop.values, sums]))
+        return list(loop.results)
+
+    def _piece_sums(
+        self, group: LoopGroup, row: Row, at: Point, mask: Value | None, low: Value, piece: int
+    ) -> list[Value]:
+        """The reductions of `piece` elements from `low` on along the innermost axis."""
+        f, unroll = self.f, self.s.unroll
+        start = self._neutral_values(group)
+        k, rest = len(start), piece - piece % unroll
+
+        def body(offset: Operand, sums: Sequence[Value]) -> list[Value]:
+            point = {**row.point, **at, self.s.reductions[-1]: f.add(low, offset)}
+            return self._iteration(group, row, point, mask, sums)
+
+        with f.carry_loop(0, rest, start * unroll, unroll) as loop:
+            later = [body(f.add(loop.index, u), loop.values[u * k : u * k + k]) for u in range(unroll)]
+            loop.next(*[v for values in later for v in values])
+        parts = [list(loop.results[u * k : u * k + k]) for u in range(unroll)]
+        for u, offset in enumerate(range(rest, piece)):
+            parts[u] = body(offset, parts[u])
+        return self._joined(group, parts)
 
     def _clip(self, axis: str, open_axes: list[str], group: LoopGroup, point: Point) -> tuple[Operand, Operand]:
         """The range of a reduced axis in which the group's padded loads are inside, so that they need no mask."""
@@ -222,23 +253,28 @@ class RowEmitter:
     ) -> list[Value]:
         """Several vectors at a time, each with its own accumulators, which are joined after the loop."""
         f, s = self.f, self.s
-        reductions = [x for x in group.stages if is_reduction(x)]
-        k = len(reductions)
-        fresh = [self._neutral(x, self._reduction_dtype(x), s.lanes) for x in reductions]
+        k = len(carry)
+        fresh = self._neutral_values(group)
         with f.carry_loop(0, done, [*carry, *fresh * (unroll - 1)], s.lanes * unroll) as loop:
             later: list[Value] = []
             for u in range(unroll):
                 at = f.add(loop.index, u * s.lanes)
                 later += self._iteration(group, row, {**point, s.vector: at}, None, loop.values[u * k : u * k + k])
             loop.next(*later)
-        parts = [list(loop.results[u * k : u * k + k]) for u in range(unroll)]
-        return [self._join(x, [p[i] for p in parts]) for i, x in enumerate(reductions)]
+        return self._joined(group, [list(loop.results[u * k : u * k + k]) for u in range(unroll)])
+
+    def _joined(self, group: LoopGroup, parts: Sequence[Sequence[Value]]) -> list[Value]:
+        """The reductions of a group from several accumulators of each."""
+        reductions = [s for s in group.stages if is_reduction(s)]
+        return [self._join(s, [p[i] for p in parts]) for i, s in enumerate(reductions)]
 
     def _join(self, stage: Stage, parts: list[Value]) -> Value:
         assert isinstance(stage.value, Reduce)
         op, dtype = stage.value.op.scalar, self._reduction_dtype(stage)
         while len(parts) > 1:
-            parts = [emit_scalar(self.f, op, pair, dtype) for pair in zip(parts[::2], parts[1::2], strict=True)]
+            odd = parts[len(parts) // 2 * 2 :]
+            pairs = zip(parts[::2], parts[1::2], strict=False)
+            parts = [*(emit_scalar(self.f, op, pair, dtype) for pair in pairs), *odd]
         return parts[0]
 
     def _iteration(
@@ -302,6 +338,12 @@ class RowEmitter:
         at = self._scratch_index(point)
         value = self.eval.wide(value, self.s.lanes)
         f.store(value, f.gep(base, at, value.type.scalar))
+
+
+def _piece_of(n: int) -> int:
+    """The length of equal pieces of n elements, at most `_PIECE` unless they would be short."""
+    piece = next(k for k in range(min(n, _PIECE), 0, -1) if n % k == 0)
+    return piece if piece >= _SHORT_PIECE else n
 
 
 def combine_lanes(f: FunctionBuilder, op: ReduceOp, value: Value, dtype: DType) -> Value:

@@ -1,11 +1,9 @@
-"""Plans the loops of a nest: which axis is vectorized, which axes are divided among threads, and which stages share a
-loop.
-"""
+"""Plans the loops of a nest: which axis is vectorized, and which axes are divided among threads."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from math import prod
 
 from ....ir.kernel import (
@@ -15,9 +13,7 @@ from ....ir.kernel import (
     Const,
     Extent,
     Load,
-    Local,
     Reduce,
-    Ref,
     Scalar,
     ScalarParameter,
     Stage,
@@ -29,6 +25,7 @@ from ....ir.symbolic import deferred, is_symbolic
 from ....ir.types import DType
 from ..cpu import Cpu
 from ..loops.nest import Bound, Nest
+from .steps import plan_steps, scratch_rows
 
 _UNIT_ELEMENTS = 2048  # minimum elements of the vector axis in one unit of parallel work
 _GENERAL_BLOCK = 4096  # elements of a vector axis with a run-time extent in one unit
@@ -37,6 +34,8 @@ _GENERAL_ROWS = 16  # vectors of such an axis in one unit, if other axes are red
 _FEW_ACCESSES = 3
 _INTERLEAVE = 8  # vectors that a reduction across rows reads together, so that it reads longer pieces of memory
 STACK_ELEMENTS = 1 << 15  # elements of scratch rows on the stack; longer rows are computed again where they are read
+_ACCUMULATORS = 4  # of one reduction: an addition takes as many cycles
+_ACCUMULATED_OPERATIONS = 48  # operations of a body that is repeated for several accumulators
 _GRAIN_ELEMENTS = 16384  # minimum elements in one chunk for a thread
 
 
@@ -47,7 +46,8 @@ class LoopSchedule:
     `lanes`: elements of a vector. `vector`: the vector axis ("" for none). `units`: axes flattened into the parallel
     range. `loops`: the other parallel axes, inside a unit. The vector axis is divided into `blocks` pieces of `block`
     elements, which threads share too (1: it is not divided).
-    `unroll` independent accumulators hide the latency of reductions; `interleave` vectors of rows are reduced together.
+    `unroll` independent accumulators hide the latency of reductions along the innermost reduced axis; `interleave`
+    vectors of rows are reduced together.
     `masked`: all vectors have a mask, so that the body is emitted once. `scratch`: rows are stored on the stack.
     `narrow`: the code has a fast path for a vector axis that fits one vector. `transposed`: the axis along which
     transposed operands are contiguous ("" for none); a unit has as many positions along it as a vector has lanes.
@@ -91,6 +91,7 @@ def schedule_nest(nest: Nest, dtypes: dict[str, DType], target: Cpu) -> LoopSche
     outer = _product(nest, units)
     blocks, block = _split_vector(width, outer, lanes, target.threads)
     elements = max(1, _product(nest, loops) * min(block, width) * _product(nest, reductions))
+    interleaves = min(width, block) >= _INTERLEAVE * lanes and _interleaves_rows(nest)
     return LoopSchedule(
         lanes=lanes,
         vector=vector,
@@ -101,9 +102,22 @@ def schedule_nest(nest: Nest, dtypes: dict[str, DType], target: Cpu) -> LoopSche
         block=block,
         count=outer * blocks,
         grain=max(1, _GRAIN_ELEMENTS // elements),
-        unroll=4 if not is_parallel and vector and nest.known_extent(vector) >= 8 * lanes else 1,
-        interleave=_INTERLEAVE if min(width, block) >= _INTERLEAVE * lanes and _interleaves_rows(nest) else 1,
+        unroll=_accumulators(nest, reductions) if is_parallel else _vector_accumulators(nest, vector, lanes),
+        interleave=_INTERLEAVE if interleaves else 1,
     )
+
+
+def _vector_accumulators(nest: Nest, vector: str, lanes: int) -> int:
+    """The number of accumulators of a reduction along the vector axis."""
+    return _ACCUMULATORS if vector and nest.known_extent(vector) >= 8 * lanes else 1
+
+
+def _accumulators(nest: Nest, reductions: Sequence[str]) -> int:
+    """The number of accumulators of a reduction whose lanes are channels of a block: of an image, or of a batch."""
+    if not reductions or not any(a.in_blocks for a in nest.accesses.values()):
+        return 1
+    short = len(_operations(nest)) <= _ACCUMULATED_OPERATIONS
+    return min(_ACCUMULATORS, nest.known_extent(reductions[-1])) if short else 1
 
 
 def _schedule_symbolic(nest: Nest, lanes: int, vector: str, parallel: list[str], reductions: list[str]) -> LoopSchedule:
@@ -125,7 +139,7 @@ def _schedule_symbolic(nest: Nest, lanes: int, vector: str, parallel: list[str],
         block=block,
         count=outer * blocks,
         grain=deferred(_grain, elements),
-        unroll=4 if not vector and is_symbolic(nest.extent(axis)) else 1,
+        unroll=_ACCUMULATORS if not vector and is_symbolic(nest.extent(axis)) else 1,
     )
 
 
@@ -168,7 +182,7 @@ def schedule_general(
             reductions=order,
             count=rows,
             grain=grain,
-            unroll=1 if masked else 4,
+            unroll=1 if masked else _ACCUMULATORS,
             masked=masked,
             scratch=fits,
             narrow=light,
@@ -324,93 +338,6 @@ def _split_vector(width: int, units: int, lanes: int, threads: int) -> tuple[int
     block = -(-width // pieces // lanes) * lanes
     block = -(-block // lanes) * lanes
     return -(-width // block), block
-
-
-# -- which stages share a loop over the reduced axes
-
-
-@dataclass
-class LoopGroup:
-    """Stages that are computed in one loop over the reduced axes: full Locals, reductions, full Stores."""
-
-    stages: list[Stage] = field(default_factory=list[Stage])
-
-
-Step = LoopGroup | Stage  # a loop, or a stage at the level of a row
-
-
-def plan_steps(nest: Nest) -> list[Step]:
-    """The stages of one row in order. Stages over the reduced axes are grouped into as few loops as their dependencies
-    allow.
-    """
-    reduced = set(nest.names(AxisKind.REDUCE))
-    steps: list[Step] = []
-    current: LoopGroup | None = None
-    pending: set[str] = set()  # results of reductions that the current loop computes
-    for stage in nest.stages:
-        waits = bool(pending & _refs(stage))
-        full = is_full(stage, nest, reduced)
-        if waits:
-            current, pending = None, set()
-        if not full:
-            steps.append(stage)
-            continue
-        if current is None:
-            current = LoopGroup()
-            steps.append(current)
-        current.stages.append(stage)
-        if is_reduction(stage):
-            assert isinstance(stage, Local)
-            pending.add(stage.name)
-    return _rows_first(steps)
-
-
-def scratch_rows(steps: list[Step]) -> list[str]:
-    """Full Locals that are read in a later loop than the one that computes them."""
-    computed: dict[str, int] = {}
-    rows: dict[str, None] = {}
-    for number, step in enumerate(steps):
-        stages = step.stages if isinstance(step, LoopGroup) else [step]
-        for stage in stages:
-            rows.update((name, None) for name in _refs(stage) if computed.get(name, number) != number)
-        if isinstance(step, LoopGroup):
-            computed.update((s.name, number) for s in stages if isinstance(s, Local) and not is_reduction(s))
-    return list(rows)
-
-
-def _rows_first(steps: list[Step]) -> list[Step]:
-    """Move row stages that follow a loop but do not depend on it before the loop, whose later stages can read them."""
-    ordered: list[Step] = []
-    for step in steps:
-        before = ordered[-1] if ordered else None
-        if isinstance(before, LoopGroup) and not isinstance(step, LoopGroup) and not _refs(step) & _locals(before):
-            ordered.insert(len(ordered) - 1, step)
-        else:
-            ordered.append(step)
-    return ordered
-
-
-def _locals(group: LoopGroup) -> set[str]:
-    return {s.name for s in group.stages if isinstance(s, Local)}
-
-
-def is_reduction(stage: Stage) -> bool:
-    return isinstance(stage, Local) and isinstance(stage.value, Reduce)
-
-
-def is_full(stage: Stage, nest: Nest, reduced: set[str]) -> bool:
-    """True if a stage runs once for each point of the reduced axes, False if once for each row."""
-    if not reduced:
-        return False
-    if is_reduction(stage):
-        return True
-    if isinstance(stage, Local):
-        return not nest.reduced.isdisjoint(stage.axes)
-    return any(nest.accesses[stage.buffer, stage.index].stride(a) for a in reduced)
-
-
-def _refs(stage: Stage) -> set[str]:
-    return {e.local for e in walk(stage.value) if isinstance(e, Ref)}
 
 
 def clippable_bounds(nest: Nest, schedule: LoopSchedule, stages: list[Stage]) -> list[Bound]:
