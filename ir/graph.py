@@ -133,6 +133,8 @@ class Graph:
     random: RandomKey | None = None
     late: frozenset[int] = field(default_factory=frozenset[int])
     """Those of `updates` that belong to the backward pass once the graph is differentiated: moving statistics."""
+    private: frozenset[int] = field(default_factory=frozenset[int])
+    """Positions of outputs that only other programs read (residuals): they can have any layout."""
 
     def users(self) -> dict[Value, list[tuple[Node, int]]]:
         """The users of each value: (node, operand position) pairs in order. Outputs of the graph are not users."""
@@ -183,6 +185,7 @@ class GraphBuilder:
         self.updates: tuple[int, ...] = ()
         self.random: RandomKey | None = None
         self.late: frozenset[int] = frozenset()
+        self.private: frozenset[int] = frozenset()
         self.origin = ""
         self.location = ""
 
@@ -225,4 +228,5 @@ class GraphBuilder:
             self.updates,
             self.random,
             self.late,
+            self.private,
         )

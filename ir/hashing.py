@@ -95,6 +95,8 @@ class _Writer:
         lines = [f"graph ({self.input_list(graph)}) {sorted(graph.parameters)} {graph.updates} {graph.random}"]
         if graph.late:
             lines.append(f"late {sorted(graph.late)}")
+        if graph.private:
+            lines.append(f"private {sorted(graph.private)}")
         for node in graph.nodes:
             operands = [numbers[v] for v in node.inputs]
             for v in node.outputs:

@@ -222,14 +222,14 @@ class _Parser:
                 self.fail("the region's terminator must name its graph: {core.graph = ...}", at)
 
     def graph(self, body: _Block, name: str, state: Mapping[str, tuple[int, ...]], at: int) -> Graph:
-        """The graph of a block with its state: parameters, updates and random key."""
+        """The graph of a block with its state: parameters, updates, private outputs and random key."""
         parameters, updates = state.get("core.parameters", ()), state.get("core.updates", ())
         random = state.get("core.random", ())
         if len(random) not in (0, 2):
             self.fail("core.random holds the position of an input and a number of draws", at)
         key = RandomKey(*random) if random else None
-        late = frozenset(state.get("core.late_updates", ()))
-        return Graph(name, body.inputs, body.nodes, body.outputs, frozenset(parameters), updates, key, late)
+        late, private = (frozenset(state.get(f"core.{kind}", ())) for kind in ("late_updates", "private"))
+        return Graph(name, body.inputs, body.nodes, body.outputs, frozenset(parameters), updates, key, late, private)
 
     def attributes(self, text: str, at: int) -> dict[str, Attribute]:
         try:

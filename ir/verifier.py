@@ -55,7 +55,8 @@ class _Verifier:
         self.defined.add(value)
 
     def state(self) -> None:
-        """Parameters, updates and the random key must be positions of inputs; updates are the last outputs."""
+        """Parameters and updates must be positions of inputs; updates are the last outputs, and private outputs are
+        others."""
         graph = self.graph
         for what, positions in (("parameter", graph.parameters), ("update", graph.updates)):
             for i in positions:
@@ -65,11 +66,17 @@ class _Verifier:
             self.fail(f"updates {graph.updates} need distinct inputs and one output each")
         if not graph.late <= set(graph.updates):
             self.fail(f"late updates {sorted(graph.late)} are not among the updates {graph.updates}")
+        if not graph.private <= set(range(len(graph.outputs) - len(graph.updates))):
+            self.fail(f"private outputs {sorted(graph.private)} are not among the outputs before the updates")
         news = graph.outputs[len(graph.outputs) - len(graph.updates) :]
         for i, new in zip(graph.updates, news, strict=True):
             if new.type.with_layout(None) != graph.inputs[i].type.with_layout(None):
                 self.fail(f"input {i} of type {graph.inputs[i].type} is replaced by {new.type}")
-        key = graph.random
+        self.random_key()
+
+    def random_key(self) -> None:
+        """The random key must be the position of an input of the right type."""
+        graph, key = self.graph, self.graph.random
         if key is not None and (not 0 <= key.input < len(graph.inputs) or key.draws < 1):
             self.fail(f"random key {key} requires an input and at least one draw")
         if key is not None and graph.inputs[key.input].type != TensorType((4,), DType.U32):

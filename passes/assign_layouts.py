@@ -25,7 +25,8 @@ class AssignLayouts(Pass):
 
     `layout_rules.py` lists the formats that each primitive accepts. The halo of a blocked value is the largest padding
     of the convolutions that read it, so kernels do not test for borders, plus the elements that tiles of a Winograd
-    transform read past the end. Needs: core. Keeps: values; graph inputs and outputs stay row-major.
+    transform read past the end. Needs: core. Keeps: values and the layouts of inputs; private outputs are stored as
+    they are computed, all others row-major. A relayout in the graph is that of an input in blocks.
     """
 
     name = "assign-layouts"
@@ -68,8 +69,8 @@ class _Chooser:
         self.choices = {node: choices_of(node, block) for node in graph.nodes}
         self.chosen: dict[Node, Choice] = {}
         self.readers = {v: {ROWS: 0, BLOCKS: 0} for v in graph.users()}  # number of readers by required format
-        for value in graph.outputs:
-            self.readers[value][ROWS] += 1
+        for i, value in enumerate(graph.outputs):
+            self.readers[value][ROWS] += i not in graph.private
         self.excess: dict[Value, int] = {}  # estimated cost in blocks minus cost in rows
 
     # -- costs
@@ -214,7 +215,8 @@ class _Relayouter:
     def run(self) -> Graph:
         b = GraphBuilder(self.graph.name)
         new = rebuild(self.graph, self._rule, b)
-        outputs = [self._as(b, v, None) for v in new.outputs]
+        private = self.graph.private
+        outputs = [v if i in private else self._as(b, v, None) for i, v in enumerate(new.outputs)]
         return b.build(outputs)
 
     def _layout(self, old: Value) -> Layout:
@@ -222,6 +224,8 @@ class _Relayouter:
 
     def _rule(self, b: GraphBuilder, node: Node, operands: tuple[Value, ...]) -> Replacement:
         choice = self.chosen[node]
+        if isinstance(node.op, Relayout):
+            return self._stored(b, node, operands[0]) if choice.result is BLOCKS else None
         stored = [
             self._operand(b, node, *needed) for needed in zip(node.inputs, operands, choice.operands, strict=True)
         ]
@@ -230,6 +234,12 @@ class _Relayouter:
         types = [v.type.with_layout(self._layout(v) if choice.result is BLOCKS else None) for v in node.outputs]
         b.append(Node(node.op, stored, types, node.name, node.location))
         return b.nodes[-1].outputs
+
+    def _stored(self, b: GraphBuilder, node: Node, value: Value) -> Value:
+        """An input in blocks for readers of blocks: itself, or a copy if they need more halo."""
+        layout = value.type.layout
+        assert layout is not None
+        return self._as(b, value, Layout(self.block, _union(layout.halo, self._layout(node.outputs[0]).halo)))
 
     def _operand(self, b: GraphBuilder, node: Node, old: Value, value: Value, format: Format | None) -> Value:
         if format is None:

@@ -132,13 +132,11 @@ class _Fuser:
             return own.rows == rows
         if _has_rows(node, rows):
             return rows.block == 1 or 1 not in rows.axes
-        out = node.outputs[0].type
-        reduced = [n for i, n in enumerate(rows.shape) if i not in rows.axes and n != 1]
-        return out.layout is None and [n for n in out.shape if n != 1] == reduced
+        return _is_of_rows(node, rows)
 
     def absorb_prologues(self) -> None:
-        """Merge each pointwise group into the region of the same space that holds all its readers. An output of the
-        graph can join a region that moves no element; the region then has several results of one shape."""
+        """Merge each pointwise group into the region that holds all its readers. An output of the graph can join a
+        region that moves no element; the region then has several results of one shape."""
         for node in reversed(self.flow.producers):
             before = self.groups.of[node]
             if before.kind is not Kind.POINTWISE or before.last is not node:
@@ -149,13 +147,28 @@ class _Fuser:
             (own,) = readers
             if node in self.flow.leaving and not self._can_have_results(before, own):
                 continue
-            if own.kind is Kind.ROW:
-                fits = own.rows is not None and _has_rows(node, own.rows) and not _changes_layout(before)
-            else:
-                fits = own.kind is Kind.POINTWISE and _result_space(node) == _result_space(own.last)
-            if own is before or not fits or self.groups.closes_cycle(before, own) or not self._keeps_rows(before, own):
+            if own is before or not self._fits_prologue(before, own, node):
                 continue
-            self.groups.merge(before, own)
+            if not self.groups.closes_cycle(before, own) and self._keeps_rows(before, own):
+                self.groups.merge(before, own)
+
+    def _fits_prologue(self, before: Group, own: Group, node: Node) -> bool:
+        """True if the region of `own` can compute what `before` computes, ending with `node`: at each of its points,
+        once for each of its rows, or at each point of its epilogue."""
+        same_space = _result_space(node) == _result_space(own.last)
+        match own.kind:
+            case Kind.ROW:
+                assert own.rows is not None
+                if _is_of_rows(node, own.rows):
+                    return True
+                return _has_rows(node, own.rows) and not _changes_layout(before)
+            case Kind.POINTWISE:
+                return same_space
+            case Kind.CONTRACT:
+                simple = all(isinstance(n.op, Pointwise | Cast) for n in (*before.nodes, *self.flow.readers[node]))
+                return same_space and simple
+            case _:
+                return False
 
     def absorb_moves_of_weights(self) -> None:
         """Merge what moves parameters along their axes into the region of the convolution whose weights they are:
@@ -193,6 +206,13 @@ class _Fuser:
 def _has_rows(node: Node, rows: Rows) -> bool:
     """True if a node's result has the full space of rows, in their format."""
     return _result_space(node) == (len(rows.shape), rows.shape, rows.block)
+
+
+def _is_of_rows(node: Node, rows: Rows) -> bool:
+    """True if a node's result has one element for each row."""
+    out = node.outputs[0].type
+    reduced = [n for i, n in enumerate(rows.shape) if i not in rows.axes and n != 1]
+    return out.layout is None and [n for n in out.shape if n != 1] == reduced
 
 
 def _changes_layout(group: Group) -> bool:

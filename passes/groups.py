@@ -104,10 +104,10 @@ class GroupGraph:
 
     def merge(self, before: Group, own: Group) -> Group:
         """Merge both groups. `own` reads `before`, and no path connects them through a third group."""
-        floor = before.level
-        level = max([floor, *(1 + g.level for g in own.inputs if g is not before)])
+        floor, is_last = before.level, len(before.readers) == 1
+        level = own.level if is_last else self._merged_level(before, own)
         kept, taken = (before, own) if before.size >= own.size else (own, before)
-        self.steps += len(own.inputs) + taken.size
+        self.steps += taken.size
         kept.kind, kept.last, kept.rows = _joined_kind(before, own), own.last, before.rows or own.rows
         kept.nodes += taken.nodes
         self.of.update((n, kept) for n in taken.nodes)
@@ -120,9 +120,14 @@ class GroupGraph:
             if g is not kept:
                 g.inputs[kept] = kept.readers[g] = None
         kept.level = level
-        if level > floor:
+        if level > floor and not is_last:  # the readers of `own` are above its level
             self._raise_readers(kept)
         return kept
+
+    def _merged_level(self, before: Group, own: Group) -> int:
+        """The lowest level for both groups, which leaves the levels of most readers as they are."""
+        self.steps += len(own.inputs)
+        return max([before.level, *(1 + g.level for g in own.inputs if g is not before)])
 
     def _raise_readers(self, group: Group) -> None:
         """Raise the levels of the groups after `group` above those of their inputs, ordered by their old levels."""

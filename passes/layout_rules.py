@@ -25,6 +25,7 @@ from ..ir.dialects.core import (
     Pointwise,
     Reduce,
     ReduceWindow,
+    Relayout,
     Reverse,
     Slice,
     Transpose,
@@ -77,8 +78,9 @@ def relayout_cost(type: TensorType, block: int) -> int:
 
 
 def can_be_blocked(type: TensorType) -> bool:
-    """True if results of this type can be in BLOCKS. (Operands of other dtypes can be in BLOCKS after a relayout.)"""
-    return type.rank >= 3 and type.dtype is DType.F32
+    """True if results of this type can be in BLOCKS: numbers, and the masks that select among them. (Operands of other
+    dtypes can be in BLOCKS after a relayout.)"""
+    return type.rank >= 3 and type.dtype in (DType.F32, DType.BOOL)
 
 
 def choices_of(node: Node, block: int) -> Sequence[Choice]:
@@ -193,6 +195,14 @@ def _moved(node: Node, *, keeps_channels: bool, copy: int = 0) -> Sequence[Choic
     return _in_rows(node), into_rows, Choice((BLOCKS, *rest), BLOCKS, copy * out.size)
 
 
+def _relayout(node: Node, block: int) -> Sequence[Choice]:
+    """A relayout before layouts are assigned reads an input of the graph that another program stored in blocks."""
+    x = node.inputs[0].type
+    in_blocks = x.layout is not None and x.layout.block == block
+    copied = Choice((None,), ROWS, relayout_cost(x, block))
+    return (copied, Choice((None,), BLOCKS)) if in_blocks else (copied,)
+
+
 def _last_axis(type: TensorType, axes: Sequence[int]) -> int:
     """The last of `axes` with more than one element, along which vectors run in rows; 1 if there is none."""
     return next((k for k in reversed(axes) if type.shape[k] != 1), 1)
@@ -209,6 +219,7 @@ LAYOUT_RULES: dict[type[Op], Callable[[Node, int], Sequence[Choice]]] = {
     Reverse: _reverse,
     Slice: _slice,
     Pad: _pad,
+    Relayout: _relayout,
     Broadcast: _virtual,
     Constant: _virtual,
     Iota: _virtual,

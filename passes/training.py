@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from ..ir.dialects.core import Relayout
 from ..ir.dialects.core.gradient import float_positions, gradient_graph
 from ..ir.dialects.core.split import Split
-from ..ir.graph import Graph
+from ..ir.graph import Graph, GraphBuilder, Value
+from ..ir.types import Layout
 from .differentiate import Differentiate
 from .manager import Context, run_passes
 from .partition import partition
@@ -32,17 +34,19 @@ def training_graphs(graph: Graph, wrt: Sequence[int], context: Context) -> Split
     inputs `wrt`. Both must still pass the stages optimise and lower. GraphError names a node without a gradient.
 
     If operators draw random numbers, the random key is the last input of the forward graph. The backward graph does the
-    late updates.
+    late updates. Residuals that are not among the results of `graph` are private outputs of the forward graph.
     """
     core = lowered_for_gradients(graph, wrt, context)
     joint = run_passes((Differentiate(tuple(wrt)), *JOINT), core, context)
     cotangents, budget = len(joint.inputs) - len(core.inputs), context.options.residual_bytes
+    first = len(core.outputs) - len(core.updates)
     split = partition(joint, cotangents, len(wrt))
     for price in _PRICES:
-        if budget is None or _saved_bytes(split, len(core.outputs) - len(core.updates)) <= budget:
+        if budget is None or _saved_bytes(split, first) <= budget:
             break
         split = partition(joint, cotangents, len(wrt), price=price)
-    return split
+    last = len(split.forward.outputs) - len(split.forward.updates)
+    return replace(split, forward=replace(split.forward, private=frozenset(range(first, last))))
 
 
 _PRICES = (2, 4, 8, 16, 64, 1 << 20)
@@ -53,3 +57,18 @@ def _saved_bytes(split: Split, results: int) -> int:
     """The bytes that the forward graph returns in addition to its results."""
     kept = {s.position for s in split.residuals if not s.is_input and s.position >= results}
     return sum(split.forward.outputs[i].type.nbytes for i in kept)
+
+
+def with_stored_inputs(graph: Graph, layouts: Mapping[int, Layout]) -> Graph:
+    """A graph whose inputs at these positions are stored in these layouts, as another program wrote them."""
+    b = GraphBuilder(graph.name)
+    inputs = [Value(v.type.with_layout(layouts.get(i)), None, i, v.name) for i, v in enumerate(graph.inputs)]
+    new = {
+        v: b.add_node(Relayout(None), x, name=v.name) if i in layouts else x
+        for i, (v, x) in enumerate(zip(graph.inputs, inputs, strict=True))
+    }
+    for node in graph.nodes:
+        b.append(node.on([new[v] for v in node.inputs]))
+        new.update(zip(node.outputs, b.nodes[-1].outputs, strict=True))
+    outputs = tuple(new[v] for v in graph.outputs)
+    return replace(graph, inputs=tuple(inputs), nodes=tuple(b.nodes), outputs=outputs)

@@ -11,13 +11,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cached_property
 
-from ..ir.dialects.core.split import Source
+from ..ir.dialects.core.split import Split
 from ..ir.graph import Graph
 from ..passes.manager import Context, Options
-from ..passes.training import gradient_of, lowered_for_gradients, training_graphs
+from ..passes.training import gradient_of, lowered_for_gradients, training_graphs, with_stored_inputs
 from .compile import executable_for
 from .device import Device
 from .function import Specialization
+from .residuals import ResidualPool
 
 
 class Differentiable:
@@ -46,8 +47,7 @@ class Differentiable:
         found = self._derivatives.get(key)
         if found is None:
             split = training_graphs(self.graph, key, self._context())
-            forward, backward = (Differentiable(g, self.options, self.device) for g in (split.forward, split.backward))
-            found = self._derivatives[key] = Derivative(key, forward, backward, split.residuals)
+            found = self._derivatives[key] = Derivative(key, split, self.options, self.device)
         return found
 
     def gradient(self, wrt: Sequence[int]) -> Differentiable:
@@ -67,17 +67,28 @@ class Derivative:
     """The gradient of a graph by the inputs `wrt`.
 
     `forward` returns the outputs and then what the residuals need besides them; `backward` takes the residuals and
-    then a cotangent for each float output, and returns one for each of `wrt`.
+    then a cotangent for each float output, and returns one for each of `wrt`. The compilation of `forward` determines
+    the layouts of residuals, so it is before that of `backward`. `memory` holds residuals with halos.
     """
 
-    def __init__(
-        self, wrt: tuple[int, ...], forward: Differentiable, backward: Differentiable, residuals: tuple[Source, ...]
-    ) -> None:
-        self.wrt, self.forward, self.backward, self.residuals = wrt, forward, backward, residuals
+    def __init__(self, wrt: tuple[int, ...], split: Split, options: Options, device: Device) -> None:
+        self.wrt, self.residuals = wrt, split.residuals
+        self.forward = Differentiable(split.forward, options, device)
+        self.memory = ResidualPool()
+        self._backward = split.backward
+
+    @cached_property
+    def backward(self) -> Differentiable:
+        """The gradient for residuals as `forward` stores them."""
+        types = self.forward.specialization.types
+        stored = {i: types[s.position].layout for i, s in enumerate(self.residuals) if not s.is_input}
+        layouts = {i: layout for i, layout in stored.items() if layout is not None}
+        graph = with_stored_inputs(self._backward, layouts) if layouts else self._backward
+        return Differentiable(graph, self.forward.options, self.forward.device)
 
     @cached_property
     def reads_cotangent(self) -> tuple[bool, ...]:
         """For each float output, whether the gradients depend on its cotangent: a loss ignores it."""
-        graph = self.backward.graph
+        graph = self._backward
         read = {v for node in graph.nodes for v in node.inputs} | set(graph.outputs)
         return tuple(v in read for v in graph.inputs[len(self.residuals) :])

@@ -28,10 +28,15 @@ _GUARD = 256  # bytes on each side of an output, which programs must not write
 
 
 def guarded(type: TensorType) -> tuple[Array, Array]:
-    """The bytes of an output between two guards, and a view of the output, with the runtime's alignment."""
+    """The bytes of an output between two guards, and a view of the output, with the runtime's alignment. A private
+    output in blocks has its physical shape, and zeros that the program keeps."""
     memory = np.full(type.nbytes + 2 * _GUARD + 64, 0xAB, np.uint8)
     start = _GUARD + -(memory.ctypes.data + _GUARD) % 64
-    return memory, memory[start : start + type.nbytes].view(type.dtype.numpy).reshape(type.shape)
+    inside = memory[start : start + type.nbytes]
+    if type.layout is None:
+        return memory, inside.view(type.dtype.numpy).reshape(type.shape)
+    inside[:] = 0
+    return memory, inside.view(type.dtype.numpy).reshape(type.layout.physical_shape(type.shape))
 
 
 def run_program(program: Program, arrays: Sequence[Array]) -> list[Array]:

@@ -183,11 +183,20 @@ class ForwardRun:
         if forward.random is not None:
             self.operands.insert(forward.random.input, self._key(forward))
         more = forward.types[len(outputs) :]
-        self.results = [*outputs, *[empty_array(t.shape, t.dtype, self.context) for t in more]]
+        self.results = [*outputs, *[self._result(t) for t in more]]
         forward.run_with_key([a._address for a in self.operands], [r._address for r in self.results], version)
         for i in forward.state:
             written(self.operands[i]._storage)
         self.kept = [(self.operands if s.is_input else self.results)[s.position] for s in derivative.residuals]
+
+    def _result(self, type: TensorType) -> NDArray:
+        """An array for a result; for a residual in blocks, an array of its physical shape."""
+        layout = type.layout
+        shape = type.shape if layout is None else layout.physical_shape(type.shape)
+        if layout is None or not any(map(any, layout.halo)):
+            return empty_array(shape, type.dtype, self.context)
+        memory = self.derivative.memory.take(type)
+        return array_at(memory, memory.address, shape, type.dtype, self.context)
 
     def _key(self, forward: Specialization) -> NDArray:
         assert forward.random is not None

@@ -70,7 +70,8 @@ SAMPLES: list[tuple[Op, tuple[TensorType, ...]]] = [
 
 
 def test_every_rule_has_samples() -> None:
-    assert {type(op) for op, _ in SAMPLES} == set(LAYOUT_RULES)
+    """Except relayouts of inputs in blocks, which tests/passes/test_assign_layouts.py has."""
+    assert {type(op) for op, _ in SAMPLES} == set(LAYOUT_RULES) - {Relayout}
 
 
 def _cases() -> Iterator[tuple[Op, tuple[TensorType, ...], Choice]]:

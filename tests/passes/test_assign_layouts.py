@@ -20,6 +20,7 @@ from rewriting import assert_rewrites, assert_same_values, assert_unchanged, run
 
 LAYOUTS = AssignLayouts()
 NONE = (0, 0)
+NO_HALO = (NONE, NONE)
 
 
 def conv(b: CoreBuilder, x: Value, filters: int, kernel: int = 3, padding: int = 1, **attributes: int) -> Value:
@@ -244,6 +245,37 @@ def test_inputs_and_outputs_are_row_major() -> None:
     assert all(t.layout is None for t in (*result.input_types(), *result.output_types()))
     assert result.outputs[0] is result.outputs[2]
     assert_same_values(graph, result, 1e-4)
+
+
+def test_private_outputs_are_stored_as_they_are_computed() -> None:
+    b = CoreBuilder()
+    y = conv(b, b.input(tensor(2, 16, 8, 8)), 16)
+    relu = b.maximum(y, 0.0)
+    graph = replace(b.build([conv(b, relu, 16), y, relu]), private=frozenset((1, 2)))
+    result = run_pass(LAYOUTS, graph)
+    assert [v.type.layout for v in result.outputs] == [None, Layout(16, NO_HALO), result.outputs[2].type.layout]
+    assert result.outputs[2].type.layout == operands(result, "conv")[1] != Layout(16, NO_HALO)
+    assert result.private == graph.private
+
+
+@pytest.mark.parametrize(("halo", "copies"), [(2, 0), (0, 1)])
+def test_an_input_in_blocks_is_read_in_place_if_its_halo_suffices(halo: int, copies: int) -> None:
+    b = CoreBuilder()
+    stored = b.input(tensor(2, 16, 8, 8).with_layout(Layout(16, ((halo, 2), (halo, 2)))))
+    x = b.add_node(Relayout(None), stored)
+    graph = b.build([conv(b, x, 16), b.sum(x, (0, 2, 3))])
+    result = run_pass(LAYOUTS, graph)
+    inner = [n for n in result.nodes if isinstance(n.op, Relayout) and n.inputs[0] is result.inputs[0]]
+    assert len(inner) == copies
+    assert all(layout is not None for layout in operands(result, "reduce"))
+
+
+def test_an_input_in_blocks_is_copied_for_readers_of_rows() -> None:
+    b = CoreBuilder()
+    x = b.add_node(Relayout(None), b.input(tensor(2, 16, 8, 8).with_layout(Layout(16, NO_HALO))))
+    y = conv(b, b.input(tensor(2, 16, 8, 8)), 16)
+    result = run_pass(LAYOUTS, b.build([b.reshape(x, (2, 1024)), y]))
+    assert operands(result, "reshape") == [None]
 
 
 def test_other_dtypes_stay_row_major() -> None:

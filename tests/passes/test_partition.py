@@ -33,7 +33,7 @@ from mxforge.passes.manager import Context, Options, run_passes
 from mxforge.passes.partition import partition
 from mxforge.passes.pipeline import JOINT, to_core_with_gradients
 from mxforge.passes.recompute_cost import has_own_kernel, keeping_cost, recomputing_cost
-from mxforge.passes.training import training_graphs
+from mxforge.passes.training import training_graphs, with_stored_inputs
 from mxforge.runtime.host import host_target
 from random_graphs import Maker
 from rewriting import random_inputs, tensor
@@ -251,15 +251,19 @@ def test_both_parts_of_a_network_compile() -> None:
 
 
 def check_compiled(graph: Graph, wrt: list[int]) -> None:
-    """The CPU target computes what the reference computes."""
+    """The CPU target computes what the reference computes, with residuals in blocks between its programs."""
     parts = training_graphs(graph, wrt, Context(host_target(2), TRAINING.options))
     arrays = [np.abs(np.multiply(a, np.float32(0.3))) for a in random_inputs(parts.forward)]
     cotangents = random_inputs(parts.backward)[len(parts.residuals) :]
     wanted = run(parts, arrays, cotangents)
-    programs = {g: compiled(g, TRAINING.options) for g in (parts.forward, parts.backward)}
+    forward = compiled(parts.forward, TRAINING.options)
+    stored = {i: forward.outputs[s.position].layout for i, s in enumerate(parts.residuals) if not s.is_input}
+    backward = with_stored_inputs(parts.backward, {i: layout for i, layout in stored.items() if layout is not None})
+    verify_graph(backward)
+    programs = {parts.forward: forward, parts.backward: compiled(backward, TRAINING.options)}
     found = run(parts, arrays, cotangents, lambda graph, given: run_program(programs[graph], given))
-    results = wanted[0][: len(found[0])]  # a program writes updates to the inputs
-    for f, w in zip((*found[0], *found[1]), (*results, *wanted[1]), strict=True):
+    public = min(parts.forward.private, default=len(forward.outputs))
+    for f, w in zip((*found[0][:public], *found[1]), (*wanted[0][:public], *wanted[1]), strict=True):
         np.testing.assert_allclose(f, w, rtol=2e-4, atol=2e-5 * max(1, float(np.abs(w).max())))
 
 
