@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from ..ir.dialects.core import Concat, Conv, ConvWeightGradient, Relayout
+from ..ir.dialects.core import Concat, Conv, ConvWeightGradient, Relayout, SelectAndScatter
 from ..ir.graph import Graph, GraphBuilder, Node, Value
 from ..ir.rewrite import Replacement, rebuild
 from ..ir.symbolic import deferred
@@ -19,9 +19,14 @@ Halo = tuple[tuple[int, int], ...]
 Price = Callable[[Value, Format], int]
 
 
+_BLOCKED = (Conv, ConvWeightGradient, SelectAndScatter)
+"""Primitives for which blocks are faster. Graphs without them stay row-major."""
+
+
 @dataclass(frozen=True)
 class AssignLayouts(Pass):
-    """Give values between convolutions a blocked layout, and insert a Relayout where a node needs another format.
+    """Give values around convolutions, and in gradients of windows, a blocked layout, and insert a Relayout where a
+    node needs another format.
 
     `layout_rules.py` lists the formats that each primitive accepts. The halo of a blocked value is the largest padding
     of the convolutions that read it, so kernels do not test for borders, plus the elements that tiles of a Winograd
@@ -33,7 +38,7 @@ class AssignLayouts(Pass):
 
     def run(self, graph: Graph, context: Context) -> Graph:
         block = context.target.channel_block
-        if block == 1 or not any(isinstance(n.op, Conv | ConvWeightGradient) for n in graph.nodes):
+        if block == 1 or not any(isinstance(n.op, _BLOCKED) for n in graph.nodes):
             return graph
         chosen = choose_formats(graph, block)
         if not any(BLOCKS in (choice.result, *choice.operands) for choice in chosen.values()):

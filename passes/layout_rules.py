@@ -27,6 +27,7 @@ from ..ir.dialects.core import (
     ReduceWindow,
     Relayout,
     Reverse,
+    SelectAndScatter,
     Slice,
     Transpose,
 )
@@ -65,6 +66,9 @@ _ACROSS = 4
 
 _COPY = 3
 """Cost of an element that is read and written."""
+
+_PER_TAP = 100
+"""Cost of an element of a window in a loop over elements."""
 
 _RELAYOUT = _COPY + _ACROSS
 """Cost of an element whose format changes: read, written and transposed. On AVX-512, where a vector read takes 0.07 ns
@@ -125,9 +129,21 @@ def _same_format(node: Node, block: int) -> Sequence[Choice]:
 def _window(node: Node, block: int) -> Sequence[Choice]:
     """Blocks are possible if the window slides only over spatial axes."""
     assert isinstance(node.op, ReduceWindow)
-    op = node.op
-    spatial = op.window[:2] == (1, 1) and op.strides[:2] == (1, 1) and op.padding[:2] == ((0, 0), (0, 0))
-    return _same_format(node, block) if spatial else (_in_rows(node),)
+    return _same_format(node, block) if _slides_over_space(node.op) else (_in_rows(node),)
+
+
+def _slides_over_space(op: ReduceWindow | SelectAndScatter) -> bool:
+    return op.window[:2] == (1, 1) and op.strides[:2] == (1, 1) and op.padding[:2] == ((0, 0), (0, 0))
+
+
+def _select(node: Node, block: int) -> Sequence[Choice]:
+    """Windows over space are vectors of channels in blocks; in rows each window is a loop over elements."""
+    assert isinstance(node.op, SelectAndScatter)
+    x, cotangent = (v.type for v in node.inputs)
+    if not _slides_over_space(node.op) or x.rank < 3 or x.dtype is not DType.F32:
+        return (_in_rows(node),)
+    in_rows = _in_rows(node, _PER_TAP * prod(node.op.window) * cotangent.size)
+    return in_rows, Choice((BLOCKS, BLOCKS), BLOCKS)
 
 
 def _concat(node: Node, block: int) -> Sequence[Choice]:
@@ -213,6 +229,7 @@ LAYOUT_RULES: dict[type[Op], Callable[[Node, int], Sequence[Choice]]] = {
     ConvWeightGradient: _conv_weight_gradient,
     Pointwise: _same_format,
     ReduceWindow: _window,
+    SelectAndScatter: _select,
     Concat: _concat,
     Reduce: _reduce,
     Transpose: _transpose,

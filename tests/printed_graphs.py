@@ -135,7 +135,7 @@ def every_primitive() -> Graph:
     constants = [b.constant(c) for c in CONSTANTS] + [b.constant(np.array([0.5, 2.0], np.float32), DType.BF16)]
     named = b.node(PRIMITIVES["core.cast"](F32), b.input(TensorType((), DType.F64)), name="a", location="odd place")  # type: ignore[call-arg]
     values = [*constants, *named.outputs, *_shapes(b, x), *_numbers(b, x, key), *_control(b, x)]
-    b.updates = (1,)
+    b.updates, b.private = (1,), frozenset({0})
     return b.build([*values, b.add(mean, 1.0)])
 
 

@@ -35,6 +35,35 @@ def test_the_first_maximum_receives_the_cotangent(
     check(b.build([b.select_and_scatter(source, given, window, strides, padding)]), x, cotangent, tolerance=0.0)
 
 
+BLOCKED = {
+    "overlapping": ((11, 9), (3, 3), (2, 2), ((1, 1), (1, 1))),
+    "with gaps": ((11, 9), (2, 1), (3, 2), ((0, 0), (0, 1))),
+    "outside of the image": ((5, 4), (2, 2), (1, 1), ((3, 2), (2, 4))),
+    "the whole image": ((5, 4), (5, 4), (5, 4), ((0, 0), (0, 0))),
+    "along a line": ((17,), (4,), (2,), ((1, 2),)),
+    "in a volume": ((4, 5, 6), (2, 3, 2), (2, 1, 2), ((0, 0), (1, 1), (0, 2))),
+}
+
+
+@pytest.mark.parametrize("channels", [8, 21])
+@pytest.mark.parametrize("case", BLOCKED)
+def test_windows_over_space_are_computed_in_blocks(case: str, channels: int) -> None:
+    """Also in a graph without convolutions, where operands and result are copied. Results are exact."""
+    space, window, strides, padding = BLOCKED[case]
+    b, rng = CoreBuilder(), np.random.default_rng(0)
+    x = rng.integers(0, 4, (2, channels, *space)).astype(np.float32)
+    x[rng.random(x.shape) < 0.1] = np.nan
+    x[rng.random(x.shape) < 0.3] = -np.inf
+    sizes = zip(space, window, strides, padding, strict=True)
+    out = [(n + sum(p) - w) // s + 1 for n, w, s, p in sizes]
+    cotangent = rng.integers(1, 9, (2, channels, *out)).astype(np.float32)
+    source, given = b.input(TensorType(x.shape, DType.F32)), b.input(TensorType(cotangent.shape, DType.F32))
+    one, none = (1, 1), ((0, 0), (0, 0))
+    y = b.select_and_scatter(source, given, (*one, *window), (*one, *strides), (*none, *padding))
+    program = check(b.build([y]), x, cotangent, tolerance=0.0)
+    assert "layout" in [launch.kind for launch in program.launches]
+
+
 def test_groups_of_the_batch() -> None:
     b = CoreBuilder("batch_groups")
     x = b.input(TensorType((6, 4, 5, 5), DType.F32))

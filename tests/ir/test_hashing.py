@@ -40,6 +40,10 @@ def test_structure_counts(changed: dict[str, object]) -> None:
     assert structural_hash(graph(**changed)) != structural_hash(graph())
 
 
+def test_private_outputs_count() -> None:
+    assert structural_hash(replace(graph(), private=frozenset({0}))) != structural_hash(graph())
+
+
 def test_parsed_graphs_hash_alike() -> None:
     graphs = [every_primitive(), *(random_graph(seed) for seed in range(40))]
     for g in graphs:

@@ -15,10 +15,11 @@ from printed_graphs import CONSTANTS, every_primitive, ops_of, random_graph
 
 
 def assert_same(a: Graph, b: Graph) -> None:
-    """AssertionError unless equal in everything: ops, types, order, names, locations, parameters, updates."""
+    """AssertionError unless equal in everything: ops, types, order, names, locations, parameters, updates,
+    private outputs."""
     numbers: dict[Value, int] = {}
     others: dict[Value, int] = {}
-    assert (a.name, a.parameters, a.updates) == (b.name, b.parameters, b.updates)
+    assert (a.name, a.parameters, a.updates, a.private) == (b.name, b.parameters, b.updates, b.private)
     assert [(v.name, v.type) for v in a.inputs] == [(v.name, v.type) for v in b.inputs]
     numbers.update((v, i) for i, v in enumerate(a.inputs))
     others.update((v, i) for i, v in enumerate(b.inputs))

@@ -83,6 +83,7 @@ BROKEN_GRAPHS: list[tuple[str, Callable[[], Graph]]] = [
     ("input 1 is a result of", lambda: _changed(lambda g: {"inputs": (*g.inputs, g.outputs[0])})),
     ("parameter 3 is out of range", lambda: replace(chain(), parameters=frozenset({3}))),
     ("update 1 is out of range", lambda: replace(chain(), updates=(1,))),
+    ("private outputs .1. are not among the outputs", lambda: replace(chain(), private=frozenset({1}))),
     ("need distinct inputs", lambda: replace(chain(), updates=(0, 0))),
     ("in core.fused 'region'.*graph 'inner'.*operand 0", _leaking_region),
     ("2 spatial axes does not fit", lambda: _with_layout(Layout(8, ((0, 0), (0, 0))))),

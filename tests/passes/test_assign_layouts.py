@@ -305,6 +305,16 @@ def test_vectors_and_volumes() -> None:
     assert_same_values(graph, result, 1e-5)
 
 
+@pytest.mark.parametrize(("window", "stride", "in_blocks"), [(3, 2, True), (1, 4, False)])
+def test_a_gradient_of_windows_is_computed_in_blocks_if_copies_pay(window: int, stride: int, in_blocks: bool) -> None:
+    b = CoreBuilder()
+    extent = (9 - window) // stride + 1
+    x, g = b.input(tensor(2, 16, 9, 9)), b.input(tensor(2, 16, extent, extent))
+    y = b.select_and_scatter(x, g, (1, 1, window, window), (1, 1, stride, stride), (NONE,) * 4)
+    result = run_pass(LAYOUTS, b.build([y]))
+    assert (operands(result, "select_and_scatter") != [None]) == in_blocks
+
+
 def test_graphs_without_convolutions_stay() -> None:
     b = CoreBuilder()
     assert_unchanged(LAYOUTS, b.build([b.exp(b.input(tensor(1, 16, 8, 8)))]))

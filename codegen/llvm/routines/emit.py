@@ -37,10 +37,10 @@ def has_routine(op: Op) -> bool:
 
 def emit_routine(node: Node, module: ModuleBuilder, symbol: str) -> Emission:
     """Emit the functions of a node's primitive. Their arguments are the addresses of the operands, then of the results,
-    all row-major, then of the workspace. ValueError for a blocked layout."""
+    then of the workspace. ValueError for a blocked layout that the routine does not support."""
     inputs = tuple(v.type for v in node.inputs)
     outputs = tuple(v.type for v in node.outputs)
-    for tensor in (*inputs, *outputs):
+    for tensor in () if isinstance(node.op, SelectAndScatter) else (*inputs, *outputs):
         if tensor.layout is not None:
             raise ValueError(f"{node.op.name} requires row-major tensors, got {tensor}")
     return _ROUTINES[type(node.op)](node.op, inputs, outputs, module, symbol)
