@@ -347,7 +347,7 @@ def _recomputed(joint: Graph, forward: set[Node], parts: Split) -> set[Node]:
 
 
 def test_large_networks_are_split_in_seconds() -> None:
-    graph, weights = convnet(120, "log_softmax")
+    graph, weights = convnet(130, "log_softmax")
     joint = joint_of_mx(graph, weights)
     assert len(joint.nodes) > 5000
     start = process_time()
