@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from . import metric, ndarray
+from . import optimizer as optimizers
 from .base import MXNetError, mx_real_t
-from .base_errors import gradients_missing
 from .callback import LogValidationMetricsCallback
 from .checkpoint import (
     BatchEndParam,
@@ -32,8 +32,11 @@ from .parameter_updates import (
     _update_params,
     _update_params_on_kvstore,
     _update_params_on_kvstore_nccl,
+    numbered_names,
+    total_batch_size,
 )
 from .symbol import Symbol
+from .training_loop import _train_multi_device
 
 __all__ = [
     "BatchEndParam",
@@ -41,6 +44,7 @@ __all__ = [
     "_create_kvstore",
     "_create_sparse_kvstore",
     "_initialize_kvstore",
+    "_train_multi_device",
     "_update_params",
     "_update_params_on_kvstore",
     "_update_params_on_kvstore_nccl",
@@ -184,6 +188,19 @@ class FeedForward:
         size = min(X.shape[0], self.numpy_batch_size)
         return NDArrayIter(X, y, size, shuffle=is_train, last_batch_handle="roll_over" if is_train else "pad")
 
+    def _init_eval_iter(self, eval_data: Any) -> DataIter | None:
+        """An iterator over a pair of data and labels, or the iterator itself. Arrays are shuffled, as in `fit`."""
+        if eval_data is None or isinstance(eval_data, DataIter):
+            return eval_data
+        if not isinstance(eval_data, tuple | list) or len(eval_data) != 2:
+            raise TypeError(
+                "Eval data must be DataIter, or NDArray/numpy.ndarray/list pair (i.e. tuple/list of length 2)"
+            )
+        data, labels = (np.array(part) if isinstance(part, list) else part for part in eval_data)
+        if data is None:
+            raise ValueError("Eval data is NONE")
+        return self._init_iter(data, labels, is_train=True)
+
     def predict(self, X: Any, num_batch: int | None = None, return_data: bool = False, reset: bool = True) -> Any:
         """The outputs as one NumPy array or a list, without the padding of the last batch.
 
@@ -233,7 +250,7 @@ class FeedForward:
                 call_all(batch_end_callback, BatchEndParam(0, number, eval_metric, locals()))
         return eval_metric.get()[1]
 
-    # --- training, which is not supported yet -----------------------------------------------------------------------
+    # --- training ---------------------------------------------------------------------------------------------------
 
     def fit(
         self,
@@ -250,8 +267,53 @@ class FeedForward:
         eval_end_callback: Any = LogValidationMetricsCallback(),  # noqa: B008
         eval_batch_end_callback: Any = None,
     ) -> None:
-        """Raises MXNetError: training is not supported yet."""
-        raise gradients_missing("FeedForward.fit")
+        """Train epochs `begin_epoch` to `num_epoch` - 1 and keep the parameters.
+
+        Args:
+            X: Training data, an array or a DataIter. Arrays are shuffled.
+            y: The labels of an array.
+            eval_data: A DataIter or a pair of arrays that the model is evaluated on after each epoch.
+            eval_metric: A metric, or an argument of `metric.create`.
+            epoch_end_callback: One or several functions (epoch, symbol, arg_params, aux_params).
+            batch_end_callback: One or several functions of a BatchEndParam.
+            kvstore: Sums gradients of several contexts: a KVStore or its name.
+            work_load_list: The weight of each context in the division of a batch.
+            monitor: A Monitor of all executors.
+            eval_end_callback: One or several functions of a BatchEndParam, called after an evaluation.
+            eval_batch_end_callback: The same, called after each batch of an evaluation.
+        """
+        if self.num_epoch is None:
+            raise MXNetError("FeedForward.fit: num_epoch is None; pass the number of epochs to FeedForward")
+        data: Any = self._init_iter(X, y, is_train=True)
+        eval_data = self._init_eval_iter(eval_data)
+        if self.sym_gen is not None:
+            self.symbol = self.sym_gen(data.default_bucket_key)
+            self._check_arguments()
+        arguments, own, auxiliary = self._init_params([*data.provide_data, *data.provide_label])
+        arg_params, aux_params = self.arg_params or {}, self.aux_params or {}
+        store, on_store = _create_kvstore(kvstore, len(self.ctx), arg_params)
+        eval_metric = eval_metric if isinstance(eval_metric, metric.EvalMetric) else metric.create(eval_metric)
+        optimizer = self._made_optimizer(own, data.batch_size, store, on_store)
+        _train_multi_device(
+            self._known(), self.ctx, arguments, own, auxiliary, arg_params, aux_params, self.begin_epoch,
+            self.num_epoch, self.epoch_size, optimizer, store, on_store, data, eval_data, eval_metric,
+            epoch_end_callback, batch_end_callback, logger, work_load_list, monitor, eval_end_callback,
+            eval_batch_end_callback, self.sym_gen,
+        )  # fmt: skip
+        self._pred_exec = None
+
+    def _made_optimizer(self, names: list[str], batch_size: int, store: Any, on_store: bool) -> Any:
+        """The optimizer, which knows the parameters' names. One created by name divides gradients by the batch size."""
+        numbered = numbered_names(names, 1 if on_store else len(self.ctx))
+        self.kwargs.update(sym=self.symbol, param_idx2name=numbered)
+        if isinstance(self.optimizer, str):
+            rescale = 1.0 / total_batch_size(batch_size, store)
+            return optimizers.create(self.optimizer, rescale_grad=rescale, **self.kwargs)
+        if not isinstance(self.optimizer, optimizers.Optimizer):
+            raise MXNetError(f"FeedForward.fit: {self.optimizer!r} is neither an optimizer nor the name of one")
+        if not self.optimizer.idx2name:
+            self.optimizer.idx2name = numbered
+        return self.optimizer
 
     # --- files ------------------------------------------------------------------------------------------------------
 
@@ -291,7 +353,7 @@ class FeedForward:
         eval_batch_end_callback: Any = None,
         **kwargs: Any,
     ) -> FeedForward:
-        """Create an estimator and fit it. Raises MXNetError: training is not supported yet."""
+        """Create an estimator and fit it."""
         made = FeedForward(
             symbol, ctx=ctx, num_epoch=num_epoch, epoch_size=epoch_size, optimizer=optimizer, initializer=initializer,
             **kwargs,

@@ -105,3 +105,14 @@ def _update_params(
         if of_device:
             indices, gradients, weights = zip(*of_device, strict=True)
             updater(indices, gradients, weights)
+
+
+def total_batch_size(size: int, store: Any) -> int:
+    """The batch size, summed over all workers for a synchronous distributed KVStore."""
+    synchronous = store and "dist" in store.type and "_sync" in store.type
+    return size * store.num_workers if synchronous else size
+
+
+def numbered_names(names: Sequence[str], copies: int) -> dict[int, str]:
+    """Parameter names by the optimizer's index: each parameter has `copies` consecutive indices."""
+    return {number * copies + k: name for number, name in enumerate(names) for k in range(copies)}

@@ -31,7 +31,6 @@ PATTERNS = {
 NAMES = {
     "training": {
         "autograd": "_parse_head",
-        "model": "_train_multi_device",
     },
     "readers of data files, and augmenters of images": {
         "gluon.data.vision": "CIFAR10 CIFAR100 FashionMNIST MNIST",
@@ -105,8 +104,7 @@ MEMBERS = {
     "what frees C pointers, and makes objects of them": r"(executor|kvstore|profiler|rtc|ndarray|symbol|io)\..*"
     r"\.__del__|"
     r"symbol\.symbol\.Symbol\.(__setstate__|_get_ndarray_inputs)|model\.FeedForward\.__setstate__|autograd\.Function\._[rR]egistry|runtime\.Feature\._\w+",
-    "training": r"model\.FeedForward\._init_eval_iter|"
-    r"optimizer\.optimizer\.(LBSGD\._\w+_cum_gradient|(NAG|Signum)\._update_impl)",
+    "training": r"optimizer\.optimizer\.(LBSGD\._\w+_cum_gradient|(NAG|Signum)\._update_impl)",
     "charts in notebooks": r"notebook\.callback\.\w+\.\w+",
     "how MXNet's own code is divided": r"context\.Context\._default_ctx|"
     r"contrib\.text\..*\._index_(counter_keys|unknown\w+)|"

@@ -30,7 +30,7 @@ FRONTEND = (
     "autograd binding compiled executor symbol",
     """callback checkpoint contrib custom executor_manager image initializer io kvstore metric monitor onnx operator
     optimizer profiler recordio rnn test_utils visualization""",
-    "gluon model parameter_updates",
+    "gluon model parameter_updates training_loop",
     "module",
 )
 """The layers of `frontend`, lowest first: modules and packages in its root. See docs/architecture.md."""

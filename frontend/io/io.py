@@ -172,6 +172,8 @@ class NDArrayIter(DataIter):
             if values.shape[self._axis] != self.num_data:
                 raise ValueError(f"{name} has {values.shape[self._axis]} samples, the first data has {self.num_data}")
         self.idx = np.arange(self.num_data)
+        self._order = self.idx.copy()  # the sources' samples in the order of this epoch
+        self._rolled = self.idx[:0]  # the samples that begin this epoch because they rolled over
         self.shuffle = shuffle
         self.last_batch_handle = last_batch_handle
         self.cursor = -batch_size
@@ -194,10 +196,11 @@ class NDArrayIter(DataIter):
     def hard_reset(self) -> None:
         """Restart and drop a batch that rolled over."""
         if self.shuffle:
-            np.random.shuffle(self.idx)
+            self._shuffle()
         self.cursor = -self.batch_size
 
     def reset(self) -> None:
+        self._rolled = self._order[max(self.cursor, 0) :]
         if self.shuffle:
             self._shuffle()
         if self.last_batch_handle == "roll_over" and self.num_data - self.batch_size < self.cursor < self.num_data:
@@ -206,16 +209,9 @@ class NDArrayIter(DataIter):
             self.cursor = -self.batch_size
 
     def _shuffle(self) -> None:
-        """Shuffle the samples, except samples that roll over."""
-        count = 0
-        if self.last_batch_handle == "roll_over" and 0 < self.cursor < self.num_data:
-            count = self.num_data - self.cursor
-        if count:
-            rolled, rest = self.idx[-count:].copy(), self.idx[:-count].copy()
-            np.random.shuffle(rest)
-            self.idx = np.concatenate([rest, rolled])
-        else:
-            np.random.shuffle(self.idx)
+        """Shuffle the samples. As in MXNet, `idx` is shuffled again and then applied to the order before."""
+        np.random.shuffle(self.idx)
+        self._order = self._order[self.idx]
 
     def iter_next(self) -> bool:
         self.cursor += self.batch_size
@@ -230,10 +226,13 @@ class NDArrayIter(DataIter):
         return DataBatch(self.getdata(), self.getlabel(), self.getpad(), None)
 
     def _positions(self) -> np.ndarray:
-        """The indices of the samples of the current batch. Negative positions are samples that rolled over."""
+        """The indices of the samples of the current batch: samples that rolled over are before position 0."""
         if self.cursor >= self.num_data:
             raise AssertionError("DataIter needs reset.")
-        return self.idx[np.arange(self.cursor, self.cursor + self.batch_size) % self.num_data]
+        end = self.cursor + self.batch_size
+        if self.cursor < 0:
+            return np.concatenate([self._rolled, self._order[:end]])
+        return self._order[np.arange(self.cursor, end) % self.num_data]
 
     def _batch(self, source: Named) -> list[NDArray]:
         positions = self._positions()

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
 from typing import Any
 
 from .. import optimizer as optimizers
 from ..artifacts import write_atomically
 from ..optimizer.updater import load_states
-from ..parameter_updates import _create_kvstore, _initialize_kvstore, _update_params, _update_params_on_kvstore
+from ..parameter_updates import (
+    _create_kvstore,
+    _initialize_kvstore,
+    _update_params,
+    _update_params_on_kvstore,
+    numbered_names,
+    total_batch_size,
+)
 from .base_module import BaseModule
 from .executor_group import DataParallelExecutorGroup
 
@@ -49,7 +55,7 @@ class ModuleWithOptimizer(BaseModule):
         assert group is not None
         store, on_store = _create_kvstore(kvstore, len(self._context), arguments)
         self._optimizer = self._make_optimizer(
-            optimizer, optimizer_params, 1.0 / _total_batch_size(group, store), on_store
+            optimizer, optimizer_params, 1.0 / total_batch_size(group.batch_size or 1, store), on_store
         )
         self._kvstore, self._update_on_kvstore = store, on_store
         if store:
@@ -65,7 +71,7 @@ class ModuleWithOptimizer(BaseModule):
             self._preload_opt_states = None
 
     def _make_optimizer(self, optimizer: Any, parameters: Any, rescale: float, on_store: bool) -> Any:
-        names = _numbered(self._param_names, 1 if on_store else len(self._context))
+        names = numbered_names(self._param_names, 1 if on_store else len(self._context))
         if isinstance(optimizer, str):
             options = {"rescale_grad": rescale, **dict(parameters)}
             return optimizers.create(optimizer, sym=self.symbol, param_idx2name=names, **options)
@@ -120,15 +126,3 @@ class ModuleWithOptimizer(BaseModule):
     def _check_optimizer(self, what: str) -> None:
         if not self.optimizer_initialized:
             raise AssertionError(f"{what}: the module has no optimizer: call init_optimizer first")
-
-
-def _total_batch_size(group: DataParallelExecutorGroup, store: Any) -> int:
-    """The batch size, summed over all workers for a synchronous distributed KVStore."""
-    size = group.batch_size or 1
-    synchronous = store and "dist" in store.type and "_sync" in store.type
-    return size * store.num_workers if synchronous else size
-
-
-def _numbered(names: Sequence[str], copies: int) -> dict[int, str]:
-    """Parameter names by the optimizer's index: each parameter has `copies` consecutive indices."""
-    return {number * copies + k: name for number, name in enumerate(names) for k in range(copies)}

@@ -127,18 +127,25 @@ def test_a_file_of_buckets_without_the_default_one_is_refused(tmp_path: Path) ->
         mx.mod.BucketingModule.load_dict({3: net}, lambda key: (net, ("data",), None), 9, {}, {})
 
 
-def test_feed_forward_training_raises(recorded: dict[str, np.ndarray]) -> None:
-    with pytest.warns(DeprecationWarning, match="deprecated"):
-        model = mx.model.FeedForward.load(str(FIXTURES / "mlp"), 3)
-    assert error(model.predict(recorded["x0"]), recorded["y0"]) < 1e-5
-    with pytest.raises(mx.MXNetError, match="training"):
-        model.fit(recorded["x0"], np.zeros(64))
-    symbol = model.symbol
-    assert symbol is not None
-    with pytest.warns(DeprecationWarning), pytest.raises(mx.MXNetError, match="training"):
-        mx.model.FeedForward.create(symbol, recorded["x0"], np.zeros(64), num_epoch=1)
-    with pytest.warns(DeprecationWarning):
-        made_later = mx.model.FeedForward(lambda key: symbol)
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_feed_forward_predicts_with_the_parameters_it_was_trained_to(recorded: dict[str, np.ndarray]) -> None:
+    model = mx.model.FeedForward.load(str(FIXTURES / "mlp"), 3, num_epoch=4)
+    before = model.predict(recorded["x0"])
+    assert error(before, recorded["y0"]) < 1e-5
+    model.fit(recorded["x0"], np.zeros(len(before)))
+    assert error(model.predict(recorded["x0"]), before) > 1e-5
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_feed_forward_names_what_it_lacks(recorded: dict[str, np.ndarray]) -> None:
+    model = mx.model.FeedForward.load(str(FIXTURES / "mlp"), 3)
+    labels = np.zeros(len(recorded["x0"]))
+    with pytest.raises(mx.MXNetError, match="num_epoch is None"):
+        model.fit(recorded["x0"], labels)
+    model.num_epoch, model.optimizer = 4, 3
+    with pytest.raises(mx.MXNetError, match="3 is neither an optimizer nor the name of one"):
+        model.fit(recorded["x0"], labels)
+    made_later = mx.model.FeedForward(lambda key: model.symbol)  # type: ignore[arg-type, return-value]
     with pytest.raises(mx.MXNetError, match="use BucketingModule"):
         made_later.predict(recorded["x0"])
 

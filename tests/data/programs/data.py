@@ -107,3 +107,16 @@ def loaders(mx):
     custom = data.DataLoader(dataset, batch_sampler=[[0, 2], [5]], batchify_fn=len)
     bad = [dict(), dict(batch_size=2, shuffle=True, sampler=[1]), dict(batch_size=2, batch_sampler=[[1]])]
     return [found, list(custom), [failure(partial(data.DataLoader, dataset, **kwargs)) for kwargs in bad]]
+
+
+@program
+def shuffled_batches(mx):
+    """The order of samples for a state of NumPy's generator, and samples that roll over."""
+    found = []
+    for handle in ("roll_over", "pad", "discard"):
+        np.random.seed(7)
+        batches = mx.io.NDArrayIter(np.arange(10), np.arange(10), 4, shuffle=True, last_batch_handle=handle)
+        for reset in (batches.reset, batches.reset, batches.hard_reset, batches.reset):
+            reset()
+            found.append([[b.data[0].asnumpy().tolist(), b.label[0].asnumpy().tolist(), b.pad] for b in batches])
+    return found
