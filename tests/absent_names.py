@@ -108,7 +108,7 @@ MEMBERS = {
     "charts in notebooks": r"notebook\.callback\.\w+\.\w+",
     "how MXNet's own code is divided": r"context\.Context\._default_ctx|"
     r"contrib\.text\..*\._index_(counter_keys|unknown\w+)|"
-    r".*\._decide_shapes|"
+    r".*\._decide_shapes|.*\.CheckpointHandler\._find_max_iteration|"
     r"io\.io\.NDArrayIter\.(_batchify|_concat|_getdata|_shuffle_data|_tile)|.*\._controller|log\._Formatter\._get_\w+|"
     r"module\.executor_group\.DataParallelExecutorGroup\.(_bind_ith_exec|_sliced_shape)|"
     r".*\.(_get_index_nd|_prepare_value_nd)",

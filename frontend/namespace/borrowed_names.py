@@ -32,6 +32,7 @@ SOURCES = {
     ".kvstore": "kvs=",
     ".kvstore.kvstore": "KVStore create",
     ".libinfo": "libinfo",
+    ".metric": "CompositeEvalMetric EvalMetric",
     ".model": """_create_kvstore _create_sparse_kvstore _initialize_kvstore _update_params _update_params_on_kvstore
     load_checkpoint save_checkpoint""",
     ".module.base_module": "BaseModule",
@@ -165,6 +166,11 @@ BORROWED = {
     "gluon.block": "OrderedDict _mx_np _mx_npx copy defaultdict json np np_symbol re threading warnings",
     "gluon.contrib": "",
     "gluon.contrib.cnn.conv_layers": "numeric_types symbol",
+    "gluon.contrib.estimator": "",
+    "gluon.contrib.estimator.batch_processor": "",
+    "gluon.contrib.estimator.estimator": "",
+    "gluon.contrib.estimator.event_handler": "CompositeEvalMetric EvalMetric np os warnings",
+    "gluon.contrib.estimator.utils": "",
     "gluon.contrib.nn.basic_layers": "context nd",
     "gluon.contrib.rnn.conv_rnn_cell": "floor",
     "gluon.contrib.rnn.rnn_cell": "SequentialRNNCell _as_list",
@@ -318,6 +324,7 @@ of `name=place:member` is `place:member`."""
 
 LISTED = frozenset(
     """base contrib.amp.amp contrib.ndarray contrib.symbol gluon.block gluon.contrib.cnn.conv_layers
+    gluon.contrib.estimator.batch_processor gluon.contrib.estimator.estimator gluon.contrib.estimator.event_handler
     gluon.contrib.nn.basic_layers gluon.contrib.rnn.conv_rnn_cell gluon.contrib.rnn.rnn_cell gluon.data.dataloader
     gluon.data.dataset gluon.data.vision.datasets gluon.model_zoo.model_store gluon.model_zoo.vision.alexnet
     gluon.model_zoo.vision.densenet gluon.model_zoo.vision.inception gluon.model_zoo.vision.mobilenet

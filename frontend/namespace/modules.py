@@ -30,8 +30,7 @@ _MODULES = {
     contrib.onnx.onnx2mx.import_to_gluon contrib.quantization contrib.svrg_optimization
     contrib.svrg_optimization.svrg_module contrib.svrg_optimization.svrg_optimizer contrib.tensorrt
     gluon.contrib.data gluon.contrib.data._constants gluon.contrib.data.sampler gluon.contrib.data.text
-    gluon.contrib.estimator gluon.contrib.estimator.batch_processor gluon.contrib.estimator.estimator
-    gluon.contrib.estimator.event_handler gluon.contrib.estimator.utils image.detection misc""",
+    image.detection misc""",
     _ONNX: """onnx.mx2onnx onnx.mx2onnx._export_helper onnx.mx2onnx._export_model onnx.mx2onnx._export_onnx
     onnx.mx2onnx._op_translations onnx.mx2onnx._op_translations._op_translations_opset12
     onnx.mx2onnx._op_translations._op_translations_opset13""",
@@ -51,7 +50,9 @@ _LOADED = """
 attribute autograd base callback context contrib contrib.autograd contrib.io contrib.ndarray contrib.onnx
 contrib.symbol contrib.tensorboard contrib.text contrib.text._constants contrib.text.embedding
 contrib.text.utils contrib.text.vocab engine error executor executor_manager gluon gluon.block gluon.contrib
-gluon.contrib.cnn gluon.contrib.cnn.conv_layers gluon.contrib.nn gluon.contrib.nn.basic_layers gluon.contrib.rnn
+gluon.contrib.cnn gluon.contrib.cnn.conv_layers gluon.contrib.estimator gluon.contrib.estimator.batch_processor
+gluon.contrib.estimator.estimator gluon.contrib.estimator.event_handler gluon.contrib.estimator.utils
+gluon.contrib.nn gluon.contrib.nn.basic_layers gluon.contrib.rnn
 gluon.contrib.rnn.conv_rnn_cell gluon.contrib.rnn.rnn_cell gluon.data gluon.data.dataloader gluon.data.dataset
 gluon.data.sampler gluon.data.vision gluon.data.vision.datasets gluon.data.vision.transforms gluon.loss
 gluon.model_zoo gluon.model_zoo.model_store gluon.model_zoo.vision gluon.model_zoo.vision.alexnet

@@ -19,7 +19,7 @@ from importlib import import_module
 MODULES = """ndarray ndarray.random ndarray.linalg ndarray.contrib ndarray.image ndarray.sparse ndarray.utils
     symbol symbol.random symbol.linalg symbol.contrib symbol.image symbol.sparse
     gluon gluon.nn gluon.rnn gluon.block gluon.parameter gluon.utils gluon.loss gluon.trainer gluon.data
-    gluon.data.vision.transforms gluon.contrib.nn gluon.contrib.rnn gluon.contrib.cnn
+    gluon.data.vision.transforms gluon.contrib.nn gluon.contrib.rnn gluon.contrib.cnn gluon.contrib.estimator
     gluon.model_zoo.vision gluon.model_zoo.model_store
     module model initializer metric visualization name attribute context runtime util engine profiler test_utils
     executor executor_manager random autograd callback optimizer lr_scheduler io recordio kvstore monitor operator

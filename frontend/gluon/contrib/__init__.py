@@ -1,5 +1,5 @@
-"""`mxforge.gluon.contrib`: layers that MXNet marks as experimental."""
+"""`mxforge.gluon.contrib`: layers that MXNet marks as experimental, and the estimator."""
 
 from __future__ import annotations
 
-from . import cnn, nn, rnn
+from . import cnn, estimator, nn, rnn
