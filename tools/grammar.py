@@ -10,7 +10,8 @@ from typing import NoReturn
 
 from .. import __version__, mxforge_version
 
-PEERS = ("mxnet", "mxnet-mkldnn", "onnxruntime", "torch", "numpy", "mxforge")
+TORCH = ("torch", "torch-nhwc", "torch-compile", "torch-compile-nhwc")
+PEERS = ("mxnet", "mxnet-mkldnn", "onnxruntime", *TORCH, "numpy", "mxforge")
 CPUS = ("host", "x86-64-v3", "x86-64-v4")
 SUITES = ("pointwise", "softmax", "layernorm", "eager", "mlp")
 OPERATORS = (
@@ -24,6 +25,18 @@ OPERATORS = (
     "slice",
     "slice-step",
     "product",
+)
+STEPS = (
+    "train-mlp",
+    "train-mlp-eager",
+    "train-lenet",
+    "train-resnet18",
+    "train-resnet50",
+    "train-mobilenet",
+    "train-lstm",
+    "train-bert",
+    "train-adam",
+    "train-sgd-small",
 )
 _SHAPE = re.compile(r"(?P<name>[^=]+)=(?P<shape>\d+(,\d+)*)?(:(?P<dtype>[a-z]+\d*))?")
 
@@ -248,11 +261,12 @@ def _fill_bench(parser: argparse.ArgumentParser) -> None:
     _add_inputs(parser)
     parser.add_argument(
         "--suite",
-        choices=(*SUITES, *OPERATORS, "operators", "calls", "shapes"),
+        choices=(*SUITES, *OPERATORS, "operators", "calls", "shapes", *STEPS, "training"),
         metavar="NAME",
         help=f"a micro workload instead of a model: {', '.join(SUITES)}; an operator on large arrays: "
         f"{', '.join(OPERATORS)}, or operators for all of them; calls: first calls and calls with new shapes; "
-        "shapes: calls of hybridized networks with new shapes",
+        "shapes: calls of hybridized networks with new shapes; one step of training: "
+        f"{', '.join(STEPS)}, or training for all of them",
     )
     parser.add_argument("--batch", type=positive, metavar="N", help="the first extent of every input")
     parser.add_argument("--repeat", type=positive, default=20, metavar="N", help="rounds of measurement (default: 20)")
@@ -269,7 +283,8 @@ def _fill_bench(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--torch", type=Path, metavar="FILE", help="the model for torch: TorchScript, or saved by torch.export"
     )
-    parser.add_argument("--tolerance", type=float, default=1e-5, metavar="X", help="largest difference (default: 1e-5)")
+    text = "largest difference (default: 1e-5, more for steps of training)"
+    parser.add_argument("--tolerance", type=float, metavar="X", help=text)
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures to this file")
     parser.add_argument("--markdown", type=Path, metavar="FILE", help="write a table to this file")
     _add_machine(parser)

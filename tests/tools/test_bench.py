@@ -7,20 +7,22 @@ import os
 import signal
 import stat
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import mxforge as mx
 import numpy as np
 import pytest
-from mxforge.tools.bench import process
-from mxforge.tools.bench.engines import ARGUMENTS, ENGINES, Numpy
+from mxforge.tools.bench import process, training_mxnet, training_torch
+from mxforge.tools.bench.engines import ARGUMENTS, ENGINES, Numpy, TrainingProgram
 from mxforge.tools.bench.measure import difference
 from mxforge.tools.bench.process import Worker, WorkerError
 from mxforge.tools.bench.report import time_text
 from mxforge.tools.bench.shapes import WORKLOADS, measure_workload
 from mxforge.tools.bench.suites import suite
+from mxforge.tools.bench.training import TRAININGS, Update
 from mxforge.tools.errors import ToolError
-from mxforge.tools.grammar import OPERATORS, PEERS, SUITES
+from mxforge.tools.grammar import OPERATORS, PEERS, STEPS, SUITES
 
 QUICK = ("--repeat", "2", "--threads", "1")
 
@@ -73,7 +75,8 @@ def test_new_shapes_of_a_network_are_measured() -> None:
         (["MODEL", "--against", "mxnet"], "instead of a compiled folder"),
         (["MODEL", "--against", "numpy"], "numpy cannot run models"),
         (["MODEL", "--batch", "3"], "fixed"),
-        (["--suite", "eager", "--against", "onnxruntime"], "not --suite"),
+        (["--suite", "eager", "--against", "onnxruntime"], "onnxruntime cannot run this --suite"),
+        (["--suite", "train-mlp", "--against", "numpy"], "numpy cannot run this --suite"),
     ],
 )
 def test_a_peer_that_cannot_run_the_model(mxforge: Any, compiled: Path, arguments: list[str], text: str) -> None:
@@ -152,6 +155,47 @@ def test_workloads_are_complete() -> None:
         assert name in Numpy().operators() if name in OPERATORS else hasattr(Numpy, name)
         _, arrays = suite(name)
         assert len(arrays) >= ARGUMENTS[name]
+
+
+def test_steps_of_training(mxforge: Any, tmp_path: Path) -> None:
+    report = tmp_path / "report.json"
+    done = mxforge("bench", "--suite", "train-mlp", "--against", "mxforge", *QUICK, "--repeat", "1", "--json", report)
+    assert done.status == 0, done.err
+    figures = json.loads(report.read_text())
+    assert figures["programs"][1]["difference"] == 0
+    assert figures["shapes"] == {"x": [64, 784], "y": [64]}
+
+
+def test_training_suites_are_complete() -> None:
+    assert list(STEPS) == list(TRAININGS)
+    networks = {name for name, found in TRAININGS.items() if not isinstance(found, Update)}
+    assert networks == set(training_mxnet.NETWORKS) == set(training_torch.Networks(SimpleNamespace(nn=None)).NETWORKS)
+
+
+def test_results_of_training_are_losses_and_changes_of_weights() -> None:
+    weight, bias = np.ones((2, 3)), np.zeros(3)
+    losses = iter(range(10))
+
+    def step() -> float:
+        weight[:] += 1
+        return next(losses)
+
+    program = TrainingProgram(step, [bias, weight], lambda found: None, lambda array: array)
+    program.run(1)
+    found, *changes = program.outputs()
+    assert found.tolist() == [0, 1, 2, 3, 4]
+    assert [c.tolist() for c in changes] == [[[5.0] * 3] * 2] * 3
+
+
+def test_an_update_suite_updates_with_momentum() -> None:
+    found = TRAININGS["train-sgd-small"]
+    arrays = found.arrays("train-sgd-small")
+    weights, gradients = list(arrays.values())[:160], list(arrays.values())[160:]
+    spec = found.spec("train-sgd-small")
+    program = training_mxnet.load(ENGINES["mxforge"](1), spec, [*weights[:2], *gradients[:2]])
+    program.run(1)
+    moved = sum((5 - i) * 0.9**i for i in range(5))  # of the learning rate times the gradient
+    np.testing.assert_allclose(program.outputs()[0], -0.01 * moved * gradients[0], rtol=1e-3)
 
 
 def test_times_are_formatted() -> None:

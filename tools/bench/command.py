@@ -7,6 +7,7 @@ import json
 import os
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from ...frontend.artifacts import write_atomically
 from ...frontend.dtypes import memory_dtype
 from ...runtime.compiled_folder import read_folder
 from ..errors import ToolError, UsageError
-from ..grammar import OPERATORS
+from ..grammar import OPERATORS, STEPS, TORCH
 from ..inputs import ImageOptions, random_inputs, read_inputs
 from ..models import InputShapes, Model, ModelFiles, data_types, find_model, load_model
 from ..progress import Progress
@@ -25,8 +26,28 @@ from .measure import Figures, Participant, measure
 from .report import Conditions, as_json, as_markdown, as_text
 from .shapes import measure_shapes
 from .suites import suite
+from .training import TRAININGS, batch_of
 
 Arrays = dict[str, np.ndarray]
+Measured = tuple[Conditions, Sequence[Figures]]
+
+
+@dataclass(frozen=True)
+class Workload:
+    """What is measured: the arrays that all engines load, and the spec for each of them.
+
+    `shapes` are those of the report.
+    """
+
+    name: str
+    arrays: Arrays
+    specs: Mapping[str, Mapping[str, Any]]
+    shapes: dict[str, list[int]]
+    tolerance: float = 1e-5
+
+
+_MANY = {"operators": OPERATORS, "training": STEPS}
+"""Suites of suites."""
 
 
 def run(options: argparse.Namespace) -> int:
@@ -38,21 +59,24 @@ def run(options: argparse.Namespace) -> int:
         return measure_calls(threads)
     if options.suite == "shapes":
         return measure_shapes(threads)
-    if options.suite == "operators":
-        return max(_run_one(argparse.Namespace(**{**vars(options), "suite": name}), threads) for name in OPERATORS)
-    return _run_one(options, threads)
+    done: list[Measured] = []
+    status = 0
+    for name in _MANY.get(options.suite, (options.suite,)):
+        conditions, figures = _run_one(argparse.Namespace(**{**vars(options), "suite": name}), threads)
+        print(as_text(conditions, figures))
+        status = max(status, _agreement(figures, conditions.tolerance))
+        done.append((conditions, figures))
+        _write(options.json, options.markdown, done)
+    return status
 
 
-def _run_one(options: argparse.Namespace, threads: int) -> int:
+def _run_one(options: argparse.Namespace, threads: int) -> Measured:
     with Progress("reading the model") as progress:
-        workload, arrays, specs = _micro(options) if options.suite else _model(options)
-        participants = [_participant(engine, specs, options.pythons) for engine in ("mxforge", *options.against)]
-        figures = measure(participants, list(arrays.values()), options.repeat, threads, progress)
-    shapes = {name: list(array.shape) for name, array in arrays.items()}
-    conditions = Conditions(workload, shapes, threads, options.repeat, options.tolerance)
-    print(as_text(conditions, figures))
-    _write(options.json, options.markdown, conditions, figures)
-    return _agreement(figures, options.tolerance)
+        found = _suite(options) if options.suite else _model(options)
+        participants = [_participant(engine, found.specs, options.pythons) for engine in ("mxforge", *options.against)]
+        figures = measure(participants, list(found.arrays.values()), options.repeat, threads, progress)
+    tolerance = found.tolerance if options.tolerance is None else options.tolerance
+    return Conditions(found.name, found.shapes, threads, options.repeat, tolerance), figures
 
 
 def _participant(engine: str, specs: Mapping[str, Mapping[str, Any]], pythons: Mapping[str, str]) -> Participant:
@@ -69,13 +93,14 @@ def _agreement(figures: Sequence[Figures], tolerance: float) -> int:
     return 1 if wrong else 0
 
 
-def _write(
-    json_path: Path | None, markdown_path: Path | None, conditions: Conditions, figures: Sequence[Figures]
-) -> None:
+def _write(json_path: Path | None, markdown_path: Path | None, done: Sequence[Measured]) -> None:
     if json_path is not None:
-        write_atomically(json_path, (json.dumps(as_json(conditions, figures), indent=1) + "\n").encode())
+        found = [as_json(conditions, figures) for conditions, figures in done]
+        text = json.dumps(found[0] if len(found) == 1 else found, indent=1)
+        write_atomically(json_path, f"{text}\n".encode())
     if markdown_path is not None:
-        write_atomically(markdown_path, as_markdown(conditions, figures).encode())
+        text = "\n".join([as_markdown(conditions, figures) for conditions, figures in done])
+        write_atomically(markdown_path, text.encode())
 
 
 # --- workloads --------------------------------------------------------------------------------------------------------
@@ -101,22 +126,37 @@ class _Specs(dict[str, Mapping[str, Any]]):
         raise UsageError(f"{engine} cannot load this model: it requires {needed}")
 
 
-def _micro(options: argparse.Namespace) -> tuple[str, Arrays, Mapping[str, Mapping[str, Any]]]:
-    if "onnxruntime" in options.against:
-        raise UsageError("onnxruntime runs only models, not --suite")
+class _SuiteSpecs(dict[str, Mapping[str, Any]]):
+    """The spec of a suite for each engine. UsageError for an engine that does not run it."""
+
+    def __missing__(self, engine: str) -> Mapping[str, Any]:
+        raise UsageError(f"{engine} cannot run this --suite; engines that can: {', '.join(self)}")
+
+
+def _suite(options: argparse.Namespace) -> Workload:
+    if options.suite in STEPS:
+        return _training(options.suite)
     words, arrays = suite(options.suite)
-    spec = {"suite": options.suite}
-    return (
-        f"{options.suite} ({words})",
-        arrays,
-        dict.fromkeys(("mxforge", "mxnet", "mxnet-mkldnn", "torch", "numpy"), spec),
-    )
+    engines = ("mxforge", "mxnet", "mxnet-mkldnn", "torch", "numpy")
+    specs = _SuiteSpecs({engine: {"suite": options.suite} for engine in engines})
+    return Workload(f"{options.suite} ({words})", arrays, specs, _shapes(arrays))
 
 
-def _model(options: argparse.Namespace) -> tuple[str, Arrays, Mapping[str, Mapping[str, Any]]]:
+def _training(name: str) -> Workload:
+    found = TRAININGS[name]
+    arrays, spec = found.arrays(name), found.spec(name)
+    specs = _SuiteSpecs({engine: spec for engine in ("mxforge", "mxnet", *TORCH)})
+    return Workload(f"{name} ({found.words})", arrays, specs, _shapes(batch_of(arrays)), found.tolerance)
+
+
+def _model(options: argparse.Namespace) -> Workload:
     files = find_model(options.model, options.epoch, options.params)
     arrays = _compiled_inputs(files, options) if files.compiled else _symbol_inputs(load_model(files), options)
-    return files.name, arrays, _specs(files, list(arrays), options.onnx, options.torch)
+    return Workload(files.name, arrays, _specs(files, list(arrays), options.onnx, options.torch), _shapes(arrays))
+
+
+def _shapes(arrays: Arrays) -> dict[str, list[int]]:
+    return {name: list(array.shape) for name, array in arrays.items()}
 
 
 def _specs(files: ModelFiles, names: Sequence[str], onnx: Path | None, torch: Path | None) -> _Specs:

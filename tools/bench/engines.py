@@ -2,7 +2,8 @@
 
 An engine has a `version` and `load(spec, arrays)`, which returns a program: `run(n)` makes n calls on the arrays and
 returns when the results are computed; `outputs()` returns the results of the last call as NumPy arrays. A spec is a
-dictionary: {"suite": NAME}, or the keys that the engine's `load_model` documents. This file must run on Python 3.7,
+dictionary: {"suite": NAME}, or the keys that the engine's `load_model` documents. The file that `training` names loads
+the training suites; it makes a `training_program`. This file must run on Python 3.7,
 which old frameworks require.
 """
 
@@ -11,6 +12,8 @@ which old frameworks require.
 from __future__ import annotations
 
 import importlib
+
+import numpy
 
 
 def workload(engine, suite, arrays):
@@ -40,12 +43,46 @@ class Program:
         return [self.convert(r) for r in (result if isinstance(result, (list, tuple)) else [result])]
 
 
+class TrainingProgram:
+    """Steps of training.
+
+    `step` makes one and returns its loss or None; `wait` returns when the `weights` are computed, which `convert`
+    converts to NumPy. The first call of `outputs` continues to the step COMPARED: its results are the losses of these
+    steps, and the changes of the first, the middle and the last weight with several axes.
+    """
+
+    COMPARED = 5
+
+    def __init__(self, step, weights, wait, convert):
+        matrices = [w for w in weights if w.ndim > 1]
+        self.weights = matrices[0], matrices[len(matrices) // 2], matrices[-1]
+        self.step, self.wait, self.convert = step, wait, convert
+        self.before = [numpy.array(convert(w)) for w in self.weights]
+        self.losses = []
+
+    def run(self, calls):
+        step, loss = self.step, None
+        for _ in range(calls):
+            loss = step()
+        self.wait(self.weights)
+        if len(self.losses) < self.COMPARED:
+            self.losses.append(loss)
+
+    def outputs(self):
+        while len(self.losses) < self.COMPARED:
+            self.run(1)
+        changes = [self.convert(w) - before for w, before in zip(self.weights, self.before)]
+        return changes if self.losses[0] is None else [numpy.array(self.losses), *changes]
+
+
 def nothing(_):
     """The `wait` of synchronous frameworks."""
 
 
 class Mxnet:
     """MXNet's API: MXNet itself and mxforge run the same program."""
+
+    training = "training_mxnet"
 
     def __init__(self, module, **options):
         """`options` are additional options of `hybridize`."""
@@ -62,7 +99,13 @@ class Mxnet:
             arrays = arrays[: ARGUMENTS[spec["suite"]]]
         else:
             function = self.load_model(spec)
-        return Program(function, arrays, self.wait, lambda x: x.asnumpy())
+        return Program(function, arrays, self.wait, self.convert)
+
+    def training_program(self, step, weights):
+        return TrainingProgram(step, weights, self.wait, self.convert)
+
+    def convert(self, array):
+        return array.asnumpy()
 
     def wait(self, result):
         for array in result if isinstance(result, (list, tuple)) else [result]:
@@ -132,9 +175,16 @@ class Mxforge(Mxnet):
 
 
 class Torch:
-    """PyTorch: eager, except for chains of pointwise operators, which torch.compile fuses."""
+    """PyTorch: eager, except for chains of pointwise operators, which torch.compile fuses.
 
-    def __init__(self, threads):
+    In training, `compiled` steps compute the loss by a function of torch.compile, and `channels_last` is the layout of
+    images and of convolutions.
+    """
+
+    training = "training_torch"
+
+    def __init__(self, threads, compiled=False, channels_last=False):
+        self.compiled, self.channels_last = compiled, channels_last
         self.torch = importlib.import_module("torch")
         self.torch.set_num_threads(threads)
         self.version = self.torch.__version__
@@ -147,7 +197,7 @@ class Torch:
             arrays = arrays[: ARGUMENTS[spec["suite"]]]
         else:
             function = self.load_model(spec["torch"])
-        program = Program(function, arrays, nothing, lambda x: x.detach().numpy())
+        program = Program(function, arrays, nothing, self.convert)
         run = program.run
 
         def run_without_gradients(calls):
@@ -156,6 +206,12 @@ class Torch:
 
         program.run = run_without_gradients
         return program
+
+    def training_program(self, step, weights):
+        return TrainingProgram(step, weights, nothing, self.convert)
+
+    def convert(self, tensor):
+        return tensor.detach().numpy()
 
     def load_model(self, path):
         if path.endswith(".pt2"):
@@ -301,5 +357,8 @@ ENGINES = {
     "mxnet-mkldnn": lambda threads: Mxnet("mxnet", backend="MKLDNN"),
     "onnxruntime": OnnxRuntime,
     "torch": Torch,
+    "torch-nhwc": lambda threads: Torch(threads, channels_last=True),
+    "torch-compile": lambda threads: Torch(threads, compiled=True),
+    "torch-compile-nhwc": lambda threads: Torch(threads, compiled=True, channels_last=True),
     "numpy": lambda threads: Numpy(),
 }

@@ -53,10 +53,15 @@ class Session:
 
         arrays = [numpy.load(path) for path in request["arrays"]]
         begin = time.perf_counter()
-        self.program = self.engine.load(request["spec"], arrays)
+        self.program = self.load_program(request["spec"], arrays)
         middle = time.perf_counter()
         self.program.run(1)
         return {"load": middle - begin, "first": time.perf_counter() - middle}
+
+    def load_program(self, spec, arrays):
+        if "training" in spec:
+            return load_neighbour(self.engine.training).load(self.engine, spec, arrays)
+        return self.engine.load(spec, arrays)
 
     def outputs(self, request):
         import numpy

@@ -1,0 +1,132 @@
+"""Training steps in MXNet's API: MXNet and mxforge run the same programs.
+
+This file must run on Python 3.7, which old frameworks require.
+"""
+
+# ruff: noqa: B905, UP
+
+from __future__ import annotations
+
+
+def load(engine, spec, arrays):
+    """The program of a training suite."""
+    arrays = [engine.array(a, dtype=a.dtype) for a in arrays]
+    steps = _update(engine.mx, spec, arrays) if "update" in spec else _network(engine.mx, spec, arrays, engine.options)
+    return engine.training_program(*steps)
+
+
+def network(gluon, name):
+    """The network of a suite, not initialized."""
+    return NETWORKS[name](gluon)
+
+
+def _network(mx, spec, arrays, options):
+    """(step, weights)"""
+    x, y = arrays[:2]
+    net, loss = network(mx.gluon, spec["training"]), _losses(mx.gluon.loss)[spec["loss"]]
+    parameters = list(net.collect_params().values())
+    for parameter, array in zip(parameters, arrays[2:]):
+        parameter.shape = array.shape
+    net.initialize()
+    for parameter, array in zip(parameters, arrays[2:]):
+        parameter.set_data(array)
+    if spec["hybridize"]:
+        net.hybridize(**options)
+        loss.hybridize(**options)
+    trainer = mx.gluon.Trainer(net.collect_params(), *spec["optimizer"])
+    record, batch = mx.autograd.record, spec["batch"]
+
+    def step():
+        with record():
+            error = loss(net(x), y)
+        error.backward()
+        trainer.step(batch)
+        return error.mean().asscalar()
+
+    return step, [p.data() for p in parameters]
+
+
+def _update(mx, spec, arrays):
+    """The update of all weights by constant gradients, which is what `Trainer.step` does after a backward pass."""
+    half = len(arrays) // 2
+    weights, gradients = arrays[:half], arrays[half:]
+    name, parameters = spec["update"]
+    update = mx.optimizer.get_updater(mx.optimizer.create(name, **parameters))
+    indices = list(range(half))
+
+    def step():
+        update(indices, gradients, weights)
+
+    return step, weights
+
+
+def _losses(loss):
+    return {
+        "classes": loss.SoftmaxCrossEntropyLoss(),
+        "squares": loss.L2Loss(),
+        "squares of sequences": loss.L2Loss(batch_axis=1),
+    }
+
+
+# --- networks ---------------------------------------------------------------------------------------------------------
+
+
+def _chain(nn, *layers):
+    net = nn.HybridSequential()
+    net.add(*layers)
+    return net
+
+
+def _mlp(gluon):
+    nn = gluon.nn
+    return _chain(nn, nn.Dense(128, activation="relu"), nn.Dense(64, activation="relu"), nn.Dense(10))
+
+
+def _lenet(gluon):
+    nn = gluon.nn
+    first = nn.Conv2D(20, kernel_size=5, activation="tanh"), nn.MaxPool2D(2, 2)
+    second = nn.Conv2D(50, kernel_size=5, activation="tanh"), nn.MaxPool2D(2, 2)
+    return _chain(nn, *first + second + (nn.Dense(500, activation="tanh"), nn.Dense(10)))
+
+
+def _bert(gluon):
+    return _chain(gluon.nn, *[_encoder_layer(gluon, 768, 12, 3072) for _ in range(4)])
+
+
+def _encoder_layer(gluon, units, heads, hidden):
+    """A layer of BERT's encoder, without dropout and mask."""
+    nn = gluon.nn
+
+    class EncoderLayer(gluon.HybridBlock):
+        def __init__(self):
+            super().__init__()
+            with self.name_scope():
+                self.project = nn.Dense(3 * units, flatten=False)
+                self.join = nn.Dense(units, flatten=False)
+                self.norm1 = nn.LayerNorm()
+                self.wide = nn.Dense(hidden, flatten=False)
+                self.narrow = nn.Dense(units, flatten=False)
+                self.norm2 = nn.LayerNorm()
+
+        def hybrid_forward(self, F, x):
+            parts = F.transpose(F.reshape(self.project(x), shape=(0, 0, 3, heads, -1)), axes=(2, 0, 3, 1, 4))
+            q, k, v = F.split(F.reshape(parts, shape=(0, -3, 0, 0)), num_outputs=3, axis=0, squeeze_axis=True)
+            weights = F.softmax(F.batch_dot(q, k, transpose_b=True) / (units / heads) ** 0.5)
+            mixed = F.reshape(F.batch_dot(weights, v), shape=(-4, -1, heads, 0, 0))
+            joined = F.reshape(F.transpose(mixed, axes=(0, 2, 1, 3)), shape=(0, 0, -3))
+            x = self.norm1(x + self.join(joined))
+            return self.norm2(x + self.narrow(F.LeakyReLU(self.wide(x), act_type="gelu")))
+
+    return EncoderLayer()
+
+
+NETWORKS = {
+    "train-mlp": _mlp,
+    "train-mlp-eager": _mlp,
+    "train-lenet": _lenet,
+    "train-resnet18": lambda gluon: gluon.model_zoo.vision.resnet18_v1(classes=10),
+    "train-resnet50": lambda gluon: gluon.model_zoo.vision.resnet50_v1(),
+    "train-mobilenet": lambda gluon: gluon.model_zoo.vision.mobilenet_v2_1_0(),
+    "train-lstm": lambda gluon: gluon.rnn.LSTM(650, 2, input_size=650),
+    "train-bert": _bert,
+}
