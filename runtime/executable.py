@@ -48,6 +48,11 @@ def listen(listener: Listener | None) -> None:
     _listener = listener
 
 
+def is_observed() -> bool:
+    """True if each launch is timed."""
+    return _listener is not None or settings().debug >= _OBSERVED
+
+
 class Executable(LoadedProgram["Instance"]):
     """A program in memory, ready to run from any number of threads."""
 
@@ -101,6 +106,14 @@ class Executable(LoadedProgram["Instance"]):
 
     def _make_instance(self) -> Instance:
         return Instance(self.program, self._address_of, self._constants, self._pool)
+
+    def take_instance(self) -> Instance:
+        """An idle instance, or a new one, which the caller keeps."""
+        return self._take()
+
+    def instance_on(self, arena: Storage) -> Instance:
+        """A new instance on the arena of another one, which never runs at the same time."""
+        return Instance(self.program, self._address_of, self._constants, self._pool, arena)
 
     def _address_of(self, symbol: str) -> int:
         found = self._host.address(symbol) if self._host is not None else None
@@ -178,10 +191,16 @@ class Instance:
     """
 
     def __init__(
-        self, program: Program, address_of: Callable[[str], int], constants: Storage, pool: ThreadPool
+        self,
+        program: Program,
+        address_of: Callable[[str], int],
+        constants: Storage,
+        pool: ThreadPool,
+        arena: Storage | None = None,
     ) -> None:
         self.program = program
-        self._spaces = {Space.ARENA: allocate_zeroed(program.arena_bytes), Space.CONSTANT: constants}
+        self.arena = allocate_zeroed(program.arena_bytes) if arena is None else arena
+        self._spaces = {Space.ARENA: self.arena, Space.CONSTANT: constants}
         self._prepared_at = 0
         self._prepared_words: list[tuple[int, int]] = []
         launches = (*program.prepare, *program.launches)
@@ -252,16 +271,32 @@ class Instance:
     def _use(self, prepared: Prepared, version: Hashable) -> None:
         """Use this block of prepared memory; prepare it if it was prepared from another version of parameters."""
         if prepared.storage.address != self._prepared_at:
-            self._prepared_at = prepared.storage.address
-            for word, offset in self._prepared_words:
-                self.words[word] = self._prepared_at + offset
+            self._place_prepared(prepared.storage)
         if prepared.version != version:
             self.launch(self._prepare_native, self._prepare)
             prepared.set_version(version)
 
+    def _place_prepared(self, storage: Storage) -> None:
+        self._prepared_at = storage.address
+        for word, offset in self._prepared_words:
+            self.words[word] = storage.address + offset
+
+    def link(self, prepared: Storage) -> bytes:
+        """Use this block of prepared memory from now on. Returns the records of all launches, those that prepare first,
+        which stay valid as long as the instance."""
+        self._prepared_storage = prepared
+        self._place_prepared(prepared)
+        count = (self._prepare[1].value or 0) + self._count.value
+        return ctypes.string_at(self._prepare[0], count * _RECORD_WORDS * _WORD)
+
+    def run_linked(self) -> None:
+        """Run all launches, each on its own, so that they are observed."""
+        self.launch(self._prepare_native, self._prepare)
+        self.launch(self._native, (self.records, self._count))
+
     def launch(self, native: Callable[..., None], call: tuple[ctypes.c_void_p, ctypes.c_int64]) -> None:
         """One native call for all launches, or one per launch if launches are observed."""
-        if _listener is None and settings().debug < _OBSERVED:
+        if not is_observed():
             native(*call)
             return
         launches = self.program.prepare if call is self._prepare else self.program.launches
@@ -280,6 +315,14 @@ class Instance:
         if settings().debug >= _OBSERVED and launch is not None:
             shown = f"{self.program.name} {(end - start) / 1000:9.1f} us  {_shown(self.program, launch)}"
             print(f"mxforge: {shown}", file=sys.stderr)
+
+    def own_address(self, place: Place) -> int:
+        """The address of a place in the memory of the program."""
+        return (
+            self._prepared_at + place.offset
+            if place.space is Space.PREPARED
+            else self._spaces[place.space].address + place.offset
+        )
 
     def _address(self, place: Place) -> int:
         if place.space is Space.PREPARED:

@@ -35,3 +35,14 @@ def write_back(copies: Sequence[tuple[Address, Storage, int]]) -> None:
     """Copy the new values of state to its original addresses."""
     for address, block, nbytes in copies:
         block.device.copy(address, block.address, nbytes)
+
+
+def shares_state(addresses: Sequence[int], sizes: Sequence[int], state: Sequence[int]) -> bool:
+    """True if an operand in `state` overlaps another operand, of these addresses and bytes. All are on the host."""
+    chosen, end, owner = set(state), -1, -1
+    for start, i in sorted(zip(addresses, range(len(addresses)), strict=True)):
+        if start < end and (i in chosen or owner in chosen):
+            return True
+        if start + sizes[i] > end:
+            end, owner = start + sizes[i], i
+    return False

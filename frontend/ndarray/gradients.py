@@ -6,10 +6,12 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ...runtime.modes import set_recording
+from ...runtime.writes import written
 from ..base import MXNetError
 from ..dtypes import dtype_of
 from .array_classes import array_class, empty_array
-from .tape import NOT_RECORDED, Entry, Variable, entry_of, pull_back, variable_of
+from .linked_tape import linked_gradients
+from .tape import Entry, Variable, calls_before, entries_of, free, pull_back, variable_of
 
 if TYPE_CHECKING:
     from .ndarray import NDArray
@@ -57,7 +59,7 @@ def backward(heads: Any, head_grads: Any = None, retain_graph: bool = False, tra
         train_mode: Unused: a call's gradient is in the mode of the call.
     """
     heads, head_grads = _as_lists(heads, head_grads)
-    found = pull_back(heads, _cotangents(heads, head_grads), retain_graph)
+    found = _gradients(heads, head_grads, retain_graph, direct=True)
     if all(variable.req == "null" for variable in found):
         raise MXNetError("There are no inputs in computation graph that require gradients.")
     recording = set_recording(False)
@@ -66,6 +68,26 @@ def backward(heads: Any, head_grads: Any = None, retain_graph: bool = False, tra
             _receive(variable, gradient)
     finally:
         set_recording(recording)
+
+
+def _gradients(
+    heads: Sequence[NDArray],
+    head_grads: Sequence[NDArray | None],
+    retain: bool,
+    differentiable: bool = False,
+    direct: bool = False,
+) -> dict[Variable, NDArray]:
+    """The gradients by all variables that the heads depend on; with `direct`, some are in the variables' arrays
+    already. Frees the graph unless it is to `retain` it."""
+    entries = entries_of(heads)
+    cotangents = _cotangents(heads, head_grads)
+    nodes = calls_before(entries)
+    found = None if differentiable else linked_gradients(nodes, entries, cotangents, direct)
+    if found is None:
+        found = pull_back(nodes, entries, cotangents, differentiable)
+    if not retain:
+        free(nodes)
+    return found
 
 
 def grad(
@@ -94,7 +116,7 @@ def grad(
         raise AssertionError("variables cannot be an empty list.")
     nodes = [_variable(x, i) for i, x in enumerate(listed, 1)]
     retain = create_graph if retain_graph is None else retain_graph
-    found = pull_back(heads, _cotangents(heads, head_grads), retain, create_graph)
+    found = _gradients(heads, head_grads, retain, differentiable=create_graph)
     for i, node in enumerate(nodes, 1):
         if node not in found:
             raise MXNetError(
@@ -123,11 +145,9 @@ def _as_lists(heads: Any, head_grads: Any) -> tuple[list[NDArray], list[NDArray 
 
 
 def _cotangents(heads: Sequence[NDArray], head_grads: Sequence[NDArray | None]) -> list[NDArray]:
-    """The gradient by each head. MXNetError if its shape is another, or the head is not on the tape."""
+    """The gradient by each head. MXNetError if its shape is another."""
     found: list[NDArray] = []
     for head, given in zip(heads, head_grads, strict=True):
-        if entry_of(head) is None:
-            raise MXNetError(NOT_RECORDED)
         if given is not None and given.shape != head.shape:
             raise MXNetError(f"the gradient by a head of shape {head.shape} has the shape {given.shape}")
         found.append(_ones(head) if given is None else given.tostype("default").astype(head.dtype, copy=False))
@@ -148,5 +168,7 @@ def _receive(variable: Variable, gradient: NDArray) -> None:
     variable.fresh = True
     if variable.req == "add":
         target += gradient
+    elif gradient is target:
+        written(target._storage)
     else:
         gradient.copyto(target)

@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
 
 from ...ir.graph import GraphError
 from ...ir.types import TensorType
@@ -161,7 +162,7 @@ def call_recorded(
     wrt = wrt_of(arrays)
     run = ForwardRun(function.derivative(wrt), arrays, (), version)
     results = run.results[:count]
-    record(run.operands, wrt, _CompiledPullback(function, run, [r._type() for r in results]), results)
+    record(run.operands, wrt, CompiledPullback(function, run, [r._type() for r in results]), results)
     return results
 
 
@@ -212,7 +213,7 @@ class ForwardRun:
         return execute(self.derivative.backward, [*self.kept, *cotangents], self.context, self.version, into)
 
 
-class _CompiledPullback:
+class CompiledPullback:
     """The gradient of a call of a compiled function, whose results had these types."""
 
     __slots__ = ("forward", "function", "types")
@@ -262,22 +263,30 @@ def zeros_of(type: TensorType, context: Context) -> NDArray:
 # -- the way back
 
 
-def pull_back(
-    heads: Sequence[NDArray], cotangents: Sequence[NDArray], retain: bool, differentiable: bool = False
-) -> dict[Variable, NDArray]:
-    """The gradients of the heads, each weighted by its cotangent, by the variables that they depend on.
-
-    Frees the graph unless it is to `retain` it. MXNetError for a head that no recorded call computed.
-    """
-    sums: dict[Entry, NDArray] = {}
-    for head, cotangent in zip(heads, cotangents, strict=True):
-        entry = entry_of(head)
-        if entry is None:
-            raise MXNetError(NOT_RECORDED)
-        _add(sums, entry, cotangent)
-    nodes = sorted(_reachable(sums), key=lambda n: n.number, reverse=True)
-    if any(node.pull is None for node in nodes):
+def entries_of(heads: Sequence[NDArray]) -> list[Entry]:
+    """The entries of the heads of a backward pass. MXNetError for a head that is not on the tape."""
+    found = [entry_of(head) for head in heads]
+    if None in found:
         raise MXNetError(NOT_RECORDED)
+    return cast("list[Entry]", found)
+
+
+def calls_before(entries: Sequence[Entry]) -> list[Recorded]:
+    """The calls that the entries depend on, the last one first. MXNetError if a backward pass freed one of them."""
+    nodes = sorted(_reachable(entries), key=_NUMBER, reverse=True)
+    if any([node.pull is None for node in nodes]):
+        raise MXNetError(NOT_RECORDED)
+    return nodes
+
+
+def pull_back(
+    nodes: Sequence[Recorded], entries: Sequence[Entry], cotangents: Sequence[NDArray], differentiable: bool = False
+) -> dict[Variable, NDArray]:
+    """The gradients of the entries, each weighted by its cotangent, by the variables that they depend on. `nodes` are
+    the calls before them."""
+    sums: dict[Entry, NDArray] = {}
+    for entry, cotangent in zip(entries, cotangents, strict=True):
+        _add(sums, entry, cotangent)
     recording = set_recording(differentiable)
     try:
         for node in nodes:
@@ -286,13 +295,19 @@ def pull_back(
         raise MXNetError(str(error)) from cause_of(error)
     finally:
         set_recording(recording)
-    if not retain:
-        for node in nodes:
-            node.pull, node.operands = None, ()
     return {e.node: g for e, g in sums.items() if isinstance(e.node, Variable)}
 
 
-def _reachable(entries: Sequence[Entry] | dict[Entry, Any]) -> Iterator[Recorded]:
+def free(nodes: Sequence[Recorded]) -> None:
+    """Free what calls keep for their gradients. They cannot be differentiated again."""
+    for node in nodes:
+        node.pull, node.operands = None, ()
+
+
+_NUMBER = attrgetter("number")
+
+
+def _reachable(entries: Sequence[Entry]) -> Iterator[Recorded]:
     """The recorded calls that the entries depend on, each once."""
     stack = [e.node for e in entries]
     seen: set[Recorded] = set()
