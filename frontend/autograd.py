@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from ..runtime import modes as runtime_modes
 from ..runtime.modes import modes
 from .base import MXNetError
-from .base_errors import gradients_missing
 from .ndarray import NDArray, zeros
 from .ndarray.gradients import backward, grad, mark_variables
-from .ndarray.tape import entry_of, is_recorded
+from .ndarray.tape import Origin, entry_of, is_recorded
 from .ndarray.tape import record as record_call
+
+if TYPE_CHECKING:
+    from .symbol import Symbol
 
 __all__ = [
     "Function",
@@ -96,9 +98,17 @@ def predict_mode() -> _Scope:
     return _Scope(None, False)
 
 
-def get_symbol(x: Any) -> Any:
-    """Raises MXNetError: a recorded graph cannot be returned as a symbol yet."""
-    raise gradients_missing("autograd.get_symbol")
+def get_symbol(x: Any) -> Symbol:
+    """The symbol of the calls that were recorded for an array.
+
+    Variables are named `varN`, and arrays without a gradient `nullN`. A hybridized block appears with its operators.
+    MXNetError for an array that is not recorded, and for calls that have no symbol: a Function, a gradient.
+    """
+    if not isinstance(x, NDArray):
+        raise AssertionError(f"get_symbol: Invalid argument type, expecting {NDArray}, got {type(x)}")
+    from .symbol.recorded import symbol_of_recorded
+
+    return symbol_of_recorded(x)
 
 
 class Function:
@@ -157,3 +167,6 @@ class _FunctionPullback:
                 f"number of NDArrays arguments to forward. Expecting {self.inputs} got {len(gradients)}"
             )
         return [gradients[i] for i in self.wrt]
+
+    def origin(self) -> Origin:
+        raise MXNetError(f"get_symbol: {type(self.function).__name__} is a Function of the user and has no symbol")

@@ -13,11 +13,6 @@ class MXNetError(RuntimeError):
     """An invalid call. The text names the operator, the argument and the reason."""
 
 
-def gradients_missing(what: str) -> MXNetError:
-    """The error of a call that needs gradients, which are not supported yet."""
-    return MXNetError(f"{what}: training and gradients are not supported yet")
-
-
 class ShapeError(MXNetError, ValueError):
     """An invalid shape. MXNet raises MXNetError in some of these cases and ValueError in others."""
 

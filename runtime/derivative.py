@@ -24,11 +24,14 @@ from .residuals import ResidualPool
 class Differentiable:
     """A graph of mx or core with constant types, on a device. It is compiled when it is first run.
 
-    Parameters of the graph keep their packed forms from run to run.
+    Parameters of the graph keep their packed forms from run to run. `origin` is what the frontend made the graph of,
+    and the number of its operands, which are the first inputs.
     """
 
-    def __init__(self, graph: Graph, options: Options, device: Device) -> None:
-        self.graph, self.options, self.device = graph, options, device
+    def __init__(
+        self, graph: Graph, options: Options, device: Device, origin: tuple[object, int] | None = None
+    ) -> None:
+        self.graph, self.options, self.device, self.origin = graph, options, device, origin
         self._derivatives: dict[tuple[int, ...], Derivative] = {}
         self._gradients: dict[tuple[int, ...], Differentiable] = {}
 

@@ -24,7 +24,7 @@ from ..dtypes import dtype_error, dtype_name
 from ..tracebacks import cause_of
 from ..util import is_np_shape
 from .operator_function import BoundOperator, OperatorFunction
-from .tape import ForwardRun, entry_of, is_recorded, record, zeros_of
+from .tape import ForwardRun, Origin, entry_of, is_recorded, record, zeros_of
 
 if TYPE_CHECKING:
     from ...ir.dialects.mx.operator import Operator
@@ -95,19 +95,27 @@ def record_sparse(bound: BoundOperator, arrays: Sequence[NDArray], made: Any) ->
     """Put a call with sparse operands or results on the tape. Its gradient is that of the dense operator in the mode of
     the call. The dense forward is computed in the backward pass.
     """
-    training = modes.training
     results = list(made) if isinstance(made, list | tuple) else [made]
     positions = [i for i, a in enumerate(arrays) if entry_of(a) is not None]
+    record(arrays, positions, _SparsePullback(bound, arrays, positions), results)
 
-    def pull(cotangents: list[NDArray | None], differentiable: bool) -> Sequence[NDArray | None]:
-        name = bound.operator.mx_name()
+
+class _SparsePullback:
+    """The gradient of a call with sparse operands or results by the operands at `wrt`."""
+
+    def __init__(self, bound: BoundOperator, arrays: Sequence[NDArray], wrt: Sequence[int]) -> None:
+        self.bound, self.arrays, self.wrt = bound, arrays, wrt
+        self.training = modes.training
+
+    def __call__(self, cotangents: list[NDArray | None], differentiable: bool) -> Sequence[NDArray | None]:
+        name = self.bound.operator.mx_name()
         if differentiable:
             raise MXNetError(f"{name}: the gradient of a call with sparse arrays cannot be differentiated")
-        dense = [a.tostype("default") if a._is_sparse else a.detach() for a in arrays]
-        specialization = bound.function.specialization(dense, training)
-        if specialization.random or bound.scalars:
+        dense = [a.tostype("default") if a._is_sparse else a.detach() for a in self.arrays]
+        specialization = self.bound.function.specialization(dense, self.training)
+        if specialization.random or self.bound.scalars:
             raise MXNetError(f"{name}: a call with sparse arrays has no gradient")
-        wrt = [i for i in positions if dense[i]._dtype.is_float]
+        wrt = [i for i in self.wrt if dense[i]._dtype.is_float]
         run = ForwardRun(specialization.differentiable.derivative(wrt), dense, (), 0)
         seeds = [
             zeros_of(t, run.context) if c is None else c.tostype("default")
@@ -115,9 +123,10 @@ def record_sparse(bound: BoundOperator, arrays: Sequence[NDArray], made: Any) ->
             if t.dtype.is_float
         ]
         found = dict(zip(wrt, run.gradients(seeds), strict=True))
-        return [found.get(i) for i in positions]
+        return [found.get(i) for i in self.wrt]
 
-    record(arrays, positions, pull, results)
+    def origin(self) -> Origin:
+        return Origin(self.bound.operator, self.arrays, self.wrt)
 
 
 def kind_of(value: Any) -> Any:

@@ -157,7 +157,8 @@ class OperatorSpecialization(Specialization):
 
         if self._differentiable is None:
             graph, _ = operator_graph(self.operator, *self._signature, own_gradients=True)
-            self._differentiable = Differentiable(graph, eager_options(self._signature[1]), self.device)
+            options = eager_options(self._signature[1])
+            self._differentiable = Differentiable(graph, options, self.device, (self.operator, len(self._signature[0])))
         return self._differentiable
 
     def elsewhere(self, arrays: Sequence[NDArray], out: Out = None, scalars: Sequence[float] = ()) -> Any:

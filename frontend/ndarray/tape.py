@@ -48,7 +48,7 @@ class Variable:
     `make` makes that array when it is first needed. `fresh` is True from a backward pass until an update clears it.
     """
 
-    __slots__ = ("_array", "_make", "fresh", "req")
+    __slots__ = ("__weakref__", "_array", "_make", "fresh", "req")
 
     def __init__(self, req: str, make: Callable[[], NDArray]) -> None:
         self.req, self.fresh = req, False
@@ -68,6 +68,19 @@ class Variable:
         return self._array
 
 
+class Origin(NamedTuple):
+    """What a recorded call called: an operator or a symbol, and its operands.
+
+    `wrt` are the positions of the operands that its gradient is by; they can be None. `numbers` begins with the scalar
+    parameters of an operator, if they are not part of it.
+    """
+
+    function: Any
+    operands: Sequence[NDArray | None]
+    wrt: Sequence[int]
+    numbers: Sequence[NDArray] = ()
+
+
 class Entry(NamedTuple):
     """The result at `position` of a recorded call, or a variable (position 0)."""
 
@@ -83,6 +96,10 @@ class Pullback(Protocol):
         the tape themselves if they are to be `differentiable`."""
         ...
 
+    def origin(self) -> Origin | None:
+        """What was called; None for a function in Python and for gradients."""
+        ...
+
 
 class Recorded:
     """A call on the tape.
@@ -91,7 +108,7 @@ class Recorded:
     once the graph was freed.
     """
 
-    __slots__ = ("number", "operands", "pull", "results")
+    __slots__ = ("__weakref__", "number", "operands", "pull", "results")
     _numbers = itertools.count()
 
     def __init__(self, operands: Sequence[Entry], pull: Pullback, results: int) -> None:
@@ -135,13 +152,25 @@ def record(operands: Sequence[NDArray], wrt: Sequence[int], pull: Pullback, resu
 
 def record_copy(source: NDArray, made: NDArray) -> None:
     """Put a copy on the tape, which may be on another device: its gradient is a copy in the other direction."""
-    context = source._context
+    record([source], [0], _CopyPullback(source._context), [made])
 
-    def pull(cotangents: list[NDArray | None], differentiable: bool) -> Sequence[NDArray | None]:
+
+class _CopyPullback:
+    """The gradient of a copy."""
+
+    __slots__ = ("context",)
+
+    def __init__(self, context: Context) -> None:
+        self.context = context
+
+    def __call__(self, cotangents: list[NDArray | None], differentiable: bool) -> Sequence[NDArray | None]:
         (given,) = cotangents
-        return [None if given is None else given.as_in_context(context)]
+        return [None if given is None else given.as_in_context(self.context)]
 
-    record([source], [0], pull, [made])
+    def origin(self) -> Origin:
+        from ...ir.dialects.mx.operator import lookup
+
+        return Origin(lookup("_copyto")(), [None], [0])
 
 
 # -- calls of compiled functions
@@ -232,6 +261,13 @@ class CompiledPullback:
         if is_recorded(operands):
             return call_recorded(gradient, operands, len(wrt), run.version)
         return execute(gradient, operands, run.context, run.version)
+
+    def origin(self) -> Origin | None:
+        if self.function.origin is None:
+            return None
+        function, count = self.function.origin
+        operands = self.forward.operands
+        return Origin(function, operands[:count], self.forward.derivative.wrt, operands[count:])
 
 
 def execute(

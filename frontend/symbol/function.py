@@ -216,7 +216,8 @@ class SymbolSpecialization(LazySpecialization):
         if self._differentiable is None:
             graph = self.function.graph(self.signature)
             options = Options(training=self.training, residual_bytes=self.function.flags.residual_bytes)
-            self._differentiable = Differentiable(graph, options, self.device)
+            source = self.function.symbol, len(self.signature)
+            self._differentiable = Differentiable(graph, options, self.device, source)
         return self._differentiable
 
     def derivative(self, wrt: Sequence[int]) -> Derivative:

@@ -291,3 +291,31 @@ def test_recorded_calls_compile_no_program_without_gradients(monkeypatch: pytest
     assert [name for name in made if name.startswith("lazy")] == ["lazy", "lazy_backward"]
     net(x)
     assert [name for name in made if name.startswith("lazy")] == ["lazy", "lazy_backward", "lazy"]
+
+
+def test_calls_without_a_symbol_are_named() -> None:
+    class Doubled(autograd.Function):
+        def forward(self, x: mx.nd.NDArray) -> mx.nd.NDArray:
+            return x * 2
+
+    x = mx.nd.ones((2,))
+    x.attach_grad()
+    with autograd.record():
+        y = Doubled()(x) + 1
+        g = autograd.grad(x * x, x, create_graph=True)[0]
+    with pytest.raises(mx.MXNetError, match="Doubled is a Function of the user"):
+        autograd.get_symbol(y)
+    with pytest.raises(mx.MXNetError, match="recorded with create_graph"):
+        autograd.get_symbol(g)
+
+
+def test_the_symbol_of_a_long_history_is_found_without_recursion() -> None:
+    x = mx.nd.ones((2,))
+    x.attach_grad()
+    with autograd.record():
+        y = x
+        for _ in range(3000):
+            y = y + x
+    symbol = autograd.get_symbol(y)
+    assert len(symbol.get_internals().list_outputs()) == 3001
+    assert autograd.get_symbol(y).tojson() == symbol.tojson()

@@ -1,5 +1,7 @@
 """Programs on autograd."""
 
+import json
+
 import numpy as np
 from program import failure, fill, gather, numbers, ramp
 
@@ -501,3 +503,45 @@ def states_of_the_step_before(mx):
         h.backward()
         found.append(numbers(w.grad))
     return found
+
+
+def history(mx, array):
+    """The recorded symbol of an array: nodes without the numbers in their names."""
+    graph = json.loads(mx.autograd.get_symbol(array).tojson())
+    return [[n["op"], n["name"].rstrip("0123456789"), n.get("attrs"), n["inputs"]] for n in graph["nodes"]], graph[
+        "heads"
+    ]
+
+
+@program
+def recorded_symbols(mx):
+    nd = mx.nd
+    x, w, bias, other = variable(mx, 2, 3), variable(mx, 4, 3), ramp(mx, 4), ramp(mx, 2, 3)
+    with mx.autograd.record():
+        y = 1.5 - x * 2 + nd.exp(x) * other / other
+        z = nd.split(nd.FullyConnected(nd.clip(y, -1, 0.75), w, bias, num_hidden=4), 2, axis=1)
+        total = (z[0] > 0.5) * nd.Dropout(z[1], p=0.25) ** 2
+        mean, copied = nd.mean(total, axis=(0, 1)), total.as_in_context(mx.cpu(1)) + 1
+    found = [history(mx, array) for array in (x, y, z[1], mean, copied)]
+    symbol = mx.autograd.get_symbol(y)
+    result = symbol.bind(mx.cpu(), [x, other]).forward()[0]
+    both = mx.sym.Group([mx.autograd.get_symbol(y), mx.autograd.get_symbol(z[0])])
+    found += [numbers(result), numbers(y), len(both.list_arguments())]
+    y.backward(retain_graph=True)
+    found.append(history(mx, y))
+    z[0].backward()
+    for wrong in (y, other, 3):
+        found.append(failure(mx.autograd.get_symbol, wrong))
+    return found
+
+
+@program
+def recorded_symbol_of_a_network(mx):
+    nn = mx.gluon.nn
+    net = nn.HybridSequential()
+    net.add(nn.Dense(2, in_units=3), nn.BatchNorm(in_channels=2))
+    net.initialize()
+    with mx.autograd.record():
+        y = net(ramp(mx, 2, 3)).relu()
+    symbol = mx.autograd.get_symbol(y)
+    return [history(mx, y), len(symbol.list_arguments()), len(symbol.list_auxiliary_states())]
