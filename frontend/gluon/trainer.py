@@ -254,17 +254,26 @@ class Trainer:
 
     def save_states(self, fname: str | os.PathLike[str]) -> None:
         """Write the optimizer and its states to a file, in MXNet's format."""
-        write_atomically(fname, self._updaters[0].get_states(dump_optimizer=True))
+        self._prepare()
+        if self._update_on_kvstore:
+            self._kvstore.save_optimizer_states(fname, dump_optimizer=True)
+        else:
+            write_atomically(fname, self._updaters[0].get_states(dump_optimizer=True))
 
     def load_states(self, fname: str | os.PathLike[str]) -> None:
         """Load the optimizer and its states from a file of MXNet or mxforge.
 
         Raises UnpicklingError if the file contains other objects.
         """
-        for updater in self._updaters:
-            load_states(updater, fname)
-            updater.optimizer = self._updaters[0].optimizer
-        self._optimizer = self._updaters[0].optimizer
+        self._prepare()
+        if self._update_on_kvstore:
+            self._kvstore.load_optimizer_states(fname)
+            self._optimizer = self._kvstore._updater.optimizer
+        else:
+            for updater in self._updaters:
+                load_states(updater, fname)
+                updater.optimizer = self._updaters[0].optimizer
+            self._optimizer = self._updaters[0].optimizer
         self._optimizer.param_dict = dict(enumerate(self._params))
 
 

@@ -76,10 +76,14 @@ class Module(ModuleWithOptimizer):
     def save_checkpoint(
         self, prefix: str, epoch: int, save_optimizer_states: bool = False, remove_amp_cast: bool = True
     ) -> None:
-        """Write `PREFIX-symbol.json` and `PREFIX-EPOCH.params`. Optimizer states are not written."""
-        if save_optimizer_states and not self.optimizer_initialized:
-            raise AssertionError("save_optimizer_states: the module has no optimizer")
+        """Write `PREFIX-symbol.json`, `PREFIX-EPOCH.params` and, if requested, `PREFIX-EPOCH.states`.
+
+        The parameters are written last: an epoch with parameters is complete.
+        """
         self._symbol.save(f"{prefix}-symbol.json", remove_amp_cast=remove_amp_cast)
+        if save_optimizer_states:
+            self.save_optimizer_states(f"{prefix}-{epoch:04d}.states")
+            logging.info('Saved optimizer state to "%s-%04d.states"', prefix, epoch)
         self.save_params(f"{prefix}-{epoch:04d}.params")
         logging.info('Saved checkpoint to "%s-%04d.params"', prefix, epoch)
 

@@ -177,3 +177,65 @@ def feed_forward_buckets(mx):
     model = old_model(mx, symbol_of, num_epoch=2, arg_params=values, learning_rate=0.1)
     model.fit(Batches())
     return [*shown(model.arg_params), model.symbol.list_arguments()]
+
+
+@program
+def module_checkpoints(mx):
+    """Fit with checkpoints, resumed from each kind: from files, and from dictionaries."""
+    data, labels = examples()
+
+    def fit(module, begin, end, **kwargs):
+        module.fit(
+            mx.io.NDArrayIter(data, labels, 8),
+            optimizer="adam",
+            optimizer_params={"learning_rate": 0.02, "begin_num_update": begin * 5},
+            begin_epoch=begin,
+            num_epoch=end,
+            **kwargs,
+        )
+        return shown(*module.get_params())
+
+    warnings.simplefilter("ignore", UserWarning)
+    net, found = net_of(mx), []
+    with tempfile.TemporaryDirectory() as folder:
+        prefix = folder + "/m"
+        module = mx.mod.Module(net)
+        saves = [mx.callback.module_checkpoint(module, prefix, 2, True), mx.callback.do_checkpoint(folder + "/d", 3)]
+        found += fit(module, 0, 3, arg_params=first_values(mx, net), epoch_end_callback=saves)
+        found.append(sorted(path.name for path in pathlib.Path(folder).iterdir()))
+        found += fit(mx.mod.Module.load(prefix, 2, True), 2, 3)
+        found += fit(mx.mod.Module.load(prefix, 2), 2, 3)
+        symbol, arguments, states = mx.model.load_checkpoint(folder + "/d", 3)
+        found += fit(mx.mod.Module(symbol), 3, 4, arg_params=arguments, aux_params=states)
+        found.append(failure(lambda: mx.mod.Module(net).save_checkpoint(prefix, 9)))
+        found.append(failure(lambda: fit(mx.mod.Module.load(prefix, 2), 2, None)))
+    return found
+
+
+@program
+def trainer_states(mx):
+    """Files of states with one context and with several, where the store updates the parameters."""
+    found = []
+    for contexts, update in ((1, None), (2, None), (2, False)):
+        where = [mx.cpu(i) for i in range(contexts)]
+        nets = []
+        with tempfile.TemporaryDirectory() as folder:
+            for again in (False, True):
+                net = mx.gluon.nn.Dense(2, in_units=3, weight_initializer="ones", prefix="net_")
+                net.initialize(ctx=where)
+                trainer = mx.gluon.Trainer(
+                    net.collect_params(), "adam", {"learning_rate": 0.1 + again}, update_on_kvstore=update
+                )
+                if again:
+                    net.load_parameters(folder + "/p", ctx=where)
+                    trainer.load_states(folder + "/s")
+                for step in range(2):
+                    with mx.autograd.record():
+                        losses = [(net(mx.nd.ones((1, 3), ctx=c)) * (step + i + 1)).sum() for i, c in enumerate(where)]
+                    mx.autograd.backward(losses)
+                    trainer.step(contexts)
+                net.save_parameters(folder + "/p")
+                trainer.save_states(folder + "/s")
+                nets.append([numbers(net.weight.data(where[-1])), trainer.learning_rate, trainer.optimizer.num_update])
+        found.append(nets)
+    return found
