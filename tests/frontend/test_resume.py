@@ -11,6 +11,7 @@ from typing import Any
 import mxforge as mx
 import numpy as np
 import pytest
+from mxforge.frontend.optimizer.states import read_states
 
 gluon, nn = mx.gluon, mx.gluon.nn
 EPOCHS, STOPPED, BATCH, COUNT = 4, 2, 8, 40
@@ -232,7 +233,7 @@ def _module(path: Path) -> tuple[Callable[[], None], Callable[[], Arrays]]:
 
     def load() -> Arrays:
         net, arguments, states = mx.model.load_checkpoint(str(path), 1)
-        kept = mx.optimizer.states.read_states(Path(f"{path}-0001.states").read_bytes())
+        kept = read_states(Path(f"{path}-0001.states").read_bytes())
         named = {f"{i}{k}": a for i, parts in kept.items() for k, a in enumerate(parts)}
         return {"symbol": np.frombuffer(net.tojson().encode(), "uint8"), **values({**arguments, **states, **named})}
 
