@@ -17,12 +17,12 @@ from ..runtime.writes import written
 from .base import MXNetError
 from .context import Context
 from .dtypes import dtype_of
+from .monitored import Monitored
 from .ndarray import NDArray, zeros
 from .ndarray.ndarray import empty_array
 from .ndarray.tape import ForwardRun, zeros_of
 from .symbol.function import SymbolFunction, SymbolSpecialization
 from .symbol.network import Network
-from .symbol.node import Entry, depth_first
 
 if TYPE_CHECKING:
     from ..ir.types import TensorType
@@ -140,14 +140,17 @@ class Executor:
         if not self._version.is_current():
             marked = self.function.parameters
             self._version.refresh(storages(a for n, a in zip(self.function.names, arrays, strict=True) if n in marked))
-        function = self.function if self._monitor is None else self._monitor.function
-        found = function.specialization_for(arrays, bool(is_train), self._ctx)
-        if self._monitor is not None:
-            self._replace(self._monitor.report(arrays, found.call(arrays, self._version.stamp)))
-            self._run = None
-        elif not found.types:  # the types of sparse results are unknown before the call
+        gradients = bool(is_train and self._wrt())
+        if self._monitor is not None and self._monitor.listens:
+            outputs = self._monitor.forward(arrays, bool(is_train), self._version.stamp, again=gradients)
+            if not gradients:
+                self._replace(outputs)
+                self._run = None
+                return self.outputs
+        found = self.function.specialization_for(arrays, bool(is_train), self._ctx)
+        if not found.types:  # the types of sparse results are unknown before the call
             self._outputs = found.call(arrays, self._version.stamp)
-        elif is_train and self._wrt():
+        elif gradients:
             self._forward_for_gradients(found, arrays)
         else:
             outputs = self._make_outputs(found.types) if self._outputs is None else self._outputs
@@ -212,10 +215,13 @@ class Executor:
         run = self._last_run()
         arguments = self._symbol.list_arguments()
         requests = dict(zip(arguments, gradient_requests(arguments, self._grad_req), strict=True))
+        seeds = self._seeds(run, out_grads)
+        if self._monitor is not None and self._monitor.listens:
+            self._monitor.backward(run.operands, run.derivative.wrt, seeds)
         names = [self.function.names[i] for i in run.derivative.wrt]
         targets = [self._grad_dict[name] for name in names]
         direct = [self._direct_target(name, requests[name]) for name in names]
-        found = run.gradients(self._seeds(run, out_grads), direct)
+        found = run.gradients(seeds, direct)
         for name, target, into, gradient in zip(names, targets, direct, found, strict=True):
             assert target is not None
             if into is not None:
@@ -226,7 +232,7 @@ class Executor:
                 gradient.copyto(target)
 
     def _last_run(self) -> ForwardRun:
-        """The last forward pass in training. It runs now if there was none, or if a monitor's run replaced it."""
+        """The last forward pass in training. It runs now if there was none."""
         if self._run is None:
             arrays = self._arrays()
             self._forward_for_gradients(self.function.specialization_for(arrays, True, self._ctx), arrays)
@@ -275,8 +281,10 @@ class Executor:
     def set_monitor_callback(self, callback: Callable[[bytes, NDArray], Any], monitor_all: bool = False) -> None:
         """Register `callback(name, array)`, which each `forward` calls for every result of every operator, in order.
 
-        With `monitor_all` it is also called for the operands of each operator, before the results. Names are UTF-8
-        bytes, as in MXNet. `array` is an NDArray, where MXNet passes a C pointer.
+        `backward` calls it for the gradients by the inputs of each operator, `NAME_backward_output0`, .... With
+        `monitor_all` it is also called for the operands of each operator, before the results. Names are UTF-8 bytes, as
+        in MXNet. `array` is an NDArray, where MXNet passes a C pointer. Results and gradients are those without a
+        callback: what it is called with is computed apart.
         """
         self._monitor = Monitored(self._symbol, self.function, callback, bool(monitor_all))
 
@@ -348,38 +356,6 @@ class Executor:
         executable = getattr(self.function.specialization_for(self._arrays(), False, self._ctx), "executable", None)
         between = executable.program.arena_bytes if isinstance(executable, Executable) else 0
         return (between + sum(a._nbytes() for a in self.outputs if not a._is_sparse)) >> 20
-
-
-class Monitored:
-    """A symbol compiled with the results of all its operators as outputs, and the callback that receives them."""
-
-    def __init__(
-        self, symbol: Symbol, function: SymbolFunction, callback: Callable[[bytes, NDArray], Any], operands: bool
-    ) -> None:
-        self.nodes = [n for n in depth_first(symbol._entries) if not n.is_variable]
-        entries = [Entry(n, i) for n in self.nodes for i in range(n.num_outputs)]
-        self.heads = symbol._entries
-        self.function = SymbolFunction(type(symbol)([*entries, *self.heads]), function.parameters, function.name)
-        self.callback, self.operands = callback, operands
-        self.numbers = {(e.node, e.index): i for i, e in enumerate(entries)}
-        order = self.function.symbol._variables()[0]
-        self.places = {node: i for i, node in enumerate(order)}
-
-    def report(self, arrays: Sequence[NDArray], found: Sequence[NDArray]) -> list[NDArray]:
-        """Pass the results of one run on `arrays` to the callback; returns the results of the symbol."""
-        from ..ir.dialects.mx.monitored_names import monitored_names
-
-        for node in self.nodes:
-            names = monitored_names(node.operator, len(node.inputs)) if self.operands else ()
-            for name, entry in zip(names, node.inputs, strict=False):
-                variable = entry.node.is_variable
-                value = arrays[self.places[entry.node]] if variable else found[self.numbers[entry.node, entry.index]]
-                if variable:
-                    self.callback(entry.node.name.encode(), value)
-                self.callback(f"{node.name}_{name}".encode(), value)
-            for i in range(node.num_outputs):
-                self.callback(node.output_name(i).encode(), found[self.numbers[node, i]])
-        return list(found[len(found) - len(self.heads) :])
 
 
 _GRAD_REQS = ("write", "add", "null")

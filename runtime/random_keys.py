@@ -67,6 +67,17 @@ def next_key(device: Hashable, draws: int = 1) -> tuple[int, int, int, int]:
     return stream.seed & _MASK, stream.seed >> 32, number & _MASK, 0
 
 
+def positions() -> list[tuple[_Stream, int]]:
+    """The counts of all streams, for `rewind`."""
+    return [(stream, stream.calls) for stream in _streams.by_device.values()]
+
+
+def rewind(counts: list[tuple[_Stream, int]]) -> None:
+    """Set the streams back: the next calls draw the numbers again that followed these counts."""
+    for stream, calls in counts:
+        stream.calls = calls
+
+
 def key_in_memory(stream: Hashable, draws: int, device: Device = HOST) -> Storage:
     """The next key of a stream, in the memory of `device`."""
     key = struct.pack("4I", *next_key(stream, draws))

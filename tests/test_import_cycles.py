@@ -27,11 +27,12 @@ FRONTEND = (
     lr_scheduler memory method_texts name namespace native ndarray_doc notebook random registry rtc symbol_doc torch
     shapes tracebacks type_flags util""",
     "ndarray",
-    "autograd binding compiled executor symbol",
-    """callback checkpoint contrib custom executor_manager image initializer io kvstore metric monitor onnx operator
+    "autograd binding compiled executor monitored symbol",
+    """callback checkpoint custom executor_manager image initializer io kvstore metric monitor onnx operator
     optimizer profiler recordio rnn test_utils visualization""",
     "gluon model parameter_updates training_loop",
     "module",
+    "contrib",
 )
 """The layers of `frontend`, lowest first: modules and packages in its root. See docs/architecture.md."""
 

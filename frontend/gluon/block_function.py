@@ -14,8 +14,9 @@ from ...runtime.function import SIGNATURES
 from ...runtime.host_device import HOST
 from ...runtime.modes import hooks, modes
 from ...runtime.parameter_version import ParameterVersion
-from ..executor import Monitored, storages
+from ..executor import storages
 from ..memory import allocate
+from ..monitored import Monitored
 from ..ndarray import NDArray
 from ..symbol.flags import parse_flags
 from ..symbol.function import SymbolFunction, SymbolSpecialization

@@ -343,7 +343,10 @@ class BaseModule:
                 )
                 for name, value in scores:
                     self.logger.info("Epoch[%d] Validation-%s=%f", epoch, name, value)
-            train_data.reset()
+            self._end_epoch(train_data)
+
+    def _end_epoch(self, train_data: Any) -> None:
+        train_data.reset()
 
     def _fit_epoch(
         self,

@@ -14,6 +14,7 @@ SOURCES = {
     ".contrib.onnx": """get_model_metadata_=get_model_metadata import_model_=import_model
     import_to_gluon_=import_to_gluon""",
     ".contrib.quantization": "quant=",
+    ".contrib.svrg_optimization": "svrg_optimization",
     ".contrib.text.vocab": "vocab",
     ".executor": "Executor",
     ".executor_manager": "DataParallelExecutorManager _check_arguments _load_data _load_label _split_input_slice",
@@ -143,7 +144,7 @@ BORROWED = {
     libinfo long mx_int mx_int64 re""",
     "callback": "",
     "context": "_LIB ctypes",
-    "contrib": "quant",
+    "contrib": "quant svrg_optimization",
     "contrib.amp": "",
     "contrib.amp.amp": """BucketingModule NDArray Symbol SymbolHandle _DTYPE_MX_TO_NP _DTYPE_NP_TO_MX _LIB array base
     c_array_buf c_str_array check_call contextlib ctypes gpu lists logging mx_uint ndarray np opt symbol symbol_contrib
@@ -153,6 +154,9 @@ BORROWED = {
     "contrib.io": "",
     "contrib.ndarray": "",
     "contrib.onnx": "export_model_ get_model_metadata_ import_model_ import_to_gluon_",
+    "contrib.svrg_optimization": "",
+    "contrib.svrg_optimization.svrg_module": "mx time",
+    "contrib.svrg_optimization.svrg_optimizer": "mx",
     "contrib.symbol": "",
     "contrib.tensorboard": "",
     "contrib.text.embedding": "_mx_np _mx_npx base is_np_array vocab",

@@ -27,8 +27,7 @@ _MODULES = {
     NOT_YET: """contrib.amp.lists contrib.amp.lists.symbol_bf16 contrib.amp.lists.symbol_fp16 contrib.amp.loss_scaler
     contrib.onnx.onnx2mx contrib.onnx.onnx2mx._import_helper contrib.onnx.onnx2mx._op_translations
     contrib.onnx.onnx2mx._translation_utils contrib.onnx.onnx2mx.import_model contrib.onnx.onnx2mx.import_onnx
-    contrib.onnx.onnx2mx.import_to_gluon contrib.quantization contrib.svrg_optimization
-    contrib.svrg_optimization.svrg_module contrib.svrg_optimization.svrg_optimizer contrib.tensorrt
+    contrib.onnx.onnx2mx.import_to_gluon contrib.quantization contrib.tensorrt
     gluon.contrib.data gluon.contrib.data._constants gluon.contrib.data.sampler gluon.contrib.data.text
     image.detection misc""",
     _ONNX: """onnx.mx2onnx onnx.mx2onnx._export_helper onnx.mx2onnx._export_model onnx.mx2onnx._export_onnx
@@ -68,13 +67,16 @@ optimizer optimizer.contrib optimizer.optimizer profiler random recordio registr
 rnn.rnn_cell rtc runtime symbol symbol._internal symbol.contrib symbol.image symbol.linalg symbol.op
 symbol.random symbol.sparse symbol.symbol symbol_doc test_utils torch util visualization
 """
-PRESENT = frozenset((*_LOADED.split(), "contrib.amp", "contrib.amp.amp", "notebook.callback"))
+_LOADED_LATER = """
+contrib.amp contrib.amp.amp contrib.svrg_optimization contrib.svrg_optimization.svrg_module
+contrib.svrg_optimization.svrg_optimizer notebook.callback
+"""
+PRESENT = frozenset((*_LOADED.split(), *_LOADED_LATER.split()))
 """MXNet's modules that mxforge implements."""
 
 _NOT_LOADED = """
 _ctypes.space _ffi.runtime_ctypes cython space contrib.amp.lists contrib.amp.lists.symbol_bf16
-contrib.amp.lists.symbol_fp16 contrib.amp.loss_scaler contrib.svrg_optimization
-contrib.svrg_optimization.svrg_module contrib.svrg_optimization.svrg_optimizer contrib.tensorrt misc
+contrib.amp.lists.symbol_fp16 contrib.amp.loss_scaler contrib.tensorrt misc
 ndarray.gen_random symbol.gen_random
 """
 

@@ -299,6 +299,9 @@ def zeros_of(type: TensorType, context: Context) -> NDArray:
 # -- the way back
 
 
+Observe = Callable[[Recorded, Sequence["NDArray | None"], Sequence["NDArray | None"]], None]
+
+
 def entries_of(heads: Sequence[NDArray]) -> list[Entry]:
     """The entries of the heads of a backward pass. MXNetError for a head that is not on the tape."""
     found = [entry_of(head) for head in heads]
@@ -316,17 +319,21 @@ def calls_before(entries: Sequence[Entry]) -> list[Recorded]:
 
 
 def pull_back(
-    nodes: Sequence[Recorded], entries: Sequence[Entry], cotangents: Sequence[NDArray], differentiable: bool = False
+    nodes: Sequence[Recorded],
+    entries: Sequence[Entry],
+    cotangents: Sequence[NDArray],
+    differentiable: bool = False,
+    observe: Observe | None = None,
 ) -> dict[Variable, NDArray]:
     """The gradients of the entries, each weighted by its cotangent, by the variables that they depend on. `nodes` are
-    the calls before them."""
+    the calls before them. `observe(call, cotangents, gradients)` is called for each of them."""
     sums: dict[Entry, NDArray] = {}
     for entry, cotangent in zip(entries, cotangents, strict=True):
         _add(sums, entry, cotangent)
     recording = set_recording(differentiable)
     try:
         for node in nodes:
-            _pull_node(node, sums, differentiable)
+            _pull_node(node, sums, differentiable, observe)
     except GraphError as error:
         raise MXNetError(str(error)) from cause_of(error)
     finally:
@@ -356,12 +363,15 @@ def _reachable(entries: Sequence[Entry]) -> Iterator[Recorded]:
         stack += [e.node for e in node.operands]
 
 
-def _pull_node(node: Recorded, sums: dict[Entry, NDArray], differentiable: bool) -> None:
+def _pull_node(node: Recorded, sums: dict[Entry, NDArray], differentiable: bool, observe: Observe | None) -> None:
     given = [sums.pop(Entry(node, i), None) for i in range(node.results)]
     if all(g is None for g in given):
         return
     assert node.pull is not None
-    for entry, gradient in zip(node.operands, node.pull(given, differentiable), strict=True):
+    found = node.pull(given, differentiable)
+    if observe is not None:
+        observe(node, given, found)
+    for entry, gradient in zip(node.operands, found, strict=True):
         if gradient is not None:
             _add(sums, entry, gradient)
 

@@ -1,8 +1,9 @@
-"""Runs a symbol on arrays of which some are sparse, operator by operator: each operator chooses storage types."""
+"""Runs a symbol operator by operator: on arrays of which some are sparse, where each operator chooses storage types,
+and on a tape."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ...runtime.modes import set_training
@@ -13,6 +14,8 @@ if TYPE_CHECKING:
     from ..ndarray import NDArray
     from .node import SymNode
     from .symbol import Symbol
+
+    Seen = Callable[[SymNode, list[NDArray]], None]
 
 
 class SparseSpecialization:
@@ -31,8 +34,8 @@ class SparseSpecialization:
         self.training = training
         self.steps = [(n, bound_of(n.operator)) for n in depth_first(symbol._entries) if not n.is_variable]
 
-    def call(self, arrays: Sequence[NDArray], version: Hashable) -> list[NDArray]:
-        """The outputs for arrays in the order of the symbol's inputs."""
+    def call(self, arrays: Sequence[NDArray], version: Hashable, seen: Seen | None = None) -> list[NDArray]:
+        """The outputs for arrays in the order of the symbol's inputs. `seen(node, results)` is called for each node."""
         from ..ndarray.eager import apply_bound
 
         values: dict[SymNode, list[NDArray]] = {n: [a] for n, a in zip(self.variables, arrays, strict=True)}
@@ -42,6 +45,8 @@ class SparseSpecialization:
                 operands = [self._value(values, e.node, e.index) for e in node.inputs]
                 found = apply_bound(bound, operands)
                 values[node] = list(found) if isinstance(found, list | tuple) else [found]
+                if seen is not None:
+                    seen(node, values[node])
         finally:
             set_training(before)
         return [self._value(values, e.node, e.index) for e in self.heads]
@@ -50,5 +55,7 @@ class SparseSpecialization:
     def _value(values: dict[SymNode, list[NDArray]], node: SymNode, index: int) -> NDArray:
         found = values[node]
         if index >= len(found):
-            raise MXNetError(f"output {index} of {node.name} is hidden, and does not exist for sparse operands")
+            raise MXNetError(
+                f"output {index} of {node.name} is hidden, and does not exist where operators run one by one"
+            )
         return found[index]

@@ -115,3 +115,56 @@ def test_flags_that_mxnet_accepts(value: Any) -> None:
     flags = [("static_alloc", value), ("inline_limit", 2), ("forward_bulk_size", 15), ("data_indices", [0])]
     made = mx.nd.CachedOp(mx.sym.exp(mx.sym.Variable("x")), flags)
     assert made(mx.nd.zeros((2,))).asnumpy().tolist() == [1, 1]
+
+
+def dropping() -> Any:
+    x: Any = mx.sym.Dropout(mx.sym.FullyConnected(mx.sym.var("data"), num_hidden=4, name="f"), p=0.5, name="d")
+    return mx.sym.MakeLoss(mx.sym.sum(mx.sym.Dropout(x * x, p=0.5, name="e")), name="l")
+
+
+def trained(listen: Any) -> tuple[list[np.ndarray], list[str]]:
+    """Outputs and gradients of two steps with a monitor that `listen` installs, and the names that it received."""
+    bound, names = dropping().simple_bind(mx.cpu(), data=(3, 5)), []
+    for i, array in enumerate(bound.arg_arrays):
+        array[:] = np.cos(np.arange(array.size) + i).reshape(array.shape)
+    listen(bound, names)
+    found = []
+    mx.random.seed(5)
+    for _ in range(2):
+        found.append(bound.forward(is_train=True)[0].asnumpy())
+        bound.backward()
+        found += [g.asnumpy() for g in bound.grad_arrays if g is not None]
+    return found, names
+
+
+def test_a_monitor_changes_no_number() -> None:
+    plain, _ = trained(lambda bound, names: None)
+    heard, names = trained(lambda bound, names: bound.set_monitor_callback(lambda name, a: names.append(name.decode())))
+    assert all(a.tobytes() == b.tobytes() for a, b in zip(plain, heard, strict=True))
+    assert {"f_output", "d_output", "d_backward_output", "f_backward_output0"} <= set(names)
+
+
+def test_a_monitor_that_waits_receives_nothing() -> None:
+    heard: list[str] = []
+
+    class Waiting:
+        activated = False
+
+        def hear(self, name: bytes, array: Any) -> None:
+            heard.append(name.decode())
+
+    trained(lambda bound, names: bound.set_monitor_callback(Waiting().hear))
+    assert heard == []
+
+
+def test_a_monitor_sees_the_masks_that_the_gradients_use() -> None:
+    seen: dict[str, np.ndarray] = {}
+    bound = mx.sym.Dropout(mx.sym.var("x"), p=0.5, name="d").simple_bind(mx.cpu(), x=(64,))
+    bound.arg_dict["x"][:] = 1
+    bound.set_monitor_callback(lambda name, array: seen.update({name.decode(): array.asnumpy()}))
+    output = bound.forward(is_train=True)[0].asnumpy()
+    bound.backward(mx.nd.ones((64,)))
+    gradient = bound.grad_dict["x"]
+    assert gradient is not None
+    assert 0 < np.count_nonzero(output) < 64
+    assert all(np.array_equal(a, output) for a in (gradient.asnumpy(), seen["d_output"], seen["d_backward_output"]))
