@@ -228,8 +228,8 @@ class BatchNormV1(_BatchNormBase):
 
 @operator("_contrib_SyncBatchNorm")
 class SyncBatchNorm(_BatchNormBase):
-    """Batch normalization with statistics over the batches of all devices. Here a program runs on one device, so the
-    results are those of BatchNorm.
+    """Batch normalization with statistics over the batches of all devices. Here a program runs on one device: training
+    with several devices is refused, and the other results are those of BatchNorm.
 
     Args:
         ndev: Number of devices.
@@ -243,6 +243,14 @@ class SyncBatchNorm(_BatchNormBase):
     output_mean_var: Bool = False
     ndev: Int = 1
     key: Text
+
+    def decompose(self, b: MxBuilder, *inputs: Value) -> Three:
+        if self.ndev > 1 and b.training and not self.use_global_stats:
+            raise ValueError(
+                f"statistics over ndev={self.ndev} devices are not supported, because the call of one device ends "
+                "before that of the next begins: train with ndev=1, or with BatchNorm"
+            )
+        return self.normalize(b, inputs)
 
 
 @operator("LayerNorm", aliases=("_npx_layer_norm",))

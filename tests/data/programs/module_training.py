@@ -355,9 +355,8 @@ def module_monitor(mx):
     module.init_params(mx.init.One())
     set_values(mx, module)
     module.init_optimizer(optimizer_params={"learning_rate": 0.1})
-    monitor = mx.mon.Monitor(
-        2, stat_func=lambda x: x.sum(), pattern="f2.*|softmax_(output|label|backward_output0)|b1_moving.*", sort=True
-    )
+    pattern = "f2.*|softmax_(output|label|backward_output0)|b1_moving.*"  # MXNet does not initialise a label's gradient
+    monitor = mx.mon.Monitor(2, stat_func=lambda x: x.sum(), pattern=pattern, sort=True)
     module.install_monitor(monitor)
     found = []
     for _ in range(3):
