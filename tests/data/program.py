@@ -19,6 +19,14 @@ def numbers(array):
     return {"shape": list(array.shape), "values": array.asnumpy().astype("float64").reshape(-1).tolist()}
 
 
+def sketch(array):
+    """An array's shape and its sums along four fixed directions: few numbers that any wrong element changes."""
+    values = array.asnumpy().astype("float64").reshape(-1)
+    places = np.arange(values.size)
+    sums = [np.cos(places * k + k) @ values for k in (0, 0.7, 1.9, 2.8)]
+    return {"shape": list(array.shape), "values": [float(f"{value:.7g}") for value in sums]}
+
+
 def fill(net):
     """Give all parameters values that depend on their names' order alone; variances stay positive."""
     for number, param in enumerate(net.collect_params().values()):

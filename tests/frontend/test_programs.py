@@ -15,7 +15,14 @@ import pytest
 
 DATA = Path(__file__).resolve().parents[1] / "data"
 TOLERANCE = 1e-5
-TOLERANCES = {"autograd": 1e-4, "fitting": 1e-4, "gluon_training": 1e-4, "module_training": 1e-4, "training": 1e-4}
+TOLERANCES = {
+    "autograd": 1e-4,
+    "fitting": 1e-4,
+    "gluon_training": 1e-4,
+    "module_training": 1e-4,
+    "ssd": 1e-4,
+    "training": 1e-4,
+}
 """Of groups in which rounding differences grow, by their name."""
 
 

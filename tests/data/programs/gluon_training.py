@@ -1,19 +1,10 @@
 """Programs that train with Gluon: losses, recurrent cells, layers, several contexts, clipping of gradients."""
 
-import numpy as np
-from program import failure, fill, gather, numbers, ramp
+from program import failure, fill, gather, numbers, ramp, sketch
 from programs.gluon_cells import CELLS
 from programs.gluon_layers import LAYERS, LOSSES, operands
 
 PROGRAMS, program = gather()
-
-
-def sketch(array):
-    """An array's shape and its sums along four fixed directions: few numbers that any wrong element changes."""
-    values = array.asnumpy().astype("float64").reshape(-1)
-    places = np.arange(values.size)
-    sums = [np.cos(places * k + k) @ values for k in (0, 0.7, 1.9, 2.8)]
-    return {"shape": list(array.shape), "values": [float(f"{value:.7g}") for value in sums]}
 
 
 def with_gradient(array):
