@@ -54,12 +54,15 @@ def simple_bind(
     if arguments is None or states is None:
         raise RuntimeError(_insufficient(symbol, shapes, given))
     names = symbol.list_arguments()
+    try:
+        requests = gradient_requests(names, grad_req)
+    except ValueError as error:
+        raise RuntimeError(f"{_failed(shapes)}{error}") from cause_of(error)
     contexts = _contexts(symbol, groups or {})
     memory = _Memory(ctx, frozenset(shared_names or ()), shared, buffer, _storage_types(symbol, stypes), contexts)
     made = [memory.argument(n, s, kinds[n]) for n, s in zip(names, arguments, strict=True)]
     grads: list[NDArray | None] = [
-        None if r == "null" else memory.gradient(n, a)
-        for n, r, a in zip(names, gradient_requests(names, grad_req), made, strict=True)
+        None if r == "null" else memory.gradient(n, a) for n, r, a in zip(names, requests, made, strict=True)
     ]
     auxiliary = [memory.state(n, s, kinds[n]) for n, s in zip(symbol.list_auxiliary_states(), states, strict=True)]
     return Executor(symbol, ctx, made, grads, auxiliary, grad_req, tuple(given))
@@ -184,6 +187,9 @@ def bind(
         grads = _listed("args_grad", args_grad, names, missing=True)
     reqs = gradient_requests(names, grad_req)
     _check_arrays(symbol, ctx, dict(zip((*names, *auxiliary), (*arguments, *states), strict=True)), not group2ctx)
+    for name, array, grad in zip(names, arguments, grads, strict=True):
+        if grad is not None and grad.shape != array.shape:
+            raise MXNetError(f"bind: the gradient of {name} has the shape {grad.shape}, {name} has {array.shape}")
     kept: list[Any] = [grad if req != "null" else None for grad, req in zip(grads, reqs, strict=True)]
     return Executor(symbol, ctx, arguments, kept, states, grad_req)
 

@@ -11,6 +11,7 @@ from ..context import Context
 from ..kvstore import KVStore, KVStoreBase
 from ..optimizer.updater import load_states
 from ..parameter_updates import _create_kvstore, _create_sparse_kvstore
+from ..tracebacks import api_boundary
 from .parameter import Parameter
 from .parameter_dict import ParameterDict
 
@@ -176,6 +177,7 @@ class Trainer:
         """Set the optimizer's learning rate. Raises UserWarning if the optimizer has a learning rate schedule."""
         self._optimizer.set_learning_rate(lr)
 
+    @api_boundary
     def step(self, batch_size: int, ignore_stale_grad: bool = False) -> None:
         """Sum the gradients of all contexts and update the parameters, outside of `autograd.record()`.
 
@@ -260,6 +262,7 @@ class Trainer:
         else:
             write_atomically(fname, self._updaters[0].get_states(dump_optimizer=True))
 
+    @api_boundary
     def load_states(self, fname: str | os.PathLike[str]) -> None:
         """Load the optimizer and its states from a file of MXNet or mxforge.
 

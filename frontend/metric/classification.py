@@ -125,7 +125,7 @@ class _Likelihood(EvalMetric):
         for label, pred in zip(labels, preds, strict=False):
             true, predicted = label.asnumpy().ravel(), pred.asnumpy()
             if true.shape[0] != predicted.shape[0]:
-                raise AssertionError((true.shape[0], predicted.shape[0]))
+                raise AssertionError(f"{true.shape[0]} labels for {predicted.shape[0]} predictions")
             probabilities = predicted[np.arange(true.shape[0]), true.astype(np.int64)]
             self._add((-np.log(probabilities + self.eps)).sum(), true.shape[0])
 

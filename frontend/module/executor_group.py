@@ -51,6 +51,8 @@ class DataParallelExecutorGroup:
         self.for_training, self.inputs_need_grad = for_training, inputs_need_grad
         self.group2ctxs = groups_by_context(group2ctxs, len(self.contexts))
         data, labels = _descs(data_shapes), None if label_shapes is None else _descs(label_shapes)
+        if labels == []:
+            raise AssertionError("label_shapes is empty; it must be None for a module without labels")
         self.grad_req = gradient_requests(self, [d.name for d in data], grad_req if for_training else "null")
         self.output_layouts = [DataDesc.get_batch_axis(output.attr("__layout__")) for output in symbol]
         self.shared_data_arrays: list[dict[str, NDArray]] = (

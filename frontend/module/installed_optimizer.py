@@ -16,6 +16,7 @@ from ..parameter_updates import (
     numbered_names,
     total_batch_size,
 )
+from ..tracebacks import api_boundary
 from .base_module import BaseModule
 from .executor_group import DataParallelExecutorGroup
 
@@ -34,6 +35,7 @@ class ModuleWithOptimizer(BaseModule):
     _params_dirty: bool
     _updater: Any = None
 
+    @api_boundary
     def init_optimizer(
         self,
         kvstore: Any = "local",

@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ..base import MXNetError
 from ..context import Context, cpu
 from ..initializer import InitDesc
 from ..io import DataBatch, DataDesc
@@ -63,6 +64,7 @@ class Module(ModuleWithOptimizer):
         self._label_shapes: list[DataDesc] | None = None
 
     @staticmethod
+    @api_boundary
     def load(prefix: str, epoch: int, load_optimizer_states: bool = False, **kwargs: Any) -> Module:
         """Load the module of a checkpoint. Its parameters are used when it is bound."""
         symbol, arguments, states = load_checkpoint(prefix, epoch)
@@ -368,8 +370,11 @@ def _fill(
 ) -> None:
     """Initialize one parameter from `source` if it contains it, else with the initializer."""
     if source is not None and str(desc) in source:
-        if source[str(desc)] is not array:
-            source[str(desc)].copyto(array)
+        given = source[str(desc)]
+        if given.shape != array.shape:
+            raise MXNetError(f"init_params: {desc} has the shape {array.shape}, the array passed has {given.shape}")
+        if given is not array:
+            given.copyto(array)
         return
     if source is not None and not allow_missing:
         raise RuntimeError(f"{desc} is not presented")

@@ -9,6 +9,7 @@ from ...runtime.modes import set_recording
 from ...runtime.writes import written
 from ..base import MXNetError
 from ..dtypes import dtype_of
+from ..tracebacks import api_boundary
 from .array_classes import array_class, empty_array
 from .linked_tape import linked_gradients
 from .tape import Entry, Variable, calls_before, entries_of, free, pull_back, variable_of
@@ -49,6 +50,7 @@ def attach(array: NDArray, request: str, make: Callable[[], NDArray]) -> None:
     array._entry = Entry(Variable(request, make))
 
 
+@api_boundary
 def backward(heads: Any, head_grads: Any = None, retain_graph: bool = False, train_mode: bool = True) -> None:
     """Compute the gradients of arrays by all variables that they depend on; each variable's array receives its own.
 
@@ -90,6 +92,7 @@ def _gradients(
     return found
 
 
+@api_boundary
 def grad(
     heads: Any,
     variables: Any,

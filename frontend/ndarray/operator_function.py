@@ -29,7 +29,7 @@ from .array_classes import empty_array, number_class
 from .operator_graph import compiled, eager_options, operator_graph, refusal
 from .ready import fast_binary, fast_unary
 from .scalars import ScalarBlock, checks_scalars
-from .tape import call_recorded, is_recorded, require_writable
+from .tape import call_recorded, is_recorded, record_without_gradient, require_writable
 
 if TYPE_CHECKING:
     from ...ir.dialects.mx.operator import Operator
@@ -114,13 +114,15 @@ class OperatorSpecialization(Specialization):
         try:
             if not hooks.watched:
                 results = self._results(arrays, out, context, scalars)
-            elif is_recorded(arrays):
+            elif is_recorded(arrays) and type(self.operator).has_gradient:
                 results = self._recorded(arrays, out, context, scalars)
             else:
                 call = Call(self.function, self, arrays, scalars)
                 before_call(call)
                 results = self._results(arrays, out, context, scalars)
                 after_call(call, results)
+                if is_recorded(arrays):
+                    record_without_gradient(self.operator, arrays, results)
         except DeviceError:
             return self.elsewhere(arrays, out, scalars)
         if out is not None:

@@ -25,6 +25,7 @@ from ..tracebacks import cause_of
 from .array_classes import array_at, empty_array
 
 if TYPE_CHECKING:
+    from ...ir.dialects.mx.operator import Operator
     from ...runtime.derivative import Derivative, Differentiable
     from ...runtime.function import Specialization
     from ..context import Context
@@ -171,6 +172,25 @@ class _CopyPullback:
         from ...ir.dialects.mx.operator import lookup
 
         return Origin(lookup("_copyto")(), [None], [0])
+
+
+def record_without_gradient(operator: Operator, operands: Sequence[NDArray], results: Sequence[NDArray]) -> None:
+    """Put a call of an operator without a gradient on the tape: a backward pass through it raises MXNetError."""
+    wrt = [i for i, a in enumerate(operands) if entry_of(a) is not None]
+    record(operands, wrt, _NoPullback(Origin(operator, operands, wrt)), results)
+
+
+class _NoPullback:
+    __slots__ = ("called",)
+
+    def __init__(self, called: Origin) -> None:
+        self.called = called
+
+    def __call__(self, cotangents: list[NDArray | None], differentiable: bool) -> Sequence[NDArray | None]:
+        raise MXNetError(f"Operator {self.called.function.mx_name()} is non-differentiable")
+
+    def origin(self) -> Origin:
+        return self.called
 
 
 # -- calls of compiled functions

@@ -154,8 +154,12 @@ def read_states(data: bytes) -> Any:
         return _arrays(_Reader(io.BytesIO(data)).load(), {})
     except pickle.UnpicklingError:
         raise
+    except KeyError as error:
+        raise pickle.UnpicklingError("damaged states of an optimizer: they are no pickle") from cause_of(error)
+    except EOFError as error:
+        raise pickle.UnpicklingError("damaged states of an optimizer: they end too early") from cause_of(error)
     except Exception as error:
-        raise pickle.UnpicklingError(f"damaged states of an optimizer: {error}") from cause_of(error)
+        raise pickle.UnpicklingError(f"damaged states of an optimizer: {error!r}") from cause_of(error)
 
 
 def _arrays(value: Any, seen: dict[int, tuple[Any, Any]]) -> Any:

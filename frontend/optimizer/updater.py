@@ -7,6 +7,7 @@ from pathlib import Path
 from pickle import UnpicklingError
 from typing import Any
 
+from ..base import MXNetError
 from ..context import Context
 from ..ndarray import NDArray
 from ..tracebacks import cause_of
@@ -40,10 +41,20 @@ class Updater:
             self.optimizer.update_multi_precision(i, w, g, self.states[i])
 
     def _prepare(self, index: Any, weight: NDArray) -> None:
-        """Create the weight's state if it is missing, or copy a loaded state to the weight's context."""
+        """Create the weight's state if it is missing, or copy a loaded state to the weight's context.
+
+        MXNetError if the loaded state is that of another optimizer or weight. No weight is changed then.
+        """
         if index not in self.states:
             self.states[index] = self.optimizer.create_state_multi_precision(index, weight)
         elif not self.states_synced[index]:
+            expected = self.optimizer.create_state_multi_precision(index, weight)
+            if not _fits(self.states[index], expected):
+                name, kind = self.optimizer.idx2name.get(index, index), type(self.optimizer).__name__
+                raise MXNetError(
+                    f"the loaded state of weight {name} is {_described(self.states[index])}, {kind} needs "
+                    f"{_described(expected)}: it belongs to another optimizer or another network"
+                )
             self.states[index] = self.sync_state_context(self.states[index], weight.context)
         self.states_synced[index] = True
 
@@ -86,6 +97,22 @@ class Updater:
     def get_states(self, dump_optimizer: bool = False) -> bytes:
         """All states as bytes that MXNet can read, with the optimizer if `dump_optimizer`."""
         return write_states((self.states, self.optimizer) if dump_optimizer else self.states)
+
+
+def _fits(state: Any, expected: Any) -> bool:
+    """Whether a loaded state has the arrays of an expected one. Either may lack an array, as without momentum."""
+    if isinstance(state, list | tuple) and isinstance(expected, list | tuple):
+        return len(state) == len(expected) and all(map(_fits, state, expected))
+    if isinstance(state, NDArray) and isinstance(expected, NDArray):
+        return state.shape == expected.shape
+    return not isinstance(state, list | tuple) and not isinstance(expected, list | tuple)
+
+
+def _described(state: Any) -> str:
+    """The shapes of a state's arrays."""
+    if isinstance(state, list | tuple):
+        return f"({', '.join(map(_described, state))})"
+    return f"an array {state.shape}" if isinstance(state, NDArray) else str(state)
 
 
 def get_updater(optimizer: Optimizer) -> Updater:

@@ -319,3 +319,31 @@ def test_the_symbol_of_a_long_history_is_found_without_recursion() -> None:
     symbol = autograd.get_symbol(y)
     assert len(symbol.get_internals().list_outputs()) == 3001
     assert autograd.get_symbol(y).tojson() == symbol.tojson()
+
+
+def test_losses_that_are_not_numbers_pass_through_training() -> None:
+    """As in MXNet, NaN and infinity are no error: they reach the parameters that they belong to, and no others."""
+    one, other = (mx.gluon.Parameter(name, shape=(2,), init="ones") for name in ("one", "other"))
+    for parameter in (one, other):
+        parameter.initialize()
+    trainer = mx.gluon.Trainer([one, other], "sgd", {"learning_rate": 1.0})
+    with autograd.record():
+        loss = nd.log(one.data() - 2).sum() + (other.data() * 3).sum()
+    assert np.isnan(loss.asscalar())
+    loss.backward()
+    trainer.step(1)
+    assert other.data().asnumpy().tolist() == [-2, -2]
+    assert np.isfinite(one.grad().asnumpy()).all()
+
+
+def test_a_failed_backward_leaves_the_gradients_alone() -> None:
+    x = variable(1, 2)
+    with autograd.record():
+        y = x * 2 + nd.all_finite(x)
+    with pytest.raises(mx.MXNetError, match="all_finite is non-differentiable"):
+        y.backward()
+    assert x.grad.asnumpy().tolist() == [0, 0]
+    with autograd.record():
+        y = x * 2
+    y.backward()
+    assert x.grad.asnumpy().tolist() == [2, 2]

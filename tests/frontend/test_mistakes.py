@@ -26,6 +26,8 @@ OTHER_TYPE = {
     "out_type": "an AttributeError of an array without a handle",
     "float_of_array": "NDArray has no __float__ in MXNet, and no number of an array is one",
     "len_of_scalar": "an IndexError of an empty shape",
+    "states_of_another_optimizer": "an AssertionError about the argument of an operator",
+    "module_states_of_another_optimizer": "an AssertionError about the argument of an operator",
 }
 MISTAKES = [(group, mistake) for group in groups() for mistake in read(group)]
 

@@ -126,6 +126,7 @@ class AllClose(Operator):
         array(1, dtype=uint8)
     """
 
+    has_gradient = False
     inputs = ("a", "b")
     output_dtype = DType.U8
     rtol: Float = 9.99999975e-06
@@ -154,6 +155,7 @@ class AllFinite(Operator):
         array([1.], dtype=float32)
     """
 
+    has_gradient = False
     output_dtype = DType.F32
     init_output: Bool = True
 

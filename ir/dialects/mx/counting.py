@@ -28,6 +28,7 @@ class Histogram(Operator):
         output1: The bounds of the intervals.
     """
 
+    has_gradient = False
     inputs = ("data", "bins?")
     outputs = ("output0", "output1")
     bin_cnt: OptionalInt = None

@@ -82,6 +82,8 @@ class Operator(BaseModel, Op):
     serves all values. `decompose` reads them with `b.number`."""
     index_errors: ClassVar[bool] = False
     """True if a problem found by `operands_problem` is an IndexError, as in MXNet, not an MXNetError."""
+    has_gradient: ClassVar[bool] = True
+    """False if MXNet has no gradient of the operator: a backward pass through a recorded call raises an error."""
     gradient: ClassVar[Callable[..., Sequence[Value | None]] | None] = None
     """gradient(self, b, operands, results, cotangents) -> a value or None per input; None: the derivative in core."""
 

@@ -318,6 +318,7 @@ class MultiAllFinite(_OfArrays):
         (1,), float32.
     """
 
+    has_gradient = False
     num_arrays: Int = 1
     init_output: Bool = True
     output_dtype = DType.F32
