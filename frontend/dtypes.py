@@ -24,6 +24,11 @@ def dtype_of(dtype: Any) -> DType:
     return found
 
 
+def is_half(dtype: Any) -> bool:
+    """True for floats of 16 bits."""
+    return dtype_of(dtype) in (DType.F16, DType.BF16)
+
+
 def numpy_type(dtype: DType) -> Any:
     """The value of `NDArray.dtype`: a NumPy class such as `numpy.float32`, or `bfloat16`."""
     return bfloat16 if dtype is DType.BF16 else _NUMPY[dtype]

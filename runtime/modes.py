@@ -6,8 +6,8 @@ Fast paths skip observers, so they are taken only while `hooks.watched` is False
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
 
 from ..ir.locks import ForkSafeLock
 
@@ -36,15 +36,23 @@ class Observer(Protocol):
     def after_call(self, call: Call, results: Sequence[Tensor]) -> None: ...
 
 
-class Hooks:
-    """The observers of calls. `watched` is True while there is an observer or any thread records."""
+Converter = Callable[[Any, Any, Any], tuple[Any, Any]]
+"""Returns the operands and parameters with which an operator is called instead."""
 
-    __slots__ = ("_lock", "_recording", "observers", "watched")
+
+class Hooks:
+    """The observers of calls, and what converts their operands before: mixed precision.
+
+    `watched` is True while there is an observer or a converter, or any thread records.
+    """
+
+    __slots__ = ("_lock", "_recording", "converter", "observers", "watched")
 
     def __init__(self) -> None:
         self._lock = ForkSafeLock()
         self._recording = 0
         self.observers: tuple[Observer, ...] = ()
+        self.converter: Converter | None = None
         self.watched = False
 
     def add(self, observer: Observer) -> None:
@@ -59,6 +67,12 @@ class Hooks:
             self.observers = tuple(o for o in self.observers if o is not observer)
             self._refresh()
 
+    def convert_operands(self, converter: Converter | None) -> None:
+        """Set what converts the operands of users' calls of operators; None for nothing."""
+        with self._lock:
+            self.converter = converter
+            self._refresh()
+
     def count_recording(self, change: int) -> None:
         """Change the number of threads that record, by 1 or -1."""
         with self._lock:
@@ -66,7 +80,7 @@ class Hooks:
             self._refresh()
 
     def _refresh(self) -> None:
-        self.watched = bool(self.observers) or self._recording > 0
+        self.watched = bool(self.observers) or self.converter is not None or self._recording > 0
 
 
 hooks = Hooks()

@@ -6,10 +6,9 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from .. import ndarray, symbol
 from ..base import mx_real_t
+from ..dtypes import is_half
 from ..symbol import Symbol
 from .hybrid_block import HybridBlock
 from .parameter_dict import ParameterDict
@@ -114,9 +113,9 @@ class SymbolBlock(HybridBlock):
         self._cached_graph = graph
 
     def cast(self, dtype: Any) -> None:
-        """Convert all parameters to another dtype. With float16, parameters of batch normalisations become float32."""
+        """Convert all parameters to another dtype. With 16-bit floats, those of batch normalisations become float32."""
         super().cast(dtype)
-        if np.dtype(dtype) != np.float16:
+        if not is_half(dtype):
             return
         for name in list(self.params.keys()):
             for suffix, mean in (("running_var", "running_mean"), ("moving_var", "moving_mean")):

@@ -25,6 +25,8 @@ class Trainer:
     are summed depends on `kvstore`, `compression_params` and `update_on_kvstore`.
     """
 
+    _amp_loss_scaler: Any  # of mixed precision: missing unless losses are scaled
+
     def __init__(
         self,
         params: Any,
@@ -188,6 +190,8 @@ class Trainer:
         """
         self._check_and_rescale_grad(self._scale / batch_size)
         self._prepare()
+        if self._update_on_kvstore and self._overflowed():  # the store updates while it sums
+            return
         self._allreduce_grads()
         self._update(ignore_stale_grad)
 
@@ -234,9 +238,13 @@ class Trainer:
             else:
                 self._kvstore.pushpull(i, grads, priority=-i)
 
-    def _update(self, ignore_stale_grad: bool) -> None:
+    def _overflowed(self) -> bool:
+        """True if losses are scaled and a gradient is infinite or NaN: then the step is skipped. Asked once a step."""
         scaler = getattr(self, "_amp_loss_scaler", None)
-        if scaler is not None and scaler.has_overflow(self._params):
+        return scaler is not None and scaler.has_overflow(self._params)
+
+    def _update(self, ignore_stale_grad: bool) -> None:
+        if not self._update_on_kvstore and self._overflowed():
             return
         updates: list[list[tuple[int, Any, Any]]] = [[] for _ in self._updaters]
         for i, param in enumerate(self._params):

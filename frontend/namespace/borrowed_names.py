@@ -42,7 +42,8 @@ SOURCES = {
     from_numpy ftml_update ftrl_update get_indexing_dispatch_code get_oshape_of_gather_nd_op greater greater_equal
     indexing_key_expand_implicit_axes lamb_update_phase1 lamb_update_phase2 lesser lesser_equal logical_and
     logical_or logical_xor maximum mean modulo moveaxis mp_lamb_update_phase1 mp_lamb_update_phase2 mp_nag_mom_update
-    mp_sgd_mom_update mp_sgd_update multi_lars multi_mp_sgd_mom_update multi_mp_sgd_update multi_sgd_mom_update
+    mp_sgd_mom_update mp_sgd_update multi_all_finite multi_lars multi_mp_sgd_mom_update multi_mp_sgd_update
+    multi_sgd_mom_update
     multi_sgd_update multi_sum_sq multiply nag_mom_update nd= ndarray not_equal onehot_encode
     preloaded_multi_mp_sgd_mom_update preloaded_multi_mp_sgd_update preloaded_multi_sgd_mom_update
     preloaded_multi_sgd_update rmsprop_update rmspropalex_update sgd_mom_update sgd_update signsgd_update
@@ -149,6 +150,10 @@ BORROWED = {
     "contrib.amp.amp": """BucketingModule NDArray Symbol SymbolHandle _DTYPE_MX_TO_NP _DTYPE_NP_TO_MX _LIB array base
     c_array_buf c_str_array check_call contextlib ctypes gpu lists logging mx_uint ndarray np opt symbol symbol_contrib
     trainer""",
+    "contrib.amp.lists": "",
+    "contrib.amp.lists.symbol_bf16": "",
+    "contrib.amp.lists.symbol_fp16": "",
+    "contrib.amp.loss_scaler": "multi_all_finite",
     "contrib.autograd": """NDArrayHandle _GRAD_REQ_MAP _LIB array c_array c_array_buf c_handle_array check_call ctypes
     functools mx_uint string_types zeros_like""",
     "contrib.io": "",

@@ -24,8 +24,7 @@ _MODULES = {
     _C_INTERFACE: """_api_internal _ctypes _ctypes.ndarray _ctypes.space _ctypes.symbol _cy3 _ffi _ffi._ctypes
     _ffi._ctypes.function _ffi._ctypes.object _ffi._ctypes.types _ffi._cy3 _ffi.base _ffi.function _ffi.node_generic
     _ffi.object _ffi.runtime_ctypes _global_var api cython space tvmop""",
-    NOT_YET: """contrib.amp.lists contrib.amp.lists.symbol_bf16 contrib.amp.lists.symbol_fp16 contrib.amp.loss_scaler
-    contrib.onnx.onnx2mx contrib.onnx.onnx2mx._import_helper contrib.onnx.onnx2mx._op_translations
+    NOT_YET: """contrib.onnx.onnx2mx contrib.onnx.onnx2mx._import_helper contrib.onnx.onnx2mx._op_translations
     contrib.onnx.onnx2mx._translation_utils contrib.onnx.onnx2mx.import_model contrib.onnx.onnx2mx.import_onnx
     contrib.onnx.onnx2mx.import_to_gluon contrib.quantization contrib.tensorrt
     gluon.contrib.data gluon.contrib.data._constants gluon.contrib.data.sampler gluon.contrib.data.text
@@ -68,15 +67,15 @@ rnn.rnn_cell rtc runtime symbol symbol._internal symbol.contrib symbol.image sym
 symbol.random symbol.sparse symbol.symbol symbol_doc test_utils torch util visualization
 """
 _LOADED_LATER = """
-contrib.amp contrib.amp.amp contrib.svrg_optimization contrib.svrg_optimization.svrg_module
+contrib.amp contrib.amp.amp contrib.amp.lists contrib.amp.lists.symbol_bf16 contrib.amp.lists.symbol_fp16
+contrib.amp.loss_scaler contrib.svrg_optimization contrib.svrg_optimization.svrg_module
 contrib.svrg_optimization.svrg_optimizer notebook.callback
 """
 PRESENT = frozenset((*_LOADED.split(), *_LOADED_LATER.split()))
 """MXNet's modules that mxforge implements."""
 
 _NOT_LOADED = """
-_ctypes.space _ffi.runtime_ctypes cython space contrib.amp.lists contrib.amp.lists.symbol_bf16
-contrib.amp.lists.symbol_fp16 contrib.amp.loss_scaler contrib.tensorrt misc
+_ctypes.space _ffi.runtime_ctypes cython space contrib.tensorrt misc
 ndarray.gen_random symbol.gen_random
 """
 

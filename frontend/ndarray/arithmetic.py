@@ -22,7 +22,7 @@ from ..tracebacks import api_boundary
 from .array_classes import array_class, empty_array, number_class
 from .eager import apply_bound, bind, operator_named
 from .operator_function import BoundOperator, OperatorFunction, on_one_device
-from .sparse_arithmetic import binary
+from .sparse_arithmetic import OF_NUMBERS, binary
 
 if TYPE_CHECKING:
     from .ndarray import NDArray
@@ -58,8 +58,10 @@ def _table(name: str) -> Cache[Any, Callable[..., Any]]:
 
 
 @api_boundary
-def _slow(name: str, x: NDArray, y: NDArray) -> NDArray:
-    """Apply the operator, which is compiled if necessary, and cache its fast path."""
+def _slow(name: str, x: Any, y: Any) -> NDArray:
+    """Apply the operator to two arrays, or an array and a number. It is compiled if necessary, and its fast path
+    cached."""
+    x, y = _operands(name, x, y)
     bound = bind(operator_named(name), {})
     if x._is_sparse or y._is_sparse:
         return apply_bound(bound, (x, y))
@@ -68,6 +70,31 @@ def _slow(name: str, x: NDArray, y: NDArray) -> NDArray:
     if not hooks.watched and found.device is HOST:
         _table(name).get((x._dtype, x._shape, y._dtype, y._shape), found.fast)
     return found.call((x, y))
+
+
+def _operands(name: str, x: Any, y: Any) -> tuple[NDArray, NDArray]:
+    """Two arrays: `hooks.converter` converts given arrays, and numbers get the dtype of the other operand."""
+    if hooks.converter is not None:
+        x, y = _converted(name, x, y)
+    if isinstance(x, numeric_types):
+        y = whole(y)
+        return cell(y._dtype, x), y
+    if isinstance(y, numeric_types):
+        x = whole(x)
+    return x, as_operand(y, x._dtype)
+
+
+def _converted(name: str, x: Any, y: Any) -> tuple[Any, Any]:
+    """The operands after `hooks.converter`, which gets the operator that MXNet uses for an array and a number."""
+    assert hooks.converter is not None
+    right, left = OF_NUMBERS.get(name, (name, name))
+    if isinstance(x, numeric_types):
+        (y,), _ = hooks.converter(operator_named(left), [y], {})
+    elif isinstance(y, numeric_types):
+        (x,), _ = hooks.converter(operator_named(right), [x], {})
+    elif isinstance(y, array_class()):
+        (x, y), _ = hooks.converter(operator_named(name), [x, y], {})
+    return x, y
 
 
 def _unsupported(value: Any) -> TypeError:
@@ -79,6 +106,7 @@ def _method(name: str, python_name: str, doc: str) -> Callable[[NDArray, Any], N
     fast_paths = _table(name).recent
 
     def method(self: NDArray, other: Any) -> NDArray:
+        given = other
         if other.__class__ in _NUMBERS:
             if self._dtype is _BOOL:
                 self = self.astype("int64")
@@ -88,7 +116,7 @@ def _method(name: str, python_name: str, doc: str) -> Callable[[NDArray, Any], N
         except (AttributeError, KeyError):
             call = None  # errors below must not have this one as their context
         if call is None or hooks.watched:
-            return _slow(name, self, as_operand(other, self._dtype))
+            return _slow(name, self, given)
         return call(self, other)
 
     return _named(method, python_name, doc)
@@ -100,10 +128,11 @@ def _reflected(name: str, python_name: str, doc: str) -> Callable[[NDArray, Any]
     fast_paths = _table(name).recent
 
     def method(self: NDArray, other: Any) -> NDArray:
+        given = other
         self = whole(self)
         other = as_operand(other, self._dtype)
         call = fast_paths.get((other._dtype, other._shape, self._dtype, self._shape))
-        result = _slow(name, other, self) if call is None or hooks.watched else call(other, self)
+        result = _slow(name, given, self) if call is None or hooks.watched else call(other, self)
         result._context = self._context
         return result
 
@@ -139,6 +168,8 @@ def _in_place(name: str, python_name: str, doc: str) -> Callable[[NDArray, Any],
 @api_boundary
 def _slow_in_place(name: str, table: Cache[Any, Callable[..., Any]], x: NDArray, y: NDArray) -> NDArray:
     """The slow path: a first call with such operands, an operand that shares x's memory, or observed calls."""
+    if hooks.converter is not None:
+        _, y = _converted(name, x, y)
     x, y = on_one_device((x, y))
     found = bind(operator_named(name), {}).specialization((x, y))
     found.call((x, y), x)
@@ -157,6 +188,8 @@ def _unary(bound: Callable[[], BoundOperator], python_name: str, doc: str) -> Ca
         return slowly(whole(self)) if call is None or hooks.watched else call(self)
 
     def slowly(x: NDArray) -> NDArray:
+        if hooks.converter is not None:
+            (x,), _ = hooks.converter(type(bound().operator), [x], {})
         found = bound().specialization((x,))
         if not hooks.watched and found.device is HOST:
             table.get((x._dtype, x._shape), found.fast)
@@ -204,13 +237,14 @@ def apply(name: str, x: NDArray, y: Any) -> NDArray:
     """A binary operator on two arrays, or an array and a number."""
     if x._is_sparse:
         return binary(name, x, y)
+    given = y
     if isinstance(y, numeric_types):
         x = whole(x)
     y = as_operand(y, x._dtype)
     if y._is_sparse:
         return binary(name, x, y)
     call = _table(name).recent.get((x._dtype, x._shape, y._dtype, y._shape))
-    return _slow(name, x, y) if call is None or hooks.watched else call(x, y)
+    return _slow(name, x, given) if call is None or hooks.watched else call(x, y)
 
 
 class Arithmetic:
@@ -271,8 +305,7 @@ def _function(name: str, operator: str, of_numbers: Callable[[Any, Any], Any], d
         if isinstance(rhs, array_class()):
             if rhs._is_sparse:
                 return binary(operator, lhs, rhs)
-            rhs = whole(rhs)
-            result = apply(operator, as_operand(lhs, rhs._dtype), rhs)
+            result = _slow(operator, lhs, rhs) if hooks.watched else apply(operator, *_operands(operator, lhs, rhs))
             result._context = rhs._context
             return result
         if isinstance(lhs, numeric_types) and isinstance(rhs, numeric_types):

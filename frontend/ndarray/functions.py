@@ -90,8 +90,13 @@ def make_function(cls: type[Operator], name: str, module: str) -> Callable[..., 
 
     def slow(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         arrays, params = split(args, kwargs.copy())
+        if hooks.converter is not None:
+            arrays, params = hooks.converter(cls, arrays, params)
         out, _, ctx, _ = (params.pop(key, None) for key in _CONTROL)
         bound, context = bind(cls, params), None if ctx is None else as_context(ctx)
+        if out is not None and not getattr(bound.operator, "init_output", True):  # of all_finite: a 0 is kept
+            out *= apply_bound(bound, arrays, None, context)
+            return out
         if out is not None or about_storage(bound.operator, arrays):
             return apply_bound(bound, arrays, out, context)
         found = bound.specialization(arrays, out, context)

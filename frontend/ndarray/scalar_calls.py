@@ -52,6 +52,8 @@ def scalar_function(cls: type[Operator], split: Split) -> Callable[..., Any]:
 
     def slow(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         arrays, params = split(args, kwargs.copy())
+        if hooks.converter is not None:
+            arrays, params = hooks.converter(cls, arrays, params)
         out, _, ctx, _ = (params.pop(key, None) for key in _CONTROL)
         bound, context = bind(cls, params), None if ctx is None else as_context(ctx)
         if about_storage(bound.operator, arrays, out):

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, TypeVar
 import numpy as np
 
 from .. import ndarray
+from ..dtypes import is_half
 from ..ndarray import NDArray
 
 _C = TypeVar("_C", bound=type)
@@ -24,8 +25,8 @@ class Optimizer:
     times a factor. The factor is `lr_mult` of the Parameter in `param_dict`, or the entry of `lr_mult` for the index or
     for the name in `param_idx2name`. Weight decay (`wd`) works the same way; the factor is 0 for names that do not end
     in `_weight` or `_gamma`. Gradients are multiplied by `rescale_grad`, then clipped to
-    [-clip_gradient, clip_gradient]. With `multi_precision`, the update of a float16 weight is computed on a float32
-    copy.
+    [-clip_gradient, clip_gradient]. With `multi_precision`, the update of a weight of 16 bits is computed on a
+    float32 copy.
     """
 
     opt_registry: ClassVar[dict[str, type[Optimizer]]] = {}
@@ -177,7 +178,7 @@ class Optimizer:
         return None
 
     def create_state_multi_precision(self, index: Any, weight: NDArray) -> Any:
-        """As `create_state`. For a float16 weight with `multi_precision`: (float32 copy, state of the copy)."""
+        """As `create_state`. For a weight of 16 bits with `multi_precision`: (float32 copy, state of the copy)."""
         if self._has_copy(weight):
             copy = weight.astype(np.float32)
             return copy, self.create_state(index, copy)
@@ -185,7 +186,7 @@ class Optimizer:
         return self.create_state(index, weight)
 
     def _has_copy(self, weight: NDArray) -> bool:
-        return self.multi_precision and weight.dtype == np.float16
+        return self.multi_precision and is_half(weight.dtype)
 
     def _warn_of_float16(self, weight: NDArray) -> None:
         if weight.dtype == np.float16:
@@ -200,7 +201,7 @@ class Optimizer:
         raise NotImplementedError(f"{type(self).__name__} has no update")
 
     def update_multi_precision(self, index: Any, weight: Any, grad: Any, state: Any) -> None:
-        """As `update`. If the weight has a float32 copy, the copy is updated and then cast to float16."""
+        """As `update`. If the weight has a float32 copy, the copy is updated and then cast to the weight's dtype."""
         if not self._has_copy(weight):
             self.update(index, weight, grad, state)
             return

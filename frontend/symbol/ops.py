@@ -28,6 +28,14 @@ def full_name(namespace: str, name: str) -> str:
     return f"_{namespace}_{name}" if namespace in NAMESPACES else name
 
 
+_converter: list[Callable[..., Symbol]] = []  # the registered function; see convert_calls
+
+
+def convert_calls(converter: Callable[..., Symbol] | None) -> None:
+    """Make symbols by `converter(operator, create, args, kwargs)` instead of `create(*args, **kwargs)`."""
+    _converter[:] = [] if converter is None else [converter]
+
+
 def find_function(namespace: str, name: str) -> Callable[..., Symbol] | None:
     """The function of an operator; None if no operator of this name is declared."""
     from ...ir.dialects.mx.operator import find
@@ -63,6 +71,9 @@ def make_function(op: type[Operator], op_name: str, name: str) -> Callable[..., 
 
     @api_boundary
     def function(*args: Any, **kwargs: Any) -> Symbol:
+        return _converter[0](op, create, args, kwargs) if _converter else create(*args, **kwargs)
+
+    def create(*args: Any, **kwargs: Any) -> Symbol:
         given, symbols = bind(args, kwargs)
         given.pop("out", None)
         attr = given.pop("attr", None) or {}
@@ -77,7 +88,7 @@ def make_function(op: type[Operator], op_name: str, name: str) -> Callable[..., 
         positional = given_positional(symbols)
         return Symbol(create_node(op_name, params, positional, symbols, resolved_name(chosen, hint)))
 
-    function.__name__ = function.__qualname__ = name
+    function.__name__ = function.__qualname__ = create.__name__ = name
     function.__doc__ = docstring(op, "Symbol")
     function.__signature__ = _signature(op, inputs)  # type: ignore[attr-defined]
     return function

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
-
+from ...dtypes import is_half
 from ..hybrid_block import HybridBlock
 
 __all__ = ["BatchNorm", "BatchNormReLU", "GroupNorm", "InstanceNorm", "LayerNorm"]
@@ -100,8 +99,8 @@ class _BatchNorm(_Normalization):
             setattr(self, name, param)
 
     def cast(self, dtype: Any) -> None:
-        # float16 is not precise enough for the statistics.
-        super().cast("float32" if np.dtype(dtype) == np.float16 else dtype)
+        # 16 bits are not precise enough for the statistics.
+        super().cast("float32" if is_half(dtype) else dtype)
 
     def hybrid_forward(  # type: ignore[override]
         self, F: Any, x: Any, gamma: Any, beta: Any, running_mean: Any, running_var: Any

@@ -191,7 +191,7 @@ class LinearRegressionOutput(_RegressionOutput):
 class MAERegressionOutput(_RegressionOutput):
     """Data unchanged, as the last layer of a regression with the gradient of the absolute error.
 
-        output = data;    gradient = sign(data - label) * grad_scale
+        output = data;    gradient = grad_scale where data > label, else -grad_scale
 
     Returns:
         An array of data's shape.
@@ -202,7 +202,7 @@ class MAERegressionOutput(_RegressionOutput):
     """
 
     def difference(self, b: MxBuilder, out: Value, label: Value) -> Value:
-        return b.sign(b.sub(out, label))
+        return b.where(b.gt(out, label), b.full_like(out, 1), b.full_like(out, -1))
 
 
 @operator("LogisticRegressionOutput", aliases=("_sparse_LogisticRegressionOutput",))
