@@ -22,6 +22,7 @@ from .eager import about_storage, apply_bound, bind
 
 if TYPE_CHECKING:
     from ...ir.dialects.mx.operator import Operator
+    from .operator_function import BoundOperator
 
 NAMESPACES = ("contrib", "linalg", "sparse", "image", "random")
 """Submodules of `nd` with the operators whose names start with `_contrib_`, `_linalg_`, ..."""
@@ -94,11 +95,8 @@ def make_function(cls: type[Operator], name: str, module: str) -> Callable[..., 
             arrays, params = hooks.converter(cls, arrays, params)
         out, _, ctx, _ = (params.pop(key, None) for key in _CONTROL)
         bound, context = bind(cls, params), None if ctx is None else as_context(ctx)
-        if out is not None and not getattr(bound.operator, "init_output", True):  # of all_finite: a 0 is kept
-            out *= apply_bound(bound, arrays, None, context)
-            return out
         if out is not None or about_storage(bound.operator, arrays):
-            return apply_bound(bound, arrays, out, context)
+            return _apply_to(bound, arrays, out, context)
         found = bound.specialization(arrays, out, context)
         plain = ctx is None and not found.modal and 0 < len(arrays) <= len(args)
         if plain and found.device is HOST and not hooks.watched and all(map(is_, args, arrays)):
@@ -106,6 +104,14 @@ def make_function(cls: type[Operator], name: str, module: str) -> Callable[..., 
         return found.call(arrays, out, context)
 
     return _described(function, cls, name, module, inputs)
+
+
+def _apply_to(bound: BoundOperator, arrays: Sequence[Any], out: Any, context: Any) -> Any:
+    """Apply an operator; with its parameter `init_output` False, a 0 in `out` is kept."""
+    if out is None or getattr(bound.operator, "init_output", True):
+        return apply_bound(bound, arrays, out, context)
+    out *= apply_bound(bound, arrays, None, context)
+    return out
 
 
 def _described(

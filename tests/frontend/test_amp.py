@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
+from pathlib import Path
 from typing import Any
 
 import mxforge as mx
@@ -11,6 +13,8 @@ import numpy as np
 import pytest
 from mxforge import gluon, nd
 from mxforge.contrib import amp  # pyright: ignore[reportMissingImports]
+from mxforge.frontend.contrib.amp.reduce_precision import _NAMED_OUTPUTS
+from mxforge.ir.dialects.mx.operator import lookup
 from mxforge.nd import exp, relu  # pyright: ignore[reportMissingImports]
 
 ROUNDING = {"float16": 4e-3, "bfloat16": 3e-2}
@@ -210,6 +214,12 @@ def test_an_operand_whose_cast_others_read_keeps_its_own_dtype() -> None:
     out = made.eval(data=nd.ones((1, 2)), low_weight=nd.ones((2, 2)), low_bias=nd.ones(2),
                     pool_weight=nd.ones((2, 2)), pool_bias=nd.ones(2))  # fmt: skip
     assert [o.dtype for o in out] == [np.float32] * 2 and close(out[1].asnumpy(), 2 * np.e + 1, "float16")
+
+
+def test_casts_have_mxnets_names() -> None:
+    recorded = json.loads((Path(__file__).parents[1] / "data" / "output_names.json").read_text())
+    assert [op for op in recorded["names"] if lookup(op).mx_name() not in _NAMED_OUTPUTS] == []
+    assert [op for op in recorded["numbers"] if lookup(op).mx_name() in _NAMED_OUTPUTS] == []
 
 
 def test_a_zero_in_the_result_of_all_finite_is_kept() -> None:

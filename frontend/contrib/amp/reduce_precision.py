@@ -20,9 +20,9 @@ _NAMED_OUTPUTS = frozenset(
     _contrib_BatchNormWithReLU _contrib_DeformableConvolution _contrib_DeformablePSROIPooling
     _contrib_ModulatedDeformableConvolution _contrib_MultiBoxDetection _contrib_MultiBoxPrior _contrib_MultiBoxTarget
     _contrib_MultiProposal _contrib_PSROIPooling _contrib_Proposal _contrib_ROIAlign _contrib_RROIAlign
-    _contrib_SyncBatchNorm _contrib_interleaved_matmul_encdec_qk _contrib_interleaved_matmul_encdec_valatt
-    _contrib_interleaved_matmul_selfatt_qk _contrib_interleaved_matmul_selfatt_valatt col2im elemwise_add im2col
-    make_loss softmax softmin""".split()
+    _contrib_SyncBatchNorm _contrib_fft _contrib_ifft _contrib_interleaved_matmul_encdec_qk
+    _contrib_interleaved_matmul_encdec_valatt _contrib_interleaved_matmul_selfatt_qk
+    _contrib_interleaved_matmul_selfatt_valatt col2im elemwise_add im2col make_loss softmax softmin""".split()
 )
 """Operators whose outputs have names in MXNet (FListOutputNames). Casts of others' outputs are numbered."""
 
