@@ -34,6 +34,7 @@ _ALIASES = {
     "log": "log",
     "lr_scheduler": "lr_scheduler",
     "metric": "metric",
+    "misc": "misc",
     "mod": "module",
     "model": "model",
     "module": "module",

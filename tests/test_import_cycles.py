@@ -24,8 +24,8 @@ ALLOWED = {
 
 FRONTEND = (
     """artifacts attribute base base_errors context downloads dtypes engine error libinfo library log
-    lr_scheduler memory method_texts name namespace native ndarray_doc notebook random registry rtc symbol_doc torch
-    shapes tracebacks type_flags util""",
+    lr_scheduler memory method_texts misc name namespace native ndarray_doc notebook random registry rtc symbol_doc
+    torch shapes tracebacks type_flags util""",
     "ndarray",
     "autograd binding compiled executor monitored symbol",
     """callback checkpoint custom executor_manager image initializer io kvstore metric monitor onnx operator

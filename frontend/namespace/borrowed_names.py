@@ -175,6 +175,8 @@ BORROWED = {
     "gluon.block": "OrderedDict _mx_np _mx_npx copy defaultdict json np np_symbol re threading warnings",
     "gluon.contrib": "",
     "gluon.contrib.cnn.conv_layers": "numeric_types symbol",
+    "gluon.contrib.data": "",
+    "gluon.contrib.data.sampler": "",
     "gluon.contrib.estimator": "",
     "gluon.contrib.estimator.batch_processor": "",
     "gluon.contrib.estimator.estimator": "",
@@ -333,6 +335,7 @@ of `name=place:member` is `place:member`."""
 
 LISTED = frozenset(
     """base contrib.amp.amp contrib.ndarray contrib.symbol gluon.block gluon.contrib.cnn.conv_layers
+    gluon.contrib.data.sampler
     gluon.contrib.estimator.batch_processor gluon.contrib.estimator.estimator gluon.contrib.estimator.event_handler
     gluon.contrib.nn.basic_layers gluon.contrib.rnn.conv_rnn_cell gluon.contrib.rnn.rnn_cell gluon.data.dataloader
     gluon.data.dataset gluon.data.vision.datasets gluon.model_zoo.model_store gluon.model_zoo.vision.alexnet

@@ -27,8 +27,7 @@ _MODULES = {
     NOT_YET: """contrib.onnx.onnx2mx contrib.onnx.onnx2mx._import_helper contrib.onnx.onnx2mx._op_translations
     contrib.onnx.onnx2mx._translation_utils contrib.onnx.onnx2mx.import_model contrib.onnx.onnx2mx.import_onnx
     contrib.onnx.onnx2mx.import_to_gluon contrib.quantization contrib.tensorrt
-    gluon.contrib.data gluon.contrib.data._constants gluon.contrib.data.sampler gluon.contrib.data.text
-    image.detection misc""",
+    gluon.contrib.data._constants gluon.contrib.data.text image.detection""",
     _ONNX: """onnx.mx2onnx onnx.mx2onnx._export_helper onnx.mx2onnx._export_model onnx.mx2onnx._export_onnx
     onnx.mx2onnx._op_translations onnx.mx2onnx._op_translations._op_translations_opset12
     onnx.mx2onnx._op_translations._op_translations_opset13""",
@@ -48,12 +47,12 @@ _LOADED = """
 attribute autograd base callback context contrib contrib.autograd contrib.io contrib.ndarray contrib.onnx
 contrib.symbol contrib.tensorboard contrib.text contrib.text._constants contrib.text.embedding
 contrib.text.utils contrib.text.vocab engine error executor executor_manager gluon gluon.block gluon.contrib
-gluon.contrib.cnn gluon.contrib.cnn.conv_layers gluon.contrib.estimator gluon.contrib.estimator.batch_processor
-gluon.contrib.estimator.estimator gluon.contrib.estimator.event_handler gluon.contrib.estimator.utils
-gluon.contrib.nn gluon.contrib.nn.basic_layers gluon.contrib.rnn
-gluon.contrib.rnn.conv_rnn_cell gluon.contrib.rnn.rnn_cell gluon.data gluon.data.dataloader gluon.data.dataset
-gluon.data.sampler gluon.data.vision gluon.data.vision.datasets gluon.data.vision.transforms gluon.loss
-gluon.model_zoo gluon.model_zoo.model_store gluon.model_zoo.vision gluon.model_zoo.vision.alexnet
+gluon.contrib.cnn gluon.contrib.cnn.conv_layers gluon.contrib.data gluon.contrib.data.sampler
+gluon.contrib.estimator gluon.contrib.estimator.batch_processor gluon.contrib.estimator.estimator
+gluon.contrib.estimator.event_handler gluon.contrib.estimator.utils gluon.contrib.nn gluon.contrib.nn.basic_layers
+gluon.contrib.rnn gluon.contrib.rnn.conv_rnn_cell gluon.contrib.rnn.rnn_cell gluon.data gluon.data.dataloader
+gluon.data.dataset gluon.data.sampler gluon.data.vision gluon.data.vision.datasets gluon.data.vision.transforms
+gluon.loss gluon.model_zoo gluon.model_zoo.model_store gluon.model_zoo.vision gluon.model_zoo.vision.alexnet
 gluon.model_zoo.vision.densenet gluon.model_zoo.vision.inception gluon.model_zoo.vision.mobilenet
 gluon.model_zoo.vision.resnet gluon.model_zoo.vision.squeezenet gluon.model_zoo.vision.vgg gluon.nn
 gluon.nn.activations gluon.nn.basic_layers gluon.nn.conv_layers gluon.parameter gluon.rnn gluon.rnn.rnn_cell
@@ -69,13 +68,13 @@ symbol.random symbol.sparse symbol.symbol symbol_doc test_utils torch util visua
 _LOADED_LATER = """
 contrib.amp contrib.amp.amp contrib.amp.lists contrib.amp.lists.symbol_bf16 contrib.amp.lists.symbol_fp16
 contrib.amp.loss_scaler contrib.svrg_optimization contrib.svrg_optimization.svrg_module
-contrib.svrg_optimization.svrg_optimizer notebook.callback
+contrib.svrg_optimization.svrg_optimizer misc notebook.callback
 """
 PRESENT = frozenset((*_LOADED.split(), *_LOADED_LATER.split()))
 """MXNet's modules that mxforge implements."""
 
 _NOT_LOADED = """
-_ctypes.space _ffi.runtime_ctypes cython space contrib.tensorrt misc
+_ctypes.space _ffi.runtime_ctypes cython space contrib.tensorrt
 ndarray.gen_random symbol.gen_random
 """
 

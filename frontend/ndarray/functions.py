@@ -22,7 +22,7 @@ from .eager import about_storage, apply_bound, bind
 
 if TYPE_CHECKING:
     from ...ir.dialects.mx.operator import Operator
-    from .operator_function import BoundOperator
+    from .operator_function import BoundOperator, OperatorSpecialization
 
 NAMESPACES = ("contrib", "linalg", "sparse", "image", "random")
 """Submodules of `nd` with the operators whose names start with `_contrib_`, `_linalg_`, ..."""
@@ -98,8 +98,7 @@ def make_function(cls: type[Operator], name: str, module: str) -> Callable[..., 
         if out is not None or about_storage(bound.operator, arrays):
             return _apply_to(bound, arrays, out, context)
         found = bound.specialization(arrays, out, context)
-        plain = ctx is None and not found.modal and 0 < len(arrays) <= len(args)
-        if plain and found.device is HOST and not hooks.watched and all(map(is_, args, arrays)):
+        if ctx is None and found.device is HOST and not hooks.watched and _has_fast_path(found, args, arrays):
             _remember(known, args, kwargs, (len(arrays), found.fast()))
         return found.call(arrays, out, context)
 
@@ -140,6 +139,11 @@ def _signature_of(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
             raise TypeError
         key.append((name, value.__class__, value))
     return tuple(key)
+
+
+def _has_fast_path(found: OperatorSpecialization, args: tuple[Any, ...], arrays: Sequence[Any]) -> bool:
+    """True if the arrays are the first arguments as they are, and the mode of the thread changes nothing."""
+    return not found.modal and 0 < len(arrays) <= len(args) and all(map(is_, args, arrays))
 
 
 def _remember(

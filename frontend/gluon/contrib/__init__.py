@@ -2,4 +2,4 @@
 
 from __future__ import annotations
 
-from . import cnn, estimator, nn, rnn
+from . import cnn, data, estimator, nn, rnn
