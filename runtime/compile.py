@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import astuple, replace
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -137,7 +137,7 @@ def _compiled(graph: Graph, options: Options, device: Device) -> Runnable:
     if graph.calls_python():
         return device.load(compile_program(graph, options, target))
     key = disk_key(graph, options, target)
-    stored = _stored(key, graph, device.load)
+    stored = _stored(StoredProgram(key, graph.name, graph.names()), device.load)
     if stored is not None:
         return stored
     program = compile_program(graph, options, target)
@@ -145,13 +145,56 @@ def _compiled(graph: Graph, options: Options, device: Device) -> Runnable:
     return device.load(program)
 
 
-def _stored(key: str, graph: Graph, load: Callable[[Program], R]) -> R | None:
+class StoredProgram(NamedTuple):
+    """The name of a program in the disk cache, and the names of its graph and of the graph's nodes."""
+
+    key: str
+    name: str
+    names: tuple[str, ...]
+
+
+def stored_as(graph: Graph, options: Options, device: Device) -> StoredProgram | None:
+    """Where the program of a graph is on disk; None for programs that are not stored."""
+    if graph.calls_python() or settings().target != "cpu":
+        return None
+    return StoredProgram(disk_key(graph, options, device.target), graph.name, graph.names())
+
+
+def load_stored(stored: StoredProgram, device: Device) -> Runnable | None:
+    """The program, loaded; None if the disk does not have it."""
+    key = (device.name, "stored", stored.key)
+    found = _programs.find(key)
+    if found is None:
+        loaded = _stored(stored, device.load)
+        found = None if loaded is None else _programs.add(key, loaded)
+    return found
+
+
+def record_key(kind: str, graph: Graph, options: Options, device: Device, *more: object) -> str | None:
+    """The name on disk of what is known about a graph; None for graphs whose programs are not stored."""
+    if graph.calls_python() or settings().target != "cpu":
+        return None
+    target = device.target.identity
+    return _digest(kind, structural_hash(graph), graph.names(), astuple(options), target, compiler_identity(), *more)
+
+
+def get_record(key: str) -> bytes | None:
+    """What is stored under a `record_key`."""
+    return _disk().get(key)
+
+
+def put_record(key: str, data: bytes) -> None:
+    """Store what is known about a graph."""
+    _disk().put(key, data)
+
+
+def _stored(stored: StoredProgram, load: Callable[[Program], R]) -> R | None:
     """The program stored on disk, loaded, or None. Programs of other shapes share its shape-free code."""
-    data = None if graph.calls_python() else _disk().get(key)
+    data = _disk().get(stored.key)
     if data is None:
         return None
     try:
-        loaded = load(program_from_bytes(data).renamed(graph.name, graph.names()))
+        loaded = load(program_from_bytes(data).renamed(stored.name, stored.names))
     except (LinkError, KeyError, ValueError):
         return None  # the same compiler wrote it, so it is damaged: it is compiled again and replaced
     if isinstance(loaded, Executable):

@@ -8,14 +8,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Callable, Sequence
 from functools import cached_property
+from typing import Any
 
-from ..ir.dialects.core.split import Split
+from ..ir.dialects.core.split import Source, Split
 from ..ir.graph import Graph
 from ..passes.manager import Context, Options
 from ..passes.training import gradient_of, lowered_for_gradients, training_graphs, with_stored_inputs
-from .compile import executable_for
+from .compile import StoredProgram, executable_for, get_record, load_stored, put_record, record_key, stored_as
 from .device import Device
 from .function import Specialization
 from .residuals import ResidualPool
@@ -49,8 +51,12 @@ class Differentiable:
         key = tuple(wrt)
         found = self._derivatives.get(key)
         if found is None:
-            split = training_graphs(self.graph, key, self._context())
-            found = self._derivatives[key] = Derivative(key, split, self.options, self.device)
+            record = record_key("derivative", self.graph, self.options, self.device, key)
+            found = None if record is None else _stored_derivative(record, key, self.device)
+            if found is None:
+                split = training_graphs(self.graph, key, self._context())
+                found = _derivative(key, split, self.options, self.device, record)
+            self._derivatives[key] = found
         return found
 
     def gradient(self, wrt: Sequence[int]) -> Differentiable:
@@ -66,32 +72,94 @@ class Differentiable:
         return found
 
 
+class Compiled:
+    """A function that is compiled, or read from disk, when it is first run."""
+
+    def __init__(self, make: Callable[[], Specialization], device: Device) -> None:
+        self._make, self.device = make, device
+
+    @cached_property
+    def specialization(self) -> Specialization:
+        """The compiled function."""
+        return self._make()
+
+
 class Derivative:
     """The gradient of a graph by the inputs `wrt`.
 
     `forward` returns the outputs and then what the residuals need besides them; `backward` takes the residuals and
-    then a cotangent for each float output, and returns one for each of `wrt`. The compilation of `forward` determines
-    the layouts of residuals, so it is before that of `backward`. `memory` holds residuals with halos.
+    then a cotangent for each float output, and returns one for each of `wrt`. `reads_cotangent` tells for each float
+    output whether the gradients depend on its cotangent: a loss ignores it. `memory` holds residuals with halos.
     """
 
-    def __init__(self, wrt: tuple[int, ...], split: Split, options: Options, device: Device) -> None:
-        self.wrt, self.residuals = wrt, split.residuals
-        self.forward = Differentiable(split.forward, options, device)
+    def __init__(
+        self,
+        wrt: tuple[int, ...],
+        residuals: tuple[Source, ...],
+        reads_cotangent: tuple[bool, ...],
+        forward: Compiled,
+        backward: Compiled,
+    ) -> None:
+        self.wrt, self.residuals, self.reads_cotangent = wrt, residuals, reads_cotangent
+        self.forward, self.backward = forward, backward
         self.memory = ResidualPool()
-        self._backward = split.backward
 
-    @cached_property
-    def backward(self) -> Differentiable:
-        """The gradient for residuals as `forward` stores them."""
-        types = self.forward.specialization.types
-        stored = {i: types[s.position].layout for i, s in enumerate(self.residuals) if not s.is_input}
+
+def _derivative(wrt: tuple[int, ...], split: Split, options: Options, device: Device, record: str | None) -> Derivative:
+    """The derivative with these graphs. The forward program determines the layouts of residuals, so it is compiled
+    before the backward program. What both are is then stored under `record`."""
+    backward = split.backward
+    read = {v for node in backward.nodes for v in node.inputs} | set(backward.outputs)
+    reads_cotangent = tuple(v in read for v in backward.inputs[len(split.residuals) :])
+    first = Compiled(lambda: _specialised(split.forward, options, device), device)
+
+    def compile_backward() -> Specialization:
+        types = first.specialization.types
+        stored = {i: types[s.position].layout for i, s in enumerate(split.residuals) if not s.is_input}
         layouts = {i: layout for i, layout in stored.items() if layout is not None}
-        graph = with_stored_inputs(self._backward, layouts) if layouts else self._backward
-        return Differentiable(graph, self.forward.options, self.forward.device)
+        graph = with_stored_inputs(backward, layouts) if layouts else backward
+        found = _specialised(graph, options, device)
+        programs = [stored_as(g, options, device) for g in (split.forward, graph)]
+        if record is not None:
+            put_record(record, _to_bytes(split.residuals, reads_cotangent, programs))
+        return found
 
-    @cached_property
-    def reads_cotangent(self) -> tuple[bool, ...]:
-        """For each float output, whether the gradients depend on its cotangent: a loss ignores it."""
-        graph = self._backward
-        read = {v for node in graph.nodes for v in node.inputs} | set(graph.outputs)
-        return tuple(v in read for v in graph.inputs[len(self.residuals) :])
+    return Derivative(wrt, split.residuals, reads_cotangent, first, Compiled(compile_backward, device))
+
+
+def _specialised(graph: Graph, options: Options, device: Device) -> Specialization:
+    return Specialization(executable_for(graph, options, device), graph.name, graph.names(), device)
+
+
+# -- derivatives on disk: a warm start differentiates nothing
+
+
+def _to_bytes(
+    residuals: Sequence[Source], reads_cotangent: Sequence[bool], programs: Sequence[StoredProgram | None]
+) -> bytes:
+    sources = [[s.position, s.is_input] for s in residuals]
+    return json.dumps([sources, list(reads_cotangent), programs]).encode()
+
+
+def _stored_derivative(record: str, wrt: tuple[int, ...], device: Device) -> Derivative | None:
+    """The derivative whose programs are all on disk; None if they are not."""
+    data = get_record(record)
+    if data is None:
+        return None
+    sources, reads_cotangent, programs = json.loads(data)
+    forward, backward = (_loaded(p, device) for p in programs)
+    if forward is None or backward is None:
+        return None
+    residuals = tuple(Source(position, is_input) for position, is_input in sources)
+    return Derivative(wrt, residuals, tuple(reads_cotangent), forward, backward)
+
+
+def _loaded(program: Any, device: Device) -> Compiled | None:
+    if program is None:
+        return None
+    key, name, names = program
+    stored = StoredProgram(key, name, tuple(names))
+    executable = load_stored(stored, device)
+    if executable is None:
+        return None
+    return Compiled(lambda: Specialization(executable, name, stored.names, device), device)

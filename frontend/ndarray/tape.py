@@ -26,7 +26,7 @@ from .array_classes import array_at, empty_array
 
 if TYPE_CHECKING:
     from ...ir.dialects.mx.operator import Operator
-    from ...runtime.derivative import Derivative, Differentiable
+    from ...runtime.derivative import Compiled, Derivative, Differentiable
     from ...runtime.function import Specialization
     from ..context import Context
     from .ndarray import NDArray
@@ -291,7 +291,7 @@ class CompiledPullback:
 
 
 def execute(
-    function: Differentiable,
+    function: Differentiable | Compiled,
     arrays: Sequence[NDArray],
     context: Context,
     version: Hashable,

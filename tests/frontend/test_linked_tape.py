@@ -164,7 +164,7 @@ def test_moving_statistics_follow_each_call(runs: list[LinkedProgram], calls: in
         for step in range(steps):
             x = nd.array(np.random.default_rng(step).standard_normal((5, 3), np.float32))
             with autograd.record():
-                y = sum([net(x * (i + 1)) for i in range(calls)])
+                y = nd.add_n(*[net(x * (i + 1)) for i in range(calls)])
             y.backward()
         return bits([net[1].running_mean.data(), net[1].running_var.data(), net[0].weight.grad()])
 
