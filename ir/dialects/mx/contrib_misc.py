@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from math import log
 from typing import Literal
 
 import numpy as np
@@ -170,7 +172,9 @@ class AllFinite(Operator):
 class SoftmaxCrossEntropy(Operator):
     """The cross entropy of the softmax of each row with its label, summed over the rows.
 
-        output = -sum_n log(softmax(data[n])[label[n]])
+        output = -sum_n log(max(softmax(data[n])[label[n]], 1e-8))
+
+    Its gradient is softmax(data) - onehot(label). A label that is no class has the probability 0.
 
     Args:
         data: (N, C), scores.
@@ -192,9 +196,24 @@ class SoftmaxCrossEntropy(Operator):
         data, label = inputs
         if label.type.size != data.type.shape[0]:
             raise ValueError(f"label has {label.type.size} elements for {data.type.shape[0]} rows of data")
-        at = b.reshape(b.cast(label, DType.I32), (data.type.shape[0], 1))
-        picked = b.gather(log_softmax(b, data, 1), at, (1,), 1)
+        least = b.full_like(data, log(1e-8))
+        picked = b.max(b.select(_is_class(b, data, label), log_softmax(b, data, 1), least), (1,))
         return b.reshape(b.neg(b.sum(picked)), (1,))
+
+    def gradient(  # type: ignore[override]
+        self, b: MxBuilder, operands: Sequence[Value], results: object, cotangents: Sequence[Value]
+    ) -> list[Value | None]:
+        data, label = operands
+        hit = b.cast(_is_class(b, data, label), data.type.dtype)
+        wrong = b.sub(b.exp(log_softmax(b, data, 1)), hit)
+        return [b.mul(wrong, b.broadcast(b.reshape(cotangents[0], ()), data.type.shape, ())), None]
+
+
+def _is_class(b: MxBuilder, data: Value, label: Value) -> Value:
+    """(N, C): whether a column is the class of its row."""
+    shape = data.type.shape
+    classes = b.broadcast(b.reshape(b.cast(label, DType.I32), shape[:1]), shape, (0,))
+    return b.eq(classes, b.iota(shape, DType.I32, 1))
 
 
 @operator("_contrib_box_iou")

@@ -545,3 +545,27 @@ def recorded_symbol_of_a_network(mx):
         y = net(ramp(mx, 2, 3)).relu()
     symbol = mx.autograd.get_symbol(y)
     return [history(mx, y), len(symbol.list_arguments()), len(symbol.list_auxiliary_states())]
+
+
+@program
+def labels_out_of_range(mx):
+    """Losses of labels that are no class."""
+    nd, loss, found = mx.nd, mx.gluon.loss.SoftmaxCrossEntropyLoss(), []
+    for labels in ([7, 1], [-1, 1], [-5, 2]):
+        given = nd.array(labels)
+        for compute in (
+            loss,
+            nd.SoftmaxOutput,
+            lambda x, y: nd.SoftmaxOutput(x, y, use_ignore=True, ignore_label=-1, normalization="valid"),
+            nd.SVMOutput,
+            lambda x, y: nd.softmax_cross_entropy(x * 40, nd.clip(y, 0, 2)),  # MXNet reads beyond its memory otherwise
+            nd.pick,
+            nd.take,
+            lambda x, y: nd.one_hot(y, 3) * x,
+        ):
+            x = variable(mx, 2, 3)
+            with mx.autograd.record():
+                result = compute(x, given)
+            result.backward()
+            found += [numbers(result), numbers(x.grad)]
+    return found
