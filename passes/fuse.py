@@ -164,7 +164,7 @@ class _Fuser:
                 return _has_rows(node, own.rows) and not _changes_layout(before)
             case Kind.POINTWISE:
                 return same_space
-            case Kind.CONTRACT:
+            case Kind.CONTRACT | Kind.WINDOW:
                 simple = all(isinstance(n.op, Pointwise | Cast) for n in (*before.nodes, *self.flow.readers[node]))
                 return same_space and simple
             case _:

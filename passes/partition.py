@@ -17,7 +17,7 @@ from ..ir.dialects.core import Constant, without_dead_nodes
 from ..ir.dialects.core.split import Source, Split
 from ..ir.graph import Graph, GraphBuilder, Node, Value
 from .minimum_cut import MinimumCut
-from .recompute_cost import has_own_kernel, keeping_cost, moves_only, recomputing_cost
+from .recompute_cost import has_own_kernel, keeping_cost, moves_only, reads_memory, recomputing_cost
 
 
 def partition(
@@ -182,11 +182,11 @@ class _Cut:
         return cost + sum(keeping_cost(v, True) for v in written)
 
     def _read_by_kernels(self, nodes: Collection[Node]) -> set[Value]:
-        """Values that nodes of `nodes` with their own kernel read, directly or through moves."""
+        """Values that nodes of `nodes` read from memory, directly or through moves."""
         found: set[Value] = set()
         for node in reversed(self.graph.graph.nodes):
-            kernel = node in nodes and has_own_kernel(node)
-            if kernel or (moves_only(node) and not found.isdisjoint(node.outputs)):
+            reads = node in nodes and reads_memory(node)
+            if reads or (moves_only(node) and not found.isdisjoint(node.outputs)):
                 found.update(node.inputs)
         return found
 

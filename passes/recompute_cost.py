@@ -63,6 +63,11 @@ def has_own_kernel(node: Node) -> bool:
     return recomputing_cost(node) is None and not isinstance(node.op, RandomBits)
 
 
+def reads_memory(node: Node) -> bool:
+    """True if the operands of a node are in memory: those of its own kernel, and what windows slide over."""
+    return has_own_kernel(node) or isinstance(node.op, ReduceWindow)
+
+
 def moves_only(node: Node) -> bool:
     """True if the node only moves elements: a kernel reads its operand through an index map."""
     return isinstance(node.op, Broadcast | Reshape | Slice | Transpose | Reverse)

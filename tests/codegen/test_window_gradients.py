@@ -5,7 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from compiled import check
-from mxforge.ir.dialects.core import CoreBuilder
+from mxforge.ir.dialects.core import CoreBuilder, ReduceWindow, without_dead_nodes
+from mxforge.ir.graph import Value
+from mxforge.ir.kernel import ReduceOp
 from mxforge.ir.types import DType, TensorType
 
 
@@ -62,6 +64,30 @@ def test_windows_over_space_are_computed_in_blocks(case: str, channels: int) -> 
     y = b.select_and_scatter(source, given, (*one, *window), (*one, *strides), (*none, *padding))
     program = check(b.build([y]), x, cotangent, tolerance=0.0)
     assert "layout" in [launch.kind for launch in program.launches]
+
+
+@pytest.mark.parametrize(("window", "stride", "pad"), [(2, 2, 0), (3, 1, 1), (3, 2, 1), (2, 1, 0)])
+def test_the_gradient_of_a_sum_over_windows_between_convolutions(window: int, stride: int, pad: int) -> None:
+    """With windows at each element there is no padded copy of the cotangent. The mask after it is part of its
+    kernel."""
+    b = CoreBuilder()
+    x, w = b.input(TensorType((2, 16, 9, 8), DType.F32)), b.input(TensorType((16, 16, 1, 1), DType.F32))
+    taps, steps, padding = (1, 1, window, window), (1, 1, stride, stride), ((0, 0), (0, 0), (pad, pad), (pad, pad))
+    pooled = b.reduce_window(ReduceOp.ADD, x, taps, steps, padding)
+    given = b.input(pooled.type)
+
+    def conv(y: Value) -> Value:
+        return b.conv(y, w, (1, 1), ((0, 0), (0, 0)))
+
+    assert pooled.node is not None and isinstance(pooled.node.op, ReduceWindow)
+    (spread,) = pooled.node.op.vjp(b, pooled.node, [conv(given)])
+    assert spread is not None
+    mask = b.gt(b.add(conv(x), 0.25), 0.0)
+    graph = without_dead_nodes(b.build([conv(b.select(mask, spread, b.full_like(spread, 0)))]))
+    rng = np.random.default_rng(0)
+    program = check(graph, *(rng.standard_normal(v.type.shape).astype(np.float32) for v in graph.inputs))
+    kinds = [launch.kind for launch in program.launches if launch.kind in ("move", "window", "pointwise")]
+    assert kinds == ["move", "window"][stride == 1 :]
 
 
 def test_groups_of_the_batch() -> None:

@@ -118,6 +118,29 @@ def test_a_window_is_fused_with_the_chain_after_it() -> None:
     assert fused(b.build([b.mul(pooled, 0.25)])) == [("window", ["add", "constant", "broadcast", "mul"])]
 
 
+def test_a_mask_of_the_chain_after_a_contraction_joins_it() -> None:
+    b = CoreBuilder()
+    x, y = b.input(tensor(4, 6)), b.input(tensor(4, 8))
+    zero = b.broadcast(b.constant(0.0, F32), (4, 8), ())
+    product = b.dot(x, b.input(tensor(6, 8)), (), (), (1,), (0,))
+    graph = b.build([b.select(b.gt(b.add(y, 0.5), zero), product, zero)])
+    assert [kind for kind, _ in fused(graph)] == ["contract"]
+
+
+def test_what_a_contraction_reads_itself_stays_apart() -> None:
+    b = CoreBuilder()
+    x = b.exp(b.input(tensor(4, 4)))
+    kinds = sorted(kind for kind, _ in fused(b.build([b.dot(x, b.input(tensor(4, 4)), (), (), (1,), (0,))])))
+    assert kinds == ["contract", "pointwise"]
+
+
+def test_numbers_of_one_row_are_computed_in_the_region_of_rows() -> None:
+    b = CoreBuilder()
+    x, scale = b.input(tensor(4, 6)), b.input(tensor(4))
+    total = b.mul(b.sum(x, (1,)), b.exp(scale))
+    assert [kind for kind, _ in fused(b.build([b.sub(x, b.broadcast(total, (4, 6), (0,)))]))] == ["row"]
+
+
 def test_moves_join_pointwise_nodes_of_one_reader() -> None:
     b = CoreBuilder()
     x = b.input(tensor(4, 6))

@@ -26,6 +26,7 @@ from mxforge.ir.dialects.core import (
 from mxforge.ir.dialects.core.split import Source, Split
 from mxforge.ir.dialects.mx.operator import Operator, lookup
 from mxforge.ir.graph import Graph, GraphBuilder, Node, Value
+from mxforge.ir.kernel import ReduceOp
 from mxforge.ir.types import DType, TensorType
 from mxforge.ir.verifier import verify_graph
 from mxforge.passes.differentiate import differentiate
@@ -153,6 +154,17 @@ def test_the_gradient_of_a_batch_norm_takes_two_sums() -> None:
     parts = training_graphs(graph, weights, TRAINING)
     sums = [n for n in parts.backward.nodes if isinstance(n.op, Reduce) and n.op.axes == (0, 2, 3)]
     assert len(sums) == 2
+
+
+def test_what_windows_slide_over_is_saved() -> None:
+    """The forward graph has it in memory, and the gradient of the maximum reads it from memory too."""
+    b = CoreBuilder()
+    x, w = b.input(tensor(1, 8, 9, 9)), b.input(tensor(8, 8, 3, 3))
+    y = b.maximum(b.mul(b.conv(x, w, (1, 1), ((1, 1), (1, 1))), 2.0), 0.0)
+    pooled = b.reduce_window(ReduceOp.MAX, y, (1, 1, 2, 2), (1, 1, 2, 2), ((0, 0),) * 4)
+    graph = b.build([b.sum(pooled)])
+    parts = assert_whole(graph, [1], random_inputs(graph))
+    assert any(v.node is not None and v.node.op == y.node.op for v in parts.forward.outputs)  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize("name", ["softmax", "sigmoid", "tanh", "relu", "log_softmax", "exp", "sqrt"])

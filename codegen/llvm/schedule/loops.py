@@ -91,7 +91,7 @@ def schedule_nest(nest: Nest, dtypes: dict[str, DType], target: Cpu) -> LoopSche
     outer = _product(nest, units)
     blocks, block = _split_vector(width, outer, lanes, target.threads)
     elements = max(1, _product(nest, loops) * min(block, width) * _product(nest, reductions))
-    interleaves = min(width, block) >= _INTERLEAVE * lanes and _interleaves_rows(nest)
+    interleave = _INTERLEAVE if min(width, block) >= _INTERLEAVE * lanes and _interleaves_rows(nest) else 1
     return LoopSchedule(
         lanes=lanes,
         vector=vector,
@@ -102,22 +102,21 @@ def schedule_nest(nest: Nest, dtypes: dict[str, DType], target: Cpu) -> LoopSche
         block=block,
         count=outer * blocks,
         grain=max(1, _GRAIN_ELEMENTS // elements),
-        unroll=_accumulators(nest, reductions) if is_parallel else _vector_accumulators(nest, vector, lanes),
-        interleave=_INTERLEAVE if interleaves else 1,
+        unroll=_accumulators(nest, vector, reductions, lanes, interleave),
+        interleave=interleave,
     )
 
 
-def _vector_accumulators(nest: Nest, vector: str, lanes: int) -> int:
-    """The number of accumulators of a reduction along the vector axis."""
-    return _ACCUMULATORS if vector and nest.known_extent(vector) >= 8 * lanes else 1
-
-
-def _accumulators(nest: Nest, reductions: Sequence[str]) -> int:
-    """The number of accumulators of a reduction whose lanes are channels of a block: of an image, or of a batch."""
-    if not reductions or not any(a.in_blocks for a in nest.accesses.values()):
+def _accumulators(nest: Nest, vector: str, reductions: Sequence[str], lanes: int, interleave: int) -> int:
+    """The number of accumulators of each reduction: along the vector axis, or where lanes are channels of a block."""
+    if not vector or not reductions or interleave > 1:
         return 1
+    inner = nest.known_extent(reductions[-1])
+    if vector == reductions[-1]:
+        return _ACCUMULATORS if inner >= 8 * lanes else 1
+    in_blocks = any(a.in_blocks for a in nest.accesses.values())
     short = len(_operations(nest)) <= _ACCUMULATED_OPERATIONS
-    return min(_ACCUMULATORS, nest.known_extent(reductions[-1])) if short else 1
+    return min(_ACCUMULATORS, inner) if in_blocks and short else 1
 
 
 def _schedule_symbolic(nest: Nest, lanes: int, vector: str, parallel: list[str], reductions: list[str]) -> LoopSchedule:

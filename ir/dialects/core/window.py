@@ -109,9 +109,11 @@ class ReduceWindow(Primitive):
             span = (window - 1) * dilation
             low.append(span - lo)
             high.append(n - 1 + lo - (out - 1) * stride)
+        ones, padding = (1,) * x.type.rank, tuple(zip(low, high, strict=True))
+        if self.strides == ones and min((*low, *high)) >= 0:
+            return b.reduce_window(ReduceOp.ADD, g, self.window, ones, padding, self.dilation)
         spread = b.pad(g, zero, low, high, [s - 1 for s in self.strides])
-        ones = (1,) * x.type.rank
-        return b.reduce_window(ReduceOp.ADD, spread, self.window, ones, [(0, 0)] * x.type.rank, self.dilation)
+        return b.reduce_window(ReduceOp.ADD, spread, self.window, ones, ((0, 0),) * x.type.rank, self.dilation)
 
     def _gradient_through_windows(self, b: CoreBuilder, x: Value, g: Value) -> Value:
         """Gathers and reduces the windows, and differentiates these nodes. The first extremum gets the cotangent."""
