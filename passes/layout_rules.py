@@ -106,10 +106,10 @@ def _conv(node: Node, block: int) -> Sequence[Choice]:
     except few channels (an image), which in blocks would be mostly padding, and other dtypes.
     """
     assert isinstance(node.op, Conv)
-    if node.op.batch_groups != 1 or not can_be_blocked(node.outputs[0].type):
+    x, out = node.inputs[0].type, node.outputs[0].type
+    if node.op.batch_groups != 1 or out.rank < 3 or out.dtype is not DType.F32:
         return (_in_rows(node),)
-    x = node.inputs[0].type
-    return (Choice((BLOCKS if can_be_blocked(x) and x.shape[1] >= block else ROWS, ROWS), BLOCKS),)
+    return (Choice((BLOCKS if x.dtype is DType.F32 and x.shape[1] >= block else ROWS, ROWS), BLOCKS),)
 
 
 def _conv_weight_gradient(node: Node, block: int) -> Sequence[Choice]:
