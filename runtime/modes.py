@@ -43,17 +43,17 @@ Converter = Callable[[Any, Any, Any], tuple[Any, Any]]
 class Hooks:
     """The observers of calls, and what converts their operands before: mixed precision.
 
-    `watched` is True while there is an observer or a converter, or any thread records.
+    `intercepted` is True while there is an observer or a converter, `watched` while there is one or any thread records.
     """
 
-    __slots__ = ("_lock", "_recording", "converter", "observers", "watched")
+    __slots__ = ("_lock", "_recording", "converter", "intercepted", "observers", "watched")
 
     def __init__(self) -> None:
         self._lock = ForkSafeLock()
         self._recording = 0
         self.observers: tuple[Observer, ...] = ()
         self.converter: Converter | None = None
-        self.watched = False
+        self.intercepted = self.watched = False
 
     def add(self, observer: Observer) -> None:
         """Add an observer of calls."""
@@ -80,7 +80,8 @@ class Hooks:
             self._refresh()
 
     def _refresh(self) -> None:
-        self.watched = bool(self.observers) or self.converter is not None or self._recording > 0
+        self.intercepted = bool(self.observers) or self.converter is not None
+        self.watched = self.intercepted or self._recording > 0
 
 
 hooks = Hooks()

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ...ir.caches import Cache
+from ...ir.graph import GraphError
 from ...runtime.device import DeviceError
 from ...runtime.function import SIGNATURES
 from ...runtime.host_device import HOST
@@ -18,6 +19,7 @@ from ..executor import storages
 from ..memory import allocate
 from ..monitored import Monitored
 from ..ndarray import NDArray
+from ..ndarray.recorded_calls import OnTape, RecordedCalls
 from ..symbol.flags import parse_flags
 from ..symbol.function import SymbolFunction, SymbolSpecialization
 
@@ -49,12 +51,14 @@ class BlockFunction:
         self._by_context: dict[Context, _ContextParameters] = {}
         self._fast_path_cache: Cache[Any, Callable[..., Any]] = Cache("fast paths", SIGNATURES)
         self._fast_paths = self._fast_path_cache.recent
+        self._recorded_path_cache: Cache[Any, Callable[..., Any]] = Cache("fast paths", SIGNATURES)
+        self._recorded_paths = self._recorded_path_cache.recent
         self._hook: _OpHook | None = None
 
     def register_op_hook(self, callback: Callable[..., Any], monitor_all: bool) -> None:
         """Call `callback(name, operator, array)` for each operator's results in every later call."""
         self._hook = _OpHook(self.function.symbol, self.function, callback, monitor_all)
-        self._fast_path_cache.clear()
+        self._forget_fast_paths()
 
     def __call__(self, data: Sequence[NDArray]) -> list[NDArray]:
         """Run the function on `data`. Returns the outputs in the symbol's order."""
@@ -64,35 +68,46 @@ class BlockFunction:
             found = self._hook.function.specialization_for(arrays)
             return self._hook.report(arrays, found.call(arrays, parameters.version.stamp))
         found = self.function.specialization_for(arrays)
-        simple = not modes.recording and len(found.types) == 1 and found.device is HOST
-        if simple and not found.state and not found.random:  # what asks the program for its state compiles it
+        if len(found.types) == 1 and found.device is HOST:
             self._remember(data, parameters, found)
         return found.call(arrays, parameters.version.stamp)
 
     def _remember(self, data: Sequence[NDArray], parameters: _ContextParameters, found: SymbolSpecialization) -> None:
         """Cache a fast path for calls with this signature. It is valid until the parameters' types change."""
         key = _key_of_one(data[0], modes.training) if len(data) == 1 else _key_of_many(data, modes.training)
-        self._fast_path_cache.get(key, lambda: parameters.fast_path(found, self._call_again))
+        if modes.recording:
+            self._recorded_path_cache.get(key, lambda: parameters.recorded_path(found, self._call_again))
+        elif not found.state and not found.random:  # what asks the program for its state compiles it
+            self._fast_path_cache.get(key, lambda: parameters.fast_path(found, self._call_again))
 
     def _call_again(self, *data: NDArray) -> NDArray:
         """Handle a call after the parameters' types changed: all fast paths are invalid."""
-        self._fast_path_cache.clear()
+        self._forget_fast_paths()
         return self(data)[0]
+
+    def _forget_fast_paths(self) -> None:
+        self._fast_path_cache.clear()
+        self._recorded_path_cache.clear()
 
     def fast(self, args: tuple[Any, ...], in_format: Any, out_format: Any) -> Any:
         """The result of a call by its fast path; None if the call has no fast path.
 
         A fast path requires that every argument is an array and that there is one result.
         """
-        if hooks.watched or in_format != _FLAT[: len(args)]:
+        if in_format != _FLAT[: len(args)]:
             return None
+        paths = self._fast_paths
+        if hooks.watched:
+            if hooks.intercepted or not modes.recording:
+                return None
+            paths = self._recorded_paths
         if len(args) == 1:
             x = args[0]
             if x.__class__ is not NDArray:
                 return None
-            call = self._fast_paths.get((x._shape, x._dtype, x._context.device_id, modes.training))
+            call = paths.get((x._shape, x._dtype, x._context.device_id, modes.training))
         elif all([x.__class__ is NDArray for x in args]):
-            call = self._fast_paths.get(_key_of_many(args, modes.training))
+            call = paths.get(_key_of_many(args, modes.training))
         else:
             return None
         if call is None:
@@ -145,6 +160,8 @@ class _ContextParameters:
         self._params: list[tuple[int, Parameter]] = [(i, p) for i, (is_data, p) in enumerate(slots) if not is_data]
         self._arrays: list[Any] = [None] * len(slots)
         self._addresses: list[int] = [0] * len(slots)
+        self._entries: list[Any] | None = None
+        self._on_tape: OnTape = (), ()
 
     def arrays(self, data: Sequence[NDArray]) -> list[NDArray]:
         """All inputs of the symbol, in its order: `data` and the current parameters."""
@@ -194,3 +211,34 @@ class _ContextParameters:
             return result
 
         return call
+
+    def recorded_path(self, found: SymbolSpecialization, slow_path: Callable[..., NDArray]) -> Callable[..., NDArray]:
+        """As `fast_path`, for calls that a tape records."""
+        version, types, places = self.version, self.types, tuple(self._data)
+        calls = RecordedCalls(lambda: found.differentiable, found.signature, 1)
+
+        def call(*data: NDArray) -> NDArray:
+            if not version.is_current():
+                self.refresh()
+            if self.types is not types and self.types != types:
+                return slow_path(*data)
+            arrays = self._arrays.copy()
+            recorded = False
+            for place, which in places:
+                arrays[place] = x = data[which]
+                recorded = recorded or getattr(x, "_entry", None) is not None
+            on_tape = None if recorded else self._parameters_on_tape(calls, arrays)
+            try:
+                results = calls(arrays, version.stamp, on_tape)
+            except GraphError:
+                results = None
+            return found.call(arrays, version.stamp)[0] if results is None else results[0]
+
+        return call
+
+    def _parameters_on_tape(self, calls: RecordedCalls, arrays: Sequence[NDArray]) -> OnTape:
+        """The parameters that are on the tape; the other arrays are not."""
+        entries = [getattr(arrays[i], "_entry", None) for i, _ in self._params]
+        if entries != self._entries:
+            self._entries, self._on_tape = entries, calls.on_tape(arrays)
+        return self._on_tape

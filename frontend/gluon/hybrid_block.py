@@ -9,6 +9,7 @@ from typing import Any
 from ...ir.locks import ForkSafeLock
 from .. import ndarray, symbol
 from ..base import MXNetError
+from ..ndarray import NDArray
 from ..symbol import Symbol
 from ..tracebacks import cause_of, in_place_of
 from .block_function import BlockFunction
@@ -225,6 +226,10 @@ class HybridBlock(Block):
 
     def forward(self, x: Any, *args: Any) -> Any:  # type: ignore[override]
         """Run on arrays, or compose symbols. A mix of both, or neither, raises ValueError."""
+        if not self._active and x.__class__ is NDArray:
+            context = x._context
+            if not args or all([a.__class__ is NDArray and a._context is context for a in args]):
+                return self._forward_eagerly(context, x, *args)
         has_symbol, has_array, contexts = kinds_in([x, *args])
         if has_symbol and has_array:
             raise ValueError(
@@ -244,18 +249,21 @@ class HybridBlock(Block):
                 raise ValueError(f"Find multiple contexts in the input: {contexts}. {_ONE_CONTEXT}")
             with first:
                 return self._call_cached_op(x, *args)
-        with first:
+        return self._forward_eagerly(first, x, *args)
+
+    def _forward_eagerly(self, context: Any, x: Any, *args: Any) -> Any:
+        with context:
             try:
-                params = self._own_arrays(first)
+                params = self._own_arrays(context)
             except DeferredInitializationError:
                 self._deferred_infer_shape(x, *args)
                 for param in self.params.values():
                     param._finish_deferred_init()
-                params = self._own_arrays(first)
+                params = self._own_arrays(context)
             return self.hybrid_forward(ndarray, x, *args, **params)
 
     def _own_arrays(self, context: Any) -> dict[str, Any]:
-        return {name: param.data(context) for name, param in self._reg_params.items()}
+        return {name: param.data(context) for name, param in self._reg_params.items()} if self._reg_params else {}
 
     def _call_cached_op(self, *args: Any) -> Any:
         compiled = self._cached_op

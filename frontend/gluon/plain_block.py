@@ -240,7 +240,7 @@ class Block:
     # --- calls ------------------------------------------------------------------------------------------------------
 
     def __call__(self, *args: Any) -> Any:
-        for hook in list(self._forward_pre_hooks.values()):
+        for hook in list(self._forward_pre_hooks.values()) if self._forward_pre_hooks else ():
             hook(self, args)
         try:
             out = self.forward(*args)
@@ -249,7 +249,7 @@ class Block:
             if isinstance(error, MXNetError) and not hasattr(error, "__notes__"):
                 error.add_note(f"  in block {self.name} ({type(self).__name__})")
             raise
-        for hook in list(self._forward_hooks.values()):
+        for hook in list(self._forward_hooks.values()) if self._forward_hooks else ():
             hook(self, args, out)
         if is_np_array():
             _check_all_np_ndarrays(out)

@@ -22,6 +22,7 @@ from ..tracebacks import api_boundary
 from .array_classes import array_class, empty_array, number_class
 from .eager import apply_bound, bind, operator_named
 from .operator_function import BoundOperator, OperatorFunction, on_one_device
+from .recorded_calls import while_watched
 from .sparse_arithmetic import OF_NUMBERS, binary
 
 if TYPE_CHECKING:
@@ -67,7 +68,7 @@ def _slow(name: str, x: Any, y: Any) -> NDArray:
         return apply_bound(bound, (x, y))
     x, y = on_one_device((x, y))
     found = bound.specialization((x, y))
-    if not hooks.watched and found.device is HOST:
+    if not hooks.intercepted and found.device is HOST:
         _table(name).get((x._dtype, x._shape, y._dtype, y._shape), found.fast)
     return found.call((x, y))
 
@@ -115,9 +116,9 @@ def _method(name: str, python_name: str, doc: str) -> Callable[[NDArray, Any], N
             call = fast_paths[self._dtype, self._shape, other._dtype, other._shape]
         except (AttributeError, KeyError):
             call = None  # errors below must not have this one as their context
-        if call is None or hooks.watched:
-            return _slow(name, self, given)
-        return call(self, other)
+        if hooks.watched:
+            call = while_watched(call)
+        return _slow(name, self, given) if call is None else call(self, other)
 
     return _named(method, python_name, doc)
 
@@ -132,7 +133,9 @@ def _reflected(name: str, python_name: str, doc: str) -> Callable[[NDArray, Any]
         self = whole(self)
         other = as_operand(other, self._dtype)
         call = fast_paths.get((other._dtype, other._shape, self._dtype, self._shape))
-        result = _slow(name, given, self) if call is None or hooks.watched else call(other, self)
+        if hooks.watched:
+            call = while_watched(call)
+        result = _slow(name, given, self) if call is None else call(other, self)
         result._context = self._context
         return result
 
@@ -185,13 +188,15 @@ def _unary(bound: Callable[[], BoundOperator], python_name: str, doc: str) -> Ca
 
     def method(self: NDArray) -> NDArray:
         call = fast_paths.get((self._dtype, self._shape))
-        return slowly(whole(self)) if call is None or hooks.watched else call(self)
+        if hooks.watched:
+            call = while_watched(call)
+        return slowly(whole(self)) if call is None else call(self)
 
     def slowly(x: NDArray) -> NDArray:
         if hooks.converter is not None:
             (x,), _ = hooks.converter(type(bound().operator), [x], {})
         found = bound().specialization((x,))
-        if not hooks.watched and found.device is HOST:
+        if not hooks.intercepted and found.device is HOST:
             table.get((x._dtype, x._shape), found.fast)
         return found.call((x,))
 
@@ -244,7 +249,9 @@ def apply(name: str, x: NDArray, y: Any) -> NDArray:
     if y._is_sparse:
         return binary(name, x, y)
     call = _table(name).recent.get((x._dtype, x._shape, y._dtype, y._shape))
-    return _slow(name, x, given) if call is None or hooks.watched else call(x, y)
+    if hooks.watched:
+        call = while_watched(call)
+    return _slow(name, x, given) if call is None else call(x, y)
 
 
 class Arithmetic:
@@ -297,7 +304,9 @@ def _function(name: str, operator: str, of_numbers: Callable[[Any, Any], Any], d
             call = fast_paths[lhs._dtype, lhs._shape, rhs._dtype, rhs._shape]
         except (AttributeError, KeyError):
             call = None
-        return slow(lhs, rhs) if call is None or hooks.watched else call(lhs, rhs)
+        if hooks.watched:
+            call = while_watched(call)
+        return slow(lhs, rhs) if call is None else call(lhs, rhs)
 
     def slow(lhs: Any, rhs: Any) -> Any:
         if isinstance(lhs, array_class()):

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...ir.caches import Cache
 from ...runtime.host_device import HOST
-from ...runtime.modes import hooks
+from ...runtime.modes import hooks, modes
 from ..base import _Null
 from ..context import as_context
 from ..tracebacks import shorten
@@ -67,40 +67,31 @@ def make_function(cls: type[Operator], name: str, module: str) -> Callable[..., 
     from ...ir.dialects.mx.describe import arguments
 
     inputs = arguments(cls)
-    split = _variadic(cls, name) if any(i.startswith("*") for i in inputs) else _by_name(cls, name, inputs)
+    split = _splitter(cls, name, inputs)
     if cls.scalars:
         from .scalar_calls import scalar_function
 
         return _described(scalar_function(cls, split), cls, name, module, inputs)
-    known: Cache[Any, tuple[int, Callable[..., Any]]] = Cache("fast paths")
-    fast_paths = known.recent
+    calls = _Calls(cls, split)
+    plain, recorded, slow = calls.plain.recent, calls.recorded.recent, calls.slow
 
     def function(*args: Any, **kwargs: Any) -> Any:
+        count, call = 0, None
         try:
-            key = _signature_of(args, kwargs) if kwargs or len(args) != 1 else (args[0]._dtype, args[0]._shape)
-            count, call = fast_paths[key]
+            key = _key_of(args, kwargs)
+            if not hooks.watched:
+                count, call = plain[key]
+            elif modes.recording and not hooks.intercepted:
+                count, call = recorded[modes.training, key]
         except (AttributeError, KeyError, TypeError):
-            count, call = 0, None
-        if call is not None and not hooks.watched:
+            call = None
+        if call is not None:
             return call(*args[:count])
         try:
             return slow(args, kwargs)
         except Exception as error:
             shorten(error)
             raise
-
-    def slow(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        arrays, params = split(args, kwargs.copy())
-        if hooks.converter is not None:
-            arrays, params = hooks.converter(cls, arrays, params)
-        out, _, ctx, _ = (params.pop(key, None) for key in _CONTROL)
-        bound, context = bind(cls, params), None if ctx is None else as_context(ctx)
-        if out is not None or about_storage(bound.operator, arrays):
-            return _apply_to(bound, arrays, out, context)
-        found = bound.specialization(arrays, out, context)
-        if ctx is None and found.device is HOST and not hooks.watched and _has_fast_path(found, args, arrays):
-            _remember(known, args, kwargs, (len(arrays), found.fast()))
-        return found.call(arrays, out, context)
 
     return _described(function, cls, name, module, inputs)
 
@@ -125,6 +116,11 @@ def _described(
     return function
 
 
+def _key_of(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """The cache key of a call; see `_signature_of`."""
+    return _signature_of(args, kwargs) if kwargs or len(args) != 1 else (args[0]._dtype, args[0]._shape)
+
+
 def _signature_of(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """The cache key of a call: dtypes and shapes of arrays, and parameters with their types, since 1, 1.0 and True are
     equal.
@@ -137,31 +133,59 @@ def _signature_of(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     for name, value in kwargs.items():
         if isinstance(value, array):
             raise TypeError
-        key.append((name, value.__class__, value))
+        key += (name, value.__class__, value)
     return tuple(key)
-
-
-def _has_fast_path(found: OperatorSpecialization, args: tuple[Any, ...], arrays: Sequence[Any]) -> bool:
-    """True if the arrays are the first arguments as they are, and the mode of the thread changes nothing."""
-    return not found.modal and 0 < len(arrays) <= len(args) and all(map(is_, args, arrays))
-
-
-def _remember(
-    known: Cache[Any, Any], args: tuple[Any, ...], kwargs: dict[str, Any], entry: tuple[int, Callable[..., Any]]
-) -> None:
-    try:
-        key = _signature_of(args, kwargs) if kwargs or len(args) != 1 else (args[0]._dtype, args[0]._shape)
-        known.add(key, entry)
-    except TypeError:  # lists
-        return
 
 
 Split = Callable[[tuple[Any, ...], dict[str, Any]], tuple[list[Any], dict[str, Any]]]
 
 
+class _Calls:
+    """The calls of an operator. A fast path is the number of arrays and a function of them; those of recorded calls are
+    by the mode and the key of the call, others by the key."""
+
+    def __init__(self, cls: type[Operator], split: Split) -> None:
+        self.cls, self.split = cls, split
+        self.plain: Cache[Any, tuple[int, Callable[..., Any]]] = Cache("fast paths")
+        self.recorded: Cache[Any, tuple[int, Callable[..., Any]]] = Cache("fast paths")
+
+    def slow(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """A call without a fast path, which gets one if that is possible."""
+        arrays, params = self.split(args, kwargs.copy())
+        if hooks.converter is not None:
+            arrays, params = hooks.converter(self.cls, arrays, params)
+        out, _, ctx, _ = (params.pop(key, None) for key in _CONTROL)
+        bound, context = bind(self.cls, params), None if ctx is None else as_context(ctx)
+        if out is not None or about_storage(bound.operator, arrays):
+            return _apply_to(bound, arrays, out, context)
+        found = bound.specialization(arrays, out, context)
+        if ctx is None and 0 < len(arrays) <= len(args) and all(map(is_, args, arrays)):
+            self._remember(args, kwargs, len(arrays), found)
+        return found.call(arrays, out, context)
+
+    def _remember(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any], count: int, found: OperatorSpecialization
+    ) -> None:
+        """Cache the fast path of a call whose first `count` arguments are its arrays."""
+        if hooks.intercepted or found.device is not HOST:
+            return
+        try:
+            key = _key_of(args, kwargs)
+            if modes.recording:
+                self.recorded.add((modes.training, key), (count, found.fast_recorded()))
+            elif not found.modal:
+                self.plain.add(key, (count, found.fast()))
+        except TypeError:  # lists
+            return
+
+
+def _splitter(cls: type[Operator], name: str, inputs: Sequence[str]) -> Split:
+    """A function that splits a call into arrays and parameters."""
+    return _variadic(cls, name) if any(i.startswith("*") for i in inputs) else _by_name(cls, name, inputs)
+
+
 def _by_name(cls: type[Operator], name: str, inputs: Sequence[str]) -> Split:
-    """A function that splits a call into arrays and parameters. As in MXNet, positional arguments are first arrays,
-    then parameters, then `out` and `name`."""
+    """As in MXNet, positional arguments are first arrays, then parameters, then `out` and `name`."""
     order = (*inputs, *(p for p in cls.parameters() if p not in inputs), "out", "name")
     count = len(inputs)
 

@@ -62,7 +62,7 @@ def backward(heads: Any, head_grads: Any = None, retain_graph: bool = False, tra
     """
     heads, head_grads = _as_lists(heads, head_grads)
     found = _gradients(heads, head_grads, retain_graph, direct=True)
-    if all(variable.req == "null" for variable in found):
+    if all([variable.req == "null" for variable in found]):
         raise MXNetError("There are no inputs in computation graph that require gradients.")
     recording = set_recording(False)
     try:
@@ -82,11 +82,12 @@ def _gradients(
     """The gradients by all variables that the heads depend on; with `direct`, some are in the variables' arrays
     already. Frees the graph unless it is to `retain` it."""
     entries = entries_of(heads)
-    cotangents = _cotangents(heads, head_grads)
+    cotangents = [None if g is None else _cotangent(h, g) for h, g in zip(heads, head_grads, strict=True)]
     nodes = calls_before(entries)
     found = None if differentiable else linked_gradients(nodes, entries, cotangents, direct)
     if found is None:
-        found = pull_back(nodes, entries, cotangents, differentiable)
+        seeds = [_ones(h) if c is None else c for h, c in zip(heads, cotangents, strict=True)]
+        found = pull_back(nodes, entries, seeds, differentiable)
     if not retain:
         free(nodes)
     return found
@@ -147,14 +148,11 @@ def _as_lists(heads: Any, head_grads: Any) -> tuple[list[NDArray], list[NDArray 
     return heads, head_grads
 
 
-def _cotangents(heads: Sequence[NDArray], head_grads: Sequence[NDArray | None]) -> list[NDArray]:
-    """The gradient by each head. MXNetError if its shape is another."""
-    found: list[NDArray] = []
-    for head, given in zip(heads, head_grads, strict=True):
-        if given is not None and given.shape != head.shape:
-            raise MXNetError(f"the gradient by a head of shape {head.shape} has the shape {given.shape}")
-        found.append(_ones(head) if given is None else given.tostype("default").astype(head.dtype, copy=False))
-    return found
+def _cotangent(head: NDArray, given: NDArray) -> NDArray:
+    """The gradient by a head. MXNetError if its shape is another."""
+    if given.shape != head.shape:
+        raise MXNetError(f"the gradient by a head of shape {head.shape} has the shape {given.shape}")
+    return given.tostype("default").astype(head.dtype, copy=False)
 
 
 def _ones(array: NDArray) -> NDArray:

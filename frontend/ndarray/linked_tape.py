@@ -8,7 +8,6 @@ the same machine code as the calls one by one, so the gradients are the same bit
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from itertools import chain
 from typing import TYPE_CHECKING, Any, cast
 
 from ...ir.caches import Cache
@@ -20,9 +19,10 @@ from ...runtime.shared_state import shares_state
 from ...runtime.writes import written
 from .array_classes import empty_array
 from .eager import bind, operator_named
-from .tape import CompiledPullback, Entry, Recorded, Variable
+from .tape import CompiledPullback, Entry, ForwardRun, Recorded, Variable
 
 if TYPE_CHECKING:
+    from ..context import Context
     from .ndarray import NDArray
 
 _FEW = 4
@@ -43,9 +43,10 @@ _structures: Cache[Hashable, _Structure] = Cache("tapes", 256)
 
 
 def linked_gradients(
-    nodes: Sequence[Recorded], entries: Sequence[Entry], cotangents: Sequence[NDArray], direct: bool
+    nodes: Sequence[Recorded], entries: Sequence[Entry], cotangents: Sequence[NDArray | None], direct: bool
 ) -> dict[Variable, NDArray] | None:
-    """The gradients as `pull_back` computes them, by one native call; None if the tape has no program.
+    """The gradients as `pull_back` computes them, by one native call; None if the tape has no program. A cotangent that
+    is None is ones.
 
     With `direct`, the gradient of a variable is written into the variable's array if that is possible.
     """
@@ -53,7 +54,7 @@ def linked_gradients(
     key = _structure_of(nodes, entries, variables)
     if key is None:
         return None
-    structure = _structures.get(key, _Structure)
+    structure = _structures.find(key) or _structures.get(key, _Structure)
     structure.seen += 1
     if structure.linked is None:
         if structure.seen != (1 if len(nodes) <= _FEW else 2):
@@ -61,7 +62,7 @@ def linked_gradients(
         structure.linked = _link(nodes, entries, list(variables))
     if structure.linked is None:
         return None
-    return structure.linked.run(nodes, cotangents, list(variables), direct)
+    return structure.linked.run(nodes, cotangents, tuple(variables), direct)
 
 
 def _structure_of(
@@ -71,79 +72,113 @@ def _structure_of(
     tape with a call that has no backward program."""
     if not nodes:
         return None
-    numbers = {node: i for i, node in enumerate(nodes)}
+    numbers: dict[Any, int] = {node: i * _POSITIONS for i, node in enumerate(nodes)}
     key: list[Any] = []
     for node in nodes:
         pull = node.pull
-        if not isinstance(pull, CompiledPullback):
+        if pull.__class__ is not CompiledPullback:
             return None
-        key.append(pull.forward.derivative)
-        key += _references(node.operands, numbers, variables)
-    return (*key, *_references(entries, numbers, variables))
+        key.append(pull.forward.derivative)  # type: ignore[union-attr]
+        for operand, position in node.operands:
+            first = numbers.get(operand)
+            key.append(_number_of(operand, variables) if first is None else first + position)
+    for head, position in entries:
+        first = numbers.get(head)
+        key.append(_number_of(head, variables) if first is None else first + position)
+    return tuple(key)
 
 
-def _references(entries: Sequence[Entry], numbers: dict[Recorded, int], variables: dict[Variable, int]) -> list[int]:
-    """A number for each entry; those of variables are negative."""
-    found: list[int] = []
-    for node, position in entries:
-        number = numbers.get(node)  # type: ignore[arg-type]
-        if number is None:
-            found.append(-1 - variables.setdefault(node, len(variables)))  # type: ignore[arg-type]
-        else:
-            found.append(number * _POSITIONS + position)
-    return found
+def _number_of(variable: Any, variables: dict[Variable, int]) -> int:
+    return -1 - variables.setdefault(variable, len(variables))
 
 
 class _LinkedTape:
-    """The program of a structure.
+    """The program of a structure. `heads` are the types of the cotangents, `types` those of the gradients of the
+    variables."""
 
-    `types` are those of the gradients of the variables, `sources` the numbers of the calls whose contexts they have.
-    """
-
-    def __init__(self, program: LinkedProgram, types: Sequence[TensorType]) -> None:
-        self.program, self.types = program, tuple(types)
+    def __init__(self, program: LinkedProgram, heads: Sequence[TensorType], types: Sequence[TensorType]) -> None:
+        self.program, self.heads, self.types = program, tuple(heads), tuple(types)
+        self._targets: _Targets | None = None
 
     def run(
-        self, nodes: Sequence[Recorded], cotangents: Sequence[NDArray], variables: Sequence[Variable], direct: bool
+        self,
+        nodes: Sequence[Recorded],
+        cotangents: Sequence[NDArray | None],
+        variables: Sequence[Variable],
+        direct: bool,
     ) -> dict[Variable, NDArray] | None:
         """The gradients of the variables; None if operands share memory with a state that the program replaces."""
-        operands = [*cotangents, *chain.from_iterable([_forward(node).kept for node in nodes])]
+        context = _forward(nodes[0]).context
+        operands = [_ones(t, context) if c is None else c for c, t in zip(cotangents, self.heads, strict=True)]
+        for node in nodes:
+            operands += node.pull.forward.kept  # type: ignore[union-attr]
         addresses = [a._address for a in operands]
         state = self.program.state
         if state and shares_state(addresses, self.program.sizes, state):
             return None
-        context = _forward(nodes[0]).context
-        targets = _targets(variables, self.types, operands, context) if direct else [None] * len(variables)
-        results = [
-            empty_array(t.shape, t.dtype, context) if target is None else target
-            for t, target in zip(self.types, targets, strict=True)
-        ]
-        self.program.run(addresses, [r._address for r in results])
+        targets = self._targets_of(variables, operands, context) if direct else None
+        if targets is not None:
+            results = [v.array for v in variables]
+            self.program.run(addresses, targets.addresses)
+        else:
+            results = [empty_array(t.shape, t.dtype, context) for t in self.types]
+            self.program.run(addresses, [r._address for r in results])
         for i in state:
             written(operands[i]._storage)
         return dict(zip(variables, results, strict=True))
 
+    def _targets_of(
+        self, variables: Sequence[Variable], operands: Sequence[NDArray], context: Context
+    ) -> _Targets | None:
+        """Where the program can write the gradients: the variables' arrays. None if it cannot write all of them."""
+        found = self._targets
+        numbers = [v.number for v in variables]
+        if found is None or found.numbers != numbers:
+            found = self._targets = _Targets(variables, self.types, context)
+        used = {id(a._storage) for a in operands}
+        return found if found.are_possible and found.storages.isdisjoint(used) else None
 
-def _forward(node: Recorded) -> Any:
+
+class _Targets:
+    """The addresses of the arrays that receive the gradients of variables, which these numbers identify.
+
+    `are_possible` if each variable's array is replaced, has the type of the gradient, and shares memory with no other.
+    """
+
+    def __init__(self, variables: Sequence[Variable], types: Sequence[TensorType], context: Context) -> None:
+        self.numbers = [v.number for v in variables]
+        self.are_possible = all(
+            v.req == "write" and _fits(v.array, t, context) for v, t in zip(variables, types, strict=True)
+        )
+        arrays = [v.array for v in variables] if self.are_possible else []
+        self.addresses = [a._address for a in arrays]
+        self.storages = frozenset(id(a._storage) for a in arrays)
+        self.are_possible = self.are_possible and len(self.storages) == len(arrays)
+
+
+def _fits(array: NDArray, type: TensorType, context: Context) -> bool:
+    """True if an array is dense, of this type and on this context."""
+    if array._is_sparse or array._context != context:
+        return False
+    return array._shape == type.shape and array._dtype is type.dtype
+
+
+_ones_by_type: Cache[Any, NDArray] = Cache("ones", 64, lambda array: array._nbytes(), 16 << 20)
+
+
+def _ones(type: TensorType, context: Context) -> NDArray:
+    """Ones, which must not be written."""
+    return _ones_by_type.get((type.shape, type.dtype, context), lambda: _new_ones(type, context))
+
+
+def _new_ones(type: TensorType, context: Context) -> NDArray:
+    made = empty_array(type.shape, type.dtype, context)
+    made[:] = 1
+    return made
+
+
+def _forward(node: Recorded) -> ForwardRun:
     return cast("CompiledPullback", node.pull).forward
-
-
-def _targets(
-    variables: Sequence[Variable], types: Sequence[TensorType], operands: Sequence[NDArray], context: Any
-) -> list[NDArray | None]:
-    """The array of each variable whose gradient the program can write there."""
-    used = {id(a._storage) for a in operands}
-    found: list[NDArray | None] = []
-    for variable, type in zip(variables, types, strict=True):
-        target = variable.array if variable.req == "write" else None
-        if target is not None:
-            fits = not target._is_sparse and target._shape == type.shape and target._dtype is type.dtype
-            storage = id(target._storage) if fits else 0
-            if not fits or target._context != context or storage in used:
-                target = None
-            used.add(storage)
-        found.append(target)
-    return found
 
 
 def _link(nodes: Sequence[Recorded], entries: Sequence[Entry], variables: Sequence[Variable]) -> _LinkedTape | None:
@@ -165,11 +200,12 @@ class _Linker:
         self.sizes: list[int] = []
         self.parts: list[Part] = []
         self.sums: dict[Entry, tuple[int, TensorType]] = {}
-        self.heads = [self._value(_type_of(entry)) for entry in entries]
+        self.head_types = [_type_of(entry) for entry in entries]
+        heads = [self._value(type) for type in self.head_types]
         self.kept = [[self._value(t) for t in _kept_types(node)] for node in nodes]
         self.inputs = len(self.sizes)
-        for entry, value in zip(entries, self.heads, strict=True):
-            self._add(entry, value, _type_of(entry))
+        for entry, value, type in zip(entries, heads, self.head_types, strict=True):
+            self._add(entry, value, type)
 
     def _value(self, type: TensorType) -> int:
         self.sizes.append(type.nbytes)
@@ -191,7 +227,7 @@ class _Linker:
             self._pull(node, kept)
         found = [self.sums[Entry(variable)] for variable in variables]
         program = LinkedProgram(self.parts, self.inputs, [value for value, _ in found], self.sizes)
-        return _LinkedTape(program, [type for _, type in found])
+        return _LinkedTape(program, self.head_types, [type for _, type in found])
 
     def _pull(self, node: Recorded, kept: Sequence[int]) -> None:
         pull = cast("CompiledPullback", node.pull)

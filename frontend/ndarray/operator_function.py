@@ -28,6 +28,7 @@ from ..tracebacks import cause_of
 from .array_classes import empty_array, number_class
 from .operator_graph import compiled, eager_options, operator_graph, refusal
 from .ready import fast_binary, fast_unary
+from .recorded_calls import RecordedCalls
 from .scalars import ScalarBlock, checks_scalars
 from .tape import call_recorded, is_recorded, record_without_gradient, require_writable
 
@@ -256,12 +257,32 @@ class OperatorSpecialization(Specialization):
         return True
 
     def fast(self) -> Callable[..., NDArray]:
-        """The fast path of a call without observers: a function of the operands."""
+        """The fast path of a call without observers: a function of the operands. Its attribute `recorded` is that of
+        calls that a tape records."""
         direct = self.executable.direct_call()
-        if direct is None or not self.simple or len(self.types) != 1:
+        call: Any = lambda *arrays: self.call(arrays)  # noqa: E731
+        if direct is not None and self.simple and len(self.types) == 1:
+            maker: Any = fast_unary if len(self.executable.inputs) == 1 else fast_binary
+            call = maker(direct, self.types[0], self.elsewhere)
+        call.recorded = self.fast_recorded()
+        return call
+
+    def fast_recorded(self) -> Callable[..., Any]:
+        """The fast path of a call that a tape records, in the mode of this specialization."""
+        if self.scalars.count or self.checks_results or self.checks_operands:
             return lambda *arrays: self.call(arrays)
-        maker: Any = fast_unary if len(self.executable.inputs) == 1 else fast_binary
-        return maker(direct, self.types[0], self.elsewhere)
+        calls = RecordedCalls(lambda: self.differentiable, self.executable.inputs, len(self.types))
+
+        def call(*arrays: NDArray) -> Any:
+            try:
+                results = calls(arrays)
+            except (DeviceError, GraphError):
+                results = None
+            if results is None:
+                return self.call(arrays)
+            return results[0] if len(results) == 1 else results
+
+        return call
 
     def fast_in_place(self) -> Callable[[NDArray, NDArray], None] | None:
         """The fast path of a call of two operands that overwrites the first; None if that requires a temporary."""

@@ -43,16 +43,22 @@ IN_PLACE = (
 )
 
 
+_numbers = itertools.count()
+
+
 class Variable:
     """The gradient of an array. `array` receives it according to `req`: "write", "add" or "null".
 
     `make` makes that array when it is first needed. `fresh` is True from a backward pass until an update clears it.
+    `number` is unique. Only `fresh` changes, and whether the array is made.
     """
 
-    __slots__ = ("__weakref__", "_array", "_make", "fresh", "req")
+    __slots__ = ("__weakref__", "_array", "_make", "fresh", "number", "req")
+    pull = ()
+    """A variable is never freed; see `Recorded`."""
 
     def __init__(self, req: str, make: Callable[[], NDArray]) -> None:
-        self.req, self.fresh = req, False
+        self.req, self.fresh, self.number = req, False, next(_numbers)
         self._make = make
         self._array: NDArray | None = None
 
@@ -110,11 +116,10 @@ class Recorded:
     """
 
     __slots__ = ("__weakref__", "number", "operands", "pull", "results")
-    _numbers = itertools.count()
 
-    def __init__(self, operands: Sequence[Entry], pull: Pullback, results: int) -> None:
-        self.number = next(Recorded._numbers)
-        self.operands, self.results = tuple(operands), results
+    def __init__(self, operands: tuple[Entry, ...], pull: Pullback, results: int) -> None:
+        self.number = next(_numbers)
+        self.operands, self.results = operands, results
         self.pull: Pullback | None = pull
 
 
@@ -146,7 +151,7 @@ def variable_of(array: Any) -> Variable | None:
 def record(operands: Sequence[NDArray], wrt: Sequence[int], pull: Pullback, results: Sequence[NDArray]) -> None:
     """Put a call on the tape, whose gradient is by the operands `wrt`."""
     entries = [entry_of(operands[i]) for i in wrt]
-    node = Recorded([e for e in entries if e is not None], pull, len(results))
+    node = Recorded(tuple([e for e in entries if e is not None]), pull, len(results))
     for i, array in enumerate(results):
         array._entry = Entry(node, i)
 
@@ -231,7 +236,7 @@ class ForwardRun:
         forward = derivative.forward.specialization
         self.operands = list(arrays)
         if forward.random is not None:
-            self.operands.insert(forward.random.input, self._key(forward))
+            self.operands.insert(forward.random.input, random_key(forward, self.context))
         more = forward.types[len(outputs) :]
         self.results = [*outputs, *[self._result(t) for t in more]]
         forward.run_with_key([a._address for a in self.operands], [r._address for r in self.results], version)
@@ -241,18 +246,11 @@ class ForwardRun:
 
     def _result(self, type: TensorType) -> NDArray:
         """An array for a result; for a residual in blocks, an array of its physical shape."""
-        layout = type.layout
-        shape = type.shape if layout is None else layout.physical_shape(type.shape)
-        if layout is None or not any(map(any, layout.halo)):
+        shape, has_halo = memory_of(type)
+        if not has_halo:
             return empty_array(shape, type.dtype, self.context)
         memory = self.derivative.memory.take(type)
         return array_at(memory, memory.address, shape, type.dtype, self.context)
-
-    def _key(self, forward: Specialization) -> NDArray:
-        assert forward.random is not None
-        block = key_in_memory(self.context, forward.random.draws, forward.device)
-        type = forward.executable.inputs[forward.random.input]
-        return array_at(block, block.address, type.shape, type.dtype, self.context)
 
     def gradients(self, cotangents: Sequence[NDArray], into: Sequence[NDArray | None] = ()) -> list[NDArray]:
         """The gradients, in order of the derivative's `wrt`.
@@ -260,6 +258,22 @@ class ForwardRun:
         One with an array in `into` is written there. The array must have its type and share no memory with operands.
         """
         return execute(self.derivative.backward, [*self.kept, *cotangents], self.context, self.version, into)
+
+
+def memory_of(type: TensorType) -> tuple[tuple[int, ...], bool]:
+    """The shape in which a value is stored, and whether it has a halo, which is zero."""
+    layout = type.layout
+    if layout is None:
+        return type.shape, False
+    return layout.physical_shape(type.shape), any(map(any, layout.halo))
+
+
+def random_key(program: Specialization, context: Context) -> NDArray:
+    """The next random key of a context, for a run of a program that takes one."""
+    assert program.random is not None
+    block = key_in_memory(context, program.random.draws, program.device)
+    type = program.executable.inputs[program.random.input]
+    return array_at(block, block.address, type.shape, type.dtype, context)
 
 
 class CompiledPullback:
