@@ -45,6 +45,7 @@ def program_to_bytes(program: Program) -> bytes:
         "state": program.state,
         "random": [] if program.random is None else [program.random.input, program.random.draws],
         "elementwise": sorted(program.elementwise),
+        "groups": program.groups,
         "arena": program.arena_bytes,
         "prepared": program.prepared_bytes,
         "constants": len(program.constants),
@@ -115,7 +116,14 @@ class _Reader:
             random=self.random(header["random"]),
             elementwise=frozenset(self.positions(header["elementwise"], "an input")),
             names=self.names,
+            groups=self.groups(),
         )
+
+    def groups(self) -> tuple[int, ...]:
+        sizes = tuple(_natural(n, "the size of a group") for n in self.header.get("groups", ()))
+        if sizes and (min(sizes) < 1 or sum(sizes) != len(self.header["launches"])):
+            raise ManifestError(f"groups of {sizes} launches of {len(self.header['launches'])}")
+        return sizes
 
     def positions(self, listed: list[Any], what: str) -> tuple[int, ...]:
         return tuple(_below(i, len(self.inputs), what) for i in listed)

@@ -2,6 +2,7 @@
 
     program = Program(name, inputs, outputs, parameters, launches, prepare, copies, sizes, constants, code, ...)
     launch  = Launch(symbol, arguments, count, grain, kind, layers)
+    groups: how many consecutive launches run together
     argument: a Place, or an int (extent, stride, scalar bits)
     place   = Place(space, index, offset)     INPUT i | OUTPUT i | ARENA | PREPARED | CONSTANT; the offset is in bytes
 
@@ -15,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
+from itertools import accumulate, pairwise
 from typing import Any
 
 import numpy as np
@@ -101,6 +103,9 @@ class Program:
     input that takes the run's random key. Element i of an input in `elementwise` is read only to compute element i of
     results, so an output can overwrite the input; see `Executable.may_overwrite`.
 
+    `groups` divides `launches`: each number is the length of a group of consecutive launches that are independent of
+    each other, so they can run at the same time. Empty: every launch is a group of its own.
+
     `arena_bytes` and `prepared_bytes` are the sizes of the program's own memory. Both are zeroed once, when they are
     allocated (halos and channel padding stay zero). `constants` is the content of the CONSTANT space.
 
@@ -124,6 +129,12 @@ class Program:
     random: RandomKey | None = None
     elementwise: frozenset[int] = frozenset()
     names: tuple[str, ...] = ()
+    groups: tuple[int, ...] = ()
+
+    def grouped(self) -> list[tuple[Launch, ...]]:
+        """The launches by group."""
+        ends = list(accumulate(self.groups)) or range(1, len(self.launches) + 1)
+        return [self.launches[start:end] for start, end in pairwise((0, *ends))]
 
     def renamed(self, name: str, names: Sequence[str]) -> Program:
         """This program for an equal graph that has the name `name` and the layer names `names`."""

@@ -12,6 +12,7 @@ from .program import Copy, Launch, Place, Program, Space
 
 def print_program(program: Program) -> str:
     """The text of `program`, without the content of its constants and object files."""
+    groups = [i for i, size in enumerate(program.groups) for _ in range(size)] or [None] * len(program.launches)
     lines = [
         *_tensors(program),
         *_memory(program),
@@ -19,7 +20,7 @@ def print_program(program: Program) -> str:
         *(f"      {_launch(program, launch)}" for launch in program.prepare),
         '      "vector.yield"() : () -> ()',
         "    }) : () -> ()",
-        *(f"    {_launch(program, launch)}" for launch in program.launches),
+        *(f"    {_launch(program, launch, group)}" for launch, group in zip(program.launches, groups, strict=True)),
         *(f"    {_copy(copy)}" for copy in program.copies),
         '    "func.return"() : () -> ()',
     ]
@@ -59,11 +60,16 @@ def _memory(program: Program) -> list[str]:
     return [f"    {_op('memory', {'space': space.value, 'bytes': size})}" for space, size in sizes.items()]
 
 
-def _launch(program: Program, launch: Launch) -> str:
+def _launch(program: Program, launch: Launch, group: int | None = None) -> str:
     arguments = [place_text(a) if isinstance(a, Place) else a for a in launch.arguments]
     listed = ", ".join(map(attribute_text, arguments))
-    described = {"count": launch.count, "grain": launch.grain, "kind": launch.kind, "label": program.label(launch)}
-    rest = dictionary_text({**described, **({"fallback": launch.fallback} if launch.fallback else {})})[1:]
+    described: dict[str, object] = {"count": launch.count, "grain": launch.grain, "kind": launch.kind}
+    described["label"] = program.label(launch)
+    if launch.fallback:
+        described["fallback"] = launch.fallback
+    if group is not None:
+        described["group"] = group
+    rest = dictionary_text(described)[1:]
     return f'"program.launch"() {{symbol = {quote(launch.symbol)}, arguments = [{listed}], {rest} : () -> ()'
 
 

@@ -166,6 +166,8 @@ class _ProgramVerifier:
             self.launch(launch, symbols, prepared=True)
         for launch in program.launches:
             self.launch(launch, symbols, prepared=False)
+        if program.groups and (sum(program.groups) != len(program.launches) or min(program.groups) < 1):
+            self.fail(f"groups {program.groups} do not divide {len(program.launches)} launches")
         for copy in program.copies:
             self.copy(copy)
         if not all(0 <= i < len(program.inputs) for i in program.state):

@@ -1,9 +1,6 @@
-"""Runs compiled programs: loads their code once, lays their launch records out in memory, and patches addresses
-before each run.
+"""Runs compiled programs: loads their code once, and patches the addresses in their launch records before each run.
 
-    block = | records: 4 words each, prepare first | argument tables: 1 word per argument |     in 8-byte words
-
-An `Instance` is such a block and an arena.
+An `Instance` is such records (`runtime/records.py`) and an arena.
 """
 
 from __future__ import annotations
@@ -21,11 +18,10 @@ from .elf import LoadedObject, load_object, resolve_libc
 from .host_calls import HostCalls
 from .loaded_program import LoadedProgram
 from .prepared import Prepared, PreparedPool
+from .records import Records
 from .storage import Storage, allocate, allocate_zeroed
-from .threads import ThreadPool, get_pool
+from .threads import RECORD_BYTES, ThreadPool, get_pool
 
-_WORD = 8
-_RECORD_WORDS = 4
 _SHORT_BYTES = 128 << 10  # memory of a program that runs while holding Python's lock (at most about 20 us)
 _SHORT_LAUNCHES = 8
 _OBSERVED = 2  # level of MXFORGE_DEBUG from which each launch is timed
@@ -82,7 +78,7 @@ class Executable(LoadedProgram["Instance"]):
         instance = self._take()
         prepared = self._prepared.take(parameters_version) if self.program.prepare else None
         outer = None if self._host is None else self._host.begin()
-        instance.run((*inputs, *outputs), parameters_version, prepared)
+        instance.run([*inputs, *outputs], parameters_version, prepared)
         self._idle.append(instance)
         if prepared is not None:
             self._prepared.put(prepared)
@@ -186,8 +182,7 @@ def _load(code: bytes, host: HostCalls | None) -> LoadedObject:
 class Instance:
     """A program's records and private memory, which one run at a time uses.
 
-    `words` is the block. `patches[i]` lists (word, offset in bytes) of the arguments that point into operand i;
-    operands are inputs, then outputs.
+    The records of `prepare` come first. `words` and `patches` are those of the records.
     """
 
     def __init__(
@@ -202,62 +197,28 @@ class Instance:
         self.arena = allocate_zeroed(program.arena_bytes) if arena is None else arena
         self._spaces = {Space.ARENA: self.arena, Space.CONSTANT: constants}
         self._prepared_at = 0
-        self._prepared_words: list[tuple[int, int]] = []
-        launches = (*program.prepare, *program.launches)
-        size = sum(_RECORD_WORDS + len(launch.arguments) for launch in launches)
-        self._block = (ctypes.c_int64 * max(size, 1))()
-        self.words = memoryview(self._block).cast("B").cast("q")
-        self._operands = len(program.inputs)
         self.addresses = [0] * (len(program.inputs) + len(program.outputs))
-        self.patches: list[list[tuple[int, int]]] = [[] for _ in self.addresses]
-        self._write(launches, address_of)
-        base = ctypes.addressof(self._block)
-        self._prepare = ctypes.c_void_p(base), ctypes.c_int64(len(program.prepare))
-        self.records = ctypes.c_void_p(base + len(program.prepare) * _RECORD_WORDS * _WORD)
-        self._count = ctypes.c_int64(len(program.launches))
+        prepare, groups = [(launch,) for launch in program.prepare], program.grouped()
+        self._records = records = Records(
+            (*prepare, *groups),
+            (len(program.inputs), len(program.outputs)),
+            {space: storage.address for space, storage in self._spaces.items()},
+            address_of,
+            pool.pieces_address,
+            shared=_own_bytes(program) > _SHORT_BYTES,
+        )
+        self.words, self.patches = records.words, records.patches
+        self._prepare = ctypes.c_void_p(records.address), ctypes.c_int64(len(prepare))
+        self.records = ctypes.c_void_p(records.record(len(prepare)))
+        self._count = ctypes.c_int64(len(groups))
         self._native = pool.run_holding_gil if _is_short(program) else pool.run
         self._prepare_native = pool.run
         self._copies = [(copy.target, copy.source, copy.nbytes) for copy in program.copies]
 
-    def _write(self, launches: Sequence[Launch], address_of: Callable[[str], int]) -> None:
-        base = ctypes.addressof(self._block)
-        table = _RECORD_WORDS * len(launches)
-        for number, launch in enumerate(launches):
-            record = number * _RECORD_WORDS
-            self.words[record] = address_of(launch.symbol)
-            self.words[record + 1] = base + table * _WORD
-            self.words[record + 2] = launch.count
-            self.words[record + 3] = launch.grain
-            for argument in launch.arguments:
-                self.words[table] = argument if isinstance(argument, int) else self._initial(argument, table)
-                table += 1
-
-    def _initial(self, place: Place, word: int) -> int:
-        """The address of a place in the instance's memory; 0 for an operand or prepared memory, for which `word` is
-        patched later."""
-        own = self._spaces.get(place.space)
-        if own is not None:
-            return own.address + place.offset
-        if place.space is Space.PREPARED:
-            self._prepared_words.append((word, place.offset))
-            return 0
-        self.patches[self._operand(place)].append((word, place.offset))
-        return 0
-
-    def _operand(self, place: Place) -> int:
-        return place.index if place.space is Space.INPUT else self._operands + place.index
-
-    def run(self, addresses: Sequence[int], parameters_version: Hashable, prepared: Prepared | None) -> None:
+    def run(self, addresses: list[int], parameters_version: Hashable, prepared: Prepared | None) -> None:
         """Patch changed addresses, prepare if parameters changed, run, and copy outputs that no launch computes."""
-        current = self.addresses
-        try:
-            for operand, address in enumerate(addresses):
-                if address != current[operand]:
-                    current[operand] = address
-                    for word, offset in self.patches[operand]:
-                        self.words[word] = address + offset
-        except TypeError:  # a DeviceAddress is not an int
-            raise DeviceError(_ELSEWHERE) from None
+        if addresses != self.addresses:
+            self._patch(addresses)
         if prepared is not None:
             self._use(prepared, parameters_version)
         if self._count.value:
@@ -266,6 +227,17 @@ class Instance:
             for target, source, nbytes in self._copies:
                 ctypes.memmove(self._address(target), self._address(source), nbytes)
         except (TypeError, ctypes.ArgumentError):
+            raise DeviceError(_ELSEWHERE) from None
+
+    def _patch(self, addresses: list[int]) -> None:
+        current = self.addresses
+        try:
+            for operand, address in enumerate(addresses):
+                if address != current[operand]:
+                    current[operand] = address
+                    for word, offset in self.patches[operand]:
+                        self.words[word] = address + offset
+        except TypeError:  # a DeviceAddress is not an int
             raise DeviceError(_ELSEWHERE) from None
 
     def _use(self, prepared: Prepared, version: Hashable) -> None:
@@ -278,7 +250,7 @@ class Instance:
 
     def _place_prepared(self, storage: Storage) -> None:
         self._prepared_at = storage.address
-        for word, offset in self._prepared_words:
+        for word, offset in self._records.prepared:
             self.words[word] = storage.address + offset
 
     def link(self, prepared: Storage) -> bytes:
@@ -287,7 +259,7 @@ class Instance:
         self._prepared_storage = prepared
         self._place_prepared(prepared)
         count = (self._prepare[1].value or 0) + self._count.value
-        return ctypes.string_at(self._prepare[0], count * _RECORD_WORDS * _WORD)
+        return ctypes.string_at(self._prepare[0], count * RECORD_BYTES)
 
     def run_linked(self) -> None:
         """Run all launches, each on its own, so that they are observed."""
@@ -295,17 +267,19 @@ class Instance:
         self.launch(self._native, (self.records, self._count))
 
     def launch(self, native: Callable[..., None], call: tuple[ctypes.c_void_p, ctypes.c_int64]) -> None:
-        """One native call for all launches, or one per launch if launches are observed."""
+        """One native call for all launches, or one per record if launches are observed. A group of launches is reported
+        as its first launch."""
         if not is_observed():
             native(*call)
             return
-        launches = self.program.prepare if call is self._prepare else self.program.launches
+        first, prepare = len(self.program.prepare), call is self._prepare
+        groups = [(launch,) for launch in self.program.prepare] if prepare else self.program.grouped()
         begin = time.perf_counter_ns()
-        for number, launch in enumerate(launches):
+        for number, group in enumerate(groups):
             start = time.perf_counter_ns()
-            native(ctypes.c_void_p((call[0].value or 0) + number * _RECORD_WORDS * _WORD), _ONE)
-            self._report(launch, start, time.perf_counter_ns())
-        if len(launches) > 1:
+            native(ctypes.c_void_p(self._records.record(number if prepare else first + number)), _ONE)
+            self._report(group[0], start, time.perf_counter_ns())
+        if len(groups) > 1:
             self._report(None, begin, time.perf_counter_ns())
 
     def _report(self, launch: Launch | None, start: int, end: int) -> None:
@@ -328,7 +302,10 @@ class Instance:
         if place.space is Space.PREPARED:
             return self._prepared_at + place.offset
         own = self._spaces.get(place.space)
-        return (self.addresses[self._operand(place)] if own is None else own.address) + place.offset
+        if own is not None:
+            return own.address + place.offset
+        operand = place.index if place.space is Space.INPUT else len(self.program.inputs) + place.index
+        return self.addresses[operand] + place.offset
 
 
 def _shown(program: Program, launch: Launch) -> str:
@@ -338,9 +315,13 @@ def _shown(program: Program, launch: Launch) -> str:
 def _is_short(program: Program) -> bool:
     """True if the program is so short that releasing Python's lock costs more than it gains. No launch of such a
     program is split among threads."""
-    own = sum(t.nbytes for t in (*program.inputs, *program.outputs)) + program.arena_bytes + program.prepared_bytes
-    few = len(program.launches) <= _SHORT_LAUNCHES
-    return few and own <= _SHORT_BYTES and all(launch.count <= launch.grain for launch in program.launches)
+    few = len(program.groups or program.launches) <= _SHORT_LAUNCHES
+    return few and _own_bytes(program) <= _SHORT_BYTES and all(x.count <= x.grain for x in program.launches)
+
+
+def _own_bytes(program: Program) -> int:
+    """The bytes of a program's operands and memory."""
+    return sum(t.nbytes for t in (*program.inputs, *program.outputs)) + program.arena_bytes + program.prepared_bytes
 
 
 def _find(objects: Sequence[LoadedObject], symbol: str) -> int:

@@ -16,9 +16,7 @@ from .device import Runnable
 from .executable import Executable, Instance, is_observed
 from .idle import add_allocation, clock
 from .storage import Storage, allocate_zeroed
-from .threads import get_pool
-
-_RECORD_BYTES = 32
+from .threads import RECORD_BYTES, get_pool
 
 
 @dataclass(frozen=True)
@@ -154,7 +152,7 @@ class _LinkedInstance:
         self._copies = self._final_copies()
         records = b"".join([found for _, found in linked_parts])
         self._records = ctypes.create_string_buffer(records, len(records))
-        self._call = ctypes.c_void_p(ctypes.addressof(self._records)), ctypes.c_int64(len(records) // _RECORD_BYTES)
+        self._call = ctypes.c_void_p(ctypes.addressof(self._records)), ctypes.c_int64(len(records) // RECORD_BYTES)
         self._native = get_pool().run
 
     def _instance(self, executable: Executable) -> tuple[Instance, bytes]:

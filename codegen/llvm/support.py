@@ -12,6 +12,10 @@ There are up to 8 chunks per thread, each at least `grain`. Their number is a mu
 and their sizes differ by at most one. Chunks of 1024 and more start at multiples of 64 (and can be below the grain by
 this rounding), so that aligned vectors stay aligned.
 
+`mxf_pieces` is a kernel over a table of pieces, four 8-byte slots each: { kernel, arguments, begin, end }. Piece i runs
+its kernel over [begin, end). One launch of it runs launches that are independent of each other on all threads, and the
+threads wait for each other once and not after each of them.
+
 Workers are numbered from 1; the caller of `mxf_run` is worker 0. A call from inside a kernel, or during a launch of
 another thread, runs its launch alone as worker 0. So within one run the numbers of working threads are always distinct,
 but two threads must not run the SAME program at once, because both could be its worker 0.
@@ -84,8 +88,9 @@ def _offsets() -> dict[str, int]:
 def support_module(triple: str, page_bytes: int) -> str:
     """The module's text for a target `triple` and its size of a memory page in bytes.
 
-    It defines mxf_run, mxf_resize(i32 threads), mxf_stop, the settings mxf_threads (i32) and mxf_spin_ns (i64), and
-    mxf_state: one page, for which the loader must set MADV_WIPEONFORK. ValueError for an unknown architecture.
+    It defines mxf_run, mxf_pieces, mxf_resize(i32 threads), mxf_stop, the settings mxf_threads (i32) and mxf_spin_ns
+    (i64), and mxf_state: one page, for which the loader must set MADV_WIPEONFORK. ValueError for an unknown
+    architecture.
     """
     architecture = triple.partition("-")[0]
     if architecture not in _DIALECTS:
@@ -204,6 +209,30 @@ alone:
   call void %kernel(ptr %arguments, i64 0, i64 %count, i32 0)
   br label %step
 step:
+  br label %head
+exit:
+  ret void
+}
+
+define void @mxf_pieces(ptr %pieces, i64 %begin, i64 %end, i32 %worker) {
+entry:
+  %first = getelementptr %record, ptr %pieces, i64 %begin
+  %last = getelementptr %record, ptr %pieces, i64 %end
+  br label %head
+head:
+  %piece = phi ptr [%first, %entry], [%next, %body]
+  %more = icmp ult ptr %piece, %last
+  br i1 %more, label %body, label %exit
+body:
+  %next = getelementptr %record, ptr %piece, i64 1
+  %kernel = load ptr, ptr %piece
+  %p1 = getelementptr %record, ptr %piece, i32 0, i32 1
+  %arguments = load ptr, ptr %p1
+  %p2 = getelementptr %record, ptr %piece, i32 0, i32 2
+  %from = load i64, ptr %p2
+  %p3 = getelementptr %record, ptr %piece, i32 0, i32 3
+  %to = load i64, ptr %p3
+  call void %kernel(ptr %arguments, i64 %from, i64 %to, i32 %worker)
   br label %head
 exit:
   ret void

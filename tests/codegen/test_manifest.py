@@ -26,6 +26,7 @@ PROGRAM = Program(
             (Place(Space.INPUT, 0), Place(Space.ARENA, 0, 64), -3, Place(Space.OUTPUT, 0)),
             *(6, 9, "contract", (1,), "no schedule takes it"),
         ),
+        Launch("other", (Place(Space.OUTPUT, 0),), 1, 1),
     ),
     prepare=(Launch("p", (Place(Space.INPUT, 1), Place(Space.PREPARED)), 1, 1),),
     copies=(Copy(Place(Space.OUTPUT, 0), Place(Space.CONSTANT, 0, 8), 24),),
@@ -37,6 +38,7 @@ PROGRAM = Program(
     random=RandomKey(2, 3),
     elementwise=frozenset({0}),
     names=("data", "conv0"),
+    groups=(2,),
 )
 
 
@@ -97,6 +99,9 @@ def changed(**fields: Any) -> bytes:
         {"copies": [[["output", 0, 1], ["constant", 0, 0], 24]]},
         {"name": None},
         {"prepare": 7},
+        {"groups": [1]},
+        {"groups": [2, 0]},
+        {"groups": "all"},
     ],
     ids=str,
 )

@@ -166,6 +166,7 @@ BROKEN_PROGRAMS = [
     ("the random key is input 2", replace(PROGRAM, random=RandomKey(2, 1))),
     ("is not a parameter, but the launch is in", replace(PROGRAM, parameters=frozenset[int]())),
     ("are out of range", replace(PROGRAM, parameters=frozenset({1, 5}))),
+    (r"groups \(3,\) do not divide", replace(PROGRAM, groups=(3,))),
 ]
 
 

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -17,9 +18,10 @@ from mxforge.ir.graph import Graph
 from mxforge.ir.program import Copy, Launch, Place, Program, Space
 from mxforge.ir.settings import Settings
 from mxforge.ir.types import DType, TensorType
+from mxforge.ir.verifier import verify_program
 from mxforge.passes.manager import Options
 from mxforge.runtime.compile import compiler_identity, disk_key, executable_for
-from mxforge.runtime.executable import Executable
+from mxforge.runtime.executable import Executable, listen
 from mxforge.runtime.host import host_target
 from mxforge.runtime.reference import ReferenceExecutable
 
@@ -132,6 +134,32 @@ def test_programs_that_need_more_than_patching_have_no_direct_call(code: bytes) 
     two = [launch(IN[0], IN[1], ARENA), launch(ARENA, IN[1], OUT[0])]
     assert Executable(program(code, 2, 1, two)).direct_call() is None
     assert Executable(program(code, 2, 1, [launch(IN[0], IN[0], OUT[0])])).direct_call() is None
+
+
+@pytest.mark.parametrize("grain", [1, 3, 1000])
+def test_groups_run_their_launches_in_pieces(code: bytes, grain: int) -> None:
+    count = 5
+    places = [Place(Space.OUTPUT, i) for i in range(count)]
+    sums = [launch(IN[0], IN[1], place) for place in places]
+    doubled = [launch(places[0], place, place) for place in places[1:]]
+    steps = [replace(step, grain=grain) for step in (*sums, *doubled)]
+    made = replace(program(code, 2, count, steps), groups=(len(sums), len(doubled)))
+    verify_program(made, {"add"})
+    first, *others = run(Executable(made), [vector(0), vector(1)], count)
+    assert (first == vector(0) + vector(1)).all()
+    assert all((other == 2 * first).all() for other in others)
+
+
+def test_a_listener_sees_groups(code: bytes) -> None:
+    steps = [launch(IN[0], IN[1], OUT[0]), launch(IN[0], IN[1], OUT[1]), launch(OUT[0], OUT[1], OUT[2])]
+    made = Executable(replace(program(code, 2, 3, steps), groups=(2, 1)))
+    seen: list[Launch | None] = []
+    listen(lambda program, launch, begin, end: seen.append(launch))
+    try:
+        run(made, [vector(0), vector(1)], 3)
+    finally:
+        listen(None)
+    assert seen == [steps[0], steps[2], None]
 
 
 def test_wrong_number_of_tensors_is_an_error(code: bytes) -> None:

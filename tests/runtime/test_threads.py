@@ -171,6 +171,17 @@ def test_chunks_are_balanced_and_not_below_the_grain(
     assert (starts % unit == 0).all()
 
 
+@pytest.mark.parametrize("threads", [1, 2, 3])
+def test_pieces_of_several_launches_run_once(pool: ThreadPool, kernels: LoadedObject, threads: int) -> None:
+    pool.resize(threads)
+    tables = [Cells(n) for n in (1, 50, 700, 3)]
+    parts = [(t, i, min(i + 7, len(t.a))) for t in tables for i in range(0, len(t.a), 7)]
+    pieces = Records(*[(kernels.address("touch"), t.address, begin, end) for t, begin, end in parts])
+    Records((pool.pieces_address, pieces.address, pieces.count, 1)).run(pool)
+    assert all((t.a == 1).all() for t in tables)
+    assert sum(int(t.b.sum()) for t in tables) == len(parts)
+
+
 def test_small_launch_is_one_call_on_the_caller(pool: ThreadPool, kernels: LoadedObject) -> None:
     cells = Cells(100)
     Records((kernels.address("touch"), cells.address, 100, 100)).run(pool)

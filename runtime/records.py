@@ -1,0 +1,104 @@
+"""Lays the launches of a program out in memory as native records.
+
+    block = | records: 4 words each | tables: 1 word per argument | pieces: 4 words each |      in 8-byte words
+
+A record is a launch, or a group of launches that run together: a launch of the kernel `mxf_pieces` over a table of
+pieces, which are parts of the group's launches that one thread runs.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Sequence
+
+from ..ir.program import Launch, Place, Space
+
+WORD = 8
+RECORD_WORDS = 4
+_ALIGNED = 64  # long pieces begin at multiples of it, as the chunks of a launch do
+
+Group = Sequence[Launch]
+
+
+class Records:
+    """The records of groups of launches. `words` is the block, `address` where it starts.
+
+    `patches[i]` lists (word, offset in bytes) of the arguments that point into operand i; operands are inputs, then
+    outputs. `prepared` lists those that point into prepared memory. Arguments that point into memory in `spaces`, by
+    its address, are written at once.
+    """
+
+    def __init__(
+        self,
+        groups: Sequence[Group],
+        operands: tuple[int, int],
+        spaces: dict[Space, int],
+        address_of: Callable[[str], int],
+        pieces_kernel: int,
+        shared: bool = True,
+    ) -> None:
+        """`operands` are the numbers of inputs and outputs. Threads share groups of several launches if `shared`."""
+        self.patches: list[list[tuple[int, int]]] = [[] for _ in range(sum(operands))]
+        self.prepared: list[tuple[int, int]] = []
+        self._inputs, self._spaces, self._address_of = operands[0], spaces, address_of
+        self._pieces_kernel, self._shared = pieces_kernel, shared
+        tables = sum(len(launch.arguments) for group in groups for launch in group)
+        size = RECORD_WORDS * (len(groups) + sum(_pieces_of(group) for group in groups)) + tables
+        self._block = (ctypes.c_int64 * max(size, 1))()
+        self.address = ctypes.addressof(self._block)
+        self.words = memoryview(self._block).cast("B").cast("q")
+        self._table = RECORD_WORDS * len(groups)  # the next free word
+        self._piece = self._table + tables
+        for number, group in enumerate(groups):
+            self._put(number * RECORD_WORDS, self._alone(group[0]) if len(group) == 1 else self._together(group))
+
+    def record(self, number: int) -> int:
+        """The address of a record."""
+        return self.address + number * RECORD_WORDS * WORD
+
+    def _put(self, word: int, record: tuple[int, int, int, int]) -> None:
+        for i, value in enumerate(record):
+            self.words[word + i] = value
+
+    def _alone(self, launch: Launch) -> tuple[int, int, int, int]:
+        return self._address_of(launch.symbol), self._table_of(launch), launch.count, launch.grain
+
+    def _together(self, group: Group) -> tuple[int, int, int, int]:
+        start, count = self.address + self._piece * WORD, _pieces_of(group)
+        for launch in group:
+            kernel, table, length = self._address_of(launch.symbol), self._table_of(launch), _piece_length(launch)
+            for begin in range(0, launch.count, length):
+                self._put(self._piece, (kernel, table, begin, min(begin + length, launch.count)))
+                self._piece += RECORD_WORDS
+        return self._pieces_kernel, start, count, 1 if self._shared else count
+
+    def _table_of(self, launch: Launch) -> int:
+        """Write the arguments of a launch; returns the address of the table."""
+        start = self._table
+        for argument in launch.arguments:
+            self.words[self._table] = argument if isinstance(argument, int) else self._initial(argument)
+            self._table += 1
+        return self.address + start * WORD
+
+    def _initial(self, place: Place) -> int:
+        """The address of a place in the given memory; 0 for an operand or prepared memory, for which the word is
+        patched later."""
+        own = self._spaces.get(place.space)
+        if own is not None:
+            return own + place.offset
+        if place.space is Space.PREPARED:
+            self.prepared.append((self._table, place.offset))
+            return 0
+        operand = place.index if place.space is Space.INPUT else self._inputs + place.index
+        self.patches[operand].append((self._table, place.offset))
+        return 0
+
+
+def _piece_length(launch: Launch) -> int:
+    """The iterations of a launch in one piece: its grain."""
+    return launch.grain if launch.grain < _ALIGNED else -(-launch.grain // _ALIGNED) * _ALIGNED
+
+
+def _pieces_of(group: Group) -> int:
+    """The number of pieces of a group; a launch alone has none."""
+    return 0 if len(group) == 1 else sum(-(-launch.count // _piece_length(launch)) for launch in group)
