@@ -95,7 +95,14 @@ def halves(b: CoreBuilder) -> Value:
     return b.add(b.input(tensor(37, dtype=DType.F16)), b.input(tensor(37, dtype=DType.F16)))
 
 
+def by_a_number(b: CoreBuilder) -> Value:
+    """x * (1 - rate) * rate: a number that all points read."""
+    x, rate = b.input(tensor(3, 37)), b.input(tensor())
+    return b.mul(b.mul(x, b.broadcast_to(b.sub(1, rate), (3, 37))), b.broadcast_to(rate, (3, 37)))
+
+
 BODIES: dict[Body, str] = {
+    by_a_number: "pointwise",
     relu: "pointwise",
     masked: "pointwise",
     transposed: "pointwise",
@@ -142,6 +149,20 @@ def test_vectors_have_the_width_of_the_targets_registers(body: Body, target: Cpu
 def test_only_the_ragged_end_is_masked() -> None:
     assert "llvm.masked" in module_of(lowered(masked), AVX512)
     assert "llvm.masked" not in module_of(lowered(relu), AVX512)
+
+
+@pytest.mark.parametrize("general", [False, True])
+def test_what_all_points_have_in_common_is_computed_before_the_loops(general: bool) -> None:
+    kernel, extents = lowered(by_a_number), ()
+    if general:
+        found = generalize(kernel)
+        assert found is not None
+        kernel, extents = found.kernel, found.extents
+    module = ModuleBuilder(AVX2)
+    emit_loops(kernel, AVX2, module, "kernel", extents)
+    before, _, loops = module.text().partition("phi ")
+    assert before.count(" = load float, ptr") == 1 and " = load float, ptr" not in loops
+    assert before.count("fsub") == 1 and "fsub" not in loops
 
 
 @pytest.mark.parametrize("body", BODIES, ids=lambda f: f.__name__)

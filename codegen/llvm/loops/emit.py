@@ -14,6 +14,7 @@ from ..cpu import Cpu
 from ..emitter import ModuleBuilder
 from ..schedule.loops import LoopSchedule, schedule_general, schedule_nest
 from ..types import I32, I64, PTR, type_of
+from .common import hoist
 from .expressions import Evaluator, Point, compute_dtype
 from .nest import Nest, build_nest
 from .rows import RowEmitter
@@ -71,6 +72,7 @@ class _Emitter(RowEmitter):
         numbers = {n: f.load(f.gep(args, first + i, I64), I64, 8) for i, n in enumerate(self.kernel.extents)}
         numbers.update(self._scalar_parameters(numbers))
         self.eval = Evaluator(f, self.kernel, self.nest, self.s, pointers, numbers)
+        hoist(self.eval)
         self.make_scratch()
         if self.kernel.extents:
             self._general_units(begin, end)

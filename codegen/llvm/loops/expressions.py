@@ -28,6 +28,7 @@ from ..emitter import FunctionBuilder
 from ..scalars import emit_cast, emit_scalar
 from ..schedule.loops import LoopSchedule, clippable_bounds
 from ..types import I64, Type, memory_type_of, type_of
+from .common import Common
 from .nest import Access, Bound, Nest
 
 SHUFFLED = (2, -1)
@@ -61,6 +62,7 @@ class Evaluator:
         self.stages = {s.name: s for s in nest.stages if isinstance(s, Local)}
         self.dtypes: dict[str, DType] = {}
         self.transposed: dict[tuple[str, Index], Value] = {}  # vectors of operands that are read in transposed tiles
+        self.common = Common()
 
     # -- dtypes
 
@@ -92,6 +94,10 @@ class Evaluator:
 
     def value(self, expr: Expr, point: Point, mask: Value | None, seen: Locals) -> tuple[Value, DType]:
         """`expr` at `point`, with its dtype."""
+        common = self.common.values.get(id(expr))
+        return self._computed(expr, point, mask, seen) if common is None else common
+
+    def _computed(self, expr: Expr, point: Point, mask: Value | None, seen: Locals) -> tuple[Value, DType]:
         match expr:
             case Const(value=number, dtype=dtype):
                 dtype = compute_dtype(dtype)
@@ -126,7 +132,12 @@ class Evaluator:
 
     def wide(self, value: Value, lanes: int) -> Value:
         """`value` with `lanes` lanes: itself, or a splat of a scalar."""
-        return value if value.type.lanes == lanes else self.f.splat(value, value.type.with_lanes(lanes))
+        if value.type.lanes == lanes:
+            return value
+        known = self.common.splats.get(value)
+        return (
+            known if known is not None and lanes == self.s.lanes else self.f.splat(value, value.type.with_lanes(lanes))
+        )
 
     # -- indices
 
@@ -191,7 +202,8 @@ class Evaluator:
         clipped = self._clipped(load)
         inside = self._inside(access, clipped, point, mask)
         other = load.other.value if load.other is not None else 0
-        raw = self.transposed.get((load.buffer, load.index))
+        key = load.buffer, load.index
+        raw = self.common.loads.get(key, self.transposed.get(key))
         if raw is None:
             raw = self._read(access, memory_type_of(buffer.dtype), point, inside, other, seen, mask)
         value = self.f.convert(raw, "i1") if buffer.dtype is DType.BOOL else raw
