@@ -62,22 +62,36 @@ def _initialize_kvstore(
             kvstore.broadcast(name, arg_params[name], out=arrays)
 
 
-def _exchange(kvstore: Any, name: str, grads: list[NDArray], out: list[NDArray], priority: int) -> None:
-    """Push gradients, and pull their sums or the updated parameters into `out`."""
-    if grads[0].stype == "default" and out[0].stype == "default":
-        kvstore.pushpull(name, grads, out=out, priority=priority)
-    else:
-        kvstore.push(name, grads, priority=priority)
-        kvstore.pull(name, out=out, priority=priority)
+def exchange(kvstore: Any, pushed: Sequence[tuple[Any, list[NDArray], list[NDArray]]]) -> None:
+    """Push dense gradients, and pull their sums or the updated parameters. `pushed` has (key, gradients, arrays that
+    receive the values). A store of this package updates all parameters in one call, others get one call for each.
+    """
+    if type(kvstore) is kvs.KVStore and pushed:
+        keys, grads, out = (list(part) for part in zip(*pushed, strict=True))
+        kvstore.pushpull(keys, grads, out=out)
+        return
+    for priority, (key, grads, out) in enumerate(pushed):
+        kvstore.pushpull(key, grads, out=None if out is grads else out, priority=-priority)
+
+
+def _exchange_all(kvstore: Any, updates: Sequence[tuple[Any, list[NDArray], list[NDArray]]]) -> None:
+    """`exchange` of dense and sparse gradients."""
+    dense: list[tuple[Any, list[NDArray], list[NDArray]]] = []
+    for priority, (key, grads, out) in enumerate(updates):
+        if grads[0].stype == "default" and out[0].stype == "default":
+            dense.append((key, grads, out))
+        else:
+            kvstore.push(key, grads, priority=-priority)
+            kvstore.pull(key, out=out, priority=-priority)
+    exchange(kvstore, dense)
 
 
 def _update_params_on_kvstore(
     param_arrays: Sequence[list[NDArray]], grad_arrays: Sequence[list[Any]], kvstore: Any, param_names: Sequence[str]
 ) -> None:
     """Update parameters on a store, and pull the new values."""
-    for i, (arrays, grads) in enumerate(zip(param_arrays, grad_arrays, strict=True)):
-        if grads[0] is not None:
-            _exchange(kvstore, param_names[i], grads, arrays, -i)
+    every = zip(param_names, grad_arrays, param_arrays, strict=False)
+    _exchange_all(kvstore, [(name, grads, arrays) for name, grads, arrays in every if grads[0] is not None])
 
 
 _update_params_on_kvstore_nccl = _update_params_on_kvstore  # mxforge has no NCCL
@@ -93,13 +107,12 @@ def _update_params(
 ) -> None:
     """Update parameters on each device with `updater(indices, gradients, weights)`. A store, if there is one, first
     sums the gradients over the devices. The index of parameter i on device k is i * num_device + k."""
+    chosen = [i for i, grads in enumerate(grad_arrays) if grads[0] is not None]
+    if kvstore:
+        _exchange_all(kvstore, [((param_names or [])[i], grad_arrays[i], grad_arrays[i]) for i in chosen])
     updates: list[list[tuple[int, Any, NDArray]]] = [[] for _ in range(num_device)]
-    for i, (arrays, grads) in enumerate(zip(param_arrays, grad_arrays, strict=True)):
-        if grads[0] is None:
-            continue
-        if kvstore:
-            _exchange(kvstore, (param_names or [])[i], grads, grads, -i)
-        for k, (weight, grad) in enumerate(zip(arrays, grads, strict=True)):
+    for i in chosen:
+        for k, (weight, grad) in enumerate(zip(param_arrays[i], grad_arrays[i], strict=True)):
             updates[k].append((i * num_device + k, grad, weight))
     for of_device in updates:
         if of_device:

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Hashable, Sequence
 from weakref import WeakValueDictionary
 
+from ..codegen.llvm.support import PIECES
 from ..ir.program import Launch, Place, Program, Space
 from ..ir.settings import settings
 from .device import DeviceError, DirectCall
@@ -112,7 +113,7 @@ class Executable(LoadedProgram["Instance"]):
         return Instance(self.program, self._address_of, self._constants, self._pool, arena)
 
     def _address_of(self, symbol: str) -> int:
-        found = self._host.address(symbol) if self._host is not None else None
+        found = self._host.address(symbol) if self._host is not None else self._pool.kernels.get(symbol)
         return _find(self._code, symbol) if found is None else found
 
     def _call_of_two(self, i: int, j: int) -> DirectCall:
@@ -204,7 +205,7 @@ class Instance:
             (len(program.inputs), len(program.outputs)),
             {space: storage.address for space, storage in self._spaces.items()},
             address_of,
-            pool.pieces_address,
+            pool.kernels[PIECES],
             shared=_own_bytes(program) > _SHORT_BYTES,
         )
         self.words, self.patches = records.words, records.patches

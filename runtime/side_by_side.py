@@ -1,7 +1,7 @@
 """Combines programs that are independent of each other into one program, which runs as one native call.
 
-Launch k of all programs is a group: its launches run at the same time. A combination is made of compiled programs: it
-compiles nothing, and has the code of its programs.
+Launch k of all programs is a group: its launches run at the same time. What a program copies after its launches, the
+combination copies by launches. It is made of compiled programs: it compiles nothing, and has the code of its programs.
 """
 
 from __future__ import annotations
@@ -11,10 +11,12 @@ from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 
 from ..codegen.llvm.shared import DYNAMIC, LOOPS, PRODUCTS
-from ..ir.program import Copy, Launch, Place, Program, Space
+from ..codegen.llvm.support import COPY
+from ..ir.program import Launch, Place, Program, Space
 from ..ir.types import TensorType
 
 _ALIGNMENT = 64
+_COPIED = 64 << 10  # the least bytes of a copy that one thread copies
 
 
 @dataclass(frozen=True)
@@ -44,7 +46,7 @@ def side_by_side(name: str, inputs: Sequence[TensorType], uses: Sequence[Use]) -
         parameters=frozenset(),
         launches=tuple(launch for stage in stages for launch in stage),
         prepare=(),
-        copies=tuple(made.copies),
+        copies=(),
         arena_bytes=made.arena,
         prepared_bytes=0,
         constants=bytes(made.constants),
@@ -61,7 +63,6 @@ class _Combination:
     once."""
 
     launches: list[list[Launch]] = field(default_factory=list[list[Launch]])
-    copies: list[Copy] = field(default_factory=list[Copy])
     state: list[int] = field(default_factory=list[int])
     code: dict[bytes, None] = field(default_factory=dict[bytes, None])
     names: dict[str, int] = field(default_factory=dict[str, int])
@@ -71,7 +72,9 @@ class _Combination:
 
     def add(self, use: Use) -> None:
         program = use.program
-        _require_combinable(program)
+        reason = why_alone(program)
+        if reason:
+            raise ValueError(f"{program.name} {reason}")
         starts = {Space.ARENA: self.arena, Space.CONSTANT: self._constants(program.constants)}
         layers = [self.names.setdefault(name, len(self.names)) for name in program.names]
 
@@ -80,6 +83,7 @@ class _Combination:
                 return replace(place, index=use.inputs[place.index])
             return replace(place, offset=starts[place.space] + place.offset)
 
+        copies = [Launch(COPY, (c.target, c.source), c.nbytes, _COPIED) for c in program.copies]
         self.launches.append(
             [
                 replace(
@@ -87,10 +91,9 @@ class _Combination:
                     arguments=tuple(a if isinstance(a, int) else move(a) for a in launch.arguments),
                     layers=tuple(layers[i] for i in launch.layers),
                 )
-                for launch in program.launches
+                for launch in (*program.launches, *copies)
             ]
         )
-        self.copies += [Copy(move(c.target), move(c.source), c.nbytes) for c in program.copies]
         self.state += [use.inputs[i] for i in program.state]
         self.code.update(dict.fromkeys(program.code))
         self.arena += _rounded(program.arena_bytes)
@@ -106,9 +109,9 @@ def _rounded(nbytes: int) -> int:
     return -(-nbytes // _ALIGNMENT) * _ALIGNMENT
 
 
-def _require_combinable(program: Program) -> None:
+def why_alone(program: Program) -> str:
+    """Why a program cannot be part of a combination; "" if it can."""
     if program.outputs or program.prepare or program.functions:
-        raise ValueError(f"{program.name} has outputs, launches that prepare, or Python functions")
+        return "has outputs, launches that prepare, or Python functions"
     fixed = [x.symbol for x in program.launches if not x.symbol.startswith((LOOPS, PRODUCTS, DYNAMIC))]
-    if fixed:
-        raise ValueError(f"{program.name} has code for fixed shapes: {fixed[0]}")
+    return f"has code for fixed shapes: {fixed[0]}" if fixed else ""

@@ -13,7 +13,7 @@ import mmap
 import os
 from collections.abc import Callable
 
-from ..codegen.llvm.support import LARGEST_POOL, support_module
+from ..codegen.llvm.support import COPY, LARGEST_POOL, PIECES, support_module
 from ..codegen.llvm.target import CpuTarget
 from .cache import DiskCache, default_cache
 from .elf import load_object
@@ -34,7 +34,7 @@ class ThreadPool:
     continue meanwhile. `run_holding_gil` is the same for programs of a few microseconds: it does not release Python's
     lock, so all Python threads wait for it.
 
-    `pieces_address` is the address of the kernel that runs pieces of several launches (`codegen/llvm/support.py`).
+    `kernels` are the addresses of the kernels that every process has (`codegen/llvm/support.py`).
 
     Both are ctypes functions. Prebuilt arguments (`ctypes.c_void_p(address)`, `ctypes.c_int64(n)`) make a call cheaper
     than ints.
@@ -52,7 +52,7 @@ class ThreadPool:
         self._threads.value = _checked_threads(target.threads)
         ctypes.c_int64.from_address(address("mxf_spin_ns")).value = SPIN_NANOSECONDS
         self.run_address = address("mxf_run")
-        self.pieces_address = address("mxf_pieces")
+        self.kernels = {name: address(name) for name in (PIECES, COPY)}
         self.run = ctypes.CFUNCTYPE(None, *_RUN_ARGUMENTS)(self.run_address)
         self.run_holding_gil = ctypes.PYFUNCTYPE(None, *_RUN_ARGUMENTS)(self.run_address)
         self._resize = ctypes.CFUNCTYPE(None, ctypes.c_int32)(address("mxf_resize"))

@@ -20,7 +20,7 @@ _watched: dict[int, list[int]] = {}  # by the block's id: count of watches, and 
 
 
 class _Clock:
-    """The number of the last write to a watched block."""
+    """The number of the last event of a kind."""
 
     __slots__ = ("now",)
 
@@ -31,12 +31,35 @@ class _Clock:
 clock = _Clock()
 """`clock.now` changes with every write to a watched block."""
 
+_membership = _Clock()
+"""`_membership.now` changes when a block becomes watched, or is no longer."""
+
 
 def written(storage: Storage) -> None:
     """Register an in-place write to `storage`. Fast if it is not watched."""
     found = _watched.get(id(storage))
     if found is not None:
         found[1] = clock.now = next(_counter)
+
+
+class WrittenTogether:
+    """Storages that are written together, again and again: a call registers a write to each. It takes less time than
+    `written` for each."""
+
+    def __init__(self, storages: Iterable[Storage]) -> None:
+        self._storages = tuple(storages)
+        self._membership = -1
+        self._records: list[list[int]] = []
+
+    def __call__(self) -> None:
+        if self._membership != _membership.now:
+            self._membership = _membership.now
+            self._records = [r for s in self._storages if (r := _watched.get(id(s))) is not None]
+        if self._records:
+            number = next(_counter)
+            for record in self._records:
+                record[1] = number
+            clock.now = number
 
 
 def touch() -> None:
@@ -52,6 +75,7 @@ class Watch:
         with _changing:
             for storage in self.storages:
                 _watched.setdefault(id(storage), [0, 0])[0] += 1
+            _membership.now = next(_counter)
         weakref.finalize(self, _release, self.storages)
 
     def versions(self) -> tuple[int, ...]:
@@ -66,3 +90,4 @@ def _release(storages: tuple[Storage, ...]) -> None:
             found[0] -= 1
             if found[0] == 0:
                 del _watched[id(storage)]
+        _membership.now = next(_counter)

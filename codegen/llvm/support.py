@@ -14,7 +14,8 @@ this rounding), so that aligned vectors stay aligned.
 
 `mxf_pieces` is a kernel over a table of pieces, four 8-byte slots each: { kernel, arguments, begin, end }. Piece i runs
 its kernel over [begin, end). One launch of it runs launches that are independent of each other on all threads, and the
-threads wait for each other once and not after each of them.
+threads wait for each other once and not after each of them. `mxf_copy` is a kernel over bytes: it copies its second
+argument to its first.
 
 Workers are numbered from 1; the caller of `mxf_run` is worker 0. A call from inside a kernel, or during a launch of
 another thread, runs its launch alone as worker 0. So within one run the numbers of working threads are always distinct,
@@ -42,6 +43,9 @@ from __future__ import annotations
 import re
 
 from .support_workers import START, STOP, WORKER
+
+PIECES, COPY = "mxf_pieces", "mxf_copy"
+"""Kernels of the support module, which programs can launch."""
 
 _CACHE_LINE = 128
 LARGEST_POOL = 1024
@@ -88,8 +92,8 @@ def _offsets() -> dict[str, int]:
 def support_module(triple: str, page_bytes: int) -> str:
     """The module's text for a target `triple` and its size of a memory page in bytes.
 
-    It defines mxf_run, mxf_pieces, mxf_resize(i32 threads), mxf_stop, the settings mxf_threads (i32) and mxf_spin_ns
-    (i64), and mxf_state: one page, for which the loader must set MADV_WIPEONFORK. ValueError for an unknown
+    It defines mxf_run, mxf_pieces, mxf_copy, mxf_resize(i32 threads), mxf_stop, the settings mxf_threads (i32) and
+    mxf_spin_ns (i64), and mxf_state: one page, for which the loader must set MADV_WIPEONFORK. ValueError for an unknown
     architecture.
     """
     architecture = triple.partition("-")[0]
@@ -124,6 +128,7 @@ declare i64 @syscall(i64, ...)
 declare i64 @llvm.smin.i64(i64, i64)
 declare i64 @llvm.smax.i64(i64, i64)
 declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)
+declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
 
 define internal i64 @now() {
   %time = alloca { i64, i64 }
@@ -235,6 +240,17 @@ body:
   call void %kernel(ptr %arguments, i64 %from, i64 %to, i32 %worker)
   br label %head
 exit:
+  ret void
+}
+
+define void @mxf_copy(ptr %arguments, i64 %begin, i64 %end, i32 %worker) {
+  %target = load ptr, ptr %arguments
+  %p = getelementptr ptr, ptr %arguments, i64 1
+  %source = load ptr, ptr %p
+  %to = getelementptr i8, ptr %target, i64 %begin
+  %from = getelementptr i8, ptr %source, i64 %begin
+  %size = sub i64 %end, %begin
+  call void @llvm.memcpy.p0.p0.i64(ptr %to, ptr %from, i64 %size, i1 false)
   ret void
 }
 

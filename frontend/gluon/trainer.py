@@ -9,8 +9,9 @@ from .. import optimizer as opt
 from ..artifacts import write_atomically
 from ..context import Context
 from ..kvstore import KVStore, KVStoreBase
+from ..ndarray.gradients import attachments
 from ..optimizer.updater import load_states
-from ..parameter_updates import _create_kvstore, _create_sparse_kvstore
+from ..parameter_updates import _create_kvstore, _create_sparse_kvstore, exchange
 from ..tracebacks import api_boundary
 from .parameter import Parameter
 from .parameter_dict import ParameterDict
@@ -37,6 +38,7 @@ class Trainer:
         update_on_kvstore: bool | None = None,
     ) -> None:
         self._params = _as_list(params)
+        self._held: _Held | None = None
         self._param2idx = {param.name: i for i, param in enumerate(self._params)}
         for param in self._params:
             param._set_trainer(self)
@@ -224,6 +226,7 @@ class Trainer:
         )
 
     def _allreduce_grads(self) -> None:
+        dense: list[tuple[int, list[Any], list[Any]]] = []
         for i, param in enumerate(self._params if self._kvstore else ()):
             if param.grad_req == "null":
                 continue
@@ -233,10 +236,9 @@ class Trainer:
                 if param._stype == "default":
                     out = param.list_data() if self._update_on_kvstore else grads
                     self._kvstore.pull(i, out, priority=-i, ignore_sparse=self._distributed)
-            elif self._update_on_kvstore:
-                self._kvstore.pushpull(i, grads, out=param.list_data(), priority=-i)
             else:
-                self._kvstore.pushpull(i, grads, priority=-i)
+                dense.append((i, grads, param.list_data() if self._update_on_kvstore else grads))
+        exchange(self._kvstore, dense)
 
     def _overflowed(self) -> bool:
         """True if losses are scaled and a gradient is infinite or NaN: then the step is skipped. Asked once a step."""
@@ -246,21 +248,20 @@ class Trainer:
     def _update(self, ignore_stale_grad: bool) -> None:
         if not self._update_on_kvstore and self._overflowed():
             return
-        updates: list[list[tuple[int, Any, Any]]] = [[] for _ in self._updaters]
-        for i, param in enumerate(self._params):
-            if param.grad_req == "null":
-                continue
-            if not ignore_stale_grad:
-                _require_fresh(param)
-            if self._kvstore and self._update_on_kvstore:
-                continue
-            for found, array, grad in zip(updates, param.list_data(), param.list_grad(), strict=True):
-                if not ignore_stale_grad or array._fresh_grad:
-                    found.append((i, grad, array))
-                    array._fresh_grad = False
-        for updater, found in zip(self._updaters, updates, strict=True):
-            if found:
-                updater(*map(list, zip(*found, strict=True)))
+        held = self._hold()
+        if not ignore_stale_grad and not all([v.fresh for arrays in held.arrays for v in arrays.variables]):
+            _require_fresh(self._params)
+        if self._kvstore and self._update_on_kvstore:
+            return
+        for updater, arrays in zip(self._updaters, held.arrays, strict=True):
+            arrays.update(updater, held.numbers)
+
+    def _hold(self) -> _Held:
+        """The arrays of the parameters with gradients. They are found again after a change of any variable."""
+        held = self._held
+        if held is None or held.attachments != attachments.count or held.params is not self._params:
+            held = self._held = _Held(self._params, len(self._updaters))
+        return held
 
     def save_states(self, fname: str | os.PathLike[str]) -> None:
         """Write the optimizer and its states to a file, in MXNet's format."""
@@ -288,16 +289,52 @@ class Trainer:
         self._optimizer.param_dict = dict(enumerate(self._params))
 
 
-def _require_fresh(param: Parameter) -> None:
-    """UserWarning for a parameter that no backward pass reached since the last update."""
-    for array in param._check_and_get(param._data, list):
-        if not array._fresh_grad:
-            raise UserWarning(
-                f"Gradient of Parameter `{param.name}` on context {array.context} has not been updated by backward "
-                "since last `step`. This could mean a bug in your model that made it only use a subset of the "
-                "Parameters (Blocks) for this iteration. If you are intentionally only using a subset, call step with "
-                "ignore_stale_grad=True to suppress this warning and skip updating of Parameters with stale gradient"
+class _Held:
+    """The numbers of the parameters with gradients, and their arrays on each context. RuntimeError for a parameter that
+    is not initialized."""
+
+    def __init__(self, params: list[Parameter], contexts: int) -> None:
+        self.attachments, self.params = attachments.count, params
+        chosen = [(i, param) for i, param in enumerate(params) if param._grad_req != "null"]
+        self.numbers = tuple(i for i, _ in chosen)
+        every = [param._check_and_get(param._data, list) for _, param in chosen]
+        self.arrays = [_HeldArrays([data[k] for data in every]) for k in range(contexts)]
+
+
+class _HeldArrays:
+    """Arrays of parameters on one context, and the variables of the tape that receive their gradients."""
+
+    def __init__(self, arrays: list[Any]) -> None:
+        self.arrays = tuple(arrays)
+        self.variables = tuple(array._entry.node for array in arrays)
+        self.grads: tuple[Any, ...] = ()
+
+    def update(self, updater: opt.Updater, numbers: tuple[int, ...]) -> None:
+        """Update the arrays whose gradients are fresh."""
+        fresh = [variable.fresh for variable in self.variables]
+        for variable in self.variables:
+            variable.fresh = False
+        grads = self.grads = self.grads or tuple(variable.array for variable in self.variables)
+        if all(fresh):
+            updater(numbers, grads, self.arrays)
+        elif any(fresh):
+            updater(
+                *([one for one, chosen in zip(x, fresh, strict=True) if chosen] for x in (numbers, grads, self.arrays))
             )
+
+
+def _require_fresh(params: list[Parameter]) -> None:
+    """UserWarning for a parameter that no backward pass reached since the last update."""
+    for param in params:
+        for array in param._check_and_get(param._data, list) if param.grad_req != "null" else ():
+            if not array._fresh_grad:
+                raise UserWarning(
+                    f"Gradient of Parameter `{param.name}` on context {array.context} has not been updated by backward "
+                    "since last `step`. This could mean a bug in your model that made it only use a subset of the "
+                    "Parameters (Blocks) for this iteration. If you are intentionally only using a subset, call step "
+                    "with ignore_stale_grad=True to suppress this warning and skip updating of Parameters with stale "
+                    "gradient"
+                )
 
 
 def _as_list(params: Any) -> list[Parameter]:

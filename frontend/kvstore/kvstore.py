@@ -11,14 +11,14 @@ from ...runtime.atomic import write_atomically
 from .. import ndarray as nd
 from ..base import MXNetError
 from ..ndarray import NDArray
-from ..optimizer import get_updater
+from ..optimizer import Updater, get_updater
 from ..optimizer.updater import load_states
 from .base import KVStoreBase
 
 __all__ = ["KVStore"]
 
 Key = int | str
-Updater = Callable[[Any, NDArray, NDArray], None]
+UpdateFunction = Callable[[Any, NDArray, NDArray], None]
 _LOCAL = ("local", "device", "local_update_cpu", "local_allreduce_cpu", "local_allreduce_device")
 _REMOTE = ("dist", "p3", "nccl", "horovod", "byteps")
 
@@ -60,16 +60,24 @@ class KVStore(KVStoreBase):
         pairs = _group(key, value)
         self._check_kind(k for k, _ in pairs)
         for k, arrays in pairs:
-            stored = self._value(k)
-            _check_shapes(k, stored, arrays)
-            if self._compression is not None:
-                arrays = [self._compression.compress((k, i), array) for i, array in enumerate(arrays)]
-            total = _sum(arrays)
-            if self._updater is None:
-                self._values[k] = total.copy()
-            else:
-                # MXNet's callbacks receive strings as bytes
-                self._updater(k.encode() if isinstance(k, str) else k, total.as_in_context(stored.context), stored)
+            _check_shapes(k, self._value(k), arrays)
+        sums = {k: self._sum(k, arrays) for k, arrays in pairs}
+        if self._updater is None:
+            self._values.update((k, total.copy()) for k, total in sums.items())
+            return
+        values = [self._values[k] for k in sums]
+        totals = [total.as_in_context(v.context) for total, v in zip(sums.values(), values, strict=True)]
+        if type(self._updater) is Updater:
+            self._updater(tuple(sums), totals, values)
+            return
+        for k, total, stored in zip(sums, totals, values, strict=True):
+            self._updater(k.encode() if isinstance(k, str) else k, total, stored)  # bytes, as MXNet's callbacks receive
+
+    def _sum(self, key: Key, arrays: list[NDArray]) -> NDArray:
+        """The sum of the arrays of the devices, which are compressed first if this is set."""
+        if self._compression is not None:
+            arrays = [self._compression.compress((key, i), array) for i, array in enumerate(arrays)]
+        return _sum(arrays)
 
     def pull(self, key: Any, out: Any = None, priority: int = 0, ignore_sparse: bool = True) -> None:
         """Copy values to the arrays `out`. Sparse arrays are skipped unless `ignore_sparse` is False."""
@@ -132,11 +140,11 @@ class KVStore(KVStoreBase):
             raise ValueError(f"Unknown capability: {capability}")
         return True
 
-    def _set_updater(self, updater: Updater) -> None:
+    def _set_updater(self, updater: UpdateFunction) -> None:
         """Set the updater: pushes call `updater(key, sum, value)`, which updates the value in place."""
         self._updater = updater
 
-    def set_updater(self, updater: Updater) -> None:
+    def set_updater(self, updater: UpdateFunction) -> None:
         """As `_set_updater`; the name in older versions."""
         self._set_updater(updater)
 

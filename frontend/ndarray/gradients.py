@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -45,9 +46,33 @@ def mark_variables(variables: Any, gradients: Any, grad_reqs: str | Sequence[str
         attach(variable, request, lambda gradient=gradient: gradient)
 
 
+class _Attachments:
+    """Counts events in which an array becomes a variable, or no longer is one."""
+
+    __slots__ = ("count",)
+    _numbers = itertools.count(1)
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def changed(self) -> None:
+        self.count = next(self._numbers)
+
+
+attachments = _Attachments()
+"""While `attachments.count` stays the same, every variable stays the variable of its array."""
+
+
 def attach(array: NDArray, request: str, make: Callable[[], NDArray]) -> None:
     """Make an array a variable whose gradient goes to the array that `make` returns when it is first needed."""
     array._entry = Entry(Variable(request, make))
+    attachments.changed()
+
+
+def take_off(array: NDArray) -> None:
+    """Make an array no variable: it has no gradient."""
+    array._entry = None
+    attachments.changed()
 
 
 @api_boundary

@@ -50,10 +50,10 @@ def update_rows(bound: BoundOperator, arrays: Sequence[NDArray], out: Any) -> An
         target._write(part._memory(), rows)
         written(target._storage)
     for array, dense in zip(arrays[2:], whole[1:], strict=True):
-        _write_back(array, dense)
+        write_back(array, dense)
     if out is None:
         return kept
-    _write_back(out, kept)
+    write_back(out, kept)
     return out
 
 
@@ -69,7 +69,7 @@ def _updates_by_rows(name: str, arrays: Sequence[NDArray], out: Any) -> bool:
     return alike and (weight.stype == "row_sparse" or name != "mx.ftrl_update")
 
 
-def _write_back(array: Any, dense: NDArray) -> None:
+def write_back(array: Any, dense: NDArray) -> None:
     """Copy a dense array into `array`. As in MXNet, a row-sparse array then stores all rows."""
     if array is dense:
         return

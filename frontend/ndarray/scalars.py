@@ -31,7 +31,14 @@ class ScalarBlock:
     def of(operator: Operator, device: Device) -> ScalarBlock:
         from ...ir.dialects.mx.builder import scalar_values
 
-        format = "".join("q" if isinstance(v, int) else "f" for v in scalar_values(operator).values())
+        return ScalarBlock.on(
+            device, "".join("q" if isinstance(v, int) else "f" for v in scalar_values(operator).values())
+        )
+
+    @staticmethod
+    def on(device: Device, format: str) -> ScalarBlock:
+        """Blocks for numbers in the memory of a device; `format` has an "f" for each float32 and a "q" for each
+        int64."""
         return ScalarBlock(format) if device is HOST else DeviceScalars(format, device)
 
     def filled(self, values: Sequence[float]) -> tuple[tuple[Any, list[Address]], list[Address]]:

@@ -4,17 +4,33 @@ from __future__ import annotations
 
 import math
 import os
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from ..ndarray import NDArray
-from .base import Optimizer, check_arrays, nd, register, zeros_like
+from .base import Optimizer, register, zeros_like
+
+
+def _correction(beta: float, t: int) -> float:
+    """1 - beta^t in float32, as MXNet's operators compute it."""
+    return float(np.float32(1) - np.power(np.float32(beta), np.float32(t)))
+
+
+class Plain(Optimizer):
+    """An optimizer that is arithmetic on arrays in MXNet: a `clip_gradient` of 0 clips to 0."""
+
+    def _gradient_numbers(self, lr: float, wd: float) -> dict[str, float]:
+        clip = -1.0 if self.clip_gradient is None else self.clip_gradient
+        return {**super()._gradient_numbers(lr, wd), "clip_gradient": clip}
 
 
 @register
 class Adam(Optimizer):
     """Kingma and Ba 2014. The state is (mean, variance)."""
+
+    _rule = "adam"
 
     def __init__(
         self,
@@ -32,17 +48,17 @@ class Adam(Optimizer):
         stype = weight.stype if self.lazy_update else "default"
         return zeros_like(weight, stype), zeros_like(weight, stype)
 
-    def update(self, index: Any, weight: Any, grad: Any, state: Any) -> None:
-        lr, wd = self._begin(index, weight, grad)
-        t = self._index_update_count[index]
+    def _numbers(self, lr: float, wd: float, t: int) -> dict[str, float]:
         lr *= math.sqrt(1.0 - self.beta2**t) / (1.0 - self.beta1**t)
-        options = {"beta1": self.beta1, "beta2": self.beta2, "epsilon": self.epsilon, "lazy_update": self.lazy_update}
-        nd.adam_update(weight, grad, *state, out=weight, lr=lr, wd=wd, **options, **self._options())
+        found = {"beta1": self.beta1, "beta2": self.beta2, "epsilon": self.epsilon}
+        return {**self._gradient_numbers(lr, wd), **found}
 
 
 @register
-class Adamax(Optimizer):
+class Adamax(Plain):
     """Adam with the infinity norm of gradients instead of the variance. The state is (mean, decayed maximum)."""
+
+    _rule = "adamax"
 
     def __init__(self, learning_rate: float = 0.002, beta1: float = 0.9, beta2: float = 0.999, **kwargs: Any) -> None:
         super().__init__(learning_rate=learning_rate, **kwargs)
@@ -51,19 +67,17 @@ class Adamax(Optimizer):
     def create_state(self, index: Any, weight: NDArray) -> Any:
         return zeros_like(weight), zeros_like(weight)
 
-    def update(self, index: Any, weight: Any, grad: Any, state: Any) -> None:
-        lr, wd = self._begin(index, weight, grad)
-        lr /= 1.0 - self.beta1 ** self._index_update_count[index]
-        grad = self._clipped(grad * self.rescale_grad + wd * weight)
-        mean, maximum = state
-        mean[:] = self.beta1 * mean + (1.0 - self.beta1) * grad
-        maximum[:] = nd.maximum(self.beta2 * maximum, nd.abs(grad))
-        weight[:] -= lr * mean / maximum
+    def _numbers(self, lr: float, wd: float, t: int) -> dict[str, float]:
+        found = self._gradient_numbers(lr / (1.0 - self.beta1**t), wd)
+        return {**found, "beta1": self.beta1, "rest1": 1.0 - self.beta1, "beta2": self.beta2}
 
 
 @register
-class Nadam(Optimizer):
+class Nadam(Plain):
     """Adam with Nesterov momentum (Dozat 2016). The state is (mean, variance)."""
+
+    _rule = "nadam"
+    _shares_numbers = False
 
     def __init__(
         self,
@@ -86,24 +100,27 @@ class Nadam(Optimizer):
         """The momentum of update `t`."""
         return self.beta1 * (1.0 - 0.5 * pow(0.96, t * self.schedule_decay))
 
-    def update(self, index: Any, weight: Any, grad: Any, state: Any) -> None:
-        lr, wd = self._begin(index, weight, grad)
-        t = self._index_update_count[index]
-        grad = self._clipped(grad * self.rescale_grad + wd * weight)
+    def _numbers(self, lr: float, wd: float, t: int) -> dict[str, float]:
         momentum, next_momentum = self._momentum(t), self._momentum(t + 1)
-        self.m_schedule *= momentum
-        mean, variance = state
-        mean[:] = self.beta1 * mean + (1.0 - self.beta1) * grad
-        variance[:] = self.beta2 * variance + (1.0 - self.beta2) * grad * grad
-        grad_part = grad / (1.0 - self.m_schedule)
-        mean_part = mean / (1.0 - self.m_schedule * next_momentum)
-        step = (1.0 - momentum) * grad_part + next_momentum * mean_part
-        weight[:] -= lr * step / (nd.sqrt(variance / (1.0 - pow(self.beta2, t))) + self.epsilon)
+        self.m_schedule *= momentum  # as in MXNet, each weight's update changes it for the next weight
+        return {
+            **self._gradient_numbers(lr, wd),
+            "beta1": self.beta1,
+            "rest1": 1.0 - self.beta1,
+            "beta2": self.beta2,
+            "rest2": 1.0 - self.beta2,
+            "epsilon": self.epsilon,
+            "grad_share": (1.0 - momentum) / (1.0 - self.m_schedule),
+            "mean_share": next_momentum / (1.0 - self.m_schedule * next_momentum),
+            "correction2": 1.0 - pow(self.beta2, t),
+        }
 
 
 @register
-class AdaGrad(Optimizer):
+class AdaGrad(Plain):
     """Duchi et al. 2011. The state is the sum of squared gradients."""
+
+    _rule = "adagrad"
 
     def __init__(self, eps: float = 1e-07, **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -112,20 +129,15 @@ class AdaGrad(Optimizer):
     def create_state(self, index: Any, weight: NDArray) -> Any:
         return zeros_like(weight, weight.stype, np.float32)
 
-    def update(self, index: Any, weight: Any, grad: Any, state: Any) -> None:
-        lr, wd = self._begin(index, weight, grad)
-        if grad.stype == "row_sparse":
-            options = {"epsilon": self.float_stable_eps, **self._options()}
-            nd.sparse.adagrad_update(weight, grad, state, out=weight, lr=lr, wd=wd, **options)
-            return
-        grad = self._clipped(grad * self.rescale_grad)
-        state[:] += nd.square(grad)
-        weight[:] += (grad / nd.sqrt(state + self.float_stable_eps) + weight * wd) * -lr
+    def _numbers(self, lr: float, wd: float, t: int) -> dict[str, float]:
+        return {**self._gradient_numbers(lr, wd), "epsilon": self.float_stable_eps}
 
 
 @register
-class AdaDelta(Optimizer):
+class AdaDelta(Plain):
     """Zeiler 2012, without a learning rate. The state is (mean of squared gradients, mean of squared steps)."""
+
+    _rule = "adadelta"
 
     def __init__(self, rho: float = 0.9, epsilon: float = 1e-05, **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -134,15 +146,9 @@ class AdaDelta(Optimizer):
     def create_state(self, index: Any, weight: NDArray) -> Any:
         return zeros_like(weight, dtype=np.float32), zeros_like(weight, dtype=np.float32)
 
-    def update(self, index: Any, weight: Any, grad: Any, state: Any) -> None:
-        _, wd = self._begin(index, weight, grad)
-        grad *= self.rescale_grad  # in place, as in MXNet
-        grad = self._clipped(grad)
-        squares, steps = state
-        squares[:] = self.rho * squares + (1.0 - self.rho) * grad * grad
-        step = nd.sqrt(steps + self.epsilon) / nd.sqrt(squares + self.epsilon) * grad
-        steps[:] = self.rho * steps + (1.0 - self.rho) * step * step
-        weight[:] -= step + wd * weight
+    def _numbers(self, lr: float, wd: float, t: int) -> dict[str, float]:
+        found = {"rho": self.rho, "rest": 1.0 - self.rho, "epsilon": self.epsilon}
+        return {**self._gradient_numbers(lr, wd), **found}
 
 
 @register
@@ -151,6 +157,8 @@ class RMSProp(Optimizer):
 
     The state is (mean of squared gradients,), or (mean of squares, mean of gradients, momentum) if `centered`.
     """
+
+    _rule = "rmsprop"
 
     def __init__(
         self,
@@ -169,20 +177,19 @@ class RMSProp(Optimizer):
     def create_state(self, index: Any, weight: NDArray) -> Any:
         return tuple(zeros_like(weight, weight.stype, np.float32) for _ in range(3 if self.centered else 1))
 
-    def update(self, index: Any, weight: Any, grad: Any, state: Any) -> None:
-        lr, wd = self._begin(index, weight, grad)
-        options = {"gamma1": self.gamma1, "epsilon": self.epsilon, **self._options()}
-        if self.centered:
-            options["gamma2"] = self.gamma2
-        if self.clip_weights:
-            options["clip_weights"] = self.clip_weights
-        operator = nd.rmspropalex_update if self.centered else nd.rmsprop_update
-        operator(weight, grad, *state, out=weight, lr=lr, wd=wd, **options)
+    def _rule_of(self, index: Any, states: Sequence[NDArray]) -> str:
+        return "rmspropalex" if self.centered else self._rule
+
+    def _numbers(self, lr: float, wd: float, t: int) -> dict[str, float]:
+        found = {"gamma1": self.gamma1, "gamma2": self.gamma2, "epsilon": self.epsilon}
+        return {**self._gradient_numbers(lr, wd), **found, "clip_weights": self.clip_weights or -1.0}
 
 
 @register
 class FTML(Optimizer):
     """Follow the moving leader (Zheng and Kwok 2017)."""
+
+    _rule = "ftml"
 
     def __init__(self, beta1: float = 0.6, beta2: float = 0.999, epsilon: float = 1e-08, **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -191,18 +198,17 @@ class FTML(Optimizer):
     def create_state(self, index: Any, weight: NDArray) -> Any:
         return zeros_like(weight), zeros_like(weight), zeros_like(weight)
 
-    def update(self, index: Any, weight: Any, grad: Any, state: Any) -> None:
-        lr, wd = self._begin(index, weight, grad)
-        options = {"beta1": self.beta1, "beta2": self.beta2, "epsilon": self.epsilon}
-        options |= {"rescale_grad": self.rescale_grad, "t": self._index_update_count[index]}
-        if self.clip_gradient:
-            options["clip_grad"] = self.clip_gradient
-        nd.ftml_update(weight, grad, *state, out=weight, lr=lr, wd=wd, **options)
+    def _numbers(self, lr: float, wd: float, t: int) -> dict[str, float]:
+        found = {"beta1": self.beta1, "beta2": self.beta2, "epsilon": self.epsilon}
+        corrections = {"correction1": _correction(self.beta1, t), "correction2": _correction(self.beta2, t)}
+        return {**self._gradient_numbers(lr, wd), **found, **corrections}
 
 
 @register
 class Ftrl(Optimizer):
     """Follow the regularised leader (McMahan et al. 2013). The state is (z, n)."""
+
+    _rule = "ftrl"
 
     def __init__(self, lamda1: float = 0.01, learning_rate: float = 0.1, beta: float = 1, **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -212,15 +218,15 @@ class Ftrl(Optimizer):
     def create_state(self, index: Any, weight: NDArray) -> Any:
         return tuple(zeros_like(weight, weight.stype, np.float32) for _ in range(2))
 
-    def update(self, index: Any, weight: Any, grad: Any, state: Any) -> None:
-        lr, wd = self._begin(index, weight, grad)
-        options = {"lamda1": self.lamda1, "beta": self.beta, **self._options()}
-        nd.ftrl_update(weight, grad, *state, out=weight, lr=lr, wd=wd, **options)
+    def _numbers(self, lr: float, wd: float, t: int) -> dict[str, float]:
+        return {**self._gradient_numbers(lr, wd), "lamda1": self.lamda1, "beta": self.beta}
 
 
 @register
 class LAMB(Optimizer):
     """Layer-wise adaptive moments for batches (You et al. 2019). The state is (mean, variance)."""
+
+    _rule = "lamb"
 
     def __init__(
         self,
@@ -242,32 +248,15 @@ class LAMB(Optimizer):
     def create_state(self, index: Any, weight: NDArray) -> Any:
         return zeros_like(weight, weight.stype), zeros_like(weight, weight.stype)
 
-    def update(self, index: Any, weight: Any, grad: Any, state: Any) -> None:
-        self._update_impl(index, weight, grad, state, multi_precision=False)
-
-    def update_multi_precision(self, index: Any, weight: Any, grad: Any, state: Any) -> None:
-        first = weight[0] if isinstance(index, list | tuple) else weight
-        self._update_impl(index, weight, grad, state, multi_precision=self._has_copy(first))
-
-    def _update_impl(self, index: Any, weight: Any, grad: Any, state: Any, multi_precision: bool = False) -> None:
-        if not isinstance(index, list | tuple):
-            index, weight, grad, state = [index], [weight], [grad], [state]
-        check_arrays(*weight, *grad)
-        for each in zip(index, weight, grad, state, strict=True):
-            self._update_one(*each, multi_precision)
-
-    def _update_one(self, index: Any, weight: Any, grad: Any, state: Any, multi_precision: bool) -> None:
-        lr, wd = self._begin(index, weight, grad)
-        copy, moments = ([state[0]], state[1]) if multi_precision else ([], state)
-        options = {"beta1": self.beta1, "beta2": self.beta2, "epsilon": self.epsilon, "wd": wd}
-        options |= {"bias_correction": self.bias_correction, "t": self._index_update_count[index], **self._options()}
-        phases = (
-            (nd.mp_lamb_update_phase1, nd.mp_lamb_update_phase2)
-            if multi_precision
-            else (nd.lamb_update_phase1, nd.lamb_update_phase2)
-        )
-        step = phases[0](weight, grad, *moments, *copy, **options)
-        master = copy[0] if multi_precision else weight
-        limits = {"lower_bound": self.lower_bound, "upper_bound": self.upper_bound}
-        limits = {name: limit for name, limit in limits.items() if limit}
-        phases[1](weight, step, master.norm(), step.norm(), *copy, lr=lr, out=weight, **limits)
+    def _numbers(self, lr: float, wd: float, t: int) -> dict[str, float]:
+        corrected = self.bias_correction
+        return {
+            **self._gradient_numbers(lr, wd),
+            "beta1": self.beta1,
+            "beta2": self.beta2,
+            "epsilon": self.epsilon,
+            "correction1": _correction(self.beta1, t) if corrected else 1.0,
+            "correction2": _correction(self.beta2, t) if corrected else 1.0,
+            "lower_bound": self.lower_bound or -1.0,
+            "upper_bound": self.upper_bound or -1.0,
+        }

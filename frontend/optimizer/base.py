@@ -1,4 +1,4 @@
-"""The base class of optimizers: rates and decays of each weight, update counts, and the registry by name."""
+"""The base class of optimizers: rates and decays of each weight, update counts, updates of one weight by a rule."""
 
 from __future__ import annotations
 
@@ -27,10 +27,19 @@ class Optimizer:
     in `_weight` or `_gamma`. Gradients are multiplied by `rescale_grad`, then clipped to
     [-clip_gradient, clip_gradient]. With `multi_precision`, the update of a weight of 16 bits is computed on a
     float32 copy.
+
+    Subclasses of MXNet declare the name of a rule of `ir/dialects/mx/optimizer_rules.py` (`_rule_of`) and its numbers
+    (`_numbers`). From these follow `update` and the program that updates all weights at once (`fused.py`). A user's
+    subclass overrides `update`, and its weights are updated one by one.
     """
 
     opt_registry: ClassVar[dict[str, type[Optimizer]]] = {}
     _decaying: ClassVar[tuple[str, ...]] = ("_weight", "_gamma")
+    _rule: ClassVar[str] = ""
+    _shares_numbers: ClassVar[bool] = True
+    """True if `_numbers` depends on its arguments alone, so that weights can share numbers."""
+    _copy_is_last: ClassVar[bool] = False
+    """The state of a weight with a float32 copy: (state, copy) if True, else (copy, state)."""
 
     def __init__(
         self,
@@ -137,6 +146,16 @@ class Optimizer:
         attrs, names = self.sym_info
         return {name: float(attrs[name][key]) for name in names if key in attrs.get(name, {})}
 
+    def _factors(self, indices: Sequence[Any]) -> list[tuple[float, float]]:
+        """The factors of the learning rate and of the decay of each weight."""
+        params = self.param_dict
+        try:
+            return [(p.lr_mult, p.wd_mult) for p in [params[i] for i in indices]]
+        except KeyError:
+            return [
+                (self._factor(i, "lr_mult", self.lr_mult), self._factor(i, "wd_mult", self.wd_mult)) for i in indices
+            ]
+
     def _factor(self, index: Any, attribute: str, by_name: Mapping[Any, float]) -> float:
         """The factor of one weight's learning rate or decay."""
         if index in self.param_dict:
@@ -171,6 +190,39 @@ class Optimizer:
             self._index_update_count[one] = count
             self.num_update = max(count, self.num_update)
 
+    # --- rules ------------------------------------------------------------------------------------------------------
+
+    def _rule_of(self, index: Any, states: Sequence[NDArray]) -> str:
+        """The name of the rule of one weight."""
+        return self._rule
+
+    def _numbers(self, lr: float, wd: float, t: int) -> dict[str, float]:
+        """The numbers of a rule, for a weight with this learning rate and decay at its update number `t`."""
+        raise NotImplementedError(f"{type(self).__name__} has no update")
+
+    def _gradient_numbers(self, lr: float, wd: float) -> dict[str, float]:
+        """The numbers that all rules read."""
+        clip = self.clip_gradient or -1.0
+        return {"lr": lr, "wd": wd, "rescale_grad": self.rescale_grad, "clip_gradient": clip}
+
+    def _count_and_compute(self, index: Any) -> dict[str, float]:
+        """Count an update of one weight; returns its numbers."""
+        self._update_count(index)
+        return self._numbers(self._get_lr(index), self._get_wd(index), self._index_update_count[index])
+
+    def _count_and_compute_all(self, indices: Sequence[Any]) -> list[dict[str, float]]:
+        """`_count_and_compute` of several weights, which are updated together."""
+        return [self._count_and_compute(index) for index in indices]
+
+    @property
+    def _updates_at_once(self) -> bool:
+        """True if each call updates each weight by its gradient."""
+        return True
+
+    def _gradient(self, index: Any, grad: NDArray) -> NDArray | None:
+        """The gradient that the rule takes; None if the weight is not updated this time."""
+        return grad
+
     # --- states and updates -----------------------------------------------------------------------------------------
 
     def create_state(self, index: Any, weight: NDArray) -> Any:
@@ -178,15 +230,21 @@ class Optimizer:
         return None
 
     def create_state_multi_precision(self, index: Any, weight: NDArray) -> Any:
-        """As `create_state`. For a weight of 16 bits with `multi_precision`: (float32 copy, state of the copy)."""
-        if self._has_copy(weight):
-            copy = weight.astype(np.float32)
-            return copy, self.create_state(index, copy)
-        self._warn_of_float16(weight)
-        return self.create_state(index, weight)
+        """As `create_state`. A weight of 16 bits with `multi_precision` also gets a float32 copy, whose state this is."""
+        if not self._has_copy(weight):
+            self._warn_of_float16(weight)
+            return self.create_state(index, weight)
+        copy = weight.astype(np.float32)
+        state = self.create_state(index, copy)
+        return (state, copy) if self._copy_is_last else (copy, state)
 
     def _has_copy(self, weight: NDArray) -> bool:
         return self.multi_precision and is_half(weight.dtype)
+
+    def _parted(self, state: Any) -> tuple[Any, NDArray]:
+        """The state and the float32 copy of a weight that has one."""
+        first, second = state
+        return (first, second) if self._copy_is_last else (second, first)
 
     def _warn_of_float16(self, weight: NDArray) -> None:
         if weight.dtype == np.float16:
@@ -197,32 +255,42 @@ class Optimizer:
             )
 
     def update(self, index: Any, weight: Any, grad: Any, state: Any) -> None:
-        """Update the weight and the state in place."""
-        raise NotImplementedError(f"{type(self).__name__} has no update")
+        """Update a weight and its state in place. Optimizers of MXNet also take lists: of indices, weights, gradients
+        and states."""
+        if not self._rule:
+            raise NotImplementedError(f"{type(self).__name__} has no update")
+        if not isinstance(index, list | tuple):
+            index, weight, grad, state = [index], [weight], [grad], [state]
+        check_arrays(*weight, *grad)
+        taken = [self._gradient(i, g) for i, g in zip(index, grad, strict=True)]
+        numbers = self._count_and_compute_all(index)
+        for one in zip(index, weight, taken, state, numbers, strict=True):
+            self._update_one(*one)
+
+    def _update_one(self, index: Any, weight: Any, grad: Any, state: Any, numbers: dict[str, float]) -> None:
+        from .single_updates import update_weight
+
+        if grad is not None:
+            states = state_arrays(state)
+            lazy = getattr(self, "lazy_update", True)
+            update_weight(self._rule_of(index, states), weight, grad, states, numbers, lazy)
 
     def update_multi_precision(self, index: Any, weight: Any, grad: Any, state: Any) -> None:
-        """As `update`. If the weight has a float32 copy, the copy is updated and then cast to the weight's dtype."""
+        """As `update`. If a weight has a float32 copy, the copy is updated and then cast to the weight's dtype."""
+        several = isinstance(index, list | tuple)
+        weights, grads, states = (weight, grad, state) if several else ([weight], [grad], [state])
+        wide = [self._in_float32(*one) for one in zip(weights, grads, states, strict=True)]
+        self.update(index, *([list(part) for part in zip(*wide, strict=True)] if several else wide[0]))
+        for own, (copy, _, _) in zip(weights, wide, strict=True):
+            if copy is not own:
+                own[:] = copy.astype(own.dtype)
+
+    def _in_float32(self, weight: Any, grad: Any, state: Any) -> tuple[Any, Any, Any]:
+        """The copy of a weight that has one, its gradient in float32, and its state; the operands of any other."""
         if not self._has_copy(weight):
-            self.update(index, weight, grad, state)
-            return
-        copy, inner = state
-        self.update(index, copy, grad.astype(np.float32), inner)
-        weight[:] = copy.astype(weight.dtype)
-
-    def _begin(self, index: Any, weight: Any, grad: Any) -> tuple[float, float]:
-        """Count an update of one weight. Returns its learning rate and decay."""
-        check_arrays(weight, grad)
-        self._update_count(index)
-        return self._get_lr(index), self._get_wd(index)
-
-    def _options(self) -> dict[str, float]:
-        """The gradient options of update operators: `rescale_grad` and `clip_gradient`."""
-        clip = {"clip_gradient": self.clip_gradient} if self.clip_gradient else {}
-        return {"rescale_grad": self.rescale_grad, **clip}
-
-    def _clipped(self, grad: NDArray) -> NDArray:
-        """The gradient, clipped to [-clip_gradient, clip_gradient]."""
-        return grad if self.clip_gradient is None else nd.clip(grad, -self.clip_gradient, self.clip_gradient)
+            return weight, grad, state
+        inner, copy = self._parted(state)
+        return copy, grad.astype(np.float32), inner
 
     # --- pickling ---------------------------------------------------------------------------------------------------
 
@@ -243,6 +311,11 @@ def check_arrays(*arrays: Any) -> None:
             raise AssertionError(f"weights and gradients must be NDArrays, not {type(array).__name__}")
 
 
+def state_arrays(state: Any) -> tuple[NDArray, ...]:
+    """The arrays of a state: an array, a tuple of arrays and None, or None."""
+    return tuple(a for a in (state if isinstance(state, list | tuple) else (state,)) if a is not None)
+
+
 def zeros_like(weight: NDArray, stype: str = "default", dtype: Any = None) -> Any:
     """Zeros with the shape and context of a weight."""
     return ndarray.zeros(weight.shape, weight.context, weight.dtype if dtype is None else dtype, stype)
@@ -256,12 +329,17 @@ create = Optimizer.create_optimizer
 class Test(Optimizer):
     """Adds the rescaled gradient to the weight. The state is a copy of the weight. For tests."""
 
+    _rule = "test"
+    _shares_numbers = False
+
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
 
     def create_state(self, index: Any, weight: NDArray) -> Any:
         return zeros_like(weight, dtype=np.float32)
 
-    def update(self, index: Any, weight: Any, grad: Any, state: Any) -> None:
-        weight[:] += grad * self.rescale_grad
-        state[:] = weight
+    def _numbers(self, lr: float, wd: float, t: int) -> dict[str, float]:
+        return self._gradient_numbers(lr, wd)
+
+    def _count_and_compute(self, index: Any) -> dict[str, float]:
+        return self._gradient_numbers(0.0, 0.0)  # this optimizer counts no updates

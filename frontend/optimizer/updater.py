@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from pickle import UnpicklingError
 from typing import Any
@@ -12,7 +13,11 @@ from ..context import Context
 from ..ndarray import NDArray
 from ..tracebacks import cause_of
 from .base import Optimizer
+from .fused import FusedUpdate, can_fuse, fused_update
 from .states import read_states, write_states
+
+_FUSED = 8
+"""The number of lists of weights for which an updater keeps a program."""
 
 
 class Updater:
@@ -23,15 +28,18 @@ class Updater:
         self.states: dict[Any, Any] = {}
         self.states_synced: dict[Any, bool] = {}
         self.aggregate_updates = optimizer.aggregate_num > 0
+        self._fused: list[FusedUpdate] = []
 
     def __call__(self, index: Any, grad: Any, weight: Any) -> None:
-        if isinstance(index, list | tuple):
-            indices, grads, weights = list(index), list(grad), list(weight)
-        else:
-            indices, grads, weights = [index], [grad], [weight]
-        indices = [i.decode() if isinstance(i, bytes) else i for i in indices]
-        if weights:
-            self.optimizer._set_current_context(weights[0].context.device_id)
+        several = isinstance(index, list | tuple)
+        indices, grads, weights = (index, grad, weight) if several else ([index], [grad], [weight])
+        if not indices:
+            return
+        if isinstance(indices[0], bytes):
+            indices = [i.decode() for i in indices]
+        self.optimizer._set_current_context(weights[0].context.device_id)
+        if len(indices) > 1 and self._update_together(indices, weights, grads):
+            return
         for i, w in zip(indices, weights, strict=True):
             self._prepare(i, w)
         if self.aggregate_updates:
@@ -39,6 +47,27 @@ class Updater:
             return
         for i, w, g in zip(indices, weights, grads, strict=True):
             self.optimizer.update_multi_precision(i, w, g, self.states[i])
+
+    def _update_together(self, indices: Sequence[Any], weights: Sequence[Any], grads: Sequence[Any]) -> bool:
+        """Update the weights in one native call; False if they must be updated one by one."""
+        if not can_fuse(self.optimizer):
+            return False
+        states = list(map(self.states.get, indices))
+        for fused in self._fused:
+            if fused.optimizer is self.optimizer and fused.serves(indices, weights, grads, states):
+                fused()
+                return True
+        for i, w in zip(indices, weights, strict=True):
+            self._prepare(i, w)
+        fused = fused_update(self.optimizer, indices, weights, grads, [self.states[i] for i in indices])
+        if fused is None:
+            return False
+        self._fused = [fused, *self._fused][:_FUSED]
+        fused()
+        return True
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_fused": []}
 
     def _prepare(self, index: Any, weight: NDArray) -> None:
         """Create the weight's state if it is missing, or copy a loaded state to the weight's context.
@@ -58,7 +87,7 @@ class Updater:
             self.states[index] = self.sync_state_context(self.states[index], weight.context)
         self.states_synced[index] = True
 
-    def _update_groups(self, indices: list[Any], weights: list[Any], grads: list[Any]) -> None:
+    def _update_groups(self, indices: Sequence[Any], weights: Sequence[Any], grads: Sequence[Any]) -> None:
         """Update weights of equal dtype together, in groups of at most `aggregate_num`."""
         kinds: dict[Any, list[int]] = {}
         for position, weight in enumerate(weights):

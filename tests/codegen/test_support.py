@@ -23,7 +23,10 @@ def test_compiles_for(target: CpuTarget, pause: str, futex: str) -> None:
     assembly = emit_assembly(support_module(target.triple, 65536), target)
     assert re.search(rf"^\s+{pause}$", assembly, re.MULTILINE)
     assert futex in assembly
-    assert all(f"\n{name}:" in assembly for name in ("mxf_run", "mxf_pieces", "mxf_resize", "mxf_stop", "mxf_state"))
+    assert all(
+        f"\n{name}:" in assembly
+        for name in ("mxf_run", "mxf_pieces", "mxf_copy", "mxf_resize", "mxf_stop", "mxf_state")
+    )
 
 
 @pytest.mark.parametrize("target", [AVX2, NEON], ids=["x86", "arm"])

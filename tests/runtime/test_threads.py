@@ -14,6 +14,7 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 from mxforge.codegen.llvm.compile import compile_object
+from mxforge.codegen.llvm.support import PIECES
 from mxforge.runtime.elf import LoadedObject, load_object
 from mxforge.runtime.host import host_target
 from mxforge.runtime.threads import RECORD_BYTES, ThreadPool, get_num_threads, get_pool, set_num_threads
@@ -177,7 +178,7 @@ def test_pieces_of_several_launches_run_once(pool: ThreadPool, kernels: LoadedOb
     tables = [Cells(n) for n in (1, 50, 700, 3)]
     parts = [(t, i, min(i + 7, len(t.a))) for t in tables for i in range(0, len(t.a), 7)]
     pieces = Records(*[(kernels.address("touch"), t.address, begin, end) for t, begin, end in parts])
-    Records((pool.pieces_address, pieces.address, pieces.count, 1)).run(pool)
+    Records((pool.kernels[PIECES], pieces.address, pieces.count, 1)).run(pool)
     assert all((t.a == 1).all() for t in tables)
     assert sum(int(t.b.sum()) for t in tables) == len(parts)
 

@@ -6,7 +6,7 @@ import threading
 
 from mxforge.runtime import writes
 from mxforge.runtime.storage import allocate
-from mxforge.runtime.writes import Watch, clock, touch, written
+from mxforge.runtime.writes import Watch, WrittenTogether, clock, touch, written
 
 
 def test_only_writes_to_watched_blocks_advance_the_version() -> None:
@@ -34,6 +34,23 @@ def test_blocks_are_removed_with_their_last_watch() -> None:
     assert second.versions() == (0,)
     del second
     assert id(storage) not in writes._watched
+
+
+def test_storages_that_are_written_together() -> None:
+    storages = [allocate(64) for _ in range(3)]
+    register = WrittenTogether(storages)
+    before = clock.now
+    register()
+    assert clock.now == before
+    first, both = Watch(storages[:1]), Watch(storages[1:])
+    for _ in range(2):
+        versions = first.versions(), both.versions()
+        register()
+        assert all(new > old for new, old in zip((*first.versions(), *both.versions()), sum(versions, ()), strict=True))
+    del both
+    versions = first.versions()
+    register()
+    assert first.versions() != versions
 
 
 def test_threads_can_watch_the_same_blocks() -> None:

@@ -14,8 +14,8 @@ from ...types import DType
 from . import optimizer_rules as rules
 from .builder import MxBuilder
 from .operator import Operator, Results, declare, operator
-from .optimizer_ops import guarded_adamw, trust_ratio
-from .optimizer_rules import Rule, Step, wide
+from .optimizer_ops import guarded_adamw, with_corrections
+from .optimizer_rules import Formula, Step, wide
 from .parameters import Bool, Float, Floats, Int, Ints
 from .shapes import PartialShape, unify_all, unify_some
 
@@ -102,9 +102,10 @@ class MultiUpdate(Operator):
         named = dict(zip(self.kinds, part, strict=True))
         dtype = wide(part[0].type.dtype)
         states = {name: b.cast(v, dtype) for name, v in named.items() if name not in ("weight", "grad", "weight32")}
-        weight = b.cast(named.get("weight32", named["weight"]), dtype)
-        step = Step(b, weight, b.cast(named["grad"], dtype), states, self._numbers(b, i, last))
-        new = self.rule(b, step, last, b.cast(named["weight"], dtype))
+        rounded = b.cast(named["weight"], dtype)
+        weight = b.cast(named["weight32"], dtype) if "weight32" in named else rounded
+        step = Step(b, weight, b.cast(named["grad"], dtype), states, self._numbers(b, i, last), rounded=rounded)
+        new = self.rule(b, step, last)
         if "weight32" in named:
             b.update(named["weight32"], new)
         for name, value in step.new.items():
@@ -122,12 +123,12 @@ class MultiUpdate(Operator):
 
         return number
 
-    def rule(self, b: MxBuilder, step: Step, last: Sequence[Value], rounded: Value) -> Value:
-        """The new weight of one step; `rounded` is the operand `weight` if there is also a `weight32`."""
+    def rule(self, b: MxBuilder, step: Step, last: Sequence[Value]) -> Value:
+        """The new weight of one step."""
         raise NotImplementedError
 
 
-_SGD_KINDS: dict[str, tuple[tuple[str, ...], Rule]] = {
+_SGD_KINDS: dict[str, tuple[tuple[str, ...], Formula]] = {
     "multi_sgd_update": (("weight", "grad"), rules.sgd),
     "multi_sgd_mom_update": (("weight", "grad", "mom"), rules.sgd_mom),
     "multi_mp_sgd_update": (("weight", "grad", "weight32"), rules.sgd),
@@ -142,9 +143,9 @@ def _sgd_text(name: str, preloaded: bool) -> str:
     return f"{single} of several weights at once."
 
 
-def _declare_sgd(name: str, kinds: tuple[str, ...], rule: Rule, preloaded: bool) -> None:
-    def apply(self: MultiUpdate, b: MxBuilder, step: Step, last: Sequence[Value], rounded: Value) -> Value:
-        return rule(step)
+def _declare_sgd(name: str, kinds: tuple[str, ...], formula: Formula, preloaded: bool) -> None:
+    def apply(self: MultiUpdate, b: MxBuilder, step: Step, last: Sequence[Value]) -> Value:
+        return formula(step)
 
     types: dict[str, Any] = {} if preloaded else {"lrs": Floats, "wds": Floats}
     defaults: dict[str, Any] = {"momentum": 0.0} if "mom" in kinds else {}
@@ -163,9 +164,9 @@ def _declare_sgd(name: str, kinds: tuple[str, ...], rule: Rule, preloaded: bool)
     declare(f"preloaded_{name}" if preloaded else name, MultiUpdate, members, (), types)
 
 
-for _name, (_kinds, _rule) in _SGD_KINDS.items():
-    _declare_sgd(_name, _kinds, _rule, False)
-    _declare_sgd(_name, _kinds, _rule, True)
+for _name, (_kinds, _formula) in _SGD_KINDS.items():
+    _declare_sgd(_name, _kinds, _formula, False)
+    _declare_sgd(_name, _kinds, _formula, True)
 
 
 class _MultiAdamW(MultiUpdate):
@@ -181,7 +182,7 @@ class _MultiAdamW(MultiUpdate):
     clip_gradient: Float = -1.0
     num_weights: Int = 1
 
-    def rule(self, b: MxBuilder, step: Step, last: Sequence[Value], rounded: Value) -> Value:
+    def rule(self, b: MxBuilder, step: Step, last: Sequence[Value]) -> Value:
         return guarded_adamw(b, step, last[0])
 
 
@@ -227,13 +228,8 @@ class _MultiLamb(MultiUpdate):
     step_count: Ints
     num_tensors: Int = 1
 
-    def rule(self, b: MxBuilder, step: Step, last: Sequence[Value], rounded: Value) -> Value:
-        direction = rules.lamb_direction(step, self.bias_correction)
-        dtype = direction.type.dtype
-        norms = [b.sqrt(b.sum(b.mul(v, v))) for v in (rounded, direction)]
-        bounds = [b.cast(step.numbers(name), dtype) for name in ("lower_bound", "upper_bound")]
-        rate = b.mul(b.cast(step.numbers("lr"), dtype), trust_ratio(b, norms[0], norms[1], bounds[0], bounds[1]))
-        return b.sub(step.weight, b.mul(b.spread(rate, step.weight), direction))
+    def rule(self, b: MxBuilder, step: Step, last: Sequence[Value]) -> Value:
+        return rules.lamb(with_corrections(step, self.bias_correction))
 
 
 @operator("_multi_lamb_update")

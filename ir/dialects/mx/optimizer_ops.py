@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from typing import Any, ClassVar
 
 from ...graph import Value
@@ -10,7 +11,7 @@ from ...types import DType
 from . import optimizer_rules as rules
 from .builder import MxBuilder
 from .operator import Operator, Results, declare, operator
-from .optimizer_rules import Rule, Step, wide
+from .optimizer_rules import RULES, Step, wide
 from .parameters import Bool, Float, Int
 from .shapes import PartialShape, unify_at, unify_some
 
@@ -99,20 +100,20 @@ _ADAM: dict[str, Any] = {"beta1": 0.899999976, "beta2": 0.999000013, "epsilon": 
 _RMS: dict[str, Any] = {"gamma1": 0.949999988}
 _RMS_TAIL: dict[str, Any] = {"epsilon": 9.99999994e-09, **_TAIL, "clip_weights": -1.0}
 
-# name, states, rule, parameters after lr with their defaults
-_TABLE: tuple[tuple[str, str, Rule, dict[str, Any]], ...] = (
-    ("sgd_update", "", rules.sgd, _LAZY),
-    ("sgd_mom_update", "mom", rules.sgd_mom, {**_MOMENTUM, **_LAZY}),
-    ("mp_sgd_update", "weight32", rules.sgd, _LAZY),
-    ("mp_sgd_mom_update", "mom weight32", rules.sgd_mom, {**_MOMENTUM, **_LAZY}),
-    ("nag_mom_update", "mom", rules.nag_mom, {**_MOMENTUM, **_TAIL}),
-    ("mp_nag_mom_update", "mom weight32", rules.nag_mom, {**_MOMENTUM, **_TAIL}),
-    ("adam_update", "mean var", rules.adam, {**_ADAM, **_LAZY}),
-    ("ftrl_update", "z n", rules.ftrl, {"lamda1": 0.00999999978, "beta": 1.0, **_TAIL}),
-    ("rmsprop_update", "n", rules.rmsprop, {**_RMS, **_RMS_TAIL}),
-    ("rmspropalex_update", "n g delta", rules.rmspropalex, {**_RMS, "gamma2": 0.899999976, **_RMS_TAIL}),
-    ("signsgd_update", "", rules.signsgd, _TAIL),
-    ("signum_update", "mom", rules.signum, {**_MOMENTUM, **_TAIL, "wd_lh": 0.0}),
+# name, rule, parameters after lr with their defaults
+_TABLE: tuple[tuple[str, str, dict[str, Any]], ...] = (
+    ("sgd_update", "sgd", _LAZY),
+    ("sgd_mom_update", "sgd_mom", {**_MOMENTUM, **_LAZY}),
+    ("mp_sgd_update", "sgd", _LAZY),
+    ("mp_sgd_mom_update", "sgd_mom", {**_MOMENTUM, **_LAZY}),
+    ("nag_mom_update", "nag_mom", {**_MOMENTUM, **_TAIL}),
+    ("mp_nag_mom_update", "nag_mom", {**_MOMENTUM, **_TAIL}),
+    ("adam_update", "adam", {**_ADAM, **_LAZY}),
+    ("ftrl_update", "ftrl", {"lamda1": 0.00999999978, "beta": 1.0, **_TAIL}),
+    ("rmsprop_update", "rmsprop", {**_RMS, **_RMS_TAIL}),
+    ("rmspropalex_update", "rmspropalex", {**_RMS, "gamma2": 0.899999976, **_RMS_TAIL}),
+    ("signsgd_update", "signsgd", _TAIL),
+    ("signum_update", "signum", {**_MOMENTUM, **_TAIL, "wd_lh": 0.0}),
 )
 _TEXTS = {
     "sgd_update": """A step of stochastic gradient descent.
@@ -203,16 +204,19 @@ _SPARSE = frozenset(("sgd_update", "sgd_mom_update", "adam_update", "ftrl_update
 _NOT_NUMBERS = frozenset(("lazy_update",))
 
 
-def _declare_update(name: str, states: str, rule: Rule, parameters: dict[str, Any]) -> None:
+def _declare_update(name: str, rule: str, parameters: dict[str, Any]) -> None:
+    formula, mixed = RULES[rule].formula, name.startswith("mp_")
+
     def decompose(self: Update, b: MxBuilder, *inputs: Value) -> Value:
         named = dict(zip(self.input_names(), inputs, strict=True))
         step = self.step(b, named)
-        return self.finish(b, named, step, rule(step))
+        return self.finish(b, named, step, formula(step))
 
+    states = (*RULES[rule].states, *(("weight32",) if mixed else ()))
     members = {
         **parameters,
-        "inputs": ("weight", "grad", *(f"{state}!" for state in states.split())),
-        "mixed": name.startswith("mp_"),
+        "inputs": ("weight", "grad", *(f"{state}!" for state in states)),
+        "mixed": mixed,
         "scalars": ("lr", *(p for p in parameters if p not in _NOT_NUMBERS)),
         "decompose": decompose,
         "__doc__": _TEXTS.get(name, f"{name.removeprefix('mp_')} with a float32 copy of a 16-bit weight."),
@@ -247,8 +251,24 @@ class FtmlUpdate(Update):
 
     def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
         named = dict(zip(self.input_names(), inputs, strict=True))
-        step = self.step(b, named, "clip_grad")
+        step = with_corrections(self.step(b, named, "clip_grad"))
         return self.finish(b, named, step, rules.ftml(step))
+
+
+def with_corrections(step: Step, corrected: bool = True) -> Step:
+    """The step with two more numbers, correction1 = 1 - beta1^t and correction2 = 1 - beta2^t; 1 if not `corrected`."""
+    b, numbers, dtype = step.b, step.numbers, step.weight.type.dtype
+    betas = {"correction1": "beta1", "correction2": "beta2"}
+
+    def number(name: str) -> Value:
+        if name not in betas:
+            return numbers(name)
+        if not corrected:
+            return b.constant(1.0, dtype)
+        return b.sub(1, b.pow(b.cast(numbers(betas[name]), dtype), b.cast(numbers("t"), dtype)))
+
+    step.numbers = cache(number)
+    return step
 
 
 class _LambPhase1(Update):
@@ -268,7 +288,7 @@ class _LambPhase1(Update):
     def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
         named = dict(zip(self.input_names(), inputs, strict=True))
         step = self.step(b, named)
-        direction = rules.lamb_direction(step, self.bias_correction)
+        direction = rules.lamb_direction(with_corrections(step, self.bias_correction))
         named.pop("weight32", None)  # the second phase updates it
         result = self.finish(b, named, step, direction)
         return direction if self.mixed else result
@@ -310,23 +330,11 @@ class _LambPhase2(Update):
 
     def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
         named = dict(zip(self.input_names(), inputs, strict=True))
-        dtype = wide(named["weight"].type.dtype)
-        weight = b.cast(named.get("weight32", named["weight"]), dtype)
-        norms = [b.cast(b.reshape(named[r], ()), dtype) for r in ("r1", "r2")]
-        low, high = (b.cast(b.number(self, name), dtype) for name in ("lower_bound", "upper_bound"))
-        rate = b.mul(b.cast(b.number(self, "lr"), dtype), trust_ratio(b, norms[0], norms[1], low, high))
-        new = b.sub(weight, b.mul(b.spread(rate, weight), b.cast(named["g"], dtype)))
-        if "weight32" in named:
-            b.update(named["weight32"], new)
-        return b.cast(new, named["weight"].type.dtype)
-
-
-def trust_ratio(b: MxBuilder, weight: Value, step: Value, low: Value, high: Value) -> Value:
-    """LAMB's ratio of the norms of weight (within its bounds) and step; 1 if one of them is 0. All are scalars."""
-    weight = b.select(b.ge(low, 0), b.maximum(weight, low), weight)
-    weight = b.select(b.ge(high, 0), b.minimum(weight, high), weight)
-    missing = b.or_(b.eq(weight, 0), b.eq(step, 0))
-    return b.select(missing, 1.0, b.div(weight, step))
+        step = self.step(b, named)
+        norms = [b.cast(b.reshape(named[r], ()), step.weight.type.dtype) for r in ("r1", "r2")]
+        rate = b.mul(step.scalar("lr"), rules.trust_ratio(step, norms[0], norms[1]))
+        new = b.sub(step.weight, b.mul(b.spread(rate, step.weight), step.states["g"]))
+        return self.finish(b, named, step, new)
 
 
 @operator("lamb_update_phase2")
@@ -426,7 +434,8 @@ class AdagradUpdate(Update):
     def decompose(self, b: MxBuilder, *inputs: Value) -> Value:
         named = dict(zip(self.input_names(), inputs, strict=True))
         step = self.step(b, named)
-        return self.finish(b, named, step, rules.adagrad(step))
+        new = b.sub(step.weight, step.scaled("lr", rules.adagrad_step(step)))
+        return self.finish(b, named, step, new)
 
 
 @operator("_contrib_group_adagrad_update")
@@ -455,11 +464,6 @@ class GroupAdagradUpdate(Update):
 
     def decompose(self, b: MxBuilder, *inputs: Value) -> Results:
         named = dict(zip(self.input_names(), inputs, strict=True))
-        step, history = self.step(b, named), named["history"]
-        grad = step.rescaled()
-        rows = tuple(range(1, grad.type.rank))
-        total = b.add(b.cast(history, grad.type.dtype), b.mean(b.mul(grad, grad), rows, keepdims=True))
-        b.update(history, b.cast(total, history.type.dtype))
-        root = b.sqrt(b.add(total, b.spread(b.number(self, "epsilon"), total)))
-        step_size = b.div(step.scaled("lr", grad), b.broadcast_to(root, grad.type.shape))
-        return b.cast(b.sub(step.weight, step_size), inputs[0].type.dtype)
+        step = self.step(b, named)
+        step.states = {"history": b.cast(named["history"], step.weight.type.dtype)}
+        return self.finish(b, named, step, rules.group_adagrad(step))

@@ -1,0 +1,216 @@
+"""Updates of all weights of a device in one native call.
+
+The programs of the weights' rules run side by side (`runtime/side_by_side.py`). Weights with equal numbers (learning
+rate, decay, count of updates, ...) share them: other rates are other numbers in memory, and compile nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from operator import is_
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
+
+import numpy as np
+
+from ...ir.caches import Cache
+from ...ir.types import DType, TensorType
+from ...runtime.device import Device
+from ...runtime.executable import Executable
+from ...runtime.function import Call, Function, Specialization, after_call, before_call
+from ...runtime.host_device import HOST
+from ...runtime.modes import hooks, modes
+from ...runtime.random_keys import next_key
+from ...runtime.side_by_side import Use, side_by_side
+from ...runtime.writes import WrittenTogether
+from ..ndarray import NDArray
+from ..ndarray.scalars import ScalarBlock
+from .base import Optimizer, state_arrays
+from .functions import UpdateSpecialization, update_function
+from .shared_numbers import SharedNumbers
+
+if TYPE_CHECKING:
+    from ...ir.program import Program
+
+_HOOKS = frozenset(
+    (
+        *("update", "update_multi_precision", "_update_count", "_count_and_compute", "_numbers", "_gradient_numbers"),
+        *("_get_lr", "_get_lrs", "_get_wd", "_get_wds", "_factors", "_rule_of", "_gradient", "learning_rate"),
+    )
+)
+"""The parts of an optimizer that users override to change updates."""
+
+_PATTERNS = 16
+"""The number of cached programs for the same weights: which of them share numbers can change."""
+
+_NUMBER = TensorType((), DType.F32)
+_KEY = TensorType((4,), DType.U32)
+
+
+@cache
+def _is_built_in(cls: type[Optimizer]) -> bool:
+    """True if an optimizer has a rule, and no class of a user replaces a part of its updates."""
+    parts = [getattr(getattr(cls, name), "fget", getattr(cls, name)) for name in _HOOKS]
+    return bool(cls._rule) and all(part.__globals__.get("__package__") == __package__ for part in parts)
+
+
+def can_fuse(optimizer: Optimizer) -> bool:
+    """True if the weights of an optimizer can be updated together, in the mode of this thread."""
+    own = _is_built_in(type(optimizer)) and _HOOKS.isdisjoint(optimizer.__dict__)
+    return own and optimizer._updates_at_once and not modes.recording
+
+
+class _Update(NamedTuple):
+    """The update of one weight: its arrays in the order of the rule, and the compiled rule."""
+
+    arrays: tuple[NDArray, ...]
+    rule: UpdateSpecialization
+    program: Program
+
+
+def fused_update(
+    optimizer: Optimizer, indices: Sequence[Any], weights: Sequence[Any], grads: Sequence[Any], states: Sequence[Any]
+) -> FusedUpdate | None:
+    """The update of these weights; None if they must be updated one by one."""
+    updates: list[_Update] = []
+    for index, weight, grad, state in zip(indices, weights, grads, states, strict=True):
+        made = _update_of(optimizer, index, weight, grad, state)
+        if made is None:
+            return None
+        updates.append(made)
+    if _overlap(updates):
+        return None
+    return FusedUpdate(optimizer, indices, weights, grads, states, updates)
+
+
+def _update_of(optimizer: Optimizer, index: Any, weight: Any, grad: Any, state: Any) -> _Update | None:
+    if not isinstance(weight, NDArray) or not isinstance(grad, NDArray):
+        return None
+    mixed = optimizer._has_copy(weight)
+    inner, *copy = optimizer._parted(state) if mixed else (state,)
+    states = state_arrays(inner)
+    arrays = (weight, grad, *states, *copy)
+    if not all(isinstance(a, NDArray) and not a._is_sparse and a._on_host for a in arrays):
+        return None
+    rule = update_function(optimizer._rule_of(index, states), mixed).specialization(arrays, False)
+    program = rule.program
+    return None if program is None else _Update(arrays, rule, program)
+
+
+def _overlap(updates: Sequence[_Update]) -> bool:
+    """True if an array that an update changes shares memory with any other array."""
+    spans = sorted(
+        (a._address, a._address + a._nbytes(), i != 1) for update in updates for i, a in enumerate(update.arrays)
+    )
+    end, changed = 0, False
+    for begin, last, changes in spans:
+        if begin < end and (changes or changed):
+            return True
+        end, changed = (last, changes) if last > end else (end, changed or changes)
+    return False
+
+
+def _same(known: tuple[Any, ...], given: Sequence[Any]) -> bool:
+    """True if both hold the same objects."""
+    return known is given or all(map(is_, known, given))
+
+
+class _Run(NamedTuple):
+    """The program of all updates for one pattern of numbers."""
+
+    specialization: Specialization
+    block: ScalarBlock
+    keys: np.ndarray
+    draws: list[int]
+
+
+class FusedUpdate:
+    """The update of some weights of an optimizer by some gradients. A call counts an update of each, and updates it."""
+
+    def __init__(
+        self,
+        optimizer: Optimizer,
+        indices: Sequence[Any],
+        weights: Sequence[NDArray],
+        grads: Sequence[NDArray],
+        states: Sequence[Any],
+        updates: Sequence[_Update],
+    ) -> None:
+        self.optimizer, self.indices = optimizer, tuple(indices)
+        self._weights, self._grads, self._states = tuple(weights), tuple(grads), tuple(states)
+        self._updates = updates
+        self._arrays = [a for update in updates for a in update.arrays]
+        self._addresses = [a._address for a in self._arrays]
+        self._written = WrittenTogether(a._storage for u in updates for i, a in enumerate(u.arrays) if i != 1)
+        self._numbers = SharedNumbers(optimizer, self.indices, [u.rule.function.numbers for u in updates])
+        self._runs: Cache[tuple[int, ...], _Run] = Cache("fused updates", _PATTERNS)
+
+    def serves(
+        self, indices: Sequence[Any], weights: Sequence[Any], grads: Sequence[Any], states: Sequence[Any]
+    ) -> bool:
+        """True if a call updates these weights by these gradients."""
+        return (
+            self.indices == tuple(indices)
+            and _same(self._weights, weights)
+            and _same(self._grads, grads)
+            and _same(self._states, states)
+        )
+
+    def __call__(self) -> None:
+        numbers = self._numbers.next()
+        pattern = self._numbers.pattern
+        run = self._runs.recent.get(pattern) or self._runs.get(pattern, lambda: self._combined(pattern))
+        self._launch(run, numbers)
+        self._written()
+
+    def _combined(self, pattern: Sequence[int]) -> _Run:
+        """The program for weights that share numbers in this way. Its inputs are the arrays, the numbers by row, and
+        the keys of random draws."""
+        inputs = [t for u in self._updates for t in u.program.inputs[: len(u.arrays)]]
+        rows: dict[int, range] = {}
+        for row, update in zip(pattern, self._updates, strict=True):
+            if row not in rows:
+                rows[row] = range(len(inputs), len(inputs) + len(update.rule.function.numbers))
+                inputs += [_NUMBER] * len(rows[row])
+        count = len(inputs) - len(self._arrays)
+        uses: list[Use] = []
+        draws: list[int] = []
+        first = 0
+        for row, update in zip(pattern, self._updates, strict=True):
+            positions = [*range(first, first + len(update.arrays)), *rows[row]]
+            first += len(update.arrays)
+            key = update.program.random
+            if key is not None:
+                positions.insert(key.input, len(inputs))
+                inputs.append(_KEY)
+                draws.append(key.draws)
+            uses.append(Use(update.program, tuple(positions)))
+        name = self._updates[0].rule.name
+        made = Specialization(Executable(side_by_side(name, inputs, uses)), name)
+        return _Run(made, ScalarBlock.on(HOST, "f" * count), np.zeros((len(draws), 4), np.uint32), draws)
+
+    def _launch(self, run: _Run, numbers: Sequence[float]) -> None:
+        call = Call(_FUSED, run.specialization, self._arrays, numbers) if hooks.watched else None
+        if call is not None:
+            before_call(call)
+        block, places = run.block.filled(numbers)
+        addresses = self._addresses + places
+        if run.draws:
+            context = self._arrays[0]._context
+            for key, draws in zip(run.keys, run.draws, strict=True):
+                key[:] = next_key(context, draws)
+            addresses += [row.ctypes.data for row in run.keys]
+        run.specialization.executable.run(addresses, ())
+        run.block.free.append(block)
+        if call is not None:
+            after_call(call, ())
+
+
+class _Fused(Function[Specialization]):
+    """The function that observers of fused updates see."""
+
+    def specialise(self, types: tuple[TensorType, ...], training: bool, device: Device = HOST) -> NoReturn:
+        raise NotImplementedError("fused updates are made of compiled programs")
+
+
+_FUSED = _Fused("fused updates", 1)

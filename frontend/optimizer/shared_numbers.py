@@ -1,0 +1,93 @@
+"""The numbers of several weights of an optimizer: computed once for all weights that have the same."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from .base import Optimizer
+
+
+@dataclass
+class _Row:
+    """The factors, the count of updates and the names of the numbers that some weights share."""
+
+    lr_mult: float
+    wd_mult: float
+    count: int
+    names: tuple[str, ...]
+
+
+class SharedNumbers:
+    """The numbers of weights at each update.
+
+    `pattern` has the row of each weight: weights of the same row have the same numbers. `names` are the names of the
+    numbers of each weight.
+    """
+
+    def __init__(self, optimizer: Optimizer, indices: tuple[Any, ...], names: Sequence[tuple[str, ...]]) -> None:
+        self.optimizer, self.indices, self.names = optimizer, indices, names
+        self.pattern: tuple[int, ...] = ()
+        self._rows: list[_Row] = []
+        self._counts: list[int] = []
+        self._multipliers: tuple[dict[Any, Any], ...] = ()
+        self._params: list[Any] = []
+        self._of_params: list[tuple[float, float]] = []
+
+    def next(self) -> list[float]:
+        """Count an update of each weight; returns the numbers by row."""
+        optimizer = self.optimizer
+        counts = optimizer._index_update_count
+        before: list[Any] = list(map(counts.get, self.indices))
+        if before != self._counts or not self._same_factors():
+            before = [optimizer.begin_num_update if n is None else n for n in before]
+            ordered = optimizer.lr_scheduler is not None and len(set(before)) > 1  # then the rate changes on the way
+            if ordered or not optimizer._shares_numbers:
+                return self._of_each()
+            self._find_rows(before)
+        if len(self._rows) == 1 or len({row.count for row in self._rows}) == 1:
+            count = self._rows[0].count + 1
+            self._counts = [count] * len(before)
+            counts.update(dict.fromkeys(self.indices, count))
+        else:
+            self._counts = [n + 1 for n in before]
+            counts.update(zip(self.indices, self._counts, strict=True))
+        found: list[float] = []
+        optimizer.num_update = max(optimizer.num_update, *[row.count + 1 for row in self._rows])
+        rate, decay = optimizer.learning_rate, optimizer.wd
+        for row in self._rows:
+            row.count += 1
+            numbers = optimizer._numbers(rate * row.lr_mult, decay * row.wd_mult, row.count)
+            found += [numbers[name] for name in row.names]
+        return found
+
+    def _same_factors(self) -> bool:
+        """True if the weights have the factors for which `_rows` were found."""
+        optimizer = self.optimizer
+        by_index = (optimizer.param_dict, optimizer.lr_mult, optimizer.wd_mult, optimizer.idx2name)
+        return by_index == self._multipliers and _multipliers(self._params) == self._of_params
+
+    def _find_rows(self, counts: Sequence[int]) -> None:
+        """Find the weights that share numbers."""
+        optimizer = self.optimizer
+        rows: dict[Any, int] = {}
+        pattern: list[int] = []
+        for key in zip(optimizer._factors(self.indices), counts, self.names, strict=True):
+            pattern.append(rows.setdefault(key, len(rows)))
+        self.pattern = tuple(pattern)
+        self._rows = [_Row(lr_mult, wd_mult, count, some) for (lr_mult, wd_mult), count, some in rows]
+        by_index = (optimizer.param_dict, optimizer.lr_mult, optimizer.wd_mult, optimizer.idx2name)
+        self._multipliers = tuple(dict(table) for table in by_index)
+        self._params = [optimizer.param_dict[i] for i in self.indices if i in optimizer.param_dict]
+        self._of_params = _multipliers(self._params)
+
+    def _of_each(self) -> list[float]:
+        """Count an update of each weight, one by one; returns the numbers of each."""
+        every = self.optimizer._count_and_compute_all(self.indices)
+        self._counts, self.pattern = [], tuple(range(len(every)))
+        return [numbers[name] for numbers, names in zip(every, self.names, strict=True) for name in names]
+
+
+def _multipliers(params: Sequence[Any]) -> list[tuple[float, float]]:
+    return [(p.lr_mult, p.wd_mult) for p in params]
