@@ -134,6 +134,7 @@ class LBSGD(_Descent):
     """
 
     _shares_numbers = False
+    _copy_is_last = False
 
     def __init__(
         self,

@@ -113,6 +113,22 @@ def test_updates_of_all_weights_equal_updates_one_by_one(name: str, half: bool, 
     assert together.optimizer.num_update == alone.optimizer.num_update
 
 
+def test_noise_of_langevin_dynamics() -> None:
+    rate, size = 0.04, 40_000
+    grads = [mx.nd.ones(size) * 3, mx.nd.ones(size)]
+    found: list[list[np.ndarray]] = []
+    for _ in range(2):
+        mx.random.seed(5)
+        weights = [mx.nd.zeros(size), mx.nd.zeros(size)]
+        opt.get_updater(opt.SGLD(learning_rate=rate))([0, 1], grads, weights)
+        found.append([w.asnumpy() for w in weights])
+    for weight, grad in zip(found[0], (3, 1), strict=True):
+        assert abs(weight.mean() + rate / 2 * grad) < 4 * (rate / size) ** 0.5
+        assert abs(weight.var() / rate - 1) < 0.05
+    assert abs(np.corrcoef(found[0])[0, 1]) < 0.05
+    assert all((one == other).all() for one, other in zip(*found, strict=True))
+
+
 def test_matrices_with_one_history_for_each_row() -> None:
     weights, grads = ([mx.nd.array(np.ones((n, 3)) * k) for n in (2, 5)] for k in (1, 2))
     updater = opt.get_updater(opt.create("groupadagrad", learning_rate=0.1))

@@ -175,19 +175,17 @@ def dcasgd_mom(s: Step) -> Value:
     return s.b.add(s.weight, mom)
 
 
-def _square_sums(s: Step, other: Value) -> tuple[Value, Value]:
-    """The sums of squares of the weight and of `other`. They are elements of one array, which is computed first: what
-    reads them is a kernel of its own, over the elements on all threads."""
-    b = s.b
-    values = (s.weight if s.rounded is None else s.rounded, other)
-    sums = b.concat([b.reshape(b.sum(b.mul(x, x)), (1,)) for x in values], 0)
-    weight, rest = (b.reshape(b.slice_axis(sums, 0, i, i + 1), ()) for i in range(2))
-    return weight, rest
+def _square_sums(b: MxBuilder, one: Value, other: Value) -> tuple[Value, Value]:
+    """The sums of squares of two arrays. They are elements of one array, which is computed first: what reads them is a
+    kernel of its own, over the elements on all threads."""
+    sums = b.concat([b.reshape(b.sum(b.mul(x, x)), (1,)) for x in (one, other)], 0)
+    first, second = (b.reshape(b.slice_axis(sums, 0, i, i + 1), ()) for i in range(2))
+    return first, second
 
 
 def _norms(s: Step, other: Value) -> tuple[Value, Value]:
-    """The norms of the weight and of `other`."""
-    weight, rest = _square_sums(s, other)
+    """The norms of the weight in its own dtype and of `other`."""
+    weight, rest = _square_sums(s.b, s.weight if s.rounded is None else s.rounded, other)
     return s.b.sqrt(weight), s.b.sqrt(rest)
 
 
@@ -204,7 +202,7 @@ def _lars_rate(s: Step) -> Value:
 def _large_batch_rate(s: Step) -> Value:
     """The learning rate times sqrt(|w|^2 / (|g|^2 + wd * |w|^2)), a factor from 0.01 to 100."""
     b = s.b
-    weight, grad = _square_sums(s, s.grad)
+    weight, grad = _square_sums(b, s.weight, s.grad)
     below = b.add(b.add(grad, b.mul(s.scalar("wd"), weight)), 1e-18)
     factor = b.sqrt(b.div(weight, below))
     return b.mul(s.scalar("lr"), b.minimum(b.maximum(factor, 0.01), 100.0))
