@@ -230,7 +230,7 @@ class Optimizer:
         return None
 
     def create_state_multi_precision(self, index: Any, weight: NDArray) -> Any:
-        """As `create_state`. With `multi_precision` a weight of 16 bits also has a float32 copy, whose state this is."""
+        """As `create_state`. With `multi_precision` a weight of 16 bits has a float32 copy, whose state this is."""
         if not self._has_copy(weight):
             self._warn_of_float16(weight)
             return self.create_state(index, weight)
