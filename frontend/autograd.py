@@ -57,25 +57,27 @@ def set_training(train_mode: bool) -> bool:
 class _Scope:
     """A `with` block with these modes; None leaves a mode unchanged."""
 
+    __slots__ = ("_before", "_recording", "_training")
+
     def __init__(self, recording: bool | None, training: bool | None) -> None:
-        self._modes = recording, training
+        self._recording, self._training = recording, training
         self._before: list[tuple[bool, bool]] = []
 
     def __enter__(self) -> Self:
-        recording, training = self._modes
-        self._before.append((modes.recording, modes.training))
-        if recording is not None:
-            runtime_modes.set_recording(recording)
-        if training is not None:
-            runtime_modes.set_training(training)
+        recording, training = modes.recording, modes.training
+        self._before.append((recording, training))
+        if self._recording is not None and self._recording is not recording:
+            runtime_modes.set_recording(self._recording)
+        if self._training is not None:
+            modes.training = self._training
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        recording, training = self._before.pop()
-        runtime_modes.set_recording(recording)
-        runtime_modes.set_training(training)
+        recording, modes.training = self._before.pop()
+        if modes.recording is not recording:
+            runtime_modes.set_recording(recording)
 
 
 def record(train_mode: bool = True) -> _Scope:

@@ -77,7 +77,7 @@ class Hooks:
         """Change the number of threads that record, by 1 or -1."""
         with self._lock:
             self._recording += change
-            self._refresh()
+            self.watched = self.intercepted or self._recording > 0
 
     def _refresh(self) -> None:
         self.intercepted = bool(self.observers) or self.converter is not None

@@ -179,6 +179,8 @@ class NDArray(Arithmetic, Indexing, Fluent, Tensor):
         """The only element as a NumPy scalar. ValueError unless the array has one element."""
         if self.size != 1:
             raise ValueError("The current array is not a scalar")
+        if self._dtype is DType.F32 and self._address.__class__ is int:
+            return np.float32(ctypes.c_float.from_address(self._address).value)
         return self.asnumpy().reshape(-1)[0]
 
     def item(self) -> Any:
