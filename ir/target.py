@@ -9,6 +9,9 @@ from typing import Protocol
 
 from .types import DType
 
+WINOGRAD_GRADIENT_TILE = 4
+"""The only tile of Winograd's transforms for weight gradients: that of 2 saves little."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConvWindow:

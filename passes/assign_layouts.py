@@ -9,7 +9,7 @@ from ..ir.dialects.core import Concat, Conv, ConvWeightGradient, Relayout, Selec
 from ..ir.graph import Graph, GraphBuilder, Node, Value
 from ..ir.rewrite import Replacement, rebuild
 from ..ir.symbolic import deferred
-from ..ir.target import Capabilities, ConvSizes, ConvWindow
+from ..ir.target import WINOGRAD_GRADIENT_TILE, Capabilities, ConvSizes, ConvWindow
 from ..ir.types import Layout
 from .kinds import READS_MEMORY
 from .layout_rules import BLOCKS, ROWS, Choice, Format, choices_of, relayout_cost
@@ -155,13 +155,18 @@ def _excess(costs: Mapping[Format | None, int], most: int) -> int:
 
 
 def conv_sizes(node: Node) -> ConvSizes:
-    """The sizes of a convolution from which the target chooses its schedule."""
+    """The sizes of a convolution, or of that whose weight gradient a node is, from which the target chooses its
+    schedule."""
     op, x, w, out = node.op, node.inputs[0].type, node.inputs[1].type, node.outputs[0].type
-    assert isinstance(op, Conv)
-    axes = zip(out.shape[2:], w.shape[2:], op.strides, op.rhs_dilation, op.lhs_dilation, strict=True)
+    if isinstance(op, ConvWeightGradient):
+        (w, out), interior, accumulator = (out, w), (1,) * len(op.strides), None
+    else:
+        assert isinstance(op, Conv)
+        interior, accumulator = op.lhs_dilation, op.accumulator
+    axes = zip(out.shape[2:], w.shape[2:], op.strides, op.rhs_dilation, interior, strict=True)
     return ConvSizes(
         dtype=x.dtype,
-        accumulator=op.accumulator or x.dtype,
+        accumulator=accumulator or x.dtype,
         images=out.shape[0],
         groups=op.groups,
         channels=w.shape[1],
@@ -170,32 +175,35 @@ def conv_sizes(node: Node) -> ConvSizes:
     )
 
 
-def _needed_halo(node: Node, target: Capabilities) -> Halo:
-    """The padding, plus the elements past it that the last tiles of a Winograd transform read. An input with zeros
-    between its elements is read in phases, which reach past its ends by fewer elements.
+def _needed_halos(node: Node, target: Capabilities) -> tuple[Halo, ...]:
+    """The halos of the input of a convolution, or of both operands of a weight gradient: the padding, plus the elements
+    past it that the last tiles of a Winograd transform read. An input with zeros between its elements is read in
+    phases, which reach past its ends by fewer elements.
     """
     op = node.op
-    if isinstance(op, ConvWeightGradient):
-        return tuple((max(0, lo), max(0, hi)) for lo, hi in op.padding)
-    assert isinstance(op, Conv)
-    if any(d != 1 for d in op.lhs_dilation):
+    assert isinstance(op, Conv | ConvWeightGradient)
+    if isinstance(op, Conv) and any(d != 1 for d in op.lhs_dilation):
         apart = zip(op.padding, op.lhs_dilation, strict=True)
-        return tuple((max(0, lo // d), max(0, -(-hi // d))) for (lo, hi), d in apart)
-    tile = int(deferred(_winograd_tile, target, conv_sizes(node))) or 1
-    outputs = node.outputs[0].type.shape[2:]
-    return tuple((max(0, lo), max(0, hi) + -n % tile) for (lo, hi), n in zip(op.padding, outputs, strict=True))
+        return (tuple((max(0, lo // d), max(0, -(-hi // d))) for (lo, hi), d in apart),)
+    sizes = conv_sizes(node)
+    tiles = (4, 2) if isinstance(op, Conv) else (WINOGRAD_GRADIENT_TILE,)
+    tile = int(deferred(_winograd_tile, target, sizes, tiles)) or 1
+    rooms = [-w.outputs % tile for w in sizes.windows]
+    halo = tuple((max(0, lo), max(0, hi) + room) for (lo, hi), room in zip(op.padding, rooms, strict=True))
+    return (halo,) if isinstance(op, Conv) else (halo, tuple((0, room) for room in rooms))
 
 
-def _winograd_tile(target: Capabilities, sizes: ConvSizes) -> int:
-    return target.winograd_tile(sizes)
+def _winograd_tile(target: Capabilities, sizes: ConvSizes, tiles: tuple[int, ...]) -> int:
+    return target.winograd_tile(sizes, tiles)
 
 
 def _collect_halos(graph: Graph, chosen: Mapping[Node, Choice], target: Capabilities) -> dict[Value, Halo]:
     halos: dict[Value, Halo] = {}
     for node in graph.nodes:
-        if isinstance(node.op, Conv | ConvWeightGradient) and chosen[node].operands[0] is BLOCKS:
-            value, needed = node.inputs[0], _needed_halo(node, target)
-            halos[value] = _union(halos.get(value, needed), needed)
+        needed = _needed_halos(node, target) if isinstance(node.op, Conv | ConvWeightGradient) else ()
+        for value, format, halo in zip(node.inputs, chosen[node].operands, needed, strict=False):
+            if format is BLOCKS:
+                halos[value] = _union(halos.get(value, halo), halo)
     for node in reversed(graph.nodes):  # operands of a concatenation are stored inside the result
         if isinstance(node.op, Concat) and chosen[node].result is BLOCKS and node.outputs[0] in halos:
             for value in node.inputs:

@@ -10,9 +10,17 @@ import numpy as np
 import pytest
 from contraction_kernels import ConvSpec, Extras, weight_gradient_kernel
 from contractions import HOST, Runner
+from mxforge.codegen.llvm.contract import schedule_contraction
 from mxforge.codegen.llvm.schedule.describe import WeightGradientShape, describe_contraction
-from mxforge.codegen.llvm.schedule.kinds import ContractionSchedule, RegisterTile, WeightGradientSchedule
-from mxforge.codegen.llvm.schedule.weight_gradient import schedule_weight_gradient
+from mxforge.codegen.llvm.schedule.kinds import (
+    ContractionSchedule,
+    DepthwiseGradientSchedule,
+    RegisterTile,
+    WeightGradientSchedule,
+    WinogradGradientSchedule,
+)
+from mxforge.codegen.llvm.schedule.weight_gradient import schedule_weight_gradient, winograd_gradient_blocks
+from mxforge.codegen.llvm.target import AVX2
 from mxforge.ir.dialects.core import ConvWeightGradient
 from mxforge.ir.kernel import Buffer, Cast, Expr, Index, Kernel, Load, Scalar
 from mxforge.ir.scalar import ScalarOp
@@ -35,6 +43,7 @@ class Case:
     x_layout: Layout | None = None
     layout: Layout | None = None
     dtype: DType = DType.F32
+    schedule: type[ContractionSchedule] = WeightGradientSchedule
     name: str = field(default="", compare=False)
 
     def kernel(self, extras: Extras | None = None) -> Kernel:
@@ -62,6 +71,7 @@ def same(pad: int, rank: int = 2, stride: int = 1, **more: object) -> ConvSpec:
 
 
 B8, B0 = Layout(8, halo(2, 1)), Layout(8, halo(2, 0))
+DEPTHWISE, WINOGRAD = DepthwiseGradientSchedule, WinogradGradientSchedule
 CASES = [
     Case((2, 16, 9, 9), 24, (3, 3), same(1), B8, B8, name="blocked"),
     Case((2, 16, 9, 9), 24, (3, 3), same(1, stride=2), B8, B0, name="strides"),
@@ -86,10 +96,46 @@ CASES = [
     Case((1, 9, 5, 5), 15, (3, 3), same(1, groups=3), B8, B8, name="groups across blocks"),
     Case((2, 9, 5, 5), 15, (3, 3), same(1, groups=3), None, None, name="groups, row-major"),
     Case((1, 8, 5, 5), 16, (3, 3), same(1, groups=8), B8, B8, name="depthwise with a multiplier"),
-    Case((2, 20, 9, 13), 20, (5, 5), same(2, groups=20), Layout(8, halo(2, 2)), B8, name="depthwise"),
-    Case((2, 16, 9, 9), 16, (3, 3), same(1, stride=2, groups=16), B8, B0, name="depthwise, strides"),
-    Case((3, 16, 9, 9), 16, (3, 3), same(1, stride=2, groups=16), None, None, name="depthwise, row-major"),
-    Case((2, 5, 6, 3), 5, (3, 3), same(1, groups=5), None, None, name="depthwise, few channels"),
+    Case(
+        (2, 20, 9, 13),
+        20,
+        (5, 5),
+        same(2, groups=20),
+        Layout(8, halo(2, 2)),
+        B8,
+        schedule=DEPTHWISE,
+        name="depthwise",
+    ),
+    Case(
+        (2, 16, 9, 9),
+        16,
+        (3, 3),
+        same(1, stride=2, groups=16),
+        B8,
+        B0,
+        schedule=DEPTHWISE,
+        name="depthwise, strides",
+    ),
+    Case(
+        (3, 16, 9, 9),
+        16,
+        (3, 3),
+        same(1, stride=2, groups=16),
+        None,
+        None,
+        schedule=DEPTHWISE,
+        name="depthwise, row-major",
+    ),
+    Case(
+        (2, 5, 6, 3),
+        5,
+        (3, 3),
+        same(1, groups=5),
+        None,
+        None,
+        schedule=DEPTHWISE,
+        name="depthwise, few channels",
+    ),
     Case(
         (2, 16, 9),
         16,
@@ -97,6 +143,7 @@ CASES = [
         same(1, 1, groups=16),
         Layout(8, halo(1, 1)),
         Layout(8, halo(1, 0)),
+        schedule=DEPTHWISE,
         name="depthwise, one axis",
     ),
     Case(
@@ -106,6 +153,7 @@ CASES = [
         same(1, 3, groups=12),
         Layout(8, halo(3, 1)),
         Layout(8, halo(3, 1)),
+        schedule=DEPTHWISE,
         name="depthwise, three axes",
     ),
     Case(
@@ -115,9 +163,33 @@ CASES = [
         ConvSpec((1, 1), (2, 2), (2, 2), (2, 2), groups=16),
         Layout(8, halo(2, 2)),
         B8,
+        schedule=DEPTHWISE,
         name="depthwise, dilated",
     ),
-    Case((2, 9, 6, 6), 9, (3, 3), same(1, groups=9), None, None, dtype=DType.F64, name="depthwise, float64"),
+    Case(
+        (2, 9, 6, 6),
+        9,
+        (3, 3),
+        same(1, groups=9),
+        None,
+        None,
+        dtype=DType.F64,
+        schedule=DEPTHWISE,
+        name="depthwise, float64",
+    ),
+    Case((2, 24, 8, 8), 40, (3, 3), same(1), B8, B8, schedule=WINOGRAD, name="Winograd"),
+    Case(
+        (3, 20, 9, 10),
+        20,
+        (3, 3),
+        ConvSpec((1, 1), (1, 0), (1, 2)),
+        Layout(8, halo(2, 1, 4)),
+        Layout(8, halo(2, 0, 3)),
+        schedule=WINOGRAD,
+        name="Winograd, ragged",
+    ),
+    Case((2, 16, 12, 12), 16, (3, 3), same(1), None, None, schedule=WINOGRAD, name="Winograd, row-major"),
+    Case((2, 24, 9, 9), 40, (3, 3), same(1), B8, B8, name="no room for Winograd"),
     Case((2, 16, 6, 6), 16, (3, 3), same(1), Layout(16, halo(2, 1)), Layout(16, halo(2, 0)), name="blocks of 16"),
     Case((1, 16, 6, 6), 24, (3, 3), same(1), None, None, dtype=DType.F64, name="float64"),
     Case((1, 3, 6, 6), 5, (3, 3), same(1), None, None, dtype=DType.F64, name="float64, few channels"),
@@ -139,6 +211,7 @@ def check(case: Case, schedule: ContractionSchedule | None = None, extras: Extra
 
 @pytest.mark.parametrize("case", CASES, ids=lambda c: c.name)
 def test_weight_gradient(case: Case) -> None:
+    assert isinstance(schedule_contraction(case.kernel(), AVX2), case.schedule)  # on any machine
     check(case)
 
 
@@ -181,6 +254,27 @@ def test_sums_do_not_depend_on_the_number_of_threads(threads: int) -> None:
     values = case.values()
     found = Runner(case.kernel(), replace(HOST, threads=threads), values=values).run()
     assert np.array_equal(found, Runner(case.kernel(), values=values).run())
+
+
+WINOGRAD_SCHEDULES: dict[str, dict[str, object]] = {
+    "few tiles": {"fused": False, "parts": 1, "tiles": 20, "channels": 20},
+    "few channels": {"fused": False, "parts": 1, "tiles": 20, "channels": 7},
+    "one part": {"fused": True, "parts": 1, "tiles": 8, "channels": 9},
+    "three parts": {"fused": True, "parts": 3, "tiles": 4, "channels": 20},
+    "tiles of 4x3": {"fused": True, "parts": 2, "tiles": 12, "channels": 8, "main": RegisterTile(4, 3)},
+}
+
+
+@pytest.mark.parametrize("changes", WINOGRAD_SCHEDULES.values(), ids=WINOGRAD_SCHEDULES)
+@pytest.mark.parametrize("filters", [24, 37])
+def test_winograd(changes: dict[str, object], filters: int) -> None:
+    case = Case((3, 20, 7, 9), filters, (3, 3), same(1), Layout(8, halo(2, 1, 5)), Layout(8, halo(2, 0, 3)))
+    shape = describe_contraction(case.kernel())
+    assert isinstance(shape, WeightGradientShape)
+    schedule = winograd_gradient_blocks(shape, HOST)
+    if "main" in changes:
+        changes = {**changes, "last": RegisterTile(6, -(-filters // 8) % 3) if -(-filters // 8) % 3 else None}
+    check(case, replace(schedule, **changes))
 
 
 def ended(total: Expr, index: Index) -> Expr:

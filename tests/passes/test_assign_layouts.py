@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 from mxforge.codegen.llvm.contract.emit import schedule_contraction
-from mxforge.codegen.llvm.schedule.kinds import WinogradSchedule
+from mxforge.codegen.llvm.schedule.kinds import WinogradGradientSchedule, WinogradSchedule
 from mxforge.codegen.llvm.target import AVX2, AVX512, NEON, CpuTarget
 from mxforge.codegen.lower import lower_region
 from mxforge.ir.dialects.core import ConvWeightGradient, CoreBuilder, Fused, Relayout
@@ -115,6 +115,23 @@ def test_a_weight_gradient_reads_blocks_and_writes_rows(channels: int) -> None:
     assert layouts(result, "relayout") == [*data, Layout(16, (NONE, NONE))]
     assert layouts(result, "conv_weight_gradient") == [None]
     assert_same_values(graph, result, 1e-5)
+
+
+@pytest.mark.parametrize("target", [AVX512, AVX2, NEON], ids=lambda t: t.cpu)
+@pytest.mark.parametrize(("size", "channels"), [(7, 64), (9, 16), (13, 64), (2, 64), (8, 8)])
+def test_operands_of_weight_gradients_have_room_for_tiles(size: int, channels: int, target: CpuTarget) -> None:
+    b = CoreBuilder()
+    x = conv(b, b.input(tensor(2, 16, size, size)), channels, 1, 0)
+    dy = conv(b, b.input(tensor(2, 16, size, size)), 32, 1, 0)
+    gradient = b.add_node(ConvWeightGradient((3, 3), (1, 1), ((1, 1), (1, 1)), (1, 1)), x, dy)
+    graph = run_pass(Fuse(), run_pass(LAYOUTS, b.build([gradient]), target))
+    last = [n.op for n in graph.nodes if isinstance(n.op, Fused) and n.op.kind == "contract"][-1]
+    halos = [v.type.layout.halo for v in last.body.inputs if v.type.layout]
+    schedule = schedule_contraction(lower_region(last), target)
+    room = -size % 4 if isinstance(schedule, WinogradGradientSchedule) else 0
+    assert isinstance(schedule, WinogradGradientSchedule) is (size > 2 and channels > 8)
+    assert halos[-1] == ((0, room),) * 2
+    assert channels < target.channel_block or halos[0] == ((1, 1 + room),) * 2
 
 
 def test_pieces_of_a_concatenation_share_its_halo() -> None:

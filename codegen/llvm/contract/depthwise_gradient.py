@@ -15,11 +15,11 @@ from ..emitter import FunctionBuilder, ModuleBuilder
 from ..schedule.describe import WeightGradientShape
 from ..schedule.kinds import DepthwiseGradientSchedule
 from ..schedule.weight_gradient import gradient_block
-from ..types import I1, I8, I64, PTR, Type, memory_type_of, type_of
+from ..types import I1, I64, PTR, Type, memory_type_of, type_of
+from .gradient_operands import Placed, Rows, place_operands, place_result
 from .points import tile_cover
 from .tiles import KERNEL_PARAMETERS, argument, grain_of
 from .transpose import store_transposed
-from .weight_gradient import Placed, Rows, place_operands, place_result
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -170,9 +170,8 @@ class _Nest:
 
     def _address(self, operand: Placed, channel: Value) -> Value:
         f, place = self.f, operand.place
-        start = f.gep(f.gep(argument(f, operand.slot), operand.start, I8), place.base, self.scalar)
         at = f.udiv(channel, place.block) * place.channel + f.urem(channel, place.block)
-        return f.gep(start, at, self.scalar)
+        return f.gep(operand.address(f, self.scalar), at, self.scalar)
 
     def _plane(self, x: Value, dy: Value, first: Value) -> None:
         """Add the products of all positions along the last two axes to the sums."""

@@ -36,10 +36,15 @@ from ..schedule.kinds import (
     GemvSchedule,
     TileSchedule,
     WeightGradientSchedule,
+    WinogradGradientSchedule,
     WinogradSchedule,
 )
 from ..schedule.strides import Walk
-from ..schedule.weight_gradient import schedule_depthwise_gradient, schedule_weight_gradient
+from ..schedule.weight_gradient import (
+    schedule_depthwise_gradient,
+    schedule_weight_gradient,
+    schedule_winograd_gradient,
+)
 from ..types import Type, type_of
 from .conv import Grouping, InputPlace, conv_problem, conv_walk, input_place
 from .copy_input import emit_copy
@@ -56,6 +61,7 @@ from .problem import Problem
 from .tiles import emit_tiles, panel_kinds, workspace_bytes, workspace_slot
 from .weight_gradient import emit_weight_gradient
 from .winograd import WinogradNest, winograd_filters, winograd_kinds, winograd_workspace
+from .winograd_gradient import emit_winograd_gradient
 
 _ALIGN = 64
 
@@ -275,6 +281,12 @@ KINDS: tuple[ScheduleKind[Any, Any], ...] = (
         schedule=DepthwiseGradientSchedule,
         choose=lambda shape, target, parameters: schedule_depthwise_gradient(shape, target),
         emit=emit_depthwise_gradient,
+    ),
+    ScheduleKind(
+        contraction=WeightGradientShape,
+        schedule=WinogradGradientSchedule,
+        choose=lambda shape, target, parameters: schedule_winograd_gradient(shape, target),
+        emit=emit_winograd_gradient,
     ),
     ScheduleKind(
         contraction=WeightGradientShape,

@@ -12,29 +12,22 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 
-from ....ir.kernel import Cast, Contract, Store, dtype_of
 from ....ir.symbolic import deferred, is_symbolic
-from ....ir.types import DType
 from ...emission import Emission, LaunchSpec
 from ..arithmetic import Value
 from ..cpu import Cpu
 from ..emitter import ModuleBuilder
-from ..schedule.describe import WeightGradientShape, WindowedOperand, extent_of
+from ..schedule.describe import WeightGradientShape
 from ..schedule.kinds import RegisterTile, WeightGradientSchedule
-from ..schedule.strides import View, locate
 from ..schedule.weight_gradient import gradient_block
 from ..types import I8, I32, I64, memory_type_of, type_of
-from .conv import InputPlace, input_place, total_channels
-from .copy_input import emit_copy
-from .elementwise import SumsWalk, emit_elementwise
-from .epilogue import Operand
+from .conv import InputPlace, total_channels
+from .gradient_operands import Placed, Rows, aligned, gradient_panels, place_operands, place_result
 from .points import FILL_LANES, cover, fill_table, offset_table, tile_cover
 from .problem import Box, collapse
 from .tiles import KERNEL_PARAMETERS, argument, grain_of, workspace_slot
 from .transpose import store_transposed
 from .weight_gradient_tile import GradientTile, gradient_tile
-
-_ALIGN = 64
 
 
 def emit_weight_gradient(
@@ -49,109 +42,6 @@ def emit_weight_gradient(
     nest = _Nest(module, shape, schedule, data, cotangent, out, (slot, used))
     launch = nest.emit(symbol)
     return Emission((*copies, launch, *finish), used + nest.worker_bytes * target.threads)
-
-
-# --- operands and result ----------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Placed:
-    """An operand in memory: the argument slot, an offset in bytes, and the addresses of its elements from there."""
-
-    slot: int
-    start: int
-    place: InputPlace
-
-
-def place_operands(
-    shape: WeightGradientShape, data: int, cotangent: int, target: Cpu, module: ModuleBuilder, symbol: str
-) -> tuple[Placed, Placed, list[LaunchSpec], int]:
-    """The operands, copied into the workspace if they are not in blocks of the dtype of the sums with a sufficient
-    halo. `data` and `cotangent` are the blocks of copies; 1 is row-major. Returns the operands, the launches of the
-    copies, and the bytes in use."""
-    places = (
-        (shape.data, input_place(shape.data, data, blocked=data > 1), "data"),
-        (shape.cotangent, input_place(shape.cotangent, cotangent, blocked=True), "cotangent"),
-    )
-    slot, used = workspace_slot(shape.kernel), 0
-    found: list[Placed] = []
-    copies: list[LaunchSpec] = []
-    for operand, place, name in places:
-        if not place.copied:
-            found.append(Placed(slot=_slot(operand), start=0, place=place))
-            continue
-        copies.append(emit_copy(module, operand, place, slot, used, target, f"{symbol}.{name}"))
-        found.append(Placed(slot=slot, start=used, place=place))
-        used += -(-place.elements * shape.accumulator.itemsize // _ALIGN) * _ALIGN
-    return found[0], found[1], copies, used
-
-
-def _slot(operand: WindowedOperand) -> int:
-    return operand.kernel.buffers.index(operand.kernel.buffer(operand.x.buffer))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rows:
-    """Where rows of weights are stored: argument slot, first element, distance between filters, dtype."""
-
-    slot: int
-    base: int
-    stride: int
-    dtype: DType
-
-
-def place_result(
-    shape: WeightGradientShape, module: ModuleBuilder, symbol: str, used: int
-) -> tuple[Rows, list[LaunchSpec], int]:
-    """The rows of the result. If it has other strides or an epilogue, they are in the workspace, after `used` bytes,
-    and a launch computes the result from them. Returns the rows, that launch, and the bytes in use."""
-    rows = _result_rows(shape)
-    if rows is not None:
-        return rows, [], used
-    kernel, weights = shape.kernel, shape.weights
-    filters = shape.groups * shape.filters
-    base = used // shape.accumulator.itemsize
-    view = View(base=base, groups=(weights,), points=(1,), block=1, stride=1)
-    slot = workspace_slot(kernel)
-    group = ((shape.data.group, shape.groups),) if shape.data.group else ()
-    walk = SumsWalk(
-        out=Operand(view=view, dtype=shape.accumulator, slot=slot),
-        groups=filters,
-        points=((shape.data.channel, shape.channels), *((w.tap, w.taps) for w in shape.windows)),
-        channels=(*group, (shape.cotangent.channel, shape.filters)),
-    )
-    finish = emit_elementwise(module, kernel, shape.store, walk, symbol)
-    used += -(-filters * weights * shape.accumulator.itemsize // _ALIGN) * _ALIGN
-    return Rows(slot=slot, base=base, stride=weights, dtype=shape.accumulator), [finish], used
-
-
-def _result_rows(shape: WeightGradientShape) -> Rows | None:
-    """The rows of the result if the sums are stored as they are, in contiguous rows of weights."""
-    kernel = shape.kernel
-    out = kernel.buffer(shape.store.buffer)
-    at = locate(out, shape.store.index)
-    if not _is_plain(shape.store) or dtype_of(kernel, shape.store.value) is not out.dtype or at is None or at.block:
-        return None
-    axes = (shape.data.channel, *(w.tap for w in shape.windows))
-    sizes = [extent_of(kernel, a) for a in axes]
-    expected = [prod(sizes[k + 1 :]) for k in range(len(sizes))]
-    if any(at.strides.get(a, 0) != s for a, n, s in zip(axes, sizes, expected, strict=True) if n != 1):
-        return None
-    stride = at.strides.get(shape.cotangent.channel, 0)
-    group = at.strides.get(shape.data.group, 0) if shape.data.group else 0
-    if shape.filters == 1:
-        stride = group
-    elif group not in (0, stride * shape.filters):
-        return None
-    return Rows(slot=kernel.buffers.index(out), base=at.base, stride=stride, dtype=out.dtype)
-
-
-def _is_plain(store: Store) -> bool:
-    value = store.value.operand if isinstance(store.value, Cast) else store.value
-    return isinstance(value, Contract)
-
-
-# --- the loop nest ----------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -202,16 +92,6 @@ def weight_offsets(shape: WeightGradientShape, place: InputPlace) -> Box:
     return Box((-(-place.channels // place.block), place.block, *taps), (place.channel, 1, *strides))
 
 
-@dataclass(frozen=True, slots=True)
-class _Panels:
-    """The panels from `begin` to `end`, which have one register tile; the first one starts at filter `start`."""
-
-    tile: RegisterTile
-    begin: int
-    end: int
-    start: int
-
-
 class _Nest:
     def __init__(
         self,
@@ -229,20 +109,12 @@ class _Nest:
         self.groups = shape.groups // schedule.merged
         self.filters = schedule.merged * shape.filters
         self.weights = schedule.merged * shape.weights
-        self.panels = self._panel_kinds()
+        self.panels = gradient_panels(self.filters, cotangent.place.block, schedule.lanes, schedule.main, schedule.last)
         self.count = self.panels[-1].end
         self.along, self.across = -(-self.weights // schedule.weights), -(-self.count // schedule.panels)
         self.width = max(kind.tile.vectors for kind in self.panels) * schedule.lanes
         self.passes = self._passes()
         self.last_weights = self.weights - (self.along - 1) * schedule.weights
-
-    def _panel_kinds(self) -> list[_Panels]:
-        s, block = self.s, self.cotangent.place.block
-        vectors = -(-self.filters // block) * block // s.lanes
-        last = s.last.vectors if s.last else 0
-        main = (vectors - last) // s.main.vectors
-        found = [_Panels(s.main, 0, main, 0)] if main else []
-        return [*found, _Panels(s.last, main, main + 1, main * s.main.vectors * s.lanes)] if s.last else found
 
     def _passes(self) -> tuple[Pass, ...]:
         shape, data, cotangent = self.shape, self.data.place, self.cotangent.place
@@ -273,12 +145,11 @@ class _Nest:
 
     @property
     def worker_bytes(self) -> int:
-        size = self.held * self.s.weights * self.width * self.scalar.bytes
-        return -(-size // _ALIGN) * _ALIGN
+        return aligned(self.held * self.s.weights * self.width * self.scalar.bytes)
 
     def emit(self, symbol: str) -> LaunchSpec:
         self.f = f = self.module.function(symbol, None, KERNEL_PARAMETERS)
-        self.x0, self.dy0 = self._address(self.data), self._address(self.cotangent)
+        self.x0, self.dy0 = self.data.address(f, self.scalar), self.cotangent.address(f, self.scalar)
         self.offsets = offset_table(f, weight_offsets(self.shape, self.data.place))
         self.steps = f.alloca(I32, 2 * self.table)
         start = f.gep(argument(f, self.sums_place[0]), self.sums_place[1], I8)
@@ -291,10 +162,6 @@ class _Nest:
         return LaunchSpec(
             symbol, self.units, grain_of(products, self.units, self.s.lanes * self.module.target.fma_per_cycle)
         )
-
-    def _address(self, operand: Placed) -> Value:
-        f = self.f
-        return f.gep(f.gep(argument(f, operand.slot), operand.start, I8), operand.place.base, self.scalar)
 
     def _unit(self, unit: Value) -> None:
         """unit = (group, panels, weights)."""

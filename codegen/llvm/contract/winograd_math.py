@@ -1,5 +1,7 @@
 """The transforms of Winograd's minimal filtering F(m x m, 3x3), m 2 or 4, on vectors of channels.
 
+With filters g, inputs d and outputs y, y = A^T [G g . B^T d], so the gradient of g is G^T [A dy . B^T d].
+
 F(4x4) interpolates at 0, +-1/sqrt2, +-sqrt2 and infinity. This takes as many operations as the usual 0, +-1, +-2, and
 the error is 2 to 5 times smaller (about that of direct convolution in float32).
 """
@@ -49,6 +51,29 @@ def output_transform(f: FunctionBuilder, m: int, d: Vector) -> Vector:
         return f.fma(y, _B**n, x * _A**n)
 
     return [d[0] + even_a + even_b, power(1, odd_a, odd_b), power(2, even_a, even_b), power(3, odd_a, odd_b) + d[5]]
+
+
+def cotangent_transform(f: FunctionBuilder, m: int, d: Vector) -> Vector:
+    """A d for 4 cotangents d: 6 elements."""
+    assert m == 4
+    found = [d[0]]
+    for p in (_A, _B):
+        even, odd = f.fma(d[2], p * p, d[0]), f.fma(d[3], p**3, d[1] * p)
+        found += [even + odd, even - odd]
+    return [*found, d[3]]
+
+
+def gradient_transform(f: FunctionBuilder, m: int, d: Vector) -> Vector:
+    """G^T d for 6 sums of products d: the gradients of 3 taps."""
+    assert m == 4
+    matrix = filter_matrix(m)
+    near, far = matrix[1], matrix[3]
+    even_a, odd_a, even_b, odd_b = d[1] + d[2], d[1] - d[2], d[3] + d[4], d[3] - d[4]
+    return [
+        f.fma(d[0], matrix[0][0], f.fma(even_b, far[0], even_a * near[0])),
+        f.fma(odd_b, far[1], odd_a * near[1]),
+        d[5] + f.fma(even_b, far[2], even_a * near[2]),
+    ]
 
 
 Transform = Callable[[FunctionBuilder, int, Vector], Vector]

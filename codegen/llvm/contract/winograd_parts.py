@@ -10,7 +10,7 @@ from ..emitter import FunctionBuilder, ModuleBuilder
 from ..types import F32, I32, I64, PTR
 from .micro import EpilogueWriter
 from .vector_epilogue import VectorEpilogue
-from .winograd_math import input_transform, output_transform, transform_square
+from .winograd_math import Transform, cotangent_transform, input_transform, output_transform, transform_square
 
 
 def input_kernel(module: ModuleBuilder, m: int, lanes: int, block: int) -> str:
@@ -18,7 +18,18 @@ def input_kernel(module: ModuleBuilder, m: int, lanes: int, block: int) -> str:
     `table` holds each tile's offset in the input, `row` is the stride between image rows, `step` the stride between
     frequencies.
     """
-    name = f"winograd.input{m}.{lanes}.{block}"
+    return _tile_kernel(module, "input", input_transform, m, m + 2, lanes, block)
+
+
+def cotangent_kernel(module: ModuleBuilder, m: int, lanes: int, block: int) -> str:
+    """The symbol of a function like that of `input_kernel`, which transforms tiles of m x m cotangents."""
+    return _tile_kernel(module, "cotangent", cotangent_transform, m, m, lanes, block)
+
+
+def _tile_kernel(
+    module: ModuleBuilder, what: str, transform: Transform, m: int, size: int, lanes: int, block: int
+) -> str:
+    name = f"winograd.{what}{m}.{lanes}.{block}"
     if not module.has_function(name):
         parameters = [
             ("x", PTR, "noalias"),
@@ -29,26 +40,25 @@ def input_kernel(module: ModuleBuilder, m: int, lanes: int, block: int) -> str:
             ("step", I64, ""),
         ]
         f = module.function(name, None, parameters, linkage="internal", attributes="nounwind noinline")
-        _emit_input(f, m, lanes, block)
+        _emit_tiles(f, transform, m, size, lanes, block)
         f.ret()
     return "@" + name
 
 
-def _emit_input(f: FunctionBuilder, m: int, lanes: int, block: int) -> None:
+def _emit_tiles(f: FunctionBuilder, transform: Transform, m: int, size: int, lanes: int, block: int) -> None:
+    """Transform squares of `size` elements to m + 2 by m + 2 frequencies."""
     x, v, table, tiles, row, step = f.args
-    size, vector = m + 2, F32.with_lanes(lanes)
+    vector = F32.with_lanes(lanes)
     with f.loop(0, tiles) as t:
         start = f.gep(x, f.convert(f.load(f.gep(table, t, I32), I32), "i64"), F32)
         target = f.gep(v, t * block, F32)
         with f.loop(0, block, lanes) as c:
             rows = [f.gep(f.gep(start, c, F32), row * y, F32) for y in range(size)]
-            found = transform_square(
-                f, m, input_transform, lambda y, x: f.load(f.gep(rows[y], x * block, F32), vector), size
-            )
+            found = transform_square(f, m, transform, lambda y, x: f.load(f.gep(rows[y], x * block, F32), vector), size)
             at = f.gep(target, c, F32)
             for y, line in enumerate(found):
                 for k, value in enumerate(line):
-                    f.store(value, f.gep(at, step * (y * size + k), F32))
+                    f.store(value, f.gep(at, step * (y * (m + 2) + k), F32))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

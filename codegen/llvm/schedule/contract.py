@@ -9,7 +9,7 @@ from ....ir.symbolic import deferred, is_symbolic
 from ....ir.target import ConvSizes, ConvWindow
 from ....ir.types import DType
 from ..cpu import Cpu
-from .describe import Contraction, ConvShape, GemmShape, extent_of
+from .describe import Contraction, ConvShape, GemmShape, WindowedOperand, extent_of
 from .kinds import DepthwiseSchedule, GemvSchedule, TileSchedule, WinogradSchedule
 from .product import is_contiguous_along_reduction, is_contiguous_along_rows, is_readable_in_place
 from .registers import choose_tiles
@@ -150,7 +150,12 @@ def _reach(extent: int, output: int) -> int:
     return output * -(-extent // output) + 2
 
 
-def _room(shape: ConvShape) -> tuple[int, ...]:
+def has_room(operand: WindowedOperand, room: tuple[int, ...]) -> bool:
+    """True if so many positions can be read along each axis, or the operand is copied."""
+    return all(need <= found for need, found in zip(room, _room(operand), strict=True))
+
+
+def _room(shape: ConvShape | WindowedOperand) -> tuple[int, ...]:
     """Input positions that can be read along each axis; unlimited for a row-major input, which is copied with
     padding."""
     x = shape.kernel.buffer(shape.x.buffer)

@@ -74,6 +74,26 @@ class DepthwiseSchedule(ContractionSchedule):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class WinogradGradientSchedule(ContractionSchedule):
+    """The weight gradient of a 3x3 convolution by Winograd F(4x4, 3x3): data and cotangent are transformed, multiplied
+    for each frequency over all tiles of the images, and the products transformed back. `main` and `last` are register
+    tiles of input channels times registers of filters.
+
+    `fused`: one launch divides the tiles of the images among `parts`, and transforms and multiplies `tiles` of them at
+    a time; a second one adds the sums of the parts and transforms them, `channels` input channels at a time. Else one
+    launch transforms all tiles, and a second one multiplies `channels` input channels by all filters.
+    """
+
+    lanes: int
+    main: RegisterTile
+    last: RegisterTile | None
+    tiles: int
+    channels: int
+    fused: bool
+    parts: int = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DepthwiseGradientSchedule(ContractionSchedule):
     """The weight gradient of a depthwise convolution: the sums of one vector of channels stay in registers for `rows`
     taps along the axes before the last and all taps along the last, and `columns` positions are read at a time. A unit

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import prod
 
 from ....ir.symbolic import deferred, is_symbolic
+from ....ir.target import WINOGRAD_GRADIENT_TILE, ConvSizes, ConvWindow
 from ....ir.types import DType
 from ..cpu import Cpu
-from .contract import preferred_block, sum_lanes
+from .contract import has_room, preferred_block, sum_lanes
 from .describe import WeightGradientShape
-from .kinds import DepthwiseGradientSchedule, WeightGradientSchedule
+from .kinds import DepthwiseGradientSchedule, WeightGradientSchedule, WinogradGradientSchedule
 from .registers import choose_tiles
 
 _STEPS = 8
@@ -18,6 +20,15 @@ _STEPS = 8
 _POSITIONS = 64
 """The fewest positions in a part of the reduction: sums are read and written once for each part."""
 
+
+TILES_OF_STEP = 4
+"""Tiles that a step of the micro-kernel reads."""
+
+_TILES = 64
+"""The most tiles that are multiplied at a time: sums are read and written once for so many."""
+
+_CHANNELS = 32
+"""Channels in a unit of products: their transformed data stays in a cache for all filters."""
 
 _COLUMNS = 6
 """The most positions that a depthwise gradient reads at a time."""
@@ -79,6 +90,67 @@ def schedule_depthwise_gradient(shape: WeightGradientShape, target: Cpu) -> Dept
     columns = most if is_symbolic(width) else next((c for c in range(most, most // 2, -1) if width % c == 0), most)
     lanes = sum_lanes(shape.accumulator, gradient_block(shape, target), target)
     return DepthwiseGradientSchedule(lanes=lanes, columns=columns, rows=rows)
+
+
+def gradient_sizes(shape: WeightGradientShape) -> ConvSizes:
+    """The sizes of the convolution, from which the target chooses a schedule."""
+    windows = tuple(
+        ConvWindow(outputs=w.extent, taps=w.taps, stride=w.stride, dilation=w.dilation, interior=w.interior)
+        for w in shape.windows
+    )
+    return ConvSizes(
+        dtype=shape.data.dtype,
+        accumulator=shape.accumulator,
+        images=shape.images,
+        groups=shape.groups,
+        channels=shape.channels,
+        filters=shape.filters,
+        windows=windows,
+    )
+
+
+def gradient_room(shape: WeightGradientShape) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Positions of the data and of the cotangent that Winograd's tiles read along each axis."""
+    outputs = tuple(WINOGRAD_GRADIENT_TILE * -(-w.extent // WINOGRAD_GRADIENT_TILE) for w in shape.windows)
+    return tuple(n + 2 for n in outputs), outputs
+
+
+def schedule_winograd_gradient(shape: WeightGradientShape, target: Cpu) -> WinogradGradientSchedule | None:
+    """F(4x4, 3x3) if the target chooses it and the halos of blocked operands have room for its tiles, else None."""
+    if is_symbolic(shape.images) or any(is_symbolic(w.extent) for w in shape.windows):
+        return None
+    room = gradient_room(shape)
+    operands = zip((shape.data, shape.cotangent), room, strict=True)
+    if not all(has_room(o, n) for o, n in operands) or not target.winograd_tile(
+        gradient_sizes(shape), (WINOGRAD_GRADIENT_TILE,)
+    ):
+        return None
+    return winograd_gradient_blocks(shape, target)
+
+
+def winograd_gradient_blocks(shape: WeightGradientShape, target: Cpu) -> WinogradGradientSchedule:
+    """Fused, if the sums of the parts and one block of tiles for each take less memory than all transformed tiles."""
+    block = gradient_block(shape, target)
+    lanes = sum_lanes(shape.accumulator, block, target)
+    unit = block // lanes
+    vectors = -(-shape.filters // block) * unit
+    main, last = choose_tiles(vectors, shape.channels, unit, target)
+    tiles = shape.images * prod(-(-w.extent // WINOGRAD_GRADIENT_TILE) for w in shape.windows)
+    share = -(-tiles // min(target.threads, tiles))
+    parts = -(-tiles // share)
+    fused = parts * shape.channels * shape.filters + parts * min(share, _TILES) * (shape.channels + shape.filters)
+    nest = WinogradGradientSchedule(lanes=lanes, main=main, last=last, tiles=0, channels=0, fused=False)
+    if fused < tiles * (shape.channels + shape.filters):
+        size = -(-share // -(-share // _TILES))
+        return replace(nest, tiles=_steps(size), channels=_CHANNELS, fused=True, parts=parts)
+    units = -(-shape.channels // _CHANNELS)
+    units = -(-units // target.threads) * target.threads
+    return replace(nest, tiles=_steps(tiles), channels=-(-shape.channels // units))
+
+
+def _steps(tiles: int) -> int:
+    """The number of tiles, rounded up to whole steps."""
+    return -(-tiles // TILES_OF_STEP) * TILES_OF_STEP
 
 
 def _merge_count(groups: int, filters: int, block: int) -> int:
